@@ -1,0 +1,1 @@
+//! The contract between a compiled program and its host.

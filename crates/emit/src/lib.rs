@@ -1,0 +1,1 @@
+//! Verified IR to text.

@@ -1,0 +1,1 @@
+//! Runs the IR directly. The oracle for every other target.

@@ -1,0 +1,1 @@
+//! What a P4 program means.

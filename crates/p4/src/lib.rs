@@ -1,0 +1,1 @@
+//! P4-16 text in; IR or diagnostics out.
