@@ -1,1 +1,80 @@
-//! What a P4 program means.
+//! What a P4-16 program means: the intermediate representation, and the rules that make it well formed.
+//!
+//! The front end produces a [`Program`]; [`verify`] alone turns it into a [`Verified`] one, and every back end takes a
+//! `&Verified`, so the proof is in the signature. This page is the specification of the representation.
+//!
+//! # Shape
+//! A program is *monomorphic, inlined and flat*:
+//! * generics are instantiated, constants folded, enums and errors are numbers;
+//! * functions, sub-controls, sub-parsers and direct action calls are inlined where they are called (P4 has no
+//!   recursion); only table actions remain as [`Action`]s;
+//! * structs are gone: each scalar leaf is a [`Var`], each header a [`Header`] with its own storage and validity;
+//!   header stacks group consecutive headers.
+//!
+//! Names keep the P4 program's spelling (`hdr.ipv4.ttl` belongs to header `hdr.ipv4`, field `ttl`; a table is
+//! `MyIngress.ipv4_lpm`), so that generated code, traces and control planes all say what the programmer wrote.
+//!
+//! # Values
+//! Every [`Expr`] carries its [`Ty`]: `bool`, `bit<W>`, `int<W>` or `varbit<W>` (the last only as a header field that is
+//! extracted, emitted, copied, compared or summed). Values are [`abi::Bits`]; an `int<W>` is its two's complement pattern
+//! and a `bool` is one bit. Expressions are **pure**: nothing in them has a side effect, fails, or reads the packet.
+//! Everything with an effect is a statement that writes a place; `&&`, `||` and `?:` evaluate lazily, which purity makes
+//! unobservable. Arithmetic wraps; shifts by the width or more give zero (or copies of the sign); operands of binary
+//! operators have equal types except for shifts. Division and modulo have constant, non-zero right operands.
+//!
+//! # Storage
+//! At the start of a packet **every variable and every header field is zero and every header is invalid**, except the
+//! variables that the architecture sets (see [`StandardMetadata`]). Reads and writes of a field of an invalid header are
+//! plain storage. [`Stmt::SetValid`] on an invalid header zeroes its fields and makes it valid; on a valid header it does
+//! nothing. [`Stmt::SetInvalid`] makes it invalid and zeroes its fields. P4-16 leaves these reads undefined (section
+//! 8.25); here they are defined so that all targets agree, and no packet ever sees another's data.
+//!
+//! # Statements
+//! Structured: `If`, `Switch`, `Block` with `Break` out of it (that is what `return` and `exit` became), `Loop` with
+//! `Break` and `Continue`. `exit` in a control is a break out of the control's outermost block.
+//! A table is applied by [`Stmt::Apply`], which evaluates the key, looks the entry up, runs the action (parameters are
+//! variables of the action, filled from the entry) and then writes the two result variables.
+//!
+//! # Parser
+//! States run from `start`. [`Stmt::Extract`], [`Stmt::Lookahead`] and [`Stmt::Advance`] move or read at the cursor; one that
+//! would pass the end of the packet sets `parser_error` to `PacketTooShort` and rejects, leaving headers and cursor as
+//! they were before it. `Verify` that fails sets its error and rejects. A `select` with no matching case rejects with
+//! `NoMatch`. What follows a rejection is the architecture's business: v1model goes on with ingress. The *payload* is
+//! what lies behind the cursor when parsing ended; the deparser's emits are put before it.
+//! Extraction sets the header valid and overwrites all its fields.
+//!
+//! # Checksums
+//! [`Call::VerifyChecksum`] and [`Call::UpdateChecksum`] are *declarations*: their full meaning is the sum over the listed data
+//! (and the payload). A target may use any computation that gives the same result for each packet whose declared sums
+//! were right on arrival; [`checksum`] derives the incremental one.
+//!
+//! # Drops
+//! Every `mark_to_drop` call site is a [`Stmt::Drop`] with its own [`DropSite`], so that a dropped packet always has a
+//! named reason. In v1model `Drop` sets `egress_spec` to 511 and `mcast_grp` to 0, and remembers its site; the last site
+//! that ran is the reason if the packet ends up dropped.
+//!
+//! # v1model
+//! Roles, in the order of the pipeline: [`Role::Parser`], [`Role::VerifyChecksum`], [`Role::Ingress`], (traffic manager),
+//! [`Role::Egress`], [`Role::ComputeChecksum`], [`Role::Deparser`]. After ingress: `mcast_grp != 0` replicates, else
+//! `egress_spec == 511` drops (egress does not run), else the packet goes to `egress_port = egress_spec`. After egress:
+//! `egress_spec == 511` drops. A packet that ends in a parser rejection is processed all the same, with `parser_error`
+//! set. A wrong verified checksum sets `checksum_error`.
+
+pub mod expr;
+pub mod program;
+pub mod stmt;
+pub mod verify;
+pub mod visit;
+
+pub use expr::{BinOp, Expr, ExprKind, Place, Ty, UnOp};
+pub use program::{
+    Action, Arch, Control, CounterKind, DirectCounter, DropSite, Field, Header, HeaderType, IndexedCounter,
+    KeySet, Loc, Param, Parser, Program, Register, Role, Select, SelectCase, Source, Stack, StandardMetadata,
+    State, Table, TableAction, TableEntry, TableKey, Target, Transition, Var, VarKind,
+};
+pub use program::{
+    ActionId, CounterId, DirectCounterId, DropSiteId, ErrorId, HeaderId, HeaderTypeId, LabelId, RegisterId,
+    StackId, StateId, TableId, VarId,
+};
+pub use stmt::{Block, Call, ChecksumAlgorithm, Data, HashAlgorithm, HeaderRef, Stmt, StmtKind};
+pub use verify::{Fault, Verified, verify};

@@ -1,0 +1,516 @@
+//! A whole program: storage, parsers, controls, actions, tables, externs, and where each came from.
+
+use abi::{Bits, MatchKind};
+
+use crate::expr::{Expr, Ty};
+use crate::stmt::Block;
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident indexes $what:literal;)*) => {$(
+        $(#[$doc])*
+        #[doc = concat!("\n\nIndexes [`Program`]'s `", $what, "`.")]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u32);
+        impl $name {
+            /// As an index.
+            pub fn index(self) -> usize { self.0 as usize }
+        }
+    )*};
+}
+
+ids! {
+    /// A scalar variable.
+    VarId indexes "vars";
+    /// A header instance.
+    HeaderId indexes "headers";
+    /// A header's type.
+    HeaderTypeId indexes "header_types";
+    /// A header stack.
+    StackId indexes "stacks";
+    /// A table action.
+    ActionId indexes "actions";
+    /// A table.
+    TableId indexes "tables";
+    /// An indexed counter.
+    CounterId indexes "counters";
+    /// A direct counter.
+    DirectCounterId indexes "direct_counters";
+    /// A register array.
+    RegisterId indexes "registers";
+    /// A `mark_to_drop` call site.
+    DropSiteId indexes "drop_sites";
+    /// An `error` member.
+    ErrorId indexes "errors";
+    /// A parser state, within its parser.
+    StateId indexes "parsers[_].states";
+    /// A block or loop that a `Break` may leave; unique in the program.
+    LabelId indexes "labels";
+}
+
+/// A place in the P4 source. Line and column count from 1; line 0 means made by the compiler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Loc {
+    /// Indexes [`Program::sources`].
+    pub file: u32,
+    /// Line.
+    pub line: u32,
+    /// Column in characters.
+    pub col: u32,
+}
+
+/// A source file, kept for traces, comments in generated code and errors of later stages.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Source {
+    /// Name as given or as found by an include.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// Which architecture's rules hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arch {
+    /// BMv2's simple_switch.
+    V1Model,
+}
+
+/// The whole program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// Base name of the P4 file, without directory and ending.
+    pub name: String,
+    /// Architecture.
+    pub arch: Arch,
+    /// Source files; index 0 is the program itself.
+    pub sources: Vec<Source>,
+    /// Header types in use.
+    pub header_types: Vec<HeaderType>,
+    /// Header instances.
+    pub headers: Vec<Header>,
+    /// Header stacks; their elements are consecutive headers.
+    pub stacks: Vec<Stack>,
+    /// Scalar variables.
+    pub vars: Vec<Var>,
+    /// The architecture's metadata among them.
+    pub standard: StandardMetadata,
+    /// Names of `error` members; 0 is `NoError`.
+    pub errors: Vec<String>,
+    /// Parsers (v1model has one).
+    pub parsers: Vec<Parser>,
+    /// Controls, in pipeline order.
+    pub controls: Vec<Control>,
+    /// Actions that tables name. An action whose table binds directional arguments is specialised for that table.
+    pub actions: Vec<Action>,
+    /// Tables.
+    pub tables: Vec<Table>,
+    /// Indexed counters.
+    pub counters: Vec<IndexedCounter>,
+    /// Direct counters.
+    pub direct_counters: Vec<DirectCounter>,
+    /// Registers.
+    pub registers: Vec<Register>,
+    /// `mark_to_drop` call sites.
+    pub drop_sites: Vec<DropSite>,
+    /// How many labels there are.
+    pub labels: u32,
+}
+
+/// A header's layout. Fields follow each other without padding, most significant bit first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeaderType {
+    /// P4 name, such as `ipv4_t`.
+    pub name: String,
+    /// Fields in wire order.
+    pub fields: Vec<Field>,
+}
+
+/// A field of a header type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    /// P4 name.
+    pub name: String,
+    /// Its type; at most one field of a header is `varbit`.
+    pub ty: Ty,
+    /// Bits from the start of the header (for what follows a varbit field: with that field empty).
+    pub offset: u32,
+    /// `@checksum_nonzero`: a sum computed into this field as 0 is written as all ones (RFC 768, RFC 8200 section 8.1).
+    pub checksum_nonzero: bool,
+}
+
+/// A header instance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Header {
+    /// P4 path, such as `hdr.ipv4` or `hdr.vlan[1]`.
+    pub name: String,
+    /// Layout.
+    pub ty: HeaderTypeId,
+}
+
+/// A header stack.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stack {
+    /// P4 path.
+    pub name: String,
+    /// First element; the others follow.
+    pub first: HeaderId,
+    /// Number of elements.
+    pub size: u32,
+}
+
+/// A scalar variable: a metadata field, a local, a temporary, an action's parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Var {
+    /// P4 path, such as `meta.port`; unique within the program (suffixes are added to locals).
+    pub name: String,
+    /// Type, never varbit.
+    pub ty: Ty,
+    /// What it is.
+    pub kind: VarKind,
+    /// Where it was declared.
+    pub loc: Loc,
+}
+
+/// What a variable is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VarKind {
+    /// A field of user metadata or of standard metadata: lives as long as the packet.
+    Metadata,
+    /// A local of a parser or control, or a temporary: dead after the parser or control that declares it.
+    Local,
+    /// A parameter of a table action, filled from the entry; read-only in practice but assignable.
+    Param(ActionId),
+}
+
+/// v1model's `standard_metadata_t`, each field a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // The fields are named and typed as in v1model.p4, which documents them.
+pub struct StandardMetadata {
+    pub ingress_port: VarId,
+    pub egress_spec: VarId,
+    pub egress_port: VarId,
+    pub instance_type: VarId,
+    pub packet_length: VarId,
+    pub enq_timestamp: VarId,
+    pub enq_qdepth: VarId,
+    pub deq_timedelta: VarId,
+    pub deq_qdepth: VarId,
+    pub ingress_global_timestamp: VarId,
+    pub egress_global_timestamp: VarId,
+    pub mcast_grp: VarId,
+    pub egress_rid: VarId,
+    pub checksum_error: VarId,
+    pub parser_error: VarId,
+    pub priority: VarId,
+}
+
+/// The place of a parser or control in the architecture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// v1model's parser.
+    Parser,
+    /// Declares what the packet's sums should be.
+    VerifyChecksum,
+    /// Before the traffic manager.
+    Ingress,
+    /// After it.
+    Egress,
+    /// Declares the sums to write.
+    ComputeChecksum,
+    /// Puts the packet together.
+    Deparser,
+}
+
+/// A parser: a graph of states.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parser {
+    /// P4 name.
+    pub name: String,
+    /// Its place.
+    pub role: Role,
+    /// Run before the first state (initialisers of locals).
+    pub prologue: Block,
+    /// States; names of inlined sub-parsers' states are prefixed.
+    pub states: Vec<State>,
+    /// Where parsing begins.
+    pub start: StateId,
+}
+
+/// A parser state.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    /// P4 name.
+    pub name: String,
+    /// Where.
+    pub loc: Loc,
+    /// What it does.
+    pub body: Block,
+    /// Where it goes.
+    pub next: Transition,
+}
+
+/// Where a state goes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Transition {
+    /// Always there.
+    Goto(Target),
+    /// Where the first matching case says; none: reject with `NoMatch`.
+    Select(Select),
+}
+
+/// A `select` expression.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Select {
+    /// Where.
+    pub loc: Loc,
+    /// The selected values.
+    pub keys: Vec<Expr>,
+    /// Cases in order; the first that matches wins.
+    pub cases: Vec<SelectCase>,
+}
+
+/// A case of a `select`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SelectCase {
+    /// Where.
+    pub loc: Loc,
+    /// One set a key.
+    pub sets: Vec<KeySet>,
+    /// Where to go.
+    pub next: Target,
+}
+
+/// What a key may be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum KeySet {
+    /// `_` or `default`.
+    Any,
+    /// Equal.
+    Value(Bits),
+    /// `value &&& mask`.
+    Mask(Bits, Bits),
+    /// `lo .. hi`, both included; `signed` when the key is an `int<W>`.
+    Range {
+        /// Lowest.
+        lo: Bits,
+        /// Highest.
+        hi: Bits,
+        /// Compared as `int<W>`.
+        signed: bool,
+    },
+}
+
+/// A state, or an end of parsing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// On to a state.
+    State(StateId),
+    /// Done.
+    Accept,
+    /// Done, and `parser_error` says why.
+    Reject,
+}
+
+/// A control.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Control {
+    /// P4 name.
+    pub name: String,
+    /// Its place.
+    pub role: Role,
+    /// Where.
+    pub loc: Loc,
+    /// What it does.
+    pub body: Block,
+}
+
+/// A table action.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Action {
+    /// Full control-plane name.
+    pub name: String,
+    /// Where.
+    pub loc: Loc,
+    /// Parameters that the control plane fills.
+    pub params: Vec<Param>,
+    /// What it does.
+    pub body: Block,
+}
+
+/// A parameter of an action.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Param {
+    /// Name in the P4 source, without any suffix.
+    pub name: String,
+    /// Where its value lands.
+    pub var: VarId,
+}
+
+/// A match-action table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Full control-plane name.
+    pub name: String,
+    /// Where.
+    pub loc: Loc,
+    /// Key fields.
+    pub keys: Vec<TableKey>,
+    /// Actions, in the order of the P4 list (a default action that is not listed stands last).
+    pub actions: Vec<TableAction>,
+    /// What happens on a miss: an index into `actions` and its arguments. Without one in the source: `NoAction`.
+    pub default: (u32, Vec<Bits>),
+    /// It cannot be changed.
+    pub const_default: bool,
+    /// Most entries.
+    pub size: u64,
+    /// Whether the program says so, or it is v1model's default of 1024.
+    pub size_declared: bool,
+    /// Entries that the program declares, best first where priorities decide.
+    pub entries: Vec<TableEntry>,
+    /// They cannot be changed.
+    pub const_entries: bool,
+    /// Counted for each entry.
+    pub direct_counter: Option<DirectCounterId>,
+}
+
+/// A key field.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableKey {
+    /// Control-plane name.
+    pub name: String,
+    /// The value looked up.
+    pub expr: Expr,
+    /// How.
+    pub kind: MatchKind,
+    /// Where.
+    pub loc: Loc,
+}
+
+/// An action as a table lists it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableAction {
+    /// Which.
+    pub action: ActionId,
+    /// `@defaultonly`.
+    pub default_only: bool,
+    /// `@tableonly`.
+    pub table_only: bool,
+}
+
+/// An entry that the program declares.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableEntry {
+    /// Where.
+    pub loc: Loc,
+    /// One a key.
+    pub matches: Vec<abi::MatchValue>,
+    /// Larger wins, as in [`abi::Entry`]; const entries without priorities get theirs from their order.
+    pub priority: i32,
+    /// Index into the table's `actions`.
+    pub action: u32,
+    /// Arguments.
+    pub args: Vec<Bits>,
+}
+
+/// What a counter counts; targets may keep both in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CounterKind {
+    /// Packets.
+    Packets,
+    /// Bytes.
+    Bytes,
+    /// Both.
+    Both,
+}
+
+/// An indexed counter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IndexedCounter {
+    /// Full control-plane name.
+    pub name: String,
+    /// Where.
+    pub loc: Loc,
+    /// Cells.
+    pub size: u64,
+    /// What.
+    pub kind: CounterKind,
+}
+
+/// A counter for each entry of one table (and its default action).
+#[derive(Clone, Debug, PartialEq)]
+pub struct DirectCounter {
+    /// Full control-plane name.
+    pub name: String,
+    /// Where.
+    pub loc: Loc,
+    /// What.
+    pub kind: CounterKind,
+}
+
+/// A register array; all cells start at zero. Reads out of range give 0, writes out of range do nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Register {
+    /// Full control-plane name.
+    pub name: String,
+    /// Where.
+    pub loc: Loc,
+    /// Cells.
+    pub size: u64,
+    /// Type of a cell.
+    pub ty: Ty,
+}
+
+/// A place in the program that drops packets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DropSite {
+    /// Full name of the action, or of the control when it is called there directly; ` line N` is added where one
+    /// name would stand for two sites.
+    pub name: String,
+    /// Where.
+    pub loc: Loc,
+}
+
+impl Program {
+    /// Variable by id.
+    pub fn var(&self, id: VarId) -> &Var {
+        &self.vars[id.index()]
+    }
+
+    /// Header by id.
+    pub fn header(&self, id: HeaderId) -> &Header {
+        &self.headers[id.index()]
+    }
+
+    /// Type of a header instance.
+    pub fn header_type(&self, id: HeaderId) -> &HeaderType {
+        &self.header_types[self.header(id).ty.index()]
+    }
+
+    /// The control of that role, if the program has one.
+    pub fn control(&self, role: Role) -> Option<&Control> {
+        self.controls.iter().find(|c| c.role == role)
+    }
+
+    /// `file:line` for messages, or `None` for what the compiler made.
+    pub fn place(&self, loc: Loc) -> Option<String> {
+        let source = self.sources.get(loc.file as usize)?;
+        (loc.line > 0).then(|| format!("{}:{}", source.name, loc.line))
+    }
+
+    /// The text of a source line, trimmed, for comments in generated code and traces.
+    pub fn line(&self, loc: Loc) -> Option<&str> {
+        let source = self.sources.get(loc.file as usize)?;
+        source.text.lines().nth((loc.line as usize).checked_sub(1)?).map(str::trim)
+    }
+}
+
+impl HeaderType {
+    /// Bits on the wire, a varbit field counted as empty.
+    pub fn min_bits(&self) -> u32 {
+        self.fields.iter().map(|f| if f.ty.is_varbit() { 0 } else { f.ty.width() }).sum()
+    }
+
+    /// The varbit field, if there is one.
+    pub fn varbit(&self) -> Option<usize> {
+        self.fields.iter().position(|f| f.ty.is_varbit())
+    }
+}

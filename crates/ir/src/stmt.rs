@@ -1,0 +1,257 @@
+//! Statements: everything that has an effect.
+
+use crate::expr::{Expr, Place};
+use crate::program::{
+    CounterId, DirectCounterId, DropSiteId, ErrorId, HeaderId, LabelId, Loc, RegisterId, StackId, TableId,
+    VarId,
+};
+
+/// Statements, run in order.
+pub type Block = Vec<Stmt>;
+
+/// A statement and where it came from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stmt {
+    /// What.
+    pub kind: StmtKind,
+    /// Where.
+    pub loc: Loc,
+}
+
+/// A header, perhaps found at run time.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HeaderRef {
+    /// This one.
+    Header(HeaderId),
+    /// An element of a stack. Out of range: reads give zero, writes do nothing.
+    Element(StackId, Box<Expr>),
+    /// `stack.next` in a parser; past the end: `StackOutOfBounds` and reject.
+    Next(StackId),
+    /// `stack.last` in a parser; an empty stack: `StackOutOfBounds` and reject.
+    Last(StackId),
+}
+
+/// What a statement does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StmtKind {
+    /// `dst = src`, types equal.
+    Assign {
+        /// Where to.
+        dst: Place,
+        /// What.
+        src: Expr,
+    },
+    /// Header to header of the same type: fields and validity.
+    CopyHeader {
+        /// Where to.
+        dst: HeaderRef,
+        /// From.
+        src: HeaderRef,
+    },
+    /// `setValid()`.
+    SetValid(HeaderRef),
+    /// `setInvalid()`.
+    SetInvalid(HeaderRef),
+    /// `push_front(count)` on a stack.
+    PushFront(StackId, u32),
+    /// `pop_front(count)` on a stack.
+    PopFront(StackId, u32),
+    /// Two ways.
+    If {
+        /// A bool.
+        cond: Expr,
+        /// If so.
+        then: Block,
+        /// If not.
+        otherwise: Block,
+    },
+    /// Many ways, by a constant each; no fall-through.
+    Switch {
+        /// A `bit<W>` or `int<W>`.
+        on: Expr,
+        /// Values and what they lead to; all values are distinct.
+        arms: Vec<(Vec<abi::Bits>, Block)>,
+        /// Otherwise.
+        default: Block,
+    },
+    /// A block that `Break` may leave.
+    Block {
+        /// Its name.
+        label: LabelId,
+        /// What.
+        body: Block,
+    },
+    /// Repeats its body until a `Break` of its label (or of an outer one).
+    Loop {
+        /// Its name.
+        label: LabelId,
+        /// Greatest number of rounds, where the front end knows one. Targets without unbounded loops need it.
+        bound: Option<u64>,
+        /// What.
+        body: Block,
+    },
+    /// To the end of the enclosing block or loop of that name.
+    Break(LabelId),
+    /// To the next round of the enclosing loop of that name.
+    Continue(LabelId),
+    /// Applies a table.
+    Apply {
+        /// Which.
+        table: TableId,
+        /// Set to whether an entry was found (bool).
+        hit: Option<VarId>,
+        /// Set to the index of the action that ran, in the table's list (`bit<32>`).
+        action: Option<VarId>,
+    },
+    /// `mark_to_drop` (see the crate's page).
+    Drop(DropSiteId),
+    /// Parser: `packet.extract(header)`, with the width of its varbit field if it has one (`bit<32>`).
+    Extract {
+        /// Into.
+        header: HeaderRef,
+        /// Bits of the varbit field; more than it holds: `HeaderTooShort` and reject.
+        varbit: Option<Expr>,
+    },
+    /// Parser: reads as many bits as `dst` has at the cursor, without moving it.
+    Lookahead {
+        /// Where to.
+        dst: Place,
+    },
+    /// Parser: moves the cursor (`bit<32>`, in bits).
+    Advance(Expr),
+    /// Parser: rejects with that error unless the condition holds.
+    Verify {
+        /// A bool.
+        cond: Expr,
+        /// What is wrong otherwise.
+        error: ErrorId,
+    },
+    /// Deparser: appends the header if it is valid.
+    Emit(HeaderRef),
+    /// An extern's function or method.
+    Call(Call),
+}
+
+/// Extern calls that have an effect.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Call {
+    /// `counter.count(index)`; out of range does nothing. Bytes are `packet_length` of the packet.
+    Count {
+        /// Which.
+        counter: CounterId,
+        /// Cell.
+        index: Expr,
+    },
+    /// `direct_counter.count()`. A hit counts once in any case (v1model), so this is a note for targets that need it.
+    DirectCount(DirectCounterId),
+    /// `register.read(dst, index)`.
+    RegisterRead {
+        /// Which.
+        register: RegisterId,
+        /// Where to.
+        dst: Place,
+        /// Cell.
+        index: Expr,
+    },
+    /// `register.write(index, value)`.
+    RegisterWrite {
+        /// Which.
+        register: RegisterId,
+        /// Cell.
+        index: Expr,
+        /// What.
+        value: Expr,
+    },
+    /// `hash(dst, algorithm, base, data, max)`: `base + H(data) % max`, and `base` where `max` is 0.
+    Hash {
+        /// Where to.
+        dst: Place,
+        /// Which function.
+        algorithm: HashAlgorithm,
+        /// Lowest result.
+        base: Expr,
+        /// What is hashed: the fields' bits one after the other, padded with zero bits to a whole byte at the end.
+        data: Vec<Data>,
+        /// Number of results.
+        max: Expr,
+    },
+    /// `random(dst, lo, hi)`, both included.
+    Random {
+        /// Where to.
+        dst: Place,
+        /// Lowest.
+        lo: Expr,
+        /// Highest.
+        hi: Expr,
+    },
+    /// `verify_checksum` and `verify_checksum_with_payload`.
+    VerifyChecksum {
+        /// Whether it is looked at.
+        cond: Expr,
+        /// What is summed.
+        data: Vec<Data>,
+        /// What the sum should be.
+        checksum: Place,
+        /// How.
+        algorithm: ChecksumAlgorithm,
+        /// Whether the payload follows the data.
+        payload: bool,
+    },
+    /// `update_checksum` and `update_checksum_with_payload`.
+    UpdateChecksum {
+        /// Whether it is written.
+        cond: Expr,
+        /// What is summed.
+        data: Vec<Data>,
+        /// Where to.
+        checksum: Place,
+        /// How.
+        algorithm: ChecksumAlgorithm,
+        /// Whether the payload follows the data.
+        payload: bool,
+        /// A sum of 0 is written as all ones (see [`crate::Field::checksum_nonzero`]).
+        nonzero: bool,
+    },
+    /// `log_msg(format, args)`.
+    LogMsg {
+        /// With `{}` for each argument.
+        format: String,
+        /// Arguments.
+        args: Vec<Expr>,
+    },
+    /// `assert` or `assume`: if it does not hold, the program is wrong; the interpreter says so and goes on.
+    Assert {
+        /// A bool.
+        cond: Expr,
+        /// The condition's text.
+        text: String,
+    },
+}
+
+/// An element of a list of data to hash or sum. Whole headers contribute their fields (nothing when invalid) and are
+/// spelled out by the front end except for varbit fields, which are read as places.
+pub type Data = Expr;
+
+/// Hash functions of v1model. Widths and constants are those of BMv2's `calculations.cpp`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // Named as in v1model.p4.
+pub enum HashAlgorithm {
+    Crc32,
+    Crc32Custom,
+    Crc16,
+    Crc16Custom,
+    Random,
+    Identity,
+    Csum16,
+    Xor16,
+}
+
+/// Checksum functions of v1model's checksum externs: any hash, in practice `csum16`.
+pub type ChecksumAlgorithm = HashAlgorithm;
+
+impl Stmt {
+    /// A statement at a place.
+    pub fn new(kind: StmtKind, loc: Loc) -> Stmt {
+        Stmt { kind, loc }
+    }
+}

@@ -1,0 +1,169 @@
+//! Walks: over the statements of a block, over the expressions of a statement.
+
+use crate::expr::{Expr, ExprKind, Place};
+use crate::program::{Program, Transition};
+use crate::stmt::{Block, Call, HeaderRef, Stmt, StmtKind};
+
+/// Calls `f` for each statement of a block and of the blocks in it, outer ones first.
+pub fn stmts<'a>(block: &'a Block, f: &mut impl FnMut(&'a Stmt)) {
+    for stmt in block {
+        f(stmt);
+        for inner in inner_blocks(stmt) {
+            stmts(inner, f);
+        }
+    }
+}
+
+/// The blocks that a statement holds.
+pub fn inner_blocks(stmt: &Stmt) -> Vec<&Block> {
+    match &stmt.kind {
+        StmtKind::If { then, otherwise, .. } => vec![then, otherwise],
+        StmtKind::Switch { arms, default, .. } => arms.iter().map(|(_, b)| b).chain([default]).collect(),
+        StmtKind::Block { body, .. } | StmtKind::Loop { body, .. } => vec![body],
+        _ => Vec::new(),
+    }
+}
+
+/// Calls `f` for each expression that the statement itself holds (not those of inner blocks), index expressions of
+/// places included; sub-expressions are left to [`exprs`].
+pub fn operands<'a>(stmt: &'a Stmt, f: &mut impl FnMut(&'a Expr)) {
+    match &stmt.kind {
+        StmtKind::Assign { dst, src } => {
+            place_operands(dst, f);
+            f(src);
+        }
+        StmtKind::CopyHeader { dst, src } => {
+            header_operands(dst, f);
+            header_operands(src, f);
+        }
+        StmtKind::SetValid(h) | StmtKind::SetInvalid(h) | StmtKind::Emit(h) => header_operands(h, f),
+        StmtKind::If { cond, .. } | StmtKind::Verify { cond, .. } => f(cond),
+        StmtKind::Switch { on, .. } => f(on),
+        StmtKind::Extract { header, varbit } => {
+            header_operands(header, f);
+            varbit.iter().for_each(f);
+        }
+        StmtKind::Lookahead { dst } => place_operands(dst, f),
+        StmtKind::Advance(e) => f(e),
+        StmtKind::Call(call) => call_operands(call, f),
+        StmtKind::PushFront(..)
+        | StmtKind::PopFront(..)
+        | StmtKind::Block { .. }
+        | StmtKind::Loop { .. }
+        | StmtKind::Break(_)
+        | StmtKind::Continue(_)
+        | StmtKind::Apply { .. }
+        | StmtKind::Drop(_) => {}
+    }
+}
+
+fn call_operands<'a>(call: &'a Call, f: &mut impl FnMut(&'a Expr)) {
+    match call {
+        Call::Count { index, .. } => f(index),
+        Call::DirectCount(_) => {}
+        Call::RegisterRead { dst, index, .. } => {
+            place_operands(dst, f);
+            f(index);
+        }
+        Call::RegisterWrite { index, value, .. } => {
+            f(index);
+            f(value);
+        }
+        Call::Hash { dst, base, data, max, .. } => {
+            place_operands(dst, f);
+            f(base);
+            data.iter().for_each(&mut *f);
+            f(max);
+        }
+        Call::Random { dst, lo, hi } => {
+            place_operands(dst, f);
+            f(lo);
+            f(hi);
+        }
+        Call::VerifyChecksum { cond, data, checksum, .. }
+        | Call::UpdateChecksum { cond, data, checksum, .. } => {
+            f(cond);
+            data.iter().for_each(&mut *f);
+            place_operands(checksum, f);
+        }
+        Call::LogMsg { args, .. } => args.iter().for_each(f),
+        Call::Assert { cond, .. } => f(cond),
+    }
+}
+
+fn place_operands<'a>(place: &'a Place, f: &mut impl FnMut(&'a Expr)) {
+    if let Place::Field(h, _) = place {
+        header_operands(h, f);
+    }
+}
+
+fn header_operands<'a>(header: &'a HeaderRef, f: &mut impl FnMut(&'a Expr)) {
+    if let HeaderRef::Element(_, index) = header {
+        f(index);
+    }
+}
+
+/// Calls `f` for an expression and all below it.
+pub fn exprs<'a>(expr: &'a Expr, f: &mut impl FnMut(&'a Expr)) {
+    f(expr);
+    for child in children(expr) {
+        exprs(child, f);
+    }
+}
+
+/// Direct operands of an expression.
+pub fn children(expr: &Expr) -> Vec<&Expr> {
+    match &expr.kind {
+        ExprKind::Const(_) | ExprKind::NextIndex(_) => Vec::new(),
+        ExprKind::Read(Place::Field(HeaderRef::Element(_, index), _))
+        | ExprKind::IsValid(HeaderRef::Element(_, index)) => vec![index],
+        ExprKind::Read(_) | ExprKind::IsValid(_) => Vec::new(),
+        ExprKind::Unary(_, a) | ExprKind::Cast(a) | ExprKind::Slice { base: a, .. } => vec![a],
+        ExprKind::Binary(_, a, b) | ExprKind::Concat(a, b) => vec![a, b],
+        ExprKind::Mux(a, b, c) => vec![a, b, c],
+    }
+}
+
+/// The place that a statement writes directly, if it writes one (extraction, copies and header operations aside).
+pub fn written(stmt: &Stmt) -> Option<&Place> {
+    match &stmt.kind {
+        StmtKind::Assign { dst, .. } | StmtKind::Lookahead { dst } => Some(dst),
+        StmtKind::Call(
+            Call::RegisterRead { dst, .. }
+            | Call::Hash { dst, .. }
+            | Call::Random { dst, .. }
+            | Call::UpdateChecksum { checksum: dst, .. },
+        ) => Some(dst),
+        _ => None,
+    }
+}
+
+/// Every block of a program: prologues and states, controls, actions.
+pub fn blocks(program: &Program) -> Vec<&Block> {
+    let parsers = program
+        .parsers
+        .iter()
+        .flat_map(|p| [&p.prologue].into_iter().chain(p.states.iter().map(|s| &s.body)));
+    let controls = program.controls.iter().map(|c| &c.body);
+    parsers.chain(controls).chain(program.actions.iter().map(|a| &a.body)).collect()
+}
+
+/// Calls `f` for every statement of a program.
+pub fn all_stmts<'a>(program: &'a Program, f: &mut impl FnMut(&'a Stmt)) {
+    for block in blocks(program) {
+        stmts(block, f);
+    }
+}
+
+/// Calls `f` for every expression of a program and all below it: statements, select keys, table keys.
+pub fn all_exprs<'a>(program: &'a Program, f: &mut impl FnMut(&'a Expr)) {
+    all_stmts(program, &mut |s| operands(s, &mut |e| exprs(e, f)));
+    for state in program.parsers.iter().flat_map(|p| &p.states) {
+        if let Transition::Select(select) = &state.next {
+            select.keys.iter().for_each(|k| exprs(k, f));
+        }
+    }
+    for key in program.tables.iter().flat_map(|t| &t.keys) {
+        exprs(&key.expr, f);
+    }
+}
