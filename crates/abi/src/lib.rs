@@ -5,6 +5,7 @@
 //!
 //! * [`bits`]: a value of `bit<W>`, any width.
 //! * [`entry`]: what a controller says: match values, table entries, actions by name.
+//! * [`layout`]: entries as bytes of a compiled target's maps.
 //! * [`manifest`]: what a compiled program offers: tables and the byte layout of their keys and action data, counters,
 //!   drop reasons.
 //!
@@ -12,6 +13,7 @@
 
 pub mod bits;
 pub mod entry;
+pub mod layout;
 pub mod manifest;
 
 pub use bits::Bits;
