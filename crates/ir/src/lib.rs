@@ -63,6 +63,7 @@
 pub mod expr;
 pub mod program;
 pub mod stmt;
+pub mod text;
 pub mod verify;
 pub mod visit;
 

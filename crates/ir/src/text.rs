@@ -1,0 +1,303 @@
+//! A program as text, for people: `strait build --target ir` and test failures. Nothing reads it back.
+
+use std::fmt::{self, Display, Write as _};
+
+use crate::expr::{Expr, ExprKind, Place, Ty, UnOp};
+use crate::program::{KeySet, Program, State, Table, Target, Transition, VarKind};
+use crate::stmt::{Block, Call, HeaderRef, Stmt, StmtKind};
+
+/// The whole program.
+pub fn program(p: &Program) -> String {
+    let mut out = Printer { p, out: String::new(), depth: 0 };
+    out.storage();
+    out.parsers();
+    p.actions.iter().for_each(|a| {
+        let params: Vec<_> =
+            a.params.iter().map(|q| format!("{}: {}", p.var(q.var).name, p.var(q.var).ty)).collect();
+        out.braced(&format!("action {}({})", a.name, params.join(", ")), |o| o.block(&a.body));
+    });
+    p.tables.iter().for_each(|t| out.table(t));
+    p.controls
+        .iter()
+        .for_each(|c| out.braced(&format!("control {} ({:?})", c.name, c.role), |o| o.block(&c.body)));
+    out.out
+}
+
+/// One expression.
+pub fn expr(p: &Program, e: &Expr) -> String {
+    match &e.kind {
+        ExprKind::Const(v) if e.ty == Ty::Bool => if v.is_zero() { "false" } else { "true" }.to_string(),
+        ExprKind::Const(v) => format!("{v:?}"),
+        ExprKind::Read(place) => self::place(p, place),
+        ExprKind::IsValid(h) => format!("{}.isValid()", header(p, h)),
+        ExprKind::NextIndex(s) => format!("{}.nextIndex", p.stacks[s.index()].name),
+        ExprKind::Unary(op, a) => {
+            let symbol = match op {
+                UnOp::Not => "!",
+                UnOp::BitNot => "~",
+                UnOp::Neg => "-",
+            };
+            format!("{symbol}{}", expr(p, a))
+        }
+        ExprKind::Binary(op, a, b) => format!("({} {} {})", expr(p, a), op.symbol(), expr(p, b)),
+        ExprKind::Cast(a) => format!("({}){}", e.ty, expr(p, a)),
+        ExprKind::Slice { base, hi, lo } => format!("{}[{hi}:{lo}]", expr(p, base)),
+        ExprKind::Concat(a, b) => format!("({} ++ {})", expr(p, a), expr(p, b)),
+        ExprKind::Mux(c, a, b) => format!("({} ? {} : {})", expr(p, c), expr(p, a), expr(p, b)),
+    }
+}
+
+/// A place.
+pub fn place(p: &Program, place: &Place) -> String {
+    match place {
+        Place::Var(id) => p.var(*id).name.clone(),
+        Place::Field(h, field) => {
+            let name = field_name(p, h, *field).unwrap_or("?");
+            format!("{}.{name}", header(p, h))
+        }
+    }
+}
+
+/// A header reference.
+pub fn header(p: &Program, h: &HeaderRef) -> String {
+    let stack = |s: &crate::program::StackId| p.stacks[s.index()].name.clone();
+    match h {
+        HeaderRef::Header(id) => p.header(*id).name.clone(),
+        HeaderRef::Element(s, index) => format!("{}[{}]", stack(s), expr(p, index)),
+        HeaderRef::Next(s) => format!("{}.next", stack(s)),
+        HeaderRef::Last(s) => format!("{}.last", stack(s)),
+    }
+}
+
+fn field_name<'a>(p: &'a Program, h: &HeaderRef, field: u32) -> Option<&'a str> {
+    let id = match h {
+        HeaderRef::Header(id) => *id,
+        HeaderRef::Element(s, _) | HeaderRef::Next(s) | HeaderRef::Last(s) => p.stacks.get(s.index())?.first,
+    };
+    p.header_type(id).fields.get(field as usize).map(|f| f.name.as_str())
+}
+
+impl Display for Ty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ty::Bool => f.write_str("bool"),
+            Ty::Bit(w) => write!(f, "bit<{w}>"),
+            Ty::Int(w) => write!(f, "int<{w}>"),
+            Ty::Varbit(w) => write!(f, "varbit<{w}>"),
+        }
+    }
+}
+
+struct Printer<'a> {
+    p: &'a Program,
+    out: String,
+    depth: usize,
+}
+
+impl<'a> Printer<'a> {
+    fn line(&mut self, text: &str) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.out, "{:width$}{text}", "", width = self.depth * 4);
+    }
+
+    fn braced(&mut self, head: &str, body: impl FnOnce(&mut Self)) {
+        self.line(&format!("{head} {{"));
+        self.depth += 1;
+        body(self);
+        self.depth -= 1;
+        self.line("}");
+    }
+
+    fn storage(&mut self) {
+        let p = self.p;
+        self.line(&format!("program {} ({:?})", p.name, p.arch));
+        for ty in &p.header_types {
+            self.braced(&format!("header {}", ty.name), |o| {
+                ty.fields.iter().for_each(|f| o.line(&format!("{} {}", f.ty, f.name)))
+            });
+        }
+        for h in &p.headers {
+            self.line(&format!("{} {}", p.header_types[h.ty.index()].name, h.name));
+        }
+        for s in &p.stacks {
+            self.line(&format!("stack {}[{}]", s.name, s.size));
+        }
+        for v in p.vars.iter().filter(|v| !matches!(v.kind, VarKind::Param(_))) {
+            self.line(&format!("{} {}", v.ty, v.name));
+        }
+        for c in &p.counters {
+            self.line(&format!("counter {}[{}] {:?}", c.name, c.size, c.kind));
+        }
+        for r in &p.registers {
+            self.line(&format!("register {}[{}] {}", r.name, r.size, r.ty));
+        }
+    }
+
+    fn parsers(&mut self) {
+        for parser in &self.p.parsers {
+            self.braced(
+                &format!("parser {} from {}", parser.name, parser.states[parser.start.index()].name),
+                |o| {
+                    o.block(&parser.prologue);
+                    for state in &parser.states {
+                        o.braced(&format!("state {}", state.name), |o| o.state(state, &parser.states));
+                    }
+                },
+            );
+        }
+    }
+
+    fn state(&mut self, state: &'a State, states: &'a [State]) {
+        self.block(&state.body);
+        let target = |t: &Target| match t {
+            Target::State(id) => states[id.index()].name.clone(),
+            Target::Accept => "accept".to_string(),
+            Target::Reject => "reject".to_string(),
+        };
+        match &state.next {
+            Transition::Goto(t) => self.line(&format!("goto {}", target(t))),
+            Transition::Select(select) => {
+                let keys: Vec<_> = select.keys.iter().map(|k| expr(self.p, k)).collect();
+                self.braced(&format!("select ({})", keys.join(", ")), |o| {
+                    for case in &select.cases {
+                        let sets: Vec<_> = case.sets.iter().map(key_set).collect();
+                        o.line(&format!("({}): {}", sets.join(", "), target(&case.next)));
+                    }
+                });
+            }
+        }
+    }
+
+    fn table(&mut self, t: &Table) {
+        let p = self.p;
+        self.braced(&format!("table {} size {}", t.name, t.size), |o| {
+            for k in &t.keys {
+                o.line(&format!("key {} = {} : {:?}", k.name, expr(p, &k.expr), k.kind));
+            }
+            for a in &t.actions {
+                o.line(&format!("action {}", p.actions[a.action.index()].name));
+            }
+            let name = |index: u32| &p.actions[t.actions[index as usize].action.index()].name;
+            o.line(&format!("default {}{:?} const {}", name(t.default.0), t.default.1, t.const_default));
+            for e in &t.entries {
+                o.line(&format!(
+                    "entry {:?} priority {} -> {}{:?}",
+                    e.matches,
+                    e.priority,
+                    name(e.action),
+                    e.args
+                ));
+            }
+        });
+    }
+
+    fn block(&mut self, block: &Block) {
+        block.iter().for_each(|s| self.stmt(s));
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) {
+        let p = self.p;
+        match &stmt.kind {
+            StmtKind::If { cond, then, otherwise } => {
+                self.braced(&format!("if {}", expr(p, cond)), |o| o.block(then));
+                if !otherwise.is_empty() {
+                    self.braced("else", |o| o.block(otherwise));
+                }
+            }
+            StmtKind::Switch { on, arms, default } => self.braced(&format!("switch {}", expr(p, on)), |o| {
+                for (values, body) in arms {
+                    o.braced(&format!("case {values:?}"), |o| o.block(body));
+                }
+                o.braced("default", |o| o.block(default));
+            }),
+            StmtKind::Block { label, body } => self.braced(&format!("block #{}", label.0), |o| o.block(body)),
+            StmtKind::Loop { label, bound, body } => {
+                let bound = bound.map(|b| format!(" at most {b}")).unwrap_or_default();
+                self.braced(&format!("loop #{}{bound}", label.0), |o| o.block(body))
+            }
+            simple => {
+                let text = simple_stmt(p, simple);
+                self.line(&text);
+            }
+        }
+    }
+}
+
+fn key_set(set: &KeySet) -> String {
+    match set {
+        KeySet::Any => "_".to_string(),
+        KeySet::Value(v) => format!("{v}"),
+        KeySet::Mask(v, m) => format!("{v} &&& {m}"),
+        KeySet::Range { lo, hi, .. } => format!("{lo} .. {hi}"),
+    }
+}
+
+/// A statement without inner blocks, on one line.
+fn simple_stmt(p: &Program, kind: &StmtKind) -> String {
+    match kind {
+        StmtKind::Assign { dst, src } => format!("{} = {}", place(p, dst), expr(p, src)),
+        StmtKind::CopyHeader { dst, src } => format!("{} = {}", header(p, dst), header(p, src)),
+        StmtKind::SetValid(h) => format!("{}.setValid()", header(p, h)),
+        StmtKind::SetInvalid(h) => format!("{}.setInvalid()", header(p, h)),
+        StmtKind::PushFront(s, n) => format!("{}.push_front({n})", p.stacks[s.index()].name),
+        StmtKind::PopFront(s, n) => format!("{}.pop_front({n})", p.stacks[s.index()].name),
+        StmtKind::Break(l) => format!("break #{}", l.0),
+        StmtKind::Continue(l) => format!("continue #{}", l.0),
+        StmtKind::Apply { table, hit, action } => {
+            let var = |v: &Option<crate::VarId>| v.map(|v| p.var(v).name.clone()).unwrap_or("_".into());
+            format!("({}, {}) = {}.apply()", var(hit), var(action), p.tables[table.index()].name)
+        }
+        StmtKind::Drop(site) => format!("drop {}", p.drop_sites[site.index()].name),
+        StmtKind::Extract { header: h, varbit } => {
+            let bits = varbit.as_ref().map(|v| format!(", {}", expr(p, v))).unwrap_or_default();
+            format!("extract({}{bits})", header(p, h))
+        }
+        StmtKind::Lookahead { dst } => format!("{} = lookahead", place(p, dst)),
+        StmtKind::Advance(e) => format!("advance({})", expr(p, e)),
+        StmtKind::Verify { cond, error } => format!("verify({}, {})", expr(p, cond), p.errors[error.index()]),
+        StmtKind::Emit(h) => format!("emit({})", header(p, h)),
+        StmtKind::Call(c) => call(p, c),
+        StmtKind::If { .. } | StmtKind::Switch { .. } | StmtKind::Block { .. } | StmtKind::Loop { .. } => {
+            String::new()
+        }
+    }
+}
+
+fn call(p: &Program, call: &Call) -> String {
+    let list = |data: &[Expr]| data.iter().map(|e| expr(p, e)).collect::<Vec<_>>().join(", ");
+    match call {
+        Call::Count { counter, index } => {
+            format!("{}.count({})", p.counters[counter.index()].name, expr(p, index))
+        }
+        Call::DirectCount(c) => format!("{}.count()", p.direct_counters[c.index()].name),
+        Call::RegisterRead { register, dst, index } => {
+            format!("{} = {}[{}]", place(p, dst), p.registers[register.index()].name, expr(p, index))
+        }
+        Call::RegisterWrite { register, index, value } => {
+            format!("{}[{}] = {}", p.registers[register.index()].name, expr(p, index), expr(p, value))
+        }
+        Call::Hash { dst, algorithm, base, data, max } => {
+            let (base, max) = (expr(p, base), expr(p, max));
+            format!("{} = {base} + {algorithm:?}({}) % {max}", place(p, dst), list(data))
+        }
+        Call::Random { dst, lo, hi } => {
+            format!("{} = random({}, {})", place(p, dst), expr(p, lo), expr(p, hi))
+        }
+        Call::VerifyChecksum { cond, data, checksum, algorithm, payload } => {
+            let tail = if *payload { ", payload" } else { "" };
+            format!(
+                "verify {} == {algorithm:?}({}{tail}) if {}",
+                place(p, checksum),
+                list(data),
+                expr(p, cond)
+            )
+        }
+        Call::UpdateChecksum { cond, data, checksum, algorithm, payload, nonzero } => {
+            let tail = if *payload { ", payload" } else { "" };
+            let or = if *nonzero { ", never 0" } else { "" };
+            format!("{} = {algorithm:?}({}{tail}){or} if {}", place(p, checksum), list(data), expr(p, cond))
+        }
+        Call::LogMsg { format, args } => format!("log {format:?} ({})", list(args)),
+        Call::Assert { cond, text } => format!("assert {} ({text})", expr(p, cond)),
+    }
+}
