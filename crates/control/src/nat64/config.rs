@@ -1,0 +1,594 @@
+//! `nat64.toml`: the operator's configuration, read and checked as a whole.
+//!
+//! A file is accepted whole or rejected whole. Every problem is reported, each with its line, what is wrong and what to
+//! do; so a reader of this module finds one function a key, all of the same shape.
+
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
+
+use ipnet::{Ipv4Net, Ipv6Net};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A checked configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// RFC 6052 prefix, if addresses are translated by one.
+    pub prefix: Option<Ipv6Net>,
+    /// RFC 7757 explicit address mappings, in the order of the file.
+    pub maps: Vec<Map>,
+    /// Where packets come from and go to.
+    pub attach: Attach,
+    /// IPv4 prefixes of IPv6 hosts that are reached by their RFC 6052 address: routed into the device, as those of
+    /// `maps` are.
+    pub routes: Vec<Ipv4Net>,
+    /// Traffic class to TOS.
+    pub tos: Tos,
+    /// UDP over IPv4 without a checksum (RFC 7915 section 4.5).
+    pub udp_zero_checksum: UdpZeroChecksum,
+    /// Whether the MSS option of TCP SYNs is lowered to what fits.
+    pub clamp_mss: bool,
+    /// MTU of the IPv6 side in bytes; 1280 at least.
+    pub ipv6_mtu: u16,
+}
+
+/// How packets reach the translator (BLUEPRINT section 3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Attach {
+    /// A virtual interface of this name: what is routed into it comes back translated.
+    Device(String),
+}
+
+/// An explicit address mapping: equal suffixes belong together (RFC 7757 section 3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Map {
+    /// IPv4 side.
+    pub ipv4: Ipv4Net,
+    /// IPv6 side; its suffix is at least as long as the IPv4 one.
+    pub ipv6: Ipv6Net,
+}
+
+/// What the TOS octet of a translated packet is (RFC 7915 sections 4.1 and 5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tos {
+    /// The traffic class, and back.
+    Copy,
+    /// This value, in both directions.
+    Fixed(u8),
+}
+
+/// What becomes of a whole UDP datagram over IPv4 without a checksum; IPv6 forbids it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UdpZeroChecksum {
+    /// The checksum is computed.
+    Compute,
+    /// The packet is dropped and counted.
+    Drop,
+}
+
+/// A problem in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Counts from 1.
+    pub line: usize,
+    /// Counts from 1, in characters.
+    pub column: usize,
+    /// The line's text.
+    pub text: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.message)?;
+        if !self.text.is_empty() {
+            write!(f, "\n  {:>4} | {}\n       | {:>width$}", self.line, self.text, "^", width = self.column)?;
+        }
+        match &self.hint {
+            Some(hint) => write!(f, "\n  hint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+const KEYS: [&str; 9] =
+    ["mode", "prefix", "pool", "attach", "routes", "tos", "udp-zero-checksum", "clamp-mss", "ipv6-mtu"];
+
+/// Reads a configuration; all problems are reported.
+pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
+    let mut reader = Reader { text, problems: Vec::new() };
+    let config = reader.document();
+    if reader.problems.is_empty() {
+        // Without a problem every required part is there.
+        return config.ok_or_else(Vec::new);
+    }
+    reader.problems.sort_by_key(|p| (p.line, p.column));
+    Err(reader.problems)
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    problems: Vec<Problem>,
+}
+
+type Value<'a> = Spanned<DeValue<'a>>;
+
+impl<'a> Reader<'a> {
+    fn problem(&mut self, span: Range<usize>, message: impl Into<String>, hint: impl Into<String>) {
+        let before = self.text.get(..span.start).unwrap_or_default();
+        let line = before.matches('\n').count();
+        let column = before.chars().rev().take_while(|&c| c != '\n').count();
+        let hint = hint.into();
+        self.problems.push(Problem {
+            line: line + 1,
+            column: column + 1,
+            text: self.text.lines().nth(line).unwrap_or_default().to_string(),
+            message: message.into(),
+            hint: (!hint.is_empty()).then_some(hint),
+        });
+    }
+
+    fn document(&mut self) -> Option<Config> {
+        let root = match DeTable::parse(self.text) {
+            Ok(root) => root,
+            Err(error) => {
+                self.problem(
+                    error.span().unwrap_or(0..0),
+                    error.message().to_string(),
+                    "this is not TOML: see toml.io",
+                );
+                return None;
+            }
+        };
+        let whole = root.span();
+        let root = root.into_inner();
+        for (key, _) in root.iter().filter(|(k, _)| !["nat64", "map"].contains(&k.get_ref().as_ref())) {
+            self.unknown(key.span(), key.get_ref(), &["nat64", "map"]);
+        }
+        let maps = self.maps(root.get("map"));
+        let Some(section) = root.get("nat64") else {
+            self.problem(
+                whole.start..whole.start,
+                "there is no [nat64] section",
+                "begin with `[nat64]` and `mode = \"stateless\"`",
+            );
+            return None;
+        };
+        let Some(table) = section.get_ref().as_table() else {
+            self.problem(section.span(), "`nat64` is not a section", "write `[nat64]` on a line of its own");
+            return None;
+        };
+        self.section(table, section.span(), maps)
+    }
+
+    fn section(&mut self, table: &DeTable<'a>, span: Range<usize>, maps: Vec<Map>) -> Option<Config> {
+        for (key, _) in table.iter().filter(|(k, _)| !KEYS.contains(&k.get_ref().as_ref())) {
+            self.unknown(key.span(), key.get_ref(), &KEYS);
+        }
+        self.mode(table.get("mode"), span.clone());
+        if let Some(pool) = table.get("pool") {
+            self.problem(
+                pool.span(),
+                "`pool` belongs to stateful NAT64, which is not in this release",
+                "remove it; stateless translation maps addresses by `[[map]]` and `prefix`",
+            );
+        }
+        let prefix = table.get("prefix").and_then(|v| self.prefix(v));
+        if maps.is_empty() && table.get("prefix").is_none() && self.problems.is_empty() {
+            let hint = "add `prefix = \"64:ff9b::/96\"`, a `[[map]]`, or both";
+            self.problem(span, "there is nothing to translate by", hint);
+        }
+        let routes = self.routes(table.get("routes"));
+        if let (Some(at), None) = (table.get("routes"), prefix) {
+            if table.get("prefix").is_none() {
+                self.problem(
+                    at.span(),
+                    "`routes` without a `prefix`",
+                    "they name IPv6 hosts by their RFC 6052 address",
+                );
+            }
+        }
+        Some(Config {
+            prefix,
+            maps,
+            attach: self.attach(table.get("attach")),
+            routes,
+            tos: self.tos(table.get("tos")),
+            udp_zero_checksum: self.udp_zero(table.get("udp-zero-checksum")),
+            clamp_mss: table.get("clamp-mss").is_none_or(|v| self.boolean(v, "clamp-mss")),
+            ipv6_mtu: self.mtu(table.get("ipv6-mtu")),
+        })
+    }
+
+    fn unknown(&mut self, span: Range<usize>, key: &str, known: &[&str]) {
+        let near = known
+            .iter()
+            .filter(|k| strsim::damerau_levenshtein(k, key) <= 2)
+            .min_by_key(|k| strsim::damerau_levenshtein(k, key));
+        let hint = match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("the keys here are {}", known.join(", ")),
+        };
+        self.problem(span, format!("unknown key `{key}`"), hint);
+    }
+
+    fn mode(&mut self, value: Option<&Value<'a>>, section: Range<usize>) {
+        let hint = "write `mode = \"stateless\"`";
+        match value.map(|v| (v.get_ref().as_str(), v.span())) {
+            None => self.problem(section, "`mode` is missing", hint),
+            Some((Some("stateless"), _)) => {}
+            Some((Some("stateful"), span)) => self.problem(
+                span,
+                "stateful NAT64 is not in this release",
+                "`mode = \"stateless\"` translates by `[[map]]` and RFC 6052 addresses; sessions come in a later release",
+            ),
+            Some((_, span)) => self.problem(span, "`mode` is neither \"stateless\" nor \"stateful\"", hint),
+        }
+    }
+
+    fn string<'v>(&mut self, value: &'v Value<'a>, what: &str, example: &str) -> Option<&'v str> {
+        let text = value.get_ref().as_str();
+        if text.is_none() {
+            self.problem(
+                value.span(),
+                format!("`{what}` is not a string"),
+                format!("write `{what} = \"{example}\"`"),
+            );
+        }
+        text
+    }
+
+    fn boolean(&mut self, value: &Value<'a>, what: &str) -> bool {
+        value.get_ref().as_bool().unwrap_or_else(|| {
+            self.problem(value.span(), format!("`{what}` is neither true nor false"), "");
+            false
+        })
+    }
+
+    fn integer(
+        &mut self,
+        value: &Value<'a>,
+        what: &str,
+        range: std::ops::RangeInclusive<i64>,
+    ) -> Option<i64> {
+        let number =
+            value.get_ref().as_integer().and_then(|i| i64::from_str_radix(i.as_str(), i.radix()).ok());
+        let good = number.filter(|n| range.contains(n));
+        if good.is_none() {
+            let message = format!("`{what}` is not a number from {} to {}", range.start(), range.end());
+            self.problem(value.span(), message, "");
+        }
+        good
+    }
+
+    /// RFC 6052 section 2.2.
+    fn prefix(&mut self, value: &Value<'a>) -> Option<Ipv6Net> {
+        let text = self.string(value, "prefix", "64:ff9b::/96")?;
+        let net = self.ipv6_net(text, value.span())?;
+        if ![32, 40, 48, 56, 64, 96].contains(&net.prefix_len()) {
+            let message = format!("a /{} cannot carry IPv4 addresses", net.prefix_len());
+            self.problem(
+                value.span(),
+                message,
+                "RFC 6052 section 2.2 allows /32, /40, /48, /56, /64 and /96",
+            );
+            return None;
+        }
+        if net.prefix_len() == 96 && net.addr().octets()[8] != 0 {
+            let hint = "bits 64 to 71 of the prefix must be zero (RFC 6052 section 2.2)";
+            self.problem(value.span(), format!("{net} has a non-zero u octet"), hint);
+            return None;
+        }
+        let wrong = net.addr().is_multicast() || net.addr().is_loopback() || is_link_local(net.addr());
+        if wrong {
+            self.problem(
+                value.span(),
+                format!("{net} is not a unicast prefix"),
+                "use 64:ff9b::/96 or one of your own",
+            );
+        }
+        (!wrong).then_some(net)
+    }
+
+    fn ipv6_net(&mut self, text: &str, span: Range<usize>) -> Option<Ipv6Net> {
+        match text.parse::<Ipv6Net>() {
+            Ok(net) if net.addr() == net.network() => Some(net),
+            Ok(net) => {
+                let hint = format!("did you mean `{}`?", net.trunc());
+                self.problem(span, format!("`{text}` has bits behind its prefix"), hint);
+                None
+            }
+            Err(_) => {
+                let hint = "write address/length, such as `2001:db8:100::/120`";
+                self.problem(span, format!("`{text}` is not an IPv6 prefix"), hint);
+                None
+            }
+        }
+    }
+
+    fn ipv4_net(&mut self, text: &str, span: Range<usize>) -> Option<Ipv4Net> {
+        match text.parse::<Ipv4Net>() {
+            Ok(net) if net.addr() == net.network() => Some(net),
+            Ok(net) => {
+                let hint = format!("did you mean `{}`?", net.trunc());
+                self.problem(span, format!("`{text}` has bits behind its prefix"), hint);
+                None
+            }
+            Err(_) => {
+                let hint = "write address/length, such as `198.51.100.0/24`";
+                self.problem(span, format!("`{text}` is not an IPv4 prefix"), hint);
+                None
+            }
+        }
+    }
+
+    fn maps(&mut self, value: Option<&Value<'a>>) -> Vec<Map> {
+        let Some(value) = value else { return Vec::new() };
+        let Some(array) = value.get_ref().as_array() else {
+            self.problem(
+                value.span(),
+                "`map` is not a list of sections",
+                "write `[[map]]`, with two brackets",
+            );
+            return Vec::new();
+        };
+        let mut maps: Vec<Map> = Vec::new();
+        for item in array.iter() {
+            let Some(map) = self.map(item) else { continue };
+            let twice = maps.iter().any(|m| m.ipv4 == map.ipv4 || m.ipv6 == map.ipv6);
+            if twice {
+                let hint = "an address would have two translations; remove one";
+                self.problem(item.span(), format!("{} or {} is mapped twice", map.ipv4, map.ipv6), hint);
+            }
+            maps.push(map);
+        }
+        maps
+    }
+
+    fn map(&mut self, item: &Value<'a>) -> Option<Map> {
+        let Some(table) = item.get_ref().as_table() else {
+            self.problem(
+                item.span(),
+                "a `map` is not a section",
+                "write `[[map]]`, then `ipv4 = …` and `ipv6 = …`",
+            );
+            return None;
+        };
+        for (key, _) in table.iter().filter(|(k, _)| !["ipv4", "ipv6"].contains(&k.get_ref().as_ref())) {
+            self.unknown(key.span(), key.get_ref(), &["ipv4", "ipv6"]);
+        }
+        let missing = ["ipv4", "ipv6"].into_iter().find(|k| table.get(*k).is_none());
+        if let Some(key) = missing {
+            self.problem(
+                item.span(),
+                format!("a `[[map]]` without `{key}`"),
+                "it needs both `ipv4` and `ipv6`",
+            );
+            return None;
+        }
+        let (v4, v6) = (table.get("ipv4")?, table.get("ipv6")?);
+        let ipv4 = self
+            .string(v4, "ipv4", "198.51.100.0/24")
+            .and_then(|t| self.ipv4_net(&with_length(t, 32), v4.span()));
+        let ipv6 = self
+            .string(v6, "ipv6", "2001:db8:100::/120")
+            .and_then(|t| self.ipv6_net(&with_length(t, 128), v6.span()));
+        let (ipv4, ipv6) = (ipv4?, ipv6?);
+        let (suffix4, suffix6) = (32 - ipv4.prefix_len(), 128 - ipv6.prefix_len());
+        if suffix4 > suffix6 {
+            let message = format!("{ipv6} has {suffix6} suffix bits, too few for the {suffix4} of {ipv4}");
+            let hint = format!("an IPv6 prefix of /{} or shorter fits (RFC 7757 section 3.2)", 128 - suffix4);
+            self.problem(v6.span(), message, hint);
+            return None;
+        }
+        if let Some(what) = untranslatable(ipv4.addr()) {
+            self.problem(
+                v4.span(),
+                format!("{ipv4} is {what}, which is never translated"),
+                "RFC 7915 section 4.1",
+            );
+            return None;
+        }
+        if ipv6.addr().is_multicast() || ipv6.addr().is_loopback() || is_link_local(ipv6.addr()) {
+            self.problem(v6.span(), format!("{ipv6} is not a unicast prefix that can be routed"), "");
+            return None;
+        }
+        Some(Map { ipv4, ipv6 })
+    }
+
+    fn routes(&mut self, value: Option<&Value<'a>>) -> Vec<Ipv4Net> {
+        let Some(value) = value else { return Vec::new() };
+        let Some(array) = value.get_ref().as_array() else {
+            self.problem(value.span(), "`routes` is not a list", "write `routes = [\"198.51.100.0/24\"]`");
+            return Vec::new();
+        };
+        let mut nets = Vec::new();
+        for item in array.iter() {
+            let text = self.string(item, "routes", "198.51.100.0/24");
+            nets.extend(text.and_then(|t| self.ipv4_net(t, item.span())));
+        }
+        nets
+    }
+
+    fn attach(&mut self, value: Option<&Value<'a>>) -> Attach {
+        let default = Attach::Device("nat64".to_string());
+        let Some(value) = value else { return default };
+        let hint = "write `attach = { device = \"nat64\" }`";
+        let Some(table) = value.get_ref().as_table() else {
+            self.problem(value.span(), "`attach` is not a table", hint);
+            return default;
+        };
+        for (key, _) in
+            table.iter().filter(|(k, _)| !["device", "interfaces", "hook"].contains(&k.get_ref().as_ref()))
+        {
+            self.unknown(key.span(), key.get_ref(), &["device", "interfaces", "hook"]);
+        }
+        if let Some(other) = table.get("interfaces").or(table.get("hook")) {
+            self.problem(other.span(), "attaching to interfaces directly is not in this release", hint);
+            return default;
+        }
+        let Some(device) = table.get("device") else {
+            self.problem(value.span(), "`attach` does not name a device", hint);
+            return default;
+        };
+        match self.string(device, "device", "nat64") {
+            // IFNAMSIZ is 16 with the terminating zero; the peer's name takes one character more.
+            Some(name) if is_interface_name(name) => Attach::Device(name.to_string()),
+            Some(name) => {
+                let hint = "up to 14 letters, digits, `-`, `_` or `.`";
+                self.problem(device.span(), format!("`{name}` is not a name for an interface"), hint);
+                default
+            }
+            None => default,
+        }
+    }
+
+    fn tos(&mut self, value: Option<&Value<'a>>) -> Tos {
+        let Some(value) = value else { return Tos::Copy };
+        match value.get_ref().as_str() {
+            Some("copy") => Tos::Copy,
+            Some(_) => {
+                self.problem(
+                    value.span(),
+                    "`tos` is neither \"copy\" nor a number",
+                    "`tos = 0` is the other common choice",
+                );
+                Tos::Copy
+            }
+            None => self.integer(value, "tos", 0..=255).map_or(Tos::Copy, |n| Tos::Fixed(n as u8)),
+        }
+    }
+
+    fn udp_zero(&mut self, value: Option<&Value<'a>>) -> UdpZeroChecksum {
+        let Some(value) = value else { return UdpZeroChecksum::Compute };
+        match value.get_ref().as_str() {
+            Some("compute") => UdpZeroChecksum::Compute,
+            Some("drop") => UdpZeroChecksum::Drop,
+            _ => {
+                self.problem(
+                    value.span(),
+                    "`udp-zero-checksum` is neither \"compute\" nor \"drop\"",
+                    "RFC 7915 section 4.5",
+                );
+                UdpZeroChecksum::Compute
+            }
+        }
+    }
+
+    fn mtu(&mut self, value: Option<&Value<'a>>) -> u16 {
+        let number = value.map(|v| self.integer(v, "ipv6-mtu", 1280..=65535));
+        number.flatten().map_or(1500, |n| n as u16)
+    }
+}
+
+/// An address alone is a prefix of full length.
+fn with_length(text: &str, length: u8) -> String {
+    if text.contains('/') { text.to_string() } else { format!("{text}/{length}") }
+}
+
+fn is_interface_name(name: &str) -> bool {
+    let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    (1..=14).contains(&name.len()) && name.chars().all(good) && name != "." && name != ".."
+}
+
+fn is_link_local(addr: Ipv6Addr) -> bool {
+    addr.segments()[0] & 0xffc0 == 0xfe80
+}
+
+/// Why an IPv4 address is never translated, if so (RFC 7915 section 4.1).
+fn untranslatable(addr: Ipv4Addr) -> Option<&'static str> {
+    match addr.octets() {
+        [0, ..] => Some("in 0.0.0.0/8"),
+        [127, ..] => Some("loopback"),
+        [169, 254, ..] => Some("link-local"),
+        [224..=239, ..] => Some("multicast"),
+        [240..=255, ..] => Some("class E or broadcast"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+[nat64]
+mode   = "stateless"
+prefix = "2001:db8:64::/96"
+attach = { device = "nat64" }
+tos = 0
+udp-zero-checksum = "drop"
+
+[[map]]
+ipv4 = "198.51.100.0/24"
+ipv6 = "2001:db8:100::/120"
+
+[[map]]
+ipv4 = "203.0.113.7"
+ipv6 = "2001:db8::7"
+"#;
+
+    #[test]
+    fn a_good_file_is_read_as_it_says() {
+        let config = parse(GOOD).expect("is good");
+        assert_eq!(config.prefix, Some("2001:db8:64::/96".parse().expect("a net")));
+        assert_eq!(config.maps.len(), 2);
+        assert_eq!(config.maps[1].ipv4.prefix_len(), 32);
+        assert_eq!((config.tos, config.udp_zero_checksum), (Tos::Fixed(0), UdpZeroChecksum::Drop));
+        assert_eq!((config.clamp_mss, config.ipv6_mtu), (true, 1500));
+    }
+
+    /// Each line: what a file says in place of the good line, the line of the problem, and words of message and hint.
+    #[test]
+    fn each_mistake_is_found_on_its_line() {
+        let cases: &[(&str, &str, usize, &[&str])] = &[
+            ("mode   = \"stateless\"", "", 2, &["`mode` is missing"]),
+            ("\"stateless\"", "\"stateful\"", 3, &["not in this release", "stateless"]),
+            ("\"stateless\"", "\"statless\"", 3, &["neither"]),
+            ("mode ", "mod ", 3, &["unknown key `mod`", "did you mean `mode`"]),
+            ("2001:db8:64::/96", "2001:db8:64::/95", 4, &["/95", "/96"]),
+            ("2001:db8:64::/96", "2001:db8:64::1/96", 4, &["bits behind", "2001:db8:64::/96"]),
+            ("2001:db8:64::/96", "2001:db8:64:0:100::/96", 4, &["u octet"]),
+            ("2001:db8:64::/96", "192.0.2.0/24", 4, &["not an IPv6 prefix"]),
+            ("device =", "interfaces =", 5, &["not in this release"]),
+            ("\"nat64\" }", "\"much-too-long-a-name\" }", 5, &["not a name", "14"]),
+            ("tos = 0", "tos = 256", 6, &["0 to 255"]),
+            ("tos = 0", "pool = [\"203.0.113.0/28\"]", 6, &["stateful"]),
+            ("tos = 0", "routes = [\"198.51.100.1/24\"]", 6, &["bits behind"]),
+            ("tos = 0", "ipv6-mtu = 1279", 6, &["1280"]),
+            ("\"drop\"", "\"ignore\"", 7, &["compute", "4.5"]),
+            ("198.51.100.0/24", "127.0.0.0/24", 10, &["loopback"]),
+            ("2001:db8:100::/120", "2001:db8:100::/121", 11, &["7 suffix bits", "/120"]),
+            ("2001:db8::7", "2001:db8::7\"\nipv5 = \"1", 16, &["ipv5", "ipv4"]),
+            (
+                "203.0.113.7\"\nipv6 = \"2001:db8::7",
+                "198.51.100.0/24\"\nipv6 = \"2001:db8:9::/120",
+                13,
+                &["twice"],
+            ),
+            ("ipv6 = \"2001:db8::7\"", "", 13, &["without `ipv6`"]),
+            ("[nat64]", "[nat64", 2, &["TOML"]),
+        ];
+        for (from, to, line, words) in cases {
+            let text = GOOD.replace(from, to);
+            let problems = parse(&text).expect_err(to);
+            let shown: Vec<_> = problems.iter().map(|p| p.to_string()).collect();
+            let hit = problems
+                .iter()
+                .zip(&shown)
+                .any(|(p, s)| p.line == *line && words.iter().all(|w| s.contains(w)));
+            assert!(hit, "{to}: line {line} with {words:?} expected in {shown:#?}");
+        }
+    }
+
+    #[test]
+    fn all_problems_are_reported_in_order() {
+        let text = GOOD.replace("stateless", "x").replace("/120", "/121").replace("tos = 0", "tos = -1");
+        let lines: Vec<_> = parse(&text).expect_err("three mistakes").iter().map(|p| p.line).collect();
+        assert_eq!(lines, [3, 6, 11]);
+    }
+}

@@ -1,0 +1,5 @@
+//! NAT64 as an operator speaks of it: the configuration file, and the table entries that it stands for.
+
+pub mod config;
+
+pub use config::{Attach, Config, Map, Problem, Tos, UdpZeroChecksum};
