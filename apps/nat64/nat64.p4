@@ -1,0 +1,1331 @@
+// NAT64, stateless (SIIT): RFC 7915 headers, RFC 6052 and RFC 7757 addresses.
+//
+// P4-16 for v1model, without anything that p4c and BMv2 do not take. The only
+// thing of Strait's own is the annotation @checksum_nonzero, which others ignore.
+//
+// Modes
+//   device   (settings.switching = 0) Every IP packet that arrives is translated
+//            and leaves by settings.device_port with its MAC addresses as they
+//            were. The kernel around it routes, filters and resolves neighbours.
+//   switch   (settings.switching = 1) The program owns its ports: it answers ARP,
+//            neighbour solicitations and pings for its own addresses, and routes
+//            what it translated to a next hop by route4 and route6.
+//
+// Tables (README.md has every parameter's formula)
+//   Ingress.settings                          no key: the configuration is its default action
+//   Ingress.four_to_six.{source,destination}.eam4   lpm IPv4; default: embed_* by RFC 6052
+//   Ingress.six_to_four.{source,destination}.eam6   lpm IPv6: RFC 7757 maps and the RFC 6052 prefix
+//   Ingress.own.{ports,local4,local6}         switch mode: who we are
+//   Ingress.{route4,route6}                   switch mode: next hops
+//   The tables for source and destination hold the same entries: a P4 table is
+//   applied once, and BMv2 insists on it.
+//
+// Drops
+//   Each reason is an action of its own, named by the reason. Those for which
+//   RFC 7915 wants an ICMP error sent back say "ICMP:" and which one: that is where
+//   its generation will go.
+//
+// Checksums
+//   TCP, UDP and ICMP sums are declared (verify before, update after) and Strait
+//   derives the incremental change. Where the declared sum is not the packet's own
+//   sum (fragments, Ethernet padding), section "By hand" applies the change as
+//   RFC 1624 does, and the declarations are off (meta.summed is false).
+
+#include <core.p4>
+#include <v1model.p4>
+
+// ---------------------------------------------------------------- constants
+
+const bit<16> TYPE_IPV4 = 0x0800;
+const bit<16> TYPE_ARP  = 0x0806;
+const bit<16> TYPE_IPV6 = 0x86dd;
+
+const bit<8> PROTO_HOPOPT   = 0;
+const bit<8> PROTO_ICMP     = 1;
+const bit<8> PROTO_IGMP     = 2;
+const bit<8> PROTO_TCP      = 6;
+const bit<8> PROTO_UDP      = 17;
+const bit<8> PROTO_ROUTING  = 43;
+const bit<8> PROTO_FRAGMENT = 44;
+const bit<8> PROTO_AH       = 51;
+const bit<8> PROTO_ICMPV6   = 58;
+const bit<8> PROTO_DSTOPTS  = 60;
+const bit<8> PROTO_MOBILITY = 135;
+const bit<8> PROTO_HIP      = 139;
+const bit<8> PROTO_SHIM6    = 140;
+
+const bit<8> ICMP_ECHO_REPLY        = 0;
+const bit<8> ICMP_UNREACHABLE       = 3;
+const bit<8> ICMP_ECHO              = 8;
+const bit<8> ICMP_TIME_EXCEEDED     = 11;
+const bit<8> ICMP_PARAMETER_PROBLEM = 12;
+
+const bit<8> ICMPV6_PARAMETER_PROBLEM = 4;      // the last of the errors, 1 to 4
+const bit<8> ICMPV6_ECHO              = 128;
+const bit<8> ICMPV6_ECHO_REPLY        = 129;
+const bit<8> ICMPV6_SOLICITATION      = 135;
+const bit<8> ICMPV6_ADVERTISEMENT     = 136;
+
+const bit<32> ETHERNET_BYTES = 14;
+const bit<16> IPV4_BYTES     = 20;
+
+// RFC 8200 section 4 names no limit; eight headers before the transport are more
+// than any honest packet has, and bound the parser.
+const bit<8> MAX_EXTENSIONS = 8;
+
+// Why the parser gave up, beside the errors of core.p4.
+error {
+    BadHeader,              // a version or header length that cannot be
+    BadLength,              // headers that do not fit the packet's own length
+    Ipv4SourceRoute,        // an unexpired LSRR or SSRR option
+    Ipv6RoutingHeader,      // segments left
+    FragmentedExtension,    // a fragment header followed by an extension header
+    TooManyExtensions
+}
+
+// ---------------------------------------------------------------- headers
+
+header ethernet_h {
+    bit<48> dst;
+    bit<48> src;
+    bit<16> ether_type;
+}
+
+// RFC 826, for IPv4 over Ethernet.
+header arp_h {
+    bit<16> hardware;
+    bit<16> protocol;
+    bit<8>  hardware_bytes;
+    bit<8>  protocol_bytes;
+    bit<16> operation;
+    bit<48> sender_mac;
+    bit<32> sender_ip;
+    bit<48> target_mac;
+    bit<32> target_ip;
+}
+
+header ipv4_h {
+    bit<4>  version;
+    bit<4>  ihl;
+    bit<8>  tos;
+    bit<16> total_length;
+    bit<16> identification;
+    bit<1>  reserved;
+    bit<1>  dont_fragment;
+    bit<1>  more_fragments;
+    bit<13> fragment_offset;
+    bit<8>  ttl;
+    bit<8>  protocol;
+    bit<16> checksum;
+    bit<32> src;
+    bit<32> dst;
+}
+
+header ipv6_h {
+    bit<4>   version;
+    bit<8>   traffic_class;
+    bit<20>  flow_label;
+    bit<16>  payload_length;
+    bit<8>   next_header;
+    bit<8>   hop_limit;
+    bit<128> src;
+    bit<128> dst;
+}
+
+header fragment_h {
+    bit<8>  next_header;
+    bit<8>  reserved;
+    bit<13> fragment_offset;
+    bit<2>  reserved2;
+    bit<1>  more_fragments;
+    bit<32> identification;
+}
+
+header tcp_h {
+    bit<16> src_port;
+    bit<16> dst_port;
+    bit<32> sequence;
+    bit<32> acknowledgement;
+    bit<4>  data_offset;
+    bit<4>  reserved;
+    bit<8>  flags;
+    bit<16> window;
+    bit<16> checksum;
+    bit<16> urgent;
+}
+
+// The maximum segment size, where it is the first option of a SYN.
+header mss_h {
+    bit<16> kind_and_length;
+    bit<16> size;
+}
+
+header udp_h {
+    bit<16> src_port;
+    bit<16> dst_port;
+    bit<16> bytes;
+    @checksum_nonzero
+    bit<16> checksum;
+}
+
+// ICMP and ICMPv6 begin alike.
+header icmp_h {
+    bit<8>  type_;
+    bit<8>  code;
+    bit<16> checksum;
+    bit<32> rest;           // echo: identifier and sequence number
+}
+
+// RFC 4861: what follows icmp_h in a neighbour solicitation or advertisement.
+header neighbour_h {
+    bit<128> target;
+}
+
+header link_option_h {
+    bit<8>  kind;           // 1 source, 2 target link-layer address
+    bit<8>  octets;         // length in units of eight bytes
+    bit<48> mac;
+}
+
+struct headers_t {
+    ethernet_h    ethernet;
+    arp_h         arp;
+    ipv4_h        ipv4;
+    ipv6_h        ipv6;
+    fragment_h    fragment;
+    tcp_h         tcp;
+    mss_h         mss;
+    udp_h         udp;
+    icmp_h        icmp;
+    neighbour_h   neighbour;
+    link_option_h link_option;
+}
+
+// What `settings` holds. A TOS becomes (tos & keep) | set.
+struct settings_t {
+    bit<1>  switching;
+    bit<9>  device_port;
+    bit<8>  keep_tos_4to6;
+    bit<8>  set_tos_4to6;
+    bit<8>  keep_tos_6to4;
+    bit<8>  set_tos_6to4;
+    bit<1>  compute_udp_zero;   // 4 to 6, checksum 0: 1 computes it, 0 drops the packet
+    bit<16> max_mss;            // greatest MSS in a SYN, either way; 0xffff leaves them alone
+    bit<16> lowest_ipv6_mtu;    // RFC 7915 section 4.1, for IPv4 packets with DF clear
+}
+
+struct metadata_t {
+    settings_t settings;
+    bit<32> padding;        // bytes behind the IP packet in its frame
+    bit<16> l4_bytes;       // bytes behind the last header that translation knows
+    bit<8>  protocol;       // what those bytes are, as the arriving packet numbers it
+    bit<8>  options;        // IPv4 options still to be skipped, in bytes
+    bit<8>  extensions;     // IPv6 extension headers met
+    bool    whole;          // no fragment and no padding: the payload is what was sent
+    bool    summed;         // the transport checksum is declared, see Verify and Update
+    bool    mss_elsewhere;  // a SYN whose first option is not the MSS
+    bit<32> seed;           // something of the payload, for the IPv4 identification
+}
+
+// ---------------------------------------------------------------- parser
+
+parser Packet(packet_in packet,
+              out headers_t hdr,
+              inout metadata_t meta,
+              inout standard_metadata_t standard_metadata) {
+    state start {
+        packet.extract(hdr.ethernet);
+        transition select(hdr.ethernet.ether_type) {
+            TYPE_IPV4: ipv4;
+            TYPE_IPV6: ipv6;
+            TYPE_ARP:  arp;
+            default:   accept;
+        }
+    }
+
+    state arp {
+        packet.extract(hdr.arp);
+        transition accept;
+    }
+
+    // ---- IPv4
+
+    state ipv4 {
+        packet.extract(hdr.ipv4);
+        verify(hdr.ipv4.version == 4 && hdr.ipv4.ihl >= 5, error.BadHeader);
+        bit<16> header_bytes = ((bit<16>) hdr.ipv4.ihl) << 2;
+        verify(hdr.ipv4.total_length >= header_bytes, error.BadLength);
+        meta.l4_bytes = hdr.ipv4.total_length - header_bytes;
+        bit<32> frame_bytes = ETHERNET_BYTES + (bit<32>) hdr.ipv4.total_length;
+        verify(standard_metadata.packet_length >= frame_bytes, error.PacketTooShort);
+        meta.padding = standard_metadata.packet_length - frame_bytes;
+        meta.whole = meta.padding == 0 && hdr.ipv4.more_fragments == 0 && hdr.ipv4.fragment_offset == 0;
+        meta.protocol = hdr.ipv4.protocol;
+        transition select(hdr.ipv4.ihl) {
+            5:       ipv4_payload;
+            default: ipv4_options;
+        }
+    }
+
+    // RFC 7915 section 4.1: options are ignored, but for an unexpired source route.
+    state ipv4_options {
+        meta.options = (((bit<8>) hdr.ipv4.ihl) << 2) - 20;
+        transition ipv4_option;
+    }
+
+    state ipv4_option {
+        transition select(packet.lookahead<bit<8>>()) {
+            0:       ipv4_options_end;
+            1:       ipv4_no_operation;
+            131:     ipv4_source_route;
+            137:     ipv4_source_route;
+            default: ipv4_skip_option;
+        }
+    }
+
+    state ipv4_no_operation {
+        packet.advance(8);
+        meta.options = meta.options - 1;
+        transition select(meta.options) {
+            0:       ipv4_payload;
+            default: ipv4_option;
+        }
+    }
+
+    // RFC 791 section 3.1: the route is used up when the pointer is greater than
+    // the length.
+    state ipv4_source_route {
+        verify(meta.options >= 3, error.BadHeader);
+        bit<24> route = packet.lookahead<bit<24>>();
+        verify(route[7:0] > route[15:8], error.Ipv4SourceRoute);
+        transition ipv4_skip_option;
+    }
+
+    state ipv4_skip_option {
+        verify(meta.options >= 2, error.BadHeader);
+        bit<16> option = packet.lookahead<bit<16>>();
+        verify(option[7:0] >= 2 && option[7:0] <= meta.options, error.BadHeader);
+        packet.advance(((bit<32>) option[7:0]) << 3);
+        meta.options = meta.options - option[7:0];
+        transition select(meta.options) {
+            0:       ipv4_payload;
+            default: ipv4_option;
+        }
+    }
+
+    // End of the list: what is left is padding of the header.
+    state ipv4_options_end {
+        packet.advance(((bit<32>) meta.options) << 3);
+        transition ipv4_payload;
+    }
+
+    // Only the first fragment has a transport header.
+    state ipv4_payload {
+        transition select(hdr.ipv4.fragment_offset, hdr.ipv4.protocol) {
+            (0, PROTO_TCP):  tcp;
+            (0, PROTO_UDP):  udp;
+            (0, PROTO_ICMP): icmp;
+            default:         accept;
+        }
+    }
+
+    // ---- IPv6
+
+    state ipv6 {
+        packet.extract(hdr.ipv6);
+        verify(hdr.ipv6.version == 6, error.BadHeader);
+        bit<32> frame_bytes = ETHERNET_BYTES + 40 + (bit<32>) hdr.ipv6.payload_length;
+        verify(standard_metadata.packet_length >= frame_bytes, error.PacketTooShort);
+        meta.padding = standard_metadata.packet_length - frame_bytes;
+        meta.whole = meta.padding == 0;
+        meta.l4_bytes = hdr.ipv6.payload_length;
+        meta.protocol = hdr.ipv6.next_header;
+        transition ipv6_next;
+    }
+
+    state ipv6_next {
+        transition select(meta.protocol) {
+            PROTO_TCP:      tcp;
+            PROTO_UDP:      udp_over_ipv6;
+            PROTO_ICMPV6:   icmpv6;
+            PROTO_FRAGMENT: fragment;
+            PROTO_HOPOPT:   ipv6_extension;
+            PROTO_DSTOPTS:  ipv6_extension;
+            PROTO_ROUTING:  ipv6_routing;
+            default:        other_over_ipv6;
+        }
+    }
+
+    // RFC 7915 section 5.1: skipped, "as they have no meaning in IPv4".
+    state ipv6_extension {
+        verify(meta.extensions < MAX_EXTENSIONS, error.TooManyExtensions);
+        meta.extensions = meta.extensions + 1;
+        bit<16> extension = packet.lookahead<bit<16>>();
+        bit<16> extension_bytes = (((bit<16>) extension[7:0]) + 1) << 3;
+        verify(extension_bytes <= meta.l4_bytes, error.BadLength);
+        packet.advance(((bit<32>) extension_bytes) << 3);
+        meta.l4_bytes = meta.l4_bytes - extension_bytes;
+        meta.protocol = extension[15:8];
+        transition ipv6_next;
+    }
+
+    // Routing with segments left is not for the translator to use up.
+    state ipv6_routing {
+        bit<32> routing = packet.lookahead<bit<32>>();
+        verify(routing[7:0] == 0, error.Ipv6RoutingHeader);
+        transition ipv6_extension;
+    }
+
+    // RFC 7915 section 5.1.1: behind a fragment header only a transport header is
+    // translated (ESP counts as one).
+    state fragment {
+        verify(meta.l4_bytes >= 8, error.BadLength);
+        packet.extract(hdr.fragment);
+        meta.l4_bytes = meta.l4_bytes - 8;
+        meta.protocol = hdr.fragment.next_header;
+        meta.whole = meta.whole && hdr.fragment.more_fragments == 0 && hdr.fragment.fragment_offset == 0;
+        transition select(hdr.fragment.fragment_offset, hdr.fragment.next_header) {
+            (_, PROTO_HOPOPT):   fragmented_extension;
+            (_, PROTO_ROUTING):  fragmented_extension;
+            (_, PROTO_FRAGMENT): fragmented_extension;
+            (_, PROTO_AH):       fragmented_extension;
+            (_, PROTO_DSTOPTS):  fragmented_extension;
+            (_, PROTO_MOBILITY): fragmented_extension;
+            (_, PROTO_HIP):      fragmented_extension;
+            (_, PROTO_SHIM6):    fragmented_extension;
+            (0, PROTO_TCP):      tcp;
+            (0, PROTO_UDP):      udp;
+            (0, PROTO_ICMPV6):   icmpv6;
+            default:             accept;
+        }
+    }
+
+    state fragmented_extension {
+        verify(false, error.FragmentedExtension);
+        transition reject;
+    }
+
+    // ---- transport
+
+    state tcp {
+        verify(meta.l4_bytes >= 20, error.BadLength);
+        packet.extract(hdr.tcp);
+        meta.summed = meta.whole;
+        transition select(hdr.tcp.flags, hdr.tcp.data_offset) {
+            (0x02 &&& 0x02, 8 &&& 8): tcp_options;      // SYN, 8 to 15 words
+            (0x02 &&& 0x02, 6 &&& 6): tcp_options;      // SYN, 6 or 7 words
+            default:                  accept;
+        }
+    }
+
+    // The MSS is the first option in every common stack's SYN.
+    state tcp_options {
+        verify(meta.l4_bytes >= 24, error.BadLength);
+        transition select(packet.lookahead<bit<16>>()) {
+            0x0204:  mss;
+            default: mss_elsewhere;
+        }
+    }
+
+    state mss {
+        packet.extract(hdr.mss);
+        transition accept;
+    }
+
+    state mss_elsewhere {
+        meta.mss_elsewhere = true;
+        transition accept;
+    }
+
+    // A length field that differs from the packet's means a sum over other bytes
+    // than the payload; 0 means no sum (RFC 768).
+    state udp {
+        verify(meta.l4_bytes >= 8, error.BadLength);
+        packet.extract(hdr.udp);
+        meta.summed = meta.whole && hdr.udp.bytes == meta.l4_bytes && hdr.udp.checksum != 0;
+        transition accept;
+    }
+
+    // As above, and something of the payload for the IPv4 identification, where
+    // there is something.
+    state udp_over_ipv6 {
+        verify(meta.l4_bytes >= 8, error.BadLength);
+        packet.extract(hdr.udp);
+        meta.summed = meta.whole && hdr.udp.bytes == meta.l4_bytes && hdr.udp.checksum != 0;
+        transition select(meta.l4_bytes) {
+            0 &&& 0xfff0: accept;
+            default:      payload_seed;
+        }
+    }
+
+    state payload_seed {
+        bit<64> data = packet.lookahead<bit<64>>();
+        meta.seed = data[63:32] ^ data[31:0];
+        transition accept;
+    }
+
+    // Sequence numbers or checksums of most other transports are in their first
+    // twelve bytes (SCTP, ESP, AH, DCCP).
+    state other_over_ipv6 {
+        transition select(meta.l4_bytes) {
+            0 &&& 0xfff8: accept;
+            8 &&& 0xfffc: payload_seed;
+            default:      transport_seed;
+        }
+    }
+
+    state transport_seed {
+        bit<96> data = packet.lookahead<bit<96>>();
+        meta.seed = data[95:64] ^ data[63:32] ^ data[31:0];
+        transition accept;
+    }
+
+    state icmp {
+        verify(meta.l4_bytes >= 8, error.BadLength);
+        packet.extract(hdr.icmp);
+        meta.summed = meta.whole;
+        transition accept;
+    }
+
+    state icmpv6 {
+        verify(meta.l4_bytes >= 8, error.BadLength);
+        packet.extract(hdr.icmp);
+        meta.summed = meta.whole;
+        transition select(hdr.icmp.type_, meta.l4_bytes) {
+            (ICMPV6_SOLICITATION, 24): solicitation;
+            (ICMPV6_SOLICITATION, 32): solicitation_with_option;
+            default:                   accept;
+        }
+    }
+
+    // A solicitation is answered, never passed on: the answer is summed as a whole.
+    state solicitation {
+        packet.extract(hdr.neighbour);
+        meta.summed = false;
+        transition accept;
+    }
+
+    state solicitation_with_option {
+        packet.extract(hdr.neighbour);
+        packet.extract(hdr.link_option);
+        meta.summed = false;
+        transition accept;
+    }
+}
+
+// ---------------------------------------------------------------- declared sums
+//
+// The lists of Verify and Update are the same but for meta.summed, which ingress
+// may set: a UDP checksum to be computed, an advertisement made here.
+// The pseudo-header (RFC 9293 section 3.1, RFC 768, RFC 8200 section 8.1) comes first.
+
+control Verify(inout headers_t hdr, inout metadata_t meta) {
+    apply {
+        verify_checksum_with_payload(
+            meta.summed && hdr.tcp.isValid() && hdr.ipv4.isValid() && !hdr.mss.isValid(),
+            { hdr.ipv4.src, hdr.ipv4.dst, 8w0, 8w6, meta.l4_bytes,
+              hdr.tcp.src_port, hdr.tcp.dst_port, hdr.tcp.sequence, hdr.tcp.acknowledgement, hdr.tcp.data_offset,
+              hdr.tcp.reserved, hdr.tcp.flags, hdr.tcp.window, hdr.tcp.urgent },
+            hdr.tcp.checksum, HashAlgorithm.csum16);
+        verify_checksum_with_payload(
+            meta.summed && hdr.tcp.isValid() && hdr.ipv4.isValid() && hdr.mss.isValid(),
+            { hdr.ipv4.src, hdr.ipv4.dst, 8w0, 8w6, meta.l4_bytes,
+              hdr.tcp.src_port, hdr.tcp.dst_port, hdr.tcp.sequence, hdr.tcp.acknowledgement, hdr.tcp.data_offset,
+              hdr.tcp.reserved, hdr.tcp.flags, hdr.tcp.window, hdr.tcp.urgent,
+              hdr.mss.kind_and_length, hdr.mss.size },
+            hdr.tcp.checksum, HashAlgorithm.csum16);
+        verify_checksum_with_payload(
+            meta.summed && hdr.tcp.isValid() && hdr.ipv6.isValid() && !hdr.mss.isValid(),
+            { hdr.ipv6.src, hdr.ipv6.dst, 16w0, meta.l4_bytes, 24w0, 8w6,
+              hdr.tcp.src_port, hdr.tcp.dst_port, hdr.tcp.sequence, hdr.tcp.acknowledgement, hdr.tcp.data_offset,
+              hdr.tcp.reserved, hdr.tcp.flags, hdr.tcp.window, hdr.tcp.urgent },
+            hdr.tcp.checksum, HashAlgorithm.csum16);
+        verify_checksum_with_payload(
+            meta.summed && hdr.tcp.isValid() && hdr.ipv6.isValid() && hdr.mss.isValid(),
+            { hdr.ipv6.src, hdr.ipv6.dst, 16w0, meta.l4_bytes, 24w0, 8w6,
+              hdr.tcp.src_port, hdr.tcp.dst_port, hdr.tcp.sequence, hdr.tcp.acknowledgement, hdr.tcp.data_offset,
+              hdr.tcp.reserved, hdr.tcp.flags, hdr.tcp.window, hdr.tcp.urgent,
+              hdr.mss.kind_and_length, hdr.mss.size },
+            hdr.tcp.checksum, HashAlgorithm.csum16);
+        verify_checksum_with_payload(
+            meta.summed && hdr.udp.isValid() && hdr.ipv4.isValid(),
+            { hdr.ipv4.src, hdr.ipv4.dst, 8w0, 8w17, hdr.udp.bytes,
+              hdr.udp.src_port, hdr.udp.dst_port, hdr.udp.bytes },
+            hdr.udp.checksum, HashAlgorithm.csum16);
+        verify_checksum_with_payload(
+            meta.summed && hdr.udp.isValid() && hdr.ipv6.isValid(),
+            { hdr.ipv6.src, hdr.ipv6.dst, 16w0, hdr.udp.bytes, 24w0, 8w17,
+              hdr.udp.src_port, hdr.udp.dst_port, hdr.udp.bytes },
+            hdr.udp.checksum, HashAlgorithm.csum16);
+        verify_checksum_with_payload(
+            meta.summed && hdr.icmp.isValid() && hdr.ipv4.isValid(),
+            { hdr.icmp.type_, hdr.icmp.code, hdr.icmp.rest },
+            hdr.icmp.checksum, HashAlgorithm.csum16);
+        verify_checksum_with_payload(
+            meta.summed && hdr.icmp.isValid() && hdr.ipv6.isValid() && !hdr.neighbour.isValid(),
+            { hdr.ipv6.src, hdr.ipv6.dst, 16w0, meta.l4_bytes, 24w0, 8w58,
+              hdr.icmp.type_, hdr.icmp.code, hdr.icmp.rest },
+            hdr.icmp.checksum, HashAlgorithm.csum16);
+    }
+}
+
+control Update(inout headers_t hdr, inout metadata_t meta) {
+    apply {
+        // Every IPv4 header that leaves was made here and has no options.
+        update_checksum(
+            hdr.ipv4.isValid(),
+            { hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.tos, hdr.ipv4.total_length, hdr.ipv4.identification,
+              hdr.ipv4.reserved, hdr.ipv4.dont_fragment, hdr.ipv4.more_fragments, hdr.ipv4.fragment_offset,
+              hdr.ipv4.ttl, hdr.ipv4.protocol, hdr.ipv4.src, hdr.ipv4.dst },
+            hdr.ipv4.checksum, HashAlgorithm.csum16);
+
+        update_checksum_with_payload(
+            meta.summed && hdr.tcp.isValid() && hdr.ipv4.isValid() && !hdr.mss.isValid(),
+            { hdr.ipv4.src, hdr.ipv4.dst, 8w0, 8w6, meta.l4_bytes,
+              hdr.tcp.src_port, hdr.tcp.dst_port, hdr.tcp.sequence, hdr.tcp.acknowledgement, hdr.tcp.data_offset,
+              hdr.tcp.reserved, hdr.tcp.flags, hdr.tcp.window, hdr.tcp.urgent },
+            hdr.tcp.checksum, HashAlgorithm.csum16);
+        update_checksum_with_payload(
+            meta.summed && hdr.tcp.isValid() && hdr.ipv4.isValid() && hdr.mss.isValid(),
+            { hdr.ipv4.src, hdr.ipv4.dst, 8w0, 8w6, meta.l4_bytes,
+              hdr.tcp.src_port, hdr.tcp.dst_port, hdr.tcp.sequence, hdr.tcp.acknowledgement, hdr.tcp.data_offset,
+              hdr.tcp.reserved, hdr.tcp.flags, hdr.tcp.window, hdr.tcp.urgent,
+              hdr.mss.kind_and_length, hdr.mss.size },
+            hdr.tcp.checksum, HashAlgorithm.csum16);
+        update_checksum_with_payload(
+            meta.summed && hdr.tcp.isValid() && hdr.ipv6.isValid() && !hdr.mss.isValid(),
+            { hdr.ipv6.src, hdr.ipv6.dst, 16w0, meta.l4_bytes, 24w0, 8w6,
+              hdr.tcp.src_port, hdr.tcp.dst_port, hdr.tcp.sequence, hdr.tcp.acknowledgement, hdr.tcp.data_offset,
+              hdr.tcp.reserved, hdr.tcp.flags, hdr.tcp.window, hdr.tcp.urgent },
+            hdr.tcp.checksum, HashAlgorithm.csum16);
+        update_checksum_with_payload(
+            meta.summed && hdr.tcp.isValid() && hdr.ipv6.isValid() && hdr.mss.isValid(),
+            { hdr.ipv6.src, hdr.ipv6.dst, 16w0, meta.l4_bytes, 24w0, 8w6,
+              hdr.tcp.src_port, hdr.tcp.dst_port, hdr.tcp.sequence, hdr.tcp.acknowledgement, hdr.tcp.data_offset,
+              hdr.tcp.reserved, hdr.tcp.flags, hdr.tcp.window, hdr.tcp.urgent,
+              hdr.mss.kind_and_length, hdr.mss.size },
+            hdr.tcp.checksum, HashAlgorithm.csum16);
+        update_checksum_with_payload(
+            meta.summed && hdr.udp.isValid() && hdr.ipv4.isValid(),
+            { hdr.ipv4.src, hdr.ipv4.dst, 8w0, 8w17, hdr.udp.bytes,
+              hdr.udp.src_port, hdr.udp.dst_port, hdr.udp.bytes },
+            hdr.udp.checksum, HashAlgorithm.csum16);
+        update_checksum_with_payload(
+            meta.summed && hdr.udp.isValid() && hdr.ipv6.isValid(),
+            { hdr.ipv6.src, hdr.ipv6.dst, 16w0, hdr.udp.bytes, 24w0, 8w17,
+              hdr.udp.src_port, hdr.udp.dst_port, hdr.udp.bytes },
+            hdr.udp.checksum, HashAlgorithm.csum16);
+        update_checksum_with_payload(
+            meta.summed && hdr.icmp.isValid() && hdr.ipv4.isValid(),
+            { hdr.icmp.type_, hdr.icmp.code, hdr.icmp.rest },
+            hdr.icmp.checksum, HashAlgorithm.csum16);
+        update_checksum_with_payload(
+            meta.summed && hdr.icmp.isValid() && hdr.ipv6.isValid() && !hdr.neighbour.isValid(),
+            { hdr.ipv6.src, hdr.ipv6.dst, 16w0, meta.l4_bytes, 24w0, 8w58,
+              hdr.icmp.type_, hdr.icmp.code, hdr.icmp.rest },
+            hdr.icmp.checksum, HashAlgorithm.csum16);
+
+        // A neighbour advertisement, which has no payload behind its option.
+        update_checksum(
+            meta.summed && hdr.neighbour.isValid(),
+            { hdr.ipv6.src, hdr.ipv6.dst, 16w0, meta.l4_bytes, 24w0, 8w58,
+              hdr.icmp.type_, hdr.icmp.code, hdr.icmp.rest, hdr.neighbour.target,
+              hdr.link_option.kind, hdr.link_option.octets, hdr.link_option.mac },
+            hdr.icmp.checksum, HashAlgorithm.csum16);
+    }
+}
+
+// ---------------------------------------------------------------- ones' complement sums
+
+// The 16-bit words of an address, added.
+bit<32> words4(in bit<32> address) {
+    return (bit<32>) address[31:16] + (bit<32>) address[15:0];
+}
+
+bit<32> words6(in bit<128> address) {
+    return (bit<32>) address[127:112] + (bit<32>) address[111:96] + (bit<32>) address[95:80]
+         + (bit<32>) address[79:64] + (bit<32>) address[63:48] + (bit<32>) address[47:32]
+         + (bit<32>) address[31:16] + (bit<32>) address[15:0];
+}
+
+// A sum of words as one word. Two rounds: the first may carry once more.
+bit<16> folded(in bit<32> sum) {
+    bit<32> once = (bit<32>) sum[31:16] + (bit<32>) sum[15:0];
+    return once[31:16] + once[15:0];
+}
+
+// RFC 1624 section 3, equation 3: HC' = ~(~HC + ~m + m').
+bit<16> adjusted(in bit<16> checksum, in bit<32> removed, in bit<32> added) {
+    return ~folded((bit<32>) ~checksum + (bit<32>) ~folded(removed) + (bit<32>) folded(added));
+}
+
+// ---------------------------------------------------------------- addresses
+
+// This network, loopback, link-local, multicast, class E with broadcast. Which of
+// them is asked only when it is one.
+bool is_special(in bit<32> address) {
+    return address[31:24] == 0 || address[31:24] == 127 || address[31:16] == 0xa9fe || address[31:29] == 7;
+}
+
+// RFC 6052 section 3.1 with RFC 5735 section 3 (now RFC 6890): what else is not
+// global, and so not for the well-known prefix.
+bool is_not_global(in bit<32> address) {
+    return address[31:24] == 10                     // 10.0.0.0/8
+        || address[31:22] == 0x191                  // 100.64.0.0/10
+        || address[31:20] == 0xac1                  // 172.16.0.0/12
+        || address[31:8] == 0xc00000                // 192.0.0.0/24
+        || address[31:8] == 0xc00002                // 192.0.2.0/24
+        || address[31:8] == 0xc05863                // 192.88.99.0/24
+        || address[31:16] == 0xc0a8                 // 192.168.0.0/16
+        || address[31:17] == 0x6309                 // 198.18.0.0/15
+        || address[31:8] == 0xc63364                // 198.51.100.0/24
+        || address[31:8] == 0xcb0071;               // 203.0.113.0/24
+}
+
+// Drops the packet for an IPv4 address that is never translated.
+control Refuse(in bit<32> address, in bool well_known, inout standard_metadata_t standard_metadata) {
+    action unspecified()       { mark_to_drop(standard_metadata); exit; }
+    action loopback()          { mark_to_drop(standard_metadata); exit; }
+    action link_local()        { mark_to_drop(standard_metadata); exit; }
+    action multicast()         { mark_to_drop(standard_metadata); exit; }
+    action broadcast()         { mark_to_drop(standard_metadata); exit; }
+    action class_e()           { mark_to_drop(standard_metadata); exit; }
+    action not_global()        { mark_to_drop(standard_metadata); exit; }
+
+    apply {
+        if (is_special(address)) {
+            if (address[31:24] == 0) { unspecified(); }
+            else if (address[31:24] == 127) { loopback(); }
+            else if (address[31:16] == 0xa9fe) { link_local(); }
+            else if (address[31:28] == 14) { multicast(); }
+            else if (address == 0xffffffff) { broadcast(); }
+            else { class_e(); }
+        }
+        if (well_known && is_not_global(address)) { not_global(); }
+    }
+}
+
+// One IPv4 address becomes an IPv6 address: by the longest explicit mapping, else
+// by RFC 6052, which is the table's default action.
+control ToIpv6(in bit<32> ipv4, out bit<128> ipv6, inout standard_metadata_t standard_metadata) {
+    Refuse() refuse;
+    bool well_known = false;
+    bool mapped = true;
+
+    action not_mapped() { mark_to_drop(standard_metadata); exit; }
+
+    // No prefix is configured and no mapping fits.
+    action no_prefix() { mapped = false; ipv6 = 0; }
+
+    // RFC 6052 section 2.2; bits 64 to 71 are the u octet.
+    action embed_32(bit<128> prefix) { ipv6 = prefix[127:96] ++ ipv4 ++ 64w0; }
+    action embed_40(bit<128> prefix) { ipv6 = prefix[127:88] ++ ipv4[31:8]  ++ 8w0 ++ ipv4[7:0]  ++ 48w0; }
+    action embed_48(bit<128> prefix) { ipv6 = prefix[127:80] ++ ipv4[31:16] ++ 8w0 ++ ipv4[15:0] ++ 40w0; }
+    action embed_56(bit<128> prefix) { ipv6 = prefix[127:72] ++ ipv4[31:24] ++ 8w0 ++ ipv4[23:0] ++ 32w0; }
+    action embed_64(bit<128> prefix) { ipv6 = prefix[127:64] ++ 8w0 ++ ipv4 ++ 24w0; }
+    action embed_96(bit<128> prefix) { ipv6 = prefix[127:32] ++ ipv4; }
+    action embed_well_known() {
+        ipv6 = 96w0x0064ff9b0000000000000000 ++ ipv4;
+        well_known = true;
+    }
+
+    // RFC 7757 section 3.3: the suffix follows the IPv6 prefix; zeros follow it.
+    // Most maps end at bit 0 on both sides and need no shift.
+    action map(bit<128> prefix, bit<32> suffix_mask) {
+        ipv6 = prefix | (bit<128>) (ipv4 & suffix_mask);
+    }
+    action map_shifted(bit<128> prefix, bit<32> suffix_mask, bit<8> shift) {
+        ipv6 = prefix | ((bit<128>) (ipv4 & suffix_mask) << shift);
+    }
+
+    table eam4 {
+        key = { ipv4: lpm; }
+        actions = {
+            map; map_shifted;
+            embed_32; embed_40; embed_48; embed_56; embed_64; embed_96; embed_well_known;
+            no_prefix;
+        }
+        default_action = no_prefix();
+        size = 4096;
+    }
+
+    apply {
+        eam4.apply();
+        refuse.apply(ipv4, well_known, standard_metadata);
+        if (!mapped) { not_mapped(); }
+    }
+}
+
+// One IPv6 address becomes an IPv4 address. The RFC 6052 prefix is an entry beside
+// the mappings; where a mapping covers that prefix, the control plane leaves it out,
+// since mappings are tried first.
+control ToIpv4(in bit<128> ipv6, out bit<32> ipv4, inout standard_metadata_t standard_metadata) {
+    Refuse() refuse;
+    bool well_known = false;
+
+    action not_mapped()      { mark_to_drop(standard_metadata); exit; }
+    action unspecified_ipv6() { mark_to_drop(standard_metadata); exit; }
+    action loopback_ipv6()   { mark_to_drop(standard_metadata); exit; }
+    action link_local_ipv6() { mark_to_drop(standard_metadata); exit; }
+    action multicast_ipv6()  { mark_to_drop(standard_metadata); exit; }
+
+    // RFC 6052 section 2.3: the u octet and the suffix are not looked at.
+    action extract_32() { ipv4 = ipv6[95:64]; }
+    action extract_40() { ipv4 = ipv6[87:64] ++ ipv6[55:48]; }
+    action extract_48() { ipv4 = ipv6[79:64] ++ ipv6[55:40]; }
+    action extract_56() { ipv4 = ipv6[71:64] ++ ipv6[55:32]; }
+    action extract_64() { ipv4 = ipv6[55:24]; }
+    action extract_96() { ipv4 = ipv6[31:0]; }
+    action extract_well_known() {
+        ipv4 = ipv6[31:0];
+        well_known = true;
+    }
+
+    // RFC 7757 section 3.3: bits behind the IPv4 suffix are ignored.
+    action map(bit<32> prefix, bit<32> suffix_mask) {
+        ipv4 = prefix | (ipv6[31:0] & suffix_mask);
+    }
+    action map_shifted(bit<32> prefix, bit<32> suffix_mask, bit<8> shift) {
+        ipv4 = prefix | ((bit<32>) (ipv6 >> shift) & suffix_mask);
+    }
+
+    table eam6 {
+        key = { ipv6: lpm; }
+        actions = {
+            map; map_shifted;
+            extract_32; extract_40; extract_48; extract_56; extract_64; extract_96; extract_well_known;
+            NoAction;
+        }
+        const default_action = NoAction();
+        size = 4096;
+    }
+
+    apply {
+        ipv4 = 0;
+        if (!eam6.apply().hit) {
+            if (ipv6[127:120] == 0xff) { multicast_ipv6(); }
+            else if (ipv6[127:118] == 0x3fa) { link_local_ipv6(); }
+            else if (ipv6 == 0) { unspecified_ipv6(); }
+            else if (ipv6 == 1) { loopback_ipv6(); }
+            else { not_mapped(); }
+        }
+        refuse.apply(ipv4, well_known, standard_metadata);
+    }
+}
+
+// ---------------------------------------------------------------- transport, both ways
+//
+// Clamps the MSS, and changes a checksum that is not declared. removed and added are
+// the sums of the words that left and joined its pseudo-header, and for ICMP of its
+// type and code.
+
+control Transport(inout headers_t hdr, inout metadata_t meta, in bit<32> removed, in bit<32> added) {
+    counter(1, CounterType.packets) mss_clamped;
+    counter(1, CounterType.packets) mss_not_first;
+
+    apply {
+        bit<32> old_mss = 0;
+        bit<32> new_mss = 0;
+        if (hdr.mss.isValid() && hdr.mss.size > meta.settings.max_mss) {
+            old_mss = (bit<32>) hdr.mss.size;
+            new_mss = (bit<32>) meta.settings.max_mss;
+            hdr.mss.size = meta.settings.max_mss;
+            mss_clamped.count(0);
+        }
+        if (meta.mss_elsewhere) {
+            mss_not_first.count(0);
+        }
+
+        // By hand.
+        if (!meta.summed) {
+            if (hdr.tcp.isValid()) {
+                hdr.tcp.checksum = adjusted(hdr.tcp.checksum, removed + old_mss, added + new_mss);
+            } else if (hdr.udp.isValid()) {
+                // 6 to 4, a sender that sums nothing (RFC 6935) stays one that sums nothing.
+                if (hdr.udp.checksum != 0) {
+                    hdr.udp.checksum = adjusted(hdr.udp.checksum, removed, added);
+                    if (hdr.udp.checksum == 0) { hdr.udp.checksum = 0xffff; }
+                }
+            } else if (hdr.icmp.isValid()) {
+                hdr.icmp.checksum = adjusted(hdr.icmp.checksum, removed, added);
+            }
+        }
+    }
+}
+
+// ---------------------------------------------------------------- IPv4 to IPv6
+
+control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+    ToIpv6() source;
+    ToIpv6() destination;
+    Transport() transport;
+    counter(1, CounterType.packets_and_bytes) over_lowest_mtu;
+
+    action bad_checksum()               { mark_to_drop(standard_metadata); exit; }
+    action ttl_expired()                { mark_to_drop(standard_metadata); exit; }   // ICMP: 11/0
+    action too_big()                    { mark_to_drop(standard_metadata); exit; }
+    action protocol_not_translated()    { mark_to_drop(standard_metadata); exit; }
+    action icmp_fragment()              { mark_to_drop(standard_metadata); exit; }
+    action icmp_error_not_yet()         { mark_to_drop(standard_metadata); exit; }
+    action icmp_type_not_translated()   { mark_to_drop(standard_metadata); exit; }
+    action udp_zero_checksum()          { mark_to_drop(standard_metadata); exit; }
+    action udp_zero_checksum_fragment() { mark_to_drop(standard_metadata); exit; }
+    action udp_zero_checksum_length()   { mark_to_drop(standard_metadata); exit; }
+
+    apply {
+        bool fragmented = hdr.ipv4.more_fragments == 1 || hdr.ipv4.fragment_offset != 0;
+
+        // RFC 1812 section 5.2.2. A header with options is not summed: they are gone.
+        if (hdr.ipv4.ihl == 5) {
+            bit<16> sum = folded(
+                (bit<32>) (hdr.ipv4.version ++ hdr.ipv4.ihl ++ hdr.ipv4.tos)
+                + (bit<32>) hdr.ipv4.total_length
+                + (bit<32>) hdr.ipv4.identification
+                + (bit<32>) (hdr.ipv4.reserved ++ hdr.ipv4.dont_fragment ++ hdr.ipv4.more_fragments
+                             ++ hdr.ipv4.fragment_offset)
+                + (bit<32>) (hdr.ipv4.ttl ++ hdr.ipv4.protocol)
+                + (bit<32>) hdr.ipv4.checksum
+                + words4(hdr.ipv4.src) + words4(hdr.ipv4.dst));
+            if (sum != 0xffff) { bad_checksum(); }
+        }
+        if (hdr.ipv4.ttl <= 1) { ttl_expired(); }
+
+        // Protocols that mean something else, or a header, to IPv6. IGMP never leaves
+        // its link (RFC 7915 section 4.2).
+        if (hdr.ipv4.protocol == PROTO_IGMP || hdr.ipv4.protocol == PROTO_ICMPV6
+            || hdr.ipv4.protocol == PROTO_HOPOPT || hdr.ipv4.protocol == PROTO_ROUTING
+            || hdr.ipv4.protocol == PROTO_FRAGMENT || hdr.ipv4.protocol == PROTO_DSTOPTS) {
+            protocol_not_translated();
+        }
+        if (hdr.ipv4.protocol == PROTO_ICMP && fragmented) { icmp_fragment(); }
+        // A payload that a fragment header would push beyond 65535 bytes.
+        if (fragmented && meta.l4_bytes > 65527) { too_big(); }
+
+        hdr.ipv6.setValid();
+        source.apply(hdr.ipv4.src, hdr.ipv6.src, standard_metadata);
+        destination.apply(hdr.ipv4.dst, hdr.ipv6.dst, standard_metadata);
+
+        // RFC 7915 section 4.1.
+        hdr.ipv6.version = 6;
+        hdr.ipv6.traffic_class = (hdr.ipv4.tos & meta.settings.keep_tos_4to6) | meta.settings.set_tos_4to6;
+        hdr.ipv6.flow_label = 0;
+        hdr.ipv6.payload_length = meta.l4_bytes;
+        hdr.ipv6.next_header = hdr.ipv4.protocol;
+        hdr.ipv6.hop_limit = hdr.ipv4.ttl - 1;
+
+        bit<32> removed = 0;
+        bit<32> added = 0;
+        if (!meta.summed) {
+            removed = words4(hdr.ipv4.src) + words4(hdr.ipv4.dst);
+            added = words6(hdr.ipv6.src) + words6(hdr.ipv6.dst);
+        }
+
+        if (hdr.icmp.isValid()) {
+            // RFC 7915 section 4.2: echo; errors with the packet inside them come later.
+            bit<8> new_type = ICMPV6_ECHO;
+            if (hdr.icmp.type_ == ICMP_ECHO_REPLY) {
+                new_type = ICMPV6_ECHO_REPLY;
+            } else if (hdr.icmp.type_ == ICMP_UNREACHABLE || hdr.icmp.type_ == ICMP_TIME_EXCEEDED
+                       || hdr.icmp.type_ == ICMP_PARAMETER_PROBLEM) {
+                icmp_error_not_yet();
+            } else if (hdr.icmp.type_ != ICMP_ECHO) {
+                icmp_type_not_translated();
+            }
+            // ICMPv6 has a pseudo-header in its sum, ICMP has none.
+            removed = (bit<32>) (hdr.icmp.type_ ++ hdr.icmp.code);
+            added = added + (bit<32>) (new_type ++ hdr.icmp.code) + (bit<32>) meta.l4_bytes + (bit<32>) PROTO_ICMPV6;
+            hdr.icmp.type_ = new_type;
+            hdr.ipv6.next_header = PROTO_ICMPV6;
+        } else if (hdr.udp.isValid() && hdr.udp.checksum == 0) {
+            // RFC 7915 section 4.5.
+            if (fragmented) { udp_zero_checksum_fragment(); }
+            if (meta.settings.compute_udp_zero == 0) { udp_zero_checksum(); }
+            if (hdr.udp.bytes != meta.l4_bytes) { udp_zero_checksum_length(); }
+            meta.summed = true;
+        }
+        transport.apply(hdr, meta, removed, added);
+
+        // RFC 7915 section 4.1, last part.
+        if (fragmented) {
+            hdr.fragment.setValid();
+            hdr.fragment.next_header = hdr.ipv6.next_header;
+            hdr.fragment.reserved = 0;
+            hdr.fragment.fragment_offset = hdr.ipv4.fragment_offset;
+            hdr.fragment.reserved2 = 0;
+            hdr.fragment.more_fragments = hdr.ipv4.more_fragments;
+            hdr.fragment.identification = (bit<32>) hdr.ipv4.identification;
+            hdr.ipv6.next_header = PROTO_FRAGMENT;
+            hdr.ipv6.payload_length = meta.l4_bytes + 8;
+        }
+
+        // DF clear and too long for the lowest IPv6 MTU: RFC 7915 has it cut into
+        // fragments. A P4 program makes one packet of one packet; in device mode the
+        // kernel cut it before, by the MTU of its route. It is counted and sent.
+        if (hdr.ipv4.dont_fragment == 0 && meta.settings.lowest_ipv6_mtu < hdr.ipv6.payload_length + 40) {
+            over_lowest_mtu.count(0);
+        }
+
+        hdr.ipv4.setInvalid();
+        hdr.ethernet.ether_type = TYPE_IPV6;
+    }
+}
+
+// ---------------------------------------------------------------- IPv6 to IPv4
+
+control SixToFour(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+    ToIpv4() source;
+    ToIpv4() destination;
+    Transport() transport;
+
+    action hop_limit_expired()        { mark_to_drop(standard_metadata); exit; }     // ICMP: 3/0
+    action too_big()                  { mark_to_drop(standard_metadata); exit; }     // ICMP: 2/0
+    action protocol_not_translated()  { mark_to_drop(standard_metadata); exit; }
+    action icmp_fragment()            { mark_to_drop(standard_metadata); exit; }
+    action icmp_error_not_yet()       { mark_to_drop(standard_metadata); exit; }
+    action icmp_type_not_translated() { mark_to_drop(standard_metadata); exit; }
+
+    apply {
+        bool fragmented = hdr.fragment.isValid()
+            && (hdr.fragment.more_fragments == 1 || hdr.fragment.fragment_offset != 0);
+
+        if (hdr.ipv6.hop_limit <= 1) { hop_limit_expired(); }
+        if (meta.protocol == PROTO_ICMP || meta.protocol == PROTO_IGMP) { protocol_not_translated(); }
+        if (meta.protocol == PROTO_ICMPV6 && fragmented) { icmp_fragment(); }
+        if (meta.l4_bytes > 65535 - IPV4_BYTES) { too_big(); }
+
+        hdr.ipv4.setValid();
+        source.apply(hdr.ipv6.src, hdr.ipv4.src, standard_metadata);
+        destination.apply(hdr.ipv6.dst, hdr.ipv4.dst, standard_metadata);
+
+        // RFC 7915 section 5.1.
+        hdr.ipv4.version = 4;
+        hdr.ipv4.ihl = 5;
+        hdr.ipv4.tos = (hdr.ipv6.traffic_class & meta.settings.keep_tos_6to4) | meta.settings.set_tos_6to4;
+        hdr.ipv4.total_length = meta.l4_bytes + IPV4_BYTES;
+        hdr.ipv4.ttl = hdr.ipv6.hop_limit - 1;
+        hdr.ipv4.protocol = meta.protocol;
+
+        bit<32> removed = 0;
+        bit<32> added = 0;
+        if (!meta.summed) {
+            removed = words6(hdr.ipv6.src) + words6(hdr.ipv6.dst);
+            added = words4(hdr.ipv4.src) + words4(hdr.ipv4.dst);
+        }
+
+        if (meta.protocol == PROTO_ICMPV6) {
+            hdr.ipv4.protocol = PROTO_ICMP;
+            // RFC 7915 section 5.2: echo; errors with the packet inside them come later.
+            bit<8> new_type = ICMP_ECHO;
+            if (hdr.icmp.type_ == ICMPV6_ECHO_REPLY) {
+                new_type = ICMP_ECHO_REPLY;
+            } else if (hdr.icmp.type_ != 0 && hdr.icmp.type_ <= ICMPV6_PARAMETER_PROBLEM) {
+                icmp_error_not_yet();
+            } else if (hdr.icmp.type_ != ICMPV6_ECHO) {
+                icmp_type_not_translated();
+            }
+            removed = removed + (bit<32>) (hdr.icmp.type_ ++ hdr.icmp.code)
+                    + (bit<32>) meta.l4_bytes + (bit<32>) PROTO_ICMPV6;
+            added = (bit<32>) (new_type ++ hdr.icmp.code);
+            hdr.icmp.type_ = new_type;
+        }
+
+        if (hdr.fragment.isValid()) {
+            // RFC 7915 section 5.1.1.
+            hdr.ipv4.identification = hdr.fragment.identification[15:0];
+            hdr.ipv4.more_fragments = hdr.fragment.more_fragments;
+            hdr.ipv4.fragment_offset = hdr.fragment.fragment_offset;
+            hdr.fragment.setInvalid();
+        } else if (hdr.ipv4.total_length > 1260) {
+            // Not to be fragmented: the identification is never looked at (RFC 6864).
+            hdr.ipv4.dont_fragment = 1;
+        } else {
+            // An identification without state: a hash of what tells packets of a flow
+            // apart. Two packets with one identification are as rare as with a random
+            // number, equal packets excepted, whose fragments may be mixed safely.
+            if (hdr.tcp.isValid()) {
+                meta.seed = hdr.tcp.sequence ^ (hdr.tcp.acknowledgement + (bit<32>) hdr.tcp.checksum);
+            } else if (hdr.udp.isValid()) {
+                meta.seed = meta.seed + (bit<32>) hdr.udp.checksum;
+            } else if (hdr.icmp.isValid()) {
+                meta.seed = hdr.icmp.rest + (bit<32>) hdr.icmp.checksum;
+            }
+            bit<32> mixed = meta.seed * 0x9e3779b1;     // 2^32 over the golden ratio
+            hdr.ipv4.identification = mixed[31:16];
+        }
+        transport.apply(hdr, meta, removed, added);
+
+        hdr.ipv6.setInvalid();
+        hdr.ethernet.ether_type = TYPE_IPV4;
+    }
+}
+
+// ---------------------------------------------------------------- the switch's own addresses
+//
+// Answers what is meant for the switch itself and ends the packet's way there. What
+// is left is for translation.
+
+control Own(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+    bit<48> port_mac = 0;
+    bit<32> asked4 = 0;
+    bit<128> asked6 = 0;
+    counter(1, CounterType.packets) answered;
+
+    action unknown_port()       { mark_to_drop(standard_metadata); exit; }
+    action not_my_mac()         { mark_to_drop(standard_metadata); exit; }
+    action arp_ignored()        { mark_to_drop(standard_metadata); exit; }
+    action nd_duplicate_check() { mark_to_drop(standard_metadata); exit; }
+    action nd_ignored()         { mark_to_drop(standard_metadata); exit; }
+    action not_answered()       { mark_to_drop(standard_metadata); exit; }
+    action link_multicast()     { mark_to_drop(standard_metadata); exit; }
+
+    action port(bit<48> mac) { port_mac = mac; }
+
+    // Which ports there are, and their MAC addresses.
+    table ports {
+        key = { standard_metadata.ingress_port: exact; }
+        actions = { port; NoAction; }
+        const default_action = NoAction();
+        size = 512;
+    }
+
+    // The switch's own addresses.
+    table local4 {
+        key = { asked4: exact; }
+        actions = { NoAction; }
+        const default_action = NoAction();
+        size = 512;
+    }
+    table local6 {
+        key = { asked6: exact; }
+        actions = { NoAction; }
+        const default_action = NoAction();
+        size = 512;
+    }
+
+    // Back to where it came from.
+    action reply(bit<48> to) {
+        hdr.ethernet.dst = to;
+        hdr.ethernet.src = port_mac;
+        standard_metadata.egress_spec = standard_metadata.ingress_port;
+        answered.count(0);
+        exit;
+    }
+
+    // RFC 826.
+    action answer_arp() {
+        hdr.arp.operation = 2;
+        hdr.arp.target_mac = hdr.arp.sender_mac;
+        hdr.arp.target_ip = hdr.arp.sender_ip;
+        hdr.arp.sender_mac = port_mac;
+        hdr.arp.sender_ip = asked4;
+    }
+
+    // RFC 4861 section 7.2.4: router, solicited, override.
+    action answer_solicitation() {
+        hdr.ipv6.dst = hdr.ipv6.src;
+        hdr.ipv6.src = asked6;
+        hdr.ipv6.payload_length = 32;
+        hdr.ipv6.next_header = PROTO_ICMPV6;
+        hdr.icmp.type_ = ICMPV6_ADVERTISEMENT;
+        hdr.icmp.rest = 0xe0000000;
+        hdr.link_option.setValid();
+        hdr.link_option.kind = 2;
+        hdr.link_option.octets = 1;
+        hdr.link_option.mac = port_mac;
+        meta.l4_bytes = 32;
+        meta.summed = true;
+    }
+
+    action answer_echo4() {
+        hdr.ipv4.dst = hdr.ipv4.src;
+        hdr.ipv4.src = asked4;
+        hdr.ipv4.ihl = 5;
+        hdr.ipv4.total_length = meta.l4_bytes + IPV4_BYTES;
+        hdr.ipv4.ttl = 64;
+        hdr.icmp.type_ = ICMP_ECHO_REPLY;
+    }
+
+    action answer_echo6() {
+        hdr.ipv6.dst = hdr.ipv6.src;
+        hdr.ipv6.src = asked6;
+        hdr.ipv6.payload_length = meta.l4_bytes;
+        hdr.ipv6.next_header = PROTO_ICMPV6;
+        hdr.ipv6.hop_limit = 64;
+        hdr.icmp.type_ = ICMPV6_ECHO_REPLY;
+        hdr.fragment.setInvalid();
+    }
+
+    apply {
+        if (!ports.apply().hit) { unknown_port(); }
+        bool to_group = hdr.ethernet.dst[40:40] == 1;
+        if (!to_group && hdr.ethernet.dst != port_mac) { not_my_mac(); }
+
+        if (hdr.arp.isValid() || hdr.ipv4.isValid()) {
+            asked4 = hdr.ipv4.dst;
+            if (hdr.arp.isValid()) { asked4 = hdr.arp.target_ip; }
+            bool mine = local4.apply().hit;
+            if (hdr.arp.isValid()) {
+                if (mine && hdr.arp.operation == 1 && hdr.arp.hardware == 1 && hdr.arp.protocol == TYPE_IPV4
+                    && hdr.arp.hardware_bytes == 6 && hdr.arp.protocol_bytes == 4) {
+                    answer_arp();
+                    reply(hdr.arp.target_mac);
+                }
+                arp_ignored();
+            }
+            if (mine) {
+                if (hdr.icmp.isValid() && hdr.icmp.type_ == ICMP_ECHO && hdr.ipv4.more_fragments == 0 && !to_group) {
+                    answer_echo4();
+                    if (!meta.summed) { hdr.icmp.checksum = adjusted(hdr.icmp.checksum, 0x0800, 0); }
+                    reply(hdr.ethernet.src);
+                }
+                not_answered();
+            }
+        } else if (hdr.ipv6.isValid()) {
+            asked6 = hdr.ipv6.dst;
+            if (hdr.neighbour.isValid()) { asked6 = hdr.neighbour.target; }
+            bool mine = local6.apply().hit;
+            if (hdr.neighbour.isValid()) {
+                // RFC 4861 section 7.1.1. One without a source asks whether the address
+                // is free (RFC 4862), which is not answered.
+                if (hdr.ipv6.src == 0) { nd_duplicate_check(); }
+                if (mine && hdr.ipv6.hop_limit == 255 && hdr.icmp.code == 0 && meta.whole
+                    && !hdr.fragment.isValid()) {
+                    bit<48> to = hdr.ethernet.src;
+                    if (hdr.link_option.isValid() && hdr.link_option.kind == 1) { to = hdr.link_option.mac; }
+                    answer_solicitation();
+                    reply(to);
+                }
+                nd_ignored();
+            }
+            if (mine) {
+                if (hdr.icmp.isValid() && hdr.icmp.type_ == ICMPV6_ECHO && hdr.fragment.more_fragments == 0
+                    && !to_group) {
+                    answer_echo6();
+                    if (!meta.summed) { hdr.icmp.checksum = adjusted(hdr.icmp.checksum, 0x8000, 0x8100); }
+                    reply(hdr.ethernet.src);
+                }
+                not_answered();
+            }
+        }
+
+        // RFC 1812 section 5.3.4: what a group of the link gets is not forwarded.
+        if (to_group) { link_multicast(); }
+    }
+}
+
+// ---------------------------------------------------------------- the pipeline
+
+control Ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+    Own() own;
+    FourToSix() four_to_six;
+    SixToFour() six_to_four;
+
+    counter(1, CounterType.packets_and_bytes) translated_4to6;
+    counter(1, CounterType.packets_and_bytes) translated_6to4;
+
+    action truncated()            { mark_to_drop(standard_metadata); exit; }
+    action ipv4_source_route()    { mark_to_drop(standard_metadata); exit; }         // ICMP: 3/5
+    action ipv6_routing_header()  { mark_to_drop(standard_metadata); exit; }         // ICMP: 4/0
+    action fragmented_extension() { mark_to_drop(standard_metadata); exit; }
+    action too_many_extensions()  { mark_to_drop(standard_metadata); exit; }
+    action malformed()            { mark_to_drop(standard_metadata); exit; }
+    action not_ip()               { mark_to_drop(standard_metadata); exit; }
+    action no_route()             { mark_to_drop(standard_metadata); }               // ICMP: 3/0, 1/0
+
+    action configure(bit<1> switching, bit<9> device_port,
+                     bit<8> keep_tos_4to6, bit<8> set_tos_4to6, bit<8> keep_tos_6to4, bit<8> set_tos_6to4,
+                     bit<1> compute_udp_zero, bit<16> max_mss, bit<16> lowest_ipv6_mtu) {
+        meta.settings.switching = switching;
+        meta.settings.device_port = device_port;
+        meta.settings.keep_tos_4to6 = keep_tos_4to6;
+        meta.settings.set_tos_4to6 = set_tos_4to6;
+        meta.settings.keep_tos_6to4 = keep_tos_6to4;
+        meta.settings.set_tos_6to4 = set_tos_6to4;
+        meta.settings.compute_udp_zero = compute_udp_zero;
+        meta.settings.max_mss = max_mss;
+        meta.settings.lowest_ipv6_mtu = lowest_ipv6_mtu;
+    }
+
+    table settings {
+        actions = { configure; }
+        default_action = configure(0, 0, 0xff, 0, 0xff, 0, 1, 1440, 1280);
+    }
+
+    action next_hop(bit<9> port, bit<48> src_mac, bit<48> dst_mac) {
+        standard_metadata.egress_spec = port;
+        hdr.ethernet.src = src_mac;
+        hdr.ethernet.dst = dst_mac;
+    }
+
+    table route4 {
+        key = { hdr.ipv4.dst: lpm; }
+        actions = { next_hop; no_route; }
+        const default_action = no_route();
+        size = 4096;
+    }
+
+    table route6 {
+        key = { hdr.ipv6.dst: lpm; }
+        actions = { next_hop; no_route; }
+        const default_action = no_route();
+        size = 4096;
+    }
+
+    apply {
+        if (standard_metadata.parser_error != error.NoError) {
+            if (standard_metadata.parser_error == error.PacketTooShort) { truncated(); }
+            else if (standard_metadata.parser_error == error.Ipv4SourceRoute) { ipv4_source_route(); }
+            else if (standard_metadata.parser_error == error.Ipv6RoutingHeader) { ipv6_routing_header(); }
+            else if (standard_metadata.parser_error == error.FragmentedExtension) { fragmented_extension(); }
+            else if (standard_metadata.parser_error == error.TooManyExtensions) { too_many_extensions(); }
+            else { malformed(); }
+        }
+
+        settings.apply();
+        if (meta.settings.switching == 1) {
+            own.apply(hdr, meta, standard_metadata);
+        }
+
+        if (hdr.ipv4.isValid()) {
+            four_to_six.apply(hdr, meta, standard_metadata);
+            translated_4to6.count(0);
+        } else if (hdr.ipv6.isValid()) {
+            six_to_four.apply(hdr, meta, standard_metadata);
+            translated_6to4.count(0);
+        } else {
+            not_ip();
+        }
+
+        if (meta.settings.switching == 0) {
+            standard_metadata.egress_spec = meta.settings.device_port;
+        } else if (hdr.ipv6.isValid()) {
+            route6.apply();
+        } else {
+            route4.apply();
+        }
+    }
+}
+
+control Egress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+    apply { }
+}
+
+// ---------------------------------------------------------------- deparser
+
+control Deparse(packet_out packet, in headers_t hdr) {
+    apply {
+        packet.emit(hdr.ethernet);
+        packet.emit(hdr.arp);
+        packet.emit(hdr.ipv4);
+        packet.emit(hdr.ipv6);
+        packet.emit(hdr.fragment);
+        packet.emit(hdr.tcp);
+        packet.emit(hdr.mss);
+        packet.emit(hdr.udp);
+        packet.emit(hdr.icmp);
+        packet.emit(hdr.neighbour);
+        packet.emit(hdr.link_option);
+    }
+}
+
+V1Switch(Packet(), Verify(), Ingress(), Egress(), Update(), Deparse()) main;
