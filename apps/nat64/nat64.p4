@@ -961,7 +961,7 @@ control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_met
         // DF clear and too long for the lowest IPv6 MTU: RFC 7915 has it cut into
         // fragments. A P4 program makes one packet of one packet; in device mode the
         // kernel cut it before, by the MTU of its route. It is counted and sent.
-        if (hdr.ipv4.dont_fragment == 0 && meta.settings.lowest_ipv6_mtu < hdr.ipv6.payload_length + 40) {
+        if (hdr.ipv4.dont_fragment == 0 && hdr.ipv6.payload_length > meta.settings.lowest_ipv6_mtu - 40) {
             over_lowest_mtu.count(0);
         }
 
@@ -1103,7 +1103,7 @@ control Own(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_
     }
 
     // Back to where it came from.
-    action reply(bit<48> to) {
+    action reply(in bit<48> to) {
         hdr.ethernet.dst = to;
         hdr.ethernet.src = port_mac;
         standard_metadata.egress_spec = standard_metadata.ingress_port;
@@ -1198,8 +1198,8 @@ control Own(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_
                 nd_ignored();
             }
             if (mine) {
-                if (hdr.icmp.isValid() && hdr.icmp.type_ == ICMPV6_ECHO && hdr.fragment.more_fragments == 0
-                    && !to_group) {
+                bool fragmented = hdr.fragment.isValid() && hdr.fragment.more_fragments == 1;
+                if (hdr.icmp.isValid() && hdr.icmp.type_ == ICMPV6_ECHO && !fragmented && !to_group) {
                     answer_echo6();
                     if (!meta.summed) { hdr.icmp.checksum = adjusted(hdr.icmp.checksum, 0x8000, 0x8100); }
                     reply(hdr.ethernet.src);
