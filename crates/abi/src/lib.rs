@@ -20,5 +20,19 @@ pub use bits::Bits;
 pub use entry::{ActionCall, Entry, MatchKind, MatchValue};
 pub use manifest::Manifest;
 
+/// Names of the drop reasons that no P4 statement makes. A target lists those it can produce after the program's own.
+pub mod drops {
+    /// `egress_spec` was 511 though no `mark_to_drop` ran.
+    pub const EGRESS_SPEC: &str = "egress_spec";
+    /// The egress port is not attached to anything.
+    pub const NO_SUCH_PORT: &str = "target.no_such_port";
+    /// `mcast_grp` named a group that does not exist or has no ports.
+    pub const NO_SUCH_GROUP: &str = "target.no_such_group";
+    /// A parser or loop ran longer than the target allows.
+    pub const STEP_BUDGET: &str = "target.step_budget";
+    /// The packet could not be made longer or shorter as the deparser asked.
+    pub const BAD_RESIZE: &str = "target.bad_resize";
+}
+
 /// P4 port number that drops a packet in v1model: `egress_spec` holds it after `mark_to_drop` (BMv2 simple_switch).
 pub const DROP_PORT: u32 = 511;

@@ -275,6 +275,21 @@ impl Table {
         self.keys.iter().any(|k| k.kind.needs_priority())
     }
 
+    /// What decides between entries that both match; the larger wins, and the older of equals. It is the priority in
+    /// a table with ternary, range or optional keys (prefix lengths do not count there, as in BMv2), else the sum of
+    /// the prefix lengths: one lpm key is plain longest prefix, and several (which P4-16 leaves to the architecture, and
+    /// BMv2 refuses) mean the longest total.
+    pub fn rank(&self, entry: &Entry) -> i64 {
+        if self.needs_priority() {
+            return entry.priority as i64;
+        }
+        let lens = entry.matches.iter().map(|m| match m {
+            MatchValue::Lpm(_, len) => *len as i64,
+            _ => 0,
+        });
+        lens.sum()
+    }
+
     /// Checks an entry against the table: action, counts, kinds, widths. Every target calls this before it writes.
     pub fn check_entry(&self, entry: &Entry) -> Result<(), EntryError> {
         if self.const_entries {

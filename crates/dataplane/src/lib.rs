@@ -1,1 +1,18 @@
-//! What happens to a packet.
+//! What happens to a packet, apart from the program: the tables it is looked up in, the sums and hashes over its bytes,
+//! the cells that count it.
+//!
+//! * [`table`]: match-action tables over [`abi::Entry`] for every match kind and width.
+//! * [`checksum`]: the Internet checksum (RFC 1071).
+//! * [`hash`]: v1model's hash functions, as BMv2 defines them.
+//! * [`cells`]: counters and registers; drop accounting.
+//!
+//! Invariants: no I/O, no clock, no panic on any packet or table state; iteration follows insertion order, so that two
+//! runs of one case are equal to the byte. The worker loop, bursts and ports arrive with the native switch.
+
+pub mod cells;
+pub mod checksum;
+pub mod hash;
+pub mod table;
+
+pub use cells::{Cells, Count};
+pub use table::{Handle, Mismatch, Row, Table, TableError};

@@ -1,0 +1,101 @@
+//! Arrays of cells that outlive packets: counters, registers, drop counts.
+
+use std::collections::HashMap;
+use std::ops::AddAssign;
+
+use serde::{Deserialize, Serialize};
+
+/// Packets and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl Count {
+    /// One packet of that many bytes. Counts wrap at 2^64 as hardware does.
+    pub fn add(&mut self, bytes: u64) {
+        *self += Count { packets: 1, bytes };
+    }
+}
+
+impl AddAssign for Count {
+    fn add_assign(&mut self, other: Count) {
+        self.packets = self.packets.wrapping_add(other.packets);
+        self.bytes = self.bytes.wrapping_add(other.bytes);
+    }
+}
+
+/// Arrays up to this many cells are stored densely; a program may declare 2^32 of them and touch three.
+const DENSE: u64 = 1 << 16;
+
+/// A fixed number of cells, each of which starts as the same value. Indexes out of range read as `None` and write
+/// nothing, which is what v1model asks of counters and registers.
+#[derive(Clone, Debug)]
+pub struct Cells<T> {
+    size: u64,
+    initial: T,
+    dense: Vec<T>,
+    sparse: HashMap<u64, T>,
+}
+
+impl<T: Clone> Cells<T> {
+    /// `size` cells that all hold `initial`.
+    pub fn new(size: u64, initial: T) -> Self {
+        let dense = if size <= DENSE { vec![initial.clone(); size as usize] } else { Vec::new() };
+        Cells { size, initial, dense, sparse: HashMap::new() }
+    }
+
+    /// Number of cells.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The cell, if there is such an index.
+    pub fn get(&self, index: u64) -> Option<&T> {
+        match index < self.size {
+            false => None,
+            true => match self.dense.get(index as usize) {
+                Some(cell) => Some(cell),
+                None => Some(self.sparse.get(&index).unwrap_or(&self.initial)),
+            },
+        }
+    }
+
+    /// The cell, for a write.
+    pub fn get_mut(&mut self, index: u64) -> Option<&mut T> {
+        if index >= self.size {
+            return None;
+        }
+        if self.size <= DENSE {
+            return self.dense.get_mut(index as usize);
+        }
+        Some(self.sparse.entry(index).or_insert_with(|| self.initial.clone()))
+    }
+
+    /// All cells back to their first value.
+    pub fn reset(&mut self) {
+        self.dense.fill(self.initial.clone());
+        self.sparse.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_out_of_range_are_none_and_huge_arrays_are_cheap() {
+        for size in [4, 1 << 40] {
+            let mut cells = Cells::new(size, Count::default());
+            cells.get_mut(3).unwrap().add(60);
+            assert_eq!(cells.get(3), Some(&Count { packets: 1, bytes: 60 }));
+            assert_eq!(cells.get(2), Some(&Count::default()));
+            assert!(cells.get(size).is_none() && cells.get_mut(size).is_none());
+            cells.reset();
+            assert_eq!(cells.get(3), Some(&Count::default()));
+        }
+    }
+}

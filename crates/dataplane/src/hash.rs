@@ -1,0 +1,109 @@
+//! v1model's hash functions over bytes, with the parameters of BMv2's `calculations.cpp`.
+//!
+//! `crc16` is CRC-16/ARC and `crc32` the CRC of Ethernet. The *custom* ones have configurable polynomials in BMv2; nothing
+//! in v1model configures them, so what runs are their defaults, which are the very same two functions.
+
+use crate::checksum::csum16;
+
+const fn crc16_table() -> [u16; 256] {
+    let mut table = [0; 256];
+    let mut i = 0;
+    while i < 256 {
+        let (mut crc, mut bit) = (i as u16, 0);
+        while bit < 8 {
+            // 0x8005 reflected.
+            crc = if crc & 1 == 1 { crc >> 1 ^ 0xa001 } else { crc >> 1 };
+            bit += 1;
+        }
+        table[i] = crc;
+        i += 1;
+    }
+    table
+}
+
+const fn crc32_table() -> [u32; 256] {
+    let mut table = [0; 256];
+    let mut i = 0;
+    while i < 256 {
+        let (mut crc, mut bit) = (i as u32, 0);
+        while bit < 8 {
+            // 0x04c11db7 reflected.
+            crc = if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
+            bit += 1;
+        }
+        table[i] = crc;
+        i += 1;
+    }
+    table
+}
+
+static CRC16: [u16; 256] = crc16_table();
+static CRC32: [u32; 256] = crc32_table();
+
+/// Polynomial 0x8005, reflected both ways, first value and final mask 0.
+pub fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, b| crc >> 8 ^ CRC16[(crc as u8 ^ b) as usize])
+}
+
+/// Polynomial 0x04c11db7, reflected both ways, first value and final mask all ones.
+pub fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |crc, b| crc >> 8 ^ CRC32[(crc as u8 ^ b) as usize])
+}
+
+/// The first eight bytes as a big-endian number; fewer bytes make a smaller number.
+pub fn identity(bytes: &[u8]) -> u64 {
+    bytes.iter().take(8).fold(0, |value, b| value << 8 | *b as u64)
+}
+
+/// The exclusive or of all 16-bit big-endian words, the last one padded with a zero byte.
+pub fn xor16(bytes: &[u8]) -> u16 {
+    bytes
+        .chunks(2)
+        .fold(0, |value, pair| value ^ u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]))
+}
+
+/// A hash function without state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // Each is the function of that name in this module.
+pub enum Hash {
+    Crc16,
+    Crc32,
+    Identity,
+    Csum16,
+    Xor16,
+}
+
+impl Hash {
+    /// The value for some bytes.
+    pub fn of(self, bytes: &[u8]) -> u64 {
+        match self {
+            Hash::Crc16 => crc16(bytes) as u64,
+            Hash::Crc32 => crc32(bytes) as u64,
+            Hash::Identity => identity(bytes),
+            Hash::Csum16 => csum16(bytes) as u64,
+            Hash::Xor16 => xor16(bytes) as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The check values of the CRC catalogue, for the digits 1 to 9.
+    #[test]
+    fn catalogue_values() {
+        assert_eq!(crc16(b"123456789"), 0xbb3d);
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+    }
+
+    #[test]
+    fn short_and_odd_inputs() {
+        assert_eq!(identity(&[1, 2]), 0x0102);
+        assert_eq!(identity(&[1, 2, 3, 4, 5, 6, 7, 8, 9]), 0x0102_0304_0506_0708);
+        assert_eq!(xor16(&[0xab, 0xcd, 0xff]), 0xabcd ^ 0xff00);
+        for hash in [Hash::Crc16, Hash::Crc32, Hash::Identity, Hash::Csum16, Hash::Xor16] {
+            hash.of(&[]);
+        }
+    }
+}
