@@ -1,0 +1,256 @@
+//! The command line as BLUEPRINT section 4 fixes it: what can be said, not what is done.
+//!
+//! Help, completions and manual pages all come from this one description.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+
+/// Compiles a P4-16 program once and runs it everywhere; NAT64 is its proof.
+#[derive(Debug, Parser)]
+#[command(name = "strait", version, propagate_version = true, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Say more; twice for details.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// What Strait does.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Check a P4 program: exit 0 accepted, 1 diagnostics on stderr, 2 usage.
+    Check(CheckArgs),
+    /// Compile a P4 program for a target.
+    Build(BuildArgs),
+    /// Run a P4 program on interfaces until interrupted.
+    Run(RunArgs),
+    /// Run packet tests (STF cases) on one or more targets.
+    Test(TestArgs),
+    /// Show what happens to each packet of a capture, with P4 lines.
+    Trace(TraceArgs),
+    /// NAT64: translate between IPv6 and IPv4.
+    #[command(subcommand)]
+    Nat64(Nat64Command),
+    /// Measure, and report as a table, JSON and SVG.
+    #[command(subcommand)]
+    Bench(BenchCommand),
+    /// What this machine can do, and how to get the rest.
+    Doctor {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show NAT64 at work: three network namespaces, real traffic, plain forwarding beside it.
+    Demo(bench::DemoOptions),
+    /// Print a shell's completion script.
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write manual pages into a directory.
+    Man {
+        /// Where to.
+        #[arg(value_hint = ValueHint::DirPath)]
+        dir: PathBuf,
+    },
+}
+
+/// How the front end reads a program.
+#[derive(Debug, Clone, Args)]
+pub struct Source {
+    /// The P4-16 program.
+    #[arg(value_name = "PROG.p4", value_hint = ValueHint::FilePath)]
+    pub program: PathBuf,
+    #[command(flatten)]
+    pub preprocess: Preprocess,
+}
+
+/// Options of the preprocessor.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Preprocess {
+    /// Where includes are looked for, before Strait's own.
+    #[arg(short = 'I', value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub include: Vec<PathBuf>,
+    /// Define a macro.
+    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
+    pub define: Vec<String>,
+    /// The architecture; found from the program if not given.
+    #[arg(long, value_enum)]
+    pub arch: Option<Arch>,
+}
+
+/// Architectures by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Arch {
+    /// BMv2's simple_switch.
+    V1model,
+    /// Portable Switch Architecture (not in this release).
+    Psa,
+    /// Portable NIC Architecture (not in this release).
+    Pna,
+}
+
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    pub source: Source,
+    /// Print diagnostics as JSON on stdout.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What `build` makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BuildTarget {
+    /// A shared object (not in this release).
+    Native,
+    /// An eBPF object for tc, with its manifest beside it.
+    Tc,
+    /// An eBPF object for XDP (not in this release).
+    Xdp,
+    /// The C of the tc object.
+    C,
+    /// P4Info (not in this release).
+    P4info,
+    /// The intermediate representation as text.
+    Ir,
+    /// Pictures of parser and control flow (not in this release).
+    Dot,
+}
+
+#[derive(Debug, Args)]
+pub struct BuildArgs {
+    #[command(flatten)]
+    pub source: Source,
+    /// What to make.
+    #[arg(long, value_enum)]
+    pub target: BuildTarget,
+    /// Where to write; text goes to stdout otherwise, objects to PROG.o.
+    #[arg(short, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub out: Option<PathBuf>,
+}
+
+/// What runs a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RunTarget {
+    /// The reference interpreter.
+    Interp,
+    /// Machine code (not in this release).
+    Native,
+    /// The kernel's traffic control.
+    Tc,
+    /// The kernel's express data path (not in this release).
+    Xdp,
+}
+
+impl RunTarget {
+    /// As the command line spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            RunTarget::Interp => "interp",
+            RunTarget::Native => "native",
+            RunTarget::Tc => "tc",
+            RunTarget::Xdp => "xdp",
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub source: Source,
+    /// What runs it.
+    #[arg(long, value_enum, default_value = "tc")]
+    pub target: RunTarget,
+    /// A port: `0=eth0` on tc, `0=pcap:IN,OUT` on interp.
+    #[arg(long = "port", value_name = "N=[DRIVER:]ARG", required = true)]
+    pub ports: Vec<String>,
+    /// Table entries: `add` and `setdefault` lines of STF.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub entries: Option<PathBuf>,
+    /// Serve P4Runtime (not in this release).
+    #[arg(long, value_name = "ADDR")]
+    pub grpc: Option<String>,
+    /// Worker threads of the native target (not in this release).
+    #[arg(long, value_name = "N")]
+    pub workers: Option<usize>,
+    /// Print counters as JSON at the end.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct TestArgs {
+    /// The program of all cases; a case without one uses its own base name.
+    #[arg(long, value_name = "PROG.p4", value_hint = ValueHint::FilePath)]
+    pub program: Option<PathBuf>,
+    /// What runs them; several may be given.
+    #[arg(long = "target", value_enum, default_value = "interp")]
+    pub targets: Vec<RunTarget>,
+    #[command(flatten)]
+    pub preprocess: Preprocess,
+    /// Compare the targets on that many generated and mutated packets, seeded by the cases, instead of running them.
+    #[arg(long, value_name = "PACKETS")]
+    pub fuzz: Option<u64>,
+    /// Seed of the packet generator.
+    #[arg(long, default_value_t = 1, requires = "fuzz")]
+    pub seed: u64,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// The cases.
+    #[arg(value_name = "CASE.stf", required = true, value_hint = ValueHint::FilePath)]
+    pub cases: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct TraceArgs {
+    #[command(flatten)]
+    pub source: Source,
+    /// Packets that arrive at a port.
+    #[arg(long = "in", value_name = "N=FILE.pcap", required = true)]
+    pub inputs: Vec<String>,
+    /// Table entries: `add` and `setdefault` lines of STF.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub entries: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// NAT64 for operators.
+#[derive(Debug, Subcommand)]
+pub enum Nat64Command {
+    /// Start translating, or bring what runs in line with the file.
+    Up(ConfigArgs),
+    /// Stop, and leave nothing behind.
+    Down(ConfigArgs),
+    /// Counters, drop reasons and mappings.
+    Status(ConfigArgs),
+    /// Sessions of stateful NAT64 (not in this release).
+    Sessions(ConfigArgs),
+    /// Bring what runs in line with the file; a bad file changes nothing.
+    Reload(ConfigArgs),
+    /// Check the file only.
+    Check(ConfigArgs),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ConfigArgs {
+    /// The configuration.
+    #[arg(long, default_value = "/etc/strait/nat64.toml", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub config: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Benchmarks.
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// NAT64 beside plain forwarding, and beside Tayga where it is installed.
+    Nat64(bench::Nat64Options),
+}
