@@ -1,1 +1,8 @@
 //! P4-16 text in; IR or diagnostics out.
+//!
+//! The stages, in the order in which a program flows through them:
+//! [`source`] and [`diag`] (files, places, problems), [`ast`] (the tree).
+
+pub mod ast;
+pub mod diag;
+pub mod source;

@@ -1,0 +1,649 @@
+//! The syntax tree of P4-16 v1.2.5 and its `for` loops, as the parser leaves it: nothing resolved, nothing typed.
+//!
+//! Every node has a span. Every expression has an [`ExprId`] and every declaration a [`DeclId`], unique in the program, so
+//! that later stages keep what they find out in tables beside the tree. The names of the nodes are the specification's
+//! (appendix A, "P4 grammar").
+
+#![allow(missing_docs)] // Fields of the node kinds: the comment beside each shows the syntax that names them.
+
+use num_bigint::BigInt;
+
+use crate::source::Span;
+
+/// Number of an expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ExprId(pub u32);
+
+/// Number of a declaration: anything that introduces a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DeclId(pub u32);
+
+/// A name and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Name {
+    /// The identifier.
+    pub text: String,
+    /// Where.
+    pub span: Span,
+}
+
+/// A whole program.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// Top-level declarations, those of includes too, in order.
+    pub decls: Vec<Decl>,
+    /// How many expressions there are: ids are below.
+    pub expr_count: u32,
+    /// How many declarations there are: ids are below.
+    pub decl_count: u32,
+}
+
+/// An annotation such as `@name("x")`.
+#[derive(Clone, Debug)]
+pub struct Annotation {
+    /// Without the `@`.
+    pub name: Name,
+    /// What follows.
+    pub body: AnnotationBody,
+    /// All of it.
+    pub span: Span,
+}
+
+/// What follows an annotation's name.
+#[derive(Clone, Debug)]
+pub enum AnnotationBody {
+    /// Nothing.
+    Empty,
+    /// `( … )`: tokens that only the annotation understands. String literals keep their quotes.
+    Unstructured(Vec<(String, Span)>),
+    /// `[ expressions ]`.
+    Expressions(Vec<Expr>),
+    /// `[ key = expression, … ]`.
+    KeyValues(Vec<(Name, Expr)>),
+}
+
+/// A declaration.
+#[derive(Clone, Debug)]
+pub struct Decl {
+    /// Its number.
+    pub id: DeclId,
+    /// Annotations before it.
+    pub annotations: Vec<Annotation>,
+    /// What it declares.
+    pub kind: DeclKind,
+    /// The name (empty for `error` and `match_kind` declarations).
+    pub name: Name,
+    /// All of it.
+    pub span: Span,
+}
+
+/// What a declaration declares.
+#[derive(Clone, Debug)]
+pub enum DeclKind {
+    /// `const T name = value;`
+    Const { ty: Type, value: Expr },
+    /// `T name;`, `T name = value;` in parsers, controls and blocks.
+    Variable { ty: Type, init: Option<Expr> },
+    /// `T(args) name;`, `T(args) name = { … };`
+    Instance { ty: Type, args: Vec<Argument>, body: Option<Vec<Decl>> },
+    /// `extern T f<…>(…);`
+    ExternFunction(FunctionPrototype),
+    /// `extern E<…> { … }`
+    Extern { type_params: Vec<TypeParam>, methods: Vec<ExternMethod> },
+    /// `T f<…>(…) { … }`
+    Function { prototype: FunctionPrototype, body: BlockStmt },
+    /// `action a(…) { … }`
+    Action { params: Vec<Parameter>, body: BlockStmt },
+    /// `parser P<…>(…);`, a parser type.
+    ParserType { type_params: Vec<TypeParam>, params: Vec<Parameter> },
+    /// `parser P<…>(…)(…) { … }`
+    Parser(ParserDecl),
+    /// `control C<…>(…);`, a control type.
+    ControlType { type_params: Vec<TypeParam>, params: Vec<Parameter> },
+    /// `control C<…>(…)(…) { … apply { … } }`
+    Control(ControlDecl),
+    /// `package K<…>(…);`
+    Package { type_params: Vec<TypeParam>, params: Vec<Parameter> },
+    /// `struct S<…> { … }`
+    Struct { type_params: Vec<TypeParam>, fields: Vec<FieldDecl> },
+    /// `header H<…> { … }`
+    Header { type_params: Vec<TypeParam>, fields: Vec<FieldDecl> },
+    /// `header_union U<…> { … }`
+    HeaderUnion { type_params: Vec<TypeParam>, fields: Vec<FieldDecl> },
+    /// `enum E { A, B }`
+    Enum { members: Vec<EnumMember> },
+    /// `enum bit<W> E { A = 1, B = 2 }`
+    SerEnum { ty: Type, members: Vec<EnumMember> },
+    /// `error { A, B }`
+    Error { members: Vec<EnumMember> },
+    /// `match_kind { a, b }`
+    MatchKind { members: Vec<EnumMember> },
+    /// `typedef T name;`
+    Typedef(Type),
+    /// `type T name;`
+    NewType(Type),
+    /// `table t { … }`
+    Table(TableDecl),
+    /// `value_set<T>(size) name;`
+    ValueSet { ty: Type, size: Expr },
+}
+
+/// A type parameter of a generic declaration.
+#[derive(Clone, Debug)]
+pub struct TypeParam {
+    /// Its number.
+    pub id: DeclId,
+    /// Its name.
+    pub name: Name,
+}
+
+/// `T f<X>(…)`.
+#[derive(Clone, Debug)]
+pub struct FunctionPrototype {
+    /// What it returns.
+    pub ret: Type,
+    /// Generics.
+    pub type_params: Vec<TypeParam>,
+    /// Parameters.
+    pub params: Vec<Parameter>,
+}
+
+/// A method of an extern.
+#[derive(Clone, Debug)]
+pub struct ExternMethod {
+    /// Its number.
+    pub id: DeclId,
+    /// Annotations.
+    pub annotations: Vec<Annotation>,
+    /// To be given by the instance.
+    pub is_abstract: bool,
+    /// Named like its extern: a constructor, whose `ret` is `void`.
+    pub is_constructor: bool,
+    /// Name.
+    pub name: Name,
+    /// The rest.
+    pub prototype: FunctionPrototype,
+    /// All of it.
+    pub span: Span,
+}
+
+/// Which way a parameter's value flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// No direction: bound when compiled, or by the control plane.
+    None,
+    /// Read only.
+    In,
+    /// Written only.
+    Out,
+    /// Both.
+    InOut,
+}
+
+/// A parameter.
+#[derive(Clone, Debug)]
+pub struct Parameter {
+    /// Its number.
+    pub id: DeclId,
+    /// Annotations (`@optional` among them).
+    pub annotations: Vec<Annotation>,
+    /// Direction.
+    pub direction: Direction,
+    /// Type.
+    pub ty: Type,
+    /// Name.
+    pub name: Name,
+    /// `= value`.
+    pub default: Option<Expr>,
+    /// All of it.
+    pub span: Span,
+}
+
+/// A field of a struct, header or union.
+#[derive(Clone, Debug)]
+pub struct FieldDecl {
+    /// Its number.
+    pub id: DeclId,
+    /// Annotations.
+    pub annotations: Vec<Annotation>,
+    /// Type.
+    pub ty: Type,
+    /// Name.
+    pub name: Name,
+}
+
+/// A member of an enum, `error` or `match_kind`.
+#[derive(Clone, Debug)]
+pub struct EnumMember {
+    /// Its number.
+    pub id: DeclId,
+    /// Annotations.
+    pub annotations: Vec<Annotation>,
+    /// Name.
+    pub name: Name,
+    /// `= value` (serializable enums).
+    pub value: Option<Expr>,
+}
+
+/// A parser.
+#[derive(Clone, Debug)]
+pub struct ParserDecl {
+    /// Generics.
+    pub type_params: Vec<TypeParam>,
+    /// Parameters of `apply`.
+    pub params: Vec<Parameter>,
+    /// Parameters of the constructor.
+    pub ctor_params: Vec<Parameter>,
+    /// Constants, variables, instances, value sets.
+    pub locals: Vec<Decl>,
+    /// States.
+    pub states: Vec<StateDecl>,
+}
+
+/// A parser state.
+#[derive(Clone, Debug)]
+pub struct StateDecl {
+    /// Its number.
+    pub id: DeclId,
+    /// Annotations.
+    pub annotations: Vec<Annotation>,
+    /// Name.
+    pub name: Name,
+    /// Statements.
+    pub body: Vec<Stmt>,
+    /// Where to; `None` without a `transition` (that is reject).
+    pub transition: Option<Transition>,
+    /// All of it.
+    pub span: Span,
+}
+
+/// A `transition`.
+#[derive(Clone, Debug)]
+pub enum Transition {
+    /// To a state.
+    State(Name),
+    /// By cases.
+    Select {
+        /// What is selected on.
+        keys: Vec<Expr>,
+        /// Cases in order.
+        cases: Vec<SelectCase>,
+        /// All of it.
+        span: Span,
+    },
+}
+
+/// A case of a `select`.
+#[derive(Clone, Debug)]
+pub struct SelectCase {
+    /// A keyset: one expression, or a tuple of them as [`ExprKind::List`].
+    pub keyset: Expr,
+    /// Where to.
+    pub state: Name,
+    /// All of it.
+    pub span: Span,
+}
+
+/// A control.
+#[derive(Clone, Debug)]
+pub struct ControlDecl {
+    /// Generics.
+    pub type_params: Vec<TypeParam>,
+    /// Parameters of `apply`.
+    pub params: Vec<Parameter>,
+    /// Parameters of the constructor.
+    pub ctor_params: Vec<Parameter>,
+    /// Constants, variables, instances, actions, tables.
+    pub locals: Vec<Decl>,
+    /// The `apply` block.
+    pub apply: BlockStmt,
+}
+
+/// A table.
+#[derive(Clone, Debug)]
+pub struct TableDecl {
+    /// Properties in order.
+    pub properties: Vec<TableProperty>,
+}
+
+/// A property of a table.
+#[derive(Clone, Debug)]
+pub struct TableProperty {
+    /// Annotations.
+    pub annotations: Vec<Annotation>,
+    /// `const`.
+    pub is_const: bool,
+    /// Its name: `key`, `actions`, `entries`, `default_action`, `size`, …
+    pub name: Name,
+    /// What.
+    pub value: PropertyValue,
+    /// All of it.
+    pub span: Span,
+}
+
+/// The value of a table property.
+#[derive(Clone, Debug)]
+pub enum PropertyValue {
+    /// `key = { e : kind; … }`
+    Key(Vec<KeyElement>),
+    /// `actions = { a; b(x); … }`
+    Actions(Vec<ActionRef>),
+    /// `entries = { k : a(); … }`
+    Entries(Vec<EntryDecl>),
+    /// Anything else.
+    Expr(Expr),
+}
+
+/// An element of a table's key.
+#[derive(Clone, Debug)]
+pub struct KeyElement {
+    /// Annotations.
+    pub annotations: Vec<Annotation>,
+    /// What is looked up.
+    pub expr: Expr,
+    /// How.
+    pub match_kind: Name,
+}
+
+/// An action in a table's list.
+#[derive(Clone, Debug)]
+pub struct ActionRef {
+    /// Annotations.
+    pub annotations: Vec<Annotation>,
+    /// A name, or a call with the directional arguments.
+    pub expr: Expr,
+}
+
+/// An entry written in the program.
+#[derive(Clone, Debug)]
+pub struct EntryDecl {
+    /// Annotations.
+    pub annotations: Vec<Annotation>,
+    /// `const`.
+    pub is_const: bool,
+    /// `priority = e :`
+    pub priority: Option<Expr>,
+    /// A keyset: one expression, or a tuple of them as [`ExprKind::List`].
+    pub keyset: Expr,
+    /// A name or a call.
+    pub action: Expr,
+    /// All of it.
+    pub span: Span,
+}
+
+/// `{ … }`.
+#[derive(Clone, Debug, Default)]
+pub struct BlockStmt {
+    /// Annotations.
+    pub annotations: Vec<Annotation>,
+    /// Statements.
+    pub stmts: Vec<Stmt>,
+    /// All of it.
+    pub span: Span,
+}
+
+/// A statement.
+#[derive(Clone, Debug)]
+pub struct Stmt {
+    /// What.
+    pub kind: StmtKind,
+    /// All of it.
+    pub span: Span,
+}
+
+/// What a statement does.
+#[derive(Clone, Debug)]
+pub enum StmtKind {
+    /// `;`
+    Empty,
+    /// A constant, variable or instance.
+    Decl(Box<Decl>),
+    /// `a = b;`, and `a += b;` with its operator.
+    Assign { target: Expr, op: Option<BinaryOp>, value: Expr },
+    /// `f(x);`; always an [`ExprKind::Call`].
+    Call(Expr),
+    /// `T.apply(x);` where T is a type: instantiated and applied in one go.
+    DirectApply { ty: Type, args: Vec<Argument> },
+    /// `if`.
+    If { cond: Expr, then: Box<Stmt>, otherwise: Option<Box<Stmt>> },
+    /// `switch`.
+    Switch { on: Expr, cases: Vec<SwitchCase> },
+    /// `{ … }`
+    Block(BlockStmt),
+    /// `for (init; cond; update) body`
+    For { annotations: Vec<Annotation>, init: Vec<Stmt>, cond: Expr, update: Vec<Stmt>, body: Box<Stmt> },
+    /// `for (T x in e) body`; without a type, `x` is a variable that exists.
+    ForIn { annotations: Vec<Annotation>, variable: Box<ForVariable>, over: Expr, body: Box<Stmt> },
+    /// `break;`
+    Break,
+    /// `continue;`
+    Continue,
+    /// `return;`, `return e;`
+    Return(Option<Expr>),
+    /// `exit;`
+    Exit,
+}
+
+/// The variable of a `for … in`.
+#[derive(Clone, Debug)]
+pub enum ForVariable {
+    /// Declared here.
+    New { id: DeclId, ty: Type, name: Name },
+    /// An l-value.
+    Existing(Expr),
+}
+
+/// A case of a `switch`.
+#[derive(Clone, Debug)]
+pub struct SwitchCase {
+    /// `None` is `default`.
+    pub label: Option<Expr>,
+    /// `None` falls through to the next.
+    pub body: Option<BlockStmt>,
+    /// All of it.
+    pub span: Span,
+}
+
+/// A type as written.
+#[derive(Clone, Debug)]
+pub struct Type {
+    /// What.
+    pub kind: TypeKind,
+    /// Where.
+    pub span: Span,
+}
+
+/// What a type is.
+#[derive(Clone, Debug)]
+pub enum TypeKind {
+    /// `bool`
+    Bool,
+    /// `error`
+    Error,
+    /// `match_kind`
+    MatchKind,
+    /// `string`
+    String,
+    /// `void`
+    Void,
+    /// `int`, arbitrary precision.
+    Int,
+    /// `bit<W>`; `bit` alone is `bit<1>`.
+    Bit(Option<Box<Expr>>),
+    /// `int<W>`
+    SignedInt(Box<Expr>),
+    /// `varbit<W>`
+    Varbit(Box<Expr>),
+    /// `tuple<…>`
+    Tuple(Vec<Type>),
+    /// `list<T>`
+    List(Box<Type>),
+    /// A name, perhaps `.global`, perhaps with type arguments.
+    Named { global: bool, name: Name, args: Vec<Type> },
+    /// `T[n]`
+    Stack { element: Box<Type>, size: Box<Expr> },
+    /// `_` as a type argument.
+    DontCare,
+}
+
+/// An argument of a call.
+#[derive(Clone, Debug)]
+pub struct Argument {
+    /// `name =`.
+    pub name: Option<Name>,
+    /// What; `None` is `_`.
+    pub value: Option<Expr>,
+    /// All of it.
+    pub span: Span,
+}
+
+/// An expression.
+#[derive(Clone, Debug)]
+pub struct Expr {
+    /// Its number.
+    pub id: ExprId,
+    /// What.
+    pub kind: ExprKind,
+    /// Where.
+    pub span: Span,
+}
+
+/// What an expression is.
+#[derive(Clone, Debug)]
+pub enum ExprKind {
+    /// A number; with a width (`8w255`, `4s1`) it has a type of its own.
+    Number { value: BigInt, width: Option<(u32, bool)> },
+    /// A string, without quotes, escapes resolved.
+    String(String),
+    /// `true`, `false`
+    Bool(bool),
+    /// `this`
+    This,
+    /// `...`, the default value.
+    DefaultValue,
+    /// `_` in a keyset.
+    DontCare,
+    /// `default` in a keyset or a `switch`.
+    Default,
+    /// A name, perhaps `.global`.
+    Name { global: bool, name: Name },
+    /// A type where an expression stands: `bit<8>` as a member's base or a constructor's type.
+    Type(Type),
+    /// `base.member`; on `error` the base is [`ExprKind::Type`].
+    Member { base: Box<Expr>, member: Name },
+    /// `base[index]`
+    Index { base: Box<Expr>, index: Box<Expr> },
+    /// `base[hi:lo]`
+    Slice { base: Box<Expr>, hi: Box<Expr>, lo: Box<Expr> },
+    /// `callee<types>(args)`; a constructor call has a type's name or [`ExprKind::Type`] as callee.
+    Call { callee: Box<Expr>, type_args: Vec<Type>, args: Vec<Argument> },
+    /// `!e`, `~e`, `-e`, `+e`
+    Unary { op: UnaryOp, operand: Box<Expr> },
+    /// `a op b`
+    Binary { op: BinaryOp, left: Box<Expr>, right: Box<Expr> },
+    /// `c ? a : b`
+    Ternary { cond: Box<Expr>, yes: Box<Expr>, no: Box<Expr> },
+    /// `(T) e`
+    Cast { ty: Type, operand: Box<Expr> },
+    /// `{ a, b }`, and `( a, b )` in keysets; `more` tells of a trailing `...`.
+    List { items: Vec<Expr>, more: bool },
+    /// `{ x = a, y = b }`; `more` tells of a trailing `...`.
+    Struct { fields: Vec<(Name, Expr)>, more: bool },
+    /// `{#}`
+    InvalidHeader,
+    /// A place where no expression could be parsed; reported already.
+    Error,
+}
+
+/// Operators with one operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // The P4 operators of those names.
+pub enum UnaryOp {
+    Not,
+    Complement,
+    Minus,
+    Plus,
+}
+
+/// Operators with two operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // The P4 operators of those names.
+pub enum BinaryOp {
+    Mul,
+    Div,
+    Mod,
+    Add,
+    Sub,
+    AddSat,
+    SubSat,
+    Shl,
+    Shr,
+    Le,
+    Ge,
+    Lt,
+    Gt,
+    Ne,
+    Eq,
+    BitAnd,
+    BitXor,
+    BitOr,
+    Concat,
+    And,
+    Or,
+    /// `&&&` in keysets.
+    Mask,
+    /// `..` in keysets.
+    Range,
+}
+
+impl BinaryOp {
+    /// As written.
+    pub fn symbol(self) -> &'static str {
+        use BinaryOp::*;
+        match self {
+            Mul => "*",
+            Div => "/",
+            Mod => "%",
+            Add => "+",
+            Sub => "-",
+            AddSat => "|+|",
+            SubSat => "|-|",
+            Shl => "<<",
+            Shr => ">>",
+            Le => "<=",
+            Ge => ">=",
+            Lt => "<",
+            Gt => ">",
+            Ne => "!=",
+            Eq => "==",
+            BitAnd => "&",
+            BitXor => "^",
+            BitOr => "|",
+            Concat => "++",
+            And => "&&",
+            Or => "||",
+            Mask => "&&&",
+            Range => "..",
+        }
+    }
+}
+
+/// The annotation of that name, if it is there.
+pub fn annotation<'a>(annotations: &'a [Annotation], name: &str) -> Option<&'a Annotation> {
+    annotations.iter().find(|a| a.name.text == name)
+}
+
+/// The string of `@name("x")`, structured or not, without its quotes.
+pub fn annotation_string(annotations: &[Annotation], name: &str) -> Option<String> {
+    match &annotation(annotations, name)?.body {
+        AnnotationBody::Unstructured(tokens) => {
+            let (text, _) = tokens.first()?;
+            Some(text.strip_prefix('"')?.strip_suffix('"')?.to_string())
+        }
+        AnnotationBody::Expressions(list) => match &list.first()?.kind {
+            ExprKind::String(text) => Some(text.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,145 @@
+//! Source files and places in them.
+//!
+//! All files of a run share one offset space: file N begins where file N-1 ended, so a [`Span`] is two numbers and finds
+//! its file again. Text that a macro produced has a span in the file that used the macro.
+
+use std::sync::Arc;
+
+/// A range of bytes in the offset space of a [`SourceMap`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Span {
+    /// First byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+}
+
+impl Span {
+    /// From one offset to another.
+    pub fn new(start: u32, end: u32) -> Span {
+        Span { start, end }
+    }
+
+    /// The smallest span that covers both.
+    pub fn to(self, other: Span) -> Span {
+        Span { start: self.start.min(other.start), end: self.end.max(other.end) }
+    }
+
+    /// The empty place right behind it.
+    pub fn after(self) -> Span {
+        Span { start: self.end, end: self.end }
+    }
+}
+
+/// One file.
+#[derive(Clone, Debug)]
+pub struct SourceFile {
+    /// Name as the user or an include gave it.
+    pub name: String,
+    /// Its text.
+    pub text: Arc<str>,
+    /// Offset of its first byte.
+    pub start: u32,
+    /// Offsets of its lines, relative to the file.
+    lines: Vec<u32>,
+}
+
+impl SourceFile {
+    /// Line and column (in characters), both from 1, of a byte in this file.
+    pub fn position(&self, offset: u32) -> (usize, usize) {
+        let at = offset.saturating_sub(self.start).min(self.text.len() as u32);
+        let line = self.lines.partition_point(|&l| l <= at).max(1);
+        let begin = self.lines[line - 1] as usize;
+        let column = self.text.get(begin..at as usize).map_or(0, |t| t.chars().count());
+        (line, column + 1)
+    }
+}
+
+/// A place for people: file, line and column, the latter two from 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// File name.
+    pub file: String,
+    /// Index of the file.
+    pub file_index: usize,
+    /// Line.
+    pub line: usize,
+    /// Column in characters.
+    pub column: usize,
+}
+
+/// All files of a run.
+#[derive(Clone, Debug, Default)]
+pub struct SourceMap {
+    files: Vec<SourceFile>,
+}
+
+impl SourceMap {
+    /// Adds a file; its index counts from 0. The offset space holds 4 GiB; files behind that share its last byte.
+    pub fn add(&mut self, name: impl Into<String>, text: impl Into<Arc<str>>) -> usize {
+        let text = text.into();
+        // One byte lies between two files, so that a span at the end of one is not the start of the next.
+        let start = self.files.last().map_or(0, |f| f.start.saturating_add(f.text.len() as u32 + 1));
+        let lines = [0].into_iter().chain(text.match_indices('\n').map(|(i, _)| i as u32 + 1)).collect();
+        self.files.push(SourceFile { name: name.into(), text, start, lines });
+        self.files.len() - 1
+    }
+
+    /// All files in the order they were added.
+    pub fn files(&self) -> &[SourceFile] {
+        &self.files
+    }
+
+    /// Index of the file that holds an offset.
+    pub fn file_index(&self, offset: u32) -> usize {
+        self.files.partition_point(|f| f.start <= offset).saturating_sub(1)
+    }
+
+    /// The file that holds a span's start.
+    pub fn file(&self, span: Span) -> Option<&SourceFile> {
+        self.files.get(self.file_index(span.start))
+    }
+
+    /// Where a span starts.
+    pub fn position(&self, span: Span) -> Position {
+        let file_index = self.file_index(span.start);
+        match self.files.get(file_index) {
+            Some(file) => {
+                let (line, column) = file.position(span.start);
+                Position { file: file.name.clone(), file_index, line, column }
+            }
+            None => Position { file: String::new(), file_index, line: 0, column: 0 },
+        }
+    }
+
+    /// The text of a span, empty if it crosses files.
+    pub fn text(&self, span: Span) -> &str {
+        let text = self.file(span).and_then(|f| {
+            let (from, to) = (span.start.checked_sub(f.start)?, span.end.checked_sub(f.start)?);
+            f.text.get(from as usize..to as usize)
+        });
+        text.unwrap_or_default()
+    }
+}
+
+/// How the preprocessor reaches other files. The crate itself opens none.
+pub trait SourceProvider {
+    /// Finds an include. `from` is the name of the file that asks, `quoted` tells `"name"` from `<name>`. Returns the name
+    /// to show and the text.
+    fn include(&self, name: &str, from: &str, quoted: bool) -> Option<(String, String)>;
+}
+
+/// Strait's own includes, embedded: `core.p4`, `v1model.p4`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Embedded;
+
+impl SourceProvider for Embedded {
+    fn include(&self, name: &str, _from: &str, _quoted: bool) -> Option<(String, String)> {
+        let text = match name {
+            "core.p4" => include_str!("../../../p4include/core.p4"),
+            "v1model.p4" => include_str!("../../../p4include/v1model.p4"),
+            _ => return None,
+        };
+        Some((format!("p4include/{name}"), text.to_string()))
+    }
+}
