@@ -1,0 +1,259 @@
+//! Characters to tokens, for one file. The preprocessor drives it, a token or a raw line at a time.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::diag::{Diagnostic, Diagnostics};
+use crate::source::Span;
+
+/// A token.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Token {
+    /// What.
+    pub kind: TokenKind,
+    /// Where; for what a macro produced, where the macro is used.
+    pub span: Span,
+    /// First on its line.
+    pub first: bool,
+    /// White space or a comment stands before it.
+    pub spaced: bool,
+}
+
+/// What a token is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TokenKind {
+    /// An identifier or keyword.
+    Word(Arc<str>),
+    /// A number as written, such as `8w0xff`.
+    Number(Arc<str>),
+    /// A string, without quotes, escapes as written.
+    String(Arc<str>),
+    /// An operator or bracket.
+    Punct(&'static str),
+    /// The end.
+    Eof,
+}
+
+impl TokenKind {
+    /// The token as it is written.
+    pub fn text(&self) -> String {
+        match self {
+            TokenKind::Word(t) | TokenKind::Number(t) => t.to_string(),
+            TokenKind::String(t) => format!("\"{t}\""),
+            TokenKind::Punct(p) => p.to_string(),
+            TokenKind::Eof => String::new(),
+        }
+    }
+}
+
+impl fmt::Display for TokenKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TokenKind::Eof => f.write_str("the end of the file"),
+            other => write!(f, "`{}`", other.text()),
+        }
+    }
+}
+
+/// Operators and brackets, longest first. `>>` is two tokens, for `bit<bit<8>>`; the expression parser joins them again.
+const PUNCTS: &[&str] = &[
+    "|+|=", "|-|=", "<<=", "...", "&&&", "|+|", "|-|", "++", "<<", "<=", ">=", "==", "!=", "&&", "||", "..",
+    "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "->", "##", "(", ")", "{", "}", "[", "]", "<", ">", ";",
+    ":", ",", ".", "=", "+", "-", "*", "/", "%", "&", "|", "^", "~", "!", "?", "@", "#",
+];
+
+/// Reads one file.
+pub struct Lexer {
+    text: Arc<str>,
+    base: u32,
+    at: usize,
+    /// Nothing but white space since the line began.
+    line_start: bool,
+}
+
+impl Lexer {
+    /// At the start of a file whose first byte has the offset `base`.
+    pub fn new(text: Arc<str>, base: u32) -> Lexer {
+        Lexer { text, base, at: 0, line_start: true }
+    }
+
+    fn span(&self, start: usize) -> Span {
+        Span::new(self.base.saturating_add(start as u32), self.base.saturating_add(self.at as u32))
+    }
+
+    fn rest(&self) -> &str {
+        &self.text[self.at..]
+    }
+
+    /// The next token; problems are reported and passed over.
+    pub fn next(&mut self, diags: &mut Diagnostics) -> Token {
+        loop {
+            let spaced = self.skip_blank(diags);
+            let first = std::mem::take(&mut self.line_start);
+            let start = self.at;
+            let Some(c) = self.rest().chars().next() else {
+                self.line_start = true;
+                return Token { kind: TokenKind::Eof, span: self.span(start), first: true, spaced };
+            };
+            let kind = match c {
+                'a'..='z' | 'A'..='Z' | '_' | '$' => self.word(),
+                '0'..='9' => self.number(),
+                '"' => self.string(diags),
+                _ => self.punct(),
+            };
+            match kind {
+                Some(kind) => return Token { kind, span: self.span(start), first, spaced },
+                None => {
+                    self.at = start + c.len_utf8();
+                    diags.push(stray(c, self.span(start)));
+                    self.line_start = first;
+                }
+            }
+        }
+    }
+
+    /// Passes white space, comments and continued lines; whether there was any.
+    fn skip_blank(&mut self, diags: &mut Diagnostics) -> bool {
+        let from = self.at;
+        loop {
+            let rest = self.rest();
+            let bytes = rest.as_bytes();
+            match bytes.first() {
+                Some(b'\n') => {
+                    self.at += 1;
+                    self.line_start = true;
+                }
+                Some(b' ' | b'\t' | b'\r' | 0x0c) => self.at += 1,
+                Some(b'\\') if rest[1..].trim_start_matches([' ', '\t', '\r']).starts_with('\n') => {
+                    self.at += rest.find('\n').map_or(rest.len(), |n| n + 1);
+                }
+                Some(b'/') if bytes.get(1) == Some(&b'/') => self.at += rest.find('\n').unwrap_or(rest.len()),
+                Some(b'/') if bytes.get(1) == Some(&b'*') => self.block_comment(diags),
+                _ if rest.starts_with('\u{feff}') => self.at += '\u{feff}'.len_utf8(),
+                _ => return self.at > from,
+            }
+        }
+    }
+
+    fn block_comment(&mut self, diags: &mut Diagnostics) {
+        let start = self.at;
+        match self.rest()[2..].find("*/") {
+            Some(n) => self.at += n + 4,
+            None => {
+                self.at += 2;
+                let span = self.span(start);
+                self.at = self.text.len();
+                diags.push(
+                    Diagnostic::error("E0101", span, "a comment without an end")
+                        .label("it begins here")
+                        .hint("close it with `*/`"),
+                );
+            }
+        }
+    }
+
+    fn take_while(&mut self, good: impl Fn(char) -> bool) -> Arc<str> {
+        let len = self.rest().find(|c| !good(c)).unwrap_or(self.rest().len());
+        self.at += len;
+        Arc::from(&self.text[self.at - len..self.at])
+    }
+
+    fn word(&mut self) -> Option<TokenKind> {
+        Some(TokenKind::Word(self.take_while(|c| c.is_ascii_alphanumeric() || c == '_' || c == '$')))
+    }
+
+    fn number(&mut self) -> Option<TokenKind> {
+        Some(TokenKind::Number(self.take_while(|c| c.is_ascii_alphanumeric() || c == '_')))
+    }
+
+    fn string(&mut self, diags: &mut Diagnostics) -> Option<TokenKind> {
+        let start = self.at;
+        let mut escaped = false;
+        for (i, c) in self.text[start + 1..].char_indices() {
+            match c {
+                '"' if !escaped => {
+                    self.at = start + 1 + i + 1;
+                    return Some(TokenKind::String(Arc::from(&self.text[start + 1..start + 1 + i])));
+                }
+                '\n' if !escaped => break,
+                _ => escaped = c == '\\' && !escaped,
+            }
+        }
+        self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+        let text = Arc::from(&self.text[start + 1..self.at]);
+        diags.push(
+            Diagnostic::error("E0102", self.span(start), "a string without an end")
+                .hint("close it with `\"`"),
+        );
+        Some(TokenKind::String(text))
+    }
+
+    fn punct(&mut self) -> Option<TokenKind> {
+        let found = PUNCTS.iter().find(|p| self.rest().starts_with(**p))?;
+        self.at += found.len();
+        Some(TokenKind::Punct(found))
+    }
+
+    /// The rest of the line, continued lines joined, comments gone; the lexer stands at the next line.
+    pub fn rest_of_line(&mut self) -> (String, Span) {
+        let start = self.at;
+        let mut line = String::new();
+        while let Some(c) = self.rest().chars().next() {
+            let rest = self.rest();
+            match c {
+                '\n' => break,
+                '\\' if rest[1..].trim_start_matches('\r').starts_with('\n') => {
+                    self.at += rest.find('\n').map_or(rest.len(), |n| n + 1);
+                    continue;
+                }
+                '/' if rest.starts_with("//") => {
+                    self.at += rest.find('\n').unwrap_or(rest.len());
+                    continue;
+                }
+                '/' if rest.starts_with("/*") => {
+                    self.at += rest[2..].find("*/").map_or(rest.len(), |n| n + 4);
+                    line.push(' ');
+                    continue;
+                }
+                _ => line.push(c),
+            }
+            self.at += c.len_utf8();
+        }
+        (line.trim().to_string(), self.span(start))
+    }
+
+    /// Inside a branch that is left out: to the next line that begins with `#`. False at the end of the file.
+    pub fn skip_to_directive(&mut self) -> bool {
+        loop {
+            let line = self.rest();
+            if line.is_empty() {
+                return false;
+            }
+            let blank = line.len() - line.trim_start_matches([' ', '\t']).len();
+            if self.line_start && line[blank..].starts_with('#') {
+                self.at += blank;
+                return true;
+            }
+            self.at += line.find('\n').map_or(line.len(), |n| n + 1);
+            self.line_start = true;
+        }
+    }
+
+    /// After a directive: the rest of its line is done with.
+    pub fn at_line_start(&mut self) {
+        self.line_start = true;
+    }
+}
+
+fn stray(c: char, span: Span) -> Diagnostic {
+    let message = format!("the character `{}` has no meaning here", c.escape_debug());
+    let d = Diagnostic::error("E0103", span, message);
+    match c {
+        '\'' | '\u{2018}' | '\u{2019}' => {
+            d.hint("P4 has no character literals; strings stand in \"double quotes\"")
+        }
+        '\u{201c}' | '\u{201d}' => d.hint("use straight double quotes"),
+        '\\' => d.hint("a backslash only continues a line, as its last character"),
+        _ => d.hint("remove it"),
+    }
+}
