@@ -1,0 +1,401 @@
+//! Expressions and keysets.
+
+use num_bigint::BigInt;
+
+use super::{Failed, Parsed, Parser};
+use crate::ast::*;
+use crate::diag::Diagnostic;
+use crate::lexer::TokenKind;
+use crate::source::Span;
+
+/// Binary operators, loosest level first. P4 binds `&`, `^` and `|` tighter than comparisons, unlike C.
+const LEVELS: &[&[(&str, BinaryOp)]] = &[
+    &[("||", BinaryOp::Or)],
+    &[("&&", BinaryOp::And)],
+    &[("==", BinaryOp::Eq), ("!=", BinaryOp::Ne)],
+    &[("<=", BinaryOp::Le), (">=", BinaryOp::Ge), ("<", BinaryOp::Lt), (">", BinaryOp::Gt)],
+    &[("|", BinaryOp::BitOr)],
+    &[("^", BinaryOp::BitXor)],
+    &[("&", BinaryOp::BitAnd)],
+    &[("<<", BinaryOp::Shl), (">>", BinaryOp::Shr)],
+    &[
+        ("++", BinaryOp::Concat),
+        ("+", BinaryOp::Add),
+        ("-", BinaryOp::Sub),
+        ("|+|", BinaryOp::AddSat),
+        ("|-|", BinaryOp::SubSat),
+    ],
+    &[("*", BinaryOp::Mul), ("/", BinaryOp::Div), ("%", BinaryOp::Mod)],
+];
+
+/// Index in [`LEVELS`] of the operators that may stand in a width between angle brackets.
+const SHIFTS: usize = 7;
+
+impl Parser<'_> {
+    pub(super) fn expression(&mut self) -> Parsed<Expr> {
+        self.deeper(|p| {
+            let cond = p.binary(0)?;
+            if !p.eat("?") {
+                return Ok(cond);
+            }
+            let yes = Box::new(p.expression()?);
+            p.expect(":")?;
+            let no = Box::new(p.expression()?);
+            let span = cond.span.to(no.span);
+            Ok(p.expr(ExprKind::Ternary { cond: Box::new(cond), yes, no }, span))
+        })
+    }
+
+    /// What may stand between angle brackets: no comparison, no `>>`.
+    pub(super) fn additive(&mut self) -> Parsed<Expr> {
+        self.deeper(|p| p.binary(SHIFTS + 1))
+    }
+
+    fn binary(&mut self, level: usize) -> Parsed<Expr> {
+        let Some(ops) = LEVELS.get(level) else { return self.unary() };
+        let mut left = self.binary(level + 1)?;
+        while let Some(op) = self.operator(level, ops) {
+            let right = self.binary(level + 1)?;
+            let span = left.span.to(right.span);
+            left = self.expr(ExprKind::Binary { op, left: Box::new(left), right: Box::new(right) }, span);
+        }
+        Ok(left)
+    }
+
+    /// Takes an operator of that level if one is next.
+    fn operator(&mut self, level: usize, ops: &[(&str, BinaryOp)]) -> Option<BinaryOp> {
+        let TokenKind::Punct(next) = self.token().kind else { return None };
+        // `>>` comes as two tokens side by side.
+        let double = next == ">" && self.ahead_is(1, ">") && !self.ahead(1).spaced;
+        if double && !(self.ahead_is(2, "=") && !self.ahead(2).spaced) {
+            if level != SHIFTS {
+                return None;
+            }
+            self.bump();
+            self.bump();
+            return Some(BinaryOp::Shr);
+        }
+        let (_, op) = ops.iter().find(|(text, _)| *text == next)?;
+        // `x >>= 1` is an assignment.
+        if next == ">" && self.ahead_is(1, ">=") && !self.ahead(1).spaced {
+            return None;
+        }
+        self.bump();
+        Some(*op)
+    }
+
+    fn unary(&mut self) -> Parsed<Expr> {
+        let start = self.span();
+        let op = match self.token().kind {
+            TokenKind::Punct("!") => UnaryOp::Not,
+            TokenKind::Punct("~") => UnaryOp::Complement,
+            TokenKind::Punct("-") => UnaryOp::Minus,
+            TokenKind::Punct("+") => UnaryOp::Plus,
+            TokenKind::Punct("(") => return self.cast_or_parenthesis(),
+            _ => return self.postfix(),
+        };
+        self.deeper(|p| {
+            p.bump();
+            let operand = Box::new(p.unary()?);
+            let span = start.to(operand.span);
+            Ok(p.expr(ExprKind::Unary { op, operand }, span))
+        })
+    }
+
+    fn cast_or_parenthesis(&mut self) -> Parsed<Expr> {
+        let start = self.span();
+        let typed = self.builtin_type_at(1) || self.is_type_name(1) || self.ahead_is(1, ".");
+        let ty = if typed { self.attempt(|p| p.cast_type()) } else { None };
+        match ty {
+            Some(ty) => self.deeper(|p| {
+                let operand = Box::new(p.unary()?);
+                let span = start.to(operand.span);
+                Ok(p.expr(ExprKind::Cast { ty, operand }, span))
+            }),
+            None => self.postfix(),
+        }
+    }
+
+    /// `(T)`, and something that a cast can apply to.
+    fn cast_type(&mut self) -> Parsed<Type> {
+        self.expect("(")?;
+        let ty = self.parse_type()?;
+        self.expect(")")?;
+        let operand = match self.token().kind {
+            TokenKind::Punct(p) => ["(", "{", "!", "~", "-", "+"].contains(&p),
+            TokenKind::Eof => false,
+            _ => true,
+        };
+        if operand { Ok(ty) } else { Err(Failed) }
+    }
+
+    fn postfix(&mut self) -> Parsed<Expr> {
+        let mut e = self.primary()?;
+        loop {
+            e = match self.token().kind {
+                TokenKind::Punct(".") => self.member(e)?,
+                TokenKind::Punct("[") => self.index(e)?,
+                TokenKind::Punct("(") => self.call(e, Vec::new())?,
+                TokenKind::Punct("<") => match self.attempt(|p| p.call_type_args()) {
+                    Some(types) => self.call(e, types)?,
+                    None => return Ok(e),
+                },
+                TokenKind::Punct("->") => {
+                    let d = Diagnostic::error("E0115", self.span(), "P4 has no `->`").hint("write `.`");
+                    return Err(self.fail(d));
+                }
+                _ => return Ok(e),
+            };
+        }
+    }
+
+    fn call_type_args(&mut self) -> Parsed<Vec<Type>> {
+        let types = self.type_args()?;
+        if self.is("(") { Ok(types) } else { Err(Failed) }
+    }
+
+    fn member(&mut self, base: Expr) -> Parsed<Expr> {
+        self.expect(".")?;
+        // `apply` and its like are names here; so is any keyword that an extern's method could not be called, but for
+        // the message.
+        let member = self.name("a field or method")?;
+        let span = base.span.to(member.span);
+        Ok(self.expr(ExprKind::Member { base: Box::new(base), member }, span))
+    }
+
+    fn index(&mut self, base: Expr) -> Parsed<Expr> {
+        self.expect("[")?;
+        let first = Box::new(self.expression()?);
+        let kind = if self.eat(":") {
+            ExprKind::Slice { base: Box::new(base), hi: first, lo: Box::new(self.expression()?) }
+        } else {
+            ExprKind::Index { base: Box::new(base), index: first }
+        };
+        let end = self.expect("]")?;
+        let start = match &kind {
+            ExprKind::Slice { base, .. } | ExprKind::Index { base, .. } => base.span,
+            _ => end,
+        };
+        Ok(self.expr(kind, start.to(end)))
+    }
+
+    fn call(&mut self, callee: Expr, type_args: Vec<Type>) -> Parsed<Expr> {
+        let args = self.arguments()?;
+        let span = callee.span.to(self.before());
+        Ok(self.expr(ExprKind::Call { callee: Box::new(callee), type_args, args }, span))
+    }
+
+    /// `(a, b, name = c, _)`.
+    pub(super) fn arguments(&mut self) -> Parsed<Vec<Argument>> {
+        self.expect("(")?;
+        self.list(")", |p| {
+            let start = p.span();
+            let name = if p.name_at(0) && p.ahead_is(1, "=") {
+                let name = p.name("an argument")?;
+                p.bump();
+                Some(name)
+            } else {
+                None
+            };
+            let value = if p.eat_word("_") { None } else { Some(p.expression()?) };
+            Ok(Argument { name, value, span: start.to(p.before()) })
+        })
+    }
+
+    fn primary(&mut self) -> Parsed<Expr> {
+        let token = self.token();
+        let span = token.span;
+        let kind = match &token.kind {
+            TokenKind::Number(text) => {
+                self.bump();
+                self.number(text, span)
+            }
+            TokenKind::String(_) => self.strings(),
+            TokenKind::Word(w) => return self.word(w, span),
+            TokenKind::Punct("{") => return self.braced(),
+            TokenKind::Punct("(") => return self.parenthesis(),
+            TokenKind::Punct("...") => {
+                self.bump();
+                ExprKind::DefaultValue
+            }
+            TokenKind::Punct(".") if self.name_at(1) => {
+                self.bump();
+                ExprKind::Name { global: true, name: self.name("a declaration")? }
+            }
+            other => {
+                let d = Diagnostic::error("E0116", span, format!("expected an expression, found {other}"));
+                return Err(self.fail(d));
+            }
+        };
+        let span = span.to(self.before());
+        Ok(self.expr(kind, span))
+    }
+
+    fn word(&mut self, word: &str, span: Span) -> Parsed<Expr> {
+        let kind = match word {
+            "true" | "false" => ExprKind::Bool(word == "true"),
+            "this" => ExprKind::This,
+            "_" => ExprKind::DontCare,
+            "default" => ExprKind::Default,
+            _ if self.builtin_type_at(0) => ExprKind::Type(self.parse_type()?),
+            _ if self.is_type_name(0) && self.ahead_is(1, "<") => {
+                // A generic type's constructor, or a specialised type as a member's base.
+                match self.attempt(|p| p.parse_type()) {
+                    Some(ty) => ExprKind::Type(ty),
+                    None => ExprKind::Name { global: false, name: self.name("a declaration")? },
+                }
+            }
+            _ => ExprKind::Name { global: false, name: self.name("a declaration")? },
+        };
+        if matches!(kind, ExprKind::Bool(_) | ExprKind::This | ExprKind::DontCare | ExprKind::Default) {
+            self.bump();
+        }
+        let span = span.to(self.before());
+        Ok(self.expr(kind, span))
+    }
+
+    /// String literals that stand side by side are one.
+    fn strings(&mut self) -> ExprKind {
+        let mut text = String::new();
+        while let TokenKind::String(part) = &self.token().kind {
+            text.push_str(&unescape(part));
+            self.bump();
+        }
+        ExprKind::String(text)
+    }
+
+    fn parenthesis(&mut self) -> Parsed<Expr> {
+        let start = self.expect("(")?;
+        let inner = self.expression()?;
+        let end = self.expect(")")?;
+        Ok(Expr { span: start.to(end), ..inner })
+    }
+
+    /// `{a, b}`, `{x = a}`, `{#}`, `{}`.
+    fn braced(&mut self) -> Parsed<Expr> {
+        let start = self.expect("{")?;
+        let kind = if self.eat("#") {
+            self.expect("}")?;
+            ExprKind::InvalidHeader
+        } else if self.name_at(0) && self.ahead_is(1, "=") {
+            let mut more = false;
+            let fields = self.list("}", |p| {
+                if p.eat("...") {
+                    more = true;
+                    return Ok(None);
+                }
+                let name = p.name("a field")?;
+                p.expect("=")?;
+                Ok(Some((name, p.expression()?)))
+            })?;
+            ExprKind::Struct { fields: fields.into_iter().flatten().collect(), more }
+        } else {
+            let mut more = false;
+            let items = self.list("}", |p| {
+                if p.is("...") && (p.ahead_is(1, "}") || p.ahead_is(1, ",")) {
+                    p.bump();
+                    more = true;
+                    return Ok(None);
+                }
+                Ok(Some(p.expression()?))
+            })?;
+            ExprKind::List { items: items.into_iter().flatten().collect(), more }
+        };
+        let span = start.to(self.before());
+        Ok(self.expr(kind, span))
+    }
+
+    /// A keyset: `e`, `a &&& b`, `a .. b`, `_`, `default`, or a tuple of those in parentheses.
+    pub(super) fn keyset(&mut self) -> Parsed<Expr> {
+        if self.is("(") {
+            if let Some(tuple) = self.attempt(|p| p.keyset_tuple()) {
+                return Ok(tuple);
+            }
+        }
+        self.simple_keyset()
+    }
+
+    fn keyset_tuple(&mut self) -> Parsed<Expr> {
+        let start = self.expect("(")?;
+        let mut items = self.list(")", |p| p.simple_keyset())?;
+        // What follows tells `(a, b): state` from `(a) + 1: state`.
+        if !self.is(":") {
+            return Err(Failed);
+        }
+        let span = start.to(self.before());
+        match items.pop() {
+            Some(only) if items.is_empty() => Ok(only),
+            Some(last) => {
+                items.push(last);
+                Ok(self.expr(ExprKind::List { items, more: false }, span))
+            }
+            None => Err(Failed),
+        }
+    }
+
+    fn simple_keyset(&mut self) -> Parsed<Expr> {
+        let left = self.expression()?;
+        let op = match self.token().kind {
+            TokenKind::Punct("&&&") => BinaryOp::Mask,
+            TokenKind::Punct("..") => BinaryOp::Range,
+            _ => return Ok(left),
+        };
+        self.bump();
+        let right = self.expression()?;
+        let span = left.span.to(right.span);
+        Ok(self.expr(ExprKind::Binary { op, left: Box::new(left), right: Box::new(right) }, span))
+    }
+
+    fn number(&mut self, text: &str, span: Span) -> ExprKind {
+        let text = text.replace('_', "");
+        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let (width, rest) = match text[digits..].chars().next() {
+            Some(mark @ ('w' | 's')) if digits > 0 => {
+                (Some((&text[..digits], mark == 's')), &text[digits + 1..])
+            }
+            _ => (None, &text[..]),
+        };
+        let lower = rest.to_ascii_lowercase();
+        let (radix, digits) = match lower.get(..2) {
+            Some("0x") => (16, &lower[2..]),
+            Some("0b") => (2, &lower[2..]),
+            Some("0o") => (8, &lower[2..]),
+            Some("0d") => (10, &lower[2..]),
+            _ => (10, &lower[..]),
+        };
+        let Some(value) = BigInt::parse_bytes(digits.as_bytes(), radix) else {
+            let d = Diagnostic::error("E0117", span, format!("`{text}` is not a number"))
+                .hint("numbers are 10, 0xff, 0b1010, 0o17, and 8w10 or 4s7 with a width");
+            let _ = self.fail(d);
+            return ExprKind::Error;
+        };
+        let width = match width.map(|(w, signed)| (w.parse::<u32>(), signed)) {
+            None => None,
+            Some((Ok(w), signed)) if w <= 1 << 20 => Some((w, signed)),
+            Some(_) => {
+                let d = Diagnostic::error("E0117", span, format!("`{text}` has a width beyond reason"));
+                let _ = self.fail(d);
+                return ExprKind::Error;
+            }
+        };
+        ExprKind::Number { value, width }
+    }
+}
+
+fn unescape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some('n') => out.push('\n'),
+                Some('t') => out.push('\t'),
+                Some('r') => out.push('\r'),
+                Some(other) => out.push(other),
+                None => {}
+            },
+            c => out.push(c),
+        }
+    }
+    out
+}

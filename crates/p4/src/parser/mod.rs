@@ -1,0 +1,377 @@
+//! Tokens to tree: a recursive-descent parser for the whole grammar, which goes on after a mistake.
+//!
+//! P4's grammar asks in a few places whether a name is a type: in casts, and before `<`. The parser keeps the set of
+//! type names declared so far for these; everywhere else the shape of what follows decides.
+//!
+//! * `decl`: declarations; `stmt`: statements; `types`: types and annotations; `expr`: expressions.
+
+mod decl;
+mod expr;
+mod stmt;
+mod types;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::ast::*;
+use crate::diag::{Diagnostic, Diagnostics, did_you_mean};
+use crate::lexer::{Token, TokenKind};
+use crate::source::Span;
+
+/// How deep blocks, types and expressions may nest: far below what the stack of a 2 MiB thread holds.
+const DEPTH: u32 = 128;
+
+/// A mistake was reported; the caller finds a place to go on.
+#[derive(Debug)]
+pub(crate) struct Failed;
+
+type Parsed<T> = Result<T, Failed>;
+
+/// Parses what the preprocessor made.
+pub fn parse(tokens: &[Token], diags: &mut Diagnostics) -> Program {
+    let mut parser =
+        Parser { tokens, at: 0, diags, exprs: 0, decls: 0, types: vec![HashSet::new()], depth: 0, quiet: 0 };
+    let decls = parser.program();
+    Program { decls, expr_count: parser.exprs, decl_count: parser.decls }
+}
+
+pub(crate) struct Parser<'a> {
+    tokens: &'a [Token],
+    at: usize,
+    diags: &'a mut Diagnostics,
+    exprs: u32,
+    decls: u32,
+    /// Names of types, innermost scope last.
+    types: Vec<HashSet<Arc<str>>>,
+    depth: u32,
+    /// Above zero while the parser only tries something.
+    quiet: u32,
+}
+
+const KEYWORDS: &[&str] = &[
+    "abstract",
+    "action",
+    "bit",
+    "bool",
+    "break",
+    "const",
+    "continue",
+    "control",
+    "default",
+    "else",
+    "enum",
+    "error",
+    "exit",
+    "extern",
+    "false",
+    "for",
+    "header",
+    "header_union",
+    "if",
+    "in",
+    "inout",
+    "int",
+    "match_kind",
+    "out",
+    "package",
+    "parser",
+    "return",
+    "select",
+    "string",
+    "struct",
+    "switch",
+    "table",
+    "this",
+    "transition",
+    "true",
+    "tuple",
+    "typedef",
+    "varbit",
+    "value_set",
+    "void",
+];
+
+static END: Token =
+    Token { kind: TokenKind::Eof, span: Span { start: 0, end: 0 }, first: true, spaced: true };
+
+impl<'a> Parser<'a> {
+    // ---- looking ----
+
+    fn token(&self) -> &'a Token {
+        self.ahead(0)
+    }
+
+    fn ahead(&self, n: usize) -> &'a Token {
+        self.tokens.get(self.at + n).or(self.tokens.last()).unwrap_or(&END)
+    }
+
+    fn span(&self) -> Span {
+        self.token().span
+    }
+
+    /// The span of the token before.
+    fn before(&self) -> Span {
+        self.at.checked_sub(1).and_then(|i| self.tokens.get(i)).map_or(self.span(), |t| t.span)
+    }
+
+    fn is(&self, punct: &str) -> bool {
+        matches!(self.token().kind, TokenKind::Punct(p) if p == punct)
+    }
+
+    fn ahead_is(&self, n: usize, punct: &str) -> bool {
+        matches!(self.ahead(n).kind, TokenKind::Punct(p) if p == punct)
+    }
+
+    fn is_word(&self, word: &str) -> bool {
+        matches!(&self.token().kind, TokenKind::Word(w) if &**w == word)
+    }
+
+    /// A word that may be a name: no keyword.
+    fn name_at(&self, n: usize) -> bool {
+        matches!(&self.ahead(n).kind, TokenKind::Word(w) if !KEYWORDS.contains(&&**w) && &**w != "_")
+    }
+
+    fn at_end(&self) -> bool {
+        self.token().kind == TokenKind::Eof
+    }
+
+    // ---- taking ----
+
+    fn bump(&mut self) -> &'a Token {
+        let token = self.token();
+        if !self.at_end() {
+            self.at += 1;
+        }
+        token
+    }
+
+    fn eat(&mut self, punct: &str) -> bool {
+        let found = self.is(punct);
+        if found {
+            self.bump();
+        }
+        found
+    }
+
+    fn eat_word(&mut self, word: &str) -> bool {
+        let found = self.is_word(word);
+        if found {
+            self.bump();
+        }
+        found
+    }
+
+    fn expect(&mut self, punct: &'static str) -> Parsed<Span> {
+        if self.is(punct) {
+            return Ok(self.bump().span);
+        }
+        // What is missing is missing behind the last token, not before the next one, perhaps lines away.
+        let found = &self.token().kind;
+        let at = if self.token().first || punct == ";" { self.before().after() } else { self.span() };
+        let mut d = Diagnostic::error("E0110", at, format!("expected `{punct}`, found {found}"))
+            .label(format!("`{punct}` is missing here"));
+        d.hint = self.missing_hint(punct);
+        Err(self.fail(d))
+    }
+
+    fn missing_hint(&self, punct: &str) -> Option<String> {
+        let text = match (punct, &self.token().kind) {
+            (";", TokenKind::Punct("==")) => "`==` compares; an assignment is written `=`",
+            (";", TokenKind::Punct("++")) => "`++` concatenates in P4; write `x = x + 1;`",
+            (";", TokenKind::Punct("->")) => "P4 has no pointers; a field is `header.field`",
+            (")", TokenKind::Punct("=")) => "a comparison is written `==`",
+            ("{", _) => "P4 wants braces here, also around a single statement",
+            _ => return None,
+        };
+        Some(text.to_string())
+    }
+
+    fn expect_word(&mut self, word: &'static str) -> Parsed<Span> {
+        if self.is_word(word) {
+            return Ok(self.bump().span);
+        }
+        let d = Diagnostic::error(
+            "E0110",
+            self.span(),
+            format!("expected `{word}`, found {}", self.token().kind),
+        );
+        let near = match &self.token().kind {
+            TokenKind::Word(w) => did_you_mean(w, [word]).map(|n| format!("did you mean `{n}`?")),
+            _ => None,
+        };
+        Err(self.fail(Diagnostic { hint: near, ..d }))
+    }
+
+    /// A name; `what` says of what, for the message.
+    fn name(&mut self, what: &str) -> Parsed<Name> {
+        let token = self.token();
+        match &token.kind {
+            TokenKind::Word(w) if self.name_at(0) => {
+                let name = Name { text: w.to_string(), span: token.span };
+                self.bump();
+                Ok(name)
+            }
+            TokenKind::Word(w) => {
+                let message = format!("expected the name of {what}, and `{w}` is a keyword");
+                let d = Diagnostic::error("E0111", token.span, message)
+                    .hint(format!("call it `{w}_` or otherwise"));
+                Err(self.fail(d))
+            }
+            found => {
+                let d = Diagnostic::error(
+                    "E0111",
+                    token.span,
+                    format!("expected the name of {what}, found {found}"),
+                );
+                Err(self.fail(d))
+            }
+        }
+    }
+
+    // ---- numbering, scopes, failing ----
+
+    fn expr(&mut self, kind: ExprKind, span: Span) -> Expr {
+        self.exprs += 1;
+        Expr { id: ExprId(self.exprs - 1), kind, span }
+    }
+
+    fn decl_id(&mut self) -> DeclId {
+        self.decls += 1;
+        DeclId(self.decls - 1)
+    }
+
+    fn declare_type(&mut self, name: &Name) {
+        if let Some(scope) = self.types.last_mut() {
+            scope.insert(Arc::from(name.text.as_str()));
+        }
+    }
+
+    fn is_type_name(&self, n: usize) -> bool {
+        match &self.ahead(n).kind {
+            TokenKind::Word(w) => self.types.iter().any(|scope| scope.contains(w)),
+            _ => false,
+        }
+    }
+
+    fn fail(&mut self, diagnostic: Diagnostic) -> Failed {
+        if self.quiet == 0 {
+            self.diags.push(diagnostic);
+        }
+        Failed
+    }
+
+    /// Runs `f` one level deeper, unless that is too deep.
+    fn deeper<T>(&mut self, f: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        if self.depth >= DEPTH {
+            let d = Diagnostic::error("E0112", self.span(), format!("this nests deeper than {DEPTH} levels"))
+                .hint("split it, with a variable or a function for a part of it");
+            let failed = self.fail(d);
+            // Nothing good follows: the rest of the input would say the same again and again.
+            self.at = self.tokens.len().saturating_sub(1);
+            return Err(failed);
+        }
+        self.depth += 1;
+        let result = f(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// Tries `f`; on failure nothing is taken and nothing reported.
+    fn attempt<T>(&mut self, f: impl FnOnce(&mut Self) -> Parsed<T>) -> Option<T> {
+        let (at, exprs, decls, depth) = (self.at, self.exprs, self.decls, self.depth);
+        self.quiet += 1;
+        let result = f(self);
+        self.quiet -= 1;
+        if result.is_err() {
+            (self.at, self.exprs, self.decls, self.depth) = (at, exprs, decls, depth);
+        }
+        result.ok()
+    }
+
+    /// Elements separated by commas up to a closing bracket, which is taken. A comma before it is allowed where the
+    /// grammar has an optional trailing one; it is harmless elsewhere.
+    fn list<T>(&mut self, close: &'static str, mut f: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        let mut items = Vec::new();
+        while !self.is(close) {
+            items.push(f(self)?);
+            if !self.eat(",") {
+                break;
+            }
+        }
+        self.expect(close)?;
+        Ok(items)
+    }
+
+    // ---- going on after a mistake ----
+
+    /// To behind the next `;` at this level, or to a `}` or a word that begins a declaration.
+    fn recover(&mut self) {
+        let mut depth = 0;
+        while !self.at_end() {
+            match &self.token().kind {
+                TokenKind::Punct(";") if depth == 0 => {
+                    self.bump();
+                    return;
+                }
+                TokenKind::Punct("{" | "(" | "[") => depth += 1,
+                TokenKind::Punct("}") if depth == 0 => return,
+                TokenKind::Punct("}" | ")" | "]") => {
+                    depth = (depth - 1).max(0);
+                    if depth == 0 && self.is("}") {
+                        self.bump();
+                        return;
+                    }
+                }
+                TokenKind::Word(w) if self.token().first && starts_declaration(w) && depth <= 1 => return,
+                TokenKind::Word(w) if self.token().first && starts_statement(w) && depth == 0 => return,
+                _ => {}
+            }
+            self.bump();
+        }
+    }
+
+    fn program(&mut self) -> Vec<Decl> {
+        let mut decls = Vec::new();
+        while !self.at_end() {
+            let start = self.at;
+            if self.eat(";") {
+                continue;
+            }
+            match self.declaration() {
+                Ok(decl) => decls.push(decl),
+                Err(Failed) => {
+                    self.recover();
+                    // A stray closing brace, or a keyword on which nothing could be taken: never stand still.
+                    if self.at == start || self.is("}") {
+                        self.bump();
+                    }
+                }
+            }
+        }
+        decls
+    }
+}
+
+fn starts_declaration(word: &str) -> bool {
+    let words = [
+        "header",
+        "struct",
+        "parser",
+        "control",
+        "table",
+        "action",
+        "extern",
+        "package",
+        "typedef",
+        "state",
+        "header_union",
+        "enum",
+        "const",
+        "apply",
+    ];
+    words.contains(&word)
+}
+
+fn starts_statement(word: &str) -> bool {
+    ["if", "switch", "return", "exit", "transition", "for", "else"].contains(&word)
+}

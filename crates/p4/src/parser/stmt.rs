@@ -1,0 +1,369 @@
+//! Statements.
+
+use super::{Failed, Parsed, Parser};
+use crate::ast::*;
+use crate::diag::Diagnostic;
+use crate::lexer::TokenKind;
+use crate::source::Span;
+
+impl Parser<'_> {
+    /// `{ … }`; a mistake in one statement does not lose the others.
+    pub(super) fn block(&mut self) -> Parsed<BlockStmt> {
+        self.deeper(|p| {
+            let annotations = p.annotations()?;
+            let start = p.expect("{")?;
+            p.types.push(Default::default());
+            let stmts = p.statements_until_brace();
+            p.types.pop();
+            let end = p.expect("}")?;
+            Ok(BlockStmt { annotations, stmts, span: start.to(end) })
+        })
+    }
+
+    pub(super) fn statements_until_brace(&mut self) -> Vec<Stmt> {
+        let mut stmts = Vec::new();
+        while !self.is("}") && !self.at_end() && !self.is_word("transition") {
+            let start = self.at;
+            match self.statement() {
+                Ok(stmt) => stmts.push(stmt),
+                Err(Failed) => {
+                    self.recover();
+                    if self.at == start && !self.is("}") {
+                        self.bump();
+                    }
+                }
+            }
+        }
+        stmts
+    }
+
+    pub(super) fn statement(&mut self) -> Parsed<Stmt> {
+        self.deeper(|p| p.statement_here())
+    }
+
+    fn statement_here(&mut self) -> Parsed<Stmt> {
+        let start = self.span();
+        let word = match &self.token().kind {
+            TokenKind::Word(w) => w.clone(),
+            TokenKind::Punct("{") => {
+                let block = self.block()?;
+                return Ok(Stmt { span: block.span, kind: StmtKind::Block(block) });
+            }
+            TokenKind::Punct("@") => return self.annotated(start),
+            TokenKind::Punct(";") => {
+                self.bump();
+                return Ok(Stmt { kind: StmtKind::Empty, span: start });
+            }
+            TokenKind::Punct(".") => "".into(),
+            other => {
+                let d = Diagnostic::error("E0118", start, format!("expected a statement, found {other}"));
+                return Err(self.fail(d));
+            }
+        };
+        let kind = match &*word {
+            "if" => self.if_statement()?,
+            "switch" => self.switch()?,
+            "for" => self.for_loop(Vec::new())?,
+            "break" => self.keyword(StmtKind::Break)?,
+            "continue" => self.keyword(StmtKind::Continue)?,
+            "exit" => self.keyword(StmtKind::Exit)?,
+            "return" => {
+                self.bump();
+                let value = if self.is(";") { None } else { Some(self.expression()?) };
+                self.expect(";")?;
+                StmtKind::Return(value)
+            }
+            "const" => StmtKind::Decl(Box::new(self.declaration()?)),
+            "while" | "do" | "goto" => {
+                let d = Diagnostic::error("E0119", start, format!("P4 has no `{word}`"))
+                    .hint("`for (bit<8> i in 0 .. 9) { … }` repeats a known number of times");
+                return Err(self.fail(d));
+            }
+            "else" => {
+                let d = Diagnostic::error("E0119", start, "`else` without an `if` before it")
+                    .hint("is there a `;` or a `}` too many before it?");
+                return Err(self.fail(d));
+            }
+            _ if self.declaration_follows() => {
+                StmtKind::Decl(Box::new(self.variable_or_instance(Vec::new())?))
+            }
+            _ => self.assignment_or_call()?,
+        };
+        Ok(Stmt { kind, span: start.to(self.before()) })
+    }
+
+    fn keyword(&mut self, kind: StmtKind) -> Parsed<StmtKind> {
+        self.bump();
+        self.expect(";")?;
+        Ok(kind)
+    }
+
+    fn annotated(&mut self, start: Span) -> Parsed<Stmt> {
+        let annotations = self.annotations()?;
+        let kind = match () {
+            () if self.is("{") => StmtKind::Block(BlockStmt { annotations, ..self.block()? }),
+            () if self.is_word("for") => self.for_loop(annotations)?,
+            () if self.is_word("const") => {
+                let mut decl = self.declaration()?;
+                decl.annotations.splice(0..0, annotations);
+                StmtKind::Decl(Box::new(decl))
+            }
+            () if self.declaration_follows() => {
+                StmtKind::Decl(Box::new(self.variable_or_instance(annotations)?))
+            }
+            () => return self.statement(),
+        };
+        Ok(Stmt { kind, span: start.to(self.before()) })
+    }
+
+    /// Whether `T x` begins here, where `T` may have type arguments, sizes, and constructor arguments: told by the name
+    /// that follows them.
+    pub(super) fn declaration_follows(&self) -> bool {
+        let mut n = 0;
+        if self.ahead_is(n, ".") {
+            n += 1;
+        }
+        let builtin = self.builtin_type_at(n) && !(self.ahead_is(n + 1, "."));
+        if !builtin
+            && !self.name_at(n)
+            && !matches!(&self.ahead(n).kind, TokenKind::Word(w) if &**w == "list")
+        {
+            return false;
+        }
+        n += 1;
+        if self.ahead_is(n, "<") {
+            match self.matching(n, "<", ">") {
+                Some(end) => n = end + 1,
+                None => return false,
+            }
+        }
+        while self.ahead_is(n, "[") {
+            match self.matching(n, "[", "]") {
+                Some(end) => n = end + 1,
+                None => return false,
+            }
+        }
+        if self.ahead_is(n, "(") {
+            match self.matching(n, "(", ")") {
+                Some(end) => n = end + 1,
+                None => return false,
+            }
+            return self.name_at(n) && !self.ahead(n).first;
+        }
+        matches!(self.ahead(n).kind, TokenKind::Word(_)) && !self.ahead(n).first || builtin
+    }
+
+    /// The index ahead of the bracket that closes the one at `n`; statements do not cross `;` or braces in between.
+    fn matching(&self, n: usize, open: &str, close: &str) -> Option<usize> {
+        let mut depth = 0;
+        for i in n..n + 4096 {
+            match &self.ahead(i).kind {
+                TokenKind::Punct(p) if *p == open => depth += 1,
+                TokenKind::Punct(p) if *p == close => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return Some(i);
+                    }
+                }
+                TokenKind::Punct(";") | TokenKind::Eof => return None,
+                TokenKind::Punct("{" | "}" | "&&" | "||" | "==" | "=") if open == "<" => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn assignment_or_call(&mut self) -> Parsed<StmtKind> {
+        let start = self.span();
+        // A bare `a < b` is no statement, so `<` after an l-value can only be type arguments or a mistake.
+        let target = self.lvalue_or_call()?;
+        if self.eat(";") {
+            return match target.kind {
+                ExprKind::Call { callee, args, .. } if is_type_apply(&callee, self) => {
+                    Ok(direct_apply(*callee, args))
+                }
+                ExprKind::Call { .. } => Ok(StmtKind::Call(target)),
+                _ => {
+                    let d = Diagnostic::error("E0118", start, "this statement does nothing")
+                        .hint("a statement is an assignment or a call; a call has parentheses: `f();`");
+                    Err(self.fail(d))
+                }
+            };
+        }
+        let op = self.assignment_operator();
+        let Some(op) = op else {
+            self.expect(";")?;
+            return Err(Failed);
+        };
+        let value = self.expression()?;
+        self.expect(";")?;
+        Ok(StmtKind::Assign { target, op, value })
+    }
+
+    fn lvalue_or_call(&mut self) -> Parsed<Expr> {
+        self.additive()
+    }
+
+    /// `=`, or the operator of `+=` and its like; outer `None` if there is none.
+    fn assignment_operator(&mut self) -> Option<Option<BinaryOp>> {
+        let TokenKind::Punct(punct) = self.token().kind else { return None };
+        let op = match punct {
+            "=" => None,
+            "+=" => Some(BinaryOp::Add),
+            "-=" => Some(BinaryOp::Sub),
+            "|+|=" => Some(BinaryOp::AddSat),
+            "|-|=" => Some(BinaryOp::SubSat),
+            "*=" => Some(BinaryOp::Mul),
+            "/=" => Some(BinaryOp::Div),
+            "%=" => Some(BinaryOp::Mod),
+            "<<=" => Some(BinaryOp::Shl),
+            "&=" => Some(BinaryOp::BitAnd),
+            "|=" => Some(BinaryOp::BitOr),
+            "^=" => Some(BinaryOp::BitXor),
+            ">" if self.ahead_is(1, ">=") && !self.ahead(1).spaced => {
+                self.bump();
+                Some(BinaryOp::Shr)
+            }
+            _ => return None,
+        };
+        self.bump();
+        Some(op)
+    }
+
+    fn if_statement(&mut self) -> Parsed<StmtKind> {
+        self.bump();
+        self.expect("(")?;
+        let cond = self.expression()?;
+        self.expect(")")?;
+        let then = Box::new(self.statement()?);
+        let otherwise = if self.eat_word("else") { Some(Box::new(self.statement()?)) } else { None };
+        Ok(StmtKind::If { cond, then, otherwise })
+    }
+
+    fn switch(&mut self) -> Parsed<StmtKind> {
+        self.bump();
+        self.expect("(")?;
+        let on = self.expression()?;
+        self.expect(")")?;
+        self.expect("{")?;
+        let mut cases = Vec::new();
+        while !self.is("}") && !self.at_end() {
+            let start = self.span();
+            let label = if self.eat_word("default") { None } else { Some(self.simple_label()?) };
+            self.expect(":")?;
+            let body = if self.is("{") || self.is("@") { Some(self.block()?) } else { None };
+            cases.push(SwitchCase { label, body, span: start.to(self.before()) });
+        }
+        self.expect("}")?;
+        Ok(StmtKind::Switch { on, cases })
+    }
+
+    fn simple_label(&mut self) -> Parsed<Expr> {
+        if self.is_word("case") {
+            let d = Diagnostic::error("E0119", self.span(), "P4 has no `case`")
+                .hint("write the label alone: `my_action: { … }`");
+            return Err(self.fail(d));
+        }
+        self.expression()
+    }
+
+    fn for_loop(&mut self, annotations: Vec<Annotation>) -> Parsed<StmtKind> {
+        self.bump();
+        self.expect("(")?;
+        self.types.push(Default::default());
+        let kind = match self.attempt(|p| p.for_in_head()) {
+            Some(variable) => self.for_in(annotations, variable),
+            None => self.for_classic(annotations),
+        };
+        self.types.pop();
+        kind
+    }
+
+    /// `T x in`, `x in`.
+    fn for_in_head(&mut self) -> Parsed<ForVariable> {
+        self.annotations()?;
+        let variable = if self.declaration_follows()
+            && !matches!(&self.ahead(1).kind, TokenKind::Word(w) if &**w == "in")
+        {
+            let quiet = std::mem::take(&mut self.quiet);
+            let ty = self.parse_type();
+            self.quiet = quiet;
+            let name = self.name("a variable")?;
+            ForVariable::New { id: self.decl_id(), ty: ty?, name }
+        } else {
+            ForVariable::Existing(self.additive()?)
+        };
+        self.expect_word("in")?;
+        Ok(variable)
+    }
+
+    fn for_in(&mut self, annotations: Vec<Annotation>, variable: ForVariable) -> Parsed<StmtKind> {
+        let mut over = self.expression()?;
+        if self.eat("..") {
+            let right = self.expression()?;
+            let span = over.span.to(right.span);
+            let kind = ExprKind::Binary { op: BinaryOp::Range, left: Box::new(over), right: Box::new(right) };
+            over = self.expr(kind, span);
+        }
+        self.expect(")")?;
+        let body = Box::new(self.statement()?);
+        Ok(StmtKind::ForIn { annotations, variable: Box::new(variable), over, body })
+    }
+
+    fn for_classic(&mut self, annotations: Vec<Annotation>) -> Parsed<StmtKind> {
+        let init = self.for_statements(";", true)?;
+        let cond = self.expression()?;
+        self.expect(";")?;
+        let update = self.for_statements(")", false)?;
+        let body = Box::new(self.statement()?);
+        Ok(StmtKind::For { annotations, init, cond, update, body })
+    }
+
+    /// Assignments, calls and (at the start) declarations, separated by commas.
+    fn for_statements(&mut self, close: &'static str, declarations: bool) -> Parsed<Vec<Stmt>> {
+        self.list(close, |p| {
+            let start = p.span();
+            if declarations && p.declaration_follows() {
+                let annotations = p.annotations()?;
+                let ty = p.parse_type()?;
+                let name = p.name("a variable")?;
+                let init = if p.eat("=") { Some(p.expression()?) } else { None };
+                let span = start.to(p.before());
+                let kind = DeclKind::Variable { ty, init };
+                let decl = Decl { id: p.decl_id(), annotations, kind, name, span };
+                return Ok(Stmt { kind: StmtKind::Decl(Box::new(decl)), span });
+            }
+            let target = p.lvalue_or_call()?;
+            let kind = match p.assignment_operator() {
+                Some(op) => StmtKind::Assign { target, op, value: p.expression()? },
+                None => StmtKind::Call(target),
+            };
+            Ok(Stmt { kind, span: start.to(p.before()) })
+        })
+    }
+}
+
+/// `T.apply(…)` where T is a type.
+fn is_type_apply(callee: &Expr, parser: &Parser<'_>) -> bool {
+    let ExprKind::Member { base, member } = &callee.kind else { return false };
+    let typed = match &base.kind {
+        ExprKind::Type(_) => true,
+        ExprKind::Name { name, .. } => parser.types.iter().any(|s| s.contains(name.text.as_str())),
+        _ => false,
+    };
+    typed && member.text == "apply"
+}
+
+fn direct_apply(callee: Expr, args: Vec<Argument>) -> StmtKind {
+    let ty = match callee.kind {
+        ExprKind::Member { base, .. } => match base.kind {
+            ExprKind::Type(ty) => ty,
+            ExprKind::Name { global, name } => {
+                Type { span: name.span, kind: TypeKind::Named { global, name, args: Vec::new() } }
+            }
+            _ => Type { kind: TypeKind::Void, span: base.span },
+        },
+        _ => Type { kind: TypeKind::Void, span: callee.span },
+    };
+    StmtKind::DirectApply { ty, args }
+}

@@ -1,0 +1,200 @@
+//! Types, type parameters, parameters and annotations.
+
+use super::{Failed, Parsed, Parser};
+use crate::ast::*;
+use crate::diag::Diagnostic;
+use crate::lexer::TokenKind;
+
+impl Parser<'_> {
+    /// Whether a type begins here, as far as its first word tells.
+    pub(super) fn builtin_type_at(&self, n: usize) -> bool {
+        let words = ["bool", "error", "match_kind", "string", "void", "int", "bit", "varbit", "tuple"];
+        matches!(&self.ahead(n).kind, TokenKind::Word(w) if words.contains(&&**w))
+    }
+
+    pub(super) fn parse_type(&mut self) -> Parsed<Type> {
+        self.deeper(|p| {
+            let mut ty = p.base_type()?;
+            while p.is("[") {
+                p.bump();
+                let size = Box::new(p.expression()?);
+                let end = p.expect("]")?;
+                let span = ty.span.to(end);
+                ty = Type { kind: TypeKind::Stack { element: Box::new(ty), size }, span };
+            }
+            Ok(ty)
+        })
+    }
+
+    fn base_type(&mut self) -> Parsed<Type> {
+        let start = self.span();
+        let word = match &self.token().kind {
+            TokenKind::Word(w) => w.clone(),
+            _ => "".into(),
+        };
+        let kind = match &*word {
+            "bool" => self.simple(TypeKind::Bool),
+            "error" => self.simple(TypeKind::Error),
+            "match_kind" => self.simple(TypeKind::MatchKind),
+            "string" => self.simple(TypeKind::String),
+            "void" => self.simple(TypeKind::Void),
+            "_" => self.simple(TypeKind::DontCare),
+            "bit" => {
+                self.bump();
+                TypeKind::Bit(if self.is("<") { Some(self.width()?) } else { None })
+            }
+            "int" => {
+                self.bump();
+                if self.is("<") { TypeKind::SignedInt(self.width()?) } else { TypeKind::Int }
+            }
+            "varbit" => {
+                self.bump();
+                TypeKind::Varbit(self.width()?)
+            }
+            "tuple" => {
+                self.bump();
+                TypeKind::Tuple(self.type_args()?)
+            }
+            "list" if self.ahead_is(1, "<") => {
+                self.bump();
+                let mut args = self.type_args()?;
+                match args.pop() {
+                    Some(element) if args.is_empty() => TypeKind::List(Box::new(element)),
+                    _ => return Err(self.fail(Diagnostic::error("E0113", start, "`list` takes one type"))),
+                }
+            }
+            _ => self.named_type()?,
+        };
+        Ok(Type { kind, span: start.to(self.before()) })
+    }
+
+    fn simple(&mut self, kind: TypeKind) -> TypeKind {
+        self.bump();
+        kind
+    }
+
+    fn named_type(&mut self) -> Parsed<TypeKind> {
+        if !(self.name_at(0) || self.is(".") && self.name_at(1)) {
+            let d = Diagnostic::error(
+                "E0113",
+                self.span(),
+                format!("expected a type, found {}", self.token().kind),
+            );
+            return Err(self.fail(d));
+        }
+        if self.quiet > 0 && !self.is(".") && !self.is_type_name(0) {
+            return Err(Failed);
+        }
+        let global = self.eat(".");
+        let name = self.name("a type")?;
+        let args = if self.is("<") { self.type_args()? } else { Vec::new() };
+        Ok(TypeKind::Named { global, name, args })
+    }
+
+    /// `<W>`: a number, or an expression in parentheses.
+    fn width(&mut self) -> Parsed<Box<Expr>> {
+        self.expect("<")?;
+        // An unparenthesised width ends at `>`, so it may not contain comparisons.
+        let width = self.additive()?;
+        self.expect(">")?;
+        Ok(Box::new(width))
+    }
+
+    /// `<T, U>`.
+    pub(super) fn type_args(&mut self) -> Parsed<Vec<Type>> {
+        self.expect("<")?;
+        self.list(">", |p| p.parse_type())
+    }
+
+    /// `<T, U>` of a declaration, or nothing. The names are types from here on.
+    pub(super) fn type_params(&mut self) -> Parsed<Vec<TypeParam>> {
+        if !self.eat("<") {
+            return Ok(Vec::new());
+        }
+        self.list(">", |p| {
+            let name = p.name("a type parameter")?;
+            p.declare_type(&name);
+            Ok(TypeParam { id: p.decl_id(), name })
+        })
+    }
+
+    /// `(…)`.
+    pub(super) fn parameters(&mut self) -> Parsed<Vec<Parameter>> {
+        self.expect("(")?;
+        self.list(")", |p| p.parameter())
+    }
+
+    fn parameter(&mut self) -> Parsed<Parameter> {
+        let start = self.span();
+        let annotations = self.annotations()?;
+        let direction = match () {
+            () if self.eat_word("in") => Direction::In,
+            () if self.eat_word("out") => Direction::Out,
+            () if self.eat_word("inout") => Direction::InOut,
+            () => Direction::None,
+        };
+        let ty = self.parse_type()?;
+        let name = self.name("a parameter")?;
+        let default = if self.eat("=") { Some(self.expression()?) } else { None };
+        let span = start.to(self.before());
+        Ok(Parameter { id: self.decl_id(), annotations, direction, ty, name, default, span })
+    }
+
+    pub(super) fn annotations(&mut self) -> Parsed<Vec<Annotation>> {
+        let mut all = Vec::new();
+        while self.is("@") {
+            all.push(self.annotation()?);
+        }
+        Ok(all)
+    }
+
+    fn annotation(&mut self) -> Parsed<Annotation> {
+        let start = self.expect("@")?;
+        // Keywords are good names for annotations.
+        let TokenKind::Word(word) = &self.token().kind else {
+            let d = Diagnostic::error("E0114", self.span(), "an annotation without a name")
+                .hint("write `@name(\"x\")`");
+            return Err(self.fail(d));
+        };
+        let name = Name { text: word.to_string(), span: self.bump().span };
+        let body = match () {
+            () if self.eat("(") => AnnotationBody::Unstructured(self.annotation_tokens()?),
+            () if self.eat("[") => self.annotation_list()?,
+            () => AnnotationBody::Empty,
+        };
+        Ok(Annotation { name, body, span: start.to(self.before()) })
+    }
+
+    fn annotation_tokens(&mut self) -> Parsed<Vec<(String, crate::source::Span)>> {
+        let mut depth = 0;
+        let mut tokens = Vec::new();
+        loop {
+            match &self.token().kind {
+                TokenKind::Punct(")") if depth == 0 => {
+                    self.bump();
+                    return Ok(tokens);
+                }
+                TokenKind::Eof => {
+                    self.expect(")")?;
+                }
+                TokenKind::Punct("(") => depth += 1,
+                TokenKind::Punct(")") => depth -= 1,
+                _ => {}
+            }
+            let token = self.bump();
+            tokens.push((token.kind.text(), token.span));
+        }
+    }
+
+    fn annotation_list(&mut self) -> Parsed<AnnotationBody> {
+        if self.name_at(0) && self.ahead_is(1, "=") {
+            let pairs = self.list("]", |p| {
+                let name = p.name("a key")?;
+                p.expect("=")?;
+                Ok((name, p.expression()?))
+            })?;
+            return Ok(AnnotationBody::KeyValues(pairs));
+        }
+        Ok(AnnotationBody::Expressions(self.list("]", |p| p.expression())?))
+    }
+}
