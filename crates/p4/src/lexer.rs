@@ -175,10 +175,10 @@ impl Lexer {
                     self.at = start + 1 + i + 1;
                     return Some(TokenKind::String(Arc::from(&self.text[start + 1..start + 1 + i])));
                 }
-                '\n' if !escaped => break,
                 _ => escaped = c == '\\' && !escaped,
             }
         }
+        // Without its end it would swallow the file: only this line is taken.
         self.at += self.rest().find('\n').unwrap_or(self.rest().len());
         let text = Arc::from(&self.text[start + 1..self.at]);
         diags.push(

@@ -54,7 +54,7 @@ impl Parser<'_> {
                 self.bump();
                 return Ok(Stmt { kind: StmtKind::Empty, span: start });
             }
-            TokenKind::Punct(".") => "".into(),
+            TokenKind::Punct("." | "(") => "".into(),
             other => {
                 let d = Diagnostic::error("E0118", start, format!("expected a statement, found {other}"));
                 return Err(self.fail(d));
@@ -148,7 +148,7 @@ impl Parser<'_> {
                 Some(end) => n = end + 1,
                 None => return false,
             }
-            return self.name_at(n) && !self.ahead(n).first;
+            return self.name_at(n);
         }
         matches!(self.ahead(n).kind, TokenKind::Word(_)) && !self.ahead(n).first || builtin
     }

@@ -9,7 +9,8 @@ impl Parser<'_> {
     /// Whether a type begins here, as far as its first word tells.
     pub(super) fn builtin_type_at(&self, n: usize) -> bool {
         let words = ["bool", "error", "match_kind", "string", "void", "int", "bit", "varbit", "tuple"];
-        matches!(&self.ahead(n).kind, TokenKind::Word(w) if words.contains(&&**w))
+        let TokenKind::Word(w) = &self.ahead(n).kind else { return false };
+        words.contains(&&**w) || &**w == "list" && self.ahead_is(n + 1, "<")
     }
 
     pub(super) fn parse_type(&mut self) -> Parsed<Type> {
@@ -158,11 +159,22 @@ impl Parser<'_> {
         };
         let name = Name { text: word.to_string(), span: self.bump().span };
         let body = match () {
+            () if name.text == "pragma" => AnnotationBody::Unstructured(self.rest_of_line()),
             () if self.eat("(") => AnnotationBody::Unstructured(self.annotation_tokens()?),
             () if self.eat("[") => self.annotation_list()?,
             () => AnnotationBody::Empty,
         };
         Ok(Annotation { name, body, span: start.to(self.before()) })
+    }
+
+    /// `@pragma` goes to the end of its line.
+    fn rest_of_line(&mut self) -> Vec<(String, crate::source::Span)> {
+        let mut tokens = Vec::new();
+        while !self.token().first && !self.at_end() {
+            let token = self.bump();
+            tokens.push((token.kind.text(), token.span));
+        }
+        tokens
     }
 
     fn annotation_tokens(&mut self) -> Parsed<Vec<(String, crate::source::Span)>> {
