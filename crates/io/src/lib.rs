@@ -1,1 +1,4 @@
 //! Everything that touches the operating system.
+
+pub mod generator;
+pub mod netns;

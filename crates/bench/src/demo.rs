@@ -1,0 +1,196 @@
+//! `make demo`: an IPv6-only client reaches an IPv4-only server through a P4 program in the kernel, told as a story.
+
+use std::path::Path;
+use std::time::Instant;
+
+use crate::nat64::{OffloadChoice, Options, Plan, Progress, Traffic, lay, measure, prepare};
+use crate::path::{Choice, Laid, PathId};
+use crate::report::{Machine, Measure, Offloads, Report, table};
+use crate::{Error, Result, http, interrupt, lab, ping};
+
+/// The size of the page that is fetched: many TCP segments, so that offloads have something to do.
+const PAGE: usize = 512 * 1024;
+/// Echo requests of each size.
+const ECHOES: u32 = 20;
+/// Payloads of echo requests: ping's own, and one that fills a packet (1500 less 40 of IPv6 and 8 of ICMPv6, less the
+/// 20 bytes by which IPv4's header is shorter, so that the answer fits on its way back too).
+const PAYLOADS: [u32; 2] = [56, 1432];
+
+/// Runs the demo on standard output; `strait` is the executable whose `nat64 up` translates. Every step runs even when
+/// an earlier one failed; the first failure is returned at the end.
+pub fn run(strait: &Path) -> Result<Report> {
+    let mut options = Options { quick: true, offloads: Some(OffloadChoice::On), ..Options::default() };
+    options.paths = vec![Choice::Plain, Choice::Strait, Choice::Tayga];
+    options.measure = vec![Traffic::Tcp, Traffic::Udp];
+    prepare()?;
+    let mut plan = Plan::of(&options);
+    // One plain path is enough to compare with here.
+    plan.paths.retain(|&path| path != PathId::Plain6);
+    let skipped = plan.leave_out_unavailable();
+
+    print!("{}", picture());
+    let start = Instant::now();
+    let laid = lay(&plan.paths, Offloads::On, strait)?;
+    let mut story = Story::default();
+    let translated = laid.iter().find(|laid| laid.path == PathId::Strait);
+    if let Some(translated) = translated {
+        story.step("up", || Ok(up(translated, start)));
+        for payload in PAYLOADS {
+            story.step("ping", || echo(translated, payload));
+        }
+        story.step("HTTP", || fetch(translated));
+    }
+    interrupt::check()?;
+
+    println!("  iperf3  TCP and UDP, beside plain forwarding in the same run …\n");
+    let progress = Progress::new(plan.cells.len() * plan.settings.repeat as usize * plan.paths.len());
+    let cells = measure(&laid, plan.cells.iter().copied(), &plan.settings, &progress)?;
+    progress.finish();
+    let machine = Machine::here();
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let report = Report { version, machine, settings: plan.settings, skipped, cells };
+    print!("{}", figures(&report));
+
+    drop(laid);
+    println!("\n  down    namespaces, device, routes and pins are removed; nothing is left.");
+    story.end()?;
+    Ok(report)
+}
+
+/// The way of a packet.
+fn picture() -> String {
+    format!(
+        "\
+An IPv6-only client talks to an IPv4-only server. Between them: a P4 program, compiled to eBPF.
+
+   client                      router                        server
+   ┌─────────────────┐   ┌─────────────────────────┐   ┌───────────────┐
+   │ IPv6 only       │   │  Linux routes into and  │   │ IPv4 only     │
+   │                 ├───┤  out of device `nat64`: ├───┤               │
+   │ {:<15} │   │  apps/nat64/nat64.p4    │   │ {:<13} │
+   └─────────────────┘   └─────────────────────────┘   └───────────────┘
+   calls the server                                     sees the client
+   {:<44} 198.51.100.2
+
+",
+        lab::CLIENT6.to_string(),
+        lab::SERVER4.to_string(),
+        PathId::Strait.target().to_string(),
+    )
+}
+
+/// The steps of the demo, and what went wrong in them.
+#[derive(Default)]
+struct Story {
+    failure: Option<Error>,
+}
+
+impl Story {
+    /// Tells one step.
+    fn step(&mut self, name: &str, act: impl FnOnce() -> Result<String>) {
+        match act() {
+            Ok(text) => println!("  {name:<7} {text}"),
+            Err(error) => {
+                println!("  {name:<7} FAILED: {error}");
+                self.failure.get_or_insert(error);
+            }
+        }
+    }
+
+    /// The first failure, if there was one.
+    fn end(self) -> Result<()> {
+        self.failure.map_or(Ok(()), Err)
+    }
+}
+
+fn up(laid: &Laid, start: Instant) -> String {
+    let said = laid.said().lines().next().unwrap_or_default();
+    let said = if said.is_empty() { String::new() } else { format!(" {said}") };
+    format!("three labs are built and the program is loaded ({:.1} s).{said}", start.elapsed().as_secs_f64())
+}
+
+fn echo(laid: &Laid, payload: u32) -> Result<String> {
+    let target = laid.path.target();
+    let echoes = ping::run(&laid.lab, target, ECHOES, payload)?;
+    if echoes.answered < echoes.sent {
+        return Err(Error::Traffic(format!(
+            "{} of {} echo requests of {payload} bytes to {target} were answered",
+            echoes.answered, echoes.sent
+        )));
+    }
+    let mean = echoes.mean_ms.map(|mean| format!(", {mean:.3} ms")).unwrap_or_default();
+    Ok(format!("{target}: {} of {} answered, {payload} bytes{mean}", echoes.answered, echoes.sent))
+}
+
+fn fetch(laid: &Laid) -> Result<String> {
+    let target = laid.path.target();
+    let fetched = http::exchange(&laid.lab, target, PAGE)?;
+    Ok(format!(
+        "GET http://[{target}]/: {} KiB in {:.1} ms, every byte right; the server saw {}",
+        fetched.bytes / 1024,
+        fetched.time.as_secs_f64() * 1e3,
+        fetched.seen
+    ))
+}
+
+/// The tables, each under its unit, moved in a little.
+fn figures(report: &Report) -> String {
+    let mut text = String::new();
+    let offered = report.cells.iter().find_map(|cell| cell.offered).unwrap_or_default() / 1e9;
+    for (title, measure) in [
+        ("TCP throughput, Gbit/s".to_owned(), Measure::Tcp),
+        (
+            format!("UDP datagrams lost at {offered:.2} Gbit/s, a rate that plain forwarding carries"),
+            Measure::UdpLoss,
+        ),
+    ] {
+        let rows = table::rows(report, measure);
+        if !rows.is_empty() {
+            text += &format!("  {title}\n\n");
+            text.extend(rows.lines().map(|line| format!("  {line}\n")));
+            text.push('\n');
+        }
+    }
+    for skipped in &report.skipped {
+        text += &format!("  skipped: {}: {}\n", skipped.path, skipped.reason);
+    }
+    text + &format!(
+        "  Medians of {} × {} s on {} × {}, Linux {}.\n",
+        report.settings.repeat,
+        report.settings.seconds,
+        report.machine.processors,
+        report.machine.processor,
+        report.machine.kernel
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_picture_is_straight() {
+        let picture = picture();
+        let boxes: Vec<usize> = picture
+            .lines()
+            .filter(|line| line.contains(['│', '┌', '└']))
+            .map(|line| line.chars().count())
+            .collect();
+        assert!(boxes.windows(2).all(|pair| pair[0] == pair[1]), "{picture}");
+    }
+
+    #[test]
+    fn a_story_goes_on_after_a_failure_and_remembers_it() {
+        let mut story = Story::default();
+        story.step("one", || Err(Error::Traffic("first".into())));
+        story.step("two", || Ok("fine".into()));
+        story.step("three", || Err(Error::Traffic("second".into())));
+        assert_eq!(story.end().unwrap_err().to_string(), "first");
+    }
+
+    #[test]
+    fn figures_are_in_the_demo() {
+        let text = figures(&crate::report::example());
+        assert!(text.contains("| to server, 1 stream |") && text.contains("lost at 0.70 Gbit/s"), "{text}");
+    }
+}

@@ -1,0 +1,416 @@
+//! `strait bench nat64`: NAT64 beside plain forwarding and beside Tayga, all in one run.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::iperf::{self, Load};
+use crate::path::{Choice, Laid, PathId, unavailable};
+use crate::process::need;
+use crate::report::{
+    Cell, CellPlan, Direction, Machine, Measure, Offloads, Report, Settings, Skipped, table,
+};
+use crate::{Error, Result, interrupt, lab, small};
+
+/// What `strait bench nat64` takes.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Options {
+    /// A short run: 1 and 10 streams, offloads on, one second each
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Seconds of each measurement [default: 3; with --quick: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub seconds: Option<u32>,
+
+    /// Repetitions, of which the median counts [default: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub repeat: Option<u32>,
+
+    /// Numbers of parallel streams, with commas [default: 1,10,20,50; with --quick: 1,10]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=128))]
+    pub streams: Vec<u32>,
+
+    /// Paths, with commas: strait, plain, tayga [default: all]
+    #[arg(long, value_name = "PATH,…", value_delimiter = ',')]
+    pub paths: Vec<Choice>,
+
+    /// What is measured, with commas: tcp, udp, small [default: all; with --quick: tcp, udp]
+    #[arg(long, value_name = "WHAT,…", value_delimiter = ',')]
+    pub measure: Vec<Traffic>,
+
+    /// Whether packets cross as whole super-packets: on, off (tso, gso and gro off on every veth) or both
+    /// [default: both; with --quick: on]
+    #[arg(long, value_name = "on|off|both")]
+    pub offloads: Option<OffloadChoice>,
+
+    /// Write the report to this file as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Draw the report into this SVG file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+
+    /// Fail unless every TCP throughput of Strait is at least this share of plain forwarding's
+    #[arg(long, value_name = "RATIO")]
+    pub min_ratio: Option<f64>,
+}
+
+/// What `--measure` takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traffic {
+    /// TCP throughput.
+    Tcp,
+    /// UDP loss.
+    Udp,
+    /// The rate of small packets.
+    Small,
+}
+
+impl FromStr for Traffic {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text {
+            "tcp" => Ok(Self::Tcp),
+            "udp" => Ok(Self::Udp),
+            "small" => Ok(Self::Small),
+            other => Err(format!("`{other}` cannot be measured: there are tcp, udp and small")),
+        }
+    }
+}
+
+/// What `--offloads` takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OffloadChoice {
+    /// As the kernel sets them up.
+    On,
+    /// tso, gso and gro off.
+    Off,
+    /// One after the other.
+    Both,
+}
+
+impl FromStr for OffloadChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text {
+            "on" => Ok(Self::On),
+            "off" => Ok(Self::Off),
+            "both" => Ok(Self::Both),
+            other => Err(format!("`{other}`: offloads are on, off or both")),
+        }
+    }
+}
+
+/// [`Options`] with every default filled in.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Plan {
+    pub settings: Settings,
+    pub paths: Vec<PathId>,
+    pub offloads: Vec<Offloads>,
+    pub cells: Vec<CellPlan>,
+}
+
+impl Plan {
+    /// Fills in what the options leave open.
+    pub fn of(options: &Options) -> Self {
+        let or = |given: &[u32], default: &[u32]| if given.is_empty() { default } else { given }.to_vec();
+        let quick = options.quick;
+        let streams = or(&options.streams, if quick { &[1, 10] } else { &[1, 10, 20, 50] });
+        let offloads =
+            match options.offloads.unwrap_or(if quick { OffloadChoice::On } else { OffloadChoice::Both }) {
+                OffloadChoice::On => vec![Offloads::On],
+                OffloadChoice::Off => vec![Offloads::Off],
+                OffloadChoice::Both => vec![Offloads::On, Offloads::Off],
+            };
+        let all: &[Choice] = &[Choice::Plain, Choice::Strait, Choice::Tayga];
+        let paths = PathId::of(if options.paths.is_empty() { all } else { &options.paths });
+        let usual: &[Traffic] =
+            if quick { &[Traffic::Tcp, Traffic::Udp] } else { &[Traffic::Tcp, Traffic::Udp, Traffic::Small] };
+        let traffic = if options.measure.is_empty() { usual } else { &options.measure };
+        let cells = offloads.iter().flat_map(|&offloads| cells(traffic, offloads, &streams)).collect();
+        let settings = Settings {
+            seconds: options.seconds.unwrap_or(if quick { 1 } else { 3 }),
+            repeat: options.repeat.unwrap_or(3),
+        };
+        Self { settings, paths, offloads, cells }
+    }
+
+    /// Takes out the paths that this machine cannot measure, and says why.
+    pub fn leave_out_unavailable(&mut self) -> Vec<Skipped> {
+        let skipped: Vec<Skipped> = self
+            .paths
+            .iter()
+            .filter_map(|&path| Some(Skipped { path, reason: unavailable(path)? }))
+            .collect();
+        self.paths.retain(|&path| skipped.iter().all(|skipped| skipped.path != path));
+        skipped
+    }
+}
+
+/// The rows of one offload setting, in the order of the tables.
+fn cells(traffic: &[Traffic], offloads: Offloads, streams: &[u32]) -> Vec<CellPlan> {
+    let mut cells = Vec::new();
+    for (kind, measure, streams) in [
+        (Traffic::Tcp, Measure::Tcp, streams),
+        (Traffic::Udp, Measure::UdpLoss, streams),
+        // One sender mixes many flows; more senders than that would measure the senders.
+        (Traffic::Small, Measure::SmallPackets, &[1]),
+    ] {
+        for direction in [Direction::ToServer, Direction::ToClient] {
+            if traffic.contains(&kind) {
+                cells.extend(streams.iter().map(|&streams| CellPlan {
+                    measure,
+                    offloads,
+                    direction,
+                    streams,
+                }));
+            }
+        }
+    }
+    cells
+}
+
+/// Runs the benchmark and returns what it found; `strait` is the executable whose `nat64 up` makes the path.
+///
+/// The report's files are written and the table is printed on standard output before a missed `--min-ratio` becomes
+/// an error, so that a failing run still shows what it measured.
+pub fn run(options: &Options, strait: &Path) -> Result<Report> {
+    prepare()?;
+    let mut plan = Plan::of(options);
+    let skipped = plan.leave_out_unavailable();
+    let progress = Progress::new(plan.cells.len() * plan.settings.repeat as usize * plan.paths.len());
+    for skipped in &skipped {
+        progress.say(&format!("skipped: {}: {}", skipped.path, skipped.reason));
+    }
+    let mut measured = Vec::new();
+    for &offloads in &plan.offloads {
+        let laid = lay(&plan.paths, offloads, strait)?;
+        let cells = plan.cells.iter().copied().filter(|cell| cell.offloads == offloads);
+        measured.extend(measure(&laid, cells, &plan.settings, &progress)?);
+    }
+    progress.finish();
+    let report = Report {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        machine: Machine::here(),
+        settings: plan.settings,
+        skipped,
+        cells: measured,
+    };
+    print!("{}", table::render(&report));
+    if let Some(path) = &options.json {
+        report.write_json(path)?;
+    }
+    if let Some(path) = &options.svg {
+        crate::report::plot::write_svg(&report, path)?;
+    }
+    options.min_ratio.map_or(Ok(()), |wanted| report.require(wanted))?;
+    Ok(report)
+}
+
+/// What every run needs before its first namespace.
+pub(crate) fn prepare() -> Result<()> {
+    if !lab::root() {
+        return Err(Error::NotRoot);
+    }
+    need("iperf3", "iperf3")?;
+    interrupt::install();
+    for name in lab::remove_stale() {
+        eprintln!("removed {name}, which a run that was killed had left");
+    }
+    Ok(())
+}
+
+/// Lays all paths and sends a little over each, so that a path that does not work fails here with its name, and
+/// neighbour and route caches are warm.
+pub(crate) fn lay(paths: &[PathId], offloads: Offloads, strait: &Path) -> Result<Vec<Laid>> {
+    let mut all = Vec::new();
+    for &path in paths {
+        interrupt::check()?;
+        let laid = Laid::lay(path, strait)?;
+        if offloads == Offloads::Off {
+            laid.lab.offloads_off()?;
+        }
+        let warm_up = iperf::Run { load: Load::Tcp, streams: 1, to_client: false, seconds: 1 };
+        match iperf::run(&laid.lab, path.target(), warm_up) {
+            Ok(_) => {}
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error) => return Err(Error::Traffic(format!("{path} carries no traffic: {error}"))),
+        }
+        all.push(laid);
+    }
+    Ok(all)
+}
+
+/// Measures rows on paths that are laid.
+pub(crate) fn measure(
+    laid: &[Laid],
+    cells: impl Iterator<Item = CellPlan>,
+    settings: &Settings,
+    progress: &Progress,
+) -> Result<Vec<Cell>> {
+    // UDP is compared at one rate for all rows of a lab; it is sought when the first row needs it.
+    let mut udp_rate = None;
+    let mut measured = Vec::new();
+    for cell in cells {
+        if cell.measure == Measure::UdpLoss && udp_rate.is_none() {
+            progress.about("the UDP rate that plain forwarding carries");
+            udp_rate = Some(find_udp_rate(laid)?);
+        }
+        let offered = udp_rate.filter(|_| cell.measure == Measure::UdpLoss);
+        measured.push(measure_cell(laid, cell, offered, settings, progress)?);
+    }
+    Ok(measured)
+}
+
+/// All repetitions of a row. The order of the paths turns round each time, so that none is always the one after a
+/// noisy neighbour.
+fn measure_cell(
+    laid: &[Laid],
+    cell: CellPlan,
+    offered: Option<f64>,
+    settings: &Settings,
+    progress: &Progress,
+) -> Result<Cell> {
+    let mut samples: Vec<(PathId, Vec<f64>)> = laid.iter().map(|laid| (laid.path, Vec::new())).collect();
+    for repetition in 0..settings.repeat {
+        let mut order: Vec<usize> = (0..laid.len()).collect();
+        if repetition % 2 == 1 {
+            order.reverse();
+        }
+        for place in order {
+            interrupt::check()?;
+            progress.about(&format!("{}: {} × {}", laid[place].path, cell.streams, cell.direction));
+            samples[place].1.push(sample(&laid[place], cell, offered, settings.seconds)?);
+            progress.step();
+        }
+    }
+    Ok(Cell::new(cell, offered, samples))
+}
+
+/// One measurement.
+fn sample(laid: &Laid, cell: CellPlan, offered: Option<f64>, seconds: u32) -> Result<f64> {
+    let to_client = cell.direction == Direction::ToClient;
+    let load = match cell.measure {
+        Measure::SmallPackets => return small::measure(laid, to_client, seconds),
+        Measure::Tcp => Load::Tcp,
+        Measure::UdpLoss => Load::Udp { bits_per_second: offered.unwrap_or(LOWEST_RATE) },
+    };
+    let run = iperf::Run { load, streams: cell.streams, to_client, seconds };
+    let outcome = iperf::run(&laid.lab, laid.path.target(), run)?;
+    Ok(if cell.measure == Measure::Tcp { outcome.bits_per_second } else { outcome.loss() })
+}
+
+/// The rates that are tried for UDP, bit/s, from the top.
+const RATES: [f64; 9] = [4e9, 3e9, 2e9, 1.5e9, 1e9, 7e8, 5e8, 3e8, 2e8];
+/// The rate when none of them arrives whole.
+const LOWEST_RATE: f64 = 1e8;
+/// The share of the rate that got through which is then offered: room for the noise of a shared machine.
+const MARGIN: f64 = 0.7;
+
+/// The rate at which plain forwarding loses nothing in either direction, less a margin.
+///
+/// At full blast UDP loses half its packets at the receiver's socket even without translation; such a figure would
+/// say nothing about the path.
+fn find_udp_rate(laid: &[Laid]) -> Result<f64> {
+    let plain = laid.iter().find(|laid| laid.path == PathId::Plain4).or(laid.first());
+    let Some(plain) = plain else { return Ok(LOWEST_RATE) };
+    'rates: for rate in RATES {
+        let mut carried = rate;
+        for to_client in [false, true] {
+            let load = Load::Udp { bits_per_second: rate };
+            let run = iperf::Run { load, streams: 1, to_client, seconds: 1 };
+            let outcome = iperf::run(&plain.lab, plain.path.target(), run)?;
+            if outcome.lost > 0 {
+                continue 'rates;
+            }
+            // A sender that cannot offer the rate loses nothing either.
+            carried = carried.min(outcome.bits_per_second);
+        }
+        return Ok((carried * MARGIN / 1e7).round() * 1e7);
+    }
+    Ok(LOWEST_RATE)
+}
+
+/// A progress bar on a terminal, and nothing elsewhere.
+pub(crate) struct Progress(ProgressBar);
+
+impl Progress {
+    /// A bar of so many measurements.
+    pub fn new(measurements: usize) -> Self {
+        let bar = ProgressBar::new(measurements as u64);
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}  ({eta} to go)");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.enable_steady_tick(Duration::from_millis(500));
+        Self(bar)
+    }
+
+    /// Names what runs now.
+    pub fn about(&self, what: &str) {
+        self.0.set_message(what.to_owned());
+    }
+
+    /// One measurement is done.
+    pub fn step(&self) {
+        self.0.inc(1);
+    }
+
+    /// Says something on standard error without tearing the bar.
+    pub fn say(&self, text: &str) {
+        self.0.suspend(|| eprintln!("{text}"));
+    }
+
+    /// Removes the bar.
+    pub fn finish(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn plan(line: &str) -> Plan {
+        let words = std::iter::once("bench").chain(line.split_whitespace());
+        Plan::of(&Line::try_parse_from(words).unwrap().options)
+    }
+
+    #[test]
+    fn a_full_run_measures_everything() {
+        let plan = plan("");
+        assert_eq!(plan.paths, [PathId::Plain4, PathId::Plain6, PathId::Strait, PathId::Tayga]);
+        assert_eq!(plan.offloads, [Offloads::On, Offloads::Off]);
+        // Per offload setting: two directions × (4 TCP + 4 UDP + 1 of small packets).
+        assert_eq!(plan.cells.len(), 2 * 2 * 9);
+    }
+
+    #[test]
+    fn options_narrow_a_run() {
+        let plan = plan("--quick --streams 5 --paths plain,tayga --measure tcp --repeat 2 --seconds 4");
+        assert_eq!(plan.paths, [PathId::Plain4, PathId::Plain6, PathId::Tayga]);
+        assert_eq!(plan.settings, Settings { seconds: 4, repeat: 2 });
+        assert_eq!(plan.cells.len(), 2);
+        assert!(plan.cells.iter().all(|cell| cell.streams == 5 && cell.offloads == Offloads::On));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for line in ["--paths jool", "--offloads perhaps", "--repeat 0", "--streams 1,x", "--measure sctp"] {
+            let words = std::iter::once("bench").chain(line.split_whitespace());
+            assert!(Line::try_parse_from(words).is_err(), "{line}");
+        }
+    }
+}
