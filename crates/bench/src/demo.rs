@@ -1,10 +1,10 @@
 //! `make demo`: an IPv6-only client reaches an IPv4-only server through a P4 program in the kernel, told as a story.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use crate::nat64::{OffloadChoice, Options, Plan, Progress, Traffic, lay, measure, prepare};
-use crate::path::{Choice, Laid, PathId};
+use crate::nat64::{self, Plan, Progress, lay, measure, prepare};
+use crate::path::{Laid, PathId};
 use crate::report::{Machine, Measure, Offloads, Report, table};
 use crate::{Error, Result, http, interrupt, lab, ping};
 
@@ -16,14 +16,23 @@ const ECHOES: u32 = 20;
 /// 20 bytes by which IPv4's header is shorter, so that the answer fits on its way back too).
 const PAYLOADS: [u32; 2] = [56, 1432];
 
+/// What `strait demo` takes.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Options {
+    /// Write the figures to this file as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Fail unless every TCP throughput of Strait is at least this share of plain forwarding's
+    #[arg(long, value_name = "RATIO")]
+    pub min_ratio: Option<f64>,
+}
+
 /// Runs the demo on standard output; `strait` is the executable whose `nat64 up` translates. Every step runs even when
 /// an earlier one failed; the first failure is returned at the end.
-pub fn run(strait: &Path) -> Result<Report> {
-    let mut options = Options { quick: true, offloads: Some(OffloadChoice::On), ..Options::default() };
-    options.paths = vec![Choice::Plain, Choice::Strait, Choice::Tayga];
-    options.measure = vec![Traffic::Tcp, Traffic::Udp];
+pub fn run(options: &Options, strait: &Path) -> Result<Report> {
     prepare()?;
-    let mut plan = Plan::of(&options);
+    let mut plan = Plan::of(&nat64::Options { quick: true, ..nat64::Options::default() });
     // One plain path is enough to compare with here.
     plan.paths.retain(|&path| path != PathId::Plain6);
     let skipped = plan.leave_out_unavailable();
@@ -53,7 +62,11 @@ pub fn run(strait: &Path) -> Result<Report> {
 
     drop(laid);
     println!("\n  down    namespaces, device, routes and pins are removed; nothing is left.");
+    if let Some(path) = &options.json {
+        report.write_json(path)?;
+    }
     story.end()?;
+    options.min_ratio.map_or(Ok(()), |wanted| report.require(wanted))?;
     Ok(report)
 }
 

@@ -40,4 +40,6 @@ pub mod report;
 pub mod demo;
 pub mod nat64;
 
+pub use demo::Options as DemoOptions;
 pub use error::{Error, Result};
+pub use nat64::Options as Nat64Options;

@@ -1,0 +1,48 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Everything else is cargo's business.
+
+PREFIX  ?= /usr/local
+DESTDIR ?=
+
+# rustup installs here; a shell that was opened before does not know it yet.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+CARGO  ?= cargo
+STRAIT := target/release/strait
+
+.PHONY: help demo test build install clean
+
+help:
+	@echo 'make demo      an IPv6-only client reaches an IPv4-only server, beside plain forwarding (root)'
+	@echo 'make test      everything that this machine can test; the rest is reported as skipped'
+	@echo 'make build     target/release/strait'
+	@echo 'make install   the binary, completions and manual pages below PREFIX ($(PREFIX))'
+	@echo 'make clean     remove what was built'
+	@echo
+	@echo 'demo, test and build install what is missing when run as root on Debian or Ubuntu.'
+
+demo:
+	@scripts/prepare demo
+	@$(CARGO) build --release --package strait
+	@scripts/demo $(STRAIT)
+
+test:
+	@scripts/prepare test
+	@scripts/test
+
+build:
+	@scripts/prepare build
+	$(CARGO) build --release --package strait
+
+# Builds nothing: `make build` as yourself, then `sudo make install`.
+install:
+	@test -x $(STRAIT) || { echo 'make install: run `make build` first' >&2; exit 1; }
+	install -D -m 755 $(STRAIT) $(DESTDIR)$(PREFIX)/bin/strait
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
+	    $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	$(STRAIT) man $(DESTDIR)$(PREFIX)/share/man/man1
+	$(STRAIT) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/strait
+	$(STRAIT) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_strait
+	$(STRAIT) completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/strait.fish
+
+clean:
+	$(CARGO) clean
