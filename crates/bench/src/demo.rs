@@ -31,7 +31,7 @@ pub struct Options {
 /// Runs the demo on standard output; `strait` is the executable whose `nat64 up` translates. Every step runs even when
 /// an earlier one failed; the first failure is returned at the end.
 pub fn run(options: &Options, strait: &Path) -> Result<Report> {
-    prepare()?;
+    prepare(strait)?;
     let mut plan = Plan::of(&nat64::Options { quick: true, ..nat64::Options::default() });
     // One plain path is enough to compare with here.
     plan.paths.retain(|&path| path != PathId::Plain6);

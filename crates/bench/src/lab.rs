@@ -20,8 +20,8 @@ use crate::{Error, Result};
 /// Where iproute2 keeps a file for every named namespace.
 const NAMESPACES: &str = "/run/netns";
 
-/// Every namespace name starts so, followed by the process id of its owner and a dash.
-const PREFIX: &str = "st-bench-";
+/// The name of every namespace and scratch directory starts so, followed by the process id of its owner and a dash.
+pub(crate) const PREFIX: &str = "st-bench-";
 
 /// The client's translatable address; 198.51.100.2 in IPv4 by the lab's explicit address mapping.
 pub const CLIENT6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x100, 0, 0, 0, 0, 2);
@@ -91,7 +91,7 @@ impl Namespace {
 
     /// The file that stands for the namespace.
     pub fn file(&self) -> PathBuf {
-        Path::new(NAMESPACES).join(&self.name)
+        file(&self.name)
     }
 
     /// A command that will run inside.
@@ -205,8 +205,13 @@ pub fn remove_stale() -> Vec<String> {
     stale
 }
 
-/// The process id in the name of a namespace of ours.
-fn owner(name: &str) -> Option<u32> {
+/// The file that stands for a namespace.
+pub(crate) fn file(name: &str) -> PathBuf {
+    Path::new(NAMESPACES).join(name)
+}
+
+/// The process id in a name of ours.
+pub(crate) fn owner(name: &str) -> Option<u32> {
     name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
 }
 

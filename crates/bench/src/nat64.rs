@@ -12,7 +12,7 @@ use crate::process::need;
 use crate::report::{
     Cell, CellPlan, Direction, Machine, Measure, Offloads, Report, Settings, Skipped, table,
 };
-use crate::{Error, Result, interrupt, lab, small};
+use crate::{Error, Result, interrupt, lab, path, small};
 
 /// What `strait bench nat64` takes.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -181,7 +181,7 @@ fn cells(traffic: &[Traffic], offloads: Offloads, streams: &[u32]) -> Vec<CellPl
 /// The report's files are written and the table is printed on standard output before a missed `--min-ratio` becomes
 /// an error, so that a failing run still shows what it measured.
 pub fn run(options: &Options, strait: &Path) -> Result<Report> {
-    prepare()?;
+    prepare(strait)?;
     let mut plan = Plan::of(options);
     let skipped = plan.leave_out_unavailable();
     let progress = Progress::new(plan.cells.len() * plan.settings.repeat as usize * plan.paths.len());
@@ -214,12 +214,13 @@ pub fn run(options: &Options, strait: &Path) -> Result<Report> {
 }
 
 /// What every run needs before its first namespace.
-pub(crate) fn prepare() -> Result<()> {
+pub(crate) fn prepare(strait: &Path) -> Result<()> {
     if !lab::root() {
         return Err(Error::NotRoot);
     }
     need("iperf3", "iperf3")?;
     interrupt::install();
+    path::remove_stale(strait);
     for name in lab::remove_stale() {
         eprintln!("removed {name}, which a run that was killed had left");
     }

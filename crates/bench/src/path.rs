@@ -150,7 +150,7 @@ impl Laid {
     /// Runs `strait nat64 WORDS` on this path's configuration; `None` on other paths.
     pub fn ask(&self, words: &[&str]) -> Option<Result<String>> {
         match &self.translator {
-            Translator::Strait(strait) => Some(run(&mut strait.command(&self.lab.router.file(), words))),
+            Translator::Strait(strait) => Some(run(&mut strait.command(words))),
             Translator::Kernel | Translator::Tayga(_) => None,
         }
     }
@@ -182,7 +182,7 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn make(label: &str) -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("st-bench-{}-{label}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("{}{}-{label}", lab::PREFIX, std::process::id()));
         fs::create_dir_all(&path).map_err(|source| Error::File { path: path.clone(), source })?;
         Ok(Self(path))
     }
@@ -201,6 +201,32 @@ impl Drop for Scratch {
     }
 }
 
+/// Removes what killed runs left outside their namespaces: scratch directories, and Strait's pins in the host's BPF
+/// file system. Call it before [`lab::remove_stale`]: taking Strait down needs its router.
+pub fn remove_stale(strait: &Path) {
+    let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(pid) = lab::owner(&name).filter(|&pid| !lab::alive(pid)) else { continue };
+        let (scratch, config) = (Scratch(entry.path()), entry.path().join("nat64.toml"));
+        if config.exists() {
+            let router = lab::file(&format!("{}{pid}-strait-router", lab::PREFIX));
+            // The killed run may have got no further than writing its configuration.
+            let _ = run(&mut strait_command(strait, &router, &config, &["down"]));
+            let _ = fs::remove_dir_all(Path::new("/sys/fs/bpf/strait").join(device(pid)));
+        }
+        drop(scratch);
+    }
+}
+
+/// `strait nat64 WORDS --config FILE` inside a router.
+fn strait_command(exe: &Path, router: &Path, config: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net={}", router.display())).arg("--").arg(exe).arg("nat64");
+    command.args(words).arg("--config").arg(config);
+    command
+}
+
 /// A running `strait nat64`.
 struct Strait {
     exe: PathBuf,
@@ -214,34 +240,30 @@ struct Strait {
 impl Strait {
     fn up(lab: &Lab, exe: &Path) -> Result<Self> {
         let scratch = Scratch::make("strait")?;
-        let config = scratch.write("nat64.toml", &strait_config(&device()))?;
+        let config = scratch.write("nat64.toml", &strait_config(&device(std::process::id())))?;
         let router = lab.router.file();
         let mut strait = Self { exe: exe.to_owned(), router, config, said: String::new(), _scratch: scratch };
-        strait.said = run(&mut strait.command(&strait.router, &["up"]))?;
+        strait.said = run(&mut strait.command(&["up"]))?;
         Ok(strait)
     }
 
-    /// `strait nat64 WORDS --config FILE` inside the router.
-    fn command(&self, router: &Path, words: &[&str]) -> Command {
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net={}", router.display())).arg("--").arg(&self.exe).arg("nat64");
-        command.args(words).arg("--config").arg(&self.config);
-        command
+    fn command(&self, words: &[&str]) -> Command {
+        strait_command(&self.exe, &self.router, &self.config, words)
     }
 }
 
 impl Drop for Strait {
     fn drop(&mut self) {
         // The pins live in the host's BPF file system: removing the namespace alone would leave them.
-        if let Err(error) = run(&mut self.command(&self.router, &["down"])) {
+        if let Err(error) = run(&mut self.command(&["down"])) {
             eprintln!("strait bench: {error}");
         }
     }
 }
 
 /// The name of the translating device. Pins are shared by the whole host, so two runs need two names.
-fn device() -> String {
-    format!("n64-{}", std::process::id())
+fn device(pid: u32) -> String {
+    format!("n64-{pid}")
 }
 
 /// The configuration that `strait nat64 up` gets.
@@ -327,7 +349,7 @@ mod tests {
     #[test]
     fn names_fit_where_they_must() {
         // IFNAMSIZ is 16 with the terminating zero; process ids have seven digits at most (PID_MAX_LIMIT).
-        assert!("n64-4194304".len() < 16);
+        assert!(device(4_194_304).len() < 16);
         assert!(strait_config("n64-1").contains("attach = { device = \"n64-1\" }"));
     }
 }
