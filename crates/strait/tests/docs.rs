@@ -1,0 +1,67 @@
+//! Documentation cannot rot: what it names must exist.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The root of the repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The texts between single backticks, outside fenced blocks.
+fn quoted(text: &str) -> Vec<&str> {
+    // Fences are pairs of three backticks, so every other part between them is prose.
+    let prose = text.split("```").step_by(2);
+    prose.flat_map(|prose| prose.split('`').skip(1).step_by(2)).collect()
+}
+
+/// Targets of Markdown links that point into the repository.
+fn linked(text: &str) -> Vec<&str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(target, _)| target));
+    targets.filter(|target| !target.contains("://") && !target.starts_with('#')).collect()
+}
+
+/// Whether a quoted text means a path: it starts with a name that stands at the root of the repository.
+fn is_path(quoted: &str, top: &BTreeSet<String>) -> bool {
+    let first = quoted.split('/').next().unwrap_or_default();
+    top.contains(first) && !quoted.contains([' ', '*', '<', '…'])
+}
+
+#[test]
+fn paths_named_in_documents_exist() {
+    let root = root();
+    let usual =
+        ["crates", "apps", "docs", "scripts", "p4include", "tests", "fuzz", "xtask"].map(str::to_owned);
+    let top: BTreeSet<String> = usual.into_iter().collect();
+    let mut wrong = Vec::new();
+    for document in ["ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        let text = fs::read_to_string(root.join(document)).expect(document);
+        let paths: Vec<&str> = quoted(&text).into_iter().filter(|quoted| is_path(quoted, &top)).collect();
+        assert!(paths.len() > 5, "{document} names only {paths:?}");
+        wrong.extend(
+            paths.iter().filter(|path| !root.join(path).exists()).map(|path| format!("{document}: {path}")),
+        );
+    }
+    assert_eq!(wrong, [""; 0]);
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let root = root();
+    let mut wrong = Vec::new();
+    for document in
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/getting-started.md", "docs/nat64.md"]
+    {
+        let file = root.join(document);
+        let text = fs::read_to_string(&file).expect(document);
+        let here = file.parent().unwrap_or(&root);
+        wrong.extend(
+            linked(&text)
+                .iter()
+                .filter(|link| !here.join(link).exists())
+                .map(|link| format!("{document}: {link}")),
+        );
+    }
+    assert_eq!(wrong, [""; 0]);
+}
