@@ -1,0 +1,123 @@
+//! What names stand for, scope by scope.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use ir::{CounterId, DirectCounterId, RegisterId, TableId};
+
+use super::types::{Store, T, Val};
+use crate::ast;
+
+/// A scope and those around it.
+pub struct Scope<'a> {
+    names: RefCell<HashMap<&'a str, Binding<'a>>>,
+    parent: Option<Env<'a>>,
+}
+
+/// A shared scope.
+pub type Env<'a> = Rc<Scope<'a>>;
+
+/// What a name stands for.
+#[derive(Clone)]
+pub enum Binding<'a> {
+    /// A variable, or a parameter that is bound to one.
+    Store(Store),
+    /// A constant, or a parameter that is bound to a value.
+    Value(Val),
+    /// A type's declaration.
+    Type(&'a ast::Decl),
+    /// A type parameter.
+    Alias(T),
+    /// A control's action, and the scope it sees.
+    Action(&'a ast::Decl, Env<'a>),
+    /// A function.
+    Function(&'a ast::Decl),
+    /// Extern functions of one name.
+    Extern,
+    /// An object.
+    Object(Object<'a>),
+    /// `packet_in` or `packet_out`.
+    Packet,
+}
+
+/// An instance.
+#[derive(Clone)]
+pub enum Object<'a> {
+    Counter(CounterId),
+    DirectCounter(DirectCounterId),
+    Register(RegisterId, T),
+    Table(TableId),
+    /// A control or parser.
+    Block(Rc<BlockInstance<'a>>),
+}
+
+/// An instance of a control or parser.
+pub struct BlockInstance<'a> {
+    pub decl: &'a ast::Decl,
+    /// Full control-plane name.
+    pub path: String,
+    /// Constructor's arguments.
+    pub ctor_args: Vec<Val>,
+    /// Type arguments.
+    pub types: Vec<T>,
+    /// Made at the first application.
+    pub body: RefCell<Option<Applied<'a>>>,
+}
+
+/// What the first application of an instance settled.
+#[derive(Clone)]
+pub struct Applied<'a> {
+    /// Its scope, with parameters and locals.
+    pub env: Env<'a>,
+    /// What each parameter is bound to.
+    pub params: Vec<Bound>,
+}
+
+/// What a parameter of an instance is bound to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Bound {
+    /// The argument itself.
+    Reference(Store),
+    /// A variable of the instance, copied in at each application.
+    Copy(Store),
+    /// A packet, or a value known when compiled.
+    Fixed,
+}
+
+impl<'a> Scope<'a> {
+    /// A scope inside another.
+    pub fn new(parent: Option<Env<'a>>) -> Env<'a> {
+        Rc::new(Scope { names: RefCell::new(HashMap::new()), parent })
+    }
+
+    /// Binds a name here.
+    pub fn bind(&self, name: &'a str, binding: Binding<'a>) {
+        self.names.borrow_mut().insert(name, binding);
+    }
+
+    /// What a name stands for here.
+    pub fn get(&self, name: &str) -> Option<Binding<'a>> {
+        let own = self.names.borrow().get(name).cloned();
+        own.or_else(|| self.parent.as_ref().and_then(|p| p.get(name)))
+    }
+
+    /// The outermost scope.
+    pub fn global(self: &Rc<Self>) -> Env<'a> {
+        let mut scope = self.clone();
+        while let Some(parent) = &scope.parent {
+            scope = parent.clone();
+        }
+        scope
+    }
+
+    /// All names that can be seen, for "did you mean".
+    pub fn names(&self) -> Vec<&'a str> {
+        let mut all: Vec<_> = self.names.borrow().keys().copied().collect();
+        if let Some(parent) = &self.parent {
+            all.extend(parent.names());
+        }
+        all.sort_unstable();
+        all
+    }
+}
