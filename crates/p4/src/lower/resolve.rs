@@ -92,6 +92,11 @@ impl<'a> Lower<'a, '_> {
         self.report(d)
     }
 
+    /// The type that a declaration without type arguments declares.
+    pub(super) fn declared(&mut self, decl: &'a ast::Decl, at: &ast::Name) -> Res<T> {
+        self.declared_type(decl, Vec::new(), at)
+    }
+
     fn declared_type(&mut self, decl: &'a ast::Decl, args: Vec<T>, at: &ast::Name) -> Res<T> {
         use ast::DeclKind::*;
         let shown: Vec<_> = args.iter().map(T::to_string).collect();
