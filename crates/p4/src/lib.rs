@@ -1,12 +1,13 @@
 //! P4-16 text in; IR or diagnostics out.
 //!
 //! The stages, in the order in which a program flows through them:
-//! [`source`] and [`diag`] (files, places, problems), [`lexer`] and [`preproc`] (tokens), [`ast`] (the tree) and
-//! [`parser`].
+//! [`source`] and [`diag`] (files, places, problems), [`lexer`] and [`preproc`] (tokens), [`ast`] and
+//! [`parser`] (the tree), [`lower`] (types, instances, IR).
 
 pub mod ast;
 pub mod diag;
 pub mod lexer;
+pub mod lower;
 pub mod parser;
 pub mod preproc;
 pub mod source;
@@ -26,4 +27,29 @@ pub fn parse(
     let file = map.add(name, text);
     let output = preproc::preprocess(map, file, defines, provider, diags);
     (parser::parse(&output.tokens, diags), output)
+}
+
+/// Text to verified IR; `None` where a mistake was reported. A program that lowers to malformed IR is a bug of this
+/// crate and reported as one, at its place.
+pub fn compile(
+    map: &mut SourceMap,
+    name: &str,
+    text: &str,
+    defines: &[(String, String)],
+    provider: &dyn SourceProvider,
+    diags: &mut Diagnostics,
+) -> Option<ir::Verified> {
+    let (program, output) = parse(map, name, text, defines, provider, diags);
+    let lowered = if diags.has_errors() { None } else { lower::lower(&program, map, diags) };
+    diags.explain_macros(&output.expansions);
+    match ir::verify(lowered?) {
+        Ok(verified) => Some(verified),
+        Err(faults) => {
+            for fault in faults {
+                let message = format!("this is a bug of Strait, not of the program: {fault}");
+                diags.push(Diagnostic::error("E0599", Span::default(), message));
+            }
+            None
+        }
+    }
 }

@@ -47,13 +47,20 @@ impl<'a> Lower<'a, '_> {
                     Some(Binding::Extern) => self.extern_function(name, type_args, args, env, e.span),
                     Some(Binding::Object(Object::Table(_))) => {
                         let hint = format!("write `{}.apply()`", name.text);
-                        self.error_hint("E0204", e.span, format!("`{}` is a table, not a function", name.text), hint)
+                        self.error_hint(
+                            "E0204",
+                            e.span,
+                            format!("`{}` is a table, not a function", name.text),
+                            hint,
+                        )
                     }
                     Some(_) => self.error("E0204", callee.span, format!("`{}` cannot be called", name.text)),
                     None => self.unknown_name(name, env),
                 }
             }
-            ExprKind::Member { base, member } => self.method(base, member, type_args, args, env, want, e.span),
+            ExprKind::Member { base, member } => {
+                self.method(base, member, type_args, args, env, want, e.span)
+            }
             _ => self.error("E0204", callee.span, "this cannot be called"),
         }
     }
@@ -74,7 +81,11 @@ impl<'a> Lower<'a, '_> {
                 Some(name) => match params.iter().position(|p| p.name.text == name.text) {
                     Some(at) => at,
                     None => {
-                        let d = Diagnostic::error("E0317", name.span, format!("{what} has no parameter `{}`", name.text));
+                        let d = Diagnostic::error(
+                            "E0317",
+                            name.span,
+                            format!("{what} has no parameter `{}`", name.text),
+                        );
                         let near = did_you_mean(&name.text, params.iter().map(|p| p.name.text.as_str()));
                         return match near {
                             Some(near) => self.report(d.hint(format!("did you mean `{near}`?"))),
@@ -89,17 +100,26 @@ impl<'a> Lower<'a, '_> {
                 None => return self.argument_count(params, args.len(), what, span),
             }
         }
-        let optional = |p: &ast::Parameter| p.default.is_some() || ast::annotation(&p.annotations, "optional").is_some();
+        let optional =
+            |p: &ast::Parameter| p.default.is_some() || ast::annotation(&p.annotations, "optional").is_some();
         if found.iter().zip(params).any(|(f, p)| f.is_none() && !optional(p)) {
             return self.argument_count(params, args.len(), what, span);
         }
         Ok(found)
     }
 
-    fn argument_count<X>(&mut self, params: &[ast::Parameter], given: usize, what: &str, span: Span) -> Res<X> {
+    fn argument_count<X>(
+        &mut self,
+        params: &[ast::Parameter],
+        given: usize,
+        what: &str,
+        span: Span,
+    ) -> Res<X> {
         let names: Vec<_> = params.iter().map(|p| p.name.text.as_str()).collect();
-        let d = Diagnostic::error("E0317", span, format!("{what} takes {} arguments, not {given}", params.len()));
-        let d = if names.is_empty() { d } else { d.hint(format!("its parameters are ({})", names.join(", "))) };
+        let d =
+            Diagnostic::error("E0317", span, format!("{what} takes {} arguments, not {given}", params.len()));
+        let d =
+            if names.is_empty() { d } else { d.hint(format!("its parameters are ({})", names.join(", "))) };
         match params.first() {
             Some(first) if first.span != Span::default() => self.report(d.also(first.span, "declared here")),
             _ => self.report(d),
@@ -130,7 +150,9 @@ impl<'a> Lower<'a, '_> {
                 (_, Some(e)) => self.in_argument(param, e, &ty, env)?,
                 (_, None) => match &param.default {
                     Some(e) => self.in_argument(param, e, &ty, inner)?,
-                    None => return self.error("E0317", span, format!("`{}` has no value here", param.name.text)),
+                    None => {
+                        return self.error("E0317", span, format!("`{}` has no value here", param.name.text));
+                    }
                 },
             };
             inner.bind(&param.name.text, binding);
@@ -160,7 +182,13 @@ impl<'a> Lower<'a, '_> {
         Ok(store)
     }
 
-    fn in_argument(&mut self, param: &ast::Parameter, e: &'a ast::Expr, ty: &T, env: &Env<'a>) -> Res<Binding<'a>> {
+    fn in_argument(
+        &mut self,
+        param: &ast::Parameter,
+        e: &'a ast::Expr,
+        ty: &T,
+        env: &Env<'a>,
+    ) -> Res<Binding<'a>> {
         let val = self.expr(e, env, Some(ty))?;
         let val = self.convert(val, ty, e.span)?;
         match val {
@@ -251,7 +279,8 @@ impl<'a> Lower<'a, '_> {
         env: &Env<'a>,
         span: Span,
     ) -> Res<T> {
-        let is_it = |ty: &ast::Type| matches!(&ty.kind, ast::TypeKind::Named { name: n, .. } if n.text == name);
+        let is_it =
+            |ty: &ast::Type| matches!(&ty.kind, ast::TypeKind::Named { name: n, .. } if n.text == name);
         let at = prototype.params.iter().position(|p| is_it(&p.ty));
         let arg = at.and_then(|i| args.get(i)).and_then(|a| a.value.as_ref());
         if let Some(e) = arg {
@@ -261,7 +290,12 @@ impl<'a> Lower<'a, '_> {
                 return Ok(ty);
             }
         }
-        self.error_hint("E0308", span, format!("the type `{name}` cannot be inferred"), "give it: `f<bit<8>>(…)`")
+        self.error_hint(
+            "E0308",
+            span,
+            format!("the type `{name}` cannot be inferred"),
+            "give it: `f<bit<8>>(…)`",
+        )
     }
 
     fn action_call(
@@ -301,7 +335,9 @@ impl<'a> Lower<'a, '_> {
         if let ExprKind::Name { name, .. } = &base.kind {
             match env.get(&name.text) {
                 Some(Binding::Packet) => return self.packet_method(member, type_args, args, env, want, span),
-                Some(Binding::Object(object)) => return self.object_method(name, object, member, args, env, span),
+                Some(Binding::Object(object)) => {
+                    return self.object_method(name, object, member, args, env, span);
+                }
                 Some(Binding::Value(Val::Scalar(..))) | Some(Binding::Store(Store::Scalar(..))) => {
                     let message = format!("`{}` has no method `{}`", name.text, member.text);
                     return self.error("E0206", member.span, message);
@@ -311,7 +347,9 @@ impl<'a> Lower<'a, '_> {
         }
         let store = match self.expr(base, env, None)? {
             Val::Store(store) => store,
-            _ => return self.error("E0206", member.span, format!("there is no method `{}` here", member.text)),
+            _ => {
+                return self.error("E0206", member.span, format!("there is no method `{}` here", member.text));
+            }
         };
         match store {
             Store::Header(h, s) => self.header_method(h, &s.name, member, args, span),
@@ -346,7 +384,8 @@ impl<'a> Lower<'a, '_> {
                 return self.not_yet(span, "the size of a header as a number");
             }
             other => {
-                let d = Diagnostic::error("E0206", member.span, format!("header `{ty}` has no method `{other}`"));
+                let d =
+                    Diagnostic::error("E0206", member.span, format!("header `{ty}` has no method `{other}`"));
                 let near = did_you_mean(other, ["isValid", "setValid", "setInvalid"]);
                 return match near {
                     Some(near) => self.report(d.hint(format!("did you mean `{near}`?"))),
@@ -409,7 +448,9 @@ impl<'a> Lower<'a, '_> {
                 Ok(Val::Void)
             }
             ("length", None) => match self.out.standard.packet_length {
-                var if self.standard.is_some() => Ok(Val::Scalar(Expr::read(Place::Var(var), Ty::Bit(32)), T::Bit(32))),
+                var if self.standard.is_some() => {
+                    Ok(Val::Scalar(Expr::read(Place::Var(var), Ty::Bit(32)), T::Bit(32)))
+                }
                 _ => self.not_yet(span, "`packet.length()`"),
             },
             (other, _) => {
@@ -438,7 +479,12 @@ impl<'a> Lower<'a, '_> {
                 parts.iter().try_for_each(|p| self.emit(Val::Store(p.clone()), span))
             }
             Val::List(items) => items.into_iter().try_for_each(|v| self.emit(v, span)),
-            _ => self.error_hint("E0301", span, "only headers are emitted", "put the value into a header's field"),
+            _ => self.error_hint(
+                "E0301",
+                span,
+                "only headers are emitted",
+                "put the value into a header's field",
+            ),
         }
     }
 
@@ -450,7 +496,12 @@ impl<'a> Lower<'a, '_> {
         span: Span,
     ) -> Res<Val> {
         let Store::Header(header, s) = self.lvalue(e, env)? else {
-            return self.error_hint("E0301", e.span, "only headers are extracted", "a number is `lookahead` and `advance`");
+            return self.error_hint(
+                "E0301",
+                e.span,
+                "only headers are extracted",
+                "a number is `lookahead` and `advance`",
+            );
         };
         let has = s.fields.iter().any(|f| matches!(f.ty, T::Varbit(_)));
         let varbit = match varbit.and_then(|a| a.value.as_ref()) {
@@ -462,18 +513,34 @@ impl<'a> Lower<'a, '_> {
                 true => format!("`{}` has a varbit field, whose size is missing", s.name),
                 false => format!("`{}` has no varbit field", s.name),
             };
-            return self.error_hint("E0317", span, message, "`extract(header, bits)` is for headers with a varbit field");
+            return self.error_hint(
+                "E0317",
+                span,
+                message,
+                "`extract(header, bits)` is for headers with a varbit field",
+            );
         }
         self.push(Ir::Extract { header, varbit });
         Ok(Val::Void)
     }
 
-    fn lookahead(&mut self, type_args: &'a [ast::Type], env: &Env<'a>, want: Option<&T>, span: Span) -> Res<Val> {
+    fn lookahead(
+        &mut self,
+        type_args: &'a [ast::Type],
+        env: &Env<'a>,
+        want: Option<&T>,
+        span: Span,
+    ) -> Res<Val> {
         let ty = match (type_args.first(), want) {
             (Some(ty), _) => self.ty(ty, env)?,
             (None, Some(want)) => want.clone(),
             (None, None) => {
-                return self.error_hint("E0308", span, "`lookahead` of what?", "write `packet.lookahead<bit<8>>()`");
+                return self.error_hint(
+                    "E0308",
+                    span,
+                    "`lookahead` of what?",
+                    "write `packet.lookahead<bit<8>>()`",
+                );
             }
         };
         let store = self.storage("$lookahead", &ty, span)?;
@@ -507,7 +574,9 @@ impl<'a> Lower<'a, '_> {
                     self.unpack(&Store::Scalar(Place::Field(h.clone(), i as u32), f.ty.clone()), bits, left);
                 }
             }
-            Store::Struct(_, parts) | Store::Tuple(parts) => parts.iter().for_each(|p| self.unpack(p, bits, left)),
+            Store::Struct(_, parts) | Store::Tuple(parts) => {
+                parts.iter().for_each(|p| self.unpack(p, bits, left))
+            }
             Store::Stack(..) => {}
         }
     }
@@ -541,7 +610,12 @@ impl<'a> Lower<'a, '_> {
             "hit" => read,
             "miss" => Expr::not(read),
             "action_run" => {
-                return self.error_hint("E0404", span, "`action_run` only stands in a `switch`", "or look at `.hit`");
+                return self.error_hint(
+                    "E0404",
+                    span,
+                    "`action_run` only stands in a `switch`",
+                    "or look at `.hit`",
+                );
             }
             other => {
                 let message = format!("`apply()` has no result `{other}`");
@@ -552,7 +626,12 @@ impl<'a> Lower<'a, '_> {
         Ok(Val::Scalar(value, T::Bool))
     }
 
-    pub(super) fn apply_table(&mut self, table: ir::TableId, hit: Option<ir::VarId>, action: Option<ir::VarId>) {
+    pub(super) fn apply_table(
+        &mut self,
+        table: ir::TableId,
+        hit: Option<ir::VarId>,
+        action: Option<ir::VarId>,
+    ) {
         self.push(Ir::Apply { table, hit, action });
         if self.exiting.contains(&table) {
             let flag = self.flag();

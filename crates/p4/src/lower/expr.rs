@@ -40,7 +40,9 @@ impl<'a> Lower<'a, '_> {
             }
             ExprKind::List { items, more: false } => self.list(items, env, want),
             ExprKind::Struct { fields, more: false } => self.record(fields, env, want),
-            ExprKind::List { .. } | ExprKind::Struct { .. } => self.not_yet(e.span, "`...` in an initialiser"),
+            ExprKind::List { .. } | ExprKind::Struct { .. } => {
+                self.not_yet(e.span, "`...` in an initialiser")
+            }
             ExprKind::InvalidHeader => Ok(Val::Invalid),
             ExprKind::DefaultValue => Ok(Val::Default),
             ExprKind::Type(_) => self.error("E0203", e.span, "a type stands where a value should"),
@@ -83,7 +85,8 @@ impl<'a> Lower<'a, '_> {
             Val::Store(Store::Scalar(place, T::Bool)) => Ok(self.read(place, T::Bool).0),
             other => {
                 let ty = other.ty().map_or("a list".to_string(), |t| t.to_string());
-                let d = Diagnostic::error("E0303", e.span, format!("a condition is a bool, and this is {ty}"));
+                let d =
+                    Diagnostic::error("E0303", e.span, format!("a condition is a bool, and this is {ty}"));
                 self.report(d.hint("compare it: `x != 0`"))
             }
         }
@@ -105,7 +108,9 @@ impl<'a> Lower<'a, '_> {
         let (bits, fits) = to_bits(value, width, signed);
         if !fits {
             let d = Diagnostic::warning("W0301", span, format!("{value} does not fit {ty}"));
-            self.diags.push(d.label(format!("it becomes {bits}")).hint("use a wider type, or the number that is meant"));
+            self.diags.push(
+                d.label(format!("it becomes {bits}")).hint("use a wider type, or the number that is meant"),
+            );
         }
         let scalar = ty.ir().unwrap_or(Ty::Bit(width));
         Ok(Val::Scalar(Expr { kind: IrKind::Const(bits), ty: scalar }, ty.clone()))
@@ -115,7 +120,9 @@ impl<'a> Lower<'a, '_> {
     /// have the type already.
     pub(super) fn convert(&mut self, val: Val, want: &T, span: Span) -> Res<Val> {
         match (&val, want) {
-            (Val::Integer(value), T::Bit(_) | T::Int(_) | T::New(..)) => self.number(&value.clone(), want, span),
+            (Val::Integer(value), T::Bit(_) | T::Int(_) | T::New(..)) => {
+                self.number(&value.clone(), want, span)
+            }
             (Val::Integer(_), T::Integer) | (Val::Str(_), T::Str) | (Val::Default, _) => Ok(val),
             (Val::Store(Store::Scalar(place, ty)), _) => {
                 let (e, ty) = self.read(place.clone(), ty.clone());
@@ -123,9 +130,13 @@ impl<'a> Lower<'a, '_> {
             }
             (Val::Scalar(_, ty), _) if ty == want => Ok(val),
             // A serializable enum stands for its representation (section 7.2.2).
-            (Val::Scalar(e, T::SerEnum(_, under)), _) if **under == *want => Ok(Val::Scalar(e.clone(), want.clone())),
+            (Val::Scalar(e, T::SerEnum(_, under)), _) if **under == *want => {
+                Ok(Val::Scalar(e.clone(), want.clone()))
+            }
             (Val::Store(store), _) if store.ty() == *want => Ok(val),
-            (Val::List(_) | Val::Record(_) | Val::Invalid, T::Struct(_) | T::Header(_) | T::Tuple(_)) => Ok(val),
+            (Val::List(_) | Val::Record(_) | Val::Invalid, T::Struct(_) | T::Header(_) | T::Tuple(_)) => {
+                Ok(val)
+            }
             _ => self.mismatch(&val, want, span),
         }
     }
@@ -134,7 +145,9 @@ impl<'a> Lower<'a, '_> {
         let found = val.ty().map_or("a list".to_string(), |t| t.to_string());
         let d = Diagnostic::error("E0301", span, format!("expected {want}, found {found}"));
         let hint = match (val.ty().as_ref().map(|t| t.underlying().clone()), want.underlying()) {
-            (Some(T::Bit(_) | T::Int(_)), T::Bit(_) | T::Int(_)) => format!("a cast says what is meant: `({want}) …`"),
+            (Some(T::Bit(_) | T::Int(_)), T::Bit(_) | T::Int(_)) => {
+                format!("a cast says what is meant: `({want}) …`")
+            }
             (Some(T::Bool), T::Bit(1)) => "a cast says what is meant: `(bit<1>) …`".to_string(),
             (Some(T::Bit(_)), T::Bool) => "compare it: `… != 0`".to_string(),
             _ => return self.report(d),
@@ -170,8 +183,12 @@ impl<'a> Lower<'a, '_> {
                     _ => {
                         let d = Diagnostic::error("E0304", span, format!("{from} cannot be cast to {want}"));
                         let hint = match (from.underlying(), to) {
-                            (T::Bit(w), T::Int(_)) => format!("change the sign first: `({want}) (int<{w}>) …`"),
-                            (T::Int(w), T::Bit(_)) => format!("change the sign first: `({want}) (bit<{w}>) …`"),
+                            (T::Bit(w), T::Int(_)) => {
+                                format!("change the sign first: `({want}) (int<{w}>) …`")
+                            }
+                            (T::Int(w), T::Bit(_)) => {
+                                format!("change the sign first: `({want}) (bit<{w}>) …`")
+                            }
                             _ => return self.report(d),
                         };
                         self.report(d.hint(hint))
@@ -186,9 +203,11 @@ impl<'a> Lower<'a, '_> {
         match env.get(&name.text) {
             Some(Binding::Store(store)) => Ok(Val::Store(store)),
             Some(Binding::Value(val)) => Ok(val),
-            Some(Binding::Type(_) | Binding::Alias(_)) => {
-                self.error("E0203", name.span, format!("`{}` is a type, and a value should stand here", name.text))
-            }
+            Some(Binding::Type(_) | Binding::Alias(_)) => self.error(
+                "E0203",
+                name.span,
+                format!("`{}` is a type, and a value should stand here", name.text),
+            ),
             Some(Binding::Object(Object::Table(_))) => {
                 let d = Diagnostic::error("E0204", name.span, format!("`{}` is a table", name.text));
                 self.report(d.hint(format!("apply it: `{}.apply()`", name.text)))
@@ -203,14 +222,21 @@ impl<'a> Lower<'a, '_> {
     }
 
     pub(super) fn unknown_name<X>(&mut self, name: &ast::Name, env: &Env<'a>) -> Res<X> {
-        let d = Diagnostic::error("E0201", name.span, format!("there is nothing called `{}` here", name.text));
+        let d =
+            Diagnostic::error("E0201", name.span, format!("there is nothing called `{}` here", name.text));
         match did_you_mean(&name.text, env.names()) {
             Some(near) => self.report(d.hint(format!("did you mean `{near}`?"))),
             None => self.report(d.hint("names are declared before they are used")),
         }
     }
 
-    fn member(&mut self, e: &'a ast::Expr, base: &'a ast::Expr, member: &'a ast::Name, env: &Env<'a>) -> Res<Val> {
+    fn member(
+        &mut self,
+        e: &'a ast::Expr,
+        base: &'a ast::Expr,
+        member: &'a ast::Name,
+        env: &Env<'a>,
+    ) -> Res<Val> {
         if let Some(val) = self.type_member(base, member, env)? {
             return Ok(val);
         }
@@ -238,7 +264,9 @@ impl<'a> Lower<'a, '_> {
             ExprKind::Type(ty) => self.ty(ty, env)?,
             ExprKind::Name { name, .. } => match env.get(&name.text) {
                 Some(Binding::Type(decl)) => match &decl.kind {
-                    ast::DeclKind::Enum { .. } | ast::DeclKind::SerEnum { .. } | ast::DeclKind::Typedef(_) => {
+                    ast::DeclKind::Enum { .. }
+                    | ast::DeclKind::SerEnum { .. }
+                    | ast::DeclKind::Typedef(_) => {
                         let global = self.global.clone();
                         self.ty_by_name(name, &global)?
                     }
@@ -294,7 +322,9 @@ impl<'a> Lower<'a, '_> {
                 None => self.unknown_field(s, member),
             },
             Store::Header(h, s) => match s.field(&member.text) {
-                Some(i) => Ok(Val::Store(Store::Scalar(Place::Field(h.clone(), i as u32), s.fields[i].ty.clone()))),
+                Some(i) => {
+                    Ok(Val::Store(Store::Scalar(Place::Field(h.clone(), i as u32), s.fields[i].ty.clone())))
+                }
                 None => self.unknown_field(s, member),
             },
             Store::Stack(id, element, size) => {
@@ -309,7 +339,12 @@ impl<'a> Lower<'a, '_> {
                     "size" => Ok(Val::Scalar(Expr::bits(32, *size as u128), T::Bit(32))),
                     other => {
                         let message = format!("a header stack has no `{other}`");
-                        self.error_hint("E0205", member.span, message, "it has next, last, lastIndex and size")
+                        self.error_hint(
+                            "E0205",
+                            member.span,
+                            message,
+                            "it has next, last, lastIndex and size",
+                        )
                     }
                 }
             }
@@ -322,7 +357,8 @@ impl<'a> Lower<'a, '_> {
 
     fn unknown_field<X>(&mut self, s: &StructT, member: &ast::Name) -> Res<X> {
         let names: Vec<_> = s.fields.iter().map(|f| f.name.as_str()).collect();
-        let d = Diagnostic::error("E0205", member.span, format!("`{}` has no field `{}`", s.name, member.text));
+        let d =
+            Diagnostic::error("E0205", member.span, format!("`{}` has no field `{}`", s.name, member.text));
         match did_you_mean(&member.text, names.iter().copied()) {
             Some(near) => self.report(d.hint(format!("did you mean `{near}`?"))),
             None => self.report(d.hint(format!("its fields are {}", names.join(", ")))),
@@ -366,7 +402,8 @@ impl<'a> Lower<'a, '_> {
                         Ok(Val::Store(Store::Header(HeaderRef::Header(ir::HeaderId(first.0 + n)), s.clone())))
                     }
                     None => {
-                        let message = format!("the stack has {size} elements, 0 to {}", size.saturating_sub(1));
+                        let message =
+                            format!("the stack has {size} elements, 0 to {}", size.saturating_sub(1));
                         self.error("E0311", index.span, message)
                     }
                 }
@@ -385,7 +422,13 @@ impl<'a> Lower<'a, '_> {
         }
     }
 
-    fn slice(&mut self, base: &'a ast::Expr, hi: &'a ast::Expr, lo: &'a ast::Expr, env: &Env<'a>) -> Res<Val> {
+    fn slice(
+        &mut self,
+        base: &'a ast::Expr,
+        hi: &'a ast::Expr,
+        lo: &'a ast::Expr,
+        env: &Env<'a>,
+    ) -> Res<Val> {
         let (e, _) = self.scalar(base, env, None)?;
         let (hi, lo) = self.slice_bounds(hi, lo, e.ty.width(), env)?;
         Ok(Val::Scalar(fold::slice(e, hi, lo), T::Bit(hi - lo + 1)))
@@ -402,7 +445,10 @@ impl<'a> Lower<'a, '_> {
         match (h, l) {
             (Some(h), Some(l)) if h >= l && h < width => Ok((h, l)),
             _ => {
-                let message = format!("a slice of {width} bits is [hi:lo] with {} >= hi >= lo >= 0", width.saturating_sub(1));
+                let message = format!(
+                    "a slice of {width} bits is [hi:lo] with {} >= hi >= lo >= 0",
+                    width.saturating_sub(1)
+                );
                 self.error("E0311", hi.span.to(lo.span), message)
             }
         }
@@ -437,7 +483,12 @@ impl<'a> Lower<'a, '_> {
             (UnaryOp::Minus, T::Bit(_) | T::Int(_)) => UnOp::Neg,
             (UnaryOp::Plus, T::Bit(_) | T::Int(_)) => return Ok(Val::Scalar(e, ty)),
             (UnaryOp::Not, _) => {
-                return self.error_hint("E0303", operand.span, format!("`!` takes a bool, not {ty}"), "`~` flips bits");
+                return self.error_hint(
+                    "E0303",
+                    operand.span,
+                    format!("`!` takes a bool, not {ty}"),
+                    "`~` flips bits",
+                );
             }
             _ => return self.error("E0301", operand.span, format!("this operator does not take {ty}")),
         };
@@ -460,7 +511,10 @@ impl<'a> Lower<'a, '_> {
             }
             _ => {}
         }
-        let predicate = matches!(op, BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge);
+        let predicate = matches!(
+            op,
+            BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge
+        );
         let hint = if predicate || op == BinaryOp::Concat { None } else { want };
         let a = self.expr(left, env, hint)?;
         let a = self.loaded(a);
@@ -517,7 +571,9 @@ impl<'a> Lower<'a, '_> {
         let (Val::Scalar(x, xt), Val::Scalar(y, yt)) = (a, b) else {
             return self.error("E0301", span, format!("`{}` does not take these operands", op.symbol()));
         };
-        let compatible = xt == yt || xt.underlying() == yt.underlying() && matches!((&xt, &yt), (T::SerEnum(..), _) | (_, T::SerEnum(..)));
+        let compatible = xt == yt
+            || xt.underlying() == yt.underlying()
+                && matches!((&xt, &yt), (T::SerEnum(..), _) | (_, T::SerEnum(..)));
         if !compatible {
             let d = Diagnostic::error("E0301", span, format!("`{}` between {xt} and {yt}", op.symbol()))
                 .also(ls, format!("this is {xt}"))
@@ -554,7 +610,9 @@ impl<'a> Lower<'a, '_> {
             BinaryOp::Add => x + y,
             BinaryOp::Sub => x - y,
             BinaryOp::Mul if x.bits() + y.bits() < 1 << 16 => x * y,
-            BinaryOp::Div | BinaryOp::Mod if y.is_zero() => return self.error("E0312", span, "a division by zero"),
+            BinaryOp::Div | BinaryOp::Mod if y.is_zero() => {
+                return self.error("E0312", span, "a division by zero");
+            }
             BinaryOp::Div => x / y,
             BinaryOp::Mod => x % y,
             BinaryOp::BitAnd => x & y,
@@ -579,7 +637,12 @@ impl<'a> Lower<'a, '_> {
             },
             Val::Scalar(e, ty) if matches!(ty.underlying(), T::Bit(_)) => e.clone(),
             _ => {
-                return self.error_hint("E0313", rs, "a shift's amount is not negative", "cast it to `bit<8>`");
+                return self.error_hint(
+                    "E0313",
+                    rs,
+                    "a shift's amount is not negative",
+                    "cast it to `bit<8>`",
+                );
             }
         };
         match a {
@@ -606,7 +669,12 @@ impl<'a> Lower<'a, '_> {
             match val {
                 Val::Scalar(e, ty) if matches!(ty.underlying(), T::Bit(_) | T::Int(_)) => parts.push(e),
                 Val::Integer(_) => {
-                    return self.error_hint("E0302", span, "`++` needs to know how wide this is", "write `8w0`");
+                    return self.error_hint(
+                        "E0302",
+                        span,
+                        "`++` needs to know how wide this is",
+                        "write `8w0`",
+                    );
                 }
                 _ => return self.error("E0301", span, "only bits are concatenated"),
             }
@@ -654,13 +722,21 @@ impl<'a> Lower<'a, '_> {
             (_, Some(T::Integer), Some(T::Integer)) => match (want, c.as_const()) {
                 (Some(want), _) if want.ir().is_some() => want.clone(),
                 (_, Some(known)) => return Ok(if known.is_zero() { b } else { a }),
-                _ => return self.error_hint("E0302", yes.span, "these numbers have no width here", "write `8w1`"),
+                _ => {
+                    return self.error_hint(
+                        "E0302",
+                        yes.span,
+                        "these numbers have no width here",
+                        "write `8w1`",
+                    );
+                }
             },
             (_, Some(T::Integer), Some(ty)) | (_, Some(ty), _) => ty,
             (Some(want), ..) => want.clone(),
             _ => return self.not_yet(yes.span, "`?:` between lists"),
         };
-        let (Val::Scalar(x, _), Val::Scalar(y, _)) = (self.convert(a, &ty, yes.span)?, self.convert(b, &ty, no.span)?)
+        let (Val::Scalar(x, _), Val::Scalar(y, _)) =
+            (self.convert(a, &ty, yes.span)?, self.convert(b, &ty, no.span)?)
         else {
             return self.not_yet(yes.span, "`?:` between headers and structs");
         };
@@ -739,7 +815,8 @@ impl<'a> Lower<'a, '_> {
                 let either = fold::binary(BinOp::LogOr, empty, same).unwrap_or(Expr::bool(false));
                 Ok(both(agree, either))
             }
-            (Val::Store(Store::Header(h, _)), Val::Invalid) | (Val::Invalid, Val::Store(Store::Header(h, _))) => {
+            (Val::Store(Store::Header(h, _)), Val::Invalid)
+            | (Val::Invalid, Val::Store(Store::Header(h, _))) => {
                 Ok(fold::unary(UnOp::Not, Expr { kind: IrKind::IsValid(h), ty: Ty::Bool }))
             }
             (a, b) => {

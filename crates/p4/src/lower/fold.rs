@@ -109,7 +109,13 @@ pub fn concat(a: Expr, b: Expr) -> Expr {
 /// `c ? a : b`.
 pub fn mux(c: Expr, a: Expr, b: Expr) -> Expr {
     match c.as_const() {
-        Some(v) => if v.is_zero() { b } else { a },
+        Some(v) => {
+            if v.is_zero() {
+                b
+            } else {
+                a
+            }
+        }
         None => {
             let ty = a.ty;
             Expr { kind: ExprKind::Mux(Box::new(c), Box::new(a), Box::new(b)), ty }

@@ -33,7 +33,7 @@ use crate::ast;
 use crate::diag::{Diagnostic, Diagnostics};
 use crate::source::{SourceMap, Span};
 use scope::{Binding, BlockInstance, Env, Object, Scope};
-use types::{Store, StructT, T, Val};
+use types::{Store, StructT, T};
 
 /// A mistake was reported; the statement or declaration is left out.
 pub(crate) struct Failed;
@@ -227,12 +227,14 @@ impl<'a, 'd> Lower<'a, 'd> {
                 Ok(Store::Header(ir::HeaderRef::Header(id), s.clone()))
             }
             T::Struct(s) => {
-                let fields = s.fields.iter().map(|f| self.storage(&format!("{name}.{}", f.name), &f.ty, span));
+                let fields =
+                    s.fields.iter().map(|f| self.storage(&format!("{name}.{}", f.name), &f.ty, span));
                 let fields = fields.collect::<Res<Vec<_>>>()?;
                 Ok(Store::Struct(s.clone(), Rc::new(fields)))
             }
             T::Tuple(items) => {
-                let parts = items.iter().enumerate().map(|(i, t)| self.storage(&format!("{name}.{i}"), t, span));
+                let parts =
+                    items.iter().enumerate().map(|(i, t)| self.storage(&format!("{name}.{i}"), t, span));
                 Ok(Store::Tuple(Rc::new(parts.collect::<Res<Vec<_>>>()?)))
             }
             T::Stack(element, size) => match &**element {
@@ -260,7 +262,8 @@ impl<'a, 'd> Lower<'a, 'd> {
                 let mut offset = 0;
                 let fields = s.fields.iter().filter_map(|f| {
                     let ty = f.ty.ir()?;
-                    let field = ir::Field { name: f.name.clone(), ty, offset, checksum_nonzero: f.checksum_nonzero };
+                    let field =
+                        ir::Field { name: f.name.clone(), ty, offset, checksum_nonzero: f.checksum_nonzero };
                     offset += if ty.is_varbit() { 0 } else { ty.width() };
                     Some(field)
                 });
@@ -286,7 +289,9 @@ impl<'a, 'd> Lower<'a, 'd> {
         }
         for decl in &program.decls {
             match &decl.kind {
-                ast::DeclKind::Instance { args, ty, .. } if decl.name.text == "main" => main = Some((decl, ty, args)),
+                ast::DeclKind::Instance { args, ty, .. } if decl.name.text == "main" => {
+                    main = Some((decl, ty, args))
+                }
                 _ => {
                     let global = self.global.clone();
                     // A mistake in one declaration is reported, and the others are looked at all the same.
@@ -319,8 +324,18 @@ impl<'a, 'd> Lower<'a, 'd> {
             Action { .. } => Binding::Action(decl, env.clone()),
             Instance { ty, args, .. } => Binding::Object(self.object(decl, ty, args, env, "")?),
             Error { .. } | MatchKind { .. } => return Ok(()),
-            Extern { .. } | ParserType { .. } | Parser(_) | ControlType { .. } | Control(_) | Package { .. }
-            | Struct { .. } | Header { .. } | HeaderUnion { .. } | Enum { .. } | SerEnum { .. } | Typedef(_)
+            Extern { .. }
+            | ParserType { .. }
+            | Parser(_)
+            | ControlType { .. }
+            | Control(_)
+            | Package { .. }
+            | Struct { .. }
+            | Header { .. }
+            | HeaderUnion { .. }
+            | Enum { .. }
+            | SerEnum { .. }
+            | Typedef(_)
             | NewType(_) => Binding::Type(decl),
             Variable { .. } => {
                 return self.error_hint(
@@ -455,7 +470,8 @@ impl<'a, 'd> Lower<'a, 'd> {
         }
         if let Some(store) = shared.get(&what) {
             if store.ty() != ty {
-                let message = format!("`{}` is of type {ty}, and it was {} before", param.name.text, store.ty());
+                let message =
+                    format!("`{}` is of type {ty}, and it was {} before", param.name.text, store.ty());
                 return self.error_hint("E0401", param.span, message, "all blocks share one type here");
             }
             return Ok(Binding::Store(store.clone()));

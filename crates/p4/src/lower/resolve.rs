@@ -37,7 +37,9 @@ impl<'a> Lower<'a, '_> {
                 return self.named_type(name, args, env);
             }
             TypeKind::List(_) => return self.not_yet(ty.span, "`list`"),
-            TypeKind::MatchKind => return self.error("E0305", ty.span, "there are no values of type match_kind here"),
+            TypeKind::MatchKind => {
+                return self.error("E0305", ty.span, "there are no values of type match_kind here");
+            }
             TypeKind::DontCare => return self.not_yet(ty.span, "inferring this type argument"),
         })
     }
@@ -104,11 +106,17 @@ impl<'a> Lower<'a, '_> {
         if let Some(known) = self.struct_cache.get(&key) {
             return Ok(known.clone());
         }
-        let name = if shown.is_empty() { decl.name.text.clone() } else { format!("{}<{}>", decl.name.text, key.1) };
+        let name =
+            if shown.is_empty() { decl.name.text.clone() } else { format!("{}<{}>", decl.name.text, key.1) };
         let env = Scope::new(Some(self.global.clone()));
         if let Struct { type_params, .. } | Header { type_params, .. } = &decl.kind {
             if type_params.len() != args.len() {
-                let message = format!("`{}` takes {} type arguments, not {}", decl.name.text, type_params.len(), args.len());
+                let message = format!(
+                    "`{}` takes {} type arguments, not {}",
+                    decl.name.text,
+                    type_params.len(),
+                    args.len()
+                );
                 return self.error("E0308", at.span, message);
             }
             for (param, arg) in type_params.iter().zip(&args) {
@@ -137,7 +145,12 @@ impl<'a> Lower<'a, '_> {
                         Some(value) => values.push(self.integer(value, &env)?),
                         None => {
                             let hint = format!("write `{} = 1`", member.name.text);
-                            return self.error_hint("E0309", member.name.span, "a member without its value", hint);
+                            return self.error_hint(
+                                "E0309",
+                                member.name.span,
+                                "a member without its value",
+                                hint,
+                            );
                         }
                     }
                 }
@@ -184,7 +197,8 @@ impl<'a> Lower<'a, '_> {
             }
         }
         if bits % 8 != 0 {
-            let message = format!("header `{}` has {bits} bits, which is not a whole number of bytes", s.name);
+            let message =
+                format!("header `{}` has {bits} bits, which is not a whole number of bytes", s.name);
             let hint = format!("add a field of {} bits", 8 - bits % 8);
             return self.error_hint("E0310", decl.name.span, message, hint);
         }

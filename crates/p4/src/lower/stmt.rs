@@ -4,7 +4,7 @@ use ir::{Expr, ExprKind as IrKind, HeaderRef, Place, StmtKind as Ir, Ty};
 
 use super::scope::{Binding, Env, Object, Scope};
 use super::types::{Store, T, Val};
-use super::{Exit, Lower, LoopLabels, Res, fold};
+use super::{Exit, LoopLabels, Lower, Res, fold};
 use crate::ast::{self, StmtKind};
 use crate::source::Span;
 
@@ -55,7 +55,11 @@ impl<'a> Lower<'a, '_> {
             }
             None => None,
         };
-        let name = if self.path.is_empty() { decl.name.text.clone() } else { format!("{}.{}", self.path, decl.name.text) };
+        let name = if self.path.is_empty() {
+            decl.name.text.clone()
+        } else {
+            format!("{}.{}", self.path, decl.name.text)
+        };
         let store = self.storage(&name, &ty, decl.span)?;
         match value {
             Some(value) => self.assign_val(&store, value, decl.span)?,
@@ -72,7 +76,8 @@ impl<'a> Lower<'a, '_> {
             Store::Struct(_, parts) | Store::Tuple(parts) => parts.iter().for_each(|p| self.invalidate(p)),
             Store::Stack(id, _, size) => {
                 let first = self.out.stacks[id.index()].first.0;
-                (first..first + size).for_each(|i| self.push(Ir::SetInvalid(HeaderRef::Header(ir::HeaderId(i)))));
+                (first..first + size)
+                    .for_each(|i| self.push(Ir::SetInvalid(HeaderRef::Header(ir::HeaderId(i)))));
             }
             Store::Scalar(..) => {}
         }
@@ -153,8 +158,12 @@ impl<'a> Lower<'a, '_> {
                 self.assign_val(&place, val, e.span)?;
             }
             (None, None) => {}
-            (Some(e), None) => return self.error("E0315", e.span, "a value is returned where none is wanted"),
-            (None, Some(_)) => return self.error("E0315", span, "this function returns a value: `return …;`"),
+            (Some(e), None) => {
+                return self.error("E0315", e.span, "a value is returned where none is wanted");
+            }
+            (None, Some(_)) => {
+                return self.error("E0315", span, "this function returns a value: `return …;`");
+            }
         }
         if let Some(r) = self.returns.last_mut() {
             r.used = true;
@@ -216,7 +225,9 @@ impl<'a> Lower<'a, '_> {
 
     fn switch(&mut self, on: &'a ast::Expr, cases: &'a [ast::SwitchCase], env: &Env<'a>) -> Res<()> {
         if let ast::ExprKind::Member { base, member } = &on.kind {
-            if let (ast::ExprKind::Call { callee, args, .. }, "action_run") = (&base.kind, member.text.as_str()) {
+            if let (ast::ExprKind::Call { callee, args, .. }, "action_run") =
+                (&base.kind, member.text.as_str())
+            {
                 if let Some(table) = self.applied_table(callee, env) {
                     return self.switch_action(table, args, cases, env, on.span);
                 }
@@ -249,13 +260,21 @@ impl<'a> Lower<'a, '_> {
         let mut labels = |l: &mut Self, e: &'a ast::Expr| {
             let name = match &e.kind {
                 ast::ExprKind::Name { name, .. } => name,
-                _ => return l.error("E0404", e.span, "a label here is the name of one of the table's actions"),
+                _ => {
+                    return l.error("E0404", e.span, "a label here is the name of one of the table's actions");
+                }
             };
             match l.action_index(table, name, env) {
                 Some(i) => Ok(abi::Bits::new(32, i as u128)),
                 None => {
-                    let message = format!("table `{}` has no action `{}`", l.out.tables[table.index()].name, name.text);
-                    l.error_hint("E0404", name.span, message, "only actions in its `actions` list can have run")
+                    let message =
+                        format!("table `{}` has no action `{}`", l.out.tables[table.index()].name, name.text);
+                    l.error_hint(
+                        "E0404",
+                        name.span,
+                        message,
+                        "only actions in its `actions` list can have run",
+                    )
                 }
             }
         };
@@ -321,7 +340,13 @@ impl<'a> Lower<'a, '_> {
         result
     }
 
-    fn loop_body(&mut self, body: &'a ast::Stmt, env: &Env<'a>, leave: ir::LabelId, next: ir::LabelId) -> Res<()> {
+    fn loop_body(
+        &mut self,
+        body: &'a ast::Stmt,
+        env: &Env<'a>,
+        leave: ir::LabelId,
+        next: ir::LabelId,
+    ) -> Res<()> {
         self.loops.push(LoopLabels { leave, next });
         let scope = Scope::new(Some(env.clone()));
         let (inner, result) = self.in_block(|l| l.stmt(body, &scope));
@@ -356,7 +381,9 @@ impl<'a> Lower<'a, '_> {
                 (store, ty)
             }
         };
-        let Store::Scalar(place, _) = store else { return self.error("E0301", span, "a loop variable is a number") };
+        let Store::Scalar(place, _) = store else {
+            return self.error("E0301", span, "a loop variable is a number");
+        };
         let (from, _) = self.scalar(left, &env, Some(&ty))?;
         let (to, _) = self.scalar(right, &env, Some(&ty))?;
         let Some(Store::Scalar(last, _)) = self.temp("$last", &ty) else { return Err(super::Failed) };
@@ -547,7 +574,9 @@ impl<'a> Lower<'a, '_> {
         for (val, ty) in vals.into_iter().zip(types) {
             held.push(match self.loaded(val) {
                 Val::Scalar(e, ty) if e.as_const().is_none() => {
-                    let Some(Store::Scalar(place, ty)) = self.temp("$held", &ty) else { return Err(super::Failed) };
+                    let Some(Store::Scalar(place, ty)) = self.temp("$held", &ty) else {
+                        return Err(super::Failed);
+                    };
                     self.push(Ir::Assign { dst: place.clone(), src: e });
                     let (e, ty) = self.read(place, ty);
                     Val::Scalar(e, ty)

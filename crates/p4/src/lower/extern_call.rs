@@ -1,0 +1,401 @@
+//! Extern functions and methods of v1model: each becomes a statement of the IR. The place to add the next one.
+
+use ir::{Call, Expr, HashAlgorithm, Place, StmtKind as Ir, Ty};
+
+use super::scope::{Env, Object};
+use super::types::{Store, T, Val};
+use super::{Lower, Res};
+use crate::ast;
+use crate::diag::{Diagnostic, did_you_mean};
+use crate::source::Span;
+
+/// What v1model offers and this release does not do.
+const LATER: &[&str] = &[
+    "digest",
+    "truncate",
+    "clone",
+    "clone_preserving_field_list",
+    "clone3",
+    "resubmit",
+    "resubmit_preserving_field_list",
+    "recirculate",
+    "recirculate_preserving_field_list",
+];
+
+/// An argument that must be there.
+struct Args<'a>(&'a [ast::Argument]);
+
+impl<'a> Args<'a> {
+    fn get(&self, index: usize) -> Option<&'a ast::Expr> {
+        self.0.get(index).and_then(|a| a.value.as_ref())
+    }
+}
+
+impl<'a> Lower<'a, '_> {
+    pub(super) fn extern_function(
+        &mut self,
+        name: &'a ast::Name,
+        _type_args: &'a [ast::Type],
+        args: &'a [ast::Argument],
+        env: &Env<'a>,
+        span: Span,
+    ) -> Res<Val> {
+        if let Some(named) = args.iter().find_map(|a| a.name.as_ref()) {
+            return self.not_yet(named.span, "a named argument of an extern");
+        }
+        let a = Args(args);
+        match name.text.as_str() {
+            "mark_to_drop" => self.drop_call(span),
+            "verify" => self.verify(&a, env, span)?,
+            "verify_checksum"
+            | "update_checksum"
+            | "verify_checksum_with_payload"
+            | "update_checksum_with_payload" => self.checksum(&name.text, &a, env, span)?,
+            "hash" => self.hash(&a, env, span)?,
+            "random" => self.random(&a, env, span)?,
+            "log_msg" => self.log_msg(&a, env, span)?,
+            "assert" | "assume" => {
+                let cond = {
+                    let e = self.need(&a, 0, span)?;
+                    self.condition(e, env)
+                }?;
+                let text = self.map.text(span).to_string();
+                self.push(Ir::Call(Call::Assert { cond, text }));
+            }
+            "static_assert" => return self.static_assert(&a, env, span),
+            other if LATER.contains(&other) => return self.not_yet(span, &format!("`{other}`")),
+            other => return self.not_yet(span, &format!("the extern `{other}`")),
+        }
+        Ok(Val::Void)
+    }
+
+    fn need(&mut self, args: &Args<'a>, index: usize, span: Span) -> Res<&'a ast::Expr> {
+        match args.get(index) {
+            Some(e) => Ok(e),
+            None => self.error("E0317", span, format!("argument {} is missing", index + 1)),
+        }
+    }
+
+    /// Checks that an extern got as many arguments as it takes.
+    fn count(&mut self, args: &Args<'a>, expected: usize, what: &str, span: Span) -> Res<()> {
+        match args.0.len() == expected {
+            true => Ok(()),
+            false => self.error(
+                "E0317",
+                span,
+                format!("`{what}` takes {expected} arguments, not {}", args.0.len()),
+            ),
+        }
+    }
+
+    fn drop_call(&mut self, span: Span) {
+        let site = self.drop_site(span);
+        self.push(Ir::Drop(site));
+    }
+
+    /// Inlining meets one place of the source several times: it is one site only where the name is the same, too.
+    fn drop_site(&mut self, span: Span) -> ir::DropSiteId {
+        let loc = self.at(span);
+        let own = self.drop_name.clone();
+        let with_line = format!("{own} line {}", loc.line);
+        let sites = &self.out.drop_sites;
+        let known = sites.iter().position(|s| s.loc == loc && (s.name == own || s.name == with_line));
+        if let Some(index) = known {
+            return ir::DropSiteId(index as u32);
+        }
+        let name = if sites.iter().any(|s| s.name == own) { with_line } else { own };
+        self.out.drop_sites.push(ir::DropSite { name, loc });
+        ir::DropSiteId(self.out.drop_sites.len() as u32 - 1)
+    }
+
+    fn verify(&mut self, args: &Args<'a>, env: &Env<'a>, span: Span) -> Res<()> {
+        self.count(args, 2, "verify", span)?;
+        if self.parser.is_none() {
+            return self.error("E0407", span, "`verify` only works in a parser");
+        }
+        let cond = {
+            let e = self.need(args, 0, span)?;
+            self.condition(e, env)
+        }?;
+        let e = self.need(args, 1, span)?;
+        let (error, _) = self.scalar(e, env, Some(&T::Error))?;
+        match error.as_const().and_then(|v| v.to_u64()) {
+            Some(error) => {
+                self.push(Ir::Verify { cond, error: ir::ErrorId(error as u32) });
+                Ok(())
+            }
+            None => {
+                self.error_hint("E0307", e.span, "the error is not known when compiled", "write `error.Name`")
+            }
+        }
+    }
+
+    fn checksum(&mut self, name: &str, args: &Args<'a>, env: &Env<'a>, span: Span) -> Res<()> {
+        self.count(args, 4, name, span)?;
+        let cond = {
+            let e = self.need(args, 0, span)?;
+            self.condition(e, env)
+        }?;
+        let data = {
+            let e = self.need(args, 1, span)?;
+            self.data(e, env)
+        }?;
+        let target = self.need(args, 2, span)?;
+        let Store::Scalar(checksum, ty) = self.lvalue(target, env)? else {
+            return self.error("E0301", target.span, "a checksum is a field of bits");
+        };
+        if ty.ir().map(Ty::width) != Some(16) {
+            return self.error(
+                "E0301",
+                target.span,
+                format!("a checksum of 16 bits goes into bit<16>, not {ty}"),
+            );
+        }
+        let algorithm = {
+            let e = self.need(args, 3, span)?;
+            self.algorithm(e, env)
+        }?;
+        if algorithm != HashAlgorithm::Csum16 {
+            return self.not_yet(span, "a checksum that is not csum16");
+        }
+        let payload = name.ends_with("with_payload");
+        let nonzero = self.nonzero(&checksum);
+        self.push(Ir::Call(match name.starts_with("verify") {
+            true => Call::VerifyChecksum { cond, data, checksum, algorithm, payload },
+            false => Call::UpdateChecksum { cond, data, checksum, algorithm, payload, nonzero },
+        }));
+        Ok(())
+    }
+
+    fn nonzero(&self, place: &Place) -> bool {
+        match place {
+            Place::Field(ir::HeaderRef::Header(h), field) => {
+                self.out.header_type(*h).fields.get(*field as usize).is_some_and(|f| f.checksum_nonzero)
+            }
+            _ => false,
+        }
+    }
+
+    fn algorithm(&mut self, e: &'a ast::Expr, env: &Env<'a>) -> Res<HashAlgorithm> {
+        if let Val::Scalar(value, T::Enum(en)) = self.expr(e, env, None)? {
+            let index = value.as_const().and_then(|v| v.to_u64()).unwrap_or(u64::MAX) as usize;
+            match en.members.get(index).map(String::as_str) {
+                Some("crc32") => return Ok(HashAlgorithm::Crc32),
+                Some("crc32_custom") => return Ok(HashAlgorithm::Crc32Custom),
+                Some("crc16") => return Ok(HashAlgorithm::Crc16),
+                Some("crc16_custom") => return Ok(HashAlgorithm::Crc16Custom),
+                Some("random") => return Ok(HashAlgorithm::Random),
+                Some("identity") => return Ok(HashAlgorithm::Identity),
+                Some("csum16") => return Ok(HashAlgorithm::Csum16),
+                Some("xor16") => return Ok(HashAlgorithm::Xor16),
+                _ => {}
+            }
+        }
+        self.error_hint(
+            "E0307",
+            e.span,
+            "this is no hash algorithm",
+            "write `HashAlgorithm.csum16` or another member",
+        )
+    }
+
+    /// A list of data to hash or sum, spelt out to scalars.
+    fn data(&mut self, e: &'a ast::Expr, env: &Env<'a>) -> Res<Vec<Expr>> {
+        let val = self.expr(e, env, None)?;
+        let mut data = Vec::new();
+        self.flatten(val, e.span, &mut data)?;
+        Ok(data)
+    }
+
+    fn flatten(&mut self, val: Val, span: Span, out: &mut Vec<Expr>) -> Res<()> {
+        match self.loaded(val) {
+            Val::Scalar(e, _) => {
+                out.push(e);
+                Ok(())
+            }
+            Val::Integer(_) => self.error_hint(
+                "E0302",
+                span,
+                "a number in this list has no width",
+                "write `8w0` for one byte of zeros",
+            ),
+            val => match super::expr::parts(&val) {
+                Some(parts) => parts.into_iter().try_for_each(|p| self.flatten(p, span, out)),
+                None => self.error("E0301", span, "this cannot be hashed or summed"),
+            },
+        }
+    }
+
+    fn hash(&mut self, args: &Args<'a>, env: &Env<'a>, span: Span) -> Res<()> {
+        self.count(args, 5, "hash", span)?;
+        let target = self.need(args, 0, span)?;
+        let Store::Scalar(dst, ty) = self.lvalue(target, env)? else {
+            return self.error("E0301", target.span, "the result of `hash` is bits");
+        };
+        let algorithm = {
+            let e = self.need(args, 1, span)?;
+            self.algorithm(e, env)
+        }?;
+        let width = ty.ir().map_or(32, Ty::width);
+        let base = {
+            let e = self.need(args, 2, span)?;
+            self.number_of(e, env, width)
+        }?;
+        let data = {
+            let e = self.need(args, 3, span)?;
+            self.data(e, env)
+        }?;
+        // `max` may be one more than the result holds: 2^16 for a bit<16>.
+        let max = {
+            let e = self.need(args, 4, span)?;
+            self.number_of(e, env, width.max(64))
+        }?;
+        self.push(Ir::Call(Call::Hash { dst, algorithm, base, data, max }));
+        Ok(())
+    }
+
+    /// A number of any type, which gets `width` bits if it has none.
+    fn number_of(&mut self, e: &'a ast::Expr, env: &Env<'a>, width: u32) -> Res<Expr> {
+        match self.expr(e, env, None)? {
+            Val::Integer(n) => match self.number(&n, &T::Bit(width), e.span)? {
+                Val::Scalar(e, _) => Ok(e),
+                _ => Err(super::Failed),
+            },
+            val => match self.loaded(val) {
+                Val::Scalar(e, _) => Ok(e),
+                _ => self.error("E0301", e.span, "expected a number"),
+            },
+        }
+    }
+
+    fn random(&mut self, args: &Args<'a>, env: &Env<'a>, span: Span) -> Res<()> {
+        self.count(args, 3, "random", span)?;
+        let target = self.need(args, 0, span)?;
+        let Store::Scalar(dst, ty) = self.lvalue(target, env)? else {
+            return self.error("E0301", target.span, "the result of `random` is bits");
+        };
+        let (lo, _) = {
+            let e = self.need(args, 1, span)?;
+            self.scalar(e, env, Some(&ty))
+        }?;
+        let (hi, _) = {
+            let e = self.need(args, 2, span)?;
+            self.scalar(e, env, Some(&ty))
+        }?;
+        self.push(Ir::Call(Call::Random { dst, lo, hi }));
+        Ok(())
+    }
+
+    fn log_msg(&mut self, args: &Args<'a>, env: &Env<'a>, span: Span) -> Res<()> {
+        let first = self.need(args, 0, span)?;
+        let Val::Str(format) = self.expr(first, env, Some(&T::Str))? else {
+            return self.error("E0301", first.span, "a message is a string");
+        };
+        let data = match args.get(1) {
+            Some(e) => self.data(e, env)?,
+            None => Vec::new(),
+        };
+        if format.matches("{}").count() != data.len() {
+            let message = format!("{} values for {} places `{{}}`", data.len(), format.matches("{}").count());
+            return self.error("E0317", span, message);
+        }
+        self.push(Ir::Call(Call::LogMsg { format, args: data }));
+        Ok(())
+    }
+
+    fn static_assert(&mut self, args: &Args<'a>, env: &Env<'a>, span: Span) -> Res<Val> {
+        let cond = {
+            let e = self.need(args, 0, span)?;
+            self.condition(e, env)
+        }?;
+        let text = match args.get(1) {
+            Some(e) => match self.expr(e, env, Some(&T::Str))? {
+                Val::Str(text) => format!(": {text}"),
+                _ => String::new(),
+            },
+            None => String::new(),
+        };
+        match cond.as_const().map(|v| !v.is_zero()) {
+            Some(true) => Ok(Val::Scalar(Expr::bool(true), T::Bool)),
+            Some(false) => self.error("E0408", span, format!("this does not hold{text}")),
+            None => self.error("E0307", span, "the condition of `static_assert` is not known when compiled"),
+        }
+    }
+
+    // ---- objects ----
+
+    pub(super) fn object_method(
+        &mut self,
+        name: &'a ast::Name,
+        object: Object<'a>,
+        member: &'a ast::Name,
+        args: &'a [ast::Argument],
+        env: &Env<'a>,
+        span: Span,
+    ) -> Res<Val> {
+        let a = Args(args);
+        let known: &[&str] = match &object {
+            Object::Counter(_) | Object::DirectCounter(_) => &["count"],
+            Object::Register(..) => &["read", "write"],
+            Object::Table(_) | Object::Block(_) => &["apply"],
+        };
+        match (object, member.text.as_str()) {
+            (Object::Counter(counter), "count") => {
+                self.count(&a, 1, "count", span)?;
+                let index = {
+                    let e = self.need(&a, 0, span)?;
+                    self.number_of(e, env, 32)
+                }?;
+                self.push(Ir::Call(Call::Count { counter, index }));
+            }
+            (Object::DirectCounter(counter), "count") => self.push(Ir::Call(Call::DirectCount(counter))),
+            (Object::Register(register, ty), "read") => {
+                self.count(&a, 2, "read", span)?;
+                let target = self.need(&a, 0, span)?;
+                let store = self.lvalue(target, env)?;
+                let Store::Scalar(dst, _) = &store else {
+                    return self.error("E0301", target.span, "a register is read into bits");
+                };
+                if store.ty() != ty {
+                    let message = format!("the register holds {ty}, and this is {}", store.ty());
+                    return self.error("E0301", target.span, message);
+                }
+                let index = {
+                    let e = self.need(&a, 1, span)?;
+                    self.number_of(e, env, 32)
+                }?;
+                self.push(Ir::Call(Call::RegisterRead { register, dst: dst.clone(), index }));
+            }
+            (Object::Register(register, ty), "write") => {
+                self.count(&a, 2, "write", span)?;
+                let index = {
+                    let e = self.need(&a, 0, span)?;
+                    self.number_of(e, env, 32)
+                }?;
+                let (value, _) = {
+                    let e = self.need(&a, 1, span)?;
+                    self.scalar(e, env, Some(&ty))
+                }?;
+                self.push(Ir::Call(Call::RegisterWrite { register, index, value }));
+            }
+            (Object::Table(table), "apply") => {
+                self.count(&a, 0, "apply", span)?;
+                self.apply_table(table, None, None);
+            }
+            (Object::Block(block), "apply") => self.apply_block(&block, args, env, span)?,
+            (_, other) => {
+                let d = Diagnostic::error(
+                    "E0206",
+                    member.span,
+                    format!("`{}` has no method `{other}`", name.text),
+                );
+                let hint = match did_you_mean(other, known.iter().copied()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("it has {}", known.join(" and ")),
+                };
+                return self.report(d.hint(hint));
+            }
+        }
+        Ok(Val::Void)
+    }
+}

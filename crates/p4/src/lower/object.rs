@@ -1,0 +1,364 @@
+//! Instances: counters, registers, sub-controls and sub-parsers; and how a sub-control is applied.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use num_traits::ToPrimitive;
+
+use super::scope::{Applied, Binding, BlockInstance, Bound, Env, Object, Scope};
+use super::types::{Store, T, Val};
+use super::{Lower, Res};
+use crate::ast::{self, DeclKind, Direction, ExprKind, TypeKind};
+use crate::source::Span;
+
+impl<'a> Lower<'a, '_> {
+    /// The control-plane name of a declaration inside `path`: `@name` gives another, with a leading dot a global one.
+    pub(super) fn full_name(&self, decl: &ast::Decl, path: &str) -> String {
+        let own = ast::annotation_string(&decl.annotations, "name").unwrap_or(decl.name.text.clone());
+        match own.strip_prefix('.') {
+            Some(global) => global.to_string(),
+            None if path.is_empty() => own,
+            None => format!("{path}.{own}"),
+        }
+    }
+
+    /// `T(args) name;`
+    pub(super) fn object(
+        &mut self,
+        decl: &'a ast::Decl,
+        ty: &'a ast::Type,
+        args: &'a [ast::Argument],
+        env: &Env<'a>,
+        path: &str,
+    ) -> Res<Object<'a>> {
+        let name = self.full_name(decl, path);
+        let TypeKind::Named { name: type_name, args: type_args, .. } = &ty.kind else {
+            return self.error("E0409", ty.span, "only externs, parsers and controls have instances");
+        };
+        match env.get(&type_name.text) {
+            Some(Binding::Type(found)) => match &found.kind {
+                DeclKind::Extern { .. } => self.extern_object(decl, name, type_name, type_args, args, env),
+                DeclKind::Parser(_) | DeclKind::Control(_) => {
+                    let types = type_args.iter().map(|t| self.ty(t, env)).collect::<Res<Vec<_>>>()?;
+                    Ok(Object::Block(self.block_instance(found, name, types, args, env, ty.span)?))
+                }
+                _ => {
+                    let message = format!("`{}` has no instances", type_name.text);
+                    self.error_hint("E0409", ty.span, message, "a variable is declared `T name;`")
+                }
+            },
+            _ => self.error("E0201", ty.span, format!("there is no type `{}`", type_name.text)),
+        }
+    }
+
+    fn extern_object(
+        &mut self,
+        decl: &'a ast::Decl,
+        name: String,
+        ty: &'a ast::Name,
+        type_args: &'a [ast::Type],
+        args: &'a [ast::Argument],
+        env: &Env<'a>,
+    ) -> Res<Object<'a>> {
+        let loc = self.at(decl.span);
+        let first = args.first().and_then(|a| a.value.as_ref());
+        match (ty.text.as_str(), first) {
+            ("counter", Some(size)) => {
+                let size = self.size(size, env)?;
+                let kind = self.counter_kind(args.get(1), env, decl.span)?;
+                self.out.counters.push(ir::IndexedCounter { name, loc, size, kind });
+                Ok(Object::Counter(ir::CounterId(self.out.counters.len() as u32 - 1)))
+            }
+            ("direct_counter", Some(_)) => {
+                let kind = self.counter_kind(args.first(), env, decl.span)?;
+                self.out.direct_counters.push(ir::DirectCounter { name, loc, kind });
+                Ok(Object::DirectCounter(ir::DirectCounterId(self.out.direct_counters.len() as u32 - 1)))
+            }
+            ("register", Some(size)) => {
+                let size = self.size(size, env)?;
+                let Some(cell) = type_args.first() else {
+                    return self.error_hint(
+                        "E0308",
+                        ty.span,
+                        "a register of what?",
+                        "write `register<bit<32>>(16) r;`",
+                    );
+                };
+                let cell_ty = self.ty(cell, env)?;
+                match cell_ty.ir() {
+                    Some(scalar) if !scalar.is_varbit() => {
+                        self.out.registers.push(ir::Register { name, loc, size, ty: scalar });
+                        Ok(Object::Register(ir::RegisterId(self.out.registers.len() as u32 - 1), cell_ty))
+                    }
+                    _ => self.not_yet(cell.span, "a register of structs"),
+                }
+            }
+            ("counter" | "direct_counter" | "register", None) => {
+                self.error("E0317", decl.span, format!("the constructor of `{}` takes arguments", ty.text))
+            }
+            (other, _) => self.not_yet(ty.span, &format!("the extern `{other}`")),
+        }
+    }
+
+    fn size(&mut self, e: &'a ast::Expr, env: &Env<'a>) -> Res<u64> {
+        match self.integer(e, env)?.to_u64() {
+            Some(size) if size <= 1 << 28 => Ok(size),
+            _ => self.error("E0306", e.span, "this size is not a sensible number"),
+        }
+    }
+
+    fn counter_kind(
+        &mut self,
+        arg: Option<&'a ast::Argument>,
+        env: &Env<'a>,
+        span: Span,
+    ) -> Res<ir::CounterKind> {
+        if let Some(e) = arg.and_then(|a| a.value.as_ref()) {
+            if let Val::Scalar(value, T::Enum(en)) = self.expr(e, env, None)? {
+                let index = value.as_const().and_then(|v| v.to_u64()).unwrap_or(u64::MAX) as usize;
+                match en.members.get(index).map(String::as_str) {
+                    Some("packets") => return Ok(ir::CounterKind::Packets),
+                    Some("bytes") => return Ok(ir::CounterKind::Bytes),
+                    Some("packets_and_bytes") => return Ok(ir::CounterKind::Both),
+                    _ => {}
+                }
+            }
+        }
+        self.error_hint(
+            "E0317",
+            span,
+            "what does this counter count?",
+            "write `CounterType.packets_and_bytes`",
+        )
+    }
+
+    /// `MyControl(args)` as an expression.
+    pub(super) fn construct_block(
+        &mut self,
+        callee: &'a ast::Expr,
+        type_args: &'a [ast::Type],
+        args: &'a [ast::Argument],
+        env: &Env<'a>,
+    ) -> Res<Option<Rc<BlockInstance<'a>>>> {
+        let (name, types) = match &callee.kind {
+            ExprKind::Name { name, .. } => (name, type_args),
+            ExprKind::Type(ast::Type { kind: TypeKind::Named { name, args, .. }, .. }) => {
+                (name, args.as_slice())
+            }
+            _ => return Ok(None),
+        };
+        match env.get(&name.text) {
+            Some(Binding::Type(decl)) if matches!(decl.kind, DeclKind::Parser(_) | DeclKind::Control(_)) => {
+                let types = types.iter().map(|t| self.ty(t, env)).collect::<Res<Vec<_>>>()?;
+                let path = self.full_name(decl, "");
+                Ok(Some(self.block_instance(decl, path, types, args, env, callee.span)?))
+            }
+            Some(_) => Ok(None),
+            None => self.unknown_name(name, env),
+        }
+    }
+
+    fn block_instance(
+        &mut self,
+        decl: &'a ast::Decl,
+        path: String,
+        types: Vec<T>,
+        args: &'a [ast::Argument],
+        env: &Env<'a>,
+        span: Span,
+    ) -> Res<Rc<BlockInstance<'a>>> {
+        let params = match &decl.kind {
+            DeclKind::Parser(p) => &p.ctor_params,
+            DeclKind::Control(c) => &c.ctor_params,
+            _ => return Err(super::Failed),
+        };
+        let matched =
+            self.match_args(params, args, &format!("the constructor of `{}`", decl.name.text), span)?;
+        let mut ctor_args = Vec::new();
+        for (param, arg) in params.iter().zip(matched) {
+            let value = arg.and_then(|a| a.value.as_ref()).or(param.default.as_ref());
+            let Some(e) = value else { return self.error("E0317", span, "an argument is missing") };
+            let global = self.global.clone();
+            let ty = self.ty(&param.ty, &global)?;
+            let val = self.expr(e, env, Some(&ty))?;
+            ctor_args.push(self.convert(val, &ty, e.span)?);
+        }
+        Ok(Rc::new(BlockInstance { decl, path, ctor_args, types, body: RefCell::new(None) }))
+    }
+
+    /// Binds constructor parameters and type parameters of an instance.
+    pub(super) fn bind_ctor(&mut self, block: &BlockInstance<'a>, env: &Env<'a>) -> Res<()> {
+        let (types, params) = match &block.decl.kind {
+            DeclKind::Parser(p) => (&p.type_params, &p.ctor_params),
+            DeclKind::Control(c) => (&c.type_params, &c.ctor_params),
+            _ => return Err(super::Failed),
+        };
+        if types.len() != block.types.len() {
+            return self.error(
+                "E0308",
+                block.decl.name.span,
+                "the type arguments of this instance are missing",
+            );
+        }
+        for (param, ty) in types.iter().zip(&block.types) {
+            env.bind(&param.name.text, Binding::Alias(ty.clone()));
+        }
+        for (param, val) in params.iter().zip(&block.ctor_args) {
+            env.bind(&param.name.text, Binding::Value(val.clone()));
+        }
+        Ok(())
+    }
+
+    /// `sub.apply(args)`. Tables, actions and locals are made at the first application; `in` parameters are copied at
+    /// each, the others are the argument itself.
+    pub(super) fn apply_block(
+        &mut self,
+        block: &Rc<BlockInstance<'a>>,
+        args: &'a [ast::Argument],
+        env: &Env<'a>,
+        span: Span,
+    ) -> Res<()> {
+        let (params, is_parser) = match &block.decl.kind {
+            DeclKind::Parser(p) => (&p.params, true),
+            DeclKind::Control(c) => (&c.params, false),
+            _ => return Err(super::Failed),
+        };
+        if is_parser != self.parser.is_some() {
+            let what = if is_parser { "a parser" } else { "a control" };
+            return self.error("E0407", span, format!("{what} cannot be applied here"));
+        }
+        let what = format!("`{}`", block.decl.name.text);
+        let matched = self.match_args(params, args, &what, span)?;
+        let first = block.body.borrow().is_none();
+        let inner = match block.body.borrow().as_ref() {
+            Some(applied) => applied.env.clone(),
+            None => Scope::new(Some(self.global.clone())),
+        };
+        if first {
+            self.bind_ctor(block, &inner)?;
+        }
+        let mut bound = Vec::new();
+        for (i, (param, arg)) in params.iter().zip(matched).enumerate() {
+            let known = block.body.borrow().as_ref().and_then(|b| b.params.get(i).cloned());
+            let value = arg.and_then(|a| a.value.as_ref()).or(param.default.as_ref());
+            let Some(e) = value else { return self.error("E0317", span, "an argument is missing") };
+            bound.push(self.bind_block_param(block, param, e, known, &inner, env)?);
+        }
+        if first {
+            *block.body.borrow_mut() = Some(Applied { env: inner.clone(), params: bound });
+        }
+        self.apply_inner(block, &inner, first)
+    }
+
+    fn bind_block_param(
+        &mut self,
+        block: &BlockInstance<'a>,
+        param: &'a ast::Parameter,
+        e: &'a ast::Expr,
+        known: Option<Bound>,
+        inner: &Env<'a>,
+        env: &Env<'a>,
+    ) -> Res<Bound> {
+        let ty = self.ty(&param.ty, inner)?;
+        if matches!(ty, T::PacketIn | T::PacketOut) {
+            inner.bind(&param.name.text, Binding::Packet);
+            return Ok(Bound::Fixed);
+        }
+        if matches!(param.direction, Direction::Out | Direction::InOut) {
+            let store = self.out_argument(param, e, &ty, env)?;
+            let bound = Bound::Reference(store.clone());
+            if known.is_some_and(|k| k != bound) {
+                return self.not_yet(e.span, "applying one instance to different `out` arguments");
+            }
+            inner.bind(&param.name.text, Binding::Store(store));
+            return Ok(bound);
+        }
+        let val = self.expr(e, env, Some(&ty))?;
+        let val = self.convert(val, &ty, e.span)?;
+        let store = match known {
+            Some(Bound::Copy(store)) => store,
+            _ => {
+                let name = format!("{}.{}", block.path, param.name.text);
+                self.storage(&name, &ty, e.span)?
+            }
+        };
+        self.assign_val(&store, val, e.span)?;
+        inner.bind(&param.name.text, Binding::Store(store.clone()));
+        Ok(Bound::Copy(store))
+    }
+
+    fn apply_inner(&mut self, block: &Rc<BlockInstance<'a>>, inner: &Env<'a>, first: bool) -> Res<()> {
+        let saved = (
+            std::mem::replace(&mut self.path, block.path.clone()),
+            std::mem::replace(&mut self.drop_name, block.path.clone()),
+            self.loc,
+        );
+        let loops = std::mem::take(&mut self.loops);
+        let result = match &block.decl.kind {
+            DeclKind::Control(control) => {
+                let made = match first {
+                    true => self.locals(&control.locals, inner),
+                    // Tables and actions stand; variables get their initial values again.
+                    false => self.variables_again(&control.locals, inner),
+                };
+                made.and_then(|()| self.apply_body(&control.apply, inner))
+            }
+            DeclKind::Parser(parser) => self.sub_parser(block, parser, inner),
+            _ => Err(super::Failed),
+        };
+        self.loops = loops;
+        (self.path, self.drop_name, self.loc) = saved;
+        result
+    }
+
+    fn variables_again(&mut self, locals: &'a [ast::Decl], env: &Env<'a>) -> Res<()> {
+        for decl in locals {
+            let DeclKind::Variable { init, .. } = &decl.kind else { continue };
+            let Some(Binding::Store(store)) = env.get(&decl.name.text) else { continue };
+            match init {
+                Some(e) => {
+                    let ty = store.ty();
+                    let val = self.expr(e, env, Some(&ty))?;
+                    self.assign_val(&store, val, e.span)?;
+                }
+                None => self.invalidate(&store),
+            }
+        }
+        Ok(())
+    }
+
+    /// `T.apply(args)`: an instance of its own for this one place.
+    pub(super) fn direct_apply(
+        &mut self,
+        ty: &'a ast::Type,
+        args: &'a [ast::Argument],
+        env: &Env<'a>,
+        span: Span,
+    ) -> Res<()> {
+        let TypeKind::Named { name, args: type_args, .. } = &ty.kind else {
+            return self.error("E0409", ty.span, "only parsers and controls are applied");
+        };
+        let Some(Binding::Type(decl)) = env.get(&name.text) else {
+            return self.error("E0201", ty.span, format!("there is no parser or control `{}`", name.text));
+        };
+        let types = type_args.iter().map(|t| self.ty(t, env)).collect::<Res<Vec<_>>>()?;
+        let path = self.full_name(decl, &self.path.clone());
+        let block = self.block_instance(decl, path, types, &[], env, span)?;
+        self.apply_block(&block, args, env, span)
+    }
+
+    /// What an action is called in the control plane.
+    pub(super) fn action_name(&self, decl: &ast::Decl) -> String {
+        let top =
+            matches!(self.global.get(&decl.name.text), Some(Binding::Action(d, _)) if std::ptr::eq(d, decl));
+        self.full_name(decl, if top { "" } else { &self.path })
+    }
+
+    /// The storage behind a name, for tables' bound arguments.
+    pub(super) fn store_of(&self, val: &Val) -> Option<Store> {
+        match val {
+            Val::Store(store) => Some(store.clone()),
+            _ => None,
+        }
+    }
+}
