@@ -1,8 +1,8 @@
 // The P4-16 core library (P4-16 specification, appendix "P4 core library"), in
 // Strait's own words: what every architecture may rely on.
 
-#ifndef STRAIT_CORE_P4
-#define STRAIT_CORE_P4
+#ifndef _CORE_P4_
+#define _CORE_P4_
 
 // What a parser may fail with. A program may declare more; all share one space.
 error {

@@ -6,8 +6,8 @@
 // between the compilers unchanged. What ends a packet's way is told below, at
 // mark_to_drop.
 
-#ifndef STRAIT_V1MODEL_P4
-#define STRAIT_V1MODEL_P4
+#ifndef _V1_MODEL_P4_
+#define _V1_MODEL_P4_
 
 #include "core.p4"
 

@@ -12,11 +12,11 @@
 //            what it translated to a next hop by route4 and route6.
 //
 // Tables (README.md has every parameter's formula)
-//   Ingress.settings                          no key: the configuration is its default action
-//   Ingress.four_to_six.{source,destination}.eam4   lpm IPv4; default: embed_* by RFC 6052
-//   Ingress.six_to_four.{source,destination}.eam6   lpm IPv6: RFC 7757 maps and the RFC 6052 prefix
-//   Ingress.own.{ports,local4,local6}         switch mode: who we are
-//   Ingress.{route4,route6}                   switch mode: next hops
+//   Nat64.settings                          no key: the configuration is its default action
+//   Nat64.four_to_six.{source,destination}.eam4   lpm IPv4; default: embed_* by RFC 6052
+//   Nat64.six_to_four.{source,destination}.eam6   lpm IPv6: RFC 7757 maps and the RFC 6052 prefix
+//   Nat64.own.{ports,local4,local6}         switch mode: who we are
+//   Nat64.{route4,route6}                   switch mode: next hops
 //   The tables for source and destination hold the same entries: a P4 table is
 //   applied once, and BMv2 insists on it.
 //
@@ -1215,7 +1215,7 @@ control Own(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_
 
 // ---------------------------------------------------------------- the pipeline
 
-control Ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     Own() own;
     FourToSix() four_to_six;
     SixToFour() six_to_four;
@@ -1306,7 +1306,7 @@ control Ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metad
     }
 }
 
-control Egress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+control Leave(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     apply { }
 }
 
@@ -1328,4 +1328,4 @@ control Deparse(packet_out packet, in headers_t hdr) {
     }
 }
 
-V1Switch(Packet(), Verify(), Ingress(), Egress(), Update(), Deparse()) main;
+V1Switch(Packet(), Verify(), Nat64(), Leave(), Update(), Deparse()) main;
