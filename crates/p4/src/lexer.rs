@@ -30,6 +30,8 @@ pub enum TokenKind {
     String(Arc<str>),
     /// An operator or bracket.
     Punct(&'static str),
+    /// A character without a meaning; allowed in the free text of an annotation, where the parser knows it stands.
+    Stray(char),
     /// The end.
     Eof,
 }
@@ -41,6 +43,7 @@ impl TokenKind {
             TokenKind::Word(t) | TokenKind::Number(t) => t.to_string(),
             TokenKind::String(t) => format!("\"{t}\""),
             TokenKind::Punct(p) => p.to_string(),
+            TokenKind::Stray(c) => c.to_string(),
             TokenKind::Eof => String::new(),
         }
     }
@@ -58,8 +61,8 @@ impl fmt::Display for TokenKind {
 /// Operators and brackets, longest first. `>>` is two tokens, for `bit<bit<8>>`; the expression parser joins them again.
 const PUNCTS: &[&str] = &[
     "|+|=", "|-|=", "<<=", "...", "&&&", "|+|", "|-|", "++", "<<", "<=", ">=", "==", "!=", "&&", "||", "..",
-    "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "->", "##", "(", ")", "{", "}", "[", "]", "<", ">", ";",
-    ":", ",", ".", "=", "+", "-", "*", "/", "%", "&", "|", "^", "~", "!", "?", "@", "#",
+    "+:", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "->", "##", "(", ")", "{", "}", "[", "]", "<", ">",
+    ";", ":", ",", ".", "=", "+", "-", "*", "/", "%", "&", "|", "^", "~", "!", "?", "@", "#",
 ];
 
 /// Reads one file.
@@ -87,29 +90,24 @@ impl Lexer {
 
     /// The next token; problems are reported and passed over.
     pub fn next(&mut self, diags: &mut Diagnostics) -> Token {
-        loop {
-            let spaced = self.skip_blank(diags);
-            let first = std::mem::take(&mut self.line_start);
-            let start = self.at;
-            let Some(c) = self.rest().chars().next() else {
-                self.line_start = true;
-                return Token { kind: TokenKind::Eof, span: self.span(start), first: true, spaced };
-            };
-            let kind = match c {
-                'a'..='z' | 'A'..='Z' | '_' | '$' => self.word(),
-                '0'..='9' => self.number(),
-                '"' => self.string(diags),
-                _ => self.punct(),
-            };
-            match kind {
-                Some(kind) => return Token { kind, span: self.span(start), first, spaced },
-                None => {
-                    self.at = start + c.len_utf8();
-                    diags.push(stray(c, self.span(start)));
-                    self.line_start = first;
-                }
-            }
-        }
+        let spaced = self.skip_blank(diags);
+        let first = std::mem::take(&mut self.line_start);
+        let start = self.at;
+        let Some(c) = self.rest().chars().next() else {
+            self.line_start = true;
+            return Token { kind: TokenKind::Eof, span: self.span(start), first: true, spaced };
+        };
+        let kind = match c {
+            'a'..='z' | 'A'..='Z' | '_' | '$' => self.word(),
+            '0'..='9' => self.number(),
+            '"' => self.string(diags),
+            _ => self.punct(),
+        };
+        let kind = kind.unwrap_or_else(|| {
+            self.at = start + c.len_utf8();
+            TokenKind::Stray(c)
+        });
+        return Token { kind, span: self.span(start), first, spaced };
     }
 
     /// Passes white space, comments and continued lines; whether there was any.
@@ -234,7 +232,7 @@ impl Lexer {
                 self.at += blank;
                 return true;
             }
-            self.at += line.find('\n').map_or(line.len(), |n| n + 1);
+            self.at += skipped_line(line);
             self.line_start = true;
         }
     }
@@ -245,15 +243,20 @@ impl Lexer {
     }
 }
 
-fn stray(c: char, span: Span) -> Diagnostic {
-    let message = format!("the character `{}` has no meaning here", c.escape_debug());
-    let d = Diagnostic::error("E0103", span, message);
-    match c {
-        '\'' | '\u{2018}' | '\u{2019}' => {
-            d.hint("P4 has no character literals; strings stand in \"double quotes\"")
+/// Length of a line that is left out, a block comment that begins in it included: what looks like a directive in there is none.
+fn skipped_line(rest: &str) -> usize {
+    let end = rest.find('\n').map_or(rest.len(), |n| n + 1);
+    let line = &rest[..end];
+    let mut at = 0;
+    while let Some(begin) = line[at..].find("/*").map(|n| at + n) {
+        if line[at..begin].contains("//") {
+            break;
         }
-        '\u{201c}' | '\u{201d}' => d.hint("use straight double quotes"),
-        '\\' => d.hint("a backslash only continues a line, as its last character"),
-        _ => d.hint("remove it"),
+        match rest[begin + 2..].find("*/").map(|n| begin + n + 4) {
+            Some(close) if close < end => at = close,
+            Some(close) => return close + rest[close..].find('\n').map_or(rest.len() - close, |n| n + 1),
+            None => return rest.len(),
+        }
     }
+    end
 }

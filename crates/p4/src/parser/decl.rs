@@ -9,6 +9,13 @@ use crate::source::Span;
 impl Parser<'_> {
     /// Any declaration that begins with a keyword, or a function, variable or instance.
     pub(super) fn declaration(&mut self) -> Parsed<Decl> {
+        let links = std::mem::take(&mut self.links);
+        let result = self.declaration_here();
+        self.links = links;
+        result
+    }
+
+    fn declaration_here(&mut self) -> Parsed<Decl> {
         let start = self.span();
         let annotations = self.annotations()?;
         let word = match &self.token().kind {
@@ -48,7 +55,7 @@ impl Parser<'_> {
     fn constant(&mut self, annotations: Vec<Annotation>, start: Span) -> Parsed<Decl> {
         self.bump();
         let ty = self.parse_type()?;
-        let name = self.name("a constant")?;
+        let (ty, name) = self.declarator(ty, "a constant")?;
         self.expect("=")?;
         let value = self.expression()?;
         self.expect(";")?;
@@ -134,12 +141,12 @@ impl Parser<'_> {
         let ty = self.parse_type()?;
         if self.is("(") {
             let args = self.arguments()?;
-            let name = self.name("an instance")?;
+            let (ty, name) = self.declarator(ty, "an instance")?;
             let body = if self.eat("=") { Some(self.instance_body()?) } else { None };
             self.expect(";")?;
             return Ok(self.finish(annotations, name, DeclKind::Instance { ty, args, body }, start));
         }
-        let name = self.name("a variable")?;
+        let (ty, name) = self.declarator(ty, "a variable")?;
         let init = if self.eat("=") { Some(self.expression()?) } else { None };
         self.expect(";")?;
         Ok(self.finish(annotations, name, DeclKind::Variable { ty, init }, start))
@@ -353,6 +360,7 @@ impl Parser<'_> {
         let mut cases = Vec::new();
         while !self.is("}") && !self.at_end() {
             let at = self.span();
+            self.links = 0;
             let keyset = self.keyset()?;
             self.expect(":")?;
             let state = self.name("a state")?;
@@ -445,7 +453,7 @@ impl Parser<'_> {
             return Err(self.fail(d));
         }
         let ty = self.parse_type()?;
-        let name = self.name("a field")?;
+        let (ty, name) = self.declarator(ty, "a field")?;
         self.expect(";")?;
         Ok(FieldDecl { id: self.decl_id(), annotations, ty, name })
     }
@@ -484,12 +492,42 @@ impl Parser<'_> {
 
     fn typedef(&mut self, annotations: Vec<Annotation>, start: Span, fresh: bool) -> Parsed<Decl> {
         self.bump();
-        let ty = self.parse_type()?;
-        let name = self.name("a type")?;
+        let ty = self.typedef_source()?;
+        let (ty, name) = self.declarator(ty, "a type")?;
         self.declare_type(&name);
         self.expect(";")?;
         let kind = if fresh { DeclKind::NewType(ty) } else { DeclKind::Typedef(ty) };
         Ok(self.finish(annotations, name, kind, start))
+    }
+
+    /// The type that a `typedef` names; it may be declared right there.
+    fn typedef_source(&mut self) -> Parsed<Type> {
+        let start = self.span();
+        let word = match &self.token().kind {
+            TokenKind::Word(w) => w.clone(),
+            _ => return self.parse_type(),
+        };
+        let decl = match &*word {
+            "struct" | "header" | "header_union" => self.aggregate(&word, Vec::new(), start)?,
+            "enum" => self.enumeration(Vec::new(), start)?,
+            _ => return self.parse_type(),
+        };
+        let kind = TypeKind::Named { global: false, name: decl.name.clone(), args: Vec::new() };
+        self.extra.push(decl);
+        Ok(Type { kind, span: start.to(self.before()) })
+    }
+
+    /// `extern E;` declares nothing that is not declared again later, but that `E` is a type.
+    pub(super) fn forward_declaration(&mut self) -> bool {
+        let found = self.is_word("extern") && self.name_at(1) && self.ahead_is(2, ";");
+        if found {
+            self.bump();
+            if let Ok(name) = self.name("an extern") {
+                self.declare_type(&name);
+            }
+            self.bump();
+        }
+        found
     }
 
     fn value_set(&mut self, annotations: Vec<Annotation>, start: Span) -> Parsed<Decl> {
@@ -545,6 +583,7 @@ impl Parser<'_> {
         self.expect("{")?;
         let mut items = Vec::new();
         while !self.is("}") && !self.at_end() {
+            self.links = 0;
             items.push(f(self)?);
         }
         self.expect("}")?;

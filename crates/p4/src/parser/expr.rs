@@ -2,7 +2,7 @@
 
 use num_bigint::BigInt;
 
-use super::{Failed, Parsed, Parser};
+use super::{Failed, Parsed, Parser, Trial};
 use crate::ast::*;
 use crate::diag::Diagnostic;
 use crate::lexer::TokenKind;
@@ -28,7 +28,7 @@ const LEVELS: &[&[(&str, BinaryOp)]] = &[
     &[("*", BinaryOp::Mul), ("/", BinaryOp::Div), ("%", BinaryOp::Mod)],
 ];
 
-/// Index in [`LEVELS`] of the operators that may stand in a width between angle brackets.
+/// Index in [`LEVELS`] of the shifts, above which assignments cannot be mistaken for operators.
 const SHIFTS: usize = 7;
 
 impl Parser<'_> {
@@ -46,7 +46,7 @@ impl Parser<'_> {
         })
     }
 
-    /// What may stand between angle brackets: no comparison, no `>>`.
+    /// What may stand left of an assignment, and more: no comparison, no shift.
     pub(super) fn additive(&mut self) -> Parsed<Expr> {
         self.deeper(|p| p.binary(SHIFTS + 1))
     }
@@ -55,6 +55,7 @@ impl Parser<'_> {
         let Some(ops) = LEVELS.get(level) else { return self.unary() };
         let mut left = self.binary(level + 1)?;
         while let Some(op) = self.operator(level, ops) {
+            self.link()?;
             let right = self.binary(level + 1)?;
             let span = left.span.to(right.span);
             left = self.expr(ExprKind::Binary { op, left: Box::new(left), right: Box::new(right) }, span);
@@ -65,6 +66,9 @@ impl Parser<'_> {
     /// Takes an operator of that level if one is next.
     fn operator(&mut self, level: usize, ops: &[(&str, BinaryOp)]) -> Option<BinaryOp> {
         let TokenKind::Punct(next) = self.token().kind else { return None };
+        if self.no_gt && next.starts_with('>') {
+            return None;
+        }
         // `>>` comes as two tokens side by side.
         let double = next == ">" && self.ahead_is(1, ">") && !self.ahead(1).spaced;
         if double && !(self.ahead_is(2, "=") && !self.ahead(2).spaced) {
@@ -105,7 +109,7 @@ impl Parser<'_> {
     fn cast_or_parenthesis(&mut self) -> Parsed<Expr> {
         let start = self.span();
         let typed = self.builtin_type_at(1) || self.is_type_name(1) || self.ahead_is(1, ".");
-        let ty = if typed { self.attempt(|p| p.cast_type()) } else { None };
+        let ty = if typed { self.attempt(Trial::Cast, |p| p.cast_type()) } else { None };
         match ty {
             Some(ty) => self.deeper(|p| {
                 let operand = Box::new(p.unary()?);
@@ -132,11 +136,14 @@ impl Parser<'_> {
     fn postfix(&mut self) -> Parsed<Expr> {
         let mut e = self.primary()?;
         loop {
+            if matches!(self.token().kind, TokenKind::Punct("." | "[" | "(")) {
+                self.link()?;
+            }
             e = match self.token().kind {
                 TokenKind::Punct(".") => self.member(e)?,
                 TokenKind::Punct("[") => self.index(e)?,
                 TokenKind::Punct("(") => self.call(e, Vec::new())?,
-                TokenKind::Punct("<") => match self.attempt(|p| p.call_type_args()) {
+                TokenKind::Punct("<") => match self.attempt(Trial::TypeArgs, |p| p.call_type_args()) {
                     Some(types) => self.call(e, types)?,
                     None => return Ok(e),
                 },
@@ -165,18 +172,49 @@ impl Parser<'_> {
 
     fn index(&mut self, base: Expr) -> Parsed<Expr> {
         self.expect("[")?;
-        let first = Box::new(self.expression()?);
-        let kind = if self.eat(":") {
-            ExprKind::Slice { base: Box::new(base), hi: first, lo: Box::new(self.expression()?) }
-        } else {
-            ExprKind::Index { base: Box::new(base), index: first }
-        };
+        let kind = self.bracketed(|p| p.index_or_slice(base))?;
         let end = self.expect("]")?;
         let start = match &kind {
             ExprKind::Slice { base, .. } | ExprKind::Index { base, .. } => base.span,
             _ => end,
         };
         Ok(self.expr(kind, start.to(end)))
+    }
+
+    fn index_or_slice(&mut self, base: Expr) -> Parsed<ExprKind> {
+        let from = self.at;
+        let first = Box::new(self.expression()?);
+        if self.eat(":") {
+            return Ok(ExprKind::Slice { base: Box::new(base), hi: first, lo: Box::new(self.expression()?) });
+        }
+        if self.eat("+:") {
+            let hi = Box::new(self.top_of_plus_slice(from)?);
+            return Ok(ExprKind::Slice { base: Box::new(base), hi, lo: first });
+        }
+        Ok(ExprKind::Index { base: Box::new(base), index: first })
+    }
+
+    /// p4c's `x[low +: width]` is `x[low + width - 1 : low]`: `low` is parsed again, because every expression in the tree has an
+    /// id of its own.
+    fn top_of_plus_slice(&mut self, from: usize) -> Parsed<Expr> {
+        let behind = self.at;
+        let nested = self.tokens.get(from..behind.saturating_sub(1)).unwrap_or_default();
+        if nested.iter().any(|t| t.kind == TokenKind::Punct("+:")) {
+            let d =
+                Diagnostic::error("E0126", self.before(), "a slice with `+:` inside the low end of another")
+                    .hint("use a variable or constant for the inner one");
+            return Err(self.fail(d));
+        }
+        self.at = from;
+        let low = self.expression()?;
+        self.at = behind;
+        let width = self.expression()?;
+        let span = low.span.to(width.span);
+        let one = self.expr(ExprKind::Number { value: 1.into(), width: None }, span);
+        let sum = ExprKind::Binary { op: BinaryOp::Add, left: Box::new(low), right: Box::new(width) };
+        let sum = self.expr(sum, span);
+        let top = ExprKind::Binary { op: BinaryOp::Sub, left: Box::new(sum), right: Box::new(one) };
+        Ok(self.expr(top, span))
     }
 
     fn call(&mut self, callee: Expr, type_args: Vec<Type>) -> Parsed<Expr> {
@@ -240,7 +278,7 @@ impl Parser<'_> {
             _ if self.builtin_type_at(0) => ExprKind::Type(self.parse_type()?),
             _ if self.is_type_name(0) && self.ahead_is(1, "<") => {
                 // A generic type's constructor, or a specialised type as a member's base.
-                match self.attempt(|p| p.parse_type()) {
+                match self.attempt(Trial::TypeName, |p| p.parse_type()) {
                     Some(ty) => ExprKind::Type(ty),
                     None => ExprKind::Name { global: false, name: self.name("a declaration")? },
                 }
@@ -266,7 +304,7 @@ impl Parser<'_> {
 
     fn parenthesis(&mut self) -> Parsed<Expr> {
         let start = self.expect("(")?;
-        let inner = self.expression()?;
+        let inner = self.bracketed(|p| p.expression())?;
         let end = self.expect(")")?;
         Ok(Expr { span: start.to(end), ..inner })
     }
@@ -308,7 +346,7 @@ impl Parser<'_> {
     /// A keyset: `e`, `a &&& b`, `a .. b`, `_`, `default`, or a tuple of those in parentheses.
     pub(super) fn keyset(&mut self) -> Parsed<Expr> {
         if self.is("(") {
-            if let Some(tuple) = self.attempt(|p| p.keyset_tuple()) {
+            if let Some(tuple) = self.attempt(Trial::KeysetTuple, |p| p.keyset_tuple()) {
                 return Ok(tuple);
             }
         }

@@ -10,6 +10,7 @@ mod expr;
 mod stmt;
 mod types;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -20,6 +21,9 @@ use crate::source::Span;
 
 /// How deep blocks, types and expressions may nest: far below what the stack of a 2 MiB thread holds.
 const DEPTH: u32 = 128;
+/// How many operators, members and indexes one statement may chain, as in `a + b + c …`: the tree of a chain is as deep as the
+/// chain is long, and later stages walk it recursively.
+const LINKS: u32 = 2000;
 
 /// A mistake was reported; the caller finds a place to go on.
 #[derive(Debug)]
@@ -29,10 +33,47 @@ type Parsed<T> = Result<T, Failed>;
 
 /// Parses what the preprocessor made.
 pub fn parse(tokens: &[Token], diags: &mut Diagnostics) -> Program {
-    let mut parser =
-        Parser { tokens, at: 0, diags, exprs: 0, decls: 0, types: vec![HashSet::new()], depth: 0, quiet: 0 };
+    let clean = without_strays(tokens, diags);
+    let mut parser = Parser {
+        tokens: &clean,
+        at: 0,
+        diags,
+        exprs: 0,
+        decls: 0,
+        types: vec![HashSet::new()],
+        depth: 0,
+        links: 0,
+        no_gt: false,
+        quiet: 0,
+        refuted: HashSet::new(),
+        extra: Vec::new(),
+    };
     let decls = parser.program();
     Program { decls, expr_count: parser.exprs, decl_count: parser.decls }
+}
+
+/// Reports characters that mean nothing and takes them out; only an annotation's free text may contain them.
+fn without_strays<'a>(tokens: &'a [Token], diags: &mut Diagnostics) -> Cow<'a, [Token]> {
+    if !tokens.iter().any(|t| matches!(t.kind, TokenKind::Stray(_))) {
+        return Cow::Borrowed(tokens);
+    }
+    let mut kept: Vec<Token> = Vec::with_capacity(tokens.len());
+    let mut depth = 0;
+    for token in tokens {
+        let begins =
+            || matches!(kept.len().checked_sub(2).map(|i| &kept[i].kind), Some(TokenKind::Punct("@")));
+        match token.kind {
+            TokenKind::Punct("(") if depth > 0 || begins() => depth += 1,
+            TokenKind::Punct(")") if depth > 0 => depth -= 1,
+            TokenKind::Stray(c) if depth == 0 => {
+                diags.push(stray(c, token.span));
+                continue;
+            }
+            _ => {}
+        }
+        kept.push(token.clone());
+    }
+    Cow::Owned(kept)
 }
 
 pub(crate) struct Parser<'a> {
@@ -44,8 +85,26 @@ pub(crate) struct Parser<'a> {
     /// Names of types, innermost scope last.
     types: Vec<HashSet<Arc<str>>>,
     depth: u32,
+    /// Chained operators of the statement so far; see [`LINKS`].
+    links: u32,
+    /// Between angle brackets, where `>` closes.
+    no_gt: bool,
     /// Above zero while the parser only tries something.
     quiet: u32,
+    /// Trials that failed, by place and kind: nested ones would otherwise be repeated exponentially often.
+    refuted: HashSet<(usize, Trial)>,
+    /// Declarations that came inside another one (`typedef struct S { … } T;`): they go before it.
+    extra: Vec<Decl>,
+}
+
+/// What [`Parser::attempt`] tries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Trial {
+    Cast,
+    TypeArgs,
+    TypeName,
+    KeysetTuple,
+    ForIn,
 }
 
 const KEYWORDS: &[&str] = &[
@@ -171,7 +230,25 @@ impl<'a> Parser<'a> {
         let mut d = Diagnostic::error("E0110", at, format!("expected `{punct}`, found {found}"))
             .label(format!("`{punct}` is missing here"));
         d.hint = self.missing_hint(punct);
+        if self.quiet == 0 && self.at_end() {
+            if let Some(open) = self.unclosed() {
+                d = d.also(open, "this is not closed");
+            }
+        }
         Err(self.fail(d))
+    }
+
+    /// The innermost bracket before here that is still open.
+    fn unclosed(&self) -> Option<Span> {
+        let mut open: Vec<Span> = Vec::new();
+        for token in self.tokens.iter().take(self.at) {
+            match token.kind {
+                TokenKind::Punct("{" | "(" | "[") => open.push(token.span),
+                TokenKind::Punct("}" | ")" | "]") => drop(open.pop()),
+                _ => {}
+            }
+        }
+        open.pop()
     }
 
     fn missing_hint(&self, punct: &str) -> Option<String> {
@@ -277,27 +354,58 @@ impl<'a> Parser<'a> {
     }
 
     /// Tries `f`; on failure nothing is taken and nothing reported.
-    fn attempt<T>(&mut self, f: impl FnOnce(&mut Self) -> Parsed<T>) -> Option<T> {
-        let (at, exprs, decls, depth) = (self.at, self.exprs, self.decls, self.depth);
+    fn attempt<T>(&mut self, trial: Trial, f: impl FnOnce(&mut Self) -> Parsed<T>) -> Option<T> {
+        if self.refuted.contains(&(self.at, trial)) {
+            return None;
+        }
+        let (at, exprs, decls) = (self.at, self.exprs, self.decls);
+        let (depth, links, no_gt) = (self.depth, self.links, self.no_gt);
         self.quiet += 1;
         let result = f(self);
         self.quiet -= 1;
         if result.is_err() {
-            (self.at, self.exprs, self.decls, self.depth) = (at, exprs, decls, depth);
+            (self.at, self.exprs, self.decls) = (at, exprs, decls);
+            (self.depth, self.links, self.no_gt) = (depth, links, no_gt);
+            self.refuted.insert((at, trial));
         }
         result.ok()
+    }
+
+    /// Inside brackets `>` is an operator again.
+    fn bracketed<T>(&mut self, f: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        let no_gt = std::mem::take(&mut self.no_gt);
+        let result = f(self);
+        self.no_gt = no_gt;
+        result
+    }
+
+    /// Counts a link of a chain.
+    fn link(&mut self) -> Parsed<()> {
+        self.links += 1;
+        if self.links <= LINKS {
+            return Ok(());
+        }
+        let d = Diagnostic::error("E0112", self.span(), format!("this chains more than {LINKS} operators"))
+            .hint("split it, with a variable for a part of it");
+        Err(self.fail(d))
     }
 
     /// Elements separated by commas up to a closing bracket, which is taken. A comma before it is allowed where the
     /// grammar has an optional trailing one; it is harmless elsewhere.
     fn list<T>(&mut self, close: &'static str, mut f: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let mut items = Vec::new();
+        // Elements stand side by side: the tree is as deep as the deepest of them.
+        let links = self.links;
+        let mut most = links;
         while !self.is(close) {
-            items.push(f(self)?);
+            self.links = links;
+            items.push(self.bracketed(&mut f)?);
+            most = most.max(self.links);
             if !self.eat(",") {
                 break;
             }
         }
+        self.links = most;
         self.expect(close)?;
         Ok(items)
     }
@@ -334,11 +442,14 @@ impl<'a> Parser<'a> {
         let mut decls = Vec::new();
         while !self.at_end() {
             let start = self.at;
-            if self.eat(";") {
+            if self.eat(";") || self.forward_declaration() {
                 continue;
             }
             match self.declaration() {
-                Ok(decl) => decls.push(decl),
+                Ok(decl) => {
+                    decls.append(&mut self.extra);
+                    decls.push(decl);
+                }
                 Err(Failed) => {
                     self.recover();
                     // A stray closing brace, or a keyword on which nothing could be taken: never stand still.
@@ -349,6 +460,19 @@ impl<'a> Parser<'a> {
             }
         }
         decls
+    }
+}
+
+fn stray(c: char, span: Span) -> Diagnostic {
+    let message = format!("the character `{}` has no meaning here", c.escape_debug());
+    let d = Diagnostic::error("E0103", span, message);
+    match c {
+        '\'' | '\u{2018}' | '\u{2019}' => {
+            d.hint("P4 has no character literals; strings stand in \"double quotes\"")
+        }
+        '\u{201c}' | '\u{201d}' => d.hint("use straight double quotes"),
+        '\\' => d.hint("a backslash only continues a line, as its last character"),
+        _ => d.hint("remove it"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Statements.
 
-use super::{Failed, Parsed, Parser};
+use super::{Failed, Parsed, Parser, Trial};
 use crate::ast::*;
 use crate::diag::Diagnostic;
 use crate::lexer::TokenKind;
@@ -38,7 +38,11 @@ impl Parser<'_> {
     }
 
     pub(super) fn statement(&mut self) -> Parsed<Stmt> {
-        self.deeper(|p| p.statement_here())
+        // Statements stand side by side: each may chain as much as the last.
+        let links = std::mem::take(&mut self.links);
+        let result = self.deeper(|p| p.statement_here());
+        self.links = links;
+        result
     }
 
     fn statement_here(&mut self) -> Parsed<Stmt> {
@@ -74,7 +78,7 @@ impl Parser<'_> {
                 StmtKind::Return(value)
             }
             "const" => StmtKind::Decl(Box::new(self.declaration()?)),
-            "while" | "do" | "goto" => {
+            "while" | "do" | "goto" if self.c_statement_follows() => {
                 let d = Diagnostic::error("E0119", start, format!("P4 has no `{word}`"))
                     .hint("`for (bit<8> i in 0 .. 9) { … }` repeats a known number of times");
                 return Err(self.fail(d));
@@ -90,6 +94,15 @@ impl Parser<'_> {
             _ => self.assignment_or_call()?,
         };
         Ok(Stmt { kind, span: start.to(self.before()) })
+    }
+
+    /// `while (`, `do {`, `goto x`: in P4 these words are ordinary names, which stand before other things.
+    fn c_statement_follows(&self) -> bool {
+        match self.ahead(1).kind {
+            TokenKind::Punct("(") => self.is_word("while"),
+            TokenKind::Punct("{") => self.is_word("do"),
+            _ => self.is_word("goto") && self.name_at(1),
+        }
     }
 
     fn keyword(&mut self, kind: StmtKind) -> Parsed<StmtKind> {
@@ -271,7 +284,7 @@ impl Parser<'_> {
         self.bump();
         self.expect("(")?;
         self.types.push(Default::default());
-        let kind = match self.attempt(|p| p.for_in_head()) {
+        let kind = match self.attempt(Trial::ForIn, |p| p.for_in_head()) {
             Some(variable) => self.for_in(annotations, variable),
             None => self.for_classic(annotations),
         };
@@ -326,7 +339,7 @@ impl Parser<'_> {
             if declarations && p.declaration_follows() {
                 let annotations = p.annotations()?;
                 let ty = p.parse_type()?;
-                let name = p.name("a variable")?;
+                let (ty, name) = p.declarator(ty, "a variable")?;
                 let init = if p.eat("=") { Some(p.expression()?) } else { None };
                 let span = start.to(p.before());
                 let kind = DeclKind::Variable { ty, init };

@@ -17,14 +17,28 @@ impl Parser<'_> {
         self.deeper(|p| {
             let mut ty = p.base_type()?;
             while p.is("[") {
-                p.bump();
-                let size = Box::new(p.expression()?);
-                let end = p.expect("]")?;
-                let span = ty.span.to(end);
-                ty = Type { kind: TypeKind::Stack { element: Box::new(ty), size }, span };
+                ty = p.sized(ty)?;
             }
             Ok(ty)
         })
+    }
+
+    /// `[n]` behind a type or, as p4c allows, behind the name of what is declared.
+    fn sized(&mut self, element: Type) -> Parsed<Type> {
+        self.link()?;
+        self.expect("[")?;
+        let size = Box::new(self.bracketed(|p| p.expression())?);
+        let span = element.span.to(self.expect("]")?);
+        Ok(Type { kind: TypeKind::Stack { element: Box::new(element), size }, span })
+    }
+
+    /// A declared name, perhaps followed by sizes, and its type with them.
+    pub(super) fn declarator(&mut self, mut ty: Type, what: &str) -> Parsed<(Type, Name)> {
+        let name = self.name(what)?;
+        while self.is("[") {
+            ty = self.sized(ty)?;
+        }
+        Ok((ty, name))
     }
 
     fn base_type(&mut self) -> Parsed<Type> {
@@ -95,8 +109,11 @@ impl Parser<'_> {
     /// `<W>`: a number, or an expression in parentheses.
     fn width(&mut self) -> Parsed<Box<Expr>> {
         self.expect("<")?;
-        // An unparenthesised width ends at `>`, so it may not contain comparisons.
-        let width = self.additive()?;
+        // A width ends at `>`, unless that stands in brackets.
+        let no_gt = std::mem::replace(&mut self.no_gt, true);
+        let width = self.expression();
+        self.no_gt = no_gt;
+        let width = width?;
         self.expect(">")?;
         Ok(Box::new(width))
     }
@@ -135,7 +152,7 @@ impl Parser<'_> {
             () => Direction::None,
         };
         let ty = self.parse_type()?;
-        let name = self.name("a parameter")?;
+        let (ty, name) = self.declarator(ty, "a parameter")?;
         let default = if self.eat("=") { Some(self.expression()?) } else { None };
         let span = start.to(self.before());
         Ok(Parameter { id: self.decl_id(), annotations, direction, ty, name, default, span })
