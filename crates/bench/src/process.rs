@@ -65,6 +65,9 @@ impl Job {
 
     fn start(command: &mut Command, stdin: Stdio) -> Result<Self> {
         let line = command_line(command);
+        // A process group of its own: Ctrl-C at the terminal reaches this process, which then ends its children in
+        // order, and not a half-done `ip netns del`.
+        command.process_group(0);
         let mut child = command
             .stdin(stdin)
             .stdout(Stdio::piped())
