@@ -1,4 +1,27 @@
 //! Everything that touches the operating system.
+//!
+//! In the order in which a run needs them:
+//! * [`doctor`]: what this machine can do;
+//! * [`netns`]: network namespaces, for tests, benchmarks and the demo;
+//! * [`link`]: interfaces, addresses, routes and sysctls, through rtnetlink;
+//! * [`bpf`]: eBPF objects: loading, pins, attachment, maps as bytes, test runs;
+//! * [`tc`]: a compiled P4 program in the kernel: its tables, counters, ports and drop reasons by name;
+//! * [`packet`]: a plain raw socket;
+//! * [`pcap`]: capture files;
+//! * [`generator`]: the benchmark's own traffic.
+//!
+//! Unsafe code lives behind four doors only: `sys` (the system calls that no crate wraps), [`netns`] (`setns`),
+//! [`packet`] (the raw socket) and [`generator`] (batched sends).
 
+pub mod bpf;
+pub mod doctor;
+pub mod error;
 pub mod generator;
+pub mod link;
 pub mod netns;
+pub mod packet;
+pub mod pcap;
+mod sys;
+pub mod tc;
+
+pub use error::{Error, Result};

@@ -1,27 +1,155 @@
-//! Working inside another network namespace.
+//! Network namespaces: making, entering, deleting.
 //!
-//! A door for `unsafe`: `setns`, which std does not have.
+//! A namespace belongs to a *thread*, so whatever happens inside one happens on a thread of its own and the caller never
+//! moves. A socket that is made inside stays there, wherever it is used later. Named namespaces are those of
+//! iproute2 (`/run/netns/NAME`), so that `ip netns` sees ours and we see theirs.
+//!
+//! A door for `unsafe`: `setns`, `unshare`, `mount` and `umount`, which std does not have. No call passes memory other than
+//! NUL-terminated paths that outlive it.
 #![allow(unsafe_code)]
 
+use std::ffi::CStr;
+use std::ffi::CString;
 use std::fs::File;
-use std::io;
 use std::os::fd::AsRawFd;
-use std::path::Path;
-use std::thread;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::{fs, io, ptr, thread};
 
-/// Runs a function in the network namespace that `file` stands for (such as `/run/netns/NAME`), on a thread of its
-/// own: a namespace belongs to a thread, and the caller keeps its own. A socket that the function makes stays in the
-/// namespace, wherever it is used later.
+use crate::Result;
+use crate::error::Context;
+
+const DIR: &str = "/run/netns";
+
+/// Runs a function in the network namespace that `file` stands for (such as `/run/netns/NAME`).
 pub fn run_in<T: Send>(file: &Path, act: impl FnOnce() -> T + Send) -> io::Result<T> {
     let namespace = File::open(file)?;
-    thread::scope(|scope| {
-        let inside = scope.spawn(|| {
-            // SAFETY: no pointers are passed, and the descriptor is open.
-            let result = unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) };
-            if result == 0 { Ok(act()) } else { Err(io::Error::last_os_error()) }
-        });
-        inside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    on_a_thread(|| {
+        // SAFETY: no pointers are passed, and the descriptor is open.
+        let result = unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) };
+        check(result).map(|()| act())
     })
+}
+
+/// Runs a function in a fresh namespace without a name, which goes away with its last socket.
+pub fn run_in_fresh<T: Send>(act: impl FnOnce() -> T + Send) -> io::Result<T> {
+    on_a_thread(|| unshare().map(|()| act()))
+}
+
+/// A named namespace. Dropping the value leaves it in place; see [`Namespace::temporary`].
+#[derive(Debug)]
+pub struct Namespace {
+    name: String,
+    temporary: bool,
+}
+
+impl Namespace {
+    /// Makes one; an existing one of that name is an error.
+    pub fn create(name: &str) -> Result<Self> {
+        make(name).context(|| format!("make the network namespace {name}"))?;
+        Ok(Self { name: name.to_owned(), temporary: false })
+    }
+
+    /// Makes one that is deleted when the value is dropped. A left-over of the same name is deleted first.
+    pub fn temporary(name: &str) -> Result<Self> {
+        if Path::new(DIR).join(name).exists() {
+            Self::open(name)?.delete()?;
+        }
+        let mut made = Self::create(name)?;
+        made.temporary = true;
+        Ok(made)
+    }
+
+    /// One that exists.
+    pub fn open(name: &str) -> Result<Self> {
+        let found = Self { name: name.to_owned(), temporary: false };
+        fs::metadata(found.path()).context(|| format!("open the network namespace {name}"))?;
+        Ok(found)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its file.
+    pub fn path(&self) -> PathBuf {
+        Path::new(DIR).join(&self.name)
+    }
+
+    /// Runs a function inside.
+    pub fn run<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T> {
+        run_in(&self.path(), act).context(|| format!("enter the network namespace {}", self.name))
+    }
+
+    /// Deletes it. What runs inside keeps it alive without a name.
+    pub fn delete(mut self) -> Result<()> {
+        self.temporary = false;
+        remove(&self.path()).context(|| format!("delete the network namespace {}", self.name))
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        if self.temporary {
+            // Nothing sensible can be done about a failure here; the next `temporary` of that name tries again.
+            let _ = remove(&self.path());
+        }
+    }
+}
+
+fn on_a_thread<T: Send>(act: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| scope.spawn(act).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+}
+
+fn unshare() -> io::Result<()> {
+    // SAFETY: no pointers are passed.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNET) })
+}
+
+fn make(name: &str) -> io::Result<()> {
+    if name.is_empty() || name.contains('/') || name.starts_with('.') {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a namespace's name"));
+    }
+    share_the_directory()?;
+    let path = Path::new(DIR).join(name);
+    File::create_new(&path)?;
+    let bound = on_a_thread(|| {
+        unshare()?;
+        mount(c"/proc/thread-self/ns/net", &path, libc::MS_BIND)
+    });
+    if bound.is_err() {
+        let _ = fs::remove_file(&path);
+    }
+    bound
+}
+
+/// As iproute2 does: a shared mount, so that deleting a name works across mount namespaces.
+fn share_the_directory() -> io::Result<()> {
+    let dir = Path::new(DIR);
+    fs::create_dir_all(dir)?;
+    if mount(c"", dir, libc::MS_SHARED | libc::MS_REC).is_ok() {
+        return Ok(());
+    }
+    mount(c"/run/netns", dir, libc::MS_BIND | libc::MS_REC)?;
+    mount(c"", dir, libc::MS_SHARED | libc::MS_REC)
+}
+
+fn mount(source: &CStr, target: &Path, flags: libc::c_ulong) -> io::Result<()> {
+    let target = CString::new(target.as_os_str().as_bytes())?;
+    // SAFETY: both paths are NUL-terminated and live through the call; null stands for "no type, no data".
+    check(unsafe { libc::mount(source.as_ptr(), target.as_ptr(), c"none".as_ptr(), flags, ptr::null()) })
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    let target = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the path is NUL-terminated and lives through the call. A name that is not mounted only loses its file.
+    unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) };
+    fs::remove_file(path)
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]
@@ -32,5 +160,7 @@ mod tests {
     fn a_namespace_that_is_not_there() {
         let error = run_in(Path::new("/run/netns/st-io-none"), || ()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(Namespace::open("st-io-none").is_err());
+        assert!(Namespace::create("../x").is_err());
     }
 }

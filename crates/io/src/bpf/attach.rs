@@ -1,0 +1,157 @@
+//! A program on an interface's tc hook: tcx where the kernel has it, else a clsact filter.
+//!
+//! tcx (Linux 6.6) is attached by a link, and a pinned link survives the process that made it; nobody can displace it by
+//! accident. A clsact filter survives by itself, but anyone who replaces the qdisc removes it.
+
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use aya::programs::tc::{self, NlOptions, SchedClassifier, TcAttachOptions, TcAttachType};
+
+use super::Instance;
+use crate::error::Context;
+use crate::{Error, Result, link, sys};
+
+/// Which way a packet passes the hook, seen from the stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Hook {
+    /// Packets that the interface received.
+    Ingress,
+    /// Packets that the stack sends.
+    Egress,
+}
+
+impl Hook {
+    fn name(self) -> &'static str {
+        match self {
+            Hook::Ingress => "ingress",
+            Hook::Egress => "egress",
+        }
+    }
+
+    fn tcx(self) -> u32 {
+        match self {
+            Hook::Ingress => sys::ATTACH_TCX_INGRESS,
+            Hook::Egress => sys::ATTACH_TCX_EGRESS,
+        }
+    }
+
+    fn clsact(self) -> TcAttachType {
+        match self {
+            Hook::Ingress => TcAttachType::Ingress,
+            Hook::Egress => TcAttachType::Egress,
+        }
+    }
+}
+
+impl Instance {
+    /// Attaches the program; attached already is fine. The interface belongs to the calling thread's namespace.
+    pub fn attach(&self, interface: &str, hook: Hook) -> Result<()> {
+        let ifindex = link::index_of(interface)?;
+        let links = self.path().join("links");
+        let tcx = links.join(format!("tcx-{ifindex}-{}", hook.name()));
+        let clsact = links.join(format!("clsact-{ifindex}-{}", hook.name()));
+        if tcx.exists() || clsact.exists() {
+            return Ok(());
+        }
+        match sys::link_create(self.program()?.as_fd(), ifindex, hook.tcx()) {
+            Ok(link) => sys::pin(link.as_fd(), &tcx).context(|| format!("pin the link to {interface}")),
+            // Kernels before 6.6 do not know the attach type.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                self.attach_clsact(interface, hook)?;
+                fs::create_dir(&clsact).context(|| format!("remember the filter on {interface}"))
+            }
+            Err(error) => Err(error).context(|| format!("attach to the {} of {interface}", hook.name())),
+        }
+    }
+
+    /// Takes the program off one hook; not attached is fine.
+    pub fn detach(&self, interface: &str, hook: Hook) -> Result<()> {
+        let ifindex = link::index_of(interface)?;
+        let suffix = format!("-{ifindex}-{}", hook.name());
+        for pin in self.links()?.into_iter().filter(|pin| file_name(pin).ends_with(&suffix)) {
+            remove_link(&pin)?;
+        }
+        Ok(())
+    }
+
+    /// Where it is attached: interface indices and hooks. Interfaces that have gone since count too, until they are detached.
+    pub fn attachments(&self) -> Result<Vec<(u32, Hook)>> {
+        let mut found: Vec<_> =
+            self.links()?.iter().filter_map(|pin| parse(pin)).map(|p| (p.1, p.2)).collect();
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    /// Takes the program off every hook.
+    pub fn detach_all(&self) -> Result<()> {
+        self.links()?.iter().try_for_each(|pin| remove_link(pin))
+    }
+
+    fn links(&self) -> Result<Vec<PathBuf>> {
+        super::instance::list(&self.path().join("links"))
+    }
+
+    fn attach_clsact(&self, interface: &str, hook: Hook) -> Result<()> {
+        let failed = |error: String| Error::System {
+            what: format!("attach a filter to the {} of {interface}", hook.name()),
+            source: std::io::Error::other(error),
+        };
+        match tc::qdisc_add_clsact(interface) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(error).context(|| format!("add a clsact qdisc to {interface}"));
+            }
+            _ => {}
+        }
+        let mut program =
+            SchedClassifier::from_pin(self.path().join("prog")).map_err(|e| failed(e.to_string()))?;
+        let options = TcAttachOptions::Netlink(NlOptions { priority: PRIORITY, handle: 1 });
+        let link = program
+            .attach_with_options(interface, hook.clsact(), options)
+            .and_then(|id| program.take_link(id))
+            .map_err(|e| failed(e.to_string()))?;
+        // Dropping the link would take the filter off again.
+        std::mem::forget(link);
+        Ok(())
+    }
+}
+
+/// Priority of our clsact filters: unusual, so that a filter of ours is known by it.
+const PRIORITY: u16 = 46_464;
+
+fn file_name(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or("")
+}
+
+/// A pin's kind, interface and hook.
+fn parse(pin: &Path) -> Option<(&str, u32, Hook)> {
+    let mut parts = file_name(pin).split('-');
+    let kind = parts.next()?;
+    let ifindex = parts.next()?.parse().ok()?;
+    let hook = match parts.next()? {
+        "ingress" => Hook::Ingress,
+        _ => Hook::Egress,
+    };
+    Some((kind, ifindex, hook))
+}
+
+fn remove_link(pin: &Path) -> Result<()> {
+    let what = || format!("remove {}", pin.display());
+    match parse(pin) {
+        Some(("clsact", ifindex, hook)) => {
+            // An interface that is gone took its filters along.
+            if let Some(found) = link::Handle::open()?.links()?.into_iter().find(|l| l.index == ifindex) {
+                link::delete_filters(found.index, hook == Hook::Ingress, PRIORITY)?;
+            }
+            fs::remove_dir(pin).context(what)
+        }
+        _ => {
+            if let Ok(link) = sys::open_pin(pin) {
+                // Detaching a link whose interface is gone fails, and nothing is left to do then.
+                let _ = sys::link_detach(link.as_fd());
+            }
+            fs::remove_file(pin).context(what)
+        }
+    }
+}

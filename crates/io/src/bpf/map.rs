@@ -1,0 +1,187 @@
+//! A map as bytes: what the manifest's layouts speak.
+//!
+//! Keys and values may be given shorter than the map has them: they are padded with zeros at the end, as C pads a struct.
+
+use std::borrow::Cow;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use crate::Result;
+use crate::error::Context;
+use crate::sys::{self, MapInfo};
+
+/// The kinds of map that compiled programs use; the numbers are those of `enum bpf_map_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapKind {
+    /// A hash.
+    Hash,
+    /// An array.
+    Array,
+    /// A hash with a value a CPU.
+    PerCpuHash,
+    /// An array with a value a CPU.
+    PerCpuArray,
+    /// A trie; its key begins with a native `u32` prefix length.
+    LpmTrie,
+    /// Any other.
+    Other(u32),
+}
+
+/// An open map.
+#[derive(Debug)]
+pub struct Map {
+    name: String,
+    fd: OwnedFd,
+    info: MapInfo,
+}
+
+impl Map {
+    /// Takes over a descriptor.
+    pub(super) fn new(name: &str, fd: OwnedFd) -> Result<Self> {
+        let info = sys::map_info(fd.as_fd()).context(|| format!("inspect the map {name}"))?;
+        Ok(Self { name: name.to_owned(), fd, info })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> MapKind {
+        match self.info.kind {
+            1 => MapKind::Hash,
+            2 => MapKind::Array,
+            5 => MapKind::PerCpuHash,
+            6 => MapKind::PerCpuArray,
+            11 => MapKind::LpmTrie,
+            other => MapKind::Other(other),
+        }
+    }
+
+    /// Bytes of a key.
+    pub fn key_size(&self) -> usize {
+        self.info.key_size as usize
+    }
+
+    /// Bytes of a value, on one CPU.
+    pub fn value_size(&self) -> usize {
+        self.info.value_size as usize
+    }
+
+    /// Capacity.
+    pub fn max_entries(&self) -> u32 {
+        self.info.max_entries
+    }
+
+    /// The value under a key; in a per-CPU map all CPUs' values one after the other, see [`Map::lookup_per_cpu`].
+    pub fn lookup(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let key = padded(key, self.key_size()).context(|| self.to("look up"))?;
+        let mut value = vec![0; self.transfer_size()?];
+        let found = sys::map_lookup(self.fd.as_fd(), &key, &mut value).context(|| self.to("look up"))?;
+        Ok(found.then_some(value))
+    }
+
+    /// The values under a key of a per-CPU map, one a possible CPU.
+    pub fn lookup_per_cpu(&self, key: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
+        let stride = self.value_size().next_multiple_of(8);
+        let cut = |all: Vec<u8>| all.chunks(stride).map(|one| one[..self.value_size()].to_vec()).collect();
+        Ok(self.lookup(key)?.map(cut))
+    }
+
+    /// The sum over CPUs of a value that consists of native `u64`s, such as `{packets, bytes}`. Absent keys are zeros.
+    pub fn sum_u64(&self, key: &[u8]) -> Result<Vec<u64>> {
+        let mut sum = vec![0u64; self.value_size() / 8];
+        for cpu in self.lookup_per_cpu(key)?.unwrap_or_default() {
+            for (total, word) in sum.iter_mut().zip(cpu.chunks_exact(8)) {
+                *total = total.wrapping_add(word.try_into().map(u64::from_ne_bytes).unwrap_or(0));
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Writes a value, new or not. In a per-CPU map every CPU gets it.
+    pub fn set(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.update(key, value, 0).context(|| self.to("write to"))
+    }
+
+    /// Writes a new element; `false` if the key was there already.
+    pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        match self.update(key, value, 1) {
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(false),
+            other => other.map(|()| true).context(|| self.to("insert into")),
+        }
+    }
+
+    /// Deletes an element; `false` if there was none. (The kernel cannot delete from arrays.)
+    pub fn delete(&self, key: &[u8]) -> Result<bool> {
+        let key = padded(key, self.key_size()).context(|| self.to("delete from"))?;
+        sys::map_delete(self.fd.as_fd(), &key).context(|| self.to("delete from"))
+    }
+
+    /// All keys, in the kernel's order. While somebody else deletes, some may come twice or be missed.
+    pub fn keys(&self) -> Result<Vec<Vec<u8>>> {
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        loop {
+            let mut next = vec![0; self.key_size()];
+            let last = keys.last().map(Vec::as_slice);
+            if !sys::map_next_key(self.fd.as_fd(), last, &mut next).context(|| self.to("iterate over"))? {
+                return Ok(keys);
+            }
+            keys.push(next);
+        }
+    }
+
+    /// All elements.
+    pub fn entries(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let mut entries = Vec::new();
+        for key in self.keys()? {
+            if let Some(value) = self.lookup(&key)? {
+                entries.push((key, value));
+            }
+        }
+        Ok(entries)
+    }
+
+    fn update(&self, key: &[u8], value: &[u8], flags: u64) -> io::Result<()> {
+        let (key, value) = (padded(key, self.key_size())?, padded(value, self.value_size())?);
+        if !self.is_per_cpu() {
+            return sys::map_update(self.fd.as_fd(), &key, &value, flags);
+        }
+        let mut one = value.into_owned();
+        one.resize(self.value_size().next_multiple_of(8), 0);
+        sys::map_update(self.fd.as_fd(), &key, &one.repeat(possible_cpus()?), flags)
+    }
+
+    fn is_per_cpu(&self) -> bool {
+        matches!(self.kind(), MapKind::PerCpuArray | MapKind::PerCpuHash)
+    }
+
+    /// Bytes that the kernel copies for one value.
+    fn transfer_size(&self) -> Result<usize> {
+        match self.is_per_cpu() {
+            false => Ok(self.value_size()),
+            true => {
+                let cpus = possible_cpus().context(|| "count the CPUs".into())?;
+                Ok(self.value_size().next_multiple_of(8) * cpus)
+            }
+        }
+    }
+
+    fn to(&self, verb: &str) -> String {
+        format!("{verb} the map {}", self.name)
+    }
+}
+
+/// CPUs that may ever be there, which is what per-CPU values are sized by (not those online).
+fn possible_cpus() -> io::Result<usize> {
+    aya::util::nr_cpus().map_err(|(_, error)| error)
+}
+
+fn padded(bytes: &[u8], size: usize) -> io::Result<Cow<'_, [u8]>> {
+    match bytes.len() {
+        n if n == size => Ok(Cow::Borrowed(bytes)),
+        n if n < size => Ok(Cow::Owned([bytes, &vec![0; size - n]].concat())),
+        n => Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{n} bytes where {size} are the most"))),
+    }
+}

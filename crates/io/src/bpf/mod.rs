@@ -1,0 +1,24 @@
+//! eBPF objects: loaded with aya, then only known by their pins.
+//!
+//! An *instance* is a directory `/sys/fs/bpf/strait/NAME`:
+//!
+//! | path | what |
+//! |---|---|
+//! | `prog` | the program |
+//! | `maps/MAP` | each of its maps |
+//! | `links/tcx-IFINDEX-HOOK` | a pinned tcx link (Linux 6.6 and later) |
+//! | `links/clsact-IFINDEX-HOOK` | an empty directory that remembers a clsact filter on older kernels |
+//!
+//! Whatever is pinned outlives the process, kill -9 included; [`Instance::open`] finds it again, and [`Instance::remove`] takes
+//! all of it away. aya parses, relocates and loads; maps, links and test runs then go through bpf(2) directly, because
+//! aya's typed maps want to know at compile time what only the manifest knows.
+
+mod attach;
+mod instance;
+mod map;
+mod program;
+
+pub use attach::Hook;
+pub use instance::{Instance, LoadOptions, ensure_bpffs};
+pub use map::{Map, MapKind};
+pub use program::{Program, SkBuff, TestRun};

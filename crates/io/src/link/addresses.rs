@@ -1,0 +1,119 @@
+//! Addresses of interfaces, and prefixes.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Rtnl};
+
+use super::Handle;
+use crate::Result;
+use crate::error::Context;
+
+/// An address with a prefix length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Prefix {
+    /// The address; of a route, the network's first one.
+    pub address: IpAddr,
+    /// Leading bits that count.
+    pub len: u8,
+}
+
+impl Prefix {
+    /// A prefix of parts.
+    pub fn new(address: impl Into<IpAddr>, len: u8) -> Self {
+        Self { address: address.into(), len }
+    }
+
+    pub(super) fn family(&self) -> AddressFamily {
+        match self.address {
+            IpAddr::V4(_) => AddressFamily::Inet,
+            IpAddr::V6(_) => AddressFamily::Inet6,
+        }
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.len)
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let wrong = || format!("`{text}` is not an address with a prefix length");
+        let (address, len) = text.split_once('/').ok_or_else(wrong)?;
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        let len: u8 = len.parse().map_err(|_| wrong())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        if len <= most { Ok(Self { address, len }) } else { Err(wrong()) }
+    }
+}
+
+impl Handle {
+    /// Addresses of an interface, in order.
+    pub fn addresses(&self, interface: &str) -> Result<Vec<Prefix>> {
+        let index = self.index(interface)?;
+        let answers = self
+            .dump(Rtnl::GetAddress(AddressMessage::default()))
+            .context(|| format!("list the addresses of {interface}"))?;
+        let mut found: Vec<_> = answers
+            .into_iter()
+            .filter_map(|answer| match answer {
+                Rtnl::NewAddress(message) if message.header.index == index => read(&message),
+                _ => None,
+            })
+            .collect();
+        found.sort();
+        Ok(found)
+    }
+
+    /// Gives an interface an address; having it already is fine. IPv6 addresses skip duplicate detection, so that they work at
+    /// once.
+    pub fn add_address(&self, interface: &str, prefix: Prefix) -> Result<()> {
+        let message = self.address_message(interface, prefix)?;
+        match self.act(Rtnl::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL) {
+            Err(e) if e.raw_os_error() == Some(libc::EEXIST) => Ok(()),
+            other => other.context(|| format!("give {interface} the address {prefix}")),
+        }
+    }
+
+    /// Takes an address away; `false` if it was not there.
+    pub fn remove_address(&self, interface: &str, prefix: Prefix) -> Result<bool> {
+        let message = self.address_message(interface, prefix)?;
+        match self.act(Rtnl::DelAddress(message), 0) {
+            Err(e) if e.raw_os_error() == Some(libc::EADDRNOTAVAIL) => Ok(false),
+            other => other.map(|()| true).context(|| format!("take the address {prefix} from {interface}")),
+        }
+    }
+
+    fn address_message(&self, interface: &str, prefix: Prefix) -> Result<AddressMessage> {
+        let mut message = AddressMessage::default();
+        message.header.index = self.index(interface)?;
+        message.header.family = prefix.family();
+        message.header.prefix_len = prefix.len;
+        if prefix.address.is_ipv6() {
+            message.header.flags = AddressHeaderFlags::Nodad;
+        }
+        message.attributes =
+            vec![AddressAttribute::Local(prefix.address), AddressAttribute::Address(prefix.address)];
+        Ok(message)
+    }
+}
+
+fn read(message: &AddressMessage) -> Option<Prefix> {
+    let mut address = None;
+    for attribute in &message.attributes {
+        match attribute {
+            AddressAttribute::Local(local) => address = Some(*local),
+            // Of a point-to-point interface this is the other end; then Local comes as well, and wins.
+            AddressAttribute::Address(other) => address = address.or(Some(*other)),
+            _ => {}
+        }
+    }
+    Some(Prefix { address: address?, len: message.header.prefix_len })
+}

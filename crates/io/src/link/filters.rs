@@ -1,0 +1,21 @@
+//! Removing our own clsact filters, on kernels without tcx.
+
+use netlink_packet_route::RouteNetlinkMessage as Rtnl;
+use netlink_packet_route::tc::{TcHandle, TcMessage};
+
+use super::Handle;
+use crate::Result;
+use crate::error::Context;
+
+/// Deletes the filters of a priority from one hook of an interface; there being none is fine.
+pub(crate) fn delete_filters(ifindex: u32, ingress: bool, priority: u16) -> Result<()> {
+    let mut message = TcMessage::default();
+    message.header.index = ifindex as i32;
+    // TC_H_CLSACT with TC_H_MIN_INGRESS or TC_H_MIN_EGRESS (linux/pkt_sched.h).
+    message.header.parent = TcHandle { major: 0xffff, minor: if ingress { 0xfff2 } else { 0xfff3 } };
+    message.header.info = u32::from(priority) << 16;
+    match Handle::open()?.act(Rtnl::DelTrafficFilter(message), 0) {
+        Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::EINVAL)) => Ok(()),
+        other => other.context(|| format!("delete a filter of interface {ifindex}")),
+    }
+}

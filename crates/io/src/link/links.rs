@@ -1,0 +1,183 @@
+//! Interfaces.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_route::RouteNetlinkMessage as Rtnl;
+use netlink_packet_route::link::{
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags,
+    LinkInfo, LinkMessage,
+};
+
+use super::Handle;
+use crate::error::Context;
+use crate::{Error, Result};
+
+/// What an interface is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// Its number.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// `veth`, `bridge`, …; empty for hardware and loopback.
+    pub kind: String,
+    /// Largest packet.
+    pub mtu: u32,
+    /// Link-layer address.
+    pub mac: Vec<u8>,
+    /// Administratively up.
+    pub up: bool,
+    /// Has no link-layer address resolution.
+    pub noarp: bool,
+    /// It is the loopback.
+    pub loopback: bool,
+    /// Index of the other end (veth) or the lower device, if any.
+    pub peer: Option<u32>,
+}
+
+/// What to change about an interface; `None` and `false` leave it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Up or down.
+    pub up: Option<bool>,
+    /// Without ARP and neighbour discovery: every destination has the interface's own link-layer address.
+    pub noarp: Option<bool>,
+    /// Takes part in multicast (MLD and router solicitations go with it).
+    pub multicast: Option<bool>,
+    /// Largest packet.
+    pub mtu: Option<u32>,
+    /// Link-layer address.
+    pub mac: Option<[u8; 6]>,
+    /// No IPv6 link-local address of the kernel's own making.
+    pub no_link_local: bool,
+}
+
+impl Handle {
+    /// All interfaces, by number.
+    pub fn links(&self) -> Result<Vec<Link>> {
+        let answers =
+            self.dump(Rtnl::GetLink(LinkMessage::default())).context(|| "list the interfaces".into())?;
+        let mut links: Vec<_> = answers
+            .into_iter()
+            .filter_map(|answer| match answer {
+                Rtnl::NewLink(message) => Some(read(message)),
+                _ => None,
+            })
+            .collect();
+        links.sort_by_key(|l| l.index);
+        Ok(links)
+    }
+
+    /// One interface.
+    pub fn link(&self, name: &str) -> Result<Option<Link>> {
+        Ok(self.links()?.into_iter().find(|l| l.name == name))
+    }
+
+    /// The number of an interface that must be there.
+    pub fn index(&self, name: &str) -> Result<u32> {
+        self.link(name)?.map(|l| l.index).ok_or_else(|| Error::NotFound(format!("interface `{name}`")))
+    }
+
+    /// Makes a veth pair; the other end in another namespace if its file is given. A veth of that name with that peer is
+    /// left as it is.
+    pub fn add_veth(&self, name: &str, peer: &str, peer_namespace: Option<&File>) -> Result<()> {
+        let mut other = LinkMessage::default();
+        other.attributes.push(LinkAttribute::IfName(peer.into()));
+        if let Some(namespace) = peer_namespace {
+            other.attributes.push(LinkAttribute::NetNsFd(namespace.as_raw_fd()));
+        }
+        let mut message = LinkMessage::default();
+        message.attributes = vec![
+            LinkAttribute::IfName(name.into()),
+            LinkAttribute::LinkInfo(vec![
+                LinkInfo::Kind(InfoKind::Veth),
+                LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(other))),
+            ]),
+        ];
+        match self.act(Rtnl::NewLink(message), NLM_F_CREATE | NLM_F_EXCL) {
+            Err(e) if e.raw_os_error() == Some(libc::EEXIST) && self.is_pair(name, peer)? => Ok(()),
+            other => other.context(|| format!("make the veth pair {name} and {peer}")),
+        }
+    }
+
+    /// Deletes an interface; `false` if there was none.
+    pub fn delete_link(&self, name: &str) -> Result<bool> {
+        let Some(link) = self.link(name)? else { return Ok(false) };
+        let mut message = LinkMessage::default();
+        message.header.index = link.index;
+        self.act(Rtnl::DelLink(message), 0).context(|| format!("delete the interface {name}"))?;
+        Ok(true)
+    }
+
+    /// Changes an interface.
+    pub fn change(&self, name: &str, change: &Change) -> Result<()> {
+        let mut message = LinkMessage::default();
+        message.header.index = self.index(name)?;
+        // Attributes before flags: the kernel keeps that order, so a fresh interface comes up without a link-local address.
+        if change.no_link_local {
+            let mode = AfSpecInet6::AddrGenMode(In6AddrGenMode::None);
+            message.attributes.push(LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![mode])]));
+            self.set(name, message.clone())?;
+            message.attributes.clear();
+        }
+        message.attributes.extend(change.mtu.map(LinkAttribute::Mtu));
+        message.attributes.extend(change.mac.map(|mac| LinkAttribute::Address(mac.to_vec())));
+        let flags = [
+            (LinkFlags::Up, change.up),
+            (LinkFlags::Noarp, change.noarp),
+            (LinkFlags::Multicast, change.multicast),
+        ];
+        for (flag, wanted) in flags {
+            if let Some(on) = wanted {
+                message.header.change_mask |= flag;
+                message.header.flags.set(flag, on);
+            }
+        }
+        self.set(name, message)
+    }
+
+    fn set(&self, name: &str, message: LinkMessage) -> Result<()> {
+        self.act(Rtnl::SetLink(message), 0).context(|| format!("configure the interface {name}"))
+    }
+
+    fn is_pair(&self, name: &str, peer: &str) -> Result<bool> {
+        let links = self.links()?;
+        let find = |wanted: &str| links.iter().find(|l| l.name == wanted && l.kind == "veth");
+        Ok(match (find(name), find(peer)) {
+            (Some(a), Some(b)) => a.peer == Some(b.index),
+            // The peer lives in another namespace, whose names we cannot see.
+            (Some(_), None) => true,
+            _ => false,
+        })
+    }
+}
+
+fn read(message: LinkMessage) -> Link {
+    let has = |flag| message.header.flags.contains(flag);
+    let mut link = Link {
+        index: message.header.index,
+        up: has(LinkFlags::Up),
+        noarp: has(LinkFlags::Noarp),
+        loopback: has(LinkFlags::Loopback),
+        ..Link::default()
+    };
+    for attribute in message.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => link.name = name,
+            LinkAttribute::Mtu(mtu) => link.mtu = mtu,
+            LinkAttribute::Address(mac) => link.mac = mac,
+            LinkAttribute::Link(peer) => link.peer = Some(peer),
+            LinkAttribute::LinkInfo(infos) => {
+                for info in infos {
+                    if let LinkInfo::Kind(kind) = info {
+                        link.kind = kind.to_string();
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    link
+}

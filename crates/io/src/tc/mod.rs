@@ -1,0 +1,23 @@
+//! A compiled P4 program in the kernel: the manifest's names on one side, pinned maps on the other.
+//!
+//! * `program`: loading, ports, attachment, test runs;
+//! * `table`: entries in and out, whatever structure holds them;
+//! * `tuples`: tuple-space search, the structure behind ternary tables;
+//! * `stats`: counters and drop reasons.
+//!
+//! Maps that every tc program has, whatever it says (design of the emitter):
+//!
+//! | map | key | value |
+//! |---|---|---|
+//! | `strait_ports` | `u32` interface index | `u32` P4 port |
+//! | `strait_egress` | `u32` P4 port | `{u32 ifindex, u32 flags of bpf_redirect}` |
+//! | `strait_drops` | `u32` reason, as the manifest numbers them | per CPU `{u64 packets, u64 bytes}` |
+
+mod program;
+mod stats;
+mod table;
+mod tuples;
+
+pub use program::{EgressPort, TcProgram};
+pub use stats::{Count, Drop};
+pub use table::Listed;

@@ -1,0 +1,138 @@
+//! A program as a whole: loading it, its ports, where it is attached, running it on a frame.
+
+use std::collections::HashMap;
+
+use abi::Manifest;
+
+use super::tuples::TupleSpace;
+use crate::bpf::{Hook, Instance, LoadOptions, Map, SkBuff, TestRun};
+use crate::{Result, link};
+
+/// A loaded program. Dropping the value leaves it loaded; [`TcProgram::remove`] unloads it.
+#[derive(Debug)]
+pub struct TcProgram {
+    pub(super) manifest: Manifest,
+    pub(super) instance: Instance,
+    /// Maps opened so far, by name.
+    maps: HashMap<String, Map>,
+    /// What we know of ternary tables, by table name; read from their maps when first needed.
+    pub(super) tuples: HashMap<String, TupleSpace>,
+}
+
+/// Where packets go that leave by a P4 port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EgressPort {
+    /// Interface.
+    pub ifindex: u32,
+    /// Flags of `bpf_redirect`: 0 sends out of the interface, [`EgressPort::INGRESS`] receives on it.
+    pub flags: u32,
+}
+
+impl EgressPort {
+    /// BPF_F_INGRESS: the packet re-enters the stack as if the interface had received it.
+    pub const INGRESS: u32 = 1;
+}
+
+impl TcProgram {
+    /// Loads a program under an instance name, and writes the default actions and entries that the P4 program itself declares.
+    /// Whatever goes wrong, nothing is left behind.
+    pub fn load(object: &[u8], manifest: &Manifest, instance: &str) -> Result<Self> {
+        Self::load_with(object, manifest, instance, &LoadOptions::default())
+    }
+
+    /// As [`TcProgram::load`], with other capacities than the object's.
+    pub fn load_with(
+        object: &[u8],
+        manifest: &Manifest,
+        instance: &str,
+        options: &LoadOptions,
+    ) -> Result<Self> {
+        let instance = Instance::load(instance, object, &manifest.entry, options)?;
+        let mut program = Self::around(instance, manifest);
+        if let Err(error) = program.initialise() {
+            let _ = program.instance.remove();
+            return Err(error);
+        }
+        Ok(program)
+    }
+
+    /// Finds a loaded one. The manifest must be the one that it was loaded with.
+    pub fn open(manifest: &Manifest, instance: &str) -> Result<Self> {
+        Ok(Self::around(Instance::open(instance)?, manifest))
+    }
+
+    /// Detaches it and removes all its pins.
+    pub fn remove(self) -> Result<()> {
+        self.instance.remove()
+    }
+
+    /// What it offers.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Its pins.
+    pub fn instance(&self) -> &Instance {
+        &self.instance
+    }
+
+    /// Attaches it; attached already is fine.
+    pub fn attach(&self, interface: &str, hook: Hook) -> Result<()> {
+        self.instance.attach(interface, hook)
+    }
+
+    /// Takes it off; not attached is fine.
+    pub fn detach(&self, interface: &str, hook: Hook) -> Result<()> {
+        self.instance.detach(interface, hook)
+    }
+
+    /// Makes an interface a P4 port: packets seen there have this ingress port, and packets for the port leave by it, with these
+    /// flags of `bpf_redirect`.
+    pub fn set_port(&mut self, port: u32, interface: &str, flags: u32) -> Result<()> {
+        let ifindex = link::index_of(interface)?;
+        self.set_ingress_port(ifindex, port)?;
+        self.set_egress_port(port, EgressPort { ifindex, flags })
+    }
+
+    /// Packets seen on an interface (any index, also one that does not exist, for test runs) have this ingress port.
+    pub fn set_ingress_port(&mut self, ifindex: u32, port: u32) -> Result<()> {
+        self.map("strait_ports")?.set(&ifindex.to_ne_bytes(), &port.to_ne_bytes())
+    }
+
+    /// Packets for a P4 port go there.
+    pub fn set_egress_port(&mut self, port: u32, to: EgressPort) -> Result<()> {
+        let value = [to.ifindex.to_ne_bytes(), to.flags.to_ne_bytes()].concat();
+        self.map("strait_egress")?.set(&port.to_ne_bytes(), &value)
+    }
+
+    /// Runs the program on a frame, without a network.
+    pub fn test_run(&self, frame: &[u8], skb: &SkBuff) -> Result<TestRun> {
+        self.instance.program()?.test_run(frame, skb, 1)
+    }
+
+    /// A map by name, opened once.
+    pub fn map(&mut self, name: &str) -> Result<&Map> {
+        if !self.maps.contains_key(name) {
+            let map = self.instance.map(name)?;
+            self.maps.insert(name.to_owned(), map);
+        }
+        Ok(&self.maps[name])
+    }
+
+    fn around(instance: Instance, manifest: &Manifest) -> Self {
+        Self { manifest: manifest.clone(), instance, maps: HashMap::new(), tuples: HashMap::new() }
+    }
+
+    /// Writes what the P4 program declares and the object cannot hold.
+    fn initialise(&mut self) -> Result<()> {
+        for table in self.manifest.tables.clone() {
+            if let Some(call) = &table.default_action {
+                self.write_default(&table, call)?;
+            }
+            for entry in &table.initial_entries {
+                self.write_new(&table, entry)?;
+            }
+        }
+        Ok(())
+    }
+}

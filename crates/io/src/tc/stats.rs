@@ -1,0 +1,85 @@
+//! Counters and drop reasons.
+
+use abi::Manifest;
+use serde::Serialize;
+
+use super::TcProgram;
+use crate::{Error, Result};
+
+/// Packets and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes, from the Ethernet header on.
+    pub bytes: u64,
+}
+
+/// A reason for which packets were dropped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Drop {
+    /// The reason's name in the manifest.
+    pub name: String,
+    /// How many.
+    pub count: Count,
+}
+
+impl Count {
+    /// From `{u64 packets, u64 bytes}` in native order.
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let word = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        Some(Self { packets: word(0)?, bytes: word(8)? })
+    }
+
+    fn of(sum: &[u64]) -> Self {
+        Self { packets: sum.first().copied().unwrap_or(0), bytes: sum.get(1).copied().unwrap_or(0) }
+    }
+}
+
+impl TcProgram {
+    /// One cell of an indexed counter, summed over CPUs.
+    pub fn counter(&mut self, name: &str, index: u32) -> Result<Count> {
+        let map = counter_map(&self.manifest, name)?;
+        Ok(Count::of(&self.map(&map)?.sum_u64(&index.to_ne_bytes())?))
+    }
+
+    /// All cells of an indexed counter.
+    pub fn counters(&mut self, name: &str) -> Result<Vec<Count>> {
+        let map = counter_map(&self.manifest, name)?;
+        let map = self.map(&map)?;
+        (0..map.max_entries()).map(|index| Ok(Count::of(&map.sum_u64(&index.to_ne_bytes())?))).collect()
+    }
+
+    /// Sets a counter's cells to zero.
+    pub fn reset_counter(&mut self, name: &str) -> Result<()> {
+        let map = counter_map(&self.manifest, name)?;
+        self.zero(&map)
+    }
+
+    /// How many packets were dropped for each reason, in the manifest's order, zeros included.
+    pub fn drops(&mut self) -> Result<Vec<Drop>> {
+        let names: Vec<_> = self.manifest.drops.iter().map(|d| d.name.clone()).collect();
+        let map = self.map("strait_drops")?;
+        let read = |(reason, name): (usize, String)| {
+            let count = Count::of(&map.sum_u64(&(reason as u32).to_ne_bytes())?);
+            Ok(Drop { name, count })
+        };
+        names.into_iter().enumerate().map(read).collect()
+    }
+
+    /// Forgets the drops.
+    pub fn reset_drops(&mut self) -> Result<()> {
+        self.zero("strait_drops")
+    }
+
+    fn zero(&mut self, name: &str) -> Result<()> {
+        let map = self.map(name)?;
+        let zero = vec![0; map.value_size()];
+        (0..map.max_entries()).try_for_each(|index| map.set(&index.to_ne_bytes(), &zero))
+    }
+}
+
+fn counter_map(manifest: &Manifest, name: &str) -> Result<String> {
+    let counter = manifest.counters.iter().find(|c| c.name == name);
+    counter.and_then(|c| c.map.clone()).ok_or_else(|| Error::NotFound(format!("counter `{name}`")))
+}

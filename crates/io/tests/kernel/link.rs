@@ -1,0 +1,68 @@
+//! Interfaces, addresses, routes and sysctls in a namespace.
+
+use io::link::{Change, Handle, Prefix, Route, sysctl};
+use io::netns::Namespace;
+
+#[test]
+fn a_device_as_nat64_wants_it() {
+    if !crate::common::root("a_device_as_nat64_wants_it") {
+        return;
+    }
+    let space = Namespace::temporary("st-io-link").expect("namespace");
+    space.run(device).expect("enters");
+    space.delete().expect("deletes");
+    assert!(Namespace::open("st-io-link").is_err());
+}
+
+fn device() {
+    let handle = Handle::open().expect("netlink");
+    for _ in 0..2 {
+        handle.add_veth("nat64", "nat64p", None).expect("a pair, and again");
+    }
+    assert!(
+        handle.add_veth("nat64", "other", None).is_ok() == handle.link("other").expect("reads").is_none()
+    );
+    let mac = [2, 0, 0, 0, 0, 64];
+    let change = Change {
+        up: Some(true),
+        noarp: Some(true),
+        multicast: Some(false),
+        mtu: Some(1400),
+        mac: Some(mac),
+        no_link_local: true,
+    };
+    handle.change("nat64", &change).expect("configures");
+    handle.change("nat64p", &Change { mac: None, ..change }).expect("configures");
+    let link = handle.link("nat64").expect("reads").expect("is there");
+    assert_eq!(
+        (link.up, link.noarp, link.mtu, &link.mac[..], &link.kind[..]),
+        (true, true, 1400, &mac[..], "veth")
+    );
+    assert_eq!(handle.addresses("nat64").expect("lists"), []);
+
+    let address: Prefix = "192.0.2.1/24".parse().expect("parses");
+    let address6: Prefix = "2001:db8::1/64".parse().expect("parses");
+    for a in [address, address, address6, address6] {
+        handle.add_address("nat64", a).expect("adds, and again");
+    }
+    assert_eq!(handle.addresses("nat64").expect("lists"), [address, address6]);
+    assert!(handle.remove_address("nat64", address).expect("removes"));
+    assert!(!handle.remove_address("nat64", address).expect("is gone"));
+
+    for (to, mtu) in [("198.51.100.0/24", 1472), ("2001:db8:64::/96", 1500)] {
+        let route = Route::dev(to.parse().expect("parses"), "nat64").mtu(1300);
+        handle.set_route(&route).expect("sets");
+        let route = route.mtu(mtu);
+        handle.set_route(&route).expect("sets anew");
+        let find = || handle.routes().expect("lists").into_iter().find(|r| r.to == route.to);
+        assert_eq!(find().and_then(|r| r.mtu), Some(mtu));
+        assert!(handle.remove_route(&route).expect("removes"));
+        assert!(!handle.remove_route(&route).expect("is gone"));
+        assert!(find().is_none());
+    }
+    sysctl::set("net/ipv4/ip_forward", "1").expect("sets");
+    assert_eq!(sysctl::get("net/ipv4/ip_forward").expect("reads"), "1");
+    assert!(handle.delete_link("nat64").expect("deletes"));
+    assert!(!handle.delete_link("nat64").expect("is gone"));
+    assert!(handle.change("nat64", &Change::default()).is_err());
+}

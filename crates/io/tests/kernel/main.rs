@@ -1,0 +1,5 @@
+//! What needs a kernel to say yes: one binary, so that the fixtures are shared and linked once.
+
+mod common;
+mod link;
+mod tc;

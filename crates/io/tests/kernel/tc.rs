@@ -1,0 +1,186 @@
+//! A program in the kernel: tables of every structure, ports, drops, attachment, survival.
+
+use crate::common::{manifest, object, root, set};
+use abi::{Bits, Entry, MatchValue};
+use io::bpf::{Hook, Instance, SkBuff};
+use io::link::{Change, Handle};
+use io::netns::Namespace;
+use io::packet::PacketSocket;
+use io::tc::{EgressPort, TcProgram};
+use std::time::Duration;
+
+const REDIRECT: u32 = 7;
+const SHOT: u32 = 2;
+
+/// Runs a test with a fresh instance of the fixture; cleans up after it, even if it panics.
+fn with_program(name: &str, test: impl FnOnce(&mut TcProgram)) {
+    if !root(name) {
+        return;
+    }
+    let Some(object) = object(name) else { return };
+    struct Cleanup(String);
+    impl Drop for Cleanup {
+        fn drop(&mut self) {
+            let _ = Instance::remove_by_name(&self.0);
+        }
+    }
+    let instance = Cleanup(format!("st-io-{name}"));
+    Instance::remove_by_name(&instance.0).expect("no left-overs");
+    let mut program = TcProgram::load(&object, &manifest(), &instance.0).expect("loads");
+    test(&mut program);
+}
+
+fn frame(destination: u64, ethertype: u16) -> Vec<u8> {
+    let mut frame = vec![0; 64];
+    frame[..6].copy_from_slice(&destination.to_be_bytes()[2..]);
+    frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
+    frame
+}
+
+fn entry(value: MatchValue, priority: i32, port: u32) -> Entry {
+    Entry { matches: vec![value], priority, action: set(port) }
+}
+
+fn run(program: &TcProgram, frame: &[u8]) -> u32 {
+    program.test_run(frame, &SkBuff::default()).expect("runs").retval
+}
+
+#[test]
+fn exact_entries_defaults_and_counters() {
+    with_program("exact", |program| {
+        program.set_egress_port(1, EgressPort { ifindex: 1, flags: 0 }).expect("port");
+        let wanted = frame(0x0200_0000_0001, 0x0800);
+        assert_eq!(run(program, &wanted), SHOT);
+        let e = entry(MatchValue::Exact(Bits::new(48, 0x0200_0000_0001)), 0, 1);
+        program.insert("exact", &e).expect("inserts");
+        assert!(program.insert("exact", &e).is_err(), "twice");
+        assert_eq!(run(program, &wanted), REDIRECT);
+        let changed = Entry { action: set(9), ..e.clone() };
+        program.modify("exact", &changed).expect("modifies");
+        assert_eq!(run(program, &wanted), SHOT, "no port 9");
+        let listed = program.list("exact").expect("lists");
+        assert_eq!((&listed[0].entry, listed[0].count.expect("counts").packets), (&changed, 2));
+        assert!(program.delete("exact", &e).expect("deletes"));
+        assert!(!program.delete("exact", &e).expect("deletes"));
+        program.set_default("exact", &set(1)).expect("default");
+        assert_eq!(run(program, &wanted), REDIRECT);
+        assert_eq!(program.default_action("exact").expect("reads"), Some(set(1)));
+        let drops = program.drops().expect("drops");
+        assert_eq!((drops[0].count.packets, drops[1].count.packets), (2, 0));
+        program.reset_drops().expect("resets");
+        assert_eq!(program.drops().expect("drops")[0].count.packets, 0);
+    });
+}
+
+#[test]
+fn the_longest_prefix_wins() {
+    with_program("lpm", |program| {
+        program.set_egress_port(1, EgressPort { ifindex: 1, flags: 0 }).expect("port");
+        let prefix = |value: u128, len| MatchValue::Lpm(Bits::new(32, value), len);
+        let entries = [entry(prefix(0x0a00_0000, 8), 0, 1), entry(prefix(0x0a01_0000, 16), 0, 9)];
+        for e in &entries {
+            program.insert("lpm", e).expect("inserts");
+        }
+        assert!(program.insert("lpm", &entries[0]).is_err(), "twice");
+        assert_eq!(run(program, &frame(0x0a02_0000_0000, 0x0800)), REDIRECT);
+        assert_eq!(run(program, &frame(0x0a01_0000_0000, 0x0800)), SHOT);
+        let mut listed: Vec<_> = program.list("lpm").expect("lists").into_iter().map(|l| l.entry).collect();
+        listed.sort_by_key(|e| format!("{e:?}"));
+        assert_eq!(listed, entries);
+        program.clear("lpm").expect("clears");
+        assert!(program.list("lpm").expect("lists").is_empty());
+    });
+}
+
+#[test]
+fn ternary_entries_by_priority_through_every_reordering() {
+    with_program("ternary", |program| {
+        let tern = |v: u128, m: u128| MatchValue::Ternary(Bits::new(16, v), Bits::new(16, m));
+        // Port 1 refuses, port 0 lets pass (and misses: reason 0).
+        let any = entry(tern(0, 0), 10, 1);
+        let ipv4 = entry(tern(0x0800, 0xffff), 20, 0);
+        let high = entry(tern(0x0800, 0xff00), 30, 1);
+        let refused = |program: &mut TcProgram| {
+            program.reset_drops().expect("resets");
+            run(program, &frame(1, 0x0800));
+            program.drops().expect("drops")[1].count.packets == 1
+        };
+        let manifest = program.manifest().clone();
+        program.insert("tern", &any).expect("inserts");
+        assert!(refused(program));
+        program.insert("tern", &ipv4).expect("inserts");
+        assert!(!refused(program));
+        program.insert("tern", &high).expect("inserts");
+        assert!(refused(program));
+        // Somebody else finds the same in the maps.
+        let mut again = TcProgram::open(&manifest, "st-io-ternary").expect("opens");
+        let listed: Vec<_> = again.list("tern").expect("lists").into_iter().map(|l| l.entry).collect();
+        assert_eq!(listed, [high.clone(), ipv4.clone(), any.clone()]);
+        again.modify("tern", &Entry { priority: 40, ..ipv4.clone() }).expect("modifies");
+        assert!(!refused(program));
+        assert!(again.delete("tern", &ipv4).expect("deletes"));
+        assert!(refused(program));
+        again.delete("tern", &high).expect("deletes");
+        again.delete("tern", &any).expect("deletes");
+        assert!(!refused(program));
+        assert!(again.map("t_tern").expect("opens").keys().expect("keys").is_empty());
+        for n in 0..4 {
+            again.insert("tern", &entry(tern(0, 1 << n), 1, 0)).expect("fits");
+        }
+        let error = again.insert("tern", &entry(tern(0, 1 << 5), 1, 0)).expect_err("five masks");
+        assert!(error.to_string().contains("4 different masks"), "{error}");
+    });
+}
+
+#[test]
+fn attached_it_outlives_its_loader_and_leaves_nothing() {
+    with_program("attach", |program| {
+        let space = Namespace::temporary("st-io-attach").expect("namespace");
+        let manifest = program.manifest().clone();
+        space
+            .run(|| {
+                let links = Handle::open().expect("netlink");
+                for (a, b) in [("a0", "a1"), ("b0", "b1")] {
+                    links.add_veth(a, b, None).expect("veth");
+                    for name in [a, b] {
+                        let quiet = Change { up: Some(true), no_link_local: true, ..Change::default() };
+                        links.change(name, &quiet).expect("up");
+                    }
+                }
+                let mut mine = TcProgram::open(&manifest, "st-io-attach").expect("opens");
+                mine.set_port(1, "b0", 0).expect("port");
+                mine.set_default("exact", &set(1)).expect("default");
+                mine.attach("a0", Hook::Ingress).expect("attaches");
+                mine.attach("a0", Hook::Ingress).expect("twice is fine");
+                mine.attach("b0", Hook::Egress).expect("attaches");
+                mine.detach("b0", Hook::Egress).expect("detaches");
+                assert_eq!(mine.instance().attachments().expect("lists").len(), 1);
+                drop(mine);
+                let (into, out) =
+                    (PacketSocket::open("a1").expect("raw"), PacketSocket::open("b1").expect("raw"));
+                let sent = frame(0x0200_0000_0002, 0x88b5);
+                into.send(&sent).expect("sends");
+                assert_eq!(out.receive(Duration::from_secs(2)).expect("receives"), Some(sent.clone()));
+                let mine = TcProgram::open(&manifest, "st-io-attach").expect("opens");
+                mine.remove().expect("removes");
+                into.send(&sent).expect("sends");
+                assert_eq!(out.receive(Duration::from_millis(100)).expect("receives"), None);
+            })
+            .expect("enters");
+        assert!(Instance::open("st-io-attach").is_err());
+    });
+}
+
+#[test]
+fn what_is_wrong_with_an_object_is_said() {
+    if !root("bad object") {
+        return;
+    }
+    let error = TcProgram::load(b"not an object", &manifest(), "st-io-bad").expect_err("rubbish");
+    assert!(error.to_string().contains("object"), "{error}");
+    assert!(Instance::open("st-io-bad").is_err());
+    let Some(object) = object("bad") else { return };
+    let wrong = abi::Manifest { entry: "nothing".into(), ..manifest() };
+    let error = TcProgram::load(&object, &wrong, "st-io-bad").expect_err("no such program");
+    assert!(error.to_string().contains("there is: entry"), "{error}");
+}
