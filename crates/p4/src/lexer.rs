@@ -107,7 +107,7 @@ impl Lexer {
             self.at = start + c.len_utf8();
             TokenKind::Stray(c)
         });
-        return Token { kind, span: self.span(start), first, spaced };
+        Token { kind, span: self.span(start), first, spaced }
     }
 
     /// Passes white space, comments and continued lines; whether there was any.

@@ -348,7 +348,11 @@ impl<'a> Lower<'a, '_> {
         let store = match self.expr(base, env, None)? {
             Val::Store(store) => store,
             _ => {
-                return self.error("E0206", member.span, format!("there is no method `{}` here", member.text));
+                return self.error(
+                    "E0206",
+                    member.span,
+                    format!("there is no method `{}` here", member.text),
+                );
             }
         };
         match store {

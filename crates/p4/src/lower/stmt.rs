@@ -261,7 +261,11 @@ impl<'a> Lower<'a, '_> {
             let name = match &e.kind {
                 ast::ExprKind::Name { name, .. } => name,
                 _ => {
-                    return l.error("E0404", e.span, "a label here is the name of one of the table's actions");
+                    return l.error(
+                        "E0404",
+                        e.span,
+                        "a label here is the name of one of the table's actions",
+                    );
                 }
             };
             match l.action_index(table, name, env) {

@@ -71,7 +71,7 @@ impl Parser<'_> {
         }
         // `>>` comes as two tokens side by side.
         let double = next == ">" && self.ahead_is(1, ">") && !self.ahead(1).spaced;
-        if double && !(self.ahead_is(2, "=") && !self.ahead(2).spaced) {
+        if double && (self.ahead(2).spaced || !self.ahead_is(2, "=")) {
             if level != SHIFTS {
                 return None;
             }
