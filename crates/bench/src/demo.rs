@@ -33,8 +33,9 @@ pub struct Options {
 pub fn run(options: &Options, strait: &Path) -> Result<Report> {
     prepare(strait)?;
     let mut plan = Plan::of(&nat64::Options { quick: true, ..nat64::Options::default() });
-    // One plain path is enough to compare with here.
+    // One plain path is enough to compare with here, and so is UDP in one stream.
     plan.paths.retain(|&path| path != PathId::Plain6);
+    plan.cells.retain(|cell| cell.measure != Measure::UdpLoss || cell.streams == 1);
     let skipped = plan.leave_out_unavailable();
 
     print!("{}", picture());
@@ -43,7 +44,7 @@ pub fn run(options: &Options, strait: &Path) -> Result<Report> {
     let mut story = Story::default();
     let translated = laid.iter().find(|laid| laid.path == PathId::Strait);
     if let Some(translated) = translated {
-        story.step("up", || Ok(up(translated, start)));
+        story.step("up", || Ok(up(translated, laid.len(), start)));
         for payload in PAYLOADS {
             story.step("ping", || echo(translated, payload));
         }
@@ -83,7 +84,7 @@ An IPv6-only client talks to an IPv4-only server. Between them: a P4 program, co
    │ {:<15} │   │  apps/nat64/nat64.p4    │   │ {:<13} │
    └─────────────────┘   └─────────────────────────┘   └───────────────┘
    calls the server                                     sees the client
-   {:<44} 198.51.100.2
+   {:<52} 198.51.100.2
 
 ",
         lab::CLIENT6.to_string(),
@@ -116,10 +117,13 @@ impl Story {
     }
 }
 
-fn up(laid: &Laid, start: Instant) -> String {
+fn up(laid: &Laid, labs: usize, start: Instant) -> String {
     let said = laid.said().lines().next().unwrap_or_default();
     let said = if said.is_empty() { String::new() } else { format!(" {said}") };
-    format!("three labs are built and the program is loaded ({:.1} s).{said}", start.elapsed().as_secs_f64())
+    format!(
+        "{labs} labs of three namespaces are built, the program is loaded and warm ({:.1} s).{said}",
+        start.elapsed().as_secs_f64()
+    )
 }
 
 fn echo(laid: &Laid, payload: u32) -> Result<String> {
