@@ -50,23 +50,19 @@ impl Instance {
     pub fn attach(&self, interface: &str, hook: Hook) -> Result<()> {
         let ifindex = link::index_of(interface)?;
         let links = self.path().join("links");
-        let tcx = links.join(format!("tcx-{ifindex}-{}", hook.name()));
-        let clsact = links.join(format!("clsact-{ifindex}-{}", hook.name()));
-        if tcx.exists() || clsact.exists() {
+        if self.attachments()?.contains(&(ifindex, hook)) {
             return Ok(());
         }
+        let tcx = links.join(format!("tcx-{ifindex}-{}", hook.name()));
         match sys::link_create(self.program()?.as_fd(), ifindex, hook.tcx()) {
             Ok(link) => sys::pin(link.as_fd(), &tcx).context(|| format!("pin the link to {interface}")),
             // Kernels before 6.6 do not know the attach type.
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                self.attach_clsact(interface, hook)?;
-                fs::create_dir(&clsact).context(|| format!("remember the filter on {interface}"))
-            }
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.attach_clsact(interface, hook),
             Err(error) => Err(error).context(|| format!("attach to the {} of {interface}", hook.name())),
         }
     }
 
-    /// Takes the program off one hook; not attached is fine.
+    /// Takes the program off one hook; not attached is fine. (A clsact qdisc of ours stays until [`Instance::detach_all`].)
     pub fn detach(&self, interface: &str, hook: Hook) -> Result<()> {
         let ifindex = link::index_of(interface)?;
         let suffix = format!("-{ifindex}-{}", hook.name());
@@ -93,16 +89,21 @@ impl Instance {
         super::instance::list(&self.path().join("links"))
     }
 
-    fn attach_clsact(&self, interface: &str, hook: Hook) -> Result<()> {
+    /// Attaches the program as a clsact filter; [`Instance::attach`] does so by itself where there is no tcx.
+    pub fn attach_clsact(&self, interface: &str, hook: Hook) -> Result<()> {
+        let ifindex = link::index_of(interface)?;
+        if self.attachments()?.contains(&(ifindex, hook)) {
+            return Ok(());
+        }
         let failed = |error: String| Error::System {
             what: format!("attach a filter to the {} of {interface}", hook.name()),
             source: std::io::Error::other(error),
         };
         match tc::qdisc_add_clsact(interface) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(error).context(|| format!("add a clsact qdisc to {interface}"));
-            }
-            _ => {}
+            // A mark of its own says that the qdisc is ours to delete.
+            Ok(()) => self.remember(&format!("qdisc-{ifindex}-both"))?,
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            other => other.context(|| format!("add a clsact qdisc to {interface}"))?,
         }
         let mut program =
             SchedClassifier::from_pin(self.path().join("prog")).map_err(|e| failed(e.to_string()))?;
@@ -113,7 +114,16 @@ impl Instance {
             .map_err(|e| failed(e.to_string()))?;
         // Dropping the link would take the filter off again.
         std::mem::forget(link);
-        Ok(())
+        self.remember(&format!("clsact-{ifindex}-{}", hook.name()))
+    }
+
+    /// Leaves a mark among the links: an empty directory, which is all that a BPF file system takes besides pins.
+    fn remember(&self, mark: &str) -> Result<()> {
+        let path = self.path().join("links").join(mark);
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+            other => other.context(|| format!("make {}", path.display())),
+        }
     }
 }
 
@@ -131,27 +141,28 @@ fn parse(pin: &Path) -> Option<(&str, u32, Hook)> {
     let ifindex = parts.next()?.parse().ok()?;
     let hook = match parts.next()? {
         "ingress" => Hook::Ingress,
-        _ => Hook::Egress,
+        "egress" => Hook::Egress,
+        _ => return None,
     };
     Some((kind, ifindex, hook))
 }
 
 fn remove_link(pin: &Path) -> Result<()> {
     let what = || format!("remove {}", pin.display());
-    match parse(pin) {
-        Some(("clsact", ifindex, hook)) => {
-            // An interface that is gone took its filters along.
-            if let Some(found) = link::Handle::open()?.links()?.into_iter().find(|l| l.index == ifindex) {
-                link::delete_filters(found.index, hook == Hook::Ingress, PRIORITY)?;
+    if pin.is_dir() {
+        let ifindex = file_name(pin).split('-').nth(1).and_then(|part| part.parse().ok()).unwrap_or(0);
+        // An interface that is gone took its filters along.
+        if link::Handle::open()?.links()?.iter().any(|l| l.index == ifindex) {
+            match parse(pin) {
+                Some((_, _, hook)) => link::delete_filters(ifindex, hook == Hook::Ingress, PRIORITY)?,
+                None => link::delete_clsact(ifindex)?,
             }
-            fs::remove_dir(pin).context(what)
         }
-        _ => {
-            if let Ok(link) = sys::open_pin(pin) {
-                // Detaching a link whose interface is gone fails, and nothing is left to do then.
-                let _ = sys::link_detach(link.as_fd());
-            }
-            fs::remove_file(pin).context(what)
-        }
+        return fs::remove_dir(pin).context(what);
     }
+    if let Ok(link) = sys::open_pin(pin) {
+        // Detaching a link whose interface is gone fails, and nothing is left to do then.
+        let _ = sys::link_detach(link.as_fd());
+    }
+    fs::remove_file(pin).context(what)
 }

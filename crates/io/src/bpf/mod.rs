@@ -8,6 +8,7 @@
 //! | `maps/MAP` | each of its maps |
 //! | `links/tcx-IFINDEX-HOOK` | a pinned tcx link (Linux 6.6 and later) |
 //! | `links/clsact-IFINDEX-HOOK` | an empty directory that remembers a clsact filter on older kernels |
+//! | `links/qdisc-IFINDEX-both` | another, which remembers that the clsact qdisc is ours |
 //!
 //! Whatever is pinned outlives the process, kill -9 included; [`Instance::open`] finds it again, and [`Instance::remove`] takes
 //! all of it away. aya parses, relocates and loads; maps, links and test runs then go through bpf(2) directly, because

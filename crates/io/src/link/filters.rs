@@ -1,4 +1,4 @@
-//! Removing our own clsact filters, on kernels without tcx.
+//! Removing our own clsact filters and qdiscs, on kernels without tcx.
 
 use netlink_packet_route::RouteNetlinkMessage as Rtnl;
 use netlink_packet_route::tc::{TcHandle, TcMessage};
@@ -17,5 +17,17 @@ pub(crate) fn delete_filters(ifindex: u32, ingress: bool, priority: u16) -> Resu
     match Handle::open()?.act(Rtnl::DelTrafficFilter(message), 0) {
         Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::EINVAL)) => Ok(()),
         other => other.context(|| format!("delete a filter of interface {ifindex}")),
+    }
+}
+
+/// Deletes an interface's clsact qdisc with all its filters; there being none is fine.
+pub(crate) fn delete_clsact(ifindex: u32) -> Result<()> {
+    let mut message = TcMessage::default();
+    message.header.index = ifindex as i32;
+    // TC_H_CLSACT (linux/pkt_sched.h).
+    message.header.parent = TcHandle { major: 0xffff, minor: 0xfff1 };
+    match Handle::open()?.act(Rtnl::DelQueueDiscipline(message), 0) {
+        Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::EINVAL)) => Ok(()),
+        other => other.context(|| format!("delete the clsact qdisc of interface {ifindex}")),
     }
 }

@@ -12,7 +12,7 @@ mod socket;
 pub mod sysctl;
 
 pub use addresses::Prefix;
-pub(crate) use filters::delete_filters;
+pub(crate) use filters::{delete_clsact, delete_filters};
 pub use links::{Change, Link};
 pub use routes::Route;
 pub use socket::Handle;

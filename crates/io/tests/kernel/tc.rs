@@ -134,8 +134,18 @@ fn ternary_entries_by_priority_through_every_reordering() {
 
 #[test]
 fn attached_it_outlives_its_loader_and_leaves_nothing() {
-    with_program("attach", |program| {
-        let space = Namespace::temporary("st-io-attach").expect("namespace");
+    survives("attach", |program| program.attach("a0", Hook::Ingress));
+}
+
+#[test]
+fn without_tcx_it_does_the_same_as_a_clsact_filter() {
+    survives("clsact", |program| program.instance().attach_clsact("a0", Hook::Ingress));
+}
+
+fn survives(name: &str, attach: fn(&TcProgram) -> io::Result<()>) {
+    with_program(name, |program| {
+        let instance = format!("st-io-{name}");
+        let space = Namespace::temporary(&instance).expect("namespace");
         let manifest = program.manifest().clone();
         space
             .run(|| {
@@ -147,11 +157,11 @@ fn attached_it_outlives_its_loader_and_leaves_nothing() {
                         links.change(name, &quiet).expect("up");
                     }
                 }
-                let mut mine = TcProgram::open(&manifest, "st-io-attach").expect("opens");
+                let mut mine = TcProgram::open(&manifest, &instance).expect("opens");
                 mine.set_port(1, "b0", 0).expect("port");
                 mine.set_default("exact", &set(1)).expect("default");
-                mine.attach("a0", Hook::Ingress).expect("attaches");
-                mine.attach("a0", Hook::Ingress).expect("twice is fine");
+                attach(&mine).expect("attaches");
+                attach(&mine).expect("twice is fine");
                 mine.attach("b0", Hook::Egress).expect("attaches");
                 mine.detach("b0", Hook::Egress).expect("detaches");
                 assert_eq!(mine.instance().attachments().expect("lists").len(), 1);
@@ -161,13 +171,17 @@ fn attached_it_outlives_its_loader_and_leaves_nothing() {
                 let sent = frame(0x0200_0000_0002, 0x88b5);
                 into.send(&sent).expect("sends");
                 assert_eq!(out.receive(Duration::from_secs(2)).expect("receives"), Some(sent.clone()));
-                let mine = TcProgram::open(&manifest, "st-io-attach").expect("opens");
+                let mine = TcProgram::open(&manifest, &instance).expect("opens");
                 mine.remove().expect("removes");
+                let qdiscs = std::process::Command::new("tc").args(["qdisc", "show", "dev", "a0"]).output();
+                if let Ok(output) = qdiscs {
+                    assert!(!String::from_utf8_lossy(&output.stdout).contains("clsact"), "a qdisc was left");
+                }
                 into.send(&sent).expect("sends");
                 assert_eq!(out.receive(Duration::from_millis(100)).expect("receives"), None);
             })
             .expect("enters");
-        assert!(Instance::open("st-io-attach").is_err());
+        assert!(Instance::open(&instance).is_err());
     });
 }
 
