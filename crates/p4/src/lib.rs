@@ -2,9 +2,10 @@
 //!
 //! The stages, in the order in which a program flows through them:
 //! [`source`] and [`diag`] (files, places, problems), [`lexer`] and [`preproc`] (tokens), [`ast`] and
-//! [`parser`] (the tree), [`lower`] (types, instances, IR).
+//! [`parser`] (the tree), [`check`](mod@check) (names, types and rules of the whole language), [`lower`] (types, instances, IR).
 
 pub mod ast;
+pub mod check;
 pub mod diag;
 pub mod lexer;
 pub mod lower;
@@ -12,6 +13,8 @@ pub mod parser;
 pub mod preproc;
 pub mod source;
 
+/// See [`mod@check`].
+pub use check::check;
 pub use diag::{Diagnostic, Diagnostics, Severity};
 pub use source::{Embedded, SourceMap, SourceProvider, Span};
 
@@ -40,6 +43,9 @@ pub fn compile(
     diags: &mut Diagnostics,
 ) -> Option<ir::Verified> {
     let (program, output) = parse(map, name, text, defines, provider, diags);
+    if !diags.has_errors() {
+        diags.extend(check(&program, map).1);
+    }
     let lowered = if diags.has_errors() { None } else { lower::lower(&program, map, diags) };
     diags.explain_macros(&output.expansions);
     match ir::verify(lowered?) {

@@ -596,7 +596,14 @@ impl Parser<'_> {
         if !self.is(":") {
             let d = Diagnostic::error("E0124", self.before().after(), "a key without its match kind")
                 .hint("write `hdr.ipv4.dstAddr : exact;` (or lpm, ternary, …)");
-            return Err(self.fail(d));
+            let failed = self.fail(d);
+            if !self.is(";") {
+                return Err(failed);
+            }
+            // The rest of the table can still be read; an empty name says that the kind is missing.
+            let match_kind = Name { text: String::new(), span: self.before().after() };
+            self.bump();
+            return Ok(KeyElement { annotations: Vec::new(), expr, match_kind });
         }
         self.bump();
         let match_kind = self.name("a match kind")?;

@@ -1,0 +1,589 @@
+//! Declarations: from the top of the program downwards, in the order of the text.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::typed::{Callee, Decl, Kind};
+use super::types::{DeclId, Named, Type};
+use super::value::{Value, fits};
+use super::{Checker, Place};
+use crate::ast::{self, DeclKind, Direction, Expr, FieldDecl, FunctionPrototype, Parameter, TypeParam};
+use crate::diag::{Diagnostic, Severity};
+use crate::source::Span;
+
+impl<'a> Checker<'a, '_> {
+    /// Everything, then the rules about the whole.
+    pub(super) fn program(&mut self) {
+        let program = self.typed.program;
+        for decl in &program.decls {
+            self.later.entry(&decl.name.text).or_insert(decl.name.span);
+        }
+        for decl in &program.decls {
+            self.later.remove(decl.name.text.as_str());
+            self.decl_of(decl);
+        }
+        self.find_main();
+    }
+
+    fn find_main(&mut self) {
+        let main = self.find("main", true).first().copied();
+        match main.and_then(|m| self.decl(m).map(|d| (m, d.clone()))) {
+            Some((id, d)) if d.kind == Kind::Instance => {
+                if !matches!(d.ty, Type::Package(_) | Type::Bad) {
+                    let text = format!("`main` must be an instance of a package, not of `{}`", d.ty);
+                    self.report(Diagnostic::error("E0407", d.span, text));
+                }
+                self.typed.main = Some(id);
+            }
+            _ => {
+                let decls = &self.typed.program.decls;
+                let block = |d: &&ast::Decl| matches!(d.kind, DeclKind::Control(_) | DeclKind::Parser(_));
+                let package = decls.iter().find(|d| matches!(d.kind, DeclKind::Package { .. }));
+                let Some(last) = decls.iter().rfind(block) else { return };
+                let Some(package) = package else { return };
+                // Without an architecture's include it may be a library, which p4c accepts, too.
+                let foreign = self.map.file_index(package.span.start) != self.map.file_index(last.span.start);
+                let mut d = Diagnostic::error("E0407", last.span.after(), "the program has no `main`");
+                if !foreign {
+                    d.severity = Severity::Warning;
+                }
+                let hint =
+                    format!("end it with the architecture's package: `{}(…) main;`", package.name.text);
+                self.report(d.hint(hint).also(package.name.span, "the package"));
+            }
+        }
+    }
+
+    /// One declaration, at the top, in a parser or control, or in a block.
+    pub(super) fn decl_of(&mut self, d: &'a ast::Decl) {
+        match &d.kind {
+            DeclKind::Const { ty, value } => self.constant(d, ty, value),
+            DeclKind::Variable { ty, init } => self.variable(d, ty, init.as_ref()),
+            DeclKind::Instance { ty, args, body } => self.instance(d, ty, args, body.as_deref()),
+            DeclKind::ExternFunction(p) => {
+                self.push_scope();
+                let made = self.callable(&d.name, Kind::ExternFunction, p);
+                self.pop_scope();
+                self.declare(d.id, &d.name, made);
+            }
+            DeclKind::Extern { type_params, methods } => self.extern_decl(d, type_params, methods),
+            DeclKind::Function { prototype, body } => self.function(d, prototype, body),
+            DeclKind::Action { params, body } => self.action(d, params, body),
+            DeclKind::ParserType { type_params, params } => {
+                self.block_type(d, Kind::ParserType, type_params, params)
+            }
+            DeclKind::ControlType { type_params, params } => {
+                self.block_type(d, Kind::ControlType, type_params, params)
+            }
+            DeclKind::Package { type_params, params } => {
+                self.block_type(d, Kind::Package, type_params, params)
+            }
+            DeclKind::Parser(p) => self.parser(d, p),
+            DeclKind::Control(c) => self.control(d, c),
+            DeclKind::Struct { type_params, fields } => self.fields(d, Kind::Struct, type_params, fields),
+            DeclKind::Header { type_params, fields } => self.fields(d, Kind::Header, type_params, fields),
+            DeclKind::HeaderUnion { type_params, fields } => self.fields(d, Kind::Union, type_params, fields),
+            DeclKind::Enum { members } => self.enumeration(d, None, members),
+            DeclKind::SerEnum { ty, members } => self.enumeration(d, Some(ty), members),
+            DeclKind::Error { members } => self.extend(members, Type::Error),
+            DeclKind::MatchKind { members } => self.extend(members, Type::MatchKind),
+            DeclKind::Typedef(ty) => {
+                let ty = self.ty(ty);
+                self.declare(d.id, &d.name, Decl::new(&d.name, Kind::Typedef, ty));
+            }
+            DeclKind::NewType(ty) => self.new_type(d, ty),
+            DeclKind::Table(t) => self.table(d, t),
+            DeclKind::ValueSet { ty, size } => {
+                let item = self.ty(ty);
+                let _ = self.expr(size);
+                let ty = Type::Set(Arc::new(item));
+                self.declare(d.id, &d.name, Decl::new(&d.name, Kind::ValueSet, ty));
+            }
+        }
+    }
+
+    fn new_type(&mut self, d: &'a ast::Decl, ty: &'a ast::Type) {
+        let under = self.ty(ty);
+        if !matches!(under, Type::Bit(_) | Type::Signed(_) | Type::Bool | Type::New(..) | Type::Bad) {
+            let text = format!("`type` makes a new type of bit<W>, int<W> or bool, not of `{under}`");
+            self.report(
+                Diagnostic::error("E0308", ty.span, text).hint("use `typedef` for another name of a type"),
+            );
+        }
+        let made = Type::New(Named::plain(d.id, &d.name.text), Arc::new(under));
+        self.declare(d.id, &d.name, Decl::new(&d.name, Kind::NewType, made));
+    }
+
+    fn constant(&mut self, d: &'a ast::Decl, ty: &'a ast::Type, value: &'a Expr) {
+        let want = self.ty(ty);
+        let found = self.expr_to(value, &want);
+        if !found.is_bad() && !self.is_known(value) {
+            let e = Diagnostic::error(
+                "E0306",
+                value.span,
+                "the value of a constant must be known at compile time",
+            );
+            self.report(e.hint("for a value that changes, declare a variable without `const`"));
+        }
+        let made = Decl {
+            value: self.known_value(value),
+            default: Some(value),
+            ..Decl::new(&d.name, Kind::Const, want)
+        };
+        self.declare(d.id, &d.name, made);
+    }
+
+    fn variable(&mut self, d: &'a ast::Decl, ty: &'a ast::Type, init: Option<&'a Expr>) {
+        let want = self.ty(ty);
+        if self.place == Place::Top {
+            let e =
+                Diagnostic::error("E0405", d.span, "a variable cannot be declared at the top of a program");
+            self.report(e.hint("declare it in a parser, control or function, or make it a `const`"));
+        }
+        let ok = self.storable(&want, ty.span, "a variable");
+        if let Some(init) = init {
+            self.expr_to(init, &want);
+        }
+        let ty = if ok { want } else { Type::Bad };
+        self.declare(d.id, &d.name, Decl::new(&d.name, Kind::Variable, ty));
+    }
+
+    fn instance(
+        &mut self,
+        d: &'a ast::Decl,
+        ty: &'a ast::Type,
+        args: &'a [ast::Argument],
+        body: Option<&'a [ast::Decl]>,
+    ) {
+        let want = self.ty_open(ty);
+        let made = match self.construct(&want, args, d.span) {
+            Some(call) => {
+                let Callee::Constructor(made, _) = &call.callee else { return };
+                let made = made.clone();
+                self.typed.instances.insert(d.id, call);
+                made
+            }
+            None => Type::Bad,
+        };
+        if made.any(&mut |t| matches!(t, Type::Infer(_))) && !matches!(made, Type::Package(_)) {
+            let e = Diagnostic::error(
+                "E0310",
+                ty.span,
+                format!("the type arguments of `{}` cannot be inferred", self.map.text(ty.span)),
+            );
+            self.report(e.hint("write them: `<bit<32>>`, for example"));
+        }
+        self.declare(d.id, &d.name, Decl::new(&d.name, Kind::Instance, made.clone()));
+        self.abstract_methods(d, &made, body);
+    }
+
+    /// The methods that an instance gives to its extern (section 10.3.1).
+    fn abstract_methods(&mut self, d: &'a ast::Decl, ty: &Type, body: Option<&'a [ast::Decl]>) {
+        let members =
+            ty.named().and_then(|n| self.decl(n.decl)).map(|x| x.members.clone()).unwrap_or_default();
+        let wanted: Vec<Arc<str>> = members
+            .iter()
+            .filter_map(|m| self.decl(*m))
+            .filter(|m| m.optional)
+            .map(|m| m.name.clone())
+            .collect();
+        let Some(body) = body else {
+            if let Some(first) = wanted.first().filter(|_| matches!(ty, Type::Extern(_))) {
+                let text =
+                    format!("`{ty}` has the abstract method `{first}`, which this instance must define");
+                self.report(
+                    Diagnostic::error("E0406", d.span, text)
+                        .hint("write `= { … }` behind the instance's name"),
+                );
+            }
+            return;
+        };
+        let outer = (self.this.replace(ty.clone()), self.place, self.owner);
+        self.push_scope();
+        for part in body {
+            self.decl_of(part);
+            let function = matches!(part.kind, DeclKind::Function { .. });
+            let spare = members.iter().any(|m| {
+                self.may_define.contains(m) && self.decl(*m).is_some_and(|x| *x.name == *part.name.text)
+            });
+            if function && !spare && !ty.is_bad() && !wanted.iter().any(|w| **w == *part.name.text) {
+                let text = format!("`{ty}` has no abstract method `{}`", part.name.text);
+                self.report(Diagnostic::error("E0406", part.name.span, text));
+            }
+        }
+        self.pop_scope();
+        (self.this, self.place, self.owner) = outer;
+        let given = |w: &str| body.iter().any(|p| p.name.text == w);
+        if let Some(missing) = wanted.iter().find(|w| !given(w)) {
+            let text = format!("`{ty}` has the abstract method `{missing}`, which this instance must define");
+            self.report(Diagnostic::error("E0406", d.span, text));
+        }
+    }
+
+    fn type_params(&mut self, params: &'a [TypeParam]) -> (Vec<DeclId>, Arc<[Type]>) {
+        let mut types = Vec::new();
+        for p in params {
+            let ty = Type::Param(Named::plain(p.id, &p.name.text));
+            types.push(ty.clone());
+            self.declare(p.id, &p.name, Decl::new(&p.name, Kind::TypeParam, ty));
+        }
+        (params.iter().map(|p| p.id).collect(), types.into())
+    }
+
+    fn parameters(&mut self, params: &'a [Parameter], kind: Kind, holder: Kind) -> Vec<DeclId> {
+        for p in params {
+            let ty = self.ty(&p.ty);
+            self.parameter_type(p, &ty, kind, holder);
+            let optional = ast::annotation(&p.annotations, "optional").is_some();
+            if let Some(default) = &p.default {
+                match ty {
+                    // Blocks are compared by their parameters where the package is instantiated.
+                    Type::Parser(_) | Type::Control(_) | Type::Package(_) => self.expr(default),
+                    _ => self.expr_to(default, &ty),
+                };
+                if p.direction == Direction::Out {
+                    self.report(Diagnostic::error(
+                        "E0315",
+                        default.span,
+                        "an `out` parameter cannot have a default value",
+                    ));
+                }
+            }
+            let mut made = Decl::new(&p.name, kind, ty);
+            (made.direction, made.optional, made.default) = (p.direction, optional, p.default.as_ref());
+            self.declare(p.id, &p.name, made);
+        }
+        params.iter().map(|p| p.id).collect()
+    }
+
+    fn parameter_type(&mut self, p: &'a Parameter, ty: &Type, kind: Kind, holder: Kind) {
+        let directed = p.direction != Direction::None;
+        let name = &p.name.text;
+        let text = match ty {
+            Type::Void | Type::MatchKind => format!("a parameter cannot have the type `{ty}`"),
+            Type::Extern(_) | Type::Int | Type::String if directed => {
+                format!("parameter `{name}` of type `{ty}` cannot have a direction")
+            }
+            Type::Int if holder == Kind::Action => {
+                format!("parameter `{name}` of an action cannot have the type `int`")
+            }
+            Type::Extern(_) if matches!(holder, Kind::Action | Kind::Function) => {
+                format!("parameter `{name}` cannot have the extern type `{ty}`")
+            }
+            Type::Package(_) if holder != Kind::Package => format!("parameter `{name}` cannot be a package"),
+            Type::Parser(_) | Type::Control(_) if kind == Kind::Param && holder != Kind::Package => {
+                format!("parameter `{name}` cannot have the type `{ty}`")
+            }
+            Type::Control(_) if holder == Kind::Parser || holder == Kind::Extern => {
+                format!("parameter `{name}` cannot be a control")
+            }
+            Type::Parser(_) if holder == Kind::Control || holder == Kind::Extern => {
+                format!("parameter `{name}` cannot be a parser")
+            }
+            _ if directed && kind == Kind::CtorParam => {
+                format!("parameter `{name}` of a constructor cannot have a direction")
+            }
+            _ => return,
+        };
+        self.report(Diagnostic::error("E0315", p.span, text));
+    }
+
+    /// The head of what can be called. The caller opened its scope.
+    fn callable(&mut self, name: &ast::Name, kind: Kind, p: &'a FunctionPrototype) -> Decl<'a> {
+        let (type_params, _) = self.type_params(&p.type_params);
+        let ret = self.ty(&p.ret);
+        let object = matches!(ret, Type::Extern(_)) && kind != Kind::ExternFunction;
+        if object
+            || matches!(
+                ret,
+                Type::Int | Type::Parser(_) | Type::Control(_) | Type::Package(_) | Type::MatchKind
+            )
+        {
+            self.report(Diagnostic::error("E0308", p.ret.span, format!("`{ret}` cannot be returned")));
+        }
+        let params = match kind {
+            Kind::Constructor => self.parameters(&p.params, Kind::CtorParam, Kind::Extern),
+            _ => self.parameters(&p.params, Kind::Param, kind),
+        };
+        Decl { type_params, params, ..Decl::new(name, kind, ret) }
+    }
+
+    fn extern_decl(
+        &mut self,
+        d: &'a ast::Decl,
+        type_params: &'a [TypeParam],
+        methods: &'a [ast::ExternMethod],
+    ) {
+        self.push_scope();
+        let (ids, args) = self.type_params(type_params);
+        let ty = Type::Extern(Named { args, ..Named::plain(d.id, &d.name.text) });
+        let made = Decl { type_params: ids, ..Decl::new(&d.name, Kind::Extern, ty) };
+        // Its methods may mention it, so it is visible to them already.
+        let inner = self.scopes.pop().unwrap_or_default();
+        self.declare(d.id, &d.name, made.clone());
+        self.scopes.push(inner);
+        let mut members = Vec::new();
+        for m in methods {
+            self.push_scope();
+            let kind = if m.is_constructor { Kind::Constructor } else { Kind::Method };
+            let method = self.callable(&m.name, kind, &m.prototype);
+            self.pop_scope();
+            self.overload_is_new(&members, &method);
+            // `optional` of a method says that it is abstract.
+            let needed = m.is_abstract && ast::annotation(&m.annotations, "optional").is_none();
+            if m.is_abstract && !needed {
+                self.may_define.push(m.id);
+            }
+            self.record(m.id, Decl { parent: Some(d.id), optional: needed, ..method });
+            members.push(m.id);
+        }
+        self.pop_scope();
+        self.record(d.id, Decl { members, ..made });
+    }
+
+    /// Two methods of one name need different parameters.
+    fn overload_is_new(&mut self, members: &[DeclId], method: &Decl<'a>) {
+        let names = |c: &Self, d: &Decl<'a>| -> Vec<Arc<str>> {
+            d.params.iter().filter_map(|p| Some(c.decl(*p)?.name.clone())).collect()
+        };
+        let mine = names(self, method);
+        let same = members
+            .iter()
+            .filter_map(|m| self.decl(*m))
+            .find(|m| m.name == method.name && names(self, m) == mine);
+        if let Some(first) = same.map(|m| m.span) {
+            let text = format!("method `{}` is declared twice with the same parameters", method.name);
+            self.report(Diagnostic::error("E0202", method.span, text).also(first, "declared here first"));
+        }
+    }
+
+    fn function(&mut self, d: &'a ast::Decl, p: &'a FunctionPrototype, body: &'a ast::BlockStmt) {
+        self.push_scope();
+        let made = self.callable(&d.name, Kind::Function, p);
+        let ret = made.ty.clone();
+        let inner = self.scopes.pop().unwrap_or_default();
+        self.declare(d.id, &d.name, made);
+        self.scopes.push(inner);
+        self.body(d.id, Place::Function, ret.clone(), body);
+        self.pop_scope();
+        if ret != Type::Void && !ret.is_bad() && !super::stmt::returns(&body.stmts) {
+            let text = format!("not every path through `{}` returns a value", d.name.text);
+            self.report(
+                Diagnostic::error("E0316", d.name.span, text)
+                    .hint(format!("it must return `{ret}`: add a `return` at the end")),
+            );
+        }
+    }
+
+    fn body(&mut self, id: DeclId, place: Place, ret: Type, body: &'a ast::BlockStmt) {
+        let outer = (self.place, self.owner, self.ret.take(), self.loops);
+        (self.place, self.owner, self.ret, self.loops) = (place, Some(id), Some(ret), 0);
+        self.block(body);
+        (self.place, self.owner, self.ret, self.loops) = outer;
+    }
+
+    fn action(&mut self, d: &'a ast::Decl, params: &'a [Parameter], body: &'a ast::BlockStmt) {
+        self.push_scope();
+        let ids = self.parameters(params, Kind::Param, Kind::Action);
+        let mut free = false;
+        for p in params {
+            if free && p.direction != Direction::None {
+                let text = format!(
+                    "`{}` has a direction, so it must stand before the parameters without one",
+                    p.name.text
+                );
+                self.report(Diagnostic::error("E0315", p.span, text));
+            }
+            free |= p.direction == Direction::None;
+        }
+        let inner = self.scopes.pop().unwrap_or_default();
+        let made = Decl { params: ids, ..Decl::new(&d.name, Kind::Action, Type::Void) };
+        self.declare(d.id, &d.name, made);
+        self.scopes.push(inner);
+        self.body(d.id, Place::Action, Type::Void, body);
+        self.pop_scope();
+    }
+
+    fn block_type(
+        &mut self,
+        d: &'a ast::Decl,
+        kind: Kind,
+        type_params: &'a [TypeParam],
+        params: &'a [Parameter],
+    ) {
+        self.push_scope();
+        let (ids, args) = self.type_params(type_params);
+        let named = Named { args, ..Named::plain(d.id, &d.name.text) };
+        let (ty, param_kind) = match kind {
+            Kind::ParserType => (Type::Parser(named), Kind::Param),
+            Kind::ControlType => (Type::Control(named), Kind::Param),
+            _ => (Type::Package(named), Kind::CtorParam),
+        };
+        let params = self.parameters(params, param_kind, kind);
+        self.pop_scope();
+        let made = Decl { type_params: ids, params, ..Decl::new(&d.name, kind, ty) };
+        self.declare(d.id, &d.name, made);
+    }
+
+    fn parser(&mut self, d: &'a ast::Decl, p: &'a ast::ParserDecl) {
+        self.push_scope();
+        let (type_params, args) = self.type_params(&p.type_params);
+        let named = Named { args, ..Named::plain(d.id, &d.name.text) };
+        let ctor_params = self.parameters(&p.ctor_params, Kind::CtorParam, Kind::Parser);
+        let params = self.parameters(&p.params, Kind::Param, Kind::Parser);
+        let made = Decl {
+            type_params,
+            params,
+            ctor_params,
+            ..Decl::new(&d.name, Kind::Parser, Type::Parser(named))
+        };
+        self.inside(d, made, Place::ParserLocals, &p.locals, |c| c.states(d, p));
+    }
+
+    fn control(&mut self, d: &'a ast::Decl, p: &'a ast::ControlDecl) {
+        self.push_scope();
+        let (type_params, args) = self.type_params(&p.type_params);
+        let named = Named { args, ..Named::plain(d.id, &d.name.text) };
+        let ctor_params = self.parameters(&p.ctor_params, Kind::CtorParam, Kind::Control);
+        let params = self.parameters(&p.params, Kind::Param, Kind::Control);
+        let made = Decl {
+            type_params,
+            params,
+            ctor_params,
+            ..Decl::new(&d.name, Kind::Control, Type::Control(named))
+        };
+        self.inside(d, made, Place::ControlLocals, &p.locals, |c| {
+            c.body(d.id, Place::ControlApply, Type::Void, &p.apply);
+        });
+    }
+
+    /// A parser's or control's inside: locals, then the rest. Its name is visible behind it only, but its own body may
+    /// mention it, so that recursion is called by its name.
+    fn inside(
+        &mut self,
+        d: &'a ast::Decl,
+        made: Decl<'a>,
+        place: Place,
+        locals: &'a [ast::Decl],
+        rest: impl FnOnce(&mut Self),
+    ) {
+        let inner = self.scopes.pop().unwrap_or_default();
+        self.declare(d.id, &d.name, made.clone());
+        self.scopes.push(inner);
+        let outer = (self.place, self.owner);
+        (self.place, self.owner) = (place, Some(d.id));
+        let later = self.later.clone();
+        self.later.extend(locals.iter().map(|l| (l.name.text.as_str(), l.name.span)));
+        self.push_scope();
+        for local in locals {
+            self.later.remove(local.name.text.as_str());
+            self.decl_of(local);
+        }
+        let members = locals.iter().map(|l| l.id).collect();
+        self.record(d.id, Decl { members, ..made });
+        rest(self);
+        self.pop_scope();
+        self.pop_scope();
+        self.later = later;
+        (self.place, self.owner) = outer;
+    }
+
+    fn fields(
+        &mut self,
+        d: &'a ast::Decl,
+        kind: Kind,
+        type_params: &'a [TypeParam],
+        fields: &'a [FieldDecl],
+    ) {
+        self.push_scope();
+        let (ids, args) = self.type_params(type_params);
+        let named = Named { args, ..Named::plain(d.id, &d.name.text) };
+        let mut seen: HashMap<&str, Span> = HashMap::new();
+        for f in fields {
+            let ty = self.ty(&f.ty);
+            self.field_allowed(kind, &ty, f.ty.span);
+            if let Some(first) = seen.insert(&f.name.text, f.name.span) {
+                let text = format!("field `{}` is declared twice", f.name.text);
+                self.report(Diagnostic::error("E0202", f.name.span, text).also(first, "declared here first"));
+            }
+            self.record(f.id, Decl { parent: Some(d.id), ..Decl::new(&f.name, Kind::Field, ty) });
+        }
+        self.pop_scope();
+        let ty = match kind {
+            Kind::Struct => Type::Struct(named),
+            Kind::Header => Type::Header(named),
+            _ => Type::Union(named),
+        };
+        let members = fields.iter().map(|f| f.id).collect();
+        self.declare(d.id, &d.name, Decl { type_params: ids, members, ..Decl::new(&d.name, kind, ty) });
+    }
+
+    fn enumeration(
+        &mut self,
+        d: &'a ast::Decl,
+        under: Option<&'a ast::Type>,
+        members: &'a [ast::EnumMember],
+    ) {
+        let named = Named::plain(d.id, &d.name.text);
+        let under = under.map(|t| (self.ty(t), t.span));
+        if let Some((t, span)) = under.as_ref().filter(|(t, _)| !t.is_fixed() && !t.is_bad()) {
+            let text = format!("an enum is represented by bit<W> or int<W>, not by `{t}`");
+            self.report(Diagnostic::error("E0308", *span, text));
+        }
+        let (kind, ty) = match &under {
+            Some((t, _)) => (Kind::SerEnum, Type::SerEnum(named, Arc::new(t.clone()))),
+            None => (Kind::Enum, Type::Enum(named)),
+        };
+        let mut seen: HashMap<&str, Span> = HashMap::new();
+        let ids: Vec<DeclId> = members.iter().map(|m| m.id).collect();
+        self.declare(d.id, &d.name, Decl { members: ids, ..Decl::new(&d.name, kind, ty.clone()) });
+        for m in members {
+            let mut made = Decl { parent: Some(d.id), ..Decl::new(&m.name, Kind::Member, ty.clone()) };
+            if let (Some(value), Some((t, _))) = (&m.value, &under) {
+                made.value = self.member_value(value, t);
+            }
+            if let Some(first) = seen.insert(&m.name.text, m.name.span) {
+                let text = format!("`{}` is declared twice", m.name.text);
+                self.report(Diagnostic::error("E0202", m.name.span, text).also(first, "declared here first"));
+            }
+            self.record(m.id, made);
+        }
+    }
+
+    fn member_value(&mut self, value: &'a Expr, under: &Type) -> Option<Value> {
+        let own = self.expr(value);
+        if let (Type::Int, Some(Value::Int(v))) = (&own, self.typed.own_value(value.id)) {
+            if !fits(v, under) {
+                let text = format!("{v} does not fit in `{under}`, the representation of this enum");
+                self.report(Diagnostic::error("E0305", value.span, text));
+                return None;
+            }
+        }
+        self.coerce(value, &own, under);
+        if !self.is_known(value) {
+            self.report(Diagnostic::error(
+                "E0306",
+                value.span,
+                "the value of an enum's member must be known at compile time",
+            ));
+        }
+        self.known_value(value)
+    }
+
+    /// `error { … }` and `match_kind { … }` add to one namespace each.
+    fn extend(&mut self, members: &'a [ast::EnumMember], ty: Type) {
+        for m in members {
+            let all = if ty == Type::Error { &self.typed.errors } else { &self.typed.match_kinds };
+            let first =
+                all.iter().filter_map(|i| self.decl(*i)).find(|d| *d.name == *m.name.text).map(|d| d.span);
+            if let Some(first) = first {
+                let text = format!("`{}` is declared twice", m.name.text);
+                self.report(Diagnostic::error("E0202", m.name.span, text).also(first, "declared here first"));
+                continue;
+            }
+            self.record(m.id, Decl::new(&m.name, Kind::Member, ty.clone()));
+            let all = if ty == Type::Error { &mut self.typed.errors } else { &mut self.typed.match_kinds };
+            all.push(m.id);
+        }
+    }
+}

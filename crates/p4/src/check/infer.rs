@@ -1,0 +1,96 @@
+//! Type inference: unknown types and the equations between them (P4-16 section 8.18; unification after Robinson).
+
+use std::sync::Arc;
+
+use super::types::{Named, Type};
+
+/// The unknowns of the calls that are being checked.
+#[derive(Default)]
+pub struct Unknowns {
+    found: Vec<Option<Type>>,
+}
+
+impl Unknowns {
+    /// A new unknown.
+    pub fn fresh(&mut self) -> Type {
+        self.found.push(None);
+        Type::Infer(self.found.len() as u32 - 1)
+    }
+
+    /// What is known of a type, at its top.
+    pub fn shallow(&self, ty: &Type) -> Type {
+        let mut ty = ty.clone();
+        while let Type::Infer(n) = ty {
+            match self.found.get(n as usize).cloned().flatten() {
+                Some(next) => ty = next,
+                None => break,
+            }
+        }
+        ty
+    }
+
+    /// What is known of a type, everywhere in it.
+    pub fn resolve(&self, ty: &Type) -> Type {
+        if self.found.is_empty() {
+            return ty.clone();
+        }
+        ty.map(&mut |t| match t {
+            Type::Infer(_) => {
+                let top = self.shallow(t);
+                Some(if let Type::Infer(_) = top { top } else { self.resolve(&top) })
+            }
+            _ => None,
+        })
+    }
+
+    /// Makes both types equal, if they can be. `Bad` and `_` agree with everything.
+    pub fn unify(&mut self, a: &Type, b: &Type) -> bool {
+        use Type::*;
+        let (a, b) = (self.shallow(a), self.shallow(b));
+        match (&a, &b) {
+            (Infer(x), Infer(y)) if x == y => true,
+            (DontCare, _) | (_, DontCare) => true,
+            (Infer(x), other) | (other, Infer(x)) => self.bind(*x, other),
+            (Bad, _) | (_, Bad) => true,
+            (Enum(x), Enum(y))
+            | (SerEnum(x, _), SerEnum(y, _))
+            | (New(x, _), New(y, _))
+            | (Struct(x), Struct(y))
+            | (Header(x), Header(y))
+            | (Union(x), Union(y))
+            | (Extern(x), Extern(y))
+            | (Parser(x), Parser(y))
+            | (Control(x), Control(y))
+            | (Package(x), Package(y)) => self.unify_named(x, y),
+            (Stack(x, n), Stack(y, m)) => n == m && self.unify(x, y),
+            (Tuple(x), Tuple(y)) => self.unify_all(x, y),
+            (List(x), List(y)) | (Set(x), Set(y)) => self.unify(x, y),
+            (Record(x), Record(y)) => {
+                x.len() == y.len()
+                    && x.iter().zip(y.iter()).all(|(p, q)| p.0 == q.0 && self.unify(&p.1, &q.1))
+            }
+            _ => a == b,
+        }
+    }
+
+    fn unify_named(&mut self, a: &Named, b: &Named) -> bool {
+        a.decl == b.decl && self.unify_all(&a.args, &b.args)
+    }
+
+    fn unify_all(&mut self, a: &Arc<[Type]>, b: &Arc<[Type]>) -> bool {
+        a.len() == b.len() && a.iter().zip(b.iter()).all(|(x, y)| self.unify(x, y))
+    }
+
+    fn bind(&mut self, unknown: u32, ty: &Type) -> bool {
+        let ty = self.resolve(ty);
+        if ty == Type::Infer(unknown) {
+            return true;
+        }
+        // A type that contains itself has no finite form.
+        if ty.any(&mut |t| *t == Type::Infer(unknown)) {
+            return false;
+        }
+        self.found[unknown as usize] = Some(ty);
+        true
+    }
+}

@@ -1,0 +1,128 @@
+//! Names, types and rules of a whole program, before anything is instantiated.
+//!
+//! P4 wants names declared before they are used, so one walk in the order of the text does it: `decl` walks declarations,
+//! `scope` keeps names, `tyref` turns types as written into [`Type`]s, `expr`, `coerce` and `call` check expressions, `stmt`,
+//! `state` and `table` what they stand in, `package` the instance `main`. A mistake gives [`Type::Bad`], which agrees
+//! with everything: one mistake is told once.
+
+mod call;
+mod coerce;
+mod decl;
+mod expr;
+mod fold;
+mod infer;
+mod scope;
+mod state;
+mod stmt;
+mod table;
+mod typed;
+mod types;
+mod tyref;
+mod value;
+
+pub use typed::{Arg, Builtin, Call, Callee, Decl, Kind, Res, Typed};
+pub use types::{DeclId, Named, Subst, Type};
+pub use value::Value;
+
+use std::collections::HashMap;
+
+use crate::ast::{Expr, Program};
+use crate::diag::{Diagnostic, Diagnostics};
+use crate::source::{SourceMap, Span};
+use infer::Unknowns;
+
+/// How deep expressions, statements and types may nest.
+const DEPTH: u32 = 200;
+
+/// Checks a program.
+pub fn check<'a>(program: &'a Program, map: &SourceMap) -> (Typed<'a>, Diagnostics) {
+    let mut checker = Checker {
+        typed: Typed::new(program),
+        diags: Diagnostics::default(),
+        map,
+        scopes: vec![HashMap::new()],
+        later: HashMap::new(),
+        unknowns: Unknowns::default(),
+        place: Place::Top,
+        ret: None,
+        loops: 0,
+        depth: 0,
+        owner: None,
+        this: None,
+        may_define: Vec::new(),
+    };
+    checker.program();
+    (checker.typed, checker.diags)
+}
+
+/// Where code stands; it decides what may be called (P4-16 appendix "Restrictions on compile time and run time calls").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Top,
+    ParserLocals,
+    ParserState,
+    ControlLocals,
+    ControlApply,
+    Action,
+    Function,
+}
+
+impl Place {
+    fn in_parser(self) -> bool {
+        matches!(self, Place::ParserLocals | Place::ParserState)
+    }
+}
+
+struct Checker<'a, 'm> {
+    typed: Typed<'a>,
+    diags: Diagnostics,
+    map: &'m SourceMap,
+    scopes: Vec<HashMap<&'a str, Vec<DeclId>>>,
+    /// Names that are declared later, at the top or in the enclosing control: for the message only.
+    later: HashMap<&'a str, Span>,
+    unknowns: Unknowns,
+    place: Place,
+    ret: Option<Type>,
+    loops: u32,
+    depth: u32,
+    /// The parser, control, function or action whose body is being walked.
+    owner: Option<DeclId>,
+    /// The extern type of `this`.
+    this: Option<Type>,
+    /// Abstract methods that an instance may leave out.
+    may_define: Vec<DeclId>,
+}
+
+impl<'a> Checker<'a, '_> {
+    fn report(&mut self, diagnostic: Diagnostic) {
+        self.diags.push(diagnostic);
+    }
+
+    /// Reports an error and gives the type that absorbs what follows from it.
+    fn bad(&mut self, diagnostic: Diagnostic) -> Type {
+        self.diags.push(diagnostic);
+        Type::Bad
+    }
+
+    /// Text of an expression, short enough for a message.
+    fn text(&self, e: &Expr) -> String {
+        let text = self.map.text(e.span);
+        let line = text.lines().next().unwrap_or_default();
+        if line.chars().count() > 40 || line.len() < text.len() {
+            return format!("{}…", line.chars().take(39).collect::<String>());
+        }
+        line.to_string()
+    }
+
+    /// Runs `f` one level deeper; too deep is an error instead of a stack overflow.
+    fn nested<R>(&mut self, span: Span, otherwise: R, f: impl FnOnce(&mut Self) -> R) -> R {
+        if self.depth >= DEPTH {
+            self.report(Diagnostic::error("E0300", span, "this is nested too deeply"));
+            return otherwise;
+        }
+        self.depth += 1;
+        let result = f(self);
+        self.depth -= 1;
+        result
+    }
+}

@@ -1,0 +1,160 @@
+//! Parser states, transitions and keysets (P4-16 section 13).
+
+use std::collections::HashSet;
+
+use super::typed::{Decl, Kind};
+use super::types::Type;
+use super::{Checker, Place};
+use crate::ast::{self, Expr, ExprKind, Name, ParserDecl, SelectCase, StateDecl, Transition};
+use crate::diag::{Diagnostic, did_you_mean};
+
+impl<'a> Checker<'a, '_> {
+    /// All states of a parser; they see each other whatever their order.
+    pub(super) fn states(&mut self, d: &'a ast::Decl, p: &'a ParserDecl) {
+        self.push_scope();
+        for s in &p.states {
+            if matches!(s.name.text.as_str(), "accept" | "reject") {
+                let text = format!("state `{}` is built in and cannot be declared", s.name.text);
+                self.report(Diagnostic::error("E0411", s.name.span, text));
+            }
+            self.declare(
+                s.id,
+                &s.name,
+                Decl { parent: Some(d.id), ..Decl::new(&s.name, Kind::State, Type::State) },
+            );
+        }
+        if !p.states.iter().any(|s| s.name.text == "start") {
+            let text = format!("parser `{}` has no state `start`", d.name.text);
+            let mut e = Diagnostic::error("E0411", d.name.span, text);
+            if let Some(first) = p.states.first() {
+                e = e.also(first.name.span, "perhaps this one");
+            }
+            self.report(e.hint("parsing begins in `state start { … }`"));
+        }
+        let known: HashSet<&str> = p.states.iter().map(|s| s.name.text.as_str()).collect();
+        self.place = Place::ParserState;
+        for s in &p.states {
+            self.state(s, &known);
+        }
+        self.place = Place::ParserLocals;
+        self.pop_scope();
+    }
+
+    fn state(&mut self, s: &'a StateDecl, known: &HashSet<&'a str>) {
+        self.push_scope();
+        for stmt in &s.body {
+            self.stmt(stmt);
+        }
+        match &s.transition {
+            None => {
+                let text = format!("state `{}` has no transition, so it ends in `reject`", s.name.text);
+                let e = Diagnostic::warning("W0401", s.name.span, text);
+                self.report(e.hint("end it with `transition accept;` or `transition` to another state"));
+            }
+            Some(Transition::State(name)) => self.target(name, known),
+            Some(Transition::Select { keys, cases, .. }) => self.select(keys, cases, known),
+        }
+        self.pop_scope();
+    }
+
+    fn target(&mut self, name: &Name, known: &HashSet<&'a str>) {
+        if known.contains(name.text.as_str()) || matches!(name.text.as_str(), "accept" | "reject") {
+            return;
+        }
+        let mut all: Vec<&str> = known.iter().copied().chain(["accept", "reject"]).collect();
+        all.sort_unstable();
+        let e = Diagnostic::error("E0411", name.span, format!("there is no state `{}`", name.text));
+        let e = match did_you_mean(&name.text, all.iter().copied()) {
+            Some(near) => e.hint(format!("did you mean `{near}`?")),
+            None => e.hint(format!("states: {}", all.join(", "))),
+        };
+        self.report(e);
+    }
+
+    fn select(&mut self, keys: &'a [Expr], cases: &'a [SelectCase], known: &HashSet<&'a str>) {
+        let types: Vec<Type> = keys.iter().map(|k| self.expr(k)).collect();
+        for (key, ty) in keys.iter().zip(&types) {
+            let inner = ty.underlying();
+            let simple = inner.is_fixed() || matches!(inner, Type::Bool | Type::Enum(_) | Type::Error);
+            if !simple && !matches!(inner, Type::Struct(_) | Type::Tuple(_) | Type::Bad | Type::Param(_)) {
+                let mut e = Diagnostic::error("E0412", key.span, format!("`select` cannot decide by `{ty}`"));
+                if *inner == Type::Int {
+                    e = e.hint("a number needs a width here");
+                } else if ty.has_fields() {
+                    let names: Vec<String> = self.typed.fields(ty).iter().map(|f| f.0.to_string()).collect();
+                    e = e.hint(format!("choose a field: {}", names.join(", ")));
+                }
+                self.report(e);
+            }
+        }
+        for case in cases {
+            self.keyset(&case.keyset, &types);
+            self.target(&case.state, known);
+        }
+    }
+
+    /// A keyset for these keys: a set a key, or one that matches all.
+    pub(super) fn keyset(&mut self, e: &'a Expr, keys: &[Type]) {
+        match &e.kind {
+            ExprKind::Default | ExprKind::DontCare => {
+                self.expr(e);
+            }
+            ExprKind::List { items, .. }
+                if !(keys.len() == 1 && matches!(keys[0], Type::Tuple(_) | Type::Struct(_))) =>
+            {
+                if items.len() != keys.len() {
+                    let s = |n: usize| if n == 1 { "" } else { "s" };
+                    let (n, k) = (items.len(), keys.len());
+                    let text = format!("{n} value{} for {k} key{}", s(n), s(k));
+                    self.report(
+                        Diagnostic::error("E0413", e.span, text).hint("give one value a key, or `_`"),
+                    );
+                    return;
+                }
+                for (item, key) in items.iter().zip(keys) {
+                    self.simple_keyset(item, key);
+                }
+                self.note(e, &Type::DontCare);
+            }
+            _ if keys.len() == 1 => self.simple_keyset(e, &keys[0]),
+            _ => {
+                let ty = self.expr(e);
+                if !matches!(ty, Type::Set(_) | Type::Bad) {
+                    let text = format!("1 value for {} keys", keys.len());
+                    let d = Diagnostic::error("E0413", e.span, text);
+                    self.report(d.hint("write a tuple: `(a, b)`; `_` stands for any value"));
+                }
+            }
+        }
+    }
+
+    fn simple_keyset(&mut self, e: &'a Expr, key: &Type) {
+        let own = self.expr(e);
+        // Match-kind rules work on numbers, so a serializable enum's sets may be given as such.
+        match (&own, &e.kind) {
+            (Type::Set(t), ExprKind::Binary { left, right, .. }) => {
+                let want = if t.is_integer() { key.underlying().clone() } else { key.clone() };
+                if **t == Type::Int {
+                    self.coerce(left, &Type::Int, &want);
+                    self.coerce(right, &Type::Int, &want);
+                } else if **t != want && **t != *key && !key.is_bad() {
+                    let text = format!("expected `{key}`, found `{t}`");
+                    self.report(Diagnostic::error("E0301", e.span, text));
+                }
+            }
+            (Type::Set(t), _) => {
+                if !self.unknowns.unify(t, key) {
+                    let fields = if t.has_fields() { self.typed.fields(t) } else { Vec::new() };
+                    if !matches!(&fields[..], [only] if only.1 == *key) {
+                        let text = format!("expected a set of `{key}`, found `{own}`");
+                        self.report(Diagnostic::error("E0301", e.span, text));
+                    }
+                }
+            }
+            (Type::DontCare | Type::Bad, _) => {}
+            _ => {
+                self.coerce(e, &own, key);
+            }
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! Tables and their properties (P4-16 section 14.2).
+
+use super::typed::{Callee, Decl, Kind, Res};
+use super::types::{DeclId, Named, Type};
+use super::{Checker, Place};
+use crate::ast::{
+    self, ActionRef, Direction, EntryDecl, Expr, ExprKind, KeyElement, PropertyValue, TableDecl,
+    TableProperty,
+};
+use crate::diag::{Diagnostic, did_you_mean};
+
+/// An action of a table's list: its name as a case or entry says it, and its declaration.
+type Listed<'a> = (String, DeclId, &'a ActionRef);
+
+impl<'a> Checker<'a, '_> {
+    pub(super) fn table(&mut self, d: &'a ast::Decl, t: &'a TableDecl) {
+        let place = std::mem::replace(&mut self.place, Place::ControlApply);
+        let find = |name: &str| t.properties.iter().find(|p| p.name.text == name);
+        self.duplicates(t);
+        let mut keys: Vec<(Type, &'a KeyElement)> = Vec::new();
+        if let Some(PropertyValue::Key(elements)) = find("key").map(|p| &p.value) {
+            keys = elements.iter().map(|k| (self.key(k), k)).collect();
+        }
+        let actions = match find("actions").map(|p| &p.value) {
+            Some(PropertyValue::Actions(list)) => self.action_list(list),
+            _ => {
+                let e = Diagnostic::error(
+                    "E0414",
+                    d.name.span,
+                    format!("table `{}` has no `actions`", d.name.text),
+                );
+                self.report(e.hint("add `actions = { … }`; it may list `NoAction`"));
+                Vec::new()
+            }
+        };
+        let members = actions.iter().map(|a| a.1).collect();
+        for p in &t.properties {
+            self.property(d, p, &keys, &actions);
+        }
+        self.place = place;
+        let ty = Type::Table(Named::plain(d.id, &d.name.text));
+        let made =
+            Decl { members, parent: self.owner, table: Some(t), ..Decl::new(&d.name, Kind::Table, ty) };
+        self.declare(d.id, &d.name, made);
+    }
+
+    fn duplicates(&mut self, t: &'a TableDecl) {
+        for (i, p) in t.properties.iter().enumerate() {
+            if let Some(first) = t.properties[..i].iter().find(|q| q.name.text == p.name.text) {
+                let e = Diagnostic::error(
+                    "E0414",
+                    p.name.span,
+                    format!("property `{}` is given twice", p.name.text),
+                );
+                self.report(e.also(first.name.span, "given here first"));
+            }
+        }
+    }
+
+    fn key(&mut self, k: &'a KeyElement) -> Type {
+        let ty = self.expr(&k.expr);
+        let kinds = self.typed.match_kinds.clone();
+        let names: Vec<&str> =
+            kinds.iter().filter_map(|m| Some(self.typed.decl(*m)?.name.as_ref())).collect();
+        if !k.match_kind.text.is_empty() && !names.contains(&k.match_kind.text.as_str()) {
+            let e = Diagnostic::error(
+                "E0415",
+                k.match_kind.span,
+                format!("there is no match kind `{}`", k.match_kind.text),
+            );
+            let e = match did_you_mean(&k.match_kind.text, names.iter().copied()) {
+                Some(near) => e.hint(format!("did you mean `{near}`?")),
+                None => e.hint(format!("match kinds: {}", names.join(", "))),
+            };
+            self.report(e);
+        }
+        let inner = ty.underlying();
+        let simple =
+            inner.is_fixed() || matches!(inner, Type::Bool | Type::Enum(_) | Type::Error | Type::Varbit(_));
+        if !simple && !matches!(inner, Type::Bad | Type::Param(_)) {
+            let mut e = Diagnostic::error("E0415", k.expr.span, format!("`{ty}` cannot be a key"));
+            if ty.has_fields() {
+                let names: Vec<String> = self.typed.fields(&ty).iter().map(|f| f.0.to_string()).collect();
+                e = e.hint(format!("choose a field: {}", names.join(", ")));
+            } else if *inner == Type::Int {
+                e = e.hint("a number needs a width here, such as `8w1`");
+            }
+            self.report(e);
+        }
+        ty
+    }
+
+    /// The declaration and the arguments of `a`, `.a`, `a(x)`.
+    fn action_name(&mut self, e: &'a Expr) -> Option<(String, DeclId, Option<&'a [ast::Argument]>)> {
+        let (callee, args) = match &e.kind {
+            ExprKind::Call { callee, args, .. } => (&**callee, Some(&args[..])),
+            _ => (e, None),
+        };
+        let ExprKind::Name { name, global } = &callee.kind else {
+            if !matches!(callee.kind, ExprKind::Error) {
+                self.report(Diagnostic::error("E0416", e.span, "this must be the name of an action"));
+            }
+            return None;
+        };
+        let Some(id) = self.find(&name.text, *global).first().copied() else {
+            self.missing(name, "", |k| k == Kind::Action);
+            return None;
+        };
+        if self.kind(id) != Some(Kind::Action) {
+            let d = Diagnostic::error("E0416", name.span, format!("`{}` is not an action", name.text));
+            let at = self.decl(id).map(|d| d.span).unwrap_or_default();
+            self.report(d.also(at, "declared here"));
+            return None;
+        }
+        self.typed.refs.insert(callee.id, Res::Decl(id));
+        let full = if *global { format!(".{}", name.text) } else { name.text.clone() };
+        Some((full, id, args))
+    }
+
+    fn action_list(&mut self, list: &'a [ActionRef]) -> Vec<Listed<'a>> {
+        let mut listed: Vec<Listed<'a>> = Vec::new();
+        for a in list {
+            let Some((name, id, args)) = self.action_name(&a.expr) else { continue };
+            if let Some(first) = listed.iter().find(|l| l.1 == id) {
+                let e = Diagnostic::error("E0416", a.expr.span, format!("action `{name}` is listed twice"));
+                self.report(e.also(first.2.expr.span, "listed here first"));
+                continue;
+            }
+            self.bound(&a.expr, id, args.unwrap_or_default(), false);
+            listed.push((name, id, a));
+        }
+        listed
+    }
+
+    /// Arguments of an action: those with a direction in the list; all of them in entries and defaults.
+    fn bound(&mut self, e: &'a Expr, id: DeclId, args: &'a [ast::Argument], all: bool) {
+        let params = self.decl(id).map(|d| d.params.clone()).unwrap_or_default();
+        let params: Vec<(DeclId, Decl<'a>)> =
+            params.iter().filter_map(|p| Some((*p, self.decl(*p)?.clone()))).collect();
+        let directed = params.iter().filter(|(_, p)| p.direction != Direction::None).count();
+        // Entries and defaults repeat the list's directional arguments, or leave them out.
+        let wanted: Vec<&(DeclId, Decl<'a>)> = match all {
+            false => params.iter().take(directed).collect(),
+            true if args.len() + directed == params.len() => params.iter().skip(directed).collect(),
+            true => params.iter().collect(),
+        };
+        if args.len() != wanted.len() {
+            let name = self.decl(id).map(|d| d.name.to_string()).unwrap_or_default();
+            let n = wanted.len();
+            let text = format!(
+                "`{name}` takes {n} argument{} here, {} given",
+                if n == 1 { "" } else { "s" },
+                args.len()
+            );
+            let d = Diagnostic::error("E0416", e.span, text);
+            let hint = match all {
+                true => format!("declared as `{}`", self.signature(id)),
+                false => {
+                    "parameters without direction are filled by the control plane; the others are bound here"
+                        .to_string()
+                }
+            };
+            self.report(d.hint(hint));
+        }
+        for (i, arg) in args.iter().enumerate() {
+            let Some(value) = &arg.value else { continue };
+            let own = self.expr(value);
+            let param = match &arg.name {
+                Some(n) => wanted.iter().find(|(_, p)| *p.name == *n.text),
+                None => wanted.get(i),
+            };
+            let Some((_, param)) = param else {
+                if let Some(name) = &arg.name {
+                    self.report(Diagnostic::error(
+                        "E0416",
+                        name.span,
+                        format!("there is no parameter `{}`", name.text),
+                    ));
+                }
+                continue;
+            };
+            self.coerce(value, &own, &param.ty);
+            if matches!(param.direction, Direction::Out | Direction::InOut) {
+                self.need_lvalue(
+                    value,
+                    "this parameter is written: its argument must be a variable or a field",
+                );
+            }
+            if all && param.direction == Direction::None && !self.is_known(value) {
+                let d = Diagnostic::error("E0306", value.span, "this argument must be known at compile time");
+                self.report(d.hint("pass what changes from packet to packet as an `in` parameter"));
+            }
+            let table = self.calls(value, |c| matches!(c, Callee::Table(_)));
+            if table {
+                self.report(Diagnostic::error("E0402", value.span, "a table cannot be applied here"));
+            }
+        }
+    }
+
+    fn property(
+        &mut self,
+        d: &'a ast::Decl,
+        p: &'a TableProperty,
+        keys: &[(Type, &'a KeyElement)],
+        actions: &[Listed<'a>],
+    ) {
+        match (p.name.text.as_str(), &p.value) {
+            ("default_action", PropertyValue::Expr(e)) => self.chosen(d, e, actions, "tableonly"),
+            ("entries", PropertyValue::Entries(list)) => self.entries(d, p, list, keys, actions),
+            ("size", PropertyValue::Expr(e)) => {
+                let ty = self.expr(e);
+                if !ty.is_bad() && !ty.underlying().is_integer() {
+                    self.report(Diagnostic::error(
+                        "E0301",
+                        e.span,
+                        format!("a table's size is a number, not `{ty}`"),
+                    ));
+                } else if !self.is_known(e) {
+                    self.report(Diagnostic::error(
+                        "E0306",
+                        e.span,
+                        "a table's size must be known at compile time",
+                    ));
+                }
+            }
+            (name, PropertyValue::Expr(e)) => {
+                let list = matches!(name, "key" | "actions" | "entries");
+                if list {
+                    self.report(Diagnostic::error(
+                        "E0414",
+                        p.span,
+                        format!("`{name}` needs a list: `{name} = {{ … }}`"),
+                    ));
+                    return;
+                }
+                let near = did_you_mean(name, ["key", "actions", "default_action", "entries", "size"]);
+                if let Some(near) = near {
+                    let e = Diagnostic::warning(
+                        "W0402",
+                        p.name.span,
+                        format!("`{name}` is not a property that P4 knows"),
+                    );
+                    self.report(e.hint(format!("did you mean `{near}`?")));
+                }
+                let place = std::mem::replace(&mut self.place, Place::ControlLocals);
+                self.expr(e);
+                self.place = place;
+            }
+            _ => {}
+        }
+    }
+
+    /// An action that the table runs: it must be listed, and may be called with arguments.
+    fn chosen(&mut self, d: &'a ast::Decl, e: &'a Expr, actions: &[Listed<'a>], forbidden: &str) {
+        let Some((name, id, args)) = self.action_name(e) else { return };
+        let Some(listed) = actions.iter().find(|a| a.1 == id) else {
+            if actions.is_empty() {
+                return;
+            }
+            let text = format!("`{name}` is not in the `actions` of table `{}`", d.name.text);
+            let mut all: Vec<&str> = actions.iter().map(|a| a.0.as_str()).collect();
+            all.push(&name);
+            let hint = format!("list it: `actions = {{ {}; }}`", all.join("; "));
+            self.report(Diagnostic::error("E0416", e.span, text).hint(hint));
+            return;
+        };
+        if ast::annotation(&listed.2.annotations, forbidden).is_some() {
+            let text = format!("`{name}` is @{forbidden}: it cannot be used here");
+            self.report(Diagnostic::error("E0416", e.span, text).also(listed.2.expr.span, "listed here"));
+        }
+        self.bound(e, id, args.unwrap_or_default(), true);
+    }
+
+    fn entries(
+        &mut self,
+        d: &'a ast::Decl,
+        p: &'a TableProperty,
+        list: &'a [EntryDecl],
+        keys: &[(Type, &'a KeyElement)],
+        actions: &[Listed<'a>],
+    ) {
+        if keys.is_empty() && !list.is_empty() {
+            let text = format!("table `{}` has no key, so it cannot have entries", d.name.text);
+            self.report(Diagnostic::error("E0417", p.name.span, text));
+            return;
+        }
+        let types: Vec<Type> = keys.iter().map(|k| k.0.clone()).collect();
+        let ordered =
+            keys.iter().any(|k| matches!(k.1.match_kind.text.as_str(), "ternary" | "range" | "optional"));
+        for entry in list {
+            self.keyset(&entry.keyset, &types);
+            self.entry_keys(&entry.keyset, keys);
+            self.chosen(d, &entry.action, actions, "defaultonly");
+            if let Some(priority) = &entry.priority {
+                self.size(priority, "a priority");
+                if !ordered {
+                    self.report(Diagnostic::error(
+                        "E0417",
+                        priority.span,
+                        "entries of this table have no priorities: no key is ternary, range or optional",
+                    ));
+                }
+            }
+        }
+    }
+
+    /// What each match kind takes as a value.
+    fn entry_keys(&mut self, keyset: &'a Expr, keys: &[(Type, &'a KeyElement)]) {
+        let items: Vec<&'a Expr> = match &keyset.kind {
+            ExprKind::List { items, .. } => items.iter().collect(),
+            _ => vec![keyset],
+        };
+        if items.len() != keys.len() {
+            return;
+        }
+        for (item, (_, key)) in items.into_iter().zip(keys) {
+            let wrong = match (&item.kind, key.match_kind.text.as_str()) {
+                (ExprKind::Binary { op: ast::BinaryOp::Mask, .. }, "exact" | "range" | "optional") => {
+                    Some("a mask")
+                }
+                (
+                    ExprKind::Binary { op: ast::BinaryOp::Range, .. },
+                    "exact" | "lpm" | "ternary" | "optional",
+                ) => Some("a range"),
+                (ExprKind::DontCare | ExprKind::Default, "exact") => Some("`_`"),
+                _ => None,
+            };
+            if let Some(what) = wrong {
+                let text = format!("{what} cannot be a value of an {} key", key.match_kind.text);
+                self.report(Diagnostic::error("E0417", item.span, text).also(key.match_kind.span, "the key"));
+            }
+            if !self.is_known(item) {
+                self.report(Diagnostic::error(
+                    "E0306",
+                    item.span,
+                    "the key of an entry must be known at compile time",
+                ));
+            }
+        }
+    }
+
+    /// The actions of a table by name.
+    pub(super) fn actions_of(&self, table: DeclId) -> Vec<(String, DeclId)> {
+        let members = self.decl(table).map(|d| d.members.clone()).unwrap_or_default();
+        members.into_iter().filter_map(|m| Some((self.decl(m)?.name.to_string(), m))).collect()
+    }
+}

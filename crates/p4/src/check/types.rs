@@ -1,0 +1,325 @@
+//! Every type a P4-16 expression can have.
+//!
+//! A [`Type`] is small and cheap to clone; typedefs are resolved away, names stand for declarations by [`DeclId`], and the
+//! type arguments of a generic type are part of it. Generic bodies are checked once: inside them a type parameter is a
+//! [`Type::Param`], which [`Subst`] replaces when a stage instantiates the body.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+pub use crate::ast::DeclId;
+
+/// A type that a declaration introduces, with its type arguments. Equality looks at the declaration, not at the name.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// The declaration.
+    pub decl: DeclId,
+    /// Its name, so that a type prints without a table.
+    pub name: Arc<str>,
+    /// Type arguments, one for each type parameter of the declaration.
+    pub args: Arc<[Type]>,
+}
+
+impl PartialEq for Named {
+    fn eq(&self, other: &Self) -> bool {
+        self.decl == other.decl && self.args == other.args
+    }
+}
+
+impl Eq for Named {}
+
+/// A type (P4-16 section 7).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// Something was wrong and has been reported; agrees with every type, so that one mistake is told once.
+    Bad,
+    /// `void`, the result of what has none.
+    Void,
+    /// `bool`.
+    Bool,
+    /// `string`, compile-time only.
+    String,
+    /// `int`: arbitrary precision, compile-time only.
+    Int,
+    /// `bit<W>`.
+    Bit(u32),
+    /// `int<W>`.
+    Signed(u32),
+    /// `varbit<W>`.
+    Varbit(u32),
+    /// `error`.
+    Error,
+    /// `match_kind`.
+    MatchKind,
+    /// `enum` without representation.
+    Enum(Named),
+    /// `enum bit<W>` or `enum int<W>`, and that type.
+    SerEnum(Named, Arc<Type>),
+    /// `type T name`: distinct from T, castable to and from it.
+    New(Named, Arc<Type>),
+    /// `struct`.
+    Struct(Named),
+    /// `header`.
+    Header(Named),
+    /// `header_union`.
+    Union(Named),
+    /// `T[N]` of headers or unions.
+    Stack(Arc<Type>, u32),
+    /// `tuple<...>`, and the type of `{ a, b }` where no type is expected.
+    Tuple(Arc<[Type]>),
+    /// `list<T>`, compile-time only.
+    List(Arc<Type>),
+    /// A set of T: the type of keyset expressions and value sets.
+    Set(Arc<Type>),
+    /// `{ f = a, g = b }` where no type is expected.
+    Record(Arc<[(Arc<str>, Type)]>),
+    /// `{#}` before its header type is known.
+    Invalid,
+    /// `...` before its type is known, in an initialiser.
+    Default,
+    /// `_`, a type argument to be inferred, or a don't-care argument.
+    DontCare,
+    /// An extern object.
+    Extern(Named),
+    /// A parser object, or a declared parser type.
+    Parser(Named),
+    /// A control object, or a declared control type.
+    Control(Named),
+    /// A package object.
+    Package(Named),
+    /// A table.
+    Table(Named),
+    /// What `table.apply()` returns: `hit`, `miss`, `action_run`.
+    ApplyResult(Named),
+    /// The enumeration of a table's actions: the type of `action_run`.
+    ActionList(Named),
+    /// An action's name.
+    Action(Named),
+    /// A function's (or constructor's, or method's) name; only calls use it.
+    Function,
+    /// A parser state's name.
+    State,
+    /// The name of a type where an expression stands: `E` in `E.member`.
+    TypeName(Arc<Type>),
+    /// A type parameter, inside the generic declaration that has it.
+    Param(Named),
+    /// To be found by inference; does not occur in a finished check.
+    Infer(u32),
+}
+
+/// What type parameters stand for.
+pub type Subst = HashMap<DeclId, Type>;
+
+impl Named {
+    /// A named type without type arguments.
+    pub fn plain(decl: DeclId, name: &str) -> Named {
+        Named { decl, name: name.into(), args: Arc::new([]) }
+    }
+}
+
+impl Type {
+    /// `tuple<...>` of these.
+    pub fn tuple(items: Vec<Type>) -> Type {
+        Type::Tuple(items.into())
+    }
+
+    /// Whether it is the type that stands for a reported mistake.
+    pub fn is_bad(&self) -> bool {
+        matches!(self, Type::Bad)
+    }
+
+    /// `bit<W>` or `int<W>`.
+    pub fn is_fixed(&self) -> bool {
+        matches!(self, Type::Bit(_) | Type::Signed(_))
+    }
+
+    /// `bit<W>`, `int<W>` or `int`.
+    pub fn is_integer(&self) -> bool {
+        self.is_fixed() || *self == Type::Int
+    }
+
+    /// Width of `bit<W>`, `int<W>`, `varbit<W>` (greatest), bool (1).
+    pub fn scalar_width(&self) -> Option<u32> {
+        match self {
+            Type::Bit(w) | Type::Signed(w) | Type::Varbit(w) => Some(*w),
+            Type::Bool => Some(1),
+            _ => None,
+        }
+    }
+
+    /// The declaration behind a named type.
+    pub fn named(&self) -> Option<&Named> {
+        use Type::*;
+        match self {
+            Enum(n)
+            | SerEnum(n, _)
+            | New(n, _)
+            | Struct(n)
+            | Header(n)
+            | Union(n)
+            | Extern(n)
+            | Parser(n)
+            | Control(n)
+            | Package(n)
+            | Table(n)
+            | ApplyResult(n)
+            | ActionList(n)
+            | Action(n)
+            | Param(n) => Some(n),
+            _ => None,
+        }
+    }
+
+    /// The representation under `type` declarations and serializable enums; any other type is its own.
+    pub fn underlying(&self) -> &Type {
+        match self {
+            Type::SerEnum(_, under) | Type::New(_, under) => under.underlying(),
+            other => other,
+        }
+    }
+
+    /// `header` or `header_union`.
+    pub fn is_header_like(&self) -> bool {
+        matches!(self, Type::Header(_) | Type::Union(_))
+    }
+
+    /// `struct`, `header` or `header_union`.
+    pub fn has_fields(&self) -> bool {
+        matches!(self, Type::Struct(_) | Type::Header(_) | Type::Union(_))
+    }
+
+    /// Applies `f` to every part, bottom up.
+    pub fn map(&self, f: &mut dyn FnMut(&Type) -> Option<Type>) -> Type {
+        if let Some(new) = f(self) {
+            return new;
+        }
+        use Type::*;
+        match self {
+            Enum(n) => Enum(n.map(f)),
+            SerEnum(n, u) => SerEnum(n.map(f), Arc::new(u.map(f))),
+            New(n, u) => New(n.map(f), Arc::new(u.map(f))),
+            Struct(n) => Struct(n.map(f)),
+            Header(n) => Header(n.map(f)),
+            Union(n) => Union(n.map(f)),
+            Stack(t, size) => Stack(Arc::new(t.map(f)), *size),
+            Tuple(items) => Tuple(items.iter().map(|t| t.map(f)).collect()),
+            List(t) => List(Arc::new(t.map(f))),
+            Set(t) => Set(Arc::new(t.map(f))),
+            Record(fields) => Record(fields.iter().map(|(n, t)| (n.clone(), t.map(f))).collect()),
+            Extern(n) => Extern(n.map(f)),
+            Parser(n) => Parser(n.map(f)),
+            Control(n) => Control(n.map(f)),
+            Package(n) => Package(n.map(f)),
+            TypeName(t) => TypeName(Arc::new(t.map(f))),
+            other => other.clone(),
+        }
+    }
+
+    /// The type with its type parameters replaced.
+    pub fn subst(&self, subst: &Subst) -> Type {
+        if subst.is_empty() {
+            return self.clone();
+        }
+        self.map(&mut |t| match t {
+            Type::Param(n) => Some(subst.get(&n.decl).cloned().unwrap_or_else(|| t.clone())),
+            _ => None,
+        })
+    }
+
+    /// Whether some part satisfies the test.
+    pub fn any(&self, test: &mut dyn FnMut(&Type) -> bool) -> bool {
+        let mut found = false;
+        self.map(&mut |t| {
+            found |= test(t);
+            found.then(|| t.clone())
+        });
+        found
+    }
+}
+
+impl Named {
+    fn map(&self, f: &mut dyn FnMut(&Type) -> Option<Type>) -> Named {
+        if self.args.is_empty() {
+            return self.clone();
+        }
+        Named { args: self.args.iter().map(|t| t.map(f)).collect(), ..self.clone() }
+    }
+}
+
+fn list(f: &mut fmt::Formatter<'_>, items: &[Type]) -> fmt::Result {
+    for (i, item) in items.iter().enumerate() {
+        let comma = if i == 0 { "" } else { ", " };
+        write!(f, "{comma}{item}")?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.name)?;
+        if !self.args.is_empty() {
+            write!(f, "<")?;
+            list(f, &self.args)?;
+            write!(f, ">")?;
+        }
+        Ok(())
+    }
+}
+
+/// As a P4 programmer writes it.
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use Type::*;
+        match self {
+            Bad => write!(f, "<unknown>"),
+            Void => write!(f, "void"),
+            Bool => write!(f, "bool"),
+            String => write!(f, "string"),
+            Int => write!(f, "int"),
+            Bit(w) => write!(f, "bit<{w}>"),
+            Signed(w) => write!(f, "int<{w}>"),
+            Varbit(w) => write!(f, "varbit<{w}>"),
+            Error => write!(f, "error"),
+            MatchKind => write!(f, "match_kind"),
+            Stack(t, size) => write!(f, "{t}[{size}]"),
+            Tuple(items) => {
+                write!(f, "tuple<")?;
+                list(f, items)?;
+                write!(f, ">")
+            }
+            List(t) => write!(f, "list<{t}>"),
+            Set(t) => write!(f, "set of {t}"),
+            Record(fields) => {
+                write!(f, "{{")?;
+                for (i, (name, ty)) in fields.iter().enumerate() {
+                    let comma = if i == 0 { "" } else { ", " };
+                    write!(f, "{comma}{ty} {name}")?;
+                }
+                write!(f, "}}")
+            }
+            Invalid => write!(f, "{{#}}"),
+            Default => write!(f, "..."),
+            DontCare => write!(f, "_"),
+            Table(n) => write!(f, "table {n}"),
+            ApplyResult(n) => write!(f, "the result of {n}.apply()"),
+            ActionList(n) => write!(f, "the actions of {n}"),
+            Action(n) => write!(f, "action {n}"),
+            Function => write!(f, "function"),
+            State => write!(f, "parser state"),
+            TypeName(t) => write!(f, "type {t}"),
+            Infer(n) => write!(f, "?{n}"),
+            Enum(n)
+            | SerEnum(n, _)
+            | New(n, _)
+            | Struct(n)
+            | Header(n)
+            | Union(n)
+            | Extern(n)
+            | Parser(n)
+            | Control(n)
+            | Package(n)
+            | Param(n) => write!(f, "{n}"),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Compile-time values and how they change type.
+
+use std::sync::Arc;
+
+use num_bigint::{BigInt, Sign};
+use num_traits::One;
+
+use super::types::{DeclId, Type};
+
+/// The value of an expression that is known at compile time (P4-16 section 18.1). Its type stands beside it in
+/// [`Typed`](super::typed::Typed).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// `bool`.
+    Bool(bool),
+    /// `int`, `bit<W>` (never negative) and `int<W>` (within its range): the number itself, not a pattern.
+    Int(BigInt),
+    /// `string`.
+    Str(Arc<str>),
+    /// A member of an enum (serializable or not), of `error` or of `match_kind`: its declaration.
+    Member(DeclId),
+    /// Components of a tuple, list or array; fields of a struct or of a valid header, in the order of the declaration.
+    Seq(Vec<Value>),
+    /// `{#}`.
+    Invalid,
+}
+
+impl Value {
+    /// A small number.
+    pub fn int(value: impl Into<BigInt>) -> Value {
+        Value::Int(value.into())
+    }
+
+    /// The number, if it is one.
+    pub fn as_int(&self) -> Option<&BigInt> {
+        match self {
+            Value::Int(v) => Some(v),
+            _ => None,
+        }
+    }
+
+    /// The truth value, if it is one.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Value::Bool(b) => Some(*b),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a number is a value of `bit<W>` or `int<W>`; every number is one of `int`.
+pub fn fits(value: &BigInt, ty: &Type) -> bool {
+    wrap(value, ty) == *value
+}
+
+/// The number modulo 2^W, in the range of the type (P4-16 section 8.11.1: casts never fail).
+pub fn wrap(value: &BigInt, ty: &Type) -> BigInt {
+    match ty {
+        Type::Bit(w) | Type::Varbit(w) => low_bits(value, *w),
+        Type::Signed(w) => {
+            let low = low_bits(value, *w);
+            if *w > 0 && low.bit(u64::from(*w) - 1) { low - (BigInt::one() << *w) } else { low }
+        }
+        _ => value.clone(),
+    }
+}
+
+/// The low `width` bits as a number that is not negative.
+fn low_bits(value: &BigInt, width: u32) -> BigInt {
+    let modulus = BigInt::one() << width;
+    let rest = value % &modulus;
+    if rest.sign() == Sign::Minus { rest + modulus } else { rest }
+}
+
+/// Smallest and greatest number of a fixed-width type.
+pub fn range(ty: &Type) -> Option<(BigInt, BigInt)> {
+    match ty {
+        Type::Bit(w) => Some((BigInt::from(0), (BigInt::one() << *w) - 1)),
+        Type::Signed(0) => Some((BigInt::from(0), BigInt::from(0))),
+        Type::Signed(w) => {
+            let half = BigInt::one() << (w - 1);
+            Some((-half.clone(), half - 1))
+        }
+        _ => None,
+    }
+}

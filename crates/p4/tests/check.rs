@@ -1,0 +1,140 @@
+//! The checker against programs: what must be accepted, what must be said about mistakes, and p4c's corpus.
+//!
+//! A note `// error: text` (or `// warning: text`) in tests/diagnostics stands on the line of a diagnostic whose message
+//! holds the text; `// help: text` on the same or a following line wants it in the hint or a label. Nothing else may be reported.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use p4::{Diagnostic, Diagnostics, Embedded, Severity, SourceMap, SourceProvider};
+
+/// Strait's own includes, then files on disk beside the program or in a directory.
+struct Disk {
+    beside: PathBuf,
+    includes: Option<PathBuf>,
+}
+
+impl SourceProvider for Disk {
+    fn include(&self, name: &str, from: &str, quoted: bool) -> Option<(String, String)> {
+        if let Some(own) = Embedded.include(name, from, quoted) {
+            return Some(own);
+        }
+        let asker = Path::new(from).parent().map(|p| p.join(name));
+        let places = [asker, Some(self.beside.join(name)), self.includes.as_ref().map(|i| i.join(name))];
+        places
+            .into_iter()
+            .flatten()
+            .find_map(|p| Some((p.display().to_string(), fs::read_to_string(&p).ok()?)))
+    }
+}
+
+fn check(path: &Path, includes: Option<PathBuf>) -> (SourceMap, Diagnostics) {
+    let text = String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
+    let disk = Disk { beside: path.parent().unwrap().to_path_buf(), includes };
+    let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
+    let (program, _) = p4::parse(&mut map, &path.display().to_string(), &text, &[], &disk, &mut diags);
+    if !diags.has_errors() {
+        diags.extend(p4::check::check(&program, &map).1);
+    }
+    (map, diags)
+}
+
+fn programs(dir: &Path) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
+    // The corpus has links to nowhere.
+    all.retain(|p| p.extension().is_some_and(|e| e == "p4") && p.exists());
+    all.sort();
+    all
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn shown(map: &SourceMap, d: &Diagnostic) -> String {
+    let at = map.position(d.primary.span);
+    let hint = d.hint.as_ref().map(|h| format!("\n    help: {h}")).unwrap_or_default();
+    format!("{}:{}:{}: {:?} {}: {}{hint}", at.file, at.line, at.column, d.severity, d.code, d.message)
+}
+
+/// The notes of a program: line, severity, text, wanted help.
+fn notes(text: &str) -> Vec<(usize, Severity, String, Vec<String>)> {
+    let mut notes: Vec<(usize, Severity, String, Vec<String>)> = Vec::new();
+    for (i, line) in text.lines().enumerate() {
+        for (mark, severity) in [("// error: ", Severity::Error), ("// warning: ", Severity::Warning)] {
+            if let Some((_, note)) = line.split_once(mark) {
+                notes.push((i + 1, severity, note.trim().to_string(), Vec::new()));
+            }
+        }
+        if let (Some((_, help)), Some(last)) = (line.split_once("// help: "), notes.last_mut()) {
+            last.3.push(help.trim().to_string());
+        }
+    }
+    notes
+}
+
+#[test]
+fn mistakes_are_told_where_they_are() {
+    let mut failures = Vec::new();
+    for path in programs(&root().join("tests/diagnostics")) {
+        let text = fs::read_to_string(&path).unwrap();
+        let (map, diags) = check(&path, None);
+        let mut left: Vec<&Diagnostic> = diags.list().iter().collect();
+        for (line, severity, note, helps) in notes(&text) {
+            let fits = |d: &&Diagnostic| {
+                let says =
+                    |t: &str| d.hint.as_deref().unwrap_or("").contains(t) || d.primary.text.contains(t);
+                d.severity == severity
+                    && map.position(d.primary.span).line == line
+                    && d.message.contains(&note)
+                    && helps.iter().all(|h| says(h))
+            };
+            match left.iter().position(fits) {
+                Some(i) => drop(left.remove(i)),
+                None => failures.push(format!("{}:{line}: nobody says `{note}` {helps:?}", path.display())),
+            }
+        }
+        failures.extend(left.iter().map(|d| format!("not expected: {}", shown(&map, d))));
+    }
+    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+}
+
+#[test]
+fn right_programs_are_accepted() {
+    let mut paths = programs(&root().join("tests/accept"));
+    paths.push(root().join("apps/nat64/nat64.p4"));
+    let mut failures = Vec::new();
+    for path in paths {
+        let (map, diags) = check(&path, None);
+        failures.extend(diags.list().iter().map(|d| shown(&map, d)));
+    }
+    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+}
+
+/// Shares of p4c's corpus, which stays outside the repository: `STRAIT_P4C=DIR cargo test -p strait-p4 --test check -- --ignored --nocapture`.
+#[test]
+#[ignore = "needs p4c's testdata"]
+fn corpus() {
+    let dir = PathBuf::from(std::env::var("STRAIT_P4C").expect("STRAIT_P4C names a checkout of p4c"));
+    let only = std::env::var("STRAIT_ONLY").unwrap_or_default();
+    for (folder, accept) in [("p4_16_samples", true), ("p4_16_errors", false)] {
+        let (mut good, mut all, mut bmv2, mut bmv2_good) = (0, 0, 0, 0);
+        for path in programs(&dir.join("testdata").join(folder)) {
+            if !path.display().to_string().contains(&only) {
+                continue;
+            }
+            let (map, diags) = check(&path, Some(dir.join("p4include")));
+            let right = diags.has_errors() != accept;
+            let is_bmv2 = path.display().to_string().ends_with("-bmv2.p4");
+            all += 1;
+            good += usize::from(right);
+            bmv2 += usize::from(is_bmv2);
+            bmv2_good += usize::from(is_bmv2 && right);
+            if !right {
+                let first = diags.list().iter().find(|d| d.severity == Severity::Error);
+                println!("{} {}", path.display(), first.map(|d| shown(&map, d)).unwrap_or_default());
+            }
+        }
+        println!("TOTAL {folder}: {good} of {all} right; *-bmv2: {bmv2_good} of {bmv2}");
+    }
+}
