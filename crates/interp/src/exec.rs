@@ -1,0 +1,377 @@
+//! Statements.
+
+use abi::{Bits, MatchValue};
+use dataplane::table::Mismatch;
+use ir::{Block, Call, HeaderId, HeaderRef, LabelId, Loc, Place, Stmt, StmtKind, TableId, VarId};
+
+use crate::eval::{eval, header, read, truth};
+use crate::event::Event;
+use crate::machine::Run;
+use crate::sums;
+
+/// How a block ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Flow {
+    /// At its end.
+    Next,
+    /// Out of the block or loop of that name.
+    Break(LabelId),
+    /// On to the next round of that loop.
+    Continue(LabelId),
+    /// The parser rejected, with that error.
+    Reject(u32),
+    /// More loop rounds than any program needs.
+    Exhausted,
+}
+
+impl Run<'_, '_> {
+    /// Runs a block.
+    pub fn block(&mut self, block: &Block) -> Flow {
+        for stmt in block {
+            match self.stmt(stmt) {
+                Flow::Next => {}
+                other => return other,
+            }
+        }
+        Flow::Next
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) -> Flow {
+        let p = self.program;
+        match &stmt.kind {
+            StmtKind::Assign { dst, src } => {
+                let value = eval(p, &self.s, src);
+                self.write(dst, value, stmt.loc);
+            }
+            StmtKind::CopyHeader { dst, src } => self.copy_header(dst, src),
+            StmtKind::SetValid(h) => self.set_validity(h, true, stmt.loc),
+            StmtKind::SetInvalid(h) => self.set_validity(h, false, stmt.loc),
+            StmtKind::PushFront(stack, n) => self.shift_stack(*stack, *n, true),
+            StmtKind::PopFront(stack, n) => self.shift_stack(*stack, *n, false),
+            StmtKind::If { cond, then, otherwise } => {
+                return self.block(if truth(p, &self.s, cond) { then } else { otherwise });
+            }
+            StmtKind::Switch { on, arms, default } => {
+                let value = eval(p, &self.s, on);
+                let arm = arms.iter().find(|(values, _)| values.contains(&value)).map_or(default, |(_, b)| b);
+                return self.block(arm);
+            }
+            StmtKind::Block { label, body } => {
+                return match self.block(body) {
+                    Flow::Break(l) if l == *label => Flow::Next,
+                    other => other,
+                };
+            }
+            StmtKind::Loop { label, body, .. } => return self.repeat(*label, body),
+            StmtKind::Break(label) => return Flow::Break(*label),
+            StmtKind::Continue(label) => return Flow::Continue(*label),
+            StmtKind::Apply { table, hit, action } => return self.apply(*table, *hit, *action, stmt.loc),
+            StmtKind::Drop(site) => self.mark_to_drop(*site),
+            StmtKind::Extract { .. }
+            | StmtKind::Lookahead { .. }
+            | StmtKind::Advance(_)
+            | StmtKind::Verify { .. } => {
+                return self.parser_stmt(stmt);
+            }
+            StmtKind::Emit(h) => self.emit(h),
+            StmtKind::Call(call) => self.call(call, stmt.loc),
+        }
+        Flow::Next
+    }
+
+    fn repeat(&mut self, label: LabelId, body: &Block) -> Flow {
+        loop {
+            if self.steps == 0 {
+                return Flow::Exhausted;
+            }
+            self.steps -= 1;
+            match self.block(body) {
+                Flow::Next => {}
+                Flow::Continue(l) if l == label => {}
+                Flow::Break(l) if l == label => return Flow::Next,
+                other => return other,
+            }
+        }
+    }
+
+    /// Writes a place; out of range of a stack nothing happens.
+    pub fn write(&mut self, place: &Place, value: Bits, loc: Loc) {
+        if self.watched {
+            let place = ir::text::place(self.program, place);
+            self.observer.event(Event::Assigned { place, value: value.clone(), loc });
+        }
+        match place {
+            Place::Var(id) => self.s.vars[id.index()] = value,
+            Place::Field(h, field) => {
+                if let Some(id) = header(self.program, &self.s, h) {
+                    self.s.headers[id.index()].fields[*field as usize] = value;
+                }
+            }
+        }
+    }
+
+    fn copy_header(&mut self, dst: &HeaderRef, src: &HeaderRef) {
+        let from = header(self.program, &self.s, src);
+        let to = header(self.program, &self.s, dst);
+        match (to, from) {
+            (Some(to), Some(from)) => self.s.headers[to.index()] = self.s.headers[from.index()].clone(),
+            (Some(to), None) => self.s.invalidate(to),
+            (None, _) => {}
+        }
+    }
+
+    fn set_validity(&mut self, h: &HeaderRef, valid: bool, loc: Loc) {
+        let Some(id) = header(self.program, &self.s, h) else { return };
+        match valid {
+            true if self.s.headers[id.index()].valid => {}
+            true => {
+                self.s.invalidate(id);
+                self.s.headers[id.index()].valid = true;
+            }
+            false => self.s.invalidate(id),
+        }
+        if self.watched {
+            let header = &self.program.header(id).name;
+            self.observer.event(Event::Validity { header, valid, loc });
+        }
+    }
+
+    /// P4-16 section 8.20: elements move by `count`; those that come in are invalid.
+    fn shift_stack(&mut self, stack: ir::StackId, count: u32, push: bool) {
+        let ir::Stack { first, size, .. } = self.program.stacks[stack.index()];
+        let (first, size, count) = (first.index(), size as usize, (count as usize).min(size as usize));
+        let elements = &mut self.s.headers[first..first + size];
+        if push {
+            elements.rotate_right(count)
+        } else {
+            elements.rotate_left(count)
+        }
+        let fresh = if push { 0..count } else { size - count..size };
+        for i in fresh {
+            self.s.invalidate(HeaderId((first + i) as u32));
+        }
+        let next = &mut self.s.next[stack.index()];
+        *next =
+            if push { (*next + count as u32).min(size as u32) } else { next.saturating_sub(count as u32) };
+    }
+
+    fn mark_to_drop(&mut self, site: ir::DropSiteId) {
+        let (spec, group) = (self.program.standard.egress_spec, self.program.standard.mcast_grp);
+        self.set(spec, abi::DROP_PORT as u128);
+        self.set(group, 0);
+        self.s.site = Some(site.index());
+        if self.watched {
+            let site = &self.program.drop_sites[site.index()];
+            self.observer.event(Event::Marked { site: &site.name, loc: site.loc });
+        }
+    }
+
+    /// Sets a variable to a number.
+    pub fn set(&mut self, var: VarId, value: u128) {
+        let width = self.program.var(var).ty.width();
+        self.s.vars[var.index()] = Bits::new(width, value);
+    }
+
+    fn emit(&mut self, h: &HeaderRef) {
+        let Some(id) = header(self.program, &self.s, h) else { return };
+        let state = &self.s.headers[id.index()];
+        if state.valid {
+            state.fields.iter().for_each(|f| self.emitted.push(f));
+        }
+    }
+
+    // ---- tables ----
+
+    fn apply(&mut self, id: TableId, hit: Option<VarId>, action: Option<VarId>, loc: Loc) -> Flow {
+        let p = self.program;
+        let definition = &p.tables[id.index()];
+        let key: Vec<Bits> = definition.keys.iter().map(|k| eval(p, &self.s, &k.expr)).collect();
+        let bytes = self.s.vars[p.standard.packet_length.index()].low_u64();
+        let table = &mut self.state.tables[id.index()];
+        let (found, number, args) = match table.lookup_and_count(&key, bytes) {
+            Some(row) => (true, row.action, row.entry.action.args.clone()),
+            None => {
+                let default = table.default();
+                (false, default.action, default.call.as_ref().map(|c| c.args.clone()).unwrap_or_default())
+            }
+        };
+        let chosen = &p.actions[definition.actions[number as usize].action.index()];
+        if self.watched {
+            self.tell_applied(id, loc, &key, found, chosen, &args);
+        }
+        for (param, arg) in chosen.params.iter().zip(args) {
+            self.s.vars[param.var.index()] = arg;
+        }
+        let flow = self.block(&chosen.body);
+        if let Some(var) = hit {
+            self.s.vars[var.index()] = Bits::bit(found);
+        }
+        if let Some(var) = action {
+            self.set(var, number as u128);
+        }
+        flow
+    }
+
+    fn tell_applied(
+        &mut self,
+        id: TableId,
+        loc: Loc,
+        key: &[Bits],
+        hit: bool,
+        action: &ir::Action,
+        args: &[Bits],
+    ) {
+        let definition = &self.program.tables[id.index()];
+        let table = &self.state.tables[id.index()];
+        let winner = if hit { table.lookup(key).map(|row| row.handle) } else { None };
+        let mut missed = Vec::new();
+        let mut text = None;
+        for row in table.rows() {
+            let shown = entry_text(&row.entry.matches);
+            if Some(row.handle) == winner {
+                text = Some(shown);
+            } else if missed.len() < 16 {
+                missed.push(match table.mismatch(row, key) {
+                    Mismatch::Field(i) => format!("{shown}: {} differs", definition.keys[i].name),
+                    Mismatch::Outranked => format!("{shown}: another entry is better"),
+                });
+            }
+        }
+        self.observer.event(Event::Applied {
+            table: &definition.name,
+            loc,
+            key: definition.keys.iter().map(|k| k.name.as_str()).zip(key.iter().cloned()).collect(),
+            hit: text,
+            missed,
+            action: &action.name,
+            args: action.params.iter().map(|q| q.name.as_str()).zip(args.iter().cloned()).collect(),
+        });
+    }
+
+    // ---- externs ----
+
+    fn call(&mut self, call: &Call, loc: Loc) {
+        let p = self.program;
+        match call {
+            Call::Count { counter, index } => {
+                let index = eval(p, &self.s, index).to_u64().unwrap_or(u64::MAX);
+                let bytes = self.s.vars[p.standard.packet_length.index()].low_u64();
+                if let Some(cell) = self.state.counters[counter.index()].get_mut(index) {
+                    cell.add(bytes);
+                }
+            }
+            // A hit has been counted when the table was looked up.
+            Call::DirectCount(_) => {}
+            Call::RegisterRead { register, dst, index } => {
+                let index = eval(p, &self.s, index).to_u64().unwrap_or(u64::MAX);
+                let width = p.registers[register.index()].ty.width();
+                let cell = self.state.registers[register.index()].get(index).cloned();
+                self.write(dst, cell.unwrap_or_else(|| Bits::zero(width)), loc);
+            }
+            Call::RegisterWrite { register, index, value } => {
+                let index = eval(p, &self.s, index).to_u64().unwrap_or(u64::MAX);
+                let value = eval(p, &self.s, value);
+                if let Some(cell) = self.state.registers[register.index()].get_mut(index) {
+                    *cell = value;
+                }
+            }
+            Call::Hash { dst, algorithm, base, data, max } => {
+                let width = self.place_width(dst);
+                let value = sums::hash(p, &self.s, *algorithm, base, data, max, width);
+                self.write(dst, value, loc);
+            }
+            Call::Random { dst, lo, hi } => self.random(dst, lo, hi, loc),
+            Call::VerifyChecksum { .. } | Call::UpdateChecksum { .. } => self.checksum(call, loc),
+            Call::LogMsg { format, args } => self.log(format, args, loc),
+            Call::Assert { cond, text } => {
+                if !truth(p, &self.s, cond) {
+                    self.observer.event(Event::Message { text: format!("does not hold: {text}"), loc });
+                }
+            }
+        }
+    }
+
+    fn place_width(&self, place: &Place) -> u32 {
+        match place {
+            Place::Var(id) => self.program.var(*id).ty.width(),
+            Place::Field(h, field) => {
+                let id = match h {
+                    HeaderRef::Header(id) => *id,
+                    HeaderRef::Element(s, _) | HeaderRef::Next(s) | HeaderRef::Last(s) => {
+                        self.program.stacks[s.index()].first
+                    }
+                };
+                self.program.header_type(id).fields[*field as usize].ty.width()
+            }
+        }
+    }
+
+    /// Both ends included; an empty range gives its low end.
+    fn random(&mut self, dst: &Place, lo: &ir::Expr, hi: &ir::Expr, loc: Loc) {
+        let (lo, hi) = (eval(self.program, &self.s, lo), eval(self.program, &self.s, hi));
+        let span = hi.sub(&lo).add(&Bits::new(lo.width(), 1));
+        let dice = self.state.dice();
+        let draw = Bits::new(64.max(lo.width()), dice as u128);
+        let offset = draw.rem(&span.resize(draw.width())).unwrap_or(draw).resize(lo.width());
+        self.write(dst, lo.add(&offset), loc);
+    }
+
+    fn checksum(&mut self, call: &Call, loc: Loc) {
+        let p = self.program;
+        match call {
+            Call::VerifyChecksum { cond, data, checksum, payload, .. } if truth(p, &self.s, cond) => {
+                let value = sums::checksum(p, &self.s, data, *payload);
+                let found = read(p, &self.s, checksum, ir::Ty::Bit(16)).low_u64();
+                let right = found == value as u64;
+                if !right {
+                    self.set(p.standard.checksum_error, 1);
+                }
+                self.tell_sum(checksum, value, Some(right), loc);
+            }
+            Call::UpdateChecksum { cond, data, checksum, payload, nonzero, .. }
+                if truth(p, &self.s, cond) =>
+            {
+                let mut value = sums::checksum(p, &self.s, data, *payload);
+                if *nonzero && value == 0 {
+                    value = 0xffff;
+                }
+                self.tell_sum(checksum, value, None, loc);
+                self.write(checksum, Bits::new(16, value as u128), loc);
+            }
+            _ => {}
+        }
+    }
+
+    fn tell_sum(&mut self, place: &Place, value: u16, right: Option<bool>, loc: Loc) {
+        if self.watched {
+            let place = ir::text::place(self.program, place);
+            self.observer.event(Event::Checksum { place, value, right, loc });
+        }
+    }
+
+    fn log(&mut self, format: &str, args: &[ir::Expr], loc: Loc) {
+        let mut text = String::new();
+        let mut values = args.iter();
+        let mut pieces = format.split("{}").peekable();
+        while let Some(piece) = pieces.next() {
+            text.push_str(piece);
+            if pieces.peek().is_some() {
+                if let Some(e) = values.next() {
+                    text.push_str(&eval(self.program, &self.s, e).to_string());
+                }
+            }
+        }
+        self.observer.event(Event::Message { text, loc });
+    }
+}
+
+fn entry_text(matches: &[MatchValue]) -> String {
+    let field = |m: &MatchValue| match m {
+        MatchValue::Exact(v) | MatchValue::Optional(Some(v)) => v.to_string(),
+        MatchValue::Optional(None) => "_".to_string(),
+        MatchValue::Lpm(v, len) => format!("{v}/{len}"),
+        MatchValue::Ternary(v, m) => format!("{v} &&& {m}"),
+        MatchValue::Range(lo, hi) => format!("{lo}..{hi}"),
+    };
+    matches.iter().map(field).collect::<Vec<_>>().join(", ")
+}

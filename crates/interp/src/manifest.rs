@@ -1,0 +1,88 @@
+//! The interpreter's manifest: tables as the program declares them, without layouts.
+
+use abi::drops;
+use abi::manifest::{Action, Counter, DropReason, KeyField, Manifest, Param, Register, Table};
+use abi::{ActionCall, Entry};
+use ir::Verified;
+
+/// What the program offers.
+pub fn of(program: &Verified) -> Manifest {
+    Manifest {
+        version: 1,
+        program: program.name.clone(),
+        target: "interp".to_string(),
+        entry: String::new(),
+        tables: program.tables.iter().map(|t| table(program, t)).collect(),
+        counters: program
+            .counters
+            .iter()
+            .map(|c| Counter { name: c.name.clone(), size: c.size, map: None })
+            .collect(),
+        registers: program
+            .registers
+            .iter()
+            .map(|r| Register { name: r.name.clone(), size: r.size, width: r.ty.width(), map: None })
+            .collect(),
+        drops: reasons(program),
+    }
+}
+
+/// The program's drop sites in order, then the reasons that the interpreter itself can have.
+fn reasons(program: &Verified) -> Vec<DropReason> {
+    let own = program.drop_sites.iter().map(|s| DropReason {
+        name: s.name.clone(),
+        help: "the program dropped the packet".to_string(),
+        location: program.place(s.loc),
+    });
+    let fixed = [
+        (drops::EGRESS_SPEC, "the program set egress_spec to the drop port"),
+        (drops::NO_SUCH_GROUP, "the multicast group does not exist or has no ports"),
+        (drops::STEP_BUDGET, "the parser or a loop did not come to an end"),
+    ];
+    let fixed = fixed.into_iter().map(|(name, help)| DropReason {
+        name: name.to_string(),
+        help: help.to_string(),
+        location: None,
+    });
+    own.chain(fixed).collect()
+}
+
+fn table(program: &Verified, t: &ir::Table) -> Table {
+    let action_name = |index: u32| program.actions[t.actions[index as usize].action.index()].name.clone();
+    Table {
+        name: t.name.clone(),
+        keys: t
+            .keys
+            .iter()
+            .map(|k| KeyField { name: k.name.clone(), width: k.expr.ty.width(), kind: k.kind })
+            .collect(),
+        actions: t.actions.iter().map(|a| action(program, a)).collect(),
+        size: t.size,
+        default_action: Some(ActionCall { action: action_name(t.default.0), args: t.default.1.clone() }),
+        const_default: t.const_default,
+        const_entries: t.const_entries,
+        initial_entries: t
+            .entries
+            .iter()
+            .map(|e| Entry {
+                matches: e.matches.clone(),
+                priority: e.priority,
+                action: ActionCall { action: action_name(e.action), args: e.args.clone() },
+            })
+            .collect(),
+        direct_counter: t.direct_counter.map(|c| program.direct_counters[c.index()].name.clone()),
+        layout: None,
+    }
+}
+
+fn action(program: &Verified, listed: &ir::TableAction) -> Action {
+    let action = &program.actions[listed.action.index()];
+    let param =
+        |p: &ir::Param| Param { name: p.name.clone(), width: program.var(p.var).ty.width(), offset: 0 };
+    Action {
+        name: action.name.clone(),
+        params: action.params.iter().map(param).collect(),
+        default_only: listed.default_only,
+        table_only: listed.table_only,
+    }
+}

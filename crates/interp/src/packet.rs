@@ -1,0 +1,154 @@
+//! The state of one packet: variables, headers, the parser's cursor; and bits in bytes.
+
+use abi::Bits;
+use ir::{HeaderId, HeaderRef, Program};
+
+/// A header's storage.
+#[derive(Clone, Debug)]
+pub struct HeaderState {
+    /// Whether it is there.
+    pub valid: bool,
+    /// One value a field. A varbit field's value has the width it was extracted with.
+    pub fields: Vec<Bits>,
+}
+
+/// Everything that a packet carries through the program.
+#[derive(Clone, Debug)]
+pub struct PacketState {
+    /// By [`ir::VarId`].
+    pub vars: Vec<Bits>,
+    /// By [`ir::HeaderId`].
+    pub headers: Vec<HeaderState>,
+    /// By [`ir::StackId`]: the number of the next free element.
+    pub next: Vec<u32>,
+    /// The packet as it came.
+    pub data: Vec<u8>,
+    /// The parser's cursor, in bits.
+    pub cursor: usize,
+    /// Index of the drop site that ran last.
+    pub site: Option<usize>,
+}
+
+impl PacketState {
+    /// All zero, all invalid.
+    pub fn new(program: &Program) -> PacketState {
+        let header = |h: &ir::Header| {
+            let fields = &program.header_types[h.ty.index()].fields;
+            let zero = |f: &ir::Field| Bits::zero(if f.ty.is_varbit() { 0 } else { f.ty.width() });
+            HeaderState { valid: false, fields: fields.iter().map(zero).collect() }
+        };
+        PacketState {
+            vars: program.vars.iter().map(|v| Bits::zero(v.ty.width())).collect(),
+            headers: program.headers.iter().map(header).collect(),
+            next: vec![0; program.stacks.len()],
+            data: Vec::new(),
+            cursor: 0,
+            site: None,
+        }
+    }
+
+    /// Bits of the packet from the cursor on.
+    pub fn left(&self) -> usize {
+        (self.data.len() * 8).saturating_sub(self.cursor)
+    }
+
+    /// What lies behind the cursor, in whole bytes.
+    pub fn payload(&self) -> &[u8] {
+        self.data.get(self.cursor.div_ceil(8)..).unwrap_or_default()
+    }
+
+    /// Makes a header invalid and zero.
+    pub fn invalidate(&mut self, id: HeaderId) {
+        let header = &mut self.headers[id.index()];
+        header.valid = false;
+        header.fields.iter_mut().for_each(|f| *f = Bits::zero(f.width()));
+    }
+
+    /// The header that a reference whose index is known names; `None`: out of range.
+    pub fn resolve(
+        &self,
+        program: &Program,
+        header: &HeaderRef,
+        index: impl FnOnce() -> u64,
+    ) -> Option<HeaderId> {
+        let (stack, at) = match header {
+            HeaderRef::Header(id) => return Some(*id),
+            HeaderRef::Element(s, _) => (s, index()),
+            HeaderRef::Next(s) => (s, self.next[s.index()] as u64),
+            HeaderRef::Last(s) => (s, (self.next[s.index()] as u64).checked_sub(1)?),
+        };
+        let stack = &program.stacks[stack.index()];
+        (at < stack.size as u64).then(|| HeaderId(stack.first.0 + at as u32))
+    }
+}
+
+/// `width` bits of `bytes`, from bit `at` on (0 is the most significant of the first byte). The caller knows they are
+/// there.
+pub fn read_bits(bytes: &[u8], at: usize, width: u32) -> Bits {
+    let (first, end) = (at / 8, (at + width as usize).div_ceil(8));
+    let window = bytes.get(first..end).unwrap_or_default();
+    let tail = end * 8 - at - width as usize;
+    let wide = Bits::from_bytes_be((window.len() * 8) as u32, window);
+    wide.shr(tail as u64).resize(width)
+}
+
+/// Bits put one after the other into bytes.
+#[derive(Debug, Default)]
+pub struct BitWriter {
+    bytes: Vec<u8>,
+    /// Bits of the last byte that are taken, 0 if it is full.
+    partial: u32,
+}
+
+impl BitWriter {
+    /// Appends a value, most significant bit first.
+    pub fn push(&mut self, value: &Bits) {
+        let width = value.width();
+        if width == 0 {
+            return;
+        }
+        // Shifted so that its end is the end of a byte of the result.
+        let used = (self.partial + width) % 8;
+        let tail = (8 - used) % 8;
+        let bytes = value.resize(self.partial + width + tail).shl(tail as u64).to_bytes_be();
+        let mut bytes = bytes.into_iter();
+        if self.partial > 0 {
+            if let (Some(last), Some(byte)) = (self.bytes.last_mut(), bytes.next()) {
+                *last |= byte;
+            }
+        }
+        self.bytes.extend(bytes);
+        self.partial = used;
+    }
+
+    /// The bytes, the last one filled up with zero bits.
+    pub fn finish(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_go_in_and_come_out_at_any_place() {
+        let parts = [
+            (3, 5u128),
+            (13, 0x1abc & 0x1fff),
+            (1, 1),
+            (48, 0x0102_0304_0506),
+            (7, 0x55),
+            (128, u128::MAX - 9),
+        ];
+        let mut writer = BitWriter::default();
+        parts.iter().for_each(|&(w, v)| writer.push(&Bits::new(w, v)));
+        let bytes = writer.finish();
+        let mut at = 0;
+        for (width, value) in parts {
+            assert_eq!(read_bits(&bytes, at, width), Bits::new(width, value));
+            at += width as usize;
+        }
+        assert_eq!(bytes.len(), at.div_ceil(8));
+    }
+}
