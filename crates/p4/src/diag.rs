@@ -103,18 +103,6 @@ impl Diagnostics {
         &self.list
     }
 
-    /// Where a problem stands at the use of a macro, says which macro and where it is defined.
-    pub fn explain_macros(&mut self, expansions: &[crate::preproc::Expansion]) {
-        for problem in &mut self.list {
-            let at = problem.primary.span;
-            let Some(expansion) = expansions.iter().find(|e| e.used == at) else { continue };
-            if let Some(defined) = expansion.defined {
-                let text = format!("in the expansion of macro `{}`, defined here", expansion.name);
-                problem.secondary.push(Label { span: defined, text });
-            }
-        }
-    }
-
     /// Adds all of another run's.
     pub fn extend(&mut self, other: Diagnostics) {
         other.list.into_iter().for_each(|d| self.push(d));

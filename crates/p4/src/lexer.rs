@@ -177,7 +177,8 @@ impl Lexer {
             }
         }
         // Without its end it would swallow the file: only this line is taken.
-        self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+        let line = &self.rest()[..self.rest().find('\n').unwrap_or(self.rest().len())];
+        self.at += line.rfind(';').unwrap_or(line.len());
         let text = Arc::from(&self.text[start + 1..self.at]);
         diags.push(
             Diagnostic::error("E0102", self.span(start), "a string without an end")

@@ -3,6 +3,7 @@
 //! The stages, in the order in which a program flows through them:
 //! [`source`] and [`diag`] (files, places, problems), [`lexer`] and [`preproc`] (tokens), [`ast`] and
 //! [`parser`] (the tree), [`check`](mod@check) (names, types and rules of the whole language), [`lower`] (types, instances, IR).
+//! [`render`] shows what they have to say.
 
 pub mod ast;
 pub mod check;
@@ -11,6 +12,7 @@ pub mod lexer;
 pub mod lower;
 pub mod parser;
 pub mod preproc;
+pub mod render;
 pub mod source;
 
 /// See [`mod@check`].
@@ -42,12 +44,11 @@ pub fn compile(
     provider: &dyn SourceProvider,
     diags: &mut Diagnostics,
 ) -> Option<ir::Verified> {
-    let (program, output) = parse(map, name, text, defines, provider, diags);
+    let (program, _) = parse(map, name, text, defines, provider, diags);
     if !diags.has_errors() {
         diags.extend(check(&program, map).1);
     }
     let lowered = if diags.has_errors() { None } else { lower::lower(&program, map, diags) };
-    diags.explain_macros(&output.expansions);
     match ir::verify(lowered?) {
         Ok(verified) => Some(verified),
         Err(faults) => {

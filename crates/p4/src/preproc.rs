@@ -1,38 +1,25 @@
 //! The preprocessor: includes, macros and conditionals, on tokens, so that every place stays known.
 //!
-//! What a macro produced has the span of its use; [`Output::expansions`] tells which macro that was, so that a
-//! diagnostic can name both places.
+//! What a macro produced has the span of its use; [`SourceMap::expansion`] tells which macro that was, so that a diagnostic
+//! can name both places.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::diag::{Diagnostic, Diagnostics, did_you_mean};
 use crate::lexer::{Lexer, Token, TokenKind};
-use crate::source::{SourceMap, SourceProvider, Span};
+use crate::source::{Expansion, SourceMap, SourceProvider, Span};
 
 /// How deep includes and expansions may nest.
 const DEPTH: usize = 64;
 /// More tokens than this come from a macro that explodes.
-const MOST_TOKENS: usize = 20_000_000;
+const MOST_TOKENS: usize = 4_000_000;
 
 /// What the preprocessor hands to the parser.
 #[derive(Debug, Default)]
 pub struct Output {
     /// All tokens, the last one is the end.
     pub tokens: Vec<Token>,
-    /// Uses of macros: where, which, and where it is defined.
-    pub expansions: Vec<Expansion>,
-}
-
-/// One use of a macro.
-#[derive(Clone, Debug)]
-pub struct Expansion {
-    /// Where it is used.
-    pub used: Span,
-    /// Its name.
-    pub name: String,
-    /// Where it is defined; `None` for `-D`.
-    pub defined: Option<Span>,
 }
 
 #[derive(Clone, Debug)]
@@ -60,8 +47,15 @@ pub fn preprocess(
     provider: &dyn SourceProvider,
     diags: &mut Diagnostics,
 ) -> Output {
-    let mut p =
-        Preproc { map, provider, diags, macros: HashMap::new(), out: Output::default(), once: Vec::new() };
+    let mut p = Preproc {
+        map,
+        provider,
+        diags,
+        macros: HashMap::new(),
+        out: Output::default(),
+        once: Vec::new(),
+        nesting: 0,
+    };
     for (name, value) in defines {
         p.predefine(name, value);
     }
@@ -79,6 +73,8 @@ struct Preproc<'a> {
     macros: HashMap<Arc<str>, Macro>,
     out: Output,
     once: Vec<String>,
+    /// How deep [`Preproc::expand`] is in itself.
+    nesting: usize,
 }
 
 impl Preproc<'_> {
@@ -245,6 +241,15 @@ impl Preproc<'_> {
     }
 
     fn include(&mut self, arg: &str, span: Span, from: &str, depth: usize) {
+        // The name may come from a macro: `#include ARCH`.
+        let expanded = match arg.starts_with(['"', '<']) {
+            true => arg.to_string(),
+            false => {
+                let tokens = lex_text(arg, span, self.diags);
+                self.expand(tokens, &mut Vec::new(), false).iter().map(|t| t.kind.text()).collect()
+            }
+        };
+        let arg = expanded.as_str();
         let quoted = arg.starts_with('"');
         let inner = arg.strip_prefix('"').and_then(|a| a.split_once('"'));
         let Some((name, _)) = inner.or_else(|| arg.strip_prefix('<').and_then(|a| a.split_once('>'))) else {
@@ -268,7 +273,7 @@ impl Preproc<'_> {
         match self.provider.include(name, from, quoted) {
             Some((found, _)) if self.once.contains(&found) => {}
             Some((found, text)) => {
-                let index = self.map.add(found, text);
+                let index = self.map.add_included(found, text, span);
                 self.file(index, depth + 1);
             }
             None => {
@@ -311,6 +316,20 @@ impl Preproc<'_> {
         if !tokens.iter().any(|t| matches!(&t.kind, TokenKind::Word(w) if self.is_macro(w))) {
             return tokens;
         }
+        // Arguments are expanded before the macro they stand in is: calls in calls nest here too.
+        self.nesting += 1;
+        let out = if self.nesting <= DEPTH {
+            self.expand_all(tokens, active, record)
+        } else {
+            let span = tokens.first().map_or(Span::default(), |t| t.span);
+            self.error("E0009", span, format!("uses of macros nest deeper than {DEPTH}"), "");
+            Vec::new()
+        };
+        self.nesting -= 1;
+        out
+    }
+
+    fn expand_all(&mut self, tokens: Vec<Token>, active: &mut Vec<Arc<str>>, record: bool) -> Vec<Token> {
         let mut out = Vec::with_capacity(tokens.len());
         let mut rest = tokens.into_iter().peekable();
         while let Some(token) = rest.next() {
@@ -345,12 +364,12 @@ impl Preproc<'_> {
                 },
                 None => (Vec::new(), token.span),
             };
-            if active.len() >= DEPTH || self.out.tokens.len() + out.len() > MOST_TOKENS {
+            if self.out.tokens.len() + out.len() > MOST_TOKENS {
                 self.error("E0009", used, "macros expand without an end", "");
                 return out;
             }
             if record && active.is_empty() {
-                self.out.expansions.push(Expansion { used, name: name.to_string(), defined: found.defined });
+                self.map.note_expansion(Expansion { used, name: name.clone(), defined: found.defined });
             }
             let args: Vec<_> = args.into_iter().map(|a| (a.clone(), self.expand(a, active, false))).collect();
             let body = self.substitute(&found, &args, used);
@@ -485,7 +504,7 @@ const LEVELS: &[&[&str]] = &[
     &["&"],
     &["==", "!="],
     &["<=", ">=", "<", ">"],
-    &["<<"],
+    &["<<", ">>"],
     &["+", "-"],
     &["*", "/", "%"],
 ];
@@ -493,6 +512,11 @@ const LEVELS: &[&[&str]] = &[
 impl Condition<'_> {
     fn punct(&mut self, known: &[&'static str]) -> Option<&'static str> {
         match self.tokens.get(self.at).map(|t| &t.kind) {
+            // The lexer leaves `>>` as two tokens.
+            Some(TokenKind::Punct(">")) if self.shift_right_follows() => {
+                self.at += if known.contains(&">>") { 2 } else { 0 };
+                known.contains(&">>").then_some(">>")
+            }
             Some(TokenKind::Punct(p)) if known.contains(p) => {
                 self.at += 1;
                 Some(p)
@@ -501,15 +525,26 @@ impl Condition<'_> {
         }
     }
 
+    fn shift_right_follows(&self) -> bool {
+        let next = self.tokens.get(self.at + 1);
+        next.is_some_and(|t| t.kind == TokenKind::Punct(">") && !t.spaced)
+    }
+
     fn ternary(&mut self) -> Option<i64> {
-        let cond = self.level(0)?;
-        if self.punct(&["?"]).is_none() {
-            return Some(cond);
+        self.depth += 1;
+        if self.depth > DEPTH {
+            return None;
         }
-        let yes = self.ternary()?;
-        self.punct(&[":"])?;
-        let no = self.ternary()?;
-        Some(if cond != 0 { yes } else { no })
+        let cond = self.level(0)?;
+        let mut value = cond;
+        if self.punct(&["?"]).is_some() {
+            let yes = self.ternary()?;
+            self.punct(&[":"])?;
+            let no = self.ternary()?;
+            value = if cond != 0 { yes } else { no };
+        }
+        self.depth -= 1;
+        Some(value)
     }
 
     fn level(&mut self, level: usize) -> Option<i64> {
@@ -524,7 +559,7 @@ impl Condition<'_> {
 
     fn unary(&mut self) -> Option<i64> {
         self.depth += 1;
-        if self.depth > 200 {
+        if self.depth > DEPTH {
             return None;
         }
         let value = match self.punct(&["!", "-", "+", "~", "("]) {
@@ -566,6 +601,7 @@ fn apply(op: &str, a: i64, b: i64) -> Option<i64> {
         "<" => (a < b) as i64,
         ">" => (a > b) as i64,
         "<<" => a.checked_shl(u32::try_from(b).ok()?)?,
+        ">>" => a.checked_shr(u32::try_from(b).ok()?)?,
         "+" => a.wrapping_add(b),
         "-" => a.wrapping_sub(b),
         "*" => a.wrapping_mul(b),

@@ -40,6 +40,8 @@ pub struct SourceFile {
     pub text: Arc<str>,
     /// Offset of its first byte.
     pub start: u32,
+    /// The `#include` that brought it, if one did.
+    pub included_at: Option<Span>,
     /// Offsets of its lines, relative to the file.
     lines: Vec<u32>,
 }
@@ -68,10 +70,22 @@ pub struct Position {
     pub column: usize,
 }
 
-/// All files of a run.
+/// One use of a macro.
+#[derive(Clone, Debug)]
+pub struct Expansion {
+    /// Where it is used: the span of all that it produced.
+    pub used: Span,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Where it is defined; `None` for `-D`.
+    pub defined: Option<Span>,
+}
+
+/// All files of a run, and the macros that were used in them.
 #[derive(Clone, Debug, Default)]
 pub struct SourceMap {
     files: Vec<SourceFile>,
+    expansions: Vec<Expansion>,
 }
 
 impl SourceMap {
@@ -81,8 +95,25 @@ impl SourceMap {
         // One byte lies between two files, so that a span at the end of one is not the start of the next.
         let start = self.files.last().map_or(0, |f| f.start.saturating_add(f.text.len() as u32 + 1));
         let lines = [0].into_iter().chain(text.match_indices('\n').map(|(i, _)| i as u32 + 1)).collect();
-        self.files.push(SourceFile { name: name.into(), text, start, lines });
+        self.files.push(SourceFile { name: name.into(), text, start, included_at: None, lines });
         self.files.len() - 1
+    }
+
+    /// Adds a file that an `#include` names.
+    pub fn add_included(&mut self, name: impl Into<String>, text: impl Into<Arc<str>>, at: Span) -> usize {
+        let index = self.add(name, text);
+        self.files[index].included_at = Some(at);
+        index
+    }
+
+    /// Notes a use of a macro.
+    pub fn note_expansion(&mut self, expansion: Expansion) {
+        self.expansions.push(expansion);
+    }
+
+    /// The macro that made the text at a span's start, if one did.
+    pub fn expansion(&self, span: Span) -> Option<&Expansion> {
+        self.expansions.iter().find(|e| e.used.start <= span.start && span.start < e.used.end)
     }
 
     /// All files in the order they were added.
@@ -109,6 +140,18 @@ impl SourceMap {
                 Position { file: file.name.clone(), file_index, line, column }
             }
             None => Position { file: String::new(), file_index, line: 0, column: 0 },
+        }
+    }
+
+    /// Where a span ends (exclusive), in the file where it starts.
+    pub fn end_position(&self, span: Span) -> Position {
+        let start = self.position(span);
+        match self.files.get(start.file_index) {
+            Some(file) => {
+                let (line, column) = file.position(span.end.max(span.start));
+                Position { line, column, ..start }
+            }
+            None => start,
         }
     }
 

@@ -6,11 +6,29 @@ use crate::diag::{Diagnostic, did_you_mean};
 use crate::lexer::TokenKind;
 use crate::source::Span;
 
+/// Words that begin a declaration.
+const KEYWORDS: &[&str] = &[
+    "header",
+    "struct",
+    "header_union",
+    "enum",
+    "typedef",
+    "const",
+    "parser",
+    "control",
+    "action",
+    "table",
+    "extern",
+    "package",
+    "state",
+    "error",
+];
+
 impl Parser<'_> {
     /// Any declaration that begins with a keyword, or a function, variable or instance.
     pub(super) fn declaration(&mut self) -> Parsed<Decl> {
         let links = std::mem::take(&mut self.links);
-        let result = self.declaration_here();
+        let result = self.deeper(|p| p.declaration_here());
         self.links = links;
         result
     }
@@ -63,7 +81,7 @@ impl Parser<'_> {
     }
 
     fn function_or_variable(&mut self, annotations: Vec<Annotation>, start: Span) -> Parsed<Decl> {
-        if !self.declaration_follows() {
+        if !self.declaration_follows() || self.misspelt_keyword() {
             return Err(self.not_a_declaration());
         }
         if self.function_follows() {
@@ -103,27 +121,20 @@ impl Parser<'_> {
         found
     }
 
+    /// `heder h {`, `contrl c(`: a word that is no type, but nearly begins a declaration.
+    fn misspelt_keyword(&self) -> bool {
+        let TokenKind::Word(word) = &self.token().kind else { return false };
+        let unknown = self.name_at(0) && !self.is_type_name(0) && self.name_at(1);
+        unknown
+            && (self.ahead_is(2, "{") || self.ahead_is(2, "("))
+            && did_you_mean(word, KEYWORDS.iter().copied()).is_some()
+    }
+
     fn not_a_declaration(&mut self) -> Failed {
         let found = &self.token().kind;
         let d = Diagnostic::error("E0120", self.span(), format!("expected a declaration, found {found}"));
         let TokenKind::Word(word) = found else { return self.fail(d) };
-        let known = [
-            "header",
-            "struct",
-            "header_union",
-            "enum",
-            "typedef",
-            "const",
-            "parser",
-            "control",
-            "action",
-            "table",
-            "extern",
-            "package",
-            "state",
-            "error",
-        ];
-        let hint = match (&**word, did_you_mean(word, known)) {
+        let hint = match (&**word, did_you_mean(word, KEYWORDS.iter().copied())) {
             ("apply", _) => "`apply { … }` belongs into a control".to_string(),
             (
                 "uint8_t" | "uint16_t" | "uint32_t" | "uint64_t" | "char" | "short" | "long" | "unsigned",
@@ -293,10 +304,7 @@ impl Parser<'_> {
     /// After a mistake in a body: on to something that can be parsed, and never standing still.
     fn step_over(&mut self, failed: bool, at: usize) {
         if failed {
-            self.recover();
-            if self.at == at && !self.is("}") {
-                self.bump();
-            }
+            self.recover(at);
         }
     }
 
@@ -397,7 +405,10 @@ impl Parser<'_> {
             let at = self.at;
             let failed = if self.is_word("apply") && !self.ahead_is(1, "(") {
                 self.bump();
-                self.block().map(|b| apply = Some(b)).is_err()
+                let block = self.block();
+                let failed = block.is_err();
+                apply = Some(block.unwrap_or_default());
+                failed
             } else {
                 self.declaration().map(|d| locals.push(d)).is_err()
             };

@@ -51,41 +51,47 @@ impl Parser<'_> {
         self.deeper(|p| p.binary(SHIFTS + 1))
     }
 
+    /// Operators of that level and tighter ones, by precedence climbing: a call a level would cost a stack frame each, for every
+    /// parenthesis.
     fn binary(&mut self, level: usize) -> Parsed<Expr> {
-        let Some(ops) = LEVELS.get(level) else { return self.unary() };
-        let mut left = self.binary(level + 1)?;
-        while let Some(op) = self.operator(level, ops) {
+        let mut left = self.unary()?;
+        while let Some((found, op)) = self.operator(level) {
             self.link()?;
-            let right = self.binary(level + 1)?;
+            let right = self.binary(found + 1)?;
             let span = left.span.to(right.span);
             left = self.expr(ExprKind::Binary { op, left: Box::new(left), right: Box::new(right) }, span);
         }
         Ok(left)
     }
 
-    /// Takes an operator of that level if one is next.
-    fn operator(&mut self, level: usize, ops: &[(&str, BinaryOp)]) -> Option<BinaryOp> {
+    /// Takes an operator of that level or a tighter one, if one is next.
+    fn operator(&mut self, lowest: usize) -> Option<(usize, BinaryOp)> {
         let TokenKind::Punct(next) = self.token().kind else { return None };
         if self.no_gt && next.starts_with('>') {
             return None;
         }
-        // `>>` comes as two tokens side by side.
-        let double = next == ">" && self.ahead_is(1, ">") && !self.ahead(1).spaced;
-        if double && (self.ahead(2).spaced || !self.ahead_is(2, "=")) {
-            if level != SHIFTS {
+        if next == ">" && !self.ahead(1).spaced {
+            // `>>` comes as two tokens side by side; `x >>= 1` is an assignment.
+            let assigns = self.ahead_is(1, ">=") || self.ahead_is(1, ">") && self.ahead_is(2, "=");
+            if assigns {
                 return None;
             }
-            self.bump();
-            self.bump();
-            return Some(BinaryOp::Shr);
+            if self.ahead_is(1, ">") {
+                if lowest > SHIFTS {
+                    return None;
+                }
+                self.bump();
+                self.bump();
+                return Some((SHIFTS, BinaryOp::Shr));
+            }
         }
-        let (_, op) = ops.iter().find(|(text, _)| *text == next)?;
-        // `x >>= 1` is an assignment.
-        if next == ">" && self.ahead_is(1, ">=") && !self.ahead(1).spaced {
-            return None;
+        let mut levels = LEVELS.iter().enumerate().skip(lowest);
+        let found =
+            levels.find_map(|(n, ops)| ops.iter().find(|(text, _)| *text == next).map(|(_, op)| (n, *op)));
+        if found.is_some() {
+            self.bump();
         }
-        self.bump();
-        Some(*op)
+        found
     }
 
     fn unary(&mut self) -> Parsed<Expr> {
@@ -262,11 +268,26 @@ impl Parser<'_> {
             }
             other => {
                 let d = Diagnostic::error("E0116", span, format!("expected an expression, found {other}"));
-                return Err(self.fail(d));
+                return Err(self.fail(match self.step_by_one() {
+                    Some(hint) => d.hint(hint),
+                    None => d,
+                }));
             }
         };
         let span = span.to(self.before());
         Ok(self.expr(kind, span))
+    }
+
+    /// What to write instead of C's `x++` and `x--`, if that is what stands before here.
+    fn step_by_one(&self) -> Option<&'static str> {
+        let back = |n: usize| self.at.checked_sub(n).and_then(|i| self.tokens.get(i)).map(|t| &t.kind);
+        match (back(2), back(1)) {
+            (_, Some(TokenKind::Punct("++"))) => Some("`++` concatenates in P4; write `x = x + 1;`"),
+            (Some(TokenKind::Punct("-")), Some(TokenKind::Punct("-"))) => {
+                Some("P4 has no `--`; write `x = x - 1;`")
+            }
+            _ => None,
+        }
     }
 
     fn word(&mut self, word: &str, span: Span) -> Parsed<Expr> {

@@ -59,6 +59,8 @@ fn without_strays<'a>(tokens: &'a [Token], diags: &mut Diagnostics) -> Cow<'a, [
     }
     let mut kept: Vec<Token> = Vec::with_capacity(tokens.len());
     let mut depth = 0;
+    // The closing quote of `'a'` says nothing new, nor does a whole line of strays.
+    let mut told = None;
     for token in tokens {
         let begins =
             || matches!(kept.len().checked_sub(2).map(|i| &kept[i].kind), Some(TokenKind::Punct("@")));
@@ -66,7 +68,10 @@ fn without_strays<'a>(tokens: &'a [Token], diags: &mut Diagnostics) -> Cow<'a, [
             TokenKind::Punct("(") if depth > 0 || begins() => depth += 1,
             TokenKind::Punct(")") if depth > 0 => depth -= 1,
             TokenKind::Stray(c) if depth == 0 => {
-                diags.push(stray(c, token.span));
+                if told.is_none_or(|at| kept.len() - at > 1) {
+                    diags.push(stray(c, token.span));
+                }
+                told = Some(kept.len());
                 continue;
             }
             _ => {}
@@ -224,6 +229,8 @@ impl<'a> Parser<'a> {
         if self.is(punct) {
             return Ok(self.bump().span);
         }
+        // A `;` forgotten at the end of a line is reported, and taken as written: what follows is all right.
+        let forgotten = punct == ";" && self.token().first && self.at > 0 && self.quiet == 0;
         // What is missing is missing behind the last token, not before the next one, perhaps lines away.
         let found = &self.token().kind;
         let at = if self.token().first || punct == ";" { self.before().after() } else { self.span() };
@@ -235,7 +242,8 @@ impl<'a> Parser<'a> {
                 d = d.also(open, "this is not closed");
             }
         }
-        Err(self.fail(d))
+        let failed = self.fail(d);
+        if forgotten { Ok(self.before().after()) } else { Err(failed) }
     }
 
     /// The innermost bracket before here that is still open.
@@ -412,28 +420,40 @@ impl<'a> Parser<'a> {
 
     // ---- going on after a mistake ----
 
-    /// To behind the next `;` at this level, or to a `}` or a word that begins a declaration.
-    fn recover(&mut self) {
-        let mut depth = 0;
-        while !self.at_end() {
-            match &self.token().kind {
-                TokenKind::Punct(";") if depth == 0 => {
-                    self.bump();
-                    return;
-                }
-                TokenKind::Punct("{" | "(" | "[") => depth += 1,
-                TokenKind::Punct("}") if depth == 0 => return,
-                TokenKind::Punct("}" | ")" | "]") => {
-                    depth = (depth - 1).max(0);
-                    if depth == 0 && self.is("}") {
-                        self.bump();
-                        return;
-                    }
-                }
-                TokenKind::Word(w) if self.token().first && starts_declaration(w) && depth <= 1 => return,
-                TokenKind::Word(w) if self.token().first && starts_statement(w) && depth == 0 => return,
+    /// Leaves what began at token `start`: to behind its `;` or closing brace, or to what encloses it or comes next.
+    fn recover(&mut self, start: usize) {
+        // Braces that were opened since it began are closed first.
+        let mut depth = 0_usize;
+        for token in self.tokens.get(start..self.at).unwrap_or_default() {
+            match token.kind {
+                TokenKind::Punct("{") => depth += 1,
+                TokenKind::Punct("}") => depth = depth.saturating_sub(1),
                 _ => {}
             }
+        }
+        while !self.at_end() {
+            let token = self.token();
+            match &token.kind {
+                TokenKind::Punct("{") => depth += 1,
+                TokenKind::Punct("}") if depth == 0 => break,
+                TokenKind::Punct("}") => {
+                    depth -= 1;
+                    if depth == 0 {
+                        self.bump();
+                        break;
+                    }
+                }
+                TokenKind::Punct(";") if depth == 0 => {
+                    self.bump();
+                    break;
+                }
+                TokenKind::Word(w) if token.first && self.at > start && resumes(w, depth) => break,
+                _ => {}
+            }
+            self.bump();
+        }
+        // A token on which nothing begins must not stop the parser for ever; a brace closes what encloses this.
+        if self.at == start && !self.is("}") {
             self.bump();
         }
     }
@@ -451,11 +471,9 @@ impl<'a> Parser<'a> {
                     decls.push(decl);
                 }
                 Err(Failed) => {
-                    self.recover();
-                    // A stray closing brace, or a keyword on which nothing could be taken: never stand still.
-                    if self.at == start || self.is("}") {
-                        self.bump();
-                    }
+                    self.recover(start);
+                    // Nothing encloses this.
+                    self.eat("}");
                 }
             }
         }
@@ -476,26 +494,15 @@ fn stray(c: char, span: Span) -> Diagnostic {
     }
 }
 
-fn starts_declaration(word: &str) -> bool {
-    let words = [
-        "header",
-        "struct",
-        "parser",
-        "control",
-        "table",
-        "action",
-        "extern",
-        "package",
-        "typedef",
-        "state",
-        "header_union",
-        "enum",
-        "const",
-        "apply",
-    ];
-    words.contains(&word)
-}
-
-fn starts_statement(word: &str) -> bool {
-    ["if", "switch", "return", "exit", "transition", "for", "else"].contains(&word)
+/// Whether a word that begins a line begins something new, though `depth` braces of what failed are open.
+fn resumes(word: &str, depth: usize) -> bool {
+    match word {
+        // These stand at the top only: the braces are not closed because one is missing.
+        "header" | "header_union" | "struct" | "parser" | "control" | "extern" | "package" | "typedef" => {
+            true
+        }
+        "table" | "action" | "state" => depth <= 1,
+        "enum" | "const" | "apply" | "if" | "switch" | "return" | "exit" | "transition" | "for" => depth == 0,
+        _ => false,
+    }
 }

@@ -27,10 +27,7 @@ impl Parser<'_> {
             match self.statement() {
                 Ok(stmt) => stmts.push(stmt),
                 Err(Failed) => {
-                    self.recover();
-                    if self.at == start && !self.is("}") {
-                        self.bump();
-                    }
+                    self.recover(start);
                 }
             }
         }
@@ -199,14 +196,15 @@ impl Parser<'_> {
                 _ => {
                     let d = Diagnostic::error("E0118", start, "this statement does nothing")
                         .hint("a statement is an assignment or a call; a call has parentheses: `f();`");
-                    Err(self.fail(d))
+                    let _ = self.fail(d);
+                    Ok(StmtKind::Empty)
                 }
             };
         }
         let op = self.assignment_operator();
         let Some(op) = op else {
             self.expect(";")?;
-            return Err(Failed);
+            return Ok(StmtKind::Empty);
         };
         let value = self.expression()?;
         self.expect(";")?;

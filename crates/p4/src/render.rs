@@ -1,0 +1,175 @@
+//! Diagnostics as text for people and as JSON for programs. No I/O: both are strings.
+//!
+//! `annotate-snippets` draws: it is what rustc uses, so the shape is known to many; it takes byte ranges as we have them, returns a
+//! `String` and brings next to no dependencies, where ariadne wants a writer and miette its own error trait on every type.
+
+use std::ops::Range;
+
+use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Renderer, Snippet};
+use serde_json::{Value, json};
+
+use crate::diag::{Diagnostic, Label, Severity};
+use crate::source::{Expansion, SourceFile, SourceMap, Span};
+
+/// The diagnostics as text, each with its lines of source, and a count at the end. `colour`: with ANSI escapes.
+pub fn text(map: &SourceMap, diagnostics: &[Diagnostic], colour: bool) -> String {
+    let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+    let mut out = String::new();
+    for diagnostic in diagnostics {
+        let explained = with_macro(map, diagnostic);
+        out.push_str(&renderer.render(&[group(map, &explained)]));
+        out.push_str("\n\n");
+    }
+    out.push_str(&summary(diagnostics));
+    out
+}
+
+/// The diagnostics as a JSON array. Lines and columns count from 1, columns in characters; the end is exclusive.
+pub fn json(map: &SourceMap, diagnostics: &[Diagnostic]) -> String {
+    let all = diagnostics.iter().map(|d| {
+        let d = with_macro(map, d);
+        let mut object = place(map, &d.primary);
+        object["code"] = json!(d.code);
+        object["severity"] = json!(severity_name(d.severity));
+        object["message"] = json!(d.message);
+        object["hint"] = json!(d.hint);
+        object["secondary"] = d.secondary.iter().map(|l| place(map, l)).collect();
+        object["notes"] = json!(includes(map, d.primary.span));
+        object
+    });
+    Value::Array(all.collect()).to_string()
+}
+
+fn summary(diagnostics: &[Diagnostic]) -> String {
+    let errors = diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
+    let count = |n: usize, what: &str| match n {
+        0 => None,
+        1 => Some(format!("1 {what}")),
+        n => Some(format!("{n} {what}s")),
+    };
+    let parts = [count(errors, "error"), count(diagnostics.len() - errors, "warning")];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { String::new() } else { parts.join(", ") + "\n" }
+}
+
+fn severity_name(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Warning => "warning",
+        Severity::Error => "error",
+    }
+}
+
+fn place(map: &SourceMap, label: &Label) -> Value {
+    let (start, end) = (map.position(label.span), map.end_position(label.span));
+    json!({
+        "file": start.file, "line": start.line, "column": start.column,
+        "end_line": end.line, "end_column": end.column, "label": label.text,
+    })
+}
+
+fn group<'a>(map: &'a SourceMap, d: &'a Diagnostic) -> Group<'a> {
+    let level = match d.severity {
+        Severity::Warning => Level::WARNING,
+        Severity::Error => Level::ERROR,
+    };
+    let mut group = Group::with_title(level.primary_title(&*d.message).id(d.code));
+    // The file with the mistake first, then the others, each once.
+    let mut files = vec![map.file_index(d.primary.span.start)];
+    for label in &d.secondary {
+        let file = map.file_index(label.span.start);
+        if !files.contains(&file) {
+            files.push(file);
+        }
+    }
+    for index in files {
+        if let Some(file) = map.files().get(index) {
+            group = group.element(snippet(map, file, index, d));
+        }
+    }
+    if let Some(hint) = &d.hint {
+        group = group.element(Level::HELP.message(&**hint));
+    }
+    for note in includes(map, d.primary.span) {
+        group = group.element(Level::NOTE.message(note));
+    }
+    group
+}
+
+/// The lines of one file that a diagnostic marks.
+fn snippet<'a>(
+    map: &SourceMap,
+    file: &'a SourceFile,
+    index: usize,
+    d: &'a Diagnostic,
+) -> Snippet<'a, Annotation<'a>> {
+    let here = |span: Span| map.file_index(span.start) == index;
+    let mut marks: Vec<(AnnotationKind, Range<usize>, &str)> = Vec::new();
+    if here(d.primary.span) {
+        marks.push((AnnotationKind::Primary, range(file, d.primary.span), &d.primary.text));
+    }
+    for label in d.secondary.iter().filter(|l| here(l.span)) {
+        marks.push((AnnotationKind::Context, range(file, label.span), &label.text));
+    }
+    // Only the lines from the first mark to the last: drawing a line of a huge file does not read the file.
+    let first = marks.iter().map(|(_, r, _)| r.start).min().unwrap_or(0);
+    let last = marks.iter().map(|(_, r, _)| r.end).max().unwrap_or(0);
+    let begin = file.text[..first].rfind('\n').map_or(0, |n| n + 1);
+    let end = file.text[last..].find('\n').map_or(file.text.len(), |n| last + n);
+    // A line longer than anybody reads is cut around the mark.
+    let begin = boundary(&file.text, begin.max(first.saturating_sub(LONG)));
+    let end = boundary(&file.text, end.min(last.saturating_add(LONG)));
+    let (line, _) = file.position(file.start.saturating_add(begin as u32));
+    let mut snippet = Snippet::source(&file.text[begin..end]).line_start(line).path(&*file.name);
+    for (kind, range, text) in marks {
+        let mut annotation = kind.span(range.start - begin..range.end - begin);
+        if !text.is_empty() {
+            annotation = annotation.label(text);
+        }
+        snippet = snippet.annotation(annotation);
+    }
+    snippet
+}
+
+/// How much of a line is shown before and behind the marks.
+const LONG: usize = 1000;
+
+/// The last start of a character at or before `at`.
+fn boundary(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// A span as bytes of its file, cut to what exists and to whole characters.
+fn range(file: &SourceFile, span: Span) -> Range<usize> {
+    let inside = |offset: u32| boundary(&file.text, offset.saturating_sub(file.start) as usize);
+    let start = inside(span.start);
+    start..inside(span.end).max(start)
+}
+
+/// What a macro made stands where the macro is used: its definition is marked, too.
+fn with_macro(map: &SourceMap, d: &Diagnostic) -> Diagnostic {
+    match map.expansion(d.primary.span) {
+        Some(Expansion { defined: Some(defined), name, .. }) if d.primary.span != *defined => {
+            d.clone().also(*defined, format!("in the expansion of macro `{name}`, defined here"))
+        }
+        _ => d.clone(),
+    }
+}
+
+/// How many levels of includes are told.
+const INCLUDES: usize = 8;
+
+/// The includes that lead to a place's file, innermost first.
+fn includes(map: &SourceMap, span: Span) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut from = map.file(span).and_then(|f| f.included_at);
+    while let Some(at) = from.filter(|_| found.len() < INCLUDES) {
+        let file = map.position(at);
+        found.push(format!("included from {}:{}", file.file, file.line));
+        from = map.file(at).and_then(|f| f.included_at);
+    }
+    found
+}

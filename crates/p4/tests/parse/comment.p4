@@ -1,0 +1,2 @@
+const bit<8> a = 1;
+/* a comment without an end // error: a comment without an end
