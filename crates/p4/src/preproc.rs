@@ -12,8 +12,8 @@ use crate::source::{Expansion, SourceMap, SourceProvider, Span};
 
 /// How deep includes and expansions may nest.
 const DEPTH: usize = 64;
-/// More tokens than this come from a macro that explodes.
-const MOST_TOKENS: usize = 4_000_000;
+/// How many tokens macros may make in a run: more come from one that explodes.
+const MOST_MADE: usize = 1_000_000;
 
 /// What the preprocessor hands to the parser.
 #[derive(Debug, Default)]
@@ -55,6 +55,7 @@ pub fn preprocess(
         out: Output::default(),
         once: Vec::new(),
         nesting: 0,
+        made: 0,
     };
     for (name, value) in defines {
         p.predefine(name, value);
@@ -75,6 +76,8 @@ struct Preproc<'a> {
     once: Vec<String>,
     /// How deep [`Preproc::expand`] is in itself.
     nesting: usize,
+    /// How many tokens macros made.
+    made: usize,
 }
 
 impl Preproc<'_> {
@@ -124,9 +127,7 @@ impl Preproc<'_> {
     fn flush(&mut self, line: &mut Vec<Token>) {
         let tokens = std::mem::take(line);
         let expanded = self.expand(tokens, &mut Vec::new(), true);
-        if self.out.tokens.len() + expanded.len() < MOST_TOKENS {
-            self.out.tokens.extend(expanded);
-        }
+        self.out.tokens.extend(expanded);
     }
 
     fn directive(
@@ -364,8 +365,9 @@ impl Preproc<'_> {
                 },
                 None => (Vec::new(), token.span),
             };
-            if self.out.tokens.len() + out.len() > MOST_TOKENS {
-                self.error("E0009", used, "macros expand without an end", "");
+            if self.made > MOST_MADE {
+                let message = format!("macros expand to more than {MOST_MADE} tokens");
+                self.error("E0009", used, message, "does a macro double what it gets, again and again?");
                 return out;
             }
             if record && active.is_empty() {
@@ -373,6 +375,7 @@ impl Preproc<'_> {
             }
             let args: Vec<_> = args.into_iter().map(|a| (a.clone(), self.expand(a, active, false))).collect();
             let body = self.substitute(&found, &args, used);
+            self.made += body.len();
             active.push(name.clone());
             let body = self.expand(body, active, false);
             active.pop();

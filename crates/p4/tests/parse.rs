@@ -129,7 +129,7 @@ fn rendered_json_is_json() {
 
 /// Texts that would overrun a stack, or take exponential time, in a careless parser.
 fn hostile() -> Vec<(&'static str, String)> {
-    let many = 200_000;
+    let many = 50_000;
     let in_action = |body: String| format!("action a() {{ {body} }}");
     let nest = |open: &str| in_action(format!("x = {};", open.repeat(many)));
     vec![
@@ -181,8 +181,7 @@ fn hostile_texts_end_in_an_error() {
         let start = Instant::now();
 
         let (map, program, diags) = parse(what, &text);
-        let accepted = ["semicolons", "doubling"].contains(&what);
-        assert!(accepted || diags.has_errors(), "{what} was accepted");
+        assert!(what == "semicolons" || diags.has_errors(), "{what} was accepted");
         assert!(p4::render::text(&map, diags.list(), false).len() < 1 << 20, "{what} says too much");
         drop(program);
         println!("{what}: {:?}", start.elapsed());

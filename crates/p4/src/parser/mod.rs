@@ -234,9 +234,11 @@ impl<'a> Parser<'a> {
         // What is missing is missing behind the last token, not before the next one, perhaps lines away.
         let found = &self.token().kind;
         let at = if self.token().first || punct == ";" { self.before().after() } else { self.span() };
-        let mut d = Diagnostic::error("E0110", at, format!("expected `{punct}`, found {found}"))
-            .label(format!("`{punct}` is missing here"));
+        let mut d = Diagnostic::error("E0110", at, format!("expected `{punct}`, found {found}"));
         d.hint = self.missing_hint(punct);
+        if d.hint.is_none() {
+            d = d.label(format!("`{punct}` is missing here"));
+        }
         if self.quiet == 0 && self.at_end() {
             if let Some(open) = self.unclosed() {
                 d = d.also(open, "this is not closed");
