@@ -138,3 +138,44 @@ fn corpus() {
         println!("TOTAL {folder}: {good} of {all} right; *-bmv2: {bmv2_good} of {bmv2}");
     }
 }
+
+/// Programs with a line missing, or cut off: nothing may panic or hang.
+#[test]
+fn damaged_programs_do_not_panic() {
+    let mut paths = programs(&root().join("tests/diagnostics"));
+    paths.push(root().join("tests/accept/language.p4"));
+    if let Ok(dir) = std::env::var("STRAIT_P4C") {
+        paths.extend(programs(&Path::new(&dir).join("testdata/p4_16_samples")));
+        paths.extend(programs(&Path::new(&dir).join("testdata/p4_16_errors")));
+    }
+    for (n, path) in paths.iter().enumerate() {
+        let text = String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
+        let lines: Vec<&str> = text.lines().collect();
+        for step in 0..6 {
+            let hole = (n * 7 + step * 13) % lines.len().max(1);
+            let rest = lines.iter().enumerate().filter(|(i, _)| *i != hole).map(|(_, l)| *l);
+            let rest: Vec<&str> = if step == 5 { rest.take(hole).collect() } else { rest.collect() };
+            let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
+            let (program, _) =
+                p4::parse(&mut map, "damaged.p4", &rest.join("\n"), &[], &Embedded, &mut diags);
+            p4::check(&program, &map);
+        }
+    }
+}
+
+/// As deep as a stack of 8 MiB (a main thread's) must bear in a build without optimisation.
+#[test]
+fn deep_nesting_is_an_error() {
+    let deep = |open: &str, close: &str| {
+        let text = format!("const bit<8> a = {}1{};", open.repeat(20_000), close.repeat(20_000));
+        let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
+        let (program, _) = p4::parse(&mut map, "deep.p4", &text, &[], &Embedded, &mut diags);
+        diags.extend(p4::check(&program, &map).1);
+        assert!(diags.has_errors(), "{open}");
+    };
+    let all = move || {
+        let cases = [("(", ")"), ("!", ""), ("{", "}"), ("-", ""), ("a.b[", "]"), ("1 + ", "")];
+        cases.into_iter().for_each(|(open, close)| deep(open, close));
+    };
+    std::thread::Builder::new().stack_size(8 << 20).spawn(all).unwrap().join().unwrap();
+}

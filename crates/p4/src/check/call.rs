@@ -265,9 +265,39 @@ impl<'a> Checker<'a, '_> {
             self.report(d.hint(format!("write them: `{}<bit<8>>(…)`", decl.name)));
             return (Type::Bad, Call { callee, type_args: Vec::new(), args });
         }
+        self.inferred(&args, &subst, own);
         let mut type_args: Vec<(DeclId, Type)> = subst.into_iter().collect();
         type_args.sort_by_key(|t| t.0);
         (ret, Call { callee, type_args, args })
+    }
+
+    /// Data of a call needs a size: numbers without width and nameless structs have none.
+    fn inferred(&mut self, args: &[(DeclId, Arg<'a>)], subst: &Subst, own: &[DeclId]) {
+        for (id, arg) in args {
+            let (Arg::Given(value), Some(param)) = (arg, self.decl(*id).cloned()) else { continue };
+            let Type::Param(p) = &param.ty else { continue };
+            if !own.contains(&p.decl) {
+                continue;
+            }
+            let d = match subst.get(&p.decl) {
+                Some(Type::Int) if param.direction == Direction::In => {
+                    let text =
+                        format!("`{}` needs a width: `{}` may be of any type", self.text(value), param.name);
+                    Diagnostic::error("E0310", value.span, text)
+                        .hint(format!("write `32w{}`, for example", self.text(value)))
+                }
+                Some(Type::Record(_)) => {
+                    let text = "the struct type of this initialiser cannot be inferred";
+                    Diagnostic::error("E0310", value.span, text)
+                        .hint("write its type in front: `(my_struct_t){ … }`")
+                }
+                Some(t @ (Type::Parser(_) | Type::Control(_) | Type::Package(_))) => {
+                    Diagnostic::error("E0301", value.span, format!("`{t}` cannot be an argument"))
+                }
+                _ => continue,
+            };
+            self.report(d);
+        }
     }
 
     /// Arguments whose type says most come first, so that `random(meta.x, 0, 7)` finds its T in `meta.x`.
@@ -547,7 +577,7 @@ impl<'a> Checker<'a, '_> {
     fn bits_of(&self, ty: &Type, max: bool) -> Option<u64> {
         match ty.underlying() {
             Type::Varbit(w) => Some(if max { u64::from(*w) } else { 0 }),
-            Type::Stack(t, n) => Some(self.bits_of(t, max)? * u64::from(*n)),
+            Type::Stack(t, n) => Some(self.bits_of(t, max)?.saturating_mul(u64::from(*n))),
             Type::Tuple(items) => items.iter().map(|t| self.bits_of(t, max)).sum(),
             t @ Type::Union(_) => {
                 let sizes: Option<Vec<u64>> =
@@ -803,6 +833,7 @@ impl<'a> Checker<'a, '_> {
                 "`verify` can only be called in a parser".to_string()
             }
             (_, Place::Top, "static_assert") => return,
+            (Kind::ExternFunction, Place::Top, _) if matches!(d.ty, Type::Extern(_)) => return,
             (_, Place::Top, _) => {
                 "functions cannot be called here: the value must be known at compile time".to_string()
             }

@@ -6,6 +6,7 @@ use num_traits::Zero;
 use super::Checker;
 use super::typed::Kind;
 use super::types::Type;
+use super::tyref::MAX_WIDTH;
 use super::value::{Value, fits, wrap};
 use crate::ast::{BinaryOp, Expr, ExprKind};
 use crate::diag::{Diagnostic, did_you_mean};
@@ -50,6 +51,10 @@ impl<'a> Checker<'a, '_> {
                     self.warn_range(e, &v, w);
                 }
                 self.cast(e, w);
+                return true;
+            }
+            (_, f, Type::Int) if f.is_fixed() && self.typed.own_value(e.id).is_some() => {
+                self.cast(e, &want);
                 return true;
             }
             (_, Type::SerEnum(..), w) if w.is_integer() && from.underlying() == w => {
@@ -377,6 +382,11 @@ impl<'a> Checker<'a, '_> {
         let at = if let Type::SerEnum(..) = a.1 { self.use_underlying(a.0, &a.1) } else { a.1 };
         let bt = if let Type::SerEnum(..) = b.1 { self.use_underlying(b.0, &b.1) } else { b.1 };
         match (&at, &bt) {
+            (Type::Bit(x) | Type::Signed(x), Type::Bit(y) | Type::Signed(y))
+                if x.saturating_add(*y) > MAX_WIDTH =>
+            {
+                self.bad(Diagnostic::error("E0305", e.span, format!("this is wider than {MAX_WIDTH} bits")))
+            }
             (Type::Bit(x), Type::Bit(y) | Type::Signed(y)) => Type::Bit(x + y),
             (Type::Signed(x), Type::Bit(y) | Type::Signed(y)) => Type::Signed(x + y),
             (Type::String, Type::String) => Type::String,
@@ -504,6 +514,8 @@ impl<'a> Checker<'a, '_> {
             }
             ExprKind::List { items, .. } => items.iter().all(|i| self.is_known(i)),
             ExprKind::Struct { fields, .. } => fields.iter().all(|(_, v)| self.is_known(v)),
+            // Objects that an extern makes are made when the program is.
+            ExprKind::Call { .. } if matches!(self.typed.own_ty(e.id), Type::Extern(_)) => true,
             ExprKind::Call { .. } => {
                 use super::typed::{Builtin::*, Callee};
                 let callee = self.typed.call(e.id).map(|c| &c.callee);

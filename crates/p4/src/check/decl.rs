@@ -35,6 +35,9 @@ impl<'a> Checker<'a, '_> {
                 }
                 self.typed.main = Some(id);
             }
+            Some((_, d)) if d.kind != Kind::Function => {
+                self.report(Diagnostic::error("E0407", d.span, "`main` must be an instance of a package"));
+            }
             _ => {
                 let decls = &self.typed.program.decls;
                 let block = |d: &&ast::Decl| matches!(d.kind, DeclKind::Control(_) | DeclKind::Parser(_));
@@ -95,7 +98,14 @@ impl<'a> Checker<'a, '_> {
             DeclKind::Table(t) => self.table(d, t),
             DeclKind::ValueSet { ty, size } => {
                 let item = self.ty(ty);
-                let _ = self.expr(size);
+                self.expr(size);
+                if !self.is_known(size) {
+                    self.report(Diagnostic::error(
+                        "E0306",
+                        size.span,
+                        "the size of a value set must be known at compile time",
+                    ));
+                }
                 let ty = Type::Set(Arc::new(item));
                 self.declare(d.id, &d.name, Decl::new(&d.name, Kind::ValueSet, ty));
             }
@@ -116,6 +126,13 @@ impl<'a> Checker<'a, '_> {
 
     fn constant(&mut self, d: &'a ast::Decl, ty: &'a ast::Type, value: &'a Expr) {
         let want = self.ty(ty);
+        if matches!(
+            want,
+            Type::Extern(_) | Type::Parser(_) | Type::Control(_) | Type::Package(_) | Type::Void
+        ) {
+            let e = Diagnostic::error("E0308", ty.span, format!("a constant cannot have the type `{want}`"));
+            self.report(e.hint("objects are made without `const`: `T(…) name;`"));
+        }
         let found = self.expr_to(value, &want);
         if !found.is_bad() && !self.is_known(value) {
             let e = Diagnostic::error(
@@ -165,6 +182,16 @@ impl<'a> Checker<'a, '_> {
             }
             None => Type::Bad,
         };
+        if self.place == Place::Top && matches!(made, Type::Parser(_) | Type::Control(_)) {
+            let e = Diagnostic::error(
+                "E0405",
+                d.span,
+                format!("`{made}` cannot be instantiated at the top of a program"),
+            );
+            self.report(e.hint(
+                "write `T(…)` as an argument of the package, or declare the instance in a parser or control",
+            ));
+        }
         if made.any(&mut |t| matches!(t, Type::Infer(_))) && !matches!(made, Type::Package(_)) {
             let e = Diagnostic::error(
                 "E0310",
@@ -248,6 +275,13 @@ impl<'a> Checker<'a, '_> {
                         "an `out` parameter cannot have a default value",
                     ));
                 }
+            }
+            if optional && matches!(holder, Kind::Function | Kind::Action) {
+                self.report(Diagnostic::error(
+                    "E0315",
+                    p.span,
+                    "only parameters of externs, packages, parsers and controls can be @optional",
+                ));
             }
             let mut made = Decl::new(&p.name, kind, ty);
             (made.direction, made.optional, made.default) = (p.direction, optional, p.default.as_ref());
@@ -537,6 +571,7 @@ impl<'a> Checker<'a, '_> {
         let mut seen: HashMap<&str, Span> = HashMap::new();
         let ids: Vec<DeclId> = members.iter().map(|m| m.id).collect();
         self.declare(d.id, &d.name, Decl { members: ids, ..Decl::new(&d.name, kind, ty.clone()) });
+        self.push_scope();
         for m in members {
             let mut made = Decl { parent: Some(d.id), ..Decl::new(&m.name, Kind::Member, ty.clone()) };
             if let (Some(value), Some((t, _))) = (&m.value, &under) {
@@ -546,8 +581,13 @@ impl<'a> Checker<'a, '_> {
                 let text = format!("`{}` is declared twice", m.name.text);
                 self.report(Diagnostic::error("E0202", m.name.span, text).also(first, "declared here first"));
             }
+            // The values of later members may mention it.
+            if let Some(scope) = self.scopes.last_mut() {
+                scope.insert(&m.name.text, vec![m.id]);
+            }
             self.record(m.id, made);
         }
+        self.pop_scope();
     }
 
     fn member_value(&mut self, value: &'a Expr, under: &Type) -> Option<Value> {

@@ -9,6 +9,7 @@ use super::fold::{self, Fault};
 use super::scope::is_type;
 use super::typed::{Builtin, Kind, Res};
 use super::types::{DeclId, Named, Type};
+use super::tyref::MAX_WIDTH;
 use super::value::Value;
 use crate::ast::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
 use crate::diag::{Diagnostic, did_you_mean};
@@ -107,6 +108,11 @@ impl<'a> Checker<'a, '_> {
             Some((w, true)) => Type::Signed(w),
             Some((w, false)) => Type::Bit(w),
         };
+        if let Some((w, _)) = width.filter(|(w, _)| *w > MAX_WIDTH) {
+            let text = format!("a width of {w} bits is not possible");
+            return self
+                .bad(Diagnostic::error("E0305", e.span, text).hint(format!("widths go up to {MAX_WIDTH}")));
+        }
         if ty == Type::Signed(0) {
             return self.bad(Diagnostic::error("E0305", e.span, "a signed number needs at least one bit"));
         }
@@ -118,10 +124,20 @@ impl<'a> Checker<'a, '_> {
     fn name(&mut self, e: &'a Expr, global: bool, name: &'a Name) -> Type {
         let found = self.find(&name.text, global);
         let Some(id) = found.first().copied() else {
+            if let Some(kind) = self.match_kind_named(&name.text) {
+                self.typed.refs.insert(e.id, Res::Decl(kind));
+                self.set_value(e, Value::Member(kind));
+                return Type::MatchKind;
+            }
             return self.missing(name, "", |k| !matches!(k, Kind::Member));
         };
         self.typed.refs.insert(e.id, Res::Decl(id));
         self.use_of(e, id)
+    }
+
+    fn match_kind_named(&self, name: &str) -> Option<DeclId> {
+        let mut kinds = self.typed.match_kinds.iter().copied();
+        kinds.find(|m| self.decl(*m).is_some_and(|d| *d.name == *name))
     }
 
     /// The type of a declaration where it is used as an expression.
@@ -135,6 +151,10 @@ impl<'a> Checker<'a, '_> {
             Kind::Function | Kind::ExternFunction | Kind::Method | Kind::Constructor => Type::Function,
             Kind::Table => Type::Table(Named::plain(id, &decl.name)),
             Kind::State => Type::State,
+            Kind::Member => {
+                self.set_value(e, Value::Member(id));
+                decl.ty
+            }
             k if is_type(k) => {
                 let ty = if decl.type_params.is_empty() {
                     decl.ty
@@ -307,7 +327,7 @@ impl<'a> Checker<'a, '_> {
             return self.bad(Diagnostic::error("E0301", index.span, text));
         }
         if let Some(i) = &known {
-            if i.to_usize().is_none_or(|i| i >= len) {
+            if len > 0 && i.to_usize().is_none_or(|i| i >= len) {
                 let text = format!("index {i} is outside: there are {len} elements");
                 return self.bad(Diagnostic::error("E0305", index.span, text).hint("elements count from 0"));
             }
@@ -336,6 +356,13 @@ impl<'a> Checker<'a, '_> {
         if h < l {
             let text = format!("a slice is written [high:low]: [{l}:{h}], not [{h}:{l}]");
             return self.bad(Diagnostic::error("E0305", hi.span.to(lo.span), text));
+        }
+        if h >= MAX_WIDTH && width.is_none() {
+            return self.bad(Diagnostic::error(
+                "E0305",
+                hi.span,
+                format!("bit {h} is beyond the widest number"),
+            ));
         }
         if let Some(w) = width.filter(|w| h >= *w) {
             let text =
@@ -415,6 +442,11 @@ impl<'a> Checker<'a, '_> {
             (self.typed.ty(left.id).underlying().clone(), self.typed.ty(right.id).underlying().clone());
         let divides = matches!(op, BinaryOp::Div | BinaryOp::Mod);
         let (a, b) = (self.known_value(left), self.known_value(right));
+        if divides && matches!(lt, Type::Signed(_)) {
+            let text = format!("`{}` is not defined for signed numbers", op.symbol());
+            self.report(Diagnostic::error("E0311", e.span, text));
+            return;
+        }
         let zero = b.as_ref().and_then(Value::as_int).is_some_and(num_traits::Zero::is_zero);
         let result = match (&a, &b) {
             (Some(a), Some(b)) => fold::binary(op, a, b, &lt, &rt),
@@ -448,10 +480,7 @@ impl<'a> Checker<'a, '_> {
                 None => Ok(()),
                 _ => Err((format!("`{text}` is computed, not stored"), None)),
             },
-            ExprKind::Index { base, .. } => match self.typed.ty(base.id) {
-                Type::Tuple(_) => Err(("the parts of a tuple cannot be changed".into(), None)),
-                _ => self.lvalue(base),
-            },
+            ExprKind::Index { base, .. } => self.lvalue(base),
             ExprKind::Slice { base, .. } => self.lvalue(base),
             _ => Err((format!("`{text}` is not a variable"), None)),
         }

@@ -76,7 +76,7 @@ impl<'a> Checker<'a, '_> {
         for (key, ty) in keys.iter().zip(&types) {
             let inner = ty.underlying();
             let simple = inner.is_fixed() || matches!(inner, Type::Bool | Type::Enum(_) | Type::Error);
-            if !simple && !matches!(inner, Type::Struct(_) | Type::Tuple(_) | Type::Bad | Type::Param(_)) {
+            if !simple && !matches!(inner, Type::Tuple(_) | Type::Bad | Type::Param(_)) {
                 let mut e = Diagnostic::error("E0412", key.span, format!("`select` cannot decide by `{ty}`"));
                 if *inner == Type::Int {
                     e = e.hint("a number needs a width here");
@@ -137,7 +137,7 @@ impl<'a> Checker<'a, '_> {
                 if **t == Type::Int {
                     self.coerce(left, &Type::Int, &want);
                     self.coerce(right, &Type::Int, &want);
-                } else if **t != want && **t != *key && !key.is_bad() {
+                } else if t.underlying() != key.underlying() && !t.is_bad() && !key.is_bad() {
                     let text = format!("expected `{key}`, found `{t}`");
                     self.report(Diagnostic::error("E0301", e.span, text));
                 }

@@ -2,6 +2,7 @@
 
 use super::typed::{Callee, Decl, Kind, Res};
 use super::types::{DeclId, Named, Type};
+use super::value::Value;
 use super::{Checker, Place};
 use crate::ast::{
     self, ActionRef, Direction, EntryDecl, Expr, ExprKind, KeyElement, PropertyValue, TableDecl,
@@ -77,6 +78,17 @@ impl<'a> Checker<'a, '_> {
         let inner = ty.underlying();
         let simple =
             inner.is_fixed() || matches!(inner, Type::Bool | Type::Enum(_) | Type::Error | Type::Varbit(_));
+        let arithmetic =
+            matches!(k.expr.kind, ExprKind::Binary { op: ast::BinaryOp::Add | ast::BinaryOp::Sub, .. });
+        if arithmetic && ast::annotation(&k.annotations, "name").is_none() {
+            let e =
+                Diagnostic::error("E0415", k.expr.span, "a computed key needs a name for the control plane");
+            self.report(e.hint(format!(
+                "write `{} : {} @name(\"key\");`",
+                self.text(&k.expr),
+                k.match_kind.text
+            )));
+        }
         if !simple && !matches!(inner, Type::Bad | Type::Param(_)) {
             let mut e = Diagnostic::error("E0415", k.expr.span, format!("`{ty}` cannot be a key"));
             if ty.has_fields() {
@@ -268,7 +280,39 @@ impl<'a> Checker<'a, '_> {
             let text = format!("`{name}` is @{forbidden}: it cannot be used here");
             self.report(Diagnostic::error("E0416", e.span, text).also(listed.2.expr.span, "listed here"));
         }
-        self.bound(e, id, args.unwrap_or_default(), true);
+        let args = args.unwrap_or_default();
+        self.bound(e, id, args, true);
+        self.same_bound(args, listed.2);
+    }
+
+    /// Arguments that the list of actions binds must be repeated as they stand there.
+    fn same_bound(&mut self, args: &'a [ast::Argument], listed: &'a ActionRef) {
+        let ExprKind::Call { args: bound, .. } = &listed.expr.kind else { return };
+        let params = match &listed.expr.kind {
+            ExprKind::Call { callee, .. } => match self.typed.res(callee.id) {
+                Some(Res::Decl(id)) => self.decl(*id).map_or(0, |d| d.params.len()),
+                _ => return,
+            },
+            _ => return,
+        };
+        if args.len() != params {
+            return;
+        }
+        let squeeze = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+        for (given, listed) in args.iter().zip(bound) {
+            // Named fields may stand in another order.
+            if self.map.text(given.span).contains('=') {
+                continue;
+            }
+            if squeeze(self.map.text(given.span)) != squeeze(self.map.text(listed.span)) {
+                let d = Diagnostic::error(
+                    "E0416",
+                    given.span,
+                    "this differs from what the list of actions binds",
+                );
+                self.report(d.also(listed.span, "bound here"));
+            }
+        }
     }
 
     fn entries(
@@ -329,6 +373,16 @@ impl<'a> Checker<'a, '_> {
                 let text = format!("{what} cannot be a value of an {} key", key.match_kind.text);
                 self.report(Diagnostic::error("E0417", item.span, text).also(key.match_kind.span, "the key"));
             }
+            if let (ExprKind::Binary { op: ast::BinaryOp::Mask, right, .. }, "lpm") =
+                (&item.kind, key.match_kind.text.as_str())
+            {
+                if self.known_value(right).is_some_and(|v| !is_prefix(&v, self.typed.ty(right.id))) {
+                    let d = Diagnostic::error("E0417", right.span, "this mask is not a prefix");
+                    self.report(
+                        d.hint("an lpm mask is ones, then zeros; for other masks make the key `ternary`"),
+                    );
+                }
+            }
             if !self.is_known(item) {
                 self.report(Diagnostic::error(
                     "E0306",
@@ -344,4 +398,11 @@ impl<'a> Checker<'a, '_> {
         let members = self.decl(table).map(|d| d.members.clone()).unwrap_or_default();
         members.into_iter().filter_map(|m| Some((self.decl(m)?.name.to_string(), m))).collect()
     }
+}
+
+/// Whether a mask is ones, then zeros.
+fn is_prefix(mask: &Value, ty: &Type) -> bool {
+    let (Some(mask), Some(width)) = (mask.as_int(), ty.underlying().scalar_width()) else { return true };
+    let bits: Vec<bool> = (0..width).rev().map(|i| mask.bit(u64::from(i))).collect();
+    bits.windows(2).all(|pair| pair[0] || !pair[1])
 }

@@ -13,7 +13,7 @@ use crate::ast::{self, Expr, Name, TypeKind};
 use crate::diag::Diagnostic;
 
 /// The widest integer: p4c stops at the same width.
-const MAX_WIDTH: u32 = 2048;
+pub(super) const MAX_WIDTH: u32 = 2048;
 
 impl<'a> Checker<'a, '_> {
     /// The type that a piece of syntax means; a generic type needs its arguments.
