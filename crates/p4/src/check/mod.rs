@@ -1,8 +1,8 @@
 //! Names, types and rules of a whole program, before anything is instantiated.
 //!
 //! P4 wants names declared before they are used, so one walk in the order of the text does it: `decl` walks declarations,
-//! `scope` keeps names, `tyref` turns types as written into [`Type`]s, `expr`, `coerce` and `call` check expressions, `stmt`,
-//! `state` and `table` what they stand in, `package` the instance `main`. A mistake gives [`Type::Bad`], which agrees
+//! `scope` keeps names, `tyref` turns types as written into [`Type`]s, `expr` and `coerce` check expressions,
+//! `call`, `method` and `object` calls (`place` says where they may stand), `stmt`, `state` and `table` what they stand in. A mistake gives [`Type::Bad`], which agrees
 //! with everything: one mistake is told once.
 
 mod call;
@@ -11,6 +11,9 @@ mod decl;
 mod expr;
 mod fold;
 mod infer;
+mod method;
+mod object;
+mod place;
 mod scope;
 mod state;
 mod stmt;
