@@ -342,6 +342,13 @@ impl<'a> Checker<'a, '_> {
 
     fn slice(&mut self, e: &'a Expr, base: &'a Expr, hi: &'a Expr, lo: &'a Expr) -> Type {
         let ty = self.expr(base);
+        if let Some(w) = self.plus_slice(hi, lo) {
+            if !ty.is_bad() && !ty.underlying().is_fixed() {
+                let text = format!("bits can be taken from bit<W> and int<W>, not from `{ty}`");
+                return self.bad(Diagnostic::error("E0309", base.span, text));
+            }
+            return Type::Bit(w);
+        }
         let (h, l) = (self.size(hi, "a bit number of a slice"), self.size(lo, "a bit number of a slice"));
         let width = match ty.underlying() {
             Type::Bit(w) | Type::Signed(w) => Some(*w),
@@ -373,6 +380,22 @@ impl<'a> Checker<'a, '_> {
             self.set_value(e, Value::Int(fold::slice(&v, h, l)));
         }
         Type::Bit(h - l + 1)
+    }
+
+    /// `x[low +: width]` with a `low` of run time; the parser makes `x[low + width - 1 : low]` of it.
+    fn plus_slice(&mut self, hi: &'a Expr, lo: &'a Expr) -> Option<u32> {
+        let ExprKind::Binary { op: BinaryOp::Sub, left, .. } = &hi.kind else { return None };
+        let ExprKind::Binary { op: BinaryOp::Add, right: width, .. } = &left.kind else { return None };
+        let low = self.expr(lo);
+        if hi.span != lo.span.to(width.span) || self.is_known(lo) {
+            return None;
+        }
+        if !matches!(low.underlying(), Type::Bit(_) | Type::Bad) {
+            let text = format!("the low bit of a slice is a number without sign, not `{low}`");
+            self.report(Diagnostic::error("E0301", lo.span, text));
+        }
+        self.expr(hi);
+        self.size(width, "the width of a slice").filter(|w| (1..=MAX_WIDTH).contains(w))
     }
 
     fn unary(&mut self, e: &'a Expr, op: UnaryOp, operand: &'a Expr) -> Type {
