@@ -60,6 +60,7 @@
 //! `egress_spec == 511` drops. A packet that ends in a parser rejection is processed all the same, with `parser_error`
 //! set. A wrong verified checksum sets `checksum_error`.
 
+pub mod checksum;
 pub mod expr;
 pub mod program;
 pub mod stmt;

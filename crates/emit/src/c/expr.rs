@@ -1,0 +1,151 @@
+//! Expressions.
+
+use abi::Bits;
+use ir::{BinOp, Expr, ExprKind, HeaderRef, Place, Ty, UnOp};
+
+use super::stmt::{Body, Target};
+use super::{c_type, container};
+
+/// A constant of C.
+pub fn constant(value: &Bits) -> String {
+    let width = value.width();
+    match value.to_u128() {
+        Some(v) if width <= 64 => format!("({}){v:#x}{}", c_type(Ty::Bit(width)).unwrap_or("u64"), if width > 32 { "ULL" } else { "" }),
+        Some(v) => format!("U128({:#x}ULL, {:#x}ULL)", (v >> 64) as u64, v as u64),
+        None => "0".to_string(),
+    }
+}
+
+/// `value` cut to `width` bits.
+pub fn mask(value: String, width: u32) -> String {
+    let ty = c_type(Ty::Bit(width)).unwrap_or("u128");
+    if width == container(width) {
+        return format!("({ty})({value})");
+    }
+    let ones = Bits::ones(width);
+    format!("({ty})(({value}) & {})", constant(&ones.resize(container(width))))
+}
+
+impl<T: Target> Body<'_, T> {
+    /// The C of an expression.
+    pub fn expr(&mut self, e: &Expr) -> String {
+        let Some(ty) = c_type(e.ty) else {
+            self.unsupported("a value of more than 128 bits", "split it into parts of at most 128 bits");
+            return "0".to_string();
+        };
+        match &e.kind {
+            ExprKind::Const(v) => constant(v),
+            ExprKind::Read(place) => self.place(place),
+            ExprKind::IsValid(HeaderRef::Header(h)) => format!("s->{}_valid", self.names.header(*h)),
+            ExprKind::IsValid(_) | ExprKind::NextIndex(_) => {
+                self.stack_unsupported();
+                "0".to_string()
+            }
+            ExprKind::Unary(UnOp::Not, a) => format!("!{}", self.expr(a)),
+            ExprKind::Unary(UnOp::BitNot, a) => mask(format!("~{}", self.expr(a)), e.ty.width()),
+            ExprKind::Unary(UnOp::Neg, a) => mask(format!("-{}", self.expr(a)), e.ty.width()),
+            ExprKind::Binary(op, a, b) => self.binary(*op, a, b, e.ty),
+            ExprKind::Cast(a) => self.cast(a, e.ty),
+            ExprKind::Slice { base, hi, lo } => {
+                let width = hi - lo + 1;
+                let base = self.expr(base);
+                let shifted = if *lo == 0 { base } else { format!("{base} >> {lo}") };
+                mask(shifted, width)
+            }
+            ExprKind::Concat(a, b) => {
+                let (high, low) = (self.expr(a), self.expr(b));
+                if b.ty.width() == 0 {
+                    return high;
+                }
+                format!("(({ty})(({ty}){high} << {}) | {low})", b.ty.width())
+            }
+            ExprKind::Mux(c, a, b) => format!("({} ? {} : {})", self.expr(c), self.expr(a), self.expr(b)),
+        }
+    }
+
+    /// A place as C reads and writes it.
+    pub fn place(&mut self, place: &Place) -> String {
+        match place {
+            Place::Var(id) => self.var(*id),
+            Place::Field(HeaderRef::Header(h), field) => {
+                let name = &self.program.header_type(*h).fields[*field as usize].name;
+                format!("s->{}.{}", self.names.header(*h), super::c_name(name))
+            }
+            Place::Field(..) => {
+                self.stack_unsupported();
+                "s->nothing".to_string()
+            }
+        }
+    }
+
+    /// A cast: sign extension where the operand has a sign, else zeros or a cut.
+    fn cast(&mut self, a: &Expr, to: Ty) -> String {
+        let value = self.expr(a);
+        let (from, width) = (a.ty.width(), to.width());
+        if a.ty.is_signed() && width > from {
+            return mask(signed(&value, from, container(width)), width);
+        }
+        if width < from { mask(value, width) } else { format!("({}){value}", c_type(to).unwrap_or("u128")) }
+    }
+
+    fn binary(&mut self, op: BinOp, a: &Expr, b: &Expr, ty: Ty) -> String {
+        use BinOp::*;
+        let (x, y) = (self.expr(a), self.expr(b));
+        let width = a.ty.width();
+        let symbol = op.symbol();
+        match op {
+            Eq | Ne | LogAnd | LogOr => format!("({x} {symbol} {y})"),
+            Lt | Le | Gt | Ge if a.ty.is_signed() => {
+                let size = container(width);
+                format!("({} {symbol} {})", signed(&x, width, size), signed(&y, width, size))
+            }
+            Lt | Le | Gt | Ge => format!("({x} {symbol} {y})"),
+            And | Or | Xor => format!("({x} {symbol} {y})"),
+            Shl | Shr => self.shift(op, a, b, &x, &y, ty),
+            AddSat | SubSat => {
+                self.unsupported("saturating arithmetic", "compare before adding");
+                x
+            }
+            Div | Mod if width > 64 || a.ty.is_signed() => {
+                self.unsupported("a division of this type", "divide unsigned values of at most 64 bits");
+                x
+            }
+            Mul if width > 64 => {
+                self.unsupported("a product of more than 64 bits", "multiply narrower values");
+                x
+            }
+            // C promotes small operands to int; the mask brings the result back.
+            Add | Sub | Mul | Div | Mod => {
+                let wide = c_type(ty).unwrap_or("u128");
+                let wide = if container(width) < 32 { "u32" } else { wide };
+                mask(format!("({wide}){x} {symbol} ({wide}){y}"), width)
+            }
+        }
+    }
+
+    fn shift(&mut self, op: BinOp, a: &Expr, b: &Expr, x: &str, y: &str, ty: Ty) -> String {
+        let width = a.ty.width();
+        if op == BinOp::Shr && a.ty.is_signed() {
+            let bits = container(width);
+            let most = format!("({y} >= {width} ? {} : {y})", width.saturating_sub(1));
+            return mask(format!("{} >> {most}", signed(x, width, bits)), width);
+        }
+        let wide = if container(width) < 32 { "u32" } else { c_type(ty).unwrap_or("u128") };
+        let shifted = match op {
+            BinOp::Shl => mask(format!("({wide}){x} << {y}"), width),
+            _ => format!("({x} >> {y})"),
+        };
+        match b.as_const().map(|v| v.to_u64().unwrap_or(u64::MAX)) {
+            Some(n) if n < width as u64 => shifted,
+            Some(_) => format!("({})0", c_type(ty).unwrap_or("u128")),
+            None => format!("({y} >= {width} ? ({})0 : {shifted})", c_type(ty).unwrap_or("u128")),
+        }
+    }
+}
+
+/// A pattern of `width` bits as a signed C number of `bits` bits.
+fn signed(value: &str, width: u32, bits: u32) -> String {
+    let up = bits - width;
+    let (unsigned, signed) = (format!("u{bits}"), format!("s{bits}"));
+    if up == 0 { format!("({signed}){value}") } else { format!("((({signed})(({unsigned}){value} << {up})) >> {up})") }
+}

@@ -1,0 +1,40 @@
+//! The C that compiled targets share. A target adds how packets are read and written, and how tables are looked up.
+//!
+//! * `text`: lines and braces; `names`: P4 names as C names; `place`: where variables live; `expr`, `stmt`: code.
+//!
+//! A value of at most 8, 16, 32 or 64 bits is a `u8` … `u64`, one of at most 128 a `u128`. Bits above a value's width
+//! are zero, always: whatever may set them masks its result.
+
+mod expr;
+mod names;
+mod place;
+mod stmt;
+mod text;
+
+pub use expr::{constant, mask};
+pub use names::{Names, c_name};
+pub use place::{Home, Stage, Unit, Units};
+pub use stmt::{Body, Target};
+pub use text::Text;
+
+use ir::Ty;
+
+/// The C type of a value, if it has one.
+pub fn c_type(ty: Ty) -> Option<&'static str> {
+    if ty.is_varbit() {
+        return None;
+    }
+    Some(match ty.width() {
+        0..=8 => "u8",
+        9..=16 => "u16",
+        17..=32 => "u32",
+        33..=64 => "u64",
+        65..=128 => "u128",
+        _ => return None,
+    })
+}
+
+/// Bits of the C type that holds a value of that width.
+pub fn container(width: u32) -> u32 {
+    abi::manifest::Param::size_of(width) * 8
+}

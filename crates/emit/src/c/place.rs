@@ -1,0 +1,148 @@
+//! Where variables live: what one function alone uses is a local of it, everything else a member of the packet's state.
+
+use std::collections::{HashMap, HashSet};
+
+use ir::{Block, ExprKind, Place, Program, Role, StmtKind, Transition, Var, VarId, VarKind, visit};
+
+/// A function of the generated code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Unit {
+    /// The parser.
+    Parser,
+    /// A control.
+    Control(Stage),
+    /// A table with its actions.
+    Table(u32),
+    /// The frame around them.
+    Frame,
+}
+
+/// A control's role, ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum Stage {
+    Verify,
+    Ingress,
+    Egress,
+    Compute,
+    Deparser,
+}
+
+impl Unit {
+    /// The unit of a control.
+    pub fn of(role: Role) -> Unit {
+        match role {
+            Role::Parser => Unit::Parser,
+            Role::VerifyChecksum => Unit::Control(Stage::Verify),
+            Role::Ingress => Unit::Control(Stage::Ingress),
+            Role::Egress => Unit::Control(Stage::Egress),
+            Role::ComputeChecksum => Unit::Control(Stage::Compute),
+            Role::Deparser => Unit::Control(Stage::Deparser),
+        }
+    }
+}
+
+/// Where a variable lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// A local of that function.
+    Local(Unit),
+    /// A member of the state.
+    State,
+    /// Nowhere: nothing mentions it.
+    Nowhere,
+}
+
+/// Who uses what.
+#[derive(Debug)]
+pub struct Units {
+    homes: Vec<Home>,
+}
+
+impl Units {
+    /// Finds a home for each variable. Values of more than 64 bits always live in the state: on the stack of an eBPF
+    /// program, 512 bytes, a few addresses would fill it.
+    pub fn new(program: &Program) -> Units {
+        let mut users: HashMap<VarId, HashSet<Unit>> = HashMap::new();
+        let mut note = |var: VarId, unit: Unit| {
+            users.entry(var).or_default().insert(unit);
+        };
+        for parser in &program.parsers {
+            let blocks = [&parser.prologue].into_iter().chain(parser.states.iter().map(|s| &s.body));
+            blocks.for_each(|b| vars_of(b, &mut |v| note(v, Unit::Parser)));
+            for state in &parser.states {
+                if let Transition::Select(select) = &state.next {
+                    select.keys.iter().for_each(|k| vars_of_expr(k, &mut |v| note(v, Unit::Parser)));
+                }
+            }
+        }
+        for control in &program.controls {
+            vars_of(&control.body, &mut |v| note(v, Unit::of(control.role)));
+        }
+        for (i, table) in program.tables.iter().enumerate() {
+            let unit = Unit::Table(i as u32);
+            table.keys.iter().for_each(|k| vars_of_expr(&k.expr, &mut |v| note(v, unit)));
+            for listed in &table.actions {
+                let action = &program.actions[listed.action.index()];
+                vars_of(&action.body, &mut |v| note(v, unit));
+                action.params.iter().for_each(|p| note(p.var, unit));
+            }
+        }
+        for var in architecture(program) {
+            note(var, Unit::Frame);
+        }
+        let home = |(i, var): (usize, &Var)| home(var, users.get(&VarId(i as u32)));
+        Units { homes: program.vars.iter().enumerate().map(home).collect() }
+    }
+
+    /// Where a variable lives.
+    pub fn home(&self, var: VarId) -> Home {
+        self.homes[var.index()]
+    }
+
+    /// The locals of a function, in the order of their numbers.
+    pub fn locals(&self, unit: Unit) -> Vec<VarId> {
+        let own = |(i, h): (usize, &Home)| (*h == Home::Local(unit)).then_some(VarId(i as u32));
+        self.homes.iter().enumerate().filter_map(own).collect()
+    }
+}
+
+fn home(var: &Var, users: Option<&HashSet<Unit>>) -> Home {
+    let Some(users) = users else { return Home::Nowhere };
+    let only = users.iter().next().filter(|_| users.len() == 1);
+    match only {
+        Some(unit) if var.kind != VarKind::Metadata && var.ty.width() <= 64 && *unit != Unit::Frame => {
+            Home::Local(*unit)
+        }
+        _ => Home::State,
+    }
+}
+
+/// What the frame reads and writes of the architecture's metadata.
+fn architecture(program: &Program) -> Vec<VarId> {
+    let s = &program.standard;
+    vec![s.ingress_port, s.egress_spec, s.egress_port, s.packet_length, s.mcast_grp, s.parser_error]
+}
+
+/// The variables that a block mentions, results of tables included.
+fn vars_of(block: &Block, f: &mut impl FnMut(VarId)) {
+    visit::stmts(block, &mut |stmt| {
+        visit::operands(stmt, &mut |e| vars_of_expr(e, f));
+        if let Some(Place::Var(v)) = visit::written(stmt) {
+            f(*v);
+        }
+        match &stmt.kind {
+            StmtKind::Apply { hit, action, .. } => hit.iter().chain(action).for_each(|v| f(*v)),
+            StmtKind::Call(ir::Call::VerifyChecksum { checksum: Place::Var(v), .. }) => f(*v),
+            _ => {}
+        }
+    });
+}
+
+fn vars_of_expr(e: &ir::Expr, f: &mut impl FnMut(VarId)) {
+    visit::exprs(e, &mut |e| {
+        if let ExprKind::Read(Place::Var(v)) = &e.kind {
+            f(*v);
+        }
+    });
+}

@@ -1,0 +1,367 @@
+//! Checksums are declared; deltas are derived.
+//!
+//! A program *declares* Internet checksums over its payload: `verify_checksum_with_payload` says which sum a packet
+//! arrives with, `update_checksum_with_payload` which sum it shall leave with. Summing the payload twice would be a
+//! correct way to obey, and a slow one; where a network card or a later segment fills the sum in (a GSO packet, a
+//! partial checksum), it would not even be possible. [`plan`] finds what is enough to remember instead.
+//!
+//! # The derivation
+//! Let `~` be the complement and `+` the one's complement sum of 16-bit words (RFC 1071). A packet whose verified sum was
+//! right arrives with `c = ~(Σold + P)`, where `Σold` sums the declared data and `P` the payload. It shall leave with
+//! `c' = ~(Σnew + P)`. The payload is the same, hence
+//! ```text
+//! c' = ~(~c + Σnew − Σold)                                      (RFC 1624, equation 3)
+//! ```
+//! and `Σold` is all that must be remembered on arrival: one 16-bit number. Three refinements make it cheap and right:
+//!
+//! * **What never changes cancels.** An element that stands at the same place of *every* list declared for one checksum,
+//!   and that nothing writes after the parser, adds the same to `Σold` and `Σnew`. It is summed in neither
+//!   ([`List::stable`]). Most of a TCP header goes that way.
+//! * **Body and pseudo-header are told apart** ([`Part`]). Behind the first byte of the checksum's own header lies what the
+//!   sum covers *in the packet* (body); everything else is pseudo-header. A sum that hardware will finish holds only the
+//!   pseudo-header's part so far (Linux: `CHECKSUM_PARTIAL`), so the two differences are applied separately.
+//! * **A sum may come from elsewhere.** When the checksum to be written was not verified itself, any other verified sum
+//!   over the same payload tells `P` just as well ([`Update::elsewhere`]): ICMP's sum becomes ICMPv6's.
+//!
+//! Where no verified sum held (a UDP checksum of zero, a packet made here), the payload must be summed; a target
+//! does that at run time.
+//!
+//! A 16-bit word is 2^16 ≡ 1 modulo 2^16 − 1, so an element of any width adds its value rotated by its distance to the
+//! next 16-bit boundary ([`Term::shift`]); lists need not be made of words.
+
+use std::collections::HashSet;
+
+use crate::expr::{Expr, ExprKind, Place};
+use crate::program::{HeaderId, Program, Role, VarId};
+use crate::stmt::{Call, Data, HashAlgorithm, HeaderRef, Stmt, StmtKind};
+use crate::visit;
+
+/// Whether an element lies in the packet at or behind the header that holds the checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// In that header, or in one that is emitted after it.
+    Body,
+    /// Anything else: a header before it, metadata, a constant.
+    Pseudo,
+}
+
+/// An element of a declared list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Term {
+    /// Its value.
+    pub value: Expr,
+    /// Bits (0 to 15) by which the value is shifted left before it is added.
+    pub shift: u32,
+    /// Where it lies.
+    pub part: Part,
+}
+
+/// A declared list, taken apart.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct List {
+    /// What must be summed when the declaration is reached.
+    pub terms: Vec<Term>,
+    /// What stands in every list of the same checksum and never changes after the parser: it cancels there, and may be
+    /// summed at any time where it does not.
+    pub stable: Vec<Term>,
+    /// Whether the list is a whole number of 16-bit words. If not, a payload behind it is out of step, and nothing can be
+    /// derived.
+    pub aligned: bool,
+}
+
+/// A verified sum over the payload that some update needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Source {
+    /// Which `VerifyChecksum` statement of the program it is, in order, counted from 0.
+    pub statement: usize,
+    /// The checksum.
+    pub place: Place,
+    /// What it sums.
+    pub list: List,
+}
+
+/// An updated sum over the payload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Update {
+    /// Which `UpdateChecksum` statement of the program it is, in order, counted from 0.
+    pub statement: usize,
+    /// The checksum.
+    pub place: Place,
+    /// What it sums.
+    pub list: List,
+    /// [`Plan::sources`] of the same checksum: the first that held decides.
+    pub sources: Vec<usize>,
+    /// Other sums over the payload, for when none of those held.
+    pub elsewhere: Vec<usize>,
+}
+
+/// What to remember on arrival and what to sum on leaving.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// Sums to remember.
+    pub sources: Vec<Source>,
+    /// Sums to write.
+    pub updates: Vec<Update>,
+}
+
+/// Derives the plan of a program.
+pub fn plan(program: &Program) -> Plan {
+    let mut lists = Declared::collect(program);
+    let writes = Writes::after_parser(program);
+    lists.cancel(&writes);
+    lists.pair()
+}
+
+/// Counts `VerifyChecksum` and `UpdateChecksum` statements in the order that [`Source::statement`] and
+/// [`Update::statement`] mean: outer statements before inner ones, controls in program order.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Numbering {
+    /// `VerifyChecksum` statements seen so far.
+    pub verifies: usize,
+    /// `UpdateChecksum` statements seen so far.
+    pub updates: usize,
+}
+
+/// One declaration with payload.
+struct Declaration {
+    statement: usize,
+    place: Place,
+    list: List,
+}
+
+struct Declared {
+    verifies: Vec<Declaration>,
+    updates: Vec<Declaration>,
+}
+
+impl Declared {
+    fn collect(program: &Program) -> Declared {
+        let order = emit_order(program);
+        let mut declared = Declared { verifies: Vec::new(), updates: Vec::new() };
+        let mut count = Numbering::default();
+        for control in &program.controls {
+            visit::stmts(&control.body, &mut |stmt| match &stmt.kind {
+                StmtKind::Call(Call::VerifyChecksum { data, checksum, algorithm, payload, .. }) => {
+                    if *payload && *algorithm == HashAlgorithm::Csum16 {
+                        let list = list(program, &order, data, checksum);
+                        let statement = count.verifies;
+                        declared.verifies.push(Declaration { statement, place: checksum.clone(), list });
+                    }
+                    count.verifies += 1;
+                }
+                StmtKind::Call(Call::UpdateChecksum { data, checksum, algorithm, payload, .. }) => {
+                    if *payload && *algorithm == HashAlgorithm::Csum16 {
+                        let list = list(program, &order, data, checksum);
+                        let statement = count.updates;
+                        declared.updates.push(Declaration { statement, place: checksum.clone(), list });
+                    }
+                    count.updates += 1;
+                }
+                _ => {}
+            });
+        }
+        declared
+    }
+
+    /// Moves what cancels from `terms` to `stable`, checksum by checksum.
+    fn cancel(&mut self, writes: &Writes) {
+        let mut places: Vec<Place> = Vec::new();
+        for d in &self.verifies {
+            if !places.contains(&d.place) {
+                places.push(d.place.clone());
+            }
+        }
+        for place in places {
+            let all = self.verifies.iter_mut().chain(&mut self.updates);
+            let mut group: Vec<&mut List> = all.filter(|d| d.place == place).map(|d| &mut d.list).collect();
+            let Some(first) = group.first() else { continue };
+            for term in first.terms.clone() {
+                let everywhere = group.iter().all(|l| l.terms.contains(&term));
+                if everywhere && writes.leave_alone(&term.value) {
+                    group.iter_mut().for_each(|l| l.retire(&term));
+                }
+            }
+        }
+    }
+
+    fn pair(self) -> Plan {
+        let mut plan = Plan::default();
+        for v in self.verifies {
+            plan.sources.push(Source { statement: v.statement, place: v.place, list: v.list });
+        }
+        for u in self.updates {
+            let same = |own: bool| {
+                let of = plan.sources.iter().enumerate().filter(|(_, s)| (s.place == u.place) == own);
+                of.filter(|(_, s)| s.list.aligned).map(|(i, _)| i).collect::<Vec<_>>()
+            };
+            let (sources, elsewhere) = (same(true), same(false));
+            plan.updates.push(Update {
+                statement: u.statement,
+                place: u.place,
+                list: u.list,
+                sources,
+                elsewhere,
+            });
+        }
+        plan
+    }
+}
+
+impl List {
+    /// One occurrence of the term needs no summing.
+    fn retire(&mut self, term: &Term) {
+        if let Some(at) = self.terms.iter().position(|t| t == term) {
+            let term = self.terms.remove(at);
+            self.stable.push(term);
+        }
+    }
+}
+
+/// Takes a list of data apart. Constants of zero add nothing and are left out. A varbit element counts as a whole number
+/// of words, which is what the protocols that have one ask for.
+pub fn terms(data: &[Data]) -> (Vec<(Expr, u32)>, bool) {
+    let mut at = 0u32;
+    let mut terms = Vec::new();
+    for value in data {
+        let width = if value.ty.is_varbit() { 0 } else { value.ty.width() };
+        at += width;
+        if !value.as_const().is_some_and(|v| v.is_zero()) {
+            terms.push((value.clone(), (16 - at % 16) % 16));
+        }
+    }
+    (terms, at % 16 == 0)
+}
+
+fn list(program: &Program, order: &[HeaderId], data: &[Data], checksum: &Place) -> List {
+    let behind = match checksum {
+        Place::Field(header, _) => header_id(program, header).map(|h| {
+            let from = order.iter().position(|&o| o == h).unwrap_or(order.len());
+            let mut behind: HashSet<HeaderId> = order[from..].iter().copied().collect();
+            behind.insert(h);
+            behind
+        }),
+        Place::Var(_) => None,
+    };
+    let part = |value: &Expr| {
+        let mut reads = Vec::new();
+        visit::exprs(value, &mut |e| {
+            if let ExprKind::Read(Place::Field(h, _)) = &e.kind {
+                reads.push(header_id(program, h));
+            }
+        });
+        let inside = |h: &Option<HeaderId>| h.is_some_and(|h| behind.as_ref().is_some_and(|b| b.contains(&h)));
+        if !reads.is_empty() && reads.iter().all(inside) { Part::Body } else { Part::Pseudo }
+    };
+    let (terms, aligned) = terms(data);
+    let terms =
+        terms.into_iter().map(|(value, shift)| Term { part: part(&value), value, shift }).collect();
+    List { terms, stable: Vec::new(), aligned }
+}
+
+/// Headers in the order in which the deparser emits them.
+fn emit_order(program: &Program) -> Vec<HeaderId> {
+    let mut order = Vec::new();
+    for control in program.controls.iter().filter(|c| c.role == Role::Deparser) {
+        visit::stmts(&control.body, &mut |stmt| {
+            if let StmtKind::Emit(h) = &stmt.kind {
+                order.extend(header_id(program, h));
+            }
+        });
+    }
+    order
+}
+
+/// The header, where it is known before run time.
+fn header_id(program: &Program, header: &HeaderRef) -> Option<HeaderId> {
+    match header {
+        HeaderRef::Header(id) => Some(*id),
+        HeaderRef::Element(stack, index) => {
+            let index = index.as_const()?.to_u64()?;
+            let stack = &program.stacks[stack.index()];
+            (index < stack.size as u64).then(|| HeaderId(stack.first.0 + index as u32))
+        }
+        HeaderRef::Next(_) | HeaderRef::Last(_) => None,
+    }
+}
+
+/// What controls and actions may write, that is, what may change after the parser.
+#[derive(Default)]
+struct Writes {
+    vars: HashSet<VarId>,
+    fields: HashSet<(HeaderId, u32)>,
+    /// Whole headers, validity included.
+    headers: HashSet<HeaderId>,
+}
+
+impl Writes {
+    fn after_parser(program: &Program) -> Writes {
+        let mut writes = Writes::default();
+        let bodies = program.controls.iter().map(|c| &c.body).chain(program.actions.iter().map(|a| &a.body));
+        for body in bodies {
+            visit::stmts(body, &mut |stmt| writes.stmt(program, stmt));
+        }
+        for action in &program.actions {
+            writes.vars.extend(action.params.iter().map(|p| p.var));
+        }
+        // The architecture's own: written between the controls.
+        let std = &program.standard;
+        writes.vars.extend([std.egress_spec, std.egress_port, std.mcast_grp, std.checksum_error]);
+        writes.vars.extend([std.enq_timestamp, std.enq_qdepth, std.deq_timedelta, std.deq_qdepth]);
+        writes.vars.extend([std.egress_global_timestamp, std.egress_rid, std.instance_type]);
+        writes
+    }
+
+    fn stmt(&mut self, program: &Program, stmt: &Stmt) {
+        // A sum with payload is written behind everything else, so it changes nothing that is summed.
+        let deferred = matches!(&stmt.kind, StmtKind::Call(Call::UpdateChecksum { payload: true, .. }));
+        match visit::written(stmt) {
+            Some(Place::Var(v)) => {
+                self.vars.insert(*v);
+            }
+            Some(Place::Field(h, field)) if !deferred => {
+                self.fields.extend(candidates(program, h).map(|h| (h, *field)));
+            }
+            _ => {}
+        }
+        match &stmt.kind {
+            StmtKind::SetValid(h) | StmtKind::SetInvalid(h) | StmtKind::CopyHeader { dst: h, .. } => {
+                self.headers.extend(candidates(program, h));
+            }
+            StmtKind::PushFront(stack, _) | StmtKind::PopFront(stack, _) => {
+                self.headers.extend(candidates(program, &HeaderRef::Next(*stack)));
+            }
+            StmtKind::Apply { hit, action, .. } => self.vars.extend(hit.iter().chain(action)),
+            _ => {}
+        }
+    }
+
+    /// Whether a value is the same at any time after the parser.
+    fn leave_alone(&self, value: &Expr) -> bool {
+        let mut alone = true;
+        visit::exprs(value, &mut |e| {
+            alone &= match &e.kind {
+                ExprKind::Read(Place::Var(v)) => !self.vars.contains(v),
+                ExprKind::Read(Place::Field(HeaderRef::Header(h), field)) => {
+                    !self.headers.contains(h) && !self.fields.contains(&(*h, *field))
+                }
+                ExprKind::IsValid(HeaderRef::Header(h)) => !self.headers.contains(h),
+                // Elements found at run time: not worth the proof.
+                ExprKind::Read(Place::Field(..)) | ExprKind::IsValid(_) | ExprKind::NextIndex(_) => false,
+                _ => true,
+            }
+        });
+        alone
+    }
+}
+
+/// The headers that a reference may mean.
+fn candidates(program: &Program, header: &HeaderRef) -> impl Iterator<Item = HeaderId> {
+    let (first, count) = match (header_id(program, header), header) {
+        (Some(id), _) => (id.0, 1),
+        (None, HeaderRef::Header(id)) => (id.0, 1),
+        (None, HeaderRef::Element(s, _) | HeaderRef::Next(s) | HeaderRef::Last(s)) => {
+            (program.stacks[s.index()].first.0, program.stacks[s.index()].size)
+        }
+    };
+    (first..first + count).map(HeaderId)
+}
