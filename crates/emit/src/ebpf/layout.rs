@@ -1,0 +1,159 @@
+//! Tables, counters and registers as maps: the manifest's layouts.
+
+use abi::manifest::{Action, Counter, KeyField, Param, Register, Structure, Table, TableLayout};
+use abi::{ActionCall, Entry, MatchKind};
+use ir::Program;
+
+use crate::c::c_name;
+use crate::unsupported::Unsupported;
+
+/// Different masks that one ternary table may hold at a time.
+const TUPLES: u32 = 64;
+
+/// All tables with their layouts.
+pub fn tables(program: &Program) -> (Vec<Table>, Vec<Unsupported>) {
+    let mut problems = Vec::new();
+    let tables = program.tables.iter().map(|t| table(program, t, &mut problems)).collect();
+    (tables, problems)
+}
+
+fn table(program: &Program, t: &ir::Table, problems: &mut Vec<Unsupported>) -> Table {
+    let mut actions: Vec<Action> = Vec::new();
+    let mut data_size = 4;
+    for listed in &t.actions {
+        let (action, size) = action(program, listed, problems);
+        data_size = data_size.max(size);
+        actions.push(action);
+    }
+    let structure = structure(t);
+    for key in &t.keys {
+        if key.kind == MatchKind::Range && structure != Structure::Code {
+            let hint = "use ternary keys, or const entries, which become code";
+            problems.push(Unsupported::new(key.loc, "a range key in a table that can be written", hint));
+        }
+        if key.expr.ty.width() > 128 {
+            problems.push(Unsupported::new(key.loc, "a key of more than 128 bits", "split it into two keys"));
+        }
+    }
+    let name = |index: u32| program.actions[t.actions[index as usize].action.index()].name.clone();
+    let layout = layout(t, structure, data_size);
+    Table {
+        name: t.name.clone(),
+        keys: t
+            .keys
+            .iter()
+            .map(|k| KeyField { name: k.name.clone(), width: k.expr.ty.width(), kind: k.kind })
+            .collect(),
+        actions,
+        size: t.size,
+        default_action: Some(ActionCall { action: name(t.default.0), args: t.default.1.clone() }),
+        const_default: t.const_default,
+        const_entries: t.const_entries,
+        initial_entries: match structure {
+            Structure::Code => Vec::new(),
+            _ => {
+                let entry = |e: &ir::TableEntry| Entry {
+                    matches: e.matches.clone(),
+                    priority: if t.keys.iter().any(|k| k.kind.needs_priority()) { e.priority } else { 0 },
+                    action: ActionCall { action: name(e.action), args: e.args.clone() },
+                };
+                t.entries.iter().map(entry).collect()
+            }
+        },
+        direct_counter: t.direct_counter.map(|c| program.direct_counters[c.index()].name.clone()),
+        layout: Some(layout),
+    }
+}
+
+fn action(program: &Program, listed: &ir::TableAction, problems: &mut Vec<Unsupported>) -> (Action, u32) {
+    let action = &program.actions[listed.action.index()];
+    let mut at = 4;
+    let mut params = Vec::new();
+    for param in &action.params {
+        let width = program.var(param.var).ty.width();
+        if width > 128 {
+            let hint = "split it into two parameters";
+            problems.push(Unsupported::new(action.loc, "an action parameter of more than 128 bits", hint));
+        }
+        let size = Param::size_of(width);
+        let offset = u32::next_multiple_of(at, size);
+        at = offset + size;
+        params.push(Param { name: param.name.clone(), width, offset });
+    }
+    let action = Action {
+        name: action.name.clone(),
+        params,
+        default_only: listed.default_only,
+        table_only: listed.table_only,
+    };
+    (action, at)
+}
+
+fn structure(t: &ir::Table) -> Structure {
+    let lpm = t.keys.iter().filter(|k| k.kind == MatchKind::Lpm).count();
+    let exact = t.keys.iter().all(|k| k.kind == MatchKind::Exact);
+    match () {
+        () if t.keys.is_empty() => Structure::Keyless,
+        () if t.const_entries => Structure::Code,
+        () if exact => Structure::Hash,
+        () if lpm == 1 && t.keys.iter().all(|k| matches!(k.kind, MatchKind::Exact | MatchKind::Lpm)) => {
+            Structure::LpmTrie
+        }
+        () => Structure::TupleSpace,
+    }
+}
+
+fn layout(t: &ir::Table, structure: Structure, data_size: u32) -> TableLayout {
+    let map = c_name(&t.name);
+    let bytes = |k: &ir::TableKey| k.expr.ty.width().div_ceil(8);
+    // The lpm field stands last; all others keep their order.
+    let last = |k: &ir::TableKey| structure == Structure::LpmTrie && k.kind == MatchKind::Lpm;
+    let mut at = 0;
+    let mut key_offsets = vec![0; t.keys.len()];
+    for turn in [false, true] {
+        for (key, offset) in t.keys.iter().zip(&mut key_offsets).filter(|(k, _)| last(k) == turn) {
+            *offset = at;
+            at += bytes(key);
+        }
+    }
+    let stored = !matches!(structure, Structure::Keyless | Structure::Code);
+    let priority = if structure == Structure::TupleSpace { 8 } else { 0 };
+    let counter_offset = t.direct_counter.map(|_| priority);
+    let data_offset = priority + if counter_offset.is_some() { 16 } else { 0 };
+    let data_size = u32::next_multiple_of(data_size, 8);
+    TableLayout {
+        structure,
+        map: stored.then(|| format!("t_{map}")),
+        tuples: (structure == Structure::TupleSpace).then(|| (format!("m_{map}"), TUPLES)),
+        default_map: (!t.const_default).then(|| format!("d_{map}")),
+        key_size: at,
+        key_offsets,
+        data_size,
+        data_offset,
+        counter_offset,
+        value_size: data_offset + data_size,
+    }
+}
+
+/// Indexed counters.
+pub fn counters(program: &Program) -> Vec<Counter> {
+    let counter = |c: &ir::IndexedCounter| Counter {
+        name: c.name.clone(),
+        size: c.size,
+        map: Some(format!("c_{}", c_name(&c.name))),
+    };
+    program.counters.iter().map(counter).collect()
+}
+
+/// Registers: one 64-bit cell each. Two CPUs that write one cell race, as on any multi-core switch without locks.
+pub fn registers(program: &Program, problems: &mut Vec<Unsupported>) -> Vec<Register> {
+    let mut register = |r: &ir::Register| {
+        if r.ty.width() > 64 {
+            let hint = "use two registers of 64 bits";
+            problems.push(Unsupported::new(r.loc, "a register of more than 64 bits", hint));
+        }
+        let map = Some(format!("r_{}", c_name(&r.name)));
+        Register { name: r.name.clone(), size: r.size, width: r.ty.width(), map }
+    };
+    program.registers.iter().map(&mut register).collect()
+}

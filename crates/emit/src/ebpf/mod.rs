@@ -1,0 +1,349 @@
+//! One eBPF program for the kernel's traffic control.
+//!
+//! What a packet carries through the program (headers, metadata, offsets) is one value of a per-CPU array map, the
+//! *state*: the stack of an eBPF program has 512 bytes. Parser, controls and tables are global functions, which the
+//! kernel verifies one by one, so that the cost of verification adds up and does not multiply.
+//!
+//! * `layout`: tables as maps; `header`: fields in packets; `parser`, `table`, `sums`, `deparse`: functions;
+//! * `special`: the statements that only this target can write; `prelude.h`: what all programs share.
+
+mod deparse;
+mod header;
+mod layout;
+mod parser;
+mod special;
+mod sums;
+mod table;
+
+use abi::manifest::{DropReason, Manifest};
+use abi::drops;
+use ir::{Program, Role, Verified};
+
+use crate::c::{Body, Home, Names, Text, Unit, Units, c_type};
+use crate::unsupported::Unsupported;
+use special::Ebpf;
+
+/// Name of the state's map and of the entry point; a host reads them in the manifest.
+const ENTRY: &str = "strait";
+/// Parser states that a packet may pass; interp allows more, and no packet has as many headers.
+const PARSER_STEPS: u32 = 128;
+/// Reasons of this target, behind the program's own.
+const REASONS: &[(&str, &str)] = &[
+    (drops::EGRESS_SPEC, "the program set egress_spec to the drop port"),
+    (drops::NO_SUCH_GROUP, "multicast groups are not supported by this target"),
+    (drops::STEP_BUDGET, "the parser did not come to an end"),
+    (drops::NO_SUCH_PORT, "the egress port is not attached to an interface"),
+    (drops::BAD_RESIZE, "the kernel could not make the packet longer or shorter"),
+    ("target.gso_checksum", "a checksum over the payload of a GSO packet cannot be computed"),
+    ("target.internal", "the program's state is missing"),
+];
+
+/// What the emitter makes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    /// A C file that `clang -O2 -g -target bpf -mcpu=v3` compiles.
+    pub c: String,
+    /// What a host must know.
+    pub manifest: Manifest,
+}
+
+/// Emits a program for tc; every limit that it meets is reported.
+pub fn tc(program: &Verified) -> Result<Output, Vec<Unsupported>> {
+    let mut emitter = Emitter::new(program);
+    emitter.run();
+    if emitter.problems.is_empty() {
+        Ok(Output { c: emitter.text.finish(), manifest: emitter.manifest })
+    } else {
+        Err(emitter.problems)
+    }
+}
+
+struct Emitter<'p> {
+    program: &'p Program,
+    names: Names,
+    units: Units,
+    text: Text,
+    problems: Vec<Unsupported>,
+    manifest: Manifest,
+    ebpf: Ebpf,
+}
+
+impl<'p> Emitter<'p> {
+    fn new(program: &'p Program) -> Emitter<'p> {
+        let (tables, mut problems) = layout::tables(program);
+        let manifest = Manifest {
+            version: 1,
+            program: program.name.clone(),
+            target: "tc".to_string(),
+            entry: ENTRY.to_string(),
+            tables,
+            counters: layout::counters(program),
+            registers: layout::registers(program, &mut problems),
+            drops: reasons(program),
+        };
+        Emitter {
+            program,
+            names: Names::new(program),
+            units: Units::new(program),
+            text: Text::default(),
+            problems,
+            manifest,
+            ebpf: Ebpf::new(program),
+        }
+    }
+
+    fn run(&mut self) {
+        self.text.line(format!("/* {}.p4 as an eBPF program for tc. Made by Strait; edit the P4 instead. */", self.program.name));
+        self.text.raw(include_str!("prelude.h"));
+        self.state();
+        self.maps();
+        if !self.problems.is_empty() {
+            return;
+        }
+        for i in 0..self.program.tables.len() {
+            self.table(i);
+        }
+        self.parser();
+        self.controls();
+        self.deparser();
+        self.entry();
+        self.text.line("");
+        self.text.line("char _license[] SEC(\"license\") = \"Dual MIT/GPL\";");
+    }
+
+    /// `struct state`, headers first.
+    fn state(&mut self) {
+        let p = self.program;
+        for (i, ty) in p.header_types.iter().enumerate() {
+            if !p.headers.iter().any(|h| h.ty.index() == i) {
+                continue;
+            }
+            self.text.line("");
+            self.text.open(format!("struct h_{}", crate::c::c_name(&ty.name)));
+            for field in &ty.fields {
+                match c_type(field.ty) {
+                    Some(c) => self.text.line(format!("{c} {};", crate::c::c_name(&field.name))),
+                    None => {
+                        let what = format!("field `{}` of header `{}`, a {}", field.name, ty.name, field.ty);
+                        let hint = "fields have a fixed size of at most 128 bits on this target";
+                        self.problems.push(Unsupported::new(ir::Loc::default(), what, hint));
+                    }
+                }
+            }
+            self.text.close(";");
+        }
+        self.text.line("");
+        self.text.line("/* A packet on its way. All of it is zero when the packet arrives. */");
+        self.text.open("struct state");
+        for (i, h) in p.headers.iter().enumerate() {
+            let name = self.names.header(ir::HeaderId(i as u32));
+            self.text.line(format!("struct h_{} {name};", crate::c::c_name(&p.header_types[h.ty.index()].name)));
+        }
+        for (i, var) in p.vars.iter().enumerate() {
+            let id = ir::VarId(i as u32);
+            let home = self.units.home(id);
+            let kept = home == Home::State;
+            match c_type(var.ty) {
+                Some(c) if kept => self.text.line(format!("{c} {};", self.names.var(id))),
+                None if kept => {
+                    let what = format!("`{}`, a {}", var.name, var.ty);
+                    let hint = "values have at most 128 bits on this target";
+                    self.problems.push(Unsupported::new(var.loc, what, hint));
+                }
+                _ => {}
+            }
+        }
+        for i in 0..p.headers.len() {
+            let name = self.names.header(ir::HeaderId(i as u32)).to_string();
+            self.text.line(format!("u8 {name}_valid;"));
+        }
+        sums::members(&self.ebpf.plan, &mut self.text);
+        self.text.line("u32 cursor;       /* bytes that the parser has passed */");
+        self.text.line("u32 site;         /* 1 + the drop site that ran last */");
+        self.text.line("u32 timeout;      /* the parser did not come to an end */");
+        self.text.close(";");
+        self.text.line("");
+        self.text.line("/* What needs no zeroing: written before it is read. Behind the verdict it is scratch. */");
+        self.text.open("struct scratch");
+        self.text.line("u32 verdict;      /* 0 passed by, 1 sent, 2 dropped: for test runs, which see no redirect */");
+        self.text.line("u32 port;");
+        self.text.line("u32 reason;");
+        self.text.line("u32 unused;");
+        for i in 0..p.headers.len() {
+            let name = self.names.header(ir::HeaderId(i as u32)).to_string();
+            self.text.line(format!("u32 {name}_in;   /* where it stood on arrival */"));
+            self.text.line(format!("u32 {name}_out;  /* where it stands on leaving */"));
+        }
+        for i in self.ebpf.raw.clone() {
+            let name = self.names.header(ir::HeaderId(i)).to_string();
+            let bytes = p.header_type(ir::HeaderId(i)).min_bits() / 8;
+            self.text.line(format!("u8 {name}_raw[{bytes}];"));
+        }
+        let key = self.manifest.tables.iter().filter_map(|t| t.layout.as_ref()).map(|l| l.key_size).max().unwrap_or(0);
+        self.text.line(format!("u8 key[{}] __attribute__((aligned(8)));", (key + 8).div_ceil(8) * 8));
+        self.text.line(format!("u8 masked[{}] __attribute__((aligned(8)));", (key + 8).div_ceil(8) * 8));
+        self.text.line("u32 buffer[64];");
+        self.text.close(";");
+    }
+
+    fn maps(&mut self) {
+        self.text.line("");
+        self.map("strait_state", "MAP_PERCPU_ARRAY", 1, "u32", "struct state", false);
+        self.map("strait_scratch", "MAP_PERCPU_ARRAY", 1, "u32", "struct scratch", false);
+        self.map("strait_ports", "MAP_HASH", 256, "u32", "u32", false);
+        self.map("strait_egress", "MAP_ARRAY", 512, "u32", "struct egress", false);
+        let reasons = self.manifest.drops.len().max(1);
+        self.map("strait_drops", "MAP_PERCPU_ARRAY", reasons as u64, "u32", "struct count", false);
+        for counter in self.manifest.counters.clone() {
+            if let Some(map) = &counter.map {
+                self.map(map, "MAP_PERCPU_ARRAY", counter.size.max(1), "u32", "struct count", false);
+            }
+        }
+        for register in self.manifest.registers.clone() {
+            if let Some(map) = &register.map {
+                self.map(map, "MAP_ARRAY", register.size.max(1), "u32", "u64", false);
+            }
+        }
+        for table in self.manifest.tables.clone() {
+            self.table_maps(&table);
+        }
+        self.text.line("");
+        for (what, map) in [("state", "strait_state"), ("scratch", "strait_scratch")] {
+            self.text.open(format!("INLINE struct {what} *get_{what}(void)"));
+            self.text.line("u32 zero = 0;");
+            self.text.line(format!("return bpf_map_lookup_elem(&{map}, &zero);"));
+            self.text.close("");
+        }
+    }
+
+    /// A map in the form that loaders read from BTF.
+    fn map(&mut self, name: &str, kind: &str, entries: u64, key: &str, value: &str, lazy: bool) {
+        let flags = if lazy { " uint_map(map_flags, NO_PREALLOC);" } else { "" };
+        self.text.line(format!(
+            "struct {{ uint_map(type, {kind}); uint_map(max_entries, {entries});{flags} of_type({key}, key); of_type({value}, value); }} {name} SEC(\".maps\");"
+        ));
+    }
+
+    fn controls(&mut self) {
+        for role in [Role::VerifyChecksum, Role::Ingress, Role::Egress, Role::ComputeChecksum] {
+            let Some(control) = self.program.control(role) else { continue };
+            self.function(stage_name(role), Unit::of(role), |body| body.block(&control.body));
+        }
+    }
+
+    /// A global function over the packet, with the state as `s` and the scratch as `t`.
+    fn function(&mut self, name: &str, unit: Unit, write: impl FnOnce(&mut Body<'_, Ebpf>)) {
+        self.text.line("");
+        self.text.open(format!("NOINLINE int {name}(struct __sk_buff *skb)"));
+        self.text.line("struct state *s = get_state();");
+        self.text.line("struct scratch *t = get_scratch();");
+        self.text.line("if (!s || !t)");
+        self.text.line("    return -1;");
+        let Emitter { program, names, units, text, problems, ebpf, .. } = self;
+        let mut body = Body::new(program, names, units, unit, text, problems, ebpf);
+        body.declare_locals();
+        write(&mut body);
+        self.text.line("return 0;");
+        self.text.close("");
+    }
+
+    fn entry(&mut self) {
+        let std = self.program.standard;
+        let v = |id| format!("s->{}", self.names.var(id));
+        let (ingress, spec, egress) = (v(std.ingress_port), v(std.egress_spec), v(std.egress_port));
+        let (length, group) = (v(std.packet_length), v(std.mcast_grp));
+        let clock = [std.ingress_global_timestamp, std.egress_global_timestamp];
+        let clock: Vec<_> = clock.into_iter().filter(|c| self.units.home(*c) == Home::State).map(v).collect();
+        let sites = self.program.drop_sites.len();
+        let reason = |name: &str| sites + REASONS.iter().position(|r| r.0 == name).unwrap_or(0);
+        let t = &mut self.text;
+        t.line("");
+        t.open("INLINE int dropped(struct __sk_buff *skb, struct scratch *t, u32 reason)");
+        t.line("struct count *c = bpf_map_lookup_elem(&strait_drops, &reason);");
+        t.line("if (c)");
+        t.line("    count_packet(c, skb->len);");
+        t.line("t->verdict = 2;");
+        t.line("t->reason = reason;");
+        t.line("return TC_ACT_SHOT;");
+        t.close("");
+        t.line("");
+        t.line("SEC(\"classifier\")");
+        t.open(format!("int {ENTRY}(struct __sk_buff *skb)"));
+        t.line("struct state *s = get_state();");
+        t.line("struct scratch *t = get_scratch();");
+        t.line("if (!s || !t)");
+        t.line("    return TC_ACT_SHOT;");
+        t.line("t->verdict = 0;");
+        t.line("u32 ifindex = skb->ifindex;");
+        t.line("u32 *port = bpf_map_lookup_elem(&strait_ports, &ifindex);");
+        t.line("if (!port)");
+        t.line("    return TC_ACT_OK; /* not ours */");
+        t.line("zero_state(s);");
+        t.line(format!("{ingress} = *port & 0x1ff;"));
+        t.line(format!("{length} = skb->len;"));
+        for c in clock {
+            t.line(format!("{c} = (bpf_ktime_get_ns() / 1000) & 0xffffffffffffULL;"));
+        }
+        t.line("parse(skb);");
+        t.line("if (s->timeout)");
+        t.line(format!("    return dropped(skb, t, {});", reason(drops::STEP_BUDGET)));
+        for role in [Role::VerifyChecksum, Role::Ingress] {
+            if self.program.control(role).is_some() {
+                t.line(format!("{}(skb);", stage_name(role)));
+            }
+        }
+        t.line(format!("if ({group})"));
+        t.line(format!("    return dropped(skb, t, {});", reason(drops::NO_SUCH_GROUP)));
+        t.line(format!("if ({spec} == {})", abi::DROP_PORT));
+        t.line(format!("    return dropped(skb, t, s->site ? s->site - 1 : {});", reason(drops::EGRESS_SPEC)));
+        t.line(format!("{egress} = {spec};"));
+        if self.program.control(Role::Egress).is_some() {
+            t.line("egress(skb);");
+            t.line(format!("if ({spec} == {})", abi::DROP_PORT));
+            t.line(format!("    return dropped(skb, t, s->site ? s->site - 1 : {});", reason(drops::EGRESS_SPEC)));
+        }
+        if self.program.control(Role::ComputeChecksum).is_some() {
+            t.line("compute_checksum(skb);");
+        }
+        t.line(format!("u32 out = {egress};"));
+        t.line("struct egress *to = bpf_map_lookup_elem(&strait_egress, &out);");
+        t.line("if (!to || !to->ifindex)");
+        t.line(format!("    return dropped(skb, t, {});", reason(drops::NO_SUCH_PORT)));
+        t.line("int failed = deparse(skb);");
+        t.line("if (failed)");
+        t.line(format!(
+            "    return dropped(skb, t, failed == 2 ? {} : {});",
+            reason("target.gso_checksum"),
+            reason(drops::BAD_RESIZE)
+        ));
+        t.line("t->verdict = 1;");
+        t.line("t->port = out;");
+        t.line("return bpf_redirect(to->ifindex, to->flags);");
+        t.close("");
+    }
+}
+
+fn stage_name(role: Role) -> &'static str {
+    match role {
+        Role::Parser => "parse",
+        Role::VerifyChecksum => "verify_checksum",
+        Role::Ingress => "ingress",
+        Role::Egress => "egress",
+        Role::ComputeChecksum => "compute_checksum",
+        Role::Deparser => "deparse",
+    }
+}
+
+fn reasons(program: &Program) -> Vec<DropReason> {
+    let own = program.drop_sites.iter().map(|s| DropReason {
+        name: s.name.clone(),
+        help: "the program dropped the packet".to_string(),
+        location: program.place(s.loc),
+    });
+    let target = REASONS.iter().map(|(name, help)| DropReason {
+        name: name.to_string(),
+        help: help.to_string(),
+        location: None,
+    });
+    own.chain(target).collect()
+}
