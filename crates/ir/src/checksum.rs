@@ -249,12 +249,12 @@ fn list(program: &Program, order: &[HeaderId], data: &[Data], checksum: &Place) 
                 reads.push(header_id(program, h));
             }
         });
-        let inside = |h: &Option<HeaderId>| h.is_some_and(|h| behind.as_ref().is_some_and(|b| b.contains(&h)));
+        let inside =
+            |h: &Option<HeaderId>| h.is_some_and(|h| behind.as_ref().is_some_and(|b| b.contains(&h)));
         if !reads.is_empty() && reads.iter().all(inside) { Part::Body } else { Part::Pseudo }
     };
     let (terms, aligned) = terms(data);
-    let terms =
-        terms.into_iter().map(|(value, shift)| Term { part: part(&value), value, shift }).collect();
+    let terms = terms.into_iter().map(|(value, shift)| Term { part: part(&value), value, shift }).collect();
     List { terms, stable: Vec::new(), aligned }
 }
 

@@ -10,7 +10,11 @@ use super::{c_type, container};
 pub fn constant(value: &Bits) -> String {
     let width = value.width();
     match value.to_u128() {
-        Some(v) if width <= 64 => format!("({}){v:#x}{}", c_type(Ty::Bit(width)).unwrap_or("u64"), if width > 32 { "ULL" } else { "" }),
+        Some(v) if width <= 64 => format!(
+            "({}){v:#x}{}",
+            c_type(Ty::Bit(width)).unwrap_or("u64"),
+            if width > 32 { "ULL" } else { "" }
+        ),
         Some(v) => format!("U128({:#x}ULL, {:#x}ULL)", (v >> 64) as u64, v as u64),
         None => "0".to_string(),
     }
@@ -147,5 +151,9 @@ impl<T: Target> Body<'_, T> {
 fn signed(value: &str, width: u32, bits: u32) -> String {
     let up = bits - width;
     let (unsigned, signed) = (format!("u{bits}"), format!("s{bits}"));
-    if up == 0 { format!("({signed}){value}") } else { format!("((({signed})(({unsigned}){value} << {up})) >> {up})") }
+    if up == 0 {
+        format!("({signed}){value}")
+    } else {
+        format!("((({signed})(({unsigned}){value} << {up})) >> {up})")
+    }
 }

@@ -58,7 +58,10 @@ impl<'a, T: Target> Body<'a, T> {
 
     /// Header stacks are found at run time.
     pub fn stack_unsupported(&mut self) {
-        self.unsupported("a header stack's element that is found at run time", "use separate headers, or constant indexes");
+        self.unsupported(
+            "a header stack's element that is found at run time",
+            "use separate headers, or constant indexes",
+        );
     }
 
     /// Declares the function's locals.

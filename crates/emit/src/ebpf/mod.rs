@@ -15,8 +15,8 @@ mod special;
 mod sums;
 mod table;
 
-use abi::manifest::{DropReason, Manifest};
 use abi::drops;
+use abi::manifest::{DropReason, Manifest};
 use ir::{Program, Role, Verified};
 
 use crate::c::{Body, Home, Names, Text, Unit, Units, c_type};
@@ -93,7 +93,10 @@ impl<'p> Emitter<'p> {
     }
 
     fn run(&mut self) {
-        self.text.line(format!("/* {}.p4 as an eBPF program for tc. Made by Strait; edit the P4 instead. */", self.program.name));
+        self.text.line(format!(
+            "/* {}.p4 as an eBPF program for tc. Made by Strait; edit the P4 instead. */",
+            self.program.name
+        ));
         self.text.raw(include_str!("prelude.h"));
         self.state();
         self.maps();
@@ -137,7 +140,8 @@ impl<'p> Emitter<'p> {
         self.text.open("struct state");
         for (i, h) in p.headers.iter().enumerate() {
             let name = self.names.header(ir::HeaderId(i as u32));
-            self.text.line(format!("struct h_{} {name};", crate::c::c_name(&p.header_types[h.ty.index()].name)));
+            self.text
+                .line(format!("struct h_{} {name};", crate::c::c_name(&p.header_types[h.ty.index()].name)));
         }
         for (i, var) in p.vars.iter().enumerate() {
             let id = ir::VarId(i as u32);
@@ -163,12 +167,16 @@ impl<'p> Emitter<'p> {
         self.text.line("u32 timeout;      /* the parser did not come to an end */");
         self.text.close(";");
         self.text.line("");
-        self.text.line("/* What needs no zeroing: written before it is read. Behind the verdict it is scratch. */");
+        self.text.line(
+            "/* What needs no zeroing: written before it is read. Behind the verdict it is scratch. */",
+        );
         self.text.open("struct scratch");
-        self.text.line("u32 verdict;      /* 0 passed by, 1 sent, 2 dropped: for test runs, which see no redirect */");
+        self.text.line(
+            "u32 verdict;      /* 0 passed by, 1 sent, 2 dropped: for test runs, which see no redirect */",
+        );
         self.text.line("u32 port;");
         self.text.line("u32 reason;");
-        self.text.line("u32 unused;");
+        self.text.line("u32 payload;      /* where the payload starts on leaving */");
         for i in 0..p.headers.len() {
             let name = self.names.header(ir::HeaderId(i as u32)).to_string();
             self.text.line(format!("u32 {name}_in;   /* where it stood on arrival */"));
@@ -179,7 +187,14 @@ impl<'p> Emitter<'p> {
             let bytes = p.header_type(ir::HeaderId(i)).min_bits() / 8;
             self.text.line(format!("u8 {name}_raw[{bytes}];"));
         }
-        let key = self.manifest.tables.iter().filter_map(|t| t.layout.as_ref()).map(|l| l.key_size).max().unwrap_or(0);
+        let key = self
+            .manifest
+            .tables
+            .iter()
+            .filter_map(|t| t.layout.as_ref())
+            .map(|l| l.key_size)
+            .max()
+            .unwrap_or(0);
         self.text.line(format!("u8 key[{}] __attribute__((aligned(8)));", (key + 8).div_ceil(8) * 8));
         self.text.line(format!("u8 masked[{}] __attribute__((aligned(8)));", (key + 8).div_ceil(8) * 8));
         self.text.line("u32 buffer[64];");
@@ -295,12 +310,18 @@ impl<'p> Emitter<'p> {
         t.line(format!("if ({group})"));
         t.line(format!("    return dropped(skb, t, {});", reason(drops::NO_SUCH_GROUP)));
         t.line(format!("if ({spec} == {})", abi::DROP_PORT));
-        t.line(format!("    return dropped(skb, t, s->site ? s->site - 1 : {});", reason(drops::EGRESS_SPEC)));
+        t.line(format!(
+            "    return dropped(skb, t, s->site ? s->site - 1 : {});",
+            reason(drops::EGRESS_SPEC)
+        ));
         t.line(format!("{egress} = {spec};"));
         if self.program.control(Role::Egress).is_some() {
             t.line("egress(skb);");
             t.line(format!("if ({spec} == {})", abi::DROP_PORT));
-            t.line(format!("    return dropped(skb, t, s->site ? s->site - 1 : {});", reason(drops::EGRESS_SPEC)));
+            t.line(format!(
+                "    return dropped(skb, t, s->site ? s->site - 1 : {});",
+                reason(drops::EGRESS_SPEC)
+            ));
         }
         if self.program.control(Role::ComputeChecksum).is_some() {
             t.line("compute_checksum(skb);");

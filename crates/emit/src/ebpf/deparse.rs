@@ -1,0 +1,210 @@
+//! The deparser: what leaves is made from what arrived, with as little writing as possible.
+//!
+//! 1. Where will each header stand? (`*_out`)
+//! 2. Headers that nothing changed but that move against their surroundings are saved as they are.
+//! 3. The packet grows or shrinks right behind its first 14 bytes. When the EtherType goes from one IP version to the
+//!    other, the kernel changes the protocol, which keeps GSO whole; the rest is `bpf_skb_adjust_room`. Where neither works
+//!    (no IP packet), the bytes behind the headers are moved by hand.
+//! 4. Headers that are new or changed are written; those that stand where they stood are left alone.
+//! 5. Sums over the payload are brought up to date ([`super::sums`]).
+
+use ir::{HeaderId, HeaderRef, Place, Role, StmtKind, visit};
+
+use super::special::Ebpf;
+use super::{Emitter, header, sums};
+use crate::c::{Body, Unit};
+
+/// Bytes that never move: an Ethernet header.
+const FRONT: u32 = 14;
+
+impl Emitter<'_> {
+    pub(super) fn deparser(&mut self) {
+        self.text.raw(sums::PAYLOAD);
+        self.text.raw(RESIZE);
+        let Some(control) = self.program.control(Role::Deparser) else { return };
+        let mut order: Vec<HeaderId> = Vec::new();
+        let mut simple = true;
+        visit::stmts(&control.body, &mut |s| match &s.kind {
+            StmtKind::Emit(HeaderRef::Header(h)) => order.push(*h),
+            StmtKind::Block { .. } => {}
+            _ => simple = false,
+        });
+        let loc = control.loc;
+        let plan = self.ebpf.plan.clone();
+        let ether_type = self.ether_type(&order);
+        self.function("deparse", Unit::of(Role::Deparser), |body| {
+            body.loc = loc;
+            if !simple {
+                body.unsupported(
+                    "a deparser that does anything but emit headers",
+                    "decide in the egress control",
+                );
+            }
+            body.text.line("u32 out = 0;");
+            for h in &order {
+                place(body, *h);
+            }
+            body.text.line("u32 in = s->cursor;");
+            body.text.line("t->payload = out;");
+            body.text.line("s32 diff = (s32)out - (s32)in;");
+            body.text.line(format!("u32 gone = diff < 0 ? {FRONT} - diff : {FRONT};"));
+            for h in &order {
+                if !body.target.touched.contains(h) {
+                    save(body, *h);
+                }
+            }
+            let to = ether_type
+                .map_or("0".to_string(), |(name, field)| format!("s->{name}_valid ? s->{name}.{field} : 0"));
+            body.text.line(format!("u32 protocol = {to};"));
+            body.text.line("u32 from = bswap16((u16)skb->protocol);");
+            body.text.open("if (diff || (protocol && protocol != from))");
+            body.text.line("if (resize(skb, from | protocol << 16, diff, in, out))");
+            body.text.line("    return 1;");
+            body.text.close("");
+            body.text.line("u8 *p;");
+            for h in &order {
+                write(body, *h);
+            }
+            let program = body.program;
+            let names = body.names;
+            let at = |place: &Place| match place {
+                Place::Field(HeaderRef::Header(h), f) => {
+                    let field = &program.header_type(*h).fields[*f as usize];
+                    Some((names.header(*h).to_string(), field.offset / 8, field.checksum_nonzero))
+                }
+                _ => None,
+            };
+            sums::apply(&plan, at, body.text);
+        });
+        self.zero();
+    }
+
+    /// The first header's field that is an EtherType: 16 bits at the end of its 14 bytes.
+    fn ether_type(&self, order: &[HeaderId]) -> Option<(String, String)> {
+        let first = order.first()?;
+        let ty = self.program.header_type(*first);
+        let field = ty.fields.iter().find(|f| f.offset == 96 && f.ty.width() == 16)?;
+        if !self.ebpf.touched.contains(first) {
+            return None;
+        }
+        Some((self.names.header(*first).to_string(), crate::c::c_name(&field.name)))
+    }
+
+    /// Zeroes the state in pieces that the compiler turns into stores; eBPF has no memset to call.
+    fn zero(&mut self) {
+        self.text.line("");
+        self.text.open("INLINE void zero_state(struct state *s)");
+        self.text.line("u64 *word = (u64 *)s;");
+        self.text.open("for (u32 i = 0; i < sizeof(struct state) / 8; i++)");
+        self.text.line("word[i] = 0;");
+        self.text.line("asm volatile(\"\" ::: \"memory\"); /* or it becomes a call of memset */");
+        self.text.close("");
+        self.text.close("");
+    }
+}
+
+fn place(body: &mut Body<'_, Ebpf>, h: HeaderId) {
+    let name = body.names.header(h).to_string();
+    let bytes = body.program.header_type(h).min_bits() / 8;
+    body.text.open(format!("if (s->{name}_valid)"));
+    body.text.line(format!("t->{name}_out = out;"));
+    body.text.line(format!("out += {bytes};"));
+    body.text.close("");
+}
+
+/// Whether header `name` of `bytes` bytes ends up where the resized packet has it anyway.
+fn stays(name: &str, bytes: u32) -> String {
+    format!(
+        "((t->{name}_in == t->{name}_out && (!diff || t->{name}_in + {bytes} <= {FRONT})) || \
+         (t->{name}_in >= gone && t->{name}_out == t->{name}_in + diff))"
+    )
+}
+
+fn save(body: &mut Body<'_, Ebpf>, h: HeaderId) {
+    let name = body.names.header(h).to_string();
+    let bytes = body.program.header_type(h).min_bits() / 8;
+    if bytes == 0 {
+        return;
+    }
+    body.text.open(format!("if (s->{name}_valid && !{})", stays(&name, bytes)));
+    body.text.line(format!("if (bpf_skb_load_bytes(skb, t->{name}_in, t->{name}_raw, {bytes}))"));
+    body.text.line("    return 1;");
+    body.text.close("");
+}
+
+fn write(body: &mut Body<'_, Ebpf>, h: HeaderId) {
+    let name = body.names.header(h).to_string();
+    let ty = body.program.header_type(h).clone();
+    let bytes = ty.min_bits() / 8;
+    if bytes == 0 {
+        return;
+    }
+    if !body.target.touched.contains(&h) {
+        body.text.open(format!("if (s->{name}_valid && !{})", stays(&name, bytes)));
+        body.text.line(format!("if (bpf_skb_store_bytes(skb, t->{name}_out, t->{name}_raw, {bytes}, 0))"));
+        body.text.line("    return 1;");
+        body.text.close("");
+        return;
+    }
+    body.text.open(format!("if (s->{name}_valid)"));
+    body.text.line(format!("p = packet_at(skb, t->{name}_out, {bytes});"));
+    body.text.line("if (!p)");
+    body.text.line("    return 1;");
+    for group in header::groups(&ty) {
+        header::write(&ty, &name, &group, body.text);
+    }
+    body.text.close("");
+}
+
+const RESIZE: &str = r#"
+enum { IPV4 = 0x0800, IPV6 = 0x86dd };
+
+/* Bytes from `in` on move to `out`; for packets that are no IP packets, which are small. */
+NOINLINE int shift_payload(struct __sk_buff *skb, u32 in, u32 out)
+{
+    struct scratch *t = get_scratch();
+    u32 len = skb->len;
+    if (!t || skb->gso_size || in > len || in > MAX_OFFSET || out > MAX_OFFSET)
+        return 1;
+    u32 rest = len - in;
+    u32 to = out + rest;
+    if (to > len && bpf_skb_change_tail(skb, to, 0))
+        return 1;
+    for (u32 i = 0; i < 1100; i++) {
+        if (!rest)
+            break;
+        u32 n = rest > 64 ? 64 : rest;
+        /* Growing goes from the end, shrinking from the front: neither writes what is still to be read. */
+        u32 at = out > in ? rest - n : len - in - rest;
+        asm volatile("" : "+r"(n));
+        if (!n || n > 64 || bpf_skb_load_bytes(skb, in + at, t->buffer, n) ||
+            bpf_skb_store_bytes(skb, out + at, t->buffer, n, 0))
+            return 1;
+        rest -= n;
+    }
+    if (rest)
+        return 1;
+    if (to < len && bpf_skb_change_tail(skb, to, 0))
+        return 1;
+    return 0;
+}
+
+/* Makes room for `diff` more bytes of headers. `protocols` holds the EtherType before, and behind it the one after. */
+NOINLINE int resize(struct __sk_buff *skb, u32 protocols, s32 diff, u32 in, u32 out)
+{
+    u32 from = protocols & 0xffff, to = protocols >> 16;
+    if ((from == IPV6 && to == IPV4) || (from == IPV4 && to == IPV6)) {
+        if (bpf_skb_change_proto(skb, bswap16(to), 0))
+            return 1;
+        diff += to == IPV4 ? 20 : -20;
+        from = to;
+    }
+    if (!diff)
+        return 0;
+    if (from == IPV4 || from == IPV6) {
+        if (!bpf_skb_adjust_room(skb, diff, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO))
+            return 0;
+    }
+    return shift_payload(skb, in, out);
+}
+"#;

@@ -1,0 +1,101 @@
+//! The parser: one label a state, `goto` between them.
+
+use ir::{KeySet, Parser, Select, Target, Transition};
+
+use super::special::Ebpf;
+use super::{Emitter, PARSER_STEPS, header};
+use crate::c::{Body, Unit, constant};
+
+impl Emitter<'_> {
+    pub(super) fn parser(&mut self) {
+        let Some(parser) = self.program.parsers.first() else { return };
+        let loops = loops(parser);
+        self.function("parse", Unit::Parser, |body| {
+            body.text.line("u32 error = 0;");
+            body.text.line("u32 steps = 0;");
+            body.text.line("u8 *p;");
+            body.block(&parser.prologue);
+            body.text.line(format!("goto state_{};", parser.start.0));
+            for (i, state) in parser.states.iter().enumerate() {
+                body.text.margin(format!("state_{i}:; /* {} */", state.name));
+                if loops[i] {
+                    body.text.line(format!("if (++steps > {PARSER_STEPS}) {{"));
+                    body.text.line("    s->timeout = 1;");
+                    body.text.line("    return 0;");
+                    body.text.line("}");
+                }
+                body.block(&state.body);
+                body.comment(state.loc);
+                match &state.next {
+                    Transition::Goto(target) => body.text.line(go(*target)),
+                    Transition::Select(select) => select_cases(body, select),
+                }
+            }
+            body.text.margin("rejected:");
+            let error = body.place(&ir::Place::Var(body.program.standard.parser_error));
+            body.text.line(format!("{error} = error;"));
+            body.text.margin("accepted:;");
+        });
+    }
+}
+
+/// Which states can be entered more than once: those that some path leads back to.
+fn loops(parser: &Parser) -> Vec<bool> {
+    let next: Vec<Vec<usize>> = parser.states.iter().map(|s| successors(&s.next)).collect();
+    let reach = |from: usize| {
+        let mut seen = vec![false; next.len()];
+        let mut todo = next[from].clone();
+        while let Some(at) = todo.pop() {
+            if !std::mem::replace(&mut seen[at], true) {
+                todo.extend(&next[at]);
+            }
+        }
+        seen[from]
+    };
+    (0..next.len()).map(reach).collect()
+}
+
+fn successors(next: &Transition) -> Vec<usize> {
+    let state = |t: &Target| match t {
+        Target::State(id) => Some(id.index()),
+        _ => None,
+    };
+    match next {
+        Transition::Goto(t) => state(t).into_iter().collect(),
+        Transition::Select(s) => s.cases.iter().filter_map(|c| state(&c.next)).collect(),
+    }
+}
+
+fn go(target: Target) -> String {
+    match target {
+        Target::State(id) => format!("goto state_{};", id.0),
+        Target::Accept => "goto accepted;".to_string(),
+        Target::Reject => "goto rejected;".to_string(),
+    }
+}
+
+fn select_cases(body: &mut Body<'_, Ebpf>, select: &Select) {
+    let keys: Vec<String> = select.keys.iter().map(|k| body.expr(k)).collect();
+    for case in &select.cases {
+        let tests = keys.iter().zip(&case.sets).filter_map(|(k, set)| test(k, set));
+        let tests: Vec<_> = tests.collect();
+        if tests.is_empty() {
+            body.text.line(go(case.next));
+            return;
+        }
+        body.text.line(format!("if ({})", tests.join(" && ")));
+        body.text.line(format!("    {}", go(case.next)));
+    }
+    body.text.line("error = 2; /* NoMatch */");
+    body.text.line("goto rejected;");
+}
+
+/// The C of `key in set`; `None` is always.
+pub fn test(key: &str, set: &KeySet) -> Option<String> {
+    Some(match set {
+        KeySet::Any => return None,
+        KeySet::Value(v) => format!("{key} == {}", constant(v)),
+        KeySet::Mask(v, m) => header::masked_equal(key, v, m),
+        KeySet::Range { lo, hi, .. } => format!("{key} >= {} && {key} <= {}", constant(lo), constant(hi)),
+    })
+}
