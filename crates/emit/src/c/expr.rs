@@ -135,6 +135,12 @@ impl<T: Target> Body<'_, T> {
             return mask(format!("{} >> {most}", signed(x, width, bits)), width);
         }
         let wide = if container(width) < 32 { "u32" } else { c_type(ty).unwrap_or("u128") };
+        if width > 64 && b.as_const().is_none() {
+            let amount = format!("({y} > 128 ? 128 : (u32){y})");
+            let name = if op == BinOp::Shl { "shl128" } else { "shr128" };
+            let shifted = mask(format!("{name}({x}, {amount})"), width);
+            return format!("({y} >= {width} ? (u128)0 : {shifted})");
+        }
         let shifted = match op {
             BinOp::Shl => mask(format!("({wide}){x} << {y}"), width),
             _ => format!("({x} >> {y})"),

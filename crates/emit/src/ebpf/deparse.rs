@@ -159,7 +159,7 @@ fn write(body: &mut Body<'_, Ebpf>, h: HeaderId) {
 const RESIZE: &str = r#"
 enum { IPV4 = 0x0800, IPV6 = 0x86dd };
 
-/* Bytes from `in` on move to `out`; for packets that are no IP packets, which are small. */
+/* Bytes from `in` on move to `out`; for packets that are no IP packets, up to 10 KB. */
 NOINLINE int shift_payload(struct __sk_buff *skb, u32 in, u32 out)
 {
     struct scratch *t = get_scratch();
@@ -170,14 +170,14 @@ NOINLINE int shift_payload(struct __sk_buff *skb, u32 in, u32 out)
     u32 to = out + rest;
     if (to > len && bpf_skb_change_tail(skb, to, 0))
         return 1;
-    for (u32 i = 0; i < 1100; i++) {
+    for (u32 i = 0; i < 40; i++) {
         if (!rest)
             break;
-        u32 n = rest > 64 ? 64 : rest;
+        u32 n = rest > 256 ? 256 : rest;
         /* Growing goes from the end, shrinking from the front: neither writes what is still to be read. */
         u32 at = out > in ? rest - n : len - in - rest;
         asm volatile("" : "+r"(n));
-        if (!n || n > 64 || bpf_skb_load_bytes(skb, in + at, t->buffer, n) ||
+        if (!n || n > 256 || bpf_skb_load_bytes(skb, in + at, t->buffer, n) ||
             bpf_skb_store_bytes(skb, out + at, t->buffer, n, 0))
             return 1;
         rest -= n;

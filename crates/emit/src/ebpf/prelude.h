@@ -44,18 +44,18 @@ struct __sk_buff {
     u64 hwtstamp;
 };
 
-static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
-static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
-static u32 (*bpf_get_prandom_u32)(void) = (void *)7;
-static long (*bpf_skb_store_bytes)(struct __sk_buff *skb, u32 offset, const void *from, u32 len, u64 flags) = (void *)9;
-static long (*bpf_l4_csum_replace)(struct __sk_buff *skb, u32 offset, u64 from, u64 to, u64 flags) = (void *)11;
-static long (*bpf_redirect)(u32 ifindex, u64 flags) = (void *)23;
-static long (*bpf_skb_load_bytes)(const void *skb, u32 offset, void *to, u32 len) = (void *)26;
-static s64 (*bpf_csum_diff)(u32 *from, u32 from_size, u32 *to, u32 to_size, u32 seed) = (void *)28;
-static long (*bpf_skb_change_proto)(struct __sk_buff *skb, u16 proto, u64 flags) = (void *)31;
-static long (*bpf_skb_change_tail)(struct __sk_buff *skb, u32 len, u64 flags) = (void *)38;
-static long (*bpf_skb_pull_data)(struct __sk_buff *skb, u32 len) = (void *)39;
-static long (*bpf_skb_adjust_room)(struct __sk_buff *skb, s32 len_diff, u32 mode, u64 flags) = (void *)50;
+__attribute__((unused)) static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+__attribute__((unused)) static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
+__attribute__((unused)) static u32 (*bpf_get_prandom_u32)(void) = (void *)7;
+__attribute__((unused)) static long (*bpf_skb_store_bytes)(struct __sk_buff *skb, u32 offset, const void *from, u32 len, u64 flags) = (void *)9;
+__attribute__((unused)) static long (*bpf_l4_csum_replace)(struct __sk_buff *skb, u32 offset, u64 from, u64 to, u64 flags) = (void *)11;
+__attribute__((unused)) static long (*bpf_redirect)(u32 ifindex, u64 flags) = (void *)23;
+__attribute__((unused)) static long (*bpf_skb_load_bytes)(const void *skb, u32 offset, void *to, u32 len) = (void *)26;
+__attribute__((unused)) static s64 (*bpf_csum_diff)(u32 *from, u32 from_size, u32 *to, u32 to_size, u32 seed) = (void *)28;
+__attribute__((unused)) static long (*bpf_skb_change_proto)(struct __sk_buff *skb, u16 proto, u64 flags) = (void *)31;
+__attribute__((unused)) static long (*bpf_skb_change_tail)(struct __sk_buff *skb, u32 len, u64 flags) = (void *)38;
+__attribute__((unused)) static long (*bpf_skb_pull_data)(struct __sk_buff *skb, u32 len) = (void *)39;
+__attribute__((unused)) static long (*bpf_skb_adjust_room)(struct __sk_buff *skb, s32 len_diff, u32 mode, u64 flags) = (void *)50;
 
 #define bswap16(x) __builtin_bswap16(x)
 #define bswap32(x) __builtin_bswap32(x)
@@ -84,22 +84,62 @@ struct egress {
     u32 flags;
 };
 
+/* The compiler must not compute the address of these members: the verifier wants context pointers unmodified. */
+INLINE u8 *packet_start(struct __sk_buff *skb)
+{
+    u64 p;
+    asm volatile("%0 = *(u32 *)(%1 + 76)" : "=r"(p) : "r"(skb)); /* skb->data */
+    return (u8 *)(long)p;
+}
+
+INLINE u8 *packet_end(struct __sk_buff *skb)
+{
+    u64 p;
+    asm volatile("%0 = *(u32 *)(%1 + 80)" : "=r"(p) : "r"(skb)); /* skb->data_end */
+    return (u8 *)(long)p;
+}
+
 /* `len` bytes at `at` that can be read and written, or 0. What is not linear yet is pulled, that much and no more. */
 INLINE u8 *packet_at(struct __sk_buff *skb, u32 at, u32 len)
 {
     if (at > MAX_OFFSET)
         return 0;
-    u8 *p = (u8 *)(long)skb->data + at;
+    u8 *p = packet_start(skb) + at;
     asm volatile("" : "+r"(p)); /* one register for the check and the access */
-    if (p + len <= (u8 *)(long)skb->data_end)
+    if (p + len <= packet_end(skb))
         return p;
     if (at + len > skb->len || bpf_skb_pull_data(skb, at + len))
         return 0;
-    p = (u8 *)(long)skb->data + at;
+    p = packet_start(skb) + at;
     asm volatile("" : "+r"(p));
-    if (p + len <= (u8 *)(long)skb->data_end)
+    if (p + len <= packet_end(skb))
         return p;
     return 0;
+}
+
+/* Shifts of 128 bits by a distance known at run time only; the compiler would call a library. */
+INLINE u128 shl128(u128 v, u32 n)
+{
+    u64 hi = (u64)(v >> 64), lo = (u64)v;
+    if (n >= 128)
+        return 0;
+    if (n >= 64)
+        return U128(lo << (n & 63), 0);
+    if (!n)
+        return v;
+    return U128((hi << n) | (lo >> (64 - n)), lo << n);
+}
+
+INLINE u128 shr128(u128 v, u32 n)
+{
+    u64 hi = (u64)(v >> 64), lo = (u64)v;
+    if (n >= 128)
+        return 0;
+    if (n >= 64)
+        return hi >> (n & 63);
+    if (!n)
+        return v;
+    return U128(hi >> n, (lo >> n) | (hi << (64 - n)));
 }
 
 /* Sums are of 16-bit words in host order, folded (RFC 1071). */
