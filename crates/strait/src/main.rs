@@ -1,3 +1,50 @@
-//! The command line.
+//! The command line, and the only crate that knows all the others.
+//!
+//! `cli` says what can be said, `commands` does it, one file a command; `frontend` turns files into programs, `targets`
+//! adapts what runs them to packet tests.
 
-fn main() {}
+mod cli;
+mod commands;
+mod frontend;
+mod targets;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+
+use cli::{BenchCommand, Cli, Command};
+
+fn main() -> ExitCode {
+    match run(&Cli::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(1)
+        }
+    }
+}
+
+fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
+    let own = || std::env::current_exe().context("where is this program?");
+    match &cli.command {
+        Command::Check(args) => return commands::check::run(args),
+        Command::Test(args) => return commands::test::run(args),
+        Command::Build(args) => commands::build::run(args)?,
+        Command::Run(_) => {
+            anyhow::bail!("`strait run` is not in this release; `strait nat64` and `strait test` are")
+        }
+        Command::Trace(args) => commands::trace::run(args)?,
+        Command::Nat64(command) => commands::nat64::run(command)?,
+        Command::Bench(BenchCommand::Nat64(options)) => {
+            bench::nat64::run(options, &own()?)?;
+        }
+        Command::Demo(options) => {
+            bench::demo::run(options, &own()?)?;
+        }
+        Command::Doctor { json } => commands::doctor::run(*json)?,
+        Command::Completions { shell } => commands::shell::completions(*shell),
+        Command::Man { dir } => commands::shell::man(dir)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,178 @@
+//! A configuration as table entries of apps/nat64: the formulas of its README, and nothing else.
+
+use abi::{ActionCall, Bits, Entry, MatchValue};
+use ipnet::{Ipv4Net, Ipv6Net};
+
+use super::config::{Config, Map, Tos, UdpZeroChecksum};
+
+/// What the tables shall hold.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wanted {
+    /// Table and entry.
+    pub entries: Vec<(String, Entry)>,
+    /// Table and what happens on a miss.
+    pub defaults: Vec<(String, ActionCall)>,
+}
+
+/// The control of the P4 program.
+const CONTROL: &str = "Nat64";
+/// The prefix for which RFC 6052 section 3.1 has rules of its own.
+const WELL_KNOWN: &str = "64:ff9b::/96";
+/// Bytes by which a fragment grows from IPv4 to IPv6: header and fragment header.
+pub const FRAGMENT_GROWTH: u16 = 28;
+
+/// Tables of the program in device mode.
+pub fn wanted(config: &Config) -> Wanted {
+    let mut wanted = Wanted::default();
+    wanted.defaults.push((format!("{CONTROL}.settings"), settings(config)));
+    // Source and destination are looked up in tables of the same content.
+    for side in ["source", "destination"] {
+        let (four, six) = (format!("{CONTROL}.four_to_six.{side}"), format!("{CONTROL}.six_to_four.{side}"));
+        for map in &config.maps {
+            wanted.entries.push((format!("{four}.eam4"), to_six(map, &four)));
+            wanted.entries.push((format!("{six}.eam6"), to_four(map, &six)));
+        }
+        wanted.defaults.push((format!("{four}.eam4"), embed(config.prefix, &four)));
+        if let Some(prefix) = config.prefix {
+            // RFC 7757 tries mappings first: one that covers the prefix leaves nothing for it.
+            let covered = config.maps.iter().any(|m| m.ipv6.contains(&prefix));
+            if !covered {
+                wanted.entries.push((format!("{six}.eam6"), extract(prefix, &six)));
+            }
+        }
+    }
+    wanted
+}
+
+fn settings(config: &Config) -> ActionCall {
+    let (keep, set) = match config.tos {
+        Tos::Copy => (255, 0),
+        Tos::Fixed(value) => (0, value as u128),
+    };
+    // What fits the IPv6 side, and the IPv4 side, whose route leaves room for a fragment header.
+    let max_mss = match config.clamp_mss {
+        true => (config.ipv6_mtu - 60).min(config.ipv6_mtu - FRAGMENT_GROWTH - 40),
+        false => u16::MAX,
+    };
+    let compute = config.udp_zero_checksum == UdpZeroChecksum::Compute;
+    let args = [
+        (1, 0),
+        (9, 0),
+        (8, keep),
+        (8, set),
+        (8, keep),
+        (8, set),
+        (1, compute as u128),
+        (16, max_mss as u128),
+        (16, config.ipv6_mtu as u128),
+    ];
+    call(&format!("{CONTROL}.configure"), &args)
+}
+
+fn call(action: &str, args: &[(u32, u128)]) -> ActionCall {
+    ActionCall { action: action.to_string(), args: args.iter().map(|&(w, v)| Bits::new(w, v)).collect() }
+}
+
+fn bits4(net: Ipv4Net) -> u128 {
+    u32::from(net.network()) as u128
+}
+
+fn bits6(net: Ipv6Net) -> u128 {
+    u128::from(net.network())
+}
+
+/// `2^(32 - p4) - 1`, and by how much the IPv6 suffix is longer than the IPv4 one.
+fn suffix(map: &Map) -> (u128, u128) {
+    let (four, six) = (32 - map.ipv4.prefix_len(), 128 - map.ipv6.prefix_len());
+    ((1u128 << four) - 1, (six - four) as u128)
+}
+
+fn to_six(map: &Map, path: &str) -> Entry {
+    let (mask, shift) = suffix(map);
+    let prefix = bits6(map.ipv6);
+    Entry {
+        matches: vec![MatchValue::Lpm(Bits::new(32, bits4(map.ipv4)), map.ipv4.prefix_len() as u32)],
+        priority: 0,
+        action: match shift {
+            0 => call(&format!("{path}.map"), &[(128, prefix), (32, mask)]),
+            _ => call(&format!("{path}.map_shifted"), &[(128, prefix), (32, mask), (8, shift)]),
+        },
+    }
+}
+
+fn to_four(map: &Map, path: &str) -> Entry {
+    let (mask, shift) = suffix(map);
+    let prefix = bits4(map.ipv4);
+    Entry {
+        matches: vec![MatchValue::Lpm(Bits::new(128, bits6(map.ipv6)), map.ipv6.prefix_len() as u32)],
+        priority: 0,
+        action: match shift {
+            0 => call(&format!("{path}.map"), &[(32, prefix), (32, mask)]),
+            _ => call(&format!("{path}.map_shifted"), &[(32, prefix), (32, mask), (8, shift)]),
+        },
+    }
+}
+
+fn is_well_known(prefix: Ipv6Net) -> bool {
+    WELL_KNOWN.parse() == Ok(prefix)
+}
+
+fn embed(prefix: Option<Ipv6Net>, path: &str) -> ActionCall {
+    match prefix {
+        None => call(&format!("{path}.no_prefix"), &[]),
+        Some(p) if is_well_known(p) => call(&format!("{path}.embed_well_known"), &[]),
+        Some(p) => call(&format!("{path}.embed_{}", p.prefix_len()), &[(128, bits6(p))]),
+    }
+}
+
+fn extract(prefix: Ipv6Net, path: &str) -> Entry {
+    let how = if is_well_known(prefix) { "well_known".to_string() } else { prefix.prefix_len().to_string() };
+    Entry {
+        matches: vec![MatchValue::Lpm(Bits::new(128, bits6(prefix)), prefix.prefix_len() as u32)],
+        priority: 0,
+        action: call(&format!("{path}.extract_{how}"), &[]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nat64::config::parse;
+
+    fn of(text: &str) -> Wanted {
+        wanted(&parse(text).expect("a good file"))
+    }
+
+    #[test]
+    fn a_mapping_with_a_longer_ipv6_suffix_is_shifted() {
+        let wanted = of(
+            "[nat64]\nmode = \"stateless\"\n[[map]]\nipv4 = \"198.51.100.0/24\"\nipv6 = \"2001:db8::/112\"\n",
+        );
+        let entry =
+            wanted.entries.iter().find(|(t, _)| t == "Nat64.four_to_six.source.eam4").expect("an entry");
+        let args: Vec<_> = entry.1.action.args.iter().map(|a| a.to_u128().expect("small")).collect();
+        assert_eq!(entry.1.action.action, "Nat64.four_to_six.source.map_shifted");
+        assert_eq!(args, [0x20010db8 << 96, 255, 8]);
+    }
+
+    #[test]
+    fn the_well_known_prefix_has_actions_of_its_own() {
+        let wanted = of("[nat64]\nmode = \"stateless\"\nprefix = \"64:ff9b::/96\"\n");
+        let names: Vec<_> = wanted.entries.iter().map(|(_, e)| e.action.action.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "Nat64.six_to_four.source.extract_well_known",
+                "Nat64.six_to_four.destination.extract_well_known"
+            ]
+        );
+        assert_eq!(wanted.defaults[1].1.action, "Nat64.four_to_six.source.embed_well_known");
+    }
+
+    #[test]
+    fn a_mapping_that_covers_the_prefix_leaves_it_out() {
+        let text = "[nat64]\nmode = \"stateless\"\nprefix = \"2001:db8:64::/96\"\n[[map]]\nipv4 = \"198.51.100.0/24\"\n\
+                    ipv6 = \"2001:db8:64::/90\"\n";
+        assert!(of(text).entries.iter().all(|(_, e)| !e.action.action.contains("extract")));
+    }
+}

@@ -1,0 +1,44 @@
+//! Compiles the bundled apps, so that Strait needs no clang where it runs.
+//!
+//! P4 to C by the very crates that Strait is made of, C to an eBPF object by clang. Without clang the object is empty, and
+//! `strait nat64 up` says so.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const APP: &str = "../../apps/nat64/nat64.p4";
+
+fn main() {
+    println!("cargo::rerun-if-changed={APP}");
+    println!("cargo::rerun-if-changed=../../p4include");
+    let out = PathBuf::from(std::env::var("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let text = std::fs::read_to_string(APP).expect("the bundled app is there");
+    let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
+    let program = p4::compile(&mut map, "nat64.p4", &text, &[], &p4::Embedded, &mut diags);
+    let Some(program) = program else {
+        panic!("the bundled app is not accepted:\n{}", p4::render::text(&map, diags.list(), false));
+    };
+    let output =
+        emit::tc(&program).unwrap_or_else(|limits| panic!("the bundled app does not fit tc: {limits:?}"));
+    let manifest = serde_json::to_string(&output.manifest).expect("a manifest is JSON");
+    std::fs::write(out.join("nat64.json"), manifest).expect("OUT_DIR is writable");
+    let source = out.join("nat64.c");
+    std::fs::write(&source, &output.c).expect("OUT_DIR is writable");
+    object(&source, &out.join("nat64.o"));
+}
+
+fn object(source: &Path, object: &Path) {
+    let arguments =
+        ["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wno-parentheses-equality", "-Wno-unused-label", "-c"];
+    let run = Command::new("clang").args(arguments).arg(source).arg("-o").arg(object).output();
+    match run {
+        Ok(run) if run.status.success() => {}
+        Ok(run) => {
+            panic!("clang does not take {}:\n{}", source.display(), String::from_utf8_lossy(&run.stderr))
+        }
+        Err(_) => {
+            println!("cargo::warning=clang is not installed: `strait nat64 up` will not work in this build");
+            std::fs::write(object, b"").expect("OUT_DIR is writable");
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! One file a command.
+
+pub mod build;
+pub mod check;
+pub mod doctor;
+pub mod nat64;
+pub mod shell;
+pub mod test;
+pub mod trace;

@@ -1,0 +1,255 @@
+//! `strait nat64`: the bundled translator as a device of the kernel.
+//!
+//! `up` makes a veth pair of which only one end is used: what is routed into it meets the program on its egress hook, and
+//! the translated packet re-enters the kernel as received on it. Everything lives in the kernel, so nothing has to keep
+//! running. `up` brings what is there in line with the file, whether that is nothing or an older state.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use abi::Manifest;
+use anyhow::{Context, bail};
+use control::nat64::{Attach, Config, config, entries, wanted};
+use io::bpf::{Hook, Instance};
+use io::link::{Change, Handle, Prefix, Route};
+use io::tc::{EgressPort, TcProgram};
+use serde_json::json;
+
+use crate::cli::{ConfigArgs, Nat64Command};
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nat64.o"));
+static MANIFEST: &str = include_str!(concat!(env!("OUT_DIR"), "/nat64.json"));
+
+/// The P4 port that is the device.
+const PORT: u32 = 0;
+
+/// Does what is asked.
+pub fn run(command: &Nat64Command) -> anyhow::Result<()> {
+    match command {
+        Nat64Command::Up(args) | Nat64Command::Reload(args) => up(args),
+        Nat64Command::Down(args) => down(args),
+        Nat64Command::Status(args) => status(args),
+        Nat64Command::Check(args) => {
+            read(&args.config)?;
+            println!("{} is good", args.config.display());
+            Ok(())
+        }
+        Nat64Command::Sessions(_) => bail!("sessions belong to stateful NAT64, which is not in this release"),
+    }
+}
+
+fn read(file: &Path) -> anyhow::Result<Config> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    config::parse(&text).map_err(|problems| {
+        let all: Vec<_> = problems.iter().map(|p| format!("{}: {p}", file.display())).collect();
+        anyhow::anyhow!("{}\nnothing was changed", all.join("\n"))
+    })
+}
+
+fn device(config: &Config) -> &str {
+    let Attach::Device(name) = &config.attach;
+    name
+}
+
+fn need_root() -> anyhow::Result<()> {
+    let root = std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0);
+    if root {
+        Ok(())
+    } else {
+        bail!("this needs root: eBPF programs, interfaces and routes are the kernel's (try sudo)")
+    }
+}
+
+fn manifest() -> anyhow::Result<Manifest> {
+    serde_json::from_str(MANIFEST).context("the bundled manifest is damaged")
+}
+
+fn up(args: &ConfigArgs) -> anyhow::Result<()> {
+    let config = read(&args.config)?;
+    need_root()?;
+    if OBJECT.is_empty() {
+        bail!("this strait was built without clang and holds no program: install clang and build again");
+    }
+    let name = device(&config).to_string();
+    let links = Handle::open()?;
+    let fresh = links.link(&name)?.is_none();
+    let result = bring_up(&config, &name, &links, fresh);
+    if result.is_err() && fresh {
+        // What this run made goes; what was there before stays as it was.
+        let _ = take_down(&name, &links);
+    }
+    result?;
+    warn_forwarding();
+    match args.json {
+        true => println!("{}", json!({"device": name, "up": true})),
+        false => println!("{name} is up: {} mappings, prefix {}", config.maps.len(), prefix_text(&config)),
+    }
+    Ok(())
+}
+
+fn prefix_text(config: &Config) -> String {
+    config.prefix.map_or("none".to_string(), |p| p.to_string())
+}
+
+fn bring_up(config: &Config, name: &str, links: &Handle, fresh: bool) -> anyhow::Result<()> {
+    let peer = format!("{name}-");
+    match links.link(name)? {
+        None => links.add_veth(name, &peer, None)?,
+        Some(link) if link.kind == "veth" && links.link(&peer)?.is_some() => {}
+        Some(link) => bail!("there is an interface `{name}` already, a {}; name another device", link.kind),
+    }
+    // A device that was made again has lost its program: the old pins are of no use.
+    if fresh {
+        Instance::remove_by_name(name)?;
+    }
+    let manifest = manifest()?;
+    let mut program = match TcProgram::open(&manifest, name) {
+        Ok(program) => program,
+        Err(_) => {
+            Instance::remove_by_name(name)?;
+            TcProgram::load(OBJECT, &manifest, name)?
+        }
+    };
+    fill(&mut program, config)?;
+    quiet(name, &peer, links, config)?;
+    program.set_ingress_port(links.index(name)?, PORT)?;
+    let egress = EgressPort { ifindex: links.index(name)?, flags: EgressPort::INGRESS };
+    program.set_egress_port(PORT, egress)?;
+    program.attach(name, Hook::Egress)?;
+    routes(config, name, links)
+}
+
+/// No neighbour discovery, no addresses of the kernel's making, no multicast: nothing but routed packets comes to it.
+fn quiet(name: &str, peer: &str, links: &Handle, config: &Config) -> anyhow::Result<()> {
+    let _ = io::link::sysctl::set(&format!("net.ipv6.conf.{peer}.disable_ipv6"), "1");
+    let silent =
+        Change { noarp: Some(true), multicast: Some(false), no_link_local: true, ..Change::default() };
+    // What arrives by IPv6 may carry a fragment header that the IPv4 side does not have.
+    let mtu = config.ipv6_mtu as u32 + 8;
+    for end in [name, peer] {
+        links.change(end, &Change { up: Some(true), mtu: Some(mtu), ..silent.clone() })?;
+    }
+    Ok(())
+}
+
+/// Tables as the file says: what is not wanted goes, what is missing comes.
+fn fill(program: &mut TcProgram, config: &Config) -> anyhow::Result<()> {
+    let wanted = wanted(config);
+    let tables: Vec<String> = program.manifest().tables.iter().map(|t| t.name.clone()).collect();
+    for table in tables.iter().filter(|t| t.ends_with(".eam4") || t.ends_with(".eam6")) {
+        for listed in program.list(table)? {
+            let keep = wanted.entries.iter().any(|(t, e)| t == table && e.matches == listed.entry.matches);
+            if !keep {
+                program.delete(table, &listed.entry)?;
+            }
+        }
+    }
+    for (table, call) in &wanted.defaults {
+        program.set_default(table, call)?;
+    }
+    for (table, entry) in &wanted.entries {
+        program.upsert(table, entry)?;
+    }
+    Ok(())
+}
+
+fn routes(config: &Config, name: &str, links: &Handle) -> anyhow::Result<()> {
+    let mut wanted = Vec::new();
+    let v4 = config.maps.iter().map(|m| m.ipv4).chain(config.routes.iter().copied());
+    for net in v4 {
+        let to = Prefix::new(net.network(), net.prefix_len());
+        let mtu = config.ipv6_mtu - entries::FRAGMENT_GROWTH;
+        wanted.push(Route::dev(to, name).mtu(mtu as u32));
+    }
+    if let Some(net) = config.prefix {
+        wanted.push(Route::dev(Prefix::new(net.network(), net.prefix_len()), name));
+    }
+    for route in links.routes()?.into_iter().filter(|r| r.interface.as_deref() == Some(name)) {
+        if !wanted.iter().any(|w| w.to == route.to) {
+            links.remove_route(&route)?;
+        }
+    }
+    for route in &wanted {
+        links.set_route(route)?;
+    }
+    Ok(())
+}
+
+fn warn_forwarding() {
+    for key in ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"] {
+        if io::link::sysctl::get(key).is_ok_and(|v| v.trim() == "0") {
+            eprintln!("warning: {key} is 0, so the kernel routes nothing on; hint: sysctl -w {key}=1");
+        }
+    }
+}
+
+fn take_down(name: &str, links: &Handle) -> anyhow::Result<()> {
+    Instance::remove_by_name(name)?;
+    links.delete_link(name)?;
+    Ok(())
+}
+
+fn down(args: &ConfigArgs) -> anyhow::Result<()> {
+    let config = read(&args.config)?;
+    need_root()?;
+    let name = device(&config);
+    let links = Handle::open()?;
+    take_down(name, &links)?;
+    match args.json {
+        true => println!("{}", json!({"device": name, "up": false})),
+        false => println!("{name} is down"),
+    }
+    Ok(())
+}
+
+fn status(args: &ConfigArgs) -> anyhow::Result<()> {
+    let config = read(&args.config)?;
+    need_root()?;
+    let name = device(&config);
+    let manifest = manifest()?;
+    let links = Handle::open()?;
+    let (Some(link), Ok(mut program)) = (links.link(name)?, TcProgram::open(&manifest, name)) else {
+        match args.json {
+            true => println!("{}", json!({"device": name, "up": false})),
+            false => println!("{name} is not up; start it with `strait nat64 up`"),
+        }
+        return Ok(());
+    };
+    let mut counters = Vec::new();
+    for counter in &manifest.counters {
+        let count = program.counter(&counter.name, 0)?;
+        let short = counter.name.strip_prefix("Nat64.").unwrap_or(&counter.name).to_string();
+        counters.push((short, count.packets, count.bytes));
+    }
+    let drops = program.drops()?;
+    if args.json {
+        let counter = |(n, p, b): &(String, u64, u64)| json!({"name": n, "packets": p, "bytes": b});
+        let drop = |(d, m): (&io::tc::Drop, &abi::manifest::DropReason)| json!({"reason": d.name, "packets": d.count.packets, "bytes": d.count.bytes, "help": m.help, "at": m.location});
+        let maps: Vec<_> = config
+            .maps
+            .iter()
+            .map(|m| json!({"ipv4": m.ipv4.to_string(), "ipv6": m.ipv6.to_string()}))
+            .collect();
+        let all = json!({
+            "device": name,
+            "up": link.up,
+            "prefix": config.prefix.map(|p| p.to_string()),
+            "maps": maps,
+            "counters": counters.iter().map(counter).collect::<Vec<_>>(),
+            "drops": drops.iter().zip(&manifest.drops).map(drop).collect::<Vec<_>>(),
+        });
+        println!("{}", serde_json::to_string_pretty(&all)?);
+        return Ok(());
+    }
+    println!("{name} is up, prefix {}, {} mappings", prefix_text(&config), config.maps.len());
+    for (counter, packets, bytes) in counters {
+        println!("  {counter:<44} {packets:>12} packets {bytes:>16} bytes");
+    }
+    for drop in drops.iter().filter(|d| d.count.packets > 0) {
+        println!(
+            "  dropped: {:<35} {:>12} packets {:>16} bytes",
+            drop.name, drop.count.packets, drop.count.bytes
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! `strait test`: cases on targets, each result a line, the sum in the last.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use control::stf::{self, Report};
+use interp::Interpreter;
+
+use crate::cli::{RunTarget, TestArgs};
+use crate::frontend;
+use crate::targets::{interp::InterpTarget, tc::TcTarget};
+
+/// Why a target cannot run here, if so.
+fn unavailable(target: RunTarget) -> Option<&'static str> {
+    let root = std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0);
+    match target {
+        RunTarget::Interp => None,
+        RunTarget::Tc if !root => Some("the kernel takes eBPF programs from root only"),
+        RunTarget::Tc if std::process::Command::new("clang").arg("--version").output().is_err() => {
+            Some("clang is not installed")
+        }
+        RunTarget::Tc => None,
+        RunTarget::Native | RunTarget::Xdp => Some("this target is not in this release"),
+    }
+}
+
+/// Runs the cases.
+pub fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
+    if args.fuzz.is_some() {
+        bail!("differential fuzzing is not in this release yet");
+    }
+    let mut programs: BTreeMap<PathBuf, ir::Verified> = BTreeMap::new();
+    let mut cases = Vec::new();
+    for file in &args.cases {
+        let program = args.program.clone().unwrap_or_else(|| file.with_extension("p4"));
+        if !programs.contains_key(&program) {
+            let compiled = frontend::program(&program, &args.preprocess)?;
+            programs.insert(program.clone(), compiled);
+        }
+        cases.push((read(file)?, program));
+    }
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    let mut reports = Vec::new();
+    for target in &args.targets {
+        if let Some(why) = unavailable(*target) {
+            for (case, _) in &cases {
+                println!("skipped: {} on {}: {why}", case.name, target.name());
+            }
+            skipped += cases.len();
+            continue;
+        }
+        for (case, program) in &cases {
+            let Some(program) = programs.get(program) else { continue };
+            let report = play(*target, program, case)?;
+            for failure in &report.failures {
+                println!("FAILED on {}: {failure}", target.name());
+            }
+            if report.passed() {
+                passed += 1
+            } else {
+                failed += 1
+            }
+            reports.push(serde_json::json!({"target": target.name(), "report": report}));
+        }
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&reports)?);
+    }
+    let tail = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
+    println!("{passed} passed, {failed} failed{tail}");
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn read(file: &Path) -> anyhow::Result<stf::Case> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let parsed = stf::parse(&file.display().to_string(), &text);
+    parsed.map_err(|errors| {
+        let lines: Vec<_> = errors.iter().map(|e| e.to_string()).collect();
+        anyhow::anyhow!(lines.join("\n"))
+    })
+}
+
+fn play(target: RunTarget, program: &ir::Verified, case: &stf::Case) -> anyhow::Result<Report> {
+    if target == RunTarget::Tc {
+        let mut tc = TcTarget::load(program)?;
+        let report = stf::run(case, &mut tc);
+        tc.remove()?;
+        return Ok(report);
+    }
+    let mut target = InterpTarget(Interpreter::new(program)?);
+    Ok(stf::run(case, &mut target))
+}

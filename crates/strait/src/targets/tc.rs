@@ -1,0 +1,140 @@
+//! The kernel's traffic control as a target of packet tests: packets run through BPF_PROG_TEST_RUN.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use abi::{ActionCall, Bits, Entry, Manifest};
+use anyhow::{Context, bail};
+use control::stf::{Target, TargetError};
+use io::bpf::SkBuff;
+use io::tc::{EgressPort, TcProgram};
+
+/// The loopback's index, which every namespace has: test runs come in there.
+const LOOPBACK: u32 = 1;
+/// Ports that a case may name.
+const PORTS: u32 = abi::DROP_PORT;
+
+/// A program in the kernel.
+pub struct TcTarget {
+    program: TcProgram,
+}
+
+/// Compiles emitted C into an eBPF object.
+pub fn compile(c: &str, dir: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    let (source, object) = (dir.join(format!("{name}.c")), dir.join(format!("{name}.o")));
+    std::fs::write(&source, c).with_context(|| format!("cannot write {}", source.display()))?;
+    let arguments =
+        ["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wno-parentheses-equality", "-Wno-unused-label", "-c"];
+    let run = Command::new("clang").args(arguments).arg(&source).arg("-o").arg(&object).output();
+    let run = run.context("clang is needed for a program that is not bundled: apt-get install clang")?;
+    if !run.status.success() {
+        bail!("clang does not take the C of {name}:\n{}", String::from_utf8_lossy(&run.stderr));
+    }
+    Ok(object)
+}
+
+impl TcTarget {
+    /// Loads a program, every port of which is attached.
+    pub fn load(program: &ir::Verified) -> anyhow::Result<TcTarget> {
+        let output = emit::tc(program).map_err(|limits| anyhow::anyhow!(limits_text(program, &limits)))?;
+        let name = format!("test-{}-{}", program.name, std::process::id());
+        let dir = std::env::temp_dir().join(format!("strait-{name}"));
+        std::fs::create_dir_all(&dir)?;
+        let object = compile(&output.c, &dir, &program.name).and_then(|o| Ok(std::fs::read(o)?));
+        let _ = std::fs::remove_dir_all(&dir);
+        let mut program = TcProgram::load(&object?, &output.manifest, &name)?;
+        for port in 0..PORTS {
+            program.set_egress_port(port, EgressPort { ifindex: LOOPBACK, flags: 0 })?;
+        }
+        Ok(TcTarget { program })
+    }
+
+    /// Removes it from the kernel.
+    pub fn remove(self) -> anyhow::Result<()> {
+        Ok(self.program.remove()?)
+    }
+
+    /// What became of the last packet, as the program noted: verdict, port, reason.
+    fn verdict(&mut self) -> anyhow::Result<(u32, u32)> {
+        let map = self.program.map("strait_scratch")?;
+        let all = map.lookup_per_cpu(&0u32.to_ne_bytes())?.unwrap_or_default();
+        let word = |bytes: &[u8], at: usize| {
+            bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_ne_bytes)
+        };
+        let noted = all.iter().map(|v| (word(v, 0), word(v, 4))).find(|(verdict, _)| *verdict != 0);
+        // The next packet may run on another CPU: nobody's note may be taken for its.
+        let value = vec![0; map.value_size()];
+        map.set(&0u32.to_ne_bytes(), &value)?;
+        Ok(noted.unwrap_or((0, 0)))
+    }
+}
+
+/// Limits with their places, for people.
+pub fn limits_text(program: &ir::Verified, limits: &[emit::Unsupported]) -> String {
+    let one = |l: &emit::Unsupported| {
+        format!("{}: {l}", program.place(l.loc).unwrap_or_else(|| program.name.clone()))
+    };
+    limits.iter().map(one).collect::<Vec<_>>().join("\n")
+}
+
+fn text(error: impl std::fmt::Display) -> TargetError {
+    format!("{error:#}")
+}
+
+impl Target for TcTarget {
+    fn manifest(&self) -> &Manifest {
+        self.program.manifest()
+    }
+
+    fn insert(&mut self, table: &str, entry: &Entry) -> Result<(), TargetError> {
+        self.program.insert(table, entry).map_err(text)
+    }
+
+    fn set_default(&mut self, table: &str, call: &ActionCall) -> Result<(), TargetError> {
+        self.program.set_default(table, call).map_err(text)
+    }
+
+    fn clear(&mut self) -> Result<(), TargetError> {
+        let names: Vec<_> =
+            self.manifest().tables.iter().filter(|t| !t.const_entries).map(|t| t.name.clone()).collect();
+        names.iter().try_for_each(|n| self.program.clear(n).map_err(text))
+    }
+
+    fn send(&mut self, port: u32, packet: &[u8]) -> Result<Vec<(u32, Vec<u8>)>, TargetError> {
+        self.program.set_ingress_port(LOOPBACK, port).map_err(text)?;
+        let skb = SkBuff { ifindex: LOOPBACK, ..SkBuff::default() };
+        let run = self.program.test_run(packet, &skb).map_err(text)?;
+        let (verdict, port) = self.verdict().map_err(text)?;
+        Ok(if verdict == 1 { vec![(port, run.data)] } else { Vec::new() })
+    }
+
+    fn counter(&mut self, name: &str, index: u64) -> Result<(u64, u64), TargetError> {
+        let count = self.program.counter(name, index as u32).map_err(text)?;
+        Ok((count.packets, count.bytes))
+    }
+
+    fn entry_counter(&mut self, table: &str, entry: &Entry) -> Result<(u64, u64), TargetError> {
+        let listed = self.program.list(table).map_err(text)?;
+        let found =
+            listed.iter().find(|l| l.entry.matches == entry.matches && l.entry.priority == entry.priority);
+        let count = found.and_then(|l| l.count).ok_or("no such entry")?;
+        Ok((count.packets, count.bytes))
+    }
+
+    fn drops(&mut self, reason: usize) -> Result<(u64, u64), TargetError> {
+        let drops = self.program.drops().map_err(text)?;
+        drops.get(reason).map(|d| (d.count.packets, d.count.bytes)).ok_or("no such reason".to_string())
+    }
+
+    fn set_register(&mut self, _: &str, _: u64, _: &Bits) -> Result<(), TargetError> {
+        Err("not supported yet on tc: register_write".to_string())
+    }
+
+    fn reset_register(&mut self, _: &str) -> Result<(), TargetError> {
+        Err("not supported yet on tc: register_reset".to_string())
+    }
+
+    fn set_group(&mut self, _: u32, _: Vec<(u32, u32)>) -> Result<(), TargetError> {
+        Err("not supported by tc: multicast groups".to_string())
+    }
+}
