@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn packets() {
-        assert_eq!(one("packet 3 0a 0B\t1"), one("packet 3 0a0b 1").clone());
+        assert_eq!(one("packet 3 0a 0B\t1c"), one("packet 3 0a0b1C"));
         assert_eq!(one("expect 5"), Kind::Expect { port: 5, pattern: None });
         let pattern = Pattern { nibbles: vec![Some(1), None], exact: true };
         assert_eq!(one("expect 5 1* $"), Kind::Expect { port: 5, pattern: Some(pattern) });

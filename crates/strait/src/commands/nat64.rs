@@ -107,7 +107,9 @@ fn bring_up(config: &Config, name: &str, links: &Handle, fresh: bool) -> anyhow:
         Ok(program) => program,
         Err(_) => {
             Instance::remove_by_name(name)?;
-            TcProgram::load(OBJECT, &manifest, name)?
+            // A copy: the loader wants the object aligned, which embedded bytes are not.
+            let object = OBJECT.to_vec();
+            TcProgram::load(&object, &manifest, name)?
         }
     };
     fill(&mut program, config)?;

@@ -10,7 +10,8 @@ use interp::Interpreter;
 
 use crate::cli::{RunTarget, TestArgs};
 use crate::frontend;
-use crate::targets::{interp::InterpTarget, tc::TcTarget};
+use crate::targets::interp::InterpTarget;
+use crate::targets::tc::{Object, TcTarget};
 
 /// Why a target cannot run here, if so.
 fn unavailable(target: RunTarget) -> Option<&'static str> {
@@ -39,21 +40,31 @@ pub fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
             let compiled = frontend::program(&program, &args.preprocess)?;
             programs.insert(program.clone(), compiled);
         }
-        cases.push((read(file)?, program));
+        let (case, only_for) = read(file)?;
+        cases.push((case, only_for, program));
     }
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     let mut reports = Vec::new();
+    let mut objects = BTreeMap::new();
     for target in &args.targets {
         if let Some(why) = unavailable(*target) {
-            for (case, _) in &cases {
+            for (case, ..) in &cases {
                 println!("skipped: {} on {}: {why}", case.name, target.name());
             }
             skipped += cases.len();
             continue;
         }
-        for (case, program) in &cases {
-            let Some(program) = programs.get(program) else { continue };
-            let report = play(*target, program, case)?;
+        for (case, only_for, path) in &cases {
+            let Some(program) = programs.get(path) else { continue };
+            if let Some(only) = excluded(only_for, *target) {
+                println!("skipped: {} on {}: the case is for {only} only", case.name, target.name());
+                skipped += 1;
+                continue;
+            }
+            let report = match target {
+                RunTarget::Tc => play_tc(&mut objects, path, program, case)?,
+                _ => stf::run(case, &mut InterpTarget(Interpreter::new(program)?)),
+            };
             for failure in &report.failures {
                 println!("FAILED on {}: {failure}", target.name());
             }
@@ -73,22 +84,37 @@ pub fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn read(file: &Path) -> anyhow::Result<stf::Case> {
+/// A case, and what its line `# only: interp` says: the targets that can run it.
+fn read(file: &Path) -> anyhow::Result<(stf::Case, String)> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let parsed = stf::parse(&file.display().to_string(), &text);
-    parsed.map_err(|errors| {
+    let only = text.lines().find_map(|l| l.strip_prefix("# only:")).unwrap_or_default().trim().to_string();
+    let case = parsed.map_err(|errors| {
         let lines: Vec<_> = errors.iter().map(|e| e.to_string()).collect();
         anyhow::anyhow!(lines.join("\n"))
-    })
+    })?;
+    Ok((case, only))
 }
 
-fn play(target: RunTarget, program: &ir::Verified, case: &stf::Case) -> anyhow::Result<Report> {
-    if target == RunTarget::Tc {
-        let mut tc = TcTarget::load(program)?;
-        let report = stf::run(case, &mut tc);
-        tc.remove()?;
-        return Ok(report);
+/// The targets that a case is for, if this is none of them.
+fn excluded(only: &str, target: RunTarget) -> Option<&str> {
+    let named = only.split([',', ' ']).any(|name| name == target.name());
+    (!only.is_empty() && !named).then_some(only)
+}
+
+/// Compiled once for all cases of a program, loaded anew for each.
+fn play_tc(
+    objects: &mut BTreeMap<PathBuf, Object>,
+    path: &Path,
+    program: &ir::Verified,
+    case: &stf::Case,
+) -> anyhow::Result<Report> {
+    if !objects.contains_key(path) {
+        objects.insert(path.to_path_buf(), Object::make(program)?);
     }
-    let mut target = InterpTarget(Interpreter::new(program)?);
-    Ok(stf::run(case, &mut target))
+    let Some(object) = objects.get(path) else { bail!("{} was not compiled", path.display()) };
+    let mut target = TcTarget::load(object)?;
+    let report = stf::run(case, &mut target);
+    target.remove()?;
+    Ok(report)
 }

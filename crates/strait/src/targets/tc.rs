@@ -33,16 +33,30 @@ pub fn compile(c: &str, dir: &Path, name: &str) -> anyhow::Result<PathBuf> {
     Ok(object)
 }
 
+/// A program compiled for tc, to be loaded as often as there are cases.
+pub struct Object {
+    name: String,
+    elf: Vec<u8>,
+    manifest: Manifest,
+}
+
+impl Object {
+    /// Emits and compiles a program.
+    pub fn make(program: &ir::Verified) -> anyhow::Result<Object> {
+        let output = emit::tc(program).map_err(|limits| anyhow::anyhow!(limits_text(program, &limits)))?;
+        let dir = std::env::temp_dir().join(format!("strait-{}-{}", program.name, std::process::id()));
+        std::fs::create_dir_all(&dir)?;
+        let elf = compile(&output.c, &dir, &program.name).and_then(|o| Ok(std::fs::read(o)?));
+        let _ = std::fs::remove_dir_all(&dir);
+        Ok(Object { name: program.name.clone(), elf: elf?, manifest: output.manifest })
+    }
+}
+
 impl TcTarget {
     /// Loads a program, every port of which is attached.
-    pub fn load(program: &ir::Verified) -> anyhow::Result<TcTarget> {
-        let output = emit::tc(program).map_err(|limits| anyhow::anyhow!(limits_text(program, &limits)))?;
-        let name = format!("test-{}-{}", program.name, std::process::id());
-        let dir = std::env::temp_dir().join(format!("strait-{name}"));
-        std::fs::create_dir_all(&dir)?;
-        let object = compile(&output.c, &dir, &program.name).and_then(|o| Ok(std::fs::read(o)?));
-        let _ = std::fs::remove_dir_all(&dir);
-        let mut program = TcProgram::load(&object?, &output.manifest, &name)?;
+    pub fn load(object: &Object) -> anyhow::Result<TcTarget> {
+        let name = format!("test-{}-{}", object.name, std::process::id());
+        let mut program = TcProgram::load(&object.elf, &object.manifest, &name)?;
         for port in 0..PORTS {
             program.set_egress_port(port, EgressPort { ifindex: LOOPBACK, flags: 0 })?;
         }
