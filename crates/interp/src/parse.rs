@@ -16,6 +16,7 @@ pub mod errors {
     pub const STACK_OUT_OF_BOUNDS: u32 = 3;
     pub const HEADER_TOO_SHORT: u32 = 4;
     pub const PARSER_TIMEOUT: u32 = 5;
+    pub const PARSER_INVALID_ARGUMENT: u32 = 6;
 }
 
 impl Run<'_, '_> {
@@ -100,6 +101,9 @@ impl Run<'_, '_> {
             }
             StmtKind::Advance(e) => {
                 let bits = eval(p, &self.s, e).to_u64().unwrap_or(u64::MAX);
+                if bits % 8 != 0 {
+                    return Flow::Reject(errors::PARSER_INVALID_ARGUMENT);
+                }
                 if bits > self.s.left() as u64 {
                     return Flow::Reject(errors::PACKET_TOO_SHORT);
                 }
@@ -117,6 +121,9 @@ impl Run<'_, '_> {
         let ty = p.header_type(id);
         let greatest = ty.varbit().map_or(0, |i| ty.fields[i].ty.width() as u64);
         let variable = varbit.unwrap_or(0);
+        if variable % 8 != 0 {
+            return Flow::Reject(errors::PARSER_INVALID_ARGUMENT);
+        }
         if variable > greatest {
             return Flow::Reject(errors::HEADER_TOO_SHORT);
         }

@@ -41,6 +41,8 @@
 //! they were before it. `Verify` that fails sets its error and rejects. A `select` with no matching case rejects with
 //! `NoMatch`. What follows a rejection is the architecture's business: v1model goes on with ingress. The *payload* is
 //! what lies behind the cursor when parsing ended; the deparser's emits are put before it.
+//! Advances and varbit fields whose number of bits is not a multiple of 8 reject with `ParserInvalidArgument`, so the
+//! cursor always stands at a byte.
 //! Extraction sets the header valid and overwrites all its fields.
 //!
 //! # Checksums

@@ -1,0 +1,40 @@
+//! Packet cases on the interpreter: `tests/cases` (one program a feature) and those of the bundled applications, played
+//! by the command line as a user would.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The cases of a folder, in order.
+fn cases(folder: &str) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(root().join(folder)).expect("the folder is there");
+    let mut files: Vec<PathBuf> = files.map(|f| f.expect("a file").path()).collect();
+    files.retain(|f| f.extension().is_some_and(|e| e == "stf"));
+    files.sort();
+    assert!(!files.is_empty(), "{folder} has cases");
+    files
+}
+
+fn pass(program: Option<&str>, folder: &str) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_strait"));
+    command.args(["test", "--target", "interp"]);
+    if let Some(program) = program {
+        command.arg("--program").arg(root().join(program));
+    }
+    let output = command.args(cases(folder)).output().expect("strait runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn features() {
+    pass(None, "tests/cases");
+}
+
+#[test]
+fn nat64() {
+    pass(Some("apps/nat64/nat64.p4"), "apps/nat64/cases");
+}
