@@ -29,9 +29,6 @@ fn unavailable(target: RunTarget) -> Option<&'static str> {
 
 /// Runs the cases.
 pub fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
-    if args.fuzz.is_some() {
-        bail!("differential fuzzing is not in this release yet");
-    }
     let mut programs: BTreeMap<PathBuf, ir::Verified> = BTreeMap::new();
     let mut cases = Vec::new();
     for file in &args.cases {
@@ -42,6 +39,9 @@ pub fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
         }
         let (case, only_for) = read(file)?;
         cases.push((case, only_for, program));
+    }
+    if let Some(packets) = args.fuzz {
+        return compare(args, packets, &programs, cases);
     }
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     let mut reports = Vec::new();
@@ -82,6 +82,25 @@ pub fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
     let tail = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
     println!("{passed} passed, {failed} failed{tail}");
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// `--fuzz`: the first program's targets against each other.
+fn compare(
+    args: &TestArgs,
+    packets: u64,
+    programs: &BTreeMap<PathBuf, ir::Verified>,
+    cases: Vec<(stf::Case, String, PathBuf)>,
+) -> anyhow::Result<ExitCode> {
+    let all: Vec<_> = programs.values().collect();
+    let ([program], true) = (all.as_slice(), args.targets.contains(&RunTarget::Tc)) else {
+        bail!("--fuzz compares interp and tc on one program: give --program and --target tc");
+    };
+    if let Some(why) = unavailable(RunTarget::Tc) {
+        println!("skipped: fuzz on tc: {why}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let cases: Vec<_> = cases.into_iter().map(|(case, ..)| case).collect();
+    super::fuzz::run(program, &cases, packets, args.seed)
 }
 
 /// A case, and what its line `# only: interp` says: the targets that can run it.

@@ -17,6 +17,17 @@ const PORTS: u32 = abi::DROP_PORT;
 /// A program in the kernel.
 pub struct TcTarget {
     program: TcProgram,
+    /// The ingress port that is set.
+    port: Option<u32>,
+}
+
+/// What became of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Port and bytes.
+    pub packet: Option<(u32, Vec<u8>)>,
+    /// Name of the drop reason.
+    pub reason: Option<String>,
 }
 
 /// Compiles emitted C into an eBPF object.
@@ -60,7 +71,7 @@ impl TcTarget {
         for port in 0..PORTS {
             program.set_egress_port(port, EgressPort { ifindex: LOOPBACK, flags: 0 })?;
         }
-        Ok(TcTarget { program })
+        Ok(TcTarget { program, port: None })
     }
 
     /// Removes it from the kernel.
@@ -68,18 +79,35 @@ impl TcTarget {
         Ok(self.program.remove()?)
     }
 
+    /// Runs one packet.
+    pub fn process(&mut self, port: u32, packet: &[u8]) -> anyhow::Result<Sent> {
+        if self.port != Some(port) {
+            self.program.set_ingress_port(LOOPBACK, port)?;
+            self.port = Some(port);
+        }
+        let skb = SkBuff { ifindex: LOOPBACK, ..SkBuff::default() };
+        let run = self.program.test_run(packet, &skb)?;
+        let (verdict, port, reason) = self.verdict()?;
+        let reason = self.program.manifest().drops.get(reason as usize).map(|d| d.name.clone());
+        Ok(match verdict {
+            1 => Sent { packet: Some((port, run.data)), reason: None },
+            2 => Sent { packet: None, reason },
+            _ => Sent { packet: None, reason: None },
+        })
+    }
+
     /// What became of the last packet, as the program noted: verdict, port, reason.
-    fn verdict(&mut self) -> anyhow::Result<(u32, u32)> {
+    fn verdict(&mut self) -> anyhow::Result<(u32, u32, u32)> {
         let map = self.program.map("strait_scratch")?;
         let all = map.lookup_per_cpu(&0u32.to_ne_bytes())?.unwrap_or_default();
         let word = |bytes: &[u8], at: usize| {
             bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_ne_bytes)
         };
-        let noted = all.iter().map(|v| (word(v, 0), word(v, 4))).find(|(verdict, _)| *verdict != 0);
+        let noted = all.iter().map(|v| (word(v, 0), word(v, 4), word(v, 8))).find(|n| n.0 != 0);
         // The next packet may run on another CPU: nobody's note may be taken for its.
         let value = vec![0; map.value_size()];
         map.set(&0u32.to_ne_bytes(), &value)?;
-        Ok(noted.unwrap_or((0, 0)))
+        Ok(noted.unwrap_or((0, 0, 0)))
     }
 }
 
@@ -115,11 +143,7 @@ impl Target for TcTarget {
     }
 
     fn send(&mut self, port: u32, packet: &[u8]) -> Result<Vec<(u32, Vec<u8>)>, TargetError> {
-        self.program.set_ingress_port(LOOPBACK, port).map_err(text)?;
-        let skb = SkBuff { ifindex: LOOPBACK, ..SkBuff::default() };
-        let run = self.program.test_run(packet, &skb).map_err(text)?;
-        let (verdict, port) = self.verdict().map_err(text)?;
-        Ok(if verdict == 1 { vec![(port, run.data)] } else { Vec::new() })
+        Ok(self.process(port, packet).map_err(text)?.packet.into_iter().collect())
     }
 
     fn counter(&mut self, name: &str, index: u64) -> Result<(u64, u64), TargetError> {

@@ -1,0 +1,164 @@
+//! `strait test --fuzz`: the interpreter against tc, on packets that nobody wrote.
+//!
+//! Packets of the cases are mutated, with the tables of the case that they come from. Bytes, port and drop reason must be
+//! equal. A packet whose declared sum was wrong on arrival may leave with another wrong sum (derived deltas keep an error
+//! that full computation hides), so a difference on such a packet is excused and counted.
+
+use std::process::ExitCode;
+
+use control::stf::{self, Kind, Target as _};
+use interp::{Event, Interpreter, Observer, Silent};
+
+use crate::targets::interp::InterpTarget;
+use crate::targets::tc::{Object, Sent, TcTarget};
+
+/// Cases that lend their tables, spread over all that are given: loading takes longer than thousands of packets.
+const CASES: usize = 12;
+
+/// Notes whether a verified sum was wrong.
+#[derive(Default)]
+struct Sums {
+    wrong: bool,
+}
+
+impl Observer for Sums {
+    fn event(&mut self, event: Event<'_>) {
+        self.wrong |= matches!(event, Event::Checksum { right: Some(false), .. });
+    }
+}
+
+/// xorshift64* (Vigna 2016).
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        if n == 0 { 0 } else { (self.next() >> 33) as usize % n }
+    }
+}
+
+#[derive(Default)]
+struct Tally {
+    equal: u64,
+    excused: u64,
+    refused: u64,
+    different: u64,
+}
+
+/// Compares the targets on `packets` packets.
+pub fn run(program: &ir::Verified, cases: &[stf::Case], packets: u64, seed: u64) -> anyhow::Result<ExitCode> {
+    let object = Object::make(program)?;
+    let step = cases.len().div_ceil(CASES).max(1);
+    let chosen: Vec<_> = cases.iter().step_by(step).collect();
+    let seeds: Vec<(u32, Vec<u8>)> = cases.iter().flat_map(packets_of).collect();
+    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut tally = Tally::default();
+    for case in &chosen {
+        let share = packets / chosen.len() as u64;
+        one_case(program, &object, case, &seeds, share, &mut dice, &mut tally)?;
+    }
+    println!(
+        "{} packets equal, {} different, {} excused (wrong sum on arrival), {} not taken by the kernel's test run; seed {seed}",
+        tally.equal, tally.different, tally.excused, tally.refused
+    );
+    Ok(if tally.different == 0 && tally.equal > 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn packets_of(case: &stf::Case) -> Vec<(u32, Vec<u8>)> {
+    let packet = |s: &stf::Statement| match &s.kind {
+        Kind::Packet { port, bytes } => Some((*port, bytes.clone())),
+        _ => None,
+    };
+    case.statements.iter().filter_map(packet).collect()
+}
+
+/// The lines of a case that fill tables.
+fn tables_of(case: &stf::Case) -> stf::Case {
+    let tables = |s: &&stf::Statement| matches!(s.kind, Kind::Add { .. } | Kind::SetDefault { .. });
+    stf::Case {
+        name: case.name.clone(),
+        statements: case.statements.iter().filter(tables).cloned().collect(),
+    }
+}
+
+fn one_case(
+    program: &ir::Verified,
+    object: &Object,
+    case: &stf::Case,
+    seeds: &[(u32, Vec<u8>)],
+    packets: u64,
+    dice: &mut Dice,
+    tally: &mut Tally,
+) -> anyhow::Result<()> {
+    let mut oracle = InterpTarget(Interpreter::new(program)?);
+    let mut tc = TcTarget::load(object)?;
+    let tables = tables_of(case);
+    stf::run(&tables, &mut oracle);
+    stf::run(&tables, &mut tc);
+    for _ in 0..packets {
+        let Some((port, seed)) = seeds.get(dice.below(seeds.len())) else { break };
+        let packet = mutated(seed, dice);
+        let Ok(sent) = tc.process(*port, &packet) else {
+            tally.refused += 1;
+            continue;
+        };
+        let expected = oracle.0.process(*port, &packet, &mut Silent);
+        let expected = Sent {
+            packet: expected.sent.first().cloned(),
+            reason: expected.dropped.first().map(|&r| oracle.manifest().drops[r].name.clone()),
+        };
+        if sent == expected {
+            tally.equal += 1;
+            continue;
+        }
+        let mut sums = Sums::default();
+        oracle.0.process(*port, &packet, &mut sums);
+        if sums.wrong {
+            tally.excused += 1;
+            continue;
+        }
+        tally.different += 1;
+        if tally.different <= 5 {
+            println!("{}: port {port}, packet {}", case.name, hex(&packet));
+            println!("  interp {}\n  tc     {}", shown(&expected), shown(&sent));
+        }
+    }
+    tc.remove()
+}
+
+/// A few changes, most of them in the headers, where programs look.
+fn mutated(seed: &[u8], dice: &mut Dice) -> Vec<u8> {
+    let mut packet = seed.to_vec();
+    for _ in 0..dice.below(4) {
+        let at = dice.below(packet.len().min(96));
+        let value = dice.next();
+        let length = packet.len();
+        match (dice.below(6), packet.get_mut(at)) {
+            (0, Some(byte)) => *byte = value as u8,
+            (1, Some(byte)) => *byte ^= 1 << (value % 8),
+            (2, Some(byte)) => *byte = [0, 1, 0x7f, 0x80, 0xff][value as usize % 5],
+            (3, _) if length > 60 => packet.truncate(60 + dice.below(length - 60)),
+            (4, _) => packet.extend((0..dice.below(40)).map(|i| i as u8)),
+            _ => {}
+        }
+    }
+    packet
+}
+
+fn shown(sent: &Sent) -> String {
+    match (&sent.packet, &sent.reason) {
+        (Some((port, bytes)), _) => format!("port {port}: {}", hex(bytes)),
+        (None, Some(reason)) => format!("dropped: {reason}"),
+        (None, None) => "nothing".to_string(),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
