@@ -31,9 +31,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Check(args) => return commands::check::run(args),
         Command::Test(args) => return commands::test::run(args),
         Command::Build(args) => commands::build::run(args)?,
-        Command::Run(_) => {
-            anyhow::bail!("`strait run` is not in this release; `strait nat64` and `strait test` are")
-        }
+        Command::Run(args) => commands::run::run(args)?,
         Command::Trace(args) => commands::trace::run(args)?,
         Command::Nat64(command) => commands::nat64::run(command)?,
         Command::Bench(BenchCommand::Nat64(options)) => {

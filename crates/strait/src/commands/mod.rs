@@ -5,6 +5,7 @@ pub mod check;
 pub mod doctor;
 pub mod fuzz;
 pub mod nat64;
+pub mod run;
 pub mod shell;
 pub mod test;
 pub mod trace;

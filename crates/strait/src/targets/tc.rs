@@ -66,12 +66,21 @@ impl Object {
 impl TcTarget {
     /// Loads a program, every port of which is attached.
     pub fn load(object: &Object) -> anyhow::Result<TcTarget> {
-        let name = format!("test-{}-{}", object.name, std::process::id());
-        let mut program = TcProgram::load(&object.elf, &object.manifest, &name)?;
+        Self::load_named(object, &format!("test-{}-{}", object.name, std::process::id()))
+    }
+
+    /// As [`TcTarget::load`], under a name of the caller's.
+    pub fn load_named(object: &Object, name: &str) -> anyhow::Result<TcTarget> {
+        let mut program = TcProgram::load(&object.elf, &object.manifest, name)?;
         for port in 0..PORTS {
             program.set_egress_port(port, EgressPort { ifindex: LOOPBACK, flags: 0 })?;
         }
         Ok(TcTarget { program, port: None })
+    }
+
+    /// The program itself.
+    pub fn program(&mut self) -> &mut TcProgram {
+        &mut self.program
     }
 
     /// Removes it from the kernel.
