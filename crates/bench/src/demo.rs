@@ -42,7 +42,7 @@ pub fn run(options: &Options, strait: &Path) -> Result<Report> {
     let start = Instant::now();
     let laid = lay(&plan.paths, Offloads::On, strait)?;
     let mut story = Story::default();
-    let translated = laid.iter().find(|laid| laid.path == PathId::Strait);
+    let translated = laid.iter().find(|laid| laid.path == PathId::Express);
     if let Some(translated) = translated {
         story.step("up", || Ok(up(translated, laid.len(), start)));
         for payload in PAYLOADS {
@@ -89,7 +89,7 @@ An IPv6-only client talks to an IPv4-only server. Between them: a P4 program, co
 ",
         lab::CLIENT6.to_string(),
         lab::SERVER4.to_string(),
-        PathId::Strait.target().to_string(),
+        PathId::Express.target().to_string(),
     )
 }
 

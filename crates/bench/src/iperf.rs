@@ -94,6 +94,10 @@ fn arguments(target: IpAddr, run: Run) -> Vec<String> {
     if run.to_client {
         arguments.push("-R".to_owned());
     }
+    // The ends on a processor each. Left to the scheduler, ten streams varied twofold from one run to the next.
+    if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) {
+        arguments.extend(["-A".to_owned(), "0,1".to_owned()]);
+    }
     arguments
 }
 

@@ -394,7 +394,10 @@ mod tests {
     #[test]
     fn a_full_run_measures_everything() {
         let plan = plan("");
-        assert_eq!(plan.paths, [PathId::Plain4, PathId::Plain6, PathId::Strait, PathId::Tayga]);
+        assert_eq!(
+            plan.paths,
+            [PathId::Plain4, PathId::Plain6, PathId::Express, PathId::Device, PathId::Tayga]
+        );
         assert_eq!(plan.offloads, [Offloads::On, Offloads::Off]);
         // Per offload setting: two directions × (4 TCP + 4 UDP + 1 of small packets).
         assert_eq!(plan.cells.len(), 2 * 2 * 9);

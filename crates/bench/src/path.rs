@@ -17,7 +17,7 @@ use crate::{Error, Result};
 /// What `--paths` takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Strait's NAT64.
+    /// Strait's NAT64, with express lanes and without.
     Strait,
     /// The kernel's own forwarding, IPv4 and IPv6.
     Plain,
@@ -47,9 +47,12 @@ pub enum PathId {
     /// Plain IPv6 forwarding by the kernel.
     #[serde(rename = "plain-ipv6")]
     Plain6,
-    /// Strait's NAT64.
-    #[serde(rename = "strait")]
-    Strait,
+    /// Strait's NAT64, with express lanes on the router's interfaces, past netfilter.
+    #[serde(rename = "strait-express")]
+    Express,
+    /// Strait's NAT64, every packet through the device.
+    #[serde(rename = "strait-device")]
+    Device,
     /// Tayga's NAT64.
     #[serde(rename = "tayga")]
     Tayga,
@@ -60,7 +63,8 @@ impl fmt::Display for PathId {
         f.pad(match self {
             Self::Plain4 => "plain IPv4",
             Self::Plain6 => "plain IPv6",
-            Self::Strait => "Strait",
+            Self::Express => "Strait express",
+            Self::Device => "Strait device",
             Self::Tayga => "Tayga",
         })
     }
@@ -73,7 +77,7 @@ impl PathId {
         for choice in choices {
             paths.extend_from_slice(match choice {
                 Choice::Plain => &[Self::Plain4, Self::Plain6],
-                Choice::Strait => &[Self::Strait],
+                Choice::Strait => &[Self::Express, Self::Device],
                 Choice::Tayga => &[Self::Tayga],
             });
         }
@@ -87,7 +91,7 @@ impl PathId {
         match self {
             Self::Plain4 => SERVER4.into(),
             Self::Plain6 => SERVER6.into(),
-            Self::Strait | Self::Tayga => behind_prefix(SERVER4).into(),
+            Self::Express | Self::Device | Self::Tayga => behind_prefix(SERVER4).into(),
         }
     }
 
@@ -96,7 +100,9 @@ impl PathId {
         match self {
             Self::Plain4 => (Ipv4Addr::new(203, 0, 113, 2).into(), Sink::SERVER4.into()),
             Self::Plain6 => (lab::CLIENT6.into(), Sink::SERVER6.into()),
-            Self::Strait | Self::Tayga => (lab::CLIENT6.into(), behind_prefix(Sink::SERVER4).into()),
+            Self::Express | Self::Device | Self::Tayga => {
+                (lab::CLIENT6.into(), behind_prefix(Sink::SERVER4).into())
+            }
         }
     }
 
@@ -105,7 +111,7 @@ impl PathId {
         match self {
             Self::Plain4 => (SERVER4.into(), Sink::CLIENT4.into()),
             Self::Plain6 => (SERVER6.into(), Sink::CLIENT6.into()),
-            Self::Strait | Self::Tayga => (SERVER4.into(), Sink::MAPPED4.into()),
+            Self::Express | Self::Device | Self::Tayga => (SERVER4.into(), Sink::MAPPED4.into()),
         }
     }
 }
@@ -127,13 +133,15 @@ impl Laid {
         let (label, stack) = match path {
             PathId::Plain4 => ("plain4", Stack::Dual),
             PathId::Plain6 => ("plain6", Stack::Dual),
-            PathId::Strait => ("strait", Stack::Translated),
+            PathId::Express => (Way::Express.label(), Stack::Translated),
+            PathId::Device => (Way::Device.label(), Stack::Translated),
             PathId::Tayga => ("tayga", Stack::Translated),
         };
         let lab = Lab::build(label, stack)?;
         let translator = match path {
             PathId::Plain4 | PathId::Plain6 => Translator::Kernel,
-            PathId::Strait => Translator::Strait(Strait::up(&lab, strait)?),
+            PathId::Express => Translator::Strait(Strait::up(&lab, strait, Way::Express)?),
+            PathId::Device => Translator::Strait(Strait::up(&lab, strait, Way::Device)?),
             PathId::Tayga => Translator::Tayga(Tayga::start(&lab)?),
         };
         Ok(Self { path, translator, lab })
@@ -210,10 +218,12 @@ pub fn remove_stale(strait: &Path) {
         let Some(pid) = lab::owner(&name).filter(|&pid| !lab::alive(pid)) else { continue };
         let (scratch, config) = (Scratch(entry.path()), entry.path().join("nat64.toml"));
         if config.exists() {
-            let router = lab::file(&format!("{}{pid}-strait-router", lab::PREFIX));
-            // The killed run may have got no further than writing its configuration.
-            let _ = run(&mut strait_command(strait, &router, &config, &["down"]));
-            let _ = fs::remove_dir_all(Path::new("/sys/fs/bpf/strait").join(device(pid)));
+            for way in [Way::Express, Way::Device] {
+                let router = lab::file(&format!("{}{pid}-{}-router", lab::PREFIX, way.label()));
+                // The killed run may have got no further than writing its configuration.
+                let _ = run(&mut strait_command(strait, &router, &config, &["down"]));
+                let _ = fs::remove_dir_all(Path::new("/sys/fs/bpf/strait").join(way.device(pid)));
+            }
         }
         drop(scratch);
     }
@@ -238,9 +248,9 @@ struct Strait {
 }
 
 impl Strait {
-    fn up(lab: &Lab, exe: &Path) -> Result<Self> {
-        let scratch = Scratch::make("strait")?;
-        let config = scratch.write("nat64.toml", &strait_config(&device(std::process::id())))?;
+    fn up(lab: &Lab, exe: &Path, way: Way) -> Result<Self> {
+        let scratch = Scratch::make(way.label())?;
+        let config = scratch.write("nat64.toml", &strait_config(way, std::process::id()))?;
         let router = lab.router.file();
         let mut strait = Self { exe: exe.to_owned(), router, config, said: String::new(), _scratch: scratch };
         strait.said = run(&mut strait.command(&["up"]))?;
@@ -261,18 +271,45 @@ impl Drop for Strait {
     }
 }
 
-/// The name of the translating device. Pins are shared by the whole host, so two runs need two names.
-fn device(pid: u32) -> String {
-    format!("n64-{pid}")
+/// The way that packets take through Strait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Translated where they arrive.
+    Express,
+    /// Through the device.
+    Device,
+}
+
+impl Way {
+    /// Part of the names of namespaces and files.
+    fn label(self) -> &'static str {
+        match self {
+            Way::Express => "express",
+            Way::Device => "device",
+        }
+    }
+
+    /// The name of the translating device. Pins are shared by the whole host, so two labs need two names.
+    fn device(self, pid: u32) -> String {
+        match self {
+            Way::Express => format!("n64e-{pid}"),
+            Way::Device => format!("n64-{pid}"),
+        }
+    }
 }
 
 /// The configuration that `strait nat64 up` gets.
-fn strait_config(device: &str) -> String {
+fn strait_config(way: Way, pid: u32) -> String {
+    let express = match way {
+        Way::Express => ", express = [\"r0\", \"r1\"], bypass-netfilter = true",
+        Way::Device => "",
+    };
+    let device = way.device(pid);
     format!(
         "[nat64]\n\
          mode   = \"stateless\"\n\
          prefix = \"{}\"\n\
-         attach = {{ device = \"{device}\" }}\n\n\
+         attach = {{ device = \"{device}\"{express} }}\n\n\
          [[map]]\n\
          ipv4 = \"{}\"\n\
          ipv6 = \"{}\"\n",
@@ -349,7 +386,8 @@ mod tests {
     #[test]
     fn names_fit_where_they_must() {
         // IFNAMSIZ is 16 with the terminating zero; process ids have seven digits at most (PID_MAX_LIMIT).
-        assert!(device(4_194_304).len() < 16);
-        assert!(strait_config("n64-1").contains("attach = { device = \"n64-1\" }"));
+        assert!(Way::Express.device(4_194_304).len() < 15);
+        assert!(strait_config(Way::Device, 1).contains("attach = { device = \"n64-1\" }"));
+        assert!(strait_config(Way::Express, 1).contains("\"n64e-1\", express = [\"r0\", \"r1\"], bypass"));
     }
 }

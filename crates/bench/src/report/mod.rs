@@ -205,7 +205,7 @@ impl Report {
 
     /// [`Error::TooSlow`] when a throughput ratio of Strait's is below `wanted`.
     pub fn require(&self, wanted: f64) -> Result<()> {
-        let ratios = self.throughput_ratios(PathId::Strait);
+        let ratios = self.throughput_ratios(PathId::Express);
         let lowest = ratios.iter().min_by(|a, b| a.1.total_cmp(&b.1));
         let Some(&(cell, lowest)) = lowest else {
             return Err(Error::Usage(
@@ -254,7 +254,7 @@ pub(crate) fn example() -> Report {
     let samples = |plain: &[f64], strait: &[f64], tayga: &[f64]| {
         vec![
             (PathId::Plain4, plain.to_vec()),
-            (PathId::Strait, strait.to_vec()),
+            (PathId::Express, strait.to_vec()),
             (PathId::Tayga, tayga.to_vec()),
         ]
     };
@@ -308,10 +308,10 @@ mod tests {
     #[test]
     fn ratios_are_for_rates() {
         let report = example();
-        let ratio = report.cells[0].result(PathId::Strait).unwrap().ratio_to_plain.unwrap();
+        let ratio = report.cells[0].result(PathId::Express).unwrap().ratio_to_plain.unwrap();
         assert!((ratio - 20.0 / 22.0).abs() < 1e-9);
-        assert_eq!(report.cells[1].result(PathId::Strait).unwrap().ratio_to_plain, None);
-        assert!(report.cells[0].ratio(PathId::Strait, PathId::Tayga).unwrap() > 8.0);
+        assert_eq!(report.cells[1].result(PathId::Express).unwrap().ratio_to_plain, None);
+        assert!(report.cells[0].ratio(PathId::Express, PathId::Tayga).unwrap() > 8.0);
     }
 
     #[test]

@@ -138,7 +138,8 @@ fn color(path: PathId) -> RGBColor {
     match path {
         PathId::Plain4 => RGBColor(150, 150, 150),
         PathId::Plain6 => RGBColor(200, 200, 200),
-        PathId::Strait => RGBColor(0, 114, 178),
+        PathId::Express => RGBColor(0, 114, 178),
+        PathId::Device => RGBColor(86, 180, 233),
         PathId::Tayga => RGBColor(230, 159, 0),
     }
 }

@@ -49,8 +49,11 @@ fn footer(report: &Report) -> String {
         report.machine.processor,
     );
     for offloads in [Offloads::On, Offloads::Off] {
-        if let Some(mean) = report.mean_ratio(PathId::Strait, offloads) {
-            let _ = writeln!(text, "Strait / plain forwarding, TCP, {offloads}, geometric mean: {mean:.2}");
+        for path in [PathId::Express, PathId::Device] {
+            if let Some(mean) = report.mean_ratio(path, offloads) {
+                let _ =
+                    writeln!(text, "{path} / plain forwarding, TCP, {offloads}, geometric mean: {mean:.2}");
+            }
         }
     }
     for skipped in &report.skipped {
@@ -65,8 +68,10 @@ fn body(measure: Measure, cells: &[&Cell]) -> String {
     let paths: Vec<PathId> = first.results.iter().map(|result| result.path).collect();
     let has = |path| paths.contains(&path);
     let comparisons: &[(PathId, PathId, &str)] = &[
-        (PathId::Strait, PathId::Plain4, "Strait / plain"),
-        (PathId::Strait, PathId::Tayga, "Strait / Tayga"),
+        (PathId::Express, PathId::Plain4, "express / plain"),
+        (PathId::Device, PathId::Plain4, "device / plain"),
+        (PathId::Express, PathId::Tayga, "express / Tayga"),
+        (PathId::Device, PathId::Tayga, "device / Tayga"),
     ];
     let rates = measure != Measure::UdpLoss;
     let comparisons: Vec<_> = comparisons.iter().filter(|(a, b, _)| rates && has(*a) && has(*b)).collect();
@@ -141,7 +146,7 @@ mod tests {
         let expected = "\
 TCP throughput, Gbit/s, offloads on
 
-|                     | plain IPv4 |     Strait |     Tayga | Strait / plain | Strait / Tayga |
+|                     | plain IPv4 | Strait express |     Tayga | express / plain | express / Tayga |
 |---------------------|-----------:|-----------:|----------:|---------------:|---------------:|
 | to server, 1 stream | 21.00 ±5 % | 20.00 ±10 % | 2.00 ±5 % |           0.91 |         10.0 × |
 ";

@@ -36,8 +36,16 @@ pub struct Config {
 /// How packets reach the translator (BLUEPRINT section 3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attach {
-    /// A virtual interface of this name: what is routed into it comes back translated.
-    Device(String),
+    /// A virtual interface: what is routed into it comes back translated.
+    Device {
+        /// Its name.
+        name: String,
+        /// Interfaces with an express lane: packets that arrive on them and are bound for the device are translated on the
+        /// spot, without the detour through it.
+        express: Vec<String>,
+        /// Whether the lanes hand translated packets to the next hop themselves, which netfilter then does not see.
+        bypass_netfilter: bool,
+    },
 }
 
 /// An explicit address mapping: equal suffixes belong together (RFC 7757 section 3.2).
@@ -415,17 +423,17 @@ impl<'a> Reader<'a> {
     }
 
     fn attach(&mut self, value: Option<&Value<'a>>) -> Attach {
-        let default = Attach::Device("nat64".to_string());
+        let default =
+            Attach::Device { name: "nat64".to_string(), express: Vec::new(), bypass_netfilter: false };
         let Some(value) = value else { return default };
         let hint = "write `attach = { device = \"nat64\" }`";
         let Some(table) = value.get_ref().as_table() else {
             self.problem(value.span(), "`attach` is not a table", hint);
             return default;
         };
-        for (key, _) in
-            table.iter().filter(|(k, _)| !["device", "interfaces", "hook"].contains(&k.get_ref().as_ref()))
-        {
-            self.unknown(key.span(), key.get_ref(), &["device", "interfaces", "hook"]);
+        const KNOWN: [&str; 5] = ["device", "express", "bypass-netfilter", "interfaces", "hook"];
+        for (key, _) in table.iter().filter(|(k, _)| !KNOWN.contains(&k.get_ref().as_ref())) {
+            self.unknown(key.span(), key.get_ref(), &KNOWN);
         }
         if let Some(other) = table.get("interfaces").or(table.get("hook")) {
             self.problem(other.span(), "attaching to interfaces directly is not in this release", hint);
@@ -437,7 +445,11 @@ impl<'a> Reader<'a> {
         };
         match self.string(device, "device", "nat64") {
             // IFNAMSIZ is 16 with the terminating zero; the peer's name takes one character more.
-            Some(name) if is_interface_name(name) => Attach::Device(name.to_string()),
+            Some(name) if is_interface_name(name, 14) => Attach::Device {
+                name: name.to_string(),
+                express: self.express(table.get("express"), name),
+                bypass_netfilter: self.bypass_netfilter(table),
+            },
             Some(name) => {
                 let hint = "up to 14 letters, digits, `-`, `_` or `.`";
                 self.problem(device.span(), format!("`{name}` is not a name for an interface"), hint);
@@ -445,6 +457,49 @@ impl<'a> Reader<'a> {
             }
             None => default,
         }
+    }
+
+    fn bypass_netfilter(&mut self, attach: &DeTable<'a>) -> bool {
+        let Some(value) = attach.get("bypass-netfilter") else { return false };
+        let on = self.boolean(value, "bypass-netfilter");
+        if on && attach.get("express").is_none() {
+            let hint = "name the interfaces: `express = [\"eth0\", \"eth1\"]`";
+            self.problem(
+                value.span(),
+                "`bypass-netfilter` is a way of express lanes, and there are none",
+                hint,
+            );
+        }
+        on
+    }
+
+    /// Names of interfaces; whether they exist is for `up` to say.
+    fn express(&mut self, value: Option<&Value<'a>>, device: &str) -> Vec<String> {
+        let Some(value) = value else { return Vec::new() };
+        let Some(array) = value.get_ref().as_array() else {
+            let hint = "write `express = [\"eth0\", \"eth1\"]`";
+            self.problem(value.span(), "`express` is not a list of interfaces", hint);
+            return Vec::new();
+        };
+        let mut names: Vec<String> = Vec::new();
+        for item in array.iter() {
+            match self.string(item, "express", "eth0") {
+                Some(name) if name == device => {
+                    let hint = "name the interfaces that packets arrive on";
+                    self.problem(item.span(), format!("`{name}` is the device itself"), hint);
+                }
+                Some(name) if !is_interface_name(name, 15) => {
+                    let hint = "up to 15 letters, digits, `-`, `_` or `.`";
+                    self.problem(item.span(), format!("`{name}` is not a name of an interface"), hint);
+                }
+                Some(name) if names.iter().any(|n| n == name) => {
+                    self.problem(item.span(), format!("`{name}` is named twice"), "");
+                }
+                Some(name) => names.push(name.to_string()),
+                None => {}
+            }
+        }
+        names
     }
 
     fn tos(&mut self, value: Option<&Value<'a>>) -> Tos {
@@ -490,9 +545,9 @@ fn with_length(text: &str, length: u8) -> String {
     if text.contains('/') { text.to_string() } else { format!("{text}/{length}") }
 }
 
-fn is_interface_name(name: &str) -> bool {
+fn is_interface_name(name: &str, longest: usize) -> bool {
     let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    (1..=14).contains(&name.len()) && name.chars().all(good) && name != "." && name != ".."
+    (1..=longest).contains(&name.len()) && name.chars().all(good) && name != "." && name != ".."
 }
 
 fn is_link_local(addr: Ipv6Addr) -> bool {
@@ -556,6 +611,11 @@ ipv6 = "2001:db8::7"
             ("2001:db8:64::/96", "192.0.2.0/24", 4, &["not an IPv6 prefix"]),
             ("device =", "interfaces =", 5, &["not in this release"]),
             ("\"nat64\" }", "\"much-too-long-a-name\" }", 5, &["not a name", "14"]),
+            ("\"nat64\" }", "\"nat64\", express = \"eth0\" }", 5, &["not a list", "eth1"]),
+            ("\"nat64\" }", "\"nat64\", express = [\"eth0\", \"eth0\"] }", 5, &["twice"]),
+            ("\"nat64\" }", "\"nat64\", express = [\"nat64\"] }", 5, &["the device itself"]),
+            ("\"nat64\" }", "\"nat64\", bypass-netfilter = true }", 5, &["express lanes", "eth1"]),
+            ("\"nat64\" }", "\"nat64\", exprss = [] }", 5, &["did you mean `express`"]),
             ("tos = 0", "tos = 256", 6, &["0 to 255"]),
             ("tos = 0", "pool = [\"203.0.113.0/28\"]", 6, &["stateful"]),
             ("tos = 0", "routes = [\"198.51.100.1/24\"]", 6, &["bits behind"]),

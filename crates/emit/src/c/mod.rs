@@ -1,16 +1,19 @@
 //! The C that compiled targets share. A target adds how packets are read and written, and how tables are looked up.
 //!
-//! * `text`: lines and braces; `names`: P4 names as C names; `place`: where variables live; `expr`, `stmt`: code.
+//! * `text`: lines and braces; `names`: P4 names as C names; `place`: where variables live; `assigned`: which of them
+//!   must be cleared; `expr`, `stmt`: code.
 //!
 //! A value of at most 8, 16, 32 or 64 bits is a `u8` … `u64`, one of at most 128 a `u128`. Bits above a value's width
 //! are zero, always: whatever may set them masks its result.
 
+mod assigned;
 mod expr;
 mod names;
 mod place;
 mod stmt;
 mod text;
 
+pub use assigned::cleared;
 pub use expr::{constant, mask};
 pub use names::{Names, c_name};
 pub use place::{Home, Stage, Unit, Units};

@@ -19,7 +19,7 @@ use abi::drops;
 use abi::manifest::{DropReason, Manifest};
 use ir::{Program, Role, Verified};
 
-use crate::c::{Body, Home, Names, Text, Unit, Units, c_type};
+use crate::c::{Body, Home, Names, Text, Unit, Units, c_type, cleared};
 use crate::unsupported::Unsupported;
 use special::Ebpf;
 
@@ -136,40 +136,64 @@ impl<'p> Emitter<'p> {
             self.text.close(";");
         }
         self.text.line("");
-        self.text.line("/* A packet on its way. All of it is zero when the packet arrives. */");
+        self.packet();
+    }
+
+    /// `struct state`, `struct scratch`, and the map's value that holds both.
+    fn packet(&mut self) {
+        let cleared = cleared(self.program);
+        self.text
+            .line("/* A packet on its way. Down to `rest` all of it is zero when the packet arrives. */");
         self.text.open("struct state");
-        for (i, h) in p.headers.iter().enumerate() {
+        for (i, h) in self.program.headers.iter().enumerate() {
             let name = self.names.header(ir::HeaderId(i as u32));
-            self.text
-                .line(format!("struct h_{} {name};", crate::c::c_name(&p.header_types[h.ty.index()].name)));
+            let ty = &self.program.header_types[h.ty.index()].name;
+            self.text.line(format!("struct h_{} {name};", crate::c::c_name(ty)));
         }
-        for (i, var) in p.vars.iter().enumerate() {
+        self.variables(|id| cleared.contains(&id));
+        for i in 0..self.program.headers.len() {
+            let name = self.names.header(ir::HeaderId(i as u32)).to_string();
+            self.text.line(format!("u8 {name}_valid;"));
+        }
+        sums::cleared_members(&self.ebpf.plan, &mut self.text);
+        self.text.line("u32 cursor;       /* bytes that the parser has passed */");
+        self.text.line("u32 site;         /* 1 + the drop site that ran last */");
+        self.text.line("u32 timeout;      /* the parser did not come to an end */");
+        self.text.line("u64 rest[0];      /* from here on: written before it is read */");
+        self.variables(|id| !cleared.contains(&id));
+        sums::members(&self.ebpf.plan, &mut self.text);
+        self.text.close(";");
+        self.text.line("");
+        self.scratch();
+        self.text.line("");
+        self.text.open("struct packet");
+        self.text.line("struct scratch scratch;");
+        self.text.line("struct state state;");
+        self.text.close(";");
+    }
+
+    /// The variables of the state that `chosen` takes.
+    fn variables(&mut self, chosen: impl Fn(ir::VarId) -> bool) {
+        for (i, var) in self.program.vars.iter().enumerate() {
             let id = ir::VarId(i as u32);
-            let home = self.units.home(id);
-            let kept = home == Home::State;
+            if !chosen(id) || self.units.home(id) != Home::State {
+                continue;
+            }
             match c_type(var.ty) {
-                Some(c) if kept => self.text.line(format!("{c} {};", self.names.var(id))),
-                None if kept => {
+                Some(c) => self.text.line(format!("{c} {};", self.names.var(id))),
+                None => {
                     let what = format!("`{}`, a {}", var.name, var.ty);
                     let hint = "values have at most 128 bits on this target";
                     self.problems.push(Unsupported::new(var.loc, what, hint));
                 }
-                _ => {}
             }
         }
-        for i in 0..p.headers.len() {
-            let name = self.names.header(ir::HeaderId(i as u32)).to_string();
-            self.text.line(format!("u8 {name}_valid;"));
-        }
-        sums::members(&self.ebpf.plan, &mut self.text);
-        self.text.line("u32 cursor;       /* bytes that the parser has passed */");
-        self.text.line("u32 site;         /* 1 + the drop site that ran last */");
-        self.text.line("u32 timeout;      /* the parser did not come to an end */");
-        self.text.close(";");
-        self.text.line("");
-        self.text.line(
-            "/* What needs no zeroing: written before it is read. Behind the verdict it is scratch. */",
-        );
+    }
+
+    /// What is not the program's: notes for the host, places of headers, room for keys.
+    fn scratch(&mut self) {
+        let p = self.program;
+        self.text.line("/* Written before it is read; the verdict comes first, where hosts look for it. */");
         self.text.open("struct scratch");
         self.text.line(
             "u32 verdict;      /* 0 passed by, 1 sent, 2 dropped: for test runs, which see no redirect */",
@@ -203,9 +227,8 @@ impl<'p> Emitter<'p> {
 
     fn maps(&mut self) {
         self.text.line("");
-        self.map("strait_state", "MAP_PERCPU_ARRAY", 1, "u32", "struct state", false);
-        self.map("strait_scratch", "MAP_PERCPU_ARRAY", 1, "u32", "struct scratch", false);
-        self.map("strait_ports", "MAP_HASH", 256, "u32", "u32", false);
+        self.map("strait_packet", "MAP_PERCPU_ARRAY", 1, "u32", "struct packet", false);
+        self.map("strait_ports", "MAP_HASH", 256, "u32", "struct ingress", false);
         self.map("strait_egress", "MAP_ARRAY", 512, "u32", "struct egress", false);
         let reasons = self.manifest.drops.len().max(1);
         self.map("strait_drops", "MAP_PERCPU_ARRAY", reasons as u64, "u32", "struct count", false);
@@ -223,12 +246,10 @@ impl<'p> Emitter<'p> {
             self.table_maps(&table);
         }
         self.text.line("");
-        for (what, map) in [("state", "strait_state"), ("scratch", "strait_scratch")] {
-            self.text.open(format!("INLINE struct {what} *get_{what}(void)"));
-            self.text.line("u32 zero = 0;");
-            self.text.line(format!("return bpf_map_lookup_elem(&{map}, &zero);"));
-            self.text.close("");
-        }
+        self.text.open("INLINE struct packet *get_packet(void)");
+        self.text.line("u32 zero = 0;");
+        self.text.line("return bpf_map_lookup_elem(&strait_packet, &zero);");
+        self.text.close("");
     }
 
     /// A map in the form that loaders read from BTF.
@@ -242,18 +263,17 @@ impl<'p> Emitter<'p> {
     fn controls(&mut self) {
         for role in [Role::VerifyChecksum, Role::Ingress, Role::Egress, Role::ComputeChecksum] {
             let Some(control) = self.program.control(role) else { continue };
-            self.function(stage_name(role), Unit::of(role), |body| body.block(&control.body));
+            let linkage = if role == Role::Ingress { "NOINLINE" } else { "INLINE" };
+            self.function(linkage, stage_name(role), Unit::of(role), |body| body.block(&control.body));
         }
     }
 
-    /// A global function over the packet, with the state as `s` and the scratch as `t`.
-    fn function(&mut self, name: &str, unit: Unit, write: impl FnOnce(&mut Body<'_, Ebpf>)) {
+    /// A function over the packet, with the state as `s` and the scratch as `t`. `NOINLINE` makes it one that the kernel
+    /// verifies by itself; what is `INLINE` saves some nanoseconds a call and is verified with its caller.
+    fn function(&mut self, linkage: &str, name: &str, unit: Unit, write: impl FnOnce(&mut Body<'_, Ebpf>)) {
         self.text.line("");
-        self.text.open(format!("NOINLINE int {name}(struct __sk_buff *skb)"));
-        self.text.line("struct state *s = get_state();");
-        self.text.line("struct scratch *t = get_scratch();");
-        self.text.line("if (!s || !t)");
-        self.text.line("    return -1;");
+        self.text.open(format!("{linkage} int {name}(struct __sk_buff *skb)"));
+        self.get_packet("-1");
         // An argument that a function does not use is not passed, and the verifier wants it all the same.
         self.text.line("asm volatile(\"\" : : \"r\"(skb));");
         let Emitter { program, names, units, text, problems, ebpf, .. } = self;
@@ -262,6 +282,15 @@ impl<'p> Emitter<'p> {
         write(&mut body);
         self.text.line("return 0;");
         self.text.close("");
+    }
+
+    /// Declares `s` and `t`.
+    fn get_packet(&mut self, otherwise: &str) {
+        self.text.line("struct packet *packet = get_packet();");
+        self.text.line("if (!packet)");
+        self.text.line(format!("    return {otherwise};"));
+        self.text.line("struct scratch *t = &packet->scratch;");
+        self.text.line("struct state *s = &packet->state;");
     }
 
     fn entry(&mut self) {
@@ -275,7 +304,7 @@ impl<'p> Emitter<'p> {
         let reason = |name: &str| sites + REASONS.iter().position(|r| r.0 == name).unwrap_or(0);
         let t = &mut self.text;
         t.line("");
-        t.open("INLINE int dropped(struct __sk_buff *skb, struct scratch *t, u32 reason)");
+        t.open("INLINE int lost(struct __sk_buff *skb, struct scratch *t, u32 reason)");
         t.line("struct count *c = bpf_map_lookup_elem(&strait_drops, &reason);");
         t.line("if (c)");
         t.line("    count_packet(c, skb->len);");
@@ -284,36 +313,45 @@ impl<'p> Emitter<'p> {
         t.line("return TC_ACT_SHOT;");
         t.close("");
         t.line("");
+        t.line("/* The program drops the packet, which is as it came: in a lane it goes on untouched. */");
+        t.open(
+            "INLINE int dropped(struct __sk_buff *skb, struct scratch *t, struct ingress *from, u32 reason)",
+        );
+        t.line("if (from->lane)");
+        t.line("    return TC_ACT_OK;");
+        t.line("return lost(skb, t, reason);");
+        t.close("");
+        t.line("");
         t.line("SEC(\"classifier\")");
         t.open(format!("int {ENTRY}(struct __sk_buff *skb)"));
-        t.line("struct state *s = get_state();");
-        t.line("struct scratch *t = get_scratch();");
-        t.line("if (!s || !t)");
-        t.line("    return TC_ACT_SHOT;");
+        self.get_packet("TC_ACT_SHOT");
+        let t = &mut self.text;
         t.line("t->verdict = 0;");
         t.line("u32 ifindex = skb->ifindex;");
-        t.line("u32 *port = bpf_map_lookup_elem(&strait_ports, &ifindex);");
-        t.line("if (!port)");
+        t.line("struct ingress *from = bpf_map_lookup_elem(&strait_ports, &ifindex);");
+        t.line("if (!from)");
         t.line("    return TC_ACT_OK; /* not ours */");
+        t.line("if (from->lane && !bound_for(skb, from->lane))");
+        t.line("    return TC_ACT_OK;");
         t.line("zero_state(s);");
-        t.line(format!("{ingress} = *port & 0x1ff;"));
+        t.line(format!("{ingress} = from->port & 0x1ff;"));
         t.line(format!("{length} = skb->len;"));
         for c in clock {
             t.line(format!("{c} = (bpf_ktime_get_ns() / 1000) & 0xffffffffffffULL;"));
         }
         t.line("parse(skb);");
         t.line("if (s->timeout)");
-        t.line(format!("    return dropped(skb, t, {});", reason(drops::STEP_BUDGET)));
+        t.line(format!("    return dropped(skb, t, from, {});", reason(drops::STEP_BUDGET)));
         for role in [Role::VerifyChecksum, Role::Ingress] {
             if self.program.control(role).is_some() {
                 t.line(format!("{}(skb);", stage_name(role)));
             }
         }
         t.line(format!("if ({group})"));
-        t.line(format!("    return dropped(skb, t, {});", reason(drops::NO_SUCH_GROUP)));
+        t.line(format!("    return dropped(skb, t, from, {});", reason(drops::NO_SUCH_GROUP)));
         t.line(format!("if ({spec} == {})", abi::DROP_PORT));
         t.line(format!(
-            "    return dropped(skb, t, s->site ? s->site - 1 : {});",
+            "    return dropped(skb, t, from, s->site ? s->site - 1 : {});",
             reason(drops::EGRESS_SPEC)
         ));
         t.line(format!("{egress} = {spec};"));
@@ -321,7 +359,7 @@ impl<'p> Emitter<'p> {
             t.line("egress(skb);");
             t.line(format!("if ({spec} == {})", abi::DROP_PORT));
             t.line(format!(
-                "    return dropped(skb, t, s->site ? s->site - 1 : {});",
+                "    return dropped(skb, t, from, s->site ? s->site - 1 : {});",
                 reason(drops::EGRESS_SPEC)
             ));
         }
@@ -331,16 +369,18 @@ impl<'p> Emitter<'p> {
         t.line(format!("u32 out = {egress};"));
         t.line("struct egress *to = bpf_map_lookup_elem(&strait_egress, &out);");
         t.line("if (!to || !to->ifindex)");
-        t.line(format!("    return dropped(skb, t, {});", reason(drops::NO_SUCH_PORT)));
+        t.line(format!("    return dropped(skb, t, from, {});", reason(drops::NO_SUCH_PORT)));
         t.line("int failed = deparse(skb);");
         t.line("if (failed)");
         t.line(format!(
-            "    return dropped(skb, t, failed == 2 ? {} : {});",
+            "    return lost(skb, t, failed == 2 ? {} : {});",
             reason("target.gso_checksum"),
             reason(drops::BAD_RESIZE)
         ));
         t.line("t->verdict = 1;");
         t.line("t->port = out;");
+        t.line("if (from->lane)");
+        t.line("    return from->flags & DIRECT ? send_on(skb) : TC_ACT_OK; /* the kernel routes it on */");
         t.line("return bpf_redirect(to->ifindex, to->flags);");
         t.close("");
     }

@@ -10,7 +10,7 @@ impl Emitter<'_> {
     pub(super) fn parser(&mut self) {
         let Some(parser) = self.program.parsers.first() else { return };
         let loops = loops(parser);
-        self.function("parse", Unit::Parser, |body| {
+        self.function("NOINLINE", "parse", Unit::Parser, |body| {
             body.text.line("u32 error = 0;");
             body.text.line("u32 steps = 0;");
             body.text.line("u8 *p;");

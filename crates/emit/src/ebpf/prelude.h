@@ -26,6 +26,7 @@ enum {
     MAP_HASH = 1,
     MAP_ARRAY = 2,
     MAP_PERCPU_ARRAY = 6,
+    MAP_LRU_HASH = 9,
     MAP_LPM_TRIE = 11,
     NO_PREALLOC = 1,
 };
@@ -45,6 +46,7 @@ struct __sk_buff {
 };
 
 __attribute__((unused)) static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+__attribute__((unused)) static long (*bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 __attribute__((unused)) static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
 __attribute__((unused)) static u32 (*bpf_get_prandom_u32)(void) = (void *)7;
 __attribute__((unused)) static long (*bpf_skb_store_bytes)(struct __sk_buff *skb, u32 offset, const void *from, u32 len, u64 flags) = (void *)9;
@@ -55,7 +57,10 @@ __attribute__((unused)) static s64 (*bpf_csum_diff)(u32 *from, u32 from_size, u3
 __attribute__((unused)) static long (*bpf_skb_change_proto)(struct __sk_buff *skb, u16 proto, u64 flags) = (void *)31;
 __attribute__((unused)) static long (*bpf_skb_change_tail)(struct __sk_buff *skb, u32 len, u64 flags) = (void *)38;
 __attribute__((unused)) static long (*bpf_skb_pull_data)(struct __sk_buff *skb, u32 len) = (void *)39;
+__attribute__((unused)) static long (*bpf_fib_lookup)(void *skb, void *query, s32 size, u32 flags) = (void *)69;
 __attribute__((unused)) static long (*bpf_skb_adjust_room)(struct __sk_buff *skb, s32 len_diff, u32 mode, u64 flags) = (void *)50;
+__attribute__((unused)) static long (*bpf_redirect_neigh)(u32 ifindex, void *hop, s32 size, u64 flags) = (void *)152;
+__attribute__((unused)) static u64 (*bpf_ktime_get_coarse_ns)(void) = (void *)160;
 
 #define bswap16(x) __builtin_bswap16(x)
 #define bswap32(x) __builtin_bswap32(x)
@@ -78,6 +83,17 @@ struct count {
     u64 packets;
     u64 bytes;
 };
+
+/* What a port is on arrival. A lane (an interface index, or 0) makes it a short cut past that interface: only packets that
+ * the kernel would route into it are ours, what the program drops goes on untouched and uncounted, what it sends stays
+ * here for the kernel to route, or goes straight to the next hop (DIRECT). */
+struct ingress {
+    u32 port;
+    u32 lane;
+    u32 flags;
+};
+
+enum { DIRECT = 1 };
 
 struct egress {
     u32 ifindex;
@@ -167,4 +183,146 @@ INLINE void count_packet(struct count *c, u64 bytes)
 {
     c->packets += 1;
     c->bytes += bytes;
+}
+
+/* struct bpf_fib_lookup, of which the kernel reads the question and writes the answer. */
+struct route {
+    u8 family, protocol;
+    u16 source_port, destination_port, length;
+    u32 ifindex;
+    u32 tos; /* of IPv4; of IPv6 the flow information, in network order */
+    u8 source[16], destination[16];
+    u8 vlan[4], macs[12];
+};
+
+enum { AF_INET = 2, AF_INET6 = 10, IP_PROTOCOL_TCP = 6, ETHERNET = 14 };
+enum { ROUTED = 0, ROUTED_WITHOUT_NEIGHBOUR = 7 };
+
+struct question {
+    u32 ifindex;
+    u8 family, tos, none[2];
+    u8 source[16], destination[16];
+};
+
+/* What the kernel said lately. An IPv6 look-up costs as much as a translation, so answers are remembered for a tenth of a
+ * second: up to which length packets go where, and from which length on they do not. */
+struct answer {
+    u64 until; /* nanoseconds */
+    u32 passes, fails;
+    u32 ifindex; /* of the interface to leave by, and the next hop there */
+    struct {
+        u32 family;
+        u8 address[16];
+    } hop;
+};
+
+enum { REMEMBERED_NS = 100000000, QUESTIONS = 16384 };
+
+struct {
+    uint_map(type, MAP_LRU_HASH);
+    uint_map(max_entries, QUESTIONS);
+    of_type(struct question, key);
+    of_type(struct answer, value);
+} strait_routes SEC(".maps");
+
+/* Makes the question of an IP packet. Returns the length of its largest segment, or 0: not for the kernel's routing. */
+INLINE u32 question(struct __sk_buff *skb, struct question *q, u8 *next)
+{
+    u32 at = ETHERNET, segment = skb->gso_size, protocol = skb->protocol, length;
+    u8 *p;
+    if (skb->pkt_type || skb->vlan_present)
+        return 0; /* for another host, or for another interface */
+    q->ifindex = skb->ifindex;
+    if (protocol == bswap16(0x0800)) {
+        p = packet_at(skb, ETHERNET, 20);
+        if (!p || p[0] >> 4 != 4)
+            return 0;
+        q->family = AF_INET;
+        q->tos = p[1];
+        length = rd16(p + 2);
+        *next = p[9];
+        *(u32 *)q->source = *(u32 *)(p + 12);
+        *(u32 *)q->destination = *(u32 *)(p + 16);
+        at += (p[0] & 15) * 4;
+    } else if (protocol == bswap16(0x86dd)) {
+        p = packet_at(skb, ETHERNET, 40);
+        if (!p || p[0] >> 4 != 6)
+            return 0;
+        q->family = AF_INET6;
+        q->tos = rd16(p) >> 4;
+        length = rd16(p + 4) + 40;
+        *next = p[6];
+        __builtin_memcpy(q->source, p + 8, 32);
+        at += 40;
+    } else {
+        return 0;
+    }
+    if (!segment)
+        return length;
+    if (*next != IP_PROTOCOL_TCP || !(p = packet_at(skb, at, 20)))
+        return 0;
+    return at - ETHERNET + (p[12] >> 4) * 4 + segment;
+}
+
+/* Asks the kernel where packets of a length go; an answer that is still good is kept, and one of its bounds moves. */
+INLINE void ask(struct __sk_buff *skb, struct question *of, u32 length, u8 protocol, struct answer *a)
+{
+    struct route q = {};
+    q.family = of->family;
+    q.protocol = protocol;
+    q.length = length;
+    q.ifindex = of->ifindex;
+    q.tos = of->family == AF_INET ? of->tos : bswap32((u32)of->tos << 20);
+    __builtin_memcpy(q.source, of->source, 32);
+    long said = bpf_fib_lookup(skb, &q, sizeof q, 0);
+    if (said == ROUTED || said == ROUTED_WITHOUT_NEIGHBOUR) {
+        a->passes = length;
+        a->ifindex = q.ifindex;
+        a->hop.family = said == ROUTED ? q.family : 0;
+        __builtin_memcpy(a->hop.address, q.destination, 16);
+    } else {
+        a->fails = length;
+    }
+    bpf_map_update_elem(&strait_routes, of, a, BPF_ANY);
+}
+
+/* The interface that the kernel would route the packet to, whole; 0 if to none. It is the kernel's own answer, so that
+ * routes, rules, VRFs and MTUs hold in a lane as they hold without one. A GSO packet counts by its segments. */
+INLINE u32 routed_to(struct __sk_buff *skb, struct answer *a)
+{
+    struct question q = {};
+    u8 next = 0;
+    u32 length = question(skb, &q, &next);
+    if (!length)
+        return 0;
+    u64 now = bpf_ktime_get_coarse_ns();
+    struct answer *known = bpf_map_lookup_elem(&strait_routes, &q);
+    if (known && known->until > now) {
+        *a = *known;
+        if (length <= a->passes)
+            return a->ifindex;
+        if (length >= a->fails)
+            return 0;
+    } else {
+        a->until = now + REMEMBERED_NS;
+        a->fails = ~0u;
+    }
+    ask(skb, &q, length, next, a);
+    return length <= a->passes ? a->ifindex : 0;
+}
+
+NOINLINE int bound_for(struct __sk_buff *skb, u32 ifindex)
+{
+    struct answer a = {};
+    return routed_to(skb, &a) == ifindex;
+}
+
+/* Sends the packet to its next hop without the stack, if the kernel has a neighbour there; else the stack routes it. */
+NOINLINE int send_on(struct __sk_buff *skb)
+{
+    struct answer a = {};
+    u32 ifindex = routed_to(skb, &a);
+    if (!ifindex || !a.hop.family)
+        return TC_ACT_OK;
+    return bpf_redirect_neigh(ifindex, &a.hop, sizeof a.hop, 0);
 }

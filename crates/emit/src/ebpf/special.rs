@@ -20,6 +20,8 @@ pub struct Ebpf {
     pub raw: Vec<u32>,
     /// Whether the program looks at `checksum_error`.
     pub checks: bool,
+    /// How many statements apply each table.
+    pub applications: Vec<u32>,
     /// Statements with checksums met so far.
     pub count: ir::checksum::Numbering,
 }
@@ -42,7 +44,13 @@ impl Ebpf {
         visit::all_exprs(program, &mut |e| {
             checks |= matches!(&e.kind, ir::ExprKind::Read(Place::Var(v)) if *v == error);
         });
-        Ebpf { plan, used, touched, raw, checks, count: Default::default() }
+        let mut applications = vec![0; program.tables.len()];
+        visit::all_stmts(program, &mut |stmt| {
+            if let StmtKind::Apply { table, .. } = &stmt.kind {
+                applications[table.index()] += 1;
+            }
+        });
+        Ebpf { plan, used, touched, raw, checks, applications, count: Default::default() }
     }
 
     /// Whether a field is extracted.

@@ -6,14 +6,18 @@ use ir::{Call, Expr, HashAlgorithm, Place};
 use super::special::Ebpf;
 use crate::c::{Body, Text, mask};
 
+/// Members of the state that say which of the others hold something.
+pub fn cleared_members(plan: &Plan, text: &mut Text) {
+    (0..plan.sources.len()).for_each(|i| text.line(format!("u8 verified_{i};")));
+    (0..plan.updates.len()).for_each(|i| text.line(format!("u8 update_{i};")));
+}
+
 /// Members of the state: what arrived, and what shall leave.
 pub fn members(plan: &Plan, text: &mut Text) {
     for i in 0..plan.sources.len() {
-        text.line(format!("u8 verified_{i};"));
         text.line(format!("u32 arrived_{i}_pseudo, arrived_{i}_body;"));
     }
     for i in 0..plan.updates.len() {
-        text.line(format!("u8 update_{i};"));
         text.line(format!("u32 leaves_{i}_pseudo, leaves_{i}_body, leaves_{i}_stable;"));
     }
 }
@@ -117,9 +121,10 @@ pub const PAYLOAD: &str = r#"
 /* The sum of all bytes from `at` on, in host order and folded; negative if it cannot be computed. */
 NOINLINE int payload_sum(struct __sk_buff *skb, u32 at)
 {
-    struct scratch *t = get_scratch();
-    if (!t || skb->gso_size)
+    struct packet *packet = get_packet();
+    if (!packet || skb->gso_size)
         return -1;
+    struct scratch *t = &packet->scratch;
     u32 len = skb->len;
     s64 sum = 0;
     for (u32 i = 0; i < 264; i++) {

@@ -57,7 +57,9 @@ impl Emitter<'_> {
         let definition = &self.program.tables[index];
         let name = format!("apply_{}", self.names.table(id));
         let Some(layout) = table.layout.clone() else { return };
-        self.function(&name, Unit::Table(index as u32), |body| {
+        // Code that stands in one place only is verified there as well as by itself.
+        let linkage = if self.ebpf.applications[index] == 1 { "INLINE" } else { "NOINLINE" };
+        self.function(linkage, &name, Unit::Table(index as u32), |body| {
             body.comment(definition.loc);
             body.text.line("u32 result = 0;");
             body.text.line("u8 *d = 0;");

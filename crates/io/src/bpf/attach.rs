@@ -64,7 +64,11 @@ impl Instance {
 
     /// Takes the program off one hook; not attached is fine. (A clsact qdisc of ours stays until [`Instance::detach_all`].)
     pub fn detach(&self, interface: &str, hook: Hook) -> Result<()> {
-        let ifindex = link::index_of(interface)?;
+        self.detach_index(link::index_of(interface)?, hook)
+    }
+
+    /// As [`Instance::detach`], of an interface that may be gone.
+    pub fn detach_index(&self, ifindex: u32, hook: Hook) -> Result<()> {
         let suffix = format!("-{ifindex}-{}", hook.name());
         for pin in self.links()?.into_iter().filter(|pin| file_name(pin).ends_with(&suffix)) {
             remove_link(&pin)?;

@@ -86,6 +86,11 @@ impl TcProgram {
         self.instance.detach(interface, hook)
     }
 
+    /// As [`TcProgram::detach`], of an interface that may be gone.
+    pub fn detach_index(&self, ifindex: u32, hook: Hook) -> Result<()> {
+        self.instance.detach_index(ifindex, hook)
+    }
+
     /// Makes an interface a P4 port: packets seen there have this ingress port, and packets for the port leave by it, with these
     /// flags of `bpf_redirect`.
     pub fn set_port(&mut self, port: u32, interface: &str, flags: u32) -> Result<()> {
@@ -96,7 +101,28 @@ impl TcProgram {
 
     /// Packets seen on an interface (any index, also one that does not exist, for test runs) have this ingress port.
     pub fn set_ingress_port(&mut self, ifindex: u32, port: u32) -> Result<()> {
-        self.map("strait_ports")?.set(&ifindex.to_ne_bytes(), &port.to_ne_bytes())
+        self.write_ingress(ifindex, port, [0, 0])
+    }
+
+    /// Makes an interface a lane past another one, to which packets reach this port otherwise: packets that the kernel would
+    /// route to `past` are processed where they arrive, and the kernel routes on what the program sends. Whatever the
+    /// program drops goes on untouched and uncounted, so it meets the program again at `past`.
+    ///
+    /// A direct lane hands what the program sends to the next hop itself: the stack, and netfilter with it, does not see it.
+    ///
+    /// The interface must have Ethernet headers. A program that counts before it drops counts such packets twice.
+    pub fn set_lane(&mut self, ifindex: u32, port: u32, past: u32, direct: bool) -> Result<()> {
+        self.write_ingress(ifindex, port, [past, direct.into()])
+    }
+
+    /// Packets seen on an interface are no longer the program's.
+    pub fn forget_ingress(&mut self, ifindex: u32) -> Result<()> {
+        self.map("strait_ports")?.delete(&ifindex.to_ne_bytes()).map(|_| ())
+    }
+
+    fn write_ingress(&mut self, ifindex: u32, port: u32, [lane, flags]: [u32; 2]) -> Result<()> {
+        let value = [port.to_ne_bytes(), lane.to_ne_bytes(), flags.to_ne_bytes()].concat();
+        self.map("strait_ports")?.set(&ifindex.to_ne_bytes(), &value)
     }
 
     /// Packets for a P4 port go there.

@@ -11,7 +11,7 @@ use abi::Manifest;
 use anyhow::{Context, bail};
 use control::nat64::{Attach, Config, config, entries, wanted};
 use io::bpf::{Hook, Instance};
-use io::link::{Change, Handle, Prefix, Route};
+use io::link::{Change, Handle, Link, Prefix, Route};
 use io::tc::{EgressPort, TcProgram};
 use serde_json::json;
 
@@ -47,8 +47,13 @@ fn read(file: &Path) -> anyhow::Result<Config> {
 }
 
 fn device(config: &Config) -> &str {
-    let Attach::Device(name) = &config.attach;
+    let Attach::Device { name, .. } = &config.attach;
     name
+}
+
+fn express(config: &Config) -> (&[String], bool) {
+    let Attach::Device { express, bypass_netfilter, .. } = &config.attach;
+    (express, *bypass_netfilter)
 }
 
 fn need_root() -> anyhow::Result<()> {
@@ -72,8 +77,9 @@ fn up(args: &ConfigArgs) -> anyhow::Result<()> {
     }
     let name = device(&config).to_string();
     let links = Handle::open()?;
+    let lanes = lanes(&config, &links)?;
     let fresh = links.link(&name)?.is_none();
-    let result = bring_up(&config, &name, &links, fresh);
+    let result = bring_up(&config, &name, &links, &lanes, fresh);
     if result.is_err() && fresh {
         // What this run made goes; what was there before stays as it was.
         let _ = take_down(&name, &links);
@@ -91,7 +97,7 @@ fn prefix_text(config: &Config) -> String {
     config.prefix.map_or("none".to_string(), |p| p.to_string())
 }
 
-fn bring_up(config: &Config, name: &str, links: &Handle, fresh: bool) -> anyhow::Result<()> {
+fn bring_up(config: &Config, name: &str, links: &Handle, lanes: &[Link], fresh: bool) -> anyhow::Result<()> {
     let peer = format!("{name}-");
     match links.link(name)? {
         None => links.add_veth(name, &peer, None)?,
@@ -118,7 +124,52 @@ fn bring_up(config: &Config, name: &str, links: &Handle, fresh: bool) -> anyhow:
     let egress = EgressPort { ifindex: links.index(name)?, flags: EgressPort::INGRESS };
     program.set_egress_port(PORT, egress)?;
     program.attach(name, Hook::Egress)?;
-    routes(config, name, links)
+    routes(config, name, links)?;
+    lay_lanes(&mut program, lanes, links.index(name)?, express(config).1)
+}
+
+/// The interfaces of `express`, each of which must be able to be a lane: asked before anything changes.
+fn lanes(config: &Config, links: &Handle) -> anyhow::Result<Vec<Link>> {
+    express(config).0.iter().map(|name| lane(name, links)).collect()
+}
+
+fn lane(name: &str, links: &Handle) -> anyhow::Result<Link> {
+    let Some(link) = links.link(name)? else {
+        bail!("`express` names `{name}`, and there is no such interface; nothing was changed")
+    };
+    if link.loopback || link.mac.len() != 6 {
+        bail!(
+            "`express` names `{name}`, which has no Ethernet headers: its packets take the way through the device; nothing was changed"
+        );
+    }
+    // The kernel takes the larger of the two (Documentation/networking/ip-sysctl.rst); 1 is RFC 3704's strict mode, in which a
+    // translated source, whose route points to the device, may not arrive here.
+    let filter = |scope: &str| {
+        let value = io::link::sysctl::get(&format!("net.ipv4.conf.{scope}.rp_filter")).ok()?;
+        value.trim().parse::<u8>().ok()
+    };
+    if filter("all").max(filter(name)) == Some(1) {
+        bail!(
+            "`{name}` filters by reverse path strictly, which would drop what an express lane translates; nothing was changed\n\
+             hint: sysctl -w net.ipv4.conf.{name}.rp_filter=2, or leave `{name}` out of `express`"
+        );
+    }
+    Ok(link)
+}
+
+/// Lanes as the file says: those that are no longer wanted go.
+fn lay_lanes(program: &mut TcProgram, lanes: &[Link], device: u32, direct: bool) -> anyhow::Result<()> {
+    for (ifindex, hook) in program.instance().attachments()? {
+        if hook == Hook::Ingress && !lanes.iter().any(|l| l.index == ifindex) {
+            program.detach_index(ifindex, hook)?;
+            program.forget_ingress(ifindex)?;
+        }
+    }
+    for lane in lanes {
+        program.set_lane(lane.index, PORT, device, direct)?;
+        program.attach(&lane.name, Hook::Ingress)?;
+    }
+    Ok(())
 }
 
 /// No neighbour discovery, no addresses of the kernel's making, no multicast: nothing but routed packets comes to it.
@@ -204,6 +255,13 @@ fn down(args: &ConfigArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Names of the interfaces that have a lane.
+fn laid_lanes(program: &TcProgram, links: &Handle) -> anyhow::Result<Vec<String>> {
+    let attached = program.instance().attachments()?;
+    let has = |link: &Link| attached.contains(&(link.index, Hook::Ingress));
+    Ok(links.links()?.into_iter().filter(has).map(|l| l.name).collect())
+}
+
 fn status(args: &ConfigArgs) -> anyhow::Result<()> {
     let config = read(&args.config)?;
     need_root()?;
@@ -224,6 +282,7 @@ fn status(args: &ConfigArgs) -> anyhow::Result<()> {
         counters.push((short, count.packets, count.bytes));
     }
     let drops = program.drops()?;
+    let laid = laid_lanes(&program, &links)?;
     if args.json {
         let counter = |(n, p, b): &(String, u64, u64)| json!({"name": n, "packets": p, "bytes": b});
         let drop = |(d, m): (&io::tc::Drop, &abi::manifest::DropReason)| json!({"reason": d.name, "packets": d.count.packets, "bytes": d.count.bytes, "help": m.help, "at": m.location});
@@ -235,6 +294,7 @@ fn status(args: &ConfigArgs) -> anyhow::Result<()> {
         let all = json!({
             "device": name,
             "up": link.up,
+            "express": laid,
             "prefix": config.prefix.map(|p| p.to_string()),
             "maps": maps,
             "counters": counters.iter().map(counter).collect::<Vec<_>>(),
@@ -244,6 +304,9 @@ fn status(args: &ConfigArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     println!("{name} is up, prefix {}, {} mappings", prefix_text(&config), config.maps.len());
+    if !laid.is_empty() {
+        println!("  express lanes on {}", laid.join(", "));
+    }
     for (counter, packets, bytes) in counters {
         println!("  {counter:<44} {packets:>12} packets {bytes:>16} bytes");
     }

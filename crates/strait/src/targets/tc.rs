@@ -107,7 +107,7 @@ impl TcTarget {
 
     /// What became of the last packet, as the program noted: verdict, port, reason.
     fn verdict(&mut self) -> anyhow::Result<(u32, u32, u32)> {
-        let map = self.program.map("strait_scratch")?;
+        let map = self.program.map("strait_packet")?;
         let all = map.lookup_per_cpu(&0u32.to_ne_bytes())?.unwrap_or_default();
         let word = |bytes: &[u8], at: usize| {
             bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_ne_bytes)
