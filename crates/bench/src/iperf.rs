@@ -65,6 +65,10 @@ pub fn run(lab: &Lab, target: IpAddr, run: Run) -> Result<Outcome> {
     server.wait_for("Server listening", Duration::from_secs(5))?;
     let mut client = lab.client.command("iperf3");
     client.args(arguments(target, run));
+    // The ends on a processor each. Left to the scheduler, ten streams varied twofold from one run to the next.
+    if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) {
+        client.args(["-A", "0,1"]);
+    }
     // Connections are set up and results exchanged around the test itself.
     match measure(&mut client, Duration::from_secs(u64::from(run.seconds) + 20)) {
         Ok(json) => parse(&json),
@@ -93,10 +97,6 @@ fn arguments(target: IpAddr, run: Run) -> Vec<String> {
     }
     if run.to_client {
         arguments.push("-R".to_owned());
-    }
-    // The ends on a processor each. Left to the scheduler, ten streams varied twofold from one run to the next.
-    if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) {
-        arguments.extend(["-A".to_owned(), "0,1".to_owned()]);
     }
     arguments
 }

@@ -222,10 +222,19 @@ pub fn remove_stale(strait: &Path) {
                 let router = lab::file(&format!("{}{pid}-{}-router", lab::PREFIX, way.label()));
                 // The killed run may have got no further than writing its configuration.
                 let _ = run(&mut strait_command(strait, &router, &config, &["down"]));
-                let _ = fs::remove_dir_all(Path::new("/sys/fs/bpf/strait").join(way.device(pid)));
+                remove_pins(&way.device(pid));
             }
         }
         drop(scratch);
+    }
+}
+
+/// Removes the pins of a device whose namespace is gone.
+fn remove_pins(device: &str) {
+    let pins = fs::read_dir("/sys/fs/bpf/strait").into_iter().flatten().flatten();
+    let of = format!("{device}-");
+    for pin in pins.filter(|pin| pin.file_name().to_string_lossy().starts_with(&of)) {
+        let _ = fs::remove_dir_all(pin.path());
     }
 }
 

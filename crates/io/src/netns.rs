@@ -36,6 +36,13 @@ pub fn run_in_fresh<T: Send>(act: impl FnOnce() -> T + Send) -> io::Result<T> {
     on_a_thread(|| unshare().map(|()| act()))
 }
 
+/// The number of the calling thread's namespace: no two that live at the same time share one.
+pub fn id() -> Result<u64> {
+    let file = Path::new("/proc/thread-self/ns/net");
+    let of = fs::metadata(file).context(|| format!("look at {}", file.display()))?;
+    Ok(std::os::unix::fs::MetadataExt::ino(&of))
+}
+
 /// A named namespace. Dropping the value leaves it in place; see [`Namespace::temporary`].
 #[derive(Debug)]
 pub struct Namespace {

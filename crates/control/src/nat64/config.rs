@@ -445,13 +445,13 @@ impl<'a> Reader<'a> {
         };
         match self.string(device, "device", "nat64") {
             // IFNAMSIZ is 16 with the terminating zero; the peer's name takes one character more.
-            Some(name) if is_interface_name(name, 14) => Attach::Device {
+            Some(name) if is_interface_name(name, 14) && !name.contains(['.', '@']) => Attach::Device {
                 name: name.to_string(),
                 express: self.express(table.get("express"), name),
                 bypass_netfilter: self.bypass_netfilter(table),
             },
             Some(name) => {
-                let hint = "up to 14 letters, digits, `-`, `_` or `.`";
+                let hint = "up to 14 letters, digits, `-` and `_`";
                 self.problem(device.span(), format!("`{name}` is not a name for an interface"), hint);
                 default
             }
@@ -545,8 +545,9 @@ fn with_length(text: &str, length: u8) -> String {
     if text.contains('/') { text.to_string() } else { format!("{text}/{length}") }
 }
 
+/// The kernel allows more, and no network needs it.
 fn is_interface_name(name: &str, longest: usize) -> bool {
-    let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let good = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
     (1..=longest).contains(&name.len()) && name.chars().all(good) && name != "." && name != ".."
 }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use aya::programs::tc::{self, NlOptions, SchedClassifier, TcAttachOptions, TcAttachType};
 
 use super::Instance;
+use super::instance::file_name;
 use crate::error::Context;
 use crate::{Error, Result, link, sys};
 
@@ -133,10 +134,6 @@ impl Instance {
 
 /// Priority of our clsact filters: unusual, so that a filter of ours is known by it.
 const PRIORITY: u16 = 46_464;
-
-fn file_name(path: &Path) -> &str {
-    path.file_name().and_then(|name| name.to_str()).unwrap_or("")
-}
 
 /// A pin's kind, interface and hook.
 fn parse(pin: &Path) -> Option<(&str, u32, Hook)> {

@@ -1,6 +1,7 @@
 //! Loading an object, and everything that its pins stand for.
 
 use std::fs;
+use std::hash::{Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
 use aya::programs::{Program as AyaProgram, ProgramError};
@@ -9,8 +10,6 @@ use aya::{Ebpf, EbpfLoader};
 use super::{Map, Program};
 use crate::error::Context;
 use crate::{Error, Result, sys};
-
-const BPFFS: &str = "/sys/fs/bpf";
 
 /// A loaded program with its maps, known by its pins. Dropping the value leaves them.
 #[derive(Debug, Clone)]
@@ -25,19 +24,11 @@ pub struct LoadOptions {
     pub max_entries: Vec<(String, u32)>,
 }
 
-/// Mounts the BPF file system if it is not there.
-pub fn ensure_bpffs() -> Result<()> {
-    if !sys::is_bpffs(Path::new(BPFFS)).unwrap_or(false) {
-        sys::mount_bpffs().context(|| format!("mount the BPF file system on {BPFFS}"))?;
-    }
-    Ok(())
-}
-
 impl Instance {
     /// Loads the program `entry` of an ELF object and pins it with its maps under a name of letters, digits, `-` and `_`.
     /// On failure nothing is left behind.
     pub fn load(name: &str, object: &[u8], entry: &str, options: &LoadOptions) -> Result<Self> {
-        ensure_bpffs()?;
+        super::fs::ensure()?;
         let instance = Self { path: path_of(name)? };
         if instance.path.exists() {
             return Err(Error::Exists(instance.path));
@@ -46,9 +37,11 @@ impl Instance {
         for (map, size) in &options.max_entries {
             loader.set_max_entries(map, *size);
         }
-        let mut loaded = loader.load(object).map_err(object_error)?;
+        // A copy: the loader wants the object aligned, as what an allocator gives is and embedded bytes are not.
+        let aligned = object.to_vec();
+        let mut loaded = loader.load(&aligned).map_err(object_error)?;
         load_program(&mut loaded, entry)?;
-        let pinned = instance.pin_all(&mut loaded, entry);
+        let pinned = instance.mark(object).and_then(|()| instance.pin_all(&mut loaded, entry));
         if pinned.is_err() {
             let _ = instance.clone().remove();
         }
@@ -67,7 +60,7 @@ impl Instance {
     /// Names of all instances, whole or broken, in order.
     pub fn all() -> Result<Vec<String>> {
         let name = |path: PathBuf| Some(path.file_name()?.to_str()?.to_owned());
-        Ok(list(&Path::new(BPFFS).join("strait"))?.into_iter().filter_map(name).collect())
+        Ok(list(&super::fs::directory())?.into_iter().filter_map(name).collect())
     }
 
     /// Its directory.
@@ -106,6 +99,9 @@ impl Instance {
             return Ok(());
         }
         self.detach_all()?;
+        for mark in list(&self.path)?.iter().filter(|p| file_name(p).starts_with(OBJECT)) {
+            remove_if_there(fs::remove_dir(mark), mark)?;
+        }
         for dir in ["maps", "links"] {
             let dir = self.path.join(dir);
             for pin in list(&dir)? {
@@ -117,13 +113,24 @@ impl Instance {
         remove_if_there(fs::remove_file(&program), &program)?;
         remove_if_there(fs::remove_dir(&self.path), &self.path)?;
         // The common directory goes with its last instance; with others inside, it stays.
-        let _ = fs::remove_dir(Path::new(BPFFS).join("strait"));
+        let _ = fs::remove_dir(super::fs::directory());
         Ok(())
     }
 
     /// Removes whatever stands under a name, if anything does.
     pub fn remove_by_name(name: &str) -> Result<()> {
         Self { path: path_of(name)? }.remove()
+    }
+
+    /// Whether it was loaded from this very object: another version of it may name its maps otherwise.
+    pub fn is_of(&self, object: &[u8]) -> bool {
+        self.path.join(mark_of(object)).exists()
+    }
+
+    /// Leaves the object's mark: an empty directory, which is all that a BPF file system takes besides pins.
+    fn mark(&self, object: &[u8]) -> Result<()> {
+        let mark = self.path.join(mark_of(object));
+        fs::create_dir_all(&mark).context(|| format!("make {}", mark.display()))
     }
 
     fn pin_all(&self, loaded: &mut Ebpf, entry: &str) -> Result<()> {
@@ -144,6 +151,20 @@ impl Instance {
             None => Err(Error::Object(format!("there is no program `{entry}`"))),
         }
     }
+}
+
+/// What marks of objects begin with.
+const OBJECT: &str = "object-";
+
+fn mark_of(object: &[u8]) -> String {
+    let mut hasher = std::hash::DefaultHasher::new();
+    object.hash(&mut hasher);
+    format!("{OBJECT}{:016x}", hasher.finish())
+}
+
+/// A path's last part.
+pub(super) fn file_name(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or("")
 }
 
 fn load_program(loaded: &mut Ebpf, entry: &str) -> Result<()> {
@@ -208,7 +229,7 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
 fn path_of(name: &str) -> Result<PathBuf> {
     let fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     match !name.is_empty() && name.len() <= 64 && name.chars().all(fine) {
-        true => Ok(Path::new(BPFFS).join("strait").join(name)),
+        true => Ok(super::fs::directory().join(name)),
         false => Err(Error::NotFound(format!("instance `{name}`: names have letters, digits, - and _"))),
     }
 }

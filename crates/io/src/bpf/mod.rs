@@ -15,11 +15,12 @@
 //! aya's typed maps want to know at compile time what only the manifest knows.
 
 mod attach;
+mod fs;
 mod instance;
 mod map;
 mod program;
 
 pub use attach::Hook;
-pub use instance::{Instance, LoadOptions, ensure_bpffs};
+pub use instance::{Instance, LoadOptions};
 pub use map::{Map, MapKind};
 pub use program::{Program, SkBuff, TestRun};

@@ -61,6 +61,12 @@ impl TcProgram {
         Ok(Self::around(Instance::open(instance)?, manifest))
     }
 
+    /// As [`TcProgram::open`]; `None` if it is not there, or was loaded from another object.
+    pub fn open_same(manifest: &Manifest, instance: &str, object: &[u8]) -> Option<Self> {
+        let found = Self::open(manifest, instance).ok()?;
+        found.instance.is_of(object).then_some(found)
+    }
+
     /// Detaches it and removes all its pins.
     pub fn remove(self) -> Result<()> {
         self.instance.remove()

@@ -78,6 +78,7 @@ fn up(args: &ConfigArgs) -> anyhow::Result<()> {
     let name = device(&config).to_string();
     let links = Handle::open()?;
     let lanes = lanes(&config, &links)?;
+    fits(&config)?;
     let fresh = links.link(&name)?.is_none();
     let result = bring_up(&config, &name, &links, &lanes, fresh);
     if result.is_err() && fresh {
@@ -104,20 +105,7 @@ fn bring_up(config: &Config, name: &str, links: &Handle, lanes: &[Link], fresh: 
         Some(link) if link.kind == "veth" && links.link(&peer)?.is_some() => {}
         Some(link) => bail!("there is an interface `{name}` already, a {}; name another device", link.kind),
     }
-    // A device that was made again has lost its program: the old pins are of no use.
-    if fresh {
-        Instance::remove_by_name(name)?;
-    }
-    let manifest = manifest()?;
-    let mut program = match TcProgram::open(&manifest, name) {
-        Ok(program) => program,
-        Err(_) => {
-            Instance::remove_by_name(name)?;
-            // A copy: the loader wants the object aligned, which embedded bytes are not.
-            let object = OBJECT.to_vec();
-            TcProgram::load(&object, &manifest, name)?
-        }
-    };
+    let mut program = open_or_load(name, fresh)?;
     fill(&mut program, config)?;
     quiet(name, &peer, links, config)?;
     program.set_ingress_port(links.index(name)?, PORT)?;
@@ -172,6 +160,22 @@ fn lay_lanes(program: &mut TcProgram, lanes: &[Link], device: u32, direct: bool)
     Ok(())
 }
 
+/// The program as it runs, or a new one: where there is none, where the device was made again and has lost it, and where it
+/// is another version's.
+fn open_or_load(name: &str, fresh: bool) -> anyhow::Result<TcProgram> {
+    let (instance, manifest) = (instance(name)?, manifest()?);
+    if !fresh && let Some(program) = TcProgram::open_same(&manifest, &instance, OBJECT) {
+        return Ok(program);
+    }
+    Instance::remove_by_name(&instance)?;
+    Ok(TcProgram::load(OBJECT, &manifest, &instance)?)
+}
+
+/// What the program is pinned as: pins are the whole host's, a device is its namespace's.
+fn instance(name: &str) -> anyhow::Result<String> {
+    Ok(format!("{name}-{}", io::netns::id()?))
+}
+
 /// No neighbour discovery, no addresses of the kernel's making, no multicast: nothing but routed packets comes to it.
 fn quiet(name: &str, peer: &str, links: &Handle, config: &Config) -> anyhow::Result<()> {
     let _ = io::link::sysctl::set(&format!("net.ipv6.conf.{peer}.disable_ipv6"), "1");
@@ -181,6 +185,18 @@ fn quiet(name: &str, peer: &str, links: &Handle, config: &Config) -> anyhow::Res
     let mtu = config.ipv6_mtu as u32 + 8;
     for end in [name, peer] {
         links.change(end, &Change { up: Some(true), mtu: Some(mtu), ..silent.clone() })?;
+    }
+    Ok(())
+}
+
+/// Whether all mappings fit their tables: asked before anything changes.
+fn fits(config: &Config) -> anyhow::Result<()> {
+    let wanted = wanted(config);
+    for table in &manifest()?.tables {
+        let entries = wanted.entries.iter().filter(|(t, _)| *t == table.name).count() as u64;
+        if entries > table.size {
+            bail!("{entries} mappings, and there is room for {}; nothing was changed", table.size);
+        }
     }
     Ok(())
 }
@@ -237,7 +253,7 @@ fn warn_forwarding() {
 }
 
 fn take_down(name: &str, links: &Handle) -> anyhow::Result<()> {
-    Instance::remove_by_name(name)?;
+    Instance::remove_by_name(&instance(name)?)?;
     links.delete_link(name)?;
     Ok(())
 }
@@ -255,6 +271,18 @@ fn down(args: &ConfigArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The device and its program, if they are there and this version's.
+fn running(name: &str, links: &Handle, manifest: &Manifest) -> anyhow::Result<Option<(Link, TcProgram)>> {
+    let instance = instance(name)?;
+    let (Some(link), Ok(program)) = (links.link(name)?, TcProgram::open(manifest, &instance)) else {
+        return Ok(None);
+    };
+    if !program.instance().is_of(OBJECT) {
+        bail!("the running program is another version's; hint: `strait nat64 up` replaces it");
+    }
+    Ok(Some((link, program)))
+}
+
 /// Names of the interfaces that have a lane.
 fn laid_lanes(program: &TcProgram, links: &Handle) -> anyhow::Result<Vec<String>> {
     let attached = program.instance().attachments()?;
@@ -268,7 +296,7 @@ fn status(args: &ConfigArgs) -> anyhow::Result<()> {
     let name = device(&config);
     let manifest = manifest()?;
     let links = Handle::open()?;
-    let (Some(link), Ok(mut program)) = (links.link(name)?, TcProgram::open(&manifest, name)) else {
+    let Some((link, mut program)) = running(name, &links, &manifest)? else {
         match args.json {
             true => println!("{}", json!({"device": name, "up": false})),
             false => println!("{name} is not up; start it with `strait nat64 up`"),

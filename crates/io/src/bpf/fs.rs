@@ -1,0 +1,63 @@
+//! The BPF file system: where pins live, and how to find it.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::error::Context;
+use crate::{Error, Result, sys};
+
+const OWN: &str = "/sys/fs/bpf";
+
+/// The directory of all instances.
+pub fn directory() -> PathBuf {
+    mounted().unwrap_or_else(|| PathBuf::from(OWN)).join("strait")
+}
+
+/// Makes sure that there is one, and mounts it if need be.
+pub fn ensure() -> Result<()> {
+    if mounted().is_some() {
+        return Ok(());
+    }
+    if outside().is_some() {
+        return Err(Error::NotFound(
+            "BPF file system (this is a mount namespace of its own, as `ip netns exec` makes, whose mounts end with it; \
+             run `mount -t bpf bpf /sys/fs/bpf` outside of it first)"
+                .to_owned(),
+        ));
+    }
+    sys::mount_bpffs().context(|| format!("mount the BPF file system on {OWN}"))
+}
+
+/// Where it is mounted. `ip netns exec` hides the host's below a /sys of its own, and what is pinned in a file system that is
+/// mounted there would be gone with the command; so the one that the caller outside sees wins.
+fn mounted() -> Option<PathBuf> {
+    let found = |path: PathBuf| sys::is_bpffs(&path).unwrap_or(false).then_some(path);
+    let own = found(PathBuf::from(OWN));
+    let device = |path: &Path| fs::metadata(path).map(|m| m.dev()).ok();
+    match (own, outside().and_then(|root| found(root.join("sys/fs/bpf")))) {
+        (Some(own), Some(theirs)) if device(&own) != device(&theirs) => Some(theirs),
+        (own, theirs) => own.or(theirs),
+    }
+}
+
+/// The root directory of the nearest ancestor that has another mount namespace: who called us into this one.
+fn outside() -> Option<PathBuf> {
+    let space = |process: &str| fs::metadata(format!("/proc/{process}/ns/mnt")).map(|m| m.ino()).ok();
+    let own = space("self")?;
+    let mut process = parent("self")?;
+    while process != "0" {
+        if space(&process)? != own {
+            return Some(PathBuf::from(format!("/proc/{process}/root")));
+        }
+        process = parent(&process)?;
+    }
+    None
+}
+
+/// The fourth field of /proc/PID/stat; the second one, the name, may hold anything (proc_pid_stat(5)).
+fn parent(process: &str) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let behind_name = stat.rsplit_once(')')?.1;
+    behind_name.split_whitespace().nth(1).map(str::to_owned)
+}
