@@ -331,7 +331,7 @@ impl<'p> Emitter<'p> {
         t.line("struct ingress *from = bpf_map_lookup_elem(&strait_ports, &ifindex);");
         t.line("if (!from)");
         t.line("    return TC_ACT_OK; /* not ours */");
-        t.line("if (from->lane && !bound_for(skb, from->lane))");
+        t.line("if (from->lane && !bound_for(skb, from->lane, from->ipv4_mtu))");
         t.line("    return TC_ACT_OK;");
         t.line("zero_state(s);");
         t.line(format!("{ingress} = from->port & 0x1ff;"));

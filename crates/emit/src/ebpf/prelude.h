@@ -91,6 +91,7 @@ struct ingress {
     u32 port;
     u32 lane;
     u32 flags;
+    u32 ipv4_mtu; /* of the route into the lane's interface, which bpf_fib_lookup does not look at; or 0 */
 };
 
 enum { DIRECT = 1 };
@@ -288,12 +289,12 @@ INLINE void ask(struct __sk_buff *skb, struct question *of, u32 length, u8 proto
 
 /* The interface that the kernel would route the packet to, whole; 0 if to none. It is the kernel's own answer, so that
  * routes, rules, VRFs and MTUs hold in a lane as they hold without one. A GSO packet counts by its segments. */
-INLINE u32 routed_to(struct __sk_buff *skb, struct answer *a)
+INLINE u32 routed_to(struct __sk_buff *skb, u32 ipv4_mtu, struct answer *a)
 {
     struct question q = {};
     u8 next = 0;
     u32 length = question(skb, &q, &next);
-    if (!length)
+    if (!length || (ipv4_mtu && length > ipv4_mtu && q.family == AF_INET))
         return 0;
     u64 now = bpf_ktime_get_coarse_ns();
     struct answer *known = bpf_map_lookup_elem(&strait_routes, &q);
@@ -311,17 +312,17 @@ INLINE u32 routed_to(struct __sk_buff *skb, struct answer *a)
     return length <= a->passes ? a->ifindex : 0;
 }
 
-NOINLINE int bound_for(struct __sk_buff *skb, u32 ifindex)
+NOINLINE int bound_for(struct __sk_buff *skb, u32 ifindex, u32 ipv4_mtu)
 {
     struct answer a = {};
-    return routed_to(skb, &a) == ifindex;
+    return routed_to(skb, ipv4_mtu, &a) == ifindex;
 }
 
 /* Sends the packet to its next hop without the stack, if the kernel has a neighbour there; else the stack routes it. */
 NOINLINE int send_on(struct __sk_buff *skb)
 {
     struct answer a = {};
-    u32 ifindex = routed_to(skb, &a);
+    u32 ifindex = routed_to(skb, 0, &a);
     if (!ifindex || !a.hop.family)
         return TC_ACT_OK;
     return bpf_redirect_neigh(ifindex, &a.hop, sizeof a.hop, 0);

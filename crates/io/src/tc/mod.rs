@@ -9,7 +9,7 @@
 //!
 //! | map | key | value |
 //! |---|---|---|
-//! | `strait_ports` | `u32` interface index | `{u32 P4 port, u32 lane, u32 flags}`: see [`TcProgram::set_lane`] |
+//! | `strait_ports` | `u32` interface index | `{u32 P4 port, u32 lane, u32 flags, u32 ipv4_mtu}`: see [`TcProgram::set_lane`] |
 //! | `strait_egress` | `u32` P4 port | `{u32 ifindex, u32 flags of bpf_redirect}` |
 //! | `strait_routes` | what lanes ask | what the kernel answered lately |
 //! | `strait_drops` | `u32` reason, as the manifest numbers them | per CPU `{u64 packets, u64 bytes}` |
@@ -19,6 +19,6 @@ mod stats;
 mod table;
 mod tuples;
 
-pub use program::{EgressPort, TcProgram};
+pub use program::{EgressPort, Lane, TcProgram};
 pub use stats::{Count, Drop};
 pub use table::Listed;

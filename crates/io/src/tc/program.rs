@@ -28,6 +28,17 @@ pub struct EgressPort {
     pub flags: u32,
 }
 
+/// A short cut past an interface; see [`TcProgram::set_lane`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lane {
+    /// Index of the interface.
+    pub past: u32,
+    /// Hand what the program sends to the next hop itself: the stack, and netfilter with it, does not see it.
+    pub direct: bool,
+    /// MTU of the IPv4 routes into the interface, which the kernel does not tell programs; 0 is none.
+    pub ipv4_mtu: u32,
+}
+
 impl EgressPort {
     /// BPF_F_INGRESS: the packet re-enters the stack as if the interface had received it.
     pub const INGRESS: u32 = 1;
@@ -107,18 +118,16 @@ impl TcProgram {
 
     /// Packets seen on an interface (any index, also one that does not exist, for test runs) have this ingress port.
     pub fn set_ingress_port(&mut self, ifindex: u32, port: u32) -> Result<()> {
-        self.write_ingress(ifindex, port, [0, 0])
+        self.write_ingress(ifindex, [port, 0, 0, 0])
     }
 
-    /// Makes an interface a lane past another one, to which packets reach this port otherwise: packets that the kernel would
-    /// route to `past` are processed where they arrive, and the kernel routes on what the program sends. Whatever the
-    /// program drops goes on untouched and uncounted, so it meets the program again at `past`.
-    ///
-    /// A direct lane hands what the program sends to the next hop itself: the stack, and netfilter with it, does not see it.
+    /// Makes an interface a lane past another one, by which packets reach this port otherwise: those that the kernel would
+    /// route there are processed where they arrive, and the kernel routes on what the program sends. Whatever the
+    /// program drops goes on untouched and uncounted, so it meets the program again there.
     ///
     /// The interface must have Ethernet headers. A program that counts before it drops counts such packets twice.
-    pub fn set_lane(&mut self, ifindex: u32, port: u32, past: u32, direct: bool) -> Result<()> {
-        self.write_ingress(ifindex, port, [past, direct.into()])
+    pub fn set_lane(&mut self, ifindex: u32, port: u32, lane: Lane) -> Result<()> {
+        self.write_ingress(ifindex, [port, lane.past, lane.direct.into(), lane.ipv4_mtu])
     }
 
     /// Packets seen on an interface are no longer the program's.
@@ -126,8 +135,8 @@ impl TcProgram {
         self.map("strait_ports")?.delete(&ifindex.to_ne_bytes()).map(|_| ())
     }
 
-    fn write_ingress(&mut self, ifindex: u32, port: u32, [lane, flags]: [u32; 2]) -> Result<()> {
-        let value = [port.to_ne_bytes(), lane.to_ne_bytes(), flags.to_ne_bytes()].concat();
+    fn write_ingress(&mut self, ifindex: u32, value: [u32; 4]) -> Result<()> {
+        let value = value.map(u32::to_ne_bytes).concat();
         self.map("strait_ports")?.set(&ifindex.to_ne_bytes(), &value)
     }
 

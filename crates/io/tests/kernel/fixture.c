@@ -24,7 +24,7 @@ struct { U(type, 11); U(max_entries, 64); U(map_flags, 1); T(key, struct lpm_key
 struct { U(type, 1); U(max_entries, 64); T(key, struct tern_key); T(value, struct tern_value); } t_tern SEC(".maps");
 struct { U(type, 2); U(max_entries, 4); T(key, u32); T(value, struct tuple); } t_tern_tuples SEC(".maps");
 struct { U(type, 2); U(max_entries, 1); T(key, u32); T(value, struct data); } t_exact_default SEC(".maps");
-struct ingress { u32 port, lane, flags; };
+struct ingress { u32 port, lane, flags, ipv4_mtu; };
 struct { U(type, 1); U(max_entries, 64); T(key, u32); T(value, struct ingress); } strait_ports SEC(".maps");
 struct { U(type, 2); U(max_entries, 64); T(key, u32); T(value, struct egress); } strait_egress SEC(".maps");
 struct { U(type, 6); U(max_entries, 2); T(key, u32); T(value, struct count); } strait_drops SEC(".maps");

@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use control::nat64::{Attach, Config, config, entries, wanted};
 use io::bpf::{Hook, Instance};
 use io::link::{Change, Handle, Link, Prefix, Route};
-use io::tc::{EgressPort, TcProgram};
+use io::tc::{EgressPort, Lane, TcProgram};
 use serde_json::json;
 
 use crate::cli::{ConfigArgs, Nat64Command};
@@ -113,7 +113,9 @@ fn bring_up(config: &Config, name: &str, links: &Handle, lanes: &[Link], fresh: 
     program.set_egress_port(PORT, egress)?;
     program.attach(name, Hook::Egress)?;
     routes(config, name, links)?;
-    lay_lanes(&mut program, lanes, links.index(name)?, express(config).1)
+    let past = links.index(name)?;
+    let lane = Lane { past, direct: express(config).1, ipv4_mtu: ipv4_mtu(config) };
+    lay_lanes(&mut program, lanes, lane)
 }
 
 /// The interfaces of `express`, each of which must be able to be a lane: asked before anything changes.
@@ -133,8 +135,8 @@ fn lane(name: &str, links: &Handle) -> anyhow::Result<Link> {
     // The kernel takes the larger of the two (Documentation/networking/ip-sysctl.rst); 1 is RFC 3704's strict mode, in which a
     // translated source, whose route points to the device, may not arrive here.
     let filter = |scope: &str| {
-        let value = io::link::sysctl::get(&format!("net.ipv4.conf.{scope}.rp_filter")).ok()?;
-        value.trim().parse::<u8>().ok()
+        let value = io::link::sysctl::get(&format!("net/ipv4/conf/{scope}/rp_filter")).ok()?;
+        value.parse::<u8>().ok()
     };
     if filter("all").max(filter(name)) == Some(1) {
         bail!(
@@ -146,7 +148,7 @@ fn lane(name: &str, links: &Handle) -> anyhow::Result<Link> {
 }
 
 /// Lanes as the file says: those that are no longer wanted go.
-fn lay_lanes(program: &mut TcProgram, lanes: &[Link], device: u32, direct: bool) -> anyhow::Result<()> {
+fn lay_lanes(program: &mut TcProgram, lanes: &[Link], way: Lane) -> anyhow::Result<()> {
     for (ifindex, hook) in program.instance().attachments()? {
         if hook == Hook::Ingress && !lanes.iter().any(|l| l.index == ifindex) {
             program.detach_index(ifindex, hook)?;
@@ -154,7 +156,7 @@ fn lay_lanes(program: &mut TcProgram, lanes: &[Link], device: u32, direct: bool)
         }
     }
     for lane in lanes {
-        program.set_lane(lane.index, PORT, device, direct)?;
+        program.set_lane(lane.index, PORT, way)?;
         program.attach(&lane.name, Hook::Ingress)?;
     }
     Ok(())
@@ -178,7 +180,7 @@ fn instance(name: &str) -> anyhow::Result<String> {
 
 /// No neighbour discovery, no addresses of the kernel's making, no multicast: nothing but routed packets comes to it.
 fn quiet(name: &str, peer: &str, links: &Handle, config: &Config) -> anyhow::Result<()> {
-    let _ = io::link::sysctl::set(&format!("net.ipv6.conf.{peer}.disable_ipv6"), "1");
+    let _ = io::link::sysctl::set(&format!("net/ipv6/conf/{peer}/disable_ipv6"), "1");
     let silent =
         Change { noarp: Some(true), multicast: Some(false), no_link_local: true, ..Change::default() };
     // What arrives by IPv6 may carry a fragment header that the IPv4 side does not have.
@@ -222,13 +224,17 @@ fn fill(program: &mut TcProgram, config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What fits the IPv6 side after it grew by a header and a fragment header.
+fn ipv4_mtu(config: &Config) -> u32 {
+    (config.ipv6_mtu - entries::FRAGMENT_GROWTH).into()
+}
+
 fn routes(config: &Config, name: &str, links: &Handle) -> anyhow::Result<()> {
     let mut wanted = Vec::new();
     let v4 = config.maps.iter().map(|m| m.ipv4).chain(config.routes.iter().copied());
     for net in v4 {
         let to = Prefix::new(net.network(), net.prefix_len());
-        let mtu = config.ipv6_mtu - entries::FRAGMENT_GROWTH;
-        wanted.push(Route::dev(to, name).mtu(mtu as u32));
+        wanted.push(Route::dev(to, name).mtu(ipv4_mtu(config)));
     }
     if let Some(net) = config.prefix {
         wanted.push(Route::dev(Prefix::new(net.network(), net.prefix_len()), name));
@@ -246,7 +252,7 @@ fn routes(config: &Config, name: &str, links: &Handle) -> anyhow::Result<()> {
 
 fn warn_forwarding() {
     for key in ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"] {
-        if io::link::sysctl::get(key).is_ok_and(|v| v.trim() == "0") {
+        if io::link::sysctl::get(&key.replace('.', "/")).is_ok_and(|v| v == "0") {
             eprintln!("warning: {key} is 0, so the kernel routes nothing on; hint: sysctl -w {key}=1");
         }
     }

@@ -1,0 +1,192 @@
+//! Three namespaces in a row, as in the demo: an IPv6-only client, a router, an IPv4-only server.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use io::netns::Namespace;
+
+/// The server as the client calls it.
+pub const SERVER6: &str = "2001:db8:64::c000:202";
+/// The client as the server sees it.
+pub const CLIENT4: &str = "198.51.100.2";
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A lab, which goes away with its value.
+pub struct Lab {
+    client: Namespace,
+    pub router: Namespace,
+    server: Namespace,
+    files: PathBuf,
+}
+
+/// Whether a test may run; says why not.
+pub fn possible(name: &str) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let missing = if !status.lines().any(|line| line.starts_with("Uid:\t0\t0")) {
+        "needs root"
+    } else if Command::new("ip").arg("-V").output().is_err() {
+        "needs iproute2"
+    } else if !std::path::Path::new("/proc/sys/net/ipv6").exists() {
+        "needs IPv6"
+    } else {
+        return true;
+    };
+    println!("skipped: nat64 {name}: {missing}");
+    false
+}
+
+impl Lab {
+    pub fn new(name: &str) -> Lab {
+        let space = |role: &str| {
+            let name = format!("st-e2e-{}-{name}-{role}", std::process::id());
+            Namespace::temporary(&name).expect("a namespace")
+        };
+        let files = std::env::temp_dir().join(format!("st-e2e-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&files).expect("a directory");
+        let lab = Lab { client: space("c"), router: space("r"), server: space("s"), files };
+        // Without duplicate address detection, which keeps link-local addresses and so neighbour discovery waiting for a second.
+        for space in [&lab.client, &lab.router, &lab.server] {
+            let off = || io::link::sysctl::set("net/ipv6/conf/default/accept_dad", "0");
+            space.run(off).expect("a namespace").expect("a sysctl");
+        }
+        let router = lab.router.name().to_owned();
+        for (end, mine, other) in [(&lab.client, "c0", "r0"), (&lab.server, "s0", "r1")] {
+            let there = end.name();
+            ip(&format!("-n {router} link add {other} type veth peer name {mine} netns {there}"));
+            ip(&format!("-n {router} link set {other} up"));
+            ip(&format!("-n {there} link set {mine} up"));
+            ip(&format!("-n {there} link set lo up"));
+        }
+        let (client, server) = (lab.client.name(), lab.server.name());
+        ip(&format!("-n {client} addr add 2001:db8:1::2/64 dev c0 nodad"));
+        ip(&format!("-n {client} addr add 2001:db8:100::2/128 dev lo nodad"));
+        ip(&format!("-n {client} route add default via 2001:db8:1::1 src 2001:db8:100::2"));
+        ip(&format!("-n {server} addr add 192.0.2.2/24 dev s0"));
+        ip(&format!("-n {server} route add default via 192.0.2.1"));
+        ip(&format!("-n {router} addr add 2001:db8:1::1/64 dev r0 nodad"));
+        ip(&format!("-n {router} addr add 192.0.2.1/24 dev r1"));
+        ip(&format!("-n {router} route add 2001:db8:100::/120 via 2001:db8:1::2"));
+        lab.router
+            .run(|| {
+                for key in ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"] {
+                    io::link::sysctl::set(key, "1").expect("forwarding");
+                }
+            })
+            .expect("the router");
+        lab
+    }
+
+    /// Writes `nat64.toml` with this `attach`, and what else there is to say.
+    pub fn config(&self, attach: &str, more: &str) -> PathBuf {
+        let text = format!(
+            "[nat64]\nmode = \"stateless\"\nprefix = \"2001:db8:64::/96\"\nattach = {attach}\n{more}\n\
+             [[map]]\nipv4 = \"198.51.100.0/24\"\nipv6 = \"2001:db8:100::/120\"\n"
+        );
+        let file = self.files.join("nat64.toml");
+        std::fs::write(&file, text).expect("a file");
+        file
+    }
+
+    /// `strait nat64 VERB` in the router, not yet started.
+    pub fn strait(&self, verb: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net={}", self.router.path().display())).arg(env!("CARGO_BIN_EXE_strait"));
+        command.args(["nat64", verb, "--config"]).arg(self.files.join("nat64.toml"));
+        command
+    }
+
+    /// Runs it, and it must succeed.
+    pub fn must(&self, verb: &str) -> String {
+        let output = self.strait(verb).output().expect("strait starts");
+        assert!(output.status.success(), "{verb}: {}", both(&output));
+        both(&output)
+    }
+
+    /// What the router is made of: links, addresses, routes, filters, pins.
+    pub fn state(&self) -> String {
+        let router = self.router.name();
+        let show = |words: &str| out(Command::new("ip").args(format!("-n {router} {words}").split(' ')));
+        let id = self.router.run(|| io::netns::id().expect("an id")).expect("the router");
+        let pins = std::fs::read_dir("/sys/fs/bpf/strait").into_iter().flatten().flatten();
+        let pins = pins.map(|p| p.file_name().to_string_lossy().into_owned());
+        let mut pins: Vec<_> = pins.filter(|p| p.ends_with(&format!("-{id}"))).collect();
+        pins.sort();
+        let filters =
+            ["r0", "r1"].map(|i| out(Command::new("tc").args(["-n", router, "qdisc", "show", "dev", i])));
+        format!("{}{}{}{pins:?}{filters:?}", show("-o link"), show("route"), show("-6 route"))
+    }
+
+    /// The client sends so many megabytes to the server, which must arrive whole, and calls `between` after each.
+    pub fn transfer(&self, megabytes: usize, mut between: impl FnMut(usize) + Send) {
+        let listener =
+            self.server.run(|| TcpListener::bind("192.0.2.2:0").expect("listens")).expect("server");
+        let port = listener.local_addr().expect("bound").port();
+        let to: SocketAddr = format!("[{SERVER6}]:{port}").parse().expect("an address");
+        let counter = std::thread::spawn(move || {
+            let (mut stream, from) = listener.accept().expect("accepts");
+            let mut all = Vec::new();
+            stream.read_to_end(&mut all).expect("reads");
+            (all, from)
+        });
+
+        let chunk: Vec<u8> = (0..1_000_000u32).map(|i| (i * 7 % 251) as u8).collect();
+        let connected = self.client.run(|| TcpStream::connect_timeout(&to, PATIENCE)).expect("client");
+        let mut stream = connected.expect("connects");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a socket");
+        for round in 0..megabytes {
+            stream.write_all(&chunk).expect("it keeps flowing");
+            between(round);
+        }
+        drop(stream);
+        let (all, from) = counter.join().expect("the server");
+        assert_eq!(all.len(), megabytes * chunk.len());
+        assert!(all.chunks(chunk.len()).all(|c| c == chunk), "what arrives is what was sent");
+        assert_eq!(from.ip().to_string(), CLIENT4);
+    }
+
+    /// A datagram there and back, of a size; small ones and some that need fragments.
+    pub fn datagram(&self, size: usize) {
+        let server = self.server.run(|| UdpSocket::bind("192.0.2.2:0").expect("binds")).expect("server");
+        let client = self.client.run(|| UdpSocket::bind("[::]:0").expect("binds")).expect("client");
+        for socket in [&server, &client] {
+            socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        }
+        let sent = vec![0x5a; size];
+        let mut buffer = vec![0; size + 1];
+        let port = server.local_addr().expect("bound").port();
+        client.send_to(&sent, (SERVER6, port)).expect("sends");
+        let (n, from) =
+            server.recv_from(&mut buffer).unwrap_or_else(|e| panic!("{size} bytes do not arrive: {e}"));
+        assert_eq!(buffer[..n], sent);
+        server.send_to(&sent, from).expect("sends back");
+        let (n, _) =
+            client.recv_from(&mut buffer).unwrap_or_else(|e| panic!("{size} bytes do not come back: {e}"));
+        assert_eq!(buffer[..n], sent);
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        // A test that failed leaves its translator; pins outlive namespaces.
+        let _ = self.strait("down").output();
+        let _ = std::fs::remove_dir_all(&self.files);
+    }
+}
+
+/// Runs `ip`, which must succeed.
+pub fn ip(words: &str) {
+    let output = Command::new("ip").args(words.split(' ')).output().expect("ip starts");
+    assert!(output.status.success(), "ip {words}: {}", both(&output));
+}
+
+fn out(command: &mut Command) -> String {
+    command.output().map(|o| both(&o)).unwrap_or_default()
+}
+
+/// Standard output and standard error.
+pub fn both(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
