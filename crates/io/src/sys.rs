@@ -100,6 +100,30 @@ pub fn map_info(map: BorrowedFd) -> io::Result<MapInfo> {
     Ok(info)
 }
 
+/// The head of the kernel's `bpf_link_info`, as far as tcx links go.
+#[repr(C)]
+#[derive(Default)]
+struct LinkInfo {
+    kind: u32,
+    id: u32,
+    prog_id: u32,
+    _pad: u32,
+    ifindex: u32,
+    attach_type: u32,
+}
+
+/// The interface that a tcx link holds on to; 0 when it is gone.
+pub fn link_ifindex(link: BorrowedFd) -> io::Result<u32> {
+    let mut info = LinkInfo::default();
+    let mut attr = InfoAttr {
+        fd: link.as_raw_fd() as u32,
+        len: std::mem::size_of::<LinkInfo>() as u32,
+        info: &mut info as *mut LinkInfo as u64,
+    };
+    bpf(Command::ObjInfo, &mut attr)?;
+    Ok(info.ifindex)
+}
+
 #[repr(C)]
 #[derive(Default)]
 struct ElementAttr {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use aya::programs::tc::{self, NlOptions, SchedClassifier, TcAttachOptions, TcAttachType};
 
 use super::Instance;
-use super::instance::file_name;
+use super::instance::{file_name, remove_if_there};
 use crate::error::Context;
 use crate::{Error, Result, link, sys};
 
@@ -149,7 +149,6 @@ fn parse(pin: &Path) -> Option<(&str, u32, Hook)> {
 }
 
 fn remove_link(pin: &Path) -> Result<()> {
-    let what = || format!("remove {}", pin.display());
     if pin.is_dir() {
         let ifindex = file_name(pin).split('-').nth(1).and_then(|part| part.parse().ok()).unwrap_or(0);
         // An interface that is gone took its filters along.
@@ -159,11 +158,11 @@ fn remove_link(pin: &Path) -> Result<()> {
                 None => link::delete_clsact(ifindex)?,
             }
         }
-        return fs::remove_dir(pin).context(what);
+        return remove_if_there(fs::remove_dir(pin), pin);
     }
     if let Ok(link) = sys::open_pin(pin) {
         // Detaching a link whose interface is gone fails, and nothing is left to do then.
         let _ = sys::link_detach(link.as_fd());
     }
-    fs::remove_file(pin).context(what)
+    remove_if_there(fs::remove_file(pin), pin)
 }

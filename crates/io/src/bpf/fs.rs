@@ -29,6 +29,16 @@ pub fn ensure() -> Result<()> {
     sys::mount_bpffs().context(|| format!("mount the BPF file system on {OWN}"))
 }
 
+/// Waits until no other process holds the lock, and holds it until the value is dropped or the process ends: for changes
+/// that must not meet each other. What is locked is the root of the BPF file system, so that no file is left.
+pub fn lock() -> Result<fs::File> {
+    ensure()?;
+    let root = mounted().unwrap_or_else(|| PathBuf::from(OWN));
+    let file = fs::File::open(&root).context(|| format!("open {}", root.display()))?;
+    file.lock().context(|| format!("lock {}", root.display()))?;
+    Ok(file)
+}
+
 /// Where it is mounted. `ip netns exec` hides the host's below a /sys of its own, and what is pinned in a file system that is
 /// mounted there would be gone with the command; so the one that the caller outside sees wins.
 fn mounted() -> Option<PathBuf> {

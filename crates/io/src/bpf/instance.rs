@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::hash::{Hash as _, Hasher as _};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 use aya::programs::{Program as AyaProgram, ProgramError};
@@ -98,19 +99,20 @@ impl Instance {
         if !self.path.exists() {
             return Ok(());
         }
-        self.detach_all()?;
         for mark in list(&self.path)?.iter().filter(|p| file_name(p).starts_with(OBJECT)) {
             remove_if_there(fs::remove_dir(mark), mark)?;
         }
-        for dir in ["maps", "links"] {
-            let dir = self.path.join(dir);
-            for pin in list(&dir)? {
-                fs::remove_file(&pin).context(|| format!("remove {}", pin.display()))?;
-            }
-            remove_if_there(fs::remove_dir(&dir), &dir)?;
-        }
         let program = self.path.join("prog");
         remove_if_there(fs::remove_file(&program), &program)?;
+        for pin in list(&self.path.join("maps"))? {
+            remove_if_there(fs::remove_file(&pin), &pin)?;
+        }
+        // Links last: by them a removal that is killed half way is known for one, see `sweep`.
+        self.detach_all()?;
+        for dir in ["maps", "links"] {
+            let dir = self.path.join(dir);
+            remove_if_there(fs::remove_dir(&dir), &dir)?;
+        }
         remove_if_there(fs::remove_dir(&self.path), &self.path)?;
         // The common directory goes with its last instance; with others inside, it stays.
         let _ = fs::remove_dir(super::fs::directory());
@@ -131,6 +133,25 @@ impl Instance {
     fn mark(&self, object: &[u8]) -> Result<()> {
         let mark = self.path.join(mark_of(object));
         fs::create_dir_all(&mark).context(|| format!("make {}", mark.display()))
+    }
+
+    /// Removes instances of which nothing is left but pins: those whose interfaces have all gone, with their namespace
+    /// perhaps. Returns their names. (Links tell; what is attached by clsact filters stays until somebody names it.)
+    pub fn sweep() -> Result<Vec<String>> {
+        let mut dead = Vec::new();
+        for name in Self::all()? {
+            let instance = Self { path: path_of(&name)? };
+            let links = list(&instance.path.join("links"))?;
+            let gone = |link: &PathBuf| {
+                let link = (!link.is_dir()).then(|| sys::open_pin(link).ok()).flatten();
+                link.and_then(|link| sys::link_ifindex(link.as_fd()).ok()) == Some(0)
+            };
+            if !links.is_empty() && links.iter().all(gone) {
+                instance.remove()?;
+                dead.push(name);
+            }
+        }
+        Ok(dead)
     }
 
     fn pin_all(&self, loaded: &mut Ebpf, entry: &str) -> Result<()> {
@@ -245,7 +266,8 @@ pub(super) fn list(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-fn remove_if_there(result: std::io::Result<()>, path: &Path) -> Result<()> {
+/// Somebody else may be removing the same: a second `down`, or a sweep.
+pub(super) fn remove_if_there(result: std::io::Result<()>, path: &Path) -> Result<()> {
     match result {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         other => other.context(|| format!("remove {}", path.display())),

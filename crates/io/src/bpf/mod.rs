@@ -21,6 +21,7 @@ mod map;
 mod program;
 
 pub use attach::Hook;
+pub use fs::lock;
 pub use instance::{Instance, LoadOptions};
 pub use map::{Map, MapKind};
 pub use program::{Program, SkBuff, TestRun};

@@ -76,9 +76,13 @@ fn up(args: &ConfigArgs) -> anyhow::Result<()> {
         bail!("this strait was built without clang and holds no program: install clang and build again");
     }
     let name = device(&config).to_string();
+    let _alone = io::bpf::lock()?;
     let links = Handle::open()?;
     let lanes = lanes(&config, &links)?;
     fits(&config)?;
+    for name in Instance::sweep()? {
+        eprintln!("removed {name}: its interfaces are gone");
+    }
     let fresh = links.link(&name)?.is_none();
     let result = bring_up(&config, &name, &links, &lanes, fresh);
     if result.is_err() && fresh {
@@ -268,6 +272,7 @@ fn down(args: &ConfigArgs) -> anyhow::Result<()> {
     let config = read(&args.config)?;
     need_root()?;
     let name = device(&config);
+    let _alone = io::bpf::lock()?;
     let links = Handle::open()?;
     take_down(name, &links)?;
     match args.json {

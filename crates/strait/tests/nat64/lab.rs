@@ -105,7 +105,7 @@ impl Lab {
         both(&output)
     }
 
-    /// What the router is made of: links, addresses, routes, filters, pins.
+    /// What the router is made of: links, routes, filters, pins.
     pub fn state(&self) -> String {
         let router = self.router.name();
         let show = |words: &str| out(Command::new("ip").args(format!("-n {router} {words}").split(' ')));
@@ -116,7 +116,12 @@ impl Lab {
         pins.sort();
         let filters =
             ["r0", "r1"].map(|i| out(Command::new("tc").args(["-n", router, "qdisc", "show", "dev", i])));
-        format!("{}{}{}{pins:?}{filters:?}", show("-o link"), show("route"), show("-6 route"))
+        // Interfaces come up and get link-local addresses by and by, whatever anybody does.
+        let links: Vec<_> =
+            show("-br link").lines().filter_map(|l| Some(l.split(' ').next()?.to_owned())).collect();
+        let routes = show("-6 route");
+        let routes: Vec<_> = routes.lines().filter(|l| !l.contains("fe80") && !l.contains("ff00")).collect();
+        format!("{links:?}{}{routes:?}{pins:?}{filters:?}", show("route"))
     }
 
     /// The client sends so many megabytes to the server, which must arrive whole, and calls `between` after each.

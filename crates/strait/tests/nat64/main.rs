@@ -96,6 +96,26 @@ fn up_twice_changes_nothing() {
 }
 
 #[test]
+fn several_at_once_do_not_meet() {
+    if !possible("at once") {
+        return;
+    }
+    let lab = Lab::new("once");
+    lab.config(EXPRESS, "");
+    let clean = lab.state();
+    for verb in ["up", "up", "down"] {
+        let all: Vec<_> = (0..4).map(|_| lab.strait(verb).spawn().expect("strait starts")).collect();
+        for mut one in all {
+            assert!(one.wait().expect("it ends").success(), "{verb}");
+        }
+        match verb {
+            "up" => lab.transfer(1, |_| ()),
+            _ => assert_eq!(lab.state(), clean),
+        }
+    }
+}
+
+#[test]
 fn a_rejected_reload_leaves_what_runs() {
     if !possible("reload") {
         return;
@@ -215,4 +235,27 @@ fn two_namespaces_have_a_device_of_the_same_name() {
     }
     one.must("down");
     two.transfer(1, |_| ());
+}
+
+#[test]
+fn pins_of_a_deleted_namespace_are_swept_by_the_next_up() {
+    if !possible("sweep") {
+        return;
+    }
+    let (lost, next) = (Lab::new("lost"), Lab::new("next"));
+    lost.config(DEVICE, "");
+    lost.must("up");
+    let pins = format!(
+        "/sys/fs/bpf/strait/nat64-{}",
+        lost.router.run(|| io::netns::id().expect("an id")).expect("it")
+    );
+    ip(&format!("netns del {}", lost.router.name()));
+    // The kernel takes a namespace apart by and by.
+    next.config(DEVICE, "");
+    let gone = (0..50).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        next.must("up");
+        !std::path::Path::new(&pins).exists()
+    });
+    assert!(gone, "{pins} is left");
 }
