@@ -355,10 +355,10 @@ impl Run<'_, '_> {
         let mut pieces = format.split("{}").peekable();
         while let Some(piece) = pieces.next() {
             text.push_str(piece);
-            if pieces.peek().is_some() {
-                if let Some(e) = values.next() {
-                    text.push_str(&eval(self.program, &self.s, e).to_string());
-                }
+            if pieces.peek().is_some()
+                && let Some(e) = values.next()
+            {
+                text.push_str(&eval(self.program, &self.s, e).to_string());
             }
         }
         self.observer.event(Event::Message { text, loc });

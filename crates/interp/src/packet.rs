@@ -112,10 +112,10 @@ impl BitWriter {
         let tail = (8 - used) % 8;
         let bytes = value.resize(self.partial + width + tail).shl(tail as u64).to_bytes_be();
         let mut bytes = bytes.into_iter();
-        if self.partial > 0 {
-            if let (Some(last), Some(byte)) = (self.bytes.last_mut(), bytes.next()) {
-                *last |= byte;
-            }
+        if self.partial > 0
+            && let (Some(last), Some(byte)) = (self.bytes.last_mut(), bytes.next())
+        {
+            *last |= byte;
         }
         self.bytes.extend(bytes);
         self.partial = used;

@@ -101,7 +101,7 @@ impl Run<'_, '_> {
             }
             StmtKind::Advance(e) => {
                 let bits = eval(p, &self.s, e).to_u64().unwrap_or(u64::MAX);
-                if bits % 8 != 0 {
+                if !bits.is_multiple_of(8) {
                     return Flow::Reject(errors::PARSER_INVALID_ARGUMENT);
                 }
                 if bits > self.s.left() as u64 {
@@ -121,7 +121,7 @@ impl Run<'_, '_> {
         let ty = p.header_type(id);
         let greatest = ty.varbit().map_or(0, |i| ty.fields[i].ty.width() as u64);
         let variable = varbit.unwrap_or(0);
-        if variable % 8 != 0 {
+        if !variable.is_multiple_of(8) {
             return Flow::Reject(errors::PARSER_INVALID_ARGUMENT);
         }
         if variable > greatest {

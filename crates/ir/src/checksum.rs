@@ -229,7 +229,7 @@ pub fn terms(data: &[Data]) -> (Vec<(Expr, u32)>, bool) {
             terms.push((value.clone(), (16 - at % 16) % 16));
         }
     }
-    (terms, at % 16 == 0)
+    (terms, at.is_multiple_of(16))
 }
 
 fn list(program: &Program, order: &[HeaderId], data: &[Data], checksum: &Place) -> List {

@@ -191,14 +191,14 @@ impl<'a> Reader<'a> {
             self.problem(span, "there is nothing to translate by", hint);
         }
         let routes = self.routes(table.get("routes"));
-        if let (Some(at), None) = (table.get("routes"), prefix) {
-            if table.get("prefix").is_none() {
-                self.problem(
-                    at.span(),
-                    "`routes` without a `prefix`",
-                    "they name IPv6 hosts by their RFC 6052 address",
-                );
-            }
+        if let (Some(at), None) = (table.get("routes"), prefix)
+            && table.get("prefix").is_none()
+        {
+            self.problem(
+                at.span(),
+                "`routes` without a `prefix`",
+                "they name IPv6 hosts by their RFC 6052 address",
+            );
         }
         Some(Config {
             prefix,

@@ -204,10 +204,10 @@ impl<'a> Checker<'a, '_> {
         let initialiser = matches!(from, Type::Tuple(_) | Type::Record(_) | Type::Invalid | Type::Default);
         let holder = to.has_fields() || matches!(to, Type::Tuple(_) | Type::List(_) | Type::Stack(..));
         if initialiser && holder {
-            if self.coerce(operand, from, to) {
-                if let Some(value) = self.known_value(operand) {
-                    self.set_value(e, value);
-                }
+            if self.coerce(operand, from, to)
+                && let Some(value) = self.known_value(operand)
+            {
+                self.set_value(e, value);
             }
             return to.clone();
         }
@@ -399,10 +399,10 @@ impl<'a> Checker<'a, '_> {
 
     fn equality(&mut self, e: &'a Expr, a: (&'a Expr, Type), b: (&'a Expr, Type)) -> Type {
         let mut both = (a.1.clone(), b.1.clone());
-        if let (Type::SerEnum(x, _), Type::SerEnum(y, _)) = (&a.1, &b.1) {
-            if x != y {
-                both = (self.use_underlying(a.0, &a.1), self.use_underlying(b.0, &b.1));
-            }
+        if let (Type::SerEnum(x, _), Type::SerEnum(y, _)) = (&a.1, &b.1)
+            && x != y
+        {
+            both = (self.use_underlying(a.0, &a.1), self.use_underlying(b.0, &b.1));
         }
         let (at, bt) = self.balance(a.0, both.0, b.0, both.1);
         if let (Type::Tuple(_), Type::Tuple(_)) = (&at, &bt) {

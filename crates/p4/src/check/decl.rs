@@ -592,12 +592,12 @@ impl<'a> Checker<'a, '_> {
 
     fn member_value(&mut self, value: &'a Expr, under: &Type) -> Option<Value> {
         let own = self.expr(value);
-        if let (Type::Int, Some(Value::Int(v))) = (&own, self.typed.own_value(value.id)) {
-            if !fits(v, under) {
-                let text = format!("{v} does not fit in `{under}`, the representation of this enum");
-                self.report(Diagnostic::error("E0305", value.span, text));
-                return None;
-            }
+        if let (Type::Int, Some(Value::Int(v))) = (&own, self.typed.own_value(value.id))
+            && !fits(v, under)
+        {
+            let text = format!("{v} does not fit in `{under}`, the representation of this enum");
+            self.report(Diagnostic::error("E0305", value.span, text));
+            return None;
         }
         self.coerce(value, &own, under);
         if !self.is_known(value) {

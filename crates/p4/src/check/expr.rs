@@ -192,10 +192,10 @@ impl<'a> Checker<'a, '_> {
         let fields = self.typed.fields(ty);
         if let Some(i) = fields.iter().position(|(n, _, _)| **n == *member.text) {
             self.typed.refs.insert(e.id, Res::Decl(fields[i].2));
-            if let Some(Value::Seq(values)) = self.known_value(base) {
-                if let Some(value) = values.get(i) {
-                    self.set_value(e, value.clone());
-                }
+            if let Some(Value::Seq(values)) = self.known_value(base)
+                && let Some(value) = values.get(i)
+            {
+                self.set_value(e, value.clone());
             }
             return fields[i].1.clone();
         }
@@ -331,10 +331,10 @@ impl<'a> Checker<'a, '_> {
                 let text = format!("index {i} is outside: there are {len} elements");
                 return self.bad(Diagnostic::error("E0305", index.span, text).hint("elements count from 0"));
             }
-            if let (Some(Value::Seq(values)), Some(i)) = (self.known_value(base), i.to_usize()) {
-                if let Some(value) = values.get(i) {
-                    self.set_value(e, value.clone());
-                }
+            if let (Some(Value::Seq(values)), Some(i)) = (self.known_value(base), i.to_usize())
+                && let Some(value) = values.get(i)
+            {
+                self.set_value(e, value.clone());
             }
         }
         item.unwrap_or(Type::Bad)

@@ -131,10 +131,10 @@ impl<'a> Checker<'a, '_> {
         if matches!(builtin, SetValid | SetInvalid | PushFront | PopFront) {
             self.need_lvalue(base, "");
         }
-        if matches!(builtin, PushFront | PopFront) {
-            if let Some(count) = args.first().and_then(|a| a.value.as_ref()) {
-                self.size(count, "the count of push_front and pop_front");
-            }
+        if matches!(builtin, PushFront | PopFront)
+            && let Some(count) = args.first().and_then(|a| a.value.as_ref())
+        {
+            self.size(count, "the count of push_front and pop_front");
         }
         Some((builtin, ret))
     }

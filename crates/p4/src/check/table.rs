@@ -375,13 +375,12 @@ impl<'a> Checker<'a, '_> {
             }
             if let (ExprKind::Binary { op: ast::BinaryOp::Mask, right, .. }, "lpm") =
                 (&item.kind, key.match_kind.text.as_str())
+                && self.known_value(right).is_some_and(|v| !is_prefix(&v, self.typed.ty(right.id)))
             {
-                if self.known_value(right).is_some_and(|v| !is_prefix(&v, self.typed.ty(right.id))) {
-                    let d = Diagnostic::error("E0417", right.span, "this mask is not a prefix");
-                    self.report(
-                        d.hint("an lpm mask is ones, then zeros; for other masks make the key `ternary`"),
-                    );
-                }
+                let d = Diagnostic::error("E0417", right.span, "this mask is not a prefix");
+                self.report(
+                    d.hint("an lpm mask is ones, then zeros; for other masks make the key `ternary`"),
+                );
             }
             if !self.is_known(item) {
                 self.report(Diagnostic::error(

@@ -240,10 +240,10 @@ impl<'a> Lower<'a, '_> {
         if let Some(val) = self.type_member(base, member, env)? {
             return Ok(val);
         }
-        if let ExprKind::Call { callee, args, .. } = &base.kind {
-            if let Some(table) = self.applied_table(callee, env) {
-                return self.apply_result(table, args, member, e.span);
-            }
+        if let ExprKind::Call { callee, args, .. } = &base.kind
+            && let Some(table) = self.applied_table(callee, env)
+        {
+            return self.apply_result(table, args, member, e.span);
         }
         match self.expr(base, env, None)? {
             Val::Store(store) => self.store_member(store, member),

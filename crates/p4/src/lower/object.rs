@@ -113,15 +113,15 @@ impl<'a> Lower<'a, '_> {
         env: &Env<'a>,
         span: Span,
     ) -> Res<ir::CounterKind> {
-        if let Some(e) = arg.and_then(|a| a.value.as_ref()) {
-            if let Val::Scalar(value, T::Enum(en)) = self.expr(e, env, None)? {
-                let index = value.as_const().and_then(|v| v.to_u64()).unwrap_or(u64::MAX) as usize;
-                match en.members.get(index).map(String::as_str) {
-                    Some("packets") => return Ok(ir::CounterKind::Packets),
-                    Some("bytes") => return Ok(ir::CounterKind::Bytes),
-                    Some("packets_and_bytes") => return Ok(ir::CounterKind::Both),
-                    _ => {}
-                }
+        if let Some(e) = arg.and_then(|a| a.value.as_ref())
+            && let Val::Scalar(value, T::Enum(en)) = self.expr(e, env, None)?
+        {
+            let index = value.as_const().and_then(|v| v.to_u64()).unwrap_or(u64::MAX) as usize;
+            match en.members.get(index).map(String::as_str) {
+                Some("packets") => return Ok(ir::CounterKind::Packets),
+                Some("bytes") => return Ok(ir::CounterKind::Bytes),
+                Some("packets_and_bytes") => return Ok(ir::CounterKind::Both),
+                _ => {}
             }
         }
         self.error_hint(

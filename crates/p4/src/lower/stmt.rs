@@ -224,14 +224,12 @@ impl<'a> Lower<'a, '_> {
     }
 
     fn switch(&mut self, on: &'a ast::Expr, cases: &'a [ast::SwitchCase], env: &Env<'a>) -> Res<()> {
-        if let ast::ExprKind::Member { base, member } = &on.kind {
-            if let (ast::ExprKind::Call { callee, args, .. }, "action_run") =
+        if let ast::ExprKind::Member { base, member } = &on.kind
+            && let (ast::ExprKind::Call { callee, args, .. }, "action_run") =
                 (&base.kind, member.text.as_str())
-            {
-                if let Some(table) = self.applied_table(callee, env) {
-                    return self.switch_action(table, args, cases, env, on.span);
-                }
-            }
+            && let Some(table) = self.applied_table(callee, env)
+        {
+            return self.switch_action(table, args, cases, env, on.span);
         }
         let (on_expr, ty) = self.scalar(on, env, None)?;
         let mut labels = |l: &mut Self, e: &'a ast::Expr| {

@@ -366,10 +366,10 @@ impl Parser<'_> {
 
     /// A keyset: `e`, `a &&& b`, `a .. b`, `_`, `default`, or a tuple of those in parentheses.
     pub(super) fn keyset(&mut self) -> Parsed<Expr> {
-        if self.is("(") {
-            if let Some(tuple) = self.attempt(Trial::KeysetTuple, |p| p.keyset_tuple()) {
-                return Ok(tuple);
-            }
+        if self.is("(")
+            && let Some(tuple) = self.attempt(Trial::KeysetTuple, |p| p.keyset_tuple())
+        {
+            return Ok(tuple);
         }
         self.simple_keyset()
     }

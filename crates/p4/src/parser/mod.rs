@@ -239,10 +239,11 @@ impl<'a> Parser<'a> {
         if d.hint.is_none() {
             d = d.label(format!("`{punct}` is missing here"));
         }
-        if self.quiet == 0 && self.at_end() {
-            if let Some(open) = self.unclosed() {
-                d = d.also(open, "this is not closed");
-            }
+        if self.quiet == 0
+            && self.at_end()
+            && let Some(open) = self.unclosed()
+        {
+            d = d.also(open, "this is not closed");
         }
         let failed = self.fail(d);
         if forgotten { Ok(self.before().after()) } else { Err(failed) }
