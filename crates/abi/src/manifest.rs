@@ -33,6 +33,9 @@ pub struct Manifest {
     pub counters: Vec<Counter>,
     /// Registers.
     pub registers: Vec<Register>,
+    /// Meters that are not direct.
+    #[serde(default)]
+    pub meters: Vec<Meter>,
     /// Why packets are dropped; the index is the reason's id in the target's drop counters.
     pub drops: Vec<DropReason>,
 }
@@ -109,6 +112,15 @@ impl Param {
             _ => 16,
         }
     }
+}
+
+/// A meter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Meter {
+    /// Full control-plane name.
+    pub name: String,
+    /// Cells.
+    pub size: u64,
 }
 
 /// How a compiled target finds an entry.

@@ -109,6 +109,13 @@ impl<'p> Interpreter<'p> {
         self.state.counters[at].get(index).copied()
     }
 
+    /// Writes a cell of an indexed counter; whether there is such a cell.
+    pub fn set_counter(&mut self, name: &str, index: u64, count: Count) -> bool {
+        let at = self.program.counters.iter().position(|c| c.name == name);
+        let cell = at.and_then(|at| self.state.counters[at].get_mut(index));
+        cell.map(|c| *c = count).is_some()
+    }
+
     /// A cell of a register.
     pub fn register(&self, name: &str, index: u64) -> Option<Bits> {
         let at = self.program.registers.iter().position(|r| r.name == name)?;

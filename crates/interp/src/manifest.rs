@@ -23,6 +23,7 @@ pub fn of(program: &Verified) -> Manifest {
             .iter()
             .map(|r| Register { name: r.name.clone(), size: r.size, width: r.ty.width(), map: None })
             .collect(),
+        meters: Vec::new(),
         drops: reasons(program),
     }
 }

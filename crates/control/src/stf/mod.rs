@@ -12,7 +12,7 @@ pub mod run;
 use std::fmt;
 
 pub use parse::parse;
-pub use run::{Report, Target, TargetError, run};
+pub use run::{Failure, Mirror, Outputs, Report, Target, TargetError, load, run};
 
 /// A whole file.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,10 +117,21 @@ pub enum Kind {
     RegisterWrite(String, u64, Number),
     /// `register_reset NAME`.
     RegisterReset(String),
-    /// `mirroring_add SESSION PORT` and its family: the verb and its numbers.
-    Mirroring(&'static str, Vec<u64>),
-    /// `meter_set_rates NAME INDEX RATE:BURST…` and its family: the verb, the meter, the rest as written.
-    Meter(&'static str, String, Vec<String>),
+    /// `mirroring_add SESSION PORT`, `mirroring_add_mc SESSION GROUP`, `mirroring_delete SESSION`.
+    Mirroring(u32, Option<Mirror>),
+    /// `mirroring_get SESSION`: there is such a session.
+    MirroringGet(u32),
+    /// `meter_set_rates NAME INDEX RATE:BURST…`, or without an index `meter_array_set_rates NAME RATE:BURST…`.
+    MeterRates {
+        /// Name or suffix.
+        meter: String,
+        /// Cell; none: all.
+        index: Option<u64>,
+        /// Units (packets or bytes) a microsecond, and units, lowest rate first.
+        rates: Vec<(f64, u64)>,
+    },
+    /// `meter_get_rates NAME INDEX`: there is such a cell.
+    MeterGet(String, u64),
 }
 
 /// An action and its arguments by name.

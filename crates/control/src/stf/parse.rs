@@ -1,6 +1,6 @@
 //! Lines to statements. Every bad line is reported; the good ones around it do not suffer.
 
-use super::{Call, Case, Cell, Check, Kind, Number, Op, Pattern, Statement, StfError, Value};
+use super::{Call, Case, Cell, Check, Kind, Mirror, Number, Op, Pattern, Statement, StfError, Value};
 
 /// Reads a case; `name` stands in messages.
 pub fn parse(name: &str, text: &str) -> Result<Case, Vec<StfError>> {
@@ -128,12 +128,6 @@ impl Words {
         Ok(Words { words, at: 0 })
     }
 
-    fn next(&mut self) -> Option<Word> {
-        let word = self.words.get(self.at).cloned();
-        self.at += 1;
-        word
-    }
-
     fn eat(&mut self, sign: &str) -> bool {
         let found = matches!(self.words.get(self.at), Some(Word::Sign(s)) if *s == sign);
         self.at += found as usize;
@@ -223,13 +217,19 @@ impl Words {
             "register_read" => Kind::RegisterRead(self.name("a register")?, self.u64()?),
             "register_write" => Kind::RegisterWrite(self.name("a register")?, self.u64()?, self.number()?),
             "register_reset" => Kind::RegisterReset(self.name("a register")?),
-            "mirroring_add" => Kind::Mirroring("mirroring_add", vec![self.u64()?, self.u64()?]),
-            "mirroring_add_mc" => Kind::Mirroring("mirroring_add_mc", vec![self.u64()?, self.u64()?]),
-            "mirroring_delete" => Kind::Mirroring("mirroring_delete", vec![self.u64()?]),
-            "mirroring_get" => Kind::Mirroring("mirroring_get", vec![self.u64()?]),
-            "meter_get_rates" => self.meter("meter_get_rates")?,
-            "meter_set_rates" => self.meter("meter_set_rates")?,
-            "meter_array_set_rates" => self.meter("meter_array_set_rates")?,
+            "mirroring_add" => Kind::Mirroring(self.u32()?, Some(Mirror::Port(self.u32()?))),
+            "mirroring_add_mc" => Kind::Mirroring(self.u32()?, Some(Mirror::Group(self.u32()?))),
+            "mirroring_delete" => Kind::Mirroring(self.u32()?, None),
+            "mirroring_get" => Kind::MirroringGet(self.u32()?),
+            "meter_get_rates" => Kind::MeterGet(self.name("a meter")?, self.u64()?),
+            "meter_set_rates" => Kind::MeterRates {
+                meter: self.name("a meter")?,
+                index: Some(self.u64()?),
+                rates: self.rates()?,
+            },
+            "meter_array_set_rates" => {
+                Kind::MeterRates { meter: self.name("a meter")?, index: None, rates: self.rates()? }
+            }
             other => return Err(format!("`{other}` is not an STF statement")),
         })
     }
@@ -309,18 +309,19 @@ impl Words {
         Ok(Check { bytes, op, value: self.u64()? })
     }
 
-    /// Meters are not run yet; their numbers are kept as they stand.
-    fn meter(&mut self, verb: &'static str) -> Parsed<Kind> {
-        let meter = self.name("a meter")?;
-        let mut rest = Vec::new();
-        while let Some(word) = self.next() {
-            match word {
-                Word::Number(n) => rest.push(n.to_string()),
-                Word::Sign(s @ (":" | ".")) => rest.push(s.to_string()),
-                _ => return Err("rates are written RATE:BURST".into()),
+    /// `RATE:BURST` as often as it comes; a rate may be `0.001`.
+    fn rates(&mut self) -> Parsed<Vec<(f64, u64)>> {
+        let mut rates = Vec::new();
+        while self.at < self.words.len() {
+            let mut rate = self.number()?.to_string();
+            if self.eat(".") {
+                rate = format!("{rate}.{}", self.number()?);
             }
+            let rate: f64 = rate.parse().map_err(|_| format!("`{rate}` is not a rate"))?;
+            self.need(":")?;
+            rates.push((rate, self.u64()?));
         }
-        Ok(Kind::Meter(verb, meter, rest))
+        Ok(rates)
     }
 }
 

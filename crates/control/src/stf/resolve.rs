@@ -1,4 +1,5 @@
-//! STF's names and numbers against a manifest: suffixes to full names, digits to match values.
+//! Names and numbers as people write them, against a manifest: suffixes to tables, actions, keys and counters; digits to
+//! [`abi::Bits`] of the right width. The rules are those of p4c's STF runner.
 
 use abi::manifest::{Action, KeyField, Manifest, Table};
 use abi::{ActionCall, Bits, Entry, MatchKind, MatchValue};
@@ -6,91 +7,126 @@ use num_bigint::BigUint;
 
 use super::{Call, Number, Value};
 
-/// A problem in words; the caller knows the line.
-pub type Resolved<T> = Result<T, String>;
-
-/// The one item whose name is `name` or ends in `.name`.
-pub fn find<'a, T>(what: &str, name: &str, items: &'a [T], full: impl Fn(&T) -> &str) -> Resolved<&'a T> {
-    if let Some(exact) = items.iter().find(|i| full(i) == name) {
-        return Ok(exact);
+/// The item that a name means: the one of exactly that name, else the only one that ends in `.name`.
+pub fn pick<'a, T>(
+    items: &'a [T],
+    name: &str,
+    name_of: impl Fn(&T) -> &str,
+    what: &str,
+) -> Result<&'a T, String> {
+    if let Some(item) = items.iter().find(|i| name_of(i) == name) {
+        return Ok(item);
     }
-    let suffix = format!(".{name}");
-    let mut found = items.iter().filter(|i| full(i).ends_with(&suffix));
-    match (found.next(), found.next()) {
-        (Some(one), None) => Ok(one),
-        (Some(_), Some(_)) => Err(format!("{what} `{name}` is ambiguous: {}", names(items, full, &suffix))),
-        (None, _) => Err(format!("there is no {what} `{name}`; there is {}", names(items, full, ""))),
+    let found: Vec<&T> = items.iter().filter(|i| is_suffix(name_of(i), name)).collect();
+    let list = |items: &mut dyn Iterator<Item = &T>| {
+        items.map(|i| format!("`{}`", name_of(i))).collect::<Vec<_>>().join(", ")
+    };
+    match found[..] {
+        [item] => Ok(item),
+        [] if items.is_empty() => Err(format!("there is no {what} `{name}`: the program has none")),
+        [] => {
+            let near = items.iter().max_by(|a, b| {
+                let near = |i: &T| strsim::jaro_winkler(last(name_of(i)), last(name));
+                near(a).total_cmp(&near(b))
+            });
+            let hint = near.map(|i| format!("; did you mean `{}`?", name_of(i))).unwrap_or_default();
+            Err(format!("there is no {what} `{name}`{hint}"))
+        }
+        _ => Err(format!("{what} `{name}` may mean {}", list(&mut found.iter().copied()))),
     }
 }
 
-fn names<T>(items: &[T], full: impl Fn(&T) -> &str, suffix: &str) -> String {
-    let all: Vec<_> = items.iter().map(full).filter(|n| n.ends_with(suffix)).collect();
-    if all.is_empty() { "none".to_string() } else { all.join(", ") }
+/// Whether `full` is `name` or ends in `.name`.
+pub fn is_suffix(full: &str, name: &str) -> bool {
+    full.strip_suffix(name).is_some_and(|head| head.is_empty() || head.ends_with('.'))
+}
+
+fn last(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
 }
 
 /// A table by name or suffix.
-pub fn table<'m>(manifest: &'m Manifest, name: &str) -> Resolved<&'m Table> {
-    find("table", name, &manifest.tables, |t| &t.name)
+pub fn table<'a>(manifest: &'a Manifest, name: &str) -> Result<&'a Table, String> {
+    pick(&manifest.tables, name, |t| &t.name, "table")
 }
 
-/// An `add` line.
-pub fn entry(table: &Table, priority: Option<i32>, keys: &[(String, Value)], call: &Call) -> Resolved<Entry> {
-    let mut matches: Vec<Option<MatchValue>> = vec![None; table.keys.len()];
+/// An entry from its parts.
+pub fn entry(
+    table: &Table,
+    priority: Option<i32>,
+    keys: &[(String, Value)],
+    call: &Call,
+) -> Result<Entry, String> {
+    let mut values: Vec<Option<MatchValue>> = vec![None; table.keys.len()];
     for (name, value) in keys {
         let at = key_index(table, name)?;
-        matches[at] = Some(match_value(&table.keys[at], value)?);
+        let key = &table.keys[at];
+        if values[at].is_some() {
+            return Err(format!("key field `{}` is given twice", key.name));
+        }
+        values[at] = Some(match_value(key, value).map_err(|e| format!("key field `{}`: {e}", key.name))?);
     }
-    let filled = matches.into_iter().zip(&table.keys).map(|(m, k)| m.unwrap_or_else(|| omitted(k)));
-    let entry = Entry {
-        matches: filled.collect(),
-        priority: if table.needs_priority() { priority.unwrap_or(1) } else { 0 },
-        action: action(table, call)?,
+    let matches = table.keys.iter().zip(values).map(|(key, v)| v.unwrap_or_else(|| omitted(key))).collect();
+    let priority = match (table.needs_priority(), priority) {
+        (true, None) => {
+            return Err(format!("table `{}` needs a priority: `add {} PRIORITY …`", table.name, table.name));
+        }
+        (true, Some(priority)) => priority,
+        (false, _) => 0,
     };
-    table.check_entry(&entry).map_err(|e| e.to_string())?;
-    Ok(entry)
+    Ok(Entry { matches, priority, action: action(table, call)? })
 }
 
-/// An action call of one of the table's actions.
-pub fn action(table: &Table, call: &Call) -> Resolved<ActionCall> {
-    let action = find("action", &call.name, &table.actions, |a| &a.name)?;
-    let args = action.params.iter().map(|p| argument(action, call, &p.name, p.width));
-    let args = args.collect::<Resolved<Vec<_>>>()?;
-    if let Some((name, _)) = call.args.iter().find(|(n, _)| !action.params.iter().any(|p| p.name == *n)) {
-        return Err(format!("action `{}` has no parameter `{name}`", action.name));
+/// An action call from its parts.
+pub fn action(table: &Table, call: &Call) -> Result<ActionCall, String> {
+    let action: &Action = pick(&table.actions, &call.name, |a| &a.name, "action")
+        .map_err(|e| format!("table `{}`: {e}", table.name))?;
+    if let Some((name, _)) = call.args.iter().find(|(name, _)| action.params.iter().all(|p| p.name != *name))
+    {
+        let known = action.params.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ");
+        return Err(format!("action `{}` has no parameter `{name}`; it has ({known})", action.name));
+    }
+    let mut args = Vec::new();
+    for param in &action.params {
+        let given = call.args.iter().find(|(name, _)| *name == param.name);
+        let (_, number) =
+            given.ok_or_else(|| format!("action `{}` needs an argument `{}`", action.name, param.name))?;
+        args.push(number.to_bits(param.width).map_err(|e| format!("argument `{}`: {e}", param.name))?);
     }
     Ok(ActionCall { action: action.name.clone(), args })
 }
 
-fn argument(action: &Action, call: &Call, name: &str, width: u32) -> Resolved<Bits> {
-    match call.args.iter().find(|(n, _)| n == name) {
-        Some((_, number)) => exact(number, width),
-        None => Err(format!("argument `{name}` of action `{}` is missing", action.name)),
+/// `a$0b` means `a[0]b`; `x.valid` and `x` may mean `x.$valid$` and `x$`; else a suffix.
+fn key_index(table: &Table, name: &str) -> Result<usize, String> {
+    let name = stack_index(name);
+    let position = |wanted: &str| table.keys.iter().position(|k| k.name == wanted);
+    let exact = [name.clone(), format!("{name}$"), format!("{name}.$valid$"), format!("{name}.isValid()")];
+    if let Some(at) = exact.iter().find_map(|n| position(n)) {
+        return Ok(at);
     }
-}
-
-/// A key by its name, as `k$`, `k.$valid$`, `k.valid`, with `a$0` for `a[0]`, or by suffix.
-fn key_index(table: &Table, name: &str) -> Resolved<usize> {
-    let plain = name.strip_suffix('$').unwrap_or(name).to_string();
-    let valid = plain.strip_suffix(".valid").map(|p| format!("{p}.$valid$"));
-    let indexed = dollar_index(&plain);
-    for candidate in [Some(plain.clone()), valid, indexed].into_iter().flatten() {
-        let suffix = format!(".{candidate}");
-        let exact = table.keys.iter().position(|k| k.name == candidate);
-        let found = exact.or_else(|| table.keys.iter().position(|k| k.name.ends_with(&suffix)));
-        if let Some(at) = found {
+    if let Some(head) = name.strip_suffix("valid").map(|h| h.trim_end_matches('$')) {
+        let forms = [format!("{head}$valid$"), format!("{head}isValid()")];
+        let known = |k: &KeyField| forms.iter().any(|f| is_suffix(&k.name, f));
+        if let Some(at) = table.keys.iter().position(known) {
             return Ok(at);
         }
     }
-    Err(format!("table `{}` has no key `{name}`; it has {}", table.name, names(&table.keys, |k| &k.name, "")))
+    if let Some(at) = table.keys.iter().position(|k| is_suffix(k.name.trim_end_matches('$'), &name)) {
+        return Ok(at);
+    }
+    let key = pick(&table.keys, &name, |k| &k.name, "key field");
+    key.map(|k| position(&k.name).unwrap_or(0)).map_err(|e| format!("table `{}`: {e}", table.name))
 }
 
-fn dollar_index(name: &str) -> Option<String> {
-    let (before, after) = name.split_once('$')?;
-    let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
-    (digits > 0).then(|| format!("{before}[{}]{}", &after[..digits], &after[digits..]))
+fn stack_index(name: &str) -> String {
+    let Some(dollar) = name.find('$') else { return name.to_string() };
+    let digits = name[dollar + 1..].bytes().take_while(u8::is_ascii_digit).count();
+    match digits {
+        0 => name.to_string(),
+        n => format!("{}[{}]{}", &name[..dollar], &name[dollar + 1..=dollar + n], &name[dollar + 1 + n..]),
+    }
 }
 
-/// What a key that an entry does not mention stands for.
 fn omitted(key: &KeyField) -> MatchValue {
     let zero = Bits::zero(key.width);
     match key.kind {
@@ -102,78 +138,165 @@ fn omitted(key: &KeyField) -> MatchValue {
     }
 }
 
-fn match_value(key: &KeyField, value: &Value) -> Resolved<MatchValue> {
+fn match_value(key: &KeyField, value: &Value) -> Result<MatchValue, String> {
     let width = key.width;
     Ok(match (key.kind, value) {
-        (_, Value::Any) => omitted(key),
-        (MatchKind::Exact | MatchKind::Selector, Value::Number(n)) => MatchValue::Exact(exact(n, width)?),
-        (MatchKind::Optional, Value::Number(n)) => MatchValue::Optional(Some(exact(n, width)?)),
-        (MatchKind::Lpm, Value::Prefix(n, len)) => MatchValue::Lpm(exact(n, width)?, *len),
-        (MatchKind::Lpm, Value::Number(n)) => {
-            let (v, m) = masked(n, width)?;
-            let len = (0..width).filter(|&b| m.get(b)).count() as u32;
-            // Hexadecimal and binary numbers tell their prefix by the digits that are there.
-            let len = if n.digit_bits == 0 { width } else { len.min(width) };
-            MatchValue::Lpm(v, len)
+        (MatchKind::Exact | MatchKind::Selector, Value::Number(n)) => MatchValue::Exact(n.to_bits(width)?),
+        (MatchKind::Optional, Value::Number(n)) => MatchValue::Optional(Some(n.to_bits(width)?)),
+        (MatchKind::Lpm, Value::Number(n)) => MatchValue::Lpm(n.masked(width)?.0, n.prefix_len(width)),
+        (MatchKind::Lpm, Value::Prefix(n, len)) if *len <= width => MatchValue::Lpm(n.to_bits(width)?, *len),
+        (MatchKind::Lpm, Value::Prefix(_, len)) => {
+            return Err(format!("a prefix of {len} bits in a field of {width}"));
         }
         (MatchKind::Ternary, Value::Number(n)) => {
-            let (v, m) = masked(n, width)?;
-            MatchValue::Ternary(v, m)
+            let (value, mask) = n.masked(width)?;
+            MatchValue::Ternary(value, mask)
         }
-        (MatchKind::Ternary, Value::Masked(v, m)) => MatchValue::Ternary(exact(v, width)?, exact(m, width)?),
-        (MatchKind::Ternary, Value::Prefix(v, len)) => {
-            MatchValue::Ternary(exact(v, width)?, Bits::prefix_mask(width, *len))
+        (MatchKind::Ternary, Value::Prefix(n, len)) => {
+            MatchValue::Ternary(n.to_bits(width)?, Bits::prefix_mask(width, *len))
         }
-        (MatchKind::Range, Value::Range(lo, hi)) => MatchValue::Range(exact(lo, width)?, exact(hi, width)?),
-        (MatchKind::Range, Value::Number(n)) => MatchValue::Range(exact(n, width)?, exact(n, width)?),
+        (MatchKind::Ternary, Value::Masked(n, mask)) => {
+            MatchValue::Ternary(n.to_bits(width)?, mask.to_bits(width)?)
+        }
+        (MatchKind::Range, Value::Range(lo, hi)) => MatchValue::Range(lo.to_bits(width)?, hi.to_bits(width)?),
+        (MatchKind::Range, Value::Number(n)) => {
+            let value = n.to_bits(width)?;
+            MatchValue::Range(value.clone(), value)
+        }
+        (kind, Value::Any) if kind != MatchKind::Exact => omitted(key),
         (kind, _) => {
-            return Err(format!("key `{}` is matched as {kind:?}, which this value does not fit", key.name));
+            return Err(format!("it is matched as {kind:?}, and the value is of another kind").to_lowercase());
         }
     })
 }
 
-/// A number without `*`.
-pub fn exact(number: &Number, width: u32) -> Resolved<Bits> {
-    let (value, _) = masked(number, width)?;
-    if number.digits.contains('*') {
-        return Err(format!("`{number}` has `*` digits where a number should stand"));
-    }
-    Ok(value)
-}
-
 impl Number {
-    /// The number, where it is a plain one of 64 bits.
-    pub fn to_u64(&self) -> Option<u64> {
-        exact(self, 64).ok().and_then(|v| v.to_u64())
-    }
-}
-
-/// A number and a mask whose `*` digits are zero.
-fn masked(number: &Number, width: u32) -> Resolved<(Bits, Bits)> {
-    let radix = match number.digit_bits {
-        4 => 16,
-        1 => 2,
-        _ => 10,
-    };
-    let zeros = number.digits.replace('*', "0");
-    let value =
-        BigUint::parse_bytes(zeros.as_bytes(), radix).ok_or_else(|| format!("`{number}` is not a number"))?;
-    if value.bits() > width as u64 {
-        return Err(format!("`{number}` does not fit {width} bits"));
-    }
-    let mut mask = BigUint::default();
-    for digit in number.digits.chars() {
-        mask <<= number.digit_bits;
-        if digit != '*' && number.digit_bits > 0 {
-            mask |= BigUint::from((1u32 << number.digit_bits) - 1);
+    /// The value as `width` bits; `*` and numbers that do not fit are errors.
+    pub fn to_bits(&self, width: u32) -> Result<Bits, String> {
+        match self.digits.contains('*') {
+            true => Err(format!("`{self}` has `*` digits, and one value is meant here")),
+            false => self.masked(width).map(|(value, _)| value),
         }
     }
-    let digits = number.digits.chars().count() as u32 * number.digit_bits;
-    let mut mask = Bits::from_big(width, &mask);
-    // Leading zeros that are not written count, unless the number begins with `*`.
-    if digits < width && !number.digits.starts_with('*') || number.digit_bits == 0 {
-        let high = Bits::ones(width).shl(digits.min(width) as u64);
-        mask = if number.digit_bits == 0 { Bits::ones(width) } else { mask.or(&high) };
+
+    /// The value, where it fits and has no `*`.
+    pub fn to_u64(&self) -> Option<u64> {
+        self.to_bits(64).ok().and_then(|b| b.to_u64())
     }
-    Ok((Bits::from_big(width, &value), mask))
+
+    /// Value and mask: `*` digits are zero in both.
+    fn masked(&self, width: u32) -> Result<(Bits, Bits), String> {
+        let radix = match self.digit_bits {
+            4 => 16,
+            1 => 2,
+            _ => 10,
+        };
+        let value = self.digits.replace('*', "0");
+        let value = BigUint::parse_bytes(value.as_bytes(), radix)
+            .ok_or_else(|| format!("`{self}` is not a number"))?;
+        if value.bits() > width as u64 {
+            return Err(format!("`{self}` does not fit {width} bits"));
+        }
+        let mut mask = Bits::ones(width);
+        for (place, digit) in self.digits.bytes().rev().enumerate() {
+            let low = place as u64 * self.digit_bits as u64;
+            if digit == b'*' && low < width as u64 {
+                let digit_mask =
+                    Bits::new(self.digit_bits, u128::MAX).resize(width.max(self.digit_bits)).shl(low);
+                mask = mask.and(&digit_mask.resize(width).not());
+            }
+        }
+        Ok((Bits::from_big(width, &value), mask))
+    }
+
+    /// What a prefix without `/` means: the bits of its digits, less those of `*`; a decimal number is a whole value.
+    fn prefix_len(&self, width: u32) -> u32 {
+        let stars = self.digits.bytes().filter(|d| *d == b'*').count();
+        match self.digit_bits {
+            0 => width,
+            bits => ((self.digits.len() - stars) as u32 * bits).min(width),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stf::{Kind, parse};
+
+    fn manifest() -> Manifest {
+        let key = |name: &str, width, kind| KeyField { name: name.into(), width, kind };
+        let table = |name: &str, keys| Table {
+            name: name.into(),
+            keys,
+            actions: vec![Action {
+                name: "c.set".into(),
+                params: vec![abi::manifest::Param { name: "port".into(), width: 9, offset: 0 }],
+                default_only: false,
+                table_only: false,
+            }],
+            size: 8,
+            default_action: None,
+            const_default: false,
+            const_entries: false,
+            initial_entries: vec![],
+            direct_counter: None,
+            layout: None,
+        };
+        Manifest {
+            tables: vec![
+                table(
+                    "c.route",
+                    vec![key("hdr.ip.dst", 32, MatchKind::Lpm), key("hdr.ip.isValid()", 1, MatchKind::Exact)],
+                ),
+                table(
+                    "c.acl",
+                    vec![key("hdr.v[0].vid", 12, MatchKind::Ternary), key("meta.p", 9, MatchKind::Range)],
+                ),
+                table("d.acl", vec![]),
+            ],
+            ..Manifest::default()
+        }
+    }
+
+    fn read(line: &str) -> Result<Entry, String> {
+        let case = parse("t", line).unwrap();
+        let Kind::Add { table: name, priority, keys, action, .. } = &case.statements[0].kind else {
+            panic!()
+        };
+        let manifest = manifest();
+        let found = table(&manifest, name)?;
+        let entry = entry(found, *priority, keys, action)?;
+        found.check_entry(&entry).map_err(|e| e.to_string())?;
+        Ok(entry)
+    }
+
+    #[test]
+    fn prefixes_and_masks_come_from_digits() {
+        let first = |line: &str| read(line).unwrap().matches[0].clone();
+        let lpm = |v, len| MatchValue::Lpm(Bits::new(32, v), len);
+        assert_eq!(first("add route dst:0x0a010065 set(port:1)"), lpm(0x0a010065, 32));
+        assert_eq!(first("add route ip.dst:0x0a01**** set(port:1)"), lpm(0x0a010000, 16));
+        assert_eq!(first("add route dst:0x0a000000/8 set(port:1)"), lpm(0x0a000000, 8));
+        assert_eq!(first("add route ip.valid:1 set(port:1)"), lpm(0, 0));
+        let acl = read("add c.acl 5 v$0.vid:0x*1* p:1..3 c.set(port:1)").unwrap();
+        assert_eq!(acl.matches[0], MatchValue::Ternary(Bits::new(12, 0x10), Bits::new(12, 0xf0)));
+        assert_eq!(
+            (acl.priority, &acl.matches[1]),
+            (5, &MatchValue::Range(Bits::new(9, 1), Bits::new(9, 3)))
+        );
+    }
+
+    #[test]
+    fn mistakes_are_explained() {
+        let error = |line: &str| read(line).unwrap_err();
+        assert!(error("add rout dst:1 set(port:1)").contains("did you mean `c.route`"));
+        assert!(error("add acl 1 set(port:1)").contains("may mean `c.acl`, `d.acl`"));
+        assert!(error("add c.acl set(port:1)").contains("needs a priority"));
+        assert!(error("add route dst:1 set(prt:1)").contains("no parameter `prt`; it has (port)"));
+        assert!(error("add route dst:1 set()").contains("needs an argument `port`"));
+        assert!(error("add route dst:1 set(port:512)").contains("does not fit 9 bits"));
+        assert!(error("add route src:1 set(port:1)").contains("no key field `src`"));
+        assert!(error("add route dst:1/40 set(port:1)").contains("a prefix of 40 bits"));
+    }
 }

@@ -1,306 +1,637 @@
-//! Plays a case on a target: tables are filled, packets sent, and what comes out compared, port by port, in order, with
-//! exact counts. Stricter than the reference runner: `check_counter` and `no_packet` are checked.
+//! Plays a case on a target and judges what came out. Stricter than p4c's runner: counters and `no_packet` count too.
+//!
+//! Packets are compared at the end, a port at a time, in order, and in exact number. Only ports that the case names are
+//! attached: what goes to others vanishes, as on a switch without a cable.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
-use abi::manifest::Manifest;
+use abi::manifest::{Manifest, Table};
 use abi::{ActionCall, Bits, Entry};
+use dataplane::Count;
 use serde::Serialize;
+use thiserror::Error;
 
-use super::resolve::{self, Resolved};
-use super::{Call, Case, Cell, Check, Kind, Pattern, Statement};
+use super::{Case, Cell, Check, Kind, Pattern, Statement, resolve};
 
-/// What a target says when it cannot do as told.
-pub type TargetError = String;
+/// Packets that came out, each with its port.
+pub type Outputs = Vec<(u32, Vec<u8>)>;
 
-/// Something that runs a P4 program.
+/// Something that runs a P4 program. Names are full control-plane names; entries were checked against the manifest.
 pub trait Target {
     /// What the program offers.
     fn manifest(&self) -> &Manifest;
-    /// Writes an entry.
+    /// Called once, first: the ports that the case uses. Nothing to do where ports need no making.
+    fn attach(&mut self, _ports: &[u32]) -> Result<(), TargetError> {
+        Ok(())
+    }
+    /// Adds an entry.
     fn insert(&mut self, table: &str, entry: &Entry) -> Result<(), TargetError>;
     /// Changes what happens on a miss.
     fn set_default(&mut self, table: &str, call: &ActionCall) -> Result<(), TargetError>;
-    /// Removes all entries that can be removed.
-    fn clear(&mut self) -> Result<(), TargetError>;
-    /// Sends a packet; what leaves, by port.
-    fn send(&mut self, port: u32, packet: &[u8]) -> Result<Vec<(u32, Vec<u8>)>, TargetError>;
-    /// A cell of an indexed counter: packets and bytes.
-    fn counter(&mut self, name: &str, index: u64) -> Result<(u64, u64), TargetError>;
+    /// Removes every entry that may be removed.
+    fn clear(&mut self) -> Result<(), TargetError> {
+        Err(TargetError::unsupported("remove all"))
+    }
+    /// A packet comes in. What has come out by the time it returns; more may follow at [`Target::settle`].
+    fn send(&mut self, port: u32, packet: &[u8]) -> Result<Outputs, TargetError>;
+    /// Waits until everything sent has come out or is lost, and gives what [`Target::send`] did not.
+    fn settle(&mut self) -> Result<Outputs, TargetError> {
+        Ok(Outputs::new())
+    }
+    /// A cell of an indexed counter; `None` out of range.
+    fn counter(&mut self, name: &str, index: u64) -> Result<Option<Count>, TargetError>;
     /// The direct counter of an entry.
-    fn entry_counter(&mut self, table: &str, entry: &Entry) -> Result<(u64, u64), TargetError>;
-    /// Packets and bytes dropped for a reason of the manifest.
-    fn drops(&mut self, reason: usize) -> Result<(u64, u64), TargetError>;
-    /// Writes a register's cell.
-    fn set_register(&mut self, name: &str, index: u64, value: &Bits) -> Result<(), TargetError>;
-    /// Sets all cells of a register to zero.
-    fn reset_register(&mut self, name: &str) -> Result<(), TargetError>;
-    /// Makes a multicast group of (rid, port).
-    fn set_group(&mut self, group: u32, replicas: Vec<(u32, u32)>) -> Result<(), TargetError>;
+    fn direct_counter(&mut self, table: &str, entry: &Entry) -> Result<Count, TargetError>;
+    /// A drop reason, by its full name.
+    fn drops(&mut self, reason: &str) -> Result<Count, TargetError>;
+    /// Sets a cell of an indexed counter.
+    fn counter_write(&mut self, _name: &str, _index: u64, _count: Count) -> Result<(), TargetError> {
+        Err(TargetError::unsupported("counter_write"))
+    }
+    /// A cell of a register; `None` out of range.
+    fn register_read(&mut self, _name: &str, _index: u64) -> Result<Option<Bits>, TargetError> {
+        Err(TargetError::unsupported("register_read"))
+    }
+    /// Sets a cell of a register.
+    fn register_write(&mut self, _name: &str, _index: u64, _value: &Bits) -> Result<(), TargetError> {
+        Err(TargetError::unsupported("register_write"))
+    }
+    /// All cells of a register to zero.
+    fn register_reset(&mut self, _name: &str) -> Result<(), TargetError> {
+        Err(TargetError::unsupported("register_reset"))
+    }
+    /// The copies of a multicast group: `egress_rid` and port of each.
+    fn set_group(&mut self, _group: u32, _copies: &[(u32, u32)]) -> Result<(), TargetError> {
+        Err(TargetError::unsupported("mc_node_associate"))
+    }
+    /// Where clones of a session go; `None` removes it.
+    fn set_mirror(&mut self, _session: u32, _to: Option<Mirror>) -> Result<(), TargetError> {
+        Err(TargetError::unsupported("mirroring_add"))
+    }
+    /// Rates of one cell of a meter, or of all: units a microsecond and burst in units, lowest first.
+    fn meter_rates(
+        &mut self,
+        _name: &str,
+        _index: Option<u64>,
+        _rates: &[(f64, u64)],
+    ) -> Result<(), TargetError> {
+        Err(TargetError::unsupported("meter_set_rates"))
+    }
 }
 
-/// How a case went.
+/// Where clones go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mirror {
+    /// To a port.
+    Port(u32),
+    /// To all copies of a multicast group.
+    Group(u32),
+}
+
+/// Why a target did not do what it was told.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum TargetError {
+    /// It never can.
+    #[error("not supported yet: {0}")]
+    Unsupported(String),
+    /// It could not now.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl TargetError {
+    /// It never can.
+    pub fn unsupported(what: impl Into<String>) -> Self {
+        TargetError::Unsupported(what.into())
+    }
+
+    /// It could not now.
+    pub fn failed(why: impl ToString) -> Self {
+        TargetError::Failed(why.to_string())
+    }
+}
+
+/// What became of a case.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[must_use]
 pub struct Report {
-    /// The case.
+    /// Its name.
     pub case: String,
-    /// What failed, each with its place; nothing: passed.
-    pub failures: Vec<String>,
-    /// Packets sent.
-    pub packets: usize,
+    /// No failures.
+    pub passed: bool,
+    /// Packets that went in.
+    pub sent: usize,
+    /// Packets that came out of attached ports.
+    pub received: usize,
+    /// Packets and counters that were compared.
+    pub checks: usize,
+    /// In the order of the lines.
+    pub failures: Vec<Failure>,
+}
+
+/// What was not as the case says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Failure {
+    /// Line of the case.
+    pub line: u32,
+    /// In words; several lines where packets are shown.
+    pub message: String,
+    /// It is not a wrong answer: the target lacks what the line needs.
+    pub unsupported: bool,
 }
 
 impl Report {
-    /// Whether all was as expected.
-    pub fn passed(&self) -> bool {
-        self.failures.is_empty()
+    /// All failures, each after its `file:line`.
+    pub fn text(&self) -> String {
+        self.failures.iter().map(|f| self.line(f) + "\n").collect()
+    }
+
+    /// One failure after its `file:line`.
+    pub fn line(&self, failure: &Failure) -> String {
+        format!("{}:{}: {}", self.case, failure.line, failure.message)
+    }
+
+    /// What the target lacks, where that is all that failed.
+    pub fn unsupported(&self) -> Option<&str> {
+        let first = self.failures.first().filter(|_| self.failures.iter().all(|f| f.unsupported))?;
+        Some(&first.message)
     }
 }
 
-/// Plays a case.
+/// Plays a case. It stops at the first line that the target cannot do, since what follows would mean nothing.
 pub fn run(case: &Case, target: &mut dyn Target) -> Report {
-    let mut player = Player {
-        report: Report { case: case.name.clone(), ..Report::default() },
+    let mut run = Run {
         target,
+        ports: named_ports(case),
+        strict: case.statements.iter().any(|s| s.kind == Kind::NoPacket),
+        report: Report { case: case.name.clone(), ..Report::default() },
         expected: BTreeMap::new(),
-        received: BTreeMap::new(),
-        entries: HashMap::new(),
-        added: HashMap::new(),
+        got: BTreeMap::new(),
+        last: Last::default(),
+        entries: Vec::new(),
         nodes: Vec::new(),
         groups: BTreeMap::new(),
-        last: 0,
+        mirrors: BTreeMap::new(),
     };
-    for statement in &case.statements {
-        if let Err(what) = player.statement(statement) {
-            player.fail(statement.line, what);
-        }
-    }
-    player.compare();
-    player.report
+    run.case(case);
+    run.report.failures.sort_by_key(|f| f.line);
+    run.report.passed = run.report.failures.is_empty();
+    run.report
 }
 
-struct Player<'t> {
+/// Plays only what fills tables and groups (`--entries FILE`); other lines are errors.
+pub fn load(case: &Case, target: &mut dyn Target) -> Report {
+    let fills = |kind: &Kind| {
+        use Kind::*;
+        matches!(
+            kind,
+            Add { .. }
+                | SetDefault { .. }
+                | RemoveAll
+                | GroupCreate(_)
+                | NodeCreate { .. }
+                | NodeUpdate { .. }
+                | NodeAssociate { .. }
+                | RegisterWrite(..)
+                | RegisterReset(_)
+                | CounterWrite(..)
+                | Mirroring(..)
+                | MeterRates { .. }
+        )
+    };
+    if let Some(line) = case.statements.iter().find(|s| !fills(&s.kind)).map(|s| s.line) {
+        let message =
+            "only entries, defaults, groups, sessions, rates, counters and registers can be set here"
+                .to_string();
+        let failures = vec![Failure { line, message, unsupported: false }];
+        return Report { case: case.name.clone(), failures, ..Report::default() };
+    }
+    run(case, target)
+}
+
+fn named_ports(case: &Case) -> BTreeSet<u32> {
+    let port = |s: &Statement| match s.kind {
+        Kind::Packet { port, .. } | Kind::Expect { port, .. } => Some(port),
+        _ => None,
+    };
+    case.statements.iter().filter_map(port).collect()
+}
+
+struct Run<'a> {
+    target: &'a mut dyn Target,
+    ports: BTreeSet<u32>,
+    /// The case has a `no_packet`: each output must be known to belong to its input, so packets go one by one.
+    strict: bool,
     report: Report,
-    target: &'t mut dyn Target,
     /// By port: line and pattern.
     expected: BTreeMap<u32, Vec<(u32, Option<Pattern>)>>,
-    /// By port: line of the packet that caused it, and bytes.
-    received: BTreeMap<u32, Vec<(u32, Vec<u8>)>>,
-    /// Entries by their `= ID`.
-    entries: HashMap<String, (String, Entry)>,
-    /// Entries of a table, in order.
-    added: HashMap<String, Vec<Entry>>,
+    /// By port: line of the `packet` that was the last before it came out, and the bytes.
+    got: BTreeMap<u32, Vec<(u32, Vec<u8>)>>,
+    last: Last,
+    /// What `add` wrote: table, entry, `= ID`.
+    entries: Vec<(String, Entry, Option<String>)>,
     nodes: Vec<(u32, Vec<u32>)>,
     groups: BTreeMap<u32, Vec<u32>>,
-    /// How many packets the last one gave.
-    last: usize,
+    /// Sessions, and whether they are still there.
+    mirrors: BTreeMap<u32, bool>,
 }
 
-impl Player<'_> {
-    fn fail(&mut self, line: u32, what: impl std::fmt::Display) {
-        self.report.failures.push(format!("{}:{line}: {what}", self.report.case));
+/// The last packet that went in.
+#[derive(Default)]
+struct Last {
+    line: u32,
+    outputs: usize,
+}
+
+impl Run<'_> {
+    fn case(&mut self, case: &Case) {
+        let ports: Vec<u32> = self.ports.iter().copied().collect();
+        if let Err(e) = self.target.attach(&ports) {
+            return self.fail(1, e.to_string(), false);
+        }
+        for statement in &case.statements {
+            if let Err(e) = self.statement(statement) {
+                return self.fail(statement.line, e.to_string(), matches!(e, TargetError::Unsupported(_)));
+            }
+        }
+        let end = case.statements.last().map_or(1, |s| s.line);
+        if let Err(e) = self.settle() {
+            return self.fail(end, e.to_string(), false);
+        }
+        self.compare();
     }
 
-    fn statement(&mut self, statement: &Statement) -> Resolved<()> {
+    fn fail(&mut self, line: u32, message: String, unsupported: bool) {
+        self.report.failures.push(Failure { line, message, unsupported });
+    }
+
+    fn statement(&mut self, statement: &Statement) -> Result<(), TargetError> {
+        let line = statement.line;
         match &statement.kind {
-            Kind::Add { table, priority, keys, action, id } => {
-                let table = resolve::table(self.target.manifest(), table)?.clone();
-                let entry = resolve::entry(&table, *priority, keys, action)?;
-                self.target.insert(&table.name, &entry)?;
-                self.added.entry(table.name.clone()).or_default().push(entry.clone());
-                if let Some(id) = id {
-                    self.entries.insert(id.clone(), (table.name, entry));
-                }
-                Ok(())
-            }
-            Kind::SetDefault { table, action } => self.set_default(table, action),
-            Kind::Packet { port, bytes } => self.packet(statement.line, *port, bytes),
+            Kind::Packet { port, bytes } => self.packet(line, *port, bytes),
             Kind::Expect { port, pattern } => {
-                self.expected.entry(*port).or_default().push((statement.line, pattern.clone()));
+                self.expected.entry(*port).or_default().push((line, pattern.clone()));
                 Ok(())
             }
-            Kind::NoPacket if self.last > 0 => {
-                Err(format!("no packet was expected, and {} came out", self.last))
+            Kind::NoPacket => self.no_packet(line),
+            Kind::Wait => self.settle(),
+            Kind::CheckCounter { counter, cell, check } => self.check_counter(line, counter, cell, *check),
+            Kind::Mirroring(session, to) => {
+                self.mirrors.insert(*session, to.is_some());
+                self.target.set_mirror(*session, *to)
             }
-            Kind::NoPacket | Kind::Wait => Ok(()),
-            Kind::RemoveAll => {
-                self.added.clear();
+            Kind::MirroringGet(session) => match self.mirrors.get(session) {
+                Some(true) => Ok(()),
+                _ => Err(TargetError::failed(format!("there is no mirroring session {session}"))),
+            },
+            Kind::MeterRates { .. } | Kind::MeterGet(..) => self.meter_command(&statement.kind),
+            Kind::CounterRead(..) | Kind::CounterWrite(..) => self.counter_command(&statement.kind),
+            Kind::RegisterRead(..) | Kind::RegisterWrite(..) | Kind::RegisterReset(_) => {
+                self.register_command(&statement.kind)
+            }
+            Kind::Add { .. } | Kind::SetDefault { .. } | Kind::RemoveAll => {
+                self.table_command(&statement.kind)
+            }
+            _ => self.group_command(&statement.kind),
+        }
+    }
+
+    fn packet(&mut self, line: u32, port: u32, bytes: &[u8]) -> Result<(), TargetError> {
+        if self.strict {
+            self.settle()?;
+        }
+        self.report.sent += 1;
+        self.last = Last { line, outputs: 0 };
+        let outputs = self.target.send(port, bytes)?;
+        self.take(outputs);
+        Ok(())
+    }
+
+    fn take(&mut self, outputs: Outputs) {
+        for (port, bytes) in outputs.into_iter().filter(|(port, _)| self.ports.contains(port)) {
+            self.report.received += 1;
+            self.last.outputs += 1;
+            self.got.entry(port).or_default().push((self.last.line, bytes));
+        }
+    }
+
+    fn settle(&mut self) -> Result<(), TargetError> {
+        let late = self.target.settle()?;
+        self.take(late);
+        Ok(())
+    }
+
+    fn no_packet(&mut self, line: u32) -> Result<(), TargetError> {
+        self.settle()?;
+        self.report.checks += 1;
+        if self.last.outputs > 0 {
+            let message =
+                format!("the packet of line {} gave {} packets, not none", self.last.line, self.last.outputs);
+            self.fail(line, message, false);
+        }
+        Ok(())
+    }
+
+    fn table_command(&mut self, kind: &Kind) -> Result<(), TargetError> {
+        match kind {
+            Kind::Add { table, priority, keys, action, id } => {
+                let definition = self.table(table)?;
+                let entry =
+                    resolve::entry(&definition, *priority, keys, action).map_err(TargetError::failed)?;
+                definition.check_entry(&entry).map_err(TargetError::failed)?;
+                self.target.insert(&definition.name, &entry)?;
+                self.entries.push((definition.name, entry, id.clone()));
+                Ok(())
+            }
+            Kind::SetDefault { table, action } => {
+                let definition = self.table(table)?;
+                let call = resolve::action(&definition, action).map_err(TargetError::failed)?;
+                definition.check_action(&call, true).map_err(TargetError::failed)?;
+                self.target.set_default(&definition.name, &call)
+            }
+            _ => {
                 self.entries.clear();
                 self.target.clear()
             }
-            Kind::CheckCounter { counter, cell, check } => self.check_counter(counter, cell, *check),
-            Kind::CounterRead(name, index) => self.read(name, *index).map(|_| ()),
-            Kind::RegisterRead(name, _) => self.register(name).map(|_| ()),
-            Kind::RegisterWrite(name, index, value) => {
-                let (name, width) = self.register(name)?;
-                let value = resolve::exact(value, width)?;
-                self.target.set_register(&name, *index, &value)
-            }
-            Kind::RegisterReset(name) => {
-                let (name, _) = self.register(name)?;
-                self.target.reset_register(&name)
-            }
-            Kind::CounterWrite(..) => Err("not supported yet: counter_write".to_string()),
-            Kind::Mirroring(verb, _) => Err(format!("not supported yet: {verb}")),
-            Kind::Meter(verb, ..) => Err(format!("not supported yet: {verb}")),
-            group => self.group(group),
         }
     }
 
-    fn group(&mut self, kind: &Kind) -> Resolved<()> {
+    fn table(&self, name: &str) -> Result<Table, TargetError> {
+        resolve::table(self.target.manifest(), name).cloned().map_err(TargetError::failed)
+    }
+
+    fn group_command(&mut self, kind: &Kind) -> Result<(), TargetError> {
         match kind {
             Kind::GroupCreate(group) => {
                 self.groups.insert(*group, Vec::new());
+                self.write_group(*group)
             }
-            Kind::NodeCreate { rid, ports } => self.nodes.push((*rid, ports.clone())),
-            Kind::NodeUpdate { node, ports } => match self.nodes.get_mut(*node as usize) {
-                Some(found) => found.1 = ports.clone(),
-                None => return Err(format!("there is no node {node}")),
-            },
-            Kind::NodeAssociate { group, node } => match self.groups.get_mut(group) {
-                Some(nodes) if (*node as usize) < self.nodes.len() => nodes.push(*node),
-                Some(_) => return Err(format!("there is no node {node}")),
-                None => return Err(format!("there is no group {group}")),
-            },
-            _ => {}
-        }
-        for (group, nodes) in self.groups.clone() {
-            let replicas = nodes.iter().flat_map(|&n| {
-                let (rid, ports) = &self.nodes[n as usize];
-                ports.iter().map(|p| (*rid, *p)).collect::<Vec<_>>()
-            });
-            self.target.set_group(group, replicas.collect())?;
-        }
-        Ok(())
-    }
-
-    fn set_default(&mut self, table: &str, call: &Call) -> Resolved<()> {
-        let table = resolve::table(self.target.manifest(), table)?.clone();
-        let call = resolve::action(&table, call)?;
-        table.check_action(&call, true).map_err(|e| e.to_string())?;
-        self.target.set_default(&table.name, &call)
-    }
-
-    fn packet(&mut self, line: u32, port: u32, bytes: &[u8]) -> Resolved<()> {
-        self.report.packets += 1;
-        let out = self.target.send(port, bytes)?;
-        self.last = out.len();
-        for (port, bytes) in out {
-            self.received.entry(port).or_default().push((line, bytes));
-        }
-        Ok(())
-    }
-
-    fn register(&self, name: &str) -> Resolved<(String, u32)> {
-        let register = resolve::find("register", name, &self.target.manifest().registers, |r| &r.name)?;
-        Ok((register.name.clone(), register.width))
-    }
-
-    fn read(&mut self, name: &str, index: u64) -> Resolved<(u64, u64)> {
-        let counter =
-            resolve::find("counter", name, &self.target.manifest().counters, |c| &c.name)?.name.clone();
-        self.target.counter(&counter, index)
-    }
-
-    fn check_counter(&mut self, name: &str, cell: &Cell, check: Option<Check>) -> Resolved<()> {
-        let (packets, bytes) = self.count(name, cell)?;
-        match check {
-            None if packets == 0 && bytes == 0 => Ok(()),
-            None => Err(format!("counter `{name}` holds {packets} packets and {bytes} bytes, not zero")),
-            Some(check) => {
-                let (found, unit) = if check.bytes { (bytes, "bytes") } else { (packets, "packets") };
-                match check.op.holds(found, check.value) {
-                    true => Ok(()),
-                    false => {
-                        let wanted = format!("{} {}", check.op.symbol(), check.value);
-                        Err(format!("counter `{name}` holds {found} {unit}, and {wanted} was expected"))
-                    }
+            Kind::NodeCreate { rid, ports } => {
+                self.nodes.push((*rid, ports.clone()));
+                Ok(())
+            }
+            Kind::NodeUpdate { node, ports } => {
+                let entry = self.nodes.get_mut(*node as usize);
+                entry.ok_or_else(|| TargetError::failed(format!("there is no node {node}")))?.1 =
+                    ports.clone();
+                let users: Vec<u32> =
+                    self.groups.iter().filter(|g| g.1.contains(node)).map(|g| *g.0).collect();
+                users.into_iter().try_for_each(|group| self.write_group(group))
+            }
+            Kind::NodeAssociate { group, node } => {
+                if *node as usize >= self.nodes.len() {
+                    return Err(TargetError::failed(format!("there is no node {node}")));
                 }
+                let nodes = self.groups.get_mut(group);
+                nodes.ok_or_else(|| TargetError::failed(format!("there is no group {group}")))?.push(*node);
+                self.write_group(*group)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn write_group(&mut self, group: u32) -> Result<(), TargetError> {
+        let nodes = self.groups.get(&group).into_iter().flatten().filter_map(|n| self.nodes.get(*n as usize));
+        let copies: Vec<(u32, u32)> =
+            nodes.flat_map(|(rid, ports)| ports.iter().map(|p| (*rid, *p))).collect();
+        self.target.set_group(group, &copies)
+    }
+
+    fn counter_command(&mut self, kind: &Kind) -> Result<(), TargetError> {
+        match kind {
+            Kind::CounterRead(name, index) => self.indexed(name, *index).map(|_| ()),
+            Kind::CounterWrite(name, index, packets, bytes) => {
+                self.indexed(name, *index)?;
+                let counters = &self.target.manifest().counters;
+                let found =
+                    resolve::pick(counters, name, |c| &c.name, "counter").map_err(TargetError::failed)?;
+                let name = found.name.clone();
+                self.target.counter_write(&name, *index, Count { packets: *packets, bytes: *bytes })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn register_command(&mut self, kind: &Kind) -> Result<(), TargetError> {
+        let (Kind::RegisterRead(name, _) | Kind::RegisterWrite(name, ..) | Kind::RegisterReset(name)) = kind
+        else {
+            return Ok(());
+        };
+        let registers = &self.target.manifest().registers;
+        let register =
+            resolve::pick(registers, name, |r| &r.name, "register").map_err(TargetError::failed)?.clone();
+        let (Kind::RegisterRead(_, index) | Kind::RegisterWrite(_, index, _)) = kind else {
+            return self.target.register_reset(&register.name);
+        };
+        if *index >= register.size {
+            let message =
+                format!("register `{}` has {} cells, not a cell {index}", register.name, register.size);
+            return Err(TargetError::failed(message));
+        }
+        match kind {
+            Kind::RegisterWrite(_, _, value) => {
+                let value = value.to_bits(register.width).map_err(TargetError::failed)?;
+                self.target.register_write(&register.name, *index, &value)
+            }
+            _ => self.target.register_read(&register.name, *index).map(|_| ()),
+        }
+    }
+
+    fn meter_command(&mut self, kind: &Kind) -> Result<(), TargetError> {
+        let (Kind::MeterRates { meter: name, .. } | Kind::MeterGet(name, _)) = kind else { return Ok(()) };
+        let meters = &self.target.manifest().meters;
+        let meter = resolve::pick(meters, name, |m| &m.name, "meter").map_err(TargetError::failed)?.clone();
+        let index = match kind {
+            Kind::MeterRates { index, .. } => *index,
+            Kind::MeterGet(_, index) => Some(*index),
+            _ => None,
+        };
+        if let Some(index) = index.filter(|i| *i >= meter.size) {
+            let message = format!("meter `{}` has {} cells, not a cell {index}", meter.name, meter.size);
+            return Err(TargetError::failed(message));
+        }
+        match kind {
+            Kind::MeterRates { rates, .. } => self.target.meter_rates(&meter.name, index, rates),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_counter(
+        &mut self,
+        line: u32,
+        name: &str,
+        cell: &Cell,
+        check: Option<Check>,
+    ) -> Result<(), TargetError> {
+        self.settle()?;
+        self.report.checks += 1;
+        let count = match name.strip_prefix("drop.") {
+            Some(reason) => self.drop_count(reason)?,
+            None => self.count(name, cell)?,
+        };
+        let message = match check {
+            None if count == Count::default() => return Ok(()),
+            None => format!("`{name}` has {} packets and {} bytes, not 0", count.packets, count.bytes),
+            Some(check) => {
+                let (got, unit) =
+                    if check.bytes { (count.bytes, "bytes") } else { (count.packets, "packets") };
+                if check.op.holds(got, check.value) {
+                    return Ok(());
+                }
+                format!("`{name}` has {got} {unit}; {} {} expected", check.op.symbol(), check.value)
+            }
+        };
+        self.fail(line, message, false);
+        Ok(())
+    }
+
+    /// The sum of the reasons that a name means: exactly that one, else all sites of the action of that suffix.
+    fn drop_count(&mut self, name: &str) -> Result<Count, TargetError> {
+        let reasons: Vec<String> = self.target.manifest().drops.iter().map(|d| d.name.clone()).collect();
+        let base = |full: &String| full.split(" line ").next().unwrap_or(full).to_string();
+        let exact: Vec<&String> = reasons.iter().filter(|r| *r == name).collect();
+        let suffix =
+            || reasons.iter().filter(|r| resolve::is_suffix(&base(r), name) || resolve::is_suffix(r, name));
+        let found = if exact.is_empty() { suffix().collect() } else { exact };
+        let distinct: BTreeSet<String> = found.iter().map(|r| base(r)).collect();
+        match distinct.len() {
+            0 => {
+                let known = reasons.join("`, `");
+                Err(TargetError::failed(format!("there is no drop reason `{name}`; there are `{known}`")))
+            }
+            1 => found.into_iter().try_fold(Count::default(), |mut sum, reason| {
+                sum += self.target.drops(reason)?;
+                Ok(sum)
+            }),
+            _ => Err(TargetError::failed(format!("drop reason `{name}` may mean any of {distinct:?}"))),
+        }
+    }
+
+    fn count(&mut self, name: &str, cell: &Cell) -> Result<Count, TargetError> {
+        let direct = |t: &Table| t.direct_counter.as_ref().map(|c| (c.clone(), t.name.clone()));
+        let direct: Vec<(String, String)> = self.target.manifest().tables.iter().filter_map(direct).collect();
+        let table = resolve::pick(&direct, name, |d| &d.0, "counter").map(|d| d.1.clone());
+        match (table, cell) {
+            (Ok(table), cell) => {
+                let entry = self.entry(&table, cell).map_err(TargetError::failed)?;
+                self.target.direct_counter(&table, &entry)
+            }
+            (Err(_), Cell::Index(index)) => self.indexed(name, *index),
+            (Err(_), Cell::Entry(id)) => {
+                let message = format!("`${id}` is an entry, and `{name}` is not a direct counter");
+                Err(TargetError::failed(message))
             }
         }
     }
 
-    /// `drop.NAME` is a drop reason; a direct counter belongs to its table's entries.
-    fn count(&mut self, name: &str, cell: &Cell) -> Resolved<(u64, u64)> {
-        if let Some(reason) = name.strip_prefix("drop.") {
-            let drops = &self.target.manifest().drops;
-            let found = &resolve::find("drop reason", reason, drops, |d| &d.name)?.name;
-            let at = drops.iter().position(|d| d.name == *found).unwrap_or(0);
-            return self.target.drops(at);
-        }
-        let direct = self.target.manifest().tables.iter().find(|t| {
-            t.direct_counter.as_ref().is_some_and(|c| c == name || c.ends_with(&format!(".{name}")))
-        });
-        if let Some(table) = direct.map(|t| t.name.clone()) {
-            let entry = match cell {
-                Cell::Entry(id) => self.entries.get(id).map(|(_, e)| e.clone()),
-                Cell::Index(i) => self.added.get(&table).and_then(|list| list.get(*i as usize)).cloned(),
-            };
-            let entry = entry.ok_or_else(|| format!("table `{table}` has no such entry"))?;
-            return self.target.entry_counter(&table, &entry);
-        }
-        match cell {
-            Cell::Index(index) => self.read(name, *index),
-            Cell::Entry(id) => Err(format!("`${id}` names an entry, and `{name}` is no direct counter")),
-        }
+    fn entry(&self, table: &str, cell: &Cell) -> Result<Entry, String> {
+        let mut of_table = self.entries.iter().filter(|e| e.0 == table);
+        let found = match cell {
+            Cell::Index(index) => of_table.nth(*index as usize),
+            Cell::Entry(id) => of_table.find(|e| e.2.as_ref() == Some(id)),
+        };
+        found.map(|e| e.1.clone()).ok_or_else(|| match cell {
+            Cell::Index(index) => format!("table `{table}` got no entry number {index} from this case"),
+            Cell::Entry(id) => format!("no entry of table `{table}` was added with `= {id}`"),
+        })
+    }
+
+    fn indexed(&mut self, name: &str, index: u64) -> Result<Count, TargetError> {
+        let counters = &self.target.manifest().counters;
+        let counter =
+            resolve::pick(counters, name, |c| &c.name, "counter").map_err(TargetError::failed)?.clone();
+        let count = self.target.counter(&counter.name, index)?;
+        count.ok_or_else(|| {
+            TargetError::failed(format!(
+                "counter `{}` has {} cells, not a cell {index}",
+                counter.name, counter.size
+            ))
+        })
     }
 
     fn compare(&mut self) {
-        let mut ports: Vec<u32> = self.expected.keys().chain(self.received.keys()).copied().collect();
-        ports.sort_unstable();
-        ports.dedup();
-        for port in ports {
+        for port in std::mem::take(&mut self.ports) {
             let expected = self.expected.remove(&port).unwrap_or_default();
-            let received = self.received.remove(&port).unwrap_or_default();
-            for (i, (line, pattern)) in expected.iter().enumerate() {
-                match (received.get(i), pattern) {
-                    (None, _) => {
-                        self.fail(*line, format!("port {port}: the expected packet did not come out"))
-                    }
-                    (Some(_), None) => {}
-                    (Some((_, bytes)), Some(pattern)) => {
-                        if let Some(difference) = difference(pattern, bytes) {
-                            self.fail(*line, format!("port {port}: {difference}"));
+            let got = self.got.remove(&port).unwrap_or_default();
+            self.report.checks += expected.len();
+            for (at, (line, pattern)) in expected.iter().enumerate() {
+                match got.get(at) {
+                    None => self.fail(*line, format!("port {port}: no packet came"), false),
+                    Some((cause, bytes)) => {
+                        if let Some(message) = pattern.as_ref().and_then(|p| difference(p, bytes)) {
+                            let message = format!("port {port}, after the packet of line {cause}: {message}");
+                            self.fail(*line, message, false);
                         }
                     }
                 }
             }
-            for (line, bytes) in received.iter().skip(expected.len()) {
-                self.fail(*line, format!("port {port}: an unexpected packet came out: {}", hex(bytes)));
+            for (cause, bytes) in got.iter().skip(expected.len()) {
+                let dump = dump(&bytes.iter().flat_map(|b| [Some(b >> 4), Some(b & 15)]).collect::<Vec<_>>());
+                let message = format!("port {port}: a packet that nothing expects\n{dump}");
+                self.fail(*cause, message, false);
             }
         }
     }
 }
 
-/// How a packet differs from what was expected, with the first half byte that does marked.
+/// What tells a packet from a pattern, or nothing where it fits.
 fn difference(pattern: &Pattern, bytes: &[u8]) -> Option<String> {
-    let found: Vec<u8> = bytes.iter().flat_map(|b| [b >> 4, b & 15]).collect();
-    let wrong = pattern.nibbles.iter().enumerate().find(|(i, n)| match (n, found.get(*i)) {
-        (Some(n), Some(f)) => n != f,
-        (_, None) => true,
-        (None, Some(_)) => false,
-    });
-    let length = pattern.exact && pattern.nibbles.len() != found.len();
-    let at = match wrong {
-        Some((i, _)) => i,
-        None if length => pattern.nibbles.len().min(found.len()),
-        None => return None,
+    let got: Vec<Option<u8>> = bytes.iter().flat_map(|b| [Some(b >> 4), Some(b & 15)]).collect();
+    let differs = |i: &usize| match (pattern.nibbles.get(*i), got.get(*i)) {
+        (Some(Some(want)), Some(have)) => Some(*want) != *have,
+        (Some(_), None) => true,
+        (None, Some(_)) => pattern.exact,
+        _ => false,
     };
-    let expected: String = pattern.nibbles.iter().map(|n| n.map_or('*', digit)).collect();
-    let got: String = found.iter().map(|&n| digit(n)).collect();
-    let size = format!("{} bytes expected, {} came", pattern.nibbles.len() / 2, bytes.len());
-    Some(format!(
-        "byte {} differs ({size})\n  expected {expected}\n  got      {got}\n           {:>width$}",
-        at / 2,
-        "^",
-        width = at + 1
-    ))
+    let wrong: Vec<usize> = (0..pattern.nibbles.len().max(got.len())).filter(differs).collect();
+    let first = wrong.first()?;
+    let lengths = match pattern.nibbles.len().div_ceil(2) {
+        want if pattern.exact && want != bytes.len() => format!(" ({} bytes, not {want})", bytes.len()),
+        want if want > bytes.len() => format!(" ({} bytes, at least {want} expected)", bytes.len()),
+        _ => String::new(),
+    };
+    let mut text = format!("the packet differs from byte {} on{lengths}\n", first / 2);
+    // Sixteen bytes a row; rows without a difference are left out.
+    for row in 0..pattern.nibbles.len().max(got.len()).div_ceil(ROW) {
+        let span = row * ROW..(row + 1) * ROW;
+        if !wrong.iter().any(|i| span.contains(i)) {
+            continue;
+        }
+        let part =
+            |nibbles: &[Option<u8>]| spaced(nibbles.iter().skip(span.start).take(ROW).map(|n| digit(*n)));
+        let marks = spaced(span.clone().map(|i| if wrong.contains(&i) { '^' } else { ' ' }));
+        let offset = span.start / 2;
+        text += &format!("  {offset:04x}  expected  {}\n", part(&pattern.nibbles));
+        text += &format!("        got       {}\n", part(&got));
+        text += &format!("                  {}\n", marks.trim_end());
+    }
+    Some(text.trim_end().to_string())
 }
 
-fn digit(nibble: u8) -> char {
-    char::from_digit(nibble as u32, 16).unwrap_or('?')
+/// Half bytes a row of a dump.
+const ROW: usize = 32;
+
+fn dump(nibbles: &[Option<u8>]) -> String {
+    let row = |(i, row): (usize, &[Option<u8>])| {
+        format!("  {:04x}  {}", i * ROW / 2, spaced(row.iter().map(|n| digit(*n))))
+    };
+    nibbles.chunks(ROW).enumerate().map(row).collect::<Vec<_>>().join("\n")
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
+fn digit(nibble: Option<u8>) -> char {
+    nibble.and_then(|n| char::from_digit(n as u32, 16)).unwrap_or('*')
 }
+
+fn spaced(digits: impl Iterator<Item = char>) -> String {
+    let mut text = String::new();
+    for (i, digit) in digits.enumerate() {
+        if i > 0 && i % 2 == 0 {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -79,6 +79,7 @@ impl<'p> Emitter<'p> {
             tables,
             counters: layout::counters(program),
             registers: layout::registers(program, &mut problems),
+            meters: Vec::new(),
             drops: reasons(program),
         };
         Emitter {

@@ -99,8 +99,9 @@ fn one_case(
     let mut oracle = InterpTarget(Interpreter::new(program)?);
     let mut tc = TcTarget::load(object)?;
     let tables = tables_of(case);
-    stf::run(&tables, &mut oracle);
-    stf::run(&tables, &mut tc);
+    for report in [stf::load(&tables, &mut oracle), stf::load(&tables, &mut tc)] {
+        anyhow::ensure!(report.passed, "{}", report.text());
+    }
     for _ in 0..packets {
         let Some((port, seed)) = seeds.get(dice.below(seeds.len())) else { break };
         let packet = mutated(seed, dice);

@@ -50,9 +50,9 @@ fn serve(args: &RunArgs, ports: &[(u32, String)], target: &mut TcTarget) -> anyh
         let case = stf::parse(&file.display().to_string(), &text);
         let case = case
             .map_err(|e| anyhow::anyhow!(e.iter().map(|e| e.to_string()).collect::<Vec<_>>().join("\n")))?;
-        let report = stf::run(&case, target);
-        if !report.passed() {
-            bail!("{}", report.failures.join("\n"));
+        let report = stf::load(&case, target);
+        if !report.passed {
+            bail!("{}", report.text().trim_end());
         }
     }
     let program = target.program();

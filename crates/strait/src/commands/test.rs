@@ -65,13 +65,19 @@ pub fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
                 RunTarget::Tc => play_tc(&mut objects, path, program, case)?,
                 _ => stf::run(case, &mut InterpTarget(Interpreter::new(program)?)),
             };
-            for failure in &report.failures {
-                println!("FAILED on {}: {failure}", target.name());
-            }
-            if report.passed() {
-                passed += 1
-            } else {
-                failed += 1
+            match (report.passed, report.unsupported()) {
+                (true, _) => passed += 1,
+                (false, Some(why)) => {
+                    println!("skipped: {} on {}: {why}", case.name, target.name());
+                    skipped += 1;
+                }
+                (false, None) => {
+                    report
+                        .failures
+                        .iter()
+                        .for_each(|f| println!("FAILED on {}: {}", target.name(), report.line(f)));
+                    failed += 1;
+                }
             }
             reports.push(serde_json::json!({"target": target.name(), "report": report}));
         }

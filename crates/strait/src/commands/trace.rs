@@ -1,7 +1,7 @@
 //! `strait trace`: what happens to each packet of a capture.
 
 use anyhow::{Context, bail};
-use control::stf::{self, Kind, Target as _};
+use control::stf;
 use interp::trace::{Json, Text};
 use interp::{Interpreter, Observer};
 
@@ -42,15 +42,6 @@ fn entries(file: &std::path::Path, target: &mut InterpTarget<'_>) -> anyhow::Res
         let lines: Vec<_> = errors.iter().map(|e| e.to_string()).collect();
         anyhow::anyhow!(lines.join("\n"))
     })?;
-    let other =
-        case.statements.iter().find(|s| !matches!(s.kind, Kind::Add { .. } | Kind::SetDefault { .. }));
-    if let Some(other) = other {
-        bail!("{}:{}: only `add` and `setdefault` make table entries", case.name, other.line);
-    }
-    let report = stf::run(&case, target);
-    let _ = target.manifest();
-    match report.failures.as_slice() {
-        [] => Ok(()),
-        failures => bail!("{}", failures.join("\n")),
-    }
+    let report = stf::load(&case, target);
+    if report.passed { Ok(()) } else { bail!("{}", report.text().trim_end()) }
 }

@@ -1,14 +1,23 @@
 //! The interpreter as a target of packet tests.
 
 use abi::{ActionCall, Bits, Entry, Manifest};
-use control::stf::{Target, TargetError};
+use control::stf::{Outputs, Target, TargetError};
+use dataplane::Count;
 use interp::{Interpreter, Silent};
 
 /// An interpreter at rest.
 pub struct InterpTarget<'p>(pub Interpreter<'p>);
 
-fn text(error: impl std::fmt::Display) -> TargetError {
-    error.to_string()
+type Done<T> = Result<T, TargetError>;
+
+fn done(found: bool, what: &str) -> Done<()> {
+    if found { Ok(()) } else { Err(TargetError::failed(format!("there is no such {what}"))) }
+}
+
+impl InterpTarget<'_> {
+    fn table(&mut self, name: &str) -> Done<&mut dataplane::Table> {
+        self.0.table_mut(name).ok_or_else(|| TargetError::failed(format!("there is no table `{name}`")))
+    }
 }
 
 impl Target for InterpTarget<'_> {
@@ -16,55 +25,55 @@ impl Target for InterpTarget<'_> {
         self.0.manifest()
     }
 
-    fn insert(&mut self, table: &str, entry: &Entry) -> Result<(), TargetError> {
-        let table = self.0.table_mut(table).ok_or("no such table")?;
-        table.insert(entry).map(|_| ()).map_err(text)
+    fn insert(&mut self, table: &str, entry: &Entry) -> Done<()> {
+        self.table(table)?.insert(entry).map(drop).map_err(TargetError::failed)
     }
 
-    fn set_default(&mut self, table: &str, call: &ActionCall) -> Result<(), TargetError> {
-        self.0.table_mut(table).ok_or("no such table")?.set_default(call).map_err(text)
+    fn set_default(&mut self, table: &str, call: &ActionCall) -> Done<()> {
+        self.table(table)?.set_default(call).map_err(TargetError::failed)
     }
 
-    fn clear(&mut self) -> Result<(), TargetError> {
-        let names: Vec<_> =
-            self.manifest().tables.iter().filter(|t| !t.const_entries).map(|t| t.name.clone()).collect();
-        names.iter().filter_map(|n| self.0.table_mut(n).map(|t| t.clear())).for_each(drop);
-        Ok(())
+    fn clear(&mut self) -> Done<()> {
+        let names: Vec<_> = self.manifest().tables.iter().map(|t| t.name.clone()).collect();
+        names.iter().try_for_each(|n| self.table(n).map(|t| t.clear()))
     }
 
-    fn send(&mut self, port: u32, packet: &[u8]) -> Result<Vec<(u32, Vec<u8>)>, TargetError> {
+    fn send(&mut self, port: u32, packet: &[u8]) -> Done<Outputs> {
         Ok(self.0.process(port, packet, &mut Silent).sent)
     }
 
-    fn counter(&mut self, name: &str, index: u64) -> Result<(u64, u64), TargetError> {
-        let count = self.0.counter(name, index).ok_or("no such counter cell")?;
-        Ok((count.packets, count.bytes))
+    fn counter(&mut self, name: &str, index: u64) -> Done<Option<Count>> {
+        Ok(self.0.counter(name, index))
     }
 
-    fn entry_counter(&mut self, table: &str, entry: &Entry) -> Result<(u64, u64), TargetError> {
-        let row = self.0.table(table).and_then(|t| t.find(entry)).ok_or("no such entry")?;
-        Ok((row.count.packets, row.count.bytes))
+    fn direct_counter(&mut self, table: &str, entry: &Entry) -> Done<Count> {
+        let row = self.0.table(table).and_then(|t| t.find(entry));
+        row.map(|r| r.count).ok_or_else(|| TargetError::failed("there is no such entry"))
     }
 
-    fn drops(&mut self, reason: usize) -> Result<(u64, u64), TargetError> {
-        let count = self.0.drops(reason);
-        Ok((count.packets, count.bytes))
+    fn drops(&mut self, reason: &str) -> Done<Count> {
+        let at = self.manifest().drops.iter().position(|d| d.name == reason);
+        Ok(at.map(|at| self.0.drops(at)).unwrap_or_default())
     }
 
-    fn set_register(&mut self, name: &str, index: u64, value: &Bits) -> Result<(), TargetError> {
-        if self.0.set_register(name, index, value) {
-            Ok(())
-        } else {
-            Err("no such register cell".to_string())
-        }
+    fn counter_write(&mut self, name: &str, index: u64, count: Count) -> Done<()> {
+        done(self.0.set_counter(name, index, count), "counter cell")
     }
 
-    fn reset_register(&mut self, name: &str) -> Result<(), TargetError> {
-        if self.0.reset_register(name) { Ok(()) } else { Err("no such register".to_string()) }
+    fn register_read(&mut self, name: &str, index: u64) -> Done<Option<Bits>> {
+        Ok(self.0.register(name, index))
     }
 
-    fn set_group(&mut self, group: u32, replicas: Vec<(u32, u32)>) -> Result<(), TargetError> {
-        self.0.set_group(group, replicas);
+    fn register_write(&mut self, name: &str, index: u64, value: &Bits) -> Done<()> {
+        done(self.0.set_register(name, index, value), "register cell")
+    }
+
+    fn register_reset(&mut self, name: &str) -> Done<()> {
+        done(self.0.reset_register(name), "register")
+    }
+
+    fn set_group(&mut self, group: u32, copies: &[(u32, u32)]) -> Done<()> {
+        self.0.set_group(group, copies.to_vec());
         Ok(())
     }
 }

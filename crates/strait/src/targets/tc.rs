@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use abi::{ActionCall, Bits, Entry, Manifest};
+use abi::{ActionCall, Entry, Manifest};
 use anyhow::{Context, bail};
-use control::stf::{Target, TargetError};
+use control::stf::{Outputs, Target, TargetError};
+use dataplane::Count;
 use io::bpf::SkBuff;
 use io::tc::{EgressPort, TcProgram};
 
@@ -129,7 +130,11 @@ pub fn limits_text(program: &ir::Verified, limits: &[emit::Unsupported]) -> Stri
 }
 
 fn text(error: impl std::fmt::Display) -> TargetError {
-    format!("{error:#}")
+    TargetError::failed(format!("{error:#}"))
+}
+
+fn missing(what: &str) -> TargetError {
+    TargetError::failed(format!("there is no such {what}"))
 }
 
 impl Target for TcTarget {
@@ -151,37 +156,26 @@ impl Target for TcTarget {
         names.iter().try_for_each(|n| self.program.clear(n).map_err(text))
     }
 
-    fn send(&mut self, port: u32, packet: &[u8]) -> Result<Vec<(u32, Vec<u8>)>, TargetError> {
+    fn send(&mut self, port: u32, packet: &[u8]) -> Result<Outputs, TargetError> {
         Ok(self.process(port, packet).map_err(text)?.packet.into_iter().collect())
     }
 
-    fn counter(&mut self, name: &str, index: u64) -> Result<(u64, u64), TargetError> {
+    fn counter(&mut self, name: &str, index: u64) -> Result<Option<Count>, TargetError> {
         let count = self.program.counter(name, index as u32).map_err(text)?;
-        Ok((count.packets, count.bytes))
+        Ok(Some(Count { packets: count.packets, bytes: count.bytes }))
     }
 
-    fn entry_counter(&mut self, table: &str, entry: &Entry) -> Result<(u64, u64), TargetError> {
+    fn direct_counter(&mut self, table: &str, entry: &Entry) -> Result<Count, TargetError> {
         let listed = self.program.list(table).map_err(text)?;
         let found =
             listed.iter().find(|l| l.entry.matches == entry.matches && l.entry.priority == entry.priority);
-        let count = found.and_then(|l| l.count).ok_or("no such entry")?;
-        Ok((count.packets, count.bytes))
+        let count = found.and_then(|l| l.count).ok_or_else(|| missing("entry"))?;
+        Ok(Count { packets: count.packets, bytes: count.bytes })
     }
 
-    fn drops(&mut self, reason: usize) -> Result<(u64, u64), TargetError> {
+    fn drops(&mut self, reason: &str) -> Result<Count, TargetError> {
         let drops = self.program.drops().map_err(text)?;
-        drops.get(reason).map(|d| (d.count.packets, d.count.bytes)).ok_or("no such reason".to_string())
-    }
-
-    fn set_register(&mut self, _: &str, _: u64, _: &Bits) -> Result<(), TargetError> {
-        Err("not supported yet on tc: register_write".to_string())
-    }
-
-    fn reset_register(&mut self, _: &str) -> Result<(), TargetError> {
-        Err("not supported yet on tc: register_reset".to_string())
-    }
-
-    fn set_group(&mut self, _: u32, _: Vec<(u32, u32)>) -> Result<(), TargetError> {
-        Err("not supported by tc: multicast groups".to_string())
+        let found = drops.iter().find(|d| d.name == reason).ok_or_else(|| missing("drop reason"))?;
+        Ok(Count { packets: found.count.packets, bytes: found.count.bytes })
     }
 }

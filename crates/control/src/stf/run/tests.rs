@@ -1,0 +1,101 @@
+//! The runner on a toy target: packets to an even port come back, all others are dropped.
+
+use super::*;
+use crate::stf::parse;
+
+#[derive(Default)]
+struct Toy {
+    manifest: Manifest,
+    drops: Count,
+    late: bool,
+    held: Outputs,
+}
+
+impl Target for Toy {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+    fn insert(&mut self, _: &str, _: &Entry) -> Result<(), TargetError> {
+        Ok(())
+    }
+    fn set_default(&mut self, _: &str, _: &ActionCall) -> Result<(), TargetError> {
+        Ok(())
+    }
+    fn send(&mut self, port: u32, packet: &[u8]) -> Result<Outputs, TargetError> {
+        if port % 2 == 1 {
+            self.drops.add(packet.len() as u64);
+            return Ok(vec![]);
+        }
+        let out = vec![(port, packet.to_vec()), (99, vec![])];
+        if self.late {
+            self.held.extend(out);
+            return Ok(vec![]);
+        }
+        Ok(out)
+    }
+    fn settle(&mut self) -> Result<Outputs, TargetError> {
+        Ok(std::mem::take(&mut self.held))
+    }
+    fn counter(&mut self, _: &str, _: u64) -> Result<Option<Count>, TargetError> {
+        Ok(None)
+    }
+    fn direct_counter(&mut self, _: &str, _: &Entry) -> Result<Count, TargetError> {
+        Ok(Count::default())
+    }
+    fn drops(&mut self, _: &str) -> Result<Count, TargetError> {
+        Ok(self.drops)
+    }
+}
+
+fn play(text: &str, late: bool) -> Report {
+    let drop =
+        |name: &str| abi::manifest::DropReason { name: name.into(), help: String::new(), location: None };
+    let manifest = Manifest { drops: vec![drop("In.odd"), drop("egress_spec")], ..Manifest::default() };
+    run(&parse("toy.stf", text).unwrap(), &mut Toy { manifest, late, ..Toy::default() })
+}
+
+#[test]
+fn what_fits_passes() {
+    let text = "packet 2 0102ff\nexpect 2 01*2\npacket 2 aa\nexpect 2 aa $\npacket 1 0a0b\nno_packet\n\
+                check_counter drop.odd(0) packets == 1\ncheck_counter drop.In.odd(0) bytes > 1\nexpect 2\npacket 2 00";
+    for late in [false, true] {
+        let report = play(text, late);
+        assert!(report.passed, "{}", report.text());
+        assert_eq!((report.sent, report.received, report.checks), (4, 3, 6));
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_shown() {
+    let report = play("packet 2 0102\nexpect 2 0103 $\nexpect 2\npacket 1 00\nexpect 1 00", false);
+    let text = report.text();
+    assert!(
+        text.contains("toy.stf:2: port 2, after the packet of line 1: the packet differs from byte 1 on"),
+        "{text}"
+    );
+    assert!(text.contains("expected  01 03\n        got       01 02\n                      ^"), "{text}");
+    assert!(text.contains("toy.stf:3: port 2: no packet came"), "{text}");
+    assert!(text.contains("toy.stf:5: port 1: no packet came"), "{text}");
+    assert!(
+        play("packet 2 01", false)
+            .text()
+            .contains("toy.stf:1: port 2: a packet that nothing expects\n  0000  01")
+    );
+    assert!(play("packet 2 01\nno_packet\nexpect 2", true).text().contains("gave 1 packets, not none"));
+    assert!(play("expect 2 0102 $\npacket 2 010203", false).text().contains("(3 bytes, not 2)"));
+    assert!(
+        play("packet 1 01\ncheck_counter drop.odd(0) packets == 2", false)
+            .text()
+            .contains("has 1 packets; == 2 expected")
+    );
+}
+
+#[test]
+fn what_is_missing_is_named_and_stops_the_case() {
+    let report = play("mirroring_add 1 2\nexpect 2 00", false);
+    assert_eq!(report.text(), "toy.stf:1: not supported yet: mirroring_add\n");
+    assert!(report.failures[0].unsupported);
+    assert!(play("check_counter drop.even(0)", false).text().contains("there are `In.odd`, `egress_spec`"));
+    let case = parse("e", "packet 1 00").unwrap();
+    assert!(!load(&case, &mut Toy::default()).passed);
+}
