@@ -19,7 +19,9 @@ const FRONT: u32 = 14;
 
 impl Emitter<'_> {
     pub(super) fn deparser(&mut self) {
-        self.text.raw(sums::PAYLOAD);
+        if !self.ebpf.plan.updates.is_empty() {
+            self.text.raw(sums::PAYLOAD);
+        }
         self.text.raw(RESIZE);
         let Some(control) = self.program.control(Role::Deparser) else { return };
         let mut order: Vec<HeaderId> = Vec::new();

@@ -130,7 +130,7 @@ impl<'p> Emitter<'p> {
                     None => {
                         let what = format!("field `{}` of header `{}`, a {}", field.name, ty.name, field.ty);
                         let hint = "fields have a fixed size of at most 128 bits on this target";
-                        self.problems.push(Unsupported::new(ir::Loc::default(), what, hint));
+                        self.problems.push(Unsupported::new(first_use(p, i), what, hint));
                     }
                 }
             }
@@ -385,6 +385,25 @@ impl<'p> Emitter<'p> {
         t.line("return bpf_redirect(to->ifindex, to->flags);");
         t.close("");
     }
+}
+
+/// Where a header of a type is extracted first, which is where a reader looks for it.
+fn first_use(program: &Program, header_type: usize) -> ir::Loc {
+    let mut at = None;
+    ir::visit::all_stmts(program, &mut |stmt| {
+        let of = |h: &ir::HeaderId| program.headers[h.index()].ty.index() == header_type;
+        let header = match &stmt.kind {
+            ir::StmtKind::Extract { header: ir::HeaderRef::Header(h), .. } => of(h),
+            ir::StmtKind::Extract { header: ir::HeaderRef::Next(s) | ir::HeaderRef::Last(s), .. } => {
+                of(&program.stacks[s.index()].first)
+            }
+            _ => false,
+        };
+        if header && at.is_none() {
+            at = Some(stmt.loc);
+        }
+    });
+    at.unwrap_or_default()
 }
 
 fn stage_name(role: Role) -> &'static str {
