@@ -1,0 +1,131 @@
+//! The command line as scripts depend on it: exit codes, what goes where, JSON. One line a case.
+
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+}
+
+/// A directory with a program that is right, one that is wrong, and a configuration that is wrong.
+struct Files(PathBuf);
+
+impl Files {
+    fn new(name: &str) -> Files {
+        let files = Files(std::env::temp_dir().join(format!("st-cli-{}-{name}", std::process::id())));
+        std::fs::create_dir_all(&files.0).expect("a directory");
+        files.put("wrong.p4", "header h { bit<8> a }\n");
+        files.put("wrong.toml", "[nat64]\nmode = \"stateles\"\n");
+        files.put("wrong.stf", "packet 0 zz\n");
+        files
+    }
+
+    fn put(&self, name: &str, text: &str) {
+        std::fs::write(self.0.join(name), text).expect("a file");
+    }
+
+    fn strait(&self, line: &str) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_strait"));
+        let line = line.replace("ROOT", &root().display().to_string());
+        command.current_dir(&self.0).args(line.split_whitespace()).output().expect("strait starts")
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn exit_codes_and_streams() {
+    let files = Files::new("codes");
+    // Line, exit code, what standard output and standard error say.
+    let cases: &[(&str, i32, &str, &str)] = &[
+        ("--version", 0, "strait ", ""),
+        ("check ROOT/apps/nat64/nat64.p4", 0, "", ""),
+        ("check wrong.p4", 1, "", "wrong.p4:1:20"),
+        ("check wrong.p4 --json", 1, "\"code\":", ""),
+        ("check nosuch.p4", 1, "", "cannot read nosuch.p4"),
+        ("check", 2, "", "Usage"),
+        ("check --nosuch wrong.p4", 2, "", "--nosuch"),
+        ("nosuch", 2, "", "Usage"),
+        ("build wrong.p4 --target tc", 1, "", "wrong.p4:1:20"),
+        ("build ROOT/apps/nat64/nat64.p4 --target ir -o out.ir", 0, "", ""),
+        ("build ROOT/apps/nat64/nat64.p4 --target c -o out.c", 0, "", ""),
+        ("build ROOT/tests/cases/match.p4 --target c -o out.c", 1, "", "match.p4:42"),
+        ("test --program ROOT/apps/nat64/nat64.p4 wrong.stf", 1, "", "wrong.stf:1"),
+        ("test --program ROOT/apps/nat64/nat64.p4 nosuch.stf", 1, "", "nosuch.stf"),
+        ("test ROOT/tests/cases/state.stf", 0, "1 passed, 0 failed", ""),
+        ("trace ROOT/tests/cases/state.p4 --in 0=nosuch.pcap", 1, "", "nosuch.pcap"),
+        ("nat64 check --config ROOT/apps/nat64/nat64.toml", 0, "is good", ""),
+        ("nat64 check --config wrong.toml", 1, "", "line 2"),
+        ("nat64 check --config nosuch.toml", 1, "", "cannot read nosuch.toml"),
+        ("nat64 sessions --config ROOT/apps/nat64/nat64.toml", 1, "", "not in this release"),
+        ("run ROOT/tests/cases/state.p4 --target interp --port 0=x", 1, "", "not in this release"),
+        ("run ROOT/tests/cases/state.p4 --port zero=x", 1, "", "not a port number"),
+        ("bench nat64 --paths jool", 2, "", "strait, plain and tayga"),
+        ("completions bash", 0, "complete", ""),
+        ("man .", 0, "", ""),
+    ];
+    for (line, code, stdout, stderr) in cases {
+        let output = files.strait(line);
+        let out = String::from_utf8_lossy(&output.stdout);
+        let err = String::from_utf8_lossy(&output.stderr);
+        let told = format!("strait {line}\n--- stdout\n{out}\n--- stderr\n{err}");
+        assert_eq!(output.status.code(), Some(*code), "{told}");
+        assert!(out.contains(stdout), "{stdout:?} expected on stdout: {told}");
+        assert!(err.contains(stderr), "{stderr:?} expected on stderr: {told}");
+        assert!(!err.contains("panicked"), "{told}");
+        assert!(*code == 0 || !err.is_empty() || line.contains("--json"), "silent: {told}");
+    }
+    let pages = std::fs::read_dir(&files.0).expect("readable").flatten();
+    assert!(pages.filter(|f| f.path().extension().is_some_and(|e| e == "1")).count() > 5, "manual pages");
+}
+
+#[test]
+fn json_has_its_shape() {
+    let files = Files::new("json");
+    let json = |line: &str| -> serde_json::Value {
+        let output = files.strait(line);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("strait {line}: {e}: {text}"))
+    };
+    let problems = json("check wrong.p4 --json");
+    for key in ["code", "file", "line", "column", "message", "severity"] {
+        assert!(!problems[0][key].is_null(), "{key} in {problems}");
+    }
+    assert_eq!(json("check ROOT/apps/nat64/nat64.p4 --json"), serde_json::json!([]));
+    assert!(json("doctor --json").as_array().is_some_and(|a| a.iter().all(|f| f["name"].is_string())));
+}
+
+/// What needs privileges says so, with what to do; and what does not need them works without.
+#[test]
+fn without_root() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let is_root = status.lines().any(|line| line.starts_with("Uid:\t0\t0"));
+    let files = Files::new("nobody");
+    // Copied to where anybody may run it: the checkout may be root's alone.
+    let (exe, config) = (files.0.join("strait"), files.0.join("nat64.toml"));
+    std::fs::copy(env!("CARGO_BIN_EXE_strait"), &exe).expect("a copy");
+    std::fs::copy(root().join("apps/nat64/nat64.toml"), &config).expect("a copy");
+    let cases = [
+        ("nat64 up --config nat64.toml", 1, "needs root"),
+        ("nat64 down --config nat64.toml", 1, "needs root"),
+        ("nat64 check --config nat64.toml", 0, ""),
+        ("bench nat64 --quick", 1, "root"),
+        ("doctor", 0, ""),
+    ];
+    for (line, code, said) in cases {
+        let mut command = Command::new(&exe);
+        command.current_dir(&files.0).args(line.split_whitespace());
+        if is_root {
+            command.uid(65534).gid(65534);
+        }
+        let output = command.output().expect("strait starts");
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "strait {line}: {err}");
+        assert!(err.contains(said), "strait {line}: {err}");
+    }
+}
