@@ -1,17 +1,18 @@
-// Every match kind, const entries with priorities, default actions that change, counters of both kinds.
+// The match kinds of every target, const entries with priorities, default actions that change, counters of both kinds.
 #include <core.p4>
 #include <v1model.p4>
 
+header front_t { bit<112> ethernet; }
 header h_t {
     bit<8>  kind;
     bit<32> key;
     bit<8>  result;
 }
-struct headers { h_t h; }
+struct headers { front_t front; h_t h; }
 struct metadata { }
 
 parser P(packet_in b, out headers hdr, inout metadata m, inout standard_metadata_t sm) {
-    state start { b.extract(hdr.h); transition accept; }
+    state start { b.extract(hdr.front); b.extract(hdr.h); transition accept; }
 }
 control V(inout headers hdr, inout metadata m) { apply { } }
 control I(inout headers hdr, inout metadata m, inout standard_metadata_t sm) {
@@ -38,10 +39,6 @@ control I(inout headers hdr, inout metadata m, inout standard_metadata_t sm) {
         actions = { set; }
         default_action = set(0xff);
     }
-    table range_t {
-        key = { hdr.h.key : range; }
-        actions = { set; NoAction; }
-    }
     table const_t {
         key = { hdr.h.key : ternary; }
         actions = { set; }
@@ -59,12 +56,11 @@ control I(inout headers hdr, inout metadata m, inout standard_metadata_t sm) {
             0: { exact_t.apply(); }
             1: { lpm_t.apply(); }
             2: { ternary_t.apply(); }
-            3: { range_t.apply(); }
             default: { const_t.apply(); }
         }
     }
 }
 control E(inout headers hdr, inout metadata m, inout standard_metadata_t sm) { apply { } }
 control C(inout headers hdr, inout metadata m) { apply { } }
-control D(packet_out b, in headers hdr) { apply { b.emit(hdr.h); } }
+control D(packet_out b, in headers hdr) { apply { b.emit(hdr.front); b.emit(hdr.h); } }
 V1Switch(P(), V(), I(), E(), C(), D()) main;

@@ -38,7 +38,7 @@ impl PacketSocket {
         result.context(|| format!("send {} bytes on {}", frame.len(), self.name))
     }
 
-    /// The next frame; `None` if none comes in time. A VLAN tag that the kernel took off is not put back.
+    /// The next frame, as it was on the wire (a VLAN tag that the kernel took off is put back); `None` if none comes in time.
     pub fn receive(&self, timeout: Duration) -> Result<Option<Vec<u8>>> {
         let deadline = Instant::now() + timeout;
         let mut frame = vec![0; 65_536 + 64];
@@ -47,17 +47,16 @@ impl PacketSocket {
             if !self.wait(left).context(|| format!("wait for {}", self.name))? {
                 return Ok(None);
             }
-            let flags = libc::MSG_DONTWAIT;
-            // SAFETY: the kernel writes at most `frame.len()` bytes into a live, exclusively borrowed buffer.
-            let got =
-                unsafe { libc::recv(self.fd.as_raw_fd(), frame.as_mut_ptr().cast(), frame.len(), flags) };
-            if got >= 0 {
-                frame.truncate(got as usize);
-                return Ok(Some(frame));
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::WouldBlock {
-                return Err(error).context(|| format!("receive on {}", self.name));
+            match receive(&self.fd, &mut frame) {
+                Ok((length, tag)) => {
+                    frame.truncate(length);
+                    if let Some(tag) = tag.filter(|_| length >= MACS) {
+                        frame.splice(MACS..MACS, tag);
+                    }
+                    return Ok(Some(frame));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error).context(|| format!("receive on {}", self.name)),
             }
         }
     }
@@ -78,6 +77,39 @@ impl PacketSocket {
     }
 }
 
+/// Bytes before a VLAN tag.
+const MACS: usize = 12;
+
+/// Receives without waiting: the frame's length, and the VLAN tag that the kernel took off.
+fn receive(fd: &OwnedFd, frame: &mut [u8]) -> io::Result<(usize, Option<[u8; 4]>)> {
+    let mut part = libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() };
+    let mut control = [0u64; 8];
+    // SAFETY: plain data.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&control) as _;
+    // SAFETY: the kernel writes into the frame and the control buffer, both live, borrowed by us alone, and bounded above.
+    let got = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
+    if got < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has filled the message; its first control header, if any, lies in `control`, which is aligned.
+    let header = unsafe { libc::CMSG_FIRSTHDR(&raw const message).as_ref() };
+    let ours = header.filter(|h| {
+        (h.cmsg_level, h.cmsg_type) == (libc::SOL_PACKET, libc::PACKET_AUXDATA)
+            && h.cmsg_len >= size_of::<libc::cmsghdr>() + size_of::<libc::tpacket_auxdata>()
+    });
+    let Some(header) = ours else { return Ok((got as usize, None)) };
+    // SAFETY: its length says that a whole `tpacket_auxdata` follows it.
+    let about = unsafe { libc::CMSG_DATA(header).cast::<libc::tpacket_auxdata>().read_unaligned() };
+    let tagged = about.tp_status & libc::TP_STATUS_VLAN_VALID != 0;
+    let (protocol, tci) = (about.tp_vlan_tpid.to_be_bytes(), about.tp_vlan_tci.to_be_bytes());
+    let tag = [protocol[0], protocol[1], tci[0], tci[1]];
+    Ok((got as usize, tagged.then_some(tag)))
+}
+
 fn open(index: u32) -> io::Result<OwnedFd> {
     // Protocol 0 hears nothing, so that nothing of another interface comes in before the bind.
     // SAFETY: no pointers are passed.
@@ -89,8 +121,10 @@ fn open(index: u32) -> io::Result<OwnedFd> {
     let fd = unsafe { OwnedFd::from_raw_fd(raw) };
     let on: libc::c_int = 1;
     let size = size_of_val(&on) as libc::socklen_t;
-    // SAFETY: a live integer and its size. A kernel without the option only lets us hear ourselves.
-    unsafe { libc::setsockopt(raw, libc::SOL_PACKET, IGNORE_OUTGOING, (&raw const on).cast(), size) };
+    for option in [IGNORE_OUTGOING, libc::PACKET_AUXDATA] {
+        // SAFETY: a live integer and its size. A kernel without the first one only lets us hear ourselves.
+        unsafe { libc::setsockopt(raw, libc::SOL_PACKET, option, (&raw const on).cast(), size) };
+    }
     // SAFETY: plain data.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;

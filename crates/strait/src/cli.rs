@@ -190,6 +190,9 @@ pub struct TestArgs {
     /// What runs them; several may be given.
     #[arg(long = "target", value_enum, default_value = "interp")]
     pub targets: Vec<RunTarget>,
+    /// On tc: send the packets over veth pairs, in a network namespace of their own, instead of test runs of the program.
+    #[arg(long, conflicts_with = "fuzz")]
+    pub veth: bool,
     #[command(flatten)]
     pub preprocess: Preprocess,
     /// Compare the targets on that many generated and mutated packets, seeded by the cases, instead of running them.

@@ -33,7 +33,7 @@ impl Emitter<'_> {
         });
         let loc = control.loc;
         let plan = self.ebpf.plan.clone();
-        let ether_type = self.ether_type(&order);
+        let ether_type = self.ether_type();
         self.function("NOINLINE", "deparse", Unit::of(Role::Deparser), |body| {
             body.loc = loc;
             if !simple {
@@ -81,15 +81,18 @@ impl Emitter<'_> {
         self.zero();
     }
 
-    /// The first header's field that is an EtherType: 16 bits at the end of its 14 bytes.
-    fn ether_type(&self, order: &[HeaderId]) -> Option<(String, String)> {
-        let first = order.first()?;
-        let ty = self.program.header_type(*first);
-        let field = ty.fields.iter().find(|f| f.offset == 96 && f.ty.width() == 16)?;
-        if !self.ebpf.touched.contains(first) {
-            return None;
-        }
-        Some((self.names.header(*first).to_string(), crate::c::c_name(&field.name)))
+    /// The first header's field that is an EtherType, if the program writes it: 16 bits at the end of its 14 bytes.
+    pub(super) fn ether_type(&self) -> Option<(String, String)> {
+        let mut first = None;
+        visit::stmts(&self.program.control(Role::Deparser)?.body, &mut |s| {
+            if let (StmtKind::Emit(HeaderRef::Header(h)), None) = (&s.kind, first) {
+                first = Some(*h);
+            }
+        });
+        let first = first.filter(|h| self.ebpf.touched.contains(h))?;
+        let field =
+            self.program.header_type(first).fields.iter().find(|f| f.offset == 96 && f.ty.width() == 16)?;
+        Some((self.names.header(first).to_string(), crate::c::c_name(&field.name)))
     }
 
     /// Clears what must be clear; eBPF has no memset to call, and the stores of a loop unrolled take half its time.

@@ -201,6 +201,9 @@ impl<'p> Emitter<'p> {
         );
         self.text.line("u32 port;");
         self.text.line("u32 reason;");
+        self.text.line(
+            "u32 tag;          /* the VLAN tag that the kernel keeps beside the bytes that are sent, or 0 */",
+        );
         self.text.line("u32 payload;      /* where the payload starts on leaving */");
         for i in 0..p.headers.len() {
             let name = self.names.header(ir::HeaderId(i as u32)).to_string();
@@ -302,6 +305,11 @@ impl<'p> Emitter<'p> {
         let clock = [std.ingress_global_timestamp, std.egress_global_timestamp];
         let clock: Vec<_> = clock.into_iter().filter(|c| self.units.home(*c) == Home::State).map(v).collect();
         let sites = self.program.drop_sites.len();
+        let added_tag = self.ether_type().map(|(header, field)| {
+            format!(
+                "s->{header}_valid && (s->{header}.{field} == VLAN || s->{header}.{field} == SERVICE_VLAN)"
+            )
+        });
         let reason = |name: &str| sites + REASONS.iter().position(|r| r.0 == name).unwrap_or(0);
         let t = &mut self.text;
         t.line("");
@@ -328,12 +336,16 @@ impl<'p> Emitter<'p> {
         self.get_packet("TC_ACT_SHOT");
         let t = &mut self.text;
         t.line("t->verdict = 0;");
+        t.line("t->tag = 0;");
         t.line("u32 ifindex = skb->ifindex;");
         t.line("struct ingress *from = bpf_map_lookup_elem(&strait_ports, &ifindex);");
         t.line("if (!from)");
         t.line("    return TC_ACT_OK; /* not ours */");
         t.line("if (from->lane && !bound_for(skb, from->lane, from->ipv4_mtu))");
         t.line("    return TC_ACT_OK;");
+        t.line("u32 tagged = skb->vlan_present;");
+        t.line("if (tagged && show_tag(skb))");
+        t.line(format!("    return lost(skb, t, {});", reason(drops::BAD_RESIZE)));
         t.line("zero_state(s);");
         t.line(format!("{ingress} = from->port & 0x1ff;"));
         t.line(format!("{length} = skb->len;"));
@@ -378,6 +390,16 @@ impl<'p> Emitter<'p> {
             reason("target.gso_checksum"),
             reason(drops::BAD_RESIZE)
         ));
+        if let Some(added) = added_tag {
+            t.line(format!("if (!tagged && {added})"));
+            t.line("    tagged = !show_tag(skb);");
+        }
+        t.open("if (tagged)");
+        t.line("if (hide_tag(skb))");
+        t.line(format!("    return lost(skb, t, {});", reason(drops::BAD_RESIZE)));
+        t.line("if (skb->vlan_present)");
+        t.line("    t->tag = bswap16((u16)skb->vlan_proto) << 16 | skb->vlan_tci;");
+        t.close("");
         t.line("t->verdict = 1;");
         t.line("t->port = out;");
         t.line("if (from->lane)");

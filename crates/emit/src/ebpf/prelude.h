@@ -51,6 +51,8 @@ __attribute__((unused)) static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
 __attribute__((unused)) static u32 (*bpf_get_prandom_u32)(void) = (void *)7;
 __attribute__((unused)) static long (*bpf_skb_store_bytes)(struct __sk_buff *skb, u32 offset, const void *from, u32 len, u64 flags) = (void *)9;
 __attribute__((unused)) static long (*bpf_l4_csum_replace)(struct __sk_buff *skb, u32 offset, u64 from, u64 to, u64 flags) = (void *)11;
+__attribute__((unused)) static long (*bpf_skb_vlan_push)(struct __sk_buff *skb, u16 protocol, u16 tci) = (void *)18;
+__attribute__((unused)) static long (*bpf_skb_vlan_pop)(struct __sk_buff *skb) = (void *)19;
 __attribute__((unused)) static long (*bpf_redirect)(u32 ifindex, u64 flags) = (void *)23;
 __attribute__((unused)) static long (*bpf_skb_load_bytes)(const void *skb, u32 offset, void *to, u32 len) = (void *)26;
 __attribute__((unused)) static s64 (*bpf_csum_diff)(u32 *from, u32 from_size, u32 *to, u32 to_size, u32 seed) = (void *)28;
@@ -132,6 +134,23 @@ INLINE u8 *packet_at(struct __sk_buff *skb, u32 at, u32 len)
     if (p + len <= packet_end(skb))
         return p;
     return 0;
+}
+
+enum { VLAN = 0x8100, SERVICE_VLAN = 0x88a8 };
+
+/* The kernel takes the outer VLAN tag off a packet before tc sees it, and keeps it beside the bytes. A program must see it
+ * where the wire had it: pushing another tag writes the kept one back, and what is kept now is a dummy. */
+INLINE int show_tag(struct __sk_buff *skb)
+{
+    return bpf_skb_vlan_push(skb, bswap16(VLAN), 0);
+}
+
+/* Takes the dummy away, and lets the kernel keep the tag that the packet now begins with, if any, which is how it knows
+ * what follows. The kernel's idea of the EtherType, which may be from before the program, is read anew on the way: as the
+ * one behind a second dummy. */
+INLINE int hide_tag(struct __sk_buff *skb)
+{
+    return bpf_skb_vlan_push(skb, bswap16(VLAN), 0) || bpf_skb_vlan_pop(skb) || bpf_skb_vlan_pop(skb);
 }
 
 /* Shifts of 128 bits by a distance known at run time only; the compiler would call a library. */

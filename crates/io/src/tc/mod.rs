@@ -15,6 +15,7 @@
 //! | `strait_drops` | `u32` reason, as the manifest numbers them | per CPU `{u64 packets, u64 bytes}` |
 
 mod program;
+mod registers;
 mod stats;
 mod table;
 mod tuples;

@@ -11,7 +11,7 @@ use interp::Interpreter;
 use crate::cli::{RunTarget, TestArgs};
 use crate::frontend;
 use crate::targets::interp::InterpTarget;
-use crate::targets::tc::{Object, TcTarget};
+use crate::targets::tc::{Limits, Object, TcTarget};
 
 /// Why a target cannot run here, if so.
 fn unavailable(target: RunTarget) -> Option<&'static str> {
@@ -62,8 +62,16 @@ pub fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
                 continue;
             }
             let report = match target {
-                RunTarget::Tc => play_tc(&mut objects, path, program, case)?,
-                _ => stf::run(case, &mut InterpTarget(Interpreter::new(program)?)),
+                RunTarget::Tc => play_tc(&mut objects, path, program, case, args.veth),
+                _ => Ok(stf::run(case, &mut InterpTarget(Interpreter::new(program)?))),
+            };
+            let report = match report {
+                Err(error) if error.is::<Limits>() => {
+                    println!("skipped: {} on {}: {error}", case.name, target.name());
+                    skipped += 1;
+                    continue;
+                }
+                other => other?,
             };
             match (report.passed, report.unsupported()) {
                 (true, _) => passed += 1,
@@ -133,13 +141,19 @@ fn play_tc(
     path: &Path,
     program: &ir::Verified,
     case: &stf::Case,
+    veth: bool,
 ) -> anyhow::Result<Report> {
     if !objects.contains_key(path) {
         objects.insert(path.to_path_buf(), Object::make(program)?);
     }
     let Some(object) = objects.get(path) else { bail!("{} was not compiled", path.display()) };
-    let mut target = TcTarget::load(object)?;
-    let report = stf::run(case, &mut target);
-    target.remove()?;
-    Ok(report)
+    let play = |mut target: TcTarget| {
+        let report = stf::run(case, &mut target);
+        target.remove()?;
+        Ok(report)
+    };
+    if veth {
+        return io::netns::run_in_fresh(|| play(TcTarget::load_with_wires(object)?))?;
+    }
+    play(TcTarget::load(object)?)
 }

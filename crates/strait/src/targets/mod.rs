@@ -2,3 +2,4 @@
 
 pub mod interp;
 pub mod tc;
+mod wires;

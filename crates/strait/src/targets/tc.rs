@@ -1,17 +1,21 @@
-//! The kernel's traffic control as a target of packet tests: packets run through BPF_PROG_TEST_RUN.
+//! The kernel's traffic control as a target of packet tests: packets run through BPF_PROG_TEST_RUN, or over real cables.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use abi::{ActionCall, Entry, Manifest};
+use abi::{ActionCall, Bits, Entry, Manifest};
 use anyhow::{Context, bail};
 use control::stf::{Outputs, Target, TargetError};
 use dataplane::Count;
-use io::bpf::SkBuff;
+use io::bpf::{Instance, SkBuff};
 use io::tc::{EgressPort, TcProgram};
+
+use super::wires::Wires;
 
 /// The loopback's index, which every namespace has: test runs come in there.
 const LOOPBACK: u32 = 1;
+/// Neither a test run nor an interface takes a frame without a whole Ethernet header.
+const SHORTEST: usize = 14;
 /// Ports that a case may name.
 const PORTS: u32 = abi::DROP_PORT;
 
@@ -20,6 +24,14 @@ pub struct TcTarget {
     program: TcProgram,
     /// The ingress port that is set.
     port: Option<u32>,
+    way: Way,
+}
+
+/// How packets get to the program.
+enum Way {
+    TestRun,
+    /// Over veth pairs, which are made for the ports of the case.
+    Veth(Option<Wires>),
 }
 
 /// What became of a packet.
@@ -45,6 +57,11 @@ pub fn compile(c: &str, dir: &Path, name: &str) -> anyhow::Result<PathBuf> {
     Ok(object)
 }
 
+/// What of a program is beyond the target, each with its place.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Limits(String);
+
 /// A program compiled for tc, to be loaded as often as there are cases.
 pub struct Object {
     name: String,
@@ -55,7 +72,7 @@ pub struct Object {
 impl Object {
     /// Emits and compiles a program.
     pub fn make(program: &ir::Verified) -> anyhow::Result<Object> {
-        let output = emit::tc(program).map_err(|limits| anyhow::anyhow!(limits_text(program, &limits)))?;
+        let output = emit::tc(program).map_err(|limits| Limits(limits_text(program, &limits)))?;
         let dir = std::env::temp_dir().join(format!("strait-{}-{}", program.name, std::process::id()));
         std::fs::create_dir_all(&dir)?;
         let elf = compile(&output.c, &dir, &program.name).and_then(|o| Ok(std::fs::read(o)?));
@@ -72,11 +89,18 @@ impl TcTarget {
 
     /// As [`TcTarget::load`], under a name of the caller's.
     pub fn load_named(object: &Object, name: &str) -> anyhow::Result<TcTarget> {
+        sweep()?;
         let mut program = TcProgram::load(&object.elf, &object.manifest, name)?;
         for port in 0..PORTS {
             program.set_egress_port(port, EgressPort { ifindex: LOOPBACK, flags: 0 })?;
         }
-        Ok(TcTarget { program, port: None })
+        Ok(TcTarget { program, port: None, way: Way::TestRun })
+    }
+
+    /// As [`TcTarget::load`], with a real interface for each port of the case. They are made in the calling thread's network
+    /// namespace, and are not removed: use one that ends with its thread.
+    pub fn load_with_wires(object: &Object) -> anyhow::Result<TcTarget> {
+        Ok(TcTarget { way: Way::Veth(None), ..Self::load(object)? })
     }
 
     /// The program itself.
@@ -97,28 +121,63 @@ impl TcTarget {
         }
         let skb = SkBuff { ifindex: LOOPBACK, ..SkBuff::default() };
         let run = self.program.test_run(packet, &skb)?;
-        let (verdict, port, reason) = self.verdict()?;
+        let Noted { verdict, port, reason, tag } = self.noted()?;
         let reason = self.program.manifest().drops.get(reason as usize).map(|d| d.name.clone());
         Ok(match verdict {
-            1 => Sent { packet: Some((port, run.data)), reason: None },
+            1 => Sent { packet: Some((port, with_tag(run.data, tag))), reason: None },
             2 => Sent { packet: None, reason },
             _ => Sent { packet: None, reason: None },
         })
     }
 
-    /// What became of the last packet, as the program noted: verdict, port, reason.
-    fn verdict(&mut self) -> anyhow::Result<(u32, u32, u32)> {
+    /// What became of the last packet, as the program noted.
+    fn noted(&mut self) -> anyhow::Result<Noted> {
         let map = self.program.map("strait_packet")?;
         let all = map.lookup_per_cpu(&0u32.to_ne_bytes())?.unwrap_or_default();
-        let word = |bytes: &[u8], at: usize| {
-            bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_ne_bytes)
-        };
-        let noted = all.iter().map(|v| (word(v, 0), word(v, 4), word(v, 8))).find(|n| n.0 != 0);
+        let noted = all.iter().map(|v| Noted::read(v)).find(|n| n.verdict != 0).unwrap_or_default();
         // The next packet may run on another CPU: nobody's note may be taken for its.
         let value = vec![0; map.value_size()];
         map.set(&0u32.to_ne_bytes(), &value)?;
-        Ok(noted.unwrap_or((0, 0, 0)))
+        Ok(noted)
     }
+}
+
+/// What the program leaves at the head of its memory.
+#[derive(Default)]
+struct Noted {
+    verdict: u32,
+    port: u32,
+    reason: u32,
+    tag: u32,
+}
+
+impl Noted {
+    fn read(bytes: &[u8]) -> Noted {
+        let word =
+            |at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_ne_bytes);
+        Noted { verdict: word(0), port: word(4), reason: word(8), tag: word(12) }
+    }
+}
+
+/// The packet with the VLAN tag that the kernel would write on its way out.
+fn with_tag(mut packet: Vec<u8>, tag: u32) -> Vec<u8> {
+    const MACS: usize = 12;
+    if tag != 0 && packet.len() >= MACS {
+        packet.splice(MACS..MACS, tag.to_be_bytes());
+    }
+    packet
+}
+
+/// Removes what processes that were killed have left: instances are named after theirs.
+fn sweep() -> anyhow::Result<()> {
+    for name in Instance::all()? {
+        let ours = name.starts_with("run-") || name.starts_with("test-");
+        let process = name.rsplit_once('-').and_then(|(_, id)| id.parse::<u32>().ok());
+        if ours && process.is_some_and(|id| !Path::new(&format!("/proc/{id}")).exists()) {
+            Instance::remove_by_name(&name)?;
+        }
+    }
+    Ok(())
 }
 
 /// Limits with their places, for people.
@@ -156,8 +215,31 @@ impl Target for TcTarget {
         names.iter().try_for_each(|n| self.program.clear(n).map_err(text))
     }
 
+    fn attach(&mut self, ports: &[u32]) -> Result<(), TargetError> {
+        if let Way::Veth(wires) = &mut self.way {
+            for port in 0..PORTS {
+                self.program.set_egress_port(port, EgressPort { ifindex: 0, flags: 0 }).map_err(text)?;
+            }
+            *wires = Some(Wires::make(ports, &mut self.program).map_err(text)?);
+        }
+        Ok(())
+    }
+
     fn send(&mut self, port: u32, packet: &[u8]) -> Result<Outputs, TargetError> {
-        Ok(self.process(port, packet).map_err(text)?.packet.into_iter().collect())
+        if packet.len() < SHORTEST {
+            return Err(TargetError::unsupported(format!("frames of fewer than {SHORTEST} bytes on tc")));
+        }
+        match &self.way {
+            Way::Veth(Some(wires)) => wires.send(port, packet).map(|()| Outputs::new()).map_err(text),
+            _ => Ok(self.process(port, packet).map_err(text)?.packet.into_iter().collect()),
+        }
+    }
+
+    fn settle(&mut self) -> Result<Outputs, TargetError> {
+        match &self.way {
+            Way::Veth(Some(wires)) => wires.settle().map_err(text),
+            _ => Ok(Outputs::new()),
+        }
     }
 
     fn counter(&mut self, name: &str, index: u64) -> Result<Option<Count>, TargetError> {
@@ -177,5 +259,20 @@ impl Target for TcTarget {
         let drops = self.program.drops().map_err(text)?;
         let found = drops.iter().find(|d| d.name == reason).ok_or_else(|| missing("drop reason"))?;
         Ok(Count { packets: found.count.packets, bytes: found.count.bytes })
+    }
+
+    fn register_read(&mut self, name: &str, index: u64) -> Result<Option<Bits>, TargetError> {
+        self.program.register(name, index).map_err(text)
+    }
+
+    fn register_write(&mut self, name: &str, index: u64, value: &Bits) -> Result<(), TargetError> {
+        match self.program.set_register(name, index, value).map_err(text)? {
+            true => Ok(()),
+            false => Err(missing("register cell")),
+        }
+    }
+
+    fn register_reset(&mut self, name: &str) -> Result<(), TargetError> {
+        self.program.reset_register(name).map_err(text)
     }
 }

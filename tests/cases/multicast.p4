@@ -1,4 +1,4 @@
-// Registers keep values from packet to packet; multicast makes copies, each with its replica number.
+// Multicast makes copies, each with its replica number; a copy may be dropped in egress.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -15,13 +15,7 @@ parser P(packet_in b, out headers hdr, inout metadata m, inout standard_metadata
 }
 control V(inout headers hdr, inout metadata m) { apply { } }
 control I(inout headers hdr, inout metadata m, inout standard_metadata_t sm) {
-    register<bit<16>>(4) sums;
-    bit<16> sum;
     apply {
-        sums.read(sum, (bit<32>)hdr.h.op);
-        sum = sum + hdr.h.value;
-        sums.write((bit<32>)hdr.h.op, sum);
-        hdr.h.value = sum;
         sm.egress_spec = 1;
         if (hdr.h.op == 3) {
             mark_to_drop(sm);
