@@ -1,0 +1,95 @@
+//! What is derived from declared checksums: which elements must be summed, and which cancel.
+
+use ir::checksum::{List, Part, plan};
+
+/// A program that moves a flow from one header to another; `%` is the ingress control's body.
+const PROGRAM: &str = r#"
+#include <core.p4>
+#include <v1model.p4>
+header outer_t { bit<112> ethernet; bit<32> label; }
+header flow_t { bit<32> from; bit<32> to; bit<16> sum; bit<16> port; bit<8> flags; bit<8> rest; }
+header other_t { bit<16> sum; bit<16> kind; }
+struct headers { outer_t outer; flow_t flow; other_t other; }
+struct metadata { }
+parser P(packet_in b, out headers hdr, inout metadata m, inout standard_metadata_t sm) {
+    state start {
+        b.extract(hdr.outer);
+        transition select(hdr.outer.label) { 0: other; default: flow; }
+    }
+    state flow { b.extract(hdr.flow); transition accept; }
+    state other { b.extract(hdr.other); transition accept; }
+}
+control V(inout headers hdr, inout metadata m) {
+    apply {
+        verify_checksum_with_payload(hdr.flow.isValid(), { hdr.outer.label, hdr.flow.from, hdr.flow.to, hdr.flow.port,
+            hdr.flow.flags, hdr.flow.rest }, hdr.flow.sum, HashAlgorithm.csum16);
+        verify_checksum_with_payload(hdr.other.isValid(), { hdr.other.kind }, hdr.other.sum, HashAlgorithm.csum16);
+    }
+}
+control I(inout headers hdr, inout metadata m, inout standard_metadata_t sm) { apply { sm.egress_spec = 1; % } }
+control E(inout headers hdr, inout metadata m, inout standard_metadata_t sm) { apply { } }
+control C(inout headers hdr, inout metadata m) {
+    apply {
+        update_checksum_with_payload(hdr.flow.isValid(), { hdr.outer.label, hdr.flow.from, hdr.flow.to, hdr.flow.port,
+            hdr.flow.flags, hdr.flow.rest }, hdr.flow.sum, HashAlgorithm.csum16);
+    }
+}
+control D(packet_out b, in headers hdr) { apply { b.emit(hdr); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#;
+
+fn derived(ingress: &str) -> ir::checksum::Plan {
+    let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
+    let text = PROGRAM.replace('%', ingress);
+    let program = p4::compile(&mut map, "sums.p4", &text, &[], &p4::Embedded, &mut diags);
+    plan(&program.unwrap_or_else(|| panic!("{:?}", diags.list())))
+}
+
+fn summed(list: &List) -> Vec<(u32, Part)> {
+    list.terms.iter().map(|t| (t.value.ty.width(), t.part)).collect()
+}
+
+#[test]
+fn what_nobody_writes_cancels() {
+    let plan = derived("hdr.flow.to = 7;");
+    let update = &plan.updates[0];
+    assert_eq!(summed(&update.list), [(32, Part::Body)], "only the field that changes is summed");
+    assert_eq!(summed(&plan.sources[0].list), [(32, Part::Body)]);
+    assert_eq!(update.list.stable.len(), 5);
+}
+
+#[test]
+fn nothing_written_leaves_nothing_to_sum() {
+    assert!(derived("").updates[0].list.terms.is_empty());
+}
+
+#[test]
+fn headers_before_the_sum_are_pseudo_header() {
+    let plan = derived("hdr.outer.label = 7; hdr.flow.port = 9;");
+    let mut parts = summed(&plan.updates[0].list);
+    parts.sort_by_key(|p| p.0);
+    assert_eq!(parts, [(16, Part::Body), (32, Part::Pseudo)]);
+}
+
+/// The value of an element is rotated to where it stands in its 16-bit word: of two bytes the first is the upper one.
+#[test]
+fn bytes_stand_in_words() {
+    let shift =
+        |ingress: &str| derived(ingress).updates[0].list.terms.iter().map(|t| t.shift).collect::<Vec<_>>();
+    assert_eq!(shift("hdr.flow.flags = 1;"), [8]);
+    assert_eq!(shift("hdr.flow.rest = 1;"), [0]);
+}
+
+#[test]
+fn a_sum_may_come_from_another_checksum_over_the_payload() {
+    let plan = derived("");
+    assert_eq!(plan.updates[0].sources, [0], "its own sum decides");
+    assert_eq!(plan.updates[0].elsewhere, [1], "the other one tells the payload as well");
+}
+
+/// A header that is replaced as a whole is written, field by field.
+#[test]
+fn validity_counts_as_writing() {
+    let plan = derived("hdr.flow.setInvalid(); hdr.flow.setValid();");
+    assert_eq!(plan.updates[0].list.terms.len(), 5, "all but the label: {:#?}", plan.updates[0].list);
+}
