@@ -623,7 +623,7 @@ impl<'a> Lower<'a, '_> {
             }
             other => {
                 let message = format!("`apply()` has no result `{other}`");
-                return self.error_hint("E0205", member.span, message, "it has hit, miss and action_run");
+                return self.error_hint("E0206", member.span, message, "it has hit, miss and action_run");
             }
         };
         self.apply_table(table, Some(hit), None);

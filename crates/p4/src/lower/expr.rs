@@ -86,7 +86,7 @@ impl<'a> Lower<'a, '_> {
             other => {
                 let ty = other.ty().map_or("a list".to_string(), |t| t.to_string());
                 let d =
-                    Diagnostic::error("E0303", e.span, format!("a condition is a bool, and this is {ty}"));
+                    Diagnostic::error("E0301", e.span, format!("a condition is a bool, and this is {ty}"));
                 self.report(d.hint("compare it: `x != 0`"))
             }
         }
@@ -249,11 +249,11 @@ impl<'a> Lower<'a, '_> {
             Val::Store(store) => self.store_member(store, member),
             Val::Record(fields) => match fields.into_iter().find(|(n, _)| *n == member.text) {
                 Some((_, val)) => Ok(val),
-                None => self.error("E0205", member.span, format!("there is no field `{}` here", member.text)),
+                None => self.error("E0206", member.span, format!("there is no field `{}` here", member.text)),
             },
             other => {
                 let ty = other.ty().map_or("a list".to_string(), |t| t.to_string());
-                self.error("E0205", member.span, format!("{ty} has no field `{}`", member.text))
+                self.error("E0206", member.span, format!("{ty} has no field `{}`", member.text))
             }
         }
     }
@@ -308,7 +308,7 @@ impl<'a> Lower<'a, '_> {
     }
 
     fn unknown_member<X>(&mut self, ty: &T, members: &[String], member: &ast::Name) -> Res<X> {
-        let d = Diagnostic::error("E0205", member.span, format!("{ty} has no member `{}`", member.text));
+        let d = Diagnostic::error("E0206", member.span, format!("{ty} has no member `{}`", member.text));
         match did_you_mean(&member.text, members.iter().map(String::as_str)) {
             Some(near) => self.report(d.hint(format!("did you mean `{near}`?"))),
             None => self.report(d.hint(format!("its members are {}", members.join(", ")))),
@@ -340,7 +340,7 @@ impl<'a> Lower<'a, '_> {
                     other => {
                         let message = format!("a header stack has no `{other}`");
                         self.error_hint(
-                            "E0205",
+                            "E0206",
                             member.span,
                             message,
                             "it has next, last, lastIndex and size",
@@ -350,7 +350,7 @@ impl<'a> Lower<'a, '_> {
             }
             other => {
                 let message = format!("{} has no field `{}`", other.ty(), member.text);
-                self.error("E0205", member.span, message)
+                self.error("E0206", member.span, message)
             }
         }
     }
@@ -358,7 +358,7 @@ impl<'a> Lower<'a, '_> {
     fn unknown_field<X>(&mut self, s: &StructT, member: &ast::Name) -> Res<X> {
         let names: Vec<_> = s.fields.iter().map(|f| f.name.as_str()).collect();
         let d =
-            Diagnostic::error("E0205", member.span, format!("`{}` has no field `{}`", s.name, member.text));
+            Diagnostic::error("E0206", member.span, format!("`{}` has no field `{}`", s.name, member.text));
         match did_you_mean(&member.text, names.iter().copied()) {
             Some(near) => self.report(d.hint(format!("did you mean `{near}`?"))),
             None => self.report(d.hint(format!("its fields are {}", names.join(", ")))),
@@ -372,7 +372,7 @@ impl<'a> Lower<'a, '_> {
                 let at = self.integer(index, env)?.to_usize();
                 return match at.and_then(|i| items.into_iter().nth(i)) {
                     Some(item) => Ok(item),
-                    None => self.error("E0311", index.span, "there is no such element"),
+                    None => self.error("E0305", index.span, "there is no such element"),
                 };
             }
             _ => return self.error("E0301", base.span, "only header stacks and tuples have elements"),
@@ -404,7 +404,7 @@ impl<'a> Lower<'a, '_> {
                     None => {
                         let message =
                             format!("the stack has {size} elements, 0 to {}", size.saturating_sub(1));
-                        self.error("E0311", index.span, message)
+                        self.error("E0305", index.span, message)
                     }
                 }
             }
@@ -412,7 +412,7 @@ impl<'a> Lower<'a, '_> {
                 let at = self.integer(index, env)?.to_usize();
                 match at.and_then(|i| items.get(i)) {
                     Some(item) => Ok(Val::Store(item.clone())),
-                    None => self.error("E0311", index.span, "the tuple has no such element"),
+                    None => self.error("E0305", index.span, "the tuple has no such element"),
                 }
             }
             other => {
@@ -449,7 +449,7 @@ impl<'a> Lower<'a, '_> {
                     "a slice of {width} bits is [hi:lo] with {} >= hi >= lo >= 0",
                     width.saturating_sub(1)
                 );
-                self.error("E0311", hi.span.to(lo.span), message)
+                self.error("E0305", hi.span.to(lo.span), message)
             }
         }
     }
@@ -469,7 +469,7 @@ impl<'a> Lower<'a, '_> {
                     }
                     _ => self.error_hint("E0302", operand.span, "`~` needs a width", "write `~8w1`"),
                 },
-                UnaryOp::Not => self.error("E0303", operand.span, "`!` takes a bool; `~` flips bits"),
+                UnaryOp::Not => self.error("E0301", operand.span, "`!` takes a bool; `~` flips bits"),
             };
         }
         let (e, ty) = match val {
@@ -484,7 +484,7 @@ impl<'a> Lower<'a, '_> {
             (UnaryOp::Plus, T::Bit(_) | T::Int(_)) => return Ok(Val::Scalar(e, ty)),
             (UnaryOp::Not, _) => {
                 return self.error_hint(
-                    "E0303",
+                    "E0301",
                     operand.span,
                     format!("`!` takes a bool, not {ty}"),
                     "`~` flips bits",
@@ -591,7 +591,7 @@ impl<'a> Lower<'a, '_> {
         }
         if matches!(op, BinaryOp::Div | BinaryOp::Mod) && y.as_const().is_none() {
             return self.error_hint(
-                "E0312",
+                "E0311",
                 rs,
                 "the divisor is not known when the program is compiled",
                 "P4 targets divide by constants; a power of two is a shift `>>`",
@@ -600,7 +600,7 @@ impl<'a> Lower<'a, '_> {
         let ty = if op_ir.is_predicate() { T::Bool } else { xt };
         match fold::binary(op_ir, x, y) {
             Some(e) => Ok(Val::Scalar(e, ty)),
-            None => self.error("E0312", rs, "a division by zero"),
+            None => self.error("E0311", rs, "a division by zero"),
         }
     }
 
@@ -611,7 +611,7 @@ impl<'a> Lower<'a, '_> {
             BinaryOp::Sub => x - y,
             BinaryOp::Mul if x.bits() + y.bits() < 1 << 16 => x * y,
             BinaryOp::Div | BinaryOp::Mod if y.is_zero() => {
-                return self.error("E0312", span, "a division by zero");
+                return self.error("E0311", span, "a division by zero");
             }
             BinaryOp::Div => x / y,
             BinaryOp::Mod => x % y,

@@ -139,7 +139,7 @@ impl<'a> Lower<'a, '_> {
 
     fn leave_loop(&mut self, kind: &StmtKind, span: Span) -> Res<()> {
         let Some(labels) = self.loops.last() else {
-            return self.error("E0403", span, "`break` and `continue` stand in loops");
+            return self.error("E0409", span, "`break` and `continue` stand in loops");
         };
         let label = if matches!(kind, StmtKind::Break) { labels.leave } else { labels.next };
         self.push(Ir::Break(label));
@@ -148,7 +148,7 @@ impl<'a> Lower<'a, '_> {
 
     fn return_stmt(&mut self, value: Option<&'a ast::Expr>, env: &Env<'a>, span: Span) -> Res<()> {
         let Some(place) = self.returns.last().map(|r| r.value.clone()) else {
-            return self.error("E0403", span, "there is nothing to return from");
+            return self.error("E0409", span, "there is nothing to return from");
         };
         match (value, place) {
             (Some(e), Some(place)) => {
@@ -181,7 +181,7 @@ impl<'a> Lower<'a, '_> {
                 self.push(Ir::Assign { dst: Place::Var(flag), src: Expr::bool(true) });
                 self.push(Ir::Break(label));
             }
-            Exit::Nowhere => return self.error("E0403", span, "`exit` stands in controls and actions"),
+            Exit::Nowhere => return self.error("E0402", span, "`exit` stands in controls and actions"),
         }
         Ok(())
     }
