@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use io::netns::Namespace;
+use nix::sys::socket::{setsockopt, sockopt::UdpGsoSegment};
 
 /// The server as the client calls it.
 pub const SERVER6: &str = "2001:db8:64::c000:202";
@@ -170,6 +171,35 @@ impl Lab {
         let (n, _) =
             client.recv_from(&mut buffer).unwrap_or_else(|e| panic!("{size} bytes do not come back: {e}"));
         assert_eq!(buffer[..n], sent);
+    }
+}
+
+impl Lab {
+    /// Datagrams there and back that the sender hands to the kernel in one piece, as QUIC servers do (UDP_SEGMENT).
+    pub fn datagrams_at_once(&self, size: u16, count: usize) {
+        let server = self.server.run(|| UdpSocket::bind("192.0.2.2:0").expect("binds")).expect("server");
+        let client = self.client.run(|| UdpSocket::bind("[::]:0").expect("binds")).expect("client");
+        for socket in [&server, &client] {
+            socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
+            setsockopt(socket, UdpGsoSegment, &size.into()).expect("UDP_SEGMENT");
+        }
+        let sent: Vec<u8> = (0..count).flat_map(|i| vec![i as u8; size.into()]).collect();
+        let receive = |socket: &UdpSocket, who: &str| {
+            let mut buffer = vec![0; sent.len()];
+            let mut from = None;
+            for i in 0..count {
+                let (n, by) =
+                    socket.recv_from(&mut buffer).unwrap_or_else(|e| panic!("{who}, datagram {i}: {e}"));
+                assert_eq!(buffer[..n], vec![i as u8; size.into()], "{who}, datagram {i}");
+                from = Some(by);
+            }
+            from.expect("a datagram")
+        };
+        let port = server.local_addr().expect("bound").port();
+        client.send_to(&sent, (SERVER6, port)).expect("sends");
+        let from = receive(&server, "server");
+        server.send_to(&sent, from).expect("sends back");
+        receive(&client, "client");
     }
 }
 

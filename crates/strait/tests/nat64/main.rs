@@ -23,6 +23,7 @@ fn carries(name: &str, attach: &str) -> Option<serde_json::Value> {
     for size in [1, 1200, 4000] {
         lab.datagram(size);
     }
+    lab.datagrams_at_once(1200, 20);
     let status = lab.strait("status").arg("--json").output().expect("strait starts");
     assert!(status.status.success(), "{}", both(&status));
     let status: serde_json::Value = serde_json::from_slice(&status.stdout).expect("JSON");
