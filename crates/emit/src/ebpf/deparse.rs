@@ -183,8 +183,8 @@ NOINLINE int shift_payload(struct __sk_buff *skb, u32 in, u32 out)
         u32 n = rest > 256 ? 256 : rest;
         /* Growing goes from the end, shrinking from the front: neither writes what is still to be read. */
         u32 at = out > in ? rest - n : len - in - rest;
-        asm volatile("" : "+r"(n));
-        if (!n || n > 256 || bpf_skb_load_bytes(skb, in + at, t->buffer, n) ||
+        n = one_to_256(n);
+        if (bpf_skb_load_bytes(skb, in + at, t->buffer, n) ||
             bpf_skb_store_bytes(skb, out + at, t->buffer, n, 0))
             return 1;
         rest -= n;

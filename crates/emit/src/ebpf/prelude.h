@@ -118,18 +118,37 @@ INLINE u8 *packet_end(struct __sk_buff *skb)
     return (u8 *)(long)p;
 }
 
+/* The packet at an offset of at most MAX_OFFSET. Kernels before 6.8 forget that bound when the offset has been on the stack
+ * meanwhile, so it is said once more where it is used, behind a barrier that keeps the compiler from knowing better. */
+INLINE u8 *packet_from(struct __sk_buff *skb, u32 at)
+{
+    u8 *p = packet_start(skb);
+    if (__builtin_constant_p(at))
+        return p + at;
+    asm volatile("" : "+r"(at));
+    return p + (at & MAX_OFFSET);
+}
+
+/* A length from 1 to 256 as a length from 1 to 256: kernels before 6.8 do not conclude from `n != 0` that n is 1 or more. */
+INLINE u32 one_to_256(u32 n)
+{
+    n -= 1;
+    asm volatile("" : "+r"(n));
+    return (n & 255) + 1;
+}
+
 /* `len` bytes at `at` that can be read and written, or 0. What is not linear yet is pulled, that much and no more. */
 INLINE u8 *packet_at(struct __sk_buff *skb, u32 at, u32 len)
 {
     if (at > MAX_OFFSET)
         return 0;
-    u8 *p = packet_start(skb) + at;
+    u8 *p = packet_from(skb, at);
     asm volatile("" : "+r"(p)); /* one register for the check and the access */
     if (p + len <= packet_end(skb))
         return p;
     if (at + len > skb->len || bpf_skb_pull_data(skb, at + len))
         return 0;
-    p = packet_start(skb) + at;
+    p = packet_from(skb, at);
     asm volatile("" : "+r"(p));
     if (p + len <= packet_end(skb))
         return p;

@@ -140,9 +140,7 @@ NOINLINE int payload_sum(struct __sk_buff *skb, u32 at)
         if (rest > 255)
             return -1;
         __builtin_memset(t->buffer, 0, 256);
-        asm volatile("" : "+r"(rest));
-        rest &= 255;
-        if (rest && bpf_skb_load_bytes(skb, at, t->buffer, rest))
+        if (bpf_skb_load_bytes(skb, at, t->buffer, one_to_256(rest)))
             return -1;
         sum = bpf_csum_diff(0, 0, t->buffer, 256, (u32)sum);
     }
