@@ -47,6 +47,18 @@ pub enum MatchValue {
 }
 
 impl MatchValue {
+    /// Bits of the keys that it is for; `None` where it takes keys of any width.
+    pub fn width(&self) -> Option<u32> {
+        match self {
+            MatchValue::Exact(v)
+            | MatchValue::Optional(Some(v))
+            | MatchValue::Lpm(v, _)
+            | MatchValue::Ternary(v, _)
+            | MatchValue::Range(v, _) => Some(v.width()),
+            MatchValue::Optional(None) => None,
+        }
+    }
+
     /// Whether `key` satisfies this field.
     pub fn matches(&self, key: &Bits) -> bool {
         match self {

@@ -11,7 +11,7 @@ pub fn eval(p: &Program, s: &PacketState, e: &Expr) -> Bits {
         ExprKind::Const(v) => v.clone(),
         ExprKind::Read(place) => read(p, s, place, e.ty),
         ExprKind::IsValid(h) => Bits::bit(header(p, s, h).is_some_and(|id| s.headers[id.index()].valid)),
-        ExprKind::NextIndex(stack) => Bits::new(32, s.next[stack.index()] as u128),
+        ExprKind::NextIndex(stack) => Bits::new(32, s.next[p.stacks[stack.index()].index.index()] as u128),
         ExprKind::Unary(op, a) => {
             let v = eval(p, s, a);
             if *op == UnOp::Neg { v.neg() } else { v.not() }

@@ -13,6 +13,13 @@ pub enum Event<'a> {
         /// Its bytes.
         bytes: &'a [u8],
     },
+    /// A copy was made, or another round begins: `cloned`, `resubmitted`, `recirculated`.
+    Again {
+        /// How.
+        how: &'static str,
+        /// The mirroring session of a clone.
+        session: Option<u32>,
+    },
     /// The parser entered a state.
     State {
         /// Name.

@@ -1,12 +1,13 @@
 //! Statements.
 
 use abi::{Bits, MatchValue};
+use dataplane::meter::GREEN;
 use dataplane::table::Mismatch;
 use ir::{Block, Call, HeaderId, HeaderRef, LabelId, Loc, Place, Stmt, StmtKind, TableId, VarId};
 
 use crate::eval::{eval, header, read, truth};
 use crate::event::Event;
-use crate::machine::Run;
+use crate::machine::{Digest, Run};
 use crate::sums;
 
 /// How a block ended.
@@ -138,7 +139,7 @@ impl Run<'_, '_> {
 
     /// P4-16 section 8.20: elements move by `count`; those that come in are invalid.
     fn shift_stack(&mut self, stack: ir::StackId, count: u32, push: bool) {
-        let ir::Stack { first, size, .. } = self.program.stacks[stack.index()];
+        let ir::Stack { first, size, index, .. } = self.program.stacks[stack.index()];
         let (first, size, count) = (first.index(), size as usize, (count as usize).min(size as usize));
         let elements = &mut self.s.headers[first..first + size];
         if push {
@@ -149,6 +150,9 @@ impl Run<'_, '_> {
         let fresh = if push { 0..count } else { size - count..size };
         for i in fresh {
             self.s.invalidate(HeaderId((first + i) as u32));
+        }
+        if index != stack {
+            return; // moved by the stack whose index it is
         }
         let next = &mut self.s.next[stack.index()];
         *next =
@@ -189,7 +193,14 @@ impl Run<'_, '_> {
         let bytes = self.s.vars[p.standard.packet_length.index()].low_u64();
         let table = &mut self.state.tables[id.index()];
         let (found, number, args) = match table.lookup_and_count(&key, bytes) {
-            Some(row) => (true, row.action, row.entry.action.args.clone()),
+            Some(row) => {
+                if let Some(meter) = definition.direct_meter {
+                    let units = if p.meters[meter.index()].bytes { bytes } else { 1 };
+                    let meter_of_entry = self.state.meters[meter.index()].of_entry(row.handle);
+                    self.s.colours[meter.index()] = meter_of_entry.execute(self.clock, units);
+                }
+                (true, row.action, row.entry.action.args.clone())
+            }
             None => {
                 let default = table.default();
                 (false, default.action, default.call.as_ref().map(|c| c.args.clone()).unwrap_or_default())
@@ -275,6 +286,30 @@ impl Run<'_, '_> {
                     *cell = value;
                 }
             }
+            Call::Meter { meter, index, dst } => {
+                let index = eval(p, &self.s, index).to_u64().unwrap_or(u64::MAX);
+                let bytes = self.s.vars[p.standard.packet_length.index()].low_u64();
+                let units = if p.meters[meter.index()].bytes { bytes } else { 1 };
+                let cell = self.state.meters[meter.index()].cells.get_mut(index);
+                let colour = cell.map_or(GREEN, |cell| cell.execute(self.clock, units));
+                self.write(dst, Bits::new(self.place_width(dst), colour.into()), loc);
+            }
+            Call::DirectMeter { meter, dst } => {
+                let colour = self.s.colours[meter.index()];
+                self.write(dst, Bits::new(self.place_width(dst), colour.into()), loc);
+            }
+            Call::Digest { name, fields, data } => {
+                let values = data.iter().map(|e| eval(p, &self.s, e));
+                let fields = fields.iter().cloned().zip(values).collect();
+                self.s.asked.digests.push(Digest { name: name.clone(), fields });
+            }
+            Call::Clone { egress, session, keep } => {
+                let session = eval(p, &self.s, session).low_u64() as u32;
+                self.s.asked.clone = Some((*egress, session, keep.clone()));
+            }
+            Call::Resubmit { keep } => self.s.asked.resubmit = Some(keep.clone()),
+            Call::Recirculate { keep } => self.s.asked.recirculate = Some(keep.clone()),
+            Call::Truncate(length) => self.s.asked.truncate = Some(eval(p, &self.s, length).low_u64()),
             Call::Hash { dst, algorithm, base, data, max } => {
                 let width = self.place_width(dst);
                 let value = sums::hash(p, &self.s, *algorithm, base, data, max, width);

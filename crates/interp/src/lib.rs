@@ -20,4 +20,4 @@ mod sums;
 pub mod trace;
 
 pub use event::{Event, Observer, Silent};
-pub use machine::{Interpreter, Outcome};
+pub use machine::{Digest, Interpreter, Mirror, Outcome};

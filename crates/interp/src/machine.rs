@@ -1,10 +1,10 @@
 //! v1model around the program: what runs when, where packets go, and the state that outlives them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use abi::{Bits, DROP_PORT, Manifest, drops};
-use dataplane::{Cells, Count, Table, TableError};
-use ir::{Role, Verified};
+use abi::{Bits, DROP_PORT, Manifest, MatchValue, drops};
+use dataplane::{Cells, Count, Handle, Meter, Rate, Table, TableError};
+use ir::{Role, VarId, Verified};
 
 use crate::event::{Event, Observer};
 use crate::exec::Flow;
@@ -15,8 +15,17 @@ use crate::packet::{BitWriter, PacketState};
 /// that a program which loops for ever is seen to.
 const STEPS: u32 = 100_000;
 
-/// Instance type of a packet that multicast made (v1model, BMv2).
-const REPLICATION: u128 = 5;
+/// What a further round costs of them: a program may clone, resubmit and recirculate, but not for ever.
+const ROUND: u32 = 1000;
+
+/// `instance_type` of packets that did not just arrive (v1model, BMv2).
+mod instance {
+    pub const INGRESS_CLONE: u128 = 1;
+    pub const EGRESS_CLONE: u128 = 2;
+    pub const RECIRCULATED: u128 = 4;
+    pub const REPLICATION: u128 = 5;
+    pub const RESUBMITTED: u128 = 6;
+}
 
 /// What became of a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +34,58 @@ pub struct Outcome {
     pub sent: Vec<(u32, Vec<u8>)>,
     /// Why it was dropped (each time: replicas count one by one), as numbers of the manifest's drop reasons.
     pub dropped: Vec<usize>,
+    /// What the control plane was told, in order.
+    pub digests: Vec<Digest>,
+}
+
+/// A message to the control plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Digest {
+    /// Name of its type.
+    pub name: String,
+    /// Names and values.
+    pub fields: Vec<(String, Bits)>,
+}
+
+/// Where the clones of a mirroring session go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mirror {
+    /// To a port.
+    Port(u32),
+    /// To all members of a multicast group.
+    Group(u32),
+}
+
+/// A meter's cells.
+pub(crate) struct Meters {
+    /// What new cells of a direct meter are.
+    template: Meter,
+    pub cells: Cells<Meter>,
+    entries: HashMap<Handle, Meter>,
+}
+
+impl Meters {
+    fn new(size: u64) -> Meters {
+        let template = Meter::default();
+        Meters { cells: Cells::new(size, template.clone()), template, entries: HashMap::new() }
+    }
+
+    /// The cell of a table's entry.
+    pub fn of_entry(&mut self, entry: Handle) -> &mut Meter {
+        self.entries.entry(entry).or_insert_with(|| self.template.clone())
+    }
+
+    fn set(&mut self, index: Option<u64>, meter: Meter) -> bool {
+        match index {
+            Some(index) => self.cells.get_mut(index).map(|cell| *cell = meter).is_some(),
+            None => {
+                self.cells = Cells::new(self.cells.size(), meter.clone());
+                self.entries.clear();
+                self.template = meter;
+                true
+            }
+        }
+    }
 }
 
 /// A program and its state.
@@ -44,6 +105,9 @@ pub(crate) struct State {
     pub drops: Vec<Count>,
     /// Multicast groups: replicas as (rid, port).
     pub groups: BTreeMap<u32, Vec<(u32, u32)>>,
+    mirrors: BTreeMap<u32, Mirror>,
+    pub meters: Vec<Meters>,
+    pub value_sets: Vec<Vec<Vec<MatchValue>>>,
     seed: u64,
 }
 
@@ -66,6 +130,25 @@ pub(crate) struct Run<'p, 'o> {
     pub watched: bool,
     pub steps: u32,
     pub emitted: BitWriter,
+    /// In microseconds.
+    pub clock: u64,
+    fresh: &'o PacketState,
+    /// What is still to be done, in the order of the switch's queues.
+    jobs: VecDeque<Job>,
+    outcome: Outcome,
+}
+
+/// A packet at the door of a half of the pipeline.
+struct Job {
+    state: PacketState,
+    to: Half,
+}
+
+#[derive(Clone, Copy)]
+enum Half {
+    Ingress,
+    /// Bound for a port.
+    Egress(u32),
 }
 
 impl<'p> Interpreter<'p> {
@@ -82,6 +165,9 @@ impl<'p> Interpreter<'p> {
                 .collect(),
             drops: vec![Count::default(); manifest.drops.len()],
             groups: BTreeMap::new(),
+            mirrors: BTreeMap::new(),
+            meters: program.meters.iter().map(|m| Meters::new(m.size.unwrap_or(0))).collect(),
+            value_sets: vec![Vec::new(); program.value_sets.len()],
             seed: 0x9e37_79b9_7f4a_7c15,
         };
         let fresh = PacketState::new(program);
@@ -146,6 +232,40 @@ impl<'p> Interpreter<'p> {
         self.state.groups.insert(group, replicas);
     }
 
+    /// Sets where clones of a session go, or that they go nowhere.
+    pub fn set_mirror(&mut self, session: u32, to: Option<Mirror>) {
+        match to {
+            Some(to) => drop(self.state.mirrors.insert(session, to)),
+            None => drop(self.state.mirrors.remove(&session)),
+        }
+    }
+
+    /// Sets the rates of one cell of a meter, lowest first, or of all its cells; whether there is such a cell.
+    pub fn set_rates(&mut self, name: &str, index: Option<u64>, rates: &[Rate]) -> bool {
+        let at = self.program.meters.iter().position(|m| m.name == name);
+        at.is_some_and(|at| self.state.meters[at].set(index, Meter::new(rates, self.clock)))
+    }
+
+    /// Sets the members of a value set; whether there is such a set and they are of its shape and number.
+    pub fn set_members(&mut self, name: &str, members: Vec<Vec<MatchValue>>) -> bool {
+        let at = self.program.value_sets.iter().position(|s| s.name == name);
+        at.is_some_and(|at| {
+            let set = &self.program.value_sets[at];
+            let fits = |member: &Vec<MatchValue>| {
+                member.len() == set.keys.len()
+                    && member
+                        .iter()
+                        .zip(&set.keys)
+                        .all(|(part, key)| part.width().is_none_or(|w| w == key.width))
+            };
+            let fit = members.len() as u64 <= set.size && members.iter().all(fits);
+            if fit {
+                self.state.value_sets[at] = members;
+            }
+            fit
+        })
+    }
+
     /// The clock that packets see, in microseconds; it stands still unless it is set.
     pub fn set_clock(&mut self, micros: u64) {
         self.clock = micros;
@@ -157,95 +277,188 @@ impl<'p> Interpreter<'p> {
         if watched {
             observer.event(Event::Arrived { port, bytes: packet });
         }
-        let mut s = self.fresh.clone();
-        s.data = packet.to_vec();
         let mut run = Run {
             program: self.program,
             state: &mut self.state,
-            s,
+            s: self.fresh.clone(),
             observer,
             watched,
             steps: STEPS,
             emitted: BitWriter::default(),
+            clock: self.clock,
+            fresh: &self.fresh,
+            jobs: VecDeque::new(),
+            outcome: Outcome::default(),
         };
-        run.arrive(port, self.clock);
-        run.pipeline()
+        run.arrive(port, packet.to_vec());
+        run.all();
+        run.outcome
     }
 }
 
 impl Run<'_, '_> {
-    fn arrive(&mut self, port: u32, clock: u64) {
+    /// The packet in hand is a new one, with fresh metadata.
+    fn arrive(&mut self, port: u32, data: Vec<u8>) {
         let standard = self.program.standard;
+        self.s = self.fresh.clone();
+        self.s.data = data;
         self.set(standard.ingress_port, port as u128);
         self.set(standard.packet_length, self.s.data.len() as u128);
-        self.set(standard.ingress_global_timestamp, clock as u128);
-        self.set(standard.egress_global_timestamp, clock as u128);
+        self.set(standard.ingress_global_timestamp, self.clock as u128);
+        self.set(standard.egress_global_timestamp, self.clock as u128);
     }
 
-    fn pipeline(mut self) -> Outcome {
+    /// Runs the packet in hand, and whatever comes of it.
+    fn all(&mut self) {
+        self.ingress();
+        while let Some(job) = self.jobs.pop_front() {
+            self.s = job.state;
+            if self.steps < ROUND {
+                self.dropped(drops::STEP_BUDGET);
+                continue;
+            }
+            match job.to {
+                Half::Ingress => {
+                    self.steps -= ROUND;
+                    self.ingress();
+                }
+                Half::Egress(port) => self.egress(port),
+            }
+        }
+    }
+
+    fn ingress(&mut self) {
+        self.parse_all();
+        for role in [Role::VerifyChecksum, Role::Ingress] {
+            if !self.control(role) {
+                return self.dropped(drops::STEP_BUDGET);
+            }
+        }
+        let asked = std::mem::take(&mut self.s.asked);
+        // Truncation is of what leaves in the end.
+        self.s.asked.truncate = asked.truncate;
+        if let Some((egress, session, keep)) = asked.clone {
+            self.clone_packet(egress, session, &keep);
+        }
+        self.outcome.digests.extend(asked.digests);
+        if let Some(keep) = asked.resubmit {
+            let data = self.s.data.clone();
+            return self.again("resubmitted", data, instance::RESUBMITTED, &keep);
+        }
+        let (group, port) =
+            (self.number(self.program.standard.mcast_grp), self.number(self.program.standard.egress_spec));
+        match (group as u32, port as u32) {
+            (0, DROP_PORT) => self.drop_marked(),
+            (0, port) => self.queue(self.s.clone(), Half::Egress(port)),
+            (group, _) => self.replicate(self.s.clone(), group, Some(instance::REPLICATION)),
+        }
+    }
+
+    fn parse_all(&mut self) {
         let program = self.program;
         for parser in &program.parsers {
             self.parse(parser);
         }
-        let mut outcome = Outcome::default();
-        for role in [Role::VerifyChecksum, Role::Ingress] {
-            if !self.control(role) {
-                self.dropped(drops::STEP_BUDGET, &mut outcome);
-                return outcome;
-            }
-        }
-        let group = self.number(program.standard.mcast_grp) as u32;
-        if group != 0 {
-            self.replicate(group, &mut outcome);
-        } else {
-            let port = self.number(program.standard.egress_spec) as u32;
-            self.leave(port, &mut outcome);
-        }
-        outcome
     }
 
-    /// Each replica runs egress with the state that ingress left.
-    fn replicate(&mut self, group: u32, outcome: &mut Outcome) {
+    fn queue(&mut self, state: PacketState, to: Half) {
+        self.jobs.push_back(Job { state, to });
+    }
+
+    /// Each replica runs egress with this state.
+    fn replicate(&mut self, state: PacketState, group: u32, instance: Option<u128>) {
         let replicas = self.state.groups.get(&group).cloned().unwrap_or_default();
         if replicas.is_empty() {
-            self.dropped(drops::NO_SUCH_GROUP, outcome);
+            self.dropped(drops::NO_SUCH_GROUP);
         }
         let standard = self.program.standard;
-        let after_ingress = self.s.clone();
         for (rid, port) in replicas {
-            self.s = after_ingress.clone();
-            self.set(standard.egress_rid, rid as u128);
-            self.set(standard.instance_type, REPLICATION);
-            self.set(standard.egress_spec, 0);
-            self.leave(port, outcome);
+            let mut replica = state.clone();
+            let mut set = |var: VarId, value: u128| {
+                replica.vars[var.index()] = Bits::new(self.program.var(var).ty.width(), value);
+            };
+            set(standard.egress_rid, rid as u128);
+            set(standard.egress_spec, 0);
+            if let Some(instance) = instance {
+                set(standard.instance_type, instance);
+            }
+            self.queue(replica, Half::Egress(port));
         }
+    }
+
+    /// A copy for egress, of the packet as it came or as it is now.
+    fn clone_packet(&mut self, as_it_is: bool, session: u32, keep: &[VarId]) {
+        let Some(to) = self.state.mirrors.get(&session).copied() else { return };
+        if self.watched {
+            self.observer.event(Event::Again { how: "cloned", session: Some(session) });
+        }
+        let original = self.s.clone();
+        let port = self.number(self.program.standard.ingress_port) as u32;
+        self.arrive(port, original.data.clone());
+        let kind = if as_it_is { instance::EGRESS_CLONE } else { instance::INGRESS_CLONE };
+        self.take_along(&original, keep, kind);
+        if as_it_is {
+            (self.s.headers, self.s.next) = (original.headers.clone(), original.next.clone());
+            self.s.cursor = original.cursor;
+        } else {
+            self.parse_all();
+            // What the parser wrote gives way to what is kept.
+            self.take_along(&original, keep, kind);
+        }
+        let copy = std::mem::replace(&mut self.s, original);
+        match to {
+            Mirror::Port(port) => self.queue(copy, Half::Egress(port)),
+            Mirror::Group(group) => self.replicate(copy, group, None),
+        }
+    }
+
+    /// The packet begins anew with these bytes.
+    fn again(&mut self, how: &'static str, data: Vec<u8>, kind: u128, keep: &[VarId]) {
+        if self.watched {
+            self.observer.event(Event::Again { how, session: None });
+        }
+        let original = self.s.clone();
+        let port = self.number(self.program.standard.ingress_port) as u32;
+        self.arrive(port, data);
+        self.take_along(&original, keep, kind);
+        self.queue(self.s.clone(), Half::Ingress);
+    }
+
+    fn take_along(&mut self, original: &PacketState, keep: &[VarId], kind: u128) {
+        for var in keep {
+            self.s.vars[var.index()] = original.vars[var.index()].clone();
+        }
+        self.set(self.program.standard.instance_type, kind);
     }
 
     /// The traffic manager's other side.
-    fn leave(&mut self, port: u32, outcome: &mut Outcome) {
+    fn egress(&mut self, port: u32) {
         let standard = self.program.standard;
-        if port == DROP_PORT {
-            self.drop_marked(outcome);
-            return;
-        }
         self.set(standard.egress_port, port as u128);
         if !self.control(Role::Egress) {
-            self.dropped(drops::STEP_BUDGET, outcome);
-            return;
+            return self.dropped(drops::STEP_BUDGET);
+        }
+        let asked = std::mem::take(&mut self.s.asked);
+        if let Some((egress, session, keep)) = asked.clone {
+            self.steps = self.steps.saturating_sub(ROUND);
+            self.clone_packet(egress, session, &keep);
         }
         if self.number(standard.egress_spec) as u32 == DROP_PORT {
-            self.drop_marked(outcome);
-            return;
+            return self.drop_marked();
         }
         self.control(Role::ComputeChecksum);
         self.emitted = BitWriter::default();
         self.control(Role::Deparser);
         let mut bytes = std::mem::take(&mut self.emitted).finish();
         bytes.extend_from_slice(self.s.payload());
+        bytes.truncate(asked.truncate.map_or(usize::MAX, |length| length as usize));
+        if let Some(keep) = asked.recirculate {
+            return self.again("recirculated", bytes, instance::RECIRCULATED, &keep);
+        }
         if self.watched {
             self.observer.event(Event::Sent { port, bytes: &bytes });
         }
-        outcome.sent.push((port, bytes));
+        self.outcome.sent.push((port, bytes));
     }
 
     /// Runs a control; false if it did not come to an end.
@@ -261,21 +474,21 @@ impl Run<'_, '_> {
         self.s.vars[var.index()].low_u64()
     }
 
-    fn drop_marked(&mut self, outcome: &mut Outcome) {
+    fn drop_marked(&mut self) {
         match self.s.site {
-            Some(site) => self.drop_for(site, outcome),
-            None => self.dropped(drops::EGRESS_SPEC, outcome),
+            Some(site) => self.drop_for(site),
+            None => self.dropped(drops::EGRESS_SPEC),
         }
     }
 
-    fn dropped(&mut self, name: &str, outcome: &mut Outcome) {
+    fn dropped(&mut self, name: &str) {
         let own = self.program.drop_sites.len();
         let fixed = [drops::EGRESS_SPEC, drops::NO_SUCH_GROUP, drops::STEP_BUDGET];
         let at = fixed.iter().position(|f| *f == name).unwrap_or(0);
-        self.drop_for(own + at, outcome);
+        self.drop_for(own + at);
     }
 
-    fn drop_for(&mut self, reason: usize, outcome: &mut Outcome) {
+    fn drop_for(&mut self, reason: usize) {
         let bytes = self.s.data.len() as u64;
         if let Some(count) = self.state.drops.get_mut(reason) {
             count.add(bytes);
@@ -289,6 +502,6 @@ impl Run<'_, '_> {
             };
             self.observer.event(Event::Dropped { reason: name });
         }
-        outcome.dropped.push(reason);
+        self.outcome.dropped.push(reason);
     }
 }

@@ -1,7 +1,7 @@
 //! The interpreter's manifest: tables as the program declares them, without layouts.
 
 use abi::drops;
-use abi::manifest::{Action, Counter, DropReason, KeyField, Manifest, Param, Register, Table};
+use abi::manifest::{Action, Counter, DropReason, KeyField, Manifest, Meter, Param, Register, Table};
 use abi::{ActionCall, Entry};
 use ir::Verified;
 
@@ -23,7 +23,11 @@ pub fn of(program: &Verified) -> Manifest {
             .iter()
             .map(|r| Register { name: r.name.clone(), size: r.size, width: r.ty.width(), map: None })
             .collect(),
-        meters: Vec::new(),
+        meters: program
+            .meters
+            .iter()
+            .filter_map(|m| Some(Meter { name: m.name.clone(), size: m.size? }))
+            .collect(),
         drops: reasons(program),
     }
 }

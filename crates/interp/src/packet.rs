@@ -27,6 +27,25 @@ pub struct PacketState {
     pub cursor: usize,
     /// Index of the drop site that ran last.
     pub site: Option<usize>,
+    /// By [`ir::MeterId`]: the colour that a direct meter gave.
+    pub colours: Vec<u8>,
+    /// What shall happen when this half of the pipeline ends.
+    pub asked: Asked,
+}
+
+/// What a packet has asked for. The last call of each kind counts.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// Session and variables to keep; whether as egress leaves it.
+    pub clone: Option<(bool, u32, Vec<ir::VarId>)>,
+    /// Variables to keep.
+    pub resubmit: Option<Vec<ir::VarId>>,
+    /// Variables to keep.
+    pub recirculate: Option<Vec<ir::VarId>>,
+    /// Messages to the control plane.
+    pub digests: Vec<crate::machine::Digest>,
+    /// Bytes of the deparsed packet that stay.
+    pub truncate: Option<u64>,
 }
 
 impl PacketState {
@@ -44,6 +63,8 @@ impl PacketState {
             data: Vec::new(),
             cursor: 0,
             site: None,
+            colours: vec![dataplane::meter::GREEN; program.meters.len()],
+            asked: Asked::default(),
         }
     }
 
@@ -64,6 +85,11 @@ impl PacketState {
         header.fields.iter_mut().for_each(|f| *f = Bits::zero(f.width()));
     }
 
+    /// The next index of a stack.
+    fn next_of(&self, program: &Program, stack: ir::StackId) -> u64 {
+        self.next[program.stacks[stack.index()].index.index()] as u64
+    }
+
     /// The header that a reference whose index is known names; `None`: out of range.
     pub fn resolve(
         &self,
@@ -74,8 +100,8 @@ impl PacketState {
         let (stack, at) = match header {
             HeaderRef::Header(id) => return Some(*id),
             HeaderRef::Element(s, _) => (s, index()),
-            HeaderRef::Next(s) => (s, self.next[s.index()] as u64),
-            HeaderRef::Last(s) => (s, (self.next[s.index()] as u64).checked_sub(1)?),
+            HeaderRef::Next(s) => (s, self.next_of(program, *s)),
+            HeaderRef::Last(s) => (s, self.next_of(program, *s).checked_sub(1)?),
         };
         let stack = &program.stacks[stack.index()];
         (at < stack.size as u64).then(|| HeaderId(stack.first.0 + at as u32))

@@ -71,9 +71,16 @@ impl Run<'_, '_> {
 
     fn select(&self, select: &Select) -> Option<Target> {
         let keys: Vec<Bits> = select.keys.iter().map(|k| eval(self.program, &self.s, k)).collect();
-        let case =
-            select.cases.iter().find(|c| c.sets.iter().zip(&keys).all(|(set, key)| contains(set, key)))?;
+        let case = select.cases.iter().find(|case| match case.value_set {
+            Some(set) => self.is_member(set, &keys),
+            None => case.sets.iter().zip(&keys).all(|(set, key)| contains(set, key)),
+        })?;
         Some(case.next)
+    }
+
+    fn is_member(&self, set: ir::ValueSetId, keys: &[Bits]) -> bool {
+        let members = &self.state.value_sets[set.index()];
+        members.iter().any(|member| member.iter().zip(keys).all(|(part, key)| part.matches(key)))
     }
 
     /// A statement that only parsers have.
@@ -140,7 +147,7 @@ impl Run<'_, '_> {
         self.s.headers[id.index()].valid = true;
         self.s.cursor = at;
         if let HeaderRef::Next(stack) = h {
-            self.s.next[stack.index()] += 1;
+            self.s.next[p.stacks[stack.index()].index.index()] += 1;
         }
         if self.watched {
             self.tell_extracted(id, loc);

@@ -61,6 +61,13 @@
 //! `egress_spec == 511` drops (egress does not run), else the packet goes to `egress_port = egress_spec`. After egress:
 //! `egress_spec == 511` drops. A packet that ends in a parser rejection is processed all the same, with `parser_error`
 //! set. A wrong verified checksum sets `checksum_error`.
+//!
+//! Copies and further rounds ([`Call::Clone`], [`Call::Resubmit`], [`Call::Recirculate`]) are asked for anywhere in a half of the
+//! pipeline and happen at its end, in BMv2's order: after ingress clone, digests, resubmission (the packet is forwarded only
+//! without one); after egress clone, then the drop, then recirculation instead of sending. Where the session of a clone is not
+//! configured there is no clone. A packet that begins anew has fresh metadata but for the variables that it keeps, and
+//! `instance_type` says what it is: 1 a clone from ingress, 2 one from egress, 4 recirculated, 5 a replica, 6 resubmitted. A clone from
+//! ingress is the packet as it came, parsed again and sent to egress; one from egress has the headers that egress left.
 
 pub mod checksum;
 pub mod expr;
@@ -73,12 +80,13 @@ pub mod visit;
 pub use expr::{BinOp, Expr, ExprKind, Place, Ty, UnOp};
 pub use program::{
     Action, Arch, Control, CounterKind, DirectCounter, DropSite, Field, Header, HeaderType, IndexedCounter,
-    KeySet, Loc, Param, Parser, Program, Register, Role, Select, SelectCase, Source, Stack, StandardMetadata,
-    State, Table, TableAction, TableEntry, TableKey, Target, Transition, Var, VarKind,
+    KeySet, Loc, Meter, Param, Parser, Program, Register, Role, Select, SelectCase, Source, Stack,
+    StandardMetadata, State, Table, TableAction, TableEntry, TableKey, Target, Transition, ValueSet,
+    ValueSetKey, Var, VarKind,
 };
 pub use program::{
-    ActionId, CounterId, DirectCounterId, DropSiteId, ErrorId, HeaderId, HeaderTypeId, LabelId, RegisterId,
-    StackId, StateId, TableId, VarId,
+    ActionId, CounterId, DirectCounterId, DropSiteId, ErrorId, HeaderId, HeaderTypeId, LabelId, MeterId,
+    RegisterId, StackId, StateId, TableId, ValueSetId, VarId,
 };
 pub use stmt::{Block, Call, ChecksumAlgorithm, Data, HashAlgorithm, HeaderRef, Stmt, StmtKind};
 pub use verify::{Fault, Verified, verify};

@@ -37,6 +37,10 @@ ids! {
     DirectCounterId indexes "direct_counters";
     /// A register array.
     RegisterId indexes "registers";
+    /// A meter, indexed or direct.
+    MeterId indexes "meters";
+    /// A set of values that a parser looks at and the control plane fills.
+    ValueSetId indexes "value_sets";
     /// A `mark_to_drop` call site.
     DropSiteId indexes "drop_sites";
     /// An `error` member.
@@ -109,6 +113,10 @@ pub struct Program {
     pub direct_counters: Vec<DirectCounter>,
     /// Registers.
     pub registers: Vec<Register>,
+    /// Meters.
+    pub meters: Vec<Meter>,
+    /// Value sets.
+    pub value_sets: Vec<ValueSet>,
     /// `mark_to_drop` call sites.
     pub drop_sites: Vec<DropSite>,
     /// How many labels there are.
@@ -155,6 +163,9 @@ pub struct Stack {
     pub first: HeaderId,
     /// Number of elements.
     pub size: u32,
+    /// The stack whose next index counts for this one: itself, or another where a stack of header unions became
+    /// stacks side by side.
+    pub index: StackId,
 }
 
 /// A scalar variable: a metadata field, a local, a temporary, an action's parameter.
@@ -273,8 +284,10 @@ pub struct Select {
 pub struct SelectCase {
     /// Where.
     pub loc: Loc,
-    /// One set a key.
+    /// One set a key; none where a value set stands for the whole case.
     pub sets: Vec<KeySet>,
+    /// All keys together must be a member of this.
+    pub value_set: Option<ValueSetId>,
     /// Where to go.
     pub next: Target,
 }
@@ -370,6 +383,8 @@ pub struct Table {
     pub const_entries: bool,
     /// Counted for each entry.
     pub direct_counter: Option<DirectCounterId>,
+    /// Metered for each entry.
+    pub direct_meter: Option<MeterId>,
 }
 
 /// A key field.
@@ -457,6 +472,43 @@ pub struct Register {
     pub size: u64,
     /// Type of a cell.
     pub ty: Ty,
+}
+
+/// Meters of two rates and three colours (RFC 2698).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Meter {
+    /// Full control-plane name.
+    pub name: String,
+    /// Where.
+    pub loc: Loc,
+    /// Cells; `None`: one for each entry of a table.
+    pub size: Option<u64>,
+    /// Whether it measures bytes, or packets.
+    pub bytes: bool,
+}
+
+/// A set of values that the control plane fills: `value_set` (section 12.14).
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValueSet {
+    /// Full control-plane name.
+    pub name: String,
+    /// Where.
+    pub loc: Loc,
+    /// Most members.
+    pub size: u64,
+    /// What each member says: name, width and match kind (`@match`, else exact) of each part.
+    pub keys: Vec<ValueSetKey>,
+}
+
+/// A part of a value set's members.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValueSetKey {
+    /// Field name, empty where members are plain values.
+    pub name: String,
+    /// Bits.
+    pub width: u32,
+    /// How.
+    pub kind: MatchKind,
 }
 
 /// A place in the program that drops packets.

@@ -2,8 +2,8 @@
 
 use crate::expr::{Expr, Place};
 use crate::program::{
-    CounterId, DirectCounterId, DropSiteId, ErrorId, HeaderId, LabelId, Loc, RegisterId, StackId, TableId,
-    VarId,
+    CounterId, DirectCounterId, DropSiteId, ErrorId, HeaderId, LabelId, Loc, MeterId, RegisterId, StackId,
+    TableId, VarId,
 };
 
 /// Statements, run in order.
@@ -162,6 +162,53 @@ pub enum Call {
         /// What.
         value: Expr,
     },
+    /// `meter.execute_meter(index, dst)`: 0 green, 1 yellow, 2 red; green out of range and where no rates are set.
+    Meter {
+        /// Which.
+        meter: MeterId,
+        /// Cell.
+        index: Expr,
+        /// Where to.
+        dst: Place,
+    },
+    /// `direct_meter.read(dst)`: the colour that the last hit of its table gave this packet; green before.
+    DirectMeter {
+        /// Which.
+        meter: MeterId,
+        /// Where to.
+        dst: Place,
+    },
+    /// `digest(receiver, data)`: a message to the control plane, sent when ingress ends.
+    Digest {
+        /// Name of the data's type.
+        name: String,
+        /// Names of the values.
+        fields: Vec<String>,
+        /// Values.
+        data: Vec<Expr>,
+    },
+    /// `clone` and its kin: a copy of the packet for egress, made when this half of the pipeline ends; the last call
+    /// decides.
+    Clone {
+        /// The packet as it left egress, or as it entered ingress.
+        egress: bool,
+        /// Where to: a mirroring session.
+        session: Expr,
+        /// Variables that the copy takes along.
+        keep: Vec<VarId>,
+    },
+    /// `resubmit`: when ingress ends, the packet begins anew as it came.
+    Resubmit {
+        /// Variables that it takes along.
+        keep: Vec<VarId>,
+    },
+    /// `recirculate`: when egress ends, what it would send begins anew.
+    Recirculate {
+        /// Variables that it takes along.
+        keep: Vec<VarId>,
+    },
+    /// `truncate(length)`: so many bytes of the deparsed packet are kept.
+    Truncate(Expr),
     /// `hash(dst, algorithm, base, data, max)`: `base + H(data) % max`, and `base` where `max` is 0.
     Hash {
         /// Where to.

@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Write as _};
 
 use crate::expr::{Expr, ExprKind, Place, Ty, UnOp};
-use crate::program::{KeySet, Program, State, Table, Target, Transition, VarKind};
+use crate::program::{KeySet, Program, State, Table, Target, Transition, VarId, VarKind};
 use crate::stmt::{Block, Call, HeaderRef, Stmt, StmtKind};
 
 /// The whole program.
@@ -161,7 +161,11 @@ impl<'a> Printer<'a> {
                 self.braced(&format!("select ({})", keys.join(", ")), |o| {
                     for case in &select.cases {
                         let sets: Vec<_> = case.sets.iter().map(key_set).collect();
-                        o.line(&format!("({}): {}", sets.join(", "), target(&case.next)));
+                        let sets = match case.value_set {
+                            Some(set) => o.p.value_sets[set.index()].name.clone(),
+                            None => format!("({})", sets.join(", ")),
+                        };
+                        o.line(&format!("{sets}: {}", target(&case.next)));
                     }
                 });
             }
@@ -265,6 +269,10 @@ fn simple_stmt(p: &Program, kind: &StmtKind) -> String {
 
 fn call(p: &Program, call: &Call) -> String {
     let list = |data: &[Expr]| data.iter().map(|e| expr(p, e)).collect::<Vec<_>>().join(", ");
+    let vars = |keep: &[VarId]| {
+        let names: Vec<_> = keep.iter().map(|v| p.var(*v).name.as_str()).collect();
+        format!("({})", names.join(", "))
+    };
     match call {
         Call::Count { counter, index } => {
             format!("{}.count({})", p.counters[counter.index()].name, expr(p, index))
@@ -276,6 +284,20 @@ fn call(p: &Program, call: &Call) -> String {
         Call::RegisterWrite { register, index, value } => {
             format!("{}[{}] = {}", p.registers[register.index()].name, expr(p, index), expr(p, value))
         }
+        Call::Meter { meter, index, dst } => {
+            format!("{} = {}.execute({})", place(p, dst), p.meters[meter.index()].name, expr(p, index))
+        }
+        Call::DirectMeter { meter, dst } => {
+            format!("{} = {}.colour", place(p, dst), p.meters[meter.index()].name)
+        }
+        Call::Digest { name, data, .. } => format!("digest {name}({})", list(data)),
+        Call::Clone { egress, session, keep } => {
+            let from = if *egress { "egress" } else { "ingress" };
+            format!("clone from {from} to session {}, keep {}", expr(p, session), vars(keep))
+        }
+        Call::Resubmit { keep } => format!("resubmit, keep {}", vars(keep)),
+        Call::Recirculate { keep } => format!("recirculate, keep {}", vars(keep)),
+        Call::Truncate(length) => format!("truncate({})", expr(p, length)),
         Call::Hash { dst, algorithm, base, data, max } => {
             let (base, max) = (expr(p, base), expr(p, max));
             format!("{} = {base} + {algorithm:?}({}) % {max}", place(p, dst), list(data))

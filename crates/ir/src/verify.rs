@@ -107,6 +107,7 @@ impl Check<'_> {
         }
         for stack in &self.p.stacks {
             let end = stack.first.index() + stack.size as usize;
+            self.require(stack.index.index() < self.p.stacks.len(), "a next index of an unknown stack");
             self.require(end <= self.p.headers.len(), "a header stack beyond the headers");
         }
         for header in &self.p.headers {
@@ -151,7 +152,11 @@ impl Check<'_> {
                 select.keys.iter().for_each(|k| self.expr(k));
                 for case in &select.cases {
                     self.target(case.next, states);
-                    self.require(case.sets.len() == select.keys.len(), "a select case of another length");
+                    let fits = match case.value_set {
+                        Some(set) => case.sets.is_empty() && set.index() < self.p.value_sets.len(),
+                        None => case.sets.len() == select.keys.len(),
+                    };
+                    self.require(fits, "a select case of another length");
                 }
             }
         }
@@ -236,7 +241,19 @@ impl Check<'_> {
             Call::VerifyChecksum { checksum: place, .. } | Call::UpdateChecksum { checksum: place, .. } => {
                 self.place(place).is_some()
             }
-            Call::Hash { .. } | Call::Random { .. } | Call::LogMsg { .. } | Call::Assert { .. } => true,
+            Call::Meter { meter, .. } => self.p.meters.get(meter.index()).is_some_and(|m| m.size.is_some()),
+            Call::DirectMeter { meter, .. } => {
+                self.p.meters.get(meter.index()).is_some_and(|m| m.size.is_none())
+            }
+            Call::Clone { keep, .. } | Call::Resubmit { keep } | Call::Recirculate { keep } => {
+                keep.iter().all(|v| v.index() < self.p.vars.len())
+            }
+            Call::Digest { fields, data, .. } => fields.len() == data.len(),
+            Call::Hash { .. }
+            | Call::Random { .. }
+            | Call::LogMsg { .. }
+            | Call::Assert { .. }
+            | Call::Truncate(_) => true,
         };
         self.require(known, "a call of an extern that does not exist");
     }

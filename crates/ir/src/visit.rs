@@ -60,7 +60,15 @@ pub fn operands<'a>(stmt: &'a Stmt, f: &mut impl FnMut(&'a Expr)) {
 fn call_operands<'a>(call: &'a Call, f: &mut impl FnMut(&'a Expr)) {
     match call {
         Call::Count { index, .. } => f(index),
-        Call::DirectCount(_) => {}
+        Call::DirectCount(_) | Call::Resubmit { .. } | Call::Recirculate { .. } => {}
+        Call::Meter { index, dst, .. } => {
+            place_operands(dst, f);
+            f(index);
+        }
+        Call::DirectMeter { dst, .. } => place_operands(dst, f),
+        Call::Digest { data, .. } => data.iter().for_each(f),
+        Call::Clone { session, .. } => f(session),
+        Call::Truncate(length) => f(length),
         Call::RegisterRead { dst, index, .. } => {
             place_operands(dst, f);
             f(index);
@@ -130,6 +138,8 @@ pub fn written(stmt: &Stmt) -> Option<&Place> {
         StmtKind::Assign { dst, .. } | StmtKind::Lookahead { dst } => Some(dst),
         StmtKind::Call(
             Call::RegisterRead { dst, .. }
+            | Call::Meter { dst, .. }
+            | Call::DirectMeter { dst, .. }
             | Call::Hash { dst, .. }
             | Call::Random { dst, .. }
             | Call::UpdateChecksum { checksum: dst, .. },

@@ -77,6 +77,10 @@ fn go(target: Target) -> String {
 fn select_cases(body: &mut Body<'_, Ebpf>, select: &Select) {
     let keys: Vec<String> = select.keys.iter().map(|k| body.expr(k)).collect();
     for case in &select.cases {
+        if case.value_set.is_some() {
+            body.loc = case.loc;
+            body.unsupported("a value set", "a table in the ingress control can be filled as well");
+        }
         let tests = keys.iter().zip(&case.sets).filter_map(|(k, set)| test(k, set));
         let tests: Vec<_> = tests.collect();
         if tests.is_empty() {

@@ -234,6 +234,17 @@ impl Body<'_, Ebpf> {
             Call::Assert { .. } => {
                 self.unsupported("`assert`", "test the condition with `if` and mark_to_drop")
             }
+            Call::Meter { .. } | Call::DirectMeter { .. } => {
+                self.unsupported("a meter", "meters run on the interpreter for now")
+            }
+            Call::Digest { .. } => {
+                self.unsupported("`digest`", "count the packets, or keep them in a register")
+            }
+            Call::Clone { .. } | Call::Resubmit { .. } | Call::Recirculate { .. } => {
+                let hint = "a packet leaves this target once, or not at all; the interpreter does more";
+                self.unsupported("a clone or another round of the packet", hint)
+            }
+            Call::Truncate(_) => self.unsupported("`truncate`", "the interpreter can"),
             Call::DirectCount(_) | Call::LogMsg { .. } => {}
         }
     }

@@ -357,7 +357,11 @@ impl<'a> Lower<'a, '_> {
         };
         match store {
             Store::Header(h, s) => self.header_method(h, &s.name, member, args, span),
-            Store::Stack(id, _, size) => self.stack_method(id, size, member, args, env, span),
+            Store::Stack(id, _, size) => self.stack_method(&[id], size, member, args, env, span),
+            Store::UnionStack(ids, _, size) => self.stack_method(&ids, size, member, args, env, span),
+            Store::Union(_, members) if member.text == "isValid" && args.is_empty() => {
+                Ok(Val::Scalar(self.union_is_valid(&members), T::Bool))
+            }
             other => {
                 let ty = other.ty();
                 let hint = match ty {
@@ -382,7 +386,10 @@ impl<'a> Lower<'a, '_> {
         }
         match member.text.as_str() {
             "isValid" => return Ok(Val::Scalar(self.is_valid(&h), T::Bool)),
-            "setValid" => self.push(Ir::SetValid(h)),
+            "setValid" => {
+                self.push(Ir::SetValid(h.clone()));
+                self.only_valid(&h, false);
+            }
             "setInvalid" => self.push(Ir::SetInvalid(h)),
             "minSizeInBits" | "minSizeInBytes" | "maxSizeInBits" | "maxSizeInBytes" => {
                 return self.not_yet(span, "the size of a header as a number");
@@ -402,7 +409,7 @@ impl<'a> Lower<'a, '_> {
 
     fn stack_method(
         &mut self,
-        id: ir::StackId,
+        ids: &[ir::StackId],
         size: u32,
         member: &ast::Name,
         args: &'a [ast::Argument],
@@ -414,8 +421,8 @@ impl<'a> Lower<'a, '_> {
             None => 1,
         };
         match member.text.as_str() {
-            "push_front" => self.push(Ir::PushFront(id, count)),
-            "pop_front" => self.push(Ir::PopFront(id, count)),
+            "push_front" => ids.iter().for_each(|id| self.push(Ir::PushFront(*id, count))),
+            "pop_front" => ids.iter().for_each(|id| self.push(Ir::PopFront(*id, count))),
             other => {
                 let message = format!("a header stack has no method `{other}`");
                 return self.error_hint("E0206", span, message, "it has push_front and pop_front");
@@ -474,12 +481,13 @@ impl<'a> Lower<'a, '_> {
                 self.push(Ir::Emit(h));
                 Ok(())
             }
-            Val::Store(Store::Stack(id, _, size)) => {
-                let first = self.out.stacks[id.index()].first.0;
-                (first..first + size).for_each(|i| self.push(Ir::Emit(HeaderRef::Header(ir::HeaderId(i)))));
+            Val::Store(stack @ (Store::Stack(..) | Store::UnionStack(..))) => {
+                for h in self.stack_headers(&stack) {
+                    self.push(Ir::Emit(HeaderRef::Header(h)));
+                }
                 Ok(())
             }
-            Val::Store(Store::Struct(_, parts)) | Val::Store(Store::Tuple(parts)) => {
+            Val::Store(Store::Struct(_, parts) | Store::Tuple(parts) | Store::Union(_, parts)) => {
                 parts.iter().try_for_each(|p| self.emit(Val::Store(p.clone()), span))
             }
             Val::List(items) => items.into_iter().try_for_each(|v| self.emit(v, span)),
@@ -524,7 +532,8 @@ impl<'a> Lower<'a, '_> {
                 "`extract(header, bits)` is for headers with a varbit field",
             );
         }
-        self.push(Ir::Extract { header, varbit });
+        self.push(Ir::Extract { header: header.clone(), varbit });
+        self.only_valid(&header, true);
         Ok(Val::Void)
     }
 
@@ -581,7 +590,7 @@ impl<'a> Lower<'a, '_> {
             Store::Struct(_, parts) | Store::Tuple(parts) => {
                 parts.iter().for_each(|p| self.unpack(p, bits, left))
             }
-            Store::Stack(..) => {}
+            Store::Stack(..) | Store::UnionStack(..) | Store::Union(..) => {}
         }
     }
 

@@ -327,31 +327,44 @@ impl<'a> Lower<'a, '_> {
                 }
                 None => self.unknown_field(s, member),
             },
-            Store::Stack(id, element, size) => {
-                let T::Header(s) = &**element else { return Err(super::Failed) };
-                match member.text.as_str() {
-                    "next" => Ok(Val::Store(Store::Header(HeaderRef::Next(*id), s.clone()))),
-                    "last" => Ok(Val::Store(Store::Header(HeaderRef::Last(*id), s.clone()))),
-                    "lastIndex" => {
-                        let next = Expr { kind: IrKind::NextIndex(*id), ty: Ty::Bit(32) };
-                        Ok(Val::Scalar(Expr::binary(BinOp::Sub, next, Expr::bits(32, 1)), T::Bit(32)))
-                    }
-                    "size" => Ok(Val::Scalar(Expr::bits(32, *size as u128), T::Bit(32))),
-                    other => {
-                        let message = format!("a header stack has no `{other}`");
-                        self.error_hint(
-                            "E0206",
-                            member.span,
-                            message,
-                            "it has next, last, lastIndex and size",
-                        )
-                    }
+            Store::Union(s, parts) => match s.field(&member.text) {
+                Some(i) => Ok(Val::Store(parts[i].clone())),
+                None => self.unknown_field(s, member),
+            },
+            Store::Stack(_, _, size) | Store::UnionStack(_, _, size) => match member.text.as_str() {
+                "next" => Ok(Val::Store(self.element(&store, HeaderRef::Next)?)),
+                "last" => Ok(Val::Store(self.element(&store, HeaderRef::Last)?)),
+                "lastIndex" => {
+                    let id = match &store {
+                        Store::UnionStack(ids, ..) => ids[0],
+                        Store::Stack(id, ..) => *id,
+                        _ => return Err(super::Failed),
+                    };
+                    let next = Expr { kind: IrKind::NextIndex(id), ty: Ty::Bit(32) };
+                    Ok(Val::Scalar(Expr::binary(BinOp::Sub, next, Expr::bits(32, 1)), T::Bit(32)))
                 }
-            }
+                "size" => Ok(Val::Scalar(Expr::bits(32, *size as u128), T::Bit(32))),
+                other => {
+                    let message = format!("a header stack has no `{other}`");
+                    self.error_hint("E0206", member.span, message, "it has next, last, lastIndex and size")
+                }
+            },
             other => {
                 let message = format!("{} has no field `{}`", other.ty(), member.text);
                 self.error("E0206", member.span, message)
             }
+        }
+    }
+
+    /// An element of a stack, by what makes the reference.
+    fn element(&self, stack: &Store, reference: impl Fn(ir::StackId) -> HeaderRef) -> Res<Store> {
+        match stack {
+            Store::Stack(id, element, _) => match &**element {
+                T::Header(s) => Ok(Store::Header(reference(*id), s.clone())),
+                _ => Err(super::Failed),
+            },
+            Store::UnionStack(ids, element, _) => self.union_element(ids, element, reference),
+            _ => Err(super::Failed),
         }
     }
 
@@ -378,28 +391,26 @@ impl<'a> Lower<'a, '_> {
             _ => return self.error("E0301", base.span, "only header stacks and tuples have elements"),
         };
         match store {
-            Store::Stack(id, element, size) => {
-                let T::Header(s) = &*element else { return Err(super::Failed) };
-                let known = match self.expr(index, env, Some(&T::Bit(32)))? {
+            Store::Stack(_, _, size) | Store::UnionStack(_, _, size) => {
+                let val = self.expr(index, env, Some(&T::Bit(32)))?;
+                let known = match self.loaded(val) {
                     Val::Integer(n) => n.to_u32(),
                     Val::Scalar(e, _) => match e.as_const().and_then(|v| v.to_u64()) {
                         Some(n) => u32::try_from(n).ok(),
                         None => {
-                            let reference = HeaderRef::Element(id, Box::new(fold::cast(e, Ty::Bit(32))));
-                            return Ok(Val::Store(Store::Header(reference, s.clone())));
+                            let at = Box::new(fold::cast(e, Ty::Bit(32)));
+                            let element = self.element(&store, |id| HeaderRef::Element(id, at.clone()))?;
+                            return Ok(Val::Store(element));
                         }
                     },
-                    Val::Store(Store::Scalar(place, ty)) => {
-                        let (e, _) = self.read(place, ty);
-                        let reference = HeaderRef::Element(id, Box::new(fold::cast(e, Ty::Bit(32))));
-                        return Ok(Val::Store(Store::Header(reference, s.clone())));
-                    }
                     _ => None,
                 };
                 match known.filter(|n| *n < size) {
                     Some(n) => {
-                        let first = self.out.stacks[id.index()].first;
-                        Ok(Val::Store(Store::Header(HeaderRef::Header(ir::HeaderId(first.0 + n)), s.clone())))
+                        let firsts: Vec<_> = self.out.stacks.iter().map(|s| s.first.0).collect();
+                        let header =
+                            |id: ir::StackId| HeaderRef::Header(ir::HeaderId(firsts[id.index()] + n));
+                        Ok(Val::Store(self.element(&store, header)?))
                     }
                     None => {
                         let message =
@@ -862,7 +873,7 @@ pub(super) fn parts(val: &Val) -> Option<Vec<Val>> {
         Val::Store(Store::Struct(_, fields)) | Val::Store(Store::Tuple(fields)) => {
             Some(fields.iter().cloned().map(Val::Store).collect())
         }
-        Val::Store(Store::Stack(..)) => None,
+        Val::Store(Store::Union(_, members)) => Some(members.iter().cloned().map(Val::Store).collect()),
         Val::Store(Store::Header(h, s)) => {
             let field = |(i, f): (usize, &super::types::FieldT)| {
                 Val::Store(Store::Scalar(Place::Field(h.clone(), i as u32), f.ty.clone()))

@@ -1,6 +1,7 @@
 //! Extern functions and methods of v1model: each becomes a statement of the IR. The place to add the next one.
 
 use ir::{Call, Expr, HashAlgorithm, Place, StmtKind as Ir, Ty};
+use num_traits::ToPrimitive;
 
 use super::scope::{Env, Object};
 use super::types::{Store, T, Val};
@@ -8,19 +9,6 @@ use super::{Lower, Res};
 use crate::ast;
 use crate::diag::{Diagnostic, did_you_mean};
 use crate::source::Span;
-
-/// What v1model offers and this release does not do.
-const LATER: &[&str] = &[
-    "digest",
-    "truncate",
-    "clone",
-    "clone_preserving_field_list",
-    "clone3",
-    "resubmit",
-    "resubmit_preserving_field_list",
-    "recirculate",
-    "recirculate_preserving_field_list",
-];
 
 /// An argument that must be there.
 struct Args<'a>(&'a [ast::Argument]);
@@ -35,7 +23,7 @@ impl<'a> Lower<'a, '_> {
     pub(super) fn extern_function(
         &mut self,
         name: &'a ast::Name,
-        _type_args: &'a [ast::Type],
+        type_args: &'a [ast::Type],
         args: &'a [ast::Argument],
         env: &Env<'a>,
         span: Span,
@@ -63,10 +51,81 @@ impl<'a> Lower<'a, '_> {
                 self.push(Ir::Call(Call::Assert { cond, text }));
             }
             "static_assert" => return self.static_assert(&a, env, span),
-            other if LATER.contains(&other) => return self.not_yet(span, &format!("`{other}`")),
+            "digest" => self.digest(type_args, &a, env, span)?,
+            "truncate" => {
+                let e = self.need(&a, 0, span)?;
+                let length = self.number_of(e, env, 32)?;
+                self.push(Ir::Call(Call::Truncate(length)));
+            }
+            "clone" | "clone_preserving_field_list" | "clone3" => {
+                self.clone_call(&name.text, &a, env, span)?
+            }
+            "resubmit" | "resubmit_preserving_field_list" => {
+                let keep = self.kept(&name.text, a.get(0), env)?;
+                self.push(Ir::Call(Call::Resubmit { keep }));
+            }
+            "recirculate" | "recirculate_preserving_field_list" => {
+                let keep = self.kept(&name.text, a.get(0), env)?;
+                self.push(Ir::Call(Call::Recirculate { keep }));
+            }
             other => return self.not_yet(span, &format!("the extern `{other}`")),
         }
         Ok(Val::Void)
+    }
+
+    fn clone_call(&mut self, name: &str, args: &Args<'a>, env: &Env<'a>, span: Span) -> Res<()> {
+        let e = self.need(args, 0, span)?;
+        let egress = match self.enum_member(e, env)?.as_deref() {
+            Some("I2E") => false,
+            Some("E2E") => true,
+            _ => {
+                let hint = "write `CloneType.I2E` or `CloneType.E2E`";
+                return self.error_hint("E0307", e.span, "which clone is this?", hint);
+            }
+        };
+        let e = self.need(args, 1, span)?;
+        let session = self.number_of(e, env, 32)?;
+        let keep = self.kept(name, args.get(2), env)?;
+        self.push(Ir::Call(Call::Clone { egress, session, keep }));
+        Ok(())
+    }
+
+    /// The variables that a further round of the packet takes along: those of a field list, or those that are named.
+    fn kept(&mut self, name: &str, arg: Option<&'a ast::Expr>, env: &Env<'a>) -> Res<Vec<ir::VarId>> {
+        let Some(e) = arg else { return Ok(Vec::new()) };
+        let mut keep = Vec::new();
+        if name.ends_with("_preserving_field_list") {
+            let list = self.integer(e, env)?.to_u64();
+            if let (Some(list), Some(metadata)) = (list, self.metadata.clone()) {
+                in_field_list(&metadata, list, false, &mut keep);
+            }
+        } else {
+            let val = self.expr(e, env, None)?;
+            variables(&val, &mut keep);
+        }
+        Ok(keep)
+    }
+
+    fn digest(&mut self, type_args: &'a [ast::Type], args: &Args<'a>, env: &Env<'a>, span: Span) -> Res<()> {
+        self.count(args, 2, "digest", span)?;
+        let e = self.need(args, 1, span)?;
+        let ty = match type_args.first() {
+            Some(ty) => Some(self.ty(ty, env)?),
+            None => None,
+        };
+        let val = self.expr(e, env, ty.as_ref())?;
+        let ty = ty.or_else(|| val.ty());
+        let mut data = Vec::new();
+        self.flatten(val, e.span, &mut data)?;
+        let (name, mut fields) = match &ty {
+            Some(T::Struct(s)) => (s.name.clone(), s.fields.iter().map(|f| f.name.clone()).collect()),
+            _ => ("digest".to_string(), Vec::new()),
+        };
+        if fields.len() != data.len() {
+            fields = (0..data.len()).map(|i| format!("f{i}")).collect();
+        }
+        self.push(Ir::Call(Call::Digest { name, fields, data }));
+        Ok(())
     }
 
     fn need(&mut self, args: &Args<'a>, index: usize, span: Span) -> Res<&'a ast::Expr> {
@@ -324,6 +383,15 @@ impl<'a> Lower<'a, '_> {
 
     // ---- objects ----
 
+    /// Where a meter's colour goes.
+    fn colour(&mut self, args: &Args<'a>, index: usize, env: &Env<'a>, span: Span) -> Res<Place> {
+        let e = self.need(args, index, span)?;
+        match self.lvalue(e, env)? {
+            Store::Scalar(place, ty) if ty.ir().is_some_and(|ty| ty.width() >= 2) => Ok(place),
+            _ => self.error("E0301", e.span, "a colour needs a place of two bits or more"),
+        }
+    }
+
     pub(super) fn object_method(
         &mut self,
         name: &'a ast::Name,
@@ -337,6 +405,9 @@ impl<'a> Lower<'a, '_> {
         let known: &[&str] = match &object {
             Object::Counter(_) | Object::DirectCounter(_) => &["count"],
             Object::Register(..) => &["read", "write"],
+            Object::Meter(_) => &["execute_meter"],
+            Object::DirectMeter(_) => &["read"],
+            Object::ActionProfile | Object::ValueSet(..) => &[],
             Object::Table(_) | Object::Block(_) => &["apply"],
         };
         match (object, member.text.as_str()) {
@@ -378,6 +449,18 @@ impl<'a> Lower<'a, '_> {
                 }?;
                 self.push(Ir::Call(Call::RegisterWrite { register, index, value }));
             }
+            (Object::Meter(meter), "execute_meter") => {
+                self.count(&a, 2, "execute_meter", span)?;
+                let e = self.need(&a, 0, span)?;
+                let index = self.number_of(e, env, 32)?;
+                let dst = self.colour(&a, 1, env, span)?;
+                self.push(Ir::Call(Call::Meter { meter, index, dst }));
+            }
+            (Object::DirectMeter(meter), "read") => {
+                self.count(&a, 1, "read", span)?;
+                let dst = self.colour(&a, 0, env, span)?;
+                self.push(Ir::Call(Call::DirectMeter { meter, dst }));
+            }
             (Object::Table(table), "apply") => {
                 self.count(&a, 0, "apply", span)?;
                 self.apply_table(table, None, None);
@@ -397,5 +480,34 @@ impl<'a> Lower<'a, '_> {
             }
         }
         Ok(Val::Void)
+    }
+}
+
+/// The variables of a list of metadata fields.
+fn variables(val: &Val, out: &mut Vec<ir::VarId>) {
+    match val {
+        Val::Store(store) => in_field_list(store, 0, true, out),
+        Val::List(items) => items.iter().for_each(|v| variables(v, out)),
+        Val::Record(fields) => fields.iter().for_each(|(_, v)| variables(v, out)),
+        Val::Scalar(e, _) => {
+            if let ir::ExprKind::Read(Place::Var(var)) = &e.kind {
+                out.push(*var);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The variables of all fields that are in that field list, or of all where everything is taken.
+fn in_field_list(store: &Store, list: u64, all: bool, out: &mut Vec<ir::VarId>) {
+    match store {
+        Store::Scalar(Place::Var(var), _) if all => out.push(*var),
+        Store::Struct(s, parts) => {
+            for (field, part) in s.fields.iter().zip(parts.iter()) {
+                in_field_list(part, list, all || field.field_lists.contains(&list), out);
+            }
+        }
+        Store::Tuple(parts) => parts.iter().for_each(|p| in_field_list(p, list, all, out)),
+        _ => {}
     }
 }

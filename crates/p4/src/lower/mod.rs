@@ -8,7 +8,7 @@
 //! aliasing can tell (section 6.8), and targets copy less.
 //!
 //! * `types`, `scope`, `fold`: what the walk computes with; `resolve`: types as written to types as meant;
-//! * `expr`, `stmt`, `call`, `extern_call`: code; `parser`, `table`, `object`: what a program is made of.
+//! * `expr`, `stmt`, `call`, `extern_call`: code; `union`: header unions, which the IR does not know; `parser`, `table`, `object`: what a program is made of.
 
 #![allow(missing_docs)] // Internal but for `lower`; the fields are named after the P4 constructs they hold.
 
@@ -23,6 +23,7 @@ mod scope;
 mod stmt;
 mod table;
 mod types;
+mod union;
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -100,11 +101,14 @@ struct Lower<'a, 'd> {
     names: HashMap<String, u32>,
     struct_cache: HashMap<(*const ast::Decl, String), T>,
     actions: HashMap<(*const ast::Decl, *const Scope<'a>), (ir::ActionId, bool)>,
+    unions: union::Unions,
     /// Tables whose actions may exit.
     exiting: Vec<ir::TableId>,
     /// Direct counters that a table has taken.
     parser: Option<parser::Building>,
     standard: Option<Store>,
+    /// The program's own metadata.
+    metadata: Option<Store>,
     global: Env<'a>,
 }
 
@@ -128,9 +132,11 @@ impl<'a, 'd> Lower<'a, 'd> {
             names: HashMap::new(),
             struct_cache: HashMap::new(),
             actions: HashMap::new(),
+            unions: union::Unions::default(),
             exiting: Vec::new(),
             parser: None,
             standard: None,
+            metadata: None,
             global: Scope::new(None),
         }
     }
@@ -237,17 +243,10 @@ impl<'a, 'd> Lower<'a, 'd> {
                     items.iter().enumerate().map(|(i, t)| self.storage(&format!("{name}.{i}"), t, span));
                 Ok(Store::Tuple(Rc::new(parts.collect::<Res<Vec<_>>>()?)))
             }
-            T::Stack(element, size) => match &**element {
-                T::Header(s) => {
-                    let ids: Vec<_> = (0..*size).map(|i| self.header(&format!("{name}[{i}]"), s)).collect();
-                    let Some(first) = ids.first().copied() else {
-                        return self.error("E0305", span, "a header stack without elements");
-                    };
-                    self.out.stacks.push(ir::Stack { name: name.to_string(), first, size: *size });
-                    Ok(Store::Stack(ir::StackId(self.out.stacks.len() as u32 - 1), element.clone(), *size))
-                }
-                _ => self.not_yet(span, "a stack of header unions"),
-            },
+            T::Stack(element, _) if matches!(**element, T::Header(_) | T::Union(_)) => {
+                self.stack(name, ty, span)
+            }
+            T::Union(s) => self.union(name, s, span),
             other => {
                 let message = format!("there are no variables of type {other}");
                 self.error("E0305", span, message)
@@ -478,8 +477,10 @@ impl<'a, 'd> Lower<'a, 'd> {
         }
         self.loc = self.at(param.span);
         let store = self.storage(&param.name.text, &ty, param.span)?;
-        if what == 's' {
-            self.standard(&store, param.span)?;
+        match what {
+            's' => self.standard(&store, param.span)?,
+            'm' => self.metadata = Some(store.clone()),
+            _ => {}
         }
         shared.insert(what, store.clone());
         Ok(Binding::Store(store))
@@ -584,6 +585,8 @@ fn empty_program(map: &SourceMap) -> Program {
         counters: Vec::new(),
         direct_counters: Vec::new(),
         registers: Vec::new(),
+        meters: Vec::new(),
+        value_sets: Vec::new(),
         drop_sites: Vec::new(),
         labels: 0,
     }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use abi::MatchKind;
 use num_traits::ToPrimitive;
 
 use super::scope::{Applied, Binding, BlockInstance, Bound, Env, Object, Scope};
@@ -93,7 +94,17 @@ impl<'a> Lower<'a, '_> {
                     _ => self.not_yet(cell.span, "a register of structs"),
                 }
             }
-            ("counter" | "direct_counter" | "register", None) => {
+            ("meter", Some(size)) => {
+                let size = Some(self.size(size, env)?);
+                let bytes = self.meter_kind(args.get(1), env, decl.span)?;
+                Ok(Object::Meter(self.meter(ir::Meter { name, loc, size, bytes })))
+            }
+            ("direct_meter", Some(_)) => {
+                let bytes = self.meter_kind(args.first(), env, decl.span)?;
+                Ok(Object::DirectMeter(self.meter(ir::Meter { name, loc, size: None, bytes })))
+            }
+            ("action_profile" | "action_selector", Some(_)) => Ok(Object::ActionProfile),
+            ("counter" | "direct_counter" | "register" | "meter" | "direct_meter", None) => {
                 self.error("E0317", decl.span, format!("the constructor of `{}` takes arguments", ty.text))
             }
             (other, _) => self.not_yet(ty.span, &format!("the extern `{other}`")),
@@ -107,17 +118,90 @@ impl<'a> Lower<'a, '_> {
         }
     }
 
+    fn meter(&mut self, meter: ir::Meter) -> ir::MeterId {
+        self.out.meters.push(meter);
+        ir::MeterId(self.out.meters.len() as u32 - 1)
+    }
+
+    /// Whether a meter measures bytes.
+    fn meter_kind(&mut self, arg: Option<&'a ast::Argument>, env: &Env<'a>, span: Span) -> Res<bool> {
+        let member = match arg.and_then(|a| a.value.as_ref()) {
+            Some(e) => self.enum_member(e, env)?,
+            None => None,
+        };
+        match member.as_deref() {
+            Some("packets") => Ok(false),
+            Some("bytes") => Ok(true),
+            _ => self.error_hint("E0317", span, "what does this meter measure?", "write `MeterType.bytes`"),
+        }
+    }
+
+    /// The name of the enum's member that an expression is, if it is known to be one.
+    pub(super) fn enum_member(&mut self, e: &'a ast::Expr, env: &Env<'a>) -> Res<Option<String>> {
+        let val = self.expr(e, env, None)?;
+        Ok(match self.loaded(val) {
+            Val::Scalar(value, T::Enum(en)) => {
+                let index = value.as_const().and_then(|v| v.to_u64()).unwrap_or(u64::MAX) as usize;
+                en.members.get(index).cloned()
+            }
+            _ => None,
+        })
+    }
+
+    /// `value_set<T>(size) name;`
+    pub(super) fn value_set(
+        &mut self,
+        decl: &'a ast::Decl,
+        ty: &'a ast::Type,
+        size: &'a ast::Expr,
+        env: &Env<'a>,
+    ) -> Res<Object<'a>> {
+        let size = self.size(size, env)?;
+        let member = self.ty(ty, env)?;
+        let mut keys = Vec::new();
+        self.value_set_keys("", &member, None, ty.span, &mut keys)?;
+        let (name, loc) = (self.full_name(decl, &self.path.clone()), self.at(decl.span));
+        let parts = keys.len();
+        self.out.value_sets.push(ir::ValueSet { name, loc, size, keys });
+        Ok(Object::ValueSet(ir::ValueSetId(self.out.value_sets.len() as u32 - 1), parts))
+    }
+
+    fn value_set_keys(
+        &mut self,
+        name: &str,
+        ty: &T,
+        kind: Option<MatchKind>,
+        span: Span,
+        keys: &mut Vec<ir::ValueSetKey>,
+    ) -> Res<()> {
+        match ty {
+            T::Struct(s) => s.fields.iter().try_for_each(|f| {
+                let name = if name.is_empty() { f.name.clone() } else { format!("{name}.{}", f.name) };
+                self.value_set_keys(&name, &f.ty, f.match_kind, span, keys)
+            }),
+            T::Tuple(items) => items
+                .iter()
+                .enumerate()
+                .try_for_each(|(i, item)| self.value_set_keys(&format!("f{i}"), item, None, span, keys)),
+            scalar => match scalar.ir().filter(|ty| !ty.is_varbit()) {
+                Some(ty) => {
+                    let kind = kind.unwrap_or(MatchKind::Exact);
+                    keys.push(ir::ValueSetKey { name: name.to_string(), width: ty.width(), kind });
+                    Ok(())
+                }
+                None => self.error("E0305", span, format!("a value set cannot hold a {scalar}")),
+            },
+        }
+    }
+
     fn counter_kind(
         &mut self,
         arg: Option<&'a ast::Argument>,
         env: &Env<'a>,
         span: Span,
     ) -> Res<ir::CounterKind> {
-        if let Some(e) = arg.and_then(|a| a.value.as_ref())
-            && let Val::Scalar(value, T::Enum(en)) = self.expr(e, env, None)?
-        {
-            let index = value.as_const().and_then(|v| v.to_u64()).unwrap_or(u64::MAX) as usize;
-            match en.members.get(index).map(String::as_str) {
+        if let Some(e) = arg.and_then(|a| a.value.as_ref()) {
+            match self.enum_member(e, env)?.as_deref() {
                 Some("packets") => return Ok(ir::CounterKind::Packets),
                 Some("bytes") => return Ok(ir::CounterKind::Bytes),
                 Some("packets_and_bytes") => return Ok(ir::CounterKind::Both),

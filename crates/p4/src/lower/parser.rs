@@ -7,7 +7,7 @@ use abi::Bits;
 use ir::{KeySet, StateId, Target};
 use num_bigint::BigInt;
 
-use super::scope::{BlockInstance, Env, Scope};
+use super::scope::{Binding, BlockInstance, Env, Object, Scope};
 use super::types::{T, Val, to_bits};
 use super::{Lower, Res};
 use crate::ast::{self, BinaryOp, ExprKind};
@@ -183,12 +183,34 @@ impl<'a> Lower<'a, '_> {
                 let loc = self.at(*span);
                 let mut made = Vec::new();
                 for case in cases {
-                    let sets = self.keysets(&case.keyset, &types, env)?;
+                    let value_set = self.value_set_case(&case.keyset, types.len(), env)?;
+                    let sets = match value_set {
+                        Some(_) => Vec::new(),
+                        None => self.keysets(&case.keyset, &types, env)?,
+                    };
                     let next = self.target(&case.state, states)?;
-                    made.push(ir::SelectCase { loc: self.at(case.span), sets, next });
+                    made.push(ir::SelectCase { loc: self.at(case.span), sets, value_set, next });
                 }
                 Ok(ir::Transition::Select(ir::Select { loc, keys: key_exprs, cases: made }))
             }
+        }
+    }
+
+    fn value_set_case(
+        &mut self,
+        e: &'a ast::Expr,
+        keys: usize,
+        env: &Env<'a>,
+    ) -> Res<Option<ir::ValueSetId>> {
+        let ExprKind::Name { name, .. } = &e.kind else { return Ok(None) };
+        match env.get(&name.text) {
+            Some(Binding::Object(Object::ValueSet(id, parts))) if parts == keys => Ok(Some(id)),
+            Some(Binding::Object(Object::ValueSet(_, parts))) => {
+                let message =
+                    format!("members of `{}` have {parts} parts, and there are {keys} keys", name.text);
+                self.error("E0314", e.span, message)
+            }
+            _ => Ok(None),
         }
     }
 

@@ -109,7 +109,9 @@ impl<'a> Lower<'a, '_> {
         let name =
             if shown.is_empty() { decl.name.text.clone() } else { format!("{}<{}>", decl.name.text, key.1) };
         let env = Scope::new(Some(self.global.clone()));
-        if let Struct { type_params, .. } | Header { type_params, .. } = &decl.kind {
+        if let Struct { type_params, .. } | Header { type_params, .. } | HeaderUnion { type_params, .. } =
+            &decl.kind
+        {
             if type_params.len() != args.len() {
                 let message = format!(
                     "`{}` takes {} type arguments, not {}",
@@ -162,7 +164,7 @@ impl<'a> Lower<'a, '_> {
                 "packet_out" => T::PacketOut,
                 other => T::Extern(Rc::from(other), Rc::new(args)),
             },
-            HeaderUnion { .. } => return self.not_yet(at.span, "a header union"),
+            HeaderUnion { fields, .. } => T::Union(self.fields(name, fields, &env)?),
             _ => return self.error("E0203", at.span, format!("`{}` is not a type of values", at.text)),
         };
         self.struct_cache.insert(key, ty.clone());
@@ -178,9 +180,43 @@ impl<'a> Lower<'a, '_> {
                 return self.error("E0202", field.name.span, message);
             }
             let checksum_nonzero = ast::annotation(&field.annotations, "checksum_nonzero").is_some();
-            list.push(FieldT { name: field.name.text.clone(), ty, checksum_nonzero });
+            let field_lists = match ast::annotation(&field.annotations, "field_list") {
+                Some(annotation) => self.field_lists(annotation, env)?,
+                None => Vec::new(),
+            };
+            let match_kind = match ast::annotation(&field.annotations, "match").map(|a| &a.body) {
+                Some(ast::AnnotationBody::Unstructured(tokens)) => match tokens.as_slice() {
+                    [(kind, span)] => Some(self.match_kind(kind, *span)?),
+                    _ => None,
+                },
+                _ => None,
+            };
+            let name = field.name.text.clone();
+            list.push(FieldT { name, ty, checksum_nonzero, field_lists, match_kind });
         }
         Ok(Rc::new(StructT { name, fields: list }))
+    }
+
+    /// The numbers of `@field_list(1, TWO)`.
+    fn field_lists(&mut self, annotation: &'a ast::Annotation, env: &Env<'a>) -> Res<Vec<u64>> {
+        let ast::AnnotationBody::Unstructured(tokens) = &annotation.body else {
+            return self.error_hint("E0309", annotation.span, "which field lists?", "write `@field_list(1)`");
+        };
+        let mut lists = Vec::new();
+        for (text, span) in tokens.iter().filter(|(text, _)| text != ",") {
+            let known = match env.get(text) {
+                Some(Binding::Value(Val::Integer(n))) => n.to_u64(),
+                Some(Binding::Value(Val::Scalar(e, _))) => e.as_const().and_then(|v| v.to_u64()),
+                _ => text.rsplit('w').next().and_then(|digits| digits.parse().ok()),
+            };
+            match known {
+                Some(number) => lists.push(number),
+                None => {
+                    return self.error("E0307", *span, format!("`{text}` is not the number of a field list"));
+                }
+            }
+        }
+        Ok(lists)
     }
 
     fn check_header(&mut self, decl: &ast::Decl, s: &StructT) -> Res<()> {

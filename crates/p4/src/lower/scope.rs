@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use ir::{CounterId, DirectCounterId, RegisterId, TableId};
+use ir::{CounterId, DirectCounterId, MeterId, RegisterId, TableId, ValueSetId};
 
 use super::types::{Store, T, Val};
 use crate::ast;
@@ -47,6 +47,12 @@ pub enum Object<'a> {
     Counter(CounterId),
     DirectCounter(DirectCounterId),
     Register(RegisterId, T),
+    Meter(MeterId),
+    DirectMeter(MeterId),
+    /// An action profile or selector, which a table's `implementation` names.
+    ActionProfile,
+    /// With the number of parts of its members.
+    ValueSet(ValueSetId, usize),
     Table(TableId),
     /// A control or parser.
     Block(Rc<BlockInstance<'a>>),

@@ -33,7 +33,7 @@ impl<'a> Lower<'a, '_> {
                 Binding::Object(self.object(decl, ty, args, env, &path)?)
             }
             Table(table) => Binding::Object(Object::Table(self.table(decl, table, env)?)),
-            ValueSet { .. } => return self.not_yet(decl.span, "`value_set`"),
+            ValueSet { ty, size } => Binding::Object(self.value_set(decl, ty, size, env)?),
             _ => return self.error("E0402", decl.span, "this cannot be declared here"),
         };
         env.bind(&decl.name.text, binding);
@@ -73,14 +73,27 @@ impl<'a> Lower<'a, '_> {
     pub(super) fn invalidate(&mut self, store: &Store) {
         match store {
             Store::Header(h, _) => self.push(Ir::SetInvalid(h.clone())),
-            Store::Struct(_, parts) | Store::Tuple(parts) => parts.iter().for_each(|p| self.invalidate(p)),
-            Store::Stack(id, _, size) => {
-                let first = self.out.stacks[id.index()].first.0;
-                (first..first + size)
-                    .for_each(|i| self.push(Ir::SetInvalid(HeaderRef::Header(ir::HeaderId(i)))));
+            Store::Struct(_, parts) | Store::Tuple(parts) | Store::Union(_, parts) => {
+                parts.iter().for_each(|p| self.invalidate(p))
+            }
+            Store::Stack(..) | Store::UnionStack(..) => {
+                for h in self.stack_headers(store) {
+                    self.push(Ir::SetInvalid(HeaderRef::Header(h)));
+                }
             }
             Store::Scalar(..) => {}
         }
+    }
+
+    /// All headers of a stack, element by element.
+    pub(super) fn stack_headers(&self, stack: &Store) -> Vec<ir::HeaderId> {
+        let (ids, size) = match stack {
+            Store::Stack(id, _, size) => (std::slice::from_ref(id), *size),
+            Store::UnionStack(ids, _, size) => (ids.as_slice(), *size),
+            _ => return Vec::new(),
+        };
+        let first = |id: &ir::StackId| self.out.stacks[id.index()].first.0;
+        (0..size).flat_map(|i| ids.iter().map(move |id| ir::HeaderId(first(id) + i))).collect()
     }
 
     /// The `apply` block of a control, in a scope of its own.
@@ -507,6 +520,7 @@ impl<'a> Lower<'a, '_> {
             (Store::Header(dst, _), Val::Store(Store::Header(src, _))) => {
                 if *dst != src {
                     self.push(Ir::CopyHeader { dst: dst.clone(), src });
+                    self.only_valid_if_copied(dst);
                 }
                 Ok(())
             }
@@ -519,9 +533,24 @@ impl<'a> Lower<'a, '_> {
                 // All values are read before the first field is written: they may read this very header.
                 let held = self.hold(fields, names.iter().map(|&i| s.fields[i].ty.clone()).collect())?;
                 self.push(Ir::SetValid(dst.clone()));
+                self.only_valid(dst, false);
                 for (i, val) in names.into_iter().zip(held) {
                     let field = Store::Scalar(Place::Field(dst.clone(), i as u32), s.fields[i].ty.clone());
                     self.assign_val(&field, val, span)?;
+                }
+                Ok(())
+            }
+            (store @ Store::Union(..), Val::Invalid) => {
+                self.invalidate(store);
+                Ok(())
+            }
+            (Store::Union(_, to), Val::Store(Store::Union(_, from))) => {
+                for (to, from) in to.iter().zip(from.iter()) {
+                    if let (Store::Header(dst, _), Store::Header(src, _)) = (to, from)
+                        && dst != src
+                    {
+                        self.push(Ir::CopyHeader { dst: dst.clone(), src: src.clone() });
+                    }
                 }
                 Ok(())
             }
@@ -539,11 +568,11 @@ impl<'a> Lower<'a, '_> {
                 }
                 Ok(())
             }
-            (Store::Stack(to, _, n), Val::Store(Store::Stack(from, _, m))) if *n == m => {
-                let (a, b) = (self.out.stacks[to.index()].first.0, self.out.stacks[from.index()].first.0);
-                for i in 0..*n {
-                    let header = |first| HeaderRef::Header(ir::HeaderId(first + i));
-                    self.push(Ir::CopyHeader { dst: header(a), src: header(b) });
+            (to @ (Store::Stack(..) | Store::UnionStack(..)), Val::Store(from)) if to.ty() == from.ty() => {
+                let pairs: Vec<_> =
+                    self.stack_headers(to).into_iter().zip(self.stack_headers(&from)).collect();
+                for (a, b) in pairs {
+                    self.push(Ir::CopyHeader { dst: HeaderRef::Header(a), src: HeaderRef::Header(b) });
                 }
                 Ok(())
             }

@@ -35,14 +35,18 @@ impl<'a> Lower<'a, '_> {
             entries: Vec::new(),
             const_entries: false,
             direct_counter: None,
+            direct_meter: None,
         };
         let property = |name: &str| table.properties.iter().find(|p| p.name.text == name);
         let mut types = Vec::new();
         if let Some(PropertyValue::Key(keys)) = property("key").map(|p| &p.value) {
             for key in keys {
                 let (key, ty) = self.key(key, env)?;
-                out.keys.push(key);
-                types.push(ty);
+                // Where an entry names its action, there is nothing to select.
+                if key.kind != MatchKind::Selector {
+                    out.keys.push(key);
+                    types.push(ty);
+                }
             }
         }
         let Some(PropertyValue::Actions(refs)) = property("actions").map(|p| &p.value) else {
@@ -100,10 +104,29 @@ impl<'a> Lower<'a, '_> {
                     ),
                 }
             }
-            (
-                "implementation" | "meters" | "support_timeout" | "largest_priority_wins" | "priority_delta",
-                _,
-            ) => self.not_yet(p.span, &format!("the table property `{}`", p.name.text)),
+            ("meters", PropertyValue::Expr(e)) => {
+                let found = match &e.kind {
+                    ExprKind::Name { name, .. } => env.get(&name.text),
+                    _ => None,
+                };
+                match found {
+                    Some(Binding::Object(Object::DirectMeter(id))) => {
+                        out.direct_meter = Some(id);
+                        Ok(())
+                    }
+                    _ => self.error_hint(
+                        "E0412",
+                        e.span,
+                        "`meters` names a direct_meter",
+                        "declare one before the table",
+                    ),
+                }
+            }
+            // Entries name actions themselves (P4Runtime's one-shot programming); there are no members and groups yet.
+            ("implementation", PropertyValue::Expr(_)) => Ok(()),
+            ("support_timeout" | "largest_priority_wins" | "priority_delta", _) => {
+                self.not_yet(p.span, &format!("the table property `{}`", p.name.text))
+            }
             (other, _) => {
                 let known = ["key", "actions", "entries", "default_action", "size", "counters"];
                 let d =
@@ -123,29 +146,30 @@ impl<'a> Lower<'a, '_> {
         if !before.is_empty() {
             return self.not_yet(key.expr.span, "a call in a table's key");
         }
-        let kind = match key.match_kind.text.as_str() {
-            "exact" => MatchKind::Exact,
-            "lpm" => MatchKind::Lpm,
-            "ternary" => MatchKind::Ternary,
-            "range" => MatchKind::Range,
-            "optional" => MatchKind::Optional,
-            "selector" => return self.not_yet(key.match_kind.span, "`selector`"),
-            other => {
-                let d = Diagnostic::error(
-                    "E0413",
-                    key.match_kind.span,
-                    format!("there is no match kind `{other}`"),
-                );
-                let known = ["exact", "lpm", "ternary", "range", "optional"];
-                return match did_you_mean(other, known) {
-                    Some(near) => self.report(d.hint(format!("did you mean `{near}`?"))),
-                    None => self.report(d.hint(format!("v1model has {}", known.join(", ")))),
-                };
-            }
-        };
+        let kind = self.match_kind(&key.match_kind.text, key.match_kind.span)?;
         let own = ast::annotation_string(&key.annotations, "name");
         let name = own.unwrap_or_else(|| key_name(self.map.text(key.expr.span)));
         Ok((ir::TableKey { name, expr, kind, loc: self.at(key.expr.span) }, ty))
+    }
+
+    pub(super) fn match_kind(&mut self, name: &str, span: Span) -> Res<MatchKind> {
+        let known = [
+            ("exact", MatchKind::Exact),
+            ("lpm", MatchKind::Lpm),
+            ("ternary", MatchKind::Ternary),
+            ("range", MatchKind::Range),
+            ("optional", MatchKind::Optional),
+            ("selector", MatchKind::Selector),
+        ];
+        if let Some((_, kind)) = known.iter().find(|(known, _)| *known == name) {
+            return Ok(*kind);
+        }
+        let d = Diagnostic::error("E0413", span, format!("there is no match kind `{name}`"));
+        let names = known.map(|(name, _)| name);
+        match did_you_mean(name, names) {
+            Some(near) => self.report(d.hint(format!("did you mean `{near}`?"))),
+            None => self.report(d.hint(format!("v1model has {}", names.join(", ")))),
+        }
     }
 
     /// An action's declaration and the scope it sees, by name.

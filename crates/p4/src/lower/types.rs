@@ -6,7 +6,7 @@
 use std::fmt;
 use std::rc::Rc;
 
-use abi::Bits;
+use abi::{Bits, MatchKind};
 use ir::{Expr, HeaderRef, Place, StackId, Ty};
 use num_bigint::{BigInt, Sign};
 use num_traits::One;
@@ -30,6 +30,8 @@ pub enum T {
     /// `type`.
     New(Rc<str>, Rc<T>),
     Header(Rc<StructT>),
+    /// A header union: its fields are headers.
+    Union(Rc<StructT>),
     Struct(Rc<StructT>),
     Stack(Rc<T>, u32),
     Tuple(Rc<Vec<T>>),
@@ -62,6 +64,10 @@ pub struct FieldT {
     pub ty: T,
     /// `@checksum_nonzero`
     pub checksum_nonzero: bool,
+    /// `@field_list(1, 2)`
+    pub field_lists: Vec<u64>,
+    /// `@match(ternary)`, of members of value sets.
+    pub match_kind: Option<MatchKind>,
 }
 
 impl StructT {
@@ -107,7 +113,7 @@ impl fmt::Display for T {
             T::Error => f.write_str("error"),
             T::Enum(e) | T::SerEnum(e, _) => f.write_str(&e.name),
             T::New(name, _) => f.write_str(name),
-            T::Header(s) | T::Struct(s) => f.write_str(&s.name),
+            T::Header(s) | T::Union(s) | T::Struct(s) => f.write_str(&s.name),
             T::Stack(t, n) => write!(f, "{t}[{n}]"),
             T::Tuple(items) => {
                 let items: Vec<_> = items.iter().map(T::to_string).collect();
@@ -125,8 +131,12 @@ impl fmt::Display for T {
 pub enum Store {
     Scalar(Place, T),
     Header(HeaderRef, Rc<StructT>),
+    /// A header union: one header a member.
+    Union(Rc<StructT>, Rc<Vec<Store>>),
     Struct(Rc<StructT>, Rc<Vec<Store>>),
     Stack(StackId, Rc<T>, u32),
+    /// A stack of header unions: one stack a member, all with one next index.
+    UnionStack(Rc<Vec<StackId>>, Rc<T>, u32),
     Tuple(Rc<Vec<Store>>),
 }
 
@@ -136,8 +146,9 @@ impl Store {
         match self {
             Store::Scalar(_, ty) => ty.clone(),
             Store::Header(_, s) => T::Header(s.clone()),
+            Store::Union(s, _) => T::Union(s.clone()),
             Store::Struct(s, _) => T::Struct(s.clone()),
-            Store::Stack(_, t, n) => T::Stack(t.clone(), *n),
+            Store::Stack(_, t, n) | Store::UnionStack(_, t, n) => T::Stack(t.clone(), *n),
             Store::Tuple(items) => T::Tuple(Rc::new(items.iter().map(Store::ty).collect())),
         }
     }

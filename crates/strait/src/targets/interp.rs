@@ -1,8 +1,8 @@
 //! The interpreter as a target of packet tests.
 
 use abi::{ActionCall, Bits, Entry, Manifest};
-use control::stf::{Outputs, Target, TargetError};
-use dataplane::Count;
+use control::stf::{self, Outputs, Target, TargetError};
+use dataplane::{Count, Rate};
 use interp::{Interpreter, Silent};
 
 /// An interpreter at rest.
@@ -70,6 +70,23 @@ impl Target for InterpTarget<'_> {
 
     fn register_reset(&mut self, name: &str) -> Done<()> {
         done(self.0.reset_register(name), "register")
+    }
+
+    fn set_mirror(&mut self, session: u32, to: Option<stf::Mirror>) -> Done<()> {
+        self.0.set_mirror(
+            session,
+            to.map(|to| match to {
+                stf::Mirror::Port(port) => interp::Mirror::Port(port),
+                stf::Mirror::Group(group) => interp::Mirror::Group(group),
+            }),
+        );
+        Ok(())
+    }
+
+    fn meter_rates(&mut self, name: &str, index: Option<u64>, rates: &[(f64, u64)]) -> Done<()> {
+        let rates: Vec<_> =
+            rates.iter().map(|&(per_microsecond, burst)| Rate { per_microsecond, burst }).collect();
+        done(self.0.set_rates(name, index, &rates), "meter cell")
     }
 
     fn set_group(&mut self, group: u32, copies: &[(u32, u32)]) -> Done<()> {
