@@ -3,6 +3,7 @@
 use ir::{Expr, ExprKind as IrKind, HeaderRef, Place, StmtKind as Ir, Ty};
 use num_traits::ToPrimitive;
 
+use super::alias::CopyOut;
 use super::scope::{Binding, Env, Object, Scope};
 use super::types::{Store, T, Val};
 use super::{Lower, Res, Return};
@@ -127,23 +128,27 @@ impl<'a> Lower<'a, '_> {
     }
 
     /// Binds the parameters of a function or action for one call: `in` is copied, `out` and `inout` are the argument
-    /// itself, directionless ones are values.
+    /// itself or a copy, directionless ones are values. Gives the copies that must be written back.
     fn bind_params(
         &mut self,
         params: &'a [ast::Parameter],
         args: &'a [ast::Argument],
         inner: &Env<'a>,
         env: &Env<'a>,
+        body: Option<(&'a ast::BlockStmt, &Env<'a>)>,
         what: &str,
         span: Span,
-    ) -> Res<()> {
+    ) -> Res<Vec<CopyOut>> {
         let matched = self.match_args(params, args, what, span)?;
-        for (param, arg) in params.iter().zip(matched) {
+        let reachable = self.reachable(params, &matched, body);
+        let mut copies = Vec::new();
+        for ((param, arg), reachable) in params.iter().zip(matched).zip(reachable) {
             let ty = self.ty(&param.ty, inner)?;
             let value = arg.and_then(|a| a.value.as_ref());
             let binding = match (param.direction, value) {
                 (Direction::Out | Direction::InOut, Some(e)) => {
-                    let store = self.out_argument(param, e, &ty, env)?;
+                    let (store, copy) = self.out_param(param, e, &ty, env, reachable)?;
+                    copies.extend(copy);
                     Binding::Store(store)
                 }
                 (Direction::Out, None) => Binding::Store(self.storage(&param.name.text, &ty, span)?),
@@ -157,29 +162,7 @@ impl<'a> Lower<'a, '_> {
             };
             inner.bind(&param.name.text, binding);
         }
-        Ok(())
-    }
-
-    pub(super) fn out_argument(
-        &mut self,
-        param: &ast::Parameter,
-        e: &'a ast::Expr,
-        ty: &T,
-        env: &Env<'a>,
-    ) -> Res<Store> {
-        if let ExprKind::Slice { .. } = &e.kind {
-            return self.not_yet(e.span, "a slice as an `out` argument");
-        }
-        let store = self.lvalue(e, env)?;
-        if store.ty() != *ty {
-            let d = Diagnostic::error("E0301", e.span, format!("expected {ty}, found {}", store.ty()));
-            return self.report(d.also(param.span, "the parameter"));
-        }
-        if param.direction == Direction::Out {
-            // A header that comes out was invalid when it went in (section 6.8).
-            self.invalidate(&store);
-        }
-        Ok(store)
+        Ok(copies)
     }
 
     fn in_argument(
@@ -226,15 +209,20 @@ impl<'a> Lower<'a, '_> {
         let ast::DeclKind::Function { prototype, body } = &decl.kind else { return Err(super::Failed) };
         let inner = Scope::new(Some(self.global.clone()));
         self.bind_types(prototype, type_args, args, &inner, env, span)?;
-        self.bind_params(&prototype.params, args, &inner, env, &format!("`{}`", decl.name.text), span)?;
+        let what = format!("`{}`", decl.name.text);
+        let copies = self.bind_params(&prototype.params, args, &inner, env, None, &what, span)?;
         let ret = self.ty(&prototype.ret, &inner)?;
         let value = match ret {
             T::Void => None,
             ref ty => Some(self.storage(&format!("{}$result", decl.name.text), ty, span)?),
         };
         let saved = (self.loc, std::mem::replace(&mut self.exit, super::Exit::Nowhere));
-        self.inline(body, &inner, value.clone())?;
+        self.copies.push(copies.clone());
+        let done = self.inline(body, &inner, value.clone());
+        self.copies.pop();
         (self.loc, self.exit) = saved;
+        done?;
+        self.copy_out(&copies, span)?;
         Ok(value.map_or(Val::Void, |v| self.loaded(Val::Store(v))))
     }
 
@@ -311,12 +299,17 @@ impl<'a> Lower<'a, '_> {
             return self.error("E0407", span, "a parser cannot call actions");
         }
         let inner = Scope::new(Some(home.clone()));
-        self.bind_params(params, args, &inner, env, &format!("action `{}`", decl.name.text), span)?;
+        let what = format!("action `{}`", decl.name.text);
+        let copies = self.bind_params(params, args, &inner, env, Some((body, home)), &what, span)?;
         let name = self.action_name(decl);
         let saved = (self.loc, std::mem::replace(&mut self.drop_name, name));
-        let result = self.inline(body, &inner, None);
+        self.copies.push(copies.clone());
+        let done = self.inline(body, &inner, None);
+        self.copies.pop();
         (self.loc, self.drop_name) = saved;
-        result.map(|()| Val::Void)
+        done?;
+        self.copy_out(&copies, span)?;
+        Ok(Val::Void)
     }
 
     // ---- methods ----

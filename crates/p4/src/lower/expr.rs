@@ -529,10 +529,12 @@ impl<'a> Lower<'a, '_> {
         let hint = if predicate || op == BinaryOp::Concat { None } else { want };
         let a = self.expr(left, env, hint)?;
         let a = self.loaded(a);
+        let position = self.position();
         // A shift's amount has nothing to do with the width of what is shifted.
         let hint = if matches!(op, BinaryOp::Shl | BinaryOp::Shr) { None } else { hint };
         let b = self.expr(right, env, hint)?;
         let b = self.loaded(b);
+        let a = self.read_before(position, a, left.span)?;
         match op {
             BinaryOp::Shl | BinaryOp::Shr => self.shift(op, a, b, span, right.span),
             BinaryOp::Concat => self.concat(a, b, left.span, right.span),
@@ -779,19 +781,25 @@ impl<'a> Lower<'a, '_> {
         }
         let mut vals = Vec::new();
         for (item, want) in items.iter().zip(&wants) {
+            let position = self.position();
             let val = self.expr(item, env, want.as_ref())?;
             let val = match want {
                 Some(want) => self.convert(val, want, item.span)?,
                 None => val,
             };
-            vals.push(self.loaded(val));
+            let val = self.loaded(val);
+            for earlier in &mut vals {
+                *earlier = self.read_before(position, std::mem::replace(earlier, Val::Void), item.span)?;
+            }
+            vals.push(val);
         }
         Ok(Val::List(vals))
     }
 
     fn record(&mut self, fields: &'a [(ast::Name, ast::Expr)], env: &Env<'a>, want: Option<&T>) -> Res<Val> {
-        let mut vals = Vec::new();
+        let mut vals: Vec<(String, Val)> = Vec::new();
         for (name, e) in fields {
+            let position = self.position();
             let ty = match want {
                 Some(T::Struct(s) | T::Header(s)) => match s.field(&name.text) {
                     Some(i) => Some(s.fields[i].ty.clone()),
@@ -804,7 +812,11 @@ impl<'a> Lower<'a, '_> {
                 Some(ty) => self.convert(val, ty, e.span)?,
                 None => val,
             };
-            vals.push((name.text.clone(), self.loaded(val)));
+            let val = self.loaded(val);
+            for (_, earlier) in &mut vals {
+                *earlier = self.read_before(position, std::mem::replace(earlier, Val::Void), e.span)?;
+            }
+            vals.push((name.text.clone(), val));
         }
         Ok(Val::Record(vals))
     }

@@ -4,14 +4,15 @@
 //! sub-controls, sub-parsers and actions that are called directly are walked again at each call. So every type, width
 //! and constructor argument is known wherever code is met.
 //!
-//! Parameters of direction `out` and `inout` are bound to their arguments, not copied: no P4 program that avoids undefined
-//! aliasing can tell (section 6.8), and targets copy less.
+//! Parameters of direction `out` and `inout` are bound to their arguments, not copied, where no program can tell (`alias`):
+//! targets copy less.
 //!
 //! * `types`, `scope`, `fold`: what the walk computes with; `resolve`: types as written to types as meant;
 //! * `expr`, `stmt`, `call`, `extern_call`: code; `union`: header unions, which the IR does not know; `parser`, `table`, `object`: what a program is made of.
 
 #![allow(missing_docs)] // Internal but for `lower`; the fields are named after the P4 constructs they hold.
 
+mod alias;
 mod call;
 mod expr;
 mod extern_call;
@@ -102,6 +103,8 @@ struct Lower<'a, 'd> {
     struct_cache: HashMap<(*const ast::Decl, String), T>,
     actions: HashMap<(*const ast::Decl, *const Scope<'a>), (ir::ActionId, bool)>,
     unions: union::Unions,
+    /// What calls that are being walked will write back, outermost first: `exit` does so, too.
+    copies: Vec<Vec<alias::CopyOut>>,
     /// Tables whose actions may exit.
     exiting: Vec<ir::TableId>,
     /// Direct counters that a table has taken.
@@ -133,6 +136,7 @@ impl<'a, 'd> Lower<'a, 'd> {
             struct_cache: HashMap::new(),
             actions: HashMap::new(),
             unions: union::Unions::default(),
+            copies: Vec::new(),
             exiting: Vec::new(),
             parser: None,
             standard: None,

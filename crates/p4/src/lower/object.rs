@@ -6,6 +6,7 @@ use std::rc::Rc;
 use abi::MatchKind;
 use num_traits::ToPrimitive;
 
+use super::alias::CopyOut;
 use super::scope::{Applied, Binding, BlockInstance, Bound, Env, Object, Scope};
 use super::types::{Store, T, Val};
 use super::{Lower, Res};
@@ -322,26 +323,35 @@ impl<'a> Lower<'a, '_> {
             self.bind_ctor(block, &inner)?;
         }
         let mut bound = Vec::new();
+        let mut copies = Vec::new();
+        let reachable = self.reachable(params, &matched, None);
         for (i, (param, arg)) in params.iter().zip(matched).enumerate() {
             let known = block.body.borrow().as_ref().and_then(|b| b.params.get(i).cloned());
             let value = arg.and_then(|a| a.value.as_ref()).or(param.default.as_ref());
             let Some(e) = value else { return self.error("E0317", span, "an argument is missing") };
-            bound.push(self.bind_block_param(block, param, e, known, &inner, env)?);
+            let place = (&inner, env);
+            bound.push(self.bind_block_param(block, param, e, known, reachable[i], place, &mut copies)?);
         }
         if first {
             *block.body.borrow_mut() = Some(Applied { env: inner.clone(), params: bound });
         }
-        self.apply_inner(block, &inner, first)
+        self.copies.push(copies.clone());
+        let done = self.apply_inner(block, &inner, first);
+        self.copies.pop();
+        done?;
+        self.copy_out(&copies, span)
     }
 
+    #[allow(clippy::too_many_arguments)] // One call is all that there is.
     fn bind_block_param(
         &mut self,
         block: &BlockInstance<'a>,
         param: &'a ast::Parameter,
         e: &'a ast::Expr,
         known: Option<Bound>,
-        inner: &Env<'a>,
-        env: &Env<'a>,
+        reachable: bool,
+        (inner, env): (&Env<'a>, &Env<'a>),
+        copies: &mut Vec<CopyOut>,
     ) -> Res<Bound> {
         let ty = self.ty(&param.ty, inner)?;
         if matches!(ty, T::PacketIn | T::PacketOut) {
@@ -349,13 +359,17 @@ impl<'a> Lower<'a, '_> {
             return Ok(Bound::Fixed);
         }
         if matches!(param.direction, Direction::Out | Direction::InOut) {
-            let store = self.out_argument(param, e, &ty, env)?;
-            let bound = Bound::Reference(store.clone());
-            if known.is_some_and(|k| k != bound) {
-                return self.not_yet(e.span, "applying one instance to different `out` arguments");
-            }
-            inner.bind(&param.name.text, Binding::Store(store));
-            return Ok(bound);
+            let (store, copy) = self.out_param(param, e, &ty, env, reachable)?;
+            let store = match known {
+                Some(Bound::Reference(first)) if first != store => {
+                    copies.extend(self.stand_in(param, &first, &store, e.span)?);
+                    first
+                }
+                _ => store,
+            };
+            copies.extend(copy);
+            inner.bind(&param.name.text, Binding::Store(store.clone()));
+            return Ok(Bound::Reference(store));
         }
         let val = self.expr(e, env, Some(&ty))?;
         let val = self.convert(val, &ty, e.span)?;

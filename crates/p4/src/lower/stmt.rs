@@ -187,6 +187,10 @@ impl<'a> Lower<'a, '_> {
     }
 
     fn exit_stmt(&mut self, span: Span) -> Res<()> {
+        // Calls that are left write their copies back (section 12.5), innermost first.
+        for copies in self.copies.clone().iter().rev() {
+            self.copy_out(copies, span)?;
+        }
         match self.exit {
             Exit::Break(label) => self.push(Ir::Break(label)),
             Exit::Flag(label) => {
@@ -468,7 +472,7 @@ impl<'a> Lower<'a, '_> {
         let Store::Scalar(place, ty) = self.lvalue(base, env)? else {
             return self.error("E0301", base.span, "only bits have slices");
         };
-        let (whole, _) = self.read(place.clone(), ty);
+        let (whole, _) = self.read(place.clone(), ty.clone());
         let width = whole.ty.width();
         let (hi, lo) = self.slice_bounds(hi, lo, width, env)?;
         let part = T::Bit(hi - lo + 1);
@@ -482,14 +486,8 @@ impl<'a> Lower<'a, '_> {
                 self.convert(new, &part, value.span)?
             }
         };
-        let Val::Scalar(mut new, _) = val else { return Err(super::Failed) };
-        if hi + 1 < width {
-            new = fold::concat(fold::slice(whole.clone(), width - 1, hi + 1), new);
-        }
-        if lo > 0 {
-            new = fold::concat(new, fold::slice(whole.clone(), lo - 1, 0));
-        }
-        self.push(Ir::Assign { dst: place, src: fold::cast(new, whole.ty) });
+        let Val::Scalar(new, _) = val else { return Err(super::Failed) };
+        self.write_slice(place, ty, hi, lo, new);
         Ok(())
     }
 

@@ -16,6 +16,15 @@ use crate::source::Span;
 /// v1model's size of a table that declares none.
 const DEFAULT_SIZE: u64 = 1024;
 
+/// How the priorities of a table's entries are meant.
+#[derive(Clone, Copy)]
+struct Priorities {
+    /// `largest_priority_wins`
+    largest_wins: bool,
+    /// `priority_delta`
+    delta: i64,
+}
+
 impl<'a> Lower<'a, '_> {
     pub(super) fn table(
         &mut self,
@@ -58,10 +67,22 @@ impl<'a> Lower<'a, '_> {
             exits |= self.table_action(action, &mut out, env)?;
         }
         self.default_action(property("default_action"), &mut out, env)?;
-        if let Some(property) = property("entries") {
-            out.const_entries = property.is_const;
-            if let PropertyValue::Entries(entries) = &property.value {
-                self.entries(entries, &mut out, &types, env)?;
+        if let Some(list) = property("entries") {
+            out.const_entries = list.is_const;
+            if let PropertyValue::Entries(entries) = &list.value {
+                let rules = Priorities {
+                    largest_wins: match property("largest_priority_wins").map(|p| &p.value) {
+                        Some(PropertyValue::Expr(e)) => {
+                            self.condition(e, env)?.as_const().is_none_or(|v| !v.is_zero())
+                        }
+                        _ => true,
+                    },
+                    delta: match property("priority_delta").map(|p| &p.value) {
+                        Some(PropertyValue::Expr(e)) => self.integer(e, env)?.to_i64().unwrap_or(1).max(1),
+                        _ => 1,
+                    },
+                };
+                self.entries(entries, &mut out, &types, rules, env)?;
             }
         }
         for p in &table.properties {
@@ -124,9 +145,8 @@ impl<'a> Lower<'a, '_> {
             }
             // Entries name actions themselves (P4Runtime's one-shot programming); there are no members and groups yet.
             ("implementation", PropertyValue::Expr(_)) => Ok(()),
-            ("support_timeout" | "largest_priority_wins" | "priority_delta", _) => {
-                self.not_yet(p.span, &format!("the table property `{}`", p.name.text))
-            }
+            ("largest_priority_wins" | "priority_delta", _) => Ok(()),
+            ("support_timeout", _) => self.not_yet(p.span, &format!("the table property `{}`", p.name.text)),
             (other, _) => {
                 let known = ["key", "actions", "entries", "default_action", "size", "counters"];
                 let d =
@@ -398,25 +418,70 @@ impl<'a> Lower<'a, '_> {
         entries: &'a [ast::EntryDecl],
         out: &mut ir::Table,
         types: &[T],
+        rules: Priorities,
         env: &Env<'a>,
     ) -> Res<()> {
-        let count = entries.len();
-        for (i, entry) in entries.iter().enumerate() {
+        let priorities = self.priorities(entries, rules, env)?;
+        for (entry, priority) in entries.iter().zip(priorities) {
             let sets = self.keysets(&entry.keyset, types, env)?;
             let matches = out.keys.iter().zip(sets).map(|(k, s)| self.match_value(k, s, entry.span));
             let matches = matches.collect::<Res<Vec<_>>>()?;
             let (decl, _, args) = self.find_action(&entry.action, env)?;
             let (action, args) = self.action_with_values(decl, args, out, env, entry.action.span)?;
-            let priority = match &entry.priority {
-                // In the program the smallest number is the best, in the control plane the largest.
-                Some(e) => i32::MAX - self.integer(e, env)?.to_i32().unwrap_or(0),
-                None => (count - i) as i32,
-            };
             out.entries.push(ir::TableEntry { loc: self.at(entry.span), matches, priority, action, args });
         }
         // Best first, whatever the order of the source; entries of one priority keep it.
         out.entries.sort_by_key(|e| std::cmp::Reverse(e.priority));
         Ok(())
+    }
+
+    /// Section 14.2.1.4: as given, or counted on from the one before; the larger wins in the result.
+    fn priorities(
+        &mut self,
+        entries: &'a [ast::EntryDecl],
+        rules: Priorities,
+        env: &Env<'a>,
+    ) -> Res<Vec<i32>> {
+        let step = if rules.largest_wins { -rules.delta } else { rules.delta };
+        let mut given = Vec::new();
+        for entry in entries {
+            given.push(match &entry.priority {
+                Some(e) => {
+                    match self.integer(e, env)?.to_i64().filter(|p| (0..i32::MAX.into()).contains(p)) {
+                        Some(priority) => Some(priority),
+                        None => return self.error("E0306", e.span, "this is no sensible priority"),
+                    }
+                }
+                None => None,
+            });
+        }
+        if given.iter().any(Option::is_some) && given.first().is_some_and(Option::is_none) {
+            let span = entries.first().map_or(Span::default(), |e| e.span);
+            let hint = "give it one, or none to any";
+            return self.error_hint("E0414", span, "the first entry has no priority, and others have", hint);
+        }
+        // The annotation of older programs: the smaller wins, and an entry without one has its position.
+        if entries.iter().any(|e| ast::annotation(&e.annotations, "priority").is_some()) {
+            let number =
+                |e: &ast::EntryDecl| match ast::annotation(&e.annotations, "priority").map(|a| &a.body) {
+                    Some(ast::AnnotationBody::Unstructured(t)) => {
+                        t.first().and_then(|(t, _)| t.parse::<i32>().ok())
+                    }
+                    _ => None,
+                };
+            let all = entries.iter().zip(1..).map(|(e, at)| i32::MAX - number(e).unwrap_or(at));
+            return Ok(all.collect());
+        }
+        let first = if rules.largest_wins { 1 + rules.delta * (entries.len() as i64 - 1).max(0) } else { 1 };
+        let mut next = first;
+        let mut all = Vec::new();
+        for priority in given {
+            let priority = priority.unwrap_or(next);
+            next = priority + step;
+            let larger_wins = if rules.largest_wins { priority } else { i64::from(i32::MAX) - priority };
+            all.push(larger_wins.clamp(0, i32::MAX.into()) as i32);
+        }
+        Ok(all)
     }
 
     fn match_value(&mut self, key: &ir::TableKey, set: KeySet, span: Span) -> Res<MatchValue> {
