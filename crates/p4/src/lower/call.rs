@@ -133,8 +133,7 @@ impl<'a> Lower<'a, '_> {
         &mut self,
         params: &'a [ast::Parameter],
         args: &'a [ast::Argument],
-        inner: &Env<'a>,
-        env: &Env<'a>,
+        (inner, env): (&Env<'a>, &Env<'a>),
         body: Option<(&'a ast::BlockStmt, &Env<'a>)>,
         what: &str,
         span: Span,
@@ -210,7 +209,7 @@ impl<'a> Lower<'a, '_> {
         let inner = Scope::new(Some(self.global.clone()));
         self.bind_types(prototype, type_args, args, &inner, env, span)?;
         let what = format!("`{}`", decl.name.text);
-        let copies = self.bind_params(&prototype.params, args, &inner, env, None, &what, span)?;
+        let copies = self.bind_params(&prototype.params, args, (&inner, env), None, &what, span)?;
         let ret = self.ty(&prototype.ret, &inner)?;
         let value = match ret {
             T::Void => None,
@@ -300,7 +299,7 @@ impl<'a> Lower<'a, '_> {
         }
         let inner = Scope::new(Some(home.clone()));
         let what = format!("action `{}`", decl.name.text);
-        let copies = self.bind_params(params, args, &inner, env, Some((body, home)), &what, span)?;
+        let copies = self.bind_params(params, args, (&inner, env), Some((body, home)), &what, span)?;
         let name = self.action_name(decl);
         let saved = (self.loc, std::mem::replace(&mut self.drop_name, name));
         self.copies.push(copies.clone());
