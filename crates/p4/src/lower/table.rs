@@ -107,42 +107,20 @@ impl<'a> Lower<'a, '_> {
                 }
                 _ => self.error("E0306", e.span, "this is not a sensible table size"),
             },
-            ("counters", PropertyValue::Expr(e)) => {
-                let found = match &e.kind {
-                    ExprKind::Name { name, .. } => env.get(&name.text),
-                    _ => None,
-                };
-                match found {
-                    Some(Binding::Object(Object::DirectCounter(id))) => {
-                        out.direct_counter = Some(id);
-                        Ok(())
-                    }
-                    _ => self.error_hint(
-                        "E0412",
-                        e.span,
-                        "`counters` names a direct_counter",
-                        "declare one before the table",
-                    ),
+            ("counters", PropertyValue::Expr(e)) => match named(e, env) {
+                Some(Binding::Object(Object::DirectCounter(id))) => {
+                    out.direct_counter = Some(id);
+                    Ok(())
                 }
-            }
-            ("meters", PropertyValue::Expr(e)) => {
-                let found = match &e.kind {
-                    ExprKind::Name { name, .. } => env.get(&name.text),
-                    _ => None,
-                };
-                match found {
-                    Some(Binding::Object(Object::DirectMeter(id))) => {
-                        out.direct_meter = Some(id);
-                        Ok(())
-                    }
-                    _ => self.error_hint(
-                        "E0412",
-                        e.span,
-                        "`meters` names a direct_meter",
-                        "declare one before the table",
-                    ),
+                _ => self.not_direct(e, "counters", "direct_counter"),
+            },
+            ("meters", PropertyValue::Expr(e)) => match named(e, env) {
+                Some(Binding::Object(Object::DirectMeter(id))) => {
+                    out.direct_meter = Some(id);
+                    Ok(())
                 }
-            }
+                _ => self.not_direct(e, "meters", "direct_meter"),
+            },
             // Entries name actions themselves (P4Runtime's one-shot programming); there are no members and groups yet.
             ("implementation", PropertyValue::Expr(_)) => Ok(()),
             ("largest_priority_wins" | "priority_delta", _) => Ok(()),
@@ -158,6 +136,11 @@ impl<'a> Lower<'a, '_> {
                 Ok(())
             }
         }
+    }
+
+    fn not_direct<X>(&mut self, e: &ast::Expr, property: &str, what: &str) -> Res<X> {
+        let message = format!("`{property}` names a {what}");
+        self.error_hint("E0412", e.span, message, "declare one before the table")
     }
 
     fn key(&mut self, key: &'a ast::KeyElement, env: &Env<'a>) -> Res<(ir::TableKey, T)> {
@@ -524,6 +507,14 @@ impl<'a> Lower<'a, '_> {
         let full = self.action_name(decl);
         let table = &self.out.tables[table.index()];
         table.actions.iter().position(|a| self.out.actions[a.action.index()].name == full)
+    }
+}
+
+/// What an expression names, if it is a name.
+fn named<'a>(e: &ast::Expr, env: &Env<'a>) -> Option<Binding<'a>> {
+    match &e.kind {
+        ExprKind::Name { name, .. } => env.get(&name.text),
+        _ => None,
     }
 }
 
