@@ -33,7 +33,7 @@ pub struct Manifest {
     pub counters: Vec<Counter>,
     /// Registers.
     pub registers: Vec<Register>,
-    /// Meters that are not direct.
+    /// Meters.
     #[serde(default)]
     pub meters: Vec<Meter>,
     /// Why packets are dropped; the index is the reason's id in the target's drop counters.
@@ -119,8 +119,8 @@ impl Param {
 pub struct Meter {
     /// Full control-plane name.
     pub name: String,
-    /// Cells.
-    pub size: u64,
+    /// Cells; `None`: one for each entry of a table.
+    pub size: Option<u64>,
 }
 
 /// How a compiled target finds an entry.

@@ -23,11 +23,7 @@ pub fn of(program: &Verified) -> Manifest {
             .iter()
             .map(|r| Register { name: r.name.clone(), size: r.size, width: r.ty.width(), map: None })
             .collect(),
-        meters: program
-            .meters
-            .iter()
-            .filter_map(|m| Some(Meter { name: m.name.clone(), size: m.size? }))
-            .collect(),
+        meters: program.meters.iter().map(|m| Meter { name: m.name.clone(), size: m.size }).collect(),
         drops: reasons(program),
     }
 }

@@ -446,8 +446,16 @@ impl Run<'_> {
             Kind::MeterGet(_, index) => Some(*index),
             _ => None,
         };
-        if let Some(index) = index.filter(|i| *i >= meter.size) {
-            let message = format!("meter `{}` has {} cells, not a cell {index}", meter.name, meter.size);
+        let message = match (index, meter.size) {
+            (Some(_), None) => {
+                format!("meter `{}` has a cell an entry: meter_array_set_rates sets all", meter.name)
+            }
+            (Some(index), Some(size)) if index >= size => {
+                format!("meter `{}` has {size} cells, not a cell {index}", meter.name)
+            }
+            _ => String::new(),
+        };
+        if !message.is_empty() {
             return Err(TargetError::failed(message));
         }
         match kind {
