@@ -20,7 +20,7 @@
 //! and a `bool` is one bit. Expressions are **pure**: nothing in them has a side effect, fails, or reads the packet.
 //! Everything with an effect is a statement that writes a place; `&&`, `||` and `?:` evaluate lazily, which purity makes
 //! unobservable. Arithmetic wraps; shifts by the width or more give zero (or copies of the sign); operands of binary
-//! operators have equal types except for shifts. Division and modulo have constant, non-zero right operands.
+//! operators have equal types except for shifts. Division and modulo by zero give zero.
 //!
 //! # Storage
 //! At the start of a packet **every variable and every header field is zero and every header is invalid**, except the

@@ -122,7 +122,11 @@ impl<T: Target> Body<'_, T> {
             Add | Sub | Mul | Div | Mod => {
                 let wide = c_type(ty).unwrap_or("u128");
                 let wide = if container(width) < 32 { "u32" } else { wide };
-                mask(format!("({wide}){x} {symbol} ({wide}){y}"), width)
+                let value = mask(format!("({wide}){x} {symbol} ({wide}){y}"), width);
+                match (op, b.as_const()) {
+                    (Div | Mod, None) => format!("({y} ? {value} : 0)"),
+                    _ => value,
+                }
             }
         }
     }

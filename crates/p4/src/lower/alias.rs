@@ -40,11 +40,7 @@ impl<'a> Lower<'a, '_> {
         reachable: bool,
     ) -> Res<(Store, Option<CopyOut>)> {
         if let ExprKind::Slice { base, hi, lo } = &e.kind {
-            let Store::Scalar(place, whole) = self.lvalue(base, env)? else {
-                return self.error("E0301", base.span, "only bits have slices");
-            };
-            let width = whole.ir().map_or(0, ir::Ty::width);
-            let (hi, lo) = self.slice_bounds(hi, lo, width, env)?;
+            let (place, whole, hi, lo) = self.slice_place(base, hi, lo, env)?;
             return self.copied(param, Target::Slice(place, whole, hi, lo), ty, e.span);
         }
         let store = self.lvalue(e, env)?;

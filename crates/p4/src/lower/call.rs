@@ -442,7 +442,7 @@ impl<'a> Lower<'a, '_> {
             ("extract" | "lookahead" | "advance", _) if self.parser.is_none() => {
                 self.error("E0407", span, format!("`{}` only works in a parser", member.text))
             }
-            ("extract", Some(e)) => self.extract(e, args.get(1), env, span),
+            ("extract", Some(e)) => self.extract(type_args, e, args.get(1), env, span),
             ("extract", None) => self.error("E0317", span, "`extract` takes a header"),
             ("lookahead", None) => self.lookahead(type_args, env, want, span),
             ("advance", Some(e)) => {
@@ -494,12 +494,21 @@ impl<'a> Lower<'a, '_> {
 
     fn extract(
         &mut self,
+        type_args: &'a [ast::Type],
         e: &'a ast::Expr,
         varbit: Option<&'a ast::Argument>,
         env: &Env<'a>,
         span: Span,
     ) -> Res<Val> {
-        let Store::Header(header, s) = self.lvalue(e, env)? else {
+        let target = match (&e.kind, type_args.first()) {
+            // `extract<T>(_)`: read and forgotten.
+            (ExprKind::DontCare, Some(ty)) => {
+                let ty = self.ty(ty, env)?;
+                self.storage("$skipped", &ty, span)?
+            }
+            _ => self.lvalue(e, env)?,
+        };
+        let Store::Header(header, s) = target else {
             return self.error_hint(
                 "E0301",
                 e.span,
@@ -575,8 +584,8 @@ impl<'a> Lower<'a, '_> {
             }
             Store::Header(h, s) => {
                 self.push(Ir::SetValid(h.clone()));
-                for (i, f) in s.fields.iter().enumerate() {
-                    self.unpack(&Store::Scalar(Place::Field(h.clone(), i as u32), f.ty.clone()), bits, left);
+                for i in 0..s.fields.len() {
+                    self.unpack(&s.place(h, i), bits, left);
                 }
             }
             Store::Struct(_, parts) | Store::Tuple(parts) => {
@@ -637,6 +646,9 @@ impl<'a> Lower<'a, '_> {
         hit: Option<ir::VarId>,
         action: Option<ir::VarId>,
     ) {
+        for stmt in self.key_statements.get(&table).cloned().unwrap_or_default() {
+            self.push(stmt.kind);
+        }
         self.push(Ir::Apply { table, hit, action });
         if self.exiting.contains(&table) {
             let flag = self.flag();

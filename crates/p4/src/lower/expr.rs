@@ -322,9 +322,7 @@ impl<'a> Lower<'a, '_> {
                 None => self.unknown_field(s, member),
             },
             Store::Header(h, s) => match s.field(&member.text) {
-                Some(i) => {
-                    Ok(Val::Store(Store::Scalar(Place::Field(h.clone(), i as u32), s.fields[i].ty.clone())))
-                }
+                Some(i) => Ok(Val::Store(s.place(h, i))),
                 None => self.unknown_field(s, member),
             },
             Store::Union(s, parts) => match s.field(&member.text) {
@@ -368,6 +366,11 @@ impl<'a> Lower<'a, '_> {
         }
     }
 
+    fn element_at(&self, stack: &Store, index: u32) -> Res<Store> {
+        let first = |id: ir::StackId| self.out.stacks[id.index()].first.0;
+        self.element(stack, |id| HeaderRef::Header(ir::HeaderId(first(id) + index)))
+    }
+
     fn unknown_field<X>(&mut self, s: &StructT, member: &ast::Name) -> Res<X> {
         let names: Vec<_> = s.fields.iter().map(|f| f.name.as_str()).collect();
         let d =
@@ -406,12 +409,7 @@ impl<'a> Lower<'a, '_> {
                     _ => None,
                 };
                 match known.filter(|n| *n < size) {
-                    Some(n) => {
-                        let firsts: Vec<_> = self.out.stacks.iter().map(|s| s.first.0).collect();
-                        let header =
-                            |id: ir::StackId| HeaderRef::Header(ir::HeaderId(firsts[id.index()] + n));
-                        Ok(Val::Store(self.element(&store, header)?))
-                    }
+                    Some(n) => Ok(Val::Store(self.element_at(&store, n)?)),
                     None => {
                         let message =
                             format!("the stack has {size} elements, 0 to {}", size.saturating_sub(1));
@@ -601,14 +599,6 @@ impl<'a> Lower<'a, '_> {
         };
         if !fits {
             return self.error("E0301", span, format!("`{}` does not take {xt}", op.symbol()));
-        }
-        if matches!(op, BinaryOp::Div | BinaryOp::Mod) && y.as_const().is_none() {
-            return self.error_hint(
-                "E0311",
-                rs,
-                "the divisor is not known when the program is compiled",
-                "P4 targets divide by constants; a power of two is a shift `>>`",
-            );
         }
         let ty = if op_ir.is_predicate() { T::Bool } else { xt };
         match fold::binary(op_ir, x, y) {
@@ -829,7 +819,7 @@ impl<'a> Lower<'a, '_> {
             (Val::Store(Store::Header(g, s)), Val::Store(Store::Header(h, t))) if s == t => {
                 let valid = |h: &HeaderRef| Expr { kind: IrKind::IsValid(h.clone()), ty: Ty::Bool };
                 let mut same = Expr::bool(true);
-                for (i, field) in s.fields.iter().enumerate() {
+                for (i, (_, field)) in s.scalars().into_iter().enumerate() {
                     let of = |h: &HeaderRef| self.read(Place::Field(h.clone(), i as u32), field.ty.clone()).0;
                     same = both(same, equal(of(&g), of(&h)).unwrap_or(Expr::bool(false)));
                 }
@@ -841,6 +831,18 @@ impl<'a> Lower<'a, '_> {
             (Val::Store(Store::Header(h, _)), Val::Invalid)
             | (Val::Invalid, Val::Store(Store::Header(h, _))) => {
                 Ok(fold::unary(UnOp::Not, Expr { kind: IrKind::IsValid(h), ty: Ty::Bool }))
+            }
+            (Val::Store(a @ (Store::Stack(..) | Store::UnionStack(..))), Val::Store(b))
+                if a.ty() == b.ty() =>
+            {
+                let T::Stack(element, size) = a.ty() else { return Err(super::Failed) };
+                let mut same = Expr::bool(true);
+                for i in 0..size {
+                    let (x, y) = (self.element_at(&a, i)?, self.element_at(&b, i)?);
+                    debug_assert_eq!(x.ty(), *element);
+                    same = both(same, self.aggregates_equal(Val::Store(x), Val::Store(y), span)?);
+                }
+                Ok(same)
             }
             (a, b) => {
                 let (Some(xs), Some(ys)) = (parts(&a), parts(&b)) else {
@@ -887,10 +889,7 @@ pub(super) fn parts(val: &Val) -> Option<Vec<Val>> {
         }
         Val::Store(Store::Union(_, members)) => Some(members.iter().cloned().map(Val::Store).collect()),
         Val::Store(Store::Header(h, s)) => {
-            let field = |(i, f): (usize, &super::types::FieldT)| {
-                Val::Store(Store::Scalar(Place::Field(h.clone(), i as u32), f.ty.clone()))
-            };
-            Some(s.fields.iter().enumerate().map(field).collect())
+            Some((0..s.fields.len()).map(|i| Val::Store(s.place(h, i))).collect())
         }
         _ => None,
     }

@@ -183,8 +183,18 @@ impl<'a> Lower<'a, '_> {
                 self.push(Ir::Verify { cond, error: ir::ErrorId(error as u32) });
                 Ok(())
             }
+            // One check for each error that it may be.
             None => {
-                self.error_hint("E0307", e.span, "the error is not known when compiled", "write `error.Name`")
+                let fails = |l: &Self, error: u32| {
+                    let error = ir::ErrorId(error);
+                    vec![ir::Stmt::new(Ir::Verify { cond: Expr::bool(false), error }, l.loc)]
+                };
+                let all = 0..self.out.errors.len() as u32;
+                let arms = all.map(|i| (vec![abi::Bits::new(32, i.into())], fails(self, i))).collect();
+                let check = Ir::Switch { on: error, arms, default: Vec::new() };
+                let otherwise = vec![ir::Stmt::new(check, self.loc)];
+                self.push(Ir::If { cond, then: Vec::new(), otherwise });
+                Ok(())
             }
         }
     }
@@ -203,19 +213,24 @@ impl<'a> Lower<'a, '_> {
         let Store::Scalar(checksum, ty) = self.lvalue(target, env)? else {
             return self.error("E0301", target.span, "a checksum is a field of bits");
         };
-        if ty.ir().map(Ty::width) != Some(16) {
+        let algorithm = {
+            let e = self.need(args, 3, span)?;
+            self.algorithm(e, env)
+        }?;
+        let width = ty.ir().map_or(0, Ty::width);
+        if algorithm != HashAlgorithm::Csum16 && !name.ends_with("with_payload") {
+            self.hash_sum(name, cond, data, checksum, algorithm, width);
+            return Ok(());
+        }
+        if algorithm != HashAlgorithm::Csum16 {
+            return self.not_yet(span, "a checksum over the payload that is not csum16");
+        }
+        if width != 16 {
             return self.error(
                 "E0301",
                 target.span,
                 format!("a checksum of 16 bits goes into bit<16>, not {ty}"),
             );
-        }
-        let algorithm = {
-            let e = self.need(args, 3, span)?;
-            self.algorithm(e, env)
-        }?;
-        if algorithm != HashAlgorithm::Csum16 {
-            return self.not_yet(span, "a checksum that is not csum16");
         }
         let payload = name.ends_with("with_payload");
         let nonzero = self.nonzero(&checksum);
@@ -224,6 +239,32 @@ impl<'a> Lower<'a, '_> {
             false => Call::UpdateChecksum { cond, data, checksum, algorithm, payload, nonzero },
         }));
         Ok(())
+    }
+
+    /// A checksum that is another hash than the Internet's: verified and updated like any value.
+    fn hash_sum(
+        &mut self,
+        name: &str,
+        cond: Expr,
+        data: Vec<Expr>,
+        checksum: Place,
+        algorithm: HashAlgorithm,
+        width: u32,
+    ) {
+        let (base, max) = (Expr::bits(width, 0), Expr::bits(width + 1, 1 << width.min(127)));
+        let (then, ()) = self.in_block(|l| match name.starts_with("verify") {
+            false => l.push(Ir::Call(Call::Hash { dst: checksum, algorithm, base, data, max })),
+            true => {
+                let sum = Place::Var(l.var("$sum", Ty::Bit(width), ir::VarKind::Local));
+                l.push(Ir::Call(Call::Hash { dst: sum.clone(), algorithm, base, data, max }));
+                let read = |place: Place| Expr::read(place, Ty::Bit(width));
+                let error = Place::Var(l.out.standard.checksum_error);
+                let wrong = ir::Stmt::new(Ir::Assign { dst: error, src: Expr::bits(1, 1) }, l.loc);
+                let cond = Expr::binary(ir::BinOp::Ne, read(sum), read(checksum));
+                l.push(Ir::If { cond, then: vec![wrong], otherwise: Vec::new() });
+            }
+        });
+        self.push(Ir::If { cond, then, otherwise: Vec::new() });
     }
 
     fn nonzero(&self, place: &Place) -> bool {

@@ -35,7 +35,7 @@ use crate::ast;
 use crate::diag::{Diagnostic, Diagnostics};
 use crate::source::{SourceMap, Span};
 use scope::{Binding, BlockInstance, Env, Object, Scope};
-use types::{Store, StructT, T};
+use types::{FieldT, Store, StructT, T};
 
 /// A mistake was reported; the statement or declaration is left out.
 pub(crate) struct Failed;
@@ -107,6 +107,8 @@ struct Lower<'a, 'd> {
     copies: Vec<Vec<alias::CopyOut>>,
     /// Tables whose actions may exit.
     exiting: Vec<ir::TableId>,
+    /// What must run before a table is applied: calls in its key.
+    key_statements: HashMap<ir::TableId, Vec<Stmt>>,
     /// Direct counters that a table has taken.
     parser: Option<parser::Building>,
     standard: Option<Store>,
@@ -137,6 +139,7 @@ impl<'a, 'd> Lower<'a, 'd> {
             actions: HashMap::new(),
             unions: union::Unions::default(),
             copies: Vec::new(),
+            key_statements: HashMap::new(),
             exiting: Vec::new(),
             parser: None,
             standard: None,
@@ -226,7 +229,18 @@ impl<'a, 'd> Lower<'a, 'd> {
     fn storage(&mut self, name: &str, ty: &T, span: Span) -> Res<Store> {
         if let Some(scalar) = ty.ir() {
             if scalar.is_varbit() {
-                return self.error("E0305", span, "a varbit only lives in a header");
+                // The IR has varbits in headers only.
+                let value = FieldT {
+                    name: "value".into(),
+                    ty: ty.clone(),
+                    checksum_nonzero: false,
+                    field_lists: Vec::new(),
+                    match_kind: None,
+                };
+                let home =
+                    Rc::new(StructT { name: format!("$varbit{}", scalar.width()), fields: vec![value] });
+                let header = ir::HeaderRef::Header(self.header(name, &home));
+                return Ok(home.place(&header, 0));
             }
             let kind = self.kind;
             return Ok(Store::Scalar(Place::Var(self.var(name, scalar, kind)), ty.clone()));
@@ -263,10 +277,9 @@ impl<'a, 'd> Lower<'a, 'd> {
             Some(known) => known,
             None => {
                 let mut offset = 0;
-                let fields = s.fields.iter().filter_map(|f| {
+                let fields = s.scalars().into_iter().filter_map(|(name, f)| {
                     let ty = f.ty.ir()?;
-                    let field =
-                        ir::Field { name: f.name.clone(), ty, offset, checksum_nonzero: f.checksum_nonzero };
+                    let field = ir::Field { name, ty, offset, checksum_nonzero: f.checksum_nonzero };
                     offset += if ty.is_varbit() { 0 } else { ty.width() };
                     Some(field)
                 });
@@ -383,9 +396,14 @@ impl<'a, 'd> Lower<'a, 'd> {
             return self.error_hint("E0401", main.span, message, hint);
         }
         let global = self.global.clone();
+        let names = ["p", "vr", "ig", "eg", "ck", "dep"];
         let mut blocks = Vec::new();
-        for arg in args {
-            blocks.push(self.block_argument(arg, &global)?);
+        for (i, name) in names.iter().enumerate() {
+            let named = args.iter().find(|a| a.name.as_ref().is_some_and(|n| n.text == *name));
+            match named.or(args.get(i)) {
+                Some(arg) => blocks.push(self.block_argument(arg, &global)?),
+                None => return Err(Failed),
+            }
         }
         self.pipeline(&blocks)
     }

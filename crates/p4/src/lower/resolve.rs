@@ -10,6 +10,7 @@ use super::types::{EnumT, FieldT, StructT, T, Val, from_bits};
 use super::{Lower, Res};
 use crate::ast::{self, TypeKind};
 use crate::diag::{Diagnostic, did_you_mean};
+use crate::source::Span;
 
 impl<'a> Lower<'a, '_> {
     /// The type that is written there.
@@ -203,10 +204,12 @@ impl<'a> Lower<'a, '_> {
             return self.error_hint("E0309", annotation.span, "which field lists?", "write `@field_list(1)`");
         };
         let mut lists = Vec::new();
-        for (text, span) in tokens.iter().filter(|(text, _)| text != ",") {
-            let known = match env.get(text) {
-                Some(Binding::Value(Val::Integer(n))) => n.to_u64(),
-                Some(Binding::Value(Val::Scalar(e, _))) => e.as_const().and_then(|v| v.to_u64()),
+        for item in tokens.split(|(text, _)| text == ",") {
+            let Some((text, span)) = item.first() else { continue };
+            let known = match (env.get(text), item.get(2)) {
+                (Some(Binding::Value(Val::Integer(n))), None) => n.to_u64(),
+                (Some(Binding::Value(Val::Scalar(e, _))), None) => e.as_const().and_then(|v| v.to_u64()),
+                (Some(Binding::Type(decl)), Some((member, _))) => self.member_number(decl, member, *span)?,
                 _ => text.rsplit('w').next().and_then(|digits| digits.parse().ok()),
             };
             match known {
@@ -219,14 +222,28 @@ impl<'a> Lower<'a, '_> {
         Ok(lists)
     }
 
+    /// The number of an enum's member.
+    fn member_number(&mut self, decl: &'a ast::Decl, member: &str, span: Span) -> Res<Option<u64>> {
+        let name = ast::Name { text: decl.name.text.clone(), span };
+        let number = match self.declared(decl, &name)? {
+            T::Enum(en) => en.members.iter().position(|m| m == member).map(|i| i as u64),
+            T::SerEnum(en, _) => {
+                let at = en.members.iter().position(|m| m == member);
+                at.and_then(|at| en.values[at].to_u64())
+            }
+            _ => None,
+        };
+        Ok(number)
+    }
+
     fn check_header(&mut self, decl: &ast::Decl, s: &StructT) -> Res<()> {
         let mut bits = 0;
-        for field in &s.fields {
+        for (name, field) in s.scalars() {
             match field.ty.ir() {
                 Some(ir::Ty::Varbit(_)) => {}
                 Some(ty) => bits += ty.width(),
                 None => {
-                    let message = format!("field `{}` of header `{}` is a {}", field.name, s.name, field.ty);
+                    let message = format!("field `{}` of header `{}` is a {}", name, s.name, field.ty);
                     let hint = "a header's fields are bits, bools and varbits";
                     return self.error_hint("E0310", decl.name.span, message, hint);
                 }

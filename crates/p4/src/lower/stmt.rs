@@ -469,12 +469,8 @@ impl<'a> Lower<'a, '_> {
         value: &'a ast::Expr,
         env: &Env<'a>,
     ) -> Res<()> {
-        let Store::Scalar(place, ty) = self.lvalue(base, env)? else {
-            return self.error("E0301", base.span, "only bits have slices");
-        };
+        let (place, ty, hi, lo) = self.slice_place(base, hi, lo, env)?;
         let (whole, _) = self.read(place.clone(), ty.clone());
-        let width = whole.ty.width();
-        let (hi, lo) = self.slice_bounds(hi, lo, width, env)?;
         let part = T::Bit(hi - lo + 1);
         let val = self.expr(value, env, Some(&part))?;
         let val = match op {
@@ -489,6 +485,27 @@ impl<'a> Lower<'a, '_> {
         let Val::Scalar(new, _) = val else { return Err(super::Failed) };
         self.write_slice(place, ty, hi, lo, new);
         Ok(())
+    }
+
+    /// The number whose bits a slice is, and which; a slice of a slice is a slice.
+    pub(super) fn slice_place(
+        &mut self,
+        base: &'a ast::Expr,
+        hi: &'a ast::Expr,
+        lo: &'a ast::Expr,
+        env: &Env<'a>,
+    ) -> Res<(Place, T, u32, u32)> {
+        if let ast::ExprKind::Slice { base, hi: outer_hi, lo: outer_lo } = &base.kind {
+            let (place, ty, top, bottom) = self.slice_place(base, outer_hi, outer_lo, env)?;
+            let (hi, lo) = self.slice_bounds(hi, lo, top - bottom + 1, env)?;
+            return Ok((place, ty, bottom + hi, bottom + lo));
+        }
+        let Store::Scalar(place, ty) = self.lvalue(base, env)? else {
+            return self.error("E0301", base.span, "only bits have slices");
+        };
+        let width = ty.ir().map_or(0, Ty::width);
+        let (hi, lo) = self.slice_bounds(hi, lo, width, env)?;
+        Ok((place, ty, hi, lo))
     }
 
     /// Something that can be written.
@@ -533,8 +550,7 @@ impl<'a> Lower<'a, '_> {
                 self.push(Ir::SetValid(dst.clone()));
                 self.only_valid(dst, false);
                 for (i, val) in names.into_iter().zip(held) {
-                    let field = Store::Scalar(Place::Field(dst.clone(), i as u32), s.fields[i].ty.clone());
-                    self.assign_val(&field, val, span)?;
+                    self.assign_val(&s.place(dst, i), val, span)?;
                 }
                 Ok(())
             }

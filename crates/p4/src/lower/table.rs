@@ -48,9 +48,18 @@ impl<'a> Lower<'a, '_> {
         };
         let property = |name: &str| table.properties.iter().find(|p| p.name.text == name);
         let mut types = Vec::new();
+        let mut before = Vec::new();
         if let Some(PropertyValue::Key(keys)) = property("key").map(|p| &p.value) {
-            for key in keys {
-                let (key, ty) = self.key(key, env)?;
+            let mut made = Vec::new();
+            let (statements, result) = self.in_block(|l| {
+                for key in keys {
+                    made.push(l.key(key, env)?);
+                }
+                Ok(())
+            });
+            result?;
+            before = statements;
+            for (key, ty) in made {
                 // Where an entry names its action, there is nothing to select.
                 if key.kind != MatchKind::Selector {
                     out.keys.push(key);
@@ -90,6 +99,9 @@ impl<'a> Lower<'a, '_> {
         }
         let id = ir::TableId(self.out.tables.len() as u32);
         self.out.tables.push(out);
+        if !before.is_empty() {
+            self.key_statements.insert(id, before);
+        }
         if exits {
             self.exiting.push(id);
         }
@@ -144,11 +156,7 @@ impl<'a> Lower<'a, '_> {
     }
 
     fn key(&mut self, key: &'a ast::KeyElement, env: &Env<'a>) -> Res<(ir::TableKey, T)> {
-        let (before, scalar) = self.in_block(|l| l.scalar(&key.expr, env, None));
-        let (expr, ty) = scalar?;
-        if !before.is_empty() {
-            return self.not_yet(key.expr.span, "a call in a table's key");
-        }
+        let (expr, ty) = self.scalar(&key.expr, env, None)?;
         let kind = self.match_kind(&key.match_kind.text, key.match_kind.span)?;
         let own = ast::annotation_string(&key.annotations, "name");
         let name = own.unwrap_or_else(|| key_name(self.map.text(key.expr.span)));

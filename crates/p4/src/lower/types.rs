@@ -77,6 +77,45 @@ impl StructT {
     }
 }
 
+impl StructT {
+    /// The scalars of a header's fields, in order; structs inside are spelled out.
+    pub fn scalars(&self) -> Vec<(String, &FieldT)> {
+        let mut out = Vec::new();
+        for field in &self.fields {
+            match &field.ty {
+                T::Struct(inner) => out.extend(
+                    inner.scalars().into_iter().map(|(name, f)| (format!("{}.{name}", field.name), f)),
+                ),
+                _ => out.push((field.name.clone(), field)),
+            }
+        }
+        out
+    }
+
+    /// Where a field of a header lives.
+    pub fn place(&self, header: &HeaderRef, index: usize) -> Store {
+        let before = |f: &FieldT| match &f.ty {
+            T::Struct(inner) => inner.scalars().len(),
+            _ => 1,
+        };
+        let first: usize = self.fields.iter().take(index).map(before).sum();
+        field_place(header, &self.fields[index].ty, &mut (first as u32))
+    }
+}
+
+fn field_place(header: &HeaderRef, ty: &T, next: &mut u32) -> Store {
+    match ty {
+        T::Struct(s) => {
+            let parts = s.fields.iter().map(|f| field_place(header, &f.ty, next)).collect();
+            Store::Struct(s.clone(), Rc::new(parts))
+        }
+        scalar => {
+            *next += 1;
+            Store::Scalar(Place::Field(header.clone(), *next - 1), scalar.clone())
+        }
+    }
+}
+
 impl T {
     /// The representation in the IR, of what is a scalar there.
     pub fn ir(&self) -> Option<Ty> {
