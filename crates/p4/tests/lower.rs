@@ -141,7 +141,7 @@ fn mistakes_are_said_and_not_lowered() {
         ("if (m.x) {}", "E0301"),
         ("hdr.h.isvalid();", "E0206"),
         ("1 = m.x;", "E0118"),
-        ("m.x = m.x / m.x;", "E0311"),
+        ("m.x = m.x / 0;", "E0311"),
         ("m.x = m.y[8:0];", "E0301"),
         ("m.y = m.y[3:16] ++ 8w0;", "E0305"),
         ("hdr.hs[2].a = 1;", "E0305"),

@@ -45,7 +45,10 @@ impl<'a> Lower<'a, '_> {
                 match scope.get(&name.text) {
                     Some(Binding::Function(decl)) => self.function(decl, type_args, args, env, e.span),
                     Some(Binding::Action(decl, home)) => self.action_call(decl, &home, args, env, e.span),
-                    Some(Binding::Extern) => self.extern_function(name, type_args, args, env, e.span),
+                    Some(Binding::Extern(prototypes)) => {
+                        let args = self.positional(&prototypes, args)?;
+                        self.extern_function(name, type_args, args, env, e.span)
+                    }
                     Some(Binding::Object(Object::Table(_))) => {
                         let hint = format!("write `{}.apply()`", name.text);
                         self.error_hint(
@@ -442,7 +445,16 @@ impl<'a> Lower<'a, '_> {
             ("extract" | "lookahead" | "advance", _) if self.parser.is_none() => {
                 self.error("E0407", span, format!("`{}` only works in a parser", member.text))
             }
-            ("extract", Some(e)) => self.extract(type_args, e, args.get(1), env, span),
+            ("extract", Some(e)) => self.extract(e, args.get(1), env, span),
+            // `extract<T>(_)`: read and forgotten.
+            ("extract", None) if let ([_], Some(ty)) = (args, type_args.first()) => {
+                let ty = self.ty(ty, env)?;
+                let Store::Header(header, _) = self.storage("$skipped", &ty, span)? else {
+                    return self.error("E0301", span, "only headers are extracted");
+                };
+                self.push(Ir::Extract { header, varbit: None });
+                Ok(Val::Void)
+            }
             ("extract", None) => self.error("E0317", span, "`extract` takes a header"),
             ("lookahead", None) => self.lookahead(type_args, env, want, span),
             ("advance", Some(e)) => {
@@ -494,21 +506,12 @@ impl<'a> Lower<'a, '_> {
 
     fn extract(
         &mut self,
-        type_args: &'a [ast::Type],
         e: &'a ast::Expr,
         varbit: Option<&'a ast::Argument>,
         env: &Env<'a>,
         span: Span,
     ) -> Res<Val> {
-        let target = match (&e.kind, type_args.first()) {
-            // `extract<T>(_)`: read and forgotten.
-            (ExprKind::DontCare, Some(ty)) => {
-                let ty = self.ty(ty, env)?;
-                self.storage("$skipped", &ty, span)?
-            }
-            _ => self.lvalue(e, env)?,
-        };
-        let Store::Header(header, s) = target else {
+        let Store::Header(header, s) = self.lvalue(e, env)? else {
             return self.error_hint(
                 "E0301",
                 e.span,

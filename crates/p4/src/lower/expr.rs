@@ -212,7 +212,7 @@ impl<'a> Lower<'a, '_> {
                 let d = Diagnostic::error("E0204", name.span, format!("`{}` is a table", name.text));
                 self.report(d.hint(format!("apply it: `{}.apply()`", name.text)))
             }
-            Some(Binding::Action(..) | Binding::Function(_) | Binding::Extern) => {
+            Some(Binding::Action(..) | Binding::Function(_) | Binding::Extern(_)) => {
                 let d = Diagnostic::error("E0204", name.span, format!("`{}` is not a value", name.text));
                 self.report(d.hint(format!("call it: `{}(…)`", name.text)))
             }

@@ -10,28 +10,53 @@ use crate::ast;
 use crate::diag::{Diagnostic, did_you_mean};
 use crate::source::Span;
 
-/// An argument that must be there.
-struct Args<'a>(&'a [ast::Argument]);
+/// Arguments in the order of the parameters.
+pub(super) struct Args<'a>(Vec<Option<&'a ast::Expr>>);
 
 impl<'a> Args<'a> {
     fn get(&self, index: usize) -> Option<&'a ast::Expr> {
-        self.0.get(index).and_then(|a| a.value.as_ref())
+        self.0.get(index).copied().flatten()
     }
 }
 
 impl<'a> Lower<'a, '_> {
+    /// Arguments that are given by name are put where the function has them.
+    pub(super) fn positional(
+        &mut self,
+        prototypes: &[&'a ast::FunctionPrototype],
+        args: &'a [ast::Argument],
+    ) -> Res<Args<'a>> {
+        let Some(named) = args.iter().find_map(|a| a.name.as_ref()) else {
+            return Ok(Args(args.iter().map(|a| a.value.as_ref()).collect()));
+        };
+        let index = |p: &ast::FunctionPrototype, arg: &ast::Argument| {
+            let name = arg.name.as_ref()?;
+            p.params.iter().position(|q| q.name.text == name.text)
+        };
+        let fits = |p: &&&ast::FunctionPrototype| {
+            p.params.len() == args.len() && args.iter().all(|a| index(p, a).is_some())
+        };
+        let Some(prototype) = prototypes.iter().find(fits) else {
+            let message = format!("there is no form of this function with a parameter `{}`", named.text);
+            return self.error("E0317", named.span, message);
+        };
+        let mut placed = vec![None; args.len()];
+        for arg in args {
+            if let Some(at) = index(prototype, arg) {
+                placed[at] = arg.value.as_ref();
+            }
+        }
+        Ok(Args(placed))
+    }
+
     pub(super) fn extern_function(
         &mut self,
         name: &'a ast::Name,
         type_args: &'a [ast::Type],
-        args: &'a [ast::Argument],
+        a: Args<'a>,
         env: &Env<'a>,
         span: Span,
     ) -> Res<Val> {
-        if let Some(named) = args.iter().find_map(|a| a.name.as_ref()) {
-            return self.not_yet(named.span, "a named argument of an extern");
-        }
-        let a = Args(args);
         match name.text.as_str() {
             "mark_to_drop" => self.drop_call(span),
             "verify" => self.verify(&a, env, span)?,
@@ -442,7 +467,7 @@ impl<'a> Lower<'a, '_> {
         env: &Env<'a>,
         span: Span,
     ) -> Res<Val> {
-        let a = Args(args);
+        let a = Args(args.iter().map(|a| a.value.as_ref()).collect());
         let known: &[&str] = match &object {
             Object::Counter(_) | Object::DirectCounter(_) => &["count"],
             Object::Register(..) => &["read", "write"],

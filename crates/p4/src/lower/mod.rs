@@ -335,7 +335,13 @@ impl<'a, 'd> Lower<'a, 'd> {
                 let value = self.constant(ty, value, env)?;
                 Binding::Value(value)
             }
-            ExternFunction(_) => Binding::Extern,
+            ExternFunction(prototype) => {
+                let known = match env.get(name) {
+                    Some(Binding::Extern(known)) => known.to_vec(),
+                    _ => Vec::new(),
+                };
+                Binding::Extern(Rc::new(known.into_iter().chain([prototype]).collect()))
+            }
             Function { .. } => Binding::Function(decl),
             Action { .. } => Binding::Action(decl, env.clone()),
             Instance { ty, args, .. } => Binding::Object(self.object(decl, ty, args, env, "")?),
@@ -366,7 +372,7 @@ impl<'a, 'd> Lower<'a, 'd> {
             }
         };
         let overload = matches!(decl.kind, ExternFunction(_) | Extern { .. });
-        if !overload && matches!(env.get(name), Some(ref b) if !matches!(b, Binding::Extern)) {
+        if !overload && matches!(env.get(name), Some(ref b) if !matches!(b, Binding::Extern(_))) {
             return self.error("E0202", decl.name.span, format!("`{name}` is declared twice"));
         }
         env.bind(&decl.name.text, binding);
@@ -410,20 +416,9 @@ impl<'a, 'd> Lower<'a, 'd> {
 
     /// `MyParser()` as an argument of the package, or the name of an instance.
     fn block_argument(&mut self, arg: &'a ast::Argument, env: &Env<'a>) -> Res<Rc<BlockInstance<'a>>> {
-        let value = arg.value.as_ref();
-        let found = match value.map(|v| &v.kind) {
-            Some(ast::ExprKind::Call { callee, type_args, args }) => {
-                self.construct_block(callee, type_args, args, env)?
-            }
-            Some(ast::ExprKind::Name { name, .. }) => match env.get(&name.text) {
-                Some(Binding::Object(Object::Block(block))) => Some(block),
-                _ => None,
-            },
-            _ => None,
-        };
-        match found {
-            Some(block) => Ok(block),
-            None => self.error_hint("E0401", arg.span, "this is no parser or control", "write `MyIngress()`"),
+        match &arg.value {
+            Some(e) => self.block_value(e, env),
+            None => self.error("E0401", arg.span, "a parser or control stands here"),
         }
     }
 

@@ -263,12 +263,42 @@ impl<'a> Lower<'a, '_> {
         for (param, arg) in params.iter().zip(matched) {
             let value = arg.and_then(|a| a.value.as_ref()).or(param.default.as_ref());
             let Some(e) = value else { return self.error("E0317", span, "an argument is missing") };
+            if self.is_block_type(&param.ty) {
+                let block = self.block_value(e, env)?;
+                ctor_args.push(Binding::Object(Object::Block(block)));
+                continue;
+            }
             let global = self.global.clone();
             let ty = self.ty(&param.ty, &global)?;
             let val = self.expr(e, env, Some(&ty))?;
-            ctor_args.push(self.convert(val, &ty, e.span)?);
+            ctor_args.push(Binding::Value(self.convert(val, &ty, e.span)?));
         }
         Ok(Rc::new(BlockInstance { decl, path, ctor_args, types, body: RefCell::new(None) }))
+    }
+
+    /// Whether a type is that of parsers or controls.
+    fn is_block_type(&self, ty: &ast::Type) -> bool {
+        let TypeKind::Named { name, .. } = &ty.kind else { return false };
+        matches!(self.global.get(&name.text), Some(Binding::Type(decl))
+            if matches!(decl.kind, DeclKind::ControlType { .. } | DeclKind::ParserType { .. }))
+    }
+
+    /// `MyParser()`, or the name of an instance.
+    pub(super) fn block_value(&mut self, e: &'a ast::Expr, env: &Env<'a>) -> Res<Rc<BlockInstance<'a>>> {
+        let found = match &e.kind {
+            ExprKind::Call { callee, type_args, args } => {
+                self.construct_block(callee, type_args, args, env)?
+            }
+            ExprKind::Name { name, .. } => match env.get(&name.text) {
+                Some(Binding::Object(Object::Block(block))) => Some(block),
+                _ => None,
+            },
+            _ => None,
+        };
+        match found {
+            Some(block) => Ok(block),
+            None => self.error_hint("E0401", e.span, "this is no parser or control", "write `MyIngress()`"),
+        }
     }
 
     /// Binds constructor parameters and type parameters of an instance.
@@ -288,8 +318,8 @@ impl<'a> Lower<'a, '_> {
         for (param, ty) in types.iter().zip(&block.types) {
             env.bind(&param.name.text, Binding::Alias(ty.clone()));
         }
-        for (param, val) in params.iter().zip(&block.ctor_args) {
-            env.bind(&param.name.text, Binding::Value(val.clone()));
+        for (param, arg) in params.iter().zip(&block.ctor_args) {
+            env.bind(&param.name.text, arg.clone());
         }
         Ok(())
     }

@@ -34,7 +34,7 @@ pub enum Binding<'a> {
     /// A function.
     Function(&'a ast::Decl),
     /// Extern functions of one name.
-    Extern,
+    Extern(Rc<Vec<&'a ast::FunctionPrototype>>),
     /// An object.
     Object(Object<'a>),
     /// `packet_in` or `packet_out`.
@@ -63,8 +63,8 @@ pub struct BlockInstance<'a> {
     pub decl: &'a ast::Decl,
     /// Full control-plane name.
     pub path: String,
-    /// Constructor's arguments.
-    pub ctor_args: Vec<Val>,
+    /// Constructor's arguments: values, parsers and controls.
+    pub ctor_args: Vec<Binding<'a>>,
     /// Type arguments.
     pub types: Vec<T>,
     /// Made at the first application.
