@@ -34,8 +34,23 @@ pub fn parse(
     (parser::parse(&output.tokens, diags), output)
 }
 
-/// Text to verified IR; `None` where a mistake was reported. A program that lowers to malformed IR is a bug of this
-/// crate and reported as one, at its place.
+/// Text to a tree whose names and types are right; `None` where a mistake was reported.
+pub fn accept(
+    map: &mut SourceMap,
+    name: &str,
+    text: &str,
+    defines: &[(String, String)],
+    provider: &dyn SourceProvider,
+    diags: &mut Diagnostics,
+) -> Option<ast::Program> {
+    let (program, _) = parse(map, name, text, defines, provider, diags);
+    if !diags.has_errors() {
+        diags.extend(check(&program, map).1);
+    }
+    (!diags.has_errors()).then_some(program)
+}
+
+/// Text to verified IR; `None` where a mistake was reported.
 pub fn compile(
     map: &mut SourceMap,
     name: &str,
@@ -44,12 +59,18 @@ pub fn compile(
     provider: &dyn SourceProvider,
     diags: &mut Diagnostics,
 ) -> Option<ir::Verified> {
-    let (program, _) = parse(map, name, text, defines, provider, diags);
-    if !diags.has_errors() {
-        diags.extend(check(&program, map).1);
-    }
-    let lowered = if diags.has_errors() { None } else { lower::lower(&program, map, diags) };
-    match ir::verify(lowered?) {
+    let program = accept(map, name, text, defines, provider, diags)?;
+    lower_verified(&program, map, diags)
+}
+
+/// A tree that was accepted to verified IR; `None` where it is beyond this release. A program that lowers to malformed IR is a
+/// bug of this crate and reported as one.
+pub fn lower_verified(
+    program: &ast::Program,
+    map: &SourceMap,
+    diags: &mut Diagnostics,
+) -> Option<ir::Verified> {
+    match ir::verify(lower::lower(program, map, diags)?) {
         Ok(verified) => Some(verified),
         Err(faults) => {
             for fault in faults {

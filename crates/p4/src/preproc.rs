@@ -278,7 +278,7 @@ impl Preproc<'_> {
                 self.file(index, depth + 1);
             }
             None => {
-                let near = did_you_mean(name, ["core.p4", "v1model.p4"]);
+                let near = did_you_mean(name, ["core.p4", "v1model.p4", "psa.p4", "pna.p4"]);
                 let hint = match near {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => "give its directory with `-I DIR`".to_string(),

@@ -172,7 +172,7 @@ pub trait SourceProvider {
     fn include(&self, name: &str, from: &str, quoted: bool) -> Option<(String, String)>;
 }
 
-/// Strait's own includes, embedded: `core.p4`, `v1model.p4`.
+/// Strait's own includes, embedded: `core.p4`, `v1model.p4`, `psa.p4`, `pna.p4`, the latter two also by the names of p4c's targets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Embedded;
 
@@ -181,6 +181,10 @@ impl SourceProvider for Embedded {
         let text = match name {
             "core.p4" => include_str!("../../../p4include/core.p4"),
             "v1model.p4" => include_str!("../../../p4include/v1model.p4"),
+            "psa.p4" | "bmv2/psa.p4" => include_str!("../../../p4include/psa.p4"),
+            "pna.p4" | "bmv2/pna.p4" => include_str!("../../../p4include/pna.p4"),
+            "dpdk/psa.p4" => "#define STRAIT_DPDK\n#include <psa.p4>\n",
+            "dpdk/pna.p4" => "#define STRAIT_DPDK\n#include <pna.p4>\n",
             _ => return None,
         };
         Some((format!("p4include/{name}"), text.to_string()))

@@ -35,29 +35,47 @@ pub struct Compiled {
 /// Compiles a file.
 pub fn compile(file: &Path, options: &Preprocess) -> anyhow::Result<Compiled> {
     if let Some(arch @ (Arch::Psa | Arch::Pna)) = options.arch {
-        anyhow::bail!("the architecture {arch:?} is not in this release; v1model is");
+        anyhow::bail!("the architecture {arch:?} does not run in this release; v1model does");
     }
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let mut checked = check(file, options)?;
+    let program = checked.tree.as_ref().and_then(|t| p4::lower_verified(t, &checked.map, &mut checked.diags));
+    Ok(Compiled { program, map: checked.map, diags: checked.diags })
+}
+
+/// What checking a file gave.
+pub struct Checked {
+    /// The program's tree, unless there were mistakes.
+    pub tree: Option<p4::ast::Program>,
+    /// Files.
+    pub map: SourceMap,
+    /// Mistakes and warnings.
+    pub diags: Diagnostics,
+}
+
+/// Checks a file: names, types and the rules of the language.
+pub fn check(file: &Path, options: &Preprocess) -> anyhow::Result<Checked> {
+    let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text = String::from_utf8_lossy(&text);
     let defines: Vec<_> = options.define.iter().map(|d| d.split_once('=').unwrap_or((d, "1"))).collect();
     let defines: Vec<_> = defines.into_iter().map(|(n, v)| (n.to_string(), v.to_string())).collect();
     let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
     let name = file.display().to_string();
-    let program = p4::compile(&mut map, &name, &text, &defines, &Files(&options.include), &mut diags);
-    Ok(Compiled { program, map, diags })
+    let tree = p4::accept(&mut map, &name, &text, &defines, &Files(&options.include), &mut diags);
+    Ok(Checked { tree, map, diags })
 }
 
 /// Compiles a file; mistakes go to stderr and become the error.
 pub fn program(file: &Path, options: &Preprocess) -> anyhow::Result<ir::Verified> {
     let compiled = compile(file, options)?;
-    print(&compiled);
+    print(&compiled.map, &compiled.diags);
     compiled.program.ok_or_else(|| anyhow::anyhow!("{} is not accepted", file.display()))
 }
 
 /// Mistakes and warnings to stderr.
-pub fn print(compiled: &Compiled) {
+pub fn print(map: &SourceMap, diags: &Diagnostics) {
     use std::io::IsTerminal as _;
-    if !compiled.diags.list().is_empty() {
+    if !diags.list().is_empty() {
         let colour = std::io::stderr().is_terminal();
-        eprint!("{}", p4::render::text(&compiled.map, compiled.diags.list(), colour));
+        eprint!("{}", p4::render::text(map, diags.list(), colour));
     }
 }

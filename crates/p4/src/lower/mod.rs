@@ -34,7 +34,7 @@ use ir::{LabelId, Loc, Place, Program, Stmt, StmtKind, Ty, Var, VarId, VarKind};
 use crate::ast;
 use crate::diag::{Diagnostic, Diagnostics};
 use crate::source::{SourceMap, Span};
-use scope::{Binding, BlockInstance, Env, Object, Scope};
+use scope::{Binding, BlockInstance, Env, Scope};
 use types::{FieldT, Store, StructT, T};
 
 /// A mistake was reported; the statement or declaration is left out.

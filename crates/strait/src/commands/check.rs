@@ -1,17 +1,26 @@
-//! `strait check`.
+//! `strait check`: whether a program is right, and what of it this release cannot run.
 
 use std::process::ExitCode;
+
+use p4::{Diagnostics, Severity};
 
 use crate::cli::CheckArgs;
 use crate::frontend;
 
-/// 0 accepted, 1 diagnostics.
+/// 0 accepted, 1 diagnostics. What is right and beyond this release is a warning here, and an error where it should run.
 pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    let compiled = frontend::compile(&args.source.program, &args.source.preprocess)?;
-    if args.json {
-        println!("{}", p4::render::json(&compiled.map, compiled.diags.list()));
-    } else {
-        frontend::print(&compiled);
+    let mut checked = frontend::check(&args.source.program, &args.source.preprocess)?;
+    if let Some(tree) = &checked.tree {
+        let mut limits = Diagnostics::default();
+        p4::lower_verified(tree, &checked.map, &mut limits);
+        for limit in limits.list() {
+            checked.diags.push(p4::Diagnostic { severity: Severity::Warning, ..limit.clone() });
+        }
     }
-    Ok(if compiled.program.is_some() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    if args.json {
+        println!("{}", p4::render::json(&checked.map, checked.diags.list()));
+    } else {
+        frontend::print(&checked.map, &checked.diags);
+    }
+    Ok(if checked.tree.is_some() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
