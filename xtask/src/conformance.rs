@@ -1,0 +1,220 @@
+//! Every program of the corpus through the front end, and every packet case of v1model through the interpreter.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use p4::{Diagnostics, Embedded, Severity, SourceMap, SourceProvider};
+
+use crate::target::InterpTarget;
+
+/// Folders below `testdata`, and whether their programs are right.
+const FOLDERS: [(&str, bool); 5] = [
+    ("p4_16_samples", true),
+    ("p4_16_errors", false),
+    ("p4_16_bmv_errors", false),
+    ("p4_16_psa_errors", false),
+    ("p4_16_pna_errors", false),
+];
+
+/// What became of a program.
+pub struct Outcome {
+    /// Below `testdata`.
+    pub folder: &'static str,
+    /// Path below its folder, without ending.
+    pub name: String,
+    /// Whether it should be accepted.
+    pub right: bool,
+    pub arch: Arch,
+    /// Its first error with its place, if it was rejected.
+    pub rejected: Option<Rejection>,
+    /// For v1model: why it does not become IR, if it does not.
+    pub beyond: Option<String>,
+    /// Its packet case, if it has one.
+    pub case: Option<Case>,
+}
+
+/// Why a program was rejected.
+pub struct Rejection {
+    pub text: String,
+    pub located: bool,
+}
+
+/// A packet case.
+pub enum Case {
+    Passed,
+    Failed(String),
+    /// Of an architecture that does not run here yet.
+    NotRun,
+}
+
+/// By what a program includes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Arch {
+    V1model,
+    Psa,
+    Pna,
+    /// eBPF, XDP, uBPF: p4c's own, which Strait has no includes for.
+    Other,
+    Core,
+}
+
+impl Arch {
+    pub const ALL: [Arch; 5] = [Arch::V1model, Arch::Psa, Arch::Pna, Arch::Other, Arch::Core];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Arch::V1model => "v1model",
+            Arch::Psa => "psa",
+            Arch::Pna => "pna",
+            Arch::Other => "ebpf, xdp, ubpf",
+            Arch::Core => "core or none",
+        }
+    }
+
+    fn of(text: &str) -> Arch {
+        let includes =
+            |name: &str| text.lines().any(|l| l.trim_start().starts_with("#include") && l.contains(name));
+        match () {
+            () if includes("v1model.p4") => Arch::V1model,
+            () if includes("psa.p4") => Arch::Psa,
+            () if includes("pna.p4") => Arch::Pna,
+            () if includes("_model.p4") => Arch::Other,
+            () => Arch::Core,
+        }
+    }
+}
+
+impl Outcome {
+    /// Whether the front end said what it should.
+    pub fn as_it_should(&self) -> bool {
+        match &self.rejected {
+            Some(rejection) => !self.right && rejection.located,
+            None => self.right,
+        }
+    }
+}
+
+/// Includes beside the program, Strait's own, then those of p4c that Strait does not have.
+struct Corpus {
+    p4include: PathBuf,
+}
+
+impl SourceProvider for Corpus {
+    fn include(&self, name: &str, from: &str, quoted: bool) -> Option<(String, String)> {
+        let read = |path: PathBuf| {
+            let text = std::fs::read(&path).ok()?;
+            Some((path.display().to_string(), String::from_utf8_lossy(&text).into_owned()))
+        };
+        let beside = Path::new(from).parent().filter(|_| quoted).and_then(|dir| read(dir.join(name)));
+        beside.or_else(|| Embedded.include(name, from, quoted)).or_else(|| read(self.p4include.join(name)))
+    }
+}
+
+/// Runs all programs whose name contains `only`.
+pub fn run(p4c: &Path, only: &str) -> anyhow::Result<Vec<Outcome>> {
+    let provider = Corpus { p4include: p4c.join("p4include") };
+    let mut outcomes = Vec::new();
+    for (folder, right) in FOLDERS {
+        let dir = p4c.join("testdata").join(folder);
+        let mut programs = Vec::new();
+        collect(&dir, &mut programs).with_context(|| format!("{} is no checkout of p4c", p4c.display()))?;
+        programs.sort();
+        for path in programs {
+            let name = path.strip_prefix(&dir).unwrap_or(&path).with_extension("").display().to_string();
+            if name.contains(only) {
+                outcomes.push(one(folder, right, name, &path, &provider)?);
+            }
+        }
+    }
+    Ok(outcomes)
+}
+
+/// Programs of a folder and below. Fragments that others include have no `main` and no include of their own in folders below.
+fn collect(dir: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect_mains(&path, found)?;
+        } else if path.extension().is_some_and(|e| e == "p4") && path.exists() {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn collect_mains(dir: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect_mains(&path, found)?;
+        } else if path.extension().is_some_and(|e| e == "p4") {
+            let text = std::fs::read(&path).unwrap_or_default();
+            if String::from_utf8_lossy(&text).contains(" main;") {
+                found.push(path);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn one(
+    folder: &'static str,
+    right: bool,
+    name: String,
+    path: &Path,
+    provider: &Corpus,
+) -> anyhow::Result<Outcome> {
+    let text = String::from_utf8_lossy(&std::fs::read(path)?).into_owned();
+    let arch = Arch::of(&text);
+    let stf = std::fs::read_to_string(path.with_extension("stf")).ok();
+    let mut outcome = Outcome { folder, name, right, arch, rejected: None, beyond: None, case: None };
+    let filled = catch_unwind(AssertUnwindSafe(|| fill(&mut outcome, path, &text, stf, provider)));
+    if filled.is_err() {
+        outcome.rejected = Some(Rejection { text: "PANIC".into(), located: false });
+    }
+    Ok(outcome)
+}
+
+fn fill(outcome: &mut Outcome, path: &Path, text: &str, stf: Option<String>, provider: &Corpus) {
+    let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
+    let tree = p4::accept(&mut map, &path.display().to_string(), text, &[], provider, &mut diags);
+    let first = |map: &SourceMap, diags: &Diagnostics| {
+        let first = diags.list().iter().find(|d| d.severity == Severity::Error)?;
+        let at = map.position(first.primary.span);
+        let file = at.file.rsplit('/').next().unwrap_or_default();
+        let text = format!("{file}:{}: {} {}", at.line, first.code, first.message);
+        Some(Rejection { text, located: at.line > 0 })
+    };
+    outcome.case = stf.as_ref().filter(|_| outcome.right).map(|_| Case::NotRun);
+    outcome.rejected = first(&map, &diags);
+    let Some(tree) = tree.filter(|_| outcome.arch == Arch::V1model) else { return };
+    let mut limits = Diagnostics::default();
+    let program = p4::lower_verified(&tree, &map, &mut limits);
+    let limit = first(&map, &limits);
+    // What p4c's back end for BMv2 rejects may be rejected where it would run.
+    if !outcome.right && outcome.folder == "p4_16_bmv_errors" {
+        outcome.rejected = limit;
+        return;
+    }
+    outcome.beyond = limit.map(|l| l.text);
+    outcome.case = match (program, stf) {
+        (_, None) => None,
+        (None, Some(_)) => Some(Case::Failed(outcome.beyond.clone().unwrap_or_default())),
+        (Some(program), Some(stf)) => Some(play(&outcome.name, &program, &stf)),
+    };
+}
+
+fn play(name: &str, program: &ir::Verified, stf: &str) -> Case {
+    let case = match control::stf::parse(name, stf) {
+        Ok(case) => case,
+        Err(errors) => return Case::Failed(errors.iter().map(|e| format!("{e}\n")).collect()),
+    };
+    match interp::Interpreter::new(program) {
+        Ok(interpreter) => match control::stf::run(&case, &mut InterpTarget(interpreter)) {
+            report if report.passed => Case::Passed,
+            report => Case::Failed(report.text()),
+        },
+        Err(error) => Case::Failed(error.to_string()),
+    }
+}

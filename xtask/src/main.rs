@@ -1,0 +1,48 @@
+//! What maintainers run, and users never: `cargo xtask conformance --p4c DIR`.
+
+mod conformance;
+mod report;
+#[path = "../../crates/strait/src/targets/interp.rs"]
+mod target;
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+/// Maintainers' tasks.
+#[derive(Parser)]
+enum Task {
+    /// Hold the front end and the interpreter against p4c's test corpus, which is not part of this repository.
+    Conformance {
+        /// A checkout of p4lang/p4c.
+        #[arg(long)]
+        p4c: PathBuf,
+        /// Only programs whose name contains this, with all that is to be said of each; nothing is written.
+        #[arg(long)]
+        only: Option<String>,
+        /// Where the tables go.
+        #[arg(long, default_value = "docs/reference/conformance.md")]
+        out: PathBuf,
+    },
+}
+
+fn main() -> anyhow::Result<()> {
+    let Task::Conformance { p4c, only, out } = Task::parse();
+    let exceptions = report::Exceptions::read()?;
+    let results = conformance::run(&p4c, only.as_deref().unwrap_or(""))?;
+    let text = report::markdown(&results, &exceptions);
+    match only {
+        Some(_) => results.iter().for_each(|r| println!("{}", report::whole(r))),
+        None => {
+            std::fs::write(&out, &text)?;
+            println!("{}\nwritten to {}", report::summary(&results), out.display());
+        }
+    }
+    let unexplained = report::unexplained(&results, &exceptions);
+    anyhow::ensure!(
+        unexplained.is_empty(),
+        "not as it should be, and not explained: {}",
+        unexplained.join(", ")
+    );
+    Ok(())
+}

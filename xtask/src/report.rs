@@ -1,0 +1,128 @@
+//! Tables of what came out, as Markdown; and what is excused, with the reason.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use serde::Deserialize;
+
+use crate::conformance::{Arch, Case, Outcome};
+
+/// Programs that do not do what p4c has them do, each with the reason why: `xtask/exceptions.toml`.
+#[derive(Deserialize)]
+pub struct Exceptions {
+    /// By folder and name.
+    #[serde(flatten)]
+    folders: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+impl Exceptions {
+    pub fn read() -> anyhow::Result<Exceptions> {
+        toml::from_str(include_str!("../exceptions.toml")).context("xtask/exceptions.toml")
+    }
+
+    fn reason(&self, outcome: &Outcome) -> Option<&str> {
+        self.folders.get(outcome.folder)?.get(&outcome.name).map(String::as_str)
+    }
+}
+
+fn failed(outcome: &Outcome) -> bool {
+    matches!(outcome.case, Some(Case::Failed(_)))
+}
+
+/// Names of programs that are neither as they should be nor excused.
+pub fn unexplained(outcomes: &[Outcome], exceptions: &Exceptions) -> Vec<String> {
+    let wrong = outcomes.iter().filter(|o| !o.as_it_should() || failed(o));
+    wrong.filter(|o| exceptions.reason(o).is_none()).map(|o| format!("{}/{}", o.folder, o.name)).collect()
+}
+
+/// Counts, and their share.
+fn share(good: usize, all: usize) -> String {
+    let percent = if all == 0 { 100.0 } else { good as f64 * 100.0 / all as f64 };
+    format!("{good} of {all} ({percent:.1} %)")
+}
+
+/// Rows of (title, those that are good, all).
+fn rows(outcomes: &[Outcome]) -> Vec<(String, usize, usize)> {
+    let mut rows = Vec::new();
+    let mut row = |title: String, of: &dyn Fn(&Outcome) -> bool, good: &dyn Fn(&Outcome) -> bool| {
+        let all: Vec<_> = outcomes.iter().filter(|o| of(o)).collect();
+        rows.push((title, all.iter().filter(|o| good(o)).count(), all.len()));
+    };
+    for arch in Arch::ALL {
+        row(format!("accepted: {}", arch.name()), &|o| o.right && o.arch == arch, &Outcome::as_it_should);
+    }
+    let ours = |o: &Outcome| o.right && !matches!(o.arch, Arch::Other);
+    row("accepted: all but ebpf, xdp, ubpf".into(), &ours, &Outcome::as_it_should);
+    let mut folders: Vec<_> = outcomes.iter().filter(|o| !o.right).map(|o| o.folder).collect();
+    folders.dedup();
+    for folder in &folders {
+        row(format!("rejected, with a place: {folder}"), &|o| o.folder == *folder, &Outcome::as_it_should);
+    }
+    row("rejected, with a place: all".into(), &|o| !o.right, &Outcome::as_it_should);
+    let v1model = |o: &Outcome| o.right && o.arch == Arch::V1model;
+    row("v1model programs that run".into(), &v1model, &|o| o.rejected.is_none() && o.beyond.is_none());
+    let passed = |o: &Outcome| matches!(o.case, Some(Case::Passed));
+    row("packet cases that pass: v1model".into(), &|o| v1model(o) && o.case.is_some(), &passed);
+    row("packet cases that pass: psa".into(), &|o| o.arch == Arch::Psa && o.case.is_some(), &passed);
+    rows
+}
+
+/// One line a row.
+pub fn summary(outcomes: &[Outcome]) -> String {
+    let line = |(title, good, all): (String, usize, usize)| format!("{title:<46} {}\n", share(good, all));
+    rows(outcomes).into_iter().map(line).collect()
+}
+
+/// The page.
+pub fn markdown(outcomes: &[Outcome], exceptions: &Exceptions) -> String {
+    let mut page = String::from(
+        "# Conformance\n\n\
+         p4c's test corpus against the front end and the interpreter, as `cargo xtask conformance --p4c DIR` measures it with a checkout of\n\
+         p4lang/p4c. The page is written by that command; the reasons are kept in `xtask/exceptions.toml`, and the command fails where one is\n\
+         missing. Programs for eBPF, XDP and uBPF are read with p4c's own includes.\n\n\
+         | | |\n|---|---:|\n",
+    );
+    for (title, good, all) in rows(outcomes) {
+        page += &format!("| {title} | {} |\n", share(good, all));
+    }
+    let mut section = |title: &str, of: &dyn Fn(&Outcome) -> Option<String>| {
+        let lines: Vec<_> = outcomes.iter().filter_map(|o| Some((o, of(o)?))).collect();
+        if lines.is_empty() {
+            return;
+        }
+        page += &format!("\n## {title}\n\n| program | what Strait says | why |\n|---|---|---|\n");
+        for (o, says) in lines {
+            let says = says.lines().next().unwrap_or_default().replace('|', "\\|");
+            let why = exceptions.reason(o).unwrap_or("");
+            page += &format!("| {}/{} | {says} | {why} |\n", o.folder, o.name);
+        }
+    };
+    let text = |o: &Outcome| o.rejected.as_ref().map(|r| r.text.clone());
+    section("Rejected, and should not be", &|o| o.right.then(|| text(o)).flatten());
+    section("Accepted, and should not be", &|o| {
+        (!o.right && o.rejected.is_none()).then(|| "accepted".into())
+    });
+    section("Accepted, and cannot run in this release", &|o| o.beyond.clone().filter(|_| o.right));
+    section("Packet cases that fail", &|o| match &o.case {
+        Some(Case::Failed(why)) => Some(why.clone()),
+        _ => None,
+    });
+    page
+}
+
+/// All that is to be said of a program.
+pub fn whole(o: &Outcome) -> String {
+    let said = match &o.rejected {
+        Some(rejection) => rejection.text.as_str(),
+        None => "accepted",
+    };
+    let beyond = o.beyond.as_ref().map(|b| format!("\n    cannot run: {b}")).unwrap_or_default();
+    let case = match &o.case {
+        Some(Case::Passed) => "\n    case passes".to_string(),
+        Some(Case::Failed(why)) => format!("\n    case fails: {why}"),
+        Some(Case::NotRun) => "\n    case not run".to_string(),
+        None => String::new(),
+    };
+    let mark = if o.as_it_should() { "  " } else { "! " };
+    format!("{mark}{}/{}: {said}{beyond}{case}", o.folder, o.name)
+}
