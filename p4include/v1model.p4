@@ -17,6 +17,9 @@
 #ifndef V1MODEL_VERSION
 #define V1MODEL_VERSION 20180101
 #endif
+#if V1MODEL_VERSION < 20180101
+#error "V1MODEL_VERSION is 20180101 or later"
+#endif
 
 const bit<32> __v1model_version = V1MODEL_VERSION;
 

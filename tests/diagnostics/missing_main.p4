@@ -58,4 +58,4 @@ control MyDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.ethernet);
         packet.emit(hdr.ipv4);
     }
-} // error: no `main`
+} // warning: no `main`

@@ -332,6 +332,10 @@ impl<'a> Checker<'a, '_> {
 
     fn argument(&mut self, value: &'a Expr, ty: &Type, param: &Decl<'a>, subst: &Subst, constructor: bool) {
         let want = self.unknowns.resolve(&param.ty.subst(subst));
+        if matches!(value.kind, ExprKind::DontCare) && param.direction != Direction::Out {
+            let text = "`_` can only be the argument of an `out` parameter";
+            self.report(Diagnostic::error("E0301", value.span, text));
+        }
         if matches!(value.kind, ExprKind::DontCare) || ty.is_bad() {
             return;
         }

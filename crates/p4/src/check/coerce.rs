@@ -61,6 +61,11 @@ impl<'a> Checker<'a, '_> {
                 self.cast(e, w);
                 return true;
             }
+            // Section 7.2.8 wants a cast; p4c, and with it every program of PINS, takes a literal as it is.
+            (_, Type::Int, Type::New(..)) if want.underlying().is_fixed() && self.is_known(e) => {
+                self.cast(e, &want);
+                return true;
+            }
             (_, Type::Default, _) => {
                 self.cast(e, &want);
                 return true;

@@ -8,7 +8,7 @@ use super::types::{DeclId, Named, Type};
 use super::value::{Value, fits};
 use super::{Checker, Place};
 use crate::ast::{self, DeclKind, Direction, Expr, FieldDecl, FunctionPrototype, Parameter, TypeParam};
-use crate::diag::{Diagnostic, Severity};
+use crate::diag::Diagnostic;
 use crate::source::Span;
 
 impl<'a> Checker<'a, '_> {
@@ -44,12 +44,8 @@ impl<'a> Checker<'a, '_> {
                 let package = decls.iter().find(|d| matches!(d.kind, DeclKind::Package { .. }));
                 let Some(last) = decls.iter().rfind(block) else { return };
                 let Some(package) = package else { return };
-                // Without an architecture's include it may be a library, which p4c accepts, too.
-                let foreign = self.map.file_index(package.span.start) != self.map.file_index(last.span.start);
-                let mut d = Diagnostic::error("E0407", last.span.after(), "the program has no `main`");
-                if !foreign {
-                    d.severity = Severity::Warning;
-                }
+                // It may be a library; to run it is an error.
+                let d = Diagnostic::warning("W0407", last.span.after(), "the program has no `main`");
                 let hint =
                     format!("end it with the architecture's package: `{}(…) main;`", package.name.text);
                 self.report(d.hint(hint).also(package.name.span, "the package"));
@@ -59,6 +55,7 @@ impl<'a> Checker<'a, '_> {
 
     /// One declaration, at the top, in a parser or control, or in a block.
     pub(super) fn decl_of(&mut self, d: &'a ast::Decl) {
+        self.rules(d);
         match &d.kind {
             DeclKind::Const { ty, value } => self.constant(d, ty, value),
             DeclKind::Variable { ty, init } => self.variable(d, ty, init.as_ref()),

@@ -470,6 +470,27 @@ impl<'a> Checker<'a, '_> {
             self.report(Diagnostic::error("E0311", e.span, text));
             return;
         }
+        // A literal has its type by now, and with it its sign lost.
+        let minus = |e: &Expr| match &e.kind {
+            ExprKind::Unary { op: UnaryOp::Minus, operand } => {
+                matches!(operand.kind, ExprKind::Number { .. })
+            }
+            _ => false,
+        };
+        let negative = |v: &Option<Value>| {
+            v.as_ref().and_then(Value::as_int).is_some_and(num_traits::Signed::is_negative)
+        };
+        let fault = match op {
+            BinaryOp::Shl | BinaryOp::Shr if negative(&b) => Some("a shift by a negative amount"),
+            _ if divides && (negative(&a) || negative(&b) || minus(left) || minus(right)) => {
+                Some("`/` and `%` are not defined for negative numbers")
+            }
+            _ => None,
+        };
+        if let Some(text) = fault {
+            self.report(Diagnostic::error("E0311", e.span, text));
+            return;
+        }
         let zero = b.as_ref().and_then(Value::as_int).is_some_and(num_traits::Zero::is_zero);
         let result = match (&a, &b) {
             (Some(a), Some(b)) => fold::binary(op, a, b, &lt, &rt),

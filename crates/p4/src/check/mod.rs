@@ -14,6 +14,7 @@ mod infer;
 mod method;
 mod object;
 mod place;
+mod rules;
 mod scope;
 mod state;
 mod stmt;

@@ -1,11 +1,13 @@
 //! Tables and their properties (P4-16 section 14.2).
 
+use num_traits::ToPrimitive;
+
 use super::typed::{Callee, Decl, Kind, Res};
 use super::types::{DeclId, Named, Type};
 use super::value::Value;
 use super::{Checker, Place};
 use crate::ast::{
-    self, ActionRef, Direction, EntryDecl, Expr, ExprKind, KeyElement, PropertyValue, TableDecl,
+    self, ActionRef, DeclKind, Direction, EntryDecl, Expr, ExprKind, KeyElement, PropertyValue, TableDecl,
     TableProperty,
 };
 use crate::diag::{Diagnostic, did_you_mean};
@@ -18,6 +20,24 @@ impl<'a> Checker<'a, '_> {
         let place = std::mem::replace(&mut self.place, Place::ControlApply);
         let find = |name: &str| t.properties.iter().find(|p| p.name.text == name);
         self.duplicates(t);
+        let at = |name: &str| t.properties.iter().position(|p| p.name.text == name);
+        for late in ["key", "actions"] {
+            if let (Some(entries), Some(listed)) = (at("entries"), at(late))
+                && entries < listed
+            {
+                let text = format!("`entries` stands before `{late}`");
+                let e = Diagnostic::error("E0414", t.properties[entries].name.span, text);
+                self.report(e.hint("entries come last: they are made of keys and actions"));
+            }
+        }
+        if find("default_action").is_none()
+            && let Some(id) = self.find("NoAction", true).first().copied()
+            && self.kind(id) != Some(Kind::Action)
+        {
+            let text = "this table needs `NoAction` for what misses, and that is no action here";
+            let e = Diagnostic::error("E0416", d.name.span, text);
+            self.report(e.hint("give the table a `default_action`"));
+        }
         let mut keys: Vec<(Type, &'a KeyElement)> = Vec::new();
         if let Some(PropertyValue::Key(elements)) = find("key").map(|p| &p.value) {
             keys = elements.iter().map(|k| (self.key(k), k)).collect();
@@ -88,6 +108,10 @@ impl<'a> Checker<'a, '_> {
                 self.text(&k.expr),
                 k.match_kind.text
             )));
+        }
+        if k.match_kind.text == "lpm" && simple && !inner.is_fixed() {
+            let text = format!("an lpm key is bit<W> or int<W>: `{ty}` has no prefixes");
+            self.report(Diagnostic::error("E0415", k.expr.span, text).hint("make it `exact`"));
         }
         if !simple && !matches!(inner, Type::Bad | Type::Param(_)) {
             let mut e = Diagnostic::error("E0415", k.expr.span, format!("`{ty}` cannot be a key"));
@@ -235,6 +259,22 @@ impl<'a> Checker<'a, '_> {
                     ));
                 }
             }
+            ("largest_priority_wins", PropertyValue::Expr(e)) => {
+                let ty = self.expr(e);
+                if !ty.is_bad() && (ty != Type::Bool || !self.is_known(e)) {
+                    let text = format!("`{}` is `true` or `false`", p.name.text);
+                    self.report(Diagnostic::error("E0414", e.span, text));
+                }
+            }
+            ("priority_delta", PropertyValue::Expr(e)) => {
+                self.expr(e);
+                let positive = |v: Value| v.as_int().is_some_and(num_traits::Signed::is_positive);
+                if !self.known_value(e).is_some_and(positive) {
+                    let text =
+                        format!("`{}` is a number above zero that is known at compile time", p.name.text);
+                    self.report(Diagnostic::error("E0414", e.span, text));
+                }
+            }
             (name, PropertyValue::Expr(e)) => {
                 let list = matches!(name, "key" | "actions" | "entries");
                 if list {
@@ -328,6 +368,7 @@ impl<'a> Checker<'a, '_> {
             self.report(Diagnostic::error("E0417", p.name.span, text));
             return;
         }
+        self.priorities(d, p, list);
         let types: Vec<Type> = keys.iter().map(|k| k.0.clone()).collect();
         let ordered =
             keys.iter().any(|k| matches!(k.1.match_kind.text.as_str(), "ternary" | "range" | "optional"));
@@ -344,6 +385,47 @@ impl<'a> Checker<'a, '_> {
                         "entries of this table have no priorities: no key is ternary, range or optional",
                     ));
                 }
+            }
+        }
+    }
+
+    /// Section 14.2.1.4: the first entry says where counting begins, and constant entries have their order alone.
+    fn priorities(&mut self, d: &'a ast::Decl, p: &'a TableProperty, list: &'a [EntryDecl]) {
+        let first = list.iter().find_map(|e| e.priority.as_ref());
+        let Some(given) = first else { return };
+        if p.is_const {
+            let text = "constant entries have no priorities: the first that matches wins";
+            self.report(Diagnostic::error("E0417", given.span, text).hint("write `entries` without `const`"));
+        } else if list.first().is_some_and(|e| e.priority.is_none()) {
+            let e =
+                Diagnostic::error("E0417", list[0].span, "the first entry has no priority, and others have");
+            self.report(e.hint("give it one, or none to any"));
+        }
+        let DeclKind::Table(table) = &d.kind else { return };
+        let named = |name: &str| {
+            table.properties.iter().find(|p| p.name.text == name).and_then(|p| match &p.value {
+                PropertyValue::Expr(e) => Some(e),
+                _ => None,
+            })
+        };
+        let falls = !named("largest_priority_wins").is_some_and(|e| matches!(e.kind, ExprKind::Bool(false)));
+        let delta = named("priority_delta").and_then(|e| match &e.kind {
+            ExprKind::Number { value, .. } => value.to_i64(),
+            _ => None,
+        });
+        let delta = delta.unwrap_or(1);
+        let mut next = None;
+        for entry in list {
+            let own = entry.priority.as_ref().and_then(|e| match &e.kind {
+                ExprKind::Number { value, .. } => value.to_i64(),
+                _ => None,
+            });
+            next = own.or(next.map(|n: i64| if falls { n - delta } else { n + delta }));
+            if next.is_some_and(|n| n < 0) {
+                let text = "the priority that follows for this entry is negative";
+                let e = Diagnostic::error("E0417", entry.span, text);
+                self.report(e.hint("begin with a larger one"));
+                return;
             }
         }
     }

@@ -1,0 +1,105 @@
+//! Rules about declarations that need no types: annotations, and `_` where a type must be said.
+
+use crate::ast::{self, Annotation, AnnotationBody, DeclKind, TypeKind};
+use crate::diag::Diagnostic;
+
+use super::Checker;
+
+/// Annotations that name something, and nothing but a string can.
+const NAMING: [&str; 2] = ["name", "deprecated"];
+
+impl<'a> Checker<'a, '_> {
+    /// What a declaration says before its kind matters.
+    pub(super) fn rules(&mut self, d: &'a ast::Decl) {
+        self.annotations(&d.annotations);
+        match &d.kind {
+            DeclKind::Const { ty, .. } | DeclKind::Variable { ty, .. } | DeclKind::Typedef(ty) => {
+                self.whole_type(ty);
+            }
+            // With arguments there is something to find it from.
+            DeclKind::Instance { ty, args, .. } if args.is_empty() => self.whole_type(ty),
+            DeclKind::Struct { fields, .. }
+            | DeclKind::Header { fields, .. }
+            | DeclKind::HeaderUnion { fields, .. } => {
+                for field in fields {
+                    self.annotations(&field.annotations);
+                    self.whole_type(&field.ty);
+                }
+            }
+            DeclKind::Extern { methods, .. } => {
+                for m in methods {
+                    self.annotations(&m.annotations);
+                    let named_like_it = m.name.text == d.name.text;
+                    if named_like_it && !m.is_constructor {
+                        let text = format!("`{}` is a constructor, which has no type of result", m.name.text);
+                        let hint = format!("write `{}(…);`", m.name.text);
+                        self.report(Diagnostic::error("E0308", m.name.span, text).hint(hint));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Section 20: a structured annotation stands once on an element, and its expressions are of simple types.
+    fn annotations(&mut self, list: &'a [Annotation]) {
+        for (i, a) in list.iter().enumerate() {
+            let structured = |a: &Annotation| {
+                matches!(a.body, AnnotationBody::Expressions(_) | AnnotationBody::KeyValues(_))
+            };
+            let twice = list[..i].iter().find(|b| b.name.text == a.name.text);
+            if let Some(first) = twice.filter(|b| structured(a) || structured(b)) {
+                let text = format!("`@{}` stands here twice", a.name.text);
+                let d = Diagnostic::error("E0418", a.name.span, text);
+                self.report(d.also(first.name.span, "here first"));
+            }
+            match &a.body {
+                AnnotationBody::KeyValues(pairs) => {
+                    for (key, value) in pairs {
+                        let simple = !matches!(
+                            value.kind,
+                            ast::ExprKind::List { .. }
+                                | ast::ExprKind::Struct { .. }
+                                | ast::ExprKind::InvalidHeader
+                        );
+                        if !simple {
+                            let text =
+                                format!("`{}` of an annotation is a number, a string or a boolean", key.text);
+                            self.report(Diagnostic::error("E0418", value.span, text));
+                        }
+                    }
+                }
+                AnnotationBody::Unstructured(tokens) if NAMING.contains(&a.name.text.as_str()) => {
+                    let string = matches!(tokens.as_slice(), [(text, _), ..] if text.starts_with('"'));
+                    let all = tokens.iter().all(|(text, _)| text.starts_with('"') || text == "++");
+                    if !string || !all {
+                        let text = format!("`@{}` takes a string", a.name.text);
+                        let hint = format!("write `@{}(\"…\")`", a.name.text);
+                        self.report(Diagnostic::error("E0418", a.span, text).hint(hint));
+                    }
+                }
+                AnnotationBody::Empty if a.name.text == "name" => {
+                    let d = Diagnostic::error("E0418", a.span, "`@name` takes a string");
+                    self.report(d.hint("write `@name(\"…\")`"));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// `_` stands for a type argument of a call, which is found from the others; here there are none.
+    fn whole_type(&mut self, ty: &'a ast::Type) {
+        match &ty.kind {
+            TypeKind::DontCare => {
+                let d = Diagnostic::error("E0308", ty.span, "`_` is no type here");
+                self.report(d.hint("say which type is meant"));
+            }
+            TypeKind::Named { args, .. } | TypeKind::Tuple(args) => {
+                args.iter().for_each(|a| self.whole_type(a));
+            }
+            TypeKind::Stack { element, .. } => self.whole_type(element),
+            TypeKind::List(item) => self.whole_type(item),
+            _ => {}
+        }
+    }
+}
