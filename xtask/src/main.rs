@@ -1,11 +1,12 @@
-//! What maintainers run, and users never: `cargo xtask conformance --p4c DIR`.
+//! What maintainers run, and users never: `cargo xtask conformance --p4c DIR`, `cargo xtask speed CASE.stf…`.
 
 mod conformance;
 mod report;
+mod speed;
 #[path = "../../crates/strait/src/targets/interp.rs"]
 mod target;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
@@ -24,17 +25,32 @@ enum Task {
         #[arg(long, default_value = "docs/reference/conformance.md")]
         out: PathBuf,
     },
+    /// Measure the interpreter: packets a second of each case.
+    Speed {
+        /// The program of all cases.
+        #[arg(long, default_value = "apps/nat64/nat64.p4")]
+        program: PathBuf,
+        /// The cases.
+        #[arg(required = true)]
+        cases: Vec<PathBuf>,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
-    let Task::Conformance { p4c, only, out } = Task::parse();
+    match Task::parse() {
+        Task::Conformance { p4c, only, out } => conform(&p4c, only.as_deref(), &out),
+        Task::Speed { program, cases } => speed::run(&program, &cases),
+    }
+}
+
+fn conform(p4c: &Path, only: Option<&str>, out: &Path) -> anyhow::Result<()> {
     let exceptions = report::Exceptions::read()?;
-    let results = conformance::run(&p4c, only.as_deref().unwrap_or(""))?;
+    let results = conformance::run(p4c, only.unwrap_or(""))?;
     let text = report::markdown(&results, &exceptions);
     match only {
         Some(_) => results.iter().for_each(|r| println!("{}", report::whole(r))),
         None => {
-            std::fs::write(&out, &text)?;
+            std::fs::write(out, &text)?;
             println!("{}\nwritten to {}", report::summary(&results), out.display());
         }
     }

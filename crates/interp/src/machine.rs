@@ -94,6 +94,8 @@ pub struct Interpreter<'p> {
     manifest: Manifest,
     state: State,
     fresh: PacketState,
+    /// Memory of the packet before, for the next one.
+    spare: PacketState,
     clock: u64,
 }
 
@@ -171,7 +173,7 @@ impl<'p> Interpreter<'p> {
             seed: 0x9e37_79b9_7f4a_7c15,
         };
         let fresh = PacketState::new(program);
-        Ok(Interpreter { program, manifest, state, fresh, clock: 0 })
+        Ok(Interpreter { program, manifest, state, fresh, spare: PacketState::default(), clock: 0 })
     }
 
     /// What the program offers to a controller.
@@ -280,7 +282,7 @@ impl<'p> Interpreter<'p> {
         let mut run = Run {
             program: self.program,
             state: &mut self.state,
-            s: self.fresh.clone(),
+            s: std::mem::take(&mut self.spare),
             observer,
             watched,
             steps: STEPS,
@@ -290,18 +292,19 @@ impl<'p> Interpreter<'p> {
             jobs: VecDeque::new(),
             outcome: Outcome::default(),
         };
-        run.arrive(port, packet.to_vec());
+        run.arrive(port, packet);
         run.all();
+        self.spare = run.s;
         run.outcome
     }
 }
 
 impl Run<'_, '_> {
     /// The packet in hand is a new one, with fresh metadata.
-    fn arrive(&mut self, port: u32, data: Vec<u8>) {
+    fn arrive(&mut self, port: u32, data: &[u8]) {
         let standard = self.program.standard;
-        self.s = self.fresh.clone();
-        self.s.data = data;
+        self.s.clone_from(self.fresh);
+        self.s.data.extend_from_slice(data);
         self.set(standard.ingress_port, port as u128);
         self.set(standard.packet_length, self.s.data.len() as u128);
         self.set(standard.ingress_global_timestamp, self.clock as u128);
@@ -343,12 +346,14 @@ impl Run<'_, '_> {
         self.outcome.digests.extend(asked.digests);
         if let Some(keep) = asked.resubmit {
             let data = self.s.data.clone();
-            return self.again("resubmitted", data, instance::RESUBMITTED, &keep);
+            return self.again("resubmitted", &data, instance::RESUBMITTED, &keep);
         }
         let (group, port) =
             (self.number(self.program.standard.mcast_grp), self.number(self.program.standard.egress_spec));
         match (group as u32, port as u32) {
             (0, DROP_PORT) => self.drop_marked(),
+            // Nobody is before it in the queue.
+            (0, port) if self.jobs.is_empty() => self.egress(port),
             (0, port) => self.queue(self.s.clone(), Half::Egress(port)),
             (group, _) => self.replicate(self.s.clone(), group, Some(instance::REPLICATION)),
         }
@@ -394,7 +399,7 @@ impl Run<'_, '_> {
         }
         let original = self.s.clone();
         let port = self.number(self.program.standard.ingress_port) as u32;
-        self.arrive(port, original.data.clone());
+        self.arrive(port, &original.data);
         let kind = if as_it_is { instance::EGRESS_CLONE } else { instance::INGRESS_CLONE };
         self.take_along(&original, keep, kind);
         if as_it_is {
@@ -413,7 +418,7 @@ impl Run<'_, '_> {
     }
 
     /// The packet begins anew with these bytes.
-    fn again(&mut self, how: &'static str, data: Vec<u8>, kind: u128, keep: &[VarId]) {
+    fn again(&mut self, how: &'static str, data: &[u8], kind: u128, keep: &[VarId]) {
         if self.watched {
             self.observer.event(Event::Again { how, session: None });
         }
@@ -453,7 +458,7 @@ impl Run<'_, '_> {
         bytes.extend_from_slice(self.s.payload());
         bytes.truncate(asked.truncate.map_or(usize::MAX, |length| length as usize));
         if let Some(keep) = asked.recirculate {
-            return self.again("recirculated", bytes, instance::RECIRCULATED, &keep);
+            return self.again("recirculated", &bytes, instance::RECIRCULATED, &keep);
         }
         if self.watched {
             self.observer.event(Event::Sent { port, bytes: &bytes });

@@ -4,7 +4,7 @@ use abi::Bits;
 use ir::{HeaderId, HeaderRef, Program};
 
 /// A header's storage.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct HeaderState {
     /// Whether it is there.
     pub valid: bool,
@@ -13,7 +13,7 @@ pub struct HeaderState {
 }
 
 /// Everything that a packet carries through the program.
-#[derive(Clone, Debug)]
+#[derive(Debug, Default)]
 pub struct PacketState {
     /// By [`ir::VarId`].
     pub vars: Vec<Bits>,
@@ -46,6 +46,36 @@ pub struct Asked {
     pub digests: Vec<crate::machine::Digest>,
     /// Bytes of the deparsed packet that stay.
     pub truncate: Option<u64>,
+}
+
+// Written out, so that `clone_from` keeps the memory that is there: a packet would allocate for each of its headers.
+impl Clone for HeaderState {
+    fn clone(&self) -> Self {
+        HeaderState { valid: self.valid, fields: self.fields.clone() }
+    }
+
+    fn clone_from(&mut self, from: &Self) {
+        self.valid = from.valid;
+        self.fields.clone_from(&from.fields);
+    }
+}
+
+impl Clone for PacketState {
+    fn clone(&self) -> Self {
+        let mut copy = PacketState::default();
+        copy.clone_from(self);
+        copy
+    }
+
+    fn clone_from(&mut self, from: &Self) {
+        self.vars.clone_from(&from.vars);
+        self.headers.clone_from(&from.headers);
+        self.next.clone_from(&from.next);
+        self.data.clone_from(&from.data);
+        (self.cursor, self.site) = (from.cursor, from.site);
+        self.colours.clone_from(&from.colours);
+        self.asked.clone_from(&from.asked);
+    }
 }
 
 impl PacketState {
