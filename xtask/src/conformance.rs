@@ -28,7 +28,7 @@ pub struct Outcome {
     pub arch: Arch,
     /// Its first error with its place, if it was rejected.
     pub rejected: Option<Rejection>,
-    /// For v1model: why it does not become IR, if it does not.
+    /// For v1model and PSA: why it does not become IR, if it does not.
     pub beyond: Option<String>,
     /// Its packet case, if it has one.
     pub case: Option<Case>,
@@ -188,7 +188,7 @@ fn fill(outcome: &mut Outcome, path: &Path, text: &str, stf: Option<String>, pro
     };
     outcome.case = stf.as_ref().filter(|_| outcome.right).map(|_| Case::NotRun);
     outcome.rejected = first(&map, &diags);
-    let Some(tree) = tree.filter(|_| outcome.arch == Arch::V1model) else { return };
+    let Some(tree) = tree.filter(|_| matches!(outcome.arch, Arch::V1model | Arch::Psa)) else { return };
     let mut limits = Diagnostics::default();
     let program = p4::lower_verified(&tree, &map, &mut limits);
     let limit = first(&map, &limits);

@@ -18,6 +18,9 @@ const STEPS: u32 = 100_000;
 /// What a further round costs of them: a program may clone, resubmit and recirculate, but not for ever.
 const ROUND: u32 = 1000;
 
+/// Reasons behind the program's own.
+const FIXED: [&str; 4] = [drops::EGRESS_SPEC, drops::NO_SUCH_GROUP, drops::STEP_BUDGET, drops::DROP];
+
 /// `instance_type` of packets that did not just arrive (v1model, BMv2).
 mod instance {
     pub const INGRESS_CLONE: u128 = 1;
@@ -107,7 +110,7 @@ pub(crate) struct State {
     pub drops: Vec<Count>,
     /// Multicast groups: replicas as (rid, port).
     pub groups: BTreeMap<u32, Vec<(u32, u32)>>,
-    mirrors: BTreeMap<u32, Mirror>,
+    pub mirrors: BTreeMap<u32, Mirror>,
     pub meters: Vec<Meters>,
     pub value_sets: Vec<Vec<Vec<MatchValue>>>,
     seed: u64,
@@ -134,20 +137,20 @@ pub(crate) struct Run<'p, 'o> {
     pub emitted: BitWriter,
     /// In microseconds.
     pub clock: u64,
-    fresh: &'o PacketState,
+    pub fresh: &'o PacketState,
     /// What is still to be done, in the order of the switch's queues.
-    jobs: VecDeque<Job>,
-    outcome: Outcome,
+    pub jobs: VecDeque<Job>,
+    pub outcome: Outcome,
 }
 
 /// A packet at the door of a half of the pipeline.
-struct Job {
-    state: PacketState,
-    to: Half,
+pub(crate) struct Job {
+    pub state: PacketState,
+    pub to: Half,
 }
 
 #[derive(Clone, Copy)]
-enum Half {
+pub(crate) enum Half {
     Ingress,
     /// Bound for a port.
     Egress(u32),
@@ -292,7 +295,10 @@ impl<'p> Interpreter<'p> {
             jobs: VecDeque::new(),
             outcome: Outcome::default(),
         };
-        run.arrive(port, packet);
+        match run.program.psa {
+            None => run.arrive(port, packet),
+            Some(_) => run.arrive_psa(port, packet),
+        }
         run.all();
         self.spare = run.s;
         run.outcome
@@ -330,7 +336,16 @@ impl Run<'_, '_> {
         }
     }
 
+    /// A round of the packet costs of its budget.
+    pub(crate) fn spend_round(&mut self) {
+        self.steps = self.steps.saturating_sub(ROUND);
+    }
+
     fn ingress(&mut self) {
+        let program = self.program;
+        if let Some(psa) = &program.psa {
+            return self.psa_ingress(psa);
+        }
         self.parse_all();
         for role in [Role::VerifyChecksum, Role::Ingress] {
             if !self.control(role) {
@@ -359,14 +374,14 @@ impl Run<'_, '_> {
         }
     }
 
-    fn parse_all(&mut self) {
+    pub(crate) fn parse_all(&mut self) {
         let program = self.program;
         for parser in &program.parsers {
             self.parse(parser);
         }
     }
 
-    fn queue(&mut self, state: PacketState, to: Half) {
+    pub(crate) fn queue(&mut self, state: PacketState, to: Half) {
         self.jobs.push_back(Job { state, to });
     }
 
@@ -438,6 +453,10 @@ impl Run<'_, '_> {
 
     /// The traffic manager's other side.
     fn egress(&mut self, port: u32) {
+        let program = self.program;
+        if let Some(psa) = &program.psa {
+            return self.psa_egress(psa, port);
+        }
         let standard = self.program.standard;
         self.set(standard.egress_port, port as u128);
         if !self.control(Role::Egress) {
@@ -467,7 +486,7 @@ impl Run<'_, '_> {
     }
 
     /// Runs a control; false if it did not come to an end.
-    fn control(&mut self, role: Role) -> bool {
+    pub(crate) fn control(&mut self, role: Role) -> bool {
         let Some(control) = self.program.control(role) else { return true };
         if self.watched {
             self.observer.event(Event::Control { name: &control.name, loc: control.loc });
@@ -475,7 +494,7 @@ impl Run<'_, '_> {
         self.block(&control.body) != Flow::Exhausted
     }
 
-    fn number(&self, var: ir::VarId) -> u64 {
+    pub(crate) fn number(&self, var: ir::VarId) -> u64 {
         self.s.vars[var.index()].low_u64()
     }
 
@@ -486,10 +505,9 @@ impl Run<'_, '_> {
         }
     }
 
-    fn dropped(&mut self, name: &str) {
+    pub(crate) fn dropped(&mut self, name: &str) {
         let own = self.program.drop_sites.len();
-        let fixed = [drops::EGRESS_SPEC, drops::NO_SUCH_GROUP, drops::STEP_BUDGET];
-        let at = fixed.iter().position(|f| *f == name).unwrap_or(0);
+        let at = FIXED.iter().position(|f| *f == name).unwrap_or(0);
         self.drop_for(own + at);
     }
 
@@ -499,11 +517,10 @@ impl Run<'_, '_> {
             count.add(bytes);
         }
         if self.watched {
-            let fixed = [drops::EGRESS_SPEC, drops::NO_SUCH_GROUP, drops::STEP_BUDGET];
             let sites = &self.program.drop_sites;
             let name = match sites.get(reason) {
                 Some(site) => site.name.as_str(),
-                None => fixed.get(reason - sites.len()).copied().unwrap_or("?"),
+                None => FIXED.get(reason - sites.len()).copied().unwrap_or("?"),
             };
             self.observer.event(Event::Dropped { reason: name });
         }

@@ -39,6 +39,7 @@ fn reasons(program: &Verified) -> Vec<DropReason> {
         (drops::EGRESS_SPEC, "the program set egress_spec to the drop port"),
         (drops::NO_SUCH_GROUP, "the multicast group does not exist or has no ports"),
         (drops::STEP_BUDGET, "the parser or a loop did not come to an end"),
+        (drops::DROP, "the program for PSA left `drop` set"),
     ];
     let fixed = fixed.into_iter().map(|(name, help)| DropReason {
         name: name.to_string(),

@@ -68,6 +68,13 @@
 //! configured there is no clone. A packet that begins anew has fresh metadata but for the variables that it keeps, and
 //! `instance_type` says what it is: 1 a clone from ingress, 2 one from egress, 4 recirculated, 5 a replica, 6 resubmitted. A clone from
 //! ingress is the packet as it came, parsed again and sent to egress; one from egress has the headers that egress left.
+//!
+//! # PSA
+//! [`Role::Parser`], [`Role::Ingress`], [`Role::IngressDeparser`], (packet replication), [`Role::EgressParser`], [`Role::Egress`],
+//! [`Role::Deparser`]. Egress parses what the ingress deparser wrote, with storage of its own. After ingress, in this order
+//! (PSA section 6.2): a clone of what came in; a drop; a resubmission; copies for a multicast group; one packet for the egress
+//! port. After egress (section 6.5): a clone of what would leave; a drop; recirculation if the port is
+//! PSA_PORT_RECIRCULATE; else it leaves. [`PsaMetadata`] names the variables that are read and written between.
 
 pub mod checksum;
 pub mod expr;
@@ -80,9 +87,9 @@ pub mod visit;
 pub use expr::{BinOp, Expr, ExprKind, Place, Ty, UnOp};
 pub use program::{
     Action, Arch, Control, CounterKind, DirectCounter, DropSite, Field, Header, HeaderType, IndexedCounter,
-    KeySet, Loc, Meter, Param, Parser, Program, Register, Role, Select, SelectCase, Source, Stack,
-    StandardMetadata, State, Table, TableAction, TableEntry, TableKey, Target, Transition, ValueSet,
-    ValueSetKey, Var, VarKind,
+    KeySet, Loc, Meter, Param, Parser, Passed, Program, PsaMetadata, Register, Role, Select, SelectCase,
+    Source, Stack, StandardMetadata, State, Table, TableAction, TableEntry, TableKey, Target, Transition,
+    ValueSet, ValueSetKey, Var, VarKind,
 };
 pub use program::{
     ActionId, CounterId, DirectCounterId, DropSiteId, ErrorId, HeaderId, HeaderTypeId, LabelId, MeterId,

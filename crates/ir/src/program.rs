@@ -9,7 +9,7 @@ macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident indexes $what:literal;)*) => {$(
         $(#[$doc])*
         #[doc = concat!("\n\nIndexes [`Program`]'s `", $what, "`.")]
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub u32);
         impl $name {
             /// As an index.
@@ -76,6 +76,92 @@ pub struct Source {
 pub enum Arch {
     /// BMv2's simple_switch.
     V1Model,
+    /// The Portable Switch Architecture.
+    Psa,
+}
+
+/// PSA's metadata, each field a variable; and what the deparsers hand to the parsers.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[allow(missing_docs)] // The fields are named and typed as in psa.p4.
+pub struct PsaMetadata {
+    /// `ingress_port` and `packet_path` of the ingress parser.
+    pub ingress_parser: [VarId; 2],
+    pub ingress_input: PsaIngressInput,
+    pub ingress_output: PsaIngressOutput,
+    /// `egress_port` and `packet_path` of the egress parser.
+    pub egress_parser: [VarId; 2],
+    pub egress_input: PsaEgressInput,
+    pub egress_output: PsaEgressOutput,
+    /// `egress_port` of the egress deparser.
+    pub egress_deparser: VarId,
+    pub resubmit: Vec<Passed>,
+    pub recirculate: Vec<Passed>,
+    pub normal: Vec<Passed>,
+    pub clone_i2e: Vec<Passed>,
+    pub clone_e2e: Vec<Passed>,
+}
+
+/// What a deparser writes and a parser reads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Passed {
+    /// A scalar.
+    Var {
+        /// Of the deparser.
+        from: VarId,
+        /// Of the parser.
+        to: VarId,
+    },
+    /// A header.
+    Header {
+        /// Of the deparser.
+        from: HeaderId,
+        /// Of the parser.
+        to: HeaderId,
+    },
+}
+
+/// `psa_ingress_input_metadata_t`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct PsaIngressInput {
+    pub ingress_port: VarId,
+    pub packet_path: VarId,
+    pub ingress_timestamp: VarId,
+    pub parser_error: VarId,
+}
+
+/// `psa_ingress_output_metadata_t`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct PsaIngressOutput {
+    pub class_of_service: VarId,
+    pub clone: VarId,
+    pub clone_session_id: VarId,
+    pub drop: VarId,
+    pub resubmit: VarId,
+    pub multicast_group: VarId,
+    pub egress_port: VarId,
+}
+
+/// `psa_egress_input_metadata_t`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct PsaEgressInput {
+    pub class_of_service: VarId,
+    pub egress_port: VarId,
+    pub packet_path: VarId,
+    pub instance: VarId,
+    pub egress_timestamp: VarId,
+    pub parser_error: VarId,
+}
+
+/// `psa_egress_output_metadata_t`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct PsaEgressOutput {
+    pub clone: VarId,
+    pub clone_session_id: VarId,
+    pub drop: VarId,
 }
 
 /// The whole program.
@@ -95,8 +181,10 @@ pub struct Program {
     pub stacks: Vec<Stack>,
     /// Scalar variables.
     pub vars: Vec<Var>,
-    /// The architecture's metadata among them.
+    /// What the pipeline itself knows of a packet, among them; for PSA they are no names of the program's.
     pub standard: StandardMetadata,
+    /// PSA's metadata, of a program for PSA.
+    pub psa: Option<Box<PsaMetadata>>,
     /// Names of `error` members; 0 is `NoError`.
     pub errors: Vec<String>,
     /// Parsers (v1model has one).
@@ -229,6 +317,10 @@ pub enum Role {
     ComputeChecksum,
     /// Puts the packet together.
     Deparser,
+    /// PSA: puts the packet together between ingress and egress.
+    IngressDeparser,
+    /// PSA: takes it apart again.
+    EgressParser,
 }
 
 /// A parser: a graph of states.

@@ -88,8 +88,8 @@ impl Check<'_> {
             let context = match control.role {
                 Role::VerifyChecksum => Context::Verify,
                 Role::ComputeChecksum => Context::Compute,
-                Role::Deparser => Context::Deparser,
-                Role::Ingress | Role::Egress | Role::Parser => Context::Match,
+                Role::Deparser | Role::IngressDeparser => Context::Deparser,
+                Role::Ingress | Role::Egress | Role::Parser | Role::EgressParser => Context::Match,
             };
             self.block(&control.body, context, &mut Vec::new());
         }

@@ -32,12 +32,12 @@ impl Unit {
     /// The unit of a control.
     pub fn of(role: Role) -> Unit {
         match role {
-            Role::Parser => Unit::Parser,
+            Role::Parser | Role::EgressParser => Unit::Parser,
             Role::VerifyChecksum => Unit::Control(Stage::Verify),
             Role::Ingress => Unit::Control(Stage::Ingress),
             Role::Egress => Unit::Control(Stage::Egress),
             Role::ComputeChecksum => Unit::Control(Stage::Compute),
-            Role::Deparser => Unit::Control(Stage::Deparser),
+            Role::Deparser | Role::IngressDeparser => Unit::Control(Stage::Deparser),
         }
     }
 }

@@ -71,6 +71,11 @@ struct Emitter<'p> {
 impl<'p> Emitter<'p> {
     fn new(program: &'p Program) -> Emitter<'p> {
         let (tables, mut problems) = layout::tables(program);
+        if program.arch != ir::Arch::V1Model {
+            let loc = program.controls.first().map(|c| c.loc).unwrap_or_default();
+            let hint = "write it for v1model, or run it on the interpreter";
+            problems.push(Unsupported::new(loc, "a program for PSA", hint));
+        }
         let manifest = Manifest {
             version: 1,
             program: program.name.clone(),
@@ -430,12 +435,12 @@ fn first_use(program: &Program, header_type: usize) -> ir::Loc {
 
 fn stage_name(role: Role) -> &'static str {
     match role {
-        Role::Parser => "parse",
+        Role::Parser | Role::EgressParser => "parse",
         Role::VerifyChecksum => "verify_checksum",
         Role::Ingress => "ingress",
         Role::Egress => "egress",
         Role::ComputeChecksum => "compute_checksum",
-        Role::Deparser => "deparse",
+        Role::Deparser | Role::IngressDeparser => "deparse",
     }
 }
 

@@ -77,6 +77,10 @@ impl<'a> Lower<'a, '_> {
             }
             "static_assert" => return self.static_assert(&a, env, span),
             "digest" => self.digest(type_args, &a, env, span)?,
+            "psa_clone_i2e" | "psa_clone_e2e" | "psa_resubmit" | "psa_normal" | "psa_recirculate" => {
+                let answer = self.psa_question(&name.text, &a.0, env, span)?;
+                return Ok(Val::Scalar(answer, T::Bool));
+            }
             "truncate" => {
                 let e = self.need(&a, 0, span)?;
                 let length = self.number_of(e, env, 32)?;
@@ -138,6 +142,10 @@ impl<'a> Lower<'a, '_> {
             Some(ty) => Some(self.ty(ty, env)?),
             None => None,
         };
+        self.digest_of(ty, e, env)
+    }
+
+    fn digest_of(&mut self, ty: Option<T>, e: &'a ast::Expr, env: &Env<'a>) -> Res<()> {
         let val = self.expr(e, env, ty.as_ref())?;
         let ty = ty.or_else(|| val.ty());
         let mut data = Vec::new();
@@ -301,10 +309,16 @@ impl<'a> Lower<'a, '_> {
         }
     }
 
-    fn algorithm(&mut self, e: &'a ast::Expr, env: &Env<'a>) -> Res<HashAlgorithm> {
+    pub(super) fn algorithm(&mut self, e: &'a ast::Expr, env: &Env<'a>) -> Res<HashAlgorithm> {
         if let Val::Scalar(value, T::Enum(en)) = self.expr(e, env, None)? {
             let index = value.as_const().and_then(|v| v.to_u64()).unwrap_or(u64::MAX) as usize;
             match en.members.get(index).map(String::as_str) {
+                Some("IDENTITY") => return Ok(HashAlgorithm::Identity),
+                Some("CRC32" | "TARGET_DEFAULT") => return Ok(HashAlgorithm::Crc32),
+                Some("CRC32_CUSTOM") => return Ok(HashAlgorithm::Crc32Custom),
+                Some("CRC16") => return Ok(HashAlgorithm::Crc16),
+                Some("CRC16_CUSTOM") => return Ok(HashAlgorithm::Crc16Custom),
+                Some("ONES_COMPLEMENT16") => return Ok(HashAlgorithm::Csum16),
                 Some("crc32") => return Ok(HashAlgorithm::Crc32),
                 Some("crc32_custom") => return Ok(HashAlgorithm::Crc32Custom),
                 Some("crc16") => return Ok(HashAlgorithm::Crc16),
@@ -447,6 +461,96 @@ impl<'a> Lower<'a, '_> {
         }
     }
 
+    // ---- objects of PSA ----
+
+    /// Our colours count up from green; those of `PSA_MeterColor_t` are RED, GREEN, YELLOW.
+    fn psa_colour(&mut self, dst: Place, env: &Env<'a>, span: Span) -> Res<Val> {
+        let colour = Expr::read(dst, Ty::Bit(32));
+        let red = Expr::binary(ir::BinOp::Eq, colour.clone(), Expr::bits(32, 2));
+        let next = Expr::binary(ir::BinOp::Add, colour, Expr::bits(32, 1));
+        let kind = ir::ExprKind::Mux(Box::new(red), Box::new(Expr::bits(32, 0)), Box::new(next));
+        match env.get("PSA_MeterColor_t") {
+            Some(super::scope::Binding::Type(decl)) => {
+                let name = ast::Name { text: decl.name.text.clone(), span };
+                let ty = self.declared(decl, &name)?;
+                Ok(Val::Scalar(Expr { kind, ty: Ty::Bit(32) }, ty))
+            }
+            _ => self.error("E0201", span, "there is no `PSA_MeterColor_t`"),
+        }
+    }
+
+    fn get_hash(
+        &mut self,
+        algorithm: HashAlgorithm,
+        ty: &T,
+        args: &Args<'a>,
+        env: &Env<'a>,
+        span: Span,
+    ) -> Res<Val> {
+        let width = ty.ir().map_or(32, Ty::width);
+        let (base, at, max) = match args.0.len() {
+            1 => (Expr::bits(width, 0), 0, Expr::bits(width + 1, 1 << width.min(126))),
+            _ => {
+                let base = self.need(args, 0, span)?;
+                let base = self.number_of(base, env, width)?;
+                let max = self.need(args, 2, span)?;
+                (base, 1, self.number_of(max, env, width.max(64))?)
+            }
+        };
+        let e = self.need(args, at, span)?;
+        let data = self.data(e, env)?;
+        let Some(Store::Scalar(dst, ty)) = self.temp("$hash", ty) else { return Err(super::Failed) };
+        self.push(Ir::Call(Call::Hash { dst: dst.clone(), algorithm, base, data, max }));
+        let (e, ty) = self.read(dst, ty);
+        Ok(Val::Scalar(e, ty))
+    }
+
+    /// The sum so far, in one's complement (RFC 1624); `get` gives its complement.
+    fn internet_checksum(
+        &mut self,
+        var: ir::VarId,
+        method: &str,
+        args: &Args<'a>,
+        env: &Env<'a>,
+        span: Span,
+    ) -> Res<Val> {
+        let ty = T::Bit(16);
+        let sum = || Expr::read(Place::Var(var), Ty::Bit(16));
+        let new = match method {
+            "get" => {
+                let value = super::fold::unary(ir::UnOp::BitNot, sum());
+                return Ok(Val::Scalar(value, ty));
+            }
+            "get_state" => return Ok(Val::Scalar(sum(), ty)),
+            "clear" => Expr::bits(16, 0),
+            "set_state" => {
+                let e = self.need(args, 0, span)?;
+                self.scalar(e, env, Some(&ty))?.0
+            }
+            _ => {
+                let e = self.need(args, 0, span)?;
+                let data = self.data(e, env)?;
+                // The complement of the data's sum: what `subtract` adds.
+                let part = Place::Var(self.var("$sum", Ty::Bit(16), ir::VarKind::Local));
+                let (base, max) = (Expr::bits(16, 0), Expr::bits(17, 1 << 16));
+                let algorithm = HashAlgorithm::Csum16;
+                self.push(Ir::Call(Call::Hash { dst: part.clone(), algorithm, base, data, max }));
+                let part = Expr::read(part, Ty::Bit(16));
+                let part = if method == "add" { super::fold::unary(ir::UnOp::BitNot, part) } else { part };
+                let wide = |e| super::fold::cast(e, Ty::Bit(17));
+                let carry = Place::Var(self.var("$carry", Ty::Bit(17), ir::VarKind::Local));
+                let src = Expr::binary(ir::BinOp::Add, wide(sum()), wide(part));
+                self.push(Ir::Assign { dst: carry.clone(), src });
+                let total = || Expr::read(carry.clone(), Ty::Bit(17));
+                let low = super::fold::slice(total(), 15, 0);
+                let high = super::fold::cast(super::fold::slice(total(), 16, 16), Ty::Bit(16));
+                Expr::binary(ir::BinOp::Add, low, high)
+            }
+        };
+        self.push(Ir::Assign { dst: Place::Var(var), src: new });
+        Ok(Val::Void)
+    }
+
     // ---- objects ----
 
     /// Where a meter's colour goes.
@@ -471,9 +575,13 @@ impl<'a> Lower<'a, '_> {
         let known: &[&str] = match &object {
             Object::Counter(_) | Object::DirectCounter(_) => &["count"],
             Object::Register(..) => &["read", "write"],
-            Object::Meter(_) => &["execute_meter"],
-            Object::DirectMeter(_) => &["read"],
-            Object::ActionProfile | Object::ValueSet(..) => &[],
+            Object::Meter(_) => &["execute_meter", "execute"],
+            Object::DirectMeter(_) => &["read", "execute"],
+            Object::Hash(..) => &["get_hash"],
+            Object::InternetChecksum(_) => &["clear", "add", "subtract", "get", "get_state", "set_state"],
+            Object::Random(..) => &["read"],
+            Object::Digest => &["pack"],
+            Object::ActionProfile | Object::ValueSet(..) | Object::Package(_) | Object::Engine => &[],
             Object::Table(_) | Object::Block(_) => &["apply"],
         };
         match (object, member.text.as_str()) {
@@ -486,6 +594,49 @@ impl<'a> Lower<'a, '_> {
                 self.push(Ir::Call(Call::Count { counter, index }));
             }
             (Object::DirectCounter(counter), "count") => self.push(Ir::Call(Call::DirectCount(counter))),
+            (Object::Register(register, ty), "read") if a.0.len() == 1 => {
+                let e = self.need(&a, 0, span)?;
+                let index = self.number_of(e, env, 32)?;
+                let Some(Store::Scalar(dst, ty)) = self.temp("$read", &ty) else { return Err(super::Failed) };
+                self.push(Ir::Call(Call::RegisterRead { register, dst: dst.clone(), index }));
+                let (e, ty) = self.read(dst, ty);
+                return Ok(Val::Scalar(e, ty));
+            }
+            (Object::Meter(meter), "execute") => {
+                let e = self.need(&a, 0, span)?;
+                let index = self.number_of(e, env, 32)?;
+                let dst = Place::Var(self.var("$colour", Ty::Bit(32), ir::VarKind::Local));
+                self.push(Ir::Call(Call::Meter { meter, index, dst: dst.clone() }));
+                return self.psa_colour(dst, env, span);
+            }
+            (Object::DirectMeter(meter), "execute") => {
+                let dst = Place::Var(self.var("$colour", Ty::Bit(32), ir::VarKind::Local));
+                self.push(Ir::Call(Call::DirectMeter { meter, dst: dst.clone() }));
+                return self.psa_colour(dst, env, span);
+            }
+            (Object::Hash(algorithm, ty), "get_hash") => return self.get_hash(algorithm, &ty, &a, env, span),
+            (
+                Object::InternetChecksum(var),
+                method @ ("clear" | "add" | "subtract" | "get" | "get_state" | "set_state"),
+            ) => {
+                return self.internet_checksum(var, method, &a, env, span);
+            }
+            (Object::Random(lo, hi, ty), "read") => {
+                let Some(Store::Scalar(dst, ty)) = self.temp("$random", &ty) else {
+                    return Err(super::Failed);
+                };
+                let constant = |v: abi::Bits| {
+                    let width = v.width();
+                    Expr { kind: ir::ExprKind::Const(v), ty: Ty::Bit(width) }
+                };
+                self.push(Ir::Call(Call::Random { dst: dst.clone(), lo: constant(lo), hi: constant(hi) }));
+                let (e, ty) = self.read(dst, ty);
+                return Ok(Val::Scalar(e, ty));
+            }
+            (Object::Digest, "pack") => {
+                let e = self.need(&a, 0, span)?;
+                self.digest_of(None, e, env)?;
+            }
             (Object::Register(register, ty), "read") => {
                 self.count(&a, 2, "read", span)?;
                 let target = self.need(&a, 0, span)?;

@@ -19,6 +19,7 @@ mod extern_call;
 mod fold;
 mod object;
 mod parser;
+mod psa;
 mod resolve;
 mod scope;
 mod stmt;
@@ -324,7 +325,7 @@ impl<'a, 'd> Lower<'a, 'd> {
                 "a v1model program ends with `V1Switch(MyParser(), MyVerifyChecksum(), …) main;`",
             );
         };
-        self.v1model(decl, ty, args)
+        self.architecture(decl, ty, args)
     }
 
     fn declare_global(&mut self, decl: &'a ast::Decl, env: &Env<'a>) -> Res<()> {
@@ -379,15 +380,18 @@ impl<'a, 'd> Lower<'a, 'd> {
         Ok(())
     }
 
-    fn v1model(&mut self, main: &'a ast::Decl, ty: &'a ast::Type, args: &'a [ast::Argument]) -> Res<()> {
+    fn architecture(&mut self, main: &'a ast::Decl, ty: &'a ast::Type, args: &'a [ast::Argument]) -> Res<()> {
         let package = match &ty.kind {
             ast::TypeKind::Named { name, .. } => name.text.as_str(),
             _ => "",
         };
+        if package == "PSA_Switch" {
+            return self.psa(args, main.span);
+        }
         if package != "V1Switch" {
-            let known = ["PSA_Switch", "PNA_NIC"].contains(&package);
+            let known = package == "PNA_NIC";
             return match known {
-                true => self.not_yet(ty.span, "this architecture (only v1model is)"),
+                true => self.not_yet(ty.span, "PNA (v1model and PSA are)"),
                 false => self.error_hint(
                     "E0401",
                     ty.span,
@@ -448,9 +452,10 @@ impl<'a, 'd> Lower<'a, 'd> {
             ast::DeclKind::Control(c) => (&c.params, false),
             _ => return self.error("E0401", decl.span, "this is no parser or control"),
         };
-        if is_parser != (role == ir::Role::Parser) || params.len() != shape.len() {
-            let message = format!("`{}` cannot stand here: v1model wants another signature", decl.name.text);
-            let hint = format!("{role:?} takes {} parameters; see v1model.p4", shape.len());
+        let wants_parser = matches!(role, ir::Role::Parser | ir::Role::EgressParser);
+        if is_parser != wants_parser || params.len() != shape.len() {
+            let message = format!("`{}` cannot stand here: another signature is wanted", decl.name.text);
+            let hint = format!("{role:?} takes {} parameters; see the architecture's include", shape.len());
             return self.error_hint("E0401", decl.name.span, message, hint);
         }
         let env = Scope::new(Some(self.global.clone()));
@@ -594,6 +599,7 @@ fn empty_program(map: &SourceMap) -> Program {
             parser_error: none,
             priority: none,
         },
+        psa: None,
         errors: Vec::new(),
         parsers: Vec::new(),
         controls: Vec::new(),

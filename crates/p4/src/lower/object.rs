@@ -40,6 +40,7 @@ impl<'a> Lower<'a, '_> {
         match env.get(&type_name.text) {
             Some(Binding::Type(found)) => match &found.kind {
                 DeclKind::Extern { .. } => self.extern_object(decl, name, type_name, type_args, args, env),
+                DeclKind::Package { .. } => Ok(Object::Package(args)),
                 DeclKind::Parser(_) | DeclKind::Control(_) => {
                     let types = type_args.iter().map(|t| self.ty(t, env)).collect::<Res<Vec<_>>>()?;
                     Ok(Object::Block(self.block_instance(found, name, types, args, env, ty.span)?))
@@ -65,18 +66,21 @@ impl<'a> Lower<'a, '_> {
         let loc = self.at(decl.span);
         let first = args.first().and_then(|a| a.value.as_ref());
         match (ty.text.as_str(), first) {
-            ("counter", Some(size)) => {
+            ("counter" | "Counter", Some(size)) => {
                 let size = self.size(size, env)?;
                 let kind = self.counter_kind(args.get(1), env, decl.span)?;
                 self.out.counters.push(ir::IndexedCounter { name, loc, size, kind });
                 Ok(Object::Counter(ir::CounterId(self.out.counters.len() as u32 - 1)))
             }
-            ("direct_counter", Some(_)) => {
+            ("direct_counter" | "DirectCounter", Some(_)) => {
                 let kind = self.counter_kind(args.first(), env, decl.span)?;
                 self.out.direct_counters.push(ir::DirectCounter { name, loc, kind });
                 Ok(Object::DirectCounter(ir::DirectCounterId(self.out.direct_counters.len() as u32 - 1)))
             }
-            ("register", Some(size)) => {
+            ("register" | "Register", Some(_)) if args.len() > 1 => {
+                self.not_yet(decl.span, "a register with an initial value")
+            }
+            ("register" | "Register", Some(size)) => {
                 let size = self.size(size, env)?;
                 let Some(cell) = type_args.first() else {
                     return self.error_hint(
@@ -95,16 +99,51 @@ impl<'a> Lower<'a, '_> {
                     _ => self.not_yet(cell.span, "a register of structs"),
                 }
             }
-            ("meter", Some(size)) => {
+            ("meter" | "Meter", Some(size)) => {
                 let size = Some(self.size(size, env)?);
                 let bytes = self.meter_kind(args.get(1), env, decl.span)?;
                 Ok(Object::Meter(self.meter(ir::Meter { name, loc, size, bytes })))
             }
-            ("direct_meter", Some(_)) => {
+            ("direct_meter" | "DirectMeter", Some(_)) => {
                 let bytes = self.meter_kind(args.first(), env, decl.span)?;
                 Ok(Object::DirectMeter(self.meter(ir::Meter { name, loc, size: None, bytes })))
             }
-            ("action_profile" | "action_selector", Some(_)) => Ok(Object::ActionProfile),
+            ("action_profile" | "action_selector" | "ActionProfile" | "ActionSelector", Some(_)) => {
+                Ok(Object::ActionProfile)
+            }
+            ("Hash", Some(algorithm)) => {
+                let algorithm = self.algorithm(algorithm, env)?;
+                match type_args.first() {
+                    Some(result) => Ok(Object::Hash(algorithm, self.ty(result, env)?)),
+                    None => {
+                        self.error_hint("E0308", ty.span, "a hash of what?", "write `Hash<bit<16>>(…) h;`")
+                    }
+                }
+            }
+            ("InternetChecksum", None) => {
+                Ok(Object::InternetChecksum(self.var(&name, ir::Ty::Bit(16), ir::VarKind::Local)))
+            }
+            ("Random", Some(_)) => {
+                let Some(of) = type_args.first() else {
+                    return self.error_hint(
+                        "E0308",
+                        ty.span,
+                        "a number of what type?",
+                        "write `Random<bit<16>>(…) r;`",
+                    );
+                };
+                let of = self.ty(of, env)?;
+                let mut bounds = Vec::new();
+                for e in args.iter().filter_map(|a| a.value.as_ref()) {
+                    bounds.push(self.known(e, &of, env)?);
+                }
+                match bounds.as_slice() {
+                    [lo, hi] => Ok(Object::Random(lo.clone(), hi.clone(), of)),
+                    _ => self.error("E0317", decl.span, "`Random` takes its least and its greatest number"),
+                }
+            }
+            ("Digest", None) => Ok(Object::Digest),
+            ("PacketReplicationEngine" | "BufferingQueueingEngine", None) => Ok(Object::Engine),
             ("counter" | "direct_counter" | "register" | "meter" | "direct_meter", None) => {
                 self.error("E0317", decl.span, format!("the constructor of `{}` takes arguments", ty.text))
             }
@@ -130,7 +169,7 @@ impl<'a> Lower<'a, '_> {
             Some(e) => self.enum_member(e, env)?,
             None => None,
         };
-        match member.as_deref() {
+        match member.map(|m| m.to_ascii_lowercase()).as_deref() {
             Some("packets") => Ok(false),
             Some("bytes") => Ok(true),
             _ => self.error_hint("E0317", span, "what does this meter measure?", "write `MeterType.bytes`"),
@@ -202,7 +241,7 @@ impl<'a> Lower<'a, '_> {
         span: Span,
     ) -> Res<ir::CounterKind> {
         if let Some(e) = arg.and_then(|a| a.value.as_ref()) {
-            match self.enum_member(e, env)?.as_deref() {
+            match self.enum_member(e, env)?.map(|m| m.to_ascii_lowercase()).as_deref() {
                 Some("packets") => return Ok(ir::CounterKind::Packets),
                 Some("bytes") => return Ok(ir::CounterKind::Bytes),
                 Some("packets_and_bytes") => return Ok(ir::CounterKind::Both),

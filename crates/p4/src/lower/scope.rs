@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use ir::{CounterId, DirectCounterId, MeterId, RegisterId, TableId, ValueSetId};
+use abi::Bits;
+use ir::{CounterId, DirectCounterId, MeterId, RegisterId, TableId, ValueSetId, VarId};
 
 use super::types::{Store, T, Val};
 use crate::ast;
@@ -51,6 +52,18 @@ pub enum Object<'a> {
     DirectMeter(MeterId),
     /// An action profile or selector, which a table's `implementation` names.
     ActionProfile,
+    /// A package: its arguments.
+    Package(&'a [ast::Argument]),
+    /// PSA: `Hash<O>`.
+    Hash(ir::HashAlgorithm, T),
+    /// PSA: the sum so far, without its last complement.
+    InternetChecksum(VarId),
+    /// PSA: from, to.
+    Random(Bits, Bits, T),
+    /// PSA.
+    Digest,
+    /// PSA: packet replication, buffering and queueing.
+    Engine,
     /// With the number of parts of its members.
     ValueSet(ValueSetId, usize),
     Table(TableId),

@@ -119,14 +119,14 @@ impl<'a> Lower<'a, '_> {
                 }
                 _ => self.error("E0306", e.span, "this is not a sensible table size"),
             },
-            ("counters", PropertyValue::Expr(e)) => match named(e, env) {
+            ("counters" | "psa_direct_counter", PropertyValue::Expr(e)) => match named(e, env) {
                 Some(Binding::Object(Object::DirectCounter(id))) => {
                     out.direct_counter = Some(id);
                     Ok(())
                 }
                 _ => self.not_direct(e, "counters", "direct_counter"),
             },
-            ("meters", PropertyValue::Expr(e)) => match named(e, env) {
+            ("meters" | "psa_direct_meter", PropertyValue::Expr(e)) => match named(e, env) {
                 Some(Binding::Object(Object::DirectMeter(id))) => {
                     out.direct_meter = Some(id);
                     Ok(())
@@ -134,9 +134,11 @@ impl<'a> Lower<'a, '_> {
                 _ => self.not_direct(e, "meters", "direct_meter"),
             },
             // Entries name actions themselves (P4Runtime's one-shot programming); there are no members and groups yet.
-            ("implementation", PropertyValue::Expr(_)) => Ok(()),
+            ("implementation" | "psa_implementation", PropertyValue::Expr(_)) => Ok(()),
             ("largest_priority_wins" | "priority_delta", _) => Ok(()),
-            ("support_timeout", _) => self.not_yet(p.span, &format!("the table property `{}`", p.name.text)),
+            ("support_timeout" | "psa_idle_timeout" | "psa_empty_group_action", _) => {
+                self.not_yet(p.span, &format!("the table property `{}`", p.name.text))
+            }
             (other, _) => {
                 let known = ["key", "actions", "entries", "default_action", "size", "counters"];
                 let d =
