@@ -25,7 +25,7 @@ pub mod drops {
     /// `egress_spec` was 511 though no `mark_to_drop` ran.
     pub const EGRESS_SPEC: &str = "egress_spec";
     /// PSA: the program left `drop` set.
-    pub const DROP: &str = "drop";
+    pub const DROP: &str = "psa.drop";
     /// The egress port is not attached to anything.
     pub const NO_SUCH_PORT: &str = "target.no_such_port";
     /// `mcast_grp` named a group that does not exist or has no ports.

@@ -41,11 +41,11 @@ fn reasons(program: &Verified) -> Vec<DropReason> {
         (drops::STEP_BUDGET, "the parser or a loop did not come to an end"),
         (drops::DROP, "the program for PSA left `drop` set"),
     ];
-    let fixed = fixed.into_iter().map(|(name, help)| DropReason {
-        name: name.to_string(),
-        help: help.to_string(),
-        location: None,
-    });
+    let psa = program.psa.is_some();
+    let fixed = fixed
+        .into_iter()
+        .filter(|(name, _)| *name != drops::DROP || psa)
+        .map(|(name, help)| DropReason { name: name.to_string(), help: help.to_string(), location: None });
     own.chain(fixed).collect()
 }
 

@@ -8,10 +8,13 @@ use ir::{Expr, HashAlgorithm, Program};
 use crate::eval::eval;
 use crate::packet::{BitWriter, PacketState};
 
-/// The listed values' bits one after the other, filled up to whole bytes.
+/// The listed values' bits one after the other, behind the zero bits that make whole bytes of them.
 pub fn bytes(p: &Program, s: &PacketState, data: &[Expr]) -> Vec<u8> {
+    let values: Vec<Bits> = data.iter().map(|e| eval(p, s, e)).collect();
+    let bits: u32 = values.iter().map(Bits::width).sum();
     let mut writer = BitWriter::default();
-    data.iter().for_each(|e| writer.push(&eval(p, s, e)));
+    writer.push(&Bits::zero((8 - bits % 8) % 8));
+    values.iter().for_each(|v| writer.push(v));
     writer.finish()
 }
 

@@ -218,13 +218,14 @@ impl List {
 }
 
 /// Takes a list of data apart. Constants of zero add nothing and are left out. A varbit element counts as a whole number
-/// of words, which is what the protocols that have one ask for.
+/// of words, which is what the protocols that have one ask for. Zero bits that fill up the first byte stand before the list.
 pub fn terms(data: &[Data]) -> (Vec<(Expr, u32)>, bool) {
-    let mut at = 0u32;
+    let width = |value: &Expr| if value.ty.is_varbit() { 0 } else { value.ty.width() };
+    let whole: u32 = data.iter().map(width).sum();
+    let mut at = (8 - whole % 8) % 8;
     let mut terms = Vec::new();
     for value in data {
-        let width = if value.ty.is_varbit() { 0 } else { value.ty.width() };
-        at += width;
+        at += width(value);
         if !value.as_const().is_some_and(|v| v.is_zero()) {
             terms.push((value.clone(), (16 - at % 16) % 16));
         }

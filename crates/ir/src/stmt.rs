@@ -217,7 +217,8 @@ pub enum Call {
         algorithm: HashAlgorithm,
         /// Lowest result.
         base: Expr,
-        /// What is hashed: the fields' bits one after the other, padded with zero bits to a whole byte at the end.
+        /// What is hashed: the fields' bits one after the other, behind as many zero bits as make whole bytes of them (as in
+        /// BMv2).
         data: Vec<Data>,
         /// Number of results.
         max: Expr,
