@@ -119,7 +119,7 @@ impl Run<'_, '_> {
         match self.number(out.multicast_group) as u32 {
             0 => {
                 let port = self.number(out.egress_port) as u32;
-                self.to_egress(psa, packet, port, 0, path::NORMAL_UNICAST);
+                self.send_to_egress(psa, packet, port, 0, path::NORMAL_UNICAST);
             }
             group => self.psa_replicate(psa, &packet, group, path::NORMAL_MULTICAST),
         }
@@ -131,7 +131,14 @@ impl Run<'_, '_> {
         }
     }
 
-    fn to_egress(&mut self, psa: &PsaMetadata, mut packet: PacketState, port: u32, rid: u32, path: u128) {
+    fn send_to_egress(
+        &mut self,
+        psa: &PsaMetadata,
+        mut packet: PacketState,
+        port: u32,
+        rid: u32,
+        path: u128,
+    ) {
         for (var, value) in [
             (psa.egress_parser[0], port as u128),
             (psa.egress_parser[1], path),
@@ -154,7 +161,7 @@ impl Run<'_, '_> {
             self.dropped(drops::NO_SUCH_GROUP);
         }
         for (rid, port) in replicas {
-            self.to_egress(psa, packet.clone(), port, rid, path);
+            self.send_to_egress(psa, packet.clone(), port, rid, path);
         }
     }
 
@@ -165,7 +172,7 @@ impl Run<'_, '_> {
         let passed = if path == path::CLONE_I2E { &psa.clone_i2e } else { &psa.clone_e2e };
         let packet = self.next(data, passed);
         match to {
-            Mirror::Port(port) => self.to_egress(psa, packet, port, 0, path),
+            Mirror::Port(port) => self.send_to_egress(psa, packet, port, 0, path),
             Mirror::Group(group) => self.psa_replicate(psa, &packet, group, path),
         }
     }
