@@ -9,7 +9,7 @@ use io::link::{Change, Handle, sysctl};
 use io::packet::PacketSocket;
 use io::tc::TcProgram;
 
-/// How long a packet may take to arrive at a near end. It is there at once unless the machine is very busy.
+/// How long an interface may take to come up, and a packet to arrive at a near end. It is there at once unless the machine is very busy.
 const ARRIVES: Duration = Duration::from_secs(5);
 /// How long nothing may come out before we believe that nothing more will.
 const QUIET: Duration = Duration::from_millis(10);
@@ -39,6 +39,9 @@ impl Wires {
             kernel.change(&far, &up)?;
             program.set_port(*port, &near, 0)?;
             program.attach(&near, Hook::Ingress)?;
+            for end in [&near, &far] {
+                wait_until_running(&kernel, end)?;
+            }
             let wire = Wire { near: PacketSocket::open(&near)?, far: PacketSocket::open(&far)? };
             wires.insert(*port, wire);
         }
@@ -68,4 +71,13 @@ impl Wires {
         }
         Ok(outputs)
     }
+}
+
+/// An interface that is up passes packets on from when the kernel has looked after it, which may be a second later.
+fn wait_until_running(kernel: &Handle, name: &str) -> io::Result<()> {
+    let begun = Instant::now();
+    while !kernel.link(name)?.is_some_and(|link| link.running) && begun.elapsed() < ARRIVES {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
 }
