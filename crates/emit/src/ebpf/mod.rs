@@ -322,8 +322,9 @@ impl<'p> Emitter<'p> {
         t.line("struct count *c = bpf_map_lookup_elem(&strait_drops, &reason);");
         t.line("if (c)");
         t.line("    count_packet(c, skb->len);");
-        t.line("t->verdict = 2;");
         t.line("t->reason = reason;");
+        t.line("asm volatile(\"\" ::: \"memory\"); /* whoever sees the verdict sees the rest */");
+        t.line("t->verdict = 2;");
         t.line("return TC_ACT_SHOT;");
         t.close("");
         t.line("");
@@ -405,8 +406,9 @@ impl<'p> Emitter<'p> {
         t.line("if (skb->vlan_present)");
         t.line("    t->tag = bswap16((u16)skb->vlan_proto) << 16 | skb->vlan_tci;");
         t.close("");
-        t.line("t->verdict = 1;");
         t.line("t->port = out;");
+        t.line("asm volatile(\"\" ::: \"memory\");");
+        t.line("t->verdict = 1;");
         t.line("if (from->lane)");
         t.line("    return from->flags & DIRECT ? send_on(skb) : TC_ACT_OK; /* the kernel routes it on */");
         t.line("return bpf_redirect(to->ifindex, to->flags);");

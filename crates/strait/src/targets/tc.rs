@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use abi::{ActionCall, Bits, Entry, Manifest};
 use anyhow::{Context, bail};
@@ -10,7 +11,7 @@ use dataplane::Count;
 use io::bpf::{Instance, SkBuff};
 use io::tc::{EgressPort, TcProgram};
 
-use super::wires::Wires;
+use super::wires::{self, Wires};
 
 /// The loopback's index, which every namespace has: test runs come in there.
 const LOOPBACK: u32 = 1;
@@ -121,24 +122,13 @@ impl TcTarget {
         }
         let skb = SkBuff { ifindex: LOOPBACK, ..SkBuff::default() };
         let run = self.program.test_run(packet, &skb)?;
-        let Noted { verdict, port, reason, tag } = self.noted()?;
+        let Noted { verdict, port, reason, tag } = Noted::take(&mut self.program)?;
         let reason = self.program.manifest().drops.get(reason as usize).map(|d| d.name.clone());
         Ok(match verdict {
             1 => Sent { packet: Some((port, with_tag(run.data, tag))), reason: None },
             2 => Sent { packet: None, reason },
             _ => Sent { packet: None, reason: None },
         })
-    }
-
-    /// What became of the last packet, as the program noted.
-    fn noted(&mut self) -> anyhow::Result<Noted> {
-        let map = self.program.map("strait_packet")?;
-        let all = map.lookup_per_cpu(&0u32.to_ne_bytes())?.unwrap_or_default();
-        let noted = all.iter().map(|v| Noted::read(v)).find(|n| n.verdict != 0).unwrap_or_default();
-        // The next packet may run on another CPU: nobody's note may be taken for its.
-        let value = vec![0; map.value_size()];
-        map.set(&0u32.to_ne_bytes(), &value)?;
-        Ok(noted)
     }
 }
 
@@ -152,6 +142,30 @@ struct Noted {
 }
 
 impl Noted {
+    /// What became of the last packet.
+    fn take(program: &mut TcProgram) -> anyhow::Result<Noted> {
+        let map = program.map("strait_packet")?;
+        let all = map.lookup_per_cpu(&0u32.to_ne_bytes())?.unwrap_or_default();
+        let noted = all.iter().map(|v| Noted::read(v)).find(|n| n.verdict != 0).unwrap_or_default();
+        // The next packet may run on another CPU: nobody's note may be taken for its.
+        let value = vec![0; map.value_size()];
+        map.set(&0u32.to_ne_bytes(), &value)?;
+        Ok(noted)
+    }
+
+    /// As [`Noted::take`], once the program has come to an end with a packet that is on its way.
+    fn wait(program: &mut TcProgram) -> anyhow::Result<Noted> {
+        let begun = Instant::now();
+        loop {
+            let map = program.map("strait_packet")?;
+            let all = map.lookup_per_cpu(&0u32.to_ne_bytes())?.unwrap_or_default();
+            if all.iter().any(|v| Noted::read(v).verdict != 0) || begun.elapsed() > wires::ARRIVES {
+                return Noted::take(program);
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+
     fn read(bytes: &[u8]) -> Noted {
         let word =
             |at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_ne_bytes);
@@ -230,14 +244,21 @@ impl Target for TcTarget {
             return Err(TargetError::unsupported(format!("frames of fewer than {SHORTEST} bytes on tc")));
         }
         match &self.way {
-            Way::Veth(Some(wires)) => wires.send(port, packet).map(|()| Outputs::new()).map_err(text),
+            Way::Veth(Some(wires)) => {
+                wires.send(port, packet).map_err(text)?;
+                // The program says what it did with the packet, so there is no guessing how long to wait.
+                match Noted::wait(&mut self.program).map_err(text)? {
+                    Noted { verdict: 1, port, .. } => wires.receive(port).map_err(text),
+                    _ => Ok(Outputs::new()),
+                }
+            }
             _ => Ok(self.process(port, packet).map_err(text)?.packet.into_iter().collect()),
         }
     }
 
     fn settle(&mut self) -> Result<Outputs, TargetError> {
         match &self.way {
-            Way::Veth(Some(wires)) => wires.settle().map_err(text),
+            Way::Veth(Some(wires)) => wires.rest().map_err(text),
             _ => Ok(Outputs::new()),
         }
     }

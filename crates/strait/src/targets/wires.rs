@@ -9,10 +9,9 @@ use io::link::{Change, Handle, sysctl};
 use io::packet::PacketSocket;
 use io::tc::TcProgram;
 
-/// How long an interface may take to come up, and a packet to arrive at a near end. It is there at once unless the machine is very busy.
-const ARRIVES: Duration = Duration::from_secs(5);
-/// How long nothing may come out before we believe that nothing more will.
-const QUIET: Duration = Duration::from_millis(10);
+/// How long an interface may take to come up, and a packet to arrive at a near end. It is there at
+/// once unless the machine is very busy.
+pub const ARRIVES: Duration = Duration::from_secs(5);
 
 /// One port.
 struct Wire {
@@ -56,18 +55,20 @@ impl Wires {
         Ok(())
     }
 
-    /// What has come out of all ports, once nothing more comes.
-    pub fn settle(&self) -> anyhow::Result<Outputs> {
+    /// The packet that the program has sent out of a port; none if it has no wire.
+    pub fn receive(&self, port: u32) -> anyhow::Result<Outputs> {
+        let Some(wire) = self.0.get(&port) else { return Ok(Outputs::new()) };
+        let packet = wire.far.receive(ARRIVES)?;
+        Ok(packet.map(|packet| (port, packet)).into_iter().collect())
+    }
+
+    /// What has come out without being asked for.
+    pub fn rest(&self) -> anyhow::Result<Outputs> {
         let mut outputs = Outputs::new();
-        let mut quiet_since = Instant::now();
-        while quiet_since.elapsed() < QUIET {
-            for (port, wire) in &self.0 {
-                while let Some(packet) = wire.far.receive(Duration::ZERO)? {
-                    outputs.push((*port, packet));
-                    quiet_since = Instant::now();
-                }
+        for (port, wire) in &self.0 {
+            while let Some(packet) = wire.far.receive(Duration::ZERO)? {
+                outputs.push((*port, packet));
             }
-            std::thread::sleep(QUIET / 10);
         }
         Ok(outputs)
     }
