@@ -55,5 +55,11 @@ fn conform(p4c: &Path, only: Option<&str>, out: &Path) -> anyhow::Result<()> {
         }
     }
     println!("{} exceptions have no reason yet", report::unexplained(&results, &exceptions));
+    let broken = report::broken(&results, &exceptions);
+    anyhow::ensure!(
+        broken.is_empty(),
+        "these do not parse, panic, or fail their case: {}",
+        broken.join(", ")
+    );
     Ok(())
 }

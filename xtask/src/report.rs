@@ -35,6 +35,16 @@ pub fn unexplained(outcomes: &[Outcome], exceptions: &Exceptions) -> usize {
     wrong.filter(|o| exceptions.reason(o).is_none()).count()
 }
 
+/// What must never be, but for a reason: a right program that does not parse, a packet case that fails, a panic.
+pub fn broken(outcomes: &[Outcome], exceptions: &Exceptions) -> Vec<String> {
+    let unparsed = |o: &Outcome| {
+        let text = o.rejected.as_ref().map_or("", |r| r.text.as_str());
+        text == "PANIC" || o.right && (text.contains(" E00") || text.contains(" E01"))
+    };
+    let bad = outcomes.iter().filter(|o| (unparsed(o) || failed(o)) && exceptions.reason(o).is_none());
+    bad.map(|o| format!("{}/{}", o.folder, o.name)).collect()
+}
+
 /// Counts, and their share.
 fn share(good: usize, all: usize) -> String {
     let percent = if all == 0 { 100.0 } else { good as f64 * 100.0 / all as f64 };

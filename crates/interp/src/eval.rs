@@ -67,7 +67,6 @@ fn binary(p: &Program, s: &PacketState, op: BinOp, a: &Expr, b: &Expr) -> Bits {
         Add => x.add(&y),
         Sub => x.sub(&y),
         Mul => x.mul(&y),
-        // The front end lets constants other than zero through only.
         Div => x.div(&y).unwrap_or_else(|| Bits::zero(x.width())),
         Mod => x.rem(&y).unwrap_or_else(|| Bits::zero(x.width())),
         AddSat if signed => x.add_sat_signed(&y),

@@ -300,7 +300,13 @@ impl Run<'_, '_> {
             }
             Call::Digest { name, fields, data } => {
                 let values = data.iter().map(|e| eval(p, &self.s, e));
-                let fields = fields.iter().cloned().zip(values).collect();
+                let fields: Vec<_> = fields.iter().cloned().zip(values).collect();
+                if self.watched {
+                    let shown: Vec<_> =
+                        fields.iter().map(|(field, value)| format!("{field} = {value}")).collect();
+                    let text = format!("digest {name}: {}", shown.join(", "));
+                    self.observer.event(Event::Message { text, loc });
+                }
                 self.s.asked.digests.push(Digest { name: name.clone(), fields });
             }
             Call::Clone { egress, session, keep } => {

@@ -1,4 +1,4 @@
-//! The checker against programs: what must be accepted, what must be said about mistakes, and p4c's corpus.
+//! The checker against programs: what must be accepted, what must be said about mistakes.
 //!
 //! A note `// error: text` (or `// warning: text`) in tests/diagnostics stands on the line of a diagnostic whose message
 //! holds the text; `// help: text` on the same or a following line wants it in the hint or a label. Nothing else may be reported.
@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 
 use p4::{Diagnostic, Diagnostics, Embedded, Severity, SourceMap, SourceProvider};
 
-/// Strait's own includes, then files on disk beside the program or in a directory.
+/// Strait's own includes, then files on disk beside the program.
 struct Disk {
     beside: PathBuf,
-    includes: Option<PathBuf>,
 }
 
 impl SourceProvider for Disk {
@@ -20,7 +19,7 @@ impl SourceProvider for Disk {
             return Some(own);
         }
         let asker = Path::new(from).parent().map(|p| p.join(name));
-        let places = [asker, Some(self.beside.join(name)), self.includes.as_ref().map(|i| i.join(name))];
+        let places = [asker, Some(self.beside.join(name))];
         places
             .into_iter()
             .flatten()
@@ -28,9 +27,9 @@ impl SourceProvider for Disk {
     }
 }
 
-fn check(path: &Path, includes: Option<PathBuf>) -> (SourceMap, Diagnostics) {
+fn check(path: &Path) -> (SourceMap, Diagnostics) {
     let text = String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
-    let disk = Disk { beside: path.parent().unwrap().to_path_buf(), includes };
+    let disk = Disk { beside: path.parent().unwrap().to_path_buf() };
     let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
     let (program, _) = p4::parse(&mut map, &path.display().to_string(), &text, &[], &disk, &mut diags);
     if !diags.has_errors() {
@@ -78,7 +77,7 @@ fn mistakes_are_told_where_they_are() {
     let mut failures = Vec::new();
     for path in programs(&root().join("tests/diagnostics")) {
         let text = fs::read_to_string(&path).unwrap();
-        let (map, diags) = check(&path, None);
+        let (map, diags) = check(&path);
         let mut left: Vec<&Diagnostic> = diags.list().iter().collect();
         for (line, severity, note, helps) in notes(&text) {
             let fits = |d: &&Diagnostic| {
@@ -105,38 +104,10 @@ fn right_programs_are_accepted() {
     paths.push(root().join("apps/nat64/nat64.p4"));
     let mut failures = Vec::new();
     for path in paths {
-        let (map, diags) = check(&path, None);
+        let (map, diags) = check(&path);
         failures.extend(diags.list().iter().map(|d| shown(&map, d)));
     }
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));
-}
-
-/// Shares of p4c's corpus, which stays outside the repository: `STRAIT_P4C=DIR cargo test -p strait-p4 --test check -- --ignored --nocapture`.
-#[test]
-#[ignore = "needs p4c's testdata"]
-fn corpus() {
-    let dir = PathBuf::from(std::env::var("STRAIT_P4C").expect("STRAIT_P4C names a checkout of p4c"));
-    let only = std::env::var("STRAIT_ONLY").unwrap_or_default();
-    for (folder, accept) in [("p4_16_samples", true), ("p4_16_errors", false)] {
-        let (mut good, mut all, mut bmv2, mut bmv2_good) = (0, 0, 0, 0);
-        for path in programs(&dir.join("testdata").join(folder)) {
-            if !path.display().to_string().contains(&only) {
-                continue;
-            }
-            let (map, diags) = check(&path, Some(dir.join("p4include")));
-            let right = diags.has_errors() != accept;
-            let is_bmv2 = path.display().to_string().ends_with("-bmv2.p4");
-            all += 1;
-            good += usize::from(right);
-            bmv2 += usize::from(is_bmv2);
-            bmv2_good += usize::from(is_bmv2 && right);
-            if !right {
-                let first = diags.list().iter().find(|d| d.severity == Severity::Error);
-                println!("{} {}", path.display(), first.map(|d| shown(&map, d)).unwrap_or_default());
-            }
-        }
-        println!("TOTAL {folder}: {good} of {all} right; *-bmv2: {bmv2_good} of {bmv2}");
-    }
 }
 
 /// Programs with a line missing, or cut off: nothing may panic or hang.

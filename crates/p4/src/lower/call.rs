@@ -447,8 +447,8 @@ impl<'a> Lower<'a, '_> {
             }
             ("extract", Some(e)) => self.extract(e, args.get(1), env, span),
             // `extract<T>(_)`: read and forgotten.
-            ("extract", None) if let ([_], Some(ty)) = (args, type_args.first()) => {
-                let ty = self.ty(ty, env)?;
+            ("extract", None) if args.len() == 1 && !type_args.is_empty() => {
+                let ty = self.ty(&type_args[0], env)?;
                 let Store::Header(header, _) = self.storage("$skipped", &ty, span)? else {
                     return self.error("E0301", span, "only headers are extracted");
                 };

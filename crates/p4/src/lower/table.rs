@@ -134,7 +134,12 @@ impl<'a> Lower<'a, '_> {
                 _ => self.not_direct(e, "meters", "direct_meter"),
             },
             // Entries name actions themselves (P4Runtime's one-shot programming); there are no members and groups yet.
-            ("implementation" | "psa_implementation", PropertyValue::Expr(_)) => Ok(()),
+            ("implementation" | "psa_implementation", PropertyValue::Expr(e)) => {
+                let text =
+                    "an entry of this table names its action: members and groups are not in this release";
+                self.diags.push(Diagnostic::warning("W0501", e.span, text));
+                Ok(())
+            }
             ("largest_priority_wins" | "priority_delta", _) => Ok(()),
             ("support_timeout" | "psa_idle_timeout" | "psa_empty_group_action", _) => {
                 self.not_yet(p.span, &format!("the table property `{}`", p.name.text))
