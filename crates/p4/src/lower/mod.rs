@@ -53,6 +53,7 @@ pub fn lower(program: &ast::Program, map: &SourceMap, diags: &mut Diagnostics) -
     let before = diags.has_errors();
     let mut lowering = Lower::new(map, diags);
     let done = lowering.program(program);
+    lowering.cyclic.drain(..).for_each(|scope| scope.clear());
     let out = lowering.out;
     (done.is_ok() && !before && !diags.has_errors()).then_some(out)
 }
@@ -116,6 +117,8 @@ struct Lower<'a, 'd> {
     /// The program's own metadata.
     metadata: Option<Store>,
     global: Env<'a>,
+    /// Scopes that hold actions of their own.
+    cyclic: Vec<Env<'a>>,
 }
 
 impl<'a, 'd> Lower<'a, 'd> {
@@ -146,7 +149,14 @@ impl<'a, 'd> Lower<'a, 'd> {
             standard: None,
             metadata: None,
             global: Scope::new(None),
+            cyclic: Vec::new(),
         }
+    }
+
+    /// An action, which sees the scope that it is declared in.
+    fn action(&mut self, decl: &'a ast::Decl, env: &Env<'a>) -> Binding<'a> {
+        self.cyclic.push(env.clone());
+        Binding::Action(decl, env.clone())
     }
 
     // ---- reporting ----
@@ -344,7 +354,7 @@ impl<'a, 'd> Lower<'a, 'd> {
                 Binding::Extern(Rc::new(known.into_iter().chain([prototype]).collect()))
             }
             Function { .. } => Binding::Function(decl),
-            Action { .. } => Binding::Action(decl, env.clone()),
+            Action { .. } => self.action(decl, env),
             Instance { ty, args, .. } => Binding::Object(self.object(decl, ty, args, env, "")?),
             Error { .. } | MatchKind { .. } => return Ok(()),
             Extern { .. }

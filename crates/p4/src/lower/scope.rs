@@ -121,6 +121,11 @@ impl<'a> Scope<'a> {
         own.or_else(|| self.parent.as_ref().and_then(|p| p.get(name)))
     }
 
+    /// Forgets all names: a scope that holds an action is held by it, and would never be freed.
+    pub fn clear(&self) {
+        self.names.borrow_mut().clear();
+    }
+
     /// The outermost scope.
     pub fn global(self: &Rc<Self>) -> Env<'a> {
         let mut scope = self.clone();

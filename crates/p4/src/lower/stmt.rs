@@ -24,7 +24,7 @@ impl<'a> Lower<'a, '_> {
         let binding = match &decl.kind {
             Const { ty, value } => Binding::Value(self.constant(ty, value, env)?),
             Variable { ty, init } => return self.variable(decl, ty, init.as_ref(), env),
-            Action { .. } => Binding::Action(decl, env.clone()),
+            Action { .. } => self.action(decl, env),
             Instance { ty, args, body } => {
                 if body.is_some() {
                     return self.not_yet(decl.span, "an instance with methods of its own");
