@@ -412,7 +412,7 @@ pub enum StmtKind {
     Block(BlockStmt),
     /// `for (init; cond; update) body`
     For { annotations: Vec<Annotation>, init: Vec<Stmt>, cond: Expr, update: Vec<Stmt>, body: Box<Stmt> },
-    /// `for (T x in e) body`; without a type, `x` is a variable that exists.
+    /// `for (T x in e) body`
     ForIn { annotations: Vec<Annotation>, variable: Box<ForVariable>, over: Expr, body: Box<Stmt> },
     /// `break;`
     Break,
@@ -426,11 +426,13 @@ pub enum StmtKind {
 
 /// The variable of a `for … in`.
 #[derive(Clone, Debug)]
-pub enum ForVariable {
-    /// Declared here.
-    New { id: DeclId, ty: Type, name: Name },
-    /// An l-value.
-    Existing(Expr),
+pub struct ForVariable {
+    /// Its number.
+    pub id: DeclId,
+    /// Its type.
+    pub ty: Type,
+    /// Its name.
+    pub name: Name,
 }
 
 /// A case of a `switch`.

@@ -7,6 +7,7 @@ use super::Checker;
 use super::coerce::can_cast;
 use super::typed::{Arg, Call, Callee, Decl, Kind, Res};
 use super::types::{DeclId, Subst, Type};
+use super::value::Value;
 use crate::ast::{self, Argument, Direction, Expr, ExprKind, Name};
 use crate::diag::{Diagnostic, did_you_mean};
 use crate::source::Span;
@@ -24,6 +25,10 @@ impl<'a> Checker<'a, '_> {
         args: &'a [Argument],
     ) -> Type {
         let types: Vec<Type> = type_args.iter().map(|t| self.ty(t)).collect();
+        for (ty, written) in types.iter().zip(type_args).filter(|(t, _)| **t == Type::Void) {
+            let text = format!("`{ty}` has no values: it cannot be a type argument of a call");
+            self.report(Diagnostic::error("E0308", written.span, text));
+        }
         if let ExprKind::Member { base, member } = &callee.kind {
             return self.method_call(e, callee, (base, member), &types, args);
         }
@@ -35,6 +40,7 @@ impl<'a> Checker<'a, '_> {
                     Some(call) => {
                         let Callee::Constructor(ty, _) = &call.callee else { return Type::Bad };
                         let ty = ty.clone();
+                        self.concrete(&ty, e.span);
                         self.typed.calls.insert(e.id, call);
                         ty
                     }
@@ -66,12 +72,34 @@ impl<'a> Checker<'a, '_> {
         self.typed.refs.insert(callee.id, Res::Decl(id));
         self.place_of_function(id, e.span);
         let (ret, call) = self.apply(id, Callee::Function(id), Subst::new(), &types, matched, e.span);
+        if name == "static_assert" {
+            self.static_assert(e, &call);
+        }
         self.finish(e, call, ret)
     }
 
     pub(super) fn finish(&mut self, e: &'a Expr, call: Call<'a>, ret: Type) -> Type {
+        let (callee, owner, place) = (call.callee.clone(), self.owner, self.place);
+        self.made.push(super::arch::Made { callee, call: e.id, owner, place, span: e.span });
         self.typed.calls.insert(e.id, call);
         ret
+    }
+
+    /// Section 5.3.5 of the core library: false is an error, with the program's own words.
+    fn static_assert(&mut self, e: &'a Expr, call: &Call<'a>) {
+        let value = |i: usize| match call.args.get(i) {
+            Some((_, Arg::Given(v))) => self.known_value(v),
+            _ => None,
+        };
+        let Some(holds) = value(0).and_then(|v| v.as_bool()) else { return };
+        let said = match value(1) {
+            Some(Value::Str(text)) => format!(": {text}"),
+            _ => String::new(),
+        };
+        self.set_value(e, Value::Bool(holds));
+        if !holds {
+            self.report(Diagnostic::error("E0317", e.span, format!("this assertion does not hold{said}")));
+        }
     }
 
     fn not_callable(&mut self, callee: &'a Expr, ty: &Type) -> Type {
@@ -81,6 +109,20 @@ impl<'a> Checker<'a, '_> {
             d = d.hint(format!("apply it: `{}.apply(…)`", self.text(callee)));
         }
         self.bad(d)
+    }
+
+    /// An extern with abstract methods needs a declaration, which says what they do.
+    fn concrete(&mut self, ty: &Type, span: Span) {
+        let members =
+            ty.named().and_then(|n| self.decl(n.decl)).map(|d| d.members.clone()).unwrap_or_default();
+        let open = |m: &DeclId| {
+            self.decl(*m).filter(|d| d.optional && d.kind == Kind::Method).map(|d| d.name.clone())
+        };
+        if let Some(name) = members.iter().find_map(open).filter(|_| matches!(ty, Type::Extern(_))) {
+            let text = format!("`{ty}` has the abstract method `{name}`, which nobody defines here");
+            let d = Diagnostic::error("E0406", span, text);
+            self.report(d.hint(format!("declare it: `{ty}(…) name = {{ … }};`")));
+        }
     }
 
     /// Arguments of a call that is wrong already.
@@ -111,9 +153,23 @@ impl<'a> Checker<'a, '_> {
         args: &'a [Argument],
         span: Span,
     ) -> Option<(DeclId, Matched<'a>)> {
-        let fitting = ids.iter().find_map(|id| Some((*id, self.fit(&self.params(*id), args).ok()?)));
-        if fitting.is_some() {
-            return fitting;
+        let mut fitting: Vec<(DeclId, Matched<'a>)> =
+            ids.iter().filter_map(|id| Some((*id, self.fit(&self.params(*id), args).ok()?))).collect();
+        // Inside a function's body its own name means those before it.
+        if fitting.len() > 1 {
+            fitting.retain(|(id, _)| self.owner != Some(*id));
+        }
+        if let [first, second, ..] = &fitting[..] {
+            let mut d =
+                Diagnostic::error("E0313", span, format!("more than one `{name}` takes these arguments"));
+            for id in [first.0, second.0] {
+                let text = format!("`{}`", self.signature(id));
+                d = d.also(self.decl(id).map_or(span, |x| x.span), text);
+            }
+            self.report(d.hint("name the arguments: `parameter = value`"));
+        }
+        if !fitting.is_empty() {
+            return Some(fitting.swap_remove(0));
         }
         self.loose(args);
         let plural = |n: usize| if n == 1 { "argument" } else { "arguments" };
@@ -252,6 +308,7 @@ impl<'a> Checker<'a, '_> {
             subst.insert(*p, ty);
         }
         let constructor = matches!(callee, Callee::Constructor(..));
+        let matched_nothing = matched.iter().any(|(_, a)| a.is_some_and(|a| a.value.is_none()));
         let args = self.arguments(&matched, &subst, constructor);
         let mut solved = true;
         for p in own {
@@ -262,20 +319,23 @@ impl<'a> Checker<'a, '_> {
             subst.insert(*p, ty);
         }
         let ret = self.unknowns.resolve(&decl.ty.subst(&subst));
-        if !solved && ret.any(&mut |t| matches!(t, Type::Infer(_))) {
+        // What `_` stands for has a type all the same: `extract(_)` must know what it skips.
+        let skipped = matched_nothing;
+        if !solved && (skipped || ret.any(&mut |t| matches!(t, Type::Infer(_)))) {
             let text = format!("the type arguments of `{}` cannot be inferred", decl.name);
             let d = Diagnostic::error("E0310", span, text).also(decl.span, "declared here");
             self.report(d.hint(format!("write them: `{}<bit<8>>(…)`", decl.name)));
             return (Type::Bad, Call { callee, type_args: Vec::new(), args });
         }
-        self.inferred(&args, &subst, own);
+        let bodied = decl.kind == Kind::Function;
+        self.inferred(&args, &subst, own, bodied);
         let mut type_args: Vec<(DeclId, Type)> = subst.into_iter().collect();
         type_args.sort_by_key(|t| t.0);
         (ret, Call { callee, type_args, args })
     }
 
     /// Data of a call needs a size: numbers without width and nameless structs have none.
-    fn inferred(&mut self, args: &[(DeclId, Arg<'a>)], subst: &Subst, own: &[DeclId]) {
+    fn inferred(&mut self, args: &[(DeclId, Arg<'a>)], subst: &Subst, own: &[DeclId], bodied: bool) {
         for (id, arg) in args {
             let (Arg::Given(value), Some(param)) = (arg, self.decl(*id).cloned()) else { continue };
             let Type::Param(p) = &param.ty else { continue };
@@ -283,7 +343,12 @@ impl<'a> Checker<'a, '_> {
                 continue;
             }
             let d = match subst.get(&p.decl) {
-                Some(Type::Int) if param.direction == Direction::In => {
+                Some(Type::String) if param.direction != Direction::None => {
+                    let text =
+                        format!("parameter `{}` has a direction, so it cannot be a string", param.name);
+                    Diagnostic::error("E0301", value.span, text)
+                }
+                Some(Type::Int) if bodied || param.direction == Direction::In => {
                     let text =
                         format!("`{}` needs a width: `{}` may be of any type", self.text(value), param.name);
                     Diagnostic::error("E0310", value.span, text)
@@ -312,6 +377,13 @@ impl<'a> Checker<'a, '_> {
     ) -> Vec<(DeclId, Arg<'a>)> {
         let given = |a: &Option<&'a Argument>| a.and_then(|a| a.value.as_ref());
         let values: Vec<Option<&'a Expr>> = matched.iter().map(|(_, a)| given(a)).collect();
+        for (id, arg) in matched {
+            let Some(arg) = arg.filter(|a| a.value.is_none()) else { continue };
+            if self.decl(*id).is_some_and(|p| p.direction != Direction::Out) {
+                let text = "`_` can only be the argument of an `out` parameter";
+                self.report(Diagnostic::error("E0301", arg.span, text));
+            }
+        }
         let types: Vec<Type> = values.iter().map(|v| v.map_or(Type::DontCare, |v| self.expr(v))).collect();
         let vague = |t: &Type| {
             matches!(t, Type::Int | Type::Tuple(_) | Type::Record(_) | Type::Invalid | Type::Default)
@@ -332,10 +404,7 @@ impl<'a> Checker<'a, '_> {
 
     fn argument(&mut self, value: &'a Expr, ty: &Type, param: &Decl<'a>, subst: &Subst, constructor: bool) {
         let want = self.unknowns.resolve(&param.ty.subst(subst));
-        if matches!(value.kind, ExprKind::DontCare) && param.direction != Direction::Out {
-            let text = "`_` can only be the argument of an `out` parameter";
-            self.report(Diagnostic::error("E0301", value.span, text));
-        }
+
         if matches!(value.kind, ExprKind::DontCare) || ty.is_bad() {
             return;
         }

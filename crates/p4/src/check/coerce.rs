@@ -1,7 +1,7 @@
 //! Casts: those the language inserts, those the programmer writes, and operators' rules about both (P4-16 section 8.11).
 
 use num_bigint::BigInt;
-use num_traits::Zero;
+use num_traits::{One, Zero};
 
 use super::Checker;
 use super::typed::Kind;
@@ -66,7 +66,12 @@ impl<'a> Checker<'a, '_> {
                 self.cast(e, &want);
                 return true;
             }
-            (_, Type::Default, _) => {
+            (_, Type::Default, w) => {
+                if matches!(w, Type::List(_) | Type::Extern(_) | Type::Infer(_) | Type::Set(_) | Type::Void) {
+                    let text = format!("`{w}` has no default value");
+                    self.report(Diagnostic::error("E0312", e.span, text));
+                    return false;
+                }
                 self.cast(e, &want);
                 return true;
             }
@@ -102,11 +107,11 @@ impl<'a> Checker<'a, '_> {
             t if t.has_fields() => self.typed.fields(t).into_iter().map(|(_, t, _)| t).collect(),
             Type::Tuple(parts) => parts.to_vec(),
             Type::List(t) => vec![(**t).clone(); items.len()],
-            Type::Stack(t, n) => vec![(**t).clone(); items.len().min(*n as usize)],
+            Type::Stack(t, n) => vec![(**t).clone(); *n as usize],
             _ => return None,
         };
         let given = items.iter().filter(|i| !matches!(i.kind, ExprKind::DefaultValue)).count();
-        let open = more || given < items.len() || matches!(want, Type::Stack(..));
+        let open = more || given < items.len();
         if given > wants.len() || (given < wants.len() && !open) {
             let what = if want.has_fields() { "fields" } else { "elements" };
             let text = format!("`{want}` has {} {what}, {given} given", wants.len());
@@ -238,7 +243,13 @@ impl<'a> Checker<'a, '_> {
         };
         match (number, to.underlying()) {
             (Some(Value::Bool(b)), Type::Bit(_)) => self.set_value(e, Value::int(u8::from(b))),
-            (Some(Value::Int(v)), Type::Bool) => self.set_value(e, Value::Bool(!v.is_zero())),
+            (Some(Value::Int(v)), Type::Bool) => {
+                if *from == Type::Int && !v.is_zero() && !v.is_one() {
+                    let text = format!("only 0 and 1 can be cast to `bool`, not {v}");
+                    self.report(Diagnostic::error("E0304", e.span, text));
+                }
+                self.set_value(e, Value::Bool(!v.is_zero()));
+            }
             (Some(Value::Int(v)), t) => {
                 self.set_value(e, Value::Int(wrap(&v, t)));
             }
@@ -273,6 +284,11 @@ impl<'a> Checker<'a, '_> {
     pub(super) fn binary(&mut self, e: &'a Expr, op: BinaryOp, left: &'a Expr, right: &'a Expr) -> Type {
         use BinaryOp::*;
         let (at, bt) = (self.expr(left), self.expr(right));
+        for (side, ty) in [(left, &at), (right, &bt)] {
+            if *ty == Type::Default {
+                self.report(Diagnostic::error("E0302", side.span, "`...` cannot be an operand"));
+            }
+        }
         if at.is_bad() || bt.is_bad() {
             return if matches!(op, Eq | Ne | Lt | Le | Gt | Ge | And | Or) { Type::Bool } else { Type::Bad };
         }
@@ -421,6 +437,11 @@ impl<'a> Checker<'a, '_> {
                 return Type::Bool;
             }
         }
+        if let (Type::Record(_), Type::Record(_)) = (&at, &bt) {
+            let text = "the struct type of these initialisers cannot be inferred";
+            let d = Diagnostic::error("E0310", e.span, text);
+            return self.bad(d.hint("write the type of one in front: `(my_struct_t){ … }`"));
+        }
         let literal = |t: &Type| matches!(t, Type::Tuple(_) | Type::Record(_) | Type::Invalid);
         if literal(&bt) && !literal(&at) && (at.has_fields() || matches!(at, Type::Stack(..))) {
             self.coerce(b.0, &bt, &at);
@@ -520,7 +541,9 @@ impl<'a> Checker<'a, '_> {
             ExprKind::List { items, .. } => items.iter().all(|i| self.is_known(i)),
             ExprKind::Struct { fields, .. } => fields.iter().all(|(_, v)| self.is_known(v)),
             // Objects that an extern makes are made when the program is.
-            ExprKind::Call { .. } if matches!(self.typed.own_ty(e.id), Type::Extern(_)) => true,
+            ExprKind::Call { args, .. } if matches!(self.typed.own_ty(e.id), Type::Extern(_)) => {
+                args.iter().filter_map(|a| a.value.as_ref()).all(|v| self.is_known(v))
+            }
             ExprKind::Call { .. } => {
                 use super::typed::{Builtin::*, Callee};
                 let callee = self.typed.call(e.id).map(|c| &c.callee);
@@ -556,9 +579,10 @@ pub(super) fn can_cast(from: &Type, to: &Type) -> bool {
         (Bit(a), Signed(b)) | (Signed(a), Bit(b)) => a == b,
         (Int, Bit(_) | Signed(_) | Int) | (Bit(_) | Signed(_), Int) => true,
         (New(_, a), b) if **a == *b => true,
+        // A number is first one of the representation.
+        (Int, New(_, b)) => can_cast(&Int, b),
         (a, New(_, b)) if *a == **b => true,
-        (New(_, a), b) => can_cast(a, b),
-        (a, New(_, b)) => can_cast(a, b),
+
         (SerEnum(_, a), SerEnum(_, b)) => a == b,
         (SerEnum(_, a), b) => **a == *b || can_cast(a, b),
         (a, SerEnum(_, b)) => *a == **b || can_cast(a, b),

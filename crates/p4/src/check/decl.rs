@@ -23,6 +23,8 @@ impl<'a> Checker<'a, '_> {
             self.decl_of(decl);
         }
         self.find_main();
+        self.architecture();
+        self.whole_names();
     }
 
     fn find_main(&mut self) {
@@ -189,7 +191,18 @@ impl<'a> Checker<'a, '_> {
                 "write `T(…)` as an argument of the package, or declare the instance in a parser or control",
             ));
         }
-        if made.any(&mut |t| matches!(t, Type::Infer(_))) && !matches!(made, Type::Package(_)) {
+        let open = |t: &Type| t.any(&mut |t| matches!(t, Type::Infer(_)));
+        // A package's arguments that are left out leave their types open, too.
+        let whole = match self.typed.instance(d.id) {
+            Some(call) if matches!(made, Type::Package(_)) => {
+                let given = call.args.iter().filter(|(_, a)| !matches!(a, super::typed::Arg::Omitted));
+                let subst = self.typed.subst_of(&made);
+                let types = given.filter_map(|(p, _)| self.decl(*p)).map(|p| p.ty.subst(&subst));
+                types.collect::<Vec<_>>().iter().any(open)
+            }
+            _ => open(&made),
+        };
+        if whole {
             let e = Diagnostic::error(
                 "E0310",
                 ty.span,
@@ -227,6 +240,9 @@ impl<'a> Checker<'a, '_> {
         for part in body {
             self.decl_of(part);
             let function = matches!(part.kind, DeclKind::Function { .. });
+            if function {
+                self.same_shape(part, &members, ty);
+            }
             let spare = members.iter().any(|m| {
                 self.may_define.contains(m) && self.decl(*m).is_some_and(|x| *x.name == *part.name.text)
             });
@@ -241,6 +257,36 @@ impl<'a> Checker<'a, '_> {
         if let Some(missing) = wanted.iter().find(|w| !given(w)) {
             let text = format!("`{ty}` has the abstract method `{missing}`, which this instance must define");
             self.report(Diagnostic::error("E0406", d.span, text));
+        }
+    }
+
+    /// A method that an instance defines has the parameters and the result of the abstract one.
+    fn same_shape(&mut self, part: &'a ast::Decl, members: &[DeclId], ty: &Type) {
+        let subst = self.typed.subst_of(ty);
+        // Optional parameters may be left out by who defines it.
+        let shape = |c: &Self, d: &Decl<'a>| -> Vec<(ast::Direction, Type, bool)> {
+            let params = d.params.iter().filter_map(|p| c.decl(*p));
+            params.map(|p| (p.direction, p.ty.subst(&subst), p.optional)).collect()
+        };
+        let Some(mine) = self.decl(part.id).cloned() else { return };
+        let has = shape(self, &mine);
+        let same = |c: &mut Self, m: &Decl<'a>| {
+            let wants = shape(c, m);
+            wants.iter().skip(has.len()).all(|w| w.2)
+                && wants.len() >= has.len()
+                && c.unknowns.unify(&mine.ty, &m.ty.subst(&subst))
+                && has.iter().zip(&wants).all(|(a, b)| a.0 == b.0 && c.unknowns.unify(&a.1, &b.1))
+        };
+        let named: Vec<DeclId> =
+            members.iter().copied().filter(|m| self.decl(*m).is_some_and(|d| d.name == mine.name)).collect();
+        let fits = named.iter().any(|m| self.decl(*m).cloned().is_some_and(|m| same(self, &m)));
+        if let Some(first) = named.first().filter(|_| !fits) {
+            let text = format!("`{}` differs from the abstract method of `{ty}`", mine.name);
+            let d = Diagnostic::error("E0406", part.name.span, text);
+            let at = self.decl(*first).map_or(part.name.span, |d| d.span);
+            self.report(
+                d.also(at, "declared here").hint(format!("declared as `{}`", self.signature(*first))),
+            );
         }
     }
 
@@ -273,7 +319,8 @@ impl<'a> Checker<'a, '_> {
                     ));
                 }
             }
-            if optional && matches!(holder, Kind::Function | Kind::Action) {
+            let built = matches!(holder, Kind::Parser | Kind::Control) && kind == Kind::CtorParam;
+            if optional && (built || matches!(holder, Kind::Function | Kind::Action)) {
                 self.report(Diagnostic::error(
                     "E0315",
                     p.span,
@@ -310,6 +357,13 @@ impl<'a> Checker<'a, '_> {
             }
             Type::Parser(_) if holder == Kind::Control || holder == Kind::Extern => {
                 format!("parameter `{name}` cannot be a parser")
+            }
+
+            Type::Parser(n) | Type::Control(n)
+                if kind == Kind::CtorParam
+                    && self.decl(n.decl).is_some_and(|d| matches!(d.kind, Kind::Parser | Kind::Control)) =>
+            {
+                format!("parameter `{name}` needs a type of parsers or controls; `{ty}` is one with a body")
             }
             _ if directed && kind == Kind::CtorParam => {
                 format!("parameter `{name}` of a constructor cannot have a direction")

@@ -5,6 +5,7 @@
 //! `call`, `method` and `object` calls (`place` says where they may stand), `stmt`, `state` and `table` what they stand in. A mistake gives [`Type::Bad`], which agrees
 //! with everything: one mistake is told once.
 
+mod arch;
 mod call;
 mod coerce;
 mod decl;
@@ -54,6 +55,7 @@ pub fn check<'a>(program: &'a Program, map: &SourceMap) -> (Typed<'a>, Diagnosti
         owner: None,
         this: None,
         may_define: Vec::new(),
+        made: Vec::new(),
     };
     checker.program();
     (checker.typed, checker.diags)
@@ -95,6 +97,8 @@ struct Checker<'a, 'm> {
     this: Option<Type>,
     /// Abstract methods that an instance may leave out.
     may_define: Vec<DeclId>,
+    /// Calls as they were made, for rules that need the whole program.
+    made: Vec<arch::Made>,
 }
 
 impl<'a> Checker<'a, '_> {

@@ -4,6 +4,7 @@ use crate::ast::{self, Annotation, AnnotationBody, DeclKind, TypeKind};
 use crate::diag::Diagnostic;
 
 use super::Checker;
+use super::types::Type;
 
 /// Annotations that name something, and nothing but a string can.
 const NAMING: [&str; 2] = ["name", "deprecated"];
@@ -54,8 +55,10 @@ impl<'a> Checker<'a, '_> {
                 self.report(d.also(first.name.span, "here first"));
             }
             match &a.body {
+                AnnotationBody::Expressions(list) => list.iter().for_each(|value| self.annotated(value)),
                 AnnotationBody::KeyValues(pairs) => {
                     for (key, value) in pairs {
+                        self.annotated(value);
                         let simple = !matches!(
                             value.kind,
                             ast::ExprKind::List { .. }
@@ -78,12 +81,48 @@ impl<'a> Checker<'a, '_> {
                         self.report(Diagnostic::error("E0418", a.span, text).hint(hint));
                     }
                 }
+                AnnotationBody::Empty if a.name.text == "pkginfo" => {
+                    let d = Diagnostic::error("E0418", a.span, "`@pkginfo` takes keys and values");
+                    self.report(d.hint("write `@pkginfo(name = \"…\")`"));
+                }
+                AnnotationBody::Unstructured(tokens) if a.name.text == "match" => {
+                    let word = |(t, _): &(String, _)| t.starts_with(|c: char| c.is_alphabetic() || c == '_');
+                    if !matches!(tokens.as_slice(), [one] if word(one)) {
+                        let text = "`@match` takes a match kind";
+                        self.report(Diagnostic::error("E0418", a.span, text).hint("write `@match(ternary)`"));
+                    }
+                }
+                AnnotationBody::Unstructured(tokens) if a.name.text == "p4runtime_translation" => {
+                    let text: Vec<&str> = tokens.iter().map(|(t, _)| t.as_str()).collect();
+                    let number = |t: &str| t.starts_with(|c: char| c.is_ascii_digit());
+                    let fits = match text.as_slice() {
+                        [uri, ",", "bit", "<", n, ">"] => uri.starts_with('"') && number(n),
+                        [uri, ",", to] => {
+                            uri.starts_with('"') && (*to == "string" || number(to) || to.starts_with('"'))
+                        }
+                        _ => false,
+                    };
+                    if !fits {
+                        let text = "`@p4runtime_translation` takes a URI and `bit<W>` or `string`";
+                        let hint = "write `@p4runtime_translation(\"…\", bit<32>)`";
+                        self.report(Diagnostic::error("E0418", a.span, text).hint(hint));
+                    }
+                }
                 AnnotationBody::Empty if a.name.text == "name" => {
                     let d = Diagnostic::error("E0418", a.span, "`@name` takes a string");
                     self.report(d.hint("write `@name(\"…\")`"));
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// An expression in a structured annotation is known when the program is compiled.
+    fn annotated(&mut self, value: &'a ast::Expr) {
+        let ty = self.expr(value);
+        if matches!(ty, Type::TypeName(_)) || !self.is_known(value) {
+            let text = "an expression in an annotation must be known at compile time";
+            self.report(Diagnostic::error("E0306", value.span, text));
         }
     }
 

@@ -38,6 +38,39 @@ impl<'a> Checker<'a, '_> {
         }
         self.place = Place::ParserLocals;
         self.pop_scope();
+        self.ends(d, p);
+    }
+
+    /// A parser from whose start no way leads to `accept` or `reject` never ends.
+    fn ends(&mut self, d: &'a ast::Decl, p: &'a ParserDecl) {
+        let state = |name: &str| p.states.iter().find(|s| s.name.text == name);
+        let (mut reached, mut open) = (HashSet::from(["start"]), vec!["start"]);
+        while let Some(name) = open.pop() {
+            let Some(s) = state(name) else { return };
+            // A select without a case for everything rejects.
+            let next: Vec<&str> = match &s.transition {
+                None => return,
+                Some(Transition::State(name)) => vec![&name.text],
+                Some(Transition::Select { cases, .. }) => {
+                    let all =
+                        |c: &SelectCase| matches!(c.keyset.kind, ExprKind::Default | ExprKind::DontCare);
+                    if !cases.iter().any(all) {
+                        return;
+                    }
+                    cases.iter().map(|c| c.state.text.as_str()).collect()
+                }
+            };
+            for name in next {
+                if matches!(name, "accept" | "reject") {
+                    return;
+                }
+                if reached.insert(name) {
+                    open.push(name);
+                }
+            }
+        }
+        let text = format!("parser `{}` never ends: no way leads to `accept` or `reject`", d.name.text);
+        self.report(Diagnostic::error("E0421", d.name.span, text));
     }
 
     fn state(&mut self, s: &'a StateDecl, known: &HashSet<&'a str>) {

@@ -124,18 +124,9 @@ impl<'a> Checker<'a, '_> {
     fn for_in(&mut self, variable: &'a ForVariable, over: &'a Expr, body: &'a Stmt) {
         let items = self.expr(over);
         self.push_scope();
-        let (ty, span) = match variable {
-            ForVariable::New { id, ty, name } => {
-                let t = self.ty(ty);
-                self.declare(*id, name, Decl::new(name, Kind::Variable, t.clone()));
-                (t, name.span)
-            }
-            ForVariable::Existing(e) => {
-                let t = self.expr(e);
-                self.need_lvalue(e, "");
-                (t, e.span)
-            }
-        };
+        let name = &variable.name;
+        let (ty, span) = (self.ty(&variable.ty), name.span);
+        self.declare(variable.id, name, Decl::new(name, Kind::Variable, ty.clone()));
         let item = match (&items, &over.kind) {
             (Type::Set(t) | Type::List(t) | Type::Stack(t, _), _) => (**t).clone(),
             (Type::Tuple(_), ExprKind::List { .. }) => {

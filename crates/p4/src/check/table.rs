@@ -21,6 +21,13 @@ impl<'a> Checker<'a, '_> {
         let find = |name: &str| t.properties.iter().find(|p| p.name.text == name);
         self.duplicates(t);
         let at = |name: &str| t.properties.iter().position(|p| p.name.text == name);
+        if let (Some(default), Some(listed)) = (at("default_action"), at("actions"))
+            && default < listed
+        {
+            let span = t.properties[default].name.span;
+            let e = Diagnostic::error("E0414", span, "`default_action` stands before `actions`");
+            self.report(e.hint("the actions come first: it is one of them (section 14.2.1.3)"));
+        }
         for late in ["key", "actions"] {
             if let (Some(entries), Some(listed)) = (at("entries"), at(late))
                 && entries < listed
@@ -32,9 +39,10 @@ impl<'a> Checker<'a, '_> {
         }
         if find("default_action").is_none()
             && let Some(id) = self.find("NoAction", true).first().copied()
-            && self.kind(id) != Some(Kind::Action)
+            && self.decl(id).is_some_and(|d| d.kind != Kind::Action || !d.params.is_empty())
         {
-            let text = "this table needs `NoAction` for what misses, and that is no action here";
+            let text =
+                "this table needs `NoAction` for what misses, and that is no action without parameters here";
             let e = Diagnostic::error("E0416", d.name.span, text);
             self.report(e.hint("give the table a `default_action`"));
         }
@@ -338,13 +346,23 @@ impl<'a> Checker<'a, '_> {
         if args.len() != params {
             return;
         }
-        let squeeze = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+        let squeeze = |span| self.map.text(span).chars().filter(|c| !c.is_whitespace()).collect::<String>();
         for (given, listed) in args.iter().zip(bound) {
             // Named fields may stand in another order.
-            if self.map.text(given.span).contains('=') {
-                continue;
-            }
-            if squeeze(self.map.text(given.span)) != squeeze(self.map.text(listed.span)) {
+            let fields = |a: &ast::Argument| match a.value.as_ref().map(|v| &v.kind) {
+                Some(ExprKind::Struct { fields, .. }) => {
+                    let mut all: Vec<(String, String)> =
+                        fields.iter().map(|(n, v)| (n.text.clone(), squeeze(v.span))).collect();
+                    all.sort();
+                    Some(all)
+                }
+                _ => None,
+            };
+            let same = match (fields(given), fields(listed)) {
+                (Some(a), Some(b)) => a == b,
+                _ => squeeze(given.span) == squeeze(listed.span),
+            };
+            if !same {
                 let d = Diagnostic::error(
                     "E0416",
                     given.span,
@@ -372,9 +390,20 @@ impl<'a> Checker<'a, '_> {
         let types: Vec<Type> = keys.iter().map(|k| k.0.clone()).collect();
         let ordered =
             keys.iter().any(|k| matches!(k.1.match_kind.text.as_str(), "ternary" | "range" | "optional"));
+        let mut seen: Vec<(String, crate::source::Span)> = Vec::new();
+        let exact = keys.iter().all(|k| k.1.match_kind.text == "exact");
         for entry in list {
             self.keyset(&entry.keyset, &types);
             self.entry_keys(&entry.keyset, keys);
+            if let Some(key) = self.exact_key(&entry.keyset).filter(|_| exact) {
+                match seen.iter().find(|(k, _)| *k == key) {
+                    Some((_, first)) => {
+                        let d = Diagnostic::error("E0417", entry.keyset.span, "this key stands here twice");
+                        self.report(d.also(*first, "here first"));
+                    }
+                    None => seen.push((key, entry.keyset.span)),
+                }
+            }
             self.chosen(d, &entry.action, actions, "defaultonly");
             if let Some(priority) = &entry.priority {
                 self.size(priority, "a priority");
@@ -387,6 +416,15 @@ impl<'a> Checker<'a, '_> {
                 }
             }
         }
+    }
+
+    /// The key of an entry of exact keys, as a text that is equal where the keys are.
+    fn exact_key(&self, keyset: &Expr) -> Option<String> {
+        let items: Vec<&Expr> = match &keyset.kind {
+            ExprKind::List { items, .. } => items.iter().collect(),
+            _ => vec![keyset],
+        };
+        items.into_iter().map(|i| self.known_value(i).map(|v| format!("{v:?} "))).collect()
     }
 
     /// Section 14.2.1.4: the first entry says where counting begins, and constant entries have their order alone.

@@ -123,7 +123,17 @@ impl<'a> Checker<'a, '_> {
                 return self.bad(Diagnostic::error("E0308", name.span, text));
             }
         }
-        if wanted == 0 { decl.ty } else { with_args(&decl.ty, args.into()) }
+        if wanted == 0 {
+            return decl.ty;
+        }
+        let made = with_args(&decl.ty, args.into());
+        // What was a type parameter when the fields were declared is known now.
+        if matches!(decl.kind, Kind::Header | Kind::Union) {
+            for (_, ty, _) in self.typed.fields(&made) {
+                self.field_allowed(decl.kind, &ty, name.span);
+            }
+        }
+        made
     }
 
     /// Reports what cannot be part of a struct, tuple or variable.
@@ -159,6 +169,9 @@ impl<'a> Checker<'a, '_> {
         use Type::*;
         let ok = match holder {
             Kind::Header if matches!(ty, Stack(t, _) if !t.is_header_like()) => true,
+            Kind::Header if matches!(ty, Struct(_)) => {
+                !self.holds(ty, &|t| t.is_header_like() || matches!(t, String | Int))
+            }
             Kind::Header => matches!(
                 ty,
                 Bit(_) | Signed(_) | Varbit(_) | Bool | SerEnum(..) | New(..) | Struct(_) | Param(_) | Bad

@@ -334,10 +334,7 @@ fn stmt_names<'a>(stmt: &'a ast::Stmt, out: &mut HashSet<&'a str>) {
             expr_names(cond, out);
             stmt_names(body, out);
         }
-        StmtKind::ForIn { variable, over, body, .. } => {
-            if let ast::ForVariable::Existing(e) = &**variable {
-                expr_names(e, out);
-            }
+        StmtKind::ForIn { over, body, .. } => {
             expr_names(over, out);
             stmt_names(body, out);
         }

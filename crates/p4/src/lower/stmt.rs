@@ -387,19 +387,9 @@ impl<'a> Lower<'a, '_> {
             return self.not_yet(over.span, "`for … in` over anything but a range `a .. b`");
         };
         let env = Scope::new(Some(env.clone()));
-        let (store, ty) = match variable {
-            ast::ForVariable::New { ty, name, .. } => {
-                let ty = self.ty(ty, &env)?;
-                let store = self.storage(&name.text, &ty, span)?;
-                env.bind(&name.text, Binding::Store(store.clone()));
-                (store, ty)
-            }
-            ast::ForVariable::Existing(e) => {
-                let store = self.lvalue(e, &env)?;
-                let ty = store.ty();
-                (store, ty)
-            }
-        };
+        let ty = self.ty(&variable.ty, &env)?;
+        let store = self.storage(&variable.name.text, &ty, span)?;
+        env.bind(&variable.name.text, Binding::Store(store.clone()));
         let Store::Scalar(place, _) = store else {
             return self.error("E0301", span, "a loop variable is a number");
         };

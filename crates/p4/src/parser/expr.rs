@@ -330,10 +330,21 @@ impl Parser<'_> {
         Ok(Expr { span: start.to(end), ..inner })
     }
 
+    /// Section 8.26: `...` ends a list.
+    fn nothing_behind(&mut self, dots: bool) {
+        if dots {
+            let d = Diagnostic::error("E0117", self.span(), "nothing can stand behind `...`");
+            let d = d.hint("`...` gives the default value to all fields that are not named");
+            // The list is read on: one mistake is told once.
+            let _told = self.fail(d);
+        }
+    }
+
     /// `{a, b}`, `{x = a}`, `{#}`, `{}`.
     fn braced(&mut self) -> Parsed<Expr> {
         let start = self.expect("{")?;
-        let kind = if self.eat("#") {
+        let kind = if self.is("#") && !self.token().spaced && self.ahead_is(1, "}") && !self.ahead(1).spaced {
+            self.bump();
             self.expect("}")?;
             ExprKind::InvalidHeader
         } else if self.name_at(0) && self.ahead_is(1, "=") {
@@ -343,6 +354,7 @@ impl Parser<'_> {
                     more = true;
                     return Ok(None);
                 }
+                p.nothing_behind(more);
                 let name = p.name("a field")?;
                 p.expect("=")?;
                 Ok(Some((name, p.expression()?)))
@@ -356,6 +368,7 @@ impl Parser<'_> {
                     more = true;
                     return Ok(None);
                 }
+                p.nothing_behind(more);
                 Ok(Some(p.expression()?))
             })?;
             ExprKind::List { items: items.into_iter().flatten().collect(), more }

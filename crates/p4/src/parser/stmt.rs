@@ -282,6 +282,12 @@ impl Parser<'_> {
         self.bump();
         self.expect("(")?;
         self.types.push(Default::default());
+        if self.name_at(0) && matches!(&self.ahead(1).kind, TokenKind::Word(w) if &**w == "in") {
+            let text = "the variable of a `for … in` is declared in it";
+            let name = self.token().kind.text();
+            let d = Diagnostic::error("E0118", self.token().span, text);
+            return Err(self.fail(d.hint(format!("write its type: `for (bit<8> {name} in …)`"))));
+        }
         let kind = match self.attempt(Trial::ForIn, |p| p.for_in_head()) {
             Some(variable) => self.for_in(annotations, variable),
             None => self.for_classic(annotations),
@@ -290,20 +296,17 @@ impl Parser<'_> {
         kind
     }
 
-    /// `T x in`, `x in`.
+    /// `T x in`.
     fn for_in_head(&mut self) -> Parsed<ForVariable> {
         self.annotations()?;
-        let variable = if self.declaration_follows()
-            && !matches!(&self.ahead(1).kind, TokenKind::Word(w) if &**w == "in")
-        {
-            let quiet = std::mem::take(&mut self.quiet);
-            let ty = self.parse_type();
-            self.quiet = quiet;
-            let name = self.name("a variable")?;
-            ForVariable::New { id: self.decl_id(), ty: ty?, name }
-        } else {
-            ForVariable::Existing(self.additive()?)
-        };
+        if !self.declaration_follows() {
+            return Err(Failed);
+        }
+        let quiet = std::mem::take(&mut self.quiet);
+        let ty = self.parse_type();
+        self.quiet = quiet;
+        let name = self.name("a variable")?;
+        let variable = ForVariable { id: self.decl_id(), ty: ty?, name };
         self.expect_word("in")?;
         Ok(variable)
     }

@@ -1,0 +1,297 @@
+//! Rules of the architectures about their externs: which object belongs to which table, and where what they offer may be called.
+//!
+//! They need the whole program, so they are asked at its end: of the tables, and of the calls as they were made.
+
+use super::typed::{Arg, Callee, Decl, Kind, Res};
+use super::types::{DeclId, Type};
+use super::value::Value;
+use super::{Checker, Place};
+use crate::ast::{DeclKind, Expr, ExprId, ExprKind, PropertyValue, TableDecl};
+use crate::diag::Diagnostic;
+use crate::source::Span;
+
+/// A call as it was made.
+pub(super) struct Made {
+    pub callee: Callee,
+    pub call: ExprId,
+    /// The action, control, parser or function in which it stands.
+    pub owner: Option<DeclId>,
+    pub place: Place,
+    pub span: Span,
+}
+
+/// Counters and meters that have a cell for each entry of the table that names them.
+const DIRECT: [&str; 4] = ["direct_counter", "direct_meter", "DirectCounter", "DirectMeter"];
+
+/// PNA: what the hit of a table may do with its entry's life time.
+const EXPIRY: [&str; 2] = ["restart_expire_timer", "set_entry_expire_time"];
+
+/// A table: its declaration's number, and its syntax.
+struct Of<'a> {
+    id: DeclId,
+    name: String,
+    syntax: &'a TableDecl,
+    actions: Vec<DeclId>,
+}
+
+impl<'a> Of<'a> {
+    fn property(&self, name: &str) -> Option<&'a Expr> {
+        self.syntax.properties.iter().find(|p| p.name.text == name).and_then(|p| match &p.value {
+            PropertyValue::Expr(e) => Some(e),
+            _ => None,
+        })
+    }
+
+    fn says(&self, name: &str) -> bool {
+        self.property(name).is_some_and(|e| matches!(e.kind, ExprKind::Bool(true)))
+    }
+}
+
+impl<'a> Checker<'a, '_> {
+    /// All of them.
+    pub(super) fn architecture(&mut self) {
+        let tables = self.tables();
+        self.direct_objects(&tables);
+        self.single_implementation(&tables);
+        self.meter_results();
+        for made in std::mem::take(&mut self.made) {
+            let Callee::Function(id) = &made.callee else { continue };
+            let name = self.decl(*id).filter(|d| d.kind == Kind::ExternFunction).map(|d| d.name.to_string());
+            match name.as_deref() {
+                Some("add_entry") => self.add_entry(&made, &tables),
+                Some(name) if EXPIRY.contains(&name) => self.expiry(&made, name, &tables),
+                Some("mirror_packet") => self.mirror_packet(&made),
+                _ => {}
+            }
+        }
+    }
+
+    fn tables(&self) -> Vec<Of<'a>> {
+        let decls = self.typed.decls.iter().enumerate();
+        let all = decls.filter_map(|(i, d)| Some((DeclId(i as u32), d.as_ref()?)));
+        all.filter_map(|(id, d)| {
+            Some(Of { id, name: d.name.to_string(), syntax: d.table?, actions: d.members.clone() })
+        })
+        .collect()
+    }
+
+    /// The object that an expression names.
+    fn object_of(&self, e: &Expr) -> Option<(DeclId, &Decl<'a>)> {
+        match self.typed.res(e.id) {
+            Some(Res::Decl(id)) => Some((*id, self.decl(*id)?)),
+            _ => None,
+        }
+    }
+
+    /// A direct counter or meter belongs to one table, and counts in that table's actions.
+    fn direct_objects(&mut self, tables: &[Of<'a>]) {
+        let direct = |d: &Decl<'_>| match &d.ty {
+            Type::Extern(n) => DIRECT.contains(&&*n.name),
+            _ => false,
+        };
+        let mut owners: Vec<(DeclId, &Of<'a>)> = Vec::new();
+        let mut problems = Vec::new();
+        for table in tables {
+            for p in &table.syntax.properties {
+                let PropertyValue::Expr(e) = &p.value else { continue };
+                let named: Vec<&Expr> = match &e.kind {
+                    ExprKind::List { items, .. } => items.iter().collect(),
+                    _ => vec![e],
+                };
+                for e in named {
+                    let Some((id, d)) = self.object_of(e).filter(|(_, d)| direct(d)) else { continue };
+                    if let Some((_, first)) = owners.iter().find(|(o, t)| *o == id && t.id != table.id) {
+                        let text = format!("`{}` belongs to table `{}` already", d.name, first.name);
+                        let d = Diagnostic::error("E0419", e.span, text);
+                        problems
+                            .push(d.hint("a direct counter or meter has a cell for each entry of one table"));
+                    }
+                    owners.push((id, table));
+                }
+            }
+        }
+        let listed = |action: DeclId| tables.iter().any(|t| t.actions.contains(&action));
+        for made in &self.made {
+            let Callee::Method(_, Some(object)) = &made.callee else { continue };
+            let Some(d) = self.decl(*object).filter(|d| direct(d)) else { continue };
+            let owner = owners.iter().find(|(id, _)| id == object).map(|(_, t)| t);
+            let text = match (owner, made.owner.filter(|_| made.place == Place::Action)) {
+                (_, None) => format!("`{}` is direct: it can only be used in an action", d.name),
+                (None, _) => format!("`{}` is direct, and no table names it", d.name),
+                (Some(t), Some(action)) if !t.actions.contains(&action) && listed(action) => {
+                    format!("`{}` belongs to table `{}`, and this is no action of it", d.name, t.name)
+                }
+                _ => continue,
+            };
+            let hint = "a direct counter or meter is named by a property of its table, and used in that table's actions";
+            problems
+                .push(Diagnostic::error("E0419", made.span, text).also(d.span, "declared here").hint(hint));
+        }
+        problems.into_iter().for_each(|d| self.report(d));
+    }
+
+    /// An action profile or selector: one a table.
+    fn single_implementation(&mut self, tables: &[Of<'a>]) {
+        for table in tables {
+            for name in ["implementation", "psa_implementation", "pna_implementation"] {
+                if let Some(e) = table.property(name).filter(|e| matches!(e.kind, ExprKind::List { .. })) {
+                    let text = format!("`{name}` names one action profile or selector");
+                    self.report(Diagnostic::error("E0414", e.span, text));
+                }
+            }
+        }
+    }
+
+    /// v1model: `direct_meter<T>` writes a colour, a number.
+    fn meter_results(&mut self) {
+        let wrong = |d: &Decl<'_>| match &d.ty {
+            Type::Extern(n) if &*n.name == "direct_meter" => {
+                let result = n.args.first().map(Type::underlying);
+                result
+                    .is_some_and(|t| !matches!(t, Type::Bit(_) | Type::Bad | Type::Param(_) | Type::Infer(_)))
+            }
+            _ => false,
+        };
+        let all: Vec<Decl<'a>> = self.typed.decls.iter().flatten().filter(|d| wrong(d)).cloned().collect();
+        for d in all.into_iter().filter(|d| d.kind == Kind::Instance) {
+            let text = format!("`{}` gives a number, `bit<W>`: 0 green, 1 yellow, 2 red", d.name);
+            self.report(Diagnostic::error("E0419", d.span, text).hint("write `direct_meter<bit<2>>`"));
+        }
+    }
+
+    /// PNA: `add_entry` adds an entry of the table whose default action runs.
+    fn add_entry(&mut self, made: &Made, tables: &[Of<'a>]) {
+        let default = |c: &Self, t: &Of<'a>| -> Option<DeclId> {
+            let e = t.property("default_action")?;
+            let callee = match &e.kind {
+                ExprKind::Call { callee, .. } => callee,
+                _ => e,
+            };
+            match c.typed.res(callee.id) {
+                Some(Res::Decl(id)) => Some(*id),
+                _ => None,
+            }
+        };
+        let own = made.owner.filter(|_| made.place == Place::Action);
+        let homes: Vec<&Of<'a>> =
+            tables.iter().filter(|t| own.is_some() && default(self, t) == own).collect();
+        let adding = homes.iter().all(|t| t.says("add_on_miss"));
+        if homes.is_empty() || !adding {
+            let text =
+                "`add_entry` can only be called in the default action of a table with `add_on_miss = true`";
+            self.report(Diagnostic::error("E0419", made.span, text));
+            return;
+        }
+        let args = self.typed.call(made.call).map(|c| c.args.clone()).unwrap_or_default();
+        let Some((_, Arg::Given(e))) = args.first() else { return };
+        let Some(Value::Str(wanted)) = self.known_value(e) else { return };
+        for table in homes {
+            let found = table.actions.iter().find(|a| self.decl(**a).is_some_and(|d| d.name == wanted));
+            let text = match found {
+                None => format!("table `{}` has no action `{wanted}`", table.name),
+                Some(id) if default(self, table) == Some(*id) => {
+                    format!(
+                        "`{wanted}` is the default action of table `{}`: entries need another",
+                        table.name
+                    )
+                }
+                Some(_) => continue,
+            };
+            self.report(Diagnostic::error("E0419", e.span, text));
+        }
+    }
+
+    /// PNA: only a hit has an entry whose life time can be changed.
+    fn expiry(&mut self, made: &Made, name: &str, tables: &[Of<'a>]) {
+        let own = made.owner.filter(|_| made.place == Place::Action);
+        let homes = tables.iter().filter(|t| own.is_some_and(|a| t.actions.contains(&a)));
+        let ages =
+            |t: &&Of<'a>| t.says("idle_timeout_with_auto_delete") || t.property("pna_idle_timeout").is_some();
+        if homes.filter(ages).count() == 0 {
+            let text = format!("`{name}` can only be called in an action of a table whose entries age");
+            let d = Diagnostic::error("E0419", made.span, text);
+            self.report(d.hint("give the table `idle_timeout_with_auto_delete = true`"));
+        }
+    }
+
+    /// PNA: packets are mirrored by the main control; session 0 is the architecture's own.
+    fn mirror_packet(&mut self, made: &Made) {
+        let args = self.typed.call(made.call).map(|c| c.args.clone()).unwrap_or_default();
+        if let Some((_, Arg::Given(e))) = args.get(1)
+            && self.known_value(e).and_then(|v| v.as_int().cloned()) == Some(0.into())
+        {
+            let d = Diagnostic::error("E0305", e.span, "mirror session 0 is reserved for the architecture");
+            self.report(d);
+        }
+        let control = match made.place {
+            Place::Action => made.owner.and_then(|a| self.control_with(a)),
+            _ => made.owner,
+        };
+        let Some(control) = control else { return };
+        for (param, block) in self.main_blocks() {
+            if block == control && param != "main_control" {
+                let text = format!(
+                    "`mirror_packet` can only be called in the main control, not in the {}",
+                    param.replace('_', " ")
+                );
+                self.report(Diagnostic::error("E0402", made.span, text));
+            }
+        }
+    }
+
+    /// The control that declares something.
+    fn control_with(&self, member: DeclId) -> Option<DeclId> {
+        let decls = self.typed.decls.iter().enumerate();
+        let mut all = decls.filter_map(|(i, d)| Some((DeclId(i as u32), d.as_ref()?)));
+        all.find(|(_, d)| d.kind == Kind::Control && d.members.contains(&member)).map(|(id, _)| id)
+    }
+
+    /// The parsers and controls that `main` is made of, each with the package's parameter.
+    fn main_blocks(&self) -> Vec<(String, DeclId)> {
+        let Some(call) = self.typed.main.and_then(|m| self.typed.instance(m)) else { return Vec::new() };
+        let given = call.args.iter().filter_map(|(param, arg)| match arg {
+            Arg::Given(e) => {
+                Some((self.decl(*param)?.name.to_string(), self.typed.own_ty(e.id).named()?.decl))
+            }
+            _ => None,
+        });
+        given.collect()
+    }
+
+    /// Section 18.3: what the control plane sees has a name of its own. Names that begin with a dot are whole names; those of
+    /// actions and tables at the top of a program are whole, too.
+    pub(super) fn whole_names(&mut self) {
+        let mut seen: Vec<(bool, String, Span)> = Vec::new();
+        let mut problems = Vec::new();
+        let program = self.typed.program;
+        let locals = program.decls.iter().flat_map(|d| match &d.kind {
+            DeclKind::Control(c) => c.locals.iter().map(|l| (l, false)).collect(),
+            DeclKind::Action { .. } => vec![(d, true)],
+            _ => Vec::new(),
+        });
+        for (d, top) in locals {
+            let table = matches!(d.kind, DeclKind::Table(_));
+            if !table && !matches!(d.kind, DeclKind::Action { .. }) {
+                continue;
+            }
+            let said = crate::ast::annotation_string(&d.annotations, "name");
+            let whole = match said.as_deref().map(|s| (s.strip_prefix('.'), s)) {
+                Some((Some(whole), _)) => whole.to_string(),
+                Some((None, name)) if top => name.to_string(),
+                None if top => d.name.text.clone(),
+                _ => continue,
+            };
+            // p4c writes what core.p4 declares into each control again, as `@name(".NoAction")`.
+            if whole == "NoAction" {
+                continue;
+            }
+            if let Some((_, _, first)) = seen.iter().find(|(t, n, _)| *t == table && *n == whole) {
+                let what = if table { "table" } else { "action" };
+                let text = format!("another {what} has the control-plane name `{whole}` already");
+                problems.push(Diagnostic::error("E0420", d.name.span, text).also(*first, "this one"));
+            }
+            seen.push((table, whole, d.name.span));
+        }
+        problems.into_iter().for_each(|d| self.report(d));
+    }
+}

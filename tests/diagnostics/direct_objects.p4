@@ -1,0 +1,33 @@
+// A direct counter or meter belongs to one table, and is used in that table's actions.
+#include <core.p4>
+#include <v1model.p4>
+
+header H { bit<8> a; }
+struct M { bit<2> colour; }
+
+control C(inout H h, inout M m, inout standard_metadata_t s) {
+    direct_counter(CounterType.packets) seen;
+    direct_counter(CounterType.packets) alone;
+    direct_counter(CounterType.packets) mine;
+    direct_meter<bool>(MeterType.bytes) colours; // error: `colours` gives a number, `bit<W>`
+    action count() { seen.count(); }
+    action orphan() { alone.count(); } // error: `alone` is direct, and no table names it
+    action foreign() { mine.count(); } // error: `mine` belongs to table `t`, and this is no action of it
+    table t {
+        key = { h.a : exact; }
+        actions = { count; orphan; NoAction; }
+        counters = seen;
+        default_action = NoAction;
+        meters = mine;
+    }
+    table u {
+        key = { h.a : exact; }
+        actions = { foreign; NoAction; }
+        counters = seen; // error: `seen` belongs to table `t` already
+    }
+    apply {
+        seen.count(); // error: `seen` is direct: it can only be used in an action
+        t.apply();
+        u.apply();
+    }
+} // warning: the program has no `main`
