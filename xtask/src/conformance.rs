@@ -32,6 +32,8 @@ pub struct Outcome {
     pub beyond: Option<String>,
     /// Its packet case, if it has one.
     pub case: Option<Case>,
+    /// For programs with p4c's P4Info beside them: where Strait's differs; empty where it does not.
+    pub p4info: Option<String>,
 }
 
 /// Why a program was rejected.
@@ -98,6 +100,7 @@ impl Outcome {
 /// Includes beside the program, Strait's own, then those of p4c that Strait does not have.
 struct Corpus {
     p4include: PathBuf,
+    testdata: PathBuf,
 }
 
 impl SourceProvider for Corpus {
@@ -113,7 +116,7 @@ impl SourceProvider for Corpus {
 
 /// Runs all programs whose name contains `only`.
 pub fn run(p4c: &Path, only: &str) -> anyhow::Result<Vec<Outcome>> {
-    let provider = Corpus { p4include: p4c.join("p4include") };
+    let provider = Corpus { p4include: p4c.join("p4include"), testdata: p4c.join("testdata") };
     let mut outcomes = Vec::new();
     for (folder, right) in FOLDERS {
         let dir = p4c.join("testdata").join(folder);
@@ -168,7 +171,8 @@ fn one(
     let text = String::from_utf8_lossy(&std::fs::read(path)?).into_owned();
     let arch = Arch::of(&text);
     let stf = std::fs::read_to_string(path.with_extension("stf")).ok();
-    let mut outcome = Outcome { folder, name, right, arch, rejected: None, beyond: None, case: None };
+    let mut outcome =
+        Outcome { folder, name, right, arch, rejected: None, beyond: None, case: None, p4info: None };
     let filled = catch_unwind(AssertUnwindSafe(|| fill(&mut outcome, path, &text, stf, provider)));
     if filled.is_err() {
         outcome.rejected = Some(Rejection { text: "PANIC".into(), located: false });
@@ -188,6 +192,14 @@ fn fill(outcome: &mut Outcome, path: &Path, text: &str, stf: Option<String>, pro
     };
     outcome.case = stf.as_ref().filter(|_| outcome.right).map(|_| Case::NotRun);
     outcome.rejected = first(&map, &diags);
+    let outputs = format!("{}_outputs", outcome.folder);
+    let expected = provider.testdata.join(outputs).join(format!("{}.p4.p4info.txtpb", outcome.name));
+    if let Some(expected) = std::fs::read_to_string(expected).ok().filter(|_| outcome.right) {
+        outcome.p4info = Some(match &tree {
+            Some(tree) => control_plane(tree, &map, &expected),
+            None => "rejected".into(),
+        });
+    }
     let Some(tree) = tree.filter(|_| matches!(outcome.arch, Arch::V1model | Arch::Psa)) else { return };
     let mut limits = Diagnostics::default();
     let program = p4::lower_verified(&tree, &map, &mut limits);
@@ -203,6 +215,14 @@ fn fill(outcome: &mut Outcome, path: &Path, text: &str, stf: Option<String>, pro
         (None, Some(_)) => Some(Case::Failed(outcome.beyond.clone().unwrap_or_default())),
         (Some(program), Some(stf)) => Some(play(&outcome.name, &program, &stf)),
     };
+}
+
+fn control_plane(tree: &p4::ast::Program, map: &SourceMap, expected: &str) -> String {
+    let (typed, _) = p4::check(tree, map);
+    match emit::p4info::message(&p4::api::of(&typed, map)) {
+        Ok(info) => crate::p4info::difference(&info, expected).unwrap_or_default(),
+        Err(problem) => problem.what,
+    }
 }
 
 fn play(name: &str, program: &ir::Verified, stf: &str) -> Case {

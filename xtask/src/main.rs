@@ -1,6 +1,7 @@
 //! What maintainers run, and users never: `cargo xtask conformance --p4c DIR`, `cargo xtask speed CASE.stf…`.
 
 mod conformance;
+mod p4info;
 mod report;
 mod speed;
 #[path = "../../crates/strait/src/targets/interp.rs"]

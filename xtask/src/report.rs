@@ -76,6 +76,10 @@ fn rows(outcomes: &[Outcome]) -> Vec<(String, usize, usize)> {
     let passed = |o: &Outcome| matches!(o.case, Some(Case::Passed));
     row("packet cases that pass: v1model".into(), &|o| v1model(o) && o.case.is_some(), &passed);
     row("packet cases that pass: psa".into(), &|o| o.arch == Arch::Psa && o.case.is_some(), &passed);
+    let bmv2 = |o: &Outcome| o.name.ends_with("-bmv2");
+    let equal = |o: &Outcome| o.p4info.as_deref() == Some("");
+    row("P4Info equal to p4c's: *-bmv2".into(), &|o| bmv2(o) && o.p4info.is_some(), &equal);
+    row("P4Info equal to p4c's: all".into(), &|o| o.p4info.is_some(), &equal);
     rows
 }
 
@@ -115,6 +119,7 @@ pub fn markdown(outcomes: &[Outcome], exceptions: &Exceptions) -> String {
         (!o.right && o.rejected.is_none()).then(|| "accepted".into())
     });
     section("Accepted, and cannot run in this release", &|o| o.beyond.clone().filter(|_| o.right));
+    section("P4Info that differs from p4c's", &|o| o.p4info.clone().filter(|d| !d.is_empty()));
     section("Packet cases that fail", &|o| match &o.case {
         Some(Case::Failed(why)) => Some(why.clone()),
         _ => None,

@@ -76,6 +76,7 @@
 //! port. After egress (section 6.5): a clone of what would leave; a drop; recirculation if the port is
 //! PSA_PORT_RECIRCULATE; else it leaves. [`PsaMetadata`] names the variables that are read and written between.
 
+pub mod api;
 pub mod checksum;
 pub mod expr;
 pub mod program;

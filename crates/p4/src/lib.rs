@@ -2,9 +2,11 @@
 //!
 //! The stages, in the order in which a program flows through them:
 //! [`source`] and [`diag`] (files, places, problems), [`lexer`] and [`preproc`] (tokens), [`ast`] and
-//! [`parser`] (the tree), [`check`](mod@check) (names, types and rules of the whole language), [`lower`] (types, instances, IR).
+//! [`parser`] (the tree), [`check`](mod@check) (names, types and rules of the whole language),
+//! [`api`] (what the control plane sees), [`lower`] (types, instances, IR).
 //! [`render`] shows what they have to say.
 
+pub mod api;
 pub mod ast;
 pub mod check;
 pub mod diag;

@@ -113,7 +113,7 @@ pub enum BuildTarget {
     Xdp,
     /// The C of the tc object.
     C,
-    /// P4Info (not in this release).
+    /// P4Runtime's P4Info: text, or binary where OUT ends in .bin or .pb.
     P4info,
     /// The intermediate representation as text.
     Ir,

@@ -64,6 +64,15 @@ pub fn check(file: &Path, options: &Preprocess) -> anyhow::Result<Checked> {
     Ok(Checked { tree, map, diags })
 }
 
+/// What the control plane sees of a file's program; mistakes go to stderr and become the error.
+pub fn control_plane(file: &Path, options: &Preprocess) -> anyhow::Result<ir::api::Api> {
+    let checked = check(file, options)?;
+    print(&checked.map, &checked.diags);
+    let tree = checked.tree.as_ref();
+    let tree = tree.ok_or_else(|| anyhow::anyhow!("{} is not accepted", file.display()))?;
+    Ok(p4::api::of(&p4::check(tree, &checked.map).0, &checked.map))
+}
+
 /// Compiles a file; mistakes go to stderr and become the error.
 pub fn program(file: &Path, options: &Preprocess) -> anyhow::Result<ir::Verified> {
     let compiled = compile(file, options)?;

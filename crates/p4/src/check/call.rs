@@ -81,6 +81,7 @@ impl<'a> Checker<'a, '_> {
     pub(super) fn finish(&mut self, e: &'a Expr, call: Call<'a>, ret: Type) -> Type {
         let (callee, owner, place) = (call.callee.clone(), self.owner, self.place);
         self.made.push(super::arch::Made { callee, call: e.id, owner, place, span: e.span });
+        self.typed.spans.insert(e.id, e.span);
         self.typed.calls.insert(e.id, call);
         ret
     }

@@ -302,6 +302,7 @@ impl<'a> Checker<'a, '_> {
 
     fn parameters(&mut self, params: &'a [Parameter], kind: Kind, holder: Kind) -> Vec<DeclId> {
         for p in params {
+            self.annotations(&p.annotations);
             let ty = self.ty(&p.ty);
             self.parameter_type(p, &ty, kind, holder);
             let optional = ast::annotation(&p.annotations, "optional").is_some();

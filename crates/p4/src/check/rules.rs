@@ -43,7 +43,7 @@ impl<'a> Checker<'a, '_> {
     }
 
     /// Section 20: a structured annotation stands once on an element, and its expressions are of simple types.
-    fn annotations(&mut self, list: &'a [Annotation]) {
+    pub(super) fn annotations(&mut self, list: &'a [Annotation]) {
         for (i, a) in list.iter().enumerate() {
             let structured = |a: &Annotation| {
                 matches!(a.body, AnnotationBody::Expressions(_) | AnnotationBody::KeyValues(_))

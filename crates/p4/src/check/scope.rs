@@ -73,7 +73,11 @@ impl<'a> Checker<'a, '_> {
     /// All declarations a name may mean: the innermost scope that has it decides.
     pub(super) fn find(&self, name: &str, global: bool) -> Vec<DeclId> {
         let scopes = if global { &self.scopes[..1] } else { &self.scopes[..] };
-        scopes.iter().rev().find_map(|s| s.get(name).cloned()).unwrap_or_default()
+        let mut found = scopes.iter().rev().filter_map(|s| s.get(name));
+        let Some(first) = found.next() else { return Vec::new() };
+        // Inside a body its own name means what it meant before (section 6.9.3); where it meant nothing, it is told as recursion.
+        let own = first.as_slice() == self.owner.as_slice();
+        found.next().filter(|_| own).unwrap_or(first).clone()
     }
 
     pub(super) fn decl(&self, id: DeclId) -> Option<&Decl<'a>> {

@@ -87,6 +87,7 @@ impl<'a> Checker<'a, '_> {
     }
 
     fn key(&mut self, k: &'a KeyElement) -> Type {
+        self.annotations(&k.annotations);
         let ty = self.expr(&k.expr);
         let kinds = self.typed.match_kinds.clone();
         let names: Vec<&str> =
@@ -164,6 +165,7 @@ impl<'a> Checker<'a, '_> {
     fn action_list(&mut self, list: &'a [ActionRef]) -> Vec<Listed<'a>> {
         let mut listed: Vec<Listed<'a>> = Vec::new();
         for a in list {
+            self.annotations(&a.annotations);
             let Some((name, id, args)) = self.action_name(&a.expr) else { continue };
             if let Some(first) = listed.iter().find(|l| l.1 == id) {
                 let e = Diagnostic::error("E0416", a.expr.span, format!("action `{name}` is listed twice"));

@@ -187,6 +187,7 @@ pub struct Typed<'a> {
     pub(super) values: HashMap<ExprId, Value>,
     pub(super) refs: HashMap<ExprId, Res>,
     pub(super) calls: HashMap<ExprId, Call<'a>>,
+    pub(super) spans: HashMap<ExprId, Span>,
     pub(super) instances: HashMap<DeclId, Call<'a>>,
     pub(super) decls: Vec<Option<Decl<'a>>>,
 }
@@ -203,6 +204,7 @@ impl<'a> Typed<'a> {
             values: HashMap::new(),
             refs: HashMap::new(),
             calls: HashMap::new(),
+            spans: HashMap::new(),
             instances: HashMap::new(),
             decls: vec![None; program.decl_count as usize],
         }
@@ -241,6 +243,18 @@ impl<'a> Typed<'a> {
     /// What a call calls.
     pub fn call(&self, e: ExprId) -> Option<&Call<'a>> {
         self.calls.get(&e)
+    }
+
+    /// All calls.
+    pub fn calls(&self) -> impl Iterator<Item = &Call<'a>> {
+        self.calls.values()
+    }
+
+    /// All calls in the order of the text, each with its place.
+    pub fn calls_by_place(&self) -> Vec<(Span, &Call<'a>)> {
+        let mut all: Vec<_> = self.spans.iter().filter_map(|(e, s)| Some((*s, self.calls.get(e)?))).collect();
+        all.sort_by_key(|(s, _)| s.start);
+        all
     }
 
     /// How a declared object is built.

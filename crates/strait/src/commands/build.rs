@@ -13,12 +13,15 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
     let later = match args.target {
         BuildTarget::Native => Some("native"),
         BuildTarget::Xdp => Some("xdp"),
-        BuildTarget::P4info => Some("p4info"),
+
         BuildTarget::Dot => Some("dot"),
         _ => None,
     };
     if let Some(later) = later {
-        bail!("the target {later} is not in this release; tc, c and ir are");
+        bail!("the target {later} is not in this release; tc, c, p4info and ir are");
+    }
+    if args.target == BuildTarget::P4info {
+        return p4info(args);
     }
     let program = frontend::program(&args.source.program, &args.source.preprocess)?;
     if args.target == BuildTarget::Ir {
@@ -29,6 +32,19 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
         return write(args.out.as_deref(), &output.c);
     }
     object(args, &program.name, &output)
+}
+
+/// What the control plane sees: of every program that is right, whether it runs here or not.
+fn p4info(args: &BuildArgs) -> anyhow::Result<()> {
+    let api = frontend::control_plane(&args.source.program, &args.source.preprocess)?;
+    let info =
+        emit::p4info::message(&api).map_err(|p| anyhow::anyhow!("P4Runtime cannot say this: {}", p.what))?;
+    let binary = |path: &&Path| path.extension().is_some_and(|e| e == "bin" || e == "pb");
+    match args.out.as_deref().filter(binary) {
+        Some(path) => std::fs::write(path, emit::p4info::binary(&info))
+            .with_context(|| format!("cannot write {}", path.display())),
+        None => write(args.out.as_deref(), &emit::p4info::text(&info)),
+    }
 }
 
 fn write(out: Option<&Path>, text: &str) -> anyhow::Result<()> {

@@ -1,0 +1,123 @@
+//! Protobuf's text format, as its own library writes it.
+//!
+//! `prost-reflect` knows the names of fields and reads the format: prost itself knows the binary format only. Writing is done here,
+//! because its maps have no order, and equal programs must give equal text.
+
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use prost::Message as _;
+use prost_reflect::{
+    DescriptorPool, DynamicMessage, Kind, MapKey, MessageDescriptor, ReflectMessage as _, Value,
+};
+
+use super::proto::P4Info;
+
+static DESCRIPTOR: LazyLock<MessageDescriptor> = LazyLock::new(|| {
+    let pool = DescriptorPool::decode(&include_bytes!(concat!(env!("OUT_DIR"), "/p4info.bin"))[..]);
+    let found = pool.ok().and_then(|p| p.get_message_by_name("p4.config.v1.P4Info"));
+    found.expect("the build wrote the descriptor of this message")
+});
+
+/// The message as text, with the two lines before it that tell tools what it is.
+pub fn text(info: &P4Info) -> String {
+    let mut out =
+        "# proto-file: p4/config/v1/p4info.proto\n# proto-message: p4.config.v1.P4Info\n\n".to_string();
+    if let Ok(dynamic) = DynamicMessage::decode(DESCRIPTOR.clone(), info.encode_to_vec().as_slice()) {
+        message(&dynamic, 0, &mut out);
+    }
+    out
+}
+
+/// The fields of a message, in the order of their numbers.
+fn message(m: &DynamicMessage, depth: usize, out: &mut String) {
+    let mut fields: Vec<_> = m.descriptor().fields().filter(|f| m.has_field(f)).collect();
+    fields.sort_by_key(prost_reflect::FieldDescriptor::number);
+    for field in fields {
+        match &*m.get_field(&field) {
+            Value::List(list) => list.iter().for_each(|v| value(field.name(), v, &field.kind(), depth, out)),
+            Value::Map(map) => {
+                let mut pairs: Vec<(String, &Value)> = map.iter().map(|(k, v)| (key(k), v)).collect();
+                pairs.sort_by(|a, b| a.0.cmp(&b.0));
+                let Kind::Message(entry) = field.kind() else { continue };
+                for (name, v) in pairs {
+                    let pad = "  ".repeat(depth);
+                    let _ = writeln!(out, "{pad}{} {{\n{pad}  key: {name}", field.name());
+                    value("value", v, &entry.map_entry_value_field().kind(), depth + 1, out);
+                    let _ = writeln!(out, "{pad}}}");
+                }
+            }
+            single => value(field.name(), single, &field.kind(), depth, out),
+        }
+    }
+}
+
+fn value(name: &str, v: &Value, kind: &Kind, depth: usize, out: &mut String) {
+    let pad = "  ".repeat(depth);
+    let _ = match v {
+        Value::Message(m) => {
+            let _ = writeln!(out, "{pad}{name} {{");
+            message(m, depth + 1, out);
+            writeln!(out, "{pad}}}")
+        }
+        Value::String(s) => writeln!(out, "{pad}{name}: {}", quoted(s.as_bytes(), true)),
+        Value::Bytes(b) => writeln!(out, "{pad}{name}: {}", quoted(b, false)),
+        Value::EnumNumber(n) => {
+            let named = kind.as_enum().and_then(|e| e.get_value(*n));
+            let named = named.map_or_else(|| n.to_string(), |v| v.name().to_string());
+            writeln!(out, "{pad}{name}: {named}")
+        }
+        Value::Bool(b) => writeln!(out, "{pad}{name}: {b}"),
+        Value::I32(n) => writeln!(out, "{pad}{name}: {n}"),
+        Value::I64(n) => writeln!(out, "{pad}{name}: {n}"),
+        Value::U32(n) => writeln!(out, "{pad}{name}: {n}"),
+        Value::U64(n) => writeln!(out, "{pad}{name}: {n}"),
+        // P4Info has no numbers with a point, and lists and maps are told one by one.
+        Value::F32(_) | Value::F64(_) | Value::List(_) | Value::Map(_) => Ok(()),
+    };
+}
+
+fn key(k: &MapKey) -> String {
+    match k {
+        MapKey::String(s) => quoted(s.as_bytes(), true),
+        MapKey::Bool(b) => b.to_string(),
+        MapKey::I32(n) => n.to_string(),
+        MapKey::I64(n) => n.to_string(),
+        MapKey::U32(n) => n.to_string(),
+        MapKey::U64(n) => n.to_string(),
+    }
+}
+
+/// A string with what is not ASCII as octal escapes, or as it is where it is text.
+fn quoted(bytes: &[u8], text: bool) -> String {
+    let mut out = "\"".to_string();
+    if let Some(text) = std::str::from_utf8(bytes).ok().filter(|_| text) {
+        for c in text.chars() {
+            match c {
+                '"' | '\\' => out.extend(['\\', c]),
+                '\n' => out.push_str("\\n"),
+                c => out.push(c),
+            }
+        }
+    } else {
+        for b in bytes {
+            match b {
+                b'"' | b'\\' | b'\'' => out.extend(['\\', *b as char]),
+                b' '..=b'~' => out.push(*b as char),
+                b => drop(write!(out, "\\{b:03o}")),
+            }
+        }
+    }
+    out + "\""
+}
+
+/// The message in protobuf's binary format.
+pub fn binary(info: &P4Info) -> Vec<u8> {
+    info.encode_to_vec()
+}
+
+/// A message from text.
+pub fn parse(text: &str) -> Result<P4Info, String> {
+    let dynamic = DynamicMessage::parse_text_format(DESCRIPTOR.clone(), text).map_err(|e| e.to_string())?;
+    P4Info::decode(dynamic.encode_to_vec().as_slice()).map_err(|e| e.to_string())
+}

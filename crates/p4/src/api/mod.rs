@@ -1,0 +1,315 @@
+//! What the control plane sees of a checked program: a walk over the instances that `main` is made of.
+//!
+//! Names follow section 18.3 of the specification: the path of instances, `@name` in the place of the last part, and a leading dot
+//! for a whole name. What nobody uses is left out, as p4c leaves it out: tables that are not applied, actions that are neither
+//! listed nor called. `types` turns types into what a controller needs to know of them, `values` finds the sizes.
+
+mod dead;
+mod object;
+mod table;
+mod types;
+mod values;
+
+use std::collections::{HashMap, HashSet};
+
+use ir::api::{self, Api};
+use num_traits::ToPrimitive;
+
+use crate::ast::{self, AnnotationBody, ControlDecl, DeclKind, Stmt, StmtKind};
+use crate::check::{Arg, Call, Callee, DeclId, Subst, Type, Typed, Value};
+use crate::source::{SourceMap, Span};
+use values::Values;
+
+/// The control plane's view of a program.
+pub fn of(typed: &Typed<'_>, map: &SourceMap) -> Api {
+    let mut walk = Walk {
+        typed,
+        map,
+        api: Api::default(),
+        syntax: HashMap::new(),
+        applied: HashSet::new(),
+        fields: HashMap::new(),
+        called: HashSet::new(),
+        listed: HashSet::new(),
+        dead: Vec::new(),
+        digests: 0,
+    };
+    walk.index();
+    walk.program();
+    walk.api
+}
+
+/// Where the walk is: the path of instances, and what constructor and type parameters stand for.
+#[derive(Clone, Default)]
+struct Place<'a> {
+    path: String,
+    values: Values<'a>,
+    types: Subst,
+}
+
+struct Walk<'t, 'a> {
+    typed: &'t Typed<'a>,
+    map: &'t SourceMap,
+    api: Api,
+    /// Declarations, by their numbers.
+    syntax: HashMap<DeclId, &'a ast::Decl>,
+    /// Tables that somebody applies.
+    applied: HashSet<DeclId>,
+    /// Fields of structs and headers, by their numbers.
+    fields: HashMap<DeclId, &'a ast::FieldDecl>,
+    /// Actions that a control calls; what an action calls is a part of it.
+    called: HashSet<DeclId>,
+    /// Actions in the list of such a table.
+    listed: HashSet<DeclId>,
+    /// What no packet reaches.
+    dead: Vec<Span>,
+    /// Digests without a name so far.
+    digests: usize,
+}
+
+impl<'a> Walk<'_, 'a> {
+    fn index(&mut self) {
+        for d in &self.typed.program.decls {
+            let locals = match &d.kind {
+                DeclKind::Control(c) => &c.locals[..],
+                DeclKind::Parser(p) => &p.locals,
+                _ => &[],
+            };
+            self.syntax.extend([d].into_iter().chain(locals).map(|d| (d.id, d)));
+            if let DeclKind::Struct { fields, .. }
+            | DeclKind::Header { fields, .. }
+            | DeclKind::HeaderUnion { fields, .. } = &d.kind
+            {
+                self.fields.extend(fields.iter().map(|f| (f.id, f)));
+            }
+        }
+        let inside: Vec<Span> = self
+            .syntax
+            .values()
+            .filter(|d| matches!(d.kind, DeclKind::Action { .. }))
+            .map(|d| d.span)
+            .collect();
+        let by_an_action = |at: Span| inside.iter().any(|s| s.start <= at.start && at.end <= s.end);
+        let mut dead = Vec::new();
+        for d in self.syntax.values() {
+            if let DeclKind::Control(c) = &d.kind {
+                self.dead(&c.apply.stmts, &mut dead);
+            }
+        }
+        self.dead = dead;
+        for (at, call) in self.typed.calls_by_place() {
+            if self.is_dead(at) {
+                continue;
+            }
+            match &call.callee {
+                Callee::Table(id) => drop(self.applied.insert(*id)),
+                Callee::Function(id) if !by_an_action(at) => drop(self.called.insert(*id)),
+                _ => {}
+            }
+        }
+        for table in &self.applied {
+            if let Some(d) = self.typed.decl(*table) {
+                self.listed.extend(d.members.iter().copied());
+            }
+        }
+    }
+
+    fn program(&mut self) {
+        let Some(main) = self.typed.main else { return };
+        self.api.has_main = true;
+        if let Some(d) = self.syntax.get(&main) {
+            self.api.package = self.annotations(&d.annotations);
+        }
+        // What is declared at the top of a program belongs to nobody.
+        for d in &self.typed.program.decls {
+            if let DeclKind::Instance { .. } = &d.kind {
+                self.object(d, &Place::default());
+            }
+        }
+        if let Some(call) = self.typed.instance(main) {
+            self.api.arch = match &call.callee {
+                Callee::Constructor(ty, _) => match ty.named().map(|n| &*n.name) {
+                    Some("V1Switch") => "v1model",
+                    Some("PSA_Switch") => "psa",
+                    Some("PNA_NIC") => "pna",
+                    Some("ubpf") => "ubpf",
+                    _ => "",
+                },
+                _ => "",
+            }
+            .to_string();
+            self.package(call);
+        }
+        self.controller_headers();
+    }
+
+    /// The parsers and controls that a package is made of, through packages inside.
+    fn package(&mut self, call: &Call<'a>) {
+        for (_, arg) in &call.args {
+            let (Arg::Given(e) | Arg::Default(e)) = arg else { continue };
+            let inner = match (self.typed.call(e.id), self.typed.res(e.id)) {
+                (Some(inner), _) => inner,
+                (None, Some(crate::check::Res::Decl(id))) => match self.typed.instance(*id) {
+                    Some(inner) => inner,
+                    None => continue,
+                },
+                _ => continue,
+            };
+            match &inner.callee {
+                Callee::Constructor(Type::Package(_), _) => self.package(inner),
+                Callee::Constructor(ty @ (Type::Parser(n) | Type::Control(n)), _) => {
+                    let Some(decl) = self.syntax.get(&n.decl).copied() else { continue };
+                    let place = self.enter(&Place::default(), &decl.name.text, ty, inner);
+                    self.block(decl, &place);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The place inside an instance of a parser or control.
+    fn enter(&self, from: &Place<'a>, path: &str, ty: &Type, call: &Call<'a>) -> Place<'a> {
+        let mut values = Values::default();
+        for (param, arg) in &call.args {
+            if let Arg::Given(e) | Arg::Default(e) = arg {
+                values.bind(*param, self.value(e, from), e);
+            }
+        }
+        let types = self.typed.subst_of(&ty.subst(&from.types));
+        Place { path: path.to_string(), values, types }
+    }
+
+    fn block(&mut self, decl: &'a ast::Decl, place: &Place<'a>) {
+        match &decl.kind {
+            DeclKind::Control(c) => self.control(c, place),
+            DeclKind::Parser(p) => {
+                for local in &p.locals {
+                    match &local.kind {
+                        DeclKind::ValueSet { size, .. } => self.value_set(local, size, place),
+                        DeclKind::Instance { .. } => self.local_instance(local, place),
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn control(&mut self, c: &'a ControlDecl, place: &Place<'a>) {
+        for local in &c.locals {
+            match &local.kind {
+                DeclKind::Instance { .. } => self.local_instance(local, place),
+                DeclKind::Action { .. } => self.action(local, place),
+                DeclKind::Table(t) if self.applied.contains(&local.id) => self.table(local, t, place),
+                _ => {}
+            }
+        }
+        self.applied_directly(&c.apply.stmts, place);
+        self.digest_calls(c, place);
+        self.called_here(c, place);
+    }
+
+    fn local_instance(&mut self, d: &'a ast::Decl, place: &Place<'a>) {
+        let Some(call) = self.typed.instance(d.id) else { return };
+        match &call.callee {
+            Callee::Constructor(ty @ (Type::Parser(n) | Type::Control(n)), _) => {
+                // A constructor's parameter may stand for a block of the caller's.
+                let Some(decl) = self.syntax.get(&n.decl).copied() else { return };
+                let inner = self.enter(place, &full_name(d, &place.path), ty, call);
+                self.block(decl, &inner);
+            }
+            _ => self.object(d, place),
+        }
+    }
+
+    /// `C.apply(…)` on a type: an instance that has the type's name.
+    fn applied_directly(&mut self, stmts: &'a [Stmt], place: &Place<'a>) {
+        for s in stmts {
+            match &s.kind {
+                StmtKind::DirectApply { ty, .. } => {
+                    let ast::TypeKind::Named { name, .. } = &ty.kind else { continue };
+                    let named = |d: &&&'a ast::Decl| {
+                        d.name.text == name.text
+                            && matches!(d.kind, DeclKind::Control(_) | DeclKind::Parser(_))
+                    };
+                    let decls: Vec<&'a ast::Decl> = self.typed.program.decls.iter().collect();
+                    let Some(decl) = decls.iter().find(named).copied() else { continue };
+                    let inner = Place { path: full_name(decl, &place.path), ..Place::default() };
+                    self.block(decl, &inner);
+                }
+                StmtKind::Block(b) => self.applied_directly(&b.stmts, place),
+                StmtKind::If { then, otherwise, .. } => {
+                    self.applied_directly(std::slice::from_ref(then), place);
+                    if let Some(otherwise) = otherwise {
+                        self.applied_directly(std::slice::from_ref(otherwise), place);
+                    }
+                }
+                StmtKind::Switch { cases, .. } => {
+                    for body in cases.iter().filter_map(|c| c.body.as_ref()) {
+                        self.applied_directly(&body.stmts, place);
+                    }
+                }
+                StmtKind::For { body, .. } | StmtKind::ForIn { body, .. } => {
+                    self.applied_directly(std::slice::from_ref(body), place);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Actions at the top of the program that a control calls.
+    fn called_here(&mut self, c: &'a ControlDecl, place: &Place<'a>) {
+        let at = c.apply.span;
+        for (span, call) in self.typed.calls_by_place() {
+            let Callee::Function(id) = &call.callee else { continue };
+            let top = self.typed.program.decls.iter().find(|d| d.id == *id);
+            if let Some(d) =
+                top.filter(|_| at.start <= span.start && span.end <= at.end && !self.is_dead(span))
+            {
+                self.one_action(d, "", place);
+            }
+        }
+    }
+
+    fn is_dead(&self, at: Span) -> bool {
+        self.dead.iter().any(|s| s.start <= at.start && at.end <= s.end)
+    }
+
+    /// Annotations as the control plane may read them.
+    fn annotations(&self, list: &[ast::Annotation]) -> Vec<api::Annotation> {
+        let literal = |e: &ast::Expr| match self.typed.value(e.id)? {
+            Value::Bool(b) => Some(api::Literal::Bool(b)),
+            Value::Str(s) => Some(api::Literal::Text(s.to_string())),
+            Value::Int(v) => v.to_i64().map(api::Literal::Int),
+            _ => None,
+        };
+        let body = |a: &ast::Annotation| match &a.body {
+            AnnotationBody::Empty => api::AnnotationBody::Empty,
+            AnnotationBody::Unstructured(tokens) => {
+                api::AnnotationBody::Tokens(tokens.iter().map(|(t, _)| t.clone()).collect())
+            }
+            AnnotationBody::Expressions(list) => {
+                api::AnnotationBody::List(list.iter().filter_map(literal).collect())
+            }
+            AnnotationBody::KeyValues(pairs) => api::AnnotationBody::Pairs(
+                pairs.iter().filter_map(|(k, v)| Some((k.text.clone(), literal(v)?))).collect(),
+            ),
+        };
+        list.iter().map(|a| api::Annotation { name: a.name.text.clone(), body: body(a) }).collect()
+    }
+
+    /// A name and its annotations.
+    fn named(&self, d: &ast::Decl, path: &str) -> api::Object {
+        api::Object { name: full_name(d, path), annotations: self.annotations(&d.annotations) }
+    }
+}
+
+/// What a declaration is called in the control plane.
+fn full_name(d: &ast::Decl, path: &str) -> String {
+    let own = ast::annotation_string(&d.annotations, "name").unwrap_or_else(|| d.name.text.clone());
+    match own.strip_prefix('.') {
+        Some(whole) => whole.to_string(),
+        None if path.is_empty() => own,
+        None => format!("{path}.{own}"),
+    }
+}

@@ -1,0 +1,190 @@
+//! Objects that the control plane reads and writes: counters, meters, registers, profiles, digests, value sets, headers of packets
+//! to and from the controller.
+
+use ir::api::{ControllerHeader, Counter, Digest, Key, Object, Profile, Register, Unit, ValueSet};
+
+use super::{Place, Walk};
+use crate::ast::{self, ControlDecl, DeclKind, Expr, ExprKind};
+use crate::check::{Arg, Call, Callee, Named, Type};
+
+impl<'a> Walk<'_, 'a> {
+    /// A declared instance of an extern.
+    pub(super) fn object(&mut self, d: &'a ast::Decl, place: &Place<'a>) {
+        let Some(call) = self.typed.instance(d.id).cloned() else { return };
+        let Callee::Constructor(Type::Extern(n), _) = &call.callee else { return };
+        let n = n.clone();
+        self.extern_object(self.named(d, &place.path), &n, &call, place);
+    }
+
+    /// An instance of an extern, declared or made in the place of a property.
+    pub(super) fn extern_object(&mut self, object: Object, n: &Named, call: &Call<'a>, place: &Place<'a>) {
+        let arg = |name: &str| {
+            call.args.iter().find_map(|(param, arg)| match arg {
+                Arg::Given(e) | Arg::Default(e)
+                    if self.typed.decl(*param).is_some_and(|p| *p.name == *name) =>
+                {
+                    Some(*e)
+                }
+                _ => None,
+            })
+        };
+        let number = |name: &str| arg(name).map_or(0, |e| self.size(e, place));
+        let unit = || {
+            let given = call.args.iter().find_map(|(_, a)| match a {
+                Arg::Given(Expr { kind: ExprKind::Member { member, .. }, .. }) => {
+                    Some(member.text.to_lowercase())
+                }
+                _ => None,
+            });
+            match given.as_deref() {
+                Some("bytes") => Unit::Bytes,
+                Some("packets_and_bytes") => Unit::Both,
+                _ => Unit::Packets,
+            }
+        };
+        let arg_type = |i: usize| n.args.get(i).map(|t| t.subst(&place.types));
+        match &*n.name {
+            "counter" => {
+                let made = Counter { object, unit: unit(), size: number("size"), table: None, index: None };
+                self.api.counters.push(made);
+            }
+            "meter" => {
+                let made = Counter { object, unit: unit(), size: number("size"), table: None, index: None };
+                self.api.meters.push(made);
+            }
+            "Counter" | "Meter" => {
+                let (size, at) = if &*n.name == "Counter" { ("n_counters", 1) } else { ("n_meters", 0) };
+                let (size, unit) = (number(size), unit());
+                let index = arg_type(at).and_then(|t| self.new_type_name(&t));
+                let made = Counter { object, unit, size, table: None, index };
+                if &*n.name == "Counter" { self.api.counters.push(made) } else { self.api.meters.push(made) }
+            }
+            "direct_counter" | "DirectCounter" => {
+                let made = Counter { object, unit: unit(), size: 0, table: Some(String::new()), index: None };
+                self.api.counters.push(made);
+            }
+            "direct_meter" | "DirectMeter" => {
+                let made = Counter { object, unit: unit(), size: 0, table: Some(String::new()), index: None };
+                self.api.meters.push(made);
+            }
+            "register" | "Register" => {
+                let size = number("size");
+                let ty = arg_type(0).map_or(ir::api::DataType::Bool, |t| self.data_type(&t));
+                let index = arg_type(1).and_then(|t| self.new_type_name(&t));
+                self.api.registers.push(Register { object, size, ty, index });
+            }
+            "action_profile" | "ActionProfile" | "action_selector" | "ActionSelector" => {
+                let selector = n.name.to_lowercase().contains("selector");
+                let size = number("size");
+                self.api.profiles.push(Profile { object, selector, size });
+            }
+            "Digest" => {
+                let ty = arg_type(0).map_or(ir::api::DataType::Bool, |t| self.data_type(&t));
+                self.api.digests.push(Digest { object, ty });
+            }
+            _ => {}
+        }
+    }
+
+    /// v1model: a digest is a call, and has the name of the type that it tells.
+    pub(super) fn digest_calls(&mut self, c: &'a ControlDecl, place: &Place<'a>) {
+        let mut spans = vec![c.apply.span];
+        let actions = c.locals.iter().filter(|l| self.called.contains(&l.id) || self.listed.contains(&l.id));
+        spans.extend(actions.filter(|l| matches!(l.kind, DeclKind::Action { .. })).map(|l| l.span));
+        let mut told: Vec<Type> = Vec::new();
+        for (at, call) in self.typed.calls_by_place() {
+            let Callee::Function(id) = &call.callee else { continue };
+            let digest = self.typed.decl(*id).is_some_and(|d| &*d.name == "digest");
+            if digest && spans.iter().any(|s| s.start <= at.start && at.end <= s.end) {
+                told.extend(call.type_args.first().map(|(_, t)| t.subst(&place.types)));
+            }
+        }
+        for ty in told {
+            let name = match &ty {
+                Type::Struct(n) | Type::Header(n) => n.name.to_string(),
+                _ => {
+                    self.digests += 1;
+                    format!("digest_{}", self.digests - 1)
+                }
+            };
+            if !self.api.digests.iter().any(|d| d.object.name == name) {
+                let ty = self.data_type(&ty);
+                self.api.digests.push(Digest { object: Object { name, annotations: Vec::new() }, ty });
+            }
+        }
+    }
+
+    pub(super) fn value_set(&mut self, d: &'a ast::Decl, size: &'a Expr, place: &Place<'a>) {
+        let Some(Type::Set(item)) = self.typed.decl(d.id).map(|d| d.ty.subst(&place.types)) else { return };
+        let exact = |name: String, width: u32, list: Vec<ir::api::Annotation>| Key {
+            object: Object { name, annotations: list },
+            match_kind: "exact".into(),
+            width,
+            type_name: None,
+        };
+        let keys = match &*item {
+            Type::Struct(n) => {
+                let syntax = self.syntax.get(&n.decl).copied();
+                let fields = self.typed.fields(&item);
+                fields
+                    .into_iter()
+                    .map(|(name, ty, id)| {
+                        let list = syntax.and_then(|d| field_annotations(d, id)).unwrap_or_default();
+                        let mut key = exact(name.to_string(), self.width(&ty), self.annotations(list));
+                        if let Some(ast::AnnotationBody::Unstructured(tokens)) =
+                            ast::annotation(list, "match").map(|a| &a.body)
+                            && let Some((kind, _)) = tokens.first()
+                        {
+                            key.match_kind = kind.clone();
+                        }
+                        key
+                    })
+                    .collect()
+            }
+            Type::SerEnum(n, under) => {
+                let width = self.width(under);
+                let members = self.typed.decl(n.decl).map(|d| d.members.clone()).unwrap_or_default();
+                let names = members.into_iter().filter_map(|m| Some(self.typed.decl(m)?.name.to_string()));
+                names.map(|name| exact(name, width, Vec::new())).collect()
+            }
+            other => vec![exact(String::new(), self.width(other), Vec::new())],
+        };
+        let size = self.size(size, place);
+        self.api.value_sets.push(ValueSet { object: self.named(d, &place.path), size, keys });
+    }
+
+    /// Headers with `@controller_header("packet_in")`.
+    pub(super) fn controller_headers(&mut self) {
+        for d in &self.typed.program.decls {
+            let DeclKind::Header { .. } = &d.kind else { continue };
+            let Some(role) = ast::annotation_string(&d.annotations, "controller_header") else { continue };
+            let Some(ty) = self.typed.decl(d.id).map(|d| d.ty.clone()) else { continue };
+            let mut fields = Vec::new();
+            self.header_fields(d, &ty, "", &mut fields);
+            self.api.controller_headers.push(ControllerHeader { object: self.named(d, ""), role, fields });
+        }
+    }
+
+    fn header_fields(&mut self, d: &'a ast::Decl, ty: &Type, prefix: &str, out: &mut Vec<ir::api::Param>) {
+        for (name, t, id) in self.typed.fields(ty) {
+            if let Type::Struct(n) = &t {
+                let inner = self.syntax.get(&n.decl).copied().unwrap_or(d);
+                self.header_fields(inner, &t, &format!("{prefix}{name}."), out);
+                continue;
+            }
+            let list = field_annotations(d, id).unwrap_or_default();
+            if ast::annotation(list, "hidden").is_none() {
+                out.push(self.param(format!("{prefix}{name}"), list, &t));
+            }
+        }
+    }
+}
+
+/// What stands before a field.
+fn field_annotations(d: &ast::Decl, id: crate::check::DeclId) -> Option<&[ast::Annotation]> {
+    let fields = match &d.kind {
+        DeclKind::Struct { fields, .. } | DeclKind::Header { fields, .. } => fields,
+        _ => return None,
+    };
+    fields.iter().find(|f| f.id == id).map(|f| &f.annotations[..])
+}

@@ -1,0 +1,55 @@
+//! P4Info beside p4c's: equal in content, in whatever order the parts stand.
+
+use emit::p4info::proto::{P4Info, Preamble};
+
+/// Where two messages differ first, if they do.
+pub fn difference(ours: &P4Info, theirs: &str) -> Option<String> {
+    let theirs = match emit::p4info::parse(theirs) {
+        Ok(info) => info,
+        Err(why) => return Some(format!("p4c's message cannot be read: {why}")),
+    };
+    let (ours, theirs) = (sorted(ours.clone()), sorted(theirs));
+    if ours == theirs {
+        return None;
+    }
+    let (a, b) = (emit::p4info::text(&ours), emit::p4info::text(&theirs));
+    let mut context = String::new();
+    let lines = a.lines().map(Some).chain(std::iter::repeat(None)).zip(b.lines().map(Some).chain([None]));
+    for (x, y) in lines {
+        if x != y {
+            let show = |l: Option<&str>| l.unwrap_or("the end").trim().to_string();
+            return Some(format!("in {context}: Strait `{}`, p4c `{}`", show(x), show(y)));
+        }
+        if let Some(name) = x.filter(|l| l.trim_start().starts_with("name:")) {
+            context = name.trim().to_string();
+        }
+    }
+    Some("they differ".into())
+}
+
+/// The order of the parts says nothing.
+fn sorted(mut info: P4Info) -> P4Info {
+    fn by_name<T>(list: &mut [T], head: impl Fn(&T) -> &Option<Preamble>) {
+        list.sort_by_key(|x| head(x).as_ref().map(|p| (p.name.clone(), p.id)));
+    }
+    info.type_info.get_or_insert_default();
+    for table in &mut info.tables {
+        table.action_refs.sort_by_key(|a| a.id);
+        table.direct_resource_ids.sort_unstable();
+    }
+    for profile in &mut info.action_profiles {
+        profile.table_ids.sort_unstable();
+    }
+    by_name(&mut info.tables, |x| &x.preamble);
+    by_name(&mut info.actions, |x| &x.preamble);
+    by_name(&mut info.action_profiles, |x| &x.preamble);
+    by_name(&mut info.counters, |x| &x.preamble);
+    by_name(&mut info.direct_counters, |x| &x.preamble);
+    by_name(&mut info.meters, |x| &x.preamble);
+    by_name(&mut info.direct_meters, |x| &x.preamble);
+    by_name(&mut info.controller_packet_metadata, |x| &x.preamble);
+    by_name(&mut info.value_sets, |x| &x.preamble);
+    by_name(&mut info.registers, |x| &x.preamble);
+    by_name(&mut info.digests, |x| &x.preamble);
+    info
+}
