@@ -17,6 +17,9 @@ pub fn accept(text: &str) -> (SourceMap, Diagnostics, Option<p4::ast::Program>) 
     let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
     let tree = p4::accept(&mut map, "fuzz.p4", text, &[], &Embedded, &mut diags);
     assert!(tree.is_some() || diags.has_errors(), "rejected without a reason");
+    if let Some(tree) = &tree {
+        diags.extend(p4::lint(&p4::check(tree, &map).0, &map));
+    }
     // What is said must be showable, too: places outside a file would panic here.
     p4::render::text(&map, diags.list(), false);
     (map, diags, tree)

@@ -190,6 +190,9 @@ fn fill(outcome: &mut Outcome, path: &Path, text: &str, stf: Option<String>, pro
         let text = format!("{file}:{}: {} {}", at.line, first.code, first.message);
         Some(Rejection { text, located: at.line > 0 })
     };
+    if let Some(tree) = &tree {
+        p4::lint(&p4::check(tree, &map).0, &map);
+    }
     outcome.case = stf.as_ref().filter(|_| outcome.right).map(|_| Case::NotRun);
     outcome.rejected = first(&map, &diags);
     let outputs = format!("{}_outputs", outcome.folder);

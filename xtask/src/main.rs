@@ -26,6 +26,12 @@ enum Task {
         #[arg(long, default_value = "docs/reference/conformance.md")]
         out: PathBuf,
     },
+    /// Write the manual's page of diagnostics.
+    Diagnostics {
+        /// Where it goes.
+        #[arg(long, default_value = "docs/reference/diagnostics.md")]
+        out: PathBuf,
+    },
     /// Measure the interpreter: packets a second of each case.
     Speed {
         /// The program of all cases.
@@ -40,6 +46,7 @@ enum Task {
 fn main() -> anyhow::Result<()> {
     match Task::parse() {
         Task::Conformance { p4c, only, out } => conform(&p4c, only.as_deref(), &out),
+        Task::Diagnostics { out } => Ok(std::fs::write(out, p4::explain::page())?),
         Task::Speed { program, cases } => speed::run(&program, &cases),
     }
 }

@@ -103,6 +103,11 @@ impl Diagnostics {
         &self.list
     }
 
+    /// Leaves out the warnings that nobody wants to see. Errors stay.
+    pub fn silence(&mut self, unwanted: impl Fn(&Diagnostic) -> bool) {
+        self.list.retain(|d| d.severity == Severity::Error || !unwanted(d));
+    }
+
     /// Adds all of another run's.
     pub fn extend(&mut self, other: Diagnostics) {
         other.list.into_iter().for_each(|d| self.push(d));

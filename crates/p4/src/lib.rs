@@ -10,7 +10,9 @@ pub mod api;
 pub mod ast;
 pub mod check;
 pub mod diag;
+pub mod explain;
 pub mod lexer;
+pub mod lint;
 pub mod lower;
 pub mod parser;
 pub mod preproc;
@@ -20,6 +22,8 @@ pub mod source;
 /// See [`mod@check`].
 pub use check::check;
 pub use diag::{Diagnostic, Diagnostics, Severity};
+/// See [`mod@lint`].
+pub use lint::lint;
 pub use source::{Embedded, SourceMap, SourceProvider, Span};
 
 /// Text to tree: preprocessor, then parser. `defines` are macros (`-D`); the file's index in the map is returned, too.

@@ -74,8 +74,26 @@ fn notes(text: &str) -> Vec<(usize, Severity, String, Vec<String>)> {
 
 #[test]
 fn mistakes_are_told_where_they_are() {
+    told("tests/diagnostics", check);
+}
+
+#[test]
+fn right_programs_are_warned_about() {
+    told("tests/lints", |path| {
+        let text = fs::read_to_string(path).unwrap();
+        let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
+        let name = path.display().to_string();
+        let tree = p4::accept(&mut map, &name, &text, &[], &Embedded, &mut diags);
+        let tree = tree.unwrap_or_else(|| panic!("{}", p4::render::text(&map, diags.list(), false)));
+        diags.extend(p4::lint(&p4::check(&tree, &map).0, &map));
+        (map, diags)
+    });
+}
+
+/// What is said of the programs of a folder is what their notes say, and nothing else.
+fn told(folder: &str, check: impl Fn(&Path) -> (SourceMap, Diagnostics)) {
     let mut failures = Vec::new();
-    for path in programs(&root().join("tests/diagnostics")) {
+    for path in programs(&root().join(folder)) {
         let text = fs::read_to_string(&path).unwrap();
         let (map, diags) = check(&path);
         let mut left: Vec<&Diagnostic> = diags.list().iter().collect();

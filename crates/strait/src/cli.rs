@@ -23,6 +23,11 @@ pub struct Cli {
 pub enum Command {
     /// Check a P4 program: exit 0 accepted, 1 diagnostics on stderr, 2 usage.
     Check(CheckArgs),
+    /// Say what a diagnostic means, with an example.
+    Explain {
+        /// Its code, such as E0301; none: a list of all.
+        code: Option<String>,
+    },
     /// Compile a P4 program for a target.
     Build(BuildArgs),
     /// Run a P4 program on interfaces until interrupted.
@@ -77,7 +82,7 @@ pub struct Preprocess {
     /// Define a macro.
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]
     pub define: Vec<String>,
-    /// The architecture; found from the program if not given.
+    /// The architecture that the program must be written for.
     #[arg(long, value_enum)]
     pub arch: Option<Arch>,
 }
@@ -87,19 +92,42 @@ pub struct Preprocess {
 pub enum Arch {
     /// BMv2's simple_switch.
     V1model,
-    /// Portable Switch Architecture (not in this release).
+    /// Portable Switch Architecture.
     Psa,
-    /// Portable NIC Architecture (not in this release).
+    /// Portable NIC Architecture.
     Pna,
+}
+
+impl Arch {
+    /// As the front end calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Arch::V1model => "v1model",
+            Arch::Psa => "psa",
+            Arch::Pna => "pna",
+        }
+    }
 }
 
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     #[command(flatten)]
     pub source: Source,
+    /// Do not show a warning: its code (W0601), its name (unused) or `all`.
+    #[arg(long, value_name = "WARNING", value_parser = known_warning)]
+    pub allow: Vec<String>,
     /// Print diagnostics as JSON on stdout.
     #[arg(long)]
     pub json: bool,
+}
+
+/// A warning that exists.
+fn known_warning(name: &str) -> Result<String, String> {
+    if name == "all" || p4::explain::codes().any(|code| p4::lint::is_called(code, name)) {
+        return Ok(name.to_string());
+    }
+    let names: Vec<&str> = p4::lint::NAMES.iter().map(|(_, name)| *name).collect();
+    Err(format!("there is no such warning; names: all, {}; or a code such as W0301", names.join(", ")))
 }
 
 /// What `build` makes.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use p4::{Diagnostics, Embedded, SourceMap, SourceProvider};
 
-use crate::cli::{Arch, Preprocess};
+use crate::cli::Preprocess;
 
 /// Includes from directories, then Strait's own.
 struct Files<'a>(&'a [PathBuf]);
@@ -34,9 +34,6 @@ pub struct Compiled {
 
 /// Compiles a file.
 pub fn compile(file: &Path, options: &Preprocess) -> anyhow::Result<Compiled> {
-    if let Some(arch @ (Arch::Psa | Arch::Pna)) = options.arch {
-        anyhow::bail!("the architecture {arch:?} does not run in this release; v1model does");
-    }
     let mut checked = check(file, options)?;
     let program = checked.tree.as_ref().and_then(|t| p4::lower_verified(t, &checked.map, &mut checked.diags));
     Ok(Compiled { program, map: checked.map, diags: checked.diags })
@@ -61,6 +58,15 @@ pub fn check(file: &Path, options: &Preprocess) -> anyhow::Result<Checked> {
     let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
     let name = file.display().to_string();
     let tree = p4::accept(&mut map, &name, &text, &defines, &Files(&options.include), &mut diags);
+    if let (Some(tree), Some(wanted)) = (&tree, options.arch) {
+        let (wanted, found) = (wanted.name(), p4::api::architecture(&p4::check(tree, &map).0));
+        anyhow::ensure!(
+            found == wanted,
+            "{} is written for {}, not for {wanted}",
+            file.display(),
+            if found.is_empty() { "no architecture that is known" } else { found }
+        );
+    }
     Ok(Checked { tree, map, diags })
 }
 
@@ -86,5 +92,8 @@ pub fn print(map: &SourceMap, diags: &Diagnostics) {
     if !diags.list().is_empty() {
         let colour = std::io::stderr().is_terminal();
         eprint!("{}", p4::render::text(map, diags.list(), colour));
+        if let Some(error) = diags.list().iter().find(|d| d.severity == p4::Severity::Error) {
+            eprintln!("`strait explain {}` says more", error.code);
+        }
     }
 }

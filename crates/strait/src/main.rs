@@ -29,6 +29,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     let own = || std::env::current_exe().context("where is this program?");
     match &cli.command {
         Command::Check(args) => return commands::check::run(args),
+        Command::Explain { code } => return commands::explain::run(code.as_deref()),
         Command::Test(args) => return commands::test::run(args),
         Command::Build(args) => commands::build::run(args)?,
         Command::Run(args) => commands::run::run(args)?,

@@ -39,6 +39,19 @@ pub fn of(typed: &Typed<'_>, map: &SourceMap) -> Api {
     walk.api
 }
 
+/// The architecture that a program is written for, by the package that `main` is an instance of; empty if it is none that is known.
+pub fn architecture(typed: &Typed<'_>) -> &'static str {
+    let call = typed.main.and_then(|main| typed.instance(main));
+    let Some(Callee::Constructor(ty, _)) = call.map(|c| &c.callee) else { return "" };
+    match ty.named().map(|n| &*n.name) {
+        Some("V1Switch") => "v1model",
+        Some("PSA_Switch") => "psa",
+        Some("PNA_NIC") => "pna",
+        Some("ubpf") => "ubpf",
+        _ => "",
+    }
+}
+
 /// Where the walk is: the path of instances, and what constructor and type parameters stand for.
 #[derive(Clone, Default)]
 struct Place<'a> {
@@ -127,17 +140,7 @@ impl<'a> Walk<'_, 'a> {
             }
         }
         if let Some(call) = self.typed.instance(main) {
-            self.api.arch = match &call.callee {
-                Callee::Constructor(ty, _) => match ty.named().map(|n| &*n.name) {
-                    Some("V1Switch") => "v1model",
-                    Some("PSA_Switch") => "psa",
-                    Some("PNA_NIC") => "pna",
-                    Some("ubpf") => "ubpf",
-                    _ => "",
-                },
-                _ => "",
-            }
-            .to_string();
+            self.api.arch = architecture(self.typed).to_string();
             self.package(call);
         }
         self.controller_headers();

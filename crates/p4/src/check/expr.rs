@@ -132,6 +132,7 @@ impl<'a> Checker<'a, '_> {
             return self.missing(name, "", |k| !matches!(k, Kind::Member));
         };
         self.typed.refs.insert(e.id, Res::Decl(id));
+        self.typed.used.extend(found);
         self.use_of(e, id)
     }
 

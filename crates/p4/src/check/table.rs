@@ -158,6 +158,7 @@ impl<'a> Checker<'a, '_> {
             return None;
         }
         self.typed.refs.insert(callee.id, Res::Decl(id));
+        self.typed.used.insert(id);
         let full = if *global { format!(".{}", name.text) } else { name.text.clone() };
         Some((full, id, args))
     }

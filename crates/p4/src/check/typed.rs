@@ -20,7 +20,7 @@
 //! [`Typed::value`] is already cut to it. Initialisers (`{1, 2}`, `{a = 1}`, `{#}`, `...`) get the type they initialise as
 //! such a cast; their parts carry casts of their own where they need them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::types::{DeclId, Type};
@@ -188,6 +188,7 @@ pub struct Typed<'a> {
     pub(super) refs: HashMap<ExprId, Res>,
     pub(super) calls: HashMap<ExprId, Call<'a>>,
     pub(super) spans: HashMap<ExprId, Span>,
+    pub(super) used: HashSet<DeclId>,
     pub(super) instances: HashMap<DeclId, Call<'a>>,
     pub(super) decls: Vec<Option<Decl<'a>>>,
 }
@@ -205,6 +206,7 @@ impl<'a> Typed<'a> {
             refs: HashMap::new(),
             calls: HashMap::new(),
             spans: HashMap::new(),
+            used: HashSet::new(),
             instances: HashMap::new(),
             decls: vec![None; program.decl_count as usize],
         }
@@ -245,9 +247,9 @@ impl<'a> Typed<'a> {
         self.calls.get(&e)
     }
 
-    /// All calls.
-    pub fn calls(&self) -> impl Iterator<Item = &Call<'a>> {
-        self.calls.values()
+    /// Whether something mentions a declaration.
+    pub fn is_used(&self, d: DeclId) -> bool {
+        self.used.contains(&d)
     }
 
     /// All calls in the order of the text, each with its place.

@@ -102,6 +102,7 @@ impl<'a> Checker<'a, '_> {
         let Some(id) = self.find(&name.text, global).first().copied() else {
             return self.missing(name, "type ", is_type);
         };
+        self.typed.used.insert(id);
         let Some(decl) = self.decl(id).cloned() else { return Type::Bad };
         if !is_type(decl.kind) {
             let text = format!("`{}` is not a type", name.text);

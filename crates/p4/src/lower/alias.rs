@@ -47,7 +47,7 @@ impl<'a> Lower<'a, '_> {
         let store = self.pinned(store);
         if store.ty() != *ty {
             let message = format!("expected {ty}, found {}", store.ty());
-            let d = crate::diag::Diagnostic::error("E0301", e.span, message);
+            let d = crate::diag::Diagnostic::error("E0503", e.span, message);
             return self.report(d.also(param.span, "the parameter"));
         }
         if reachable {

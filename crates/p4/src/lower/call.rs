@@ -22,7 +22,7 @@ impl<'a> Lower<'a, '_> {
         want: Option<&T>,
     ) -> Res<Val> {
         if self.depth >= super::DEPTH {
-            return self.error_hint("E0406", e.span, "calls nest without an end", "P4 has no recursion");
+            return self.error_hint("E0503", e.span, "calls nest without an end", "P4 has no recursion");
         }
         self.depth += 1;
         let result = self.call_here(e, callee, type_args, args, env, want);
@@ -52,20 +52,20 @@ impl<'a> Lower<'a, '_> {
                     Some(Binding::Object(Object::Table(_))) => {
                         let hint = format!("write `{}.apply()`", name.text);
                         self.error_hint(
-                            "E0204",
+                            "E0503",
                             e.span,
                             format!("`{}` is a table, not a function", name.text),
                             hint,
                         )
                     }
-                    Some(_) => self.error("E0204", callee.span, format!("`{}` cannot be called", name.text)),
+                    Some(_) => self.error("E0503", callee.span, format!("`{}` cannot be called", name.text)),
                     None => self.unknown_name(name, env),
                 }
             }
             ExprKind::Member { base, member } => {
                 self.method(base, member, type_args, args, env, want, e.span)
             }
-            _ => self.error("E0204", callee.span, "this cannot be called"),
+            _ => self.error("E0503", callee.span, "this cannot be called"),
         }
     }
 
@@ -86,7 +86,7 @@ impl<'a> Lower<'a, '_> {
                     Some(at) => at,
                     None => {
                         let d = Diagnostic::error(
-                            "E0317",
+                            "E0503",
                             name.span,
                             format!("{what} has no parameter `{}`", name.text),
                         );
@@ -121,7 +121,7 @@ impl<'a> Lower<'a, '_> {
     ) -> Res<X> {
         let names: Vec<_> = params.iter().map(|p| p.name.text.as_str()).collect();
         let d =
-            Diagnostic::error("E0317", span, format!("{what} takes {} arguments, not {given}", params.len()));
+            Diagnostic::error("E0503", span, format!("{what} takes {} arguments, not {given}", params.len()));
         let d =
             if names.is_empty() { d } else { d.hint(format!("its parameters are ({})", names.join(", "))) };
         match params.first() {
@@ -158,7 +158,7 @@ impl<'a> Lower<'a, '_> {
                 (_, None) => match &param.default {
                     Some(e) => self.in_argument(param, e, &ty, inner)?,
                     None => {
-                        return self.error("E0317", span, format!("`{}` has no value here", param.name.text));
+                        return self.error("E0503", span, format!("`{}` has no value here", param.name.text));
                     }
                 },
             };
@@ -281,7 +281,7 @@ impl<'a> Lower<'a, '_> {
             }
         }
         self.error_hint(
-            "E0308",
+            "E0503",
             span,
             format!("the type `{name}` cannot be inferred"),
             "give it: `f<bit<8>>(…)`",
@@ -298,7 +298,7 @@ impl<'a> Lower<'a, '_> {
     ) -> Res<Val> {
         let ast::DeclKind::Action { params, body } = &decl.kind else { return Err(super::Failed) };
         if self.parser.is_some() {
-            return self.error("E0407", span, "a parser cannot call actions");
+            return self.error("E0503", span, "a parser cannot call actions");
         }
         let inner = Scope::new(Some(home.clone()));
         let what = format!("action `{}`", decl.name.text);
@@ -335,7 +335,7 @@ impl<'a> Lower<'a, '_> {
                 }
                 Some(Binding::Value(Val::Scalar(..))) | Some(Binding::Store(Store::Scalar(..))) => {
                     let message = format!("`{}` has no method `{}`", name.text, member.text);
-                    return self.error("E0206", member.span, message);
+                    return self.error("E0503", member.span, message);
                 }
                 _ => {}
             }
@@ -344,7 +344,7 @@ impl<'a> Lower<'a, '_> {
             Val::Store(store) => store,
             _ => {
                 return self.error(
-                    "E0206",
+                    "E0503",
                     member.span,
                     format!("there is no method `{}` here", member.text),
                 );
@@ -363,7 +363,7 @@ impl<'a> Lower<'a, '_> {
                     T::Struct(_) => "only headers are valid or not; a field of this struct is meant, perhaps",
                     _ => "headers have isValid, setValid and setInvalid",
                 };
-                self.error_hint("E0206", member.span, format!("{ty} has no method `{}`", member.text), hint)
+                self.error_hint("E0503", member.span, format!("{ty} has no method `{}`", member.text), hint)
             }
         }
     }
@@ -377,7 +377,7 @@ impl<'a> Lower<'a, '_> {
         span: Span,
     ) -> Res<Val> {
         if !args.is_empty() {
-            return self.error("E0317", span, format!("`{}` takes no arguments", member.text));
+            return self.error("E0503", span, format!("`{}` takes no arguments", member.text));
         }
         match member.text.as_str() {
             "isValid" => return Ok(Val::Scalar(self.is_valid(&h), T::Bool)),
@@ -391,7 +391,7 @@ impl<'a> Lower<'a, '_> {
             }
             other => {
                 let d =
-                    Diagnostic::error("E0206", member.span, format!("header `{ty}` has no method `{other}`"));
+                    Diagnostic::error("E0503", member.span, format!("header `{ty}` has no method `{other}`"));
                 let near = did_you_mean(other, ["isValid", "setValid", "setInvalid"]);
                 return match near {
                     Some(near) => self.report(d.hint(format!("did you mean `{near}`?"))),
@@ -420,7 +420,7 @@ impl<'a> Lower<'a, '_> {
             "pop_front" => ids.iter().for_each(|id| self.push(Ir::PopFront(*id, count))),
             other => {
                 let message = format!("a header stack has no method `{other}`");
-                return self.error_hint("E0206", span, message, "it has push_front and pop_front");
+                return self.error_hint("E0503", span, message, "it has push_front and pop_front");
             }
         }
         Ok(Val::Void)
@@ -443,19 +443,19 @@ impl<'a> Lower<'a, '_> {
                 Ok(Val::Void)
             }
             ("extract" | "lookahead" | "advance", _) if self.parser.is_none() => {
-                self.error("E0407", span, format!("`{}` only works in a parser", member.text))
+                self.error("E0503", span, format!("`{}` only works in a parser", member.text))
             }
             ("extract", Some(e)) => self.extract(e, args.get(1), env, span),
             // `extract<T>(_)`: read and forgotten.
             ("extract", None) if args.len() == 1 && !type_args.is_empty() => {
                 let ty = self.ty(&type_args[0], env)?;
                 let Store::Header(header, _) = self.storage("$skipped", &ty, span)? else {
-                    return self.error("E0301", span, "only headers are extracted");
+                    return self.error("E0503", span, "only headers are extracted");
                 };
                 self.push(Ir::Extract { header, varbit: None });
                 Ok(Val::Void)
             }
-            ("extract", None) => self.error("E0317", span, "`extract` takes a header"),
+            ("extract", None) => self.error("E0503", span, "`extract` takes a header"),
             ("lookahead", None) => self.lookahead(type_args, env, want, span),
             ("advance", Some(e)) => {
                 let (bits, _) = self.scalar(e, env, Some(&T::Bit(32)))?;
@@ -469,7 +469,7 @@ impl<'a> Lower<'a, '_> {
                 _ => self.not_yet(span, "`packet.length()`"),
             },
             (other, _) => {
-                let d = Diagnostic::error("E0206", member.span, format!("a packet has no method `{other}`"));
+                let d = Diagnostic::error("E0503", member.span, format!("a packet has no method `{other}`"));
                 let near = did_you_mean(other, ["extract", "lookahead", "advance", "length", "emit"]);
                 match near {
                     Some(near) => self.report(d.hint(format!("did you mean `{near}`?"))),
@@ -496,7 +496,7 @@ impl<'a> Lower<'a, '_> {
             }
             Val::List(items) => items.into_iter().try_for_each(|v| self.emit(v, span)),
             _ => self.error_hint(
-                "E0301",
+                "E0503",
                 span,
                 "only headers are emitted",
                 "put the value into a header's field",
@@ -513,7 +513,7 @@ impl<'a> Lower<'a, '_> {
     ) -> Res<Val> {
         let Store::Header(header, s) = self.lvalue(e, env)? else {
             return self.error_hint(
-                "E0301",
+                "E0503",
                 e.span,
                 "only headers are extracted",
                 "a number is `lookahead` and `advance`",
@@ -530,7 +530,7 @@ impl<'a> Lower<'a, '_> {
                 false => format!("`{}` has no varbit field", s.name),
             };
             return self.error_hint(
-                "E0317",
+                "E0503",
                 span,
                 message,
                 "`extract(header, bits)` is for headers with a varbit field",
@@ -553,7 +553,7 @@ impl<'a> Lower<'a, '_> {
             (None, Some(want)) => want.clone(),
             (None, None) => {
                 return self.error_hint(
-                    "E0308",
+                    "E0503",
                     span,
                     "`lookahead` of what?",
                     "write `packet.lookahead<bit<8>>()`",
@@ -565,7 +565,7 @@ impl<'a> Lower<'a, '_> {
             Store::Scalar(place, _) => self.push(Ir::Lookahead { dst: place.clone() }),
             _ => {
                 let Some(bits) = flat_width(&ty) else {
-                    return self.error("E0301", span, format!("`lookahead` cannot read a {ty}"));
+                    return self.error("E0503", span, format!("`lookahead` cannot read a {ty}"));
                 };
                 let var = self.var("$lookahead", Ty::Bit(bits), ir::VarKind::Local);
                 self.push(Ir::Lookahead { dst: Place::Var(var) });
@@ -619,7 +619,7 @@ impl<'a> Lower<'a, '_> {
         span: Span,
     ) -> Res<Val> {
         if !args.is_empty() {
-            return self.error("E0317", span, "`apply` of a table takes no arguments");
+            return self.error("E0503", span, "`apply` of a table takes no arguments");
         }
         let hit = self.var("$hit", Ty::Bool, ir::VarKind::Local);
         let read = Expr::read(Place::Var(hit), Ty::Bool);
@@ -628,7 +628,7 @@ impl<'a> Lower<'a, '_> {
             "miss" => Expr::not(read),
             "action_run" => {
                 return self.error_hint(
-                    "E0404",
+                    "E0503",
                     span,
                     "`action_run` only stands in a `switch`",
                     "or look at `.hit`",
@@ -636,7 +636,7 @@ impl<'a> Lower<'a, '_> {
             }
             other => {
                 let message = format!("`apply()` has no result `{other}`");
-                return self.error_hint("E0206", member.span, message, "it has hit, miss and action_run");
+                return self.error_hint("E0503", member.span, message, "it has hit, miss and action_run");
             }
         };
         self.apply_table(table, Some(hit), None);

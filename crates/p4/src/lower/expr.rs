@@ -45,10 +45,10 @@ impl<'a> Lower<'a, '_> {
             }
             ExprKind::InvalidHeader => Ok(Val::Invalid),
             ExprKind::DefaultValue => Ok(Val::Default),
-            ExprKind::Type(_) => self.error("E0203", e.span, "a type stands where a value should"),
+            ExprKind::Type(_) => self.error("E0503", e.span, "a type stands where a value should"),
             ExprKind::This => self.not_yet(e.span, "`this`"),
             ExprKind::DontCare | ExprKind::Default => {
-                self.error("E0301", e.span, "this means \"anything\", which only a keyset can say")
+                self.error("E0503", e.span, "this means \"anything\", which only a keyset can say")
             }
             ExprKind::Error => Err(super::Failed),
         }
@@ -60,19 +60,19 @@ impl<'a> Lower<'a, '_> {
         match (val, want) {
             (val, Some(want)) => match self.convert(val, want, e.span)? {
                 Val::Scalar(expr, ty) => Ok((expr, ty)),
-                _ => self.error("E0301", e.span, format!("expected a {want}")),
+                _ => self.error("E0503", e.span, format!("expected a {want}")),
             },
             (Val::Scalar(expr, ty), None) => Ok((expr, ty)),
             (Val::Store(Store::Scalar(place, ty)), None) => Ok(self.read(place, ty)),
             (Val::Integer(_), None) => self.error_hint(
-                "E0302",
+                "E0503",
                 e.span,
                 "this number has no width here",
                 "give it one: `8w10`, or a cast `(bit<8>) 10`",
             ),
             (other, None) => {
                 let what = other.ty().map_or("a list".to_string(), |t| t.to_string());
-                self.error("E0301", e.span, format!("expected bits or a bool, found {what}"))
+                self.error("E0503", e.span, format!("expected bits or a bool, found {what}"))
             }
         }
     }
@@ -86,7 +86,7 @@ impl<'a> Lower<'a, '_> {
             other => {
                 let ty = other.ty().map_or("a list".to_string(), |t| t.to_string());
                 let d =
-                    Diagnostic::error("E0301", e.span, format!("a condition is a bool, and this is {ty}"));
+                    Diagnostic::error("E0503", e.span, format!("a condition is a bool, and this is {ty}"));
                 self.report(d.hint("compare it: `x != 0`"))
             }
         }
@@ -102,7 +102,7 @@ impl<'a> Lower<'a, '_> {
             T::Bit(w) => (*w, false),
             T::Int(w) => (*w, true),
             _ => {
-                return self.error("E0301", span, format!("a number stands where a {ty} should"));
+                return self.error("E0503", span, format!("a number stands where a {ty} should"));
             }
         };
         let (bits, fits) = to_bits(value, width, signed);
@@ -143,7 +143,7 @@ impl<'a> Lower<'a, '_> {
 
     fn mismatch(&mut self, val: &Val, want: &T, span: Span) -> Res<Val> {
         let found = val.ty().map_or("a list".to_string(), |t| t.to_string());
-        let d = Diagnostic::error("E0301", span, format!("expected {want}, found {found}"));
+        let d = Diagnostic::error("E0503", span, format!("expected {want}, found {found}"));
         let hint = match (val.ty().as_ref().map(|t| t.underlying().clone()), want.underlying()) {
             (Some(T::Bit(_) | T::Int(_)), T::Bit(_) | T::Int(_)) => {
                 format!("a cast says what is meant: `({want}) …`")
@@ -181,7 +181,7 @@ impl<'a> Lower<'a, '_> {
                 match want.ir() {
                     Some(ty) if good => Ok(Val::Scalar(fold::cast(e.clone(), ty), want.clone())),
                     _ => {
-                        let d = Diagnostic::error("E0304", span, format!("{from} cannot be cast to {want}"));
+                        let d = Diagnostic::error("E0503", span, format!("{from} cannot be cast to {want}"));
                         let hint = match (from.underlying(), to) {
                             (T::Bit(w), T::Int(_)) => {
                                 format!("change the sign first: `({want}) (int<{w}>) …`")
@@ -204,26 +204,26 @@ impl<'a> Lower<'a, '_> {
             Some(Binding::Store(store)) => Ok(Val::Store(store)),
             Some(Binding::Value(val)) => Ok(val),
             Some(Binding::Type(_) | Binding::Alias(_)) => self.error(
-                "E0203",
+                "E0503",
                 name.span,
                 format!("`{}` is a type, and a value should stand here", name.text),
             ),
             Some(Binding::Object(Object::Table(_))) => {
-                let d = Diagnostic::error("E0204", name.span, format!("`{}` is a table", name.text));
+                let d = Diagnostic::error("E0503", name.span, format!("`{}` is a table", name.text));
                 self.report(d.hint(format!("apply it: `{}.apply()`", name.text)))
             }
             Some(Binding::Action(..) | Binding::Function(_) | Binding::Extern(_)) => {
-                let d = Diagnostic::error("E0204", name.span, format!("`{}` is not a value", name.text));
+                let d = Diagnostic::error("E0503", name.span, format!("`{}` is not a value", name.text));
                 self.report(d.hint(format!("call it: `{}(…)`", name.text)))
             }
-            Some(_) => self.error("E0204", name.span, format!("`{}` is not a value", name.text)),
+            Some(_) => self.error("E0503", name.span, format!("`{}` is not a value", name.text)),
             None => self.unknown_name(name, env),
         }
     }
 
     pub(super) fn unknown_name<X>(&mut self, name: &ast::Name, env: &Env<'a>) -> Res<X> {
         let d =
-            Diagnostic::error("E0201", name.span, format!("there is nothing called `{}` here", name.text));
+            Diagnostic::error("E0503", name.span, format!("there is nothing called `{}` here", name.text));
         match did_you_mean(&name.text, env.names()) {
             Some(near) => self.report(d.hint(format!("did you mean `{near}`?"))),
             None => self.report(d.hint("names are declared before they are used")),
@@ -249,11 +249,11 @@ impl<'a> Lower<'a, '_> {
             Val::Store(store) => self.store_member(store, member),
             Val::Record(fields) => match fields.into_iter().find(|(n, _)| *n == member.text) {
                 Some((_, val)) => Ok(val),
-                None => self.error("E0206", member.span, format!("there is no field `{}` here", member.text)),
+                None => self.error("E0503", member.span, format!("there is no field `{}` here", member.text)),
             },
             other => {
                 let ty = other.ty().map_or("a list".to_string(), |t| t.to_string());
-                self.error("E0206", member.span, format!("{ty} has no field `{}`", member.text))
+                self.error("E0503", member.span, format!("{ty} has no field `{}`", member.text))
             }
         }
     }
@@ -270,7 +270,7 @@ impl<'a> Lower<'a, '_> {
                         let global = self.global.clone();
                         self.ty_by_name(name, &global)?
                     }
-                    _ => return self.error("E0203", name.span, format!("`{}` has no members", name.text)),
+                    _ => return self.error("E0503", name.span, format!("`{}` has no members", name.text)),
                 },
                 _ => return Ok(None),
             },
@@ -303,12 +303,12 @@ impl<'a> Lower<'a, '_> {
     fn ty_by_name(&mut self, name: &'a ast::Name, env: &Env<'a>) -> Res<T> {
         match env.get(&name.text) {
             Some(Binding::Type(_)) => self.named(name, env),
-            _ => self.error("E0203", name.span, format!("`{}` is not a type", name.text)),
+            _ => self.error("E0503", name.span, format!("`{}` is not a type", name.text)),
         }
     }
 
     fn unknown_member<X>(&mut self, ty: &T, members: &[String], member: &ast::Name) -> Res<X> {
-        let d = Diagnostic::error("E0206", member.span, format!("{ty} has no member `{}`", member.text));
+        let d = Diagnostic::error("E0503", member.span, format!("{ty} has no member `{}`", member.text));
         match did_you_mean(&member.text, members.iter().map(String::as_str)) {
             Some(near) => self.report(d.hint(format!("did you mean `{near}`?"))),
             None => self.report(d.hint(format!("its members are {}", members.join(", ")))),
@@ -344,12 +344,12 @@ impl<'a> Lower<'a, '_> {
                 "size" => Ok(Val::Scalar(Expr::bits(32, *size as u128), T::Bit(32))),
                 other => {
                     let message = format!("a header stack has no `{other}`");
-                    self.error_hint("E0206", member.span, message, "it has next, last, lastIndex and size")
+                    self.error_hint("E0503", member.span, message, "it has next, last, lastIndex and size")
                 }
             },
             other => {
                 let message = format!("{} has no field `{}`", other.ty(), member.text);
-                self.error("E0206", member.span, message)
+                self.error("E0503", member.span, message)
             }
         }
     }
@@ -374,7 +374,7 @@ impl<'a> Lower<'a, '_> {
     fn unknown_field<X>(&mut self, s: &StructT, member: &ast::Name) -> Res<X> {
         let names: Vec<_> = s.fields.iter().map(|f| f.name.as_str()).collect();
         let d =
-            Diagnostic::error("E0206", member.span, format!("`{}` has no field `{}`", s.name, member.text));
+            Diagnostic::error("E0503", member.span, format!("`{}` has no field `{}`", s.name, member.text));
         match did_you_mean(&member.text, names.iter().copied()) {
             Some(near) => self.report(d.hint(format!("did you mean `{near}`?"))),
             None => self.report(d.hint(format!("its fields are {}", names.join(", ")))),
@@ -388,10 +388,10 @@ impl<'a> Lower<'a, '_> {
                 let at = self.integer(index, env)?.to_usize();
                 return match at.and_then(|i| items.into_iter().nth(i)) {
                     Some(item) => Ok(item),
-                    None => self.error("E0305", index.span, "there is no such element"),
+                    None => self.error("E0503", index.span, "there is no such element"),
                 };
             }
-            _ => return self.error("E0301", base.span, "only header stacks and tuples have elements"),
+            _ => return self.error("E0503", base.span, "only header stacks and tuples have elements"),
         };
         match store {
             Store::Stack(_, _, size) | Store::UnionStack(_, _, size) => {
@@ -413,7 +413,7 @@ impl<'a> Lower<'a, '_> {
                     None => {
                         let message =
                             format!("the stack has {size} elements, 0 to {}", size.saturating_sub(1));
-                        self.error("E0305", index.span, message)
+                        self.error("E0503", index.span, message)
                     }
                 }
             }
@@ -421,12 +421,12 @@ impl<'a> Lower<'a, '_> {
                 let at = self.integer(index, env)?.to_usize();
                 match at.and_then(|i| items.get(i)) {
                     Some(item) => Ok(Val::Store(item.clone())),
-                    None => self.error("E0305", index.span, "the tuple has no such element"),
+                    None => self.error("E0503", index.span, "the tuple has no such element"),
                 }
             }
             other => {
                 let message = format!("{} has no elements; a slice is `x[hi:lo]`", other.ty());
-                self.error("E0301", base.span, message)
+                self.error("E0503", base.span, message)
             }
         }
     }
@@ -458,7 +458,7 @@ impl<'a> Lower<'a, '_> {
                     "a slice of {width} bits is [hi:lo] with {} >= hi >= lo >= 0",
                     width.saturating_sub(1)
                 );
-                self.error("E0305", hi.span.to(lo.span), message)
+                self.error("E0503", hi.span.to(lo.span), message)
             }
         }
     }
@@ -476,15 +476,15 @@ impl<'a> Lower<'a, '_> {
                         };
                         Ok(Val::Scalar(fold::unary(UnOp::BitNot, e), ty))
                     }
-                    _ => self.error_hint("E0302", operand.span, "`~` needs a width", "write `~8w1`"),
+                    _ => self.error_hint("E0503", operand.span, "`~` needs a width", "write `~8w1`"),
                 },
-                UnaryOp::Not => self.error("E0301", operand.span, "`!` takes a bool; `~` flips bits"),
+                UnaryOp::Not => self.error("E0503", operand.span, "`!` takes a bool; `~` flips bits"),
             };
         }
         let (e, ty) = match val {
             Val::Scalar(e, ty) => (e, ty),
             Val::Store(Store::Scalar(place, ty)) => self.read(place, ty),
-            _ => return self.error("E0301", operand.span, "this operator takes bits or a bool"),
+            _ => return self.error("E0503", operand.span, "this operator takes bits or a bool"),
         };
         let op = match (op, ty.underlying()) {
             (UnaryOp::Not, T::Bool) => UnOp::Not,
@@ -493,13 +493,13 @@ impl<'a> Lower<'a, '_> {
             (UnaryOp::Plus, T::Bit(_) | T::Int(_)) => return Ok(Val::Scalar(e, ty)),
             (UnaryOp::Not, _) => {
                 return self.error_hint(
-                    "E0301",
+                    "E0503",
                     operand.span,
                     format!("`!` takes a bool, not {ty}"),
                     "`~` flips bits",
                 );
             }
-            _ => return self.error("E0301", operand.span, format!("this operator does not take {ty}")),
+            _ => return self.error("E0503", operand.span, format!("this operator does not take {ty}")),
         };
         Ok(Val::Scalar(fold::unary(op, e), ty))
     }
@@ -516,7 +516,7 @@ impl<'a> Lower<'a, '_> {
         match op {
             BinaryOp::And | BinaryOp::Or => return self.lazy(op, left, right, env),
             BinaryOp::Mask | BinaryOp::Range => {
-                return self.error("E0301", span, format!("`{}` only stands in a keyset", op.symbol()));
+                return self.error("E0503", span, format!("`{}` only stands in a keyset", op.symbol()));
             }
             _ => {}
         }
@@ -580,13 +580,13 @@ impl<'a> Lower<'a, '_> {
             pair => pair,
         };
         let (Val::Scalar(x, xt), Val::Scalar(y, yt)) = (a, b) else {
-            return self.error("E0301", span, format!("`{}` does not take these operands", op.symbol()));
+            return self.error("E0503", span, format!("`{}` does not take these operands", op.symbol()));
         };
         let compatible = xt == yt
             || xt.underlying() == yt.underlying()
                 && matches!((&xt, &yt), (T::SerEnum(..), _) | (_, T::SerEnum(..)));
         if !compatible {
-            let d = Diagnostic::error("E0301", span, format!("`{}` between {xt} and {yt}", op.symbol()))
+            let d = Diagnostic::error("E0503", span, format!("`{}` between {xt} and {yt}", op.symbol()))
                 .also(ls, format!("this is {xt}"))
                 .also(rs, format!("this is {yt}"));
             return self.report(d.hint(format!("both sides have one type; a cast says which: `({xt}) …`")));
@@ -598,12 +598,12 @@ impl<'a> Lower<'a, '_> {
             _ => numeric,
         };
         if !fits {
-            return self.error("E0301", span, format!("`{}` does not take {xt}", op.symbol()));
+            return self.error("E0503", span, format!("`{}` does not take {xt}", op.symbol()));
         }
         let ty = if op_ir.is_predicate() { T::Bool } else { xt };
         match fold::binary(op_ir, x, y) {
             Some(e) => Ok(Val::Scalar(e, ty)),
-            None => self.error("E0311", rs, "a division by zero"),
+            None => self.error("E0503", rs, "a division by zero"),
         }
     }
 
@@ -614,7 +614,7 @@ impl<'a> Lower<'a, '_> {
             BinaryOp::Sub => x - y,
             BinaryOp::Mul if x.bits() + y.bits() < 1 << 16 => x * y,
             BinaryOp::Div | BinaryOp::Mod if y.is_zero() => {
-                return self.error("E0311", span, "a division by zero");
+                return self.error("E0503", span, "a division by zero");
             }
             BinaryOp::Div => x / y,
             BinaryOp::Mod => x % y,
@@ -627,7 +627,7 @@ impl<'a> Lower<'a, '_> {
             BinaryOp::Le => return predicate(x <= y),
             BinaryOp::Gt => return predicate(x > y),
             BinaryOp::Ge => return predicate(x >= y),
-            _ => return self.error("E0302", span, format!("`{}` needs numbers with a width", op.symbol())),
+            _ => return self.error("E0503", span, format!("`{}` needs numbers with a width", op.symbol())),
         };
         Ok(Val::Integer(value))
     }
@@ -636,12 +636,12 @@ impl<'a> Lower<'a, '_> {
         let amount = match &b {
             Val::Integer(n) => match n.to_u32() {
                 Some(n) => Expr::bits(32, n as u128),
-                None => return self.error("E0313", rs, "a shift by a negative or enormous number"),
+                None => return self.error("E0503", rs, "a shift by a negative or enormous number"),
             },
             Val::Scalar(e, ty) if matches!(ty.underlying(), T::Bit(_)) => e.clone(),
             _ => {
                 return self.error_hint(
-                    "E0313",
+                    "E0503",
                     rs,
                     "a shift's amount is not negative",
                     "cast it to `bit<8>`",
@@ -651,7 +651,7 @@ impl<'a> Lower<'a, '_> {
         match a {
             Val::Integer(x) => match amount.as_const().and_then(|n| n.to_u64()) {
                 Some(n) if n < 1 << 16 => Ok(Val::Integer(if op == BinaryOp::Shl { x << n } else { x >> n })),
-                _ => self.error_hint("E0302", span, "this shift needs a width", "write `32w1 << n`"),
+                _ => self.error_hint("E0503", span, "this shift needs a width", "write `32w1 << n`"),
             },
             Val::Scalar(x, ty) if matches!(ty.underlying(), T::Bit(_) | T::Int(_)) => {
                 match fold::binary(ir_op(op), x, amount) {
@@ -659,7 +659,7 @@ impl<'a> Lower<'a, '_> {
                     None => Err(super::Failed),
                 }
             }
-            _ => self.error("E0301", span, "only bits are shifted"),
+            _ => self.error("E0503", span, "only bits are shifted"),
         }
     }
 
@@ -673,13 +673,13 @@ impl<'a> Lower<'a, '_> {
                 Val::Scalar(e, ty) if matches!(ty.underlying(), T::Bit(_) | T::Int(_)) => parts.push(e),
                 Val::Integer(_) => {
                     return self.error_hint(
-                        "E0302",
+                        "E0503",
                         span,
                         "`++` needs to know how wide this is",
                         "write `8w0`",
                     );
                 }
-                _ => return self.error("E0301", span, "only bits are concatenated"),
+                _ => return self.error("E0503", span, "only bits are concatenated"),
             }
         }
         let (Some(low), Some(high)) = (parts.pop(), parts.pop()) else { return Err(super::Failed) };
@@ -727,7 +727,7 @@ impl<'a> Lower<'a, '_> {
                 (_, Some(known)) => return Ok(if known.is_zero() { b } else { a }),
                 _ => {
                     return self.error_hint(
-                        "E0302",
+                        "E0503",
                         yes.span,
                         "these numbers have no width here",
                         "write `8w1`",
@@ -767,7 +767,7 @@ impl<'a> Lower<'a, '_> {
         if wants.len() != items.len() {
             let span = items.first().map_or(Span::default(), |i| i.span);
             let message = format!("{} values where {} are wanted", items.len(), wants.len());
-            return self.error("E0314", span, message);
+            return self.error("E0503", span, message);
         }
         let mut vals = Vec::new();
         for (item, want) in items.iter().zip(&wants) {
@@ -846,10 +846,10 @@ impl<'a> Lower<'a, '_> {
             }
             (a, b) => {
                 let (Some(xs), Some(ys)) = (parts(&a), parts(&b)) else {
-                    return self.error("E0301", span, "these cannot be compared");
+                    return self.error("E0503", span, "these cannot be compared");
                 };
                 if xs.len() != ys.len() {
-                    return self.error("E0301", span, "these have different lengths");
+                    return self.error("E0503", span, "these have different lengths");
                 }
                 let mut same = Expr::bool(true);
                 for (x, y) in xs.into_iter().zip(ys) {
@@ -874,7 +874,7 @@ impl<'a> Lower<'a, '_> {
         match env.get(&name.text) {
             Some(Binding::Type(decl)) => self.declared(decl, name),
             Some(Binding::Alias(ty)) => Ok(ty),
-            _ => self.error("E0203", name.span, format!("`{}` is not a type", name.text)),
+            _ => self.error("E0503", name.span, format!("`{}` is not a type", name.text)),
         }
     }
 }

@@ -38,7 +38,7 @@ impl<'a> Lower<'a, '_> {
         };
         let Some(prototype) = prototypes.iter().find(fits) else {
             let message = format!("there is no form of this function with a parameter `{}`", named.text);
-            return self.error("E0317", named.span, message);
+            return self.error("E0503", named.span, message);
         };
         let mut placed = vec![None; args.len()];
         for arg in args {
@@ -109,7 +109,7 @@ impl<'a> Lower<'a, '_> {
             Some("E2E") => true,
             _ => {
                 let hint = "write `CloneType.I2E` or `CloneType.E2E`";
-                return self.error_hint("E0307", e.span, "which clone is this?", hint);
+                return self.error_hint("E0503", e.span, "which clone is this?", hint);
             }
         };
         let e = self.need(args, 1, span)?;
@@ -164,7 +164,7 @@ impl<'a> Lower<'a, '_> {
     fn need(&mut self, args: &Args<'a>, index: usize, span: Span) -> Res<&'a ast::Expr> {
         match args.get(index) {
             Some(e) => Ok(e),
-            None => self.error("E0317", span, format!("argument {} is missing", index + 1)),
+            None => self.error("E0503", span, format!("argument {} is missing", index + 1)),
         }
     }
 
@@ -173,7 +173,7 @@ impl<'a> Lower<'a, '_> {
         match args.0.len() == expected {
             true => Ok(()),
             false => self.error(
-                "E0317",
+                "E0503",
                 span,
                 format!("`{what}` takes {expected} arguments, not {}", args.0.len()),
             ),
@@ -203,7 +203,7 @@ impl<'a> Lower<'a, '_> {
     fn verify(&mut self, args: &Args<'a>, env: &Env<'a>, span: Span) -> Res<()> {
         self.count(args, 2, "verify", span)?;
         if self.parser.is_none() {
-            return self.error("E0407", span, "`verify` only works in a parser");
+            return self.error("E0503", span, "`verify` only works in a parser");
         }
         let cond = {
             let e = self.need(args, 0, span)?;
@@ -244,7 +244,7 @@ impl<'a> Lower<'a, '_> {
         }?;
         let target = self.need(args, 2, span)?;
         let Store::Scalar(checksum, ty) = self.lvalue(target, env)? else {
-            return self.error("E0301", target.span, "a checksum is a field of bits");
+            return self.error("E0503", target.span, "a checksum is a field of bits");
         };
         let algorithm = {
             let e = self.need(args, 3, span)?;
@@ -260,7 +260,7 @@ impl<'a> Lower<'a, '_> {
         }
         if width != 16 {
             return self.error(
-                "E0301",
+                "E0503",
                 target.span,
                 format!("a checksum of 16 bits goes into bit<16>, not {ty}"),
             );
@@ -331,7 +331,7 @@ impl<'a> Lower<'a, '_> {
             }
         }
         self.error_hint(
-            "E0307",
+            "E0503",
             e.span,
             "this is no hash algorithm",
             "write `HashAlgorithm.csum16` or another member",
@@ -353,14 +353,14 @@ impl<'a> Lower<'a, '_> {
                 Ok(())
             }
             Val::Integer(_) => self.error_hint(
-                "E0302",
+                "E0503",
                 span,
                 "a number in this list has no width",
                 "write `8w0` for one byte of zeros",
             ),
             val => match super::expr::parts(&val) {
                 Some(parts) => parts.into_iter().try_for_each(|p| self.flatten(p, span, out)),
-                None => self.error("E0301", span, "this cannot be hashed or summed"),
+                None => self.error("E0503", span, "this cannot be hashed or summed"),
             },
         }
     }
@@ -369,7 +369,7 @@ impl<'a> Lower<'a, '_> {
         self.count(args, 5, "hash", span)?;
         let target = self.need(args, 0, span)?;
         let Store::Scalar(dst, ty) = self.lvalue(target, env)? else {
-            return self.error("E0301", target.span, "the result of `hash` is bits");
+            return self.error("E0503", target.span, "the result of `hash` is bits");
         };
         let algorithm = {
             let e = self.need(args, 1, span)?;
@@ -402,7 +402,7 @@ impl<'a> Lower<'a, '_> {
             },
             val => match self.loaded(val) {
                 Val::Scalar(e, _) => Ok(e),
-                _ => self.error("E0301", e.span, "expected a number"),
+                _ => self.error("E0503", e.span, "expected a number"),
             },
         }
     }
@@ -411,7 +411,7 @@ impl<'a> Lower<'a, '_> {
         self.count(args, 3, "random", span)?;
         let target = self.need(args, 0, span)?;
         let Store::Scalar(dst, ty) = self.lvalue(target, env)? else {
-            return self.error("E0301", target.span, "the result of `random` is bits");
+            return self.error("E0503", target.span, "the result of `random` is bits");
         };
         let (lo, _) = {
             let e = self.need(args, 1, span)?;
@@ -428,7 +428,7 @@ impl<'a> Lower<'a, '_> {
     fn log_msg(&mut self, args: &Args<'a>, env: &Env<'a>, span: Span) -> Res<()> {
         let first = self.need(args, 0, span)?;
         let Val::Str(format) = self.expr(first, env, Some(&T::Str))? else {
-            return self.error("E0301", first.span, "a message is a string");
+            return self.error("E0503", first.span, "a message is a string");
         };
         let data = match args.get(1) {
             Some(e) => self.data(e, env)?,
@@ -436,7 +436,7 @@ impl<'a> Lower<'a, '_> {
         };
         if format.matches("{}").count() != data.len() {
             let message = format!("{} values for {} places `{{}}`", data.len(), format.matches("{}").count());
-            return self.error("E0317", span, message);
+            return self.error("E0503", span, message);
         }
         self.push(Ir::Call(Call::LogMsg { format, args: data }));
         Ok(())
@@ -456,8 +456,8 @@ impl<'a> Lower<'a, '_> {
         };
         match cond.as_const().map(|v| !v.is_zero()) {
             Some(true) => Ok(Val::Scalar(Expr::bool(true), T::Bool)),
-            Some(false) => self.error("E0408", span, format!("this does not hold{text}")),
-            None => self.error("E0307", span, "the condition of `static_assert` is not known when compiled"),
+            Some(false) => self.error("E0503", span, format!("this does not hold{text}")),
+            None => self.error("E0503", span, "the condition of `static_assert` is not known when compiled"),
         }
     }
 
@@ -475,7 +475,7 @@ impl<'a> Lower<'a, '_> {
                 let ty = self.declared(decl, &name)?;
                 Ok(Val::Scalar(Expr { kind, ty: Ty::Bit(32) }, ty))
             }
-            _ => self.error("E0201", span, "there is no `PSA_MeterColor_t`"),
+            _ => self.error("E0503", span, "there is no `PSA_MeterColor_t`"),
         }
     }
 
@@ -558,7 +558,7 @@ impl<'a> Lower<'a, '_> {
         let e = self.need(args, index, span)?;
         match self.lvalue(e, env)? {
             Store::Scalar(place, ty) if ty.ir().is_some_and(|ty| ty.width() >= 2) => Ok(place),
-            _ => self.error("E0301", e.span, "a colour needs a place of two bits or more"),
+            _ => self.error("E0503", e.span, "a colour needs a place of two bits or more"),
         }
     }
 
@@ -642,11 +642,11 @@ impl<'a> Lower<'a, '_> {
                 let target = self.need(&a, 0, span)?;
                 let store = self.lvalue(target, env)?;
                 let Store::Scalar(dst, _) = &store else {
-                    return self.error("E0301", target.span, "a register is read into bits");
+                    return self.error("E0503", target.span, "a register is read into bits");
                 };
                 if store.ty() != ty {
                     let message = format!("the register holds {ty}, and this is {}", store.ty());
-                    return self.error("E0301", target.span, message);
+                    return self.error("E0503", target.span, message);
                 }
                 let index = {
                     let e = self.need(&a, 1, span)?;
@@ -685,7 +685,7 @@ impl<'a> Lower<'a, '_> {
             (Object::Block(block), "apply") => self.apply_block(&block, args, env, span)?,
             (_, other) => {
                 let d = Diagnostic::error(
-                    "E0206",
+                    "E0503",
                     member.span,
                     format!("`{}` has no method `{other}`", name.text),
                 );

@@ -278,7 +278,7 @@ impl<'a, 'd> Lower<'a, 'd> {
             T::Union(s) => self.union(name, s, span),
             other => {
                 let message = format!("there are no variables of type {other}");
-                self.error("E0305", span, message)
+                self.error("E0503", span, message)
             }
         }
     }
@@ -329,7 +329,7 @@ impl<'a, 'd> Lower<'a, 'd> {
         let Some((decl, ty, args)) = main else {
             let at = program.decls.last().map_or(Span::default(), |d| d.span.after());
             return self.error_hint(
-                "E0401",
+                "E0503",
                 at,
                 "the program has no `main`",
                 "a v1model program ends with `V1Switch(MyParser(), MyVerifyChecksum(), …) main;`",
@@ -372,19 +372,19 @@ impl<'a, 'd> Lower<'a, 'd> {
             | NewType(_) => Binding::Type(decl),
             Variable { .. } => {
                 return self.error_hint(
-                    "E0402",
+                    "E0503",
                     decl.span,
                     "there are no variables outside parsers and controls",
                     "write `const` for a constant, or put it into a metadata struct",
                 );
             }
             Table(_) | ValueSet { .. } => {
-                return self.error("E0402", decl.span, "this belongs into a control or parser");
+                return self.error("E0503", decl.span, "this belongs into a control or parser");
             }
         };
         let overload = matches!(decl.kind, ExternFunction(_) | Extern { .. });
         if !overload && matches!(env.get(name), Some(ref b) if !matches!(b, Binding::Extern(_))) {
-            return self.error("E0202", decl.name.span, format!("`{name}` is declared twice"));
+            return self.error("E0503", decl.name.span, format!("`{name}` is declared twice"));
         }
         env.bind(&decl.name.text, binding);
         Ok(())
@@ -403,7 +403,7 @@ impl<'a, 'd> Lower<'a, 'd> {
             return match known {
                 true => self.not_yet(ty.span, "PNA (v1model and PSA are)"),
                 false => self.error_hint(
-                    "E0401",
+                    "E0503",
                     ty.span,
                     format!("`main` is a `{package}`, not a `V1Switch`"),
                     "include <v1model.p4>; other architectures come in a later release",
@@ -413,7 +413,7 @@ impl<'a, 'd> Lower<'a, 'd> {
         if args.len() != 6 {
             let message = format!("V1Switch takes 6 blocks, not {}", args.len());
             let hint = "parser, verify checksum, ingress, egress, compute checksum, deparser";
-            return self.error_hint("E0401", main.span, message, hint);
+            return self.error_hint("E0503", main.span, message, hint);
         }
         let global = self.global.clone();
         let names = ["p", "vr", "ig", "eg", "ck", "dep"];
@@ -432,7 +432,7 @@ impl<'a, 'd> Lower<'a, 'd> {
     fn block_argument(&mut self, arg: &'a ast::Argument, env: &Env<'a>) -> Res<Rc<BlockInstance<'a>>> {
         match &arg.value {
             Some(e) => self.block_value(e, env),
-            None => self.error("E0401", arg.span, "a parser or control stands here"),
+            None => self.error("E0503", arg.span, "a parser or control stands here"),
         }
     }
 
@@ -460,13 +460,13 @@ impl<'a, 'd> Lower<'a, 'd> {
         let (params, is_parser) = match &decl.kind {
             ast::DeclKind::Parser(p) => (&p.params, true),
             ast::DeclKind::Control(c) => (&c.params, false),
-            _ => return self.error("E0401", decl.span, "this is no parser or control"),
+            _ => return self.error("E0503", decl.span, "this is no parser or control"),
         };
         let wants_parser = matches!(role, ir::Role::Parser | ir::Role::EgressParser);
         if is_parser != wants_parser || params.len() != shape.len() {
             let message = format!("`{}` cannot stand here: another signature is wanted", decl.name.text);
             let hint = format!("{role:?} takes {} parameters; see the architecture's include", shape.len());
-            return self.error_hint("E0401", decl.name.span, message, hint);
+            return self.error_hint("E0503", decl.name.span, message, hint);
         }
         let env = Scope::new(Some(self.global.clone()));
         self.bind_ctor(block, &env)?;
@@ -496,14 +496,14 @@ impl<'a, 'd> Lower<'a, 'd> {
         if what == 'p' {
             return match ty {
                 T::PacketIn | T::PacketOut => Ok(Binding::Packet),
-                _ => self.error("E0401", param.span, "the packet stands here"),
+                _ => self.error("E0503", param.span, "the packet stands here"),
             };
         }
         if let Some(store) = shared.get(&what) {
             if store.ty() != ty {
                 let message =
                     format!("`{}` is of type {ty}, and it was {} before", param.name.text, store.ty());
-                return self.error_hint("E0401", param.span, message, "all blocks share one type here");
+                return self.error_hint("E0503", param.span, message, "all blocks share one type here");
             }
             return Ok(Binding::Store(store.clone()));
         }
@@ -520,7 +520,7 @@ impl<'a, 'd> Lower<'a, 'd> {
 
     fn standard(&mut self, store: &Store, span: Span) -> Res<()> {
         let Store::Struct(ty, fields) = store else {
-            return self.error("E0401", span, "the standard metadata stands here");
+            return self.error("E0503", span, "the standard metadata stands here");
         };
         let find = |name: &str| match ty.field(name).map(|i| &fields[i]) {
             Some(Store::Scalar(Place::Var(id), _)) => Some(*id),
@@ -552,7 +552,7 @@ impl<'a, 'd> Lower<'a, 'd> {
                 self.standard = Some(store.clone());
                 Ok(())
             }
-            None => self.error("E0401", span, "this struct is not v1model's standard_metadata_t"),
+            None => self.error("E0503", span, "this struct is not v1model's standard_metadata_t"),
         }
     }
 

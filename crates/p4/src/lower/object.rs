@@ -35,7 +35,7 @@ impl<'a> Lower<'a, '_> {
     ) -> Res<Object<'a>> {
         let name = self.full_name(decl, path);
         let TypeKind::Named { name: type_name, args: type_args, .. } = &ty.kind else {
-            return self.error("E0409", ty.span, "only externs, parsers and controls have instances");
+            return self.error("E0503", ty.span, "only externs, parsers and controls have instances");
         };
         match env.get(&type_name.text) {
             Some(Binding::Type(found)) => match &found.kind {
@@ -47,10 +47,10 @@ impl<'a> Lower<'a, '_> {
                 }
                 _ => {
                     let message = format!("`{}` has no instances", type_name.text);
-                    self.error_hint("E0409", ty.span, message, "a variable is declared `T name;`")
+                    self.error_hint("E0503", ty.span, message, "a variable is declared `T name;`")
                 }
             },
-            _ => self.error("E0201", ty.span, format!("there is no type `{}`", type_name.text)),
+            _ => self.error("E0503", ty.span, format!("there is no type `{}`", type_name.text)),
         }
     }
 
@@ -84,7 +84,7 @@ impl<'a> Lower<'a, '_> {
                 let size = self.size(size, env)?;
                 let Some(cell) = type_args.first() else {
                     return self.error_hint(
-                        "E0308",
+                        "E0503",
                         ty.span,
                         "a register of what?",
                         "write `register<bit<32>>(16) r;`",
@@ -116,7 +116,7 @@ impl<'a> Lower<'a, '_> {
                 match type_args.first() {
                     Some(result) => Ok(Object::Hash(algorithm, self.ty(result, env)?)),
                     None => {
-                        self.error_hint("E0308", ty.span, "a hash of what?", "write `Hash<bit<16>>(…) h;`")
+                        self.error_hint("E0503", ty.span, "a hash of what?", "write `Hash<bit<16>>(…) h;`")
                     }
                 }
             }
@@ -126,7 +126,7 @@ impl<'a> Lower<'a, '_> {
             ("Random", Some(_)) => {
                 let Some(of) = type_args.first() else {
                     return self.error_hint(
-                        "E0308",
+                        "E0503",
                         ty.span,
                         "a number of what type?",
                         "write `Random<bit<16>>(…) r;`",
@@ -139,13 +139,13 @@ impl<'a> Lower<'a, '_> {
                 }
                 match bounds.as_slice() {
                     [lo, hi] => Ok(Object::Random(lo.clone(), hi.clone(), of)),
-                    _ => self.error("E0317", decl.span, "`Random` takes its least and its greatest number"),
+                    _ => self.error("E0503", decl.span, "`Random` takes its least and its greatest number"),
                 }
             }
             ("Digest", None) => Ok(Object::Digest),
             ("PacketReplicationEngine" | "BufferingQueueingEngine", None) => Ok(Object::Engine),
             ("counter" | "direct_counter" | "register" | "meter" | "direct_meter", None) => {
-                self.error("E0317", decl.span, format!("the constructor of `{}` takes arguments", ty.text))
+                self.error("E0503", decl.span, format!("the constructor of `{}` takes arguments", ty.text))
             }
             (other, _) => self.not_yet(ty.span, &format!("the extern `{other}`")),
         }
@@ -154,7 +154,7 @@ impl<'a> Lower<'a, '_> {
     fn size(&mut self, e: &'a ast::Expr, env: &Env<'a>) -> Res<u64> {
         match self.integer(e, env)?.to_u64() {
             Some(size) if size <= 1 << 28 => Ok(size),
-            _ => self.error("E0306", e.span, "this size is not a sensible number"),
+            _ => self.error("E0503", e.span, "this size is not a sensible number"),
         }
     }
 
@@ -172,7 +172,7 @@ impl<'a> Lower<'a, '_> {
         match member.map(|m| m.to_ascii_lowercase()).as_deref() {
             Some("packets") => Ok(false),
             Some("bytes") => Ok(true),
-            _ => self.error_hint("E0317", span, "what does this meter measure?", "write `MeterType.bytes`"),
+            _ => self.error_hint("E0503", span, "what does this meter measure?", "write `MeterType.bytes`"),
         }
     }
 
@@ -229,7 +229,7 @@ impl<'a> Lower<'a, '_> {
                     keys.push(ir::ValueSetKey { name: name.to_string(), width: ty.width(), kind });
                     Ok(())
                 }
-                None => self.error("E0305", span, format!("a value set cannot hold a {scalar}")),
+                None => self.error("E0503", span, format!("a value set cannot hold a {scalar}")),
             },
         }
     }
@@ -249,7 +249,7 @@ impl<'a> Lower<'a, '_> {
             }
         }
         self.error_hint(
-            "E0317",
+            "E0503",
             span,
             "what does this counter count?",
             "write `CounterType.packets_and_bytes`",
@@ -301,7 +301,7 @@ impl<'a> Lower<'a, '_> {
         let mut ctor_args = Vec::new();
         for (param, arg) in params.iter().zip(matched) {
             let value = arg.and_then(|a| a.value.as_ref()).or(param.default.as_ref());
-            let Some(e) = value else { return self.error("E0317", span, "an argument is missing") };
+            let Some(e) = value else { return self.error("E0503", span, "an argument is missing") };
             if self.is_block_type(&param.ty) {
                 let block = self.block_value(e, env)?;
                 ctor_args.push(Binding::Object(Object::Block(block)));
@@ -336,7 +336,7 @@ impl<'a> Lower<'a, '_> {
         };
         match found {
             Some(block) => Ok(block),
-            None => self.error_hint("E0401", e.span, "this is no parser or control", "write `MyIngress()`"),
+            None => self.error_hint("E0503", e.span, "this is no parser or control", "write `MyIngress()`"),
         }
     }
 
@@ -349,7 +349,7 @@ impl<'a> Lower<'a, '_> {
         };
         if types.len() != block.types.len() {
             return self.error(
-                "E0308",
+                "E0503",
                 block.decl.name.span,
                 "the type arguments of this instance are missing",
             );
@@ -379,7 +379,7 @@ impl<'a> Lower<'a, '_> {
         };
         if is_parser != self.parser.is_some() {
             let what = if is_parser { "a parser" } else { "a control" };
-            return self.error("E0407", span, format!("{what} cannot be applied here"));
+            return self.error("E0503", span, format!("{what} cannot be applied here"));
         }
         let what = format!("`{}`", block.decl.name.text);
         let matched = self.match_args(params, args, &what, span)?;
@@ -397,7 +397,7 @@ impl<'a> Lower<'a, '_> {
         for (i, (param, arg)) in params.iter().zip(matched).enumerate() {
             let known = block.body.borrow().as_ref().and_then(|b| b.params.get(i).cloned());
             let value = arg.and_then(|a| a.value.as_ref()).or(param.default.as_ref());
-            let Some(e) = value else { return self.error("E0317", span, "an argument is missing") };
+            let Some(e) = value else { return self.error("E0503", span, "an argument is missing") };
             let place = (&inner, env);
             bound.push(self.bind_block_param(block, param, e, known, reachable[i], place, &mut copies)?);
         }
@@ -503,10 +503,10 @@ impl<'a> Lower<'a, '_> {
         span: Span,
     ) -> Res<()> {
         let TypeKind::Named { name, args: type_args, .. } = &ty.kind else {
-            return self.error("E0409", ty.span, "only parsers and controls are applied");
+            return self.error("E0503", ty.span, "only parsers and controls are applied");
         };
         let Some(Binding::Type(decl)) = env.get(&name.text) else {
-            return self.error("E0201", ty.span, format!("there is no parser or control `{}`", name.text));
+            return self.error("E0503", ty.span, format!("there is no parser or control `{}`", name.text));
         };
         let types = type_args.iter().map(|t| self.ty(t, env)).collect::<Res<Vec<_>>>()?;
         let path = self.full_name(decl, &self.path.clone());

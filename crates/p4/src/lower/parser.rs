@@ -61,13 +61,13 @@ impl<'a> Lower<'a, '_> {
             let id = self.new_state();
             if states.ids.insert(&state.name.text, id).is_some() {
                 let message = format!("there are two states `{}`", state.name.text);
-                return self.error("E0202", state.name.span, message);
+                return self.error("E0503", state.name.span, message);
             }
         }
         let Some(start) = states.ids.get("start").copied() else {
             let message = format!("parser `{}` has no state `start`", decl.name.text);
             return self.error_hint(
-                "E0410",
+                "E0503",
                 decl.name.span,
                 message,
                 "parsing begins at `state start { … }`",
@@ -208,7 +208,7 @@ impl<'a> Lower<'a, '_> {
             Some(Binding::Object(Object::ValueSet(_, parts))) => {
                 let message =
                     format!("members of `{}` have {parts} parts, and there are {keys} keys", name.text);
-                self.error("E0314", e.span, message)
+                self.error("E0503", e.span, message)
             }
             _ => Ok(None),
         }
@@ -221,7 +221,7 @@ impl<'a> Lower<'a, '_> {
             other => match states.ids.get(other) {
                 Some(id) => Ok(Target::State(*id)),
                 None => {
-                    let d = Diagnostic::error("E0410", name.span, format!("there is no state `{other}`"));
+                    let d = Diagnostic::error("E0503", name.span, format!("there is no state `{other}`"));
                     let known = states.ids.keys().copied().chain(["accept", "reject"]);
                     match did_you_mean(other, known) {
                         Some(near) => self.report(d.hint(format!("did you mean `{near}`?"))),
@@ -243,7 +243,7 @@ impl<'a> Lower<'a, '_> {
         };
         if items.len() != types.len() {
             let message = format!("{} sets for {} keys", items.len(), types.len());
-            return self.error("E0314", e.span, message);
+            return self.error("E0503", e.span, message);
         }
         items.into_iter().zip(types).map(|(item, ty)| self.keyset(item, ty, env)).collect()
     }
@@ -279,7 +279,7 @@ impl<'a> Lower<'a, '_> {
                         Ok(e.as_const().cloned().unwrap_or(Bits::zero(1)))
                     }
                     _ => self.error_hint(
-                        "E0307",
+                        "E0503",
                         e.span,
                         "this is not known when the program is compiled",
                         "sets are made of constants",
@@ -298,7 +298,7 @@ impl<'a> Lower<'a, '_> {
                 }
                 Ok(bits)
             }
-            _ => self.error("E0301", span, format!("a number stands where a {ty} should")),
+            _ => self.error("E0503", span, format!("a number stands where a {ty} should")),
         }
     }
 }

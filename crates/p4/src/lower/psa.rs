@@ -25,12 +25,12 @@ impl<'a> Lower<'a, '_> {
         let mut shared: HashMap<char, Store> = HashMap::new();
         for (at, name, blocks) in [(0, "ingress", INGRESS), (2, "egress", EGRESS)] {
             let Some(arg) = argument(args, name, at) else {
-                return self.error("E0401", span, format!("the switch has no `{name}`"));
+                return self.error("E0503", span, format!("the switch has no `{name}`"));
             };
             let parts = self.package(arg)?;
             for (i, (role, name, shape)) in blocks.into_iter().enumerate() {
                 let Some(e) = argument(parts, name, i) else {
-                    return self.error("E0401", arg.span, format!("the pipeline has no `{name}`"));
+                    return self.error("E0503", arg.span, format!("the pipeline has no `{name}`"));
                 };
                 let global = self.global.clone();
                 let block = self.block_value(e, &global)?;
@@ -48,9 +48,9 @@ impl<'a> Lower<'a, '_> {
             ExprKind::Call { args, .. } => Ok(args),
             ExprKind::Name { name, .. } => match self.global.get(&name.text) {
                 Some(Binding::Object(Object::Package(args))) => Ok(args),
-                _ => self.error("E0401", e.span, format!("`{}` is no pipeline", name.text)),
+                _ => self.error("E0503", e.span, format!("`{}` is no pipeline", name.text)),
             },
-            _ => self.error("E0401", e.span, "this is no pipeline"),
+            _ => self.error("E0503", e.span, "this is no pipeline"),
         }
     }
 
@@ -129,7 +129,7 @@ impl<'a> Lower<'a, '_> {
         })();
         match made {
             Some(psa) => Ok(psa),
-            None => self.error_hint("E0401", span, "the metadata is not PSA's", "include <psa.p4>"),
+            None => self.error_hint("E0503", span, "the metadata is not PSA's", "include <psa.p4>"),
         }
     }
 
@@ -162,7 +162,7 @@ impl<'a> Lower<'a, '_> {
             })(),
             _ => None,
         };
-        made.map_or_else(|| self.error("E0301", span, format!("`{name}` takes PSA's metadata")), Ok)
+        made.map_or_else(|| self.error("E0503", span, format!("`{name}` takes PSA's metadata")), Ok)
     }
 }
 

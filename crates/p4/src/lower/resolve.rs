@@ -39,7 +39,7 @@ impl<'a> Lower<'a, '_> {
             }
             TypeKind::List(_) => return self.not_yet(ty.span, "`list`"),
             TypeKind::MatchKind => {
-                return self.error("E0305", ty.span, "there are no values of type match_kind here");
+                return self.error("E0503", ty.span, "there are no values of type match_kind here");
             }
             TypeKind::DontCare => return self.not_yet(ty.span, "inferring this type argument"),
         })
@@ -48,7 +48,7 @@ impl<'a> Lower<'a, '_> {
     fn width(&mut self, expr: &'a ast::Expr, env: &Env<'a>) -> Res<u32> {
         match self.integer(expr, env)?.to_u32() {
             Some(width) if width <= 1 << 20 => Ok(width),
-            _ => self.error("E0306", expr.span, "this width or size is not a sensible number"),
+            _ => self.error("E0503", expr.span, "this width or size is not a sensible number"),
         }
     }
 
@@ -61,7 +61,7 @@ impl<'a> Lower<'a, '_> {
                 Ok(e.as_const().map(|v| from_bits(v, signed)).unwrap_or_default())
             }
             _ => self.error_hint(
-                "E0307",
+                "E0503",
                 expr.span,
                 "this is not known when the program is compiled",
                 "widths, sizes and the like are constants or constructor parameters",
@@ -75,14 +75,14 @@ impl<'a> Lower<'a, '_> {
             Some(Binding::Type(decl)) => self.declared_type(decl, args, name),
             Some(_) => {
                 let message = format!("`{}` is not a type", name.text);
-                self.error("E0203", name.span, message)
+                self.error("E0503", name.span, message)
             }
             None => self.unknown_type(name, env),
         }
     }
 
     fn unknown_type(&mut self, name: &ast::Name, env: &Env<'a>) -> Res<T> {
-        let d = Diagnostic::error("E0201", name.span, format!("there is no type `{}`", name.text));
+        let d = Diagnostic::error("E0503", name.span, format!("there is no type `{}`", name.text));
         let known = env.names();
         let d = match (name.text.as_str(), did_you_mean(&name.text, known)) {
             ("uint8_t" | "u8" | "byte" | "char", _) => d.hint("write `bit<8>`"),
@@ -120,7 +120,7 @@ impl<'a> Lower<'a, '_> {
                     type_params.len(),
                     args.len()
                 );
-                return self.error("E0308", at.span, message);
+                return self.error("E0503", at.span, message);
             }
             for (param, arg) in type_params.iter().zip(&args) {
                 env.bind(&param.name.text, Binding::Alias(arg.clone()));
@@ -149,7 +149,7 @@ impl<'a> Lower<'a, '_> {
                         None => {
                             let hint = format!("write `{} = 1`", member.name.text);
                             return self.error_hint(
-                                "E0309",
+                                "E0503",
                                 member.name.span,
                                 "a member without its value",
                                 hint,
@@ -166,7 +166,7 @@ impl<'a> Lower<'a, '_> {
                 other => T::Extern(Rc::from(other), Rc::new(args)),
             },
             HeaderUnion { fields, .. } => T::Union(self.fields(name, fields, &env)?),
-            _ => return self.error("E0203", at.span, format!("`{}` is not a type of values", at.text)),
+            _ => return self.error("E0503", at.span, format!("`{}` is not a type of values", at.text)),
         };
         self.struct_cache.insert(key, ty.clone());
         Ok(ty)
@@ -178,7 +178,7 @@ impl<'a> Lower<'a, '_> {
             let ty = self.ty(&field.ty, env)?;
             if list.iter().any(|f| f.name == field.name.text) {
                 let message = format!("`{name}` has two fields `{}`", field.name.text);
-                return self.error("E0202", field.name.span, message);
+                return self.error("E0503", field.name.span, message);
             }
             let checksum_nonzero = ast::annotation(&field.annotations, "checksum_nonzero").is_some();
             let field_lists = match ast::annotation(&field.annotations, "field_list") {
@@ -201,7 +201,7 @@ impl<'a> Lower<'a, '_> {
     /// The numbers of `@field_list(1, TWO)`.
     fn field_lists(&mut self, annotation: &'a ast::Annotation, env: &Env<'a>) -> Res<Vec<u64>> {
         let ast::AnnotationBody::Unstructured(tokens) = &annotation.body else {
-            return self.error_hint("E0309", annotation.span, "which field lists?", "write `@field_list(1)`");
+            return self.error_hint("E0503", annotation.span, "which field lists?", "write `@field_list(1)`");
         };
         let mut lists = Vec::new();
         for item in tokens.split(|(text, _)| text == ",") {
@@ -215,7 +215,7 @@ impl<'a> Lower<'a, '_> {
             match known {
                 Some(number) => lists.push(number),
                 None => {
-                    return self.error("E0307", *span, format!("`{text}` is not the number of a field list"));
+                    return self.error("E0503", *span, format!("`{text}` is not the number of a field list"));
                 }
             }
         }
@@ -245,7 +245,7 @@ impl<'a> Lower<'a, '_> {
                 None => {
                     let message = format!("field `{}` of header `{}` is a {}", name, s.name, field.ty);
                     let hint = "a header's fields are bits, bools and varbits";
-                    return self.error_hint("E0310", decl.name.span, message, hint);
+                    return self.error_hint("E0503", decl.name.span, message, hint);
                 }
             }
         }
@@ -253,7 +253,7 @@ impl<'a> Lower<'a, '_> {
             let message =
                 format!("header `{}` has {bits} bits, which is not a whole number of bytes", s.name);
             let hint = format!("add a field of {} bits", 8 - bits % 8);
-            return self.error_hint("E0310", decl.name.span, message, hint);
+            return self.error_hint("E0503", decl.name.span, message, hint);
         }
         Ok(())
     }
@@ -270,6 +270,6 @@ impl<'a> Lower<'a, '_> {
         if known {
             return Ok(val);
         }
-        self.error("E0307", value.span, "the value of a constant is not known when the program is compiled")
+        self.error("E0503", value.span, "the value of a constant is not known when the program is compiled")
     }
 }

@@ -34,7 +34,7 @@ impl<'a> Lower<'a, '_> {
             }
             Table(table) => Binding::Object(Object::Table(self.table(decl, table, env)?)),
             ValueSet { ty, size } => Binding::Object(self.value_set(decl, ty, size, env)?),
-            _ => return self.error("E0402", decl.span, "this cannot be declared here"),
+            _ => return self.error("E0503", decl.span, "this cannot be declared here"),
         };
         env.bind(&decl.name.text, binding);
         Ok(())
@@ -152,7 +152,7 @@ impl<'a> Lower<'a, '_> {
 
     fn leave_loop(&mut self, kind: &StmtKind, span: Span) -> Res<()> {
         let Some(labels) = self.loops.last() else {
-            return self.error("E0409", span, "`break` and `continue` stand in loops");
+            return self.error("E0503", span, "`break` and `continue` stand in loops");
         };
         let label = if matches!(kind, StmtKind::Break) { labels.leave } else { labels.next };
         self.push(Ir::Break(label));
@@ -161,7 +161,7 @@ impl<'a> Lower<'a, '_> {
 
     fn return_stmt(&mut self, value: Option<&'a ast::Expr>, env: &Env<'a>, span: Span) -> Res<()> {
         let Some(place) = self.returns.last().map(|r| r.value.clone()) else {
-            return self.error("E0409", span, "there is nothing to return from");
+            return self.error("E0503", span, "there is nothing to return from");
         };
         match (value, place) {
             (Some(e), Some(place)) => {
@@ -172,10 +172,10 @@ impl<'a> Lower<'a, '_> {
             }
             (None, None) => {}
             (Some(e), None) => {
-                return self.error("E0315", e.span, "a value is returned where none is wanted");
+                return self.error("E0503", e.span, "a value is returned where none is wanted");
             }
             (None, Some(_)) => {
-                return self.error("E0315", span, "this function returns a value: `return …;`");
+                return self.error("E0503", span, "this function returns a value: `return …;`");
             }
         }
         if let Some(r) = self.returns.last_mut() {
@@ -198,7 +198,7 @@ impl<'a> Lower<'a, '_> {
                 self.push(Ir::Assign { dst: Place::Var(flag), src: Expr::bool(true) });
                 self.push(Ir::Break(label));
             }
-            Exit::Nowhere => return self.error("E0402", span, "`exit` stands in controls and actions"),
+            Exit::Nowhere => return self.error("E0503", span, "`exit` stands in controls and actions"),
         }
         Ok(())
     }
@@ -253,7 +253,7 @@ impl<'a> Lower<'a, '_> {
             let (value, _) = l.scalar(e, env, Some(&ty))?;
             match value.as_const() {
                 Some(v) => Ok(v.clone()),
-                None => l.error("E0307", e.span, "a label of `switch` is a constant"),
+                None => l.error("E0503", e.span, "a label of `switch` is a constant"),
             }
         };
         self.arms(on_expr, cases, env, &mut labels)
@@ -268,7 +268,7 @@ impl<'a> Lower<'a, '_> {
         span: Span,
     ) -> Res<()> {
         if !args.is_empty() {
-            return self.error("E0316", span, "`apply` of a table takes no arguments");
+            return self.error("E0503", span, "`apply` of a table takes no arguments");
         }
         let action = self.var("$action", Ty::Bit(32), ir::VarKind::Local);
         self.apply_table(table, None, Some(action));
@@ -277,7 +277,7 @@ impl<'a> Lower<'a, '_> {
                 ast::ExprKind::Name { name, .. } => name,
                 _ => {
                     return l.error(
-                        "E0404",
+                        "E0503",
                         e.span,
                         "a label here is the name of one of the table's actions",
                     );
@@ -289,7 +289,7 @@ impl<'a> Lower<'a, '_> {
                     let message =
                         format!("table `{}` has no action `{}`", l.out.tables[table.index()].name, name.text);
                     l.error_hint(
-                        "E0404",
+                        "E0503",
                         name.span,
                         message,
                         "only actions in its `actions` list can have run",
@@ -316,7 +316,7 @@ impl<'a> Lower<'a, '_> {
                 Some(e) => {
                     let v = value(self, e)?;
                     if values.contains(&v) || arms.iter().any(|(vs, _)| vs.contains(&v)) {
-                        return self.error("E0405", e.span, "this label stands there twice");
+                        return self.error("E0503", e.span, "this label stands there twice");
                     }
                     values.push(v);
                 }
@@ -391,7 +391,7 @@ impl<'a> Lower<'a, '_> {
         let store = self.storage(&variable.name.text, &ty, span)?;
         env.bind(&variable.name.text, Binding::Store(store.clone()));
         let Store::Scalar(place, _) = store else {
-            return self.error("E0301", span, "a loop variable is a number");
+            return self.error("E0503", span, "a loop variable is a number");
         };
         let (from, _) = self.scalar(left, &env, Some(&ty))?;
         let (to, _) = self.scalar(right, &env, Some(&ty))?;
@@ -491,7 +491,7 @@ impl<'a> Lower<'a, '_> {
             return Ok((place, ty, bottom + hi, bottom + lo));
         }
         let Store::Scalar(place, ty) = self.lvalue(base, env)? else {
-            return self.error("E0301", base.span, "only bits have slices");
+            return self.error("E0503", base.span, "only bits have slices");
         };
         let width = ty.ir().map_or(0, Ty::width);
         let (hi, lo) = self.slice_bounds(hi, lo, width, env)?;
@@ -503,7 +503,7 @@ impl<'a> Lower<'a, '_> {
         match self.expr(e, env, None)? {
             Val::Store(store) => Ok(store),
             _ => self.error_hint(
-                "E0316",
+                "E0503",
                 e.span,
                 "this cannot be written",
                 "constants, `in` parameters and results of operators are read only",
@@ -520,7 +520,7 @@ impl<'a> Lower<'a, '_> {
                     self.push(Ir::Assign { dst: place.clone(), src });
                     Ok(())
                 }
-                _ => self.error("E0301", span, format!("expected {ty}")),
+                _ => self.error("E0503", span, format!("expected {ty}")),
             },
             (Store::Header(dst, _), Val::Store(Store::Header(src, _))) => {
                 if *dst != src {
@@ -580,7 +580,7 @@ impl<'a> Lower<'a, '_> {
                 }
                 Ok(())
             }
-            (store, _) => self.error("E0301", span, format!("expected {}", store.ty())),
+            (store, _) => self.error("E0503", span, format!("expected {}", store.ty())),
         }
     }
 
@@ -591,7 +591,7 @@ impl<'a> Lower<'a, '_> {
             let all = s.fields.len() == fields.len();
             return match indexes {
                 Some(indexes) if all => Ok((fields.iter().map(|(_, v)| v.clone()).collect(), indexes)),
-                _ => self.error("E0314", span, format!("the fields given are not those of {}", s.name)),
+                _ => self.error("E0503", span, format!("the fields given are not those of {}", s.name)),
             };
         }
         match super::expr::parts(&val) {
@@ -599,7 +599,7 @@ impl<'a> Lower<'a, '_> {
                 let indexes = (0..vals.len()).collect();
                 Ok((vals, indexes))
             }
-            None => self.error("E0301", span, format!("expected {}", store.ty())),
+            None => self.error("E0503", span, format!("expected {}", store.ty())),
         }
     }
 

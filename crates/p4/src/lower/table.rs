@@ -69,7 +69,7 @@ impl<'a> Lower<'a, '_> {
         }
         let Some(PropertyValue::Actions(refs)) = property("actions").map(|p| &p.value) else {
             let message = format!("table `{}` has no actions", decl.name.text);
-            return self.error_hint("E0411", decl.name.span, message, "add `actions = { NoAction; }`");
+            return self.error_hint("E0503", decl.name.span, message, "add `actions = { NoAction; }`");
         };
         let mut exits = false;
         for action in refs {
@@ -117,7 +117,7 @@ impl<'a> Lower<'a, '_> {
                     out.size_declared = true;
                     Ok(())
                 }
-                _ => self.error("E0306", e.span, "this is not a sensible table size"),
+                _ => self.error("E0503", e.span, "this is not a sensible table size"),
             },
             ("counters" | "psa_direct_counter", PropertyValue::Expr(e)) => match named(e, env) {
                 Some(Binding::Object(Object::DirectCounter(id))) => {
@@ -159,7 +159,7 @@ impl<'a> Lower<'a, '_> {
 
     fn not_direct<X>(&mut self, e: &ast::Expr, property: &str, what: &str) -> Res<X> {
         let message = format!("`{property}` names a {what}");
-        self.error_hint("E0412", e.span, message, "declare one before the table")
+        self.error_hint("E0503", e.span, message, "declare one before the table")
     }
 
     fn key(&mut self, key: &'a ast::KeyElement, env: &Env<'a>) -> Res<(ir::TableKey, T)> {
@@ -182,7 +182,7 @@ impl<'a> Lower<'a, '_> {
         if let Some((_, kind)) = known.iter().find(|(known, _)| *known == name) {
             return Ok(*kind);
         }
-        let d = Diagnostic::error("E0413", span, format!("there is no match kind `{name}`"));
+        let d = Diagnostic::error("E0503", span, format!("there is no match kind `{name}`"));
         let names = known.map(|(name, _)| name);
         match did_you_mean(name, names) {
             Some(near) => self.report(d.hint(format!("did you mean `{near}`?"))),
@@ -200,14 +200,14 @@ impl<'a> Lower<'a, '_> {
             ExprKind::Name { name, global } => (name, &[], *global),
             ExprKind::Call { callee, args, .. } => match &callee.kind {
                 ExprKind::Name { name, global } => (name, args, *global),
-                _ => return self.error("E0404", e.span, "this is no action"),
+                _ => return self.error("E0503", e.span, "this is no action"),
             },
-            _ => return self.error("E0404", e.span, "this is no action"),
+            _ => return self.error("E0503", e.span, "this is no action"),
         };
         let scope = if global { env.global() } else { env.clone() };
         match scope.get(&name.text) {
             Some(Binding::Action(decl, home)) => Ok((decl, home, args)),
-            Some(_) => self.error("E0404", name.span, format!("`{}` is not an action", name.text)),
+            Some(_) => self.error("E0503", name.span, format!("`{}` is not an action", name.text)),
             None => self.unknown_name(name, env),
         }
     }
@@ -249,11 +249,11 @@ impl<'a> Lower<'a, '_> {
         if bound.len() != args.len() {
             let message =
                 format!("action `{}` takes {} arguments in a table's list", decl.name.text, bound.len());
-            return self.error_hint("E0317", span, message, "parameters with a direction are bound there");
+            return self.error_hint("E0503", span, message, "parameters with a direction are bound there");
         }
         let made = self.action_params(params, id, &inner)?;
         for (param, arg) in bound.into_iter().zip(args) {
-            let Some(e) = &arg.value else { return self.error("E0317", arg.span, "an argument is missing") };
+            let Some(e) = &arg.value else { return self.error("E0503", arg.span, "an argument is missing") };
             let ty = self.ty(&param.ty, &inner)?;
             let val = self.expr(e, env, Some(&ty))?;
             let val = self.convert(val.clone(), &ty, e.span).map(|v| match self.store_of(&val) {
@@ -333,7 +333,7 @@ impl<'a> Lower<'a, '_> {
                 Some(Binding::Action(decl, home)) => (decl, home),
                 _ => {
                     return self.error(
-                        "E0411",
+                        "E0503",
                         Span::default(),
                         "core.p4's NoAction is missing: include <core.p4>",
                     );
@@ -351,7 +351,7 @@ impl<'a> Lower<'a, '_> {
         if !listed {
             let message = format!("the default action `{}` is not in the table's `actions`", decl.name.text);
             let hint = format!("add `@defaultonly {};` to the list", decl.name.text);
-            return self.error_hint("E0404", e.span, message, hint);
+            return self.error_hint("E0503", e.span, message, hint);
         }
         out.default = self.action_with_values(decl, args, out, env, e.span)?;
         Ok(())
@@ -384,7 +384,7 @@ impl<'a> Lower<'a, '_> {
             let known: Vec<_> =
                 out.actions.iter().map(|a| self.out.actions[a.action.index()].name.clone()).collect();
             let message = format!("`{}` is not one of the table's actions", decl.name.text);
-            return self.error_hint("E0404", span, message, format!("they are {}", known.join(", ")));
+            return self.error_hint("E0503", span, message, format!("they are {}", known.join(", ")));
         };
         // Arguments for parameters with a direction repeat those of the list; the others are values.
         let free: Vec<_> = params.iter().filter(|p| p.direction == Direction::None).collect();
@@ -399,11 +399,11 @@ impl<'a> Lower<'a, '_> {
                 free.len(),
                 args.len()
             );
-            return self.error("E0317", span, message);
+            return self.error("E0503", span, message);
         }
         let mut values = Vec::new();
         for (param, arg) in free.into_iter().zip(args) {
-            let Some(e) = &arg.value else { return self.error("E0317", arg.span, "an argument is missing") };
+            let Some(e) = &arg.value else { return self.error("E0503", arg.span, "an argument is missing") };
             let global = self.global.clone();
             let ty = self.ty(&param.ty, &global)?;
             values.push(self.known(e, &ty, env)?);
@@ -447,7 +447,7 @@ impl<'a> Lower<'a, '_> {
                 Some(e) => {
                     match self.integer(e, env)?.to_i64().filter(|p| (0..i32::MAX.into()).contains(p)) {
                         Some(priority) => Some(priority),
-                        None => return self.error("E0306", e.span, "this is no sensible priority"),
+                        None => return self.error("E0503", e.span, "this is no sensible priority"),
                     }
                 }
                 None => None,
@@ -456,7 +456,7 @@ impl<'a> Lower<'a, '_> {
         if given.iter().any(Option::is_some) && given.first().is_some_and(Option::is_none) {
             let span = entries.first().map_or(Span::default(), |e| e.span);
             let hint = "give it one, or none to any";
-            return self.error_hint("E0414", span, "the first entry has no priority, and others have", hint);
+            return self.error_hint("E0503", span, "the first entry has no priority, and others have", hint);
         }
         // The annotation of older programs: the smaller wins, and an entry without one has its position.
         if entries.iter().any(|e| ast::annotation(&e.annotations, "priority").is_some()) {
@@ -493,7 +493,7 @@ impl<'a> Lower<'a, '_> {
             (MatchKind::Lpm, KeySet::Mask(v, m)) => {
                 let len = (0..width).filter(|&b| m.get(b)).count() as u32;
                 if m != Bits::prefix_mask(width, len) {
-                    return self.error("E0414", span, "the mask of an lpm key has its ones at the front");
+                    return self.error("E0503", span, "the mask of an lpm key has its ones at the front");
                 }
                 MatchValue::Lpm(v.and(&m), len)
             }
@@ -506,7 +506,7 @@ impl<'a> Lower<'a, '_> {
             (kind, _) => {
                 let message =
                     format!("key `{}` is matched as {kind:?}, which this set does not fit", key.name);
-                return self.error("E0414", span, message.to_lowercase());
+                return self.error("E0503", span, message.to_lowercase());
             }
         })
     }

@@ -56,7 +56,7 @@ impl<'a> Lower<'a, '_> {
     pub(super) fn stack(&mut self, name: &str, ty: &T, span: Span) -> Res<Store> {
         let T::Stack(element, size) = ty else { return Err(super::Failed) };
         if *size == 0 {
-            return self.error("E0305", span, "a header stack without elements");
+            return self.error("E0503", span, "a header stack without elements");
         }
         match &**element {
             T::Header(s) => {

@@ -11,12 +11,15 @@ use crate::frontend;
 pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let mut checked = frontend::check(&args.source.program, &args.source.preprocess)?;
     if let Some(tree) = &checked.tree {
+        let (typed, _) = p4::check(tree, &checked.map);
+        checked.diags.extend(p4::lint(&typed, &checked.map));
         let mut limits = Diagnostics::default();
         p4::lower_verified(tree, &checked.map, &mut limits);
         for limit in limits.list() {
             checked.diags.push(p4::Diagnostic { severity: Severity::Warning, ..limit.clone() });
         }
     }
+    checked.diags.silence(|d| args.allow.iter().any(|name| p4::lint::is_called(d.code, name)));
     if args.json {
         println!("{}", p4::render::json(&checked.map, checked.diags.list()));
     } else {

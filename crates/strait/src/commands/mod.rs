@@ -3,6 +3,7 @@
 pub mod build;
 pub mod check;
 pub mod doctor;
+pub mod explain;
 pub mod fuzz;
 pub mod nat64;
 pub mod run;

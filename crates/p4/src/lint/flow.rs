@@ -1,0 +1,378 @@
+//! What a path through a body knows: variables that nothing was assigned to yet, and headers that cannot be valid.
+//!
+//! Only what is certain is told: where paths meet, what holds on all of them remains. A loop's body is walked twice, so that what
+//! its first round does is known at the beginning of the second.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Lint, is_place, targets};
+use crate::ast::{
+    self, BlockStmt, DeclKind, Direction, Expr, ExprKind, Parameter, ParserDecl, Stmt, StmtKind, Transition,
+};
+use crate::check::{Arg, Builtin, Callee, DeclId, Kind, Res, Type};
+use crate::diag::Diagnostic;
+use crate::source::Span;
+
+/// What is certain at a point of a body. `None` in the place of one: no path gets there.
+#[derive(Clone, Default, PartialEq)]
+pub(super) struct Known {
+    /// Variables without a value.
+    empty: HashSet<DeclId>,
+    /// Headers that are not valid, as `#declaration.member`.
+    invalid: HashSet<String>,
+}
+
+impl Known {
+    fn meet(self, other: &Known) -> Known {
+        Known {
+            empty: self.empty.intersection(&other.empty).copied().collect(),
+            invalid: self.invalid.intersection(&other.invalid).cloned().collect(),
+        }
+    }
+
+    /// Something at or below this place is written.
+    fn touch(&mut self, path: &str) {
+        let under = |p: &str, q: &str| p.strip_prefix(q).is_some_and(|r| r.is_empty() || r.starts_with('.'));
+        self.invalid.retain(|p| !under(p, path) && !under(path, p));
+        if let Some(id) =
+            path.strip_prefix('#').and_then(|p| p.split('.').next()).and_then(|n| n.parse().ok())
+        {
+            self.empty.remove(&DeclId(id));
+        }
+    }
+}
+
+fn join(a: Option<Known>, b: Option<Known>) -> Option<Known> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.meet(&b)),
+        (a, b) => a.or(b),
+    }
+}
+
+impl<'a> Lint<'_, 'a> {
+    /// The body of a control, action or function.
+    pub(super) fn body(&mut self, params: &'a [Parameter], stmts: &'a [Stmt]) {
+        let known = Some(self.at_start(params, false));
+        self.block(stmts, known);
+    }
+
+    /// A parser: states in the order in which they are reached, until nothing changes; then once more, aloud.
+    pub(super) fn parser(&mut self, p: &'a ParserDecl) {
+        let mut entry: HashMap<&str, Known> = HashMap::from([("start", self.at_start(&p.params, true))]);
+        let diags = std::mem::take(&mut self.diags);
+        let mut open = vec!["start"];
+        while let Some(name) = open.pop() {
+            let Some(s) = p.states.iter().find(|s| s.name.text == name) else { continue };
+            let Some(out) = self.state(s, entry[name].clone()) else { continue };
+            for to in targets(s.transition.as_ref()) {
+                let new = match entry.get(to) {
+                    Some(old) => old.clone().meet(&out),
+                    None => out.clone(),
+                };
+                if entry.get(to) != Some(&new) {
+                    entry.insert(to, new);
+                    open.push(to);
+                }
+            }
+        }
+        self.diags = diags;
+        for s in &p.states {
+            if let Some(known) = entry.get(s.name.text.as_str()) {
+                self.state(s, known.clone());
+            }
+        }
+    }
+
+    fn state(&mut self, s: &'a ast::StateDecl, known: Known) -> Option<Known> {
+        let mut out = self.block(&s.body, Some(known));
+        if let (Some(Transition::Select { keys, .. }), Some(known)) = (&s.transition, &mut out) {
+            keys.iter().for_each(|k| self.read(k, known));
+        }
+        out
+    }
+
+    /// `out` parameters have no value, and their headers are not valid (section 6.8).
+    fn at_start(&self, params: &'a [Parameter], headers: bool) -> Known {
+        let mut known = Known::default();
+        for p in params.iter().filter(|p| p.direction == Direction::Out) {
+            let Some(d) = self.typed.decl(p.id) else { continue };
+            match &d.ty {
+                t if t.scalar_width().is_some() || *t == Type::Bool => drop(known.empty.insert(p.id)),
+                t if headers => self.headers(&format!("#{}", p.id.0), t, &mut known.invalid),
+                _ => {}
+            }
+        }
+        known
+    }
+
+    /// The headers of a value, one by one.
+    fn headers(&self, path: &str, ty: &Type, out: &mut HashSet<String>) {
+        match ty {
+            Type::Header(_) | Type::Union(_) => drop(out.insert(path.to_string())),
+            Type::Struct(_) => {
+                for (name, ty, _) in self.typed.fields(ty) {
+                    self.headers(&format!("{path}.{name}"), &ty, out);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn block(&mut self, stmts: &'a [Stmt], mut known: Option<Known>) -> Option<Known> {
+        for s in stmts {
+            known = match known {
+                Some(known) => self.stmt(s, known),
+                None => {
+                    self.never(s.span);
+                    return None;
+                }
+            };
+        }
+        known
+    }
+
+    fn stmt(&mut self, s: &'a Stmt, mut known: Known) -> Option<Known> {
+        match &s.kind {
+            StmtKind::Decl(d) => self.variable(d, &mut known),
+            StmtKind::Assign { target, op, value } => {
+                self.read(value, &mut known);
+                if op.is_some() {
+                    self.read(target, &mut known);
+                }
+                self.write(target, value, &mut known);
+            }
+            StmtKind::Call(e) => self.read(e, &mut known),
+            StmtKind::DirectApply { args, .. } => {
+                args.iter()
+                    .filter_map(|a| a.value.as_ref())
+                    .for_each(|v| self.pass(v, true, true, &mut known));
+            }
+            StmtKind::If { cond, then, otherwise } => {
+                self.read(cond, &mut known);
+                let mut yes = known.clone();
+                self.asked(cond, &mut yes);
+                let yes = self.stmt(then, yes);
+                let no = match otherwise {
+                    Some(o) => self.stmt(o, known),
+                    None => Some(known),
+                };
+                return join(yes, no);
+            }
+            StmtKind::Switch { on, cases } => {
+                self.read(on, &mut known);
+                let mut out = None;
+                for body in cases.iter().filter_map(|c| c.body.as_ref()) {
+                    out = join(out, self.block(&body.stmts, Some(known.clone())));
+                }
+                let all = cases
+                    .iter()
+                    .any(|c| c.label.as_ref().is_none_or(|l| matches!(l.kind, ExprKind::Default)));
+                return if all { out } else { join(out, Some(known)) };
+            }
+            StmtKind::Block(BlockStmt { stmts, .. }) => return self.block(stmts, Some(known)),
+            StmtKind::For { init, cond, update, body, .. } => {
+                let mut known = self.block(init, Some(known))?;
+                self.read(cond, &mut known);
+                let steps: Vec<&'a Stmt> = [&**body].into_iter().chain(update).collect();
+                return self.looped(&steps, known);
+            }
+            StmtKind::ForIn { over, body, .. } => {
+                self.read(over, &mut known);
+                return self.looped(&[body], known);
+            }
+            StmtKind::Return(value) => {
+                if let Some(value) = value {
+                    self.read(value, &mut known);
+                }
+                return None;
+            }
+            StmtKind::Exit | StmtKind::Break | StmtKind::Continue => return None,
+            StmtKind::Empty => {}
+        }
+        Some(known)
+    }
+
+    fn looped(&mut self, steps: &[&'a Stmt], known: Known) -> Option<Known> {
+        let diags = std::mem::take(&mut self.diags);
+        let mut first = Some(known.clone());
+        for s in steps {
+            first = first.and_then(|k| self.stmt(s, k));
+        }
+        self.diags = diags;
+        let mut round = join(Some(known.clone()), first);
+        for s in steps {
+            round = round.and_then(|k| self.stmt(s, k));
+        }
+        join(Some(known), round)
+    }
+
+    fn variable(&mut self, d: &'a ast::Decl, known: &mut Known) {
+        let DeclKind::Variable { init, .. } = &d.kind else { return };
+        let Some(ty) = self.typed.decl(d.id).map(|d| d.ty.clone()) else { return };
+        let path = format!("#{}", d.id.0);
+        match init {
+            Some(value) => {
+                self.read(value, known);
+                if matches!(value.kind, ExprKind::InvalidHeader) {
+                    self.headers(&path, &ty, &mut known.invalid);
+                }
+            }
+            None if ty.scalar_width().is_some() || ty == Type::Bool => drop(known.empty.insert(d.id)),
+            None => self.headers(&path, &ty, &mut known.invalid),
+        }
+    }
+
+    fn write(&mut self, target: &'a Expr, value: &'a Expr, known: &mut Known) {
+        let Some(path) = self.path(target) else { return };
+        // A field of a header that is not valid stays what it is.
+        let header = match &target.kind {
+            ExprKind::Member { base, .. } => self.typed.own_ty(base.id).is_header_like(),
+            _ => false,
+        };
+        if header && !self.typed.own_ty(target.id).is_header_like() {
+            return;
+        }
+        known.touch(&path);
+        if matches!(value.kind, ExprKind::InvalidHeader) {
+            known.invalid.insert(path);
+        }
+    }
+
+    /// A condition that asks for a header's validity: in its branch the header may be valid.
+    fn asked(&self, cond: &'a Expr, known: &mut Known) {
+        match &cond.kind {
+            ExprKind::Call { callee, .. } => {
+                if let ExprKind::Member { base, member } = &callee.kind
+                    && member.text == "isValid"
+                    && let Some(path) = self.path(base)
+                {
+                    known.touch(&path);
+                }
+            }
+            ExprKind::Binary { left, right, .. } => {
+                self.asked(left, known);
+                self.asked(right, known);
+            }
+            ExprKind::Unary { operand, .. } => self.asked(operand, known),
+            _ => {}
+        }
+    }
+
+    /// An expression is evaluated.
+    fn read(&mut self, e: &'a Expr, known: &mut Known) {
+        match &e.kind {
+            ExprKind::Name { name, .. } => {
+                if let Some(Res::Decl(id)) = self.typed.res(e.id)
+                    && known.empty.contains(id)
+                {
+                    let text = format!("`{}` is read before it has a value", name.text);
+                    let w = Diagnostic::warning("W0602", e.span, text);
+                    self.say(w.hint(
+                        "its value is undefined here (section 6.7); initialise it where it is declared",
+                    ));
+                }
+            }
+            ExprKind::Member { base, .. } => {
+                let header = matches!(self.typed.own_ty(base.id), Type::Header(_));
+                if let Some(path) = self.path(base).filter(|p| header && known.invalid.contains(p)) {
+                    let text = format!("`{}` is not valid here", self.text(base.span));
+                    let _ = path;
+                    let w = Diagnostic::warning("W0603", e.span, text);
+                    self.say(w.hint("a field of an invalid header has no value (section 8.17)"));
+                }
+                if !is_place(base) {
+                    self.read(base, known);
+                }
+            }
+            ExprKind::Index { base, index } => {
+                self.read(index, known);
+                self.read(base, known);
+            }
+            ExprKind::Slice { base, .. } => self.read(base, known),
+            ExprKind::Unary { operand, .. } | ExprKind::Cast { operand, .. } => self.read(operand, known),
+            ExprKind::Binary { op, left, right } => {
+                self.read(left, known);
+                let mut inner = known.clone();
+                if matches!(op, ast::BinaryOp::And) {
+                    self.asked(left, &mut inner);
+                }
+                self.read(right, &mut inner);
+            }
+            ExprKind::Ternary { cond, yes, no } => {
+                self.read(cond, known);
+                let mut inner = known.clone();
+                self.asked(cond, &mut inner);
+                self.read(yes, &mut inner);
+                self.read(no, known);
+            }
+            ExprKind::List { items, .. } => items.iter().for_each(|i| self.read(i, known)),
+            ExprKind::Struct { fields, .. } => fields.iter().for_each(|(_, v)| self.read(v, known)),
+            ExprKind::Call { callee, .. } => self.call(e, callee, known),
+            _ => {}
+        }
+    }
+
+    fn call(&mut self, e: &'a Expr, callee: &'a Expr, known: &mut Known) {
+        let Some(call) = self.typed.call(e.id).cloned() else { return };
+        if let (Callee::Builtin(builtin), ExprKind::Member { base, .. }) = (&call.callee, &callee.kind)
+            && let Some(path) = self.path(base)
+        {
+            match builtin {
+                Builtin::SetInvalid => {
+                    known.touch(&path);
+                    known.invalid.insert(path);
+                }
+                Builtin::IsValid => {}
+                _ => known.touch(&path),
+            }
+            return;
+        }
+        for (param, arg) in &call.args {
+            let Arg::Given(value) = arg else { continue };
+            let direction = self.typed.decl(*param).map_or(Direction::In, |p| p.direction);
+            let (reads, writes) = match direction {
+                Direction::Out => (false, true),
+                Direction::InOut => (true, true),
+                Direction::In | Direction::None => (true, false),
+            };
+            self.pass(value, reads, writes, known);
+        }
+        // What an action or a method of the program's own does to the rest is not followed.
+        if matches!(call.callee, Callee::Function(f) if self.typed.decl(f).is_some_and(|d| d.kind == Kind::Action))
+        {
+            known.empty.clear();
+            known.invalid.clear();
+        }
+    }
+
+    fn pass(&mut self, value: &'a Expr, reads: bool, writes: bool, known: &mut Known) {
+        // Whole structs and headers may be passed on whatever they hold.
+        let whole = self.typed.own_ty(value.id).has_fields();
+        if reads && !whole {
+            self.read(value, known);
+        }
+        if let Some(path) = self.path(value).filter(|_| writes) {
+            known.touch(&path);
+        }
+    }
+
+    /// The place that an expression names. Elements of a stack are one place.
+    fn path(&self, e: &'a Expr) -> Option<String> {
+        match &e.kind {
+            ExprKind::Name { .. } => match self.typed.res(e.id)? {
+                Res::Decl(id) => Some(format!("#{}", id.0)),
+                _ => None,
+            },
+            ExprKind::Member { base, member } => match self.typed.res(e.id) {
+                Some(Res::Builtin(_)) => self.path(base),
+                _ => Some(format!("{}.{}", self.path(base)?, member.text)),
+            },
+            ExprKind::Index { base, .. } | ExprKind::Slice { base, .. } => self.path(base),
+            _ => None,
+        }
+    }
+
+    fn text(&self, span: Span) -> String {
+        self.map.text(span).to_string()
+    }
+}

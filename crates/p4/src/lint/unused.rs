@@ -1,0 +1,84 @@
+//! What is declared and never used: tables, actions, instances, variables, constants, functions, parsers and controls.
+
+use super::Lint;
+use crate::ast::{Decl, DeclKind, ParserDecl, Stmt, StmtKind};
+use crate::check::Kind;
+use crate::diag::Diagnostic;
+
+impl<'a> Lint<'_, 'a> {
+    pub(super) fn unused(&mut self) {
+        for d in &self.typed.program.decls {
+            if self.map.file_index(d.span.start) == 0 {
+                self.unused_decl(d);
+            }
+        }
+    }
+
+    fn unused_decl(&mut self, d: &'a Decl) {
+        self.silenced(&d.annotations, |l| {
+            l.unused_name(d);
+            match &d.kind {
+                DeclKind::Control(c) => {
+                    c.locals.iter().for_each(|local| l.unused_decl(local));
+                    l.unused_in(&c.apply.stmts);
+                }
+                DeclKind::Parser(ParserDecl { locals, states, .. }) => {
+                    locals.iter().for_each(|local| l.unused_decl(local));
+                    states.iter().for_each(|s| l.unused_in(&s.body));
+                }
+                DeclKind::Action { body, .. } | DeclKind::Function { body, .. } => l.unused_in(&body.stmts),
+                _ => {}
+            }
+        });
+    }
+
+    fn unused_in(&mut self, stmts: &'a [Stmt]) {
+        for s in stmts {
+            match &s.kind {
+                StmtKind::Decl(d) => self.unused_decl(d),
+                StmtKind::Block(b) => self.unused_in(&b.stmts),
+                StmtKind::If { then, otherwise, .. } => {
+                    self.unused_in(std::slice::from_ref(then));
+                    if let Some(otherwise) = otherwise {
+                        self.unused_in(std::slice::from_ref(otherwise));
+                    }
+                }
+                StmtKind::Switch { cases, .. } => {
+                    cases.iter().filter_map(|c| c.body.as_ref()).for_each(|b| self.unused_in(&b.stmts));
+                }
+                StmtKind::For { body, .. } | StmtKind::ForIn { body, .. } => {
+                    self.unused_in(std::slice::from_ref(body));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn unused_name(&mut self, d: &'a Decl) {
+        let Some(kind) = self.typed.decl(d.id).map(|d| d.kind) else { return };
+        let what = match kind {
+            Kind::Table => "table",
+            Kind::Action => "action",
+            Kind::Instance => "instance",
+            Kind::Variable => "variable",
+            Kind::Const => "constant",
+            Kind::Function => "function",
+            Kind::Parser => "parser",
+            Kind::Control => "control",
+            Kind::ValueSet => "value set",
+            _ => return,
+        };
+        let library = self.typed.main.is_none()
+            && matches!(kind, Kind::Parser | Kind::Control | Kind::Const | Kind::Function);
+        let own = d.name.text == "main" || d.name.text.starts_with('_') || library;
+        if own || self.typed.is_used(d.id) {
+            return;
+        }
+        let name = &d.name.text;
+        let verb = if what == "table" { "applied" } else { "used" };
+        let w = Diagnostic::warning("W0601", d.name.span, format!("{what} `{name}` is never {verb}"));
+        self.say(
+            w.hint(format!("remove it, or write `@noWarn(\"unused\")` before it, or call it `_{name}`")),
+        );
+    }
+}
