@@ -28,7 +28,7 @@ pub struct Outcome {
     pub arch: Arch,
     /// Its first error with its place, if it was rejected.
     pub rejected: Option<Rejection>,
-    /// For v1model and PSA: why it does not become IR, if it does not.
+    /// For v1model, PSA and PNA: why it does not become IR, if it does not.
     pub beyond: Option<String>,
     /// Its packet case, if it has one.
     pub case: Option<Case>,
@@ -203,7 +203,9 @@ fn fill(outcome: &mut Outcome, path: &Path, text: &str, stf: Option<String>, pro
             None => "rejected".into(),
         });
     }
-    let Some(tree) = tree.filter(|_| matches!(outcome.arch, Arch::V1model | Arch::Psa)) else { return };
+    let Some(tree) = tree.filter(|_| matches!(outcome.arch, Arch::V1model | Arch::Psa | Arch::Pna)) else {
+        return;
+    };
     let mut limits = Diagnostics::default();
     let program = p4::lower_verified(&tree, &map, &mut limits);
     let limit = first(&map, &limits);

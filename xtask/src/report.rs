@@ -73,6 +73,8 @@ fn rows(outcomes: &[Outcome]) -> Vec<(String, usize, usize)> {
     row("v1model programs that run".into(), &v1model, &|o| o.rejected.is_none() && o.beyond.is_none());
     let psa = |o: &Outcome| o.right && o.arch == Arch::Psa;
     row("psa programs that run".into(), &psa, &|o| o.rejected.is_none() && o.beyond.is_none());
+    let pna = |o: &Outcome| o.right && o.arch == Arch::Pna;
+    row("pna programs that run".into(), &pna, &|o| o.rejected.is_none() && o.beyond.is_none());
     let passed = |o: &Outcome| matches!(o.case, Some(Case::Passed));
     row("packet cases that pass: v1model".into(), &|o| v1model(o) && o.case.is_some(), &passed);
     row("packet cases that pass: psa".into(), &|o| o.arch == Arch::Psa && o.case.is_some(), &passed);

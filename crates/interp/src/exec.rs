@@ -8,6 +8,7 @@ use ir::{Block, Call, HeaderId, HeaderRef, LabelId, Loc, Place, Stmt, StmtKind, 
 use crate::eval::{eval, header, read, truth};
 use crate::event::Event;
 use crate::machine::{Digest, Run};
+use crate::pna::Applying;
 use crate::sums;
 
 /// How a block ended.
@@ -163,6 +164,7 @@ impl Run<'_, '_> {
         let (spec, group) = (self.program.standard.egress_spec, self.program.standard.mcast_grp);
         self.set(spec, abi::DROP_PORT as u128);
         self.set(group, 0);
+        self.s.asked.port = None;
         self.s.site = Some(site.index());
         if self.watched {
             let site = &self.program.drop_sites[site.index()];
@@ -192,8 +194,10 @@ impl Run<'_, '_> {
         let key: Vec<Bits> = definition.keys.iter().map(|k| eval(p, &self.s, &k.expr)).collect();
         let bytes = self.s.vars[p.standard.packet_length.index()].low_u64();
         let table = &mut self.state.tables[id.index()];
+        let mut entry = None;
         let (found, number, args) = match table.lookup_and_count(&key, bytes) {
             Some(row) => {
+                entry = Some(row.handle);
                 if let Some(meter) = definition.direct_meter {
                     let units = if p.meters[meter.index()].bytes { bytes } else { 1 };
                     let meter_of_entry = self.state.meters[meter.index()].of_entry(row.handle);
@@ -213,7 +217,11 @@ impl Run<'_, '_> {
         for (param, arg) in chosen.params.iter().zip(args) {
             self.s.vars[param.var.index()] = arg;
         }
+        if p.arch == ir::Arch::Pna {
+            self.applying = Some(Applying { table: id, key, hit: entry });
+        }
         let flow = self.block(&chosen.body);
+        self.applying = None;
         if let Some(var) = hit {
             self.s.vars[var.index()] = Bits::bit(found);
         }
@@ -315,6 +323,26 @@ impl Run<'_, '_> {
             }
             Call::Resubmit { keep } => self.s.asked.resubmit = Some(keep.clone()),
             Call::Recirculate { keep } => self.s.asked.recirculate = Some(keep.clone()),
+            Call::SendToPort(port) => {
+                self.s.asked.port = Some(eval(p, &self.s, port).low_u64() as u32);
+                self.s.site = None;
+            }
+            Call::MirrorPacket { slot, session } => {
+                let slot = eval(p, &self.s, slot).low_u64() as u32;
+                let session = eval(p, &self.s, session).low_u64() as u32;
+                self.s.asked.mirrors.insert(slot, session);
+            }
+            Call::AddEntry { done, action, args, profile } => {
+                self.add_entry(done.as_ref(), action, args, profile, loc);
+            }
+            Call::RestartTimer(profile) => {
+                let profile = profile.as_ref().map(|e| eval(p, &self.s, e).low_u64() as u32);
+                self.restart_timer(profile);
+            }
+            Call::FlowId(dst) => {
+                let flow = self.flow_id();
+                self.write(dst, Bits::new(32, u128::from(flow)), loc);
+            }
             Call::Truncate(length) => self.s.asked.truncate = Some(eval(p, &self.s, length).low_u64()),
             Call::Hash { dst, algorithm, base, data, max } => {
                 let width = self.place_width(dst);

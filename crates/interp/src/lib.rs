@@ -16,6 +16,7 @@ pub mod machine;
 pub mod manifest;
 mod packet;
 mod parse;
+mod pna;
 mod psa;
 mod sums;
 pub mod trace;

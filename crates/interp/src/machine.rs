@@ -10,6 +10,7 @@ use crate::event::{Event, Observer};
 use crate::exec::Flow;
 use crate::manifest;
 use crate::packet::{BitWriter, PacketState};
+use crate::pna::{Applying, Pna};
 
 /// Parser states and loop rounds that one packet may take: far more than any packet has headers, and little enough
 /// that a program which loops for ever is seen to.
@@ -113,6 +114,7 @@ pub(crate) struct State {
     pub mirrors: BTreeMap<u32, Mirror>,
     pub meters: Vec<Meters>,
     pub value_sets: Vec<Vec<Vec<MatchValue>>>,
+    pub pna: Pna,
     seed: u64,
 }
 
@@ -135,6 +137,8 @@ pub(crate) struct Run<'p, 'o> {
     pub watched: bool,
     pub steps: u32,
     pub emitted: BitWriter,
+    /// PNA: the table that is being applied.
+    pub applying: Option<Applying>,
     /// In microseconds.
     pub clock: u64,
     pub fresh: &'o PacketState,
@@ -173,6 +177,7 @@ impl<'p> Interpreter<'p> {
             mirrors: BTreeMap::new(),
             meters: program.meters.iter().map(|m| Meters::new(m.size.unwrap_or(0))).collect(),
             value_sets: vec![Vec::new(); program.value_sets.len()],
+            pna: Pna::default(),
             seed: 0x9e37_79b9_7f4a_7c15,
         };
         let fresh = PacketState::new(program);
@@ -276,6 +281,22 @@ impl<'p> Interpreter<'p> {
         self.clock = micros;
     }
 
+    /// PNA: whether a port leads to the host; it leads to the network unless it is said.
+    pub fn set_host_port(&mut self, port: u32, host: bool) {
+        match host {
+            true => self.state.pna.host_ports.insert(port),
+            false => self.state.pna.host_ports.remove(&port),
+        };
+    }
+
+    /// PNA: how long an entry of this profile lives, in microseconds; `None`: for ever.
+    pub fn set_expire_time(&mut self, profile: u32, micros: Option<u64>) {
+        match micros {
+            Some(micros) => self.state.pna.times.insert(profile, micros),
+            None => self.state.pna.times.remove(&profile),
+        };
+    }
+
     /// Runs one packet through the program.
     pub fn process(&mut self, port: u32, packet: &[u8], observer: &mut dyn Observer) -> Outcome {
         let watched = observer.wants_events();
@@ -290,14 +311,16 @@ impl<'p> Interpreter<'p> {
             watched,
             steps: STEPS,
             emitted: BitWriter::default(),
+            applying: None,
             clock: self.clock,
             fresh: &self.fresh,
             jobs: VecDeque::new(),
             outcome: Outcome::default(),
         };
-        match run.program.psa {
-            None => run.arrive(port, packet),
-            Some(_) => run.arrive_psa(port, packet),
+        match run.program.arch {
+            ir::Arch::V1Model => run.arrive(port, packet),
+            ir::Arch::Psa => run.arrive_psa(port, packet),
+            ir::Arch::Pna => run.arrive_pna(port, packet),
         }
         run.all();
         self.spare = run.s;
@@ -345,6 +368,9 @@ impl Run<'_, '_> {
         let program = self.program;
         if let Some(psa) = &program.psa {
             return self.psa_ingress(psa);
+        }
+        if let Some(pna) = &program.pna {
+            return self.pna(pna);
         }
         self.parse_all();
         for role in [Role::VerifyChecksum, Role::Ingress] {
@@ -498,7 +524,7 @@ impl Run<'_, '_> {
         self.s.vars[var.index()].low_u64()
     }
 
-    fn drop_marked(&mut self) {
+    pub(crate) fn drop_marked(&mut self) {
         match self.s.site {
             Some(site) => self.drop_for(site),
             None => self.dropped(drops::EGRESS_SPEC),

@@ -36,6 +36,10 @@ pub struct PacketState {
 /// What a packet has asked for. The last call of each kind counts.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
+    /// PNA: where to; nowhere without it.
+    pub port: Option<u32>,
+    /// PNA: sessions by slot.
+    pub mirrors: std::collections::BTreeMap<u32, u32>,
     /// Session and variables to keep; whether as egress leaves it.
     pub clone: Option<(bool, u32, Vec<ir::VarId>)>,
     /// Variables to keep.

@@ -78,6 +78,8 @@ pub enum Arch {
     V1Model,
     /// The Portable Switch Architecture.
     Psa,
+    /// The Portable NIC Architecture.
+    Pna,
 }
 
 /// PSA's metadata, each field a variable; and what the deparsers hand to the parsers.
@@ -99,6 +101,19 @@ pub struct PsaMetadata {
     pub normal: Vec<Passed>,
     pub clone_i2e: Vec<Passed>,
     pub clone_e2e: Vec<Passed>,
+}
+
+/// PNA's metadata, each field a variable. A direction is 0 from the network to the host, 1 from the host to the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)] // The fields are named and typed as in pna.p4.
+pub struct PnaMetadata {
+    /// `direction`, `pass`, `loopedback`, `input_port` of the parser, the pre control and the main control.
+    pub parser: [VarId; 4],
+    pub pre: [VarId; 4],
+    pub main: [VarId; 4],
+    /// `parser_error` of the pre control and the main control.
+    pub errors: [VarId; 2],
+    pub timestamp: VarId,
 }
 
 /// What a deparser writes and a parser reads.
@@ -185,6 +200,8 @@ pub struct Program {
     pub standard: StandardMetadata,
     /// PSA's metadata, of a program for PSA.
     pub psa: Option<Box<PsaMetadata>>,
+    /// PNA's metadata, of a program for PNA.
+    pub pna: Option<Box<PnaMetadata>>,
     /// Names of `error` members; 0 is `NoError`.
     pub errors: Vec<String>,
     /// Parsers (v1model has one).
@@ -321,6 +338,8 @@ pub enum Role {
     IngressDeparser,
     /// PSA: takes it apart again.
     EgressParser,
+    /// PNA: between the parser and the main control, which is [`Role::Ingress`].
+    PreControl,
 }
 
 /// A parser: a graph of states.
@@ -477,6 +496,10 @@ pub struct Table {
     pub direct_counter: Option<DirectCounterId>,
     /// Metered for each entry.
     pub direct_meter: Option<MeterId>,
+    /// PNA: its default action may add entries.
+    pub add_on_miss: bool,
+    /// PNA: entries that were added by packets are removed when their time is over.
+    pub ages: bool,
 }
 
 /// A key field.

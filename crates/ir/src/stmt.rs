@@ -207,6 +207,31 @@ pub enum Call {
         /// Variables that it takes along.
         keep: Vec<VarId>,
     },
+    /// PNA `send_to_port(port)`: where the packet goes when the main control ends; without one, or after a drop, nowhere.
+    SendToPort(Expr),
+    /// PNA `mirror_packet(slot, session)`: a copy of the packet as the main control leaves it; one a slot, the last call counts.
+    MirrorPacket {
+        /// Which slot.
+        slot: Expr,
+        /// Where to: a mirroring session.
+        session: Expr,
+    },
+    /// PNA `add_entry(action, parameters, profile)`, in the action that ran for a miss: an entry for the key that missed.
+    AddEntry {
+        /// Set to whether there is such an entry now (bool): no where the table is full.
+        done: Option<Place>,
+        /// The action of the new entry: its name in the program.
+        action: String,
+        /// Its arguments.
+        args: Vec<Expr>,
+        /// Its time to live: a profile that the control plane gives a time.
+        profile: Expr,
+    },
+    /// PNA `restart_expire_timer()`, and with a profile `set_entry_expire_time(profile)`: the entry that was hit begins to age
+    /// anew. A hit alone does not do that: the program decides which packets keep an entry alive.
+    RestartTimer(Option<Expr>),
+    /// PNA `allocate_flow_id()`: a number that no other flow has.
+    FlowId(Place),
     /// `truncate(length)`: so many bytes of the deparsed packet are kept.
     Truncate(Expr),
     /// `hash(dst, algorithm, base, data, max)`: `base + H(data) % max`, and `base` where `max` is 0.

@@ -297,6 +297,17 @@ fn call(p: &Program, call: &Call) -> String {
         }
         Call::Resubmit { keep } => format!("resubmit, keep {}", vars(keep)),
         Call::Recirculate { keep } => format!("recirculate, keep {}", vars(keep)),
+        Call::SendToPort(port) => format!("send to port {}", expr(p, port)),
+        Call::MirrorPacket { slot, session } => {
+            format!("mirror in slot {} to session {}", expr(p, slot), expr(p, session))
+        }
+        Call::AddEntry { done, action, args, profile } => {
+            let done = done.as_ref().map(|d| format!("{} = ", place(p, d))).unwrap_or_default();
+            format!("{done}add entry {action}({}), expires by {}", list(args), expr(p, profile))
+        }
+        Call::RestartTimer(None) => "restart timer".to_string(),
+        Call::RestartTimer(Some(profile)) => format!("restart timer, expires by {}", expr(p, profile)),
+        Call::FlowId(dst) => format!("{} = new flow", place(p, dst)),
         Call::Truncate(length) => format!("truncate({})", expr(p, length)),
         Call::Hash { dst, algorithm, base, data, max } => {
             let (base, max) = (expr(p, base), expr(p, max));

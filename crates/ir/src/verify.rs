@@ -89,7 +89,9 @@ impl Check<'_> {
                 Role::VerifyChecksum => Context::Verify,
                 Role::ComputeChecksum => Context::Compute,
                 Role::Deparser | Role::IngressDeparser => Context::Deparser,
-                Role::Ingress | Role::Egress | Role::Parser | Role::EgressParser => Context::Match,
+                Role::Ingress | Role::PreControl | Role::Egress | Role::Parser | Role::EgressParser => {
+                    Context::Match
+                }
             };
             self.block(&control.body, context, &mut Vec::new());
         }
@@ -253,6 +255,11 @@ impl Check<'_> {
             | Call::Random { .. }
             | Call::LogMsg { .. }
             | Call::Assert { .. }
+            | Call::SendToPort(_)
+            | Call::MirrorPacket { .. }
+            | Call::AddEntry { .. }
+            | Call::RestartTimer(_)
+            | Call::FlowId(_)
             | Call::Truncate(_) => true,
         };
         self.require(known, "a call of an extern that does not exist");

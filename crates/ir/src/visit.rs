@@ -68,7 +68,20 @@ fn call_operands<'a>(call: &'a Call, f: &mut impl FnMut(&'a Expr)) {
         Call::DirectMeter { dst, .. } => place_operands(dst, f),
         Call::Digest { data, .. } => data.iter().for_each(f),
         Call::Clone { session, .. } => f(session),
-        Call::Truncate(length) => f(length),
+        Call::Truncate(e) | Call::SendToPort(e) => f(e),
+        Call::MirrorPacket { slot, session } => {
+            f(slot);
+            f(session);
+        }
+        Call::AddEntry { done, args, profile, .. } => {
+            if let Some(done) = done {
+                place_operands(done, f);
+            }
+            args.iter().for_each(&mut *f);
+            f(profile);
+        }
+        Call::RestartTimer(profile) => profile.iter().for_each(f),
+        Call::FlowId(dst) => place_operands(dst, f),
         Call::RegisterRead { dst, index, .. } => {
             place_operands(dst, f);
             f(index);

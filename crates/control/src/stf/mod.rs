@@ -121,6 +121,12 @@ pub enum Kind {
     Mirroring(u32, Option<Mirror>),
     /// `mirroring_get SESSION`: there is such a session.
     MirroringGet(u32),
+    /// `clock MICROSECONDS`: the time that packets see from now on.
+    Clock(u64),
+    /// `host_port PORT`: the port leads to the host (PNA).
+    HostPort(u32),
+    /// `expire_time PROFILE MICROSECONDS`: how long entries of this profile live (PNA).
+    ExpireTime(u32, u64),
     /// `meter_set_rates NAME INDEX RATE:BURST…`, or without an index `meter_array_set_rates NAME RATE:BURST…`.
     MeterRates {
         /// Name or suffix.

@@ -64,6 +64,18 @@ pub trait Target {
     fn set_group(&mut self, _group: u32, _copies: &[(u32, u32)]) -> Result<(), TargetError> {
         Err(TargetError::unsupported("mc_node_associate"))
     }
+    /// The time that packets see, in microseconds.
+    fn set_clock(&mut self, _micros: u64) -> Result<(), TargetError> {
+        Err(TargetError::unsupported("clock"))
+    }
+    /// PNA: a port that leads to the host.
+    fn set_host_port(&mut self, _port: u32) -> Result<(), TargetError> {
+        Err(TargetError::unsupported("host_port"))
+    }
+    /// PNA: how long entries of a profile live, in microseconds.
+    fn set_expire_time(&mut self, _profile: u32, _micros: u64) -> Result<(), TargetError> {
+        Err(TargetError::unsupported("expire_time"))
+    }
     /// Where clones of a session go; `None` removes it.
     fn set_mirror(&mut self, _session: u32, _to: Option<Mirror>) -> Result<(), TargetError> {
         Err(TargetError::unsupported("mirroring_add"))
@@ -276,6 +288,9 @@ impl Run<'_> {
             Kind::NoPacket => self.no_packet(line),
             Kind::Wait => self.settle(),
             Kind::CheckCounter { counter, cell, check } => self.check_counter(line, counter, cell, *check),
+            Kind::Clock(micros) => self.target.set_clock(*micros),
+            Kind::HostPort(port) => self.target.set_host_port(*port),
+            Kind::ExpireTime(profile, micros) => self.target.set_expire_time(*profile, *micros),
             Kind::Mirroring(session, to) => {
                 self.mirrors.insert(*session, to.is_some());
                 self.target.set_mirror(*session, *to)

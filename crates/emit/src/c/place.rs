@@ -34,7 +34,7 @@ impl Unit {
         match role {
             Role::Parser | Role::EgressParser => Unit::Parser,
             Role::VerifyChecksum => Unit::Control(Stage::Verify),
-            Role::Ingress => Unit::Control(Stage::Ingress),
+            Role::Ingress | Role::PreControl => Unit::Control(Stage::Ingress),
             Role::Egress => Unit::Control(Stage::Egress),
             Role::ComputeChecksum => Unit::Control(Stage::Compute),
             Role::Deparser | Role::IngressDeparser => Unit::Control(Stage::Deparser),

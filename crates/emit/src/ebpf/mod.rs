@@ -74,7 +74,7 @@ impl<'p> Emitter<'p> {
         if program.arch != ir::Arch::V1Model {
             let loc = program.controls.first().map(|c| c.loc).unwrap_or_default();
             let hint = "write it for v1model, or run it on the interpreter";
-            problems.push(Unsupported::new(loc, "a program for PSA", hint));
+            problems.push(Unsupported::new(loc, "a program for PSA or PNA", hint));
         }
         let manifest = Manifest {
             version: 1,
@@ -439,7 +439,7 @@ fn stage_name(role: Role) -> &'static str {
     match role {
         Role::Parser | Role::EgressParser => "parse",
         Role::VerifyChecksum => "verify_checksum",
-        Role::Ingress => "ingress",
+        Role::Ingress | Role::PreControl => "ingress",
         Role::Egress => "egress",
         Role::ComputeChecksum => "compute_checksum",
         Role::Deparser | Role::IngressDeparser => "deparse",

@@ -245,6 +245,11 @@ impl Body<'_, Ebpf> {
                 self.unsupported("a clone or another round of the packet", hint)
             }
             Call::Truncate(_) => self.unsupported("`truncate`", "the interpreter can"),
+            Call::SendToPort(_)
+            | Call::MirrorPacket { .. }
+            | Call::AddEntry { .. }
+            | Call::RestartTimer(_)
+            | Call::FlowId(_) => self.unsupported("PNA", "the interpreter can"),
             Call::DirectCount(_) | Call::LogMsg { .. } => {}
         }
     }

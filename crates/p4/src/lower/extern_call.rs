@@ -81,6 +81,16 @@ impl<'a> Lower<'a, '_> {
                 let answer = self.psa_question(&name.text, &a.0, env, span)?;
                 return Ok(Val::Scalar(answer, T::Bool));
             }
+            "drop_packet" => self.drop_call(span),
+            "send_to_port"
+            | "mirror_packet"
+            | "add_entry"
+            | "allocate_flow_id"
+            | "set_entry_expire_time"
+            | "restart_expire_timer"
+            | "SelectByDirection" => {
+                return self.pna_call(&name.text, &a, env, span);
+            }
             "truncate" => {
                 let e = self.need(&a, 0, span)?;
                 let length = self.number_of(e, env, 32)?;
@@ -161,7 +171,7 @@ impl<'a> Lower<'a, '_> {
         Ok(())
     }
 
-    fn need(&mut self, args: &Args<'a>, index: usize, span: Span) -> Res<&'a ast::Expr> {
+    pub(super) fn need(&mut self, args: &Args<'a>, index: usize, span: Span) -> Res<&'a ast::Expr> {
         match args.get(index) {
             Some(e) => Ok(e),
             None => self.error("E0503", span, format!("argument {} is missing", index + 1)),
@@ -339,7 +349,7 @@ impl<'a> Lower<'a, '_> {
     }
 
     /// A list of data to hash or sum, spelt out to scalars.
-    fn data(&mut self, e: &'a ast::Expr, env: &Env<'a>) -> Res<Vec<Expr>> {
+    pub(super) fn data(&mut self, e: &'a ast::Expr, env: &Env<'a>) -> Res<Vec<Expr>> {
         let val = self.expr(e, env, None)?;
         let mut data = Vec::new();
         self.flatten(val, e.span, &mut data)?;
@@ -394,7 +404,7 @@ impl<'a> Lower<'a, '_> {
     }
 
     /// A number of any type, which gets `width` bits if it has none.
-    fn number_of(&mut self, e: &'a ast::Expr, env: &Env<'a>, width: u32) -> Res<Expr> {
+    pub(super) fn number_of(&mut self, e: &'a ast::Expr, env: &Env<'a>, width: u32) -> Res<Expr> {
         match self.expr(e, env, None)? {
             Val::Integer(n) => match self.number(&n, &T::Bit(width), e.span)? {
                 Val::Scalar(e, _) => Ok(e),

@@ -19,6 +19,7 @@ mod extern_call;
 mod fold;
 mod object;
 mod parser;
+mod pna;
 mod psa;
 mod resolve;
 mod scope;
@@ -398,17 +399,16 @@ impl<'a, 'd> Lower<'a, 'd> {
         if package == "PSA_Switch" {
             return self.psa(args, main.span);
         }
+        if package == "PNA_NIC" {
+            return self.pna(args, main.span);
+        }
         if package != "V1Switch" {
-            let known = package == "PNA_NIC";
-            return match known {
-                true => self.not_yet(ty.span, "PNA (v1model and PSA are)"),
-                false => self.error_hint(
-                    "E0503",
-                    ty.span,
-                    format!("`main` is a `{package}`, not a `V1Switch`"),
-                    "include <v1model.p4>; other architectures come in a later release",
-                ),
-            };
+            return self.error_hint(
+                "E0503",
+                ty.span,
+                format!("`main` is a `{package}`, which is no architecture that runs here"),
+                "v1model, PSA and PNA do: include <v1model.p4>, <psa.p4> or <pna.p4>",
+            );
         }
         if args.len() != 6 {
             let message = format!("V1Switch takes 6 blocks, not {}", args.len());
@@ -610,6 +610,7 @@ fn empty_program(map: &SourceMap) -> Program {
             priority: none,
         },
         psa: None,
+        pna: None,
         errors: Vec::new(),
         parsers: Vec::new(),
         controls: Vec::new(),

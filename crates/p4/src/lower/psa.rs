@@ -55,7 +55,7 @@ impl<'a> Lower<'a, '_> {
     }
 
     /// What v1model calls standard metadata, and here only the pipeline knows.
-    fn pipeline_variables(&mut self) {
+    pub(super) fn pipeline_variables(&mut self) {
         let mut var =
             |name: &str, width| self.var(&format!("$pipeline.{name}"), Ty::Bit(width), VarKind::Metadata);
         self.out.standard = ir::StandardMetadata {
@@ -167,13 +167,13 @@ impl<'a> Lower<'a, '_> {
 }
 
 /// An argument by name or place.
-fn argument<'a>(args: &'a [ast::Argument], name: &str, at: usize) -> Option<&'a ast::Expr> {
+pub(super) fn argument<'a>(args: &'a [ast::Argument], name: &str, at: usize) -> Option<&'a ast::Expr> {
     let named = args.iter().find(|a| a.name.as_ref().is_some_and(|n| n.text == name));
     named.or(args.get(at))?.value.as_ref()
 }
 
 /// A field of a struct that is a variable.
-fn scalar(store: &Store, name: &str) -> Option<VarId> {
+pub(super) fn scalar(store: &Store, name: &str) -> Option<VarId> {
     let Store::Struct(ty, parts) = store else { return None };
     match &parts[ty.field(name)?] {
         Store::Scalar(Place::Var(var), _) => Some(*var),

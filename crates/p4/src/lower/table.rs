@@ -45,6 +45,8 @@ impl<'a> Lower<'a, '_> {
             const_entries: false,
             direct_counter: None,
             direct_meter: None,
+            add_on_miss: false,
+            ages: false,
         };
         let property = |name: &str| table.properties.iter().find(|p| p.name.text == name);
         let mut types = Vec::new();
@@ -119,28 +121,54 @@ impl<'a> Lower<'a, '_> {
                 }
                 _ => self.error("E0503", e.span, "this is not a sensible table size"),
             },
-            ("counters" | "psa_direct_counter", PropertyValue::Expr(e)) => match named(e, env) {
-                Some(Binding::Object(Object::DirectCounter(id))) => {
-                    out.direct_counter = Some(id);
-                    Ok(())
+            ("counters" | "psa_direct_counter" | "pna_direct_counter", PropertyValue::Expr(e)) => {
+                match named(e, env) {
+                    Some(Binding::Object(Object::DirectCounter(id))) => {
+                        out.direct_counter = Some(id);
+                        Ok(())
+                    }
+                    _ => self.not_direct(e, "counters", "direct_counter"),
                 }
-                _ => self.not_direct(e, "counters", "direct_counter"),
-            },
-            ("meters" | "psa_direct_meter", PropertyValue::Expr(e)) => match named(e, env) {
-                Some(Binding::Object(Object::DirectMeter(id))) => {
-                    out.direct_meter = Some(id);
-                    Ok(())
+            }
+            ("meters" | "psa_direct_meter" | "pna_direct_meter", PropertyValue::Expr(e)) => {
+                match named(e, env) {
+                    Some(Binding::Object(Object::DirectMeter(id))) => {
+                        out.direct_meter = Some(id);
+                        Ok(())
+                    }
+                    _ => self.not_direct(e, "meters", "direct_meter"),
                 }
-                _ => self.not_direct(e, "meters", "direct_meter"),
-            },
+            }
             // Entries name actions themselves (P4Runtime's one-shot programming); there are no members and groups yet.
-            ("implementation" | "psa_implementation", PropertyValue::Expr(e)) => {
+            ("implementation" | "psa_implementation" | "pna_implementation", PropertyValue::Expr(e)) => {
                 let text =
                     "an entry of this table names its action: members and groups are not in this release";
                 self.diags.push(Diagnostic::warning("W0501", e.span, text));
                 Ok(())
             }
             ("largest_priority_wins" | "priority_delta", _) => Ok(()),
+            ("add_on_miss", PropertyValue::Expr(e)) => {
+                out.add_on_miss = matches!(e.kind, ExprKind::Bool(true));
+                let inexact = out.keys.iter().find(|k| k.kind != MatchKind::Exact);
+                if inexact.is_some() && out.add_on_miss {
+                    return self.error("E0503", e.span, "a table with `add_on_miss` has exact keys only");
+                }
+                Ok(())
+            }
+            ("idle_timeout_with_auto_delete", PropertyValue::Expr(e)) => {
+                out.ages |= matches!(e.kind, ExprKind::Bool(true));
+                Ok(())
+            }
+            ("pna_idle_timeout", PropertyValue::Expr(e)) => match self.enum_member(e, env)?.as_deref() {
+                Some("AUTO_DELETE") => {
+                    out.ages = true;
+                    Ok(())
+                }
+                Some("NO_TIMEOUT") => Ok(()),
+                _ => self.not_yet(e.span, "telling the control plane of idle entries"),
+            },
+            // Every `add_entry` says the profile of its own entry.
+            ("default_idle_timeout_for_data_plane_added_entries", _) => Ok(()),
             ("support_timeout" | "psa_idle_timeout" | "psa_empty_group_action", _) => {
                 self.not_yet(p.span, &format!("the table property `{}`", p.name.text))
             }

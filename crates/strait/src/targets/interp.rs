@@ -83,6 +83,21 @@ impl Target for InterpTarget<'_> {
         Ok(())
     }
 
+    fn set_clock(&mut self, micros: u64) -> Done<()> {
+        self.0.set_clock(micros);
+        Ok(())
+    }
+
+    fn set_host_port(&mut self, port: u32) -> Done<()> {
+        self.0.set_host_port(port, true);
+        Ok(())
+    }
+
+    fn set_expire_time(&mut self, profile: u32, micros: u64) -> Done<()> {
+        self.0.set_expire_time(profile, Some(micros));
+        Ok(())
+    }
+
     fn meter_rates(&mut self, name: &str, index: Option<u64>, rates: &[(f64, u64)]) -> Done<()> {
         let rates: Vec<_> =
             rates.iter().map(|&(per_microsecond, burst)| Rate { per_microsecond, burst }).collect();

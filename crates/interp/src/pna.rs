@@ -1,0 +1,215 @@
+//! The Portable NIC Architecture around the program: one pipeline for both directions, tables that learn from packets, entries that
+//! age (PNA sections 6 and 9).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use abi::{ActionCall, Bits, Entry, MatchValue, drops};
+use dataplane::{Handle, Table};
+use ir::{Expr, Place, PnaMetadata, Role, TableId, VarId};
+
+use crate::eval::eval;
+use crate::event::Event;
+use crate::machine::{Half, Mirror, Run};
+use crate::packet::{BitWriter, PacketState};
+
+/// What outlives a packet.
+#[derive(Default)]
+pub(crate) struct Pna {
+    /// Ports that lead to the host; all others lead to the network.
+    pub host_ports: BTreeSet<u32>,
+    /// Microseconds that an entry lives, by its profile; entries of other profiles stay.
+    pub times: BTreeMap<u32, u64>,
+    /// Entries that packets added, by table.
+    ages: HashMap<usize, HashMap<Handle, Age>>,
+    /// When entries were looked through last.
+    swept: u64,
+    flows: u32,
+}
+
+/// How long an entry has lived.
+struct Age {
+    entry: Entry,
+    profile: u32,
+    since: u64,
+}
+
+impl Pna {
+    /// Removes the entries whose time is over.
+    pub fn sweep(&mut self, now: u64, tables: &mut [Table]) {
+        if now == self.swept {
+            return;
+        }
+        self.swept = now;
+        for (table, ages) in &mut self.ages {
+            ages.retain(|_, age| {
+                let over =
+                    self.times.get(&age.profile).is_some_and(|time| age.since.saturating_add(*time) <= now);
+                if over {
+                    // The control plane may have removed it already.
+                    let _ = tables[*table].delete(&age.entry);
+                }
+                !over
+            });
+        }
+    }
+}
+
+/// The table that is being applied: its key, and the entry that was hit.
+pub(crate) struct Applying {
+    pub table: TableId,
+    pub key: Vec<Bits>,
+    pub hit: Option<Handle>,
+}
+
+impl Run<'_, '_> {
+    /// A new packet.
+    pub(crate) fn arrive_pna(&mut self, port: u32, data: &[u8]) {
+        self.s.clone_from(self.fresh);
+        self.s.data.extend_from_slice(data);
+        if let Some(pna) = &self.program.pna {
+            self.state.pna.sweep(self.clock, &mut self.state.tables);
+            self.enter(pna, port, 0);
+        }
+    }
+
+    fn enter(&mut self, pna: &PnaMetadata, port: u32, pass: u128) {
+        let direction = u128::from(self.state.pna.host_ports.contains(&port));
+        for [to_direction, to_pass, to_loop, to_port] in [pna.parser, pna.pre, pna.main] {
+            self.set(to_direction, direction);
+            self.set(to_pass, pass);
+            self.set(to_loop, 0);
+            self.set(to_port, port as u128);
+        }
+        self.set(pna.timestamp, self.clock as u128);
+        self.set(self.program.standard.packet_length, self.s.data.len() as u128);
+    }
+
+    /// The whole way of the packet in hand.
+    pub(crate) fn pna(&mut self, pna: &PnaMetadata) {
+        self.parse_all();
+        let found = self.number(self.program.standard.parser_error) as u128;
+        pna.errors.iter().for_each(|var: &VarId| self.set(*var, found));
+        for role in [Role::PreControl, Role::Ingress] {
+            if !self.control(role) {
+                return self.dropped(drops::STEP_BUDGET);
+            }
+        }
+        let asked = std::mem::take(&mut self.s.asked);
+        self.outcome.digests.extend(asked.digests);
+        if asked.port.is_none() && asked.mirrors.is_empty() && asked.recirculate.is_none() {
+            return self.pna_dropped();
+        }
+        self.emitted = BitWriter::default();
+        self.control(Role::Deparser);
+        let mut bytes = std::mem::take(&mut self.emitted).finish();
+        bytes.extend_from_slice(self.s.payload());
+        for session in asked.mirrors.values() {
+            self.mirrored(*session, &bytes);
+        }
+        if asked.recirculate.is_some() {
+            return self.pna_again(pna, &bytes);
+        }
+        match asked.port {
+            Some(port) => self.leave(port, bytes),
+            None => self.pna_dropped(),
+        }
+    }
+
+    fn pna_dropped(&mut self) {
+        match self.s.site {
+            Some(_) => self.drop_marked(),
+            None => self.dropped(drops::DROP),
+        }
+    }
+
+    fn leave(&mut self, port: u32, bytes: Vec<u8>) {
+        if self.watched {
+            self.observer.event(Event::Sent { port, bytes: &bytes });
+        }
+        self.outcome.sent.push((port, bytes));
+    }
+
+    /// A session that nobody configured has no copies.
+    fn mirrored(&mut self, session: u32, bytes: &[u8]) {
+        let Some(to) = self.state.mirrors.get(&session).copied() else { return };
+        if self.watched {
+            self.observer.event(Event::Again { how: "mirrored", session: Some(session) });
+        }
+        let ports = match to {
+            Mirror::Port(port) => vec![port],
+            Mirror::Group(group) => {
+                let replicas = self.state.groups.get(&group).cloned().unwrap_or_default();
+                replicas.into_iter().map(|(_, port)| port).collect()
+            }
+        };
+        ports.into_iter().for_each(|port| self.leave(port, bytes.to_vec()));
+    }
+
+    /// What would leave enters again, on its next pass.
+    fn pna_again(&mut self, pna: &PnaMetadata, bytes: &[u8]) {
+        if self.watched {
+            self.observer.event(Event::Again { how: "recirculated", session: None });
+        }
+        let (port, pass) = (self.number(pna.main[3]) as u32, self.number(pna.main[1]));
+        let mut packet: PacketState = self.fresh.clone();
+        packet.data.extend_from_slice(bytes);
+        self.s = packet;
+        self.enter(pna, port, u128::from(pass) + 1);
+        self.queue(self.s.clone(), Half::Ingress);
+    }
+
+    /// `add_entry`: an entry for the key that missed.
+    pub(crate) fn add_entry(
+        &mut self,
+        done: Option<&Place>,
+        action: &str,
+        args: &[Expr],
+        profile: &Expr,
+        loc: ir::Loc,
+    ) {
+        let p = self.program;
+        let args: Vec<Bits> = args.iter().map(|e| eval(p, &self.s, e)).collect();
+        let profile = eval(p, &self.s, profile).low_u64() as u32;
+        let added = self.learn(action, args, profile);
+        if let Some(done) = done {
+            self.write(done, Bits::bit(added), loc);
+        }
+    }
+
+    fn learn(&mut self, action: &str, args: Vec<Bits>, profile: u32) -> bool {
+        let Some(applying) = self.applying.as_ref().filter(|a| a.hit.is_none()) else { return false };
+        let id = applying.table;
+        let definition = &self.program.tables[id.index()];
+        let named =
+            |full: &str| full == action || full.strip_suffix(action).is_some_and(|rest| rest.ends_with('.'));
+        let actions = definition.actions.iter().map(|a| &self.program.actions[a.action.index()]);
+        let Some(action) = actions.map(|a| &a.name).find(|name| named(name)).cloned() else { return false };
+        let entry = Entry {
+            matches: applying.key.iter().cloned().map(MatchValue::Exact).collect(),
+            priority: 0,
+            action: ActionCall { action, args },
+        };
+        let Ok(handle) = self.state.tables[id.index()].insert(&entry) else { return false };
+        if definition.ages {
+            let age = Age { entry, profile, since: self.clock };
+            self.state.pna.ages.entry(id.index()).or_default().insert(handle, age);
+        }
+        true
+    }
+
+    /// `restart_expire_timer`, `set_entry_expire_time`.
+    pub(crate) fn restart_timer(&mut self, profile: Option<u32>) {
+        let Some(Applying { table, hit: Some(hit), .. }) = &self.applying else { return };
+        let ages = self.state.pna.ages.get_mut(&table.index());
+        if let Some(age) = ages.and_then(|a| a.get_mut(hit)) {
+            age.since = self.clock;
+            age.profile = profile.unwrap_or(age.profile);
+        }
+    }
+
+    /// `allocate_flow_id`.
+    pub(crate) fn flow_id(&mut self) -> u32 {
+        self.state.pna.flows = self.state.pna.flows.wrapping_add(1);
+        self.state.pna.flows
+    }
+}
