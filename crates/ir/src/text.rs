@@ -227,7 +227,8 @@ impl<'a> Printer<'a> {
     }
 }
 
-fn key_set(set: &KeySet) -> String {
+/// What a case or entry says of a key.
+pub fn key_set(set: &KeySet) -> String {
     match set {
         KeySet::Any => "_".to_string(),
         KeySet::Value(v) => format!("{v}"),

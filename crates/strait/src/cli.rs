@@ -145,7 +145,7 @@ pub enum BuildTarget {
     P4info,
     /// The intermediate representation as text.
     Ir,
-    /// Pictures of parser and control flow (not in this release).
+    /// Pictures of parsers, controls and the dependencies of tables: for Graphviz, or SVG where OUT ends in .svg.
     Dot,
 }
 

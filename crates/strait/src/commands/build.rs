@@ -14,11 +14,10 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
         BuildTarget::Native => Some("native"),
         BuildTarget::Xdp => Some("xdp"),
 
-        BuildTarget::Dot => Some("dot"),
         _ => None,
     };
     if let Some(later) = later {
-        bail!("the target {later} is not in this release; tc, c, p4info and ir are");
+        bail!("the target {later} is not in this release; tc, c, p4info, ir and dot are");
     }
     if args.target == BuildTarget::P4info {
         return p4info(args);
@@ -26,6 +25,9 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
     let program = frontend::program(&args.source.program, &args.source.preprocess)?;
     if args.target == BuildTarget::Ir {
         return write(args.out.as_deref(), &ir::text::program(&program));
+    }
+    if args.target == BuildTarget::Dot {
+        return picture(args, &program);
     }
     let output = emit::tc(&program).map_err(|limits| anyhow::anyhow!(tc::limits_text(&program, &limits)))?;
     if args.target == BuildTarget::C {
@@ -45,6 +47,16 @@ fn p4info(args: &BuildArgs) -> anyhow::Result<()> {
             .with_context(|| format!("cannot write {}", path.display())),
         None => write(args.out.as_deref(), &emit::p4info::text(&info)),
     }
+}
+
+/// Pictures: Graphviz' language, or SVG where OUT ends in .svg.
+fn picture(args: &BuildArgs, program: &ir::Verified) -> anyhow::Result<()> {
+    let drawn = args.out.as_deref().is_some_and(|path| path.extension().is_some_and(|e| e == "svg"));
+    let text = match drawn {
+        true => emit::dot::svg(program).map_err(|why| anyhow::anyhow!("cannot draw: {why}"))?,
+        false => emit::dot::dot(program),
+    };
+    write(args.out.as_deref(), &text)
 }
 
 fn write(out: Option<&Path>, text: &str) -> anyhow::Result<()> {

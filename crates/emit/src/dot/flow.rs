@@ -1,0 +1,117 @@
+//! The way of a packet through a control: tables and the conditions between them. Statements that only compute are left out: a
+//! picture of everything shows nothing.
+
+use ir::{Block, Control, LabelId, Program, Stmt, StmtKind};
+
+use super::{Graph, Shape};
+
+/// Ends of paths that wait for what comes next: the node, and what its edge says.
+type Open = Vec<(String, String)>;
+
+struct Flow<'p> {
+    program: &'p Program,
+    graph: Graph,
+    /// Paths that left a block, by its label.
+    left: Vec<(LabelId, Open)>,
+}
+
+/// The picture of a control.
+pub(super) fn control(program: &Program, control: &Control) -> Graph {
+    let mut flow = Flow { program, graph: Graph::new(format!("control {}", control.name)), left: Vec::new() };
+    if !shown(&control.body) {
+        return flow.graph;
+    }
+    let start = flow.graph.node("start", "start", Shape::End);
+    let open = flow.block(&control.body, vec![(start, String::new())]);
+    let end = flow.graph.node("end", "end", Shape::End);
+    flow.join(&open, &end);
+    flow.graph
+}
+
+/// Whether a block has anything that is drawn.
+fn shown(block: &Block) -> bool {
+    let mut found = false;
+    ir::visit::stmts(block, &mut |s: &Stmt| {
+        found |= matches!(s.kind, StmtKind::Apply { .. } | StmtKind::Drop(_) | StmtKind::Emit(_));
+    });
+    found
+}
+
+impl Flow<'_> {
+    fn join(&mut self, open: &Open, to: &str) {
+        for (from, label) in open {
+            self.graph.edge(from, to, label.as_str());
+        }
+    }
+
+    fn block(&mut self, block: &Block, mut open: Open) -> Open {
+        for stmt in block {
+            open = self.stmt(stmt, open);
+        }
+        open
+    }
+
+    /// A node that one goes on from.
+    fn pass(&mut self, label: String, shape: Shape, open: &Open) -> String {
+        let id = format!("n{}", self.graph.nodes.len());
+        let id = self.graph.node(id, label, shape);
+        self.join(open, &id);
+        id
+    }
+
+    fn stmt(&mut self, stmt: &Stmt, open: Open) -> Open {
+        let program = self.program;
+        match &stmt.kind {
+            StmtKind::Apply { table, .. } => {
+                let name = program.tables[table.index()].name.clone();
+                vec![(self.pass(name, Shape::Box, &open), String::new())]
+            }
+            StmtKind::Drop(site) => {
+                let label = format!("drop: {}", program.drop_sites[site.index()].name);
+                vec![(self.pass(label, Shape::Round, &open), String::new())]
+            }
+            StmtKind::Emit(header) => {
+                let label = format!("emit {}", ir::text::header(program, header));
+                vec![(self.pass(label, Shape::Round, &open), String::new())]
+            }
+            StmtKind::If { cond, then, otherwise }
+                if shown(then) || shown(otherwise) || leaves(then) || leaves(otherwise) =>
+            {
+                let id = self.pass(ir::text::expr(program, cond), Shape::Diamond, &open);
+                let mut out = self.block(then, vec![(id.clone(), "true".into())]);
+                out.extend(self.block(otherwise, vec![(id, "false".into())]));
+                out
+            }
+            StmtKind::Switch { on, arms, default }
+                if arms.iter().any(|(_, b)| shown(b)) || shown(default) =>
+            {
+                let id = self.pass(ir::text::expr(program, on), Shape::Diamond, &open);
+                let mut out = Open::new();
+                for (values, block) in arms {
+                    let label: Vec<String> = values.iter().map(|v| format!("{v}")).collect();
+                    out.extend(self.block(block, vec![(id.clone(), label.join(", "))]));
+                }
+                out.extend(self.block(default, vec![(id, "else".into())]));
+                out
+            }
+            StmtKind::Block { label, body } | StmtKind::Loop { label, body, .. } => {
+                self.left.push((*label, Open::new()));
+                let mut out = self.block(body, open);
+                out.extend(self.left.pop().map(|(_, open)| open).unwrap_or_default());
+                out
+            }
+            StmtKind::Break(label) => {
+                if let Some((_, left)) = self.left.iter_mut().rev().find(|(l, _)| l == label) {
+                    left.extend(open);
+                }
+                Open::new()
+            }
+            _ => open,
+        }
+    }
+}
+
+/// Whether a block ends somewhere else.
+fn leaves(block: &Block) -> bool {
+    block.iter().any(|s| matches!(s.kind, StmtKind::Break(_)))
+}

@@ -1,0 +1,35 @@
+//! Pictures: a snapshot of one program's, and every program of the suite can be drawn.
+
+use std::path::{Path, PathBuf};
+
+fn compile(file: &Path) -> ir::Verified {
+    let text = std::fs::read_to_string(file).expect("readable");
+    let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
+    let program = p4::compile(&mut map, "test.p4", &text, &[], &p4::Embedded, &mut diags);
+    program.unwrap_or_else(|| panic!("{}: {:?}", file.display(), diags.list()))
+}
+
+fn cases() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cases")
+}
+
+#[test]
+fn states_tables_and_what_depends_on_what() {
+    insta::assert_snapshot!("route.dot", emit::dot::dot(&compile(&cases().join("route.p4"))));
+}
+
+#[test]
+fn every_program_can_be_drawn() {
+    for file in std::fs::read_dir(cases()).expect("the folder is there") {
+        let file = file.expect("a file").path();
+        if file.extension().is_none_or(|e| e != "p4") {
+            continue;
+        }
+        let program = compile(&file);
+        let svg = emit::dot::svg(&program).unwrap_or_else(|why| panic!("{}: {why}", file.display()));
+        assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+        for table in program.controls.iter().flat_map(|_| &program.tables) {
+            assert!(svg.contains(&table.name), "{}: {} is not drawn", file.display(), table.name);
+        }
+    }
+}
