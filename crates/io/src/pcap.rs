@@ -1,10 +1,15 @@
-//! Capture files: pcap and pcapng in, pcap out.
+//! Capture files: pcap and pcapng in, pcap out, and pcapng where frames have comments.
 
+use std::borrow::Cow;
 use std::io::{Read, Write};
 use std::time::Duration;
 
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapReader, PcapWriter};
-use pcap_file::pcapng::{Block, PcapNgReader};
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
+use pcap_file::pcapng::{Block, PcapNgReader, PcapNgWriter};
 use pcap_file::{DataLink, PcapError, TsResolution};
 
 use crate::Result;
@@ -78,6 +83,55 @@ fn ethernet(link: DataLink) -> Result<()> {
     }
 }
 
+/// A frame with what is to be said of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// The frame.
+    pub frame: Frame,
+    /// Where it was seen; each name becomes an interface of the capture.
+    pub interface: String,
+    /// Came in, or went out.
+    pub outbound: bool,
+    /// The packet's comment, which Wireshark shows (`frame.comment`).
+    pub comment: String,
+}
+
+/// Writes an Ethernet capture as pcapng, with comments, names of interfaces and directions.
+pub fn write_remarks(to: impl Write, remarks: &[Remark]) -> Result<()> {
+    let mut writer = PcapNgWriter::new(to)?;
+    let mut names: Vec<&str> = Vec::new();
+    for remark in remarks.iter().filter(|r| !r.interface.is_empty()) {
+        if !names.contains(&remark.interface.as_str()) {
+            names.push(&remark.interface);
+        }
+    }
+    for name in &names {
+        let options = vec![InterfaceDescriptionOption::IfName(Cow::Borrowed(name))];
+        writer.write_pcapng_block(InterfaceDescriptionBlock {
+            linktype: DataLink::ETHERNET,
+            snaplen: 0,
+            options,
+        })?;
+    }
+    for remark in remarks {
+        let interface = names.iter().position(|n| **n == remark.interface).unwrap_or(0) as u32;
+        // The lower two bits of epb_flags: 1 inbound, 2 outbound.
+        let direction = if remark.outbound { 2 } else { 1 };
+        writer.write_pcapng_block(EnhancedPacketBlock {
+            interface_id: interface,
+            timestamp: remark.frame.time,
+            original_len: remark.frame.data.len() as u32,
+            data: Cow::Borrowed(&remark.frame.data),
+            options: vec![
+                EnhancedPacketOption::Comment(Cow::Borrowed(&remark.comment)),
+                EnhancedPacketOption::Flags(direction),
+            ],
+        })?;
+    }
+    writer.into_inner().flush().map_err(PcapError::IoError)?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,5 +153,36 @@ mod tests {
         {
             assert!(read(rubbish).is_err());
         }
+    }
+
+    #[test]
+    fn comments_names_and_directions_are_kept() {
+        let frame = |n: u8| Frame { time: Duration::from_micros(u64::from(n)), data: vec![n; 60] };
+        let remark = |n: u8, port: &str, outbound| Remark {
+            frame: frame(n),
+            interface: port.into(),
+            outbound,
+            comment: format!("state start\n{n}"),
+        };
+        let remarks = [remark(1, "port 3", false), remark(2, "port 4", true)];
+        let mut bytes = Vec::new();
+        write_remarks(&mut bytes, &remarks).unwrap();
+        assert_eq!(read(&bytes[..]).unwrap(), [frame(1), frame(2)]);
+        let mut reader = PcapNgReader::new(&bytes[..]).unwrap();
+        let mut seen = Vec::new();
+        while let Some(block) = reader.next_block() {
+            match block.unwrap() {
+                Block::InterfaceDescription(i) => seen.push(format!("{:?}", i.options)),
+                Block::EnhancedPacket(p) => seen.push(format!("{} {:?}", p.interface_id, p.options)),
+                _ => {}
+            }
+        }
+        let wanted = [
+            "[IfName(\"port 3\")]",
+            "[IfName(\"port 4\")]",
+            "0 [Comment(\"state start\\n1\"), Flags(1)]",
+            "1 [Comment(\"state start\\n2\"), Flags(2)]",
+        ];
+        assert_eq!(seen, wanted);
     }
 }

@@ -247,6 +247,9 @@ pub struct TraceArgs {
     /// Table entries: `add` and `setdefault` lines of STF.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub entries: Option<PathBuf>,
+    /// Write what came in and what went out, each packet's way as its comment: Wireshark shows it.
+    #[arg(long, value_name = "OUT.pcapng", value_hint = ValueHint::FilePath, conflicts_with = "json")]
+    pub pcapng: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

@@ -2,14 +2,15 @@
 
 use anyhow::{Context, bail};
 use control::stf;
+use interp::Interpreter;
 use interp::trace::{Json, Text};
-use interp::{Interpreter, Observer};
+use io::pcap::{Frame, Remark};
 
 use crate::cli::TraceArgs;
 use crate::frontend;
 use crate::targets::interp::InterpTarget;
 
-/// Traces the packets, port by port.
+/// Traces the packets of all ports in the order of their times, which are the time that the program sees.
 pub fn run(args: &TraceArgs) -> anyhow::Result<()> {
     let program = frontend::program(&args.source.program, &args.source.preprocess)?;
     let mut target = InterpTarget(Interpreter::new(&program)?);
@@ -17,22 +18,58 @@ pub fn run(args: &TraceArgs) -> anyhow::Result<()> {
         entries(file, &mut target)?;
     }
     let (mut text, mut json) = (Text::new(&program), Json::new(&program));
-    for input in &args.inputs {
-        let (port, file) =
-            input.split_once('=').with_context(|| format!("`{input}` is not PORT=FILE.pcap"))?;
-        let port: u32 = port.parse().with_context(|| format!("`{port}` is not a port number"))?;
-        for packet in
-            io::pcap::read(std::fs::File::open(file).with_context(|| format!("cannot read {file}"))?)?
-        {
-            let observer: &mut dyn Observer = if args.json { &mut json } else { &mut text };
-            target.0.process(port, &packet.data, observer);
-            print!("{}", text.take());
+    let mut remarks = Vec::new();
+    for (number, (port, packet)) in packets(&args.inputs)?.into_iter().enumerate() {
+        target.0.set_clock(packet.time.as_micros() as u64);
+        if args.json {
+            target.0.process(port, &packet.data, &mut json);
+            continue;
         }
+        let outcome = target.0.process(port, &packet.data, &mut text);
+        let way = text.take();
+        if args.pcapng.is_some() {
+            remarks.extend(remark(number + 1, port, packet, &way, &outcome.sent));
+        }
+        print!("{way}");
     }
     if args.json {
         println!("{}", serde_json::to_string_pretty(&json.finish())?);
     }
+    if let Some(file) = &args.pcapng {
+        let out = std::fs::File::create(file).with_context(|| format!("cannot write {}", file.display()))?;
+        io::pcap::write_remarks(std::io::BufWriter::new(out), &remarks)?;
+    }
     Ok(())
+}
+
+/// The packets of `PORT=FILE` captures, by time; those of one time stay in the order in which they are given.
+fn packets(inputs: &[String]) -> anyhow::Result<Vec<(u32, Frame)>> {
+    let mut all = Vec::new();
+    for input in inputs {
+        let (port, file) =
+            input.split_once('=').with_context(|| format!("`{input}` is not PORT=FILE.pcap"))?;
+        let port: u32 = port.parse().with_context(|| format!("`{port}` is not a port number"))?;
+        let capture = std::fs::File::open(file).with_context(|| format!("cannot read {file}"))?;
+        let frames = io::pcap::read(capture).with_context(|| format!("in {file}"))?;
+        all.extend(frames.into_iter().map(|frame| (port, frame)));
+    }
+    all.sort_by_key(|(_, frame)| frame.time);
+    Ok(all)
+}
+
+/// A packet with its way, and what came of it.
+fn remark(number: usize, port: u32, frame: Frame, way: &str, sent: &[(u32, Vec<u8>)]) -> Vec<Remark> {
+    let name = |port: u32| format!("port {port}");
+    let time = frame.time;
+    let mut all =
+        vec![Remark { frame, interface: name(port), outbound: false, comment: way.trim_end().to_string() }];
+    all.extend(sent.iter().map(|(port, bytes)| Remark {
+        frame: Frame { time, data: bytes.clone() },
+        interface: name(*port),
+        outbound: true,
+        comment: format!("of packet {number}"),
+    }));
+    all
 }
 
 /// Table entries in STF.
