@@ -156,6 +156,7 @@ mod tests {
             const_entries: false,
             initial_entries: Vec::new(),
             direct_counter: None,
+            implementation: None,
             layout: Some(layout.clone()),
         };
         (table, layout)

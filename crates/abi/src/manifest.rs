@@ -62,6 +62,9 @@ pub struct Table {
     pub initial_entries: Vec<Entry>,
     /// Name of the direct counter, if one is attached.
     pub direct_counter: Option<String>,
+    /// Name of the action profile or selector, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub implementation: Option<String>,
     /// How a compiled target stores it.
     pub layout: Option<TableLayout>,
 }

@@ -5,6 +5,7 @@
 //! * [`checksum`]: the Internet checksum (RFC 1071).
 //! * [`hash`]: v1model's hash functions, as BMv2 defines them.
 //! * [`cells`]: counters and registers; drop accounting.
+//! * [`profile`]: action profiles and selectors: members, groups.
 //! * [`meter`]: two rates, three colours (RFC 2698).
 //!
 //! Invariants: no I/O, no clock, no panic on any packet or table state; iteration follows insertion order, so that two
@@ -14,8 +15,10 @@ pub mod cells;
 pub mod checksum;
 pub mod hash;
 pub mod meter;
+pub mod profile;
 pub mod table;
 
 pub use cells::{Cells, Count};
 pub use meter::{Meter, Rate};
+pub use profile::{Indirect, Profile, ProfileError};
 pub use table::{Handle, Mismatch, Row, Table, TableError};

@@ -8,6 +8,7 @@ use ir::{Block, Call, HeaderId, HeaderRef, LabelId, Loc, Place, Stmt, StmtKind, 
 use crate::eval::{eval, header, read, truth};
 use crate::event::Event;
 use crate::machine::{Digest, Run};
+use crate::packet::PacketState;
 use crate::pna::Applying;
 use crate::sums;
 
@@ -203,7 +204,19 @@ impl Run<'_, '_> {
                     let meter_of_entry = self.state.meters[meter.index()].of_entry(row.handle);
                     self.s.colours[meter.index()] = meter_of_entry.execute(self.clock, units);
                 }
-                (true, row.action, row.entry.action.args.clone())
+                match &row.choices {
+                    None => (true, row.action, row.entry.action.args.clone()),
+                    Some(choices) => match choose(p, &self.s, definition, choices) {
+                        Some((action, args)) => (true, *action, args.clone()),
+                        // An empty group: it was a hit, and nothing happens.
+                        None => {
+                            if let Some(var) = hit {
+                                self.s.vars[var.index()] = Bits::bit(true);
+                            }
+                            return Flow::Next;
+                        }
+                    },
+                }
             }
             None => {
                 let default = table.default();
@@ -443,4 +456,18 @@ fn entry_text(matches: &[MatchValue]) -> String {
         MatchValue::Range(lo, hi) => format!("{lo}..{hi}"),
     };
     matches.iter().map(field).collect::<Vec<_>>().join(", ")
+}
+
+/// The member that a packet gets: as many bits of the hash of its selector's keys as the program says, in turns.
+fn choose<'c>(
+    p: &ir::Program,
+    s: &PacketState,
+    table: &ir::Table,
+    choices: &'c [(u32, Vec<Bits>)],
+) -> Option<&'c (u32, Vec<Bits>)> {
+    let selector = table.profile.and_then(|id| p.profiles[id.index()].selector);
+    let Some((algorithm, bits)) = selector.filter(|_| choices.len() > 1) else { return choices.first() };
+    let hash = sums::hash_of(algorithm, &sums::bytes(p, s, &table.selector));
+    let hash = if bits < 64 { hash & ((1 << bits) - 1) } else { hash };
+    choices.get((hash % choices.len() as u64) as usize)
 }

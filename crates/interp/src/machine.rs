@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use abi::{Bits, DROP_PORT, Manifest, MatchValue, drops};
-use dataplane::{Cells, Count, Handle, Meter, Rate, Table, TableError};
+use abi::{ActionCall, Bits, DROP_PORT, Manifest, MatchValue, drops};
+use dataplane::{Cells, Count, Handle, Indirect, Meter, Profile, ProfileError, Rate, Table, TableError};
 use ir::{Role, VarId, Verified};
 
 use crate::event::{Event, Observer};
@@ -115,6 +115,7 @@ pub(crate) struct State {
     pub meters: Vec<Meters>,
     pub value_sets: Vec<Vec<Vec<MatchValue>>>,
     pub pna: Pna,
+    pub profiles: Vec<Profile>,
     seed: u64,
 }
 
@@ -178,6 +179,11 @@ impl<'p> Interpreter<'p> {
             meters: program.meters.iter().map(|m| Meters::new(m.size.unwrap_or(0))).collect(),
             value_sets: vec![Vec::new(); program.value_sets.len()],
             pna: Pna::default(),
+            profiles: program
+                .profiles
+                .iter()
+                .map(|p| Profile::new(&p.name, p.size, p.selector.is_some()))
+                .collect(),
             seed: 0x9e37_79b9_7f4a_7c15,
         };
         let fresh = PacketState::new(program);
@@ -279,6 +285,55 @@ impl<'p> Interpreter<'p> {
     /// The clock that packets see, in microseconds; it stands still unless it is set.
     pub fn set_clock(&mut self, micros: u64) {
         self.clock = micros;
+    }
+
+    /// An action profile by its name, and its number.
+    fn profile(&mut self, name: &str) -> Option<usize> {
+        self.state.profiles.iter().position(|p| p.name() == name)
+    }
+
+    /// Makes a member of an action profile, or gives it another action; `None` if there is no such profile.
+    pub fn set_member(
+        &mut self,
+        profile: &str,
+        id: u32,
+        call: ActionCall,
+    ) -> Option<Result<(), ProfileError>> {
+        let at = self.profile(profile)?;
+        Some(self.state.profiles[at].set_member(id, call).map(|()| self.refresh(at)))
+    }
+
+    /// Makes a group of members, or gives it others; `None` if there is no such profile.
+    pub fn set_member_group(
+        &mut self,
+        profile: &str,
+        id: u32,
+        members: Vec<u32>,
+    ) -> Option<Result<(), ProfileError>> {
+        let at = self.profile(profile)?;
+        Some(self.state.profiles[at].set_group(id, members).map(|()| self.refresh(at)))
+    }
+
+    /// Lets an entry of a table lead to a member or a group of its action profile; `None` if the table has none.
+    pub fn set_indirect(
+        &mut self,
+        table: &str,
+        entry: Handle,
+        to: Indirect,
+    ) -> Option<Result<(), ProfileError>> {
+        let number = self.state.tables.iter().position(|t| t.definition().name == table)?;
+        let at = self.program.tables[number].profile?.index();
+        Some(self.state.profiles[at].choices(to).map(|_| {
+            self.state.profiles[at].used_by(number, entry, to);
+            self.refresh(at);
+        }))
+    }
+
+    /// What members and groups are now, for the entries that lead to them.
+    fn refresh(&mut self, profile: usize) {
+        for (table, entry, calls) in self.state.profiles[profile].users() {
+            self.state.tables[table].set_choices(entry, &calls);
+        }
     }
 
     /// PNA: whether a port leads to the host; it leads to the network unless it is said.

@@ -39,12 +39,12 @@ fn reasons(program: &Verified) -> Vec<DropReason> {
         (drops::EGRESS_SPEC, "the program set egress_spec to the drop port"),
         (drops::NO_SUCH_GROUP, "the multicast group does not exist or has no ports"),
         (drops::STEP_BUDGET, "the parser or a loop did not come to an end"),
-        (drops::DROP, "the program for PSA left `drop` set"),
+        (drops::DROP, "nobody said where the packet should go (PSA, PNA)"),
     ];
-    let psa = program.psa.is_some();
+    let own_drop = program.arch != ir::Arch::V1Model;
     let fixed = fixed
         .into_iter()
-        .filter(|(name, _)| *name != drops::DROP || psa)
+        .filter(|(name, _)| *name != drops::DROP || own_drop)
         .map(|(name, help)| DropReason { name: name.to_string(), help: help.to_string(), location: None });
     own.chain(fixed).collect()
 }
@@ -73,6 +73,7 @@ fn table(program: &Verified, t: &ir::Table) -> Table {
             })
             .collect(),
         direct_counter: t.direct_counter.map(|c| program.direct_counters[c.index()].name.clone()),
+        implementation: t.profile.map(|p| program.profiles[p.index()].name.clone()),
         layout: None,
     }
 }

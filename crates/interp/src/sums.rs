@@ -27,6 +27,19 @@ pub fn checksum(p: &Program, s: &PacketState, data: &[Expr], payload: bool) -> u
     csum16(&all)
 }
 
+/// A hash of bytes.
+pub fn hash_of(algorithm: HashAlgorithm, bytes: &[u8]) -> u64 {
+    let function = match algorithm {
+        // BMv2's custom CRCs are the plain ones until a controller changes their parameters, which is not in this release.
+        HashAlgorithm::Crc32 | HashAlgorithm::Crc32Custom => Hash::Crc32,
+        HashAlgorithm::Crc16 | HashAlgorithm::Crc16Custom => Hash::Crc16,
+        HashAlgorithm::Identity | HashAlgorithm::Random => Hash::Identity,
+        HashAlgorithm::Csum16 => Hash::Csum16,
+        HashAlgorithm::Xor16 => Hash::Xor16,
+    };
+    function.of(bytes)
+}
+
 /// v1model's `hash`: `base + H(data) % max`, and `base` where `max` is 0.
 pub fn hash(
     p: &Program,
@@ -37,17 +50,9 @@ pub fn hash(
     max: &Expr,
     width: u32,
 ) -> Bits {
-    let function = match algorithm {
-        // BMv2's custom CRCs are the plain ones until a controller changes their parameters, which is not in this release.
-        HashAlgorithm::Crc32 | HashAlgorithm::Crc32Custom => Hash::Crc32,
-        HashAlgorithm::Crc16 | HashAlgorithm::Crc16Custom => Hash::Crc16,
-        HashAlgorithm::Identity | HashAlgorithm::Random => Hash::Identity,
-        HashAlgorithm::Csum16 => Hash::Csum16,
-        HashAlgorithm::Xor16 => Hash::Xor16,
-    };
     let base = eval(p, s, base).resize(width);
     let max = eval(p, s, max);
-    let value = Bits::new(64, function.of(&bytes(p, s, data)) as u128);
+    let value = Bits::new(64, hash_of(algorithm, &bytes(p, s, data)) as u128);
     match value.resize(64.max(max.width())).rem(&max.resize(64.max(max.width()))) {
         Some(rest) => base.add(&rest.resize(width)),
         None => base,

@@ -93,8 +93,8 @@ pub use program::{
     Transition, ValueSet, ValueSetKey, Var, VarKind,
 };
 pub use program::{
-    ActionId, CounterId, DirectCounterId, DropSiteId, ErrorId, HeaderId, HeaderTypeId, LabelId, MeterId,
-    RegisterId, StackId, StateId, TableId, ValueSetId, VarId,
+    ActionId, ActionProfile, CounterId, DirectCounterId, DropSiteId, ErrorId, HeaderId, HeaderTypeId,
+    LabelId, MeterId, ProfileId, RegisterId, StackId, StateId, TableId, ValueSetId, VarId,
 };
 pub use stmt::{Block, Call, ChecksumAlgorithm, Data, HashAlgorithm, HeaderRef, Stmt, StmtKind};
 pub use verify::{Fault, Verified, verify};

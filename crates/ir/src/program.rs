@@ -39,6 +39,7 @@ ids! {
     RegisterId indexes "registers";
     /// A meter, indexed or direct.
     MeterId indexes "meters";
+    ProfileId indexes "profiles";
     /// A set of values that a parser looks at and the control plane fills.
     ValueSetId indexes "value_sets";
     /// A `mark_to_drop` call site.
@@ -212,6 +213,8 @@ pub struct Program {
     pub actions: Vec<Action>,
     /// Tables.
     pub tables: Vec<Table>,
+    /// Action profiles and selectors.
+    pub profiles: Vec<ActionProfile>,
     /// Indexed counters.
     pub counters: Vec<IndexedCounter>,
     /// Direct counters.
@@ -496,10 +499,27 @@ pub struct Table {
     pub direct_counter: Option<DirectCounterId>,
     /// Metered for each entry.
     pub direct_meter: Option<MeterId>,
+    /// Through which its entries lead to actions.
+    pub profile: Option<ProfileId>,
+    /// What its selector hashes to choose a member of a group.
+    pub selector: Vec<Expr>,
     /// PNA: its default action may add entries.
     pub add_on_miss: bool,
     /// PNA: entries that were added by packets are removed when their time is over.
     pub ages: bool,
+}
+
+/// An action profile, or a selector.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ActionProfile {
+    /// Full control-plane name.
+    pub name: String,
+    /// Where.
+    pub loc: Loc,
+    /// Most members.
+    pub size: u64,
+    /// A selector's hash function, and how many bits of its result count.
+    pub selector: Option<(crate::stmt::HashAlgorithm, u32)>,
 }
 
 /// A key field.

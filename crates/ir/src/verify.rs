@@ -127,6 +127,9 @@ impl Check<'_> {
             for key in &table.keys {
                 self.expr(&key.expr);
             }
+            table.selector.iter().for_each(|key| self.expr(key));
+            let profile = table.profile.is_none_or(|id| id.index() < self.p.profiles.len());
+            self.require(profile, "a table with an unknown action profile");
             let known = table.actions.iter().all(|a| a.action.index() < self.p.actions.len());
             self.require(known, "a table with an unknown action");
             let calls = table.entries.iter().map(|e| (e.action, &e.args));

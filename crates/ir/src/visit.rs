@@ -186,7 +186,8 @@ pub fn all_exprs<'a>(program: &'a Program, f: &mut impl FnMut(&'a Expr)) {
             select.keys.iter().for_each(|k| exprs(k, f));
         }
     }
-    for key in program.tables.iter().flat_map(|t| &t.keys) {
-        exprs(&key.expr, f);
+    for table in &program.tables {
+        table.keys.iter().for_each(|key| exprs(&key.expr, f));
+        table.selector.iter().for_each(|key| exprs(key, f));
     }
 }

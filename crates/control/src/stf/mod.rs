@@ -121,6 +121,24 @@ pub enum Kind {
     Mirroring(u32, Option<Mirror>),
     /// `mirroring_get SESSION`: there is such a session.
     MirroringGet(u32),
+    /// `member PROFILE ID ACTION(…)`: a member of an action profile. An entry leads to it by `member(id:ID)`.
+    Member {
+        /// Name or suffix.
+        profile: String,
+        /// Its number.
+        id: u32,
+        /// What it does.
+        action: Call,
+    },
+    /// `member_group PROFILE ID MEMBER…`: a group of them. An entry leads to it by `group(id:ID)`.
+    MemberGroup {
+        /// Name or suffix.
+        profile: String,
+        /// Its number.
+        id: u32,
+        /// Its members.
+        members: Vec<u32>,
+    },
     /// `clock MICROSECONDS`: the time that packets see from now on.
     Clock(u64),
     /// `host_port PORT`: the port leads to the host (PNA).

@@ -221,6 +221,14 @@ impl Words {
             "mirroring_add_mc" => Kind::Mirroring(self.u32()?, Some(Mirror::Group(self.u32()?))),
             "mirroring_delete" => Kind::Mirroring(self.u32()?, None),
             "mirroring_get" => Kind::MirroringGet(self.u32()?),
+            "member" => {
+                Kind::Member { profile: self.name("a profile")?, id: self.u32()?, action: self.call()? }
+            }
+            "member_group" => Kind::MemberGroup {
+                profile: self.name("a profile")?,
+                id: self.u32()?,
+                members: self.ports()?,
+            },
             "clock" => Kind::Clock(self.u64()?),
             "host_port" => Kind::HostPort(self.u32()?),
             "expire_time" => Kind::ExpireTime(self.u32()?, self.u64()?),
@@ -437,6 +445,8 @@ mod tests {
             "mirroring_delete 1",
             "mirroring_get 1",
             "clock 1000000",
+            "member p 1 a(x:1)",
+            "member_group p 1 1 2",
             "host_port 3",
             "expire_time 1 30000000",
             "meter_get_rates m 0",

@@ -3,6 +3,7 @@
 
 use abi::manifest::{Action, KeyField, Manifest, Table};
 use abi::{ActionCall, Bits, Entry, MatchKind, MatchValue};
+use dataplane::Indirect;
 use num_bigint::BigUint;
 
 use super::{Call, Number, Value};
@@ -57,6 +58,16 @@ pub fn entry(
     keys: &[(String, Value)],
     call: &Call,
 ) -> Result<Entry, String> {
+    let (matches, priority) = place(table, priority, keys)?;
+    Ok(Entry { matches, priority, action: action(table, call)? })
+}
+
+/// What an entry matches, and its priority.
+fn place(
+    table: &Table,
+    priority: Option<i32>,
+    keys: &[(String, Value)],
+) -> Result<(Vec<MatchValue>, i32), String> {
     let mut values: Vec<Option<MatchValue>> = vec![None; table.keys.len()];
     for (name, value) in keys {
         let at = key_index(table, name)?;
@@ -74,7 +85,48 @@ pub fn entry(
         (true, Some(priority)) => priority,
         (false, _) => 0,
     };
-    Ok(Entry { matches, priority, action: action(table, call)? })
+    Ok((matches, priority))
+}
+
+/// `member(id:N)` and `group(id:N)`, in tables with an action profile.
+pub fn indirect(table: &Table, call: &Call) -> Option<Indirect> {
+    table.implementation.as_ref()?;
+    let [(name, number)] = call.args.as_slice() else { return None };
+    let id = number.to_u64().and_then(|n| u32::try_from(n).ok()).filter(|_| name == "id")?;
+    match call.name.as_str() {
+        "member" => Some(Indirect::Member(id)),
+        "group" => Some(Indirect::Group(id)),
+        _ => None,
+    }
+}
+
+/// An entry that leads to a member or group: the action that it names never runs, and is the first that entries may have.
+pub fn indirect_entry(
+    table: &Table,
+    priority: Option<i32>,
+    keys: &[(String, Value)],
+) -> Result<Entry, String> {
+    let any = table.actions.iter().find(|a| !a.default_only).ok_or("the table has no action for entries")?;
+    let args = any.params.iter().map(|p| abi::Bits::zero(p.width)).collect();
+    let call = ActionCall { action: any.name.clone(), args };
+    let (matches, priority) = place(table, priority, keys)?;
+    Ok(Entry { matches, priority, action: call })
+}
+
+/// The whole name of an action profile.
+pub fn profile(manifest: &Manifest, name: &str) -> Result<String, String> {
+    let mut all: Vec<&String> = manifest.tables.iter().filter_map(|t| t.implementation.as_ref()).collect();
+    all.sort_unstable();
+    all.dedup();
+    pick(&all, name, |n| n, "action profile").map(|n| n.to_string())
+}
+
+/// A member's action, as the tables of its profile list it.
+pub fn member(manifest: &Manifest, name: &str, call: &Call) -> Result<(String, ActionCall), String> {
+    let name = profile(manifest, name)?;
+    let user = manifest.tables.iter().find(|t| t.implementation.as_ref() == Some(&name));
+    let user = user.ok_or_else(|| format!("no table uses the action profile `{name}`"))?;
+    Ok((name, action(user, call)?))
 }
 
 /// An action call from its parts.
@@ -241,6 +293,7 @@ mod tests {
             const_entries: false,
             initial_entries: vec![],
             direct_counter: None,
+            implementation: None,
             layout: None,
         };
         Manifest {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use abi::manifest::{Manifest, Table};
 use abi::{ActionCall, Bits, Entry};
-use dataplane::Count;
+use dataplane::{Count, Indirect};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -63,6 +63,18 @@ pub trait Target {
     /// The copies of a multicast group: `egress_rid` and port of each.
     fn set_group(&mut self, _group: u32, _copies: &[(u32, u32)]) -> Result<(), TargetError> {
         Err(TargetError::unsupported("mc_node_associate"))
+    }
+    /// A member of an action profile.
+    fn set_member(&mut self, _profile: &str, _id: u32, _call: &ActionCall) -> Result<(), TargetError> {
+        Err(TargetError::unsupported("member"))
+    }
+    /// A group of members.
+    fn set_member_group(&mut self, _profile: &str, _id: u32, _members: &[u32]) -> Result<(), TargetError> {
+        Err(TargetError::unsupported("member_group"))
+    }
+    /// An entry that leads to a member or group; the action that it names does not matter.
+    fn insert_indirect(&mut self, _table: &str, _entry: &Entry, _to: Indirect) -> Result<(), TargetError> {
+        Err(TargetError::unsupported("an entry that leads to a member or group"))
     }
     /// The time that packets see, in microseconds.
     fn set_clock(&mut self, _micros: u64) -> Result<(), TargetError> {
@@ -288,6 +300,15 @@ impl Run<'_> {
             Kind::NoPacket => self.no_packet(line),
             Kind::Wait => self.settle(),
             Kind::CheckCounter { counter, cell, check } => self.check_counter(line, counter, cell, *check),
+            Kind::Member { profile, id, action } => {
+                let (name, call) =
+                    resolve::member(self.target.manifest(), profile, action).map_err(TargetError::failed)?;
+                self.target.set_member(&name, *id, &call)
+            }
+            Kind::MemberGroup { profile, id, members } => {
+                let name = resolve::profile(self.target.manifest(), profile).map_err(TargetError::failed)?;
+                self.target.set_member_group(&name, *id, members)
+            }
             Kind::Clock(micros) => self.target.set_clock(*micros),
             Kind::HostPort(port) => self.target.set_host_port(*port),
             Kind::ExpireTime(profile, micros) => self.target.set_expire_time(*profile, *micros),
@@ -351,6 +372,13 @@ impl Run<'_> {
         match kind {
             Kind::Add { table, priority, keys, action, id } => {
                 let definition = self.table(table)?;
+                if let Some(to) = resolve::indirect(&definition, action) {
+                    let entry = resolve::indirect_entry(&definition, *priority, keys);
+                    let entry = entry.map_err(TargetError::failed)?;
+                    self.target.insert_indirect(&definition.name, &entry, to)?;
+                    self.entries.push((definition.name, entry, id.clone()));
+                    return Ok(());
+                }
                 let entry =
                     resolve::entry(&definition, *priority, keys, action).map_err(TargetError::failed)?;
                 definition.check_entry(&entry).map_err(TargetError::failed)?;

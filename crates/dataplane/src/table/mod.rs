@@ -32,6 +32,8 @@ pub struct Row {
     pub action: u32,
     /// The direct counter.
     pub count: Count,
+    /// Through an action profile: the actions that it may run, by their numbers, with their arguments. `None`: its own.
+    pub choices: Option<Vec<(u32, Vec<Bits>)>>,
     rank: i64,
 }
 
@@ -124,6 +126,14 @@ impl Table {
         self.put(entry)
     }
 
+    /// Gives an entry the actions of its action profile; false if there is no such entry any more.
+    pub fn set_choices(&mut self, entry: Handle, calls: &[ActionCall]) -> bool {
+        let choices: Vec<(u32, Vec<Bits>)> =
+            calls.iter().map(|call| (self.action_number(call), call.args.clone())).collect();
+        let row = self.rows.iter_mut().flatten().find(|row| row.handle == entry);
+        row.map(|row| row.choices = Some(choices)).is_some()
+    }
+
     /// Gives the entry with this match (and priority) another action; its counter goes on.
     pub fn modify(&mut self, entry: &Entry) -> Result<Handle, TableError> {
         self.definition.check_entry(entry)?;
@@ -133,6 +143,7 @@ impl Table {
         let row = self.rows[slot].as_mut().ok_or(missing)?;
         row.entry.action = entry.action.clone();
         row.action = action;
+        row.choices = None;
         Ok(row.handle)
     }
 
@@ -257,7 +268,7 @@ impl Table {
             self.rows.push(None);
         }
         self.index.insert(slot, rank, handle, &entry.matches, &self.definition.keys);
-        self.rows[slot] = Some(Row { handle, entry, action, count: Count::default(), rank });
+        self.rows[slot] = Some(Row { handle, entry, action, count: Count::default(), choices: None, rank });
         self.places.insert(identity, slot);
         Ok(handle)
     }

@@ -24,6 +24,7 @@ fn definition(keys: &[(MatchKind, u32)], size: u64) -> Definition {
         const_entries: false,
         initial_entries: vec![],
         direct_counter: None,
+        implementation: None,
         layout: None,
     }
 }

@@ -61,6 +61,8 @@ fn table(program: &Program, t: &ir::Table, problems: &mut Vec<Unsupported>) -> T
             }
         },
         direct_counter: t.direct_counter.map(|c| program.direct_counters[c.index()].name.clone()),
+        // Members and groups are the interpreter's: here an entry names its action.
+        implementation: None,
         layout: Some(layout),
     }
 }

@@ -87,6 +87,7 @@ fn table(name: &str, width: u32, kind: MatchKind, structure: Structure, shape: S
         const_entries: false,
         initial_entries: vec![],
         direct_counter: counter_offset.map(|_| "c".into()),
+        implementation: None,
         layout: Some(layout),
     }
 }

@@ -591,7 +591,7 @@ impl<'a> Lower<'a, '_> {
             Object::InternetChecksum(_) => &["clear", "add", "subtract", "get", "get_state", "set_state"],
             Object::Random(..) => &["read"],
             Object::Digest => &["pack"],
-            Object::ActionProfile | Object::ValueSet(..) | Object::Package(_) | Object::Engine => &[],
+            Object::ActionProfile(_) | Object::ValueSet(..) | Object::Package(_) | Object::Engine => &[],
             Object::Table(_) | Object::Block(_) => &["apply"],
         };
         match (object, member.text.as_str()) {

@@ -616,6 +616,7 @@ fn empty_program(map: &SourceMap) -> Program {
         controls: Vec::new(),
         actions: Vec::new(),
         tables: Vec::new(),
+        profiles: Vec::new(),
         counters: Vec::new(),
         direct_counters: Vec::new(),
         registers: Vec::new(),

@@ -108,8 +108,8 @@ impl<'a> Lower<'a, '_> {
                 let bytes = self.meter_kind(args.first(), env, decl.span)?;
                 Ok(Object::DirectMeter(self.meter(ir::Meter { name, loc, size: None, bytes })))
             }
-            ("action_profile" | "action_selector" | "ActionProfile" | "ActionSelector", Some(_)) => {
-                Ok(Object::ActionProfile)
+            ("action_profile" | "ActionProfile" | "action_selector" | "ActionSelector", Some(_)) => {
+                Ok(Object::ActionProfile(self.profile(&ty.text, name, args, env, decl.span)?))
             }
             ("Hash", Some(algorithm)) => {
                 let algorithm = self.algorithm(algorithm, env)?;
@@ -149,6 +149,31 @@ impl<'a> Lower<'a, '_> {
             }
             (other, _) => self.not_yet(ty.span, &format!("the extern `{other}`")),
         }
+    }
+
+    /// `action_profile(size)`, `action_selector(algorithm, size, width)`.
+    pub(super) fn profile(
+        &mut self,
+        ty: &str,
+        name: String,
+        args: &'a [ast::Argument],
+        env: &Env<'a>,
+        span: Span,
+    ) -> Res<ir::ProfileId> {
+        let given: Vec<&'a ast::Expr> = args.iter().filter_map(|a| a.value.as_ref()).collect();
+        let (size, selector) = match (ty.to_ascii_lowercase().contains("selector"), given.as_slice()) {
+            (false, [size]) => (self.size(size, env)?, None),
+            (true, [algorithm, size, width]) => {
+                let bits = self.size(width, env)?.min(64) as u32;
+                (self.size(size, env)?, Some((self.algorithm(algorithm, env)?, bits)))
+            }
+            _ => {
+                return self.error("E0503", span, format!("the constructor of `{ty}` takes other arguments"));
+            }
+        };
+        let loc = self.at(span);
+        self.out.profiles.push(ir::ActionProfile { name, loc, size, selector });
+        Ok(ir::ProfileId(self.out.profiles.len() as u32 - 1))
     }
 
     fn size(&mut self, e: &'a ast::Expr, env: &Env<'a>) -> Res<u64> {

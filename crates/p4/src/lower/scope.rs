@@ -51,7 +51,7 @@ pub enum Object<'a> {
     Meter(MeterId),
     DirectMeter(MeterId),
     /// An action profile or selector, which a table's `implementation` names.
-    ActionProfile,
+    ActionProfile(ir::ProfileId),
     /// A package: its arguments.
     Package(&'a [ast::Argument]),
     /// PSA: `Hash<O>`.

@@ -45,6 +45,8 @@ impl<'a> Lower<'a, '_> {
             const_entries: false,
             direct_counter: None,
             direct_meter: None,
+            profile: None,
+            selector: Vec::new(),
             add_on_miss: false,
             ages: false,
         };
@@ -62,8 +64,10 @@ impl<'a> Lower<'a, '_> {
             result?;
             before = statements;
             for (key, ty) in made {
-                // Where an entry names its action, there is nothing to select.
-                if key.kind != MatchKind::Selector {
+                // A selector's key is no part of an entry: it chooses a member of the entry's group.
+                if key.kind == MatchKind::Selector {
+                    out.selector.push(key.expr);
+                } else {
                     out.keys.push(key);
                     types.push(ty);
                 }
@@ -139,11 +143,8 @@ impl<'a> Lower<'a, '_> {
                     _ => self.not_direct(e, "meters", "direct_meter"),
                 }
             }
-            // Entries name actions themselves (P4Runtime's one-shot programming); there are no members and groups yet.
             ("implementation" | "psa_implementation" | "pna_implementation", PropertyValue::Expr(e)) => {
-                let text =
-                    "an entry of this table names its action: members and groups are not in this release";
-                self.diags.push(Diagnostic::warning("W0501", e.span, text));
+                out.profile = Some(self.implementation(p, e, env)?);
                 Ok(())
             }
             ("largest_priority_wins" | "priority_delta", _) => Ok(()),
@@ -183,6 +184,26 @@ impl<'a> Lower<'a, '_> {
                 Ok(())
             }
         }
+    }
+
+    /// The action profile that a property names, or makes in its place.
+    fn implementation(
+        &mut self,
+        p: &'a ast::TableProperty,
+        e: &'a ast::Expr,
+        env: &Env<'a>,
+    ) -> Res<ir::ProfileId> {
+        if let Some(Binding::Object(Object::ActionProfile(id))) = named(e, env) {
+            return Ok(id);
+        }
+        if let ExprKind::Call { callee, args, .. } = &e.kind
+            && let ExprKind::Name { name: ty, .. } = &callee.kind
+        {
+            let own = ast::annotation_string(&p.annotations, "name");
+            let name = own.unwrap_or_else(|| p.name.text.clone());
+            return self.profile(&ty.text, name, args, env, e.span);
+        }
+        self.not_direct(e, &p.name.text, "action_profile or action_selector")
     }
 
     fn not_direct<X>(&mut self, e: &ast::Expr, property: &str, what: &str) -> Res<X> {

@@ -2,7 +2,7 @@
 
 use abi::{ActionCall, Bits, Entry, Manifest};
 use control::stf::{self, Outputs, Target, TargetError};
-use dataplane::{Count, Rate};
+use dataplane::{Count, Indirect, ProfileError, Rate};
 use interp::{Interpreter, Silent};
 
 /// An interpreter at rest.
@@ -12,6 +12,13 @@ type Done<T> = Result<T, TargetError>;
 
 fn done(found: bool, what: &str) -> Done<()> {
     if found { Ok(()) } else { Err(TargetError::failed(format!("there is no such {what}"))) }
+}
+
+fn written(result: Option<Result<(), ProfileError>>) -> Done<()> {
+    match result {
+        Some(result) => result.map_err(TargetError::failed),
+        None => Err(TargetError::failed("there is no such action profile")),
+    }
 }
 
 impl InterpTarget<'_> {
@@ -81,6 +88,23 @@ impl Target for InterpTarget<'_> {
             }),
         );
         Ok(())
+    }
+
+    fn set_member(&mut self, profile: &str, id: u32, call: &ActionCall) -> Done<()> {
+        written(self.0.set_member(profile, id, call.clone()))
+    }
+
+    fn set_member_group(&mut self, profile: &str, id: u32, members: &[u32]) -> Done<()> {
+        written(self.0.set_member_group(profile, id, members.to_vec()))
+    }
+
+    fn insert_indirect(&mut self, table: &str, entry: &Entry, to: Indirect) -> Done<()> {
+        let handle = self.table(table)?.insert(entry).map_err(TargetError::failed)?;
+        let written = written(self.0.set_indirect(table, handle, to));
+        if written.is_err() {
+            self.table(table)?.delete(entry).map_err(TargetError::failed)?;
+        }
+        written
     }
 
     fn set_clock(&mut self, micros: u64) -> Done<()> {
