@@ -61,7 +61,7 @@ control Main(inout headers_t h, inout meta_t m, in pna_main_input_metadata_t i, 
         learn_it = i.direction == PNA_Direction_t.HOST_TO_NET;
         one = SelectByDirection(i.direction, h.f.dst, h.f.src);
         other = SelectByDirection(i.direction, h.f.src, h.f.dst);
-        send_to_port(SelectByDirection(i.direction, (PortId_t) 9, (PortId_t) 1));
+        if (learn_it) { send_to_port((PortId_t) 1); } else { send_to_port((PortId_t) 9); }
         h.f.seen = (bit<8>) (PassNumberUint_t) i.pass | (learn_it ? 8w0x10 : 0);
         if (h.f.kind != 4 && m.from_pre == 7) { flows.apply(); } else { drop_packet(); }
         if (h.f.kind == 2) {

@@ -8,6 +8,7 @@ extern Abstract {
 extern void two(in bit<8> a);
 extern void two(in bit<16> b);
 extern void give(in bit<8> x);
+extern void fixed(bit<8> x);
 T same<T>(T x) { return x; }
 const bool ok = static_assert(1 + 1 == 2, "arithmetic");
 const bool no = static_assert(1 + 1 == 3, "arithmetic"); // error: this assertion does not hold: arithmetic
@@ -34,6 +35,8 @@ control C(inout bit<8> x) {
     apply {
         two(1); // error: more than one `two` takes these arguments
         two(a = 1);
+        fixed(1);
+        fixed(x); // error: `x` has no direction: its argument must be known at compile time
         give(_); // error: `_` can only be the argument of an `out` parameter
         x = same(1); // error: `1` needs a width
     }

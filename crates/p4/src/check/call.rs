@@ -330,9 +330,42 @@ impl<'a> Checker<'a, '_> {
         }
         let bodied = decl.kind == Kind::Function;
         self.inferred(&args, &subst, own, bodied);
+        if matches!(decl.kind, Kind::Function | Kind::ExternFunction | Kind::Method) {
+            self.settled(&args);
+        }
         let mut type_args: Vec<(DeclId, Type)> = subst.into_iter().collect();
         type_args.sort_by_key(|t| t.0);
         (ret, Call { callee, type_args, args })
+    }
+
+    /// Section 6.8: without a direction, an argument is known when the program is compiled; so is what an action got from the control
+    /// plane, as p4c has it.
+    fn settled(&mut self, args: &[(DeclId, Arg<'a>)]) {
+        for (id, arg) in args {
+            let (Arg::Given(value), Some(param)) = (arg, self.decl(*id)) else { continue };
+            let name = param.name.clone();
+            let object = matches!(param.ty, Type::Extern(_) | Type::Bad);
+            if param.direction == Direction::None && !object && !self.is_known(value) && !self.is_data(value)
+            {
+                let text = format!("`{name}` has no direction: its argument must be known at compile time");
+                let d = Diagnostic::error("E0306", value.span, text);
+                self.report(d.hint("a parameter that takes what packets bring is declared `in`"));
+            }
+        }
+    }
+
+    /// Whether an expression is made of action data.
+    fn is_data(&self, e: &Expr) -> bool {
+        match &e.kind {
+            ExprKind::Name { .. } => match self.typed.res(e.id) {
+                Some(Res::Decl(id)) => {
+                    self.decl(*id).is_some_and(|d| d.kind == Kind::Param && d.direction == Direction::None)
+                }
+                _ => false,
+            },
+            ExprKind::Cast { operand, .. } => self.is_known(operand) || self.is_data(operand),
+            _ => false,
+        }
     }
 
     /// Data of a call needs a size: numbers without width and nameless structs have none.
