@@ -75,6 +75,22 @@
 //! (PSA section 6.2): a clone of what came in; a drop; a resubmission; copies for a multicast group; one packet for the egress
 //! port. After egress (section 6.5): a clone of what would leave; a drop; recirculation if the port is
 //! PSA_PORT_RECIRCULATE; else it leaves. [`PsaMetadata`] names the variables that are read and written between.
+//!
+//! # PNA
+//! [`Role::Parser`], [`Role::PreControl`], [`Role::Ingress`] (the main control), [`Role::Deparser`], for both directions; a port leads to
+//! the network unless the host says that it leads to the host. After the main control: a copy for each mirror slot, as the
+//! deparser writes it; then recirculation, else the port of the last [`Call::SendToPort`]; without one, or with a
+//! [`Stmt::Drop`] behind it, the packet is dropped. [`Call::AddEntry`] adds an entry for the key that missed, and the next packet finds
+//! it; entries of an [ageing](Table::ages) table that were added so are removed when the time of their profile has passed since they
+//! were added or [`Call::RestartTimer`] ran for them. A hit alone restarts nothing (pna.p4 leaves that to targets).
+//!
+//! # Action profiles
+//! An entry of a table with a profile leads to an action, a member, or a group of members. A group's member is chosen by as many
+//! bits of the hash of [`Table::selector`] as the selector says, modulo the number of members, in the order in which the control plane
+//! gave them; with an empty group the table is hit, and nothing runs.
+//!
+//! # The control plane's view
+//! [`api`] stands beside the program: names, keys, sizes and types, of every program that is right.
 
 pub mod api;
 pub mod checksum;

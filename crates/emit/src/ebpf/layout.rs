@@ -61,8 +61,7 @@ fn table(program: &Program, t: &ir::Table, problems: &mut Vec<Unsupported>) -> T
             }
         },
         direct_counter: t.direct_counter.map(|c| program.direct_counters[c.index()].name.clone()),
-        // Members and groups are the interpreter's: here an entry names its action.
-        implementation: None,
+        implementation: t.profile.map(|p| program.profiles[p.index()].name.clone()),
         layout: Some(layout),
     }
 }
