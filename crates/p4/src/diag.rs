@@ -87,8 +87,13 @@ impl Diagnostics {
 
     /// Adds one, unless the same place already has the same code.
     pub fn push(&mut self, diagnostic: Diagnostic) {
+        // An error is kept however many warnings there are: it decides whether the program is accepted.
+        let first_error = diagnostic.severity == Severity::Error && !self.has_errors();
+        if self.list.len() >= Self::MOST && !first_error {
+            return;
+        }
         let known = |d: &Diagnostic| d.code == diagnostic.code && d.primary.span == diagnostic.primary.span;
-        if self.list.len() < Self::MOST && !self.list.iter().any(known) {
+        if !self.list.iter().any(known) {
             self.list.push(diagnostic);
         }
     }

@@ -14,6 +14,8 @@ use crate::source::{Expansion, SourceMap, SourceProvider, Span};
 const DEPTH: usize = 64;
 /// How many tokens macros may make in a run: more come from one that explodes.
 const MOST_MADE: usize = 1_000_000;
+/// Tokens beyond which a program is no program: a hundred times the largest that we know.
+const MOST_TOKENS: usize = 4_000_000;
 
 /// What the preprocessor hands to the parser.
 #[derive(Debug, Default)]
@@ -105,7 +107,8 @@ impl Preproc<'_> {
                 self.flush(&mut line);
                 self.directive(&mut lexer, token.span, &name, &mut open, depth);
                 lexer.at_line_start();
-                while open.iter().any(|c| !c.active) {
+                // An inner condition is never active in one that is not: the innermost says it for all.
+                while open.last().is_some_and(|c| !c.active) {
                     if !lexer.skip_to_directive() {
                         break;
                     }
@@ -114,6 +117,15 @@ impl Preproc<'_> {
                     lexer.at_line_start();
                 }
             } else {
+                if self.out.tokens.len() + line.len() >= MOST_TOKENS {
+                    self.error(
+                        "E0009",
+                        token.span,
+                        format!("the program has more than {MOST_TOKENS} tokens"),
+                        "",
+                    );
+                    break;
+                }
                 line.push(token);
             }
         }
@@ -142,7 +154,7 @@ impl Preproc<'_> {
         let span = hash.to(rest);
         let word_len = text.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(text.len());
         let (word, arg) = (&text[..word_len], text[word_len..].trim());
-        let active = open.iter().all(|c| c.active);
+        let active = open.last().is_none_or(|c| c.active);
         match word {
             "if" | "ifdef" | "ifndef" => {
                 let holds = active && self.condition(word, arg, span);
@@ -173,7 +185,7 @@ impl Preproc<'_> {
     }
 
     fn branch(&mut self, word: &str, arg: &str, span: Span, open: &mut Vec<Conditional>) {
-        let outer = open.len() < 2 || open[..open.len() - 1].iter().all(|c| c.active);
+        let outer = open.len() < 2 || open[open.len() - 2].active;
         let Some(top) = open.last_mut() else {
             self.error("E0003", span, format!("`#{word}` without an `#if`"), "");
             return;

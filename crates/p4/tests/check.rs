@@ -168,3 +168,12 @@ fn deep_nesting_is_an_error() {
     };
     std::thread::Builder::new().stack_size(8 << 20).spawn(all).unwrap().join().unwrap();
 }
+
+/// However many warnings there are, an error behind them rejects the program.
+#[test]
+fn warnings_do_not_hide_an_error() {
+    let text = "#warning deprecated\n".repeat(300) + "const bit<8> x = y;\n";
+    let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
+    let tree = p4::accept(&mut map, "many.p4", &text, &[], &Embedded, &mut diags);
+    assert!(tree.is_none() && diags.has_errors());
+}
