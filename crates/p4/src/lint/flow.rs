@@ -274,9 +274,9 @@ impl<'a> Lint<'_, 'a> {
             }
             ExprKind::Member { base, .. } => {
                 let header = matches!(self.typed.own_ty(base.id), Type::Header(_));
-                if let Some(path) = self.path(base).filter(|p| header && known.invalid.contains(p)) {
+                if header && self.path(base).is_some_and(|path| known.invalid.contains(&path)) {
                     let text = format!("`{}` is not valid here", self.text(base.span));
-                    let _ = path;
+
                     let w = Diagnostic::warning("W0603", e.span, text);
                     self.say(w.hint("a field of an invalid header has no value (section 8.17)"));
                 }
