@@ -29,9 +29,6 @@ pub struct Link {
     pub mac: Vec<u8>,
     /// Administratively up.
     pub up: bool,
-    /// Packets go through it. A veth end that came up before its peer follows some time after the peer, and drops what is
-    /// sent until then.
-    pub running: bool,
     /// Has no link-layer address resolution.
     pub noarp: bool,
     /// It is the loopback.
@@ -162,7 +159,6 @@ fn read(message: LinkMessage) -> Link {
     let mut link = Link {
         index: message.header.index,
         up: has(LinkFlags::Up),
-        running: has(LinkFlags::Running),
         noarp: has(LinkFlags::Noarp),
         loopback: has(LinkFlags::Loopback),
         ..Link::default()

@@ -9,9 +9,12 @@ use io::link::{Change, Handle, sysctl};
 use io::packet::PacketSocket;
 use io::tc::TcProgram;
 
-/// How long an interface may take to come up, and a packet to arrive at a near end. It is there at
-/// once unless the machine is very busy.
+/// How long a cable may take to carry packets, and a packet to arrive at its end. It is there at once unless the machine is
+/// very busy.
 pub const ARRIVES: Duration = Duration::from_secs(5);
+
+/// EtherType of probes: Local Experimental (IEEE 802).
+const PROBE: u16 = 0x88b5;
 
 /// One port.
 struct Wire {
@@ -36,12 +39,12 @@ impl Wires {
             let up = Change { up: Some(true), mtu: Some(65_535), ..Change::default() };
             kernel.change(&near, &up)?;
             kernel.change(&far, &up)?;
+            let wire = Wire { near: PacketSocket::open(&near)?, far: PacketSocket::open(&far)? };
+            for (from, to) in [(&wire.near, &wire.far), (&wire.far, &wire.near)] {
+                wait_until_carried(from, to)?;
+            }
             program.set_port(*port, &near, 0)?;
             program.attach(&near, Hook::Ingress)?;
-            for end in [&near, &far] {
-                wait_until_running(&kernel, end)?;
-            }
-            let wire = Wire { near: PacketSocket::open(&near)?, far: PacketSocket::open(&far)? };
             wires.insert(*port, wire);
         }
         Ok(Wires(wires))
@@ -74,11 +77,24 @@ impl Wires {
     }
 }
 
-/// An interface that is up passes packets on from when the kernel has looked after it, which may be a second later.
-fn wait_until_running(kernel: &Handle, name: &str) -> io::Result<()> {
+/// Sends probes until one comes through. The kernel drops what an interface sends until its queue is made, which happens some
+/// time after the carrier came on; a listing of interfaces may say "running" before that. (Of 150 cases, 10 to 40 lost their
+/// first probe: measured on Linux 6.18.)
+fn wait_until_carried(from: &PacketSocket, to: &PacketSocket) -> io::Result<()> {
+    const PATIENCE: Duration = Duration::from_millis(20);
     let begun = Instant::now();
-    while !kernel.link(name)?.is_some_and(|link| link.running) && begun.elapsed() < ARRIVES {
-        std::thread::sleep(Duration::from_millis(1));
+    // Probes are numbered: when one is there, no earlier one is still on its way.
+    for number in 0u32.. {
+        let probe = [&[2; 12], &PROBE.to_be_bytes()[..], &number.to_be_bytes(), &[0; 42]].concat();
+        from.send(&probe)?;
+        while let Some(heard) = to.receive(PATIENCE)? {
+            if heard == probe {
+                return Ok(());
+            }
+        }
+        if begun.elapsed() > ARRIVES {
+            break;
+        }
     }
-    Ok(())
+    Err(io::Error::NotFound("a cable that carries packets".into()))
 }
