@@ -24,7 +24,7 @@ parser IP(packet_in b, out headers hdr, inout metadata m, in psa_ingress_parser_
 control IC(inout headers hdr, inout metadata m, in psa_ingress_input_metadata_t istd,
            inout psa_ingress_output_metadata_t ostd) {
     Counter<bit<32>, bit<8>>(8, PSA_CounterType_t.PACKETS) seen;
-    Register<bit<8>, bit<8>>(4) last;
+    Register<bit<8>, bit<8>>(4, 0x55) last;
     apply {
         seen.count(hdr.h.op);
         hdr.h.rounds = hdr.h.rounds + 1;

@@ -236,7 +236,7 @@ fn play(name: &str, program: &ir::Verified, stf: &str) -> Case {
         Err(errors) => return Case::Failed(errors.iter().map(|e| format!("{e}\n")).collect()),
     };
     match interp::Interpreter::new(program) {
-        Ok(interpreter) => match control::stf::run(&case, &mut InterpTarget(interpreter)) {
+        Ok(interpreter) => match control::stf::run(&case, &mut InterpTarget::new(interpreter)) {
             report if report.passed => Case::Passed,
             report => Case::Failed(report.text()),
         },

@@ -37,7 +37,7 @@ fn one(program: &ir::Verified, case: &stf::Case) -> anyhow::Result<(usize, f64)>
         name: case.name.clone(),
         statements: case.statements.iter().filter(|s| fills(&s.kind)).cloned().collect(),
     };
-    let mut target = InterpTarget(Interpreter::new(program)?);
+    let mut target = InterpTarget::new(Interpreter::new(program)?);
     let report = stf::load(&tables, &mut target);
     ensure!(report.passed, "{}", report.text());
     let packets: Vec<_> = case

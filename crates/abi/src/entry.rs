@@ -93,3 +93,12 @@ pub struct Entry {
     /// What happens on a hit.
     pub action: ActionCall,
 }
+
+/// A message to the control plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Digest {
+    /// Name of its type.
+    pub name: String,
+    /// Names and values.
+    pub fields: Vec<(String, Bits)>,
+}

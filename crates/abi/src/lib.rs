@@ -17,7 +17,7 @@ pub mod layout;
 pub mod manifest;
 
 pub use bits::Bits;
-pub use entry::{ActionCall, Entry, MatchKind, MatchValue};
+pub use entry::{ActionCall, Digest, Entry, MatchKind, MatchValue};
 pub use manifest::Manifest;
 
 /// Names of the drop reasons that no P4 statement makes. A target lists those it can produce after the program's own.

@@ -36,8 +36,22 @@ pub struct Manifest {
     /// Meters.
     #[serde(default)]
     pub meters: Vec<Meter>,
+    /// Parser value sets.
+    #[serde(default)]
+    pub value_sets: Vec<ValueSet>,
     /// Why packets are dropped; the index is the reason's id in the target's drop counters.
     pub drops: Vec<DropReason>,
+}
+
+/// What a parser's `select` compares with, filled by a controller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ValueSet {
+    /// Full control-plane name.
+    pub name: String,
+    /// Most members.
+    pub size: u64,
+    /// What a member says; one without a name where members are plain values.
+    pub keys: Vec<KeyField>,
 }
 
 /// A match-action table.

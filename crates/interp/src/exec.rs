@@ -1,13 +1,13 @@
 //! Statements.
 
-use abi::{Bits, MatchValue};
+use abi::{Bits, Digest, MatchValue};
 use dataplane::meter::GREEN;
 use dataplane::table::Mismatch;
 use ir::{Block, Call, HeaderId, HeaderRef, LabelId, Loc, Place, Stmt, StmtKind, TableId, VarId};
 
 use crate::eval::{eval, header, read, truth};
 use crate::event::Event;
-use crate::machine::{Digest, Run};
+use crate::machine::Run;
 use crate::packet::PacketState;
 use crate::pna::Applying;
 use crate::sums;
@@ -196,7 +196,7 @@ impl Run<'_, '_> {
         let bytes = self.s.vars[p.standard.packet_length.index()].low_u64();
         let table = &mut self.state.tables[id.index()];
         let mut entry = None;
-        let (found, number, args) = match table.lookup_and_count(&key, bytes) {
+        let (found, number, args) = match table.lookup_and_count(&key, bytes, self.clock) {
             Some(row) => {
                 entry = Some(row.handle);
                 if let Some(meter) = definition.direct_meter {

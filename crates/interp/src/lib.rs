@@ -22,4 +22,4 @@ mod sums;
 pub mod trace;
 
 pub use event::{Event, Observer, Silent};
-pub use machine::{Digest, Interpreter, Mirror, Outcome};
+pub use machine::{Interpreter, Mirror, Outcome};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use abi::{ActionCall, Bits, DROP_PORT, Manifest, MatchValue, drops};
+use abi::{ActionCall, Bits, DROP_PORT, Digest, Entry, Manifest, MatchValue, drops};
 use dataplane::{Cells, Count, Handle, Indirect, Meter, Profile, ProfileError, Rate, Table, TableError};
 use ir::{Role, VarId, Verified};
 
@@ -40,15 +40,6 @@ pub struct Outcome {
     pub dropped: Vec<usize>,
     /// What the control plane was told, in order.
     pub digests: Vec<Digest>,
-}
-
-/// A message to the control plane.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Digest {
-    /// Name of its type.
-    pub name: String,
-    /// Names and values.
-    pub fields: Vec<(String, Bits)>,
 }
 
 /// Where the clones of a mirroring session go.
@@ -168,11 +159,7 @@ impl<'p> Interpreter<'p> {
         let state = State {
             tables: manifest.tables.iter().map(Table::new).collect::<Result<_, _>>()?,
             counters: program.counters.iter().map(|c| Cells::new(c.size, Count::default())).collect(),
-            registers: program
-                .registers
-                .iter()
-                .map(|r| Cells::new(r.size, Bits::zero(r.ty.width())))
-                .collect(),
+            registers: program.registers.iter().map(|r| Cells::new(r.size, r.initial.clone())).collect(),
             drops: vec![Count::default(); manifest.drops.len()],
             groups: BTreeMap::new(),
             mirrors: BTreeMap::new(),
@@ -232,7 +219,7 @@ impl<'p> Interpreter<'p> {
         cell.map(|c| *c = value.resize(width)).is_some()
     }
 
-    /// All cells of a register back to zero; whether there is such a register.
+    /// All cells of a register back to what they were at first; whether there is such a register.
     pub fn reset_register(&mut self, name: &str) -> bool {
         let at = self.program.registers.iter().position(|r| r.name == name);
         at.map(|at| self.state.registers[at].reset()).is_some()
@@ -334,6 +321,31 @@ impl<'p> Interpreter<'p> {
         for (table, entry, calls) in self.state.profiles[profile].users() {
             self.state.tables[table].set_choices(entry, &calls);
         }
+    }
+
+    /// Lets an entry count as idle when no packet has hit it for that many microseconds; `None`: never.
+    pub fn set_idle_timeout(
+        &mut self,
+        table: &str,
+        entry: Handle,
+        timeout: Option<u64>,
+    ) -> Result<(), TableError> {
+        let missing = || TableError::NotFound(table.to_owned());
+        let at = self.program.tables.iter().position(|t| t.name == table).ok_or_else(missing)?;
+        if !self.program.tables[at].notifies_idle {
+            return Err(TableError::NoIdleTimeout(table.to_owned()));
+        }
+        let found = self.state.tables[at].set_idle_timeout(entry, timeout, self.clock);
+        if found { Ok(()) } else { Err(missing()) }
+    }
+
+    /// Entries that have become idle by now, each with its table's name.
+    pub fn tell_idle(&mut self) -> Vec<(String, Entry)> {
+        let of_table = |table: &mut Table| {
+            let name = table.definition().name.clone();
+            table.tell_idle(self.clock).into_iter().map(move |entry| (name.clone(), entry))
+        };
+        self.state.tables.iter_mut().flat_map(of_table).collect()
     }
 
     /// PNA: whether a port leads to the host; it leads to the network unless it is said.

@@ -1,7 +1,9 @@
 //! The interpreter's manifest: tables as the program declares them, without layouts.
 
 use abi::drops;
-use abi::manifest::{Action, Counter, DropReason, KeyField, Manifest, Meter, Param, Register, Table};
+use abi::manifest::{
+    Action, Counter, DropReason, KeyField, Manifest, Meter, Param, Register, Table, ValueSet,
+};
 use abi::{ActionCall, Entry};
 use ir::Verified;
 
@@ -24,6 +26,7 @@ pub fn of(program: &Verified) -> Manifest {
             .map(|r| Register { name: r.name.clone(), size: r.size, width: r.ty.width(), map: None })
             .collect(),
         meters: program.meters.iter().map(|m| Meter { name: m.name.clone(), size: m.size }).collect(),
+        value_sets: program.value_sets.iter().map(value_set).collect(),
         drops: reasons(program),
     }
 }
@@ -47,6 +50,11 @@ fn reasons(program: &Verified) -> Vec<DropReason> {
         .filter(|(name, _)| *name != drops::DROP || own_drop)
         .map(|(name, help)| DropReason { name: name.to_string(), help: help.to_string(), location: None });
     own.chain(fixed).collect()
+}
+
+fn value_set(set: &ir::ValueSet) -> ValueSet {
+    let key = |k: &ir::ValueSetKey| KeyField { name: k.name.clone(), width: k.width, kind: k.kind };
+    ValueSet { name: set.name.clone(), size: set.size, keys: set.keys.iter().map(key).collect() }
 }
 
 fn table(program: &Verified, t: &ir::Table) -> Table {

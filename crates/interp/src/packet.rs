@@ -47,7 +47,7 @@ pub struct Asked {
     /// Variables to keep.
     pub recirculate: Option<Vec<ir::VarId>>,
     /// Messages to the control plane.
-    pub digests: Vec<crate::machine::Digest>,
+    pub digests: Vec<abi::Digest>,
     /// Bytes of the deparsed packet that stay.
     pub truncate: Option<u64>,
 }

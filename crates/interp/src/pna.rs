@@ -28,7 +28,6 @@ pub(crate) struct Pna {
 
 /// How long an entry has lived.
 struct Age {
-    entry: Entry,
     profile: u32,
     since: u64,
 }
@@ -41,12 +40,12 @@ impl Pna {
         }
         self.swept = now;
         for (table, ages) in &mut self.ages {
-            ages.retain(|_, age| {
+            ages.retain(|entry, age| {
                 let over =
                     self.times.get(&age.profile).is_some_and(|time| age.since.saturating_add(*time) <= now);
                 if over {
-                    // The control plane may have removed it already.
-                    let _ = tables[*table].delete(&age.entry);
+                    // The control plane may have removed it already, and have put another in its place.
+                    tables[*table].delete_row(*entry);
                 }
                 !over
             });
@@ -191,7 +190,7 @@ impl Run<'_, '_> {
         };
         let Ok(handle) = self.state.tables[id.index()].insert(&entry) else { return false };
         if definition.ages {
-            let age = Age { entry, profile, since: self.clock };
+            let age = Age { profile, since: self.clock };
             self.state.pna.ages.entry(id.index()).or_default().insert(handle, age);
         }
         true

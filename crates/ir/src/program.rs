@@ -507,6 +507,8 @@ pub struct Table {
     pub add_on_miss: bool,
     /// PNA: entries that were added by packets are removed when their time is over.
     pub ages: bool,
+    /// The control plane may ask to be told of entries that no packet hits.
+    pub notifies_idle: bool,
 }
 
 /// An action profile, or a selector.
@@ -607,6 +609,8 @@ pub struct Register {
     pub size: u64,
     /// Type of a cell.
     pub ty: Ty,
+    /// What a cell holds until it is written.
+    pub initial: Bits,
 }
 
 /// Meters of two rates and three colours (RFC 2698).

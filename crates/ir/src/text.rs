@@ -129,7 +129,8 @@ impl<'a> Printer<'a> {
             self.line(&format!("counter {}[{}] {:?}", c.name, c.size, c.kind));
         }
         for r in &p.registers {
-            self.line(&format!("register {}[{}] {}", r.name, r.size, r.ty));
+            let initial = if r.initial.is_zero() { String::new() } else { format!(" = {}", r.initial) };
+            self.line(&format!("register {}[{}] {}{initial}", r.name, r.size, r.ty));
         }
     }
 

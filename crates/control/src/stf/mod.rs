@@ -145,6 +145,16 @@ pub enum Kind {
     HostPort(u32),
     /// `expire_time PROFILE MICROSECONDS`: how long entries of this profile live (PNA).
     ExpireTime(u32, u64),
+    /// `value_set NAME MEMBER…`: what a parser's value set holds from now on. A member of several parts is `PART,PART`.
+    ValueSet(String, Vec<Vec<Value>>),
+    /// `idle_timeout $ID MICROSECONDS`: an entry (the `= ID` of its `add`) that no packet hits for so long is idle.
+    IdleTimeout(String, u64),
+    /// `check_idle [$ID…]`: these entries, and no others, have become idle since it was asked last.
+    CheckIdle(Vec<String>),
+    /// `check_digest NAME FIELD:VALUE…`: the next message that the program sent to the control plane.
+    CheckDigest(String, Vec<(String, Number)>),
+    /// `no_digest`: there is none left.
+    NoDigest,
     /// `meter_set_rates NAME INDEX RATE:BURST…`, or without an index `meter_array_set_rates NAME RATE:BURST…`.
     MeterRates {
         /// Name or suffix.

@@ -232,6 +232,26 @@ impl Words {
             "clock" => Kind::Clock(self.u64()?),
             "host_port" => Kind::HostPort(self.u32()?),
             "expire_time" => Kind::ExpireTime(self.u32()?, self.u64()?),
+            "value_set" => Kind::ValueSet(self.name("a value set")?, self.members()?),
+            "idle_timeout" => Kind::IdleTimeout(self.entry()?, self.u64()?),
+            "check_idle" => {
+                let mut entries = Vec::new();
+                while self.at < self.words.len() {
+                    entries.push(self.entry()?);
+                }
+                Kind::CheckIdle(entries)
+            }
+            "check_digest" => {
+                let name = self.name("a digest")?;
+                let mut fields = Vec::new();
+                while self.at < self.words.len() {
+                    let field = self.name("a field")?;
+                    self.need(":")?;
+                    fields.push((field, self.number()?));
+                }
+                Kind::CheckDigest(name, fields)
+            }
+            "no_digest" => Kind::NoDigest,
             "meter_get_rates" => Kind::MeterGet(self.name("a meter")?, self.u64()?),
             "meter_set_rates" => Kind::MeterRates {
                 meter: self.name("a meter")?,
@@ -296,11 +316,29 @@ impl Words {
         Ok(call)
     }
 
+    /// `$ID`, or `ID`.
+    fn entry(&mut self) -> Parsed<String> {
+        Ok(self.name("an entry's name")?.trim_start_matches('$').to_string())
+    }
+
+    /// `PART,PART` as often as it comes.
+    fn members(&mut self) -> Parsed<Vec<Vec<Value>>> {
+        let mut members = Vec::new();
+        while self.at < self.words.len() {
+            let mut parts = vec![self.value()?];
+            while self.eat(",") {
+                parts.push(self.value()?);
+            }
+            members.push(parts);
+        }
+        Ok(members)
+    }
+
     fn check_counter(&mut self) -> Parsed<Kind> {
         let counter = self.name("a counter")?;
         self.need("(")?;
         let cell = match self.words.get(self.at) {
-            Some(Word::Name(_)) => Cell::Entry(self.name("an entry")?.trim_start_matches('$').to_string()),
+            Some(Word::Name(_)) => Cell::Entry(self.entry()?),
             _ => Cell::Index(self.u64()?),
         };
         self.need(")")?;
@@ -447,6 +485,11 @@ mod tests {
             "clock 1000000",
             "member p 1 a(x:1)",
             "member_group p 1 1 2",
+            "value_set v 1 2&&&3,0x4 *,5",
+            "idle_timeout $a 100",
+            "check_idle $a b",
+            "check_digest d x:1 y.z:0x2",
+            "no_digest",
             "host_port 3",
             "expire_time 1 30000000",
             "meter_get_rates m 0",

@@ -113,6 +113,26 @@ pub fn indirect_entry(
     Ok(Entry { matches, priority, action: call })
 }
 
+/// A value set's whole name, and members as it takes them.
+pub fn value_set(
+    manifest: &Manifest,
+    name: &str,
+    members: &[Vec<Value>],
+) -> Result<(String, Vec<Vec<MatchValue>>), String> {
+    let set = pick(&manifest.value_sets, name, |s| &s.name, "value set")?;
+    if members.len() as u64 > set.size {
+        return Err(format!("value set `{}` holds {} members, not {}", set.name, set.size, members.len()));
+    }
+    let member = |parts: &Vec<Value>| {
+        if parts.len() != set.keys.len() {
+            let (wanted, given) = (set.keys.len(), parts.len());
+            return Err(format!("a member of value set `{}` has {wanted} parts, not {given}", set.name));
+        }
+        set.keys.iter().zip(parts).map(|(key, part)| match_value(key, part)).collect()
+    };
+    Ok((set.name.clone(), members.iter().map(member).collect::<Result<_, _>>()?))
+}
+
 /// The whole name of an action profile.
 pub fn profile(manifest: &Manifest, name: &str) -> Result<String, String> {
     let mut all: Vec<&String> = manifest.tables.iter().filter_map(|t| t.implementation.as_ref()).collect();

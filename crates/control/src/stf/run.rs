@@ -3,15 +3,15 @@
 //! Packets are compared at the end, a port at a time, in order, and in exact number. Only ports that the case names are
 //! attached: what goes to others vanishes, as on a switch without a cable.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use abi::manifest::{Manifest, Table};
-use abi::{ActionCall, Bits, Entry};
+use abi::{ActionCall, Bits, Digest, Entry, MatchValue};
 use dataplane::{Count, Indirect};
 use serde::Serialize;
 use thiserror::Error;
 
-use super::{Case, Cell, Check, Kind, Pattern, Statement, resolve};
+use super::{Case, Cell, Check, Kind, Number, Pattern, Statement, resolve};
 
 /// Packets that came out, each with its port.
 pub type Outputs = Vec<(u32, Vec<u8>)>;
@@ -87,6 +87,22 @@ pub trait Target {
     /// PNA: how long entries of a profile live, in microseconds.
     fn set_expire_time(&mut self, _profile: u32, _micros: u64) -> Result<(), TargetError> {
         Err(TargetError::unsupported("expire_time"))
+    }
+    /// What a value set holds.
+    fn set_value_set(&mut self, _name: &str, _members: &[Vec<MatchValue>]) -> Result<(), TargetError> {
+        Err(TargetError::unsupported("value_set"))
+    }
+    /// An entry is idle when no packet has hit it for so many microseconds.
+    fn set_idle_timeout(&mut self, _table: &str, _entry: &Entry, _micros: u64) -> Result<(), TargetError> {
+        Err(TargetError::unsupported("idle_timeout"))
+    }
+    /// Entries that have become idle since it was asked last, each with its table.
+    fn tell_idle(&mut self) -> Result<Vec<(String, Entry)>, TargetError> {
+        Err(TargetError::unsupported("check_idle"))
+    }
+    /// Messages to the control plane since it was asked last, in order.
+    fn digests(&mut self) -> Result<Vec<Digest>, TargetError> {
+        Err(TargetError::unsupported("check_digest"))
     }
     /// Where clones of a session go; `None` removes it.
     fn set_mirror(&mut self, _session: u32, _to: Option<Mirror>) -> Result<(), TargetError> {
@@ -196,6 +212,7 @@ pub fn run(case: &Case, target: &mut dyn Target) -> Report {
         nodes: Vec::new(),
         groups: BTreeMap::new(),
         mirrors: BTreeMap::new(),
+        digests: VecDeque::new(),
     };
     run.case(case);
     run.report.failures.sort_by_key(|f| f.line);
@@ -221,11 +238,13 @@ pub fn load(case: &Case, target: &mut dyn Target) -> Report {
                 | CounterWrite(..)
                 | Mirroring(..)
                 | MeterRates { .. }
+                | ValueSet(..)
+                | IdleTimeout(..)
         )
     };
     if let Some(line) = case.statements.iter().find(|s| !fills(&s.kind)).map(|s| s.line) {
         let message =
-            "only entries, defaults, groups, sessions, rates, counters and registers can be set here"
+            "only entries, defaults, groups, sessions, rates, value sets, counters and registers can be set here"
                 .to_string();
         let failures = vec![Failure { line, message, unsupported: false }];
         return Report { case: case.name.clone(), failures, ..Report::default() };
@@ -258,6 +277,8 @@ struct Run<'a> {
     groups: BTreeMap<u32, Vec<u32>>,
     /// Sessions, and whether they are still there.
     mirrors: BTreeMap<u32, bool>,
+    /// Messages that no line has asked for yet.
+    digests: VecDeque<Digest>,
 }
 
 /// The last packet that went in.
@@ -309,6 +330,18 @@ impl Run<'_> {
                 let name = resolve::profile(self.target.manifest(), profile).map_err(TargetError::failed)?;
                 self.target.set_member_group(&name, *id, members)
             }
+            Kind::ValueSet(name, members) => {
+                let (name, members) =
+                    resolve::value_set(self.target.manifest(), name, members).map_err(TargetError::failed)?;
+                self.target.set_value_set(&name, &members)
+            }
+            Kind::IdleTimeout(id, micros) => {
+                let (table, entry) = self.named_entry(id)?;
+                self.target.set_idle_timeout(&table, &entry, *micros)
+            }
+            Kind::CheckIdle(ids) => self.check_idle(line, ids),
+            Kind::CheckDigest(name, fields) => self.check_digest(line, name, fields),
+            Kind::NoDigest => self.no_digest(line),
             Kind::Clock(micros) => self.target.set_clock(*micros),
             Kind::HostPort(port) => self.target.set_host_port(*port),
             Kind::ExpireTime(profile, micros) => self.target.set_expire_time(*profile, *micros),
@@ -505,6 +538,88 @@ impl Run<'_> {
             Kind::MeterRates { rates, .. } => self.target.meter_rates(&meter.name, index, rates),
             _ => Ok(()),
         }
+    }
+
+    /// What an `add` with `= ID` wrote.
+    fn named_entry(&self, id: &str) -> Result<(String, Entry), TargetError> {
+        let found = self.entries.iter().rev().find(|(.., name)| name.as_deref() == Some(id));
+        let missing = || TargetError::failed(format!("no `add … = {id}` stands before this line"));
+        found.map(|(table, entry, _)| (table.clone(), entry.clone())).ok_or_else(missing)
+    }
+
+    fn check_idle(&mut self, line: u32, ids: &[String]) -> Result<(), TargetError> {
+        self.settle()?;
+        self.report.checks += 1;
+        let mut wanted = ids.iter().map(|id| self.named_entry(id)).collect::<Result<Vec<_>, _>>()?;
+        for (table, entry) in self.target.tell_idle()? {
+            let same = |w: &(String, Entry)| {
+                w.0 == table && w.1.matches == entry.matches && w.1.priority == entry.priority
+            };
+            match wanted.iter().position(same) {
+                Some(at) => drop(wanted.swap_remove(at)),
+                None => {
+                    let found = self.entries.iter().find(|(t, e, _)| same(&(t.clone(), e.clone())));
+                    let name = found.and_then(|(.., id)| id.clone()).unwrap_or_else(|| "another".into());
+                    self.fail(line, format!("an entry of table `{table}` ({name}) is idle, too"), false);
+                }
+            }
+        }
+        for (table, _) in wanted {
+            self.fail(line, format!("an entry of table `{table}` is not idle"), false);
+        }
+        Ok(())
+    }
+
+    fn check_digest(
+        &mut self,
+        line: u32,
+        name: &str,
+        fields: &[(String, Number)],
+    ) -> Result<(), TargetError> {
+        self.hear()?;
+        self.report.checks += 1;
+        let Some(told) = self.digests.pop_front() else {
+            self.fail(line, format!("no digest came, not even `{name}`"), false);
+            return Ok(());
+        };
+        if !resolve::is_suffix(&told.name, name) {
+            self.fail(line, format!("a digest `{}` came, not `{name}`", told.name), false);
+            return Ok(());
+        }
+        for (field, number) in fields {
+            let found = told.fields.iter().find(|(n, _)| resolve::is_suffix(n, field));
+            let Some((_, value)) = found else {
+                let known: Vec<_> = told.fields.iter().map(|(n, _)| n.as_str()).collect();
+                let message = format!("digest `{name}` has no field `{field}`; it has {}", known.join(", "));
+                return Err(TargetError::failed(message));
+            };
+            let wanted = number.to_bits(value.width()).map_err(TargetError::failed)?;
+            if *value != wanted {
+                self.fail(
+                    line,
+                    format!("field `{field}` of digest `{name}` is {value}, not {wanted}"),
+                    false,
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn no_digest(&mut self, line: u32) -> Result<(), TargetError> {
+        self.hear()?;
+        self.report.checks += 1;
+        if let Some(told) = self.digests.front() {
+            self.fail(line, format!("a digest `{}` came, where none should", told.name), false);
+        }
+        Ok(())
+    }
+
+    /// Takes in what the program has told so far.
+    fn hear(&mut self) -> Result<(), TargetError> {
+        self.settle()?;
+        let told = self.target.digests()?;
+        self.digests.extend(told);
+        Ok(())
     }
 
     fn check_counter(

@@ -34,7 +34,17 @@ pub struct Row {
     pub count: Count,
     /// Through an action profile: the actions that it may run, by their numbers, with their arguments. `None`: its own.
     pub choices: Option<Vec<(u32, Vec<Bits>)>>,
+    /// When it counts as idle.
+    idle: Option<Idle>,
     rank: i64,
+}
+
+/// An entry that the control plane wants to hear of when no packet has hit it for a time (P4Runtime's `idle_timeout_ns`).
+#[derive(Clone, Copy, Debug)]
+struct Idle {
+    timeout: u64,
+    /// When it was hit, or told of, last.
+    since: u64,
 }
 
 /// What happens on a miss.
@@ -60,6 +70,9 @@ pub enum TableError {
     /// No entry has that match (and priority).
     #[error("table `{0}` has no entry with this match (NOT_FOUND)")]
     NotFound(String),
+    /// Only tables that declare it tell of idle entries.
+    #[error("table `{0}` does not support idle timeouts")]
+    NoIdleTimeout(String),
     /// The table holds as many entries as its size allows.
     #[error("table `{table}` is full: its size is {size} (TABLE_FULL)")]
     Full {
@@ -87,6 +100,7 @@ pub struct Table {
     rows: Vec<Option<Row>>,
     free: Vec<usize>,
     next: u64,
+    slots: HashMap<Handle, usize>,
     /// Match and priority to slot: an entry's identity.
     places: HashMap<(Vec<MatchValue>, i32), usize>,
     index: Index,
@@ -101,6 +115,7 @@ impl Table {
             rows: Vec::new(),
             free: Vec::new(),
             next: 0,
+            slots: HashMap::new(),
             places: HashMap::new(),
             index: Index::default(),
             default: Default { call: None, action: 0, count: Count::default() },
@@ -130,8 +145,27 @@ impl Table {
     pub fn set_choices(&mut self, entry: Handle, calls: &[ActionCall]) -> bool {
         let choices: Vec<(u32, Vec<Bits>)> =
             calls.iter().map(|call| (self.action_number(call), call.args.clone())).collect();
-        let row = self.rows.iter_mut().flatten().find(|row| row.handle == entry);
-        row.map(|row| row.choices = Some(choices)).is_some()
+        self.row_mut(entry).map(|row| row.choices = Some(choices)).is_some()
+    }
+
+    /// Lets an entry count as idle when no packet has hit it for that long, or never; false if there is no such entry any more.
+    /// Times are those of [`Table::lookup_and_count`].
+    pub fn set_idle_timeout(&mut self, entry: Handle, timeout: Option<u64>, now: u64) -> bool {
+        let idle = timeout.map(|timeout| Idle { timeout, since: now });
+        self.row_mut(entry).map(|row| row.idle = idle).is_some()
+    }
+
+    /// Entries that have become idle, oldest first. One that stays idle is told of again after as long a time.
+    pub fn tell_idle(&mut self, now: u64) -> Vec<Entry> {
+        let mut told = Vec::new();
+        for row in self.rows.iter_mut().flatten() {
+            if let Some(idle) = row.idle.as_mut().filter(|i| i.since.saturating_add(i.timeout) <= now) {
+                idle.since = now;
+                told.push((row.handle, row.entry.clone()));
+            }
+        }
+        told.sort_unstable_by_key(|(handle, _)| *handle);
+        told.into_iter().map(|(_, entry)| entry).collect()
     }
 
     /// Gives the entry with this match (and priority) another action; its counter goes on.
@@ -156,6 +190,12 @@ impl Table {
         self.take(slot).ok_or_else(|| self.missing())
     }
 
+    /// Removes the entry of that name; `None` if there is none any more.
+    pub fn delete_row(&mut self, handle: Handle) -> Option<Row> {
+        let slot = self.slots.get(&handle).copied()?;
+        self.take(slot)
+    }
+
     /// Removes every entry and restores the program's own entries, default action and counters.
     pub fn reset(&mut self) {
         // The definition was accepted when the table was made, so it is accepted again.
@@ -173,6 +213,7 @@ impl Table {
         }
         self.rows.clear();
         self.free.clear();
+        self.slots.clear();
         self.places.clear();
         self.index = Index::default();
     }
@@ -195,11 +236,14 @@ impl Table {
         self.slot_for(key).and_then(|slot| self.rows[slot].as_ref())
     }
 
-    /// As [`Table::lookup`], and counts the packet at the entry or at the default action.
-    pub fn lookup_and_count(&mut self, key: &[Bits], bytes: u64) -> Option<&Row> {
+    /// As [`Table::lookup`], and counts the packet at the entry or at the default action. `now` is in microseconds of any clock.
+    pub fn lookup_and_count(&mut self, key: &[Bits], bytes: u64, now: u64) -> Option<&Row> {
         match self.slot_for(key).and_then(|slot| self.rows[slot].as_mut()) {
             Some(row) => {
                 row.count.add(bytes);
+                if let Some(idle) = &mut row.idle {
+                    idle.since = now;
+                }
                 Some(row)
             }
             None => {
@@ -211,7 +255,11 @@ impl Table {
 
     /// The entry with that name.
     pub fn row(&self, handle: Handle) -> Option<&Row> {
-        self.rows.iter().flatten().find(|row| row.handle == handle)
+        self.slots.get(&handle).and_then(|slot| self.rows[*slot].as_ref())
+    }
+
+    fn row_mut(&mut self, handle: Handle) -> Option<&mut Row> {
+        self.slots.get(&handle).and_then(|slot| self.rows[*slot].as_mut())
     }
 
     /// The entry with this match (and priority).
@@ -268,7 +316,9 @@ impl Table {
             self.rows.push(None);
         }
         self.index.insert(slot, rank, handle, &entry.matches, &self.definition.keys);
-        self.rows[slot] = Some(Row { handle, entry, action, count: Count::default(), choices: None, rank });
+        let (count, choices, idle) = (Count::default(), None, None);
+        self.rows[slot] = Some(Row { handle, entry, action, count, choices, idle, rank });
+        self.slots.insert(handle, slot);
         self.places.insert(identity, slot);
         Ok(handle)
     }
@@ -276,6 +326,7 @@ impl Table {
     fn take(&mut self, slot: usize) -> Option<Row> {
         let row = self.rows.get_mut(slot)?.take()?;
         self.index.remove(slot, row.rank, &row.entry.matches, &self.definition.keys);
+        self.slots.remove(&row.handle);
         self.places.remove(&self.identity(&row.entry));
         self.free.push(slot);
         Some(row)

@@ -139,8 +139,8 @@ fn counters_follow_hits_and_modify_keeps_them() {
     let mut table = Table::new(&definition(&[(MatchKind::Exact, 8)], 8)).unwrap();
     let one = entry(vec![MatchValue::Exact(Bits::new(8, 5))], 0);
     table.insert(&one).unwrap();
-    table.lookup_and_count(&[Bits::new(8, 5)], 60);
-    table.lookup_and_count(&[Bits::new(8, 6)], 70);
+    table.lookup_and_count(&[Bits::new(8, 5)], 60, 0);
+    table.lookup_and_count(&[Bits::new(8, 6)], 70, 0);
     table.modify(&Entry { action: call(9), ..one.clone() }).unwrap();
     let row = table.find(&one).unwrap();
     assert_eq!((row.count, row.entry.action.clone()), (Count { packets: 1, bytes: 60 }, call(9)));

@@ -35,6 +35,10 @@ fn table(program: &Program, t: &ir::Table, problems: &mut Vec<Unsupported>) -> T
             problems.push(Unsupported::new(key.loc, "a key of more than 128 bits", "split it into two keys"));
         }
     }
+    if t.notifies_idle {
+        let hint = "without the property the table works; the interpreter tells of idle entries";
+        problems.push(Unsupported::new(t.loc, "telling the control plane of idle entries", hint));
+    }
     let name = |index: u32| program.actions[t.actions[index as usize].action.index()].name.clone();
     let layout = layout(t, structure, data_size);
     Table {
@@ -152,6 +156,10 @@ pub fn registers(program: &Program, problems: &mut Vec<Unsupported>) -> Vec<Regi
         if r.ty.width() > 64 {
             let hint = "use two registers of 64 bits";
             problems.push(Unsupported::new(r.loc, "a register of more than 64 bits", hint));
+        }
+        if !r.initial.is_zero() {
+            let hint = "write it when a packet finds zero, or from the control plane";
+            problems.push(Unsupported::new(r.loc, "a register with an initial value", hint));
         }
         let map = Some(format!("r_{}", c_name(&r.name)));
         Register { name: r.name.clone(), size: r.size, width: r.ty.width(), map }

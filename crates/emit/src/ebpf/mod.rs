@@ -85,6 +85,7 @@ impl<'p> Emitter<'p> {
             counters: layout::counters(program),
             registers: layout::registers(program, &mut problems),
             meters: Vec::new(),
+            value_sets: Vec::new(),
             drops: reasons(program),
         };
         Emitter {

@@ -5,6 +5,7 @@ use num_traits::ToPrimitive;
 
 use super::alias::CopyOut;
 use super::scope::{Binding, Env, Object, Scope};
+use super::table::named;
 use super::types::{Store, T, Val};
 use super::{Lower, Res, Return};
 use crate::ast::{self, Direction, ExprKind};
@@ -145,8 +146,12 @@ impl<'a> Lower<'a, '_> {
         let reachable = self.reachable(params, &matched, body);
         let mut copies = Vec::new();
         for ((param, arg), reachable) in params.iter().zip(matched).zip(reachable) {
-            let ty = self.ty(&param.ty, inner)?;
             let value = arg.and_then(|a| a.value.as_ref());
+            if let Some(object @ Binding::Object(_)) = value.and_then(|e| named(e, env)) {
+                inner.bind(&param.name.text, object);
+                continue;
+            }
+            let ty = self.ty(&param.ty, inner)?;
             let binding = match (param.direction, value) {
                 (Direction::Out | Direction::InOut, Some(e)) => {
                     let (store, copy) = self.out_param(param, e, &ty, env, reachable)?;

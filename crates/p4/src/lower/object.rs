@@ -8,6 +8,7 @@ use num_traits::ToPrimitive;
 
 use super::alias::CopyOut;
 use super::scope::{Applied, Binding, BlockInstance, Bound, Env, Object, Scope};
+use super::table::named;
 use super::types::{Store, T, Val};
 use super::{Lower, Res};
 use crate::ast::{self, DeclKind, Direction, ExprKind, TypeKind};
@@ -77,9 +78,6 @@ impl<'a> Lower<'a, '_> {
                 self.out.direct_counters.push(ir::DirectCounter { name, loc, kind });
                 Ok(Object::DirectCounter(ir::DirectCounterId(self.out.direct_counters.len() as u32 - 1)))
             }
-            ("register" | "Register", Some(_)) if args.len() > 1 => {
-                self.not_yet(decl.span, "a register with an initial value")
-            }
             ("register" | "Register", Some(size)) => {
                 let size = self.size(size, env)?;
                 let Some(cell) = type_args.first() else {
@@ -93,7 +91,11 @@ impl<'a> Lower<'a, '_> {
                 let cell_ty = self.ty(cell, env)?;
                 match cell_ty.ir() {
                     Some(scalar) if !scalar.is_varbit() => {
-                        self.out.registers.push(ir::Register { name, loc, size, ty: scalar });
+                        let initial = match args.get(1).and_then(|a| a.value.as_ref()) {
+                            Some(value) => self.known(value, &cell_ty, env)?,
+                            None => abi::Bits::zero(scalar.width()),
+                        };
+                        self.out.registers.push(ir::Register { name, loc, size, ty: scalar, initial });
                         Ok(Object::Register(ir::RegisterId(self.out.registers.len() as u32 - 1), cell_ty))
                     }
                     _ => self.not_yet(cell.span, "a register of structs"),
@@ -436,6 +438,27 @@ impl<'a> Lower<'a, '_> {
         self.copy_out(&copies, span)
     }
 
+    /// An extern's instance as an argument. A block's tables and actions are made once, so it has the same one whenever it is
+    /// applied.
+    fn bind_object(
+        &mut self,
+        param: &'a ast::Parameter,
+        object: Binding<'a>,
+        again: bool,
+        inner: &Env<'a>,
+        span: Span,
+    ) -> Res<Bound> {
+        match (inner.get(&param.name.text), &object) {
+            (Some(Binding::Object(before)), Binding::Object(now)) if again && !before.is(now) => {
+                self.not_yet(span, "applying one instance to several externs")
+            }
+            _ => {
+                inner.bind(&param.name.text, object);
+                Ok(Bound::Fixed)
+            }
+        }
+    }
+
     #[allow(clippy::too_many_arguments)] // One call is all that there is.
     fn bind_block_param(
         &mut self,
@@ -447,6 +470,9 @@ impl<'a> Lower<'a, '_> {
         (inner, env): (&Env<'a>, &Env<'a>),
         copies: &mut Vec<CopyOut>,
     ) -> Res<Bound> {
+        if let Some(object @ Binding::Object(_)) = named(e, env) {
+            return self.bind_object(param, object, known.is_some(), inner, e.span);
+        }
         let ty = self.ty(&param.ty, inner)?;
         if matches!(ty, T::PacketIn | T::PacketOut) {
             inner.bind(&param.name.text, Binding::Packet);

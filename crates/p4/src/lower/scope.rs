@@ -71,6 +71,22 @@ pub enum Object<'a> {
     Block(Rc<BlockInstance<'a>>),
 }
 
+impl Object<'_> {
+    /// Whether both are the same instance of an extern.
+    pub fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Object::Counter(a), Object::Counter(b)) => a == b,
+            (Object::DirectCounter(a), Object::DirectCounter(b)) => a == b,
+            (Object::Register(a, _), Object::Register(b, _)) => a == b,
+            (Object::Meter(a), Object::Meter(b)) | (Object::DirectMeter(a), Object::DirectMeter(b)) => a == b,
+            (Object::InternetChecksum(a), Object::InternetChecksum(b)) => a == b,
+            (Object::Hash(a, _), Object::Hash(b, _)) => a == b,
+            (Object::Random(a, b, _), Object::Random(c, d, _)) => (a, b) == (c, d),
+            _ => false,
+        }
+    }
+}
+
 /// An instance of a control or parser.
 pub struct BlockInstance<'a> {
     pub decl: &'a ast::Decl,

@@ -49,6 +49,7 @@ impl<'a> Lower<'a, '_> {
             selector: Vec::new(),
             add_on_miss: false,
             ages: false,
+            notifies_idle: false,
         };
         let property = |name: &str| table.properties.iter().find(|p| p.name.text == name);
         let mut types = Vec::new();
@@ -160,17 +161,19 @@ impl<'a> Lower<'a, '_> {
                 out.ages |= matches!(e.kind, ExprKind::Bool(true));
                 Ok(())
             }
-            ("pna_idle_timeout", PropertyValue::Expr(e)) => match self.enum_member(e, env)?.as_deref() {
-                Some("AUTO_DELETE") => {
-                    out.ages = true;
-                    Ok(())
-                }
-                Some("NO_TIMEOUT") => Ok(()),
-                _ => self.not_yet(e.span, "telling the control plane of idle entries"),
-            },
+            ("psa_idle_timeout" | "pna_idle_timeout", PropertyValue::Expr(e)) => {
+                let kind = self.enum_member(e, env)?;
+                out.ages |= kind.as_deref() == Some("AUTO_DELETE");
+                out.notifies_idle = kind.as_deref() == Some("NOTIFY_CONTROL");
+                Ok(())
+            }
+            ("support_timeout", PropertyValue::Expr(e)) => {
+                out.notifies_idle = matches!(e.kind, ExprKind::Bool(true));
+                Ok(())
+            }
             // Every `add_entry` says the profile of its own entry.
             ("default_idle_timeout_for_data_plane_added_entries", _) => Ok(()),
-            ("support_timeout" | "psa_idle_timeout" | "psa_empty_group_action", _) => {
+            ("psa_empty_group_action", _) => {
                 self.not_yet(p.span, &format!("the table property `{}`", p.name.text))
             }
             (other, _) => {
@@ -575,7 +578,8 @@ impl<'a> Lower<'a, '_> {
 }
 
 /// What an expression names, if it is a name.
-fn named<'a>(e: &ast::Expr, env: &Env<'a>) -> Option<Binding<'a>> {
+/// What a plain name stands for.
+pub(super) fn named<'a>(e: &ast::Expr, env: &Env<'a>) -> Option<Binding<'a>> {
     match &e.kind {
         ExprKind::Name { name, .. } => env.get(&name.text),
         _ => None,

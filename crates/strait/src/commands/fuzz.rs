@@ -101,7 +101,7 @@ fn one_case(
     dice: &mut Dice,
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
-    let mut oracle = InterpTarget(Interpreter::new(program)?);
+    let mut oracle = InterpTarget::new(Interpreter::new(program)?);
     let mut tc = TcTarget::load(object)?;
     let tables = tables_of(case);
     for report in [stf::load(&tables, &mut oracle), stf::load(&tables, &mut tc)] {

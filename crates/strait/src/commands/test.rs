@@ -63,7 +63,7 @@ pub fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
             }
             let report = match target {
                 RunTarget::Tc => play_tc(&mut objects, path, program, case, args.veth),
-                _ => Ok(stf::run(case, &mut InterpTarget(Interpreter::new(program)?))),
+                _ => Ok(stf::run(case, &mut InterpTarget::new(Interpreter::new(program)?))),
             };
             let report = match report {
                 Err(error) if error.is::<Limits>() => {

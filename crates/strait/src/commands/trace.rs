@@ -13,7 +13,7 @@ use crate::targets::interp::InterpTarget;
 /// Traces the packets of all ports in the order of their times, which are the time that the program sees.
 pub fn run(args: &TraceArgs) -> anyhow::Result<()> {
     let program = frontend::program(&args.source.program, &args.source.preprocess)?;
-    let mut target = InterpTarget(Interpreter::new(&program)?);
+    let mut target = InterpTarget::new(Interpreter::new(&program)?);
     if let Some(file) = &args.entries {
         entries(file, &mut target)?;
     }

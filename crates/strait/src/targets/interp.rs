@@ -1,12 +1,19 @@
 //! The interpreter as a target of packet tests.
 
-use abi::{ActionCall, Bits, Entry, Manifest};
+use abi::{ActionCall, Bits, Digest, Entry, Manifest, MatchValue};
 use control::stf::{self, Outputs, Target, TargetError};
 use dataplane::{Count, Indirect, ProfileError, Rate};
 use interp::{Interpreter, Silent};
 
-/// An interpreter at rest.
-pub struct InterpTarget<'p>(pub Interpreter<'p>);
+/// An interpreter, and what it has told the control plane.
+pub struct InterpTarget<'p>(pub Interpreter<'p>, Vec<Digest>);
+
+impl<'p> InterpTarget<'p> {
+    /// Around an interpreter at rest.
+    pub fn new(interpreter: Interpreter<'p>) -> InterpTarget<'p> {
+        InterpTarget(interpreter, Vec::new())
+    }
+}
 
 type Done<T> = Result<T, TargetError>;
 
@@ -46,7 +53,9 @@ impl Target for InterpTarget<'_> {
     }
 
     fn send(&mut self, port: u32, packet: &[u8]) -> Done<Outputs> {
-        Ok(self.0.process(port, packet, &mut Silent).sent)
+        let outcome = self.0.process(port, packet, &mut Silent);
+        self.1.extend(outcome.digests);
+        Ok(outcome.sent)
     }
 
     fn counter(&mut self, name: &str, index: u64) -> Done<Option<Count>> {
@@ -120,6 +129,24 @@ impl Target for InterpTarget<'_> {
     fn set_expire_time(&mut self, profile: u32, micros: u64) -> Done<()> {
         self.0.set_expire_time(profile, Some(micros));
         Ok(())
+    }
+
+    fn set_value_set(&mut self, name: &str, members: &[Vec<MatchValue>]) -> Done<()> {
+        done(self.0.set_members(name, members.to_vec()), "value set")
+    }
+
+    fn set_idle_timeout(&mut self, table: &str, entry: &Entry, micros: u64) -> Done<()> {
+        let handle = self.table(table)?.find(entry).map(|row| row.handle);
+        let handle = handle.ok_or_else(|| TargetError::failed("there is no such entry"))?;
+        self.0.set_idle_timeout(table, handle, Some(micros)).map_err(TargetError::failed)
+    }
+
+    fn tell_idle(&mut self) -> Done<Vec<(String, Entry)>> {
+        Ok(self.0.tell_idle())
+    }
+
+    fn digests(&mut self) -> Done<Vec<Digest>> {
+        Ok(std::mem::take(&mut self.1))
     }
 
     fn meter_rates(&mut self, name: &str, index: Option<u64>, rates: &[(f64, u64)]) -> Done<()> {
