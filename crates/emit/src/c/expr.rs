@@ -3,7 +3,7 @@
 use abi::Bits;
 use ir::{BinOp, Expr, ExprKind, HeaderRef, Place, Ty, UnOp};
 
-use super::stmt::{Body, Target};
+use super::stmt::Body;
 use super::{c_type, container};
 
 /// A constant of C.
@@ -30,7 +30,7 @@ pub fn mask(value: String, width: u32) -> String {
     format!("({ty})(({value}) & {})", constant(&ones.resize(container(width))))
 }
 
-impl<T: Target> Body<'_, T> {
+impl Body<'_> {
     /// The C of an expression.
     pub fn expr(&mut self, e: &Expr) -> String {
         let Some(ty) = c_type(e.ty) else {

@@ -1,23 +1,34 @@
-//! The C that compiled targets share. A target adds how packets are read and written, and how tables are looked up.
+//! The C that compiled targets share. A target adds how tables are looked up, how packets leave, and what is around them.
 //!
 //! * `text`: lines and braces; `names`: P4 names as C names; `place`: where variables live; `assigned`: which of them
-//!   must be cleared; `expr`, `stmt`: code.
+//!   must be cleared; `facts`: what else is known before a line is written, and for which [`Dialect`] it is;
+//! * `expr`, `stmt`, `special`: code; `header`: fields in packets; `parser`, `table`, `sums`: functions; `emitter`: the text as
+//!   a whole.
 //!
 //! A value of at most 8, 16, 32 or 64 bits is a `u8` … `u64`, one of at most 128 a `u128`. Bits above a value's width
 //! are zero, always: whatever may set them masks its result.
 
 mod assigned;
+mod emitter;
 mod expr;
+mod facts;
+pub mod header;
 mod names;
+mod parser;
 mod place;
+mod special;
 mod stmt;
+pub mod sums;
+pub mod table;
 mod text;
 
 pub use assigned::cleared;
+pub use emitter::{Emitter, reasons, stage_name};
 pub use expr::{constant, mask};
+pub use facts::{Dialect, Facts};
 pub use names::{Names, c_name};
 pub use place::{Home, Stage, Unit, Units};
-pub use stmt::{Body, Target};
+pub use stmt::Body;
 pub use text::Text;
 
 use ir::Ty;

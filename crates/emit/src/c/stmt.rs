@@ -1,20 +1,12 @@
-//! Statements. What differs from target to target goes through [`Target`].
+//! Statements.
 
 use ir::{Block, Call, HeaderRef, LabelId, Loc, Place, Program, Stmt, StmtKind, VarId};
 
-use super::{Home, Names, Text, Unit, Units, c_type};
+use super::{Facts, Home, Names, Text, Unit, Units, c_type};
 use crate::unsupported::Unsupported;
 
-/// What a target decides.
-pub trait Target: Sized {
-    /// A statement that the target writes itself: packet access, tables, externs, drops.
-    fn special(body: &mut Body<'_, Self>, stmt: &Stmt);
-    /// Rounds that a loop may have at most.
-    const LOOP_BOUND: u64;
-}
-
 /// The body of one function under construction.
-pub struct Body<'a, T> {
+pub struct Body<'a> {
     /// The program.
     pub program: &'a Program,
     /// C names.
@@ -27,14 +19,14 @@ pub struct Body<'a, T> {
     pub text: &'a mut Text,
     /// Limits that were met.
     pub problems: &'a mut Vec<Unsupported>,
-    /// What the target keeps.
-    pub target: &'a mut T,
+    /// What is known of the program.
+    pub facts: &'a mut Facts,
     /// Where the code being written came from.
     pub loc: Loc,
     last_line: (u32, u32),
 }
 
-impl<'a, T: Target> Body<'a, T> {
+impl<'a> Body<'a> {
     /// An empty body.
     pub fn new(
         program: &'a Program,
@@ -43,9 +35,9 @@ impl<'a, T: Target> Body<'a, T> {
         unit: Unit,
         text: &'a mut Text,
         problems: &'a mut Vec<Unsupported>,
-        target: &'a mut T,
-    ) -> Body<'a, T> {
-        Body { program, names, units, unit, text, problems, target, loc: Loc::default(), last_line: (0, 0) }
+        facts: &'a mut Facts,
+    ) -> Body<'a> {
+        Body { program, names, units, unit, text, problems, facts, loc: Loc::default(), last_line: (0, 0) }
     }
 
     /// The target cannot do this.
@@ -137,7 +129,7 @@ impl<'a, T: Target> Body<'a, T> {
             StmtKind::PushFront(..) | StmtKind::PopFront(..) => self.stack_unsupported(),
             StmtKind::Call(Call::LogMsg { .. }) => {}
             StmtKind::Call(Call::DirectCount(_)) => {}
-            _ => T::special(self, stmt),
+            _ => self.special(stmt),
         }
     }
 
@@ -177,7 +169,7 @@ impl<'a, T: Target> Body<'a, T> {
 
     fn repeat(&mut self, label: LabelId, bound: Option<u64>, body: &Block) {
         match bound {
-            Some(bound) if bound <= T::LOOP_BOUND => {
+            Some(bound) if bound <= self.facts.dialect.loop_bound() => {
                 let i = format!("round_{}", label.0);
                 self.text.open(format!("for (u32 {i} = 0; {i} <= {bound}; {i}++)"));
                 self.block(body);

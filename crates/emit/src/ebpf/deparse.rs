@@ -10,16 +10,15 @@
 
 use ir::{HeaderId, HeaderRef, Place, Role, StmtKind, visit};
 
-use super::special::Ebpf;
-use super::{Emitter, header, sums};
-use crate::c::{Body, Unit};
+use super::sums;
+use crate::c::{Body, Emitter, Unit, header};
 
 /// Bytes that never move: an Ethernet header.
 const FRONT: u32 = 14;
 
 impl Emitter<'_> {
     pub(super) fn deparser(&mut self) {
-        if !self.ebpf.plan.updates.is_empty() {
+        if !self.facts.plan.updates.is_empty() {
             self.text.raw(sums::PAYLOAD);
         }
         self.text.raw(RESIZE);
@@ -32,9 +31,9 @@ impl Emitter<'_> {
             _ => simple = false,
         });
         let loc = control.loc;
-        let plan = self.ebpf.plan.clone();
+        let plan = self.facts.plan.clone();
         let ether_type = self.ether_type();
-        self.function("NOINLINE", "deparse", Unit::of(Role::Deparser), |body| {
+        self.function(true, "deparse", Unit::of(Role::Deparser), |body| {
             body.loc = loc;
             if !simple {
                 body.unsupported(
@@ -51,7 +50,7 @@ impl Emitter<'_> {
             body.text.line("s32 diff = (s32)out - (s32)in;");
             body.text.line(format!("u32 gone = diff < 0 ? {FRONT} - diff : {FRONT};"));
             for h in &order {
-                if !body.target.touched.contains(h) {
+                if !body.facts.touched.contains(h) {
                     save(body, *h);
                 }
             }
@@ -89,7 +88,7 @@ impl Emitter<'_> {
                 first = Some(*h);
             }
         });
-        let first = first.filter(|h| self.ebpf.touched.contains(h))?;
+        let first = first.filter(|h| self.facts.touched.contains(h))?;
         let field =
             self.program.header_type(first).fields.iter().find(|f| f.offset == 96 && f.ty.width() == 16)?;
         Some((self.names.header(first).to_string(), crate::c::c_name(&field.name)))
@@ -109,7 +108,7 @@ impl Emitter<'_> {
     }
 }
 
-fn place(body: &mut Body<'_, Ebpf>, h: HeaderId) {
+fn place(body: &mut Body<'_>, h: HeaderId) {
     let name = body.names.header(h).to_string();
     let bytes = body.program.header_type(h).min_bits() / 8;
     body.text.open(format!("if (s->{name}_valid)"));
@@ -126,7 +125,7 @@ fn stays(name: &str, bytes: u32) -> String {
     )
 }
 
-fn save(body: &mut Body<'_, Ebpf>, h: HeaderId) {
+fn save(body: &mut Body<'_>, h: HeaderId) {
     let name = body.names.header(h).to_string();
     let bytes = body.program.header_type(h).min_bits() / 8;
     if bytes == 0 {
@@ -138,14 +137,14 @@ fn save(body: &mut Body<'_, Ebpf>, h: HeaderId) {
     body.text.close("");
 }
 
-fn write(body: &mut Body<'_, Ebpf>, h: HeaderId) {
+fn write(body: &mut Body<'_>, h: HeaderId) {
     let name = body.names.header(h).to_string();
     let ty = body.program.header_type(h).clone();
     let bytes = ty.min_bits() / 8;
     if bytes == 0 {
         return;
     }
-    if !body.target.touched.contains(&h) {
+    if !body.facts.touched.contains(&h) {
         body.text.open(format!("if (s->{name}_valid && !{})", stays(&name, bytes)));
         body.text.line(format!("if (bpf_skb_store_bytes(skb, t->{name}_out, t->{name}_raw, {bytes}, 0))"));
         body.text.line("    return 1;");

@@ -4,29 +4,24 @@
 //! *state*: the stack of an eBPF program has 512 bytes. Parser, controls and tables are global functions, which the
 //! kernel verifies one by one, so that the cost of verification adds up and does not multiply.
 //!
-//! * `layout`: tables as maps; `header`: fields in packets; `parser`, `table`, `sums`, `deparse`: functions;
-//! * `special`: the statements that only this target can write; `prelude.h`: what all programs share.
+//! * `layout`: tables as maps; `table`: their look-ups; `deparse`, `sums`: what leaves; `prelude.h`: what all programs share.
+//!
+//! The rest is of the shared dialect, [`crate::c`].
 
 mod deparse;
-mod header;
 mod layout;
-mod parser;
-mod special;
 mod sums;
 mod table;
 
 use abi::drops;
-use abi::manifest::{DropReason, Manifest};
+use abi::manifest::Manifest;
 use ir::{Program, Role, Verified};
 
-use crate::c::{Body, Home, Names, Text, Unit, Units, c_type, cleared};
+use crate::c::{self, Dialect, Emitter, Home, stage_name};
 use crate::unsupported::Unsupported;
-use special::Ebpf;
 
 /// Name of the state's map and of the entry point; a host reads them in the manifest.
 const ENTRY: &str = "strait";
-/// Parser states that a packet may pass; interp allows more, and no packet has as many headers.
-const PARSER_STEPS: u32 = 128;
 /// Reasons of this target, behind the program's own.
 const REASONS: &[(&str, &str)] = &[
     (drops::EGRESS_SPEC, "the program set egress_spec to the drop port"),
@@ -49,8 +44,8 @@ pub struct Output {
 
 /// Emits a program for tc; every limit that it meets is reported.
 pub fn tc(program: &Verified) -> Result<Output, Vec<Unsupported>> {
-    let mut emitter = Emitter::new(program);
-    emitter.run();
+    let mut emitter = new(program);
+    emitter.tc();
     if emitter.problems.is_empty() {
         Ok(Output { c: emitter.text.finish(), manifest: emitter.manifest })
     } else {
@@ -58,48 +53,31 @@ pub fn tc(program: &Verified) -> Result<Output, Vec<Unsupported>> {
     }
 }
 
-struct Emitter<'p> {
-    program: &'p Program,
-    names: Names,
-    units: Units,
-    text: Text,
-    problems: Vec<Unsupported>,
-    manifest: Manifest,
-    ebpf: Ebpf,
+/// Nothing written yet.
+fn new(program: &Program) -> Emitter<'_> {
+    let (tables, mut problems) = layout::tables(program);
+    if program.arch != ir::Arch::V1Model {
+        let loc = program.controls.first().map(|c| c.loc).unwrap_or_default();
+        let hint = "write it for v1model, or run it on the interpreter";
+        problems.push(Unsupported::new(loc, "a program for PSA or PNA", hint));
+    }
+    let manifest = Manifest {
+        version: 1,
+        program: program.name.clone(),
+        target: "tc".to_string(),
+        entry: ENTRY.to_string(),
+        tables,
+        counters: layout::counters(program),
+        registers: layout::registers(program, &mut problems),
+        meters: Vec::new(),
+        value_sets: Vec::new(),
+        drops: c::reasons(program, REASONS),
+    };
+    Emitter::new(program, Dialect::Tc, manifest, problems)
 }
 
-impl<'p> Emitter<'p> {
-    fn new(program: &'p Program) -> Emitter<'p> {
-        let (tables, mut problems) = layout::tables(program);
-        if program.arch != ir::Arch::V1Model {
-            let loc = program.controls.first().map(|c| c.loc).unwrap_or_default();
-            let hint = "write it for v1model, or run it on the interpreter";
-            problems.push(Unsupported::new(loc, "a program for PSA or PNA", hint));
-        }
-        let manifest = Manifest {
-            version: 1,
-            program: program.name.clone(),
-            target: "tc".to_string(),
-            entry: ENTRY.to_string(),
-            tables,
-            counters: layout::counters(program),
-            registers: layout::registers(program, &mut problems),
-            meters: Vec::new(),
-            value_sets: Vec::new(),
-            drops: reasons(program),
-        };
-        Emitter {
-            program,
-            names: Names::new(program),
-            units: Units::new(program),
-            text: Text::default(),
-            problems,
-            manifest,
-            ebpf: Ebpf::new(program),
-        }
-    }
-
-    fn run(&mut self) {
+impl Emitter<'_> {
+    fn tc(&mut self) {
         self.text.line(format!(
             "/* {}.p4 as an eBPF program for tc. Made by Strait; edit the P4 instead. */",
             self.program.name
@@ -119,120 +97,6 @@ impl<'p> Emitter<'p> {
         self.entry();
         self.text.line("");
         self.text.line("char _license[] SEC(\"license\") = \"Dual MIT/GPL\";");
-    }
-
-    /// `struct state`, headers first.
-    fn state(&mut self) {
-        let p = self.program;
-        for (i, ty) in p.header_types.iter().enumerate() {
-            if !p.headers.iter().any(|h| h.ty.index() == i) {
-                continue;
-            }
-            self.text.line("");
-            self.text.open(format!("struct h_{}", crate::c::c_name(&ty.name)));
-            for field in &ty.fields {
-                match c_type(field.ty) {
-                    Some(c) => self.text.line(format!("{c} {};", crate::c::c_name(&field.name))),
-                    None => {
-                        let what = format!("field `{}` of header `{}`, a {}", field.name, ty.name, field.ty);
-                        let hint = "fields have a fixed size of at most 128 bits on this target";
-                        self.problems.push(Unsupported::new(first_use(p, i), what, hint));
-                    }
-                }
-            }
-            self.text.close(";");
-        }
-        self.text.line("");
-        self.packet();
-    }
-
-    /// `struct state`, `struct scratch`, and the map's value that holds both.
-    fn packet(&mut self) {
-        let cleared = cleared(self.program);
-        self.text
-            .line("/* A packet on its way. Down to `rest` all of it is zero when the packet arrives. */");
-        self.text.open("struct state");
-        for (i, h) in self.program.headers.iter().enumerate() {
-            let name = self.names.header(ir::HeaderId(i as u32));
-            let ty = &self.program.header_types[h.ty.index()].name;
-            self.text.line(format!("struct h_{} {name};", crate::c::c_name(ty)));
-        }
-        self.variables(|id| cleared.contains(&id));
-        for i in 0..self.program.headers.len() {
-            let name = self.names.header(ir::HeaderId(i as u32)).to_string();
-            self.text.line(format!("u8 {name}_valid;"));
-        }
-        sums::cleared_members(&self.ebpf.plan, &mut self.text);
-        self.text.line("u32 cursor;       /* bytes that the parser has passed */");
-        self.text.line("u32 site;         /* 1 + the drop site that ran last */");
-        self.text.line("u32 timeout;      /* the parser did not come to an end */");
-        self.text.line("u64 rest[0];      /* from here on: written before it is read */");
-        self.variables(|id| !cleared.contains(&id));
-        sums::members(&self.ebpf.plan, &mut self.text);
-        self.text.close(";");
-        self.text.line("");
-        self.scratch();
-        self.text.line("");
-        self.text.open("struct packet");
-        self.text.line("struct scratch scratch;");
-        self.text.line("struct state state;");
-        self.text.close(";");
-    }
-
-    /// The variables of the state that `chosen` takes.
-    fn variables(&mut self, chosen: impl Fn(ir::VarId) -> bool) {
-        for (i, var) in self.program.vars.iter().enumerate() {
-            let id = ir::VarId(i as u32);
-            if !chosen(id) || self.units.home(id) != Home::State {
-                continue;
-            }
-            match c_type(var.ty) {
-                Some(c) => self.text.line(format!("{c} {};", self.names.var(id))),
-                None => {
-                    let what = format!("`{}`, a {}", var.name, var.ty);
-                    let hint = "values have at most 128 bits on this target";
-                    self.problems.push(Unsupported::new(var.loc, what, hint));
-                }
-            }
-        }
-    }
-
-    /// What is not the program's: notes for the host, places of headers, room for keys.
-    fn scratch(&mut self) {
-        let p = self.program;
-        self.text.line("/* Written before it is read; the verdict comes first, where hosts look for it. */");
-        self.text.open("struct scratch");
-        self.text.line(
-            "u32 verdict;      /* 0 passed by, 1 sent, 2 dropped: for test runs, which see no redirect */",
-        );
-        self.text.line("u32 port;");
-        self.text.line("u32 reason;");
-        self.text.line(
-            "u32 tag;          /* the VLAN tag that the kernel keeps beside the bytes that are sent, or 0 */",
-        );
-        self.text.line("u32 payload;      /* where the payload starts on leaving */");
-        for i in 0..p.headers.len() {
-            let name = self.names.header(ir::HeaderId(i as u32)).to_string();
-            self.text.line(format!("u32 {name}_in;   /* where it stood on arrival */"));
-            self.text.line(format!("u32 {name}_out;  /* where it stands on leaving */"));
-        }
-        for i in self.ebpf.raw.clone() {
-            let name = self.names.header(ir::HeaderId(i)).to_string();
-            let bytes = p.header_type(ir::HeaderId(i)).min_bits() / 8;
-            self.text.line(format!("u8 {name}_raw[{bytes}];"));
-        }
-        let key = self
-            .manifest
-            .tables
-            .iter()
-            .filter_map(|t| t.layout.as_ref())
-            .map(|l| l.key_size)
-            .max()
-            .unwrap_or(0);
-        self.text.line(format!("u8 key[{}] __attribute__((aligned(8)));", (key + 8).div_ceil(8) * 8));
-        self.text.line(format!("u8 masked[{}] __attribute__((aligned(8)));", (key + 8).div_ceil(8) * 8));
-        self.text.line("u32 buffer[64];");
-        self.text.close(";");
     }
 
     fn maps(&mut self) {
@@ -268,39 +132,6 @@ impl<'p> Emitter<'p> {
         self.text.line(format!(
             "struct {{ uint_map(type, {kind}); uint_map(max_entries, {entries});{flags} of_type({key}, key); of_type({value}, value); }} {name} SEC(\".maps\");"
         ));
-    }
-
-    fn controls(&mut self) {
-        for role in [Role::VerifyChecksum, Role::Ingress, Role::Egress, Role::ComputeChecksum] {
-            let Some(control) = self.program.control(role) else { continue };
-            let linkage = if role == Role::Ingress { "NOINLINE" } else { "INLINE" };
-            self.function(linkage, stage_name(role), Unit::of(role), |body| body.block(&control.body));
-        }
-    }
-
-    /// A function over the packet, with the state as `s` and the scratch as `t`. `NOINLINE` makes it one that the kernel
-    /// verifies by itself; what is `INLINE` saves some nanoseconds a call and is verified with its caller.
-    fn function(&mut self, linkage: &str, name: &str, unit: Unit, write: impl FnOnce(&mut Body<'_, Ebpf>)) {
-        self.text.line("");
-        self.text.open(format!("{linkage} int {name}(struct __sk_buff *skb)"));
-        self.get_packet("-1");
-        // An argument that a function does not use is not passed, and the verifier wants it all the same.
-        self.text.line("asm volatile(\"\" : : \"r\"(skb));");
-        let Emitter { program, names, units, text, problems, ebpf, .. } = self;
-        let mut body = Body::new(program, names, units, unit, text, problems, ebpf);
-        body.declare_locals();
-        write(&mut body);
-        self.text.line("return 0;");
-        self.text.close("");
-    }
-
-    /// Declares `s` and `t`.
-    fn get_packet(&mut self, otherwise: &str) {
-        self.text.line("struct packet *packet = get_packet();");
-        self.text.line("if (!packet)");
-        self.text.line(format!("    return {otherwise};"));
-        self.text.line("struct scratch *t = &packet->scratch;");
-        self.text.line("struct state *s = &packet->state;");
     }
 
     fn entry(&mut self) {
@@ -340,7 +171,7 @@ impl<'p> Emitter<'p> {
         t.line("");
         t.line("SEC(\"classifier\")");
         t.open(format!("int {ENTRY}(struct __sk_buff *skb)"));
-        self.get_packet("TC_ACT_SHOT");
+        self.get_state("TC_ACT_SHOT");
         let t = &mut self.text;
         t.line("t->verdict = 0;");
         t.line("t->tag = 0;");
@@ -415,48 +246,4 @@ impl<'p> Emitter<'p> {
         t.line("return bpf_redirect(to->ifindex, to->flags);");
         t.close("");
     }
-}
-
-/// Where a header of a type is extracted first, which is where a reader looks for it.
-fn first_use(program: &Program, header_type: usize) -> ir::Loc {
-    let mut at = None;
-    ir::visit::all_stmts(program, &mut |stmt| {
-        let of = |h: &ir::HeaderId| program.headers[h.index()].ty.index() == header_type;
-        let header = match &stmt.kind {
-            ir::StmtKind::Extract { header: ir::HeaderRef::Header(h), .. } => of(h),
-            ir::StmtKind::Extract { header: ir::HeaderRef::Next(s) | ir::HeaderRef::Last(s), .. } => {
-                of(&program.stacks[s.index()].first)
-            }
-            _ => false,
-        };
-        if header && at.is_none() {
-            at = Some(stmt.loc);
-        }
-    });
-    at.unwrap_or_default()
-}
-
-fn stage_name(role: Role) -> &'static str {
-    match role {
-        Role::Parser | Role::EgressParser => "parse",
-        Role::VerifyChecksum => "verify_checksum",
-        Role::Ingress | Role::PreControl => "ingress",
-        Role::Egress => "egress",
-        Role::ComputeChecksum => "compute_checksum",
-        Role::Deparser | Role::IngressDeparser => "deparse",
-    }
-}
-
-fn reasons(program: &Program) -> Vec<DropReason> {
-    let own = program.drop_sites.iter().map(|s| DropReason {
-        name: s.name.clone(),
-        help: "the program dropped the packet".to_string(),
-        location: program.place(s.loc),
-    });
-    let target = REASONS.iter().map(|(name, help)| DropReason {
-        name: name.to_string(),
-        help: help.to_string(),
-        location: None,
-    });
-    own.chain(target).collect()
 }

@@ -2,15 +2,17 @@
 
 use ir::{KeySet, Parser, Select, Target, Transition};
 
-use super::special::Ebpf;
-use super::{Emitter, PARSER_STEPS, header};
-use crate::c::{Body, Unit, constant};
+use super::{Body, Emitter, Unit, constant, header};
+
+/// Parser states that a packet may pass; interp allows more, and no packet has as many headers.
+const PARSER_STEPS: u32 = 128;
 
 impl Emitter<'_> {
-    pub(super) fn parser(&mut self) {
+    /// The parser's function.
+    pub fn parser(&mut self) {
         let Some(parser) = self.program.parsers.first() else { return };
         let loops = loops(parser);
-        self.function("NOINLINE", "parse", Unit::Parser, |body| {
+        self.function(true, "parse", Unit::Parser, |body| {
             body.text.line("u32 error = 0;");
             body.text.line("u32 steps = 0;");
             body.text.line("u8 *p;");
@@ -74,7 +76,7 @@ fn go(target: Target) -> String {
     }
 }
 
-fn select_cases(body: &mut Body<'_, Ebpf>, select: &Select) {
+fn select_cases(body: &mut Body<'_>, select: &Select) {
     let keys: Vec<String> = select.keys.iter().map(|k| body.expr(k)).collect();
     for case in &select.cases {
         if case.value_set.is_some() {

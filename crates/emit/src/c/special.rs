@@ -1,113 +1,37 @@
-//! The statements that only this target can write: packet access, drops, externs.
+//! Statements that do more than compute: packet access, tables, drops, externs.
 
-use std::collections::HashSet;
+use ir::{Call, HashAlgorithm, HeaderId, HeaderRef, Place, Stmt, StmtKind};
 
-use ir::checksum::Plan;
-use ir::{Call, HashAlgorithm, HeaderId, HeaderRef, Place, Program, Stmt, StmtKind, visit};
+use super::{Body, Dialect, c_name, c_type, header, mask, sums};
 
-use super::{header, sums};
-use crate::c::{Body, Target, c_name, c_type, mask};
-
-/// What the emitter of eBPF keeps beside the text.
-pub struct Ebpf {
-    /// Checksums to derive.
-    pub plan: Plan,
-    /// Fields that something reads after extraction.
-    pub used: HashSet<(HeaderId, u32)>,
-    /// Headers that the program changes or makes.
-    pub touched: HashSet<HeaderId>,
-    /// Headers that are never changed and may have to be moved as they are.
-    pub raw: Vec<u32>,
-    /// Whether the program looks at `checksum_error`.
-    pub checks: bool,
-    /// How many statements apply each table.
-    pub applications: Vec<u32>,
-    /// Statements with checksums met so far.
-    pub count: ir::checksum::Numbering,
-}
-
-impl Ebpf {
-    /// Looks a program over.
-    pub fn new(program: &Program) -> Ebpf {
-        let plan = ir::checksum::plan(program);
-        let mut used = HashSet::new();
-        visit::all_exprs(program, &mut |e| {
-            if let ir::ExprKind::Read(Place::Field(HeaderRef::Header(h), f)) = &e.kind {
-                used.insert((*h, *f));
-            }
-        });
-        let touched = touched(program);
-        let emitted = |h: &u32| !touched.contains(&HeaderId(*h));
-        let raw = (0..program.headers.len() as u32).filter(emitted).collect();
-        let mut checks = false;
-        let error = program.standard.checksum_error;
-        visit::all_exprs(program, &mut |e| {
-            checks |= matches!(&e.kind, ir::ExprKind::Read(Place::Var(v)) if *v == error);
-        });
-        let mut applications = vec![0; program.tables.len()];
-        visit::all_stmts(program, &mut |stmt| {
-            if let StmtKind::Apply { table, .. } = &stmt.kind {
-                applications[table.index()] += 1;
-            }
-        });
-        Ebpf { plan, used, touched, raw, checks, applications, count: Default::default() }
-    }
-
-    /// Whether a field is extracted.
-    pub fn extracts(&self, h: HeaderId, field: u32) -> bool {
-        self.touched.contains(&h) || self.used.contains(&(h, field))
-    }
-}
-
-/// Headers with a field, or their validity, that anything but extraction writes. A sum that is written incrementally
-/// touches nothing: it is changed in the packet.
-fn touched(program: &Program) -> HashSet<HeaderId> {
-    let mut touched = HashSet::new();
-    visit::all_stmts(program, &mut |stmt| {
-        let deferred = matches!(&stmt.kind, StmtKind::Call(Call::UpdateChecksum { payload: true, .. }));
-        if let (Some(Place::Field(HeaderRef::Header(h), _)), false) = (visit::written(stmt), deferred) {
-            touched.insert(*h);
-        }
+impl Body<'_> {
+    /// Writes one of them.
+    pub(super) fn special(&mut self, stmt: &Stmt) {
         match &stmt.kind {
-            StmtKind::SetValid(HeaderRef::Header(h))
-            | StmtKind::CopyHeader { dst: HeaderRef::Header(h), .. } => {
-                touched.insert(*h);
-            }
-            _ => {}
-        }
-    });
-    touched
-}
-
-impl Target for Ebpf {
-    const LOOP_BOUND: u64 = 256;
-
-    fn special(body: &mut Body<'_, Self>, stmt: &Stmt) {
-        match &stmt.kind {
-            StmtKind::Extract { header: HeaderRef::Header(h), varbit: None } => body.extract(*h),
-            StmtKind::Extract { varbit: Some(_), .. } => body.unsupported(
+            StmtKind::Extract { header: HeaderRef::Header(h), varbit: None } => self.extract(*h),
+            StmtKind::Extract { varbit: Some(_), .. } => self.unsupported(
                 "a varbit field",
                 "read the options with `lookahead` and `advance`, or run on the interpreter",
             ),
-            StmtKind::Extract { .. } => body.stack_unsupported(),
-            StmtKind::Lookahead { dst } => body.lookahead(dst),
-            StmtKind::Advance(e) => body.advance(e),
+            StmtKind::Extract { .. } => self.stack_unsupported(),
+            StmtKind::Lookahead { dst } => self.lookahead(dst),
+            StmtKind::Advance(e) => self.advance(e),
             StmtKind::Verify { cond, error } => {
-                let cond = body.expr(cond);
-                body.text.open(format!("if (!{cond})"));
-                body.text.line(format!("error = {};", error.0));
-                body.text.line("goto rejected;");
-                body.text.close("");
+                let cond = self.expr(cond);
+                self.text.open(format!("if (!{cond})"));
+                self.text.line(format!("error = {};", error.0));
+                self.text.line("goto rejected;");
+                self.text.close("");
             }
-            StmtKind::Drop(site) => body.drop_packet(*site),
-            StmtKind::Apply { table, hit, action } => body.apply(*table, *hit, *action),
-            StmtKind::Call(call) => body.call(call),
+            StmtKind::Drop(site) => self.drop_packet(*site),
+            StmtKind::Apply { table, hit, action } => self.apply(*table, *hit, *action),
+            StmtKind::Call(call) => self.call(call),
             _ => {}
         }
     }
 }
 
-impl Body<'_, Ebpf> {
+impl Body<'_> {
     fn too_short(&mut self) {
         self.text.line("error = 1; /* PacketTooShort */");
         self.text.line("goto rejected;");
@@ -117,12 +41,13 @@ impl Body<'_, Ebpf> {
         let ty = self.program.header_type(h).clone();
         let name = self.names.header(h).to_string();
         let bytes = ty.min_bits() / 8;
-        self.text.line(format!("p = packet_at(skb, s->cursor, {bytes});"));
+        let pkt = self.facts.dialect.packet();
+        self.text.line(format!("p = packet_at({pkt}, s->cursor, {bytes});"));
         self.text.open("if (!p)");
         self.too_short();
         self.text.close("");
         for (i, field) in ty.fields.iter().enumerate() {
-            if self.target.extracts(h, i as u32) {
+            if self.facts.extracts(h, i as u32) {
                 self.text.line(format!("s->{name}.{} = {};", c_name(&field.name), header::read(field)));
             }
         }
@@ -141,7 +66,8 @@ impl Body<'_, Ebpf> {
             return self.unsupported("a lookahead of more than 128 bits", "extract a header");
         }
         let field = ir::Field { name: String::new(), ty, offset: 0, checksum_nonzero: false };
-        self.text.line(format!("p = packet_at(skb, s->cursor, {});", ty.width().div_ceil(8)));
+        let pkt = self.facts.dialect.packet();
+        self.text.line(format!("p = packet_at({pkt}, s->cursor, {});", ty.width().div_ceil(8)));
         self.text.open("if (!p)");
         self.too_short();
         self.text.close("");
@@ -152,7 +78,8 @@ impl Body<'_, Ebpf> {
         let bits = self.expr(e);
         self.text.open("");
         self.text.line(format!("u32 bits = {bits};"));
-        self.text.open("if (bits > 0x7ffff || s->cursor + ((bits + 7) >> 3) > skb->len)");
+        let length = self.facts.dialect.length();
+        self.text.open(format!("if (bits > 0x7ffff || s->cursor + ((bits + 7) >> 3) > {length})"));
         self.too_short();
         self.text.close("");
         self.text.open("if (bits & 7)");
@@ -176,14 +103,14 @@ impl Body<'_, Ebpf> {
     }
 
     fn apply(&mut self, table: ir::TableId, hit: Option<ir::VarId>, action: Option<ir::VarId>) {
-        let name = self.names.table(table).to_string();
+        let (name, pkt) = (self.names.table(table).to_string(), self.facts.dialect.packet());
         if hit.is_none() && action.is_none() {
-            self.text.line(format!("apply_{name}(skb);"));
+            self.text.line(format!("apply_{name}({pkt});"));
             return;
         }
         // Bit 16 tells a hit, the bits below it which action ran.
         self.text.open("");
-        self.text.line(format!("u32 result = apply_{name}(skb);"));
+        self.text.line(format!("u32 result = apply_{name}({pkt});"));
         if let Some(var) = hit {
             self.assign(&Place::Var(var), "(result >> 16) & 1");
         }
@@ -196,33 +123,33 @@ impl Body<'_, Ebpf> {
     fn call(&mut self, call: &Call) {
         match call {
             Call::Count { counter, index } => {
-                let map = format!("c_{}", c_name(&self.program.counters[counter.index()].name));
+                let cell = self.counter_cell(*counter);
                 let length = self.program.standard.packet_length;
                 let (index, bytes) = (self.expr(index), self.var(length));
                 self.text.open("");
                 self.text.line(format!("u32 index = {index};"));
-                self.text.line(format!("struct count *c = bpf_map_lookup_elem(&{map}, &index);"));
+                self.text.line(format!("struct count *c = {cell};"));
                 self.text.line("if (c)");
                 self.text.line(format!("    count_packet(c, {bytes});"));
                 self.text.close("");
             }
             Call::RegisterRead { register, dst, index } => {
-                let cell = &self.program.registers[register.index()];
-                let (map, width) = (format!("r_{}", c_name(&cell.name)), cell.ty.width());
+                let width = self.program.registers[register.index()].ty.width();
+                let cell = self.register_cell(*register);
                 let index = self.expr(index);
                 self.text.open("");
                 self.text.line(format!("u32 index = {index};"));
-                self.text.line(format!("u64 *cell = bpf_map_lookup_elem(&{map}, &index);"));
+                self.text.line(format!("u64 *cell = {cell};"));
                 let value = mask("cell ? *cell : 0".to_string(), width);
                 self.assign(dst, &value);
                 self.text.close("");
             }
             Call::RegisterWrite { register, index, value } => {
-                let map = format!("r_{}", c_name(&self.program.registers[register.index()].name));
+                let cell = self.register_cell(*register);
                 let (index, value) = (self.expr(index), self.expr(value));
                 self.text.open("");
                 self.text.line(format!("u32 index = {index};"));
-                self.text.line(format!("u64 *cell = bpf_map_lookup_elem(&{map}, &index);"));
+                self.text.line(format!("u64 *cell = {cell};"));
                 self.text.line("if (cell)");
                 self.text.line(format!("    *cell = {value};"));
                 self.text.close("");
@@ -254,6 +181,28 @@ impl Body<'_, Ebpf> {
         }
     }
 
+    /// The cell `index` of a counter, or 0.
+    fn counter_cell(&self, counter: ir::CounterId) -> String {
+        match self.facts.dialect {
+            Dialect::Tc => {
+                let name = c_name(&self.program.counters[counter.index()].name);
+                format!("bpf_map_lookup_elem(&c_{name}, &index)")
+            }
+            Dialect::Native => format!("counter_cell(pkt->frame.worker, {}, index)", counter.0),
+        }
+    }
+
+    /// The cell `index` of a register, or 0.
+    fn register_cell(&self, register: ir::RegisterId) -> String {
+        match self.facts.dialect {
+            Dialect::Tc => {
+                let name = c_name(&self.program.registers[register.index()].name);
+                format!("bpf_map_lookup_elem(&r_{name}, &index)")
+            }
+            Dialect::Native => format!("register_cell(pkt->frame.shared, {}, index)", register.0),
+        }
+    }
+
     fn random(&mut self, dst: &Place, lo: &ir::Expr, hi: &ir::Expr) {
         let width = lo.ty.width();
         if width > 64 {
@@ -261,7 +210,10 @@ impl Body<'_, Ebpf> {
         }
         let (lo, hi) = (self.expr(lo), self.expr(hi));
         self.text.open("");
-        self.text.line("u64 draw = ((u64)bpf_get_prandom_u32() << 32) | bpf_get_prandom_u32();");
+        self.text.line(match self.facts.dialect {
+            Dialect::Tc => "u64 draw = ((u64)bpf_get_prandom_u32() << 32) | bpf_get_prandom_u32();",
+            Dialect::Native => "u64 draw = dice(pkt->frame.worker);",
+        });
         self.text.line(format!("u64 span = (u64){hi} - (u64){lo} + 1;"));
         self.assign(dst, &mask(format!("{lo} + (span ? draw % span : draw)"), width));
         self.text.close("");

@@ -2,7 +2,7 @@
 
 use ir::{Field, HeaderType};
 
-use crate::c::{Text, c_name, c_type, constant, mask};
+use super::{Text, c_name, c_type, constant, mask};
 
 /// The C that reads a field whose header stands at `p`.
 pub fn read(field: &Field) -> String {

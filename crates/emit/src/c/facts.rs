@@ -1,0 +1,115 @@
+//! What is known of a program before a line of it is written.
+
+use std::collections::HashSet;
+
+use ir::checksum::Plan;
+use ir::{Call, HeaderId, HeaderRef, Place, Program, StmtKind, visit};
+
+/// For which machine the C is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// The kernel's traffic control: no stack to speak of, maps, helpers, a verifier that follows every way.
+    Tc,
+    /// A processor: plain memory.
+    Native,
+}
+
+impl Dialect {
+    /// What functions call the packet.
+    pub fn packet(self) -> &'static str {
+        match self {
+            Dialect::Tc => "skb",
+            Dialect::Native => "pkt",
+        }
+    }
+
+    /// The packet's length.
+    pub fn length(self) -> &'static str {
+        match self {
+            Dialect::Tc => "skb->len",
+            Dialect::Native => "pkt->length",
+        }
+    }
+
+    /// Rounds that a loop may have at most: the kernel's verifier walks each of them.
+    pub fn loop_bound(self) -> u64 {
+        match self {
+            Dialect::Tc => 256,
+            Dialect::Native => u64::from(u32::MAX),
+        }
+    }
+}
+
+/// What an emitter keeps beside the text.
+pub struct Facts {
+    /// For which machine.
+    pub dialect: Dialect,
+    /// Checksums to derive.
+    pub plan: Plan,
+    /// Fields that something reads after extraction.
+    pub used: HashSet<(HeaderId, u32)>,
+    /// Headers that the program changes or makes.
+    pub touched: HashSet<HeaderId>,
+    /// Headers that are never changed and may have to be moved as they are.
+    pub raw: Vec<u32>,
+    /// Whether the program looks at `checksum_error`.
+    pub checks: bool,
+    /// How many statements apply each table.
+    pub applications: Vec<u32>,
+    /// Statements with checksums met so far.
+    pub count: ir::checksum::Numbering,
+}
+
+impl Facts {
+    /// Looks a program over.
+    pub fn new(program: &Program, dialect: Dialect) -> Facts {
+        let plan = ir::checksum::plan(program);
+        let mut used = HashSet::new();
+        visit::all_exprs(program, &mut |e| {
+            if let ir::ExprKind::Read(Place::Field(HeaderRef::Header(h), f)) = &e.kind {
+                used.insert((*h, *f));
+            }
+        });
+        let touched = touched(program);
+        let emitted = |h: &u32| !touched.contains(&HeaderId(*h));
+        let raw = (0..program.headers.len() as u32).filter(emitted).collect();
+        let mut checks = false;
+        let error = program.standard.checksum_error;
+        visit::all_exprs(program, &mut |e| {
+            checks |= matches!(&e.kind, ir::ExprKind::Read(Place::Var(v)) if *v == error);
+        });
+        let mut applications = vec![0; program.tables.len()];
+        visit::all_stmts(program, &mut |stmt| {
+            if let StmtKind::Apply { table, .. } = &stmt.kind {
+                applications[table.index()] += 1;
+            }
+        });
+        let count = Default::default();
+        Facts { dialect, plan, used, touched, raw, checks, applications, count }
+    }
+
+    /// Whether a field is extracted.
+    pub fn extracts(&self, h: HeaderId, field: u32) -> bool {
+        self.touched.contains(&h) || self.used.contains(&(h, field))
+    }
+}
+
+/// Headers with a field, or their validity, that anything but extraction writes. A sum that is written incrementally
+/// touches nothing: it is changed in the packet.
+fn touched(program: &Program) -> HashSet<HeaderId> {
+    let mut touched = HashSet::new();
+    visit::all_stmts(program, &mut |stmt| {
+        let deferred = matches!(&stmt.kind, StmtKind::Call(Call::UpdateChecksum { payload: true, .. }));
+        if let (Some(Place::Field(HeaderRef::Header(h), _)), false) = (visit::written(stmt), deferred) {
+            touched.insert(*h);
+        }
+        match &stmt.kind {
+            StmtKind::SetValid(HeaderRef::Header(h))
+            | StmtKind::CopyHeader { dst: HeaderRef::Header(h), .. } => {
+                touched.insert(*h);
+            }
+            _ => {}
+        }
+    });
+    touched
+}

@@ -1,0 +1,127 @@
+//! What tables of all machines share: const entries as code, action data to parameters, actions.
+
+use abi::MatchValue;
+use abi::manifest::{Table, TableLayout};
+
+use super::{Body, c_type, constant, parser};
+
+/// Set in the result of a look-up that found an entry; the bits below it are the number of the action that ran.
+pub const HIT: u32 = 1 << 16;
+
+/// Const entries as code: the first that matches wins.
+pub fn code(body: &mut Body<'_>, definition: &ir::Table, table: &Table) {
+    let keys: Vec<String> = definition.keys.iter().map(|k| body.expr(&k.expr)).collect();
+    let mut order: Vec<&ir::TableEntry> = definition.entries.iter().collect();
+    if !table.needs_priority() {
+        // Longest prefix first.
+        let length = |e: &&ir::TableEntry| {
+            let bits = e.matches.iter().map(|m| if let MatchValue::Lpm(_, len) = m { *len } else { 0 });
+            std::cmp::Reverse(bits.sum::<u32>())
+        };
+        order.sort_by_key(length);
+    }
+    for (i, entry) in order.iter().enumerate() {
+        let tests: Vec<String> = entry.matches.iter().zip(&keys).filter_map(|(m, k)| test(m, k)).collect();
+        let tests = if tests.is_empty() { "1".to_string() } else { tests.join(" && ") };
+        let head = format!("if ({tests})");
+        if i == 0 {
+            body.text.open(head);
+        } else {
+            body.text.close(&format!(" else {head} {{"));
+            body.text.indent();
+        }
+        arguments(body, definition, entry.action, &entry.args);
+        body.text.line(format!("result = {};", HIT | entry.action));
+    }
+    if !order.is_empty() {
+        body.text.close("");
+    }
+}
+
+fn test(m: &MatchValue, k: &str) -> Option<String> {
+    let set = match m {
+        MatchValue::Exact(v) | MatchValue::Optional(Some(v)) => ir::KeySet::Value(v.clone()),
+        MatchValue::Optional(None) => return None,
+        MatchValue::Lpm(v, len) => ir::KeySet::Mask(v.clone(), abi::Bits::prefix_mask(v.width(), *len)),
+        MatchValue::Ternary(v, m) => ir::KeySet::Mask(v.clone(), m.clone()),
+        MatchValue::Range(lo, hi) => ir::KeySet::Range { lo: lo.clone(), hi: hi.clone(), signed: false },
+    };
+    parser::test(k, &set)
+}
+
+/// Sets an action's parameters to constants.
+fn arguments(body: &mut Body<'_>, definition: &ir::Table, action: u32, args: &[abi::Bits]) {
+    let id = definition.actions[action as usize].action;
+    let params = body.program.actions[id.index()].params.clone();
+    for (param, arg) in params.iter().zip(args) {
+        body.assign(&ir::Place::Var(param.var), &constant(arg));
+    }
+}
+
+/// What happens without an entry: the default action's data, or its constants.
+pub fn miss(body: &mut Body<'_>, definition: &ir::Table, table: &Table, layout: &TableLayout) {
+    let (action, args) = &definition.default;
+    match &layout.default_map {
+        Some(map) => {
+            body.text.open(format!("if (!(result & {HIT}))"));
+            body.text.line("u32 zero = 0;");
+            body.text.line(format!("d = bpf_map_lookup_elem(&{map}, &zero);"));
+            body.text.line("if (!d)");
+            body.text.line("    return -1;");
+            body.text.close("");
+        }
+        None => {
+            body.text.open(format!("if (!(result & {HIT}))"));
+            arguments(body, definition, *action, args);
+            body.text.line(format!("result = {action};"));
+            body.text.close("");
+        }
+    }
+    body.text.open("if (d)");
+    body.text.line("u32 action = *(u32 *)d;");
+    body.text.line("result |= action & 0xffff;");
+    for (number, action) in table.actions.iter().enumerate() {
+        if action.params.is_empty() {
+            continue;
+        }
+        let id = definition.actions[number].action;
+        let vars: Vec<_> = body.program.actions[id.index()].params.iter().map(|p| p.var).collect();
+        body.text.open(format!("if (action == {number})"));
+        for (param, var) in action.params.iter().zip(vars) {
+            let ty = c_type(ir::Ty::Bit(param.width)).unwrap_or("u64");
+            let at = param.offset;
+            let value = match ty {
+                // The kernel aligns values to 8 bytes, not to 16.
+                "u128" => format!("U128(*(u64 *)(d + {}), *(u64 *)(d + {at}))", at + 8),
+                _ => format!("*({ty} *)(d + {at})"),
+            };
+            body.assign(&ir::Place::Var(var), &value);
+        }
+        body.text.close("");
+    }
+    body.text.close("");
+}
+
+/// Runs the action that `result` names.
+pub fn run(body: &mut Body<'_>, definition: &ir::Table, table: &Table) {
+    let mut first = true;
+    for (number, listed) in definition.actions.iter().enumerate() {
+        let action = body.program.actions[listed.action.index()].clone();
+        if action.body.is_empty() {
+            continue;
+        }
+        let head = format!("if ((result & 0xffff) == {number}) {{ /* {} */", table.actions[number].name);
+        if std::mem::take(&mut first) {
+            body.text.line(head);
+        } else {
+            body.text.close(&format!(" else {head}"));
+        }
+        body.text.indent();
+        body.comment(action.loc);
+        body.block(&action.body);
+    }
+    if !first {
+        body.text.close("");
+    }
+    body.text.line("return result;");
+}
