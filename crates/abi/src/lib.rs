@@ -8,6 +8,7 @@
 //! * [`layout`]: entries as bytes of a compiled target's maps.
 //! * [`manifest`]: what a compiled program offers: tables and the byte layout of their keys and action data, counters,
 //!   drop reasons.
+//! * [`native`]: the memory that machine code shares with its host.
 //!
 //! Nothing here does I/O, and nothing knows a target.
 
@@ -15,6 +16,7 @@ pub mod bits;
 pub mod entry;
 pub mod layout;
 pub mod manifest;
+pub mod native;
 
 pub use bits::Bits;
 pub use entry::{ActionCall, Digest, Entry, MatchKind, MatchValue};

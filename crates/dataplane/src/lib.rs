@@ -6,6 +6,7 @@
 //! * [`hash`]: v1model's hash functions, as BMv2 defines them.
 //! * [`cells`]: counters and registers; drop accounting.
 //! * [`profile`]: action profiles and selectors: members, groups.
+//! * [`memory`]: the memory of a native program: tables that are read without a lock while they are written.
 //! * [`meter`]: two rates, three colours (RFC 2698).
 //!
 //! Invariants: no I/O, no clock, no panic on any packet or table state; iteration follows insertion order, so that two
@@ -14,11 +15,13 @@
 pub mod cells;
 pub mod checksum;
 pub mod hash;
+pub mod memory;
 pub mod meter;
 pub mod profile;
 pub mod table;
 
 pub use cells::{Cells, Count};
+pub use memory::Memory;
 pub use meter::{Meter, Rate};
 pub use profile::{Indirect, Profile, ProfileError};
 pub use table::{Handle, Mismatch, Row, Table, TableError};

@@ -31,6 +31,17 @@ pub enum Error {
         /// The last lines of the verifier's log.
         log: String,
     },
+    /// The C compiler is missing, or does not take what Strait made.
+    #[error("{0}")]
+    Compiler(String),
+    /// A compiled program is not one of Strait's, or cannot be loaded.
+    #[error("cannot load {}: {why}", path.display())]
+    Library {
+        /// The shared object.
+        path: PathBuf,
+        /// The loader's words.
+        why: String,
+    },
     /// There is already an instance of that name.
     #[error("`{0}` is loaded already; take it down first, or reload it")]
     Exists(PathBuf),

@@ -6,18 +6,20 @@
 //! * [`link`]: interfaces, addresses, routes and sysctls, through rtnetlink;
 //! * [`bpf`]: eBPF objects: loading, pins, attachment, maps as bytes, test runs;
 //! * [`tc`]: a compiled P4 program in the kernel: its tables, counters, ports and drop reasons by name;
+//! * [`native`]: a compiled P4 program in this process: compiling, loading, bursts of packets;
 //! * [`packet`]: a plain raw socket;
 //! * [`pcap`]: capture files;
 //! * [`generator`]: the benchmark's own traffic.
 //!
-//! Unsafe code lives behind four doors only: `sys` (the system calls that no crate wraps), [`netns`] (`setns`),
-//! [`packet`] (the raw socket) and [`generator`] (batched sends).
+//! Unsafe code lives behind five doors only: `sys` (the system calls that no crate wraps), [`netns`] (`setns`),
+//! [`packet`] (the raw socket), [`generator`] (batched sends) and [`native`] (machine code that Strait made).
 
 pub mod bpf;
 pub mod doctor;
 pub mod error;
 pub mod generator;
 pub mod link;
+pub mod native;
 pub mod netns;
 pub mod packet;
 pub mod pcap;

@@ -92,6 +92,7 @@ impl<'p> Emitter<'p> {
         self.text.open("struct packet");
         if self.facts.dialect == Dialect::Native {
             self.text.line("struct frame frame;");
+            self.text.line("u32 length;");
         }
         self.text.line("struct scratch scratch;");
         self.text.line("struct state state;");

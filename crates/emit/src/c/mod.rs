@@ -2,7 +2,7 @@
 //!
 //! * `text`: lines and braces; `names`: P4 names as C names; `place`: where variables live; `assigned`: which of them
 //!   must be cleared; `facts`: what else is known before a line is written, and for which [`Dialect`] it is;
-//! * `expr`, `stmt`, `special`: code; `header`: fields in packets; `parser`, `table`, `sums`: functions; `emitter`: the text as
+//! * `expr`, `stmt`, `special`: code; `header`: fields in packets; `layout`: what a host must know; `parser`, `table`, `sums`: functions; `emitter`: the text as
 //!   a whole.
 //!
 //! A value of at most 8, 16, 32 or 64 bits is a `u8` … `u64`, one of at most 128 a `u128`. Bits above a value's width
@@ -13,6 +13,7 @@ mod emitter;
 mod expr;
 mod facts;
 pub mod header;
+pub mod layout;
 mod names;
 mod parser;
 mod place;
@@ -32,6 +33,9 @@ pub use stmt::Body;
 pub use text::Text;
 
 use ir::Ty;
+
+/// The C that all programs begin with.
+pub const PRELUDE: &str = include_str!("prelude.h");
 
 /// The C type of a value, if it has one.
 pub fn c_type(ty: Ty) -> Option<&'static str> {

@@ -3,7 +3,7 @@
 use abi::MatchValue;
 use abi::manifest::{Table, TableLayout};
 
-use super::{Body, c_type, constant, parser};
+use super::{Body, Dialect, c_type, constant, parser};
 
 /// Set in the result of a look-up that found an entry; the bits below it are the number of the action that ran.
 pub const HIT: u32 = 1 << 16;
@@ -62,6 +62,10 @@ fn arguments(body: &mut Body<'_>, definition: &ir::Table, action: u32, args: &[a
 pub fn miss(body: &mut Body<'_>, definition: &ir::Table, table: &Table, layout: &TableLayout) {
     let (action, args) = &definition.default;
     match &layout.default_map {
+        Some(_) if body.facts.dialect == Dialect::Native => {
+            body.text.line(format!("if (!(result & {HIT}))"));
+            body.text.line("    d = ACQUIRE(table->miss);");
+        }
         Some(map) => {
             body.text.open(format!("if (!(result & {HIT}))"));
             body.text.line("u32 zero = 0;");
@@ -91,7 +95,7 @@ pub fn miss(body: &mut Body<'_>, definition: &ir::Table, table: &Table, layout: 
             let ty = c_type(ir::Ty::Bit(param.width)).unwrap_or("u64");
             let at = param.offset;
             let value = match ty {
-                // The kernel aligns values to 8 bytes, not to 16.
+                // The kernel aligns values to 8 bytes, not to 16, and no other machine needs more.
                 "u128" => format!("U128(*(u64 *)(d + {}), *(u64 *)(d + {at}))", at + 8),
                 _ => format!("*({ty} *)(d + {at})"),
             };

@@ -4,12 +4,11 @@
 //! *state*: the stack of an eBPF program has 512 bytes. Parser, controls and tables are global functions, which the
 //! kernel verifies one by one, so that the cost of verification adds up and does not multiply.
 //!
-//! * `layout`: tables as maps; `table`: their look-ups; `deparse`, `sums`: what leaves; `prelude.h`: what all programs share.
+//! * `table`: tables as maps, and their look-ups; `deparse`, `sums`: what leaves; `prelude.h`: what all programs share.
 //!
 //! The rest is of the shared dialect, [`crate::c`].
 
 mod deparse;
-mod layout;
 mod sums;
 mod table;
 
@@ -17,7 +16,8 @@ use abi::drops;
 use abi::manifest::Manifest;
 use ir::{Program, Role, Verified};
 
-use crate::c::{self, Dialect, Emitter, Home, stage_name};
+use crate::Output;
+use crate::c::{self, Dialect, Emitter, Home, layout, stage_name};
 use crate::unsupported::Unsupported;
 
 /// Name of the state's map and of the entry point; a host reads them in the manifest.
@@ -33,15 +33,6 @@ const REASONS: &[(&str, &str)] = &[
     ("target.internal", "the program's state is missing"),
 ];
 
-/// What the emitter makes.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Output {
-    /// A C file that `clang -O2 -g -target bpf -mcpu=v3` compiles.
-    pub c: String,
-    /// What a host must know.
-    pub manifest: Manifest,
-}
-
 /// Emits a program for tc; every limit that it meets is reported.
 pub fn tc(program: &Verified) -> Result<Output, Vec<Unsupported>> {
     let mut emitter = new(program);
@@ -55,7 +46,7 @@ pub fn tc(program: &Verified) -> Result<Output, Vec<Unsupported>> {
 
 /// Nothing written yet.
 fn new(program: &Program) -> Emitter<'_> {
-    let (tables, mut problems) = layout::tables(program);
+    let (tables, mut problems) = layout::tables(program, Dialect::Tc);
     if program.arch != ir::Arch::V1Model {
         let loc = program.controls.first().map(|c| c.loc).unwrap_or_default();
         let hint = "write it for v1model, or run it on the interpreter";
@@ -68,7 +59,7 @@ fn new(program: &Program) -> Emitter<'_> {
         entry: ENTRY.to_string(),
         tables,
         counters: layout::counters(program),
-        registers: layout::registers(program, &mut problems),
+        registers: layout::registers(program, Dialect::Tc, &mut problems),
         meters: Vec::new(),
         value_sets: Vec::new(),
         drops: c::reasons(program, REASONS),
@@ -82,6 +73,7 @@ impl Emitter<'_> {
             "/* {}.p4 as an eBPF program for tc. Made by Strait; edit the P4 instead. */",
             self.program.name
         ));
+        self.text.raw(c::PRELUDE);
         self.text.raw(include_str!("prelude.h"));
         self.state();
         self.maps();

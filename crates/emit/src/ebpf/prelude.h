@@ -1,20 +1,8 @@
-/* What every eBPF program of Strait begins with. Self-contained: no kernel header is needed to compile it.
- * Helpers and structures are those of Linux 6.1 (include/uapi/linux/bpf.h). */
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef unsigned __int128 u128;
-typedef signed char s8;
-typedef short s16;
-typedef int s32;
-typedef long long s64;
-typedef __int128 s128;
 
+/* What every eBPF program of Strait has. Self-contained: no kernel header is needed to compile it.
+ * Helpers and structures are those of Linux 6.1 (include/uapi/linux/bpf.h). */
 #define SEC(name) __attribute__((section(name), used))
-#define INLINE static inline __attribute__((always_inline, unused))
 #define NOINLINE __attribute__((noinline))
-#define U128(hi, lo) (((u128)(hi) << 64) | (lo))
 #define uint_map(name, value) int (*name)[value]
 #define of_type(type, name) type *name
 
@@ -64,27 +52,9 @@ __attribute__((unused)) static long (*bpf_skb_adjust_room)(struct __sk_buff *skb
 __attribute__((unused)) static long (*bpf_redirect_neigh)(u32 ifindex, void *hop, s32 size, u64 flags) = (void *)152;
 __attribute__((unused)) static u64 (*bpf_ktime_get_coarse_ns)(void) = (void *)160;
 
-#define bswap16(x) __builtin_bswap16(x)
-#define bswap32(x) __builtin_bswap32(x)
-#define bswap64(x) __builtin_bswap64(x)
-/* x86 and arm64 read unaligned; the verifier knows. */
-#define rd8(p) (*(u8 *)(p))
-#define rd16(p) bswap16(*(u16 *)(p))
-#define rd32(p) bswap32(*(u32 *)(p))
-#define rd64(p) bswap64(*(u64 *)(p))
-#define wr8(p, v) (*(u8 *)(p) = (v))
-#define wr16(p, v) (*(u16 *)(p) = bswap16(v))
-#define wr32(p, v) (*(u32 *)(p) = bswap32(v))
-#define wr64(p, v) (*(u64 *)(p) = bswap64(v))
-
 /* Headers lie in the first bytes of a packet; the bound lets the verifier follow a variable offset. */
 #define MAX_OFFSET 2047u
 #define NO_OFFSET 0xffffu
-
-struct count {
-    u64 packets;
-    u64 bytes;
-};
 
 /* What a port is on arrival. A lane (an interface index, or 0) makes it a short cut past that interface: only packets that
  * the kernel would route into it are ours, what the program drops goes on untouched and uncounted, what it sends stays
@@ -170,58 +140,6 @@ INLINE int show_tag(struct __sk_buff *skb)
 INLINE int hide_tag(struct __sk_buff *skb)
 {
     return bpf_skb_vlan_push(skb, bswap16(VLAN), 0) || bpf_skb_vlan_pop(skb) || bpf_skb_vlan_pop(skb);
-}
-
-/* Shifts of 128 bits by a distance known at run time only; the compiler would call a library. */
-INLINE u128 shl128(u128 v, u32 n)
-{
-    u64 hi = (u64)(v >> 64), lo = (u64)v;
-    if (n >= 128)
-        return 0;
-    if (n >= 64)
-        return U128(lo << (n & 63), 0);
-    if (!n)
-        return v;
-    return U128((hi << n) | (lo >> (64 - n)), lo << n);
-}
-
-INLINE u128 shr128(u128 v, u32 n)
-{
-    u64 hi = (u64)(v >> 64), lo = (u64)v;
-    if (n >= 128)
-        return 0;
-    if (n >= 64)
-        return hi >> (n & 63);
-    if (!n)
-        return v;
-    return U128(hi >> n, (lo >> n) | (hi << (64 - n)));
-}
-
-/* Sums are of 16-bit words in host order, folded (RFC 1071). */
-INLINE u32 fold(u64 sum)
-{
-    sum = (sum & 0xffffffff) + (sum >> 32);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    return (u32)sum;
-}
-
-/* The words of a value whose last bit ends a word. */
-INLINE u64 words64(u64 v)
-{
-    return (v & 0xffffffff) + (v >> 32);
-}
-
-INLINE u64 words128(u128 v)
-{
-    return words64((u64)v) + words64((u64)(v >> 64));
-}
-
-INLINE void count_packet(struct count *c, u64 bytes)
-{
-    c->packets += 1;
-    c->bytes += bytes;
 }
 
 /* struct bpf_fib_lookup, of which the kernel reads the question and writes the answer. */

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 
 use crate::cli::{BuildArgs, BuildTarget};
 use crate::frontend;
-use crate::targets::tc;
+use crate::targets::{Limits, tc};
 
 /// Compiles for a target.
 pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
@@ -29,7 +29,7 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
     if args.target == BuildTarget::Dot {
         return picture(args, &program);
     }
-    let output = emit::tc(&program).map_err(|limits| anyhow::anyhow!(tc::limits_text(&program, &limits)))?;
+    let output = emit::tc(&program).map_err(|limits| Limits::of(&program, &limits))?;
     if args.target == BuildTarget::C {
         return write(args.out.as_deref(), &output.c);
     }

@@ -1,4 +1,4 @@
-//! `strait test --fuzz`: the interpreter against tc, on packets that nobody wrote.
+//! `strait test --fuzz`: the interpreter against a compiled target, on packets that nobody wrote.
 //!
 //! Packets of the cases are mutated, with the tables of the case that they come from. Bytes, port and drop reason must be
 //! equal, and every counter cell after each case. A packet whose declared sum was wrong on arrival may leave with another
@@ -12,8 +12,9 @@ use control::stf::{self, Kind, Target};
 use dataplane::Count;
 use interp::{Event, Interpreter, Observer};
 
+use crate::cli::RunTarget;
 use crate::targets::interp::InterpTarget;
-use crate::targets::tc::{Object, Sent, TcTarget};
+use crate::targets::{Compiled, Object, Sent};
 
 /// Cases that lend their tables, spread over all that are given: loading takes longer than thousands of packets.
 const CASES: usize = 12;
@@ -55,9 +56,17 @@ struct Tally {
     cells: u64,
 }
 
-/// Compares the targets on `packets` packets.
-pub fn run(program: &ir::Verified, cases: &[stf::Case], packets: u64, seed: u64) -> anyhow::Result<ExitCode> {
-    let object = Object::make(program)?;
+/// Compares a target with the interpreter on `packets` packets.
+pub fn run(
+    target: RunTarget,
+    program: &ir::Verified,
+    cases: &[stf::Case],
+    packets: u64,
+    seed: u64,
+) -> anyhow::Result<ExitCode> {
+    let Some(object) = Object::make(target, program)? else {
+        anyhow::bail!("{} compiles nothing that could be compared", target.name());
+    };
     let step = cases.len().div_ceil(CASES).max(1);
     let chosen: Vec<_> = cases.iter().step_by(step).collect();
     let seeds: Vec<(u32, Vec<u8>)> = cases.iter().flat_map(packets_of).collect();
@@ -65,7 +74,7 @@ pub fn run(program: &ir::Verified, cases: &[stf::Case], packets: u64, seed: u64)
     let mut tally = Tally::default();
     for case in &chosen {
         let share = packets / chosen.len() as u64;
-        one_case(program, &object, case, &seeds, share, &mut dice, &mut tally)?;
+        one_case(program, &object, target.name(), case, &seeds, share, &mut dice, &mut tally)?;
     }
     println!(
         "{} packets equal, {} different, {} excused (wrong sum on arrival), {} not taken by the kernel's test run, \
@@ -95,6 +104,7 @@ fn tables_of(case: &stf::Case) -> stf::Case {
 fn one_case(
     program: &ir::Verified,
     object: &Object,
+    target: &str,
     case: &stf::Case,
     seeds: &[(u32, Vec<u8>)],
     packets: u64,
@@ -102,15 +112,15 @@ fn one_case(
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
     let mut oracle = InterpTarget::new(Interpreter::new(program)?);
-    let mut tc = TcTarget::load(object)?;
+    let mut compiled = object.load()?;
     let tables = tables_of(case);
-    for report in [stf::load(&tables, &mut oracle), stf::load(&tables, &mut tc)] {
+    for report in [stf::load(&tables, &mut oracle), stf::load(&tables, &mut *compiled)] {
         anyhow::ensure!(report.passed, "{}", report.text());
     }
     for _ in 0..packets {
         let Some((port, seed)) = seeds.get(dice.below(seeds.len())) else { break };
         let packet = mutated(seed, dice);
-        let Ok(sent) = tc.process(*port, &packet) else {
+        let Ok(sent) = compiled.process(*port, &packet) else {
             tally.refused += 1;
             continue;
         };
@@ -131,11 +141,11 @@ fn one_case(
         tally.different += 1;
         if tally.different <= 5 {
             println!("{}: port {port}, packet {}", case.name, hex(&packet));
-            println!("  interp {}\n  tc     {}", shown(&expected), shown(&sent));
+            println!("  interp {}\n  {target:6} {}", shown(&expected), shown(&sent));
         }
     }
-    compare_counts(&case.name, &mut oracle, &mut tc, tally)?;
-    tc.remove()
+    compare_counts(target, &case.name, &mut oracle, &mut *compiled, tally)?;
+    compiled.end()
 }
 
 /// What a wrong sum cannot change: where the packet goes and its length, or why it does not.
@@ -145,35 +155,24 @@ fn shape(sent: &Sent) -> (Option<(u32, usize)>, &Option<String>) {
 
 /// Every cell of every counter, and every drop reason.
 fn compare_counts(
+    target: &str,
     case: &str,
     oracle: &mut InterpTarget<'_>,
-    tc: &mut TcTarget,
+    compiled: &mut dyn Compiled,
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
-    let entries = counted_entries(tc)?;
-    let (expected, got) = (counts(oracle, &entries)?, counts(tc, &entries)?);
+    let entries = compiled.counted()?;
+    let (expected, got) = (counts(oracle, &entries)?, counts(compiled, &entries)?);
     tally.cells += got.len() as u64;
     for name in expected.keys().chain(got.keys().filter(|name| !expected.contains_key(*name))) {
         // A target counts for nothing what it has no name for.
         let of = |counts: &BTreeMap<String, Count>| counts.get(name).copied().unwrap_or_default();
         if of(&expected) != of(&got) {
             tally.different += 1;
-            println!("{case}: {name}: interp {:?}, tc {:?}", of(&expected), of(&got));
+            println!("{case}: {name}: interp {:?}, {target} {:?}", of(&expected), of(&got));
         }
     }
     Ok(())
-}
-
-/// The entries of tables with a direct counter, each with its table.
-fn counted_entries(tc: &mut TcTarget) -> anyhow::Result<Vec<(String, Entry)>> {
-    let counted = tc.manifest().tables.iter().filter(|t| t.direct_counter.is_some());
-    let tables: Vec<_> = counted.map(|t| t.name.clone()).collect();
-    let mut entries = Vec::new();
-    for table in tables {
-        let listed = tc.program().list(&table)?;
-        entries.extend(listed.into_iter().map(|l| (table.clone(), l.entry)));
-    }
-    Ok(entries)
 }
 
 /// By name.

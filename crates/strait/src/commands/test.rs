@@ -11,7 +11,8 @@ use interp::Interpreter;
 use crate::cli::{RunTarget, TestArgs};
 use crate::frontend;
 use crate::targets::interp::InterpTarget;
-use crate::targets::tc::{Limits, Object, TcTarget};
+use crate::targets::tc::TcTarget;
+use crate::targets::{Limits, Object};
 
 /// Why a target cannot run here, if so.
 fn unavailable(target: RunTarget) -> Option<&'static str> {
@@ -23,7 +24,9 @@ fn unavailable(target: RunTarget) -> Option<&'static str> {
             Some("clang is not installed")
         }
         RunTarget::Tc => None,
-        RunTarget::Native | RunTarget::Xdp => Some("this target is not in this release"),
+        RunTarget::Native if !io::native::has_compiler() => Some("no C compiler is installed"),
+        RunTarget::Native => None,
+        RunTarget::Xdp => Some("this target is not in this release"),
     }
 }
 
@@ -62,8 +65,8 @@ pub fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
                 continue;
             }
             let report = match target {
-                RunTarget::Tc => play_tc(&mut objects, path, program, case, args.veth),
-                _ => Ok(stf::run(case, &mut InterpTarget::new(Interpreter::new(program)?))),
+                RunTarget::Interp => Ok(stf::run(case, &mut InterpTarget::new(Interpreter::new(program)?))),
+                compiled => play(&mut objects, (path, *compiled), program, case, args.veth),
             };
             let report = match report {
                 Err(error) if error.is::<Limits>() => {
@@ -106,15 +109,18 @@ fn compare(
     cases: Vec<(stf::Case, String, PathBuf)>,
 ) -> anyhow::Result<ExitCode> {
     let all: Vec<_> = programs.values().collect();
-    let ([program], true) = (all.as_slice(), args.targets.contains(&RunTarget::Tc)) else {
-        bail!("--fuzz compares interp and tc on one program: give --program and --target tc");
+    let compiled: Vec<_> = args.targets.iter().filter(|t| **t != RunTarget::Interp).collect();
+    let ([program], [target]) = (all.as_slice(), compiled.as_slice()) else {
+        bail!(
+            "--fuzz holds one compiled target against interp on one program: give --program and --target tc or native"
+        );
     };
-    if let Some(why) = unavailable(RunTarget::Tc) {
-        println!("skipped: fuzz on tc: {why}");
+    if let Some(why) = unavailable(**target) {
+        println!("skipped: fuzz on {}: {why}", target.name());
         return Ok(ExitCode::SUCCESS);
     }
     let cases: Vec<_> = cases.into_iter().map(|(case, ..)| case).collect();
-    super::fuzz::run(program, &cases, packets, args.seed)
+    super::fuzz::run(**target, program, &cases, packets, args.seed)
 }
 
 /// A case, and what its line `# only: interp` says: the targets that can run it.
@@ -136,24 +142,30 @@ fn excluded(only: &str, target: RunTarget) -> Option<&str> {
 }
 
 /// Compiled once for all cases of a program, loaded anew for each.
-fn play_tc(
-    objects: &mut BTreeMap<PathBuf, Object>,
-    path: &Path,
+fn play(
+    objects: &mut BTreeMap<(PathBuf, &'static str), Object>,
+    (path, target): (&Path, RunTarget),
     program: &ir::Verified,
     case: &stf::Case,
     veth: bool,
 ) -> anyhow::Result<Report> {
-    if !objects.contains_key(path) {
-        objects.insert(path.to_path_buf(), Object::make(program)?);
+    let key = (path.to_path_buf(), target.name());
+    if !objects.contains_key(&key)
+        && let Some(object) = Object::make(target, program)?
+    {
+        objects.insert(key.clone(), object);
     }
-    let Some(object) = objects.get(path) else { bail!("{} was not compiled", path.display()) };
-    let play = |mut target: TcTarget| {
-        let report = stf::run(case, &mut target);
-        target.remove()?;
-        Ok(report)
-    };
-    if veth {
-        return io::netns::run_in_fresh(|| play(TcTarget::load_with_wires(object)?))?;
+    let Some(object) = objects.get(&key) else { bail!("{} was not compiled", path.display()) };
+    if let (true, Object::Tc(object)) = (veth, object) {
+        return io::netns::run_in_fresh(|| {
+            let mut target = TcTarget::load_with_wires(object)?;
+            let report = stf::run(case, &mut target);
+            target.remove()?;
+            Ok(report)
+        })?;
     }
-    play(TcTarget::load(object)?)
+    let mut target = object.load()?;
+    let report = stf::run(case, &mut *target);
+    target.end()?;
+    Ok(report)
 }

@@ -1,5 +1,72 @@
 //! What a packet test runs on: one adapter a target.
 
 pub mod interp;
+pub mod native;
 pub mod tc;
 mod wires;
+
+use abi::Entry;
+use control::stf::Target;
+
+use crate::cli::RunTarget;
+
+/// A target that a program is compiled for, to be held against the interpreter.
+pub trait Compiled: Target {
+    /// Runs one packet, whatever its port.
+    fn process(&mut self, port: u32, packet: &[u8]) -> anyhow::Result<Sent>;
+    /// The entries that count what hits them, each with its table.
+    fn counted(&mut self) -> anyhow::Result<Vec<(String, Entry)>>;
+    /// Leaves nothing behind.
+    fn end(self: Box<Self>) -> anyhow::Result<()>;
+}
+
+/// A program that was compiled for a target, to be loaded as often as there are cases.
+pub enum Object {
+    /// For the kernel's traffic control.
+    Tc(tc::Object),
+    /// For this machine.
+    Native(native::Object),
+}
+
+impl Object {
+    /// Compiles a program; `None` for targets that compile nothing.
+    pub fn make(target: RunTarget, program: &ir::Verified) -> anyhow::Result<Option<Object>> {
+        Ok(match target {
+            RunTarget::Tc => Some(Object::Tc(tc::Object::make(program)?)),
+            RunTarget::Native => Some(Object::Native(native::Object::make(program)?)),
+            RunTarget::Interp | RunTarget::Xdp => None,
+        })
+    }
+
+    /// Loads it.
+    pub fn load(&self) -> anyhow::Result<Box<dyn Compiled>> {
+        Ok(match self {
+            Object::Tc(object) => Box::new(tc::TcTarget::load(object)?),
+            Object::Native(object) => Box::new(native::NativeTarget::load(object)?),
+        })
+    }
+}
+
+/// What became of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Port and bytes.
+    pub packet: Option<(u32, Vec<u8>)>,
+    /// Name of the drop reason.
+    pub reason: Option<String>,
+}
+
+/// What of a program is beyond a target, each with its place.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Limits(String);
+
+impl Limits {
+    /// For people.
+    pub fn of(program: &ir::Verified, limits: &[emit::Unsupported]) -> Limits {
+        let one = |l: &emit::Unsupported| {
+            format!("{}: {l}", program.place(l.loc).unwrap_or_else(|| program.name.clone()))
+        };
+        Limits(limits.iter().map(one).collect::<Vec<_>>().join("\n"))
+    }
+}

@@ -12,6 +12,7 @@ use io::bpf::{Instance, SkBuff};
 use io::tc::{EgressPort, TcProgram};
 
 use super::wires::{self, Wires};
+use super::{Compiled, Limits, Sent};
 
 /// The loopback's index, which every namespace has: test runs come in there.
 const LOOPBACK: u32 = 1;
@@ -35,15 +36,6 @@ enum Way {
     Veth(Option<Wires>),
 }
 
-/// What became of a packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sent {
-    /// Port and bytes.
-    pub packet: Option<(u32, Vec<u8>)>,
-    /// Name of the drop reason.
-    pub reason: Option<String>,
-}
-
 /// Compiles emitted C into an eBPF object.
 pub fn compile(c: &str, dir: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let (source, object) = (dir.join(format!("{name}.c")), dir.join(format!("{name}.o")));
@@ -58,11 +50,6 @@ pub fn compile(c: &str, dir: &Path, name: &str) -> anyhow::Result<PathBuf> {
     Ok(object)
 }
 
-/// What of a program is beyond the target, each with its place.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Limits(String);
-
 /// A program compiled for tc, to be loaded as often as there are cases.
 pub struct Object {
     name: String,
@@ -73,7 +60,7 @@ pub struct Object {
 impl Object {
     /// Emits and compiles a program.
     pub fn make(program: &ir::Verified) -> anyhow::Result<Object> {
-        let output = emit::tc(program).map_err(|limits| Limits(limits_text(program, &limits)))?;
+        let output = emit::tc(program).map_err(|limits| Limits::of(program, &limits))?;
         let dir = std::env::temp_dir().join(format!("strait-{}-{}", program.name, std::process::id()));
         std::fs::create_dir_all(&dir)?;
         let elf = compile(&output.c, &dir, &program.name).and_then(|o| Ok(std::fs::read(o)?));
@@ -112,23 +99,6 @@ impl TcTarget {
     /// Removes it from the kernel.
     pub fn remove(self) -> anyhow::Result<()> {
         Ok(self.program.remove()?)
-    }
-
-    /// Runs one packet.
-    pub fn process(&mut self, port: u32, packet: &[u8]) -> anyhow::Result<Sent> {
-        if self.port != Some(port) {
-            self.program.set_ingress_port(LOOPBACK, port)?;
-            self.port = Some(port);
-        }
-        let skb = SkBuff { ifindex: LOOPBACK, ..SkBuff::default() };
-        let run = self.program.test_run(packet, &skb)?;
-        let Noted { verdict, port, reason, tag } = Noted::take(&mut self.program)?;
-        let reason = self.program.manifest().drops.get(reason as usize).map(|d| d.name.clone());
-        Ok(match verdict {
-            1 => Sent { packet: Some((port, with_tag(run.data, tag))), reason: None },
-            2 => Sent { packet: None, reason },
-            _ => Sent { packet: None, reason: None },
-        })
     }
 }
 
@@ -192,14 +162,6 @@ fn sweep() -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Limits with their places, for people.
-pub fn limits_text(program: &ir::Verified, limits: &[emit::Unsupported]) -> String {
-    let one = |l: &emit::Unsupported| {
-        format!("{}: {l}", program.place(l.loc).unwrap_or_else(|| program.name.clone()))
-    };
-    limits.iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
 fn text(error: impl std::fmt::Display) -> TargetError {
@@ -295,5 +257,38 @@ impl Target for TcTarget {
 
     fn register_reset(&mut self, name: &str) -> Result<(), TargetError> {
         self.program.reset_register(name).map_err(text)
+    }
+}
+
+impl Compiled for TcTarget {
+    fn process(&mut self, port: u32, packet: &[u8]) -> anyhow::Result<Sent> {
+        if self.port != Some(port) {
+            self.program.set_ingress_port(LOOPBACK, port)?;
+            self.port = Some(port);
+        }
+        let skb = SkBuff { ifindex: LOOPBACK, ..SkBuff::default() };
+        let run = self.program.test_run(packet, &skb)?;
+        let Noted { verdict, port, reason, tag } = Noted::take(&mut self.program)?;
+        let reason = self.program.manifest().drops.get(reason as usize).map(|d| d.name.clone());
+        Ok(match verdict {
+            1 => Sent { packet: Some((port, with_tag(run.data, tag))), reason: None },
+            2 => Sent { packet: None, reason },
+            _ => Sent { packet: None, reason: None },
+        })
+    }
+
+    fn counted(&mut self) -> anyhow::Result<Vec<(String, Entry)>> {
+        let counted = self.manifest().tables.iter().filter(|t| t.direct_counter.is_some());
+        let tables: Vec<_> = counted.map(|t| t.name.clone()).collect();
+        let mut entries = Vec::new();
+        for table in tables {
+            let listed = self.program.list(&table)?;
+            entries.extend(listed.into_iter().map(|l| (table.clone(), l.entry)));
+        }
+        Ok(entries)
+    }
+
+    fn end(self: Box<Self>) -> anyhow::Result<()> {
+        self.remove()
     }
 }

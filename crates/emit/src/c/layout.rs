@@ -1,23 +1,23 @@
-//! Tables, counters and registers as maps: the manifest's layouts.
+//! Tables, counters and registers in a machine's memory: the manifest's layouts.
 
 use abi::manifest::{Action, Counter, KeyField, Param, Register, Structure, Table, TableLayout};
 use abi::{ActionCall, Entry, MatchKind};
 use ir::Program;
 
-use crate::c::c_name;
+use super::{Dialect, c_name};
 use crate::unsupported::Unsupported;
 
-/// Different masks that one ternary table may hold at a time.
+/// Different masks that one ternary table may hold at a time on tc.
 const TUPLES: u32 = 64;
 
 /// All tables with their layouts.
-pub fn tables(program: &Program) -> (Vec<Table>, Vec<Unsupported>) {
+pub fn tables(program: &Program, dialect: Dialect) -> (Vec<Table>, Vec<Unsupported>) {
     let mut problems = Vec::new();
-    let tables = program.tables.iter().map(|t| table(program, t, &mut problems)).collect();
+    let tables = program.tables.iter().map(|t| table(program, t, dialect, &mut problems)).collect();
     (tables, problems)
 }
 
-fn table(program: &Program, t: &ir::Table, problems: &mut Vec<Unsupported>) -> Table {
+fn table(program: &Program, t: &ir::Table, dialect: Dialect, problems: &mut Vec<Unsupported>) -> Table {
     let mut actions: Vec<Action> = Vec::new();
     let mut data_size = 4;
     for listed in &t.actions {
@@ -25,9 +25,9 @@ fn table(program: &Program, t: &ir::Table, problems: &mut Vec<Unsupported>) -> T
         data_size = data_size.max(size);
         actions.push(action);
     }
-    let structure = structure(t);
+    let structure = structure(t, dialect);
     for key in &t.keys {
-        if key.kind == MatchKind::Range && structure != Structure::Code {
+        if dialect == Dialect::Tc && key.kind == MatchKind::Range && structure != Structure::Code {
             let hint = "use ternary keys, or const entries, which become code";
             problems.push(Unsupported::new(key.loc, "a range key in a table that can be written", hint));
         }
@@ -40,7 +40,7 @@ fn table(program: &Program, t: &ir::Table, problems: &mut Vec<Unsupported>) -> T
         problems.push(Unsupported::new(t.loc, "telling the control plane of idle entries", hint));
     }
     let name = |index: u32| program.actions[t.actions[index as usize].action.index()].name.clone();
-    let layout = layout(t, structure, data_size);
+    let layout = layout(t, structure, dialect, data_size);
     Table {
         name: t.name.clone(),
         keys: t
@@ -94,21 +94,25 @@ fn action(program: &Program, listed: &ir::TableAction, problems: &mut Vec<Unsupp
     (action, at)
 }
 
-fn structure(t: &ir::Table) -> Structure {
+fn structure(t: &ir::Table, dialect: Dialect) -> Structure {
     let lpm = t.keys.iter().filter(|k| k.kind == MatchKind::Lpm).count();
     let exact = t.keys.iter().all(|k| k.kind == MatchKind::Exact);
     match () {
         () if t.keys.is_empty() => Structure::Keyless,
-        () if t.const_entries => Structure::Code,
+        // What code matches, nobody counts.
+        () if t.const_entries && (dialect == Dialect::Tc || t.direct_counter.is_none()) => Structure::Code,
         () if exact => Structure::Hash,
-        () if lpm == 1 && t.keys.iter().all(|k| matches!(k.kind, MatchKind::Exact | MatchKind::Lpm)) => {
+        () if dialect == Dialect::Tc
+            && lpm == 1
+            && t.keys.iter().all(|k| matches!(k.kind, MatchKind::Exact | MatchKind::Lpm)) =>
+        {
             Structure::LpmTrie
         }
         () => Structure::TupleSpace,
     }
 }
 
-fn layout(t: &ir::Table, structure: Structure, data_size: u32) -> TableLayout {
+fn layout(t: &ir::Table, structure: Structure, dialect: Dialect, data_size: u32) -> TableLayout {
     let map = c_name(&t.name);
     let bytes = |k: &ir::TableKey| k.expr.ty.width().div_ceil(8);
     // The lpm field stands last; all others keep their order.
@@ -122,9 +126,11 @@ fn layout(t: &ir::Table, structure: Structure, data_size: u32) -> TableLayout {
         }
     }
     let stored = !matches!(structure, Structure::Keyless | Structure::Code);
-    let priority = if structure == Structure::TupleSpace { 8 } else { 0 };
+    // On native the priority and the counter stand before the entry, in `struct row`.
+    let mapped = dialect == Dialect::Tc;
+    let priority = if mapped && structure == Structure::TupleSpace { 8 } else { 0 };
     let counter_offset = t.direct_counter.map(|_| priority);
-    let data_offset = priority + if counter_offset.is_some() { 16 } else { 0 };
+    let data_offset = priority + if mapped && counter_offset.is_some() { 16 } else { 0 };
     let data_size = u32::next_multiple_of(data_size, 8);
     TableLayout {
         structure,
@@ -151,13 +157,13 @@ pub fn counters(program: &Program) -> Vec<Counter> {
 }
 
 /// Registers: one 64-bit cell each. Two CPUs that write one cell race, as on any multi-core switch without locks.
-pub fn registers(program: &Program, problems: &mut Vec<Unsupported>) -> Vec<Register> {
+pub fn registers(program: &Program, dialect: Dialect, problems: &mut Vec<Unsupported>) -> Vec<Register> {
     let mut register = |r: &ir::Register| {
         if r.ty.width() > 64 {
             let hint = "use two registers of 64 bits";
             problems.push(Unsupported::new(r.loc, "a register of more than 64 bits", hint));
         }
-        if !r.initial.is_zero() {
+        if dialect == Dialect::Tc && !r.initial.is_zero() {
             let hint = "write it when a packet finds zero, or from the control plane";
             problems.push(Unsupported::new(r.loc, "a register with an initial value", hint));
         }

@@ -1,0 +1,146 @@
+//! The deparser: headers are written in front of the payload, which stays where it is.
+//!
+//! 1. Where will each header stand? (`*_out`)
+//! 2. Headers that nothing changed but that move against the payload are saved as they are.
+//! 3. The packet begins earlier or later. Where there is no room in front of it, it is moved towards its end.
+//! 4. Headers that are new or changed are written; those that stand where they stood are left alone.
+//! 5. Sums over the payload are brought up to date.
+
+use ir::{HeaderId, HeaderRef, Place, Role, StmtKind, visit};
+
+use crate::c::{Body, Emitter, Unit, header};
+
+impl Emitter<'_> {
+    pub(super) fn native_deparser(&mut self) {
+        self.text.raw(RESIZE);
+        let Some(control) = self.program.control(Role::Deparser) else { return };
+        let mut order: Vec<HeaderId> = Vec::new();
+        let mut simple = true;
+        visit::stmts(&control.body, &mut |s| match &s.kind {
+            StmtKind::Emit(HeaderRef::Header(h)) => order.push(*h),
+            StmtKind::Block { .. } => {}
+            _ => simple = false,
+        });
+        let loc = control.loc;
+        self.function(true, "deparse", Unit::of(Role::Deparser), |body| {
+            body.loc = loc;
+            if !simple {
+                body.unsupported(
+                    "a deparser that does anything but emit headers",
+                    "decide in the egress control",
+                );
+            }
+            body.text.line("u32 out = 0;");
+            order.iter().for_each(|h| place(body, *h));
+            body.text.line("u32 in = s->cursor;");
+            body.text.line("s32 diff = (s32)out - (s32)in;");
+            let untouched = |h: &HeaderId, body: &Body<'_>| !body.facts.touched.contains(h);
+            order
+                .iter()
+                .filter(|h| untouched(h, body))
+                .copied()
+                .collect::<Vec<_>>()
+                .iter()
+                .for_each(|h| save(body, *h));
+            body.text.line("if (diff && begin_at(pkt, diff))");
+            body.text.line("    return 1;");
+            body.text.line("UNUSED u8 *p;");
+            order.iter().for_each(|h| write(body, *h));
+            sums(body);
+        });
+    }
+}
+
+fn place(body: &mut Body<'_>, h: HeaderId) {
+    let name = body.names.header(h).to_string();
+    let bytes = body.program.header_type(h).min_bits() / 8;
+    body.text.open(format!("if (s->{name}_valid)"));
+    body.text.line(format!("t->{name}_out = out;"));
+    body.text.line(format!("out += {bytes};"));
+    body.text.close("");
+}
+
+fn save(body: &mut Body<'_>, h: HeaderId) {
+    let name = body.names.header(h).to_string();
+    let bytes = body.program.header_type(h).min_bits() / 8;
+    if bytes == 0 {
+        return;
+    }
+    body.text.line(format!("if (s->{name}_valid && t->{name}_in + diff != t->{name}_out)"));
+    body.text.line(format!("    __builtin_memcpy(t->{name}_raw, pkt->frame.data + t->{name}_in, {bytes});"));
+}
+
+fn write(body: &mut Body<'_>, h: HeaderId) {
+    let name = body.names.header(h).to_string();
+    let ty = body.program.header_type(h).clone();
+    let bytes = ty.min_bits() / 8;
+    if bytes == 0 {
+        return;
+    }
+    if !body.facts.touched.contains(&h) {
+        body.text.line(format!("if (s->{name}_valid && t->{name}_in + diff != t->{name}_out)"));
+        body.text
+            .line(format!("    __builtin_memcpy(pkt->frame.data + t->{name}_out, t->{name}_raw, {bytes});"));
+        return;
+    }
+    body.text.open(format!("if (s->{name}_valid)"));
+    body.text.line(format!("p = pkt->frame.data + t->{name}_out;"));
+    for group in header::groups(&ty) {
+        header::write(&ty, &name, &group, body.text);
+    }
+    body.text.close("");
+}
+
+/// Applies the planned updates of sums over the payload.
+fn sums(body: &mut Body<'_>) {
+    let plan = body.facts.plan.clone();
+    for (i, update) in plan.updates.iter().enumerate() {
+        let Place::Field(HeaderRef::Header(h), f) = &update.place else { continue };
+        let field = &body.program.header_type(*h).fields[*f as usize];
+        let (name, offset, nonzero) =
+            (body.names.header(*h).to_string(), field.offset / 8, field.checksum_nonzero);
+        let text = &mut *body.text;
+        text.open(format!("if (s->update_{i})"));
+        text.line(format!("p = pkt->frame.data + t->{name}_out + {offset};"));
+        text.line("u16 sum;");
+        let mut head = "if";
+        for source in &update.sources {
+            text.line(format!("{head} (s->verified_{source})"));
+            text.line(format!(
+                "    sum = updated_sum(rd16(p), fold((u64)s->arrived_{source}_pseudo + s->arrived_{source}_body),"
+            ));
+            text.line(format!(
+                "                      fold((u64)s->leaves_{i}_pseudo + s->leaves_{i}_body));"
+            ));
+            head = "else if";
+        }
+        if !update.sources.is_empty() {
+            text.line("else");
+        }
+        text.line(format!(
+            "    sum = ~fold((u64)bytes_sum(pkt->frame.data + out, pkt->length - out) + s->leaves_{i}_pseudo +"
+        ));
+        text.line(format!("                s->leaves_{i}_body + s->leaves_{i}_stable);"));
+        text.line(if nonzero { "wr16(p, sum ? sum : 0xffff);" } else { "wr16(p, sum);" });
+        text.close("");
+    }
+}
+
+const RESIZE: &str = r#"
+/* The packet begins `diff` bytes earlier, or later. */
+INLINE int begin_at(struct packet *pkt, s32 diff)
+{
+    struct frame *f = &pkt->frame;
+    if (diff > 0 && (u32)diff > f->headroom) {
+        if ((u32)diff > f->tailroom)
+            return 1;
+        __builtin_memmove(f->data + diff, f->data, pkt->length);
+        f->tailroom -= diff;
+    } else {
+        f->data -= diff;
+        f->headroom -= diff;
+    }
+    pkt->length += diff;
+    return 0;
+}
+"#;

@@ -1,0 +1,95 @@
+//! Tables: the key in whole words, the look-up by the table's structure, the actions.
+
+use abi::MatchKind;
+use abi::manifest::{Structure, TableLayout};
+use abi::native::data_offset;
+use ir::TableId;
+
+use crate::c::table::{HIT, code, miss, run};
+use crate::c::{Body, Emitter, Unit, header};
+
+impl Emitter<'_> {
+    /// The function that applies a table: returns [`HIT`] and the number of the action that ran.
+    pub(super) fn native_table(&mut self, index: usize) {
+        let table = self.manifest.tables[index].clone();
+        let id = TableId(index as u32);
+        let definition = &self.program.tables[index];
+        let name = self.names.table(id).to_string();
+        let Some(layout) = table.layout.clone() else { return };
+        let ranges = definition.keys.iter().any(|k| k.kind == MatchKind::Range);
+        if ranges && layout.structure != Structure::Code {
+            self.range_test(definition, &layout, &name);
+        }
+        self.function(true, &format!("apply_{name}"), Unit::Table(index as u32), |body| {
+            body.comment(definition.loc);
+            body.text.line("u32 result = 0;");
+            body.text.line("const u8 *d = 0;");
+            body.text
+                .line(format!("UNUSED const struct table *table = &pkt->frame.shared->tables[{index}];"));
+            match layout.structure {
+                Structure::Code => code(body, definition, &table),
+                Structure::Keyless => {}
+                _ => lookup(body, definition, &layout, index, ranges.then_some(name.as_str())),
+            }
+            miss(body, definition, &table, &layout);
+            run(body, definition, &table);
+        });
+    }
+
+    /// Whether all range fields of a key lie between a row's ends. Packed fields compare as numbers: most significant byte first.
+    fn range_test(&mut self, definition: &ir::Table, layout: &TableLayout, name: &str) {
+        let key = layout.key_size.next_multiple_of(8);
+        self.text.line("");
+        self.text.open(format!("static int between_{name}(const struct row *row, const u8 *key)"));
+        for (field, at) in definition.keys.iter().zip(&layout.key_offsets) {
+            if field.kind == MatchKind::Range {
+                let bytes = field.expr.ty.width().div_ceil(8);
+                let (low, high) = (key + at, 2 * key + at);
+                self.text
+                    .line(format!("if (__builtin_memcmp(key + {at}, row->bytes + {low}, {bytes}) < 0 ||"));
+                self.text
+                    .line(format!("    __builtin_memcmp(key + {at}, row->bytes + {high}, {bytes}) > 0)"));
+                self.text.line("    return 0;");
+            }
+        }
+        self.text.line("return 1;");
+        self.text.close("");
+    }
+}
+
+/// Finds the entry: `d` points to its action data.
+fn lookup(
+    body: &mut Body<'_>,
+    definition: &ir::Table,
+    layout: &TableLayout,
+    index: usize,
+    ranges: Option<&str>,
+) {
+    let words = layout.key_size.div_ceil(8);
+    body.text.line(format!("u64 words[{words}];"));
+    body.text.line(format!("words[{}] = 0;", words - 1));
+    body.text.line("u8 *k = (u8 *)words;");
+    for (key, at) in definition.keys.iter().zip(&layout.key_offsets) {
+        body.comment(key.loc);
+        let value = body.expr(&key.expr);
+        header::write_key(&value, key.expr.ty.width(), *at, body.text);
+    }
+    // Where priorities decide, entries with equal masked keys may stand side by side.
+    let unique = u8::from(!definition.keys.iter().any(|k| k.kind.needs_priority()));
+    let test = ranges.map_or("0".to_string(), |name| format!("between_{name}"));
+    body.text.line(match layout.structure {
+        Structure::Hash => format!("const struct row *row = find_exact(table, words, {words});"),
+        _ => format!("const struct row *row = find_best(table, words, {words}, {test}, {unique});"),
+    });
+    body.text.open("if (row)");
+    if layout.counter_offset.is_some() {
+        let length = body.program.standard.packet_length;
+        let bytes = body.var(length);
+        body.text.line(format!(
+            "count_packet((struct count *)pkt->frame.worker->direct[{index}].cells + row->counter, {bytes});"
+        ));
+    }
+    body.text.line(format!("d = row->bytes + {};", data_offset(layout.key_size, ranges.is_some())));
+    body.text.line(format!("result = {HIT};"));
+    body.text.close("");
+}

@@ -1,0 +1,148 @@
+//! Machine code as a target of packet tests: packets go through it one by one, in this process.
+
+use std::path::PathBuf;
+
+use abi::{ActionCall, Bits, Entry, Manifest};
+use control::stf::{Outputs, Target, TargetError};
+use dataplane::Count;
+use dataplane::memory::Worker;
+use io::native::{Frame, NativeProgram, Verdict, cache, compile};
+
+use super::{Compiled, Limits, Sent};
+
+/// A program compiled for this machine, to be loaded as often as there are cases.
+pub struct Object {
+    path: PathBuf,
+    manifest: Manifest,
+    registers: Vec<Bits>,
+}
+
+impl Object {
+    /// Emits and compiles a program.
+    pub fn make(program: &ir::Verified) -> anyhow::Result<Object> {
+        let output = emit::native(program).map_err(|limits| Limits::of(program, &limits))?;
+        let registers = program.registers.iter().map(|r| r.initial.clone()).collect();
+        Ok(Object { path: compile(&output.c, &cache())?, manifest: output.manifest, registers })
+    }
+}
+
+/// A program in memory, with one worker.
+pub struct NativeTarget {
+    program: NativeProgram,
+    worker: Worker,
+}
+
+impl NativeTarget {
+    /// Loads a program.
+    pub fn load(object: &Object) -> anyhow::Result<NativeTarget> {
+        let mut program = NativeProgram::load(&object.path, &object.manifest, &object.registers)?;
+        let worker = program.memory_mut().worker();
+        Ok(NativeTarget { program, worker })
+    }
+
+    fn number<T>(items: &[T], name: &str, name_of: impl Fn(&T) -> &str) -> Option<usize> {
+        items.iter().position(|item| name_of(item) == name)
+    }
+}
+
+type Done<T> = Result<T, TargetError>;
+
+fn failed(error: impl ToString) -> TargetError {
+    TargetError::failed(error)
+}
+
+fn done(found: bool, what: &str) -> Done<()> {
+    if found { Ok(()) } else { Err(failed(format!("there is no such {what}"))) }
+}
+
+impl Target for NativeTarget {
+    fn manifest(&self) -> &Manifest {
+        self.program.memory().manifest()
+    }
+
+    fn insert(&mut self, table: &str, entry: &Entry) -> Done<()> {
+        self.program.memory_mut().insert(table, entry).map_err(failed)
+    }
+
+    fn set_default(&mut self, table: &str, call: &ActionCall) -> Done<()> {
+        self.program.memory_mut().set_default(table, call).map_err(failed)
+    }
+
+    fn clear(&mut self) -> Done<()> {
+        let names: Vec<_> = self.manifest().tables.iter().map(|t| t.name.clone()).collect();
+        names.iter().try_for_each(|n| self.program.memory_mut().clear(n).map_err(failed))
+    }
+
+    fn send(&mut self, port: u32, packet: &[u8]) -> Done<Outputs> {
+        Ok(self.process(port, packet).map_err(failed)?.packet.into_iter().collect())
+    }
+
+    fn counter(&mut self, name: &str, index: u64) -> Done<Option<Count>> {
+        let at = Self::number(&self.manifest().counters, name, |c| &c.name);
+        Ok(at.and_then(|at| self.worker.counter(at, index)))
+    }
+
+    fn direct_counter(&mut self, table: &str, entry: &Entry) -> Done<Count> {
+        let count = self.program.memory().direct_count(table, entry, &[&self.worker]);
+        count.ok_or_else(|| failed("there is no such entry"))
+    }
+
+    fn drops(&mut self, reason: &str) -> Done<Count> {
+        let at = Self::number(&self.manifest().drops, reason, |d| &d.name);
+        Ok(at.map(|at| self.worker.drops(at)).unwrap_or_default())
+    }
+
+    fn counter_write(&mut self, name: &str, index: u64, count: Count) -> Done<()> {
+        let at = Self::number(&self.manifest().counters, name, |c| &c.name);
+        done(at.is_some_and(|at| self.worker.set_counter(at, index, count)), "counter cell")
+    }
+
+    fn register_read(&mut self, name: &str, index: u64) -> Done<Option<Bits>> {
+        Ok(self.program.memory().register(name, index))
+    }
+
+    fn register_write(&mut self, name: &str, index: u64, value: &Bits) -> Done<()> {
+        done(self.program.memory().set_register(name, index, value), "register cell")
+    }
+
+    fn register_reset(&mut self, name: &str) -> Done<()> {
+        done(self.program.memory().reset_register(name), "register")
+    }
+
+    fn set_clock(&mut self, micros: u64) -> Done<()> {
+        self.worker.set_clock(micros);
+        Ok(())
+    }
+}
+
+impl Compiled for NativeTarget {
+    fn process(&mut self, port: u32, packet: &[u8]) -> anyhow::Result<Sent> {
+        let mut frames = [Frame::new(port, packet)];
+        self.program.burst(&mut self.worker, &mut frames);
+        let reason = |reason: u32| self.manifest().drops.get(reason as usize).map(|d| d.name.clone());
+        Ok(match frames[0].verdict() {
+            Some(Verdict::Sent(port)) => {
+                Sent { packet: Some((port, frames[0].bytes().to_vec())), reason: None }
+            }
+            Some(Verdict::Dropped(number)) => Sent { packet: None, reason: reason(number) },
+            None => Sent { packet: None, reason: None },
+        })
+    }
+
+    fn counted(&mut self) -> anyhow::Result<Vec<(String, Entry)>> {
+        let memory = self.program.memory();
+        let counted = memory.manifest().tables.iter().filter(|t| t.direct_counter.is_some());
+        let entries = |table: &abi::manifest::Table| {
+            let name = table.name.clone();
+            let action = ActionCall { action: String::new(), args: Vec::new() };
+            memory.matches(&name).into_iter().map(move |(matches, priority)| {
+                (name.clone(), Entry { matches, priority, action: action.clone() })
+            })
+        };
+        Ok(counted.flat_map(entries).collect())
+    }
+
+    fn end(self: Box<Self>) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
