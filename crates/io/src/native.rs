@@ -8,6 +8,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use abi::native::{Burst, DROPPED, Packet, SENT};
 use abi::{Bits, Manifest};
@@ -49,9 +50,10 @@ pub fn compile(c: &str, cache: &Path) -> Result<PathBuf> {
         return Ok(object);
     }
     std::fs::create_dir_all(cache).context(|| format!("make {}", cache.display()))?;
-    // Under a name of our own until it is whole: others may be compiling the same.
-    let mine = cache.join(format!("{name}.{}", std::process::id()));
-    let (source, made) = (mine.with_extension(format!("{}.c", std::process::id())), mine);
+    // Under names of our own until it is whole: others may be compiling the same.
+    static TURN: AtomicU64 = AtomicU64::new(0);
+    let own = format!("{name}.{}.{}", std::process::id(), TURN.fetch_add(1, Ordering::Relaxed));
+    let (source, made) = (cache.join(format!("{own}.c")), cache.join(format!("{own}.part")));
     std::fs::write(&source, c).context(|| format!("write {}", source.display()))?;
     let run = Command::new(&compiler).args(FLAGS).arg("-o").arg(&made).arg(&source).output();
     let _ = std::fs::remove_file(&source);
@@ -122,11 +124,6 @@ impl NativeProgram {
     /// Its memory.
     pub fn memory(&self) -> &Memory {
         &self.memory
-    }
-
-    /// Its memory, to be written.
-    pub fn memory_mut(&mut self) -> &mut Memory {
-        &mut self.memory
     }
 
     /// Runs a burst of packets; each gets its verdict.

@@ -35,13 +35,9 @@ pub struct NativeTarget {
 impl NativeTarget {
     /// Loads a program.
     pub fn load(object: &Object) -> anyhow::Result<NativeTarget> {
-        let mut program = NativeProgram::load(&object.path, &object.manifest, &object.registers)?;
-        let worker = program.memory_mut().worker();
+        let program = NativeProgram::load(&object.path, &object.manifest, &object.registers)?;
+        let worker = program.memory().worker();
         Ok(NativeTarget { program, worker })
-    }
-
-    fn number<T>(items: &[T], name: &str, name_of: impl Fn(&T) -> &str) -> Option<usize> {
-        items.iter().position(|item| name_of(item) == name)
     }
 }
 
@@ -61,16 +57,16 @@ impl Target for NativeTarget {
     }
 
     fn insert(&mut self, table: &str, entry: &Entry) -> Done<()> {
-        self.program.memory_mut().insert(table, entry).map_err(failed)
+        self.program.memory().insert(table, entry).map_err(failed)
     }
 
     fn set_default(&mut self, table: &str, call: &ActionCall) -> Done<()> {
-        self.program.memory_mut().set_default(table, call).map_err(failed)
+        self.program.memory().set_default(table, call).map_err(failed)
     }
 
     fn clear(&mut self) -> Done<()> {
         let names: Vec<_> = self.manifest().tables.iter().map(|t| t.name.clone()).collect();
-        names.iter().try_for_each(|n| self.program.memory_mut().clear(n).map_err(failed))
+        names.iter().try_for_each(|n| self.program.memory().clear(n).map_err(failed))
     }
 
     fn send(&mut self, port: u32, packet: &[u8]) -> Done<Outputs> {
@@ -78,23 +74,20 @@ impl Target for NativeTarget {
     }
 
     fn counter(&mut self, name: &str, index: u64) -> Done<Option<Count>> {
-        let at = Self::number(&self.manifest().counters, name, |c| &c.name);
-        Ok(at.and_then(|at| self.worker.counter(at, index)))
+        Ok(self.program.memory().counter(name, index))
     }
 
     fn direct_counter(&mut self, table: &str, entry: &Entry) -> Done<Count> {
-        let count = self.program.memory().direct_count(table, entry, &[&self.worker]);
+        let count = self.program.memory().direct_count(table, entry);
         count.ok_or_else(|| failed("there is no such entry"))
     }
 
     fn drops(&mut self, reason: &str) -> Done<Count> {
-        let at = Self::number(&self.manifest().drops, reason, |d| &d.name);
-        Ok(at.map(|at| self.worker.drops(at)).unwrap_or_default())
+        Ok(self.program.memory().drops(reason).unwrap_or_default())
     }
 
     fn counter_write(&mut self, name: &str, index: u64, count: Count) -> Done<()> {
-        let at = Self::number(&self.manifest().counters, name, |c| &c.name);
-        done(at.is_some_and(|at| self.worker.set_counter(at, index, count)), "counter cell")
+        done(self.program.memory().set_counter(name, index, count), "counter cell")
     }
 
     fn register_read(&mut self, name: &str, index: u64) -> Done<Option<Bits>> {

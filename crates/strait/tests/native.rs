@@ -1,0 +1,190 @@
+//! Machine code while its tables are written: no packet sees half an entry, and what is full says so.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use abi::{ActionCall, Bits, Entry, MatchValue};
+use dataplane::TableError;
+use io::native::{Frame, NativeProgram, Verdict, compile, has_compiler};
+
+/// A packet is an address and room for what was found: the mark is always three times the port, whichever entry matched.
+const PROGRAM: &str = r#"
+#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<32> address; bit<32> mark; bit<16> range; }
+struct headers { h_t h; }
+struct metadata { }
+parser P(packet_in b, out headers hdr, inout metadata m, inout standard_metadata_t sm) {
+    state start { b.extract(hdr.h); transition accept; }
+}
+control V(inout headers hdr, inout metadata m) { apply { } }
+control I(inout headers hdr, inout metadata m, inout standard_metadata_t sm) {
+    direct_counter(CounterType.packets) hits;
+    action send(bit<9> port, bit<32> mark) { sm.egress_spec = port; hdr.h.mark = mark; }
+    action lost() { mark_to_drop(sm); }
+    table routes {
+        key = { hdr.h.address: lpm; }
+        actions = { send; lost; }
+        default_action = lost();
+        counters = hits;
+        size = 4096;
+    }
+    table ranges {
+        key = { hdr.h.address: ternary; hdr.h.range: range; }
+        actions = { send; NoAction; }
+        default_action = NoAction();
+        size = 64;
+    }
+    apply { routes.apply(); ranges.apply(); }
+}
+control E(inout headers hdr, inout metadata m, inout standard_metadata_t sm) { apply { } }
+control C(inout headers hdr, inout metadata m) { apply { } }
+control D(packet_out b, in headers hdr) { apply { b.emit(hdr.h); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#;
+
+fn load() -> Option<NativeProgram> {
+    if !has_compiler() {
+        println!("skipped: machine code under change: no C compiler is installed");
+        return None;
+    }
+    let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
+    let program = p4::compile(&mut map, "churn.p4", PROGRAM, &[], &p4::Embedded, &mut diags);
+    let output = emit::native(&program.expect("it is right")).expect("it is within the target");
+    let object = compile(&output.c, Path::new(env!("CARGO_TARGET_TMPDIR"))).expect("it compiles");
+    Some(NativeProgram::load(&object, &output.manifest, &[]).expect("it loads"))
+}
+
+fn send(port: u32) -> ActionCall {
+    ActionCall {
+        action: "I.send".into(),
+        args: vec![Bits::new(9, port.into()), Bits::new(32, u128::from(port) * 3)],
+    }
+}
+
+fn route(address: u32, length: u32, port: u32) -> Entry {
+    let matches = vec![MatchValue::Lpm(Bits::new(32, address.into()), length)];
+    Entry { matches, priority: 0, action: send(port) }
+}
+
+fn range(address: u32, mask: u32, (low, high): (u16, u16), priority: i32, port: u32) -> Entry {
+    let bits = |v: u32| Bits::new(32, v.into());
+    let matches = vec![
+        MatchValue::Ternary(bits(address & mask), bits(mask)),
+        MatchValue::Range(Bits::new(16, low.into()), Bits::new(16, high.into())),
+    ];
+    Entry { matches, priority, action: send(port) }
+}
+
+fn packet(address: u32, range: u16) -> Vec<u8> {
+    [&address.to_be_bytes()[..], &[0; 4], &range.to_be_bytes(), b"payload"].concat()
+}
+
+/// Where a packet went, if its mark is that of the same entry.
+fn way(frame: &Frame) -> Result<Option<u32>, String> {
+    match frame.verdict() {
+        Some(Verdict::Sent(port)) => {
+            let bytes = frame.bytes();
+            let mark = u32::from_be_bytes(bytes[4..8].try_into().map_err(|_| "too short")?);
+            match mark == port * 3 && bytes.ends_with(b"payload") {
+                true => Ok(Some(port)),
+                false => Err(format!("port {port}, mark {mark}, {} bytes", bytes.len())),
+            }
+        }
+        Some(Verdict::Dropped(_)) => Ok(None),
+        None => Err("no verdict".into()),
+    }
+}
+
+#[test]
+fn tables_change_under_traffic() {
+    let Some(program) = load() else { return };
+    let memory = program.memory();
+    // Always there: a route of 8 bits. Beside it come and go longer ones, each with a port of its own.
+    memory.insert("I.routes", &route(0x0a00_0000, 8, 1)).unwrap();
+    let over = AtomicBool::new(false);
+    let traffic = |seed: u32| {
+        let mut worker = memory.worker();
+        let (mut x, mut seen) = (seed, [0u64; 4]);
+        while !over.load(Ordering::Relaxed) {
+            let address = |x: &mut u32| {
+                *x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                0x0a00_0000 | (*x >> 8)
+            };
+            let mut frames: Vec<_> =
+                (0..64).map(|i| Frame::new(0, &packet(address(&mut x), i * 1000))).collect();
+            program.burst(&mut worker, &mut frames);
+            for frame in &frames {
+                match way(frame)? {
+                    Some(port @ 1..=3) => seen[port as usize] += 1,
+                    other => return Err(format!("{other:?}")),
+                }
+            }
+        }
+        Ok(seen)
+    };
+    let seen = std::thread::scope(|scope| {
+        let workers: Vec<_> = [1, 77].map(|seed| scope.spawn(move || traffic(seed))).into_iter().collect();
+        for round in 0..40u32 {
+            for i in 0..500 {
+                let (address, length) = (0x0a00_0000 | (i << 14), 12 + (i + round) % 20);
+                // Several of these are the same prefix.
+                let _ = memory.insert("I.routes", &route(address, length, 2));
+                let _ = memory.modify("I.routes", &route(address, length, 3));
+            }
+            for i in 0..8u16 {
+                let (low, high) = (i * 4000, i * 4000 + 3000);
+                let entry = range(u32::from(i) << 20, 0x0010_0000, (low, high), 1 + i32::from(i), 2);
+                memory.insert("I.ranges", &entry).unwrap();
+            }
+            for i in 0..500 {
+                let _ = memory.delete("I.routes", &route(0x0a00_0000 | (i << 14), 12 + (i + round) % 20, 0));
+            }
+            memory.clear("I.ranges").unwrap();
+        }
+        over.store(true, Ordering::Relaxed);
+        workers.into_iter().map(|w| w.join().expect("no panic")).collect::<Result<Vec<_>, _>>()
+    });
+    let seen = seen.expect("every packet follows one whole entry");
+    assert!(seen.iter().all(|s| s[1] > 0), "{seen:?}");
+    assert!((2..4).all(|port| seen.iter().any(|s| s[port] > 0)), "{seen:?}");
+    // Everything that came is gone.
+    assert_eq!(memory.matches("I.routes").len(), 1);
+    let hits = memory.direct_count("I.routes", &route(0x0a00_0000, 8, 1)).unwrap();
+    assert!(hits.packets > 0);
+}
+
+#[test]
+fn a_full_table_says_so() {
+    let Some(program) = load() else { return };
+    let memory = program.memory();
+    for i in 0..64u16 {
+        memory.insert("I.ranges", &range(0, 0, (i, i), 1, 2)).unwrap();
+    }
+    let one_more = range(0, 0, (64, 64), 1, 2);
+    assert!(matches!(memory.insert("I.ranges", &one_more), Err(TableError::Full { size: 64, .. })));
+    assert!(matches!(memory.insert("I.ranges", &range(0, 0, (3, 3), 1, 2)), Err(TableError::Exists(_))));
+    memory.delete("I.ranges", &range(0, 0, (3, 3), 1, 0)).unwrap();
+    memory.insert("I.ranges", &one_more).unwrap();
+    assert!(matches!(memory.delete("I.ranges", &range(0, 0, (3, 3), 1, 0)), Err(TableError::NotFound(_))));
+}
+
+#[test]
+fn the_best_of_equal_masks_and_ranges_wins() {
+    let Some(program) = load() else { return };
+    let memory = program.memory();
+    memory.insert("I.routes", &route(0, 0, 9)).unwrap();
+    memory.insert("I.ranges", &range(0, 0, (0, 100), 1, 1)).unwrap();
+    memory.insert("I.ranges", &range(0, 0, (50, 200), 5, 2)).unwrap();
+    memory.insert("I.ranges", &range(0, 0xff, (90, 95), 3, 3)).unwrap();
+    memory.insert("I.ranges", &range(0, 0, (90, 300), 5, 4)).unwrap();
+    let mut worker = memory.worker();
+    let mut port = |value: u16| {
+        let mut frames = [Frame::new(0, &packet(0x0b00_0000, value))];
+        program.burst(&mut worker, &mut frames);
+        way(&frames[0]).unwrap()
+    };
+    let found = [10, 60, 92, 150, 250, 301].map(&mut port);
+    // Among equals the older wins.
+    assert_eq!(found, [Some(1), Some(2), Some(2), Some(2), Some(4), Some(9)]);
+}
