@@ -33,6 +33,9 @@ fn what_is_emitted() {
         // The prelude is the same for all; what comes behind it is the program's.
         let own = output.c.split_once("struct state {").map_or(output.c.as_str(), |(_, own)| own);
         insta::assert_snapshot!(format!("{name}.c"), format!("struct state {{{own}"));
+        let native = emit::native(&compile(&name, &file)).expect("within the limits");
+        let own = native.c.split_once("struct state {").map_or(native.c.as_str(), |(_, own)| own);
+        insta::assert_snapshot!(format!("{name}.native.c"), format!("struct state {{{own}"));
         let manifest = serde_json::to_string_pretty(&output.manifest).expect("JSON");
         insta::assert_snapshot!(format!("{name}.json"), manifest);
     }
@@ -42,6 +45,8 @@ fn what_is_emitted() {
 fn the_same_program_gives_the_same_bytes() {
     for (name, file) in kept() {
         let once = emit::tc(&compile(&name, &file)).expect("within the limits");
+        let native = emit::native(&compile(&name, &file)).expect("within the limits");
+        assert_eq!(native, emit::native(&compile(&name, &file)).expect("within the limits"));
         assert_eq!(once, emit::tc(&compile(&name, &file)).expect("within the limits"));
     }
 }

@@ -25,7 +25,7 @@ pub const HEADROOM: usize = 256;
 /// Room behind it, which is used when there is none in front.
 pub const TAILROOM: usize = 256;
 
-/// For this machine's processor: objects are made where they run.
+/// For this machine's processor: objects are made where they run. Keys and packets are bytes that are read as words of any size.
 const FLAGS: [&str; 7] =
     ["-std=gnu11", "-O3", "-march=native", "-shared", "-fPIC", "-fvisibility=hidden", "-w"];
 
@@ -126,31 +126,16 @@ impl NativeProgram {
         &self.memory
     }
 
-    /// Runs a burst of packets; each gets its verdict.
-    pub fn burst(&self, worker: &mut Worker, frames: &mut [Frame]) {
-        let mut packets: Vec<Packet> = frames.iter_mut().map(Frame::packet).collect();
-        let mut pointers: Vec<*mut Packet> = packets.iter_mut().map(std::ptr::from_mut).collect();
+    /// Runs a batch of packets; each gets its verdict.
+    pub fn run(&self, worker: &mut Worker, batch: &mut Batch) {
         worker.burst(|worker| {
             // SAFETY: the memory is that of this program; the packets point into buffers that are borrowed by us alone, and say
-            // truly how much room is around them; their number is that of the pointers.
+            // truly how much room is around them; there are as many as pointers in use.
             unsafe {
-                (self.burst)(self.memory.shared(), worker, pointers.as_mut_ptr(), pointers.len() as u32);
+                (self.burst)(self.memory.shared(), worker, batch.pointers.as_mut_ptr(), batch.used as u32);
             }
         });
-        for (frame, packet) in frames.iter_mut().zip(&packets) {
-            frame.take(packet);
-        }
     }
-}
-
-/// A packet in a buffer of its own.
-#[derive(Clone, Debug)]
-pub struct Frame {
-    buffer: Vec<u8>,
-    start: usize,
-    length: usize,
-    port: u32,
-    verdict: Option<Verdict>,
 }
 
 /// What became of a packet.
@@ -162,44 +147,78 @@ pub enum Verdict {
     Dropped(u32),
 }
 
-impl Frame {
-    /// A packet that has come in.
-    pub fn new(port: u32, bytes: &[u8]) -> Frame {
-        let mut buffer = vec![0; HEADROOM + bytes.len() + TAILROOM];
-        buffer[HEADROOM..HEADROOM + bytes.len()].copy_from_slice(bytes);
-        Frame { buffer, start: HEADROOM, length: bytes.len(), port, verdict: None }
-    }
+/// Packets in buffers of their own, to be filled and run again and again.
+pub struct Batch {
+    /// All buffers, one after the other.
+    memory: Vec<u8>,
+    /// Bytes of a packet that a buffer holds.
+    largest: usize,
+    packets: Vec<Packet>,
+    /// Of all packets; programs take those.
+    pointers: Vec<*mut Packet>,
+    used: usize,
+}
 
-    /// Its bytes.
-    pub fn bytes(&self) -> &[u8] {
-        &self.buffer[self.start..self.start + self.length]
-    }
-
-    /// What became of it.
-    pub fn verdict(&self) -> Option<Verdict> {
-        self.verdict
-    }
-
-    fn packet(&mut self) -> Packet {
-        Packet {
-            data: self.buffer[self.start..].as_mut_ptr(),
-            length: self.length as u32,
-            headroom: self.start as u32,
-            tailroom: (self.buffer.len() - self.start - self.length) as u32,
-            port: self.port,
+impl Batch {
+    /// Room for so many packets of so many bytes.
+    pub fn new(packets: usize, largest: usize) -> Batch {
+        let stride = Self::stride(largest);
+        let mut memory = vec![0; packets * stride];
+        let packet = |buffer: &mut [u8]| Packet {
+            data: buffer[HEADROOM..].as_mut_ptr(),
+            length: 0,
+            headroom: HEADROOM as u32,
+            tailroom: 0,
+            port: 0,
             verdict: 0,
             reason: 0,
-        }
+        };
+        let mut all: Vec<Packet> = memory.chunks_mut(stride).map(packet).collect();
+        let pointers = all.iter_mut().map(std::ptr::from_mut).collect();
+        Batch { memory, largest, packets: all, pointers, used: 0 }
     }
 
-    fn take(&mut self, packet: &Packet) {
-        self.verdict = match packet.verdict {
-            SENT => Some(Verdict::Sent(packet.port)),
-            DROPPED => Some(Verdict::Dropped(packet.reason)),
-            _ => None,
-        };
-        if packet.verdict == SENT {
-            (self.start, self.length) = (packet.headroom as usize, packet.length as usize);
+    fn stride(largest: usize) -> usize {
+        (HEADROOM + largest + TAILROOM).next_multiple_of(64)
+    }
+
+    /// Adds a packet that has come in; false if there is no room for one more, or for one so large.
+    pub fn push(&mut self, port: u32, bytes: &[u8]) -> bool {
+        let (at, stride) = (self.used, Self::stride(self.largest));
+        if at == self.packets.len() || bytes.len() > self.largest {
+            return false;
         }
+        let start = at * stride + HEADROOM;
+        self.memory[start..start + bytes.len()].copy_from_slice(bytes);
+        self.packets[at] = Packet {
+            data: self.memory[start..].as_mut_ptr(),
+            length: bytes.len() as u32,
+            headroom: HEADROOM as u32,
+            tailroom: (stride - HEADROOM - bytes.len()) as u32,
+            port,
+            verdict: 0,
+            reason: 0,
+        };
+        self.used += 1;
+        true
+    }
+
+    /// Empties it.
+    pub fn clear(&mut self) {
+        self.used = 0;
+    }
+
+    /// The packets, with what became of them: `None` until they were run.
+    pub fn packets(&self) -> impl Iterator<Item = (Option<Verdict>, &[u8])> {
+        let stride = Self::stride(self.largest);
+        self.packets[..self.used].iter().enumerate().map(move |(i, packet)| {
+            let verdict = match packet.verdict {
+                SENT => Some(Verdict::Sent(packet.port)),
+                DROPPED => Some(Verdict::Dropped(packet.reason)),
+                _ => None,
+            };
+            let start = i * stride + packet.headroom as usize;
+            (verdict, &self.memory[start..start + packet.length as usize])
+        })
     }
 }

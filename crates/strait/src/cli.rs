@@ -133,13 +133,13 @@ fn known_warning(name: &str) -> Result<String, String> {
 /// What `build` makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum BuildTarget {
-    /// A shared object (not in this release).
+    /// A shared object for this machine, with its manifest beside it; its C where OUT ends in .c.
     Native,
-    /// An eBPF object for tc, with its manifest beside it.
+    /// An eBPF object for tc, with its manifest beside it; its C where OUT ends in .c.
     Tc,
     /// An eBPF object for XDP (not in this release).
     Xdp,
-    /// The C of the tc object.
+    /// The C of the native target.
     C,
     /// P4Runtime's P4Info: text, or binary where OUT ends in .bin or .pb.
     P4info,
@@ -156,7 +156,7 @@ pub struct BuildArgs {
     /// What to make.
     #[arg(long, value_enum)]
     pub target: BuildTarget,
-    /// Where to write; text goes to stdout otherwise, objects to PROG.o.
+    /// Where to write; text goes to stdout otherwise, objects to PROG.o or PROG.so.
     #[arg(short, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub out: Option<PathBuf>,
 }
@@ -166,7 +166,7 @@ pub struct BuildArgs {
 pub enum RunTarget {
     /// The reference interpreter.
     Interp,
-    /// Machine code (not in this release).
+    /// Machine code.
     Native,
     /// The kernel's traffic control.
     Tc,
@@ -287,4 +287,21 @@ pub struct ConfigArgs {
 pub enum BenchCommand {
     /// NAT64 beside plain forwarding, and beside Tayga where it is installed.
     Nat64(bench::Nat64Options),
+    /// A program as machine code beside the interpreter, in memory and on one core.
+    Pipeline(PipelineArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct PipelineArgs {
+    /// The program.
+    #[arg(long, value_name = "PROG.p4", value_hint = ValueHint::FilePath)]
+    pub program: PathBuf,
+    #[command(flatten)]
+    pub preprocess: Preprocess,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Cases that lend their packets and tables.
+    #[arg(value_name = "CASE.stf", required = true, value_hint = ValueHint::FilePath)]
+    pub cases: Vec<PathBuf>,
 }

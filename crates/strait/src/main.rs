@@ -38,6 +38,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Bench(BenchCommand::Nat64(options)) => {
             bench::nat64::run(options, &own()?)?;
         }
+        Command::Bench(BenchCommand::Pipeline(args)) => commands::pipeline::run(args)?,
         Command::Demo(options) => {
             bench::demo::run(options, &own()?)?;
         }

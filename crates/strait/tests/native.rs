@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use abi::{ActionCall, Bits, Entry, MatchValue};
 use dataplane::TableError;
-use io::native::{Frame, NativeProgram, Verdict, compile, has_compiler};
+use io::native::{Batch, NativeProgram, Verdict, compile, has_compiler};
 
 /// A packet is an address and room for what was found: the mark is always three times the port, whichever entry matched.
 const PROGRAM: &str = r#"
@@ -81,10 +81,9 @@ fn packet(address: u32, range: u16) -> Vec<u8> {
 }
 
 /// Where a packet went, if its mark is that of the same entry.
-fn way(frame: &Frame) -> Result<Option<u32>, String> {
-    match frame.verdict() {
+fn way((verdict, bytes): (Option<Verdict>, &[u8])) -> Result<Option<u32>, String> {
+    match verdict {
         Some(Verdict::Sent(port)) => {
-            let bytes = frame.bytes();
             let mark = u32::from_be_bytes(bytes[4..8].try_into().map_err(|_| "too short")?);
             match mark == port * 3 && bytes.ends_with(b"payload") {
                 true => Ok(Some(port)),
@@ -111,11 +110,11 @@ fn tables_change_under_traffic() {
                 *x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 0x0a00_0000 | (*x >> 8)
             };
-            let mut frames: Vec<_> =
-                (0..64).map(|i| Frame::new(0, &packet(address(&mut x), i * 1000))).collect();
-            program.burst(&mut worker, &mut frames);
-            for frame in &frames {
-                match way(frame)? {
+            let mut batch = Batch::new(64, 64);
+            (0..64).for_each(|i| assert!(batch.push(0, &packet(address(&mut x), i * 1000))));
+            program.run(&mut worker, &mut batch);
+            for packet in batch.packets() {
+                match way(packet)? {
                     Some(port @ 1..=3) => seen[port as usize] += 1,
                     other => return Err(format!("{other:?}")),
                 }
@@ -180,9 +179,10 @@ fn the_best_of_equal_masks_and_ranges_wins() {
     memory.insert("I.ranges", &range(0, 0, (90, 300), 5, 4)).unwrap();
     let mut worker = memory.worker();
     let mut port = |value: u16| {
-        let mut frames = [Frame::new(0, &packet(0x0b00_0000, value))];
-        program.burst(&mut worker, &mut frames);
-        way(&frames[0]).unwrap()
+        let mut batch = Batch::new(1, 64);
+        assert!(batch.push(0, &packet(0x0b00_0000, value)));
+        program.run(&mut worker, &mut batch);
+        batch.packets().next().map(|packet| way(packet).unwrap()).unwrap()
     };
     let found = [10, 60, 92, 150, 250, 301].map(&mut port);
     // Among equals the older wins.

@@ -252,9 +252,9 @@ impl Memory {
 }
 
 /// Counts of several workers as one; `None` where none has the cell.
-fn sum(counts: impl Iterator<Item = Option<Count>>) -> Option<Count> {
+fn sum(mut counts: impl Iterator<Item = Option<Count>>) -> Option<Count> {
     let add = |a: Count, b: Count| Count { packets: a.packets + b.packets, bytes: a.bytes + b.bytes };
-    counts.fold(Some(Count::default()), |a, b| Some(add(a?, b?)))
+    counts.try_fold(Count::default(), |sum, count| count.map(|c| add(sum, c)))
 }
 
 /// An array of words as the program sees it, in cells of so many words.

@@ -11,13 +11,11 @@ use crate::targets::{Limits, tc};
 /// Compiles for a target.
 pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
     let later = match args.target {
-        BuildTarget::Native => Some("native"),
         BuildTarget::Xdp => Some("xdp"),
-
         _ => None,
     };
     if let Some(later) = later {
-        bail!("the target {later} is not in this release; tc, c, p4info, ir and dot are");
+        bail!("the target {later} is not in this release; native, tc, c, p4info, ir and dot are");
     }
     if args.target == BuildTarget::P4info {
         return p4info(args);
@@ -29,8 +27,10 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
     if args.target == BuildTarget::Dot {
         return picture(args, &program);
     }
-    let output = emit::tc(&program).map_err(|limits| Limits::of(&program, &limits))?;
-    if args.target == BuildTarget::C {
+    let make = if args.target == BuildTarget::Tc { emit::tc } else { emit::native };
+    let output = make(&program).map_err(|limits| Limits::of(&program, &limits))?;
+    let wants_c = args.out.as_deref().is_some_and(|path| path.extension().is_some_and(|e| e == "c"));
+    if args.target == BuildTarget::C || wants_c {
         return write(args.out.as_deref(), &output.c);
     }
     object(args, &program.name, &output)
@@ -71,16 +71,25 @@ fn write(out: Option<&Path>, text: &str) -> anyhow::Result<()> {
 
 /// The object, and its manifest beside it.
 fn object(args: &BuildArgs, name: &str, output: &emit::Output) -> anyhow::Result<()> {
-    let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.o")));
-    let dir = std::env::temp_dir().join(format!("strait-build-{}", std::process::id()));
-    std::fs::create_dir_all(&dir)?;
-    let made = tc::compile(&output.c, &dir, name);
-    let copied =
-        made.and_then(|o| std::fs::copy(o, &out).with_context(|| format!("cannot write {}", out.display())));
-    let _ = std::fs::remove_dir_all(&dir);
-    copied?;
+    let ending = if args.target == BuildTarget::Native { "so" } else { "o" };
+    let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.{ending}")));
+    let made = match args.target {
+        BuildTarget::Native => copy(&io::native::compile(&output.c, &io::native::cache())?, &out),
+        _ => {
+            let dir = std::env::temp_dir().join(format!("strait-build-{}", std::process::id()));
+            std::fs::create_dir_all(&dir)?;
+            let made = tc::compile(&output.c, &dir, name).and_then(|object| copy(&object, &out));
+            let _ = std::fs::remove_dir_all(&dir);
+            made
+        }
+    };
+    made?;
     let manifest = out.with_extension("json");
     write(Some(&manifest), &serde_json::to_string_pretty(&output.manifest)?)?;
     println!("{} and {}", out.display(), manifest.display());
     Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    std::fs::copy(from, to).map(drop).with_context(|| format!("cannot write {}", to.display()))
 }

@@ -74,7 +74,7 @@ pub fn run(
     let mut tally = Tally::default();
     for case in &chosen {
         let share = packets / chosen.len() as u64;
-        one_case(program, &object, target.name(), case, &seeds, share, &mut dice, &mut tally)?;
+        one_case(program, &object, case, &seeds, share, &mut dice, &mut tally)?;
     }
     println!(
         "{} packets equal, {} different, {} excused (wrong sum on arrival), {} not taken by the kernel's test run, \
@@ -104,7 +104,6 @@ fn tables_of(case: &stf::Case) -> stf::Case {
 fn one_case(
     program: &ir::Verified,
     object: &Object,
-    target: &str,
     case: &stf::Case,
     seeds: &[(u32, Vec<u8>)],
     packets: u64,
@@ -112,7 +111,7 @@ fn one_case(
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
     let mut oracle = InterpTarget::new(Interpreter::new(program)?);
-    let mut compiled = object.load()?;
+    let (target, mut compiled) = (object.target(), object.load()?);
     let tables = tables_of(case);
     for report in [stf::load(&tables, &mut oracle), stf::load(&tables, &mut *compiled)] {
         anyhow::ensure!(report.passed, "{}", report.text());

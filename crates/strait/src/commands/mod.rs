@@ -6,6 +6,7 @@ pub mod doctor;
 pub mod explain;
 pub mod fuzz;
 pub mod nat64;
+pub mod pipeline;
 pub mod run;
 pub mod shell;
 pub mod test;

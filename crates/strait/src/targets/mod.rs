@@ -38,6 +38,14 @@ impl Object {
         })
     }
 
+    /// The target's name.
+    pub fn target(&self) -> &'static str {
+        match self {
+            Object::Tc(_) => RunTarget::Tc.name(),
+            Object::Native(_) => RunTarget::Native.name(),
+        }
+    }
+
     /// Loads it.
     pub fn load(&self) -> anyhow::Result<Box<dyn Compiled>> {
         Ok(match self {

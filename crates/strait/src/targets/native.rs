@@ -6,7 +6,7 @@ use abi::{ActionCall, Bits, Entry, Manifest};
 use control::stf::{Outputs, Target, TargetError};
 use dataplane::Count;
 use dataplane::memory::Worker;
-use io::native::{Frame, NativeProgram, Verdict, cache, compile};
+use io::native::{Batch, NativeProgram, Verdict, cache, compile};
 
 use super::{Compiled, Limits, Sent};
 
@@ -33,6 +33,19 @@ pub struct NativeTarget {
 }
 
 impl NativeTarget {
+    /// Runs packets over and over, as many times; for measurements.
+    pub fn repeat(&mut self, packets: &[(u32, Vec<u8>)], times: usize) {
+        let mut batch = Batch::new(32, packets.iter().map(|(_, bytes)| bytes.len()).max().unwrap_or(0));
+        for (port, bytes) in (0..times).flat_map(|_| packets) {
+            if !batch.push(*port, bytes) {
+                self.program.run(&mut self.worker, &mut batch);
+                batch.clear();
+                batch.push(*port, bytes);
+            }
+        }
+        self.program.run(&mut self.worker, &mut batch);
+    }
+
     /// Loads a program.
     pub fn load(object: &Object) -> anyhow::Result<NativeTarget> {
         let program = NativeProgram::load(&object.path, &object.manifest, &object.registers)?;
@@ -110,15 +123,16 @@ impl Target for NativeTarget {
 
 impl Compiled for NativeTarget {
     fn process(&mut self, port: u32, packet: &[u8]) -> anyhow::Result<Sent> {
-        let mut frames = [Frame::new(port, packet)];
-        self.program.burst(&mut self.worker, &mut frames);
+        let mut batch = Batch::new(1, packet.len());
+        batch.push(port, packet);
+        self.program.run(&mut self.worker, &mut batch);
         let reason = |reason: u32| self.manifest().drops.get(reason as usize).map(|d| d.name.clone());
-        Ok(match frames[0].verdict() {
-            Some(Verdict::Sent(port)) => {
-                Sent { packet: Some((port, frames[0].bytes().to_vec())), reason: None }
+        Ok(match batch.packets().next() {
+            Some((Some(Verdict::Sent(port)), bytes)) => {
+                Sent { packet: Some((port, bytes.to_vec())), reason: None }
             }
-            Some(Verdict::Dropped(number)) => Sent { packet: None, reason: reason(number) },
-            None => Sent { packet: None, reason: None },
+            Some((Some(Verdict::Dropped(number)), _)) => Sent { packet: None, reason: reason(number) },
+            _ => Sent { packet: None, reason: None },
         })
     }
 

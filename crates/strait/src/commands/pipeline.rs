@@ -1,0 +1,131 @@
+//! `strait bench pipeline`: a program's machine code beside the interpreter, on the packets of cases and with their tables.
+//!
+//! Packets lie in memory, and each is copied into a buffer before it is run, as a network card would: no port, one core. Both targets take
+//! turns in one run, so that what slows the machine down slows down both; the best turn of each counts.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use control::stf::{self, Kind};
+use interp::{Interpreter, Silent};
+use serde::Serialize;
+
+use crate::cli::PipelineArgs;
+use crate::frontend;
+use crate::targets::interp::InterpTarget;
+use crate::targets::native::{NativeTarget, Object};
+
+/// Turns that each target has.
+const TURNS: u32 = 3;
+
+/// What a case gave.
+#[derive(Serialize)]
+struct Speed {
+    case: String,
+    /// Packets that take turns.
+    packets: usize,
+    /// Nanoseconds a packet.
+    interp_ns: f64,
+    native_ns: f64,
+    /// How many times the interpreter's rate.
+    ratio: f64,
+}
+
+/// Measures each case, and prints a line of it.
+pub fn run(args: &PipelineArgs) -> anyhow::Result<()> {
+    ensure!(io::native::has_compiler(), "the native target needs a C compiler: apt-get install gcc");
+    let program = frontend::program(&args.program, &args.preprocess)?;
+    let object = Object::make(&program)?;
+    let mut all = Vec::new();
+    for file in &args.cases {
+        let text =
+            std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let case = stf::parse(&file.display().to_string(), &text)
+            .map_err(|e| anyhow::anyhow!(e.iter().map(|e| e.to_string()).collect::<Vec<_>>().join("\n")))?;
+        let speed = one(&program, &object, &case)?;
+        if !args.json {
+            println!("{}", line(&speed));
+        }
+        all.push(speed);
+    }
+    let [first, .., _] = all.as_slice() else {
+        return if args.json { print(&all) } else { Ok(()) };
+    };
+    let mean = |ns: fn(&Speed) -> f64| all.iter().map(ns).sum::<f64>() / all.len() as f64;
+    let (interp_ns, native_ns) = (mean(|s| s.interp_ns), mean(|s| s.native_ns));
+    let packets = all.iter().map(|s| s.packets).sum::<usize>().max(first.packets);
+    let sum = Speed { case: "all cases".into(), packets, interp_ns, native_ns, ratio: interp_ns / native_ns };
+    if args.json {
+        all.push(sum);
+        return print(&all);
+    }
+    println!("{}", line(&sum));
+    Ok(())
+}
+
+fn print(all: &[Speed]) -> anyhow::Result<()> {
+    println!("{}", serde_json::to_string_pretty(all)?);
+    Ok(())
+}
+
+fn line(s: &Speed) -> String {
+    format!(
+        "{:<50} interp {:>8.0} ns/packet, native {:>6.1} ns/packet ({:>6.2} Mpps), {:>5.0} times",
+        s.case,
+        s.interp_ns,
+        s.native_ns,
+        1e3 / s.native_ns,
+        s.ratio
+    )
+}
+
+fn one(program: &ir::Verified, object: &Object, case: &stf::Case) -> anyhow::Result<Speed> {
+    let fills = |kind: &Kind| matches!(kind, Kind::Add { .. } | Kind::SetDefault { .. });
+    let statements = case.statements.iter();
+    let tables = stf::Case {
+        name: case.name.clone(),
+        statements: statements.clone().filter(|s| fills(&s.kind)).cloned().collect(),
+    };
+    let packets: Vec<(u32, Vec<u8>)> = statements
+        .filter_map(|s| match &s.kind {
+            Kind::Packet { port, bytes } => Some((*port, bytes.clone())),
+            _ => None,
+        })
+        .collect();
+    if packets.is_empty() {
+        bail!("{}: there are no packets in this case", case.name);
+    }
+    let mut slow = InterpTarget::new(Interpreter::new(program)?);
+    let mut fast = NativeTarget::load(object)?;
+    for report in [stf::load(&tables, &mut slow), stf::load(&tables, &mut fast)] {
+        ensure!(report.passed, "{}", report.text());
+    }
+    let mut best = [f64::INFINITY; 2];
+    for _ in 0..TURNS {
+        let interp = timed(&mut |times| {
+            for (port, packet) in (0..times).flat_map(|_| &packets) {
+                std::hint::black_box(slow.0.process(*port, packet, &mut Silent));
+            }
+        });
+        let native = timed(&mut |times| fast.repeat(&packets, times));
+        best = [best[0].min(interp), best[1].min(native)];
+    }
+    let [interp_ns, native_ns] = best.map(|seconds| seconds * 1e9 / packets.len() as f64);
+    let case = case.name.clone();
+    Ok(Speed { case, packets: packets.len(), interp_ns, native_ns, ratio: interp_ns / native_ns })
+}
+
+/// Seconds that one time takes, of as many times as fill a twentieth of a second.
+fn timed(work: &mut impl FnMut(usize)) -> f64 {
+    const ENOUGH: Duration = Duration::from_millis(50);
+    let mut times = 16;
+    loop {
+        let begun = Instant::now();
+        work(times);
+        let took = begun.elapsed();
+        if took >= ENOUGH {
+            return took.as_secs_f64() / times as f64;
+        }
+        times *= 2;
+    }
+}
