@@ -115,6 +115,12 @@ const CHECKS: &[Check] = &[
         "apt install clang (version 14 or later)",
     ),
     Check(
+        "c compiler",
+        c_compiler,
+        "the native target does not work",
+        "apt install gcc, or set CC to another compiler",
+    ),
+    Check(
         "ipv4 forwarding",
         forwarding4,
         "translated IPv4 packets go nowhere",
@@ -236,6 +242,15 @@ fn clang() -> Finding {
     let major = version.split('.').next().and_then(|part| part.parse::<u32>().ok()).unwrap_or(0);
     let status = if major >= 14 { Status::Ok } else { Status::Limited };
     (status, format!("version {version}"))
+}
+
+fn c_compiler() -> Finding {
+    let name = crate::native::compiler();
+    let Ok(output) = Command::new(&name).arg("--version").output() else {
+        return (Status::Missing, format!("{} is not found", name.to_string_lossy()));
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    (Status::Ok, text.lines().next().unwrap_or("unknown").to_owned())
 }
 
 fn forwarding4() -> Finding {

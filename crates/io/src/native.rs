@@ -26,8 +26,17 @@ pub const HEADROOM: usize = 256;
 pub const TAILROOM: usize = 256;
 
 /// For this machine's processor: objects are made where they run. Keys and packets are bytes that are read as words of any size.
-const FLAGS: [&str; 7] =
-    ["-std=gnu11", "-O3", "-march=native", "-shared", "-fPIC", "-fvisibility=hidden", "-w"];
+const FLAGS: [&str; 9] = [
+    "-std=gnu11",
+    "-O3",
+    "-march=native",
+    "-fno-strict-aliasing",
+    "-fwrapv",
+    "-shared",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-w",
+];
 
 /// Compiles C, unless the same was compiled before: objects stay in `cache`, named by what they were made of.
 pub fn compile(c: &str, cache: &Path) -> Result<PathBuf> {
@@ -68,7 +77,7 @@ pub fn compile(c: &str, cache: &Path) -> Result<PathBuf> {
 }
 
 /// `$CC`, or the machine's `cc`.
-fn compiler() -> OsString {
+pub(crate) fn compiler() -> OsString {
     std::env::var_os("CC").filter(|cc| !cc.is_empty()).unwrap_or_else(|| "cc".into())
 }
 
