@@ -3,7 +3,7 @@
 use abi::manifest::{DropReason, Manifest};
 use ir::{Program, Role};
 
-use super::{Body, Dialect, Facts, Home, Names, Text, Unit, Units, c_name, c_type, cleared, sums};
+use super::{Body, Dialect, Facts, Home, Names, Text, Unit, Units, c_name, c_type, cleared, layout, sums};
 use crate::unsupported::Unsupported;
 
 /// One program for one machine.
@@ -19,13 +19,32 @@ pub struct Emitter<'p> {
 }
 
 impl<'p> Emitter<'p> {
-    /// Nothing written yet.
+    /// Nothing written yet; `reasons` are the target's own, behind the program's.
     pub fn new(
         program: &'p Program,
         dialect: Dialect,
-        manifest: Manifest,
-        problems: Vec<Unsupported>,
+        target: &str,
+        entry: &str,
+        reasons: &[(&str, &str)],
     ) -> Emitter<'p> {
+        let (tables, mut problems) = layout::tables(program, dialect);
+        if program.arch != ir::Arch::V1Model {
+            let loc = program.controls.first().map(|c| c.loc).unwrap_or_default();
+            let hint = "write it for v1model, or run it on the interpreter";
+            problems.push(Unsupported::new(loc, "a program for PSA or PNA", hint));
+        }
+        let manifest = Manifest {
+            version: 1,
+            program: program.name.clone(),
+            target: target.to_string(),
+            entry: entry.to_string(),
+            tables,
+            counters: layout::counters(program),
+            registers: layout::registers(program, dialect, &mut problems),
+            meters: Vec::new(),
+            value_sets: Vec::new(),
+            drops: drop_reasons(program, reasons),
+        };
         Emitter {
             program,
             names: Names::new(program),
@@ -237,7 +256,7 @@ pub fn stage_name(role: Role) -> &'static str {
 }
 
 /// Why packets are dropped: the program's own reasons, then the target's.
-pub fn reasons(program: &Program, own: &[(&str, &str)]) -> Vec<DropReason> {
+fn drop_reasons(program: &Program, own: &[(&str, &str)]) -> Vec<DropReason> {
     let sites = program.drop_sites.iter().map(|s| DropReason {
         name: s.name.clone(),
         help: "the program dropped the packet".to_string(),

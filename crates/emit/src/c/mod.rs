@@ -2,13 +2,14 @@
 //!
 //! * `text`: lines and braces; `names`: P4 names as C names; `place`: where variables live; `assigned`: which of them
 //!   must be cleared; `facts`: what else is known before a line is written, and for which [`Dialect`] it is;
-//! * `expr`, `stmt`, `special`: code; `header`: fields in packets; `layout`: what a host must know; `parser`, `table`, `sums`: functions; `emitter`: the text as
+//! * `expr`, `stmt`, `special`: code; `header`: fields in packets; `layout`: what a host must know; `parser`, `table`, `deparse`, `sums`: functions; `emitter`: the text as
 //!   a whole.
 //!
 //! A value of at most 8, 16, 32 or 64 bits is a `u8` … `u64`, one of at most 128 a `u128`. Bits above a value's width
 //! are zero, always: whatever may set them masks its result.
 
 mod assigned;
+mod deparse;
 mod emitter;
 mod expr;
 mod facts;
@@ -24,7 +25,7 @@ pub mod table;
 mod text;
 
 pub use assigned::cleared;
-pub use emitter::{Emitter, reasons, stage_name};
+pub use emitter::{Emitter, stage_name};
 pub use expr::{constant, mask};
 pub use facts::{Dialect, Facts};
 pub use names::{Names, c_name};

@@ -23,28 +23,12 @@ impl Emitter<'_> {
         }
         self.text.raw(RESIZE);
         let Some(control) = self.program.control(Role::Deparser) else { return };
-        let mut order: Vec<HeaderId> = Vec::new();
-        let mut simple = true;
-        visit::stmts(&control.body, &mut |s| match &s.kind {
-            StmtKind::Emit(HeaderRef::Header(h)) => order.push(*h),
-            StmtKind::Block { .. } => {}
-            _ => simple = false,
-        });
-        let loc = control.loc;
         let plan = self.facts.plan.clone();
         let ether_type = self.ether_type();
         self.function(true, "deparse", Unit::of(Role::Deparser), |body| {
-            body.loc = loc;
-            if !simple {
-                body.unsupported(
-                    "a deparser that does anything but emit headers",
-                    "decide in the egress control",
-                );
-            }
+            let order = body.emitted(control);
             body.text.line("u32 out = 0;");
-            for h in &order {
-                place(body, *h);
-            }
+            order.iter().for_each(|h| body.place_header(*h));
             body.text.line("u32 in = s->cursor;");
             body.text.line("t->payload = out;");
             body.text.line("s32 diff = (s32)out - (s32)in;");
@@ -106,15 +90,6 @@ impl Emitter<'_> {
         self.text.close("");
         self.text.close("");
     }
-}
-
-fn place(body: &mut Body<'_>, h: HeaderId) {
-    let name = body.names.header(h).to_string();
-    let bytes = body.program.header_type(h).min_bits() / 8;
-    body.text.open(format!("if (s->{name}_valid)"));
-    body.text.line(format!("t->{name}_out = out;"));
-    body.text.line(format!("out += {bytes};"));
-    body.text.close("");
 }
 
 /// Whether header `name` of `bytes` bytes ends up where the resized packet has it anyway.

@@ -13,11 +13,10 @@ mod sums;
 mod table;
 
 use abi::drops;
-use abi::manifest::Manifest;
-use ir::{Program, Role, Verified};
+use ir::{Role, Verified};
 
 use crate::Output;
-use crate::c::{self, Dialect, Emitter, Home, layout, stage_name};
+use crate::c::{self, Dialect, Emitter, Home, stage_name};
 use crate::unsupported::Unsupported;
 
 /// Name of the state's map and of the entry point; a host reads them in the manifest.
@@ -35,36 +34,13 @@ const REASONS: &[(&str, &str)] = &[
 
 /// Emits a program for tc; every limit that it meets is reported.
 pub fn tc(program: &Verified) -> Result<Output, Vec<Unsupported>> {
-    let mut emitter = new(program);
+    let mut emitter = Emitter::new(program, Dialect::Tc, "tc", ENTRY, REASONS);
     emitter.tc();
     if emitter.problems.is_empty() {
         Ok(Output { c: emitter.text.finish(), manifest: emitter.manifest })
     } else {
         Err(emitter.problems)
     }
-}
-
-/// Nothing written yet.
-fn new(program: &Program) -> Emitter<'_> {
-    let (tables, mut problems) = layout::tables(program, Dialect::Tc);
-    if program.arch != ir::Arch::V1Model {
-        let loc = program.controls.first().map(|c| c.loc).unwrap_or_default();
-        let hint = "write it for v1model, or run it on the interpreter";
-        problems.push(Unsupported::new(loc, "a program for PSA or PNA", hint));
-    }
-    let manifest = Manifest {
-        version: 1,
-        program: program.name.clone(),
-        target: "tc".to_string(),
-        entry: ENTRY.to_string(),
-        tables,
-        counters: layout::counters(program),
-        registers: layout::registers(program, Dialect::Tc, &mut problems),
-        meters: Vec::new(),
-        value_sets: Vec::new(),
-        drops: c::reasons(program, REASONS),
-    };
-    Emitter::new(program, Dialect::Tc, manifest, problems)
 }
 
 impl Emitter<'_> {

@@ -6,7 +6,7 @@
 //! 4. Headers that are new or changed are written; those that stand where they stood are left alone.
 //! 5. Sums over the payload are brought up to date.
 
-use ir::{HeaderId, HeaderRef, Place, Role, StmtKind, visit};
+use ir::{HeaderId, HeaderRef, Place, Role};
 
 use crate::c::{Body, Emitter, Unit, header};
 
@@ -14,34 +14,13 @@ impl Emitter<'_> {
     pub(super) fn native_deparser(&mut self) {
         self.text.raw(RESIZE);
         let Some(control) = self.program.control(Role::Deparser) else { return };
-        let mut order: Vec<HeaderId> = Vec::new();
-        let mut simple = true;
-        visit::stmts(&control.body, &mut |s| match &s.kind {
-            StmtKind::Emit(HeaderRef::Header(h)) => order.push(*h),
-            StmtKind::Block { .. } => {}
-            _ => simple = false,
-        });
-        let loc = control.loc;
         self.function(true, "deparse", Unit::of(Role::Deparser), |body| {
-            body.loc = loc;
-            if !simple {
-                body.unsupported(
-                    "a deparser that does anything but emit headers",
-                    "decide in the egress control",
-                );
-            }
+            let order = body.emitted(control);
             body.text.line("u32 out = 0;");
-            order.iter().for_each(|h| place(body, *h));
+            order.iter().for_each(|h| body.place_header(*h));
             body.text.line("u32 in = s->cursor;");
             body.text.line("s32 diff = (s32)out - (s32)in;");
-            let untouched = |h: &HeaderId, body: &Body<'_>| !body.facts.touched.contains(h);
-            order
-                .iter()
-                .filter(|h| untouched(h, body))
-                .copied()
-                .collect::<Vec<_>>()
-                .iter()
-                .for_each(|h| save(body, *h));
+            order.iter().for_each(|h| save(body, *h));
             body.text.line("if (diff && begin_at(pkt, diff))");
             body.text.line("    return 1;");
             body.text.line("UNUSED u8 *p;");
@@ -51,19 +30,10 @@ impl Emitter<'_> {
     }
 }
 
-fn place(body: &mut Body<'_>, h: HeaderId) {
-    let name = body.names.header(h).to_string();
-    let bytes = body.program.header_type(h).min_bits() / 8;
-    body.text.open(format!("if (s->{name}_valid)"));
-    body.text.line(format!("t->{name}_out = out;"));
-    body.text.line(format!("out += {bytes};"));
-    body.text.close("");
-}
-
 fn save(body: &mut Body<'_>, h: HeaderId) {
     let name = body.names.header(h).to_string();
     let bytes = body.program.header_type(h).min_bits() / 8;
-    if bytes == 0 {
+    if bytes == 0 || body.facts.touched.contains(&h) {
         return;
     }
     body.text.line(format!("if (s->{name}_valid && t->{name}_in + diff != t->{name}_out)"));
