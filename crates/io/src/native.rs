@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::OsString;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,8 +61,7 @@ pub fn compile(c: &str, cache: &Path) -> Result<PathBuf> {
     }
     std::fs::create_dir_all(cache).context(|| format!("make {}", cache.display()))?;
     // Under names of our own until it is whole: others may be compiling the same.
-    static TURN: AtomicU64 = AtomicU64::new(0);
-    let own = format!("{name}.{}.{}", std::process::id(), TURN.fetch_add(1, Ordering::Relaxed));
+    let own = format!("{name}.{}.{}", std::process::id(), turn());
     let (source, made) = (cache.join(format!("{own}.c")), cache.join(format!("{own}.part")));
     std::fs::write(&source, c).context(|| format!("write {}", source.display()))?;
     let run = Command::new(&compiler).args(FLAGS).arg("-o").arg(&made).arg(&source).output();
@@ -87,12 +87,59 @@ pub fn has_compiler() -> bool {
 }
 
 /// Where objects are kept: `$STRAIT_CACHE`, `$XDG_CACHE_HOME/strait`, `~/.cache/strait`.
-pub fn cache() -> PathBuf {
+fn cache() -> Option<PathBuf> {
     let var = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     var("STRAIT_CACHE")
         .or_else(|| var("XDG_CACHE_HOME").map(|dir| dir.join("strait")))
         .or_else(|| var("HOME").map(|home| home.join(".cache/strait")))
-        .unwrap_or_else(|| std::env::temp_dir().join(format!("strait-cache-{}", std::process::id())))
+}
+
+/// A compiled program as a file.
+pub struct Object {
+    path: PathBuf,
+    /// Goes with it, where nothing can be kept.
+    passing: Option<PathBuf>,
+}
+
+impl Object {
+    /// Compiles C, unless the same was compiled before. Where objects cannot be kept it lives as long as this does.
+    pub fn make(c: &str) -> Result<Object> {
+        let writable = |dir: &PathBuf| {
+            let probe = dir.join(format!("probe.{}.{}", std::process::id(), turn()));
+            std::fs::create_dir_all(dir).is_ok()
+                && std::fs::write(&probe, "").is_ok()
+                && std::fs::remove_file(&probe).is_ok()
+        };
+        if let Some(kept) = cache().filter(writable) {
+            return Ok(Object { path: compile(c, &kept)?, passing: None });
+        }
+        let dir = std::env::temp_dir().join(format!("strait-{}-{}", std::process::id(), turn()));
+        // Ours alone: what lies there is loaded.
+        let made = std::fs::DirBuilder::new().mode(0o700).create(&dir);
+        made.context(|| format!("make {}", dir.display()))?;
+        let mut object = Object { path: PathBuf::new(), passing: Some(dir.clone()) };
+        object.path = compile(c, &dir)?;
+        Ok(object)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        if let Some(dir) = &self.passing {
+            let _ = std::fs::remove_dir_all(dir);
+        }
+    }
+}
+
+/// A number that no other call has got.
+fn turn() -> u64 {
+    static TURN: AtomicU64 = AtomicU64::new(0);
+    TURN.fetch_add(1, Ordering::Relaxed)
 }
 
 /// A loaded program and its memory.

@@ -74,7 +74,7 @@ fn object(args: &BuildArgs, name: &str, output: &emit::Output) -> anyhow::Result
     let ending = if args.target == BuildTarget::Native { "so" } else { "o" };
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.{ending}")));
     let made = match args.target {
-        BuildTarget::Native => copy(&io::native::compile(&output.c, &io::native::cache())?, &out),
+        BuildTarget::Native => copy(io::native::Object::make(&output.c)?.path(), &out),
         _ => {
             let dir = std::env::temp_dir().join(format!("strait-build-{}", std::process::id()));
             std::fs::create_dir_all(&dir)?;

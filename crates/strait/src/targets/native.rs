@@ -1,18 +1,16 @@
 //! Machine code as a target of packet tests: packets go through it one by one, in this process.
 
-use std::path::PathBuf;
-
 use abi::{ActionCall, Bits, Entry, Manifest};
 use control::stf::{Outputs, Target, TargetError};
 use dataplane::Count;
 use dataplane::memory::Worker;
-use io::native::{Batch, NativeProgram, Verdict, cache, compile};
+use io::native::{self, Batch, NativeProgram, Verdict};
 
 use super::{Compiled, Limits, Sent};
 
 /// A program compiled for this machine, to be loaded as often as there are cases.
 pub struct Object {
-    path: PathBuf,
+    object: native::Object,
     manifest: Manifest,
     registers: Vec<Bits>,
 }
@@ -22,7 +20,7 @@ impl Object {
     pub fn make(program: &ir::Verified) -> anyhow::Result<Object> {
         let output = emit::native(program).map_err(|limits| Limits::of(program, &limits))?;
         let registers = program.registers.iter().map(|r| r.initial.clone()).collect();
-        Ok(Object { path: compile(&output.c, &cache())?, manifest: output.manifest, registers })
+        Ok(Object { object: native::Object::make(&output.c)?, manifest: output.manifest, registers })
     }
 }
 
@@ -48,7 +46,7 @@ impl NativeTarget {
 
     /// Loads a program.
     pub fn load(object: &Object) -> anyhow::Result<NativeTarget> {
-        let program = NativeProgram::load(&object.path, &object.manifest, &object.registers)?;
+        let program = NativeProgram::load(object.object.path(), &object.manifest, &object.registers)?;
         let worker = program.memory().worker();
         Ok(NativeTarget { program, worker })
     }
