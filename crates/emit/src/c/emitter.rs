@@ -4,6 +4,7 @@ use abi::manifest::{DropReason, Manifest};
 use ir::{Program, Role};
 
 use super::{Body, Dialect, Facts, Home, Names, Text, Unit, Units, c_name, c_type, cleared, layout, sums};
+use crate::Output;
 use crate::unsupported::Unsupported;
 
 /// One program for one machine.
@@ -53,6 +54,14 @@ impl<'p> Emitter<'p> {
             problems,
             manifest,
             facts: Facts::new(program, dialect),
+        }
+    }
+
+    /// What was made, or every limit that was met.
+    pub fn output(self) -> Result<Output, Vec<Unsupported>> {
+        match self.problems.is_empty() {
+            true => Ok(Output { c: self.text.finish(), manifest: self.manifest }),
+            false => Err(self.problems),
         }
     }
 
@@ -139,17 +148,21 @@ impl<'p> Emitter<'p> {
     /// What is not the program's: notes for the host, places of headers, room for keys.
     fn scratch(&mut self) {
         let p = self.program;
-        self.text.line("/* Written before it is read; the verdict comes first, where hosts look for it. */");
+        let tc = self.facts.dialect == Dialect::Tc;
+        let first = if tc { "; the verdict comes first, where hosts look for it" } else { "" };
+        self.text.line(format!("/* Written before it is read{first}. */"));
         self.text.open("struct scratch");
-        self.text.line(
-            "u32 verdict;      /* 0 passed by, 1 sent, 2 dropped: for test runs, which see no redirect */",
-        );
-        self.text.line("u32 port;");
-        self.text.line("u32 reason;");
-        self.text.line(
-            "u32 tag;          /* the VLAN tag that the kernel keeps beside the bytes that are sent, or 0 */",
-        );
-        self.text.line("u32 payload;      /* where the payload starts on leaving */");
+        if tc {
+            self.text.line(
+                "u32 verdict;      /* 0 passed by, 1 sent, 2 dropped: for test runs, which see no redirect */",
+            );
+            self.text.line("u32 port;");
+            self.text.line("u32 reason;");
+            self.text.line(
+                "u32 tag;          /* the VLAN tag that the kernel keeps beside the bytes that are sent, or 0 */",
+            );
+            self.text.line("u32 payload;      /* where the payload starts on leaving */");
+        }
         for i in 0..p.headers.len() {
             let name = self.names.header(ir::HeaderId(i as u32)).to_string();
             self.text.line(format!("u32 {name}_in;   /* where it stood on arrival */"));
@@ -160,17 +173,13 @@ impl<'p> Emitter<'p> {
             let bytes = p.header_type(ir::HeaderId(i)).min_bits() / 8;
             self.text.line(format!("u8 {name}_raw[{bytes}];"));
         }
-        let key = self
-            .manifest
-            .tables
-            .iter()
-            .filter_map(|t| t.layout.as_ref())
-            .map(|l| l.key_size)
-            .max()
-            .unwrap_or(0);
-        self.text.line(format!("u8 key[{}] __attribute__((aligned(8)));", (key + 8).div_ceil(8) * 8));
-        self.text.line(format!("u8 masked[{}] __attribute__((aligned(8)));", (key + 8).div_ceil(8) * 8));
-        self.text.line("u32 buffer[64];");
+        if tc {
+            let layouts = self.manifest.tables.iter().filter_map(|t| t.layout.as_ref());
+            let key = (layouts.map(|l| l.key_size).max().unwrap_or(0) + 8).div_ceil(8) * 8;
+            self.text.line(format!("u8 key[{key}] __attribute__((aligned(8)));"));
+            self.text.line(format!("u8 masked[{key}] __attribute__((aligned(8)));"));
+            self.text.line("u32 buffer[64];");
+        }
         self.text.close(";");
     }
 

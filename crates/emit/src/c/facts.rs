@@ -35,7 +35,8 @@ impl Dialect {
     pub fn loop_bound(self) -> u64 {
         match self {
             Dialect::Tc => 256,
-            Dialect::Native => u64::from(u32::MAX),
+            // The counter has 32 bits and passes its bound by one.
+            Dialect::Native => u64::from(u32::MAX) - 1,
         }
     }
 }

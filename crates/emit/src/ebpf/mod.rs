@@ -36,11 +36,7 @@ const REASONS: &[(&str, &str)] = &[
 pub fn tc(program: &Verified) -> Result<Output, Vec<Unsupported>> {
     let mut emitter = Emitter::new(program, Dialect::Tc, "tc", ENTRY, REASONS);
     emitter.tc();
-    if emitter.problems.is_empty() {
-        Ok(Output { c: emitter.text.finish(), manifest: emitter.manifest })
-    } else {
-        Err(emitter.problems)
-    }
+    emitter.output()
 }
 
 impl Emitter<'_> {

@@ -33,11 +33,7 @@ const REASONS: &[(&str, &str)] = &[
 pub fn native(program: &Verified) -> Result<Output, Vec<Unsupported>> {
     let mut emitter = Emitter::new(program, Dialect::Native, "native", ENTRY, REASONS);
     emitter.native();
-    if emitter.problems.is_empty() {
-        Ok(Output { c: emitter.text.finish(), manifest: emitter.manifest })
-    } else {
-        Err(emitter.problems)
-    }
+    emitter.output()
 }
 
 impl Emitter<'_> {

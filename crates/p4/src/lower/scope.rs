@@ -81,6 +81,9 @@ impl Object<'_> {
             (Object::Meter(a), Object::Meter(b)) | (Object::DirectMeter(a), Object::DirectMeter(b)) => a == b,
             (Object::InternetChecksum(a), Object::InternetChecksum(b)) => a == b,
             (Object::Hash(a, _), Object::Hash(b, _)) => a == b,
+            (Object::ActionProfile(a), Object::ActionProfile(b)) => a == b,
+            // Nothing tells one from another.
+            (Object::Digest, Object::Digest) | (Object::Engine, Object::Engine) => true,
             (Object::Random(a, b, _), Object::Random(c, d, _)) => (a, b) == (c, d),
             _ => false,
         }

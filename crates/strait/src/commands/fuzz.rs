@@ -84,7 +84,8 @@ pub fn run(
     Ok(if tally.different == 0 && tally.equal > 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn packets_of(case: &stf::Case) -> Vec<(u32, Vec<u8>)> {
+/// The packets of a case, each with its port.
+pub(super) fn packets_of(case: &stf::Case) -> Vec<(u32, Vec<u8>)> {
     let packet = |s: &stf::Statement| match &s.kind {
         Kind::Packet { port, bytes } => Some((*port, bytes.clone())),
         _ => None,
@@ -93,7 +94,7 @@ fn packets_of(case: &stf::Case) -> Vec<(u32, Vec<u8>)> {
 }
 
 /// The lines of a case that fill tables.
-fn tables_of(case: &stf::Case) -> stf::Case {
+pub(super) fn tables_of(case: &stf::Case) -> stf::Case {
     let tables = |s: &&stf::Statement| matches!(s.kind, Kind::Add { .. } | Kind::SetDefault { .. });
     stf::Case {
         name: case.name.clone(),

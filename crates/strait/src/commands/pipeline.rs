@@ -5,11 +5,12 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
-use control::stf::{self, Kind};
+use anyhow::{bail, ensure};
+use control::stf;
 use interp::{Interpreter, Silent};
 use serde::Serialize;
 
+use super::fuzz::{packets_of, tables_of};
 use crate::cli::PipelineArgs;
 use crate::frontend;
 use crate::targets::interp::InterpTarget;
@@ -38,33 +39,26 @@ pub fn run(args: &PipelineArgs) -> anyhow::Result<()> {
     let object = Object::make(&program)?;
     let mut all = Vec::new();
     for file in &args.cases {
-        let text =
-            std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-        let case = stf::parse(&file.display().to_string(), &text)
-            .map_err(|e| anyhow::anyhow!(e.iter().map(|e| e.to_string()).collect::<Vec<_>>().join("\n")))?;
+        let (case, _) = super::test::read(file)?;
         let speed = one(&program, &object, &case)?;
         if !args.json {
             println!("{}", line(&speed));
         }
         all.push(speed);
     }
-    let [first, .., _] = all.as_slice() else {
-        return if args.json { print(&all) } else { Ok(()) };
-    };
-    let mean = |ns: fn(&Speed) -> f64| all.iter().map(ns).sum::<f64>() / all.len() as f64;
-    let (interp_ns, native_ns) = (mean(|s| s.interp_ns), mean(|s| s.native_ns));
-    let packets = all.iter().map(|s| s.packets).sum::<usize>().max(first.packets);
-    let sum = Speed { case: "all cases".into(), packets, interp_ns, native_ns, ratio: interp_ns / native_ns };
-    if args.json {
-        all.push(sum);
-        return print(&all);
+    if all.len() > 1 {
+        let mean = |ns: fn(&Speed) -> f64| all.iter().map(ns).sum::<f64>() / all.len() as f64;
+        let (interp_ns, native_ns) = (mean(|s| s.interp_ns), mean(|s| s.native_ns));
+        let packets = all.iter().map(|s| s.packets).sum();
+        let case = "all cases".to_string();
+        all.push(Speed { case, packets, interp_ns, native_ns, ratio: interp_ns / native_ns });
+        if !args.json {
+            all.last().iter().for_each(|mean| println!("{}", line(mean)));
+        }
     }
-    println!("{}", line(&sum));
-    Ok(())
-}
-
-fn print(all: &[Speed]) -> anyhow::Result<()> {
-    println!("{}", serde_json::to_string_pretty(all)?);
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&all)?);
+    }
     Ok(())
 }
 
@@ -80,18 +74,7 @@ fn line(s: &Speed) -> String {
 }
 
 fn one(program: &ir::Verified, object: &Object, case: &stf::Case) -> anyhow::Result<Speed> {
-    let fills = |kind: &Kind| matches!(kind, Kind::Add { .. } | Kind::SetDefault { .. });
-    let statements = case.statements.iter();
-    let tables = stf::Case {
-        name: case.name.clone(),
-        statements: statements.clone().filter(|s| fills(&s.kind)).cloned().collect(),
-    };
-    let packets: Vec<(u32, Vec<u8>)> = statements
-        .filter_map(|s| match &s.kind {
-            Kind::Packet { port, bytes } => Some((*port, bytes.clone())),
-            _ => None,
-        })
-        .collect();
+    let (tables, packets) = (tables_of(case), packets_of(case));
     if packets.is_empty() {
         bail!("{}: there are no packets in this case", case.name);
     }

@@ -124,7 +124,7 @@ fn compare(
 }
 
 /// A case, and what its line `# only: interp` says: the targets that can run it.
-fn read(file: &Path) -> anyhow::Result<(stf::Case, String)> {
+pub(super) fn read(file: &Path) -> anyhow::Result<(stf::Case, String)> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let parsed = stf::parse(&file.display().to_string(), &text);
     let only = text.lines().find_map(|l| l.strip_prefix("# only:")).unwrap_or_default().trim().to_string();
