@@ -157,6 +157,8 @@ mod tests {
             initial_entries: Vec::new(),
             direct_counter: None,
             implementation: None,
+            notifies_idle: false,
+            direct_meter: None,
             layout: Some(layout.clone()),
         };
         (table, layout)

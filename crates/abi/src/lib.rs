@@ -36,6 +36,8 @@ pub mod drops {
     pub const STEP_BUDGET: &str = "target.step_budget";
     /// The packet could not be made longer or shorter as the deparser asked.
     pub const BAD_RESIZE: &str = "target.bad_resize";
+    /// A copy of a packet found no buffer.
+    pub const NO_BUFFER: &str = "target.no_buffer";
 }
 
 /// P4 port number that drops a packet in v1model: `egress_spec` holds it after `mark_to_drop` (BMv2 simple_switch).

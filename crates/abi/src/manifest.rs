@@ -39,8 +39,34 @@ pub struct Manifest {
     /// Parser value sets.
     #[serde(default)]
     pub value_sets: Vec<ValueSet>,
+    /// Action profiles and selectors.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub profiles: Vec<ActionProfile>,
+    /// Messages to the control plane.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub digests: Vec<DigestType>,
     /// Why packets are dropped; the index is the reason's id in the target's drop counters.
     pub drops: Vec<DropReason>,
+}
+
+/// Members that entries of tables lead to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActionProfile {
+    /// Full control-plane name.
+    pub name: String,
+    /// Most members; 0: no limit.
+    pub size: u64,
+    /// Whether there are groups of them.
+    pub selector: bool,
+}
+
+/// A message to the control plane: its name, and what it says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DigestType {
+    /// Name of the data's type.
+    pub name: String,
+    /// Name and width of each value.
+    pub fields: Vec<(String, u32)>,
 }
 
 /// What a parser's `select` compares with, filled by a controller.
@@ -79,6 +105,12 @@ pub struct Table {
     /// Name of the action profile or selector, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub implementation: Option<String>,
+    /// Whether the control plane may be told of entries that no packet hits.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub notifies_idle: bool,
+    /// Name of the direct meter, if one is attached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direct_meter: Option<String>,
     /// How a compiled target stores it.
     pub layout: Option<TableLayout>,
 }

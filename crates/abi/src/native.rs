@@ -80,6 +80,41 @@ pub struct Shared {
     pub tables: AtomicPtr<Table>,
     /// In the order of the manifest.
     pub registers: AtomicPtr<Cells>,
+    /// In the order of the manifest; cells of [`meter::SIZE`] words. A direct meter's are numbered as its table's entries are.
+    pub meters: AtomicPtr<Cells>,
+    /// A [directory](mod@directory) of multicast groups: for each copy its `egress_rid` (upper half) and port.
+    pub groups: AtomicPtr<u64>,
+    /// A directory of mirroring sessions: one word, a port, or behind the bit [`MIRROR_GROUP`] a multicast group.
+    pub mirrors: AtomicPtr<u64>,
+    /// A directory of value sets, by their number in the manifest: for each member and each part of it, value and mask (or lowest
+    /// and highest), two words each, the lower first.
+    pub value_sets: AtomicPtr<u64>,
+}
+
+/// Set in a mirroring session that leads to a multicast group.
+pub const MIRROR_GROUP: u64 = 1 << 32;
+
+/// Words of a directory: the number of ids, then for each, in ascending order, the id and a pointer to what it stands for: the number
+/// of words, and these.
+pub mod directory {
+    /// How many words an id takes.
+    pub const SIZE: usize = 2;
+}
+
+/// Words of a meter's cell.
+pub mod meter {
+    /// Not 0 while somebody is at it.
+    pub const LOCK: usize = 0;
+    /// How many of its buckets are in use.
+    pub const RATES: usize = 1;
+    /// Here the buckets begin: units a microsecond and tokens (both `f64`), burst, and when it was filled last.
+    pub const BUCKETS: usize = 2;
+    /// Words of a bucket.
+    pub const BUCKET: usize = 4;
+    /// Two rates make three colours.
+    pub const MOST: usize = 2;
+    /// Words of a cell.
+    pub const SIZE: usize = BUCKETS + MOST * BUCKET;
 }
 
 /// What one thread has for itself.
@@ -90,12 +125,37 @@ pub struct Worker {
     pub counters: AtomicPtr<Cells>,
     /// Direct counters, by the number of their table.
     pub direct: AtomicPtr<Cells>,
+    /// When each entry was hit last, by the number of their table; none where nobody asks.
+    pub hits: AtomicPtr<Cells>,
     /// Packets and bytes, by reason.
     pub drops: AtomicPtr<u64>,
     /// For random numbers; not 0.
     pub seed: u64,
     /// What packets take for the time, in microseconds.
     pub clock: u64,
+    /// Messages to the control plane: each [`digest::HEAD`] bytes, its values, and zeros up to a multiple of 8 bytes.
+    pub digests: AtomicPtr<u8>,
+    /// Bytes of them.
+    pub digests_used: u64,
+    /// Bytes that there is room for.
+    pub digests_room: u64,
+    /// Messages that found no room.
+    pub digests_lost: u64,
+    /// Buffers for copies of packets, `spares` of them.
+    pub spare: AtomicPtr<*mut Packet>,
+    /// The program takes from the end.
+    pub spares: u64,
+    /// What it sends, in order. There is room for all packets of a burst and all spare ones.
+    pub sent: AtomicPtr<*mut Packet>,
+    /// How many.
+    pub sents: u64,
+}
+
+/// A message to the control plane.
+pub mod digest {
+    /// Bytes before the values: the message's number in the manifest, and its bytes, a `u32` each. A value takes
+    /// `ceil(width / 8)` bytes in network order.
+    pub const HEAD: usize = 8;
 }
 
 /// A packet.
@@ -116,6 +176,8 @@ pub struct Packet {
     pub verdict: u32,
     /// Of a drop: its number in the manifest.
     pub reason: u32,
+    /// Bytes that its buffer holds, room before and behind it included.
+    pub capacity: u32,
 }
 
 /// Where the action data of a row begins, in bytes from its key.

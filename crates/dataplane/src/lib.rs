@@ -21,7 +21,7 @@ pub mod profile;
 pub mod table;
 
 pub use cells::{Cells, Count};
-pub use memory::Memory;
+pub use memory::{Memory, Mirror};
 pub use meter::{Meter, Rate};
 pub use profile::{Indirect, Profile, ProfileError};
 pub use table::{Handle, Mismatch, Row, Table, TableError};

@@ -36,19 +36,19 @@ pub enum ProfileError {
 
 /// An action profile or selector and what it holds.
 #[derive(Clone, Debug)]
-pub struct Profile {
+pub struct Profile<E = Handle> {
     name: String,
     size: u64,
     selector: bool,
     members: BTreeMap<u32, ActionCall>,
     groups: BTreeMap<u32, Vec<u32>>,
     /// Entries that lead here: the table's number, and the entry.
-    users: Vec<(usize, Handle, Indirect)>,
+    users: Vec<(usize, E, Indirect)>,
 }
 
-impl Profile {
+impl<E: Clone + PartialEq> Profile<E> {
     /// An empty one; a size of 0 says that there is no limit.
-    pub fn new(name: &str, size: u64, selector: bool) -> Profile {
+    pub fn new(name: &str, size: u64, selector: bool) -> Self {
         Profile {
             name: name.to_string(),
             size,
@@ -103,14 +103,19 @@ impl Profile {
     }
 
     /// Notes that an entry leads here.
-    pub fn used_by(&mut self, table: usize, entry: Handle, indirect: Indirect) {
+    pub fn used_by(&mut self, table: usize, entry: E, indirect: Indirect) {
         self.users.push((table, entry, indirect));
     }
 
+    /// Notes that an entry leads here no more.
+    pub fn left_by(&mut self, table: usize, entry: &E) {
+        self.users.retain(|(t, e, _)| (*t, e) != (table, entry));
+    }
+
     /// The entries that lead here, and what they may run now.
-    pub fn users(&self) -> impl Iterator<Item = (usize, Handle, Vec<ActionCall>)> {
-        self.users
-            .iter()
-            .filter_map(|(table, entry, indirect)| Some((*table, *entry, self.choices(*indirect).ok()?)))
+    pub fn users(&self) -> impl Iterator<Item = (usize, E, Vec<ActionCall>)> {
+        self.users.iter().filter_map(|(table, entry, indirect)| {
+            Some((*table, entry.clone(), self.choices(*indirect).ok()?))
+        })
     }
 }

@@ -1,9 +1,7 @@
 //! The interpreter's manifest: tables as the program declares them, without layouts.
 
 use abi::drops;
-use abi::manifest::{
-    Action, Counter, DropReason, KeyField, Manifest, Meter, Param, Register, Table, ValueSet,
-};
+use abi::manifest::{Action, Counter, DropReason, KeyField, Manifest, Param, Register, Table};
 use abi::{ActionCall, Entry};
 use ir::Verified;
 
@@ -25,8 +23,10 @@ pub fn of(program: &Verified) -> Manifest {
             .iter()
             .map(|r| Register { name: r.name.clone(), size: r.size, width: r.ty.width(), map: None })
             .collect(),
-        meters: program.meters.iter().map(|m| Meter { name: m.name.clone(), size: m.size }).collect(),
-        value_sets: program.value_sets.iter().map(value_set).collect(),
+        meters: ir::manifest::meters(program),
+        value_sets: ir::manifest::value_sets(program),
+        profiles: ir::manifest::profiles(program),
+        digests: ir::manifest::digests(program),
         drops: reasons(program),
     }
 }
@@ -50,11 +50,6 @@ fn reasons(program: &Verified) -> Vec<DropReason> {
         .filter(|(name, _)| *name != drops::DROP || own_drop)
         .map(|(name, help)| DropReason { name: name.to_string(), help: help.to_string(), location: None });
     own.chain(fixed).collect()
-}
-
-fn value_set(set: &ir::ValueSet) -> ValueSet {
-    let key = |k: &ir::ValueSetKey| KeyField { name: k.name.clone(), width: k.width, kind: k.kind };
-    ValueSet { name: set.name.clone(), size: set.size, keys: set.keys.iter().map(key).collect() }
 }
 
 fn table(program: &Verified, t: &ir::Table) -> Table {
@@ -82,6 +77,8 @@ fn table(program: &Verified, t: &ir::Table) -> Table {
             .collect(),
         direct_counter: t.direct_counter.map(|c| program.direct_counters[c.index()].name.clone()),
         implementation: t.profile.map(|p| program.profiles[p.index()].name.clone()),
+        notifies_idle: t.notifies_idle,
+        direct_meter: t.direct_meter.map(|m| program.meters[m.index()].name.clone()),
         layout: None,
     }
 }

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use abi::native::{Burst, DROPPED, Packet, SENT};
 use abi::{Bits, Manifest};
@@ -185,11 +185,17 @@ impl NativeProgram {
     /// Runs a batch of packets; each gets its verdict.
     pub fn run(&self, worker: &mut Worker, batch: &mut Batch) {
         worker.burst(|worker| {
+            worker.spare = AtomicPtr::new(batch.spare.as_mut_ptr());
+            worker.spares = batch.spare.len() as u64;
+            worker.sent = AtomicPtr::new(batch.sent.as_mut_ptr());
+            worker.sents = 0;
             // SAFETY: the memory is that of this program; the packets point into buffers that are borrowed by us alone, and say
-            // truly how much room is around them; there are as many as pointers in use.
+            // truly how much room is around them; there are as many as pointers in use, and room to name all of them and all spare
+            // buffers as sent.
             unsafe {
                 (self.burst)(self.memory.shared(), worker, batch.pointers.as_mut_ptr(), batch.used as u32);
             }
+            batch.leaving = worker.sents as usize;
         });
     }
 }
@@ -203,23 +209,32 @@ pub enum Verdict {
     Dropped(u32),
 }
 
-/// Packets in buffers of their own, to be filled and run again and again.
+/// Packets in buffers of their own, to be filled and run again and again; and buffers for the copies that programs make.
 pub struct Batch {
     /// All buffers, one after the other.
     memory: Vec<u8>,
     /// Bytes of a packet that a buffer holds.
     largest: usize,
+    /// Those that come in, then those for copies.
     packets: Vec<Packet>,
-    /// Of all packets; programs take those.
+    /// Of packets that come in; programs take those.
     pointers: Vec<*mut Packet>,
     used: usize,
+    /// Of packets for copies.
+    spare: Vec<*mut Packet>,
+    /// What the program sends, in order.
+    sent: Vec<*mut Packet>,
+    leaving: usize,
 }
 
+// SAFETY: the pointers are to what the batch itself owns, which does not move with it.
+unsafe impl Send for Batch {}
+
 impl Batch {
-    /// Room for so many packets of so many bytes.
-    pub fn new(packets: usize, largest: usize) -> Batch {
+    /// Room for so many packets of so many bytes, and for as many copies.
+    pub fn new(packets: usize, largest: usize, copies: usize) -> Batch {
         let stride = Self::stride(largest);
-        let mut memory = vec![0; packets * stride];
+        let mut memory = vec![0; (packets + copies) * stride];
         let packet = |buffer: &mut [u8]| Packet {
             data: buffer[HEADROOM..].as_mut_ptr(),
             length: 0,
@@ -228,10 +243,13 @@ impl Batch {
             port: 0,
             verdict: 0,
             reason: 0,
+            capacity: stride as u32,
         };
         let mut all: Vec<Packet> = memory.chunks_mut(stride).map(packet).collect();
-        let pointers = all.iter_mut().map(std::ptr::from_mut).collect();
-        Batch { memory, largest, packets: all, pointers, used: 0 }
+        let mut pointers: Vec<_> = all.iter_mut().map(std::ptr::from_mut).collect();
+        let sent = pointers.clone();
+        let spare = pointers.split_off(packets);
+        Batch { memory, largest, packets: all, pointers, used: 0, spare, sent, leaving: 0 }
     }
 
     fn stride(largest: usize) -> usize {
@@ -240,41 +258,79 @@ impl Batch {
 
     /// Adds a packet that has come in; false if there is no room for one more, or for one so large.
     pub fn push(&mut self, port: u32, bytes: &[u8]) -> bool {
+        let Some(room) = self.room().filter(|room| bytes.len() <= room.len()) else { return false };
+        room[..bytes.len()].copy_from_slice(bytes);
+        self.add(port, bytes.len());
+        true
+    }
+
+    /// Where the next packet goes; `None` where there is no room for one more.
+    pub fn room(&mut self) -> Option<&mut [u8]> {
         let (at, stride) = (self.used, Self::stride(self.largest));
-        if at == self.packets.len() || bytes.len() > self.largest {
-            return false;
-        }
         let start = at * stride + HEADROOM;
-        self.memory[start..start + bytes.len()].copy_from_slice(bytes);
+        (at < self.pointers.len()).then(|| &mut self.memory[start..start + self.largest])
+    }
+
+    /// Adds the packet that was written where [`Batch::room`] said.
+    pub fn add(&mut self, port: u32, length: usize) {
+        let (at, stride) = (self.used, Self::stride(self.largest));
+        assert!(at < self.pointers.len() && length <= self.largest, "there was no room for the packet");
+        let start = at * stride + HEADROOM;
         self.packets[at] = Packet {
             data: self.memory[start..].as_mut_ptr(),
-            length: bytes.len() as u32,
+            length: length as u32,
             headroom: HEADROOM as u32,
-            tailroom: (stride - HEADROOM - bytes.len()) as u32,
+            tailroom: (stride - HEADROOM - length) as u32,
             port,
             verdict: 0,
             reason: 0,
+            capacity: stride as u32,
         };
         self.used += 1;
-        true
+    }
+
+    /// How many packets have come in.
+    pub fn len(&self) -> usize {
+        self.used
+    }
+
+    /// Whether none has.
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// Whether there is no room for one more.
+    pub fn is_full(&self) -> bool {
+        self.used == self.pointers.len()
     }
 
     /// Empties it.
     pub fn clear(&mut self) {
         self.used = 0;
+        self.leaving = 0;
     }
 
-    /// The packets, with what became of them: `None` until they were run.
+    /// The packets that came in, with what became of them: `None` until they were run.
     pub fn packets(&self) -> impl Iterator<Item = (Option<Verdict>, &[u8])> {
-        let stride = Self::stride(self.largest);
-        self.packets[..self.used].iter().enumerate().map(move |(i, packet)| {
-            let verdict = match packet.verdict {
-                SENT => Some(Verdict::Sent(packet.port)),
-                DROPPED => Some(Verdict::Dropped(packet.reason)),
-                _ => None,
-            };
-            let start = i * stride + packet.headroom as usize;
-            (verdict, &self.memory[start..start + packet.length as usize])
-        })
+        (0..self.used).map(|at| self.packet(at))
+    }
+
+    /// What leaves, with its port, in order.
+    pub fn sent(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        let start = self.packets.as_ptr().addr();
+        // Where the pointer points, in packets.
+        let place = move |p: &*mut Packet| (p.addr() - start) / size_of::<Packet>();
+        self.sent[..self.leaving].iter().map(place).map(|at| (self.packets[at].port, self.packet(at).1))
+    }
+
+    fn packet(&self, at: usize) -> (Option<Verdict>, &[u8]) {
+        let packet = &self.packets[at];
+        let verdict = match packet.verdict {
+            SENT => Some(Verdict::Sent(packet.port)),
+            DROPPED => Some(Verdict::Dropped(packet.reason)),
+            _ => None,
+        };
+        let start = at * Self::stride(self.largest) + packet.headroom as usize;
+        (verdict, &self.memory[start..start + packet.length as usize])
     }
 }

@@ -95,6 +95,7 @@
 pub mod api;
 pub mod checksum;
 pub mod expr;
+pub mod manifest;
 pub mod program;
 pub mod stmt;
 pub mod text;

@@ -110,7 +110,7 @@ fn tables_change_under_traffic() {
                 *x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 0x0a00_0000 | (*x >> 8)
             };
-            let mut batch = Batch::new(64, 64);
+            let mut batch = Batch::new(64, 64, 0);
             (0..64).for_each(|i| assert!(batch.push(0, &packet(address(&mut x), i * 1000))));
             program.run(&mut worker, &mut batch);
             for packet in batch.packets() {
@@ -179,7 +179,7 @@ fn the_best_of_equal_masks_and_ranges_wins() {
     memory.insert("I.ranges", &range(0, 0, (90, 300), 5, 4)).unwrap();
     let mut worker = memory.worker();
     let mut port = |value: u16| {
-        let mut batch = Batch::new(1, 64);
+        let mut batch = Batch::new(1, 64, 0);
         assert!(batch.push(0, &packet(0x0b00_0000, value)));
         program.run(&mut worker, &mut batch);
         batch.packets().next().map(|packet| way(packet).unwrap()).unwrap()

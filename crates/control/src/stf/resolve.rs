@@ -314,6 +314,8 @@ mod tests {
             initial_entries: vec![],
             direct_counter: None,
             implementation: None,
+            notifies_idle: false,
+            direct_meter: None,
             layout: None,
         };
         Manifest {

@@ -1,10 +1,13 @@
-//! The memory of a native program, written by one host while workers read it: tables ([`table`]), registers, and what each worker
-//! counts for itself ([`Worker`]).
+//! The memory of a native program, written by one host while workers read it: tables ([`table`], [`choices`]), registers,
+//! [`meters`], groups and the like ([`directory`]), and what each worker counts for itself ([`Worker`]).
 //!
 //! Nothing here is unsafe: the program's side follows pointers, this side only gives them out, and keeps what they point to until
 //! no burst can still hold it ([`Quiet`]). The shapes are [`abi::native`]'s. Writers take turns; a worker waits for nobody.
 
+mod choices;
+mod directory;
 mod hash;
+mod meters;
 mod table;
 mod worker;
 
@@ -13,11 +16,14 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use abi::manifest::Manifest;
-use abi::native::{Cells, Shared};
+use abi::native::{Cells, MIRROR_GROUP, Shared};
 use abi::{ActionCall, Bits, Entry, MatchValue};
 
-use crate::{Count, TableError};
-use table::Table;
+use crate::{Count, Indirect, Profile, ProfileError, Rate, TableError};
+use choices::Slot;
+use directory::Directory;
+use meters::Meters;
+use table::{Identity, Table};
 use worker::Counts;
 
 pub use worker::Worker;
@@ -29,6 +35,7 @@ pub struct Memory {
     /// What the program sees of tables and registers.
     visible: Vec<abi::native::Table>,
     _register_cells: Vec<Cells>,
+    _meter_cells: Vec<Cells>,
     registers: Vec<Vec<AtomicU64>>,
     /// First values of registers.
     initial: Vec<u64>,
@@ -38,7 +45,23 @@ pub struct Memory {
 /// What a writer knows.
 struct Writer {
     tables: Vec<Table>,
+    profiles: Vec<Profile<Identity>>,
+    meters: Vec<Meters>,
+    /// Of each table, the number of its direct meter.
+    direct_meters: Vec<Option<usize>>,
+    groups: Directory,
+    mirrors: Directory,
+    value_sets: Directory,
     quiet: Quiet,
+}
+
+/// Where the clones of a mirroring session go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mirror {
+    /// To a port.
+    Port(u32),
+    /// To all members of a multicast group.
+    Group(u32),
 }
 
 /// What was replaced, until no worker can still read it.
@@ -60,6 +83,8 @@ pub(crate) enum Retired {
     Bytes(Vec<u8>),
     /// A row with a cell that may be used again: table and cell.
     Row(Vec<u64>, usize, u64),
+    /// What an entry could lead to.
+    Slot(Slot),
 }
 
 impl Quiet {
@@ -98,10 +123,28 @@ impl Memory {
             .map(|(r, first)| (0..r.size).map(|_| AtomicU64::new(*first)).collect())
             .collect();
         let register_cells: Vec<Cells> = registers.iter().map(|r| cells(r, 1)).collect();
+        let direct_meter = |t: &abi::manifest::Table| {
+            let name = t.direct_meter.as_ref()?;
+            manifest.meters.iter().position(|m| m.name == *name)
+        };
+        let direct_meters: Vec<_> = manifest.tables.iter().map(direct_meter).collect();
+        let cells_of = |meter: usize| {
+            let table = direct_meters.iter().position(|m| *m == Some(meter));
+            table.map(|at| table::cells(&manifest.tables[at]))
+        };
+        let meters: Vec<Meters> = (0..manifest.meters.len())
+            .map(|i| match cells_of(i) {
+                Some(cells) => Meters::new(cells, true),
+                None => Meters::new(manifest.meters[i].size.unwrap_or(0), false),
+            })
+            .collect();
+        let meter_cells: Vec<Cells> = meters.iter().map(Meters::cells).collect();
         let visible: Vec<_> = manifest.tables.iter().map(|_| abi::native::Table::default()).collect();
         let shared = Shared {
             tables: AtomicPtr::new(visible.as_ptr().cast_mut()),
             registers: AtomicPtr::new(register_cells.as_ptr().cast_mut()),
+            meters: AtomicPtr::new(meter_cells.as_ptr().cast_mut()),
+            ..Shared::default()
         };
         let mut tables: Vec<_> = manifest.tables.iter().enumerate().map(|(i, t)| Table::new(i, t)).collect();
         let mut quiet = Quiet::default();
@@ -113,9 +156,23 @@ impl Memory {
             shared,
             visible,
             _register_cells: register_cells,
+            _meter_cells: meter_cells,
             registers,
             initial,
-            writer: Mutex::new(Writer { tables, quiet }),
+            writer: Mutex::new(Writer {
+                tables,
+                profiles: manifest
+                    .profiles
+                    .iter()
+                    .map(|p| Profile::new(&p.name, p.size, p.selector))
+                    .collect(),
+                meters,
+                direct_meters,
+                groups: Directory::default(),
+                mirrors: Directory::default(),
+                value_sets: Directory::default(),
+                quiet,
+            }),
         })
     }
 
@@ -149,7 +206,13 @@ impl Memory {
 
     /// Removes the entry with this match (and priority).
     pub fn delete(&self, table: &str, entry: &Entry) -> Result<(), TableError> {
-        self.write(table, |table, visible, quiet| table.delete(entry, visible, quiet))
+        self.write(table, |table, visible, quiet| table.delete(entry, visible, quiet))?;
+        let mut writer = self.writer();
+        if let Some((at, profile)) = self.position(table).and_then(|at| Some((at, self.profile_of(at)?))) {
+            let identity = writer.tables[at].identity(entry);
+            writer.profiles[profile].left_by(at, &identity);
+        }
+        Ok(())
     }
 
     /// Removes every entry that can be removed.
@@ -221,6 +284,118 @@ impl Memory {
             .is_some()
     }
 
+    /// Makes or replaces a multicast group: its copies as (`egress_rid`, port).
+    pub fn set_group(&self, group: u32, copies: &[(u32, u32)]) {
+        let words = copies.iter().map(|(rid, port)| u64::from(*rid) << 32 | u64::from(*port)).collect();
+        let Writer { groups, quiet, .. } = &mut *self.writer();
+        groups.set(group, Some(words), &self.shared.groups, quiet);
+    }
+
+    /// Sets where clones of a session go, or that they go nowhere.
+    pub fn set_mirror(&self, session: u32, to: Option<Mirror>) {
+        let word = |to| match to {
+            Mirror::Port(port) => vec![u64::from(port)],
+            Mirror::Group(group) => vec![MIRROR_GROUP | u64::from(group)],
+        };
+        let Writer { mirrors, quiet, .. } = &mut *self.writer();
+        mirrors.set(session, to.map(word), &self.shared.mirrors, quiet);
+    }
+
+    /// Sets the members of a value set; whether there is such a set and they are of its shape and number.
+    pub fn set_members(&self, name: &str, members: &[Vec<MatchValue>]) -> bool {
+        let Some(at) = self.manifest.value_sets.iter().position(|s| s.name == name) else { return false };
+        let set = &self.manifest.value_sets[at];
+        let fits = |member: &Vec<MatchValue>| {
+            let parts = member.iter().zip(&set.keys);
+            member.len() == set.keys.len()
+                && parts.into_iter().all(|(p, k)| p.width().is_none_or(|w| w == k.width))
+        };
+        if members.len() as u64 > set.size || !members.iter().all(fits) {
+            return false;
+        }
+        let parts = members.iter().flat_map(|member| member.iter().zip(&set.keys));
+        let words = parts.flat_map(|(part, key)| member_words(part, key.width)).collect();
+        let Writer { value_sets, quiet, .. } = &mut *self.writer();
+        value_sets.set(at as u32, Some(words), &self.shared.value_sets, quiet);
+        true
+    }
+
+    /// Sets the rates of one cell of a meter, lowest first, or of all its cells; whether there is such a cell, and no more than two
+    /// rates. The time is in microseconds.
+    pub fn set_rates(&self, name: &str, index: Option<u64>, rates: &[Rate], now: u64) -> bool {
+        let at = self.manifest.meters.iter().position(|m| m.name == name);
+        at.is_some_and(|at| self.writer().meters[at].set(index, rates, now))
+    }
+
+    /// Makes a member of an action profile, or gives it another action; `None` if there is no such profile.
+    pub fn set_member(&self, profile: &str, id: u32, call: ActionCall) -> Option<Result<(), ProfileError>> {
+        let at = self.manifest.profiles.iter().position(|p| p.name == profile)?;
+        let writer = &mut *self.writer();
+        Some(writer.profiles[at].set_member(id, call).map(|()| refresh(writer, at)))
+    }
+
+    /// Makes a group of members, or gives it others; `None` if there is no such profile.
+    pub fn set_member_group(
+        &self,
+        profile: &str,
+        id: u32,
+        members: Vec<u32>,
+    ) -> Option<Result<(), ProfileError>> {
+        let at = self.manifest.profiles.iter().position(|p| p.name == profile)?;
+        let writer = &mut *self.writer();
+        Some(writer.profiles[at].set_group(id, members).map(|()| refresh(writer, at)))
+    }
+
+    /// Adds an entry that leads to a member or a group; the action that it names does not matter.
+    pub fn insert_indirect(&self, table: &str, entry: &Entry, to: Indirect) -> Result<(), IndirectError> {
+        let missing = || IndirectError::NoProfile(table.to_owned());
+        let at = self.position(table).ok_or_else(missing)?;
+        let profile = self.profile_of(at).ok_or_else(missing)?;
+        // Before anything is written.
+        let calls = self.writer().profiles[profile].choices(to)?;
+        self.write(table, |table, visible, quiet| table.insert_indirect(entry, &calls, visible, quiet))?;
+        let writer = &mut *self.writer();
+        let identity = writer.tables[at].identity(entry);
+        writer.profiles[profile].used_by(at, identity, to);
+        refresh(writer, profile);
+        Ok(())
+    }
+
+    /// Lets an entry count as idle when no packet has hit it for that many microseconds; `None`: never. Whether there is such an
+    /// entry.
+    pub fn set_idle_timeout(
+        &self,
+        table: &str,
+        entry: &Entry,
+        timeout: Option<u64>,
+        now: u64,
+    ) -> Result<bool, TableError> {
+        let at = self.position(table).ok_or_else(|| TableError::NotFound(table.to_owned()))?;
+        self.writer().tables[at].set_idle_timeout(entry, timeout, now)
+    }
+
+    /// Entries that have become idle by now, each with its table's name.
+    pub fn tell_idle(&self, now: u64) -> Vec<(String, Entry)> {
+        let Writer { tables, quiet, .. } = &mut *self.writer();
+        let mut told = Vec::new();
+        for (at, table) in tables.iter_mut().enumerate() {
+            let hit = |cell: u64| {
+                let of =
+                    |w: &Arc<Counts>| w.hits[at].get(cell as usize).map_or(0, |c| c.load(Ordering::Relaxed));
+                quiet.workers.iter().map(of).max().unwrap_or(0)
+            };
+            let name = &self.manifest.tables[at].name;
+            told.extend(table.tell_idle(now, hit).into_iter().map(|entry| (name.clone(), entry)));
+        }
+        told
+    }
+
+    /// The action profile of a table.
+    fn profile_of(&self, table: usize) -> Option<usize> {
+        let name = self.manifest.tables[table].implementation.as_ref()?;
+        self.manifest.profiles.iter().position(|p| p.name == *name)
+    }
+
     fn position(&self, table: &str) -> Option<usize> {
         self.manifest.tables.iter().position(|t| t.name == table)
     }
@@ -238,17 +413,58 @@ impl Memory {
         let missing = || TableError::Entry(abi::manifest::EntryError::NoTable(table.to_owned()));
         let at = self.position(table).ok_or_else(missing)?;
         let mut writer = self.writer();
-        let Writer { tables, quiet } = &mut *writer;
+        let Writer { tables, quiet, meters, direct_meters, .. } = &mut *writer;
         for retired in quiet.sweep() {
             if let Retired::Row(_, table, cell) = retired {
                 for worker in &quiet.workers {
-                    worker::set_pair(&worker.direct[table], cell, Count::default());
+                    worker.forget(table, cell);
+                }
+                if let Some(meter) = direct_meters[table] {
+                    meters[meter].renew(cell, 0);
                 }
                 tables[table].release(cell);
             }
         }
         write(&mut tables[at], &self.visible[at], quiet)
     }
+}
+
+/// Why an entry that leads to a member or a group could not be added.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IndirectError {
+    /// The table's entries name actions.
+    #[error("table `{0}` has no action profile")]
+    NoProfile(String),
+    /// No such member or group.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// The entry does not fit.
+    #[error(transparent)]
+    Table(#[from] TableError),
+}
+
+/// What members and groups are now, for the entries that lead to them.
+fn refresh(writer: &mut Writer, profile: usize) {
+    let Writer { tables, profiles, quiet, .. } = writer;
+    for (table, entry, calls) in profiles[profile].users() {
+        tables[table].set_choices(&entry, &calls, quiet);
+    }
+}
+
+/// A part of a value set's member: value and mask, or the ends of a range, two words each.
+fn member_words(part: &MatchValue, width: u32) -> [u64; 4] {
+    let (a, b) = match part {
+        MatchValue::Exact(v) | MatchValue::Optional(Some(v)) => (v.clone(), Bits::ones(width)),
+        MatchValue::Optional(None) => (Bits::zero(width), Bits::zero(width)),
+        MatchValue::Lpm(v, len) => {
+            let mask = Bits::prefix_mask(width, *len);
+            (v.and(&mask), mask)
+        }
+        MatchValue::Ternary(v, mask) => (v.and(mask), mask.clone()),
+        MatchValue::Range(low, high) => (low.clone(), high.clone()),
+    };
+    let [a, b] = [a, b].map(|v| v.to_u128().unwrap_or(u128::MAX));
+    [a as u64, (a >> 64) as u64, b as u64, (b >> 64) as u64]
 }
 
 /// Counts of several workers as one; `None` where none has the cell.

@@ -8,6 +8,7 @@ use abi::manifest::{EntryError, Table as Definition, TableLayout};
 use abi::native::{data_offset, row, tuple};
 use abi::{ActionCall, Bits, Entry, MatchKind, MatchValue};
 
+use super::choices::Slots;
 use super::hash::Hash;
 use super::{Quiet, Retired};
 use crate::TableError;
@@ -34,6 +35,18 @@ pub struct Table {
     next: u64,
     free: Vec<u64>,
     fresh: u64,
+    /// What entries lead to, where they lead to members of an action profile.
+    slots: Slots,
+    /// Entries that the control plane wants to hear of when no packet hits them, by their cells.
+    idle: BTreeMap<u64, Idle>,
+}
+
+/// An entry that is watched (P4Runtime's `idle_timeout_ns`).
+struct Idle {
+    entry: Identity,
+    timeout: u64,
+    /// When it was told of last, or first watched.
+    since: u64,
 }
 
 /// What tells an entry from others: its match, and its priority where that decides.
@@ -80,6 +93,8 @@ impl Table {
             next: 0,
             free: Vec::new(),
             fresh: 0,
+            slots: Slots::default(),
+            idle: BTreeMap::new(),
         }
     }
 
@@ -107,6 +122,77 @@ impl Table {
         self.put(entry, visible, quiet)
     }
 
+    /// Adds an entry that leads to one of several actions, for now to these.
+    pub fn insert_indirect(
+        &mut self,
+        entry: &Entry,
+        calls: &[ActionCall],
+        visible: &abi::native::Table,
+        quiet: &mut Quiet,
+    ) -> Result<(), TableError> {
+        self.insert(entry, visible, quiet)?;
+        self.set_choices(&self.identity(entry), calls, quiet);
+        Ok(())
+    }
+
+    /// Lets an entry lead to one of these actions.
+    pub fn set_choices(&mut self, entry: &Identity, calls: &[ActionCall], quiet: &mut Quiet) {
+        let data = calls.iter().map(|call| self.data(call)).collect();
+        self.slots.set(entry, data, quiet);
+    }
+
+    /// What tells the entry from others.
+    pub fn identity(&self, entry: &Entry) -> Identity {
+        self.place(entry).0
+    }
+
+    /// Lets an entry count as idle when no packet has hit it for that long, or never; false if there is no such entry.
+    pub fn set_idle_timeout(
+        &mut self,
+        entry: &Entry,
+        timeout: Option<u64>,
+        now: u64,
+    ) -> Result<bool, TableError> {
+        if !self.definition.notifies_idle {
+            return Err(TableError::NoIdleTimeout(self.definition.name.clone()));
+        }
+        let Some(cell) = self.cell(entry) else { return Ok(false) };
+        match timeout {
+            Some(timeout) => {
+                self.idle.insert(cell, Idle { entry: self.identity(entry), timeout, since: now });
+            }
+            None => drop(self.idle.remove(&cell)),
+        }
+        Ok(true)
+    }
+
+    /// Entries that have become idle; `hit` says when a cell's entry was hit last. One that stays idle is told of again after as
+    /// long a time.
+    pub fn tell_idle(&mut self, now: u64, hit: impl Fn(u64) -> u64) -> Vec<Entry> {
+        let mut told = Vec::new();
+        for (cell, idle) in &mut self.idle {
+            idle.since = idle.since.max(hit(*cell));
+            if idle.since.saturating_add(idle.timeout) <= now {
+                idle.since = now;
+                told.push(idle.entry.clone());
+            }
+        }
+        told.iter().filter_map(|identity| self.entry(identity)).collect()
+    }
+
+    /// An entry as it was written, but for don't-care bits. `None` where it leads to members.
+    fn entry(&self, identity: &Identity) -> Option<Entry> {
+        let row = self.tuples.iter().find_map(|t| t.rows.get(identity))?;
+        let layout = self.layout.as_ref()?;
+        let ranges = self.definition.keys.iter().any(|k| k.kind == MatchKind::Range);
+        let at = row::KEY + data_offset(layout.key_size, ranges) as usize / 8;
+        let data: Vec<u8> = row[at..].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let none = ActionCall { action: String::new(), args: Vec::new() };
+        let action =
+            self.definition.unpack_action(&data).filter(|_| self.definition.implementation.is_none());
+        Some(Entry { matches: identity.0.clone(), priority: identity.1, action: action.unwrap_or(none) })
+    }
+
     /// Gives an entry another action; its counter goes on.
     pub fn modify(&mut self, entry: &Entry, quiet: &mut Quiet) -> Result<(), TableError> {
         self.definition.check_entry(entry)?;
@@ -118,6 +204,13 @@ impl Table {
         let old = tuple.rows.get_mut(&identity).ok_or(missing)?;
         new[row::AGE] = old[row::AGE];
         new[row::COUNTER] = old[row::COUNTER];
+        if self.definition.implementation.is_some() {
+            // The slot stays; what it leads to changes.
+            drop(new);
+            let data = vec![self.data(&entry.action)];
+            self.slots.set(&identity, data, quiet);
+            return Ok(());
+        }
         tuple.hash.replace(old, &new);
         quiet.retire(Retired::Words(std::mem::replace(old, new)));
         Ok(())
@@ -153,6 +246,7 @@ impl Table {
             gone.retire(quiet);
         }
         self.entries -= 1;
+        self.slots.remove(&identity, quiet);
         self.retire_row(old, quiet);
         Ok(())
     }
@@ -164,9 +258,12 @@ impl Table {
         }
         let tuples = std::mem::take(&mut self.tuples);
         self.entries = 0;
+        self.slots.clear(quiet);
         self.show(visible, quiet);
         for mut tuple in tuples {
-            tuple.rows.drain().for_each(|(_, old)| self.retire_row(old, quiet));
+            for (_, old) in tuple.rows.drain() {
+                self.retire_row(old, quiet);
+            }
             tuple.retire(quiet);
         }
     }
@@ -219,6 +316,9 @@ impl Table {
         let rank = self.definition.rank(entry);
         let mut words = self.words(entry, rank);
         words[row::COUNTER] = self.free_cell().ok_or(full)?;
+        if self.definition.implementation.is_some() {
+            self.lead_to_slot(&mut words, &identity, entry);
+        }
         words[row::AGE] = self.next;
         self.next += 1;
         self.entries += 1;
@@ -255,8 +355,17 @@ impl Table {
         })
     }
 
-    fn retire_row(&self, row: Vec<u64>, quiet: &mut Quiet) {
+    /// The row's data is the address of the entry's slot.
+    fn lead_to_slot(&mut self, words: &mut [u64], identity: &Identity, entry: &Entry) {
+        let Some(layout) = &self.layout else { return };
+        let ranges = self.definition.keys.iter().any(|k| k.kind == MatchKind::Range);
+        let at = row::KEY + data_offset(layout.key_size, ranges) as usize / 8;
+        words[at] = self.slots.add(identity.clone(), vec![self.data(&entry.action)]);
+    }
+
+    fn retire_row(&mut self, row: Vec<u64>, quiet: &mut Quiet) {
         let cell = row[row::COUNTER];
+        self.idle.remove(&cell);
         quiet.retire(Retired::Row(row, self.number, cell));
     }
 
@@ -306,10 +415,16 @@ impl Table {
                 bytes[at..at + packed.value.len()].copy_from_slice(&packed.value);
             }
         }
-        bytes.extend(self.definition.pack_action(layout, &entry.action).unwrap_or_default());
+        bytes.extend(self.data(&entry.action));
         let mut words = vec![rank as u64, 0, 0, 0];
         words.extend(in_words(&bytes));
         words
+    }
+
+    /// The bytes of an action and its parameters.
+    fn data(&self, call: &ActionCall) -> Vec<u8> {
+        let packed = self.layout.as_ref().and_then(|layout| self.definition.pack_action(layout, call));
+        packed.unwrap_or_default()
     }
 
     /// An entry's identity, and the mask of its tuple.

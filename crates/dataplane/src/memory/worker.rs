@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 
-use abi::manifest::Manifest;
-use abi::native::Cells;
+use abi::manifest::{DigestType, Manifest};
+use abi::native::{Cells, digest};
+use abi::{Bits, Digest};
 
 use super::{cells, table};
 use crate::Count;
@@ -15,6 +16,8 @@ pub(super) struct Counts {
     pub counters: Vec<Vec<AtomicU64>>,
     /// Of each table; none where it does not count.
     pub direct: Vec<Vec<AtomicU64>>,
+    /// When entries of each table were hit last; none where nobody asks.
+    pub hits: Vec<Vec<AtomicU64>>,
     pub drops: Vec<AtomicU64>,
     /// Even between bursts, odd in one.
     pub rounds: AtomicU64,
@@ -22,16 +25,30 @@ pub(super) struct Counts {
 
 impl Counts {
     fn new(manifest: &Manifest) -> Counts {
-        let zeros = |n: u64| (0..n * 2).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
+        let words = |n: u64| (0..n).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
+        let zeros = |n: u64| words(n * 2);
+        let watched = |t: &abi::manifest::Table| if t.notifies_idle { table::cells(t) } else { 0 };
         let counted = |t: &abi::manifest::Table| t.direct_counter.as_ref().map_or(0, |_| table::cells(t));
         Counts {
             counters: manifest.counters.iter().map(|c| zeros(c.size)).collect(),
             direct: manifest.tables.iter().map(|t| zeros(counted(t))).collect(),
+            hits: manifest.tables.iter().map(|t| words(watched(t))).collect(),
             drops: zeros(manifest.drops.len() as u64),
             rounds: AtomicU64::new(0),
         }
     }
+
+    /// A cell of a table is another entry's from now on.
+    pub fn forget(&self, table: usize, cell: u64) {
+        set_pair(&self.direct[table], cell, Count::default());
+        if let Some(hit) = self.hits[table].get(cell as usize) {
+            hit.store(0, Ordering::Relaxed);
+        }
+    }
 }
+
+/// Bytes of messages to the control plane that a worker keeps until somebody takes them.
+const DIGESTS: usize = 1 << 16;
 
 /// A cell's packets and bytes.
 pub(super) fn pair(cells: &[AtomicU64], index: u64) -> Option<Count> {
@@ -53,24 +70,55 @@ pub(super) fn set_pair(cells: &[AtomicU64], index: u64, count: Count) -> bool {
 pub struct Worker {
     counts: Arc<Counts>,
     /// What the program sees of `counts`.
-    _cells: [Vec<Cells>; 2],
+    _cells: [Vec<Cells>; 3],
+    types: Vec<DigestType>,
+    digests: Vec<AtomicU64>,
     native: abi::native::Worker,
 }
 
 impl Worker {
     pub(super) fn new(manifest: &Manifest, number: u64) -> (Worker, Arc<Counts>) {
         let counts = Arc::new(Counts::new(manifest));
-        let all =
-            [&counts.counters, &counts.direct].map(|of| of.iter().map(|c| cells(c, 2)).collect::<Vec<_>>());
+        let seen = |of: &[Vec<AtomicU64>], each| of.iter().map(|c| cells(c, each)).collect::<Vec<_>>();
+        let all = [seen(&counts.counters, 2), seen(&counts.direct, 2), seen(&counts.hits, 1)];
+        let room = if manifest.digests.is_empty() { 0 } else { DIGESTS };
+        let digests: Vec<_> = (0..room / 8).map(|_| AtomicU64::new(0)).collect();
         let native = abi::native::Worker {
             counters: AtomicPtr::new(all[0].as_ptr().cast_mut()),
             direct: AtomicPtr::new(all[1].as_ptr().cast_mut()),
+            hits: AtomicPtr::new(all[2].as_ptr().cast_mut()),
             drops: AtomicPtr::new(counts.drops.as_ptr().cast_mut().cast()),
             // An odd number times an odd one is not 0.
             seed: 0x9e37_79b9_7f4a_7c15u64.wrapping_mul(2 * number + 1),
             clock: 0,
+            digests: AtomicPtr::new(digests.as_ptr().cast_mut().cast()),
+            digests_room: room as u64,
+            ..abi::native::Worker::default()
         };
-        (Worker { counts: counts.clone(), _cells: all, native }, counts)
+        let types = manifest.digests.clone();
+        (Worker { counts: counts.clone(), _cells: all, types, digests, native }, counts)
+    }
+
+    /// Messages to the control plane since it was asked last, in order.
+    pub fn take_digests(&mut self) -> Vec<Digest> {
+        let used = std::mem::take(&mut self.native.digests_used) as usize;
+        let words = self.digests[..used / 8].iter();
+        let bytes: Vec<u8> = words.flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect();
+        let mut left = bytes.as_slice();
+        let mut all = Vec::new();
+        while let Some((head, rest)) = left.split_at_checked(digest::HEAD) {
+            let number = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+            let (kind, size) = (number(0) as usize, number(4) as usize);
+            let values = rest.get(..size).unwrap_or_default();
+            all.extend(self.types.get(kind).map(|kind| message(kind, values)));
+            left = rest.get(size.next_multiple_of(8)..).unwrap_or_default();
+        }
+        all
+    }
+
+    /// Messages that found no room, since the worker was made.
+    pub fn digests_lost(&self) -> u64 {
+        self.native.digests_lost
     }
 
     /// What packets take for the time from now on, in microseconds.
@@ -87,4 +135,13 @@ impl Worker {
         work(&mut self.native);
         rounds.store(round + 2, Ordering::SeqCst);
     }
+}
+
+fn message(kind: &DigestType, mut values: &[u8]) -> Digest {
+    let mut value = |(name, width): &(String, u32)| {
+        let (bytes, rest) = values.split_at_checked(width.div_ceil(8) as usize).unwrap_or((values, &[]));
+        values = rest;
+        (name.clone(), Bits::from_bytes_be(*width, bytes))
+    };
+    Digest { name: kind.name.clone(), fields: kind.fields.iter().map(&mut value).collect() }
 }

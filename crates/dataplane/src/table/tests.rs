@@ -25,6 +25,8 @@ fn definition(keys: &[(MatchKind, u32)], size: u64) -> Definition {
         initial_entries: vec![],
         direct_counter: None,
         implementation: None,
+        notifies_idle: false,
+        direct_meter: None,
         layout: None,
     }
 }

@@ -107,7 +107,7 @@ impl Walk<'_> {
     fn table(&mut self, table: TableId, written: &Written) {
         let program = self.program;
         let table = &program.tables[table.index()];
-        table.keys.iter().for_each(|k| self.expr(&k.expr, written));
+        table.keys.iter().map(|k| &k.expr).chain(&table.selector).for_each(|e| self.expr(e, written));
         for listed in &table.actions {
             let action = &program.actions[listed.action.index()];
             let mut written = written.clone();

@@ -3,7 +3,9 @@
 use abi::manifest::{DropReason, Manifest};
 use ir::{Program, Role};
 
-use super::{Body, Dialect, Facts, Home, Names, Text, Unit, Units, c_name, c_type, cleared, layout, sums};
+use super::{
+    Body, Dialect, Facts, Home, Names, Text, Unit, Units, c_name, c_type, cleared, layout, stack, sums,
+};
 use crate::Output;
 use crate::unsupported::Unsupported;
 
@@ -42,8 +44,10 @@ impl<'p> Emitter<'p> {
             tables,
             counters: layout::counters(program),
             registers: layout::registers(program, dialect, &mut problems),
-            meters: Vec::new(),
-            value_sets: Vec::new(),
+            meters: ir::manifest::meters(program),
+            value_sets: ir::manifest::value_sets(program),
+            profiles: ir::manifest::profiles(program),
+            digests: ir::manifest::digests(program),
             drops: drop_reasons(program, reasons),
         };
         Emitter {
@@ -110,6 +114,16 @@ impl<'p> Emitter<'p> {
         self.text.line("u32 cursor;       /* bytes that the parser has passed */");
         self.text.line("u32 site;         /* 1 + the drop site that ran last */");
         self.text.line("u32 timeout;      /* the parser did not come to an end */");
+        if stack::counted(self.program) {
+            for (i, stack) in self.program.stacks.iter().enumerate().filter(|(i, s)| s.index.index() == *i) {
+                self.text.line(format!("u32 next_{i};      /* of {} */", stack.name));
+            }
+        }
+        self.asked();
+        let tables = &self.program.tables;
+        for meter in tables.iter().filter_map(|t| t.direct_meter) {
+            self.text.line(format!("u8 colour_{};     /* that the direct meter gave */", meter.0));
+        }
         self.text.line("u64 rest[0];      /* from here on: written before it is read */");
         self.variables(|id| !cleared.contains(&id));
         sums::members(&self.facts.plan, &mut self.text);
@@ -125,6 +139,19 @@ impl<'p> Emitter<'p> {
         self.text.line("struct scratch scratch;");
         self.text.line("struct state state;");
         self.text.close(";");
+    }
+
+    /// What the program has asked for this packet, where it asks.
+    fn asked(&mut self) {
+        if self.facts.dialect == Dialect::Tc || !self.facts.ways.any() {
+            return;
+        }
+        self.text.line("u32 clone;        /* what a clone takes along, or 0 where none was asked for */");
+        self.text.line("u32 clone_session;");
+        self.text.line("u32 clone_egress; /* as egress has it, not as it came */");
+        self.text.line("u32 resubmit;     /* what it takes along, or 0 */");
+        self.text.line("u32 recirculate;  /* what it takes along, or 0 */");
+        self.text.line("u32 truncate;     /* 1 + the bytes that are kept, or 0 */");
     }
 
     /// The variables of the state that `chosen` takes.

@@ -39,12 +39,16 @@ impl Body<'_> {
         };
         match &e.kind {
             ExprKind::Const(v) => constant(v),
+            ExprKind::Read(Place::Field(h, field)) if !matches!(h, HeaderRef::Header(_)) => {
+                self.of_element(h, |body, h| body.place(&Place::Field(h, *field)))
+            }
             ExprKind::Read(place) => self.place(place),
             ExprKind::IsValid(HeaderRef::Header(h)) => format!("s->{}_valid", self.names.header(*h)),
-            ExprKind::IsValid(_) | ExprKind::NextIndex(_) => {
-                self.stack_unsupported();
-                "0".to_string()
-            }
+            ExprKind::IsValid(h) => self.of_element(h, |body, h| match h {
+                HeaderRef::Header(id) => format!("s->{}_valid", body.names.header(id)),
+                _ => "0".to_string(),
+            }),
+            ExprKind::NextIndex(stack) => self.next_of(*stack),
             ExprKind::Unary(UnOp::Not, a) => format!("!{}", self.expr(a)),
             ExprKind::Unary(UnOp::BitNot, a) => mask(format!("~{}", self.expr(a)), e.ty.width()),
             ExprKind::Unary(UnOp::Neg, a) => mask(format!("-{}", self.expr(a)), e.ty.width()),
@@ -106,9 +110,24 @@ impl Body<'_> {
             Lt | Le | Gt | Ge => format!("({x} {symbol} {y})"),
             And | Or | Xor => format!("({x} {symbol} {y})"),
             Shl | Shr => self.shift(op, a, b, &x, &y, ty),
-            AddSat | SubSat => {
-                self.unsupported("saturating arithmetic", "compare before adding");
+            AddSat | SubSat if width > 64 => {
+                self.unsupported("saturating arithmetic of more than 64 bits", "compare before adding");
                 x
+            }
+            AddSat | SubSat => {
+                let name = if op == AddSat { "add" } else { "sub" };
+                let c = c_type(ty).unwrap_or("u64");
+                match a.ty.is_signed() {
+                    true => {
+                        let [x, y] = [x, y].map(|v| signed(&v, width, container(width)));
+                        let most = Bits::ones(width.saturating_sub(1)).resize(64);
+                        mask(format!("({c})saturating_{name}({x}, {y}, {})", constant(&most)), width)
+                    }
+                    false => {
+                        let most = constant(&Bits::ones(width).resize(64));
+                        format!("({c})saturated_{name}({x}, {y}, {most})")
+                    }
+                }
             }
             Div | Mod if width > 64 || a.ty.is_signed() => {
                 self.unsupported("a division of this type", "divide unsigned values of at most 64 bits");

@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 
 use ir::checksum::Plan;
-use ir::{Call, HeaderId, HeaderRef, Place, Program, StmtKind, visit};
+use ir::{Call, HeaderId, Place, Program, StmtKind, VarId, visit};
+
+use super::stack;
 
 /// For which machine the C is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +61,54 @@ pub struct Facts {
     pub applications: Vec<u32>,
     /// Statements with checksums met so far.
     pub count: ir::checksum::Numbering,
+    /// What packets may do besides leaving once.
+    pub ways: Ways,
+}
+
+/// What packets may do besides leaving once.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)] // Whether the program does what the name says.
+pub struct Ways {
+    pub multicast: bool,
+    pub clone: bool,
+    pub resubmit: bool,
+    pub recirculate: bool,
+    pub truncate: bool,
+    /// Lists of variables that a copy or a further round takes along, each once.
+    pub keeps: Vec<Vec<VarId>>,
+}
+
+impl Ways {
+    fn of(program: &Program) -> Ways {
+        let mut ways = Ways::default();
+        let group = program.standard.mcast_grp;
+        visit::all_stmts(program, &mut |stmt| {
+            ways.multicast |= matches!(visit::written(stmt), Some(Place::Var(v)) if *v == group);
+            let StmtKind::Call(call) = &stmt.kind else { return };
+            ways.truncate |= matches!(call, Call::Truncate(_));
+            let (asked, keep) = match call {
+                Call::Clone { keep, .. } => (&mut ways.clone, keep),
+                Call::Resubmit { keep } => (&mut ways.resubmit, keep),
+                Call::Recirculate { keep } => (&mut ways.recirculate, keep),
+                _ => return,
+            };
+            *asked = true;
+            if !ways.keeps.contains(keep) {
+                ways.keeps.push(keep.clone());
+            }
+        });
+        ways
+    }
+
+    /// Whether there are any.
+    pub fn any(&self) -> bool {
+        self.multicast || self.clone || self.resubmit || self.recirculate || self.truncate
+    }
+
+    /// What stands in the packet's state for a list that is kept: 0 is nothing asked.
+    pub fn number(&self, keep: &Vec<VarId>) -> usize {
+        self.keeps.iter().position(|k| k == keep).map_or(0, |at| at + 1)
+    }
 }
 
 impl Facts {
@@ -67,8 +117,8 @@ impl Facts {
         let plan = ir::checksum::plan(program);
         let mut used = HashSet::new();
         visit::all_exprs(program, &mut |e| {
-            if let ir::ExprKind::Read(Place::Field(HeaderRef::Header(h), f)) = &e.kind {
-                used.insert((*h, *f));
+            if let ir::ExprKind::Read(Place::Field(h, f)) = &e.kind {
+                used.extend(stack::elements(program, h).into_iter().map(|h| (h, *f)));
             }
         });
         let touched = touched(program);
@@ -86,7 +136,8 @@ impl Facts {
             }
         });
         let count = Default::default();
-        Facts { dialect, plan, used, touched, raw, checks, applications, count }
+        let ways = Ways::of(program);
+        Facts { dialect, plan, used, touched, raw, checks, applications, count, ways }
     }
 
     /// Whether a field is extracted.
@@ -101,14 +152,16 @@ fn touched(program: &Program) -> HashSet<HeaderId> {
     let mut touched = HashSet::new();
     visit::all_stmts(program, &mut |stmt| {
         let deferred = matches!(&stmt.kind, StmtKind::Call(Call::UpdateChecksum { payload: true, .. }));
-        if let (Some(Place::Field(HeaderRef::Header(h), _)), false) = (visit::written(stmt), deferred) {
-            touched.insert(*h);
+        if let (Some(Place::Field(h, _)), false) = (visit::written(stmt), deferred) {
+            touched.extend(stack::elements(program, h));
         }
         match &stmt.kind {
-            StmtKind::SetValid(HeaderRef::Header(h))
-            | StmtKind::CopyHeader { dst: HeaderRef::Header(h), .. } => {
-                touched.insert(*h);
+            StmtKind::SetValid(h) => touched.extend(stack::elements(program, h)),
+            // What is copied is read as a whole.
+            StmtKind::CopyHeader { dst, src } => {
+                touched.extend([dst, src].into_iter().flat_map(|h| stack::elements(program, h)));
             }
+            StmtKind::PushFront(s, _) | StmtKind::PopFront(s, _) => touched.extend(stack::of(program, *s)),
             _ => {}
         }
     });

@@ -35,9 +35,13 @@ fn table(program: &Program, t: &ir::Table, dialect: Dialect, problems: &mut Vec<
             problems.push(Unsupported::new(key.loc, "a key of more than 128 bits", "split it into two keys"));
         }
     }
-    if t.notifies_idle {
-        let hint = "without the property the table works; the interpreter tells of idle entries";
+    if dialect == Dialect::Tc && t.notifies_idle {
+        let hint = "without the property the table works; the native target tells of idle entries";
         problems.push(Unsupported::new(t.loc, "telling the control plane of idle entries", hint));
+    }
+    if dialect == Dialect::Tc && t.profile.is_some() {
+        let hint = "let the entries name actions, or run it on the native target";
+        problems.push(Unsupported::new(t.loc, "an action profile or selector", hint));
     }
     let name = |index: u32| program.actions[t.actions[index as usize].action.index()].name.clone();
     let layout = layout(t, structure, dialect, data_size);
@@ -66,6 +70,8 @@ fn table(program: &Program, t: &ir::Table, dialect: Dialect, problems: &mut Vec<
         },
         direct_counter: t.direct_counter.map(|c| program.direct_counters[c.index()].name.clone()),
         implementation: t.profile.map(|p| program.profiles[p.index()].name.clone()),
+        notifies_idle: t.notifies_idle,
+        direct_meter: t.direct_meter.map(|m| program.meters[m.index()].name.clone()),
         layout: Some(layout),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! * `text`: lines and braces; `names`: P4 names as C names; `place`: where variables live; `assigned`: which of them
 //!   must be cleared; `facts`: what else is known before a line is written, and for which [`Dialect`] it is;
-//! * `expr`, `stmt`, `special`: code; `header`: fields in packets; `layout`: what a host must know; `parser`, `table`, `deparse`, `sums`: functions; `emitter`: the text as
+//! * `expr`, `stmt`, `special`, `stack`: code; `header`: fields in packets; `layout`: what a host must know; `parser`, `table`, `deparse`, `sums`: functions; `emitter`: the text as
 //!   a whole.
 //!
 //! A value of at most 8, 16, 32 or 64 bits is a `u8` … `u64`, one of at most 128 a `u128`. Bits above a value's width
@@ -19,6 +19,7 @@ mod names;
 mod parser;
 mod place;
 mod special;
+pub mod stack;
 mod stmt;
 pub mod sums;
 pub mod table;

@@ -12,6 +12,34 @@ pub struct Names {
     tables: Vec<String>,
 }
 
+/// What generated functions call their own variables, and members of the packet's state that are not the program's.
+const RESERVED: [&str; 24] = [
+    "s",
+    "t",
+    "p",
+    "d",
+    "k",
+    "pkt",
+    "skb",
+    "error",
+    "steps",
+    "result",
+    "table",
+    "words",
+    "row",
+    "out",
+    "diff",
+    "cursor",
+    "site",
+    "timeout",
+    "clone",
+    "clone_session",
+    "clone_egress",
+    "resubmit",
+    "recirculate",
+    "truncate",
+];
+
 /// A name of C's making: letters, digits and `_`, no digit first.
 pub fn c_name(name: &str) -> String {
     let text: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
@@ -22,7 +50,7 @@ pub fn c_name(name: &str) -> String {
 impl Names {
     /// Names for everything that a program stores.
     pub fn new(program: &Program) -> Names {
-        let mut taken = HashMap::new();
+        let mut taken: HashMap<String, u32> = RESERVED.iter().map(|word| (word.to_string(), 1)).collect();
         let mut unique = |name: &str| {
             let name = c_name(name);
             let count = taken.entry(name.clone()).or_insert(0u32);

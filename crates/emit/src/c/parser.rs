@@ -1,8 +1,9 @@
 //! The parser: one label a state, `goto` between them.
 
+use abi::MatchKind;
 use ir::{KeySet, Parser, Select, Target, Transition};
 
-use super::{Body, Emitter, Unit, constant, header};
+use super::{Body, Dialect, Emitter, Unit, constant, header};
 
 /// Parser states that a packet may pass; interp allows more, and no packet has as many headers.
 const PARSER_STEPS: u32 = 128;
@@ -79,9 +80,12 @@ fn go(target: Target) -> String {
 fn select_cases(body: &mut Body<'_>, select: &Select) {
     let keys: Vec<String> = select.keys.iter().map(|k| body.expr(k)).collect();
     for case in &select.cases {
-        if case.value_set.is_some() {
+        if let Some(set) = case.value_set {
             body.loc = case.loc;
-            body.unsupported("a value set", "a table in the ingress control can be filled as well");
+            let member = member(body, set, &keys);
+            body.text.line(format!("if ({member})"));
+            body.text.line(format!("    {}", go(case.next)));
+            continue;
         }
         let tests = keys.iter().zip(&case.sets).filter_map(|(k, set)| test(k, set));
         let tests: Vec<_> = tests.collect();
@@ -94,6 +98,23 @@ fn select_cases(body: &mut Body<'_>, select: &Select) {
     }
     body.text.line("error = 2; /* NoMatch */");
     body.text.line("goto rejected;");
+}
+
+/// The C of "these keys together are a member of a value set".
+fn member(body: &mut Body<'_>, set: ir::ValueSetId, keys: &[String]) -> String {
+    if body.facts.dialect == Dialect::Tc {
+        body.unsupported(
+            "a value set",
+            "the native target has them; a table in the ingress control can be filled as well",
+        );
+        return "0".to_string();
+    }
+    let parts = &body.program.value_sets[set.index()].keys;
+    let ranges = parts.iter().enumerate().filter(|(_, k)| k.kind == MatchKind::Range);
+    let ranges = ranges.fold(0u64, |bits, (i, _)| bits | 1 << i);
+    let keys = keys.join(", ");
+    let (set, count) = (set.0, parts.len());
+    format!("is_member(pkt->frame.shared, {set}, (u128[]){{ {keys} }}, {count}, {ranges:#x})")
 }
 
 /// The C of `key in set`; `None` is always.

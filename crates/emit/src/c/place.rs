@@ -81,7 +81,8 @@ impl Units {
         }
         for (i, table) in program.tables.iter().enumerate() {
             let unit = Unit::Table(i as u32);
-            table.keys.iter().for_each(|k| vars_of_expr(&k.expr, &mut |v| note(v, unit)));
+            let keys = table.keys.iter().map(|k| &k.expr).chain(&table.selector);
+            keys.for_each(|e| vars_of_expr(e, &mut |v| note(v, unit)));
             for listed in &table.actions {
                 let action = &program.actions[listed.action.index()];
                 vars_of(&action.body, &mut |v| note(v, unit));
@@ -134,6 +135,9 @@ fn vars_of(block: &Block, f: &mut impl FnMut(VarId)) {
         match &stmt.kind {
             StmtKind::Apply { hit, action, .. } => hit.iter().chain(action).for_each(|v| f(*v)),
             StmtKind::Call(ir::Call::VerifyChecksum { checksum: Place::Var(v), .. }) => f(*v),
+            StmtKind::Call(
+                ir::Call::Clone { keep, .. } | ir::Call::Resubmit { keep } | ir::Call::Recirculate { keep },
+            ) => keep.iter().for_each(|v| f(*v)),
             _ => {}
         }
     });

@@ -56,6 +56,35 @@ INLINE u128 shr128(u128 v, u32 n)
     return U128(hi >> n, (lo >> n) | (hi << (64 - n)));
 }
 
+/* Saturating arithmetic (P4-16 section 8.5) of at most 64 bits: `most` is the largest value, and the smallest is 0 or -most - 1. */
+INLINE u64 saturated_add(u64 a, u64 b, u64 most)
+{
+    return b > most - a ? most : a + b;
+}
+
+INLINE u64 saturated_sub(u64 a, u64 b, u64 most)
+{
+    return a > b ? a - b : 0;
+}
+
+INLINE u64 saturating_add(s64 a, s64 b, s64 most)
+{
+    if (a > 0 && b > most - a)
+        return most;
+    if (a < 0 && b < -most - 1 - a)
+        return -most - 1;
+    return a + b;
+}
+
+INLINE u64 saturating_sub(s64 a, s64 b, s64 most)
+{
+    if (b < 0 && a > most + b)
+        return most;
+    if (b > 0 && a < -most - 1 + b)
+        return -most - 1;
+    return a - b;
+}
+
 /* Sums are of 16-bit words in host order, folded (RFC 1071). */
 INLINE u32 fold(u64 sum)
 {

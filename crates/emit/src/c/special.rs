@@ -1,8 +1,8 @@
 //! Statements that do more than compute: packet access, tables, drops, externs.
 
-use ir::{Call, HashAlgorithm, HeaderId, HeaderRef, Place, Stmt, StmtKind};
+use ir::{Call, HashAlgorithm, HeaderId, HeaderRef, Place, Role, Stmt, StmtKind};
 
-use super::{Body, Dialect, c_name, c_type, header, mask, sums};
+use super::{Body, Dialect, Unit, c_name, c_type, header, mask, stack, sums};
 
 impl Body<'_> {
     /// Writes one of them.
@@ -13,7 +13,7 @@ impl Body<'_> {
                 "a varbit field",
                 "read the options with `lookahead` and `advance`, or run on the interpreter",
             ),
-            StmtKind::Extract { .. } => self.stack_unsupported(),
+            StmtKind::Extract { .. } => {}
             StmtKind::Lookahead { dst } => self.lookahead(dst),
             StmtKind::Advance(e) => self.advance(e),
             StmtKind::Verify { cond, error } => {
@@ -161,17 +161,52 @@ impl Body<'_> {
             Call::Assert { .. } => {
                 self.unsupported("`assert`", "test the condition with `if` and mark_to_drop")
             }
-            Call::Meter { .. } | Call::DirectMeter { .. } => {
-                self.unsupported("a meter", "meters run on the interpreter for now")
+            Call::Meter { .. } | Call::DirectMeter { .. } if self.facts.dialect == Dialect::Tc => {
+                self.unsupported("a meter", "the native target has meters")
             }
-            Call::Digest { .. } => {
-                self.unsupported("`digest`", "count the packets, or keep them in a register")
+            Call::Meter { meter, index, dst } => {
+                let (index, units) = (self.expr(index), self.units_of(*meter));
+                self.text.open("");
+                self.text.line(format!("u64 index = {index};"));
+                let call = format!(
+                    "meter_colour(pkt->frame.shared, pkt->frame.worker, {}, index, {units})",
+                    meter.0
+                );
+                self.assign(dst, &call);
+                self.text.close("");
             }
-            Call::Clone { .. } | Call::Resubmit { .. } | Call::Recirculate { .. } => {
-                let hint = "a packet leaves this target once, or not at all; the interpreter does more";
+            Call::DirectMeter { meter, dst } => self.assign(dst, &format!("s->colour_{}", meter.0)),
+            Call::Digest { .. } if self.facts.dialect == Dialect::Tc => {
+                self.unsupported("`digest`", "the native target has digests; or count the packets")
+            }
+            Call::Digest { data, .. } => self.digest(call, data),
+            Call::Clone { .. } | Call::Resubmit { .. } | Call::Recirculate { .. }
+                if self.facts.dialect == Dialect::Tc =>
+            {
+                let hint = "a packet leaves this target once, or not at all; the native target does more";
                 self.unsupported("a clone or another round of the packet", hint)
             }
-            Call::Truncate(_) => self.unsupported("`truncate`", "the interpreter can"),
+            Call::Clone { egress, session, keep } => {
+                let (session, number) = (self.expr(session), self.facts.ways.number(keep));
+                self.text.line(format!("s->clone = {number};"));
+                self.text.line(format!("s->clone_session = {session};"));
+                self.text.line(format!("s->clone_egress = {};", u32::from(*egress)));
+            }
+            Call::Resubmit { keep } => {
+                let number = self.facts.ways.number(keep);
+                self.text.line(format!("s->resubmit = {number};"));
+            }
+            Call::Recirculate { keep } => {
+                let number = self.facts.ways.number(keep);
+                self.text.line(format!("s->recirculate = {number};"));
+            }
+            Call::Truncate(_) if self.facts.dialect == Dialect::Tc => {
+                self.unsupported("`truncate`", "the native target can")
+            }
+            Call::Truncate(length) => {
+                let length = self.expr(length);
+                self.text.line(format!("s->truncate = {length} < 0xffffffff ? {length} + 1 : 0;"));
+            }
             Call::SendToPort(_)
             | Call::MirrorPacket { .. }
             | Call::AddEntry { .. }
@@ -179,6 +214,36 @@ impl Body<'_> {
             | Call::FlowId(_) => self.unsupported("PNA", "the interpreter can"),
             Call::DirectCount(_) | Call::LogMsg { .. } => {}
         }
+    }
+
+    /// What a packet costs a meter.
+    pub fn units_of(&mut self, meter: ir::MeterId) -> String {
+        match self.program.meters[meter.index()].bytes {
+            true => self.var(self.program.standard.packet_length),
+            false => "1".to_string(),
+        }
+    }
+
+    /// A message, sent where ingress calls it: egress has none in v1model.
+    fn digest(&mut self, call: &Call, data: &[ir::Expr]) {
+        if self.unit == Unit::of(Role::Egress) {
+            return;
+        }
+        let types = ir::manifest::digests(self.program);
+        let digest = ir::manifest::digest(call);
+        let number = types.iter().position(|t| Some(t) == digest.as_ref()).unwrap_or(0);
+        let bytes: u32 = data.iter().map(|e| e.ty.width().div_ceil(8)).sum();
+        self.text.open("");
+        self.text.line(format!("u8 *k = message(pkt->frame.worker, {number}, {bytes});"));
+        self.text.open("if (k)");
+        let mut at = 0;
+        for value in data {
+            let text = self.expr(value);
+            header::write_key(&text, value.ty.width(), at, self.text);
+            at += value.ty.width().div_ceil(8);
+        }
+        self.text.close("");
+        self.text.close("");
     }
 
     /// The cell `index` of a counter, or 0.
@@ -227,12 +292,15 @@ impl Body<'_> {
         data: &[ir::Expr],
         max: &ir::Expr,
     ) {
+        let (terms, aligned) = ir::checksum::terms(data);
+        if self.facts.dialect == Dialect::Native && (algorithm != HashAlgorithm::Csum16 || !aligned) {
+            return self.hash_bytes(dst, algorithm, base, data, max);
+        }
         if algorithm != HashAlgorithm::Csum16 {
-            let hint = "HashAlgorithm.csum16 is, for now";
+            let hint = "HashAlgorithm.csum16 is, and the native target has all";
             return self.unsupported("this hash algorithm", hint);
         }
         let width = base.ty.width();
-        let (terms, aligned) = ir::checksum::terms(data);
         if !aligned {
             return self.unsupported(
                 "a hash over a list that is no whole number of 16-bit words",
@@ -246,5 +314,64 @@ impl Body<'_> {
         self.text.line(format!("u64 most = {max};"));
         self.assign(dst, &mask(format!("{base} + (most ? value % most : 0)"), width));
         self.text.close("");
+    }
+
+    fn hash_bytes(
+        &mut self,
+        dst: &Place,
+        algorithm: HashAlgorithm,
+        base: &ir::Expr,
+        data: &[ir::Expr],
+        max: &ir::Expr,
+    ) {
+        let width = self.place_width(dst);
+        let ty = c_type(ir::Ty::Bit(width.max(64))).unwrap_or("u128");
+        self.text.open("");
+        let value = self.hash_value(algorithm, data);
+        let (base, wide) = (self.expr(base), max.ty.width() > 64);
+        let max = self.expr(max);
+        self.text.line(format!("u64 value = {value};"));
+        self.text.line(format!("{} most = {max};", if wide { "u128" } else { "u64" }));
+        self.assign(dst, &mask(format!("({ty}){base} + ({ty})(most ? value % most : 0)"), width));
+        self.text.close("");
+    }
+
+    fn place_width(&self, place: &Place) -> u32 {
+        match place {
+            Place::Var(id) => self.program.var(*id).ty.width(),
+            Place::Field(h, field) => {
+                let id = stack::elements(self.program, h).first().copied().unwrap_or_default();
+                self.program.header_type(id).fields[*field as usize].ty.width()
+            }
+        }
+    }
+
+    /// The hash of the data's bits, one after the other behind the zeros that make whole bytes of them. Declares `bytes`.
+    pub fn hash_value(&mut self, algorithm: HashAlgorithm, data: &[ir::Expr]) -> String {
+        let bits: u32 = data.iter().map(|e| e.ty.width()).sum();
+        let size = bits.div_ceil(8);
+        let mut at = size * 8 - bits;
+        self.text.line(format!("u8 bytes[{}] = {{ 0 }};", size.max(1)));
+        for field in data {
+            let (width, value) = (field.ty.width(), self.expr(field));
+            if at.is_multiple_of(8) && width.is_multiple_of(8) {
+                self.text.open("");
+                self.text.line("u8 *k = bytes;");
+                header::write_key(&value, width, at / 8, self.text);
+                self.text.close("");
+            } else {
+                self.text.line(format!("put_bits(bytes, {at}, {width}, {value});"));
+            }
+            at += width;
+        }
+        let function = match algorithm {
+            // BMv2's custom CRCs are the plain ones until a controller changes their parameters.
+            HashAlgorithm::Crc32 | HashAlgorithm::Crc32Custom => "crc32",
+            HashAlgorithm::Crc16 | HashAlgorithm::Crc16Custom => "crc16",
+            HashAlgorithm::Identity | HashAlgorithm::Random => "identity",
+            HashAlgorithm::Csum16 => "csum16",
+            HashAlgorithm::Xor16 => "xor16",
+        };
+        format!("hash_{function}(bytes, {size})")
     }
 }

@@ -97,6 +97,9 @@ impl<'a> Body<'a> {
     /// One statement.
     pub fn stmt(&mut self, stmt: &Stmt) {
         self.comment(stmt.loc);
+        if self.stack_statement(stmt) {
+            return;
+        }
         match &stmt.kind {
             StmtKind::Assign { dst, src } => {
                 let value = self.expr(src);
@@ -126,7 +129,8 @@ impl<'a> Body<'a> {
             StmtKind::SetValid(h) => self.set_valid(h),
             StmtKind::SetInvalid(h) => self.set_invalid(h),
             StmtKind::CopyHeader { dst, src } => self.copy_header(dst, src),
-            StmtKind::PushFront(..) | StmtKind::PopFront(..) => self.stack_unsupported(),
+            StmtKind::PushFront(stack, count) => self.shift_stack(*stack, *count, true),
+            StmtKind::PopFront(stack, count) => self.shift_stack(*stack, *count, false),
             StmtKind::Call(Call::LogMsg { .. }) => {}
             StmtKind::Call(Call::DirectCount(_)) => {}
             _ => self.special(stmt),

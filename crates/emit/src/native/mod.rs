@@ -3,11 +3,12 @@
 //! One function works on a burst of packets in two rounds: all are parsed, then all run through the controls and leave. A packet
 //! never moves: what is behind its headers stays where it is, and the headers are written in front of it.
 //!
-//! * `table`: look-ups; `deparse`: what leaves; `prelude.h`: the memory shared with the host.
+//! * `table`: look-ups; `deparse`: what leaves; `paths`: multicast, clones, further rounds; `prelude.h`: the memory shared with the host.
 //!
 //! The rest is of the shared dialect, [`crate::c`].
 
 mod deparse;
+mod paths;
 mod table;
 
 use abi::drops;
@@ -23,11 +24,17 @@ pub const ENTRY: &str = "strait_burst";
 /// Reasons of this target, behind the program's own.
 const REASONS: &[(&str, &str)] = &[
     (drops::EGRESS_SPEC, "the program set egress_spec to the drop port"),
-    (drops::NO_SUCH_GROUP, "multicast groups are not supported by this target"),
+    (drops::NO_SUCH_GROUP, "the multicast group does not exist or has no ports"),
     (drops::STEP_BUDGET, "the parser did not come to an end"),
     (drops::NO_SUCH_PORT, "the egress port is not attached to anything"),
     (drops::BAD_RESIZE, "there is no room in front of the packet for its new headers"),
+    (drops::NO_BUFFER, "a copy of the packet found no buffer"),
 ];
+
+/// The number of one of them.
+fn reason(program: &ir::Program, name: &str) -> usize {
+    program.drop_sites.len() + REASONS.iter().position(|r| r.0 == name).unwrap_or(0)
+}
 
 /// Emits a program for a processor; every limit that it meets is reported.
 pub fn native(program: &Verified) -> Result<Output, Vec<Unsupported>> {
@@ -51,13 +58,17 @@ impl Emitter<'_> {
         self.parser();
         self.controls();
         self.native_deparser();
+        self.arrive();
+        match self.facts.ways.any() {
+            true => self.paths(),
+            false => self.finish(),
+        }
         self.begin();
-        self.finish();
         self.text.raw(BURST);
     }
 
-    /// The first round of a packet: cleared, parsed, its sums verified.
-    fn begin(&mut self) {
+    /// A packet as it is when it arrives: nothing parsed.
+    fn arrive(&mut self) {
         let std = self.program.standard;
         let v = |id| format!("s->{}", self.names.var(id));
         let (port, length) = (v(std.ingress_port), v(std.packet_length));
@@ -65,45 +76,55 @@ impl Emitter<'_> {
         let clock: Vec<_> = clock.into_iter().filter(|c| self.units.home(*c) == Home::State).map(v).collect();
         let t = &mut self.text;
         t.line("");
-        t.open(
-            "static void begin(struct packet *pkt, const struct shared *shared, struct worker *worker, const struct strait_packet *p)",
-        );
+        t.line("INLINE void arrive(struct packet *pkt, const struct shared *shared, struct worker *worker,");
+        t.open("                   const struct strait_packet *p, u32 port)");
         t.line("struct state *s = &pkt->state;");
         t.line("__builtin_memset(s, 0, __builtin_offsetof(struct state, rest));");
         t.line("pkt->frame = (struct frame){ p->data, p->headroom, p->tailroom, shared, worker };");
         t.line("pkt->length = p->length;");
-        t.line(format!("{port} = p->port & 0x1ff;"));
+        t.line(format!("{port} = port & 0x1ff;"));
         t.line(format!("{length} = p->length;"));
         for c in clock {
             t.line(format!("{c} = worker->clock & 0xffffffffffffULL;"));
         }
+        t.close("");
+    }
+
+    /// The first round of a packet: cleared, parsed, its sums verified.
+    fn begin(&mut self) {
+        let t = &mut self.text;
+        t.line("");
+        t.line("static void begin(struct packet *pkt, const struct shared *shared, struct worker *worker,");
+        t.open("                  const struct strait_packet *p)");
+        t.line("arrive(pkt, shared, worker, p, p->port);");
         t.line("parse(pkt);");
         if self.program.control(Role::VerifyChecksum).is_some() {
-            t.line("if (!s->timeout)");
+            t.line("if (!pkt->state.timeout)");
             t.line(format!("    {}(pkt);", stage_name(Role::VerifyChecksum)));
         }
         t.close("");
     }
 
-    /// The second round: 0, or 1 + the reason of its drop.
+    /// The second round of a packet that leaves once, or not at all.
     fn finish(&mut self) {
         let std = self.program.standard;
         let v = |id| format!("s->{}", self.names.var(id));
-        let (spec, egress, group) = (v(std.egress_spec), v(std.egress_port), v(std.mcast_grp));
-        let sites = self.program.drop_sites.len();
-        let reason = |name: &str| 1 + sites + REASONS.iter().position(|r| r.0 == name).unwrap_or(0);
-        let dropped = format!("    return s->site ? s->site : {};", reason(drops::EGRESS_SPEC));
+        let (spec, egress) = (v(std.egress_spec), v(std.egress_port));
+        let why = |name| reason(self.program, name);
+        let dropped =
+            format!("    return drop(pkt, p, s->site ? s->site - 1 : {});", why(drops::EGRESS_SPEC));
+        let (budget, resize) = (why(drops::STEP_BUDGET), why(drops::BAD_RESIZE));
         let t = &mut self.text;
+        t.raw(DROP);
         t.line("");
-        t.open("static u32 finish(struct packet *pkt, u32 *port)");
+        t.line("/* The second round of a packet. */");
+        t.open("INLINE void finish(struct packet *pkt, struct strait_packet *p, UNUSED struct jobs *jobs)");
         t.line("struct state *s = &pkt->state;");
         t.line("if (s->timeout)");
-        t.line(format!("    return {};", reason(drops::STEP_BUDGET)));
+        t.line(format!("    return drop(pkt, p, {budget});"));
         if self.program.control(Role::Ingress).is_some() {
             t.line("ingress(pkt);");
         }
-        t.line(format!("if ({group})"));
-        t.line(format!("    return {};", reason(drops::NO_SUCH_GROUP)));
         t.line(format!("if ({spec} == {})", abi::DROP_PORT));
         t.line(&dropped);
         t.line(format!("{egress} = {spec};"));
@@ -116,12 +137,29 @@ impl Emitter<'_> {
             t.line("compute_checksum(pkt);");
         }
         t.line("if (deparse(pkt))");
-        t.line(format!("    return {};", reason(drops::BAD_RESIZE)));
-        t.line(format!("*port = {egress};"));
-        t.line("return 0;");
+        t.line(format!("    return drop(pkt, p, {resize});"));
+        t.line("p->verdict = SENT;");
+        t.line(format!("p->port = {egress};"));
+        t.line("p->data = pkt->frame.data;");
+        t.line("p->length = pkt->length;");
+        t.line("p->headroom = pkt->frame.headroom;");
+        t.line("pkt->frame.worker->sent[pkt->frame.worker->sents++] = p;");
         t.close("");
     }
 }
+
+const DROP: &str = r#"
+/* A packet leaves once, and nothing is left to be done. */
+struct jobs {
+};
+
+INLINE void drop(const struct packet *pkt, struct strait_packet *p, u32 reason)
+{
+    p->verdict = DROPPED;
+    p->reason = reason;
+    count_packet(&pkt->frame.worker->drops[reason], p->length);
+}
+"#;
 
 const BURST: &str = r#"
 enum { BURST = 32 };
@@ -131,24 +169,13 @@ __attribute__((visibility("default"))) void strait_burst(const struct shared *sh
                                                          struct strait_packet **packets, u32 count)
 {
     struct packet work[BURST];
+    struct jobs jobs;
     for (u32 at = 0; at < count; at += BURST) {
         u32 n = count - at < BURST ? count - at : BURST;
         for (u32 i = 0; i < n; i++)
             begin(&work[i], shared, worker, packets[at + i]);
-        for (u32 i = 0; i < n; i++) {
-            struct strait_packet *p = packets[at + i];
-            u32 dropped = finish(&work[i], &p->port);
-            if (dropped) {
-                p->verdict = DROPPED;
-                p->reason = dropped - 1;
-                count_packet(&worker->drops[p->reason], p->length);
-                continue;
-            }
-            p->verdict = SENT;
-            p->data = work[i].frame.data;
-            p->length = work[i].length;
-            p->headroom = work[i].frame.headroom;
-        }
+        for (u32 i = 0; i < n; i++)
+            finish(&work[i], packets[at + i], &jobs);
     }
 }
 "#;

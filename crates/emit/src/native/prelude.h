@@ -49,15 +49,30 @@ struct cells {
 struct shared {
     const struct table *tables;
     const struct cells *registers; /* u64 */
+    const struct cells *meters;    /* struct meter */
+    /* Directories: the number of ids; then each id, ascending, and a pointer to its words: their number, and they. */
+    const u64 *groups;     /* for each copy its egress_rid (upper half) and port */
+    const u64 *mirrors;    /* one word: a port, or a group */
+    const u64 *value_sets; /* for each member and each part of it value and mask, or lowest and highest, two words each */
 };
+
+#define MIRROR_GROUP (1ULL << 32)
 
 /* What one thread has for itself. */
 struct worker {
     const struct cells *counters; /* struct count */
     const struct cells *direct;   /* struct count, of each table; no cells where it does not count */
+    const struct cells *hits;     /* u64, of each table: when its entries were hit last; no cells where nobody asks */
     struct count *drops;
     u64 seed;
-    u64 clock; /* microseconds */
+    u64 clock;   /* microseconds */
+    u8 *digests; /* messages: number and bytes (u32 each), values, zeros up to a multiple of 8 */
+    u64 digests_used, digests_room;
+    u64 digests_lost;             /* messages that found no room */
+    struct strait_packet **spare; /* buffers for copies, taken from the end */
+    u64 spares;
+    struct strait_packet **sent; /* what leaves, in order */
+    u64 sents;
 };
 
 /* A packet of the host's. Before and behind its bytes there is room that may be written. */
@@ -69,6 +84,7 @@ struct strait_packet {
     u32 port;    /* where it came in; then where it goes out */
     u32 verdict; /* SENT, DROPPED */
     u32 reason;  /* of a drop */
+    u32 capacity; /* bytes of its buffer, room before and behind included */
 };
 
 enum { SENT = 1, DROPPED = 2 };
@@ -101,6 +117,165 @@ INLINE u64 *register_cell(const struct shared *shared, u32 number, u64 index)
 {
     const struct cells *r = &shared->registers[number];
     return index < r->size ? (u64 *)r->cells + index : 0;
+}
+
+/* The words of an id in a directory, their number first; 0 if it is not there. */
+INLINE const u64 *find_id(const u64 *directory, u64 id)
+{
+    u64 low = 0, high = directory ? directory[0] : 0;
+    while (low < high) {
+        u64 middle = (low + high) / 2;
+        const u64 *entry = &directory[1 + 2 * middle];
+        if (entry[0] == id)
+            return (const u64 *)entry[1];
+        if (entry[0] < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return 0;
+}
+
+/* Whether keys are together a member of a value set; `ranges` has a bit for each part that is a range. */
+static UNUSED int is_member(const struct shared *shared, u32 set, const u128 *keys, u32 parts, u64 ranges)
+{
+    const u64 *words = find_id(ACQUIRE(shared->value_sets), set);
+    u64 left = words ? words[0] : 0;
+    for (const u64 *m = words + 1; left; left -= 4 * parts, m += 4 * parts) {
+        u32 i = 0;
+        for (; i < parts; i++) {
+            u128 a = U128(m[4 * i + 1], m[4 * i]), b = U128(m[4 * i + 3], m[4 * i + 2]);
+            if (ranges >> i & 1 ? keys[i] < a || keys[i] > b : (keys[i] & b) != a)
+                break;
+        }
+        if (i == parts)
+            return 1;
+    }
+    return 0;
+}
+
+/* Two rates, three colours (RFC 2698); dataplane::meter has the same in Rust. */
+struct bucket_of_tokens {
+    double per_microsecond, tokens;
+    u64 burst, filled;
+};
+
+struct meter {
+    u64 lock, rates;
+    struct bucket_of_tokens buckets[2];
+};
+
+/* All workers share a meter: one at a time. What is done in between takes some twenty nanoseconds. */
+static UNUSED u8 execute_meter(struct meter *m, u64 now, u64 units)
+{
+    u8 colour = 0;
+    if (!__atomic_load_n(&m->rates, __ATOMIC_RELAXED))
+        return 0;
+    while (__atomic_exchange_n(&m->lock, 1, __ATOMIC_ACQUIRE))
+        ;
+    for (u64 i = 0; i < m->rates; i++) {
+        struct bucket_of_tokens *b = &m->buckets[i];
+        double waited = now > b->filled ? (double)(now - b->filled) : 0, most = (double)b->burst;
+        double tokens = b->tokens + waited * b->per_microsecond;
+        b->tokens = tokens < most ? tokens : most;
+        b->filled = now > b->filled ? now : b->filled;
+    }
+    for (u64 i = m->rates; i-- > 0;) {
+        struct bucket_of_tokens *b = &m->buckets[i];
+        if (b->tokens < (double)units) {
+            colour = i + 1;
+            break;
+        }
+        b->tokens -= (double)units;
+    }
+    __atomic_store_n(&m->lock, 0, __ATOMIC_RELEASE);
+    return colour;
+}
+
+INLINE u8 meter_colour(const struct shared *shared, const struct worker *w, u32 number, u64 index, u64 units)
+{
+    const struct cells *c = &shared->meters[number];
+    return index < c->size ? execute_meter((struct meter *)c->cells + index, w->clock, units) : 0;
+}
+
+/* Room for a message of so many bytes, zeroed, or 0. */
+INLINE u8 *message(struct worker *w, u32 number, u32 bytes)
+{
+    u64 whole = 8 + ((u64)(bytes + 7) & ~7ULL);
+    if (w->digests_room - w->digests_used < whole) {
+        w->digests_lost++;
+        return 0;
+    }
+    u8 *at = w->digests + w->digests_used;
+    w->digests_used += whole;
+    ((u32 *)at)[0] = number;
+    ((u32 *)at)[1] = bytes;
+    __builtin_memset(at + 8, 0, whole - 8);
+    return at + 8;
+}
+
+/* Where the entries of a table lead to members: those that it may run, `count` of them. */
+struct choices {
+    u64 count;
+    const u8 *data[];
+};
+
+/* Bits of a value, most significant first, from bit `at` of zeroed bytes on. */
+INLINE void put_bits(u8 *bytes, u32 at, u32 width, u128 value)
+{
+    while (width) {
+        u32 room = 8 - at % 8, part = width < room ? width : room;
+        bytes[at / 8] |= (u8)(((value >> (width - part)) & ((1u << part) - 1)) << (room - part));
+        at += part;
+        width -= part;
+    }
+}
+
+/* Hash functions as dataplane::hash has them: reflected polynomials, four bits at a time. */
+static UNUSED u64 hash_crc32(const u8 *p, u32 n)
+{
+    static const u32 table[16] = {
+        0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+        0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
+    };
+    u32 crc = ~0u;
+    for (; n; n--) {
+        crc ^= *p++;
+        crc = crc >> 4 ^ table[crc & 15];
+        crc = crc >> 4 ^ table[crc & 15];
+    }
+    return ~crc;
+}
+
+static UNUSED u64 hash_crc16(const u8 *p, u32 n)
+{
+    static const u16 table[16] = {
+        0x0000, 0xcc01, 0xd801, 0x1400, 0xf001, 0x3c00, 0x2800, 0xe401,
+        0xa001, 0x6c00, 0x7800, 0xb401, 0x5000, 0x9c01, 0x8801, 0x4400,
+    };
+    u16 crc = 0;
+    for (; n; n--) {
+        crc ^= *p++;
+        crc = crc >> 4 ^ table[crc & 15];
+        crc = crc >> 4 ^ table[crc & 15];
+    }
+    return crc;
+}
+
+static UNUSED u64 hash_identity(const u8 *p, u32 n)
+{
+    u64 value = 0;
+    for (u32 i = 0; i < n && i < 8; i++)
+        value = value << 8 | p[i];
+    return value;
+}
+
+static UNUSED u64 hash_xor16(const u8 *p, u32 n)
+{
+    u16 value = 0;
+    for (; n >= 2; p += 2, n -= 2)
+        value ^= rd16(p);
+    return n ? (u16)(value ^ *p << 8) : value;
 }
 
 /* dataplane::memory has the same in Rust. */
@@ -191,6 +366,11 @@ INLINE u32 bytes_sum(const u8 *p, u64 length)
     for (; length >= 2; p += 2, length -= 2)
         sum += rd16(p);
     return fold(length ? sum + (u32)(*p << 8) : sum);
+}
+
+static UNUSED u64 hash_csum16(const u8 *p, u32 n)
+{
+    return (u16)~bytes_sum(p, n);
 }
 
 /* An updated sum (RFC 1624): `removed` leaves it, `added` comes. Never the other zero: a sum over anything is not 0. */

@@ -89,7 +89,38 @@ fn lookup(
             "count_packet((struct count *)pkt->frame.worker->direct[{index}].cells + row->counter, {bytes});"
         ));
     }
+    if let Some(meter) = definition.direct_meter {
+        let units = body.units_of(meter);
+        body.text.line(format!(
+            "s->colour_{0} = meter_colour(pkt->frame.shared, pkt->frame.worker, {0}, row->counter, {units});",
+            meter.0
+        ));
+    }
+    if definition.notifies_idle {
+        let hit = format!("((u64 *)pkt->frame.worker->hits[{index}].cells)[row->counter]");
+        body.text.line(format!("{hit} = pkt->frame.worker->clock;"));
+    }
     body.text.line(format!("d = row->bytes + {};", data_offset(layout.key_size, ranges.is_some())));
     body.text.line(format!("result = {HIT};"));
+    if let Some(profile) = definition.profile {
+        choose(body, definition, profile);
+    }
     body.text.close("");
+}
+
+/// An entry that leads to a member, or to a group: the data of the one that this packet gets. Of an empty group nothing runs.
+fn choose(body: &mut Body<'_>, definition: &ir::Table, profile: ir::ProfileId) {
+    body.text.line("const struct choices *const *slot = *(const struct choices *const **)d;");
+    body.text.line("const struct choices *choices = ACQUIRE(*slot);");
+    body.text.line("u64 turn = 0;");
+    if let Some((algorithm, bits)) = body.program.profiles[profile.index()].selector {
+        body.text.open("if (choices->count > 1)");
+        let hash = body.hash_value(algorithm, &definition.selector);
+        let hash = if bits < 64 { format!("{hash} & {:#x}", (1u64 << bits) - 1) } else { hash };
+        body.text.line(format!("turn = ({hash}) % choices->count;"));
+        body.text.close("");
+    }
+    body.text.line("d = choices->count ? choices->data[turn] : 0;");
+    body.text.line("if (!d)");
+    body.text.line("    result |= 0xffff;");
 }

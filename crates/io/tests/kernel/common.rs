@@ -88,6 +88,8 @@ fn table(name: &str, width: u32, kind: MatchKind, structure: Structure, shape: S
         initial_entries: vec![],
         direct_counter: counter_offset.map(|_| "c".into()),
         implementation: None,
+        notifies_idle: false,
+        direct_meter: None,
         layout: Some(layout),
     }
 }

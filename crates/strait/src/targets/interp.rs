@@ -17,11 +17,13 @@ impl<'p> InterpTarget<'p> {
 
 type Done<T> = Result<T, TargetError>;
 
-fn done(found: bool, what: &str) -> Done<()> {
+/// An error where it was not found.
+pub fn done(found: bool, what: &str) -> Done<()> {
     if found { Ok(()) } else { Err(TargetError::failed(format!("there is no such {what}"))) }
 }
 
-fn written(result: Option<Result<(), ProfileError>>) -> Done<()> {
+/// What came of writing a profile.
+pub fn written(result: Option<Result<(), ProfileError>>) -> Done<()> {
     match result {
         Some(result) => result.map_err(TargetError::failed),
         None => Err(TargetError::failed("there is no such action profile")),

@@ -1,11 +1,12 @@
 //! Machine code as a target of packet tests: packets go through it one by one, in this process.
 
-use abi::{ActionCall, Bits, Entry, Manifest};
-use control::stf::{Outputs, Target, TargetError};
-use dataplane::Count;
+use abi::{ActionCall, Bits, Digest, Entry, Manifest, MatchValue};
+use control::stf::{self, Outputs, Target, TargetError};
 use dataplane::memory::Worker;
+use dataplane::{Count, Indirect, Mirror, Rate};
 use io::native::{self, Batch, NativeProgram, Verdict};
 
+use super::interp::{done, written};
 use super::{Compiled, Limits, Sent};
 
 /// A program compiled for this machine, to be loaded as often as there are cases.
@@ -24,16 +25,21 @@ impl Object {
     }
 }
 
+/// Copies that a packet may make.
+const COPIES: usize = 600;
+
 /// A program in memory, with one worker.
 pub struct NativeTarget {
     program: NativeProgram,
     worker: Worker,
+    clock: u64,
 }
 
 impl NativeTarget {
     /// Runs packets over and over, as many times; for measurements.
     pub fn repeat(&mut self, packets: &[(u32, Vec<u8>)], times: usize) {
-        let mut batch = Batch::new(32, packets.iter().map(|(_, bytes)| bytes.len()).max().unwrap_or(0));
+        let largest = packets.iter().map(|(_, bytes)| bytes.len()).max().unwrap_or(0);
+        let mut batch = Batch::new(32, largest, COPIES);
         for (port, bytes) in (0..times).flat_map(|_| packets) {
             if !batch.push(*port, bytes) {
                 self.program.run(&mut self.worker, &mut batch);
@@ -48,7 +54,7 @@ impl NativeTarget {
     pub fn load(object: &Object) -> anyhow::Result<NativeTarget> {
         let program = NativeProgram::load(object.object.path(), &object.manifest, &object.registers)?;
         let worker = program.memory().worker();
-        Ok(NativeTarget { program, worker })
+        Ok(NativeTarget { program, worker, clock: 0 })
     }
 }
 
@@ -56,10 +62,6 @@ type Done<T> = Result<T, TargetError>;
 
 fn failed(error: impl ToString) -> TargetError {
     TargetError::failed(error)
-}
-
-fn done(found: bool, what: &str) -> Done<()> {
-    if found { Ok(()) } else { Err(failed(format!("there is no such {what}"))) }
 }
 
 impl Target for NativeTarget {
@@ -81,7 +83,10 @@ impl Target for NativeTarget {
     }
 
     fn send(&mut self, port: u32, packet: &[u8]) -> Done<Outputs> {
-        Ok(self.process(port, packet).map_err(failed)?.packet.into_iter().collect())
+        let mut batch = Batch::new(1, packet.len(), COPIES);
+        batch.push(port, packet);
+        self.program.run(&mut self.worker, &mut batch);
+        Ok(batch.sent().map(|(port, bytes)| (port, bytes.to_vec())).collect())
     }
 
     fn counter(&mut self, name: &str, index: u64) -> Done<Option<Count>> {
@@ -114,14 +119,67 @@ impl Target for NativeTarget {
     }
 
     fn set_clock(&mut self, micros: u64) -> Done<()> {
+        self.clock = micros;
         self.worker.set_clock(micros);
         Ok(())
+    }
+
+    fn set_group(&mut self, group: u32, copies: &[(u32, u32)]) -> Done<()> {
+        self.program.memory().set_group(group, copies);
+        Ok(())
+    }
+
+    fn set_mirror(&mut self, session: u32, to: Option<stf::Mirror>) -> Done<()> {
+        let to = to.map(|to| match to {
+            stf::Mirror::Port(port) => Mirror::Port(port),
+            stf::Mirror::Group(group) => Mirror::Group(group),
+        });
+        self.program.memory().set_mirror(session, to);
+        Ok(())
+    }
+
+    fn set_member(&mut self, profile: &str, id: u32, call: &ActionCall) -> Done<()> {
+        written(self.program.memory().set_member(profile, id, call.clone()))
+    }
+
+    fn set_member_group(&mut self, profile: &str, id: u32, members: &[u32]) -> Done<()> {
+        written(self.program.memory().set_member_group(profile, id, members.to_vec()))
+    }
+
+    fn insert_indirect(&mut self, table: &str, entry: &Entry, to: Indirect) -> Done<()> {
+        self.program.memory().insert_indirect(table, entry, to).map_err(failed)
+    }
+
+    fn set_value_set(&mut self, name: &str, members: &[Vec<MatchValue>]) -> Done<()> {
+        done(self.program.memory().set_members(name, members), "value set")
+    }
+
+    fn set_idle_timeout(&mut self, table: &str, entry: &Entry, micros: u64) -> Done<()> {
+        let set = self.program.memory().set_idle_timeout(table, entry, Some(micros), self.clock);
+        done(set.map_err(failed)?, "entry")
+    }
+
+    fn tell_idle(&mut self) -> Done<Vec<(String, Entry)>> {
+        Ok(self.program.memory().tell_idle(self.clock))
+    }
+
+    fn digests(&mut self) -> Done<Vec<Digest>> {
+        Ok(self.worker.take_digests())
+    }
+
+    fn meter_rates(&mut self, name: &str, index: Option<u64>, rates: &[(f64, u64)]) -> Done<()> {
+        let rates: Vec<_> =
+            rates.iter().map(|&(per_microsecond, burst)| Rate { per_microsecond, burst }).collect();
+        done(
+            self.program.memory().set_rates(name, index, &rates, self.clock),
+            "meter cell, or more than two rates",
+        )
     }
 }
 
 impl Compiled for NativeTarget {
     fn process(&mut self, port: u32, packet: &[u8]) -> anyhow::Result<Sent> {
-        let mut batch = Batch::new(1, packet.len());
+        let mut batch = Batch::new(1, packet.len(), COPIES);
         batch.push(port, packet);
         self.program.run(&mut self.worker, &mut batch);
         let reason = |reason: u32| self.manifest().drops.get(reason as usize).map(|d| d.name.clone());

@@ -1,20 +1,23 @@
-// A stack's element that is found at run time.
+// An assertion.
 #include <core.p4>
 #include <v1model.p4>
 
 header h_t { bit<32> n; }
-struct headers { h_t[4] h; }
+struct headers { h_t h; }
 struct metadata { bit<8> a; bit<32> b; }
 
 parser P(packet_in b, out headers hdr, inout metadata m, inout standard_metadata_t sm) {
     state start {
-        b.extract(hdr.h.next); // unsupported: header stack
+        b.extract(hdr.h);
         transition accept;
     }
 }
 control V(inout headers hdr, inout metadata m) { apply { } }
 control I(inout headers hdr, inout metadata m, inout standard_metadata_t sm) {
-    apply { sm.egress_spec = 1; }
+    apply {
+        digest(1, hdr.h.n); // unsupported: digest
+        sm.egress_spec = 1;
+    }
 }
 control E(inout headers hdr, inout metadata m, inout standard_metadata_t sm) { apply { } }
 control C(inout headers hdr, inout metadata m) { apply { } }

@@ -1,0 +1,142 @@
+//! Elements of header stacks that are found at run time: one case for each element that it may be.
+
+use ir::{Expr, ExprKind, HeaderId, HeaderRef, Place, StackId, Stmt, StmtKind};
+
+use super::Body;
+
+/// The headers that a reference may mean.
+pub fn elements(program: &ir::Program, h: &HeaderRef) -> Vec<HeaderId> {
+    match h {
+        HeaderRef::Header(id) => vec![*id],
+        HeaderRef::Element(s, _) | HeaderRef::Next(s) | HeaderRef::Last(s) => of(program, *s),
+    }
+}
+
+/// The elements of a stack.
+pub fn of(program: &ir::Program, stack: StackId) -> Vec<HeaderId> {
+    let stack = &program.stacks[stack.index()];
+    (0..stack.size).map(|i| HeaderId(stack.first.0 + i)).collect()
+}
+
+/// A reference of the statement that is found at run time.
+fn found_later(stmt: &mut Stmt) -> Option<&mut HeaderRef> {
+    let later = |h: &&mut HeaderRef| !matches!(**h, HeaderRef::Header(_));
+    match &mut stmt.kind {
+        StmtKind::SetValid(h) | StmtKind::SetInvalid(h) | StmtKind::Extract { header: h, .. } => {
+            Some(h).filter(later)
+        }
+        StmtKind::CopyHeader { dst, src } => [dst, src].into_iter().find(later),
+        StmtKind::Assign { dst: Place::Field(h, _), .. } => Some(h).filter(later),
+        _ => None,
+    }
+}
+
+impl Body<'_> {
+    /// The member of the state that counts for a stack.
+    pub fn next_of(&self, stack: StackId) -> String {
+        format!("s->next_{}", self.program.stacks[stack.index()].index.0)
+    }
+
+    /// The number of the element that a reference means.
+    fn index(&mut self, h: &HeaderRef) -> String {
+        match h {
+            HeaderRef::Header(_) => "0".to_string(),
+            HeaderRef::Element(_, index) => self.expr(index),
+            HeaderRef::Next(s) => self.next_of(*s),
+            HeaderRef::Last(s) => format!("(u32)({} - 1)", self.next_of(*s)),
+        }
+    }
+
+    /// The value of an expression over an element; 0 out of range.
+    pub fn of_element(&mut self, h: &HeaderRef, value: impl Fn(&mut Self, HeaderRef) -> String) -> String {
+        let index = self.index(h);
+        let cases = elements(self.program, h).into_iter().enumerate().map(|(i, id)| {
+            let value = value(self, HeaderRef::Header(id));
+            format!("{index} == {i} ? {value} : ")
+        });
+        let cases: String = cases.collect();
+        format!("({cases}0)")
+    }
+
+    /// Writes a statement over an element that is found at run time as one for each; false where it is no such statement. Out of
+    /// range nothing happens, but for extraction, which rejects, and a copy from there, which is of an invalid header.
+    pub fn stack_statement(&mut self, stmt: &Stmt) -> bool {
+        let Some(h) = found_later(&mut stmt.clone()).cloned() else { return false };
+        let index = self.index(&h);
+        self.text.open(format!("switch ({index})"));
+        for (i, id) in elements(self.program, &h).into_iter().enumerate() {
+            let mut one = stmt.clone();
+            if let Some(found) = found_later(&mut one) {
+                *found = HeaderRef::Header(id);
+            }
+            self.text.margin(format!("case {i}:"));
+            self.stmt(&one);
+            self.text.line("break;");
+        }
+        self.text.margin("default:;");
+        match &stmt.kind {
+            StmtKind::Extract { .. } => {
+                self.text.line("error = 3; /* StackOutOfBounds */");
+                self.text.line("goto rejected;");
+            }
+            StmtKind::CopyHeader { dst: dst @ HeaderRef::Header(_), .. } => {
+                self.stmt(&Stmt::new(StmtKind::SetInvalid(dst.clone()), stmt.loc));
+            }
+            _ => {}
+        }
+        self.text.close("");
+        if let (StmtKind::Extract { .. }, HeaderRef::Next(stack)) = (&stmt.kind, &h) {
+            let next = self.next_of(*stack);
+            self.text.line(format!("{next}++;"));
+        }
+        true
+    }
+
+    /// `push_front` and `pop_front` (P4-16 section 8.20).
+    pub fn shift_stack(&mut self, stack: StackId, count: u32, push: bool) {
+        let elements = of(self.program, stack);
+        let size = elements.len();
+        let count = (count as usize).min(size);
+        let names: Vec<String> = elements.iter().map(|h| self.names.header(*h).to_string()).collect();
+        let moves: Vec<(usize, usize)> = match push {
+            true => (count..size).rev().map(|i| (i, i - count)).collect(),
+            false => (0..size - count).map(|i| (i, i + count)).collect(),
+        };
+        for (to, from) in moves {
+            self.text.line(format!("s->{} = s->{};", names[to], names[from]));
+            self.text.line(format!("s->{}_valid = s->{}_valid;", names[to], names[from]));
+        }
+        let fresh = if push { 0..count } else { size - count..size };
+        for name in &names[fresh] {
+            self.text.line(format!("s->{name}_valid = 0;"));
+            self.text.line(format!("__builtin_memset(&s->{name}, 0, sizeof(s->{name}));"));
+        }
+        // Moved by the stack whose index it is.
+        if self.program.stacks[stack.index()].index != stack {
+            return;
+        }
+        let next = self.next_of(stack);
+        self.text.line(match push {
+            true => format!("{next} = {next} + {count} < {size} ? {next} + {count} : {size};"),
+            false => format!("{next} = {next} > {count} ? {next} - {count} : 0;"),
+        });
+    }
+}
+
+/// Whether the program finds elements of stacks at run time, or counts them.
+pub fn counted(program: &ir::Program) -> bool {
+    let mut found = false;
+    ir::visit::all_stmts(program, &mut |stmt| {
+        found |= matches!(stmt.kind, StmtKind::PushFront(..) | StmtKind::PopFront(..))
+            || found_later(&mut stmt.clone()).is_some();
+    });
+    ir::visit::all_exprs(program, &mut |e: &Expr| {
+        found |= matches!(
+            &e.kind,
+            ExprKind::NextIndex(_)
+                | ExprKind::IsValid(HeaderRef::Next(_) | HeaderRef::Last(_))
+                | ExprKind::Read(Place::Field(HeaderRef::Next(_) | HeaderRef::Last(_), _))
+        );
+    });
+    found
+}

@@ -1,0 +1,410 @@
+//! How a packet goes on when it may do more than leave once: multicast groups, clones, further rounds (v1model, as BMv2's
+//! simple_switch has it).
+//!
+//! What is still to be done for a packet stands in a ring of jobs, first come, first served. A copy gets a buffer of the worker's
+//! at once, with the bytes as they arrived; nothing of a packet changes before its own deparser writes.
+
+use abi::drops;
+use ir::{Role, VarId};
+
+use super::reason;
+use crate::c::{Emitter, Home};
+
+/// `instance_type` of packets that did not just arrive (v1model, BMv2).
+mod instance {
+    pub const INGRESS_CLONE: u32 = 1;
+    pub const EGRESS_CLONE: u32 = 2;
+    pub const RECIRCULATED: u32 = 4;
+    pub const REPLICATION: u32 = 5;
+    pub const RESUBMITTED: u32 = 6;
+}
+
+impl Emitter<'_> {
+    /// The second round of a packet that may go many ways.
+    pub(super) fn paths(&mut self) {
+        self.keep();
+        self.forget();
+        self.text.raw(JOBS);
+        self.queue_again();
+        self.clone_packet();
+        self.leave();
+        self.replicate();
+        self.end_of_ingress();
+        self.text.raw(FINISH);
+    }
+
+    fn control_or_nothing(&self, role: Role) -> bool {
+        self.program.control(role).is_some()
+    }
+
+    /// `state.var = value;` where the program looks at the variable.
+    fn set(&mut self, state: &str, var: VarId, value: impl std::fmt::Display) {
+        if self.units.home(var) == Home::State {
+            let name = self.names.var(var);
+            self.text.line(format!("{state}->{name} = {value};"));
+        }
+    }
+
+    fn own_reason(&self, name: &str) -> usize {
+        reason(self.program, name)
+    }
+
+    /// `keep(to, from, which)`: the variables that a copy or a further round takes along.
+    fn keep(&mut self) {
+        let keeps = self.facts.ways.keeps.clone();
+        self.text.line("");
+        self.text.line(
+            "/* What a clone or a further round takes along; `which` is of the call that asked for it. */",
+        );
+        self.text.open("INLINE void keep(struct state *to, const struct state *from, u32 which)");
+        self.text.open("switch (which)");
+        for (number, vars) in keeps.iter().enumerate() {
+            self.text.margin(format!("case {}:", number + 1));
+            for var in vars {
+                let name = self.names.var(*var).to_string();
+                self.set("to", *var, format!("from->{name}"));
+            }
+            self.text.line("break;");
+        }
+        self.text.close("");
+        self.text.close("");
+    }
+
+    /// `forget(s)`: all variables as they are in a packet that arrives; headers stay.
+    fn forget(&mut self) {
+        self.text.line("");
+        self.text.line("/* Variables as they are when a packet arrives; its headers stay. */");
+        self.text.open("UNUSED static void forget(struct state *s)");
+        for i in 0..self.program.vars.len() {
+            self.set("s", VarId(i as u32), 0);
+        }
+        self.text.line("s->site = s->timeout = 0;");
+        self.text.line("s->clone = s->resubmit = s->recirculate = s->truncate = 0;");
+        self.text.close("");
+    }
+
+    /// `again(pkt, p, which, jobs)`: the packet begins anew with the bytes that `p` has now.
+    fn queue_again(&mut self) {
+        let std = self.program.standard;
+        let no_buffer = self.own_reason(drops::NO_BUFFER);
+        let port = self.names.var(std.ingress_port).to_string();
+        let t = &mut self.text;
+        t.line("");
+        t.open(
+            "UNUSED static void again(struct packet *pkt, struct strait_packet *p, u32 which, u32 instance, struct jobs *jobs)",
+        );
+        t.line("struct job *job = add(jobs, AGAIN, 0, p);");
+        t.open("if (!job)");
+        t.line(format!("drop(pkt, p, {no_buffer});"));
+        t.line("return;");
+        t.close("");
+        t.line(format!("arrive(&job->pkt, pkt->frame.shared, pkt->frame.worker, p, pkt->state.{port});"));
+        t.line("struct state *s = &job->pkt.state;");
+        t.line("keep(s, &pkt->state, which);");
+        self.set("s", std.instance_type, "instance");
+        self.text.close("");
+    }
+
+    /// `clone_packet(pkt, p, jobs)`: a copy for egress, of the packet as it came or as it is now.
+    fn clone_packet(&mut self) {
+        let std = self.program.standard;
+        let no_buffer = self.own_reason(drops::NO_BUFFER);
+        let port = self.names.var(std.ingress_port).to_string();
+        let length = self.names.var(std.packet_length).to_string();
+        let t = &mut self.text;
+        t.line("");
+        t.open(
+            "UNUSED static void clone_packet(struct packet *pkt, struct strait_packet *p, struct jobs *jobs)",
+        );
+        t.line("const u64 *to = find_id(ACQUIRE(pkt->frame.shared->mirrors), pkt->state.clone_session);");
+        t.line("if (!to)");
+        t.line("    return;");
+        t.line("struct strait_packet *q = copy_of(pkt, p);");
+        t.line(
+            "struct job *job = q ? add(jobs, to[1] & MIRROR_GROUP ? REPLICAS : EGRESS, (u32)to[1], q) : 0;",
+        );
+        t.open("if (!job)");
+        t.line(format!("lose(pkt, p, {no_buffer});"));
+        t.line("return;");
+        t.close("");
+        t.line("struct state *s = &job->pkt.state;");
+        t.line(format!("u32 port = pkt->state.{port};"));
+        t.open("if (pkt->state.clone_egress)");
+        t.line("job->pkt = *pkt;");
+        t.line("point(&job->pkt, q);");
+        t.line("forget(s);");
+        t.line(format!("s->{port} = port;"));
+        t.line(format!("s->{length} = q->length;"));
+        let clock = [std.ingress_global_timestamp, std.egress_global_timestamp];
+        for var in clock {
+            self.set("s", var, "pkt->frame.worker->clock & 0xffffffffffffULL");
+        }
+        self.text.line("keep(s, &pkt->state, pkt->state.clone);");
+        self.set("s", std.instance_type, instance::EGRESS_CLONE);
+        self.text.close(" else {");
+        self.text.indent();
+        self.text.line("arrive(&job->pkt, pkt->frame.shared, pkt->frame.worker, q, port);");
+        // The parser may look at what is kept; what it writes gives way to it.
+        self.text.line("keep(s, &pkt->state, pkt->state.clone);");
+        self.set("s", std.instance_type, instance::INGRESS_CLONE);
+        self.text.line("parse(&job->pkt);");
+        self.text.line("keep(s, &pkt->state, pkt->state.clone);");
+        self.set("s", std.instance_type, instance::INGRESS_CLONE);
+        self.text.line("s->timeout = 0;");
+        self.text.close("");
+        self.text.close("");
+    }
+
+    /// `leave(pkt, p, port, jobs)`: egress, and out.
+    fn leave(&mut self) {
+        let std = self.program.standard;
+        let names = [std.egress_spec, std.egress_port].map(|v| self.names.var(v).to_string());
+        let [spec, egress] = &names;
+        let ways = &self.facts.ways;
+        let (clones, recirculates, truncates) = (ways.clone, ways.recirculate, ways.truncate);
+        let (marked, resize) = (self.own_reason(drops::EGRESS_SPEC), self.own_reason(drops::BAD_RESIZE));
+        let has = |role| self.program.control(role).is_some();
+        let (controlled, computed) = (has(Role::Egress), has(Role::ComputeChecksum));
+        let t = &mut self.text;
+        t.line("");
+        t.line("/* The traffic manager's other side: egress, and out of a port. */");
+        t.open("static void leave(struct packet *pkt, struct strait_packet *p, u32 port, UNUSED struct jobs *jobs)");
+        t.line("struct state *s = &pkt->state;");
+        t.line(format!("s->{egress} = port;"));
+        if controlled {
+            t.line("egress(pkt);");
+        }
+        if clones {
+            t.open("if (s->clone)");
+            t.line("jobs->rounds++;");
+            t.line("clone_packet(pkt, p, jobs);");
+            t.close("");
+        }
+        t.open(format!("if (s->{spec} == {})", abi::DROP_PORT));
+        t.line(format!("drop(pkt, p, s->site ? s->site - 1 : {marked});"));
+        t.line("return;");
+        t.close("");
+        if computed {
+            t.line("compute_checksum(pkt);");
+        }
+        t.open("if (deparse(pkt))");
+        t.line(format!("drop(pkt, p, {resize});"));
+        t.line("return;");
+        t.close("");
+        if truncates {
+            t.line("if (s->truncate && pkt->length > s->truncate - 1)");
+            t.line("    pkt->length = s->truncate - 1;");
+        }
+        t.line("p->data = pkt->frame.data;");
+        t.line("p->headroom = pkt->frame.headroom;");
+        t.line("p->length = pkt->length;");
+        t.line("p->tailroom = p->capacity - p->headroom - p->length;");
+        if recirculates {
+            t.open("if (s->recirculate)");
+            t.line(format!("again(pkt, p, s->recirculate, {}, jobs);", instance::RECIRCULATED));
+            t.line("return;");
+            t.close("");
+        }
+        t.line("p->port = port;");
+        t.line("p->verdict = SENT;");
+        t.line("pkt->frame.worker->sent[pkt->frame.worker->sents++] = p;");
+        t.close("");
+    }
+
+    /// `replicate(pkt, p, group, jobs)`: each member of the group leaves with this state.
+    fn replicate(&mut self) {
+        let std = self.program.standard;
+        let (missing, no_buffer) = (self.own_reason(drops::NO_SUCH_GROUP), self.own_reason(drops::NO_BUFFER));
+        let t = &mut self.text;
+        t.line("");
+        t.open(
+            "UNUSED static void replicate(const struct packet *pkt, struct strait_packet *p, u32 group, struct jobs *jobs)",
+        );
+        t.line("const u64 *copies = find_id(ACQUIRE(pkt->frame.shared->groups), group);");
+        t.line("u64 count = copies ? copies[0] : 0;");
+        t.line("if (!count)");
+        t.line(format!("    drop(pkt, p, {missing});"));
+        t.open("for (u64 i = 1; i <= count; i++)");
+        t.line("/* The last one needs no copy. */");
+        t.line("struct strait_packet *q = i == count ? p : copy_of(pkt, p);");
+        t.open("if (!q)");
+        t.line(format!("lose(pkt, p, {no_buffer});"));
+        t.line("continue;");
+        t.close("");
+        t.line("struct packet replica = *pkt;");
+        t.line("point(&replica, q);");
+        t.line("UNUSED struct state *s = &replica.state;");
+        self.set("s", std.egress_rid, "copies[i] >> 32");
+        self.set("s", std.egress_spec, 0);
+        self.text.line("leave(&replica, q, (u32)copies[i], jobs);");
+        self.text.close("");
+        self.text.close("");
+    }
+
+    /// `end_of_ingress(pkt, p, jobs)`: ingress, and where it leads.
+    fn end_of_ingress(&mut self) {
+        let std = self.program.standard;
+        let [spec, group] = [std.egress_spec, std.mcast_grp].map(|v| self.names.var(v).to_string());
+        let (clones, resubmits) = (self.facts.ways.clone, self.facts.ways.resubmit);
+        let reasons = [drops::STEP_BUDGET, drops::EGRESS_SPEC, drops::NO_BUFFER].map(|r| self.own_reason(r));
+        let [budget, marked, no_buffer] = reasons;
+        let controlled = self.control_or_nothing(Role::Ingress);
+        let t = &mut self.text;
+        t.line("");
+        t.line("/* Ingress, and where it leads. */");
+        t.open("static void end_of_ingress(struct packet *pkt, struct strait_packet *p, struct jobs *jobs)");
+        t.line("struct state *s = &pkt->state;");
+        t.open("if (s->timeout)");
+        t.line(format!("drop(pkt, p, {budget});"));
+        t.line("return;");
+        t.close("");
+        if controlled {
+            t.line("ingress(pkt);");
+        }
+        t.line("/* What was asked of ingress ends with it. */");
+        t.line("s->recirculate = 0;");
+        if clones {
+            t.open("if (s->clone)");
+            t.line("clone_packet(pkt, p, jobs);");
+            t.line("s->clone = 0;");
+            t.close("");
+        }
+        if resubmits {
+            t.open("if (s->resubmit)");
+            t.line(format!("again(pkt, p, s->resubmit, {}, jobs);", instance::RESUBMITTED));
+            t.line("return;");
+            t.close("");
+        }
+        t.line(format!("u32 group = s->{group}, port = s->{spec};"));
+        t.open(format!("if (!group && port == {})", abi::DROP_PORT));
+        t.line(format!("drop(pkt, p, s->site ? s->site - 1 : {marked});"));
+        t.line("return;");
+        t.close("");
+        t.line("if (group) {");
+        t.indent();
+        self.set("s", std.instance_type, instance::REPLICATION);
+        let t = &mut self.text;
+        t.close("");
+        t.open("if (jobs->count > jobs->busy)");
+        t.line("/* Somebody is before it in the queue. */");
+        t.line("struct job *job = add(jobs, group ? REPLICAS : EGRESS, group ? group : port, p);");
+        t.line("if (job)");
+        t.line("    job->pkt = *pkt;");
+        t.line("else");
+        t.line(format!("    drop(pkt, p, {no_buffer});"));
+        t.close(" else if (group) {");
+        t.indent();
+        t.line("replicate(pkt, p, group, jobs);");
+        t.close(" else {");
+        t.indent();
+        t.line("leave(pkt, p, port, jobs);");
+        t.close("");
+        t.close("");
+        let (verify, budget) = (self.control_or_nothing(Role::VerifyChecksum), budget);
+        let t = &mut self.text;
+        t.line("");
+        t.open("static void work_off(struct job *job, struct jobs *jobs)");
+        t.open("if (jobs->rounds >= ROUNDS)");
+        t.line(format!("drop(&job->pkt, job->p, {budget});"));
+        t.close(" else if (job->kind == EGRESS) {");
+        t.indent();
+        t.line("leave(&job->pkt, job->p, job->to, jobs);");
+        t.close(" else if (job->kind == REPLICAS) {");
+        t.indent();
+        t.line("replicate(&job->pkt, job->p, job->to, jobs);");
+        t.close(" else {");
+        t.indent();
+        t.line("jobs->rounds++;");
+        t.line("parse(&job->pkt);");
+        if verify {
+            t.line("verify_checksum(&job->pkt);");
+        }
+        t.line("end_of_ingress(&job->pkt, job->p, jobs);");
+        t.close("");
+        t.close("");
+    }
+}
+
+const JOBS: &str = r#"
+/* What is still to be done for a packet. */
+enum { AGAIN, EGRESS, REPLICAS };
+
+struct job {
+    struct packet pkt;
+    struct strait_packet *p;
+    u32 kind;
+    u32 to; /* a port, or a group */
+};
+
+/* A program may clone, resubmit and recirculate, but not for ever: as many rounds as the interpreter allows. */
+enum { RING = 64, ROUNDS = 99 };
+
+struct jobs {
+    u32 first, count, rounds;
+    u32 busy; /* 1 while the first of them is at work */
+    struct job ring[RING];
+};
+
+INLINE struct job *add(struct jobs *jobs, u32 kind, u32 to, struct strait_packet *p)
+{
+    if (jobs->count == RING)
+        return 0;
+    struct job *job = &jobs->ring[(jobs->first + jobs->count++) % RING];
+    job->kind = kind;
+    job->to = to;
+    job->p = p;
+    return job;
+}
+
+/* A copy that could not be made. */
+INLINE void lose(const struct packet *pkt, const struct strait_packet *p, u32 reason)
+{
+    count_packet(&pkt->frame.worker->drops[reason], p->length);
+}
+
+INLINE void drop(const struct packet *pkt, struct strait_packet *p, u32 reason)
+{
+    p->verdict = DROPPED;
+    p->reason = reason;
+    lose(pkt, p, reason);
+}
+
+/* The packet's bytes are now those of another buffer, where they are the same. */
+INLINE void point(struct packet *pkt, const struct strait_packet *p)
+{
+    pkt->frame.data = p->data;
+    pkt->frame.headroom = p->headroom;
+    pkt->frame.tailroom = p->tailroom;
+}
+
+/* Another buffer with the same bytes, or 0. */
+static struct strait_packet *copy_of(const struct packet *pkt, const struct strait_packet *p)
+{
+    struct worker *w = pkt->frame.worker;
+    if (!w->spares || w->spare[w->spares - 1]->capacity < p->length)
+        return 0;
+    struct strait_packet *q = w->spare[--w->spares];
+    u8 *start = q->data - q->headroom;
+    u32 room = q->capacity - p->length;
+    q->headroom = p->headroom < room ? p->headroom : room;
+    q->tailroom = room - q->headroom;
+    q->data = start + q->headroom;
+    q->length = p->length;
+    q->port = p->port;
+    q->verdict = q->reason = 0;
+    __builtin_memcpy(q->data, p->data, p->length);
+    return q;
+}
+"#;
+
+const FINISH: &str = r#"
+/* The second round of a packet, and of whatever comes of it. */
+static void finish(struct packet *pkt, struct strait_packet *p, struct jobs *jobs)
+{
+    jobs->first = jobs->count = jobs->rounds = jobs->busy = 0;
+    end_of_ingress(pkt, p, jobs);
+    jobs->busy = 1;
+    for (; jobs->count; jobs->count--, jobs->first = (jobs->first + 1) % RING)
+        work_off(&jobs->ring[jobs->first], jobs);
+}
+"#;
