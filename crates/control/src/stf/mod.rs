@@ -168,6 +168,32 @@ pub enum Kind {
     MeterGet(String, u64),
 }
 
+impl Kind {
+    /// Whether it is what a control plane says: entries, groups, sessions, rates and the like.
+    pub fn fills(&self) -> bool {
+        use Kind::*;
+        matches!(
+            self,
+            Add { .. }
+                | SetDefault { .. }
+                | RemoveAll
+                | GroupCreate(_)
+                | NodeCreate { .. }
+                | NodeUpdate { .. }
+                | NodeAssociate { .. }
+                | RegisterWrite(..)
+                | RegisterReset(_)
+                | CounterWrite(..)
+                | Mirroring(..)
+                | Member { .. }
+                | MemberGroup { .. }
+                | MeterRates { .. }
+                | ValueSet(..)
+                | IdleTimeout(..)
+        )
+    }
+}
+
 /// An action and its arguments by name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {

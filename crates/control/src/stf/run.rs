@@ -222,29 +222,9 @@ pub fn run(case: &Case, target: &mut dyn Target) -> Report {
 
 /// Plays only what fills tables and groups (`--entries FILE`); other lines are errors.
 pub fn load(case: &Case, target: &mut dyn Target) -> Report {
-    let fills = |kind: &Kind| {
-        use Kind::*;
-        matches!(
-            kind,
-            Add { .. }
-                | SetDefault { .. }
-                | RemoveAll
-                | GroupCreate(_)
-                | NodeCreate { .. }
-                | NodeUpdate { .. }
-                | NodeAssociate { .. }
-                | RegisterWrite(..)
-                | RegisterReset(_)
-                | CounterWrite(..)
-                | Mirroring(..)
-                | MeterRates { .. }
-                | ValueSet(..)
-                | IdleTimeout(..)
-        )
-    };
-    if let Some(line) = case.statements.iter().find(|s| !fills(&s.kind)).map(|s| s.line) {
+    if let Some(line) = case.statements.iter().find(|s| !s.kind.fills()).map(|s| s.line) {
         let message =
-            "only entries, defaults, groups, sessions, rates, value sets, counters and registers can be set here"
+            "only entries, defaults, members, groups, sessions, rates, value sets, counters and registers can be set here"
                 .to_string();
         let failures = vec![Failure { line, message, unsupported: false }];
         return Report { case: case.name.clone(), failures, ..Report::default() };

@@ -93,9 +93,9 @@ pub(super) fn packets_of(case: &stf::Case) -> Vec<(u32, Vec<u8>)> {
     case.statements.iter().filter_map(packet).collect()
 }
 
-/// The lines of a case that fill tables.
+/// The lines of a case that a control plane says: entries, groups, sessions, rates and the like, and nothing is removed.
 pub(super) fn tables_of(case: &stf::Case) -> stf::Case {
-    let tables = |s: &&stf::Statement| matches!(s.kind, Kind::Add { .. } | Kind::SetDefault { .. });
+    let tables = |s: &&stf::Statement| s.kind.fills() && !matches!(s.kind, Kind::RemoveAll);
     stf::Case {
         name: case.name.clone(),
         statements: case.statements.iter().filter(tables).cloned().collect(),
@@ -127,8 +127,12 @@ fn one_case(
         let mut sums = Sums::default();
         let expected = oracle.0.process(*port, &packet, &mut sums);
         let expected = Sent {
-            packet: expected.sent.first().cloned(),
-            reason: expected.dropped.first().map(|&r| oracle.manifest().drops[r].name.clone()),
+            reason: expected
+                .dropped
+                .last()
+                .filter(|_| expected.sent.is_empty())
+                .map(|&r| oracle.manifest().drops[r].name.clone()),
+            packets: expected.sent,
         };
         if sent == expected {
             tally.equal += 1;
@@ -149,8 +153,8 @@ fn one_case(
 }
 
 /// What a wrong sum cannot change: where the packet goes and its length, or why it does not.
-fn shape(sent: &Sent) -> (Option<(u32, usize)>, &Option<String>) {
-    (sent.packet.as_ref().map(|(port, bytes)| (*port, bytes.len())), &sent.reason)
+fn shape(sent: &Sent) -> (Vec<(u32, usize)>, &Option<String>) {
+    (sent.packets.iter().map(|(port, bytes)| (*port, bytes.len())).collect(), &sent.reason)
 }
 
 /// Every cell of every counter, and every drop reason.
@@ -215,10 +219,13 @@ fn mutated(seed: &[u8], dice: &mut Dice) -> Vec<u8> {
 }
 
 fn shown(sent: &Sent) -> String {
-    match (&sent.packet, &sent.reason) {
-        (Some((port, bytes)), _) => format!("port {port}: {}", hex(bytes)),
-        (None, Some(reason)) => format!("dropped: {reason}"),
-        (None, None) => "nothing".to_string(),
+    let packet = |(port, bytes): &(u32, Vec<u8>)| format!("port {port}: {}", hex(bytes));
+    match &sent.reason {
+        _ if !sent.packets.is_empty() => {
+            sent.packets.iter().map(packet).collect::<Vec<_>>().join("\n         ")
+        }
+        Some(reason) => format!("dropped: {reason}"),
+        None => "nothing".to_string(),
     }
 }
 

@@ -58,9 +58,9 @@ impl Object {
 /// What became of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// Port and bytes.
-    pub packet: Option<(u32, Vec<u8>)>,
-    /// Name of the drop reason.
+    /// Port and bytes of each packet that left.
+    pub packets: Vec<(u32, Vec<u8>)>,
+    /// Where none left: name of the drop reason, of several packets the last one's.
     pub reason: Option<String>,
 }
 

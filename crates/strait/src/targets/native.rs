@@ -25,6 +25,8 @@ impl Object {
     }
 }
 
+/// Bytes of the largest packet.
+const LARGEST: usize = 65_536;
 /// Copies that a packet may make.
 const COPIES: usize = 600;
 
@@ -33,6 +35,7 @@ pub struct NativeTarget {
     program: NativeProgram,
     worker: Worker,
     clock: u64,
+    batch: Batch,
 }
 
 impl NativeTarget {
@@ -54,7 +57,16 @@ impl NativeTarget {
     pub fn load(object: &Object) -> anyhow::Result<NativeTarget> {
         let program = NativeProgram::load(object.object.path(), &object.manifest, &object.registers)?;
         let worker = program.memory().worker();
-        Ok(NativeTarget { program, worker, clock: 0 })
+        let batch = Batch::new(1, LARGEST, COPIES);
+        Ok(NativeTarget { program, worker, clock: 0, batch })
+    }
+
+    /// Runs one packet: what leaves, each with its port.
+    fn run(&mut self, port: u32, packet: &[u8]) -> Outputs {
+        self.batch.clear();
+        self.batch.push(port, packet);
+        self.program.run(&mut self.worker, &mut self.batch);
+        self.batch.sent().map(|(port, bytes)| (port, bytes.to_vec())).collect()
     }
 }
 
@@ -83,10 +95,7 @@ impl Target for NativeTarget {
     }
 
     fn send(&mut self, port: u32, packet: &[u8]) -> Done<Outputs> {
-        let mut batch = Batch::new(1, packet.len(), COPIES);
-        batch.push(port, packet);
-        self.program.run(&mut self.worker, &mut batch);
-        Ok(batch.sent().map(|(port, bytes)| (port, bytes.to_vec())).collect())
+        Ok(self.run(port, packet))
     }
 
     fn counter(&mut self, name: &str, index: u64) -> Done<Option<Count>> {
@@ -179,17 +188,13 @@ impl Target for NativeTarget {
 
 impl Compiled for NativeTarget {
     fn process(&mut self, port: u32, packet: &[u8]) -> anyhow::Result<Sent> {
-        let mut batch = Batch::new(1, packet.len(), COPIES);
-        batch.push(port, packet);
-        self.program.run(&mut self.worker, &mut batch);
-        let reason = |reason: u32| self.manifest().drops.get(reason as usize).map(|d| d.name.clone());
-        Ok(match batch.packets().next() {
-            Some((Some(Verdict::Sent(port)), bytes)) => {
-                Sent { packet: Some((port, bytes.to_vec())), reason: None }
-            }
-            Some((Some(Verdict::Dropped(number)), _)) => Sent { packet: None, reason: reason(number) },
-            _ => Sent { packet: None, reason: None },
-        })
+        let packets = self.run(port, packet);
+        let reason = match self.batch.packets().next() {
+            Some((Some(Verdict::Dropped(number)), _)) if packets.is_empty() => Some(number),
+            _ => None,
+        };
+        let name = |number| self.manifest().drops.get(number as usize).map(|d| d.name.clone());
+        Ok(Sent { packets, reason: reason.and_then(name) })
     }
 
     fn counted(&mut self) -> anyhow::Result<Vec<(String, Entry)>> {

@@ -214,7 +214,7 @@ impl Target for TcTarget {
                     _ => Ok(Outputs::new()),
                 }
             }
-            _ => Ok(self.process(port, packet).map_err(text)?.packet.into_iter().collect()),
+            _ => Ok(self.process(port, packet).map_err(text)?.packets),
         }
     }
 
@@ -271,9 +271,9 @@ impl Compiled for TcTarget {
         let Noted { verdict, port, reason, tag } = Noted::take(&mut self.program)?;
         let reason = self.program.manifest().drops.get(reason as usize).map(|d| d.name.clone());
         Ok(match verdict {
-            1 => Sent { packet: Some((port, with_tag(run.data, tag))), reason: None },
-            2 => Sent { packet: None, reason },
-            _ => Sent { packet: None, reason: None },
+            1 => Sent { packets: vec![(port, with_tag(run.data, tag))], reason: None },
+            2 => Sent { packets: Vec::new(), reason },
+            _ => Sent { packets: Vec::new(), reason: None },
         })
     }
 
