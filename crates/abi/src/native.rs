@@ -178,7 +178,15 @@ pub struct Packet {
     pub reason: u32,
     /// Bytes that its buffer holds, room before and behind it included.
     pub capacity: u32,
+    /// [`PARTIAL`], or 0.
+    pub flags: u32,
+    /// The host's; a copy has its original's.
+    pub token: u32,
 }
+
+/// The checksum of its TCP or UDP header is the sum of the pseudo-header, not complemented; what it covers is added when the packet
+/// is cut into segments. Such a checksum counts as right.
+pub const PARTIAL: u32 = 1;
 
 /// Where the action data of a row begins, in bytes from its key.
 pub const fn data_offset(key_size: u32, ranges: bool) -> u32 {

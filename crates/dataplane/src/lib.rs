@@ -7,16 +7,18 @@
 //! * [`cells`]: counters and registers; drop accounting.
 //! * [`profile`]: action profiles and selectors: members, groups.
 //! * [`memory`]: the memory of a native program: tables that are read without a lock while they are written.
+//! * [`port`]: where packets come in and go out, as a trait.
 //! * [`meter`]: two rates, three colours (RFC 2698).
 //!
 //! Invariants: no I/O, no clock, no panic on any packet or table state; iteration follows insertion order, so that two
-//! runs of one case are equal to the byte. The worker loop, bursts and ports arrive with the native switch.
+//! runs of one case are equal to the byte.
 
 pub mod cells;
 pub mod checksum;
 pub mod hash;
 pub mod memory;
 pub mod meter;
+pub mod port;
 pub mod profile;
 pub mod table;
 

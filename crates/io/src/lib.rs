@@ -7,12 +7,14 @@
 //! * [`bpf`]: eBPF objects: loading, pins, attachment, maps as bytes, test runs;
 //! * [`tc`]: a compiled P4 program in the kernel: its tables, counters, ports and drop reasons by name;
 //! * [`native`]: a compiled P4 program in this process: compiling, loading, bursts of packets;
+//! * [`port`]: packet drivers; [`switch`]: workers that carry packets between ports;
 //! * [`packet`]: a plain raw socket;
 //! * [`pcap`]: capture files;
 //! * [`generator`]: the benchmark's own traffic.
 //!
-//! Unsafe code lives behind five doors only: `sys` (the system calls that no crate wraps), [`netns`] (`setns`),
-//! [`packet`] (the raw socket), [`generator`] (batched sends) and [`native`] (machine code that Strait made).
+//! Unsafe code lives behind six doors only: `sys` (the system calls that no crate wraps), [`netns`] (`setns`),
+//! [`packet`] (the raw socket), [`generator`] (batched sends), [`port`] (memory and sockets of packet drivers) and [`native`]
+//! (machine code that Strait made).
 
 pub mod bpf;
 pub mod doctor;
@@ -23,6 +25,8 @@ pub mod native;
 pub mod netns;
 pub mod packet;
 pub mod pcap;
+pub mod port;
+pub mod switch;
 mod sys;
 pub mod tc;
 

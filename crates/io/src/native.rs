@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use abi::native::{Burst, DROPPED, Packet, SENT};
+use abi::native::{Burst, DROPPED, PARTIAL, Packet, SENT};
 use abi::{Bits, Manifest};
 use dataplane::memory::Worker;
+use dataplane::port::Offload;
 use dataplane::{Memory, TableError};
 use libloading::Library;
 use sha2::{Digest, Sha256};
@@ -225,6 +226,8 @@ pub struct Batch {
     /// What the program sends, in order.
     sent: Vec<*mut Packet>,
     leaving: usize,
+    /// Of packets that come in and are still to be segmented.
+    offloads: Vec<Option<Offload>>,
 }
 
 // SAFETY: the pointers are to what the batch itself owns, which does not move with it.
@@ -244,12 +247,24 @@ impl Batch {
             verdict: 0,
             reason: 0,
             capacity: stride as u32,
+            flags: 0,
+            token: 0,
         };
         let mut all: Vec<Packet> = memory.chunks_mut(stride).map(packet).collect();
         let mut pointers: Vec<_> = all.iter_mut().map(std::ptr::from_mut).collect();
         let sent = pointers.clone();
         let spare = pointers.split_off(packets);
-        Batch { memory, largest, packets: all, pointers, used: 0, spare, sent, leaving: 0 }
+        Batch {
+            memory,
+            largest,
+            packets: all,
+            pointers,
+            used: 0,
+            spare,
+            sent,
+            leaving: 0,
+            offloads: vec![None; packets],
+        }
     }
 
     fn stride(largest: usize) -> usize {
@@ -260,7 +275,7 @@ impl Batch {
     pub fn push(&mut self, port: u32, bytes: &[u8]) -> bool {
         let Some(room) = self.room().filter(|room| bytes.len() <= room.len()) else { return false };
         room[..bytes.len()].copy_from_slice(bytes);
-        self.add(port, bytes.len());
+        self.add(port, bytes.len(), None);
         true
     }
 
@@ -272,7 +287,7 @@ impl Batch {
     }
 
     /// Adds the packet that was written where [`Batch::room`] said.
-    pub fn add(&mut self, port: u32, length: usize) {
+    pub fn add(&mut self, port: u32, length: usize, offload: Option<Offload>) {
         let (at, stride) = (self.used, Self::stride(self.largest));
         assert!(at < self.pointers.len() && length <= self.largest, "there was no room for the packet");
         let start = at * stride + HEADROOM;
@@ -285,7 +300,10 @@ impl Batch {
             verdict: 0,
             reason: 0,
             capacity: stride as u32,
+            flags: if offload.is_some() { PARTIAL } else { 0 },
+            token: at as u32,
         };
+        self.offloads[at] = offload;
         self.used += 1;
     }
 
@@ -321,6 +339,16 @@ impl Batch {
         // Where the pointer points, in packets.
         let place = move |p: &*mut Packet| (p.addr() - start) / size_of::<Packet>();
         self.sent[..self.leaving].iter().map(place).map(|at| (self.packets[at].port, self.packet(at).1))
+    }
+
+    /// As [`Batch::sent`], with what is still to be done to each packet.
+    pub fn leaving(&self) -> impl Iterator<Item = (u32, &[u8], Option<&Offload>)> {
+        let start = self.packets.as_ptr().addr();
+        let place = move |p: &*mut Packet| (p.addr() - start) / size_of::<Packet>();
+        self.sent[..self.leaving].iter().map(place).map(|at| {
+            let offload = self.offloads[self.packets[at].token as usize].as_ref();
+            (self.packets[at].port, self.packet(at).1, offload)
+        })
     }
 
     fn packet(&self, at: usize) -> (Option<Verdict>, &[u8]) {

@@ -31,15 +31,20 @@ pub fn read(mut from: impl Read) -> Result<Vec<Frame>> {
     if bytes.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]) { read_pcapng(&bytes) } else { read_pcap(&bytes) }
 }
 
-/// Writes an Ethernet capture with nanoseconds.
-pub fn write(to: impl Write, frames: &[Frame]) -> Result<()> {
+/// Begins an Ethernet capture with nanoseconds.
+pub fn writer<W: Write>(to: W) -> Result<PcapWriter<W>> {
     let header = PcapHeader {
         datalink: DataLink::ETHERNET,
         ts_resolution: TsResolution::NanoSecond,
         snaplen: 262_144,
         ..PcapHeader::default()
     };
-    let mut writer = PcapWriter::with_header(to, header)?;
+    Ok(PcapWriter::with_header(to, header)?)
+}
+
+/// Writes an Ethernet capture with nanoseconds.
+pub fn write(to: impl Write, frames: &[Frame]) -> Result<()> {
+    let mut writer = writer(to)?;
     for frame in frames {
         writer.write_packet(&PcapPacket::new(frame.time, frame.data.len() as u32, &frame.data))?;
     }

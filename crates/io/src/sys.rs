@@ -191,6 +191,27 @@ struct LoadAttr {
     license: u64,
 }
 
+/// An instruction of eBPF (`struct bpf_insn`): the destination is in the lower half of `registers`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Instruction {
+    /// Operation.
+    pub code: u8,
+    /// Source and destination.
+    pub registers: u8,
+    /// Where in memory, how far to jump.
+    pub offset: i16,
+    /// Constant.
+    pub value: i32,
+}
+
+/// Loads a program of few instructions.
+pub fn load_program(kind: u32, code: &[Instruction]) -> io::Result<OwnedFd> {
+    let license = b"Dual MIT/GPL\0";
+    let (instructions, code) = (code.len() as u32, code.as_ptr() as u64);
+    bpf(Command::ProgLoad, &mut LoadAttr { kind, instructions, code, license: address(license) }).map(owned)
+}
+
 /// Loads the two instructions `r0 = value; exit` as a program; for probes.
 pub fn load_return(kind: u32, value: i32) -> io::Result<OwnedFd> {
     let mut code = [0u8; 16];

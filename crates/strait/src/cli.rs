@@ -193,7 +193,8 @@ pub struct RunArgs {
     /// What runs it.
     #[arg(long, value_enum, default_value = "tc")]
     pub target: RunTarget,
-    /// A port: `0=eth0` on tc, `0=pcap:IN,OUT` on interp.
+    /// A port: `0=eth0` on tc; on native `0=af_packet:eth0`, `0=af_xdp:eth0[:QUEUE]`, `0=tap:NAME`, `0=tun:NAME`, `0=pcap:IN,OUT`,
+    /// `0=mem:FILE`.
     #[arg(long = "port", value_name = "N=[DRIVER:]ARG", required = true)]
     pub ports: Vec<String>,
     /// Table entries: `add` and `setdefault` lines of STF.
@@ -202,9 +203,12 @@ pub struct RunArgs {
     /// Serve P4Runtime (not in this release).
     #[arg(long, value_name = "ADDR")]
     pub grpc: Option<String>,
-    /// Worker threads of the native target (not in this release).
+    /// Worker threads of the native target (1), each on a processor of its own.
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
+    /// Print messages to the control plane (digests) as they come, one JSON object a line (native).
+    #[arg(long)]
+    pub digests: bool,
     /// Print counters as JSON at the end.
     #[arg(long)]
     pub json: bool,

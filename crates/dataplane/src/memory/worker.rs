@@ -101,6 +101,9 @@ impl Worker {
 
     /// Messages to the control plane since it was asked last, in order.
     pub fn take_digests(&mut self) -> Vec<Digest> {
+        if self.native.digests_used == 0 {
+            return Vec::new();
+        }
         let used = std::mem::take(&mut self.native.digests_used) as usize;
         let words = self.digests[..used / 8].iter();
         let bytes: Vec<u8> = words.flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect();
@@ -116,9 +119,17 @@ impl Worker {
         all
     }
 
-    /// Messages that found no room, since the worker was made.
-    pub fn digests_lost(&self) -> u64 {
-        self.native.digests_lost
+    /// Messages that found no room since it was asked last.
+    pub fn take_digests_lost(&mut self) -> u64 {
+        std::mem::take(&mut self.native.digests_lost)
+    }
+
+    /// Counts a packet that the host drops, for a reason of the manifest.
+    pub fn drop_packet(&self, reason: usize, bytes: u64) {
+        if let Some(count) = pair(&self.counts.drops, reason as u64) {
+            let count = Count { packets: count.packets + 1, bytes: count.bytes + bytes };
+            set_pair(&self.counts.drops, reason as u64, count);
+        }
     }
 
     /// What packets take for the time from now on, in microseconds.

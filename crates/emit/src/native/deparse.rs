@@ -73,6 +73,16 @@ fn sums(body: &mut Body<'_>) {
         text.open(format!("if (s->update_{i})"));
         text.line(format!("p = pkt->frame.data + t->{name}_out + {offset};"));
         text.line("u16 sum;");
+        text.open("if (pkt->frame.flags & PARTIAL)");
+        let mut chosen = String::new();
+        for source in &update.sources {
+            chosen += &format!(
+                "s->verified_{source} ? updated_partial(rd16(p), s->arrived_{source}_pseudo, s->leaves_{i}_pseudo) : "
+            );
+        }
+        text.line(format!("wr16(p, ({chosen}(u16)fold(s->leaves_{i}_pseudo)));"));
+        text.close(" else {");
+        text.indent();
         let mut head = "if";
         for source in &update.sources {
             text.line(format!("{head} (s->verified_{source})"));
@@ -92,6 +102,7 @@ fn sums(body: &mut Body<'_>) {
         ));
         text.line(format!("                s->leaves_{i}_body + s->leaves_{i}_stable);"));
         text.line(if nonzero { "wr16(p, sum ? sum : 0xffff);" } else { "wr16(p, sum);" });
+        text.close("");
         text.close("");
     }
 }

@@ -80,7 +80,7 @@ impl Emitter<'_> {
         t.open("                   const struct strait_packet *p, u32 port)");
         t.line("struct state *s = &pkt->state;");
         t.line("__builtin_memset(s, 0, __builtin_offsetof(struct state, rest));");
-        t.line("pkt->frame = (struct frame){ p->data, p->headroom, p->tailroom, shared, worker };");
+        t.line("pkt->frame = (struct frame){ p->data, p->headroom, p->tailroom, p->flags, shared, worker };");
         t.line("pkt->length = p->length;");
         t.line(format!("{port} = port & 0x1ff;"));
         t.line(format!("{length} = p->length;"));

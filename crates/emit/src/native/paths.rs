@@ -391,6 +391,8 @@ static struct strait_packet *copy_of(const struct packet *pkt, const struct stra
     q->data = start + q->headroom;
     q->length = p->length;
     q->port = p->port;
+    q->flags = p->flags;
+    q->token = p->token;
     q->verdict = q->reason = 0;
     __builtin_memcpy(q->data, p->data, p->length);
     return q;

@@ -85,7 +85,11 @@ struct strait_packet {
     u32 verdict; /* SENT, DROPPED */
     u32 reason;  /* of a drop */
     u32 capacity; /* bytes of its buffer, room before and behind included */
+    u32 flags;    /* PARTIAL: its TCP or UDP checksum is the sum of the pseudo-header alone, not complemented */
+    u32 token;    /* the host's; a copy has its original's */
 };
+
+enum { PARTIAL = 1 };
 
 enum { SENT = 1, DROPPED = 2 };
 
@@ -93,6 +97,7 @@ enum { SENT = 1, DROPPED = 2 };
 struct frame {
     u8 *data;
     u32 headroom, tailroom;
+    u32 flags;
     const struct shared *shared;
     struct worker *worker;
 };
@@ -371,6 +376,12 @@ INLINE u32 bytes_sum(const u8 *p, u64 length)
 static UNUSED u64 hash_csum16(const u8 *p, u32 n)
 {
     return (u16)~bytes_sum(p, n);
+}
+
+/* A sum of the pseudo-header alone, which is not complemented. */
+INLINE u16 updated_partial(u16 old, u32 removed, u32 added)
+{
+    return fold((u64)old + (u16)~removed + added);
 }
 
 /* An updated sum (RFC 1624): `removed` leaves it, `added` comes. Never the other zero: a sum over anything is not 0. */

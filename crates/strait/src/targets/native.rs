@@ -1,5 +1,7 @@
 //! Machine code as a target of packet tests: packets go through it one by one, in this process.
 
+use std::sync::Arc;
+
 use abi::{ActionCall, Bits, Digest, Entry, Manifest, MatchValue};
 use control::stf::{self, Outputs, Target, TargetError};
 use dataplane::memory::Worker;
@@ -32,7 +34,7 @@ const COPIES: usize = 600;
 
 /// A program in memory, with one worker.
 pub struct NativeTarget {
-    program: NativeProgram,
+    program: Arc<NativeProgram>,
     worker: Worker,
     clock: u64,
     batch: Batch,
@@ -58,7 +60,12 @@ impl NativeTarget {
         let program = NativeProgram::load(object.object.path(), &object.manifest, &object.registers)?;
         let worker = program.memory().worker();
         let batch = Batch::new(1, LARGEST, COPIES);
-        Ok(NativeTarget { program, worker, clock: 0, batch })
+        Ok(NativeTarget { program: Arc::new(program), worker, clock: 0, batch })
+    }
+
+    /// The program, for others to run as well.
+    pub fn program(&self) -> Arc<NativeProgram> {
+        self.program.clone()
     }
 
     /// Runs one packet: what leaves, each with its port.

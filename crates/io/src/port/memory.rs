@@ -1,0 +1,84 @@
+//! Memory that is shared with the kernel: mapped once, read and written by offset.
+//!
+//! A door for `unsafe`. Its invariants: a mapping lives as long as the value; every access is checked against its length; what the
+//! kernel may change at the same time is read and written as atomics or copied through raw pointers, never borrowed.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::AtomicU32;
+
+/// A mapping.
+#[derive(Debug)]
+pub struct Mapping {
+    start: *mut u8,
+    length: usize,
+}
+
+// SAFETY: the mapping belongs to the value, and all access is by copy or by atomics.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    /// So many bytes of a descriptor, from an offset on, shared with it; or, without one, fresh memory.
+    pub fn new(of: Option<BorrowedFd<'_>>, offset: u64, length: usize) -> io::Result<Mapping> {
+        let flags = match of {
+            Some(_) => libc::MAP_SHARED | libc::MAP_POPULATE,
+            None => libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
+        };
+        let fd = of.map_or(-1, |fd| fd.as_raw_fd());
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the kernel chooses the place; nothing that exists is replaced.
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, fd, offset as libc::off_t) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Mapping { start: start.cast(), length })
+    }
+
+    /// Its address, for the kernel.
+    pub fn address(&self) -> u64 {
+        self.start as u64
+    }
+
+    fn at(&self, offset: usize, length: usize) -> *mut u8 {
+        assert!(offset.checked_add(length).is_some_and(|end| end <= self.length), "outside of the mapping");
+        // SAFETY: within the mapping, by the line above.
+        unsafe { self.start.add(offset) }
+    }
+
+    /// A word that the kernel may change.
+    pub fn word(&self, offset: usize) -> &AtomicU32 {
+        assert!(offset.is_multiple_of(4), "not where a word is");
+        // SAFETY: within the mapping, aligned, and alive as long as `self`; only atomics touch such words.
+        unsafe { &*self.at(offset, 4).cast::<AtomicU32>() }
+    }
+
+    /// Copies bytes out.
+    pub fn copy_out(&self, offset: usize, to: &mut [u8]) {
+        let from = self.at(offset, to.len());
+        // SAFETY: both ends are that long, and a mapping is never part of a Rust slice.
+        unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) }
+    }
+
+    /// Copies bytes in.
+    pub fn copy_in(&self, offset: usize, from: &[u8]) {
+        let to = self.at(offset, from.len());
+        // SAFETY: both ends are that long, and a mapping is never part of a Rust slice.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
+    }
+
+    /// A small number that the kernel has written before something else that was acquired.
+    pub fn read<const N: usize>(&self, offset: usize) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.copy_out(offset, &mut bytes);
+        bytes
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, unmapped once, and nothing borrowed from it is left.
+        unsafe { libc::munmap(self.start.cast(), self.length) };
+    }
+}

@@ -1,0 +1,106 @@
+//! Packet drivers, one file each, behind [`dataplane::port::Port`]. To add one: a file here, a variant of [`Driver`], and a line in the
+//! suite that all of them pass (`crates/io/tests/ports.rs`).
+//!
+//! * [`mem`]: packets from memory, for measurements; [`pcap`]: capture files;
+//! * [`af_packet`]: any interface; [`af_xdp`]: past the kernel's stack; [`tap`]: the kernel's own end of a cable;
+//! * `offload`: packets that stand for several; `memory` and `socket`: what drivers share.
+
+pub mod af_packet;
+pub mod af_xdp;
+pub mod mem;
+mod memory;
+mod offload;
+pub mod pcap;
+pub(crate) mod socket;
+pub mod tap;
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use dataplane::port::Port;
+
+use crate::Result;
+use crate::error::Context;
+
+pub use socket::{pin, processors};
+
+/// What is behind a port, as the command line says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Driver {
+    /// `mem:FILE`.
+    Mem(PathBuf),
+    /// `pcap:IN,OUT`.
+    Pcap(Option<PathBuf>, Option<PathBuf>),
+    /// `af_packet:IF`.
+    AfPacket(String),
+    /// `af_xdp:IF[:QUEUE]`.
+    AfXdp(String, Option<u32>),
+    /// `tap:NAME`.
+    Tap(String),
+    /// `tun:NAME`.
+    Tun(String),
+}
+
+impl FromStr for Driver {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Driver, String> {
+        const KNOWN: &str = "mem:FILE, pcap:IN,OUT, af_packet:IF, af_xdp:IF[:QUEUE], tap:NAME, tun:NAME";
+        let Some((driver, arg)) = text.split_once(':') else {
+            return Err(format!("`{text}` names no driver; there are {KNOWN}"));
+        };
+        let name = match arg {
+            "" => Err(format!("`{text}` names no interface or file")),
+            arg => Ok(arg.to_string()),
+        };
+        let file = |name: &str| (!name.is_empty()).then(|| PathBuf::from(name));
+        Ok(match driver {
+            "mem" => Driver::Mem(name?.into()),
+            "pcap" => {
+                let (input, output) = arg.split_once(',').unwrap_or((arg, ""));
+                name?;
+                Driver::Pcap(file(input), file(output))
+            }
+            "af_packet" => Driver::AfPacket(name?),
+            "af_xdp" => match arg.split_once(':') {
+                None => Driver::AfXdp(name?, None),
+                Some((interface, queue)) => {
+                    let number =
+                        queue.parse().map_err(|_| format!("`{queue}` is not the number of a queue"))?;
+                    Driver::AfXdp(interface.to_string(), Some(number))
+                }
+            },
+            "tap" => Driver::Tap(name?),
+            "tun" => Driver::Tun(name?),
+            "dpdk" => return Err("dpdk ports are not in this release; use af_xdp or af_packet".to_string()),
+            other => return Err(format!("there is no driver `{other}`; there are {KNOWN}")),
+        })
+    }
+}
+
+impl Driver {
+    /// Opens the port: one queue for each worker.
+    pub fn open(&self, workers: usize) -> Result<Vec<Box<dyn Port>>> {
+        Ok(match self {
+            Driver::Mem(file) => {
+                let read = std::fs::File::open(file).context(|| format!("read {}", file.display()))?;
+                let frames = crate::pcap::read(read)?;
+                let packets: Arc<Vec<_>> = Arc::new(frames.into_iter().map(|f| f.data).collect());
+                // Each worker begins elsewhere.
+                let queue = |n| mem::Mem::new(packets.clone(), packets.len() * n / workers);
+                boxed((0..workers).map(queue).collect())
+            }
+            Driver::Pcap(input, output) => boxed(pcap::open(input.as_deref(), output.as_deref(), workers)?),
+            Driver::AfPacket(interface) => boxed(af_packet::open(interface, workers)?),
+            Driver::AfXdp(interface, Some(queue)) => boxed(af_xdp::open(interface, Some(*queue), workers)?),
+            Driver::AfXdp(interface, None) => boxed(af_xdp::open(interface, None, workers)?),
+            Driver::Tap(name) => boxed(tap::open(name, false, workers)?),
+            Driver::Tun(name) => boxed(tap::open(name, true, workers)?),
+        })
+    }
+}
+
+fn boxed<P: Port + 'static>(queues: Vec<P>) -> Vec<Box<dyn Port>> {
+    queues.into_iter().map(|queue| Box::new(queue) as Box<dyn Port>).collect()
+}

@@ -1,0 +1,151 @@
+//! Packets that stand for several (GSO), and checksums that somebody else was to finish: the virtio-net header that TUN, TAP and
+//! packet sockets put before a packet (Virtual I/O Device specification 1.2, section 5.1.6).
+//!
+//! A checksum that is left open is finished on arrival, unless the packet is still to be segmented: then it stays open, and
+//! [`Offload`] goes with the packet.
+
+use dataplane::port::Offload;
+
+/// Bytes of the header.
+pub const HEADER: usize = 10;
+
+const NEEDS_CHECKSUM: u8 = 1;
+const TCP_V4: u8 = 1;
+const TCP_V6: u8 = 4;
+const UDP: u8 = 5;
+const CONGESTION: u8 = 0x80;
+
+const ETHERNET: usize = 14;
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+
+fn half(bytes: &[u8], at: usize) -> u16 {
+    bytes.get(at..at + 2).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]))
+}
+
+fn native(header: &[u8; HEADER], at: usize) -> u16 {
+    u16::from_ne_bytes([header[at], header[at + 1]])
+}
+
+/// What a header says of the packet behind it, whose Ethernet header is `shift` bytes longer than what the header counts from (a TUN
+/// interface counts from the IP header). Finishes an open checksum where that is all there is to do.
+pub fn arrived(header: &[u8; HEADER], packet: &mut [u8], shift: usize) -> Option<Offload> {
+    let (start, offset) = (native(header, 6).wrapping_add(shift as u16), native(header, 8));
+    match header[1] & !CONGESTION {
+        kind @ (TCP_V4 | TCP_V6 | UDP) => {
+            Some(Offload { segment: native(header, 4), udp: kind == UDP, start, offset })
+        }
+        _ if header[0] & NEEDS_CHECKSUM != 0 => {
+            finish(packet, start.into(), offset.into());
+            None
+        }
+        _ => None,
+    }
+}
+
+/// The checksum from `start` on, which holds the sum of the pseudo-header so far.
+fn finish(packet: &mut [u8], start: usize, offset: usize) {
+    let Some(covered) = packet.get(start..).filter(|c| c.len() >= offset + 2) else { return };
+    let sum = dataplane::checksum::csum16(covered);
+    // UDP says 0 for "none" (RFC 768).
+    let sum = if sum == 0 { 0xffff } else { sum };
+    packet[start + offset..start + offset + 2].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// Where the transport header of an Ethernet frame is, whether it is IPv6, and which protocol; `None` for anything else and for
+/// fragments.
+fn transport(packet: &[u8]) -> Option<(usize, bool, u8)> {
+    let mut at = ETHERNET;
+    let mut kind = half(packet, 12);
+    while matches!(kind, 0x8100 | 0x88a8) {
+        kind = half(packet, at + 2);
+        at += 4;
+    }
+    let byte = |at: usize| packet.get(at).copied();
+    match kind {
+        IPV4 => Some((at + usize::from(byte(at)? & 15) * 4, false, byte(at + 9)?)),
+        IPV6 => {
+            let (mut next, mut at) = (byte(at + 6)?, at + 40);
+            while matches!(next, 0 | 43 | 60) {
+                (next, at) = (byte(at)?, at + 8 * (usize::from(byte(at + 1)?) + 1));
+            }
+            Some((at, true, next))
+        }
+        _ => None,
+    }
+}
+
+/// The header for a packet that leaves, `shift` as in [`arrived`]. A packet that is no TCP or UDP packet any more gets an empty one.
+pub fn leaving(packet: &[u8], offload: Option<&Offload>, shift: usize) -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    let Some(offload) = offload else { return header };
+    let Some((start, v6, protocol)) = transport(packet) else { return header };
+    let length = match (protocol, offload.udp) {
+        (6, false) => usize::from(packet.get(start + 12).map_or(5, |b| b >> 4)) * 4,
+        (17, true) => 8,
+        _ => return header,
+    };
+    header[0] = NEEDS_CHECKSUM;
+    header[1] = match (offload.udp, v6) {
+        (true, _) => UDP,
+        (false, false) => TCP_V4,
+        (false, true) => TCP_V6,
+    };
+    let mut put = |at: usize, value: usize| header[at..at + 2].copy_from_slice(&(value as u16).to_ne_bytes());
+    put(2, start + length - shift);
+    put(4, offload.segment.into());
+    put(6, start - shift);
+    put(8, offload.offset.into());
+    header
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn udp6(payload: &[u8]) -> Vec<u8> {
+        let mut packet = vec![2; 12];
+        packet.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, (8 + payload.len()) as u8, 17, 64]);
+        packet.extend([0x20; 32]);
+        packet.extend([0, 1, 0, 2, 0, (8 + payload.len()) as u8, 0, 0]);
+        packet.extend(payload);
+        packet
+    }
+
+    #[test]
+    fn an_open_checksum_is_finished() {
+        let mut packet = udp6(b"payload");
+        let mut pseudo: Vec<u8> = packet[22..54].to_vec();
+        pseudo.extend([0, 17, 0, 15]);
+        let open = !dataplane::checksum::csum16(&pseudo);
+        packet[60..62].copy_from_slice(&open.to_be_bytes());
+        let mut header = [NEEDS_CHECKSUM, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        header[6..8].copy_from_slice(&40u16.to_ne_bytes());
+        header[8..10].copy_from_slice(&6u16.to_ne_bytes());
+        assert_eq!(arrived(&header, &mut packet, ETHERNET), None);
+        pseudo.extend(&packet[54..]);
+        // A right sum makes the whole all ones, whose complement is 0.
+        assert_eq!(dataplane::checksum::csum16(&pseudo), 0);
+    }
+
+    #[test]
+    fn segments_keep_their_header_when_the_protocol_changes() {
+        let mut packet = udp6(&[7; 100]);
+        let mut header = [NEEDS_CHECKSUM, UDP, 0, 0, 0, 0, 0, 0, 0, 0];
+        header[4..6].copy_from_slice(&50u16.to_ne_bytes());
+        header[6..8].copy_from_slice(&54u16.to_ne_bytes());
+        header[8..10].copy_from_slice(&6u16.to_ne_bytes());
+        let offload = arrived(&header, &mut packet, 0).expect("a packet of segments");
+        assert_eq!(offload, Offload { segment: 50, udp: true, start: 54, offset: 6 });
+        // As IPv4 it is 20 bytes shorter.
+        let mut four = packet[..12].to_vec();
+        four.extend([0x08, 0, 0x45, 0, 0, 128, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
+        four.extend(&packet[54..]);
+        let header = leaving(&four, Some(&offload), 0);
+        assert_eq!((header[0], header[1]), (NEEDS_CHECKSUM, UDP));
+        assert_eq!(
+            [native(&header, 2), native(&header, 4), native(&header, 6), native(&header, 8)],
+            [42, 50, 34, 6]
+        );
+    }
+}

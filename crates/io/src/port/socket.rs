@@ -1,0 +1,154 @@
+//! The calls that packet drivers need and std does not have.
+//!
+//! A door for `unsafe`: every pointer that the kernel gets comes from a live value whose size is passed beside it; descriptors that
+//! the kernel returns are owned at once.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// A socket.
+pub fn open(family: libc::c_int, kind: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers are passed.
+    let fd =
+        checked(unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, protocol) })?;
+    // SAFETY: the kernel has just made it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Plain data: the kernel's structs, in which every bit pattern is a value.
+pub trait Plain: Copy {}
+impl Plain for u32 {}
+impl Plain for libc::c_int {}
+impl Plain for libc::sockaddr_ll {}
+impl Plain for libc::sockaddr_xdp {}
+impl Plain for libc::tpacket_req {}
+impl Plain for libc::tpacket_req3 {}
+impl Plain for libc::xdp_umem_reg {}
+impl Plain for libc::xdp_mmap_offsets {}
+impl Plain for libc::xdp_options {}
+impl Plain for libc::xdp_statistics {}
+impl Plain for libc::packet_mreq {}
+impl Plain for libc::tpacket_stats_v3 {}
+
+/// Sets a socket option.
+pub fn set<T: Plain>(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, value: T) -> io::Result<()> {
+    let size = size_of::<T>() as libc::socklen_t;
+    let value = std::ptr::from_ref(&value).cast();
+    // SAFETY: `value` is a live `T`.
+    checked(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value, size) }).map(drop)
+}
+
+/// Reads a socket option; what the kernel does not fill is zero.
+pub fn get<T: Plain>(socket: &OwnedFd, level: libc::c_int, name: libc::c_int) -> io::Result<T> {
+    // SAFETY: `T` is plain data, for which zero is valid.
+    let mut value: T = unsafe { std::mem::zeroed() };
+    let mut size = size_of::<T>() as libc::socklen_t;
+    // SAFETY: `value` is a live `T` of `size` bytes.
+    let got = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), level, name, std::ptr::from_mut(&mut value).cast(), &mut size)
+    };
+    checked(got).map(|_| value)
+}
+
+/// Binds a socket.
+pub fn bind<A: Plain>(socket: &OwnedFd, address: A) -> io::Result<()> {
+    let size = size_of::<A>() as libc::socklen_t;
+    // SAFETY: `address` is a live `A`.
+    checked(unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(&address).cast(), size) }).map(drop)
+}
+
+/// Tells the kernel to look at a ring; being busy is no error.
+pub fn kick(socket: &OwnedFd, flags: libc::c_int) -> io::Result<()> {
+    // SAFETY: no bytes are passed.
+    let sent = unsafe { libc::sendto(socket.as_raw_fd(), std::ptr::null(), 0, flags, std::ptr::null(), 0) };
+    match sent {
+        0.. => Ok(()),
+        _ => {
+            let error = io::Error::last_os_error();
+            let busy = [libc::EAGAIN, libc::EBUSY, libc::ENOBUFS, libc::ENETDOWN, libc::EINTR];
+            if error.raw_os_error().is_some_and(|e| busy.contains(&e)) { Ok(()) } else { Err(error) }
+        }
+    }
+}
+
+/// Reads one packet in two parts.
+pub fn read_parts(from: BorrowedFd<'_>, head: &mut [u8], rest: &mut [u8]) -> io::Result<usize> {
+    let parts = [head, rest].map(|p| libc::iovec { iov_base: p.as_mut_ptr().cast(), iov_len: p.len() });
+    // SAFETY: both parts are live and exclusively ours.
+    let read = unsafe { libc::readv(from.as_raw_fd(), parts.as_ptr(), 2) };
+    if read < 0 { Err(io::Error::last_os_error()) } else { Ok(read as usize) }
+}
+
+/// Writes one packet in two parts.
+pub fn write_parts(to: BorrowedFd<'_>, head: &[u8], rest: &[u8]) -> io::Result<usize> {
+    let parts =
+        [head, rest].map(|p| libc::iovec { iov_base: p.as_ptr().cast_mut().cast(), iov_len: p.len() });
+    // SAFETY: both parts are live; the kernel only reads them.
+    let written = unsafe { libc::writev(to.as_raw_fd(), parts.as_ptr(), 2) };
+    if written < 0 { Err(io::Error::last_os_error()) } else { Ok(written as usize) }
+}
+
+/// Waits until one of the descriptors is readable, or the time is over.
+pub fn wait(on: &[BorrowedFd<'_>], most: Duration) {
+    let one = |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let mut all: Vec<libc::pollfd> = on.iter().map(one).collect();
+    // SAFETY: the list is live and as long as said. An error, such as a signal, ends the wait: that is all it does.
+    unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, most.as_millis() as libc::c_int) };
+}
+
+/// Keeps the calling thread on one processor.
+pub fn pin(processor: usize) -> io::Result<()> {
+    // SAFETY: a set of bits, for which zero is valid.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is ours; CPU_SET checks the number against its size.
+    unsafe { libc::CPU_SET(processor, &mut set) };
+    // SAFETY: the set is live; 0 is the calling thread.
+    checked(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) }).map(drop)
+}
+
+/// The processors that this process may run on.
+pub fn processors() -> Vec<usize> {
+    // SAFETY: a set of bits, for which zero is valid.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is live; 0 is the calling thread.
+    let got = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) };
+    // SAFETY: the set is live, and numbers are within its size.
+    let in_set = |n: &usize| unsafe { libc::CPU_ISSET(*n, &set) };
+    if got < 0 { vec![0] } else { (0..libc::CPU_SETSIZE as usize).filter(in_set).collect() }
+}
+
+/// `struct ifreq` with flags, for TUN/TAP.
+#[repr(C)]
+struct InterfaceRequest {
+    name: [u8; libc::IFNAMSIZ],
+    flags: libc::c_short,
+    rest: [u8; 22],
+}
+
+/// Makes a descriptor a queue of a TUN or TAP interface, which is made if there is none of that name.
+pub fn join_tun(
+    device: &impl AsFd,
+    name: &str,
+    flags: libc::c_int,
+    offloads: libc::c_uint,
+) -> io::Result<()> {
+    const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
+    const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
+    let mut request =
+        InterfaceRequest { name: [0; libc::IFNAMSIZ], flags: flags as libc::c_short, rest: [0; 22] };
+    if name.len() >= libc::IFNAMSIZ {
+        return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
+    }
+    request.name[..name.len()].copy_from_slice(name.as_bytes());
+    let fd = device.as_fd().as_raw_fd();
+    // SAFETY: the request is a live `struct ifreq`.
+    checked(unsafe { libc::ioctl(fd, TUNSETIFF as _, &mut request) })?;
+    // SAFETY: the argument is a number.
+    checked(unsafe { libc::ioctl(fd, TUNSETOFFLOAD as _, libc::c_ulong::from(offloads)) }).map(drop)
+}

@@ -1,0 +1,65 @@
+//! `strait run`: a P4 program on ports, until interrupted.
+
+mod native;
+mod tc;
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use control::stf;
+
+use crate::cli::{RunArgs, RunTarget};
+
+/// Runs the program on its target.
+pub fn run(args: &RunArgs) -> anyhow::Result<()> {
+    if args.grpc.is_some() {
+        bail!("--grpc is not in this release");
+    }
+    match args.target {
+        RunTarget::Tc if args.workers.is_some() => {
+            bail!("--workers is for the native target; on tc every processor works")
+        }
+        RunTarget::Tc => tc::run(args),
+        RunTarget::Native => native::run(args),
+        RunTarget::Interp | RunTarget::Xdp => bail!(
+            "`strait run` on {} is not in this release; native and tc are (the interpreter has `strait trace`)",
+            args.target.name()
+        ),
+    }
+}
+
+/// The number of a port and what is behind it, of `N=WHAT`.
+fn numbered(text: &str) -> anyhow::Result<(u32, &str)> {
+    let (number, what) = text.split_once('=').with_context(|| format!("`{text}` is not N=[DRIVER:]ARG"))?;
+    let number: u32 = number.parse().with_context(|| format!("`{number}` is not a port number"))?;
+    if number >= abi::DROP_PORT {
+        bail!("port {number} is beyond {}, the last one", abi::DROP_PORT - 1);
+    }
+    Ok((number, what))
+}
+
+/// The ports, each number once.
+fn ports<T>(args: &RunArgs, port: impl Fn(&str) -> anyhow::Result<T>) -> anyhow::Result<Vec<(u32, T)>> {
+    let mut all: Vec<(u32, T)> = Vec::new();
+    for text in &args.ports {
+        let (number, what) = numbered(text)?;
+        if all.iter().any(|(n, _)| *n == number) {
+            bail!("port {number} is given twice");
+        }
+        all.push((number, port(what)?));
+    }
+    Ok(all)
+}
+
+/// Plays what fills tables.
+fn fill(file: &Path, target: &mut dyn stf::Target) -> anyhow::Result<()> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let case = stf::parse(&file.display().to_string(), &text);
+    let case =
+        case.map_err(|e| anyhow::anyhow!(e.iter().map(|e| e.to_string()).collect::<Vec<_>>().join("\n")))?;
+    let report = stf::load(&case, target);
+    if !report.passed {
+        bail!("{}", report.text().trim_end());
+    }
+    Ok(())
+}
