@@ -25,6 +25,33 @@ fn main() {
     let source = out.join("nat64.c");
     std::fs::write(&source, &output.c).expect("OUT_DIR is writable");
     object(&source, &out.join("nat64.o"));
+    let output = emit::native(&program)
+        .unwrap_or_else(|limits| panic!("the bundled app does not fit native: {limits:?}"));
+    let manifest = serde_json::to_string(&output.manifest).expect("a manifest is JSON");
+    std::fs::write(out.join("nat64.native.json"), manifest).expect("OUT_DIR is writable");
+    let source = out.join("nat64.native.c");
+    std::fs::write(&source, &output.c).expect("OUT_DIR is writable");
+    library(&source, &out.join("nat64.so"));
+}
+
+/// For machines without a C compiler, so for any processor of this machine's kind. Without one here it is empty.
+fn library(source: &Path, library: &Path) {
+    let arguments = [
+        "-std=gnu11",
+        "-O3",
+        "-fno-strict-aliasing",
+        "-fwrapv",
+        "-shared",
+        "-fPIC",
+        "-fvisibility=hidden",
+        "-w",
+    ];
+    let compiler = std::env::var_os("CC").filter(|cc| !cc.is_empty()).unwrap_or_else(|| "cc".into());
+    println!("cargo::rerun-if-env-changed=CC");
+    let made = Command::new(compiler).args(arguments).arg("-o").arg(library).arg(source).status();
+    if !made.is_ok_and(|status| status.success()) {
+        std::fs::write(library, b"").expect("OUT_DIR is writable");
+    }
 }
 
 fn object(source: &Path, object: &Path) {

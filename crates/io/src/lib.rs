@@ -8,13 +8,14 @@
 //! * [`tc`]: a compiled P4 program in the kernel: its tables, counters, ports and drop reasons by name;
 //! * [`native`]: a compiled P4 program in this process: compiling, loading, bursts of packets;
 //! * [`port`]: packet drivers; [`switch`]: workers that carry packets between ports;
+//! * [`signals`]: signals as messages;
 //! * [`packet`]: a plain raw socket;
 //! * [`pcap`]: capture files;
 //! * [`generator`]: the benchmark's own traffic.
 //!
-//! Unsafe code lives behind six doors only: `sys` (the system calls that no crate wraps), [`netns`] (`setns`),
-//! [`packet`] (the raw socket), [`generator`] (batched sends), [`port`] (memory and sockets of packet drivers) and [`native`]
-//! (machine code that Strait made).
+//! Unsafe code lives behind seven doors only: `sys` (the system calls that no crate wraps), [`netns`] (`setns`),
+//! [`packet`] (the raw socket), [`generator`] (batched sends), [`port`] (memory and sockets of packet drivers),
+//! [`signals`] (masks) and [`native`] (machine code that Strait made).
 
 pub mod bpf;
 pub mod doctor;
@@ -26,6 +27,7 @@ pub mod netns;
 pub mod packet;
 pub mod pcap;
 pub mod port;
+pub mod signals;
 pub mod switch;
 mod sys;
 pub mod tc;

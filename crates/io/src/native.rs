@@ -114,13 +114,29 @@ impl Object {
         if let Some(kept) = cache().filter(writable) {
             return Ok(Object { path: compile(c, &kept)?, passing: None });
         }
-        let dir = std::env::temp_dir().join(format!("strait-{}-{}", std::process::id(), turn()));
-        // Ours alone: what lies there is loaded.
-        let made = std::fs::DirBuilder::new().mode(0o700).create(&dir);
-        made.context(|| format!("make {}", dir.display()))?;
+        let dir = Object::passing_dir()?;
         let mut object = Object { path: PathBuf::new(), passing: Some(dir.clone()) };
         object.path = compile(c, &dir)?;
         Ok(object)
+    }
+
+    /// As [`Object::make`], or, where there is no C compiler, what was prepared for any processor.
+    pub fn make_or(c: &str, prepared: &[u8]) -> Result<Object> {
+        if prepared.is_empty() || has_compiler() {
+            return Object::make(c);
+        }
+        let dir = Object::passing_dir()?;
+        let object = Object { path: dir.join("prepared.so"), passing: Some(dir) };
+        std::fs::write(&object.path, prepared).context(|| format!("write {}", object.path.display()))?;
+        Ok(object)
+    }
+
+    /// A directory of ours alone: what lies there is loaded.
+    fn passing_dir() -> Result<PathBuf> {
+        let dir = std::env::temp_dir().join(format!("strait-{}-{}", std::process::id(), turn()));
+        let made = std::fs::DirBuilder::new().mode(0o700).create(&dir);
+        made.context(|| format!("make {}", dir.display()))?;
+        Ok(dir)
     }
 
     /// Where it is.

@@ -263,7 +263,7 @@ pub struct TraceArgs {
 #[derive(Debug, Subcommand)]
 pub enum Nat64Command {
     /// Start translating, or bring what runs in line with the file.
-    Up(ConfigArgs),
+    Up(UpArgs),
     /// Stop, and leave nothing behind.
     Down(ConfigArgs),
     /// Counters, drop reasons and mappings.
@@ -274,6 +274,27 @@ pub enum Nat64Command {
     Reload(ConfigArgs),
     /// Check the file only.
     Check(ConfigArgs),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct UpArgs {
+    #[command(flatten)]
+    pub of: ConfigArgs,
+    /// Where packets are translated: in the kernel, or in this process behind a TUN interface, in the foreground.
+    #[arg(long, value_enum, default_value = "tc")]
+    pub target: Nat64Target,
+    /// Worker threads of the native target (1).
+    #[arg(long, value_name = "N")]
+    pub workers: Option<usize>,
+}
+
+/// What translates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Nat64Target {
+    /// The kernel's traffic control.
+    Tc,
+    /// Machine code in this process; needs no privileges but those of its network namespace.
+    Native,
 }
 
 #[derive(Debug, Clone, Args)]

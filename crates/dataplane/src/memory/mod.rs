@@ -204,6 +204,14 @@ impl Memory {
         self.write(table, |table, _, quiet| table.modify(entry, quiet))
     }
 
+    /// Adds an entry, or gives the one with this match (and priority) its action.
+    pub fn upsert(&self, table: &str, entry: &Entry) -> Result<(), TableError> {
+        match self.insert(table, entry) {
+            Err(TableError::Exists(_)) => self.modify(table, entry),
+            other => other,
+        }
+    }
+
     /// Removes the entry with this match (and priority).
     pub fn delete(&self, table: &str, entry: &Entry) -> Result<(), TableError> {
         self.write(table, |table, visible, quiet| table.delete(entry, visible, quiet))?;
@@ -228,9 +236,9 @@ impl Memory {
         self.write(table, |table, visible, quiet| table.set_default(call, visible, quiet))
     }
 
-    /// What the entries of a table match, and their priorities.
-    pub fn matches(&self, table: &str) -> Vec<(Vec<MatchValue>, i32)> {
-        self.position(table).map_or_else(Vec::new, |at| self.writer().tables[at].matches())
+    /// The entries of a table, but for don't-care bits; those that lead to members name no action.
+    pub fn entries(&self, table: &str) -> Vec<Entry> {
+        self.position(table).map_or_else(Vec::new, |at| self.writer().tables[at].entries())
     }
 
     /// What an entry has counted; `None` if there is no such entry.

@@ -288,9 +288,9 @@ impl Table {
         tuple.rows.get(&identity).map(|row| row[row::COUNTER])
     }
 
-    /// What its entries match, and their priorities.
-    pub fn matches(&self) -> Vec<Identity> {
-        self.tuples.iter().flat_map(|t| t.rows.keys().cloned()).collect()
+    /// Its entries.
+    pub fn entries(&self) -> Vec<Entry> {
+        self.tuples.iter().flat_map(|t| t.rows.keys()).filter_map(|identity| self.entry(identity)).collect()
     }
 
     /// A cell that nobody can count in any more.

@@ -209,10 +209,7 @@ impl Compiled for NativeTarget {
         let counted = memory.manifest().tables.iter().filter(|t| t.direct_counter.is_some());
         let entries = |table: &abi::manifest::Table| {
             let name = table.name.clone();
-            let action = ActionCall { action: String::new(), args: Vec::new() };
-            memory.matches(&name).into_iter().map(move |(matches, priority)| {
-                (name.clone(), Entry { matches, priority, action: action.clone() })
-            })
+            memory.entries(&name).into_iter().map(move |entry| (name.clone(), entry))
         };
         Ok(counted.flat_map(entries).collect())
     }

@@ -1,8 +1,10 @@
-//! `strait nat64`: the bundled translator as a device of the kernel.
+//! `strait nat64`: the bundled translator as a device of the kernel (or, in [`native`], of this process).
 //!
 //! `up` makes a veth pair of which only one end is used: what is routed into it meets the program on its egress hook, and
 //! the translated packet re-enters the kernel as received on it. Everything lives in the kernel, so nothing has to keep
 //! running. `up` brings what is there in line with the file, whether that is nothing or an older state.
+
+mod native;
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -15,7 +17,7 @@ use io::link::{Change, Handle, Link, Prefix, Route};
 use io::tc::{EgressPort, Lane, TcProgram};
 use serde_json::json;
 
-use crate::cli::{ConfigArgs, Nat64Command};
+use crate::cli::{ConfigArgs, Nat64Command, Nat64Target, UpArgs};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nat64.o"));
 static MANIFEST: &str = include_str!(concat!(env!("OUT_DIR"), "/nat64.json"));
@@ -26,7 +28,11 @@ const PORT: u32 = 0;
 /// Does what is asked.
 pub fn run(command: &Nat64Command) -> anyhow::Result<()> {
     match command {
-        Nat64Command::Up(args) | Nat64Command::Reload(args) => up(args),
+        Nat64Command::Up(args) if args.target == Nat64Target::Native => native::up(args),
+        Nat64Command::Up(UpArgs { workers: Some(_), .. }) => {
+            bail!("--workers is for the native target; in the kernel every processor works")
+        }
+        Nat64Command::Up(UpArgs { of: args, .. }) | Nat64Command::Reload(args) => up(args),
         Nat64Command::Down(args) => down(args),
         Nat64Command::Status(args) => status(args),
         Nat64Command::Check(args) => {

@@ -1,0 +1,82 @@
+//! Signals as messages. From [`listen`] on they do nothing by themselves.
+//!
+//! A door for `unsafe`: signal masks and signalfd(2), which std does not have. Threads that are started later inherit the mask.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use crate::Result;
+use crate::error::Context;
+use crate::port::socket;
+
+/// What somebody wants of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Ctrl-C.
+    Interrupt,
+    /// `kill`.
+    Terminate,
+    /// Read the configuration again.
+    Hangup,
+}
+
+impl Signal {
+    fn number(self) -> libc::c_int {
+        match self {
+            Signal::Interrupt => libc::SIGINT,
+            Signal::Terminate => libc::SIGTERM,
+            Signal::Hangup => libc::SIGHUP,
+        }
+    }
+}
+
+/// Signals that are listened to.
+#[derive(Debug)]
+pub struct Signals {
+    fd: OwnedFd,
+    of: Vec<Signal>,
+}
+
+/// From now on these signals are messages, for this thread and those that it starts.
+pub fn listen(signals: &[Signal]) -> Result<Signals> {
+    let made = || {
+        // SAFETY: a set of bits, for which zero is valid.
+        let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+        for signal in signals {
+            // SAFETY: the set is ours, and the number is a signal's.
+            unsafe { libc::sigaddset(&mut set, signal.number()) };
+        }
+        // SAFETY: the set is live; the old mask is not asked for.
+        let masked = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) };
+        if masked != 0 {
+            return Err(io::Error::from_raw_os_error(masked));
+        }
+        // SAFETY: the set is live.
+        let fd = unsafe { libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just made it.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    };
+    let fd = made().context(|| "listen to signals".to_string())?;
+    Ok(Signals { fd, of: signals.to_vec() })
+}
+
+impl Signals {
+    /// The next one, if it comes in time.
+    pub fn wait(&self, most: Duration) -> Option<Signal> {
+        socket::wait(&[self.fd.as_fd()], most);
+        // SAFETY: plain data, for which zero is valid.
+        let mut info: libc::signalfd_siginfo = unsafe { std::mem::zeroed() };
+        let size = size_of::<libc::signalfd_siginfo>();
+        // SAFETY: `info` is live and `size` bytes long.
+        let read = unsafe { libc::read(self.fd.as_raw_fd(), std::ptr::from_mut(&mut info).cast(), size) };
+        if read != size as isize {
+            return None;
+        }
+        self.of.iter().find(|s| s.number() == info.ssi_signo as libc::c_int).copied()
+    }
+}

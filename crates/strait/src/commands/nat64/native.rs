@@ -1,0 +1,132 @@
+//! The translator in this process, behind a TUN interface: no eBPF, no privileges but those of a network namespace of one's own.
+//!
+//! It runs in the foreground until it is interrupted, and its interface and routes go with it, however it ends. A hangup signal makes
+//! it read its file again; a file that is no good changes nothing.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use control::nat64::{Config, Wanted, wanted};
+use dataplane::Memory;
+use io::link::{Change, Handle};
+use io::native::{NativeProgram, Object};
+use io::port::Driver;
+use io::signals::{self, Signal};
+use io::switch::Switch;
+use serde_json::json;
+
+use super::{PORT, device, express, fits, prefix_text, read, routes, warn_forwarding};
+use crate::cli::UpArgs;
+
+static C: &str = include_str!(concat!(env!("OUT_DIR"), "/nat64.native.c"));
+static MANIFEST: &str = include_str!(concat!(env!("OUT_DIR"), "/nat64.native.json"));
+/// For machines without a C compiler: made for any processor of this kind.
+static PREPARED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nat64.so"));
+
+/// How often signals are looked at.
+const TURN: Duration = Duration::from_millis(50);
+
+/// Translates until it is interrupted.
+pub fn up(args: &UpArgs) -> anyhow::Result<()> {
+    let config = read(&args.of.config)?;
+    fits(&config)?;
+    if !express(&config).0.is_empty() {
+        eprintln!("note: express lanes are tc's; here all packets take the device");
+    }
+    let workers = args.workers.unwrap_or(1);
+    anyhow::ensure!(workers > 0, "--workers 0: it takes at least one");
+    let manifest = serde_json::from_str(MANIFEST).context("the bundled manifest is damaged")?;
+    let object = Object::make_or(C, PREPARED)?;
+    let program = Arc::new(NativeProgram::load(object.path(), &manifest, &[])?);
+    fill(program.memory(), &wanted(&config))?;
+    let signals = signals::listen(&[Signal::Interrupt, Signal::Terminate, Signal::Hangup])?;
+    let name = device(&config).to_string();
+    let queues = Driver::Tun(name.clone()).open(workers)?;
+    let links = Handle::open()?;
+    lay(&config, &name, &links)?;
+    let switch = Switch::start(program, vec![(PORT, queues)], workers)?;
+    warn_forwarding();
+    match args.of.json {
+        true => println!("{}", json!({"device": name, "up": true})),
+        false => println!(
+            "{name} is up: {} mappings, prefix {}; Ctrl-C ends it",
+            config.maps.len(),
+            prefix_text(&config)
+        ),
+    }
+    loop {
+        match signals.wait(TURN) {
+            _ if switch.ended() => break,
+            None => {}
+            Some(Signal::Hangup) => match again(&args.of.config, &name, &links, &switch) {
+                Ok(()) => eprintln!("{} was read again", args.of.config.display()),
+                Err(error) => eprintln!("error: {error:#}"),
+            },
+            Some(_) => break,
+        }
+    }
+    end(args, &name, switch)
+}
+
+/// The interface as the file says: nothing but routed packets comes to it.
+fn lay(config: &Config, name: &str, links: &Handle) -> anyhow::Result<()> {
+    let mtu = config.ipv6_mtu as u32 + 8;
+    let change = Change { up: Some(true), mtu: Some(mtu), no_link_local: true, ..Change::default() };
+    links.change(name, &change)?;
+    routes(config, name, links)
+}
+
+/// The file anew: everything is looked at before anything changes.
+fn again(file: &Path, name: &str, links: &Handle, switch: &Switch) -> anyhow::Result<()> {
+    let config = read(file)?;
+    fits(&config)?;
+    anyhow::ensure!(device(&config) == name, "another device needs another start; nothing was changed");
+    fill(switch.program().memory(), &wanted(&config))?;
+    lay(&config, name, links)
+}
+
+/// Tables as the file says: what is not wanted goes, what is missing comes, what differs changes.
+fn fill(memory: &Memory, wanted: &Wanted) -> anyhow::Result<()> {
+    let tables = &memory.manifest().tables;
+    for table in tables.iter().filter(|t| t.name.ends_with(".eam4") || t.name.ends_with(".eam6")) {
+        for entry in memory.entries(&table.name) {
+            let keep = wanted.entries.iter().any(|(t, e)| *t == table.name && e.matches == entry.matches);
+            if !keep {
+                memory.delete(&table.name, &entry)?;
+            }
+        }
+    }
+    for (table, call) in &wanted.defaults {
+        memory.set_default(table, call)?;
+    }
+    for (table, entry) in &wanted.entries {
+        memory.upsert(table, entry)?;
+    }
+    Ok(())
+}
+
+/// Counters at the end.
+fn end(args: &UpArgs, name: &str, switch: Switch) -> anyhow::Result<()> {
+    let memory = switch.program().memory();
+    let reasons = memory.manifest().drops.iter();
+    let drops: Vec<_> =
+        reasons.map(|d| (d.name.clone(), memory.drops(&d.name).unwrap_or_default().packets)).collect();
+    let (counts, broken) = switch.stop();
+    let counts = counts.first().copied().unwrap_or_default();
+    let (received, sent) = (counts.received.packets, counts.sent.packets);
+    if args.of.json {
+        let drops: serde_json::Map<_, _> = drops.into_iter().map(|(name, n)| (name, n.into())).collect();
+        println!(
+            "{}",
+            json!({"device": name, "up": false, "received": received, "sent": sent, "drops": drops})
+        );
+    } else {
+        println!("{name} is down: {received} packets came, {sent} left");
+        for (reason, packets) in drops.iter().filter(|(_, packets)| *packets > 0) {
+            println!("  dropped {packets:>10}  {reason}");
+        }
+    }
+    broken.map_or(Ok(()), |error| Err(error.into()))
+}
