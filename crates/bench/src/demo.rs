@@ -19,6 +19,10 @@ const PAYLOADS: [u32; 2] = [56, 1432];
 /// What `strait demo` takes.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Options {
+    /// Where packets are translated [default: tc, or native where eBPF cannot be had]
+    #[arg(long, value_enum)]
+    pub target: Option<Where>,
+
     /// Write the figures to this file as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -28,21 +32,54 @@ pub struct Options {
     pub min_ratio: Option<f64>,
 }
 
+/// What translates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Where {
+    /// The kernel.
+    Tc,
+    /// A process behind a TUN interface; needs no privileges but those of a user namespace.
+    Native,
+}
+
+impl Where {
+    /// The kernel, if it takes eBPF programs from us.
+    fn here() -> Self {
+        let bpf =
+            |probe: &io::doctor::Probe| probe.name == "bpf" && probe.status != io::doctor::Status::Missing;
+        if io::doctor::examine().iter().any(bpf) { Where::Tc } else { Where::Native }
+    }
+
+    fn path(self) -> PathId {
+        match self {
+            Where::Tc => PathId::Express,
+            Where::Native => PathId::Native,
+        }
+    }
+}
+
 /// Runs the demo on standard output; `strait` is the executable whose `nat64 up` translates. Every step runs even when
 /// an earlier one failed; the first failure is returned at the end.
 pub fn run(options: &Options, strait: &Path) -> Result<Report> {
     prepare(strait)?;
     let mut plan = Plan::of(&nat64::Options { quick: true, ..nat64::Options::default() });
     // One plain path is enough to compare with here, and so is UDP in one stream.
-    plan.paths.retain(|&path| path != PathId::Plain6);
+    let place = options.target.unwrap_or_else(Where::here);
+    let left_out = match place {
+        Where::Tc => [PathId::Plain6, PathId::Native].as_slice(),
+        Where::Native => &[PathId::Plain6, PathId::Express, PathId::Device],
+    };
+    plan.paths.retain(|path| !left_out.contains(path));
     plan.cells.retain(|cell| cell.measure != Measure::UdpLoss || cell.streams == 1);
     let skipped = plan.leave_out_unavailable();
 
-    print!("{}", picture());
+    if let Some(missing) = skipped.iter().find(|s| s.path == place.path()) {
+        return Err(Error::Usage(format!("{} cannot be shown: {}", missing.path, missing.reason)));
+    }
+    print!("{}", picture(place));
     let start = Instant::now();
     let laid = lay(&plan.paths, Offloads::On, strait)?;
     let mut story = Story::default();
-    let translated = laid.iter().find(|laid| laid.path == PathId::Express);
+    let translated = laid.iter().find(|laid| laid.path == place.path());
     if let Some(translated) = translated {
         story.step("up", || Ok(up(translated, laid.len(), start)));
         for payload in PAYLOADS {
@@ -72,10 +109,15 @@ pub fn run(options: &Options, strait: &Path) -> Result<Report> {
 }
 
 /// The way of a packet.
-fn picture() -> String {
+fn picture(place: Where) -> String {
+    let made = match place {
+        Where::Tc => "compiled to eBPF, in the kernel",
+        Where::Native => "compiled to machine code, in a process without privileges",
+    };
     format!(
         "\
-An IPv6-only client talks to an IPv4-only server. Between them: a P4 program, compiled to eBPF.
+An IPv6-only client talks to an IPv4-only server. Between them: a P4 program,
+{made}.
 
    client                      router                        server
    ┌─────────────────┐   ┌─────────────────────────┐   ┌───────────────┐

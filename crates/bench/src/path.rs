@@ -17,8 +17,10 @@ use crate::{Error, Result};
 /// What `--paths` takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Strait's NAT64, with express lanes and without.
+    /// Strait's NAT64 in the kernel, with express lanes and without.
     Strait,
+    /// Strait's NAT64 in a process, behind a TUN interface.
+    Native,
     /// The kernel's own forwarding, IPv4 and IPv6.
     Plain,
     /// Tayga, a NAT64 in user space.
@@ -31,9 +33,10 @@ impl FromStr for Choice {
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         match text {
             "strait" => Ok(Self::Strait),
+            "native" => Ok(Self::Native),
             "plain" => Ok(Self::Plain),
             "tayga" => Ok(Self::Tayga),
-            other => Err(format!("no path is called `{other}`: there are strait, plain and tayga")),
+            other => Err(format!("no path is called `{other}`: there are strait, native, plain and tayga")),
         }
     }
 }
@@ -53,6 +56,9 @@ pub enum PathId {
     /// Strait's NAT64, every packet through the device.
     #[serde(rename = "strait-device")]
     Device,
+    /// Strait's NAT64 in a process, behind a TUN interface.
+    #[serde(rename = "strait-native")]
+    Native,
     /// Tayga's NAT64.
     #[serde(rename = "tayga")]
     Tayga,
@@ -65,6 +71,7 @@ impl fmt::Display for PathId {
             Self::Plain6 => "plain IPv6",
             Self::Express => "Strait express",
             Self::Device => "Strait device",
+            Self::Native => "Strait native",
             Self::Tayga => "Tayga",
         })
     }
@@ -78,6 +85,7 @@ impl PathId {
             paths.extend_from_slice(match choice {
                 Choice::Plain => &[Self::Plain4, Self::Plain6],
                 Choice::Strait => &[Self::Express, Self::Device],
+                Choice::Native => &[Self::Native],
                 Choice::Tayga => &[Self::Tayga],
             });
         }
@@ -91,7 +99,7 @@ impl PathId {
         match self {
             Self::Plain4 => SERVER4.into(),
             Self::Plain6 => SERVER6.into(),
-            Self::Express | Self::Device | Self::Tayga => behind_prefix(SERVER4).into(),
+            Self::Express | Self::Device | Self::Native | Self::Tayga => behind_prefix(SERVER4).into(),
         }
     }
 
@@ -100,7 +108,7 @@ impl PathId {
         match self {
             Self::Plain4 => (Ipv4Addr::new(203, 0, 113, 2).into(), Sink::SERVER4.into()),
             Self::Plain6 => (lab::CLIENT6.into(), Sink::SERVER6.into()),
-            Self::Express | Self::Device | Self::Tayga => {
+            Self::Express | Self::Device | Self::Native | Self::Tayga => {
                 (lab::CLIENT6.into(), behind_prefix(Sink::SERVER4).into())
             }
         }
@@ -111,7 +119,9 @@ impl PathId {
         match self {
             Self::Plain4 => (SERVER4.into(), Sink::CLIENT4.into()),
             Self::Plain6 => (SERVER6.into(), Sink::CLIENT6.into()),
-            Self::Express | Self::Device | Self::Tayga => (SERVER4.into(), Sink::MAPPED4.into()),
+            Self::Express | Self::Device | Self::Native | Self::Tayga => {
+                (SERVER4.into(), Sink::MAPPED4.into())
+            }
         }
     }
 }
@@ -135,6 +145,7 @@ impl Laid {
             PathId::Plain6 => ("plain6", Stack::Dual),
             PathId::Express => (Way::Express.label(), Stack::Translated),
             PathId::Device => (Way::Device.label(), Stack::Translated),
+            PathId::Native => ("native", Stack::Translated),
             PathId::Tayga => ("tayga", Stack::Translated),
         };
         let lab = Lab::build(label, stack)?;
@@ -142,6 +153,7 @@ impl Laid {
             PathId::Plain4 | PathId::Plain6 => Translator::Kernel,
             PathId::Express => Translator::Strait(Strait::up(&lab, strait, Way::Express)?),
             PathId::Device => Translator::Strait(Strait::up(&lab, strait, Way::Device)?),
+            PathId::Native => Translator::Native(Native::start(&lab, strait)?),
             PathId::Tayga => Translator::Tayga(Tayga::start(&lab)?),
         };
         Ok(Self { path, translator, lab })
@@ -151,7 +163,7 @@ impl Laid {
     pub fn said(&self) -> &str {
         match &self.translator {
             Translator::Strait(strait) => &strait.said,
-            Translator::Kernel | Translator::Tayga(_) => "",
+            Translator::Kernel | Translator::Native(_) | Translator::Tayga(_) => "",
         }
     }
 
@@ -159,7 +171,7 @@ impl Laid {
     pub fn ask(&self, words: &[&str]) -> Option<Result<String>> {
         match &self.translator {
             Translator::Strait(strait) => Some(run(&mut strait.command(words))),
-            Translator::Kernel | Translator::Tayga(_) => None,
+            Translator::Kernel | Translator::Native(_) | Translator::Tayga(_) => None,
         }
     }
 }
@@ -170,7 +182,11 @@ pub fn unavailable(path: PathId) -> Option<String> {
         PathId::Tayga if !installed("tayga") => {
             Some("`tayga` is not installed (apt-get install tayga)".to_owned())
         }
-        PathId::Tayga if !Path::new("/dev/net/tun").exists() => Some("there is no /dev/net/tun".to_owned()),
+        PathId::Native | PathId::Tayga => {
+            let opened = fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
+            let hint = "hint: as root, chmod 666 /dev/net/tun, which is what most distributions ship";
+            opened.err().map(|error| format!("/dev/net/tun cannot be opened ({error}); {hint}"))
+        }
         _ => None,
     }
 }
@@ -181,6 +197,8 @@ enum Translator {
     Kernel,
     /// A `nat64` device made by `strait nat64 up`.
     Strait(Strait),
+    /// A process in the router.
+    Native(#[expect(dead_code, reason = "owned for its Drop")] Native),
     /// A process in the router.
     Tayga(#[expect(dead_code, reason = "owned for its Drop")] Tayga),
 }
@@ -328,6 +346,24 @@ fn strait_config(way: Way, pid: u32) -> String {
     )
 }
 
+/// A running `strait nat64 up --target native`; its interface goes with it.
+struct Native {
+    _job: Job,
+    _scratch: Scratch,
+}
+
+impl Native {
+    fn start(lab: &Lab, exe: &Path) -> Result<Self> {
+        let scratch = Scratch::make("native")?;
+        let config = scratch.write("native.toml", &strait_config(Way::Device, std::process::id()))?;
+        let mut command = strait_command(exe, &lab.router.file(), &config, &["up", "--target", "native"]);
+        let mut job = Job::background(&mut command)?;
+        // Compiling the program for this processor may take some seconds, the first time.
+        job.wait_for(" is up", Duration::from_secs(60))?;
+        Ok(Self { _job: job, _scratch: scratch })
+    }
+}
+
 /// A running Tayga.
 struct Tayga {
     _job: Job,
@@ -389,7 +425,7 @@ mod tests {
     fn choices() {
         let choices: Vec<Choice> = ["tayga", "plain"].map(|text| text.parse().unwrap()).to_vec();
         assert_eq!(PathId::of(&choices), [PathId::Plain4, PathId::Plain6, PathId::Tayga]);
-        assert!("jool".parse::<Choice>().unwrap_err().contains("strait, plain and tayga"));
+        assert!("jool".parse::<Choice>().unwrap_err().contains("strait, native, plain and tayga"));
     }
 
     #[test]

@@ -178,7 +178,9 @@ mod tests {
 
     #[test]
     fn frames_of_every_path_are_whole() {
-        for path in [PathId::Plain4, PathId::Plain6, PathId::Express, PathId::Device, PathId::Tayga] {
+        for path in
+            [PathId::Plain4, PathId::Plain6, PathId::Express, PathId::Device, PathId::Native, PathId::Tayga]
+        {
             for (source, target) in [path.sink_at_server(), path.sink_at_client()] {
                 let frame = frame(MACS, source, target, 40_000);
                 let (header, addresses) = if source.is_ipv4() { (20, 12..20) } else { (40, 8..40) };

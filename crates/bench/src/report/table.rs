@@ -49,7 +49,7 @@ fn footer(report: &Report) -> String {
         report.machine.processor,
     );
     for offloads in [Offloads::On, Offloads::Off] {
-        for path in [PathId::Express, PathId::Device] {
+        for path in [PathId::Express, PathId::Device, PathId::Native] {
             if let Some(mean) = report.mean_ratio(path, offloads) {
                 let _ =
                     writeln!(text, "{path} / plain forwarding, TCP, {offloads}, geometric mean: {mean:.2}");
@@ -70,8 +70,10 @@ fn body(measure: Measure, cells: &[&Cell]) -> String {
     let comparisons: &[(PathId, PathId, &str)] = &[
         (PathId::Express, PathId::Plain4, "express / plain"),
         (PathId::Device, PathId::Plain4, "device / plain"),
+        (PathId::Native, PathId::Plain4, "native / plain"),
         (PathId::Express, PathId::Tayga, "express / Tayga"),
         (PathId::Device, PathId::Tayga, "device / Tayga"),
+        (PathId::Native, PathId::Tayga, "native / Tayga"),
     ];
     let rates = measure != Measure::UdpLoss;
     let comparisons: Vec<_> = comparisons.iter().filter(|(a, b, _)| rates && has(*a) && has(*b)).collect();
