@@ -5,7 +5,7 @@ use crate::entry::{ActionCall, Entry, MatchKind, MatchValue};
 use crate::manifest::{Param, Structure, Table, TableLayout};
 
 /// An entry's key as a map stores it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PackedKey {
     /// The packed fields, don't-care bits zero.
     pub value: Vec<u8>,

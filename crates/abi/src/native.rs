@@ -37,6 +37,53 @@ pub mod tuple {
     pub const SIZE: usize = 5;
 }
 
+/// Longest-prefix match: what a table's list of tuples is where its structure is a trie.
+pub mod lpm {
+    use std::sync::atomic::AtomicU64;
+
+    /// Words: for each value of a key's first 24 bits (as many bytes as it has, zeros behind) a `u32`: the value of the longest prefix of
+    /// at most 24 bits, or 0, shifted left by one, and 1 if longer ones hang below.
+    pub const ROOT: usize = 0;
+    /// For each of them a pointer to what hangs below.
+    pub const KIDS_OF_ROOT: usize = 1;
+    /// The value of the empty prefix, or 0.
+    pub const FALLBACK: usize = 2;
+    /// Pointer to the rows, by value; none for 0.
+    pub const ROWS: usize = 3;
+    /// How many words.
+    pub const SIZE: usize = 4;
+
+    /// Added to a pointer to a list.
+    pub const IS_LIST: u64 = 1;
+
+    /// A cache line of a block.
+    #[derive(Debug, Default)]
+    #[repr(C, align(64))]
+    pub struct Line(pub [AtomicU64; 8]);
+
+    /// A node begins with four groups, each for 64 values of a byte of the key …
+    pub const GROUP: usize = 4;
+    /// … of these words: where runs of equal values begin, …
+    pub const RUNS: usize = 0;
+    /// … which of them have a child, …
+    pub const KIDS: usize = 1;
+    /// … how many runs (lower half) and children (upper half) there are in the groups before, …
+    pub const BEFORE: usize = 2;
+    /// … and where the pointers to children are, in bytes from the node's beginning.
+    pub const POINTERS: usize = 3;
+    /// Behind the groups stand the values of the runs, a `u32` each.
+    pub const NODE_HEAD: usize = 4 * GROUP;
+
+    /// Prefixes in a list: first their 64 bits behind the bytes that led there, longest prefix first …
+    pub const LIST: usize = 4;
+    /// … then their values, a `u32` each, …
+    pub const LIST_VALUES: usize = 4;
+    /// … how many of the 64 bits do not count, a byte each, …
+    pub const LIST_SHIFTS: usize = 6;
+    /// … and a bit for each that is in use.
+    pub const LIST_USED: usize = 7;
+}
+
 /// Entries of a bucket.
 pub const WAYS: usize = 6;
 

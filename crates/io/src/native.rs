@@ -191,7 +191,13 @@ impl NativeProgram {
         let library = unsafe { Library::new(object) }.map_err(why)?;
         // SAFETY: the manifest names the function that the emitter wrote, whose type is `Burst`.
         let burst = *unsafe { library.get::<Burst>(manifest.entry.as_bytes()) }.map_err(why)?;
-        Ok(NativeProgram { burst, _library: library, memory: Memory::new(manifest, registers)? })
+        let memory = Memory::new(manifest, registers)?;
+        for (start, length) in memory.large() {
+            // Where there are no huge pages it is slower, and nothing else.
+            // SAFETY: the memory is alive, and the advice changes nothing that it holds.
+            unsafe { libc::madvise(start as *mut libc::c_void, length, libc::MADV_HUGEPAGE) };
+        }
+        Ok(NativeProgram { burst, _library: library, memory })
     }
 
     /// Its memory.

@@ -1,4 +1,4 @@
-//! The memory of a native program, written by one host while workers read it: tables ([`table`], [`choices`]), registers,
+//! The memory of a native program, written by one host while workers read it: tables ([`table`], [`tuples`], [`lpm`], [`choices`]), registers,
 //! [`meters`], groups and the like ([`directory`]), and what each worker counts for itself ([`Worker`]).
 //!
 //! Nothing here is unsafe: the program's side follows pointers, this side only gives them out, and keeps what they point to until
@@ -7,12 +7,15 @@
 mod choices;
 mod directory;
 mod hash;
+mod lpm;
 mod meters;
 mod table;
+mod trie;
+mod tuples;
 mod worker;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use abi::manifest::Manifest;
@@ -23,7 +26,7 @@ use crate::{Count, Indirect, Profile, ProfileError, Rate, TableError};
 use choices::Slot;
 use directory::Directory;
 use meters::Meters;
-use table::{Identity, Table};
+use table::{Identity, Table, View};
 use worker::Counts;
 
 pub use worker::Worker;
@@ -85,11 +88,19 @@ pub(crate) enum Retired {
     Row(Vec<u64>, usize, u64),
     /// What an entry could lead to.
     Slot(Slot),
+    /// Blocks of a trie.
+    Lines(Vec<abi::native::lpm::Line>),
+    /// A trie's root.
+    Root(Box<[AtomicU32]>, Box<[AtomicU64]>),
 }
 
 impl Quiet {
     /// Keeps it until every burst that is at work now has ended. What replaces it has been published.
     pub fn retire(&mut self, what: Retired) {
+        // Nobody reads it; only cells have somebody who waits for them.
+        if self.workers.is_empty() && !matches!(what, Retired::Row(..)) {
+            return;
+        }
         fence(Ordering::SeqCst);
         let now = self.workers.iter().map(|w| w.rounds.load(Ordering::SeqCst)).collect();
         self.retired.push_back((now, what));
@@ -149,7 +160,7 @@ impl Memory {
         let mut tables: Vec<_> = manifest.tables.iter().enumerate().map(|(i, t)| Table::new(i, t)).collect();
         let mut quiet = Quiet::default();
         for (table, visible) in tables.iter_mut().zip(&visible) {
-            table.begin(visible, &mut quiet)?;
+            table.begin(&mut View { table: visible, quiet: &mut quiet })?;
         }
         Ok(Memory {
             manifest: manifest.clone(),
@@ -176,6 +187,11 @@ impl Memory {
         })
     }
 
+    /// Arrays that look-ups begin with, and that are large enough for huge pages: address and bytes of each.
+    pub fn large(&self) -> Vec<(u64, usize)> {
+        self.writer().tables.iter().filter_map(Table::large).collect()
+    }
+
     /// For the program's entry point.
     pub fn shared(&self) -> &Shared {
         &self.shared
@@ -196,12 +212,12 @@ impl Memory {
 
     /// Adds an entry.
     pub fn insert(&self, table: &str, entry: &Entry) -> Result<(), TableError> {
-        self.write(table, |table, visible, quiet| table.insert(entry, visible, quiet))
+        self.write(table, |table, view| table.insert(entry, view))
     }
 
     /// Gives the entry with this match (and priority) another action.
     pub fn modify(&self, table: &str, entry: &Entry) -> Result<(), TableError> {
-        self.write(table, |table, _, quiet| table.modify(entry, quiet))
+        self.write(table, |table, view| table.modify(entry, view))
     }
 
     /// Adds an entry, or gives the one with this match (and priority) its action.
@@ -214,7 +230,7 @@ impl Memory {
 
     /// Removes the entry with this match (and priority).
     pub fn delete(&self, table: &str, entry: &Entry) -> Result<(), TableError> {
-        self.write(table, |table, visible, quiet| table.delete(entry, visible, quiet))?;
+        self.write(table, |table, view| table.delete(entry, view))?;
         let mut writer = self.writer();
         if let Some((at, profile)) = self.position(table).and_then(|at| Some((at, self.profile_of(at)?))) {
             let identity = writer.tables[at].identity(entry);
@@ -225,15 +241,15 @@ impl Memory {
 
     /// Removes every entry that can be removed.
     pub fn clear(&self, table: &str) -> Result<(), TableError> {
-        self.write(table, |table, visible, quiet| {
-            table.clear(visible, quiet);
+        self.write(table, |table, view| {
+            table.clear(view);
             Ok(())
         })
     }
 
     /// Changes what happens on a miss.
     pub fn set_default(&self, table: &str, call: &ActionCall) -> Result<(), TableError> {
-        self.write(table, |table, visible, quiet| table.set_default(call, visible, quiet))
+        self.write(table, |table, view| table.set_default(call, view))
     }
 
     /// The entries of a table, but for don't-care bits; those that lead to members name no action.
@@ -361,7 +377,7 @@ impl Memory {
         let profile = self.profile_of(at).ok_or_else(missing)?;
         // Before anything is written.
         let calls = self.writer().profiles[profile].choices(to)?;
-        self.write(table, |table, visible, quiet| table.insert_indirect(entry, &calls, visible, quiet))?;
+        self.write(table, |table, view| table.insert_indirect(entry, &calls, view))?;
         let writer = &mut *self.writer();
         let identity = writer.tables[at].identity(entry);
         writer.profiles[profile].used_by(at, identity, to);
@@ -416,7 +432,7 @@ impl Memory {
     fn write(
         &self,
         table: &str,
-        write: impl FnOnce(&mut Table, &abi::native::Table, &mut Quiet) -> Result<(), TableError>,
+        write: impl FnOnce(&mut Table, &mut View<'_>) -> Result<(), TableError>,
     ) -> Result<(), TableError> {
         let missing = || TableError::Entry(abi::manifest::EntryError::NoTable(table.to_owned()));
         let at = self.position(table).ok_or_else(missing)?;
@@ -433,7 +449,7 @@ impl Memory {
                 tables[table].release(cell);
             }
         }
-        write(&mut tables[at], &self.visible[at], quiet)
+        write(&mut tables[at], &mut View { table: &self.visible[at], quiet })
     }
 }
 

@@ -1,22 +1,23 @@
-//! One table in a native program's memory: tuple-space search (Srinivasan, Suri and Varghese, SIGCOMM 1999), a hash table for each
-//! distinct mask. An exact table has one.
+//! One table in a native program's memory: what entries are, which of them there are, what they lead to. How they are found is
+//! [`Tuples`]' or [`Lpm`]'s.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Release;
 
-use abi::manifest::{EntryError, Table as Definition, TableLayout};
-use abi::native::{data_offset, row, tuple};
+use abi::layout::PackedKey;
+use abi::manifest::{EntryError, Structure, Table as Definition, TableLayout};
+use abi::native::{data_offset, row};
 use abi::{ActionCall, Bits, Entry, MatchKind, MatchValue};
 
 use super::choices::Slots;
-use super::hash::Hash;
+use super::lpm::Lpm;
+use super::trie::Prefix;
+use super::tuples::Tuples;
 use super::{Quiet, Retired};
 use crate::TableError;
 
-/// Buckets of a tuple at first, and what goes on with them.
-const FIRST: (usize, usize) = (4, 4);
-
-/// Cells of a direct counter: more than entries, for those of deleted entries are free when no burst can know them any more.
+/// Cells of a table's entries (rows, direct counters): more than entries, for those of deleted entries are free when no burst can know
+/// them any more.
 pub fn cells(definition: &Definition) -> u64 {
     definition.size + definition.size / 4 + 64
 }
@@ -26,19 +27,22 @@ pub struct Table {
     number: usize,
     definition: Definition,
     layout: Option<TableLayout>,
-    tuples: Vec<Tuple>,
+    store: Store,
     entries: u64,
-    /// The list that the program sees.
-    list: Vec<u64>,
     /// The default action's data that the program sees.
     miss: Vec<u8>,
-    next: u64,
     free: Vec<u64>,
     fresh: u64,
     /// What entries lead to, where they lead to members of an action profile.
     slots: Slots,
     /// Entries that the control plane wants to hear of when no packet hits them, by their cells.
     idle: BTreeMap<u64, Idle>,
+}
+
+/// How entries are found.
+enum Store {
+    Tuples(Tuples),
+    Lpm(Lpm),
 }
 
 /// An entry that is watched (P4Runtime's `idle_timeout_ns`).
@@ -49,48 +53,32 @@ struct Idle {
     since: u64,
 }
 
+/// What the program sees of a table, and where what it may still see goes.
+pub struct View<'v> {
+    pub table: &'v abi::native::Table,
+    pub quiet: &'v mut Quiet,
+}
+
 /// What tells an entry from others: its match, and its priority where that decides.
 pub type Identity = (Vec<MatchValue>, i32);
 
-/// All entries with equal masks.
-struct Tuple {
-    mask: Vec<u64>,
-    hash: Hash,
-    rows: HashMap<Identity, Vec<u64>>,
-    /// How many entries have each rank.
-    ranks: BTreeMap<i64, usize>,
-}
-
-impl Tuple {
-    fn new(mask: Vec<u64>) -> Tuple {
-        let hash = Hash::new(mask.len(), FIRST.0, FIRST.1);
-        Tuple { mask, hash, rows: HashMap::new(), ranks: BTreeMap::new() }
-    }
-
-    /// No entry has a larger rank.
-    fn best(&self) -> i64 {
-        self.ranks.last_key_value().map_or(i64::MIN, |(rank, _)| *rank)
-    }
-
-    fn retire(self, quiet: &mut Quiet) {
-        quiet.retire(Retired::Words(self.mask));
-        quiet.retire(Retired::Buckets(self.hash.buckets));
-        quiet.retire(Retired::Buckets(self.hash.overflow));
-    }
-}
+type Done<T> = Result<T, TableError>;
 
 impl Table {
     /// The table as its manifest has it, still empty and unseen.
     pub fn new(number: usize, definition: &Definition) -> Table {
+        let layout = definition.layout.clone();
+        let trie = layout.as_ref().is_some_and(|l| l.structure == Structure::LpmTrie);
         Table {
             number,
+            store: match trie {
+                true => Store::Lpm(Lpm::new(cells(definition), !kept_by_entry(definition))),
+                false => Store::Tuples(Tuples::default()),
+            },
+            layout,
             definition: definition.clone(),
-            layout: definition.layout.clone(),
-            tuples: Vec::new(),
             entries: 0,
-            list: Vec::new(),
             miss: Vec::new(),
-            next: 0,
             free: Vec::new(),
             fresh: 0,
             slots: Slots::default(),
@@ -99,39 +87,39 @@ impl Table {
     }
 
     /// Shows it to the program, with its first entries and default action.
-    pub fn begin(&mut self, visible: &abi::native::Table, quiet: &mut Quiet) -> Result<(), TableError> {
-        self.show(visible, quiet);
+    pub fn begin(&mut self, view: &mut View<'_>) -> Done<()> {
+        match &mut self.store {
+            Store::Tuples(tuples) => tuples.show(view),
+            Store::Lpm(lpm) => lpm.show(view),
+        }
         if let Some(call) = self.definition.default_action.clone() {
-            self.put_default(&call, visible, quiet)?;
+            self.put_default(&call, view)?;
         }
         for entry in self.definition.initial_entries.clone() {
             self.definition.check_shape(&entry)?;
-            self.put(&entry, visible, quiet)?;
+            self.put(&entry, view)?;
         }
         Ok(())
     }
 
+    /// An array that look-ups begin with, and that is large: its address and bytes.
+    pub fn large(&self) -> Option<(u64, usize)> {
+        match &self.store {
+            Store::Tuples(_) => None,
+            Store::Lpm(lpm) => Some(lpm.large()),
+        }
+    }
+
     /// Adds an entry.
-    pub fn insert(
-        &mut self,
-        entry: &Entry,
-        visible: &abi::native::Table,
-        quiet: &mut Quiet,
-    ) -> Result<(), TableError> {
+    pub fn insert(&mut self, entry: &Entry, view: &mut View<'_>) -> Done<()> {
         self.definition.check_entry(entry)?;
-        self.put(entry, visible, quiet)
+        self.put(entry, view)
     }
 
     /// Adds an entry that leads to one of several actions, for now to these.
-    pub fn insert_indirect(
-        &mut self,
-        entry: &Entry,
-        calls: &[ActionCall],
-        visible: &abi::native::Table,
-        quiet: &mut Quiet,
-    ) -> Result<(), TableError> {
-        self.insert(entry, visible, quiet)?;
-        self.set_choices(&self.identity(entry), calls, quiet);
+    pub fn insert_indirect(&mut self, entry: &Entry, calls: &[ActionCall], view: &mut View<'_>) -> Done<()> {
+        self.insert(entry, view)?;
+        self.set_choices(&self.identity(entry), calls, view.quiet);
         Ok(())
     }
 
@@ -141,18 +129,128 @@ impl Table {
         self.slots.set(entry, data, quiet);
     }
 
+    /// Gives an entry another action; its counter goes on.
+    pub fn modify(&mut self, entry: &Entry, view: &mut View<'_>) -> Done<()> {
+        self.definition.check_entry(entry)?;
+        let cell = self.cell(entry).ok_or_else(|| self.missing())?;
+        if self.definition.implementation.is_some() {
+            // The slot stays; what it leads to changes.
+            let data = vec![self.data(&entry.action)];
+            self.slots.set(&self.identity(entry), data, view.quiet);
+            return Ok(());
+        }
+        let row = self.row(entry);
+        let (identity, key) = self.place(entry);
+        let old = match &mut self.store {
+            Store::Tuples(tuples) => tuples.replace(&identity, &in_words(&key.mask), row),
+            Store::Lpm(lpm) if lpm.shares() => return self.lead_elsewhere(entry, row, view),
+            Store::Lpm(lpm) => lpm.replace(cell, row),
+        };
+        if let Some(old) = old {
+            view.quiet.retire(Retired::Words(old));
+        }
+        Ok(())
+    }
+
+    /// An entry of a table whose entries share rows leads to another one.
+    fn lead_elsewhere(&mut self, entry: &Entry, row: Vec<u64>, view: &mut View<'_>) -> Done<()> {
+        let (_, key) = self.place(entry);
+        let cell = self.cell_for(row)?;
+        let Store::Lpm(lpm) = &mut self.store else { return Ok(()) };
+        let left = lpm.set(prefix(&key), cell, view);
+        let gone = left.and_then(|cell| lpm.leave(cell));
+        if let Some(row) = gone {
+            self.retire_row(row, view.quiet);
+        }
+        Ok(())
+    }
+
+    /// Removes an entry.
+    pub fn delete(&mut self, entry: &Entry, view: &mut View<'_>) -> Done<()> {
+        if self.definition.const_entries {
+            return Err(EntryError::ConstEntries(self.definition.name.clone()).into());
+        }
+        let (identity, key) = self.place(entry);
+        let gone = match &mut self.store {
+            Store::Tuples(tuples) => tuples.remove(&identity, &in_words(&key.mask), view).map(Some),
+            Store::Lpm(lpm) => lpm.remove(prefix(&key), view).map(|cell| lpm.leave(cell)),
+        };
+        let row = gone.ok_or_else(|| self.missing())?;
+        self.entries -= 1;
+        self.slots.remove(&identity, view.quiet);
+        if let Some(row) = row {
+            self.retire_row(row, view.quiet);
+        }
+        Ok(())
+    }
+
+    /// Removes every entry, where they are not const.
+    pub fn clear(&mut self, view: &mut View<'_>) {
+        if self.definition.const_entries {
+            return;
+        }
+        let rows = match &mut self.store {
+            Store::Tuples(tuples) => tuples.clear(view),
+            Store::Lpm(lpm) => lpm.clear(view),
+        };
+        self.entries = 0;
+        self.slots.clear(view.quiet);
+        rows.into_iter().for_each(|row| self.retire_row(row, view.quiet));
+    }
+
+    /// Changes what happens on a miss.
+    pub fn set_default(&mut self, call: &ActionCall, view: &mut View<'_>) -> Done<()> {
+        if self.definition.const_default {
+            return Err(EntryError::ConstDefault(self.definition.name.clone()).into());
+        }
+        self.put_default(call, view)
+    }
+
     /// What tells the entry from others.
     pub fn identity(&self, entry: &Entry) -> Identity {
         self.place(entry).0
     }
 
+    /// An entry's cell: of its direct counter, its direct meter, its last hit.
+    pub fn cell(&self, entry: &Entry) -> Option<u64> {
+        let (identity, key) = self.place(entry);
+        self.row_of(&identity, &key).map(|row| row[row::COUNTER])
+    }
+
+    fn row_of(&self, identity: &Identity, key: &PackedKey) -> Option<&[u64]> {
+        match &self.store {
+            Store::Tuples(tuples) => tuples.row(identity, &in_words(&key.mask)),
+            Store::Lpm(lpm) => lpm.row(prefix(key)),
+        }
+    }
+
+    /// Its entries, but for don't-care bits; those that lead to members name no action.
+    pub fn entries(&self) -> Vec<Entry> {
+        match &self.store {
+            Store::Tuples(tuples) => tuples.rows().map(|(identity, row)| self.entry(identity, row)).collect(),
+            Store::Lpm(lpm) => {
+                let Some(layout) = &self.layout else { return Vec::new() };
+                let (size, mut entries) = (layout.key_size as usize, Vec::new());
+                lpm.each(size, &mut |key, length, row| {
+                    let key =
+                        PackedKey { value: key[..size].to_vec(), mask: vec![0xff; size], prefix_len: length };
+                    entries.push(self.entry(&(self.definition.unpack_key(layout, &key), 0), row));
+                });
+                entries
+            }
+        }
+    }
+
+    fn entry(&self, identity: &Identity, row: &[u64]) -> Entry {
+        let data: Vec<u8> = row[self.data_at()..].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let none = ActionCall { action: String::new(), args: Vec::new() };
+        let action =
+            self.definition.unpack_action(&data).filter(|_| self.definition.implementation.is_none());
+        Entry { matches: identity.0.clone(), priority: identity.1, action: action.unwrap_or(none) }
+    }
+
     /// Lets an entry count as idle when no packet has hit it for that long, or never; false if there is no such entry.
-    pub fn set_idle_timeout(
-        &mut self,
-        entry: &Entry,
-        timeout: Option<u64>,
-        now: u64,
-    ) -> Result<bool, TableError> {
+    pub fn set_idle_timeout(&mut self, entry: &Entry, timeout: Option<u64>, now: u64) -> Done<bool> {
         if !self.definition.notifies_idle {
             return Err(TableError::NoIdleTimeout(self.definition.name.clone()));
         }
@@ -177,120 +275,13 @@ impl Table {
                 told.push(idle.entry.clone());
             }
         }
-        told.iter().filter_map(|identity| self.entry(identity)).collect()
-    }
-
-    /// An entry as it was written, but for don't-care bits. `None` where it leads to members.
-    fn entry(&self, identity: &Identity) -> Option<Entry> {
-        let row = self.tuples.iter().find_map(|t| t.rows.get(identity))?;
-        let layout = self.layout.as_ref()?;
-        let ranges = self.definition.keys.iter().any(|k| k.kind == MatchKind::Range);
-        let at = row::KEY + data_offset(layout.key_size, ranges) as usize / 8;
-        let data: Vec<u8> = row[at..].iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let none = ActionCall { action: String::new(), args: Vec::new() };
-        let action =
-            self.definition.unpack_action(&data).filter(|_| self.definition.implementation.is_none());
-        Some(Entry { matches: identity.0.clone(), priority: identity.1, action: action.unwrap_or(none) })
-    }
-
-    /// Gives an entry another action; its counter goes on.
-    pub fn modify(&mut self, entry: &Entry, quiet: &mut Quiet) -> Result<(), TableError> {
-        self.definition.check_entry(entry)?;
-        let (identity, mask) = self.place(entry);
-        let rank = self.definition.rank(entry);
-        let mut new = self.words(entry, rank);
-        let missing = self.missing();
-        let tuple = self.tuples.iter_mut().find(|t| t.mask == mask).ok_or(missing.clone())?;
-        let old = tuple.rows.get_mut(&identity).ok_or(missing)?;
-        new[row::AGE] = old[row::AGE];
-        new[row::COUNTER] = old[row::COUNTER];
-        if self.definition.implementation.is_some() {
-            // The slot stays; what it leads to changes.
-            drop(new);
-            let data = vec![self.data(&entry.action)];
-            self.slots.set(&identity, data, quiet);
-            return Ok(());
-        }
-        tuple.hash.replace(old, &new);
-        quiet.retire(Retired::Words(std::mem::replace(old, new)));
-        Ok(())
-    }
-
-    /// Removes an entry.
-    pub fn delete(
-        &mut self,
-        entry: &Entry,
-        visible: &abi::native::Table,
-        quiet: &mut Quiet,
-    ) -> Result<(), TableError> {
-        if self.definition.const_entries {
-            return Err(EntryError::ConstEntries(self.definition.name.clone()).into());
-        }
-        let (identity, mask) = self.place(entry);
-        let missing = self.missing();
-        let at = self.tuples.iter().position(|t| t.mask == mask).ok_or(missing.clone())?;
-        let tuple = &mut self.tuples[at];
-        let old = tuple.rows.remove(&identity).ok_or(missing)?;
-        tuple.hash.remove(&old);
-        let rank = old[row::RANK] as i64;
-        if let Some(count) = tuple.ranks.get_mut(&rank) {
-            *count -= 1;
-            if *count == 0 {
-                tuple.ranks.remove(&rank);
-            }
-        }
-        // A bound that is too high is still a bound; only an empty tuple is worth a new list.
-        if tuple.rows.is_empty() {
-            let gone = self.tuples.remove(at);
-            self.show(visible, quiet);
-            gone.retire(quiet);
-        }
-        self.entries -= 1;
-        self.slots.remove(&identity, quiet);
-        self.retire_row(old, quiet);
-        Ok(())
-    }
-
-    /// Removes every entry, where they are not const.
-    pub fn clear(&mut self, visible: &abi::native::Table, quiet: &mut Quiet) {
-        if self.definition.const_entries {
-            return;
-        }
-        let tuples = std::mem::take(&mut self.tuples);
-        self.entries = 0;
-        self.slots.clear(quiet);
-        self.show(visible, quiet);
-        for mut tuple in tuples {
-            for (_, old) in tuple.rows.drain() {
-                self.retire_row(old, quiet);
-            }
-            tuple.retire(quiet);
-        }
-    }
-
-    /// Changes what happens on a miss.
-    pub fn set_default(
-        &mut self,
-        call: &ActionCall,
-        visible: &abi::native::Table,
-        quiet: &mut Quiet,
-    ) -> Result<(), TableError> {
-        if self.definition.const_default {
-            return Err(EntryError::ConstDefault(self.definition.name.clone()).into());
-        }
-        self.put_default(call, visible, quiet)
-    }
-
-    /// An entry's cell of the direct counter.
-    pub fn cell(&self, entry: &Entry) -> Option<u64> {
-        let (identity, mask) = self.place(entry);
-        let tuple = self.tuples.iter().find(|t| t.mask == mask)?;
-        tuple.rows.get(&identity).map(|row| row[row::COUNTER])
-    }
-
-    /// Its entries.
-    pub fn entries(&self) -> Vec<Entry> {
-        self.tuples.iter().flat_map(|t| t.rows.keys()).filter_map(|identity| self.entry(identity)).collect()
+        let entry = |identity: Identity| {
+            let none = ActionCall { action: String::new(), args: Vec::new() };
+            let bare = Entry { matches: identity.0.clone(), priority: identity.1, action: none };
+            let (identity, key) = self.place(&bare);
+            self.row_of(&identity, &key).map(|row| self.entry(&identity, row))
+        };
+        told.into_iter().filter_map(entry).collect()
     }
 
     /// A cell that nobody can count in any more.
@@ -298,50 +289,48 @@ impl Table {
         self.free.push(cell);
     }
 
-    fn put(
-        &mut self,
-        entry: &Entry,
-        visible: &abi::native::Table,
-        quiet: &mut Quiet,
-    ) -> Result<(), TableError> {
-        let (identity, mask) = self.place(entry);
-        let at = self.tuples.iter().position(|t| t.mask == mask);
-        if at.is_some_and(|at| self.tuples[at].rows.contains_key(&identity)) {
+    fn put(&mut self, entry: &Entry, view: &mut View<'_>) -> Done<()> {
+        let (identity, key) = self.place(entry);
+        if self.row_of(&identity, &key).is_some() {
             return Err(TableError::Exists(self.definition.name.clone()));
         }
-        let full = TableError::Full { table: self.definition.name.clone(), size: self.definition.size };
         if self.entries >= self.definition.size {
-            return Err(full);
+            return Err(self.full());
         }
-        let rank = self.definition.rank(entry);
-        let mut words = self.words(entry, rank);
-        words[row::COUNTER] = self.free_cell().ok_or(full)?;
+        let mut row = self.row(entry);
         if self.definition.implementation.is_some() {
-            self.lead_to_slot(&mut words, &identity, entry);
+            let at = self.data_at();
+            row[at] = self.slots.add(identity.clone(), vec![self.data(&entry.action)]);
         }
-        words[row::AGE] = self.next;
-        self.next += 1;
+        match &self.store {
+            Store::Tuples(_) => row[row::COUNTER] = self.free_cell().ok_or_else(|| self.full())?,
+            Store::Lpm(_) => {
+                let cell = self.cell_for(row)?;
+                if let Store::Lpm(lpm) = &mut self.store {
+                    lpm.set(prefix(&key), cell, view);
+                }
+                self.entries += 1;
+                return Ok(());
+            }
+        }
+        if let Store::Tuples(tuples) = &mut self.store {
+            tuples.insert(identity, in_words(&key.mask), row, view);
+        }
         self.entries += 1;
-        let at = at.unwrap_or_else(|| {
-            self.tuples.push(Tuple::new(mask));
-            self.tuples.len() - 1
-        });
-        let tuple = &mut self.tuples[at];
-        let before = (tuple.rows.len(), tuple.best());
-        *tuple.ranks.entry(rank).or_insert(0) += 1;
-        let fits = tuple.hash.insert(&words);
-        tuple.rows.insert(identity, words);
-        if !fits {
-            let rows: Vec<&[u64]> = tuple.rows.values().map(Vec::as_slice).collect();
-            let larger = tuple.hash.larger(&rows);
-            let old = std::mem::replace(&mut tuple.hash, larger);
-            self.show(visible, quiet);
-            quiet.retire(Retired::Buckets(old.buckets));
-            quiet.retire(Retired::Buckets(old.overflow));
-        } else if before.0 == 0 || tuple.best() > before.1 {
-            self.show(visible, quiet);
-        }
         Ok(())
+    }
+
+    /// The cell of a row in a trie: one that is there already, or a new one.
+    fn cell_for(&mut self, row: Vec<u64>) -> Done<u64> {
+        let shared = if let Store::Lpm(lpm) = &mut self.store { lpm.share(&row) } else { None };
+        if let Some(cell) = shared {
+            return Ok(cell);
+        }
+        let cell = self.free_cell().ok_or_else(|| self.full())?;
+        if let Store::Lpm(lpm) = &mut self.store {
+            lpm.add(row, cell);
+        }
+        Ok(cell)
     }
 
     fn free_cell(&mut self) -> Option<u64> {
@@ -355,69 +344,53 @@ impl Table {
         })
     }
 
-    /// The row's data is the address of the entry's slot.
-    fn lead_to_slot(&mut self, words: &mut [u64], identity: &Identity, entry: &Entry) {
-        let Some(layout) = &self.layout else { return };
-        let ranges = self.definition.keys.iter().any(|k| k.kind == MatchKind::Range);
-        let at = row::KEY + data_offset(layout.key_size, ranges) as usize / 8;
-        words[at] = self.slots.add(identity.clone(), vec![self.data(&entry.action)]);
-    }
-
     fn retire_row(&mut self, row: Vec<u64>, quiet: &mut Quiet) {
         let cell = row[row::COUNTER];
         self.idle.remove(&cell);
         quiet.retire(Retired::Row(row, self.number, cell));
     }
 
-    fn put_default(
-        &mut self,
-        call: &ActionCall,
-        visible: &abi::native::Table,
-        quiet: &mut Quiet,
-    ) -> Result<(), TableError> {
+    fn put_default(&mut self, call: &ActionCall, view: &mut View<'_>) -> Done<()> {
         self.definition.check_action(call, true)?;
         let Some(layout) = &self.layout else { return Ok(()) };
         let data = self.definition.pack_action(layout, call).unwrap_or_default();
-        visible.miss.store(data.as_ptr().cast_mut(), Release);
-        quiet.retire(Retired::Bytes(std::mem::replace(&mut self.miss, data)));
+        view.table.miss.store(data.as_ptr().cast_mut(), Release);
+        view.quiet.retire(Retired::Bytes(std::mem::replace(&mut self.miss, data)));
         Ok(())
     }
 
-    /// Publishes the list of tuples, best rank first.
-    fn show(&mut self, visible: &abi::native::Table, quiet: &mut Quiet) {
-        self.tuples.sort_by_key(|t| std::cmp::Reverse(t.best()));
-        let mut list = vec![self.tuples.len() as u64];
-        for of in &self.tuples {
-            let mut words = [0; tuple::SIZE];
-            words[tuple::BEST] = of.best() as u64;
-            words[tuple::MASK] = of.mask.as_ptr() as u64;
-            words[tuple::BUCKETS] = of.hash.buckets.as_ptr() as u64;
-            words[tuple::OVERFLOW] = of.hash.overflow.as_ptr() as u64;
-            words[tuple::LAST] = of.hash.buckets.len() as u64 - 1;
-            list.extend(words);
-        }
-        visible.index.store(list.as_ptr().cast_mut(), Release);
-        quiet.retire(Retired::Words(std::mem::replace(&mut self.list, list)));
+    /// The word of a row where the action's data begins. A trie's rows have no key.
+    fn data_at(&self) -> usize {
+        let key = match (&self.store, &self.layout) {
+            (Store::Tuples(_), Some(layout)) => {
+                let ranges = self.definition.keys.iter().any(|k| k.kind == MatchKind::Range);
+                data_offset(layout.key_size, ranges) as usize
+            }
+            _ => 0,
+        };
+        row::KEY + key / 8
     }
 
-    /// The words of a row that the program sees, but for its age and counter.
-    fn words(&self, entry: &Entry, rank: i64) -> Vec<u64> {
-        let Some(layout) = &self.layout else { return vec![0; row::KEY] };
-        let ranges = self.definition.keys.iter().any(|k| k.kind == MatchKind::Range);
-        let mut bytes = vec![0; data_offset(layout.key_size, ranges) as usize];
-        let parts: &[fn(&MatchValue, u32) -> MatchValue] =
-            if ranges { &[masked, low, high] } else { &[masked] };
-        for (n, part) in parts.iter().enumerate() {
-            let fields = self.definition.keys.iter().zip(&entry.matches);
-            let fields: Vec<_> = fields.map(|(key, value)| part(value, key.width)).collect();
-            if let Some(packed) = self.definition.pack_key(layout, &fields) {
-                let at = n * layout.key_size.next_multiple_of(8) as usize;
-                bytes[at..at + packed.value.len()].copy_from_slice(&packed.value);
+    /// The words of a row that the program sees, but for its age and cell.
+    fn row(&self, entry: &Entry) -> Vec<u64> {
+        let mut words = vec![0; self.data_at()];
+        if let (Store::Tuples(_), Some(layout)) = (&self.store, &self.layout) {
+            words[row::RANK] = self.definition.rank(entry) as u64;
+            let ranges = self.definition.keys.iter().any(|k| k.kind == MatchKind::Range);
+            let parts: &[fn(&MatchValue, u32) -> MatchValue] =
+                if ranges { &[masked, low, high] } else { &[masked] };
+            let mut at = row::KEY;
+            for part in parts {
+                let fields = self.definition.keys.iter().zip(&entry.matches);
+                let fields: Vec<_> = fields.map(|(key, value)| part(value, key.width)).collect();
+                let packed = self.definition.pack_key(layout, &fields).map(|p| in_words(&p.value));
+                for word in packed.unwrap_or_default() {
+                    words[at] = word;
+                    at += 1;
+                }
             }
         }
-        bytes.extend(self.data(&entry.action));
-        let mut words = vec![rank as u64, 0, 0, 0];
-        words.extend(in_words(&bytes));
+        words.extend(in_words(&self.data(&entry.action)));
         words
     }
 
@@ -427,24 +400,39 @@ impl Table {
         packed.unwrap_or_default()
     }
 
-    /// An entry's identity, and the mask of its tuple.
-    fn place(&self, entry: &Entry) -> (Identity, Vec<u64>) {
+    /// An entry's identity, and its key: masked, and the mask.
+    fn place(&self, entry: &Entry) -> (Identity, PackedKey) {
         let fields = self.definition.keys.iter().zip(&entry.matches);
         let fields: Vec<_> = fields.map(|(key, value)| masked(value, key.width)).collect();
         let packed = self.layout.as_ref().and_then(|layout| self.definition.pack_key(layout, &fields));
-        let mask = packed.map(|p| in_words(&p.mask)).unwrap_or_default();
         // Don't-care bits do not tell entries apart.
         let canonical = entry.matches.iter().zip(fields).map(|(value, masked)| match value {
             MatchValue::Range(..) => value.clone(),
             _ => masked,
         });
         let priority = if self.definition.needs_priority() { entry.priority } else { 0 };
-        ((canonical.collect(), priority), mask)
+        ((canonical.collect(), priority), packed.unwrap_or_default())
     }
 
     fn missing(&self) -> TableError {
         TableError::NotFound(self.definition.name.clone())
     }
+
+    fn full(&self) -> TableError {
+        TableError::Full { table: self.definition.name.clone(), size: self.definition.size }
+    }
+}
+
+/// Whether something is kept for each entry, so that each needs a row of its own.
+fn kept_by_entry(table: &Definition) -> bool {
+    table.direct_counter.is_some()
+        || table.direct_meter.is_some()
+        || table.notifies_idle
+        || table.implementation.is_some()
+}
+
+fn prefix(key: &PackedKey) -> Prefix<'_> {
+    Prefix { bytes: &key.value, length: key.prefix_len }
 }
 
 /// What of a field the hash sees: nothing of a range, for no mask says it.

@@ -19,6 +19,7 @@ pub struct Emitter<'p> {
     pub problems: Vec<Unsupported>,
     pub manifest: Manifest,
     pub facts: Facts,
+    pub early: Vec<ir::TableId>,
 }
 
 impl<'p> Emitter<'p> {
@@ -58,6 +59,7 @@ impl<'p> Emitter<'p> {
             problems,
             manifest,
             facts: Facts::new(program, dialect),
+            early: Vec::new(),
         }
     }
 
@@ -206,6 +208,13 @@ impl<'p> Emitter<'p> {
             self.text.line(format!("u8 key[{key}] __attribute__((aligned(8)));"));
             self.text.line(format!("u8 masked[{key}] __attribute__((aligned(8)));"));
             self.text.line("u32 buffer[64];");
+        }
+        for table in &self.early {
+            let name = self.names.table(*table);
+            let key = self.manifest.tables[table.index()].layout.as_ref().map_or(0, |l| l.key_size);
+            self.text.line(format!("u8 {name}_early; /* looked up already: */"));
+            self.text.line(format!("const struct row *{name}_row;"));
+            self.text.line(format!("u64 {name}_key[{}];", key.div_ceil(8) + 1));
         }
         self.text.close(";");
     }

@@ -108,7 +108,7 @@ fn structure(t: &ir::Table, dialect: Dialect) -> Structure {
         // What code matches, nobody counts.
         () if t.const_entries && (dialect == Dialect::Tc || t.direct_counter.is_none()) => Structure::Code,
         () if exact => Structure::Hash,
-        () if dialect == Dialect::Tc
+        () if (dialect == Dialect::Tc || worth_a_trie(t))
             && lpm == 1
             && t.keys.iter().all(|k| matches!(k.kind, MatchKind::Exact | MatchKind::Lpm)) =>
         {
@@ -116,6 +116,13 @@ fn structure(t: &ir::Table, dialect: Dialect) -> Structure {
         }
         () => Structure::TupleSpace,
     }
+}
+
+/// On native a trie begins with 64 MB of address space and a page for each part that is used; few prefixes are found as fast by
+/// their lengths.
+fn worth_a_trie(t: &ir::Table) -> bool {
+    let bytes: u32 = t.keys.iter().map(|k| k.expr.ty.width().div_ceil(8)).sum();
+    t.size > 4096 && bytes >= 3
 }
 
 fn layout(t: &ir::Table, structure: Structure, dialect: Dialect, data_size: u32) -> TableLayout {

@@ -1,13 +1,15 @@
 //! Machine code: C for cc, which a host loads as a shared object.
 //!
-//! One function works on a burst of packets in two rounds: all are parsed, then all run through the controls and leave. A packet
+//! One function works on a burst of packets in two rounds: all are parsed, then all run through the controls and leave; in between, large
+//! tables are looked up for all of them. A packet
 //! never moves: what is behind its headers stays where it is, and the headers are written in front of it.
 //!
-//! * `table`: look-ups; `deparse`: what leaves; `paths`: multicast, clones, further rounds; `prelude.h`: the memory shared with the host.
+//! * `table`: look-ups; `early`: look-ups of a whole burst; `deparse`: what leaves; `paths`: multicast, clones, further rounds; `prelude.h`: the memory shared with the host.
 //!
 //! The rest is of the shared dialect, [`crate::c`].
 
 mod deparse;
+mod early;
 mod paths;
 mod table;
 
@@ -48,12 +50,16 @@ impl Emitter<'_> {
         self.text.line(format!("/* {}.p4 in C. Made by Strait; edit the P4 instead. */", self.program.name));
         self.text.raw(c::PRELUDE);
         self.text.raw(include_str!("prelude.h"));
+        let structures: Vec<_> =
+            self.manifest.tables.iter().map(|t| t.layout.as_ref().map(|l| l.structure)).collect();
+        let early = early::tables(self.program, &self.units, &structures, &self.facts.applications);
+        self.early = early.iter().map(|e| e.table).collect();
         self.state();
         if !self.problems.is_empty() {
             return;
         }
         for i in 0..self.program.tables.len() {
-            self.native_table(i);
+            self.native_table(i, self.early.contains(&ir::TableId(i as u32)));
         }
         self.parser();
         self.controls();
@@ -64,6 +70,7 @@ impl Emitter<'_> {
             false => self.finish(),
         }
         self.begin();
+        self.early(&early);
         self.text.raw(BURST);
     }
 
@@ -82,6 +89,9 @@ impl Emitter<'_> {
         t.line("__builtin_memset(s, 0, __builtin_offsetof(struct state, rest));");
         t.line("pkt->frame = (struct frame){ p->data, p->headroom, p->tailroom, p->flags, shared, worker };");
         t.line("pkt->length = p->length;");
+        for table in &self.early {
+            t.line(format!("pkt->scratch.{}_early = 0;", self.names.table(*table)));
+        }
         t.line(format!("{port} = port & 0x1ff;"));
         t.line(format!("{length} = p->length;"));
         for c in clock {
@@ -162,8 +172,6 @@ INLINE void drop(const struct packet *pkt, struct strait_packet *p, u32 reason)
 "#;
 
 const BURST: &str = r#"
-enum { BURST = 32 };
-
 /* Every packet gets its verdict; a drop is counted here, and what is sent is for the host to send. */
 __attribute__((visibility("default"))) void strait_burst(const struct shared *shared, struct worker *worker,
                                                          struct strait_packet **packets, u32 count)
@@ -174,6 +182,7 @@ __attribute__((visibility("default"))) void strait_burst(const struct shared *sh
         u32 n = count - at < BURST ? count - at : BURST;
         for (u32 i = 0; i < n; i++)
             begin(&work[i], shared, worker, packets[at + i]);
+        early(work, n);
         for (u32 i = 0; i < n; i++)
             finish(&work[i], packets[at + i], &jobs);
     }

@@ -359,6 +359,194 @@ INLINE const struct row *find_best(const struct table *table, const u64 *key, u3
     return best;
 }
 
+/* Packets that are worked on together. */
+enum { BURST = 32 };
+
+#define PREFETCH(p) __builtin_prefetch(p)
+
+/* As find_exact for each key: one packet's wait for memory is another one's work. */
+static UNUSED void find_exact_bulk(const struct table *table, const u64 *const *keys, const struct row **rows, u32 count, u32 words)
+{
+    const struct index *index = ACQUIRE(table->index);
+    const struct bucket *at[BURST];
+    u16 tags[BURST];
+    if (!index->count) {
+        for (u32 i = 0; i < count; i++)
+            rows[i] = 0;
+        return;
+    }
+    const struct tuple *t = &index->tuples[0];
+    for (u32 i = 0; i < count; i++) {
+        u64 hash = hash_key(keys[i], words);
+        tags[i] = tag_of(hash);
+        at[i] = &t->buckets[hash & t->last];
+        PREFETCH(at[i]);
+    }
+    for (u32 i = 0; i < count; i++)
+        for (u32 j = 0; j < 6; j++)
+            if (__atomic_load_n(&at[i]->tags[j], __ATOMIC_ACQUIRE) == tags[i])
+                PREFETCH(ACQUIRE(at[i]->rows[j]));
+    for (u32 i = 0; i < count; i++)
+        rows[i] = find_in(t, keys[i], 0, words, 0, 1);
+}
+
+/* Longest-prefix match. The host's side, and what it is: dataplane::memory::trie. */
+struct lpm {
+    const u32 *root; /* by a key's first 24 bits: a value, shifted left by one, and 1 if something hangs below */
+    const u64 *kids; /* what: an address, and 1 more for a list */
+    u64 fallback;
+    const struct row *const *rows; /* by value */
+};
+
+struct lpm_group {
+    u64 runs; /* of 64 bytes, where runs of equal values begin */
+    u64 kids; /* which have a child */
+    u32 runs_before, kids_before;
+    u64 pointers; /* to children, in bytes from the node's beginning */
+};
+
+struct lpm_node {
+    struct lpm_group groups[4];
+    u32 values[];
+};
+
+struct lpm_list {
+    u64 bits[4];   /* longest prefix first */
+    u32 values[4];
+    u8 shifts[8];  /* bits that do not count */
+    u64 used;      /* a bit each */
+};
+
+/* The value of the longest prefix in a list, or `best`. */
+INLINE u32 lpm_in_list(const struct lpm_list *l, u64 bits, u32 best)
+{
+    u32 hits = 0;
+    for (u32 i = 0; i < 4; i++)
+        hits |= (u32)((bits ^ l->bits[i]) >> l->shifts[i] == 0) << i;
+    hits &= (u32)l->used;
+    u32 value = l->values[__builtin_ctz(hits | 16) & 3];
+    return hits ? value : best;
+}
+
+INLINE const struct lpm_list *lpm_list(u64 pointer)
+{
+    return (const struct lpm_list *)(pointer - 1);
+}
+
+/* The group of a byte in a node. */
+INLINE const struct lpm_group *lpm_group(u64 pointer, u8 byte)
+{
+    return &((const struct lpm_node *)pointer)->groups[byte >> 6];
+}
+
+/* Where a byte's value and child stand in a node; no child is `none`. */
+INLINE const u32 *lpm_step(u64 pointer, u8 byte, const u64 *none, const u64 **kid)
+{
+    const struct lpm_group *g = lpm_group(pointer, byte);
+    u64 upto = ~0ULL >> (63 - (byte & 63));
+    const u64 *kids = (const u64 *)(pointer + g->pointers) + g->kids_before + __builtin_popcountll(g->kids & upto) - 1;
+    *kid = g->kids >> (byte & 63) & 1 ? kids : none;
+    return &((const struct lpm_node *)pointer)->values[g->runs_before + __builtin_popcountll(g->runs & upto) - 1];
+}
+
+INLINE u32 lpm_slot(const u64 *key)
+{
+    return (u32)(bswap64(key[0]) >> 40);
+}
+
+static UNUSED const struct row *find_lpm(const struct table *table, const u64 *key)
+{
+    const struct lpm *l = (const struct lpm *)ACQUIRE(table->index);
+    static const u64 none = 0;
+    u32 slot = lpm_slot(key);
+    u32 entry = ACQUIRE(l->root[slot]);
+    u32 best = entry >> 1;
+    u64 at = entry & 1 ? ACQUIRE(l->kids[slot]) : 0;
+    const u8 *byte = (const u8 *)key + 3;
+    for (; at && !(at & 1); byte++) {
+        const u64 *kid;
+        u32 value = *lpm_step(at, *byte, &none, &kid);
+        best = value ? value : best;
+        at = ACQUIRE(*kid);
+    }
+    if (at)
+        best = lpm_in_list(lpm_list(at), rd64(byte), best);
+    best = best ? best : (u32)l->fallback;
+    return best ? ACQUIRE(l->rows[best]) : 0;
+}
+
+/* As find_lpm for each key, a level at a time. What a list holds is looked at last, for all keys. */
+static UNUSED void find_lpm_bulk(const struct table *table, const u64 *const *keys, const struct row **rows, u32 count)
+{
+    const struct lpm *l = (const struct lpm *)ACQUIRE(table->index);
+    static const u64 none = 0;
+    u32 best[BURST], slots[BURST], live = 0, lists = 0;
+    u64 at[BURST], list[BURST];
+    u8 who[BURST], whose[BURST], depth[BURST];
+    for (u32 i = 0; i < count; i++) {
+        slots[i] = lpm_slot(keys[i]);
+        PREFETCH(&l->root[slots[i]]);
+    }
+    for (u32 i = 0; i < count; i++) {
+        u32 entry = ACQUIRE(l->root[slots[i]]);
+        best[i] = entry >> 1;
+        who[live] = i;
+        live += entry & 1;
+        if (entry & 1)
+            PREFETCH(&l->kids[slots[i]]);
+    }
+    u32 next = 0;
+    for (u32 j = 0; j < live; j++) {
+        u32 i = who[j];
+        u64 pointer = ACQUIRE(l->kids[slots[i]]);
+        u32 is_list = pointer & 1, is_node = pointer && !is_list;
+        PREFETCH(is_list ? (const void *)lpm_list(pointer) : lpm_group(pointer, ((const u8 *)keys[i])[3]));
+        at[next] = pointer;
+        who[next] = i;
+        next += is_node;
+        list[lists] = pointer;
+        whose[lists] = i;
+        depth[lists] = 3;
+        lists += is_list;
+    }
+    for (u32 d = 3; (live = next); d++) {
+        const u32 *value[BURST];
+        const u64 *kid[BURST];
+        for (u32 j = 0; j < live; j++) {
+            value[j] = lpm_step(at[j], ((const u8 *)keys[who[j]])[d], &none, &kid[j]);
+            PREFETCH(value[j]);
+            PREFETCH(kid[j]);
+        }
+        next = 0;
+        for (u32 j = 0; j < live; j++) {
+            u32 i = who[j];
+            best[i] = *value[j] ? *value[j] : best[i];
+            u64 pointer = ACQUIRE(*kid[j]);
+            u32 is_list = pointer & 1, is_node = pointer && !is_list;
+            PREFETCH(is_list ? (const void *)lpm_list(pointer) : lpm_group(pointer, ((const u8 *)keys[i])[d + 1]));
+            at[next] = pointer;
+            who[next] = i;
+            next += is_node;
+            list[lists] = pointer;
+            whose[lists] = i;
+            depth[lists] = d + 1;
+            lists += is_list;
+        }
+    }
+    for (u32 j = 0; j < lists; j++) {
+        u32 i = whose[j];
+        best[i] = lpm_in_list(lpm_list(list[j]), rd64((const u8 *)keys[i] + depth[j]), best[i]);
+    }
+    for (u32 i = 0; i < count; i++) {
+        best[i] = best[i] ? best[i] : (u32)l->fallback;
+        PREFETCH(&l->rows[best[i]]);
+    }
+    for (u32 i = 0; i < count; i++) {
+        rows[i] = best[i] ? ACQUIRE(l->rows[best[i]]) : 0;
+        PREFETCH(rows[i]);
+    }
+}
+
 /* `len` bytes at `at`, or 0. */
 #define packet_at(pkt, at, len) ((at) + (u64)(len) <= (pkt)->length ? (pkt)->frame.data + (at) : 0)
 

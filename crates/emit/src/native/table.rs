@@ -10,7 +10,7 @@ use crate::c::{Body, Emitter, Unit, header};
 
 impl Emitter<'_> {
     /// The function that applies a table: returns [`HIT`] and the number of the action that ran.
-    pub(super) fn native_table(&mut self, index: usize) {
+    pub(super) fn native_table(&mut self, index: usize, early: bool) {
         let table = self.manifest.tables[index].clone();
         let id = TableId(index as u32);
         let definition = &self.program.tables[index];
@@ -29,7 +29,7 @@ impl Emitter<'_> {
             match layout.structure {
                 Structure::Code => code(body, definition, &table),
                 Structure::Keyless => {}
-                _ => lookup(body, definition, &layout, index, ranges.then_some(name.as_str())),
+                _ => lookup(body, definition, &layout, index, ranges.then_some(name.as_str()), early),
             }
             miss(body, definition, &table, &layout);
             run(body, definition, &table);
@@ -57,6 +57,19 @@ impl Emitter<'_> {
     }
 }
 
+/// Writes the key into `words`, which has a word more than the key: zeros behind it.
+pub(super) fn write_keys(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) {
+    let words = layout.key_size.div_ceil(8);
+    body.text.line(format!("words[{}] = 0;", words.saturating_sub(1)));
+    body.text.line(format!("words[{words}] = 0;"));
+    body.text.line("u8 *k = (u8 *)words;");
+    for (key, at) in definition.keys.iter().zip(&layout.key_offsets) {
+        body.comment(key.loc);
+        let value = body.expr(&key.expr);
+        header::write_key(&value, key.expr.ty.width(), *at, body.text);
+    }
+}
+
 /// Finds the entry: `d` points to its action data.
 fn lookup(
     body: &mut Body<'_>,
@@ -64,23 +77,31 @@ fn lookup(
     layout: &TableLayout,
     index: usize,
     ranges: Option<&str>,
+    early: bool,
 ) {
     let words = layout.key_size.div_ceil(8);
-    body.text.line(format!("u64 words[{words}];"));
-    body.text.line(format!("words[{}] = 0;", words - 1));
-    body.text.line("u8 *k = (u8 *)words;");
-    for (key, at) in definition.keys.iter().zip(&layout.key_offsets) {
-        body.comment(key.loc);
-        let value = body.expr(&key.expr);
-        header::write_key(&value, key.expr.ty.width(), *at, body.text);
-    }
     // Where priorities decide, entries with equal masked keys may stand side by side.
     let unique = u8::from(!definition.keys.iter().any(|k| k.kind.needs_priority()));
     let test = ranges.map_or("0".to_string(), |name| format!("between_{name}"));
-    body.text.line(match layout.structure {
-        Structure::Hash => format!("const struct row *row = find_exact(table, words, {words});"),
-        _ => format!("const struct row *row = find_best(table, words, {words}, {test}, {unique});"),
-    });
+    let find = match layout.structure {
+        Structure::Hash => format!("find_exact(table, words, {words})"),
+        Structure::LpmTrie => "find_lpm(table, words)".to_string(),
+        _ => format!("find_best(table, words, {words}, {test}, {unique})"),
+    };
+    let name = body.names.table(TableId(index as u32)).to_string();
+    body.text.line("const struct row *row;");
+    if early {
+        body.text.open(format!("if (t->{name}_early)"));
+        body.text.line(format!("row = t->{name}_row;"));
+        body.text.close(" else {");
+        body.text.indent();
+    }
+    body.text.line(format!("u64 words[{}];", words + 1));
+    write_keys(body, definition, layout);
+    body.text.line(format!("row = {find};"));
+    if early {
+        body.text.close("");
+    }
     body.text.open("if (row)");
     if layout.counter_offset.is_some() {
         let length = body.program.standard.packet_length;
@@ -100,7 +121,12 @@ fn lookup(
         let hit = format!("((u64 *)pkt->frame.worker->hits[{index}].cells)[row->counter]");
         body.text.line(format!("{hit} = pkt->frame.worker->clock;"));
     }
-    body.text.line(format!("d = row->bytes + {};", data_offset(layout.key_size, ranges.is_some())));
+    // A trie's rows have no key.
+    let data = match layout.structure {
+        Structure::LpmTrie => 0,
+        _ => data_offset(layout.key_size, ranges.is_some()),
+    };
+    body.text.line(format!("d = row->bytes + {data};"));
     body.text.line(format!("result = {HIT};"));
     if let Some(profile) = definition.profile {
         choose(body, definition, profile);

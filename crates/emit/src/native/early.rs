@@ -1,0 +1,180 @@
+//! Look-ups before their time: tables whose key the parser has settled are looked up for a whole burst at once, between the two rounds, so
+//! that one packet's wait for memory is another one's work. When the program applies such a table, the row is there.
+//!
+//! It pays where tables are larger than caches; small ones are looked up when they are applied.
+
+use std::collections::HashSet;
+
+use abi::manifest::Structure;
+use ir::{Block, ExprKind, HeaderId, HeaderRef, Place, Program, Role, StmtKind, TableId, VarId, visit};
+
+use crate::c::{Body, Emitter, Home, Unit, Units, stack};
+
+use super::table::write_keys;
+
+/// Entries from which on a table is looked up early.
+const LARGE: u64 = 4096;
+
+/// A table that is looked up early, and the headers that its key is made of.
+#[derive(Clone, Debug)]
+pub struct Early {
+    pub table: TableId,
+    pub headers: Vec<HeaderId>,
+}
+
+/// What something writes.
+#[derive(Default)]
+struct Written {
+    vars: HashSet<VarId>,
+    headers: HashSet<HeaderId>,
+}
+
+/// The tables of a program that can be looked up early.
+pub fn tables(
+    program: &Program,
+    units: &Units,
+    structures: &[Option<Structure>],
+    applications: &[u32],
+) -> Vec<Early> {
+    let Some(ingress) = program.control(Role::Ingress) else { return Vec::new() };
+    let mut found = Vec::new();
+    walk(program, &ingress.body, &mut Written::default(), &mut |table, written| {
+        let definition = &program.tables[table.index()];
+        let structure = structures[table.index()];
+        let large =
+            matches!(structure, Some(Structure::Hash | Structure::LpmTrie)) && definition.size >= LARGE;
+        if large && applications[table.index()] == 1 {
+            found.extend(settled(program, units, table, written));
+        }
+    });
+    found
+}
+
+/// Calls `f` for each table that a block applies, with what may have been written before. What loops apply is left out.
+fn walk(program: &Program, block: &Block, written: &mut Written, f: &mut dyn FnMut(TableId, &Written)) {
+    for stmt in block {
+        if let StmtKind::Apply { table, .. } = &stmt.kind {
+            f(*table, written);
+        }
+        match &stmt.kind {
+            StmtKind::Loop { body, .. } => walk(program, body, written, &mut |_, _| {}),
+            _ => visit::inner_blocks(stmt).into_iter().for_each(|b| walk(program, b, written, f)),
+        }
+        note(program, stmt, written);
+    }
+}
+
+fn note(program: &Program, stmt: &ir::Stmt, written: &mut Written) {
+    match visit::written(stmt) {
+        Some(Place::Var(v)) => drop(written.vars.insert(*v)),
+        Some(Place::Field(h, _)) => written.headers.extend(stack::elements(program, h)),
+        None => {}
+    }
+    match &stmt.kind {
+        StmtKind::SetValid(h) | StmtKind::SetInvalid(h) | StmtKind::CopyHeader { dst: h, .. } => {
+            written.headers.extend(stack::elements(program, h));
+        }
+        StmtKind::PushFront(s, _) | StmtKind::PopFront(s, _) => {
+            written.headers.extend(stack::of(program, *s))
+        }
+        StmtKind::Drop(_) => {
+            written.vars.extend([program.standard.egress_spec, program.standard.mcast_grp]);
+        }
+        StmtKind::Apply { table, hit, action } => {
+            written.vars.extend(hit.iter().chain(action));
+            for listed in &program.tables[table.index()].actions {
+                let action = &program.actions[listed.action.index()];
+                written.vars.extend(action.params.iter().map(|p| p.var));
+                visit::stmts(&action.body, &mut |stmt| note(program, stmt, written));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The table, if nothing that was written is in its key.
+fn settled(program: &Program, units: &Units, table: TableId, written: &Written) -> Option<Early> {
+    let mut headers = Vec::new();
+    let mut settled = true;
+    for key in &program.tables[table.index()].keys {
+        visit::exprs(&key.expr, &mut |e| match &e.kind {
+            ExprKind::Read(Place::Var(v)) => {
+                settled &= !written.vars.contains(v) && units.home(*v) == Home::State;
+            }
+            ExprKind::Read(Place::Field(HeaderRef::Header(h), _))
+            | ExprKind::IsValid(HeaderRef::Header(h)) => {
+                settled &= !written.headers.contains(h);
+                if matches!(e.kind, ExprKind::Read(_)) && !headers.contains(h) {
+                    headers.push(*h);
+                }
+            }
+            ExprKind::Read(_) | ExprKind::IsValid(_) | ExprKind::NextIndex(_) => settled = false,
+            _ => {}
+        });
+    }
+    settled.then_some(Early { table, headers })
+}
+
+impl Emitter<'_> {
+    /// `early(work, count)`: all early look-ups of a burst.
+    pub(super) fn early(&mut self, tables: &[Early]) {
+        for early in tables {
+            self.early_key(early);
+            self.early_table(early);
+        }
+        self.text.line("");
+        self.text.line("/* Between the rounds: look-ups whose keys the parser has settled. */");
+        self.text.open("INLINE void early(UNUSED struct packet *work, UNUSED u32 count)");
+        for early in tables {
+            let name = self.names.table(early.table);
+            self.text.line(format!("early_{name}(work, count);"));
+        }
+        self.text.close("");
+    }
+
+    /// `key_T(pkt)`: writes the key, or returns 1: the table is not for this packet.
+    fn early_key(&mut self, early: &Early) {
+        let name = self.names.table(early.table).to_string();
+        let index = early.table.index();
+        let Some(layout) = self.manifest.tables[index].layout.clone() else { return };
+        let definition = &self.program.tables[index];
+        self.function(true, &format!("key_{name}"), Unit::Table(index as u32), |body: &mut Body<'_>| {
+            for h in &early.headers {
+                let header = body.names.header(*h).to_string();
+                body.text.line(format!("if (!s->{header}_valid)"));
+                body.text.line("    return 1;");
+            }
+            body.text.line(format!("u64 *words = t->{name}_key;"));
+            write_keys(body, definition, &layout);
+        });
+    }
+
+    fn early_table(&mut self, early: &Early) {
+        let name = self.names.table(early.table).to_string();
+        let index = early.table.index();
+        let Some(layout) = self.manifest.tables[index].layout.clone() else { return };
+        let bulk = match layout.structure {
+            Structure::LpmTrie => "find_lpm_bulk(table, keys, rows, m)".to_string(),
+            _ => format!("find_exact_bulk(table, keys, rows, m, {})", layout.key_size.div_ceil(8)),
+        };
+        let t = &mut self.text;
+        t.line("");
+        t.open(format!("static void early_{name}(struct packet *work, u32 count)"));
+        t.line(format!("const struct table *table = &work->frame.shared->tables[{index}];"));
+        t.line("const u64 *keys[BURST];");
+        t.line("const struct row *rows[BURST];");
+        t.line("struct scratch *of[BURST];");
+        t.line("u32 m = 0;");
+        t.open("for (u32 i = 0; i < count; i++)");
+        t.line("struct scratch *t = &work[i].scratch;");
+        t.line("of[m] = t;");
+        t.line(format!("keys[m] = t->{name}_key;"));
+        t.line(format!("t->{name}_early = !key_{name}(&work[i]);"));
+        t.line(format!("m += t->{name}_early;"));
+        t.close("");
+        t.line(format!("{bulk};"));
+        t.line("for (u32 i = 0; i < m; i++)");
+        t.line(format!("    of[i]->{name}_row = rows[i];"));
+        t.close("");
+    }
+}
