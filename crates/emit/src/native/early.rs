@@ -26,6 +26,8 @@ pub struct Early {
 #[derive(Default)]
 struct Written {
     vars: HashSet<VarId>,
+    fields: HashSet<(HeaderId, u32)>,
+    /// Whether they are there, and so all their fields.
     headers: HashSet<HeaderId>,
 }
 
@@ -67,7 +69,9 @@ fn walk(program: &Program, block: &Block, written: &mut Written, f: &mut dyn FnM
 fn note(program: &Program, stmt: &ir::Stmt, written: &mut Written) {
     match visit::written(stmt) {
         Some(Place::Var(v)) => drop(written.vars.insert(*v)),
-        Some(Place::Field(h, _)) => written.headers.extend(stack::elements(program, h)),
+        Some(Place::Field(h, f)) => {
+            written.fields.extend(stack::elements(program, h).into_iter().map(|h| (h, *f)));
+        }
         None => {}
     }
     match &stmt.kind {

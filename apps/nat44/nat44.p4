@@ -1,0 +1,483 @@
+// NAPT for TCP, UDP and ping (RFC 3022), one-to-one translation, and the router around it: ARP, echo to its own addresses, longest-prefix
+// routing. Sessions come from a control plane, which hears of each new one by a digest (`strait run --controller nat44`). README.md has
+// the tables.
+#include <core.p4>
+#include <v1model.p4>
+
+const bit<16> TYPE_IPV4 = 0x0800;
+const bit<16> TYPE_ARP = 0x0806;
+const bit<8> PROTOCOL_ICMP = 1;
+const bit<8> PROTOCOL_TCP = 6;
+const bit<8> PROTOCOL_UDP = 17;
+const bit<16> ARP_REQUEST = 1;
+const bit<16> ARP_REPLY = 2;
+const bit<8> ECHO_REPLY = 0;
+const bit<8> ECHO_REQUEST = 8;
+
+header ethernet_t {
+    bit<48> dst;
+    bit<48> src;
+    bit<16> type;
+}
+
+header arp_t {
+    bit<16> hardware;
+    bit<16> protocol;
+    bit<8>  hardware_length;
+    bit<8>  protocol_length;
+    bit<16> operation;
+    bit<48> sender_mac;
+    bit<32> sender_ip;
+    bit<48> target_mac;
+    bit<32> target_ip;
+}
+
+header ipv4_t {
+    bit<4>  version;
+    bit<4>  ihl;
+    bit<8>  tos;
+    bit<16> length;
+    bit<16> id;
+    bit<3>  flags;
+    bit<13> offset;
+    bit<8>  ttl;
+    bit<8>  protocol;
+    bit<16> checksum;
+    bit<32> src;
+    bit<32> dst;
+}
+
+header icmp_t {
+    bit<8>  type;
+    bit<8>  code;
+    bit<16> checksum;
+    bit<16> id;
+    bit<16> sequence;
+}
+
+header tcp_t {
+    bit<16> src;
+    bit<16> dst;
+    bit<32> sequence;
+    bit<32> acknowledgment;
+    bit<16> flags; // with the data offset
+    bit<16> window;
+    bit<16> checksum;
+    bit<16> urgent;
+}
+
+header udp_t {
+    bit<16> src;
+    bit<16> dst;
+    bit<16> length;
+    bit<16> checksum;
+}
+
+struct headers {
+    ethernet_t ethernet;
+    arp_t      arp;
+    ipv4_t     ipv4;
+    icmp_t     icmp;
+    tcp_t      tcp;
+    udp_t      udp;
+}
+
+struct metadata {
+    bit<16> l4_length;
+    bit<32> src;     // as the packet came, with …
+    bit<32> dst;
+    bit<16> src_id;  // … a port, or an echo's identifier
+    bit<16> dst_id;
+    bit<1>  outside; // where the packet came from
+    bit<48> mac;     // the router's, where the packet came from
+    bit<9>  port;    // where it goes, …
+    bit<1>  to_outside;
+    bit<48> from_mac; // … the router's addresses there, …
+    bit<32> from_ip;
+    bit<32> gateway; // … and the next hop
+}
+
+// Somebody's addresses, seen in ARP.
+struct neighbour_t {
+    bit<32> ip;
+    bit<48> mac;
+    bit<9>  port;
+}
+
+// A packet from inside without a session.
+struct session_t {
+    bit<32> ip;
+    bit<8>  protocol;
+    bit<16> id;
+}
+
+parser Nat44Parser(packet_in packet, out headers hdr, inout metadata meta, inout standard_metadata_t standard) {
+    state start {
+        packet.extract(hdr.ethernet);
+        transition select(hdr.ethernet.type) {
+            TYPE_ARP: arp;
+            TYPE_IPV4: ipv4;
+            default: accept;
+        }
+    }
+    state arp {
+        packet.extract(hdr.arp);
+        transition accept;
+    }
+    state ipv4 {
+        packet.extract(hdr.ipv4);
+        meta.l4_length = hdr.ipv4.length - 20;
+        meta.src = hdr.ipv4.src;
+        meta.dst = hdr.ipv4.dst;
+        transition select(hdr.ipv4.ihl, hdr.ipv4.flags & 1, hdr.ipv4.offset, hdr.ipv4.protocol) {
+            (5, 0, 0, PROTOCOL_ICMP): icmp;
+            (5, 0, 0, PROTOCOL_TCP): tcp;
+            (5, 0, 0, PROTOCOL_UDP): udp;
+            default: accept;
+        }
+    }
+    state icmp {
+        packet.extract(hdr.icmp);
+        meta.src_id = hdr.icmp.id;
+        meta.dst_id = hdr.icmp.id;
+        transition accept;
+    }
+    state tcp {
+        packet.extract(hdr.tcp);
+        meta.src_id = hdr.tcp.src;
+        meta.dst_id = hdr.tcp.dst;
+        transition accept;
+    }
+    state udp {
+        packet.extract(hdr.udp);
+        meta.src_id = hdr.udp.src;
+        meta.dst_id = hdr.udp.dst;
+        transition accept;
+    }
+}
+
+control Nat44Verify(inout headers hdr, inout metadata meta) {
+    apply {
+        verify_checksum_with_payload(hdr.tcp.isValid(),
+            { hdr.ipv4.src, hdr.ipv4.dst, 8w0, hdr.ipv4.protocol, meta.l4_length,
+              hdr.tcp.src, hdr.tcp.dst, hdr.tcp.sequence, hdr.tcp.acknowledgment, hdr.tcp.flags, hdr.tcp.window, hdr.tcp.urgent },
+            hdr.tcp.checksum, HashAlgorithm.csum16);
+        verify_checksum_with_payload(hdr.udp.isValid() && hdr.udp.checksum != 0,
+            { hdr.ipv4.src, hdr.ipv4.dst, 8w0, hdr.ipv4.protocol, meta.l4_length, hdr.udp.src, hdr.udp.dst, hdr.udp.length },
+            hdr.udp.checksum, HashAlgorithm.csum16);
+        verify_checksum_with_payload(hdr.icmp.isValid(),
+            { hdr.icmp.type, hdr.icmp.code, hdr.icmp.id, hdr.icmp.sequence },
+            hdr.icmp.checksum, HashAlgorithm.csum16);
+    }
+}
+
+control Nat44Ingress(inout headers hdr, inout metadata meta, inout standard_metadata_t standard) {
+    action unknown_port() {
+        mark_to_drop(standard);
+        exit;
+    }
+
+    action interface(bit<1> outside, bit<48> mac) {
+        meta.outside = outside;
+        meta.mac = mac;
+    }
+
+    table interfaces {
+        key = { standard.ingress_port: exact; }
+        actions = { interface; unknown_port; }
+        const default_action = unknown_port();
+        size = 512;
+    }
+
+    // ---- the router itself ----
+
+    action learn_neighbour() {
+        digest<neighbour_t>(1, { hdr.arp.sender_ip, hdr.arp.sender_mac, standard.ingress_port });
+    }
+
+    table known_neighbours {
+        key = {
+            hdr.arp.sender_ip: exact;
+            hdr.arp.sender_mac: exact;
+            standard.ingress_port: exact;
+        }
+        actions = { NoAction; learn_neighbour; }
+        const default_action = learn_neighbour();
+        size = 65536;
+    }
+
+    // The router's own addresses, the pool's among them; the key is an ARP target or a destination.
+    bit<32> asked;
+    table own_addresses {
+        key = {
+            standard.ingress_port: exact;
+            asked: exact;
+        }
+        actions = { NoAction; }
+        const default_action = NoAction();
+        size = 4096;
+    }
+
+    action answer_arp() {
+        hdr.arp.operation = ARP_REPLY;
+        hdr.arp.target_mac = hdr.arp.sender_mac;
+        hdr.arp.target_ip = hdr.arp.sender_ip;
+        hdr.arp.sender_mac = meta.mac;
+        hdr.arp.sender_ip = asked;
+        hdr.ethernet.dst = hdr.ethernet.src;
+        hdr.ethernet.src = meta.mac;
+        standard.egress_spec = standard.ingress_port;
+    }
+
+    action arp_ignored() {
+        mark_to_drop(standard);
+        exit;
+    }
+
+    action answer_echo() {
+        hdr.icmp.type = ECHO_REPLY;
+        hdr.ipv4.dst = hdr.ipv4.src;
+        hdr.ipv4.src = asked;
+        hdr.ipv4.ttl = 64;
+        hdr.ethernet.dst = hdr.ethernet.src;
+        hdr.ethernet.src = meta.mac;
+        standard.egress_spec = standard.ingress_port;
+    }
+
+    // ---- translation ----
+
+    action translate_src(bit<32> ip) {
+        hdr.ipv4.src = ip;
+    }
+
+    action translate_dst(bit<32> ip) {
+        hdr.ipv4.dst = ip;
+    }
+
+    table static_up {
+        key = { hdr.ipv4.src: exact; }
+        actions = { translate_src; NoAction; }
+        const default_action = NoAction();
+        size = 4096;
+    }
+
+    table static_down {
+        key = { hdr.ipv4.dst: exact; }
+        actions = { translate_dst; NoAction; }
+        const default_action = NoAction();
+        size = 4096;
+    }
+
+    action napt_src(bit<32> ip, bit<16> id) {
+        hdr.ipv4.src = ip;
+        hdr.icmp.id = id;
+        hdr.tcp.src = id;
+        hdr.udp.src = id;
+    }
+
+    // Where there is no session the control plane is told, and the packet is lost: whoever sent it sends it again.
+    action new_session() {
+        digest<session_t>(2, { meta.src, hdr.ipv4.protocol, meta.src_id });
+        mark_to_drop(standard);
+        exit;
+    }
+
+    table sessions_up {
+        key = {
+            meta.src: exact;
+            hdr.ipv4.protocol: exact;
+            meta.src_id: exact;
+        }
+        actions = { napt_src; new_session; }
+        const default_action = new_session();
+        size = 1048576;
+        support_timeout = true;
+    }
+
+    action napt_dst(bit<32> ip, bit<16> id) {
+        hdr.ipv4.dst = ip;
+        hdr.icmp.id = id;
+        hdr.tcp.dst = id;
+        hdr.udp.dst = id;
+    }
+
+    action unsolicited() {
+        mark_to_drop(standard);
+        exit;
+    }
+
+    table sessions_down {
+        key = {
+            meta.dst: exact;
+            hdr.ipv4.protocol: exact;
+            meta.dst_id: exact;
+        }
+        actions = { napt_dst; unsolicited; }
+        const default_action = unsolicited();
+        size = 1048576;
+        support_timeout = true;
+    }
+
+    action not_translatable() {
+        mark_to_drop(standard);
+        exit;
+    }
+
+    // ---- routing ----
+
+    action via(bit<9> port, bit<1> outside, bit<48> mac, bit<32> ip, bit<32> gateway) {
+        meta.port = port;
+        meta.to_outside = outside;
+        meta.from_mac = mac;
+        meta.from_ip = ip;
+        meta.gateway = gateway;
+    }
+
+    action connected(bit<9> port, bit<1> outside, bit<48> mac, bit<32> ip) {
+        via(port, outside, mac, ip, hdr.ipv4.dst);
+    }
+
+    action no_route() {
+        mark_to_drop(standard);
+        exit;
+    }
+
+    table routes {
+        key = { hdr.ipv4.dst: lpm; }
+        actions = { via; connected; no_route; }
+        const default_action = no_route();
+        size = 1048576;
+    }
+
+    action send(bit<48> mac) {
+        standard.egress_spec = meta.port;
+        hdr.ethernet.src = meta.from_mac;
+        hdr.ethernet.dst = mac;
+        hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
+    }
+
+    // Nobody knows the next hop's address: the packet becomes the question (RFC 826).
+    action ask() {
+        standard.egress_spec = meta.port;
+        hdr.ethernet.src = meta.from_mac;
+        hdr.ethernet.dst = 0xffffffffffff;
+        hdr.ethernet.type = TYPE_ARP;
+        hdr.arp.setValid();
+        hdr.arp.hardware = 1;
+        hdr.arp.protocol = TYPE_IPV4;
+        hdr.arp.hardware_length = 6;
+        hdr.arp.protocol_length = 4;
+        hdr.arp.operation = ARP_REQUEST;
+        hdr.arp.sender_mac = meta.from_mac;
+        hdr.arp.sender_ip = meta.from_ip;
+        hdr.arp.target_mac = 0;
+        hdr.arp.target_ip = meta.gateway;
+        hdr.ipv4.setInvalid();
+        hdr.icmp.setInvalid();
+        hdr.tcp.setInvalid();
+        hdr.udp.setInvalid();
+        truncate(42);
+    }
+
+    table neighbours {
+        key = {
+            meta.port: exact;
+            meta.gateway: exact;
+        }
+        actions = { send; ask; }
+        const default_action = ask();
+        size = 65536;
+    }
+
+    action ttl_expired() {
+        mark_to_drop(standard);
+        exit;
+    }
+
+    action not_for_us() {
+        mark_to_drop(standard);
+        exit;
+    }
+
+    apply {
+        interfaces.apply();
+        asked = hdr.arp.isValid() ? hdr.arp.target_ip : hdr.ipv4.dst;
+        bool ours = own_addresses.apply().hit;
+        if (hdr.arp.isValid()) {
+            known_neighbours.apply();
+            if (!ours || hdr.arp.operation != ARP_REQUEST) {
+                arp_ignored();
+            }
+            answer_arp();
+            exit;
+        }
+        if (!hdr.ipv4.isValid() || hdr.ethernet.dst != meta.mac) {
+            not_for_us();
+        }
+        if (ours && hdr.icmp.isValid() && hdr.icmp.type == ECHO_REQUEST && hdr.icmp.code == 0) {
+            answer_echo();
+            exit;
+        }
+        if (hdr.ipv4.ttl <= 1) {
+            ttl_expired();
+        }
+        bool echo = hdr.icmp.isValid() && (hdr.icmp.type == ECHO_REQUEST || hdr.icmp.type == ECHO_REPLY);
+        bool translatable = echo || hdr.tcp.isValid() || hdr.udp.isValid();
+        if (meta.outside == 1) {
+            if (!static_down.apply().hit) {
+                if (!translatable) {
+                    not_translatable();
+                }
+                sessions_down.apply();
+            }
+            routes.apply();
+        } else {
+            routes.apply();
+            if (meta.to_outside == 1) {
+                if (!static_up.apply().hit) {
+                    if (!translatable) {
+                        not_translatable();
+                    }
+                    sessions_up.apply();
+                }
+            }
+        }
+        neighbours.apply();
+    }
+}
+
+control Nat44Egress(inout headers hdr, inout metadata meta, inout standard_metadata_t standard) {
+    apply { }
+}
+
+control Nat44Compute(inout headers hdr, inout metadata meta) {
+    apply {
+        update_checksum(hdr.ipv4.isValid() && hdr.ipv4.ihl == 5,
+            { hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.tos, hdr.ipv4.length, hdr.ipv4.id, hdr.ipv4.flags, hdr.ipv4.offset,
+              hdr.ipv4.ttl, hdr.ipv4.protocol, hdr.ipv4.src, hdr.ipv4.dst },
+            hdr.ipv4.checksum, HashAlgorithm.csum16);
+        update_checksum_with_payload(hdr.tcp.isValid(),
+            { hdr.ipv4.src, hdr.ipv4.dst, 8w0, hdr.ipv4.protocol, meta.l4_length,
+              hdr.tcp.src, hdr.tcp.dst, hdr.tcp.sequence, hdr.tcp.acknowledgment, hdr.tcp.flags, hdr.tcp.window, hdr.tcp.urgent },
+            hdr.tcp.checksum, HashAlgorithm.csum16);
+        update_checksum_with_payload(hdr.udp.isValid() && hdr.udp.checksum != 0,
+            { hdr.ipv4.src, hdr.ipv4.dst, 8w0, hdr.ipv4.protocol, meta.l4_length, hdr.udp.src, hdr.udp.dst, hdr.udp.length },
+            hdr.udp.checksum, HashAlgorithm.csum16);
+        update_checksum_with_payload(hdr.icmp.isValid(),
+            { hdr.icmp.type, hdr.icmp.code, hdr.icmp.id, hdr.icmp.sequence },
+            hdr.icmp.checksum, HashAlgorithm.csum16);
+    }
+}
+
+control Nat44Deparser(packet_out packet, in headers hdr) {
+    apply {
+        packet.emit(hdr.ethernet);
+        packet.emit(hdr.arp);
+        packet.emit(hdr.ipv4);
+        packet.emit(hdr.icmp);
+        packet.emit(hdr.tcp);
+        packet.emit(hdr.udp);
+    }
+}
+
+V1Switch(Nat44Parser(), Nat44Verify(), Nat44Ingress(), Nat44Egress(), Nat44Compute(), Nat44Deparser()) main;
