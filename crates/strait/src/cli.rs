@@ -206,6 +206,9 @@ pub struct RunArgs {
     /// Worker threads of the native target (1), each on a processor of its own.
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
+    /// A built-in control plane of a bundled app (native): `l2[:SECONDS]`, `nat44:POOL`.
+    #[arg(long, value_name = "NAME[:ARG]")]
+    pub controller: Option<String>,
     /// Print messages to the control plane (digests) as they come, one JSON object a line (native).
     #[arg(long)]
     pub digests: bool,

@@ -19,6 +19,9 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         RunTarget::Tc if args.workers.is_some() => {
             bail!("--workers is for the native target; on tc every processor works")
         }
+        RunTarget::Tc if args.controller.is_some() || args.digests => {
+            bail!("--controller and --digests are for the native target; tc has no digests")
+        }
         RunTarget::Tc => tc::run(args),
         RunTarget::Native => native::run(args),
         RunTarget::Interp | RunTarget::Xdp => bail!(

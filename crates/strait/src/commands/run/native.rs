@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
+use control::apps::{BuiltIn, Controller, Effect};
+use dataplane::TableError;
 use dataplane::port::PortCounts;
+use io::native::NativeProgram;
 use io::port::Driver;
 use io::switch::{PortQueues, Switch};
 
@@ -34,18 +37,105 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let asked = stop.clone();
     ctrlc::set_handler(move || asked.store(true, Ordering::Release))?;
     let queues = open(args, &drivers, workers)?;
+    let mut plane = Plane::start(args, &drivers, target.program())?;
     let switch = Switch::start(target.program(), queues, workers)?;
     let plural = if workers == 1 { "worker" } else { "workers" };
     eprintln!("running with {workers} {plural}; Ctrl-C ends it");
     while !stop.load(Ordering::Acquire) && !switch.ended() {
-        if let Some(message) = switch.message(TURN).filter(|_| args.digests) {
-            println!("{}", shown(&message));
+        if let Some(message) = switch.message(TURN) {
+            if args.digests {
+                println!("{}", shown(&message));
+            }
+            plane.message(&message, switch.now());
         }
+        plane.look_around(switch.now());
     }
+    plane.tell_refused();
     let lost = switch.messages_lost();
     let (counts, broken) = switch.stop();
     summary(args, &drivers, &counts, lost, &target)?;
     broken.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// The built-in control plane, if one is wanted.
+struct Plane {
+    controller: Option<Box<dyn Controller>>,
+    program: Arc<NativeProgram>,
+    looked: u64,
+    /// Writes that a table did not take, and why the first of them was refused.
+    refused: u64,
+    why: Option<TableError>,
+}
+
+impl Plane {
+    fn start(
+        args: &RunArgs,
+        drivers: &[(u32, Driver)],
+        program: Arc<NativeProgram>,
+    ) -> anyhow::Result<Plane> {
+        let built_in =
+            args.controller.as_deref().map(|text| text.parse::<BuiltIn>().map_err(|why| anyhow!(why)));
+        let built_in = built_in.transpose()?;
+        if let Some(built_in) = &built_in {
+            let name = &program.memory().manifest().program;
+            if name != built_in.program() {
+                bail!(
+                    "this control plane is of apps/{0}/{0}.p4, and the program is {name}.p4",
+                    built_in.program()
+                );
+            }
+        }
+        let controller = built_in.map(|b| b.make());
+        let mut plane = Plane { controller, program, looked: 0, refused: 0, why: None };
+        let ports: Vec<u32> = drivers.iter().map(|(number, _)| *number).collect();
+        let effects = plane.controller.as_mut().map_or(Vec::new(), |c| c.start(&ports));
+        plane.carry_out(effects, 0);
+        Ok(plane)
+    }
+
+    fn message(&mut self, message: &abi::Digest, now: u64) {
+        let effects = self.controller.as_mut().map_or(Vec::new(), |c| c.message(message));
+        self.carry_out(effects, now);
+    }
+
+    /// Entries that have become idle; looked for once a second.
+    fn look_around(&mut self, now: u64) {
+        let Some(controller) = &mut self.controller else { return };
+        if now < self.looked + 1_000_000 {
+            return;
+        }
+        self.looked = now;
+        let idle = self.program.memory().tell_idle(now);
+        let effects = idle.iter().flat_map(|(table, entry)| controller.idle(table, entry)).collect();
+        self.carry_out(effects, now);
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>, now: u64) {
+        let memory = self.program.memory();
+        for effect in effects {
+            let done = match effect {
+                Effect::Set(table, entry, None) => memory.upsert(table, &entry),
+                Effect::Set(table, entry, idle) => memory
+                    .upsert(table, &entry)
+                    .and_then(|()| memory.set_idle_timeout(table, &entry, idle, now).map(drop)),
+                Effect::Remove(table, entry) => memory.delete(table, &entry),
+                Effect::Group(group, ports) => {
+                    memory.set_group(group, &ports.iter().map(|port| (0, *port)).collect::<Vec<_>>());
+                    Ok(())
+                }
+            };
+            if let Err(error) = done {
+                self.refused += 1;
+                self.why.get_or_insert(error);
+            }
+        }
+    }
+
+    fn tell_refused(&self) {
+        if let Some(why) = &self.why {
+            eprintln!("warning: {} table writes were refused; the first: {why}", self.refused);
+        }
+    }
 }
 
 /// A message as JSON; numbers are hexadecimal, for they may have any width.
