@@ -42,10 +42,10 @@ pub mod lpm {
     use std::sync::atomic::AtomicU64;
 
     /// Words: for each value of a key's first 24 bits (as many bytes as it has, zeros behind) a `u32`: the value of the longest prefix of
-    /// at most 24 bits, or 0, shifted left by one, and 1 if longer ones hang below.
+    /// at most 24 bits, or 0, shifted left by one; or the number of a hook, shifted left by one, and 1.
     pub const ROOT: usize = 0;
-    /// For each of them a pointer to what hangs below.
-    pub const KIDS_OF_ROOT: usize = 1;
+    /// Hooks, two words each: that value, and a pointer to what hangs below or 0.
+    pub const HOOKS: usize = 1;
     /// The value of the empty prefix, or 0.
     pub const FALLBACK: usize = 2;
     /// Pointer to the rows, by value; none for 0.

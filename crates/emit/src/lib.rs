@@ -19,7 +19,7 @@ mod unsupported;
 use abi::Manifest;
 
 pub use ebpf::tc;
-pub use native::native;
+pub use native::{native, prelude as native_prelude};
 pub use unsupported::Unsupported;
 
 /// What the emitter of a compiled target makes.

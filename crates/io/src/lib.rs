@@ -7,21 +7,23 @@
 //! * [`bpf`]: eBPF objects: loading, pins, attachment, maps as bytes, test runs;
 //! * [`tc`]: a compiled P4 program in the kernel: its tables, counters, ports and drop reasons by name;
 //! * [`native`]: a compiled P4 program in this process: compiling, loading, bursts of packets;
+//! * [`lookup`]: look-ups alone, for measurements;
 //! * [`port`]: packet drivers; [`switch`]: workers that carry packets between ports;
 //! * [`signals`]: signals as messages;
 //! * [`packet`]: a plain raw socket;
 //! * [`pcap`]: capture files;
 //! * [`generator`]: the benchmark's own traffic.
 //!
-//! Unsafe code lives behind seven doors only: `sys` (the system calls that no crate wraps), [`netns`] (`setns`),
+//! Unsafe code lives behind eight doors only: `sys` (the system calls that no crate wraps), [`netns`] (`setns`),
 //! [`packet`] (the raw socket), [`generator`] (batched sends), [`port`] (memory and sockets of packet drivers),
-//! [`signals`] (masks) and [`native`] (machine code that Strait made).
+//! [`signals`] (masks), [`lookup`] (a harness for measurements) and [`native`] (machine code that Strait made).
 
 pub mod bpf;
 pub mod doctor;
 pub mod error;
 pub mod generator;
 pub mod link;
+pub mod lookup;
 pub mod native;
 pub mod netns;
 pub mod packet;

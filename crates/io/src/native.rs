@@ -40,8 +40,8 @@ const FLAGS: [&str; 9] = [
     "-w",
 ];
 
-/// Compiles C, unless the same was compiled before: objects stay in `cache`, named by what they were made of.
-pub fn compile(c: &str, cache: &Path) -> Result<PathBuf> {
+/// Compiles C with some more flags, unless the same was compiled before: objects stay in `cache`, named by what they were made of.
+fn compile(c: &str, more: &[String], cache: &Path) -> Result<PathBuf> {
     let compiler = compiler();
     let version = Command::new(&compiler).arg("--version").output();
     let version = version.map_err(|e| {
@@ -51,7 +51,8 @@ pub fn compile(c: &str, cache: &Path) -> Result<PathBuf> {
     let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flags = processor.lines().find(|l| l.starts_with("flags") || l.starts_with("Features"));
     let mut digest = Sha256::new();
-    for part in [c.as_bytes(), &version.stdout, FLAGS.join(" ").as_bytes(), flags.unwrap_or("").as_bytes()] {
+    let said = FLAGS.join(" ") + &more.join(" ");
+    for part in [c.as_bytes(), &version.stdout, said.as_bytes(), flags.unwrap_or("").as_bytes()] {
         digest.update((part.len() as u64).to_le_bytes());
         digest.update(part);
     }
@@ -65,7 +66,7 @@ pub fn compile(c: &str, cache: &Path) -> Result<PathBuf> {
     let own = format!("{name}.{}.{}", std::process::id(), turn());
     let (source, made) = (cache.join(format!("{own}.c")), cache.join(format!("{own}.part")));
     std::fs::write(&source, c).context(|| format!("write {}", source.display()))?;
-    let run = Command::new(&compiler).args(FLAGS).arg("-o").arg(&made).arg(&source).output();
+    let run = Command::new(&compiler).args(FLAGS).arg("-o").arg(&made).arg(&source).args(more).output();
     let _ = std::fs::remove_file(&source);
     let run = run.map_err(|e| Error::Compiler(format!("cannot run {}: {e}", compiler.to_string_lossy())))?;
     if !run.status.success() {
@@ -105,6 +106,11 @@ pub struct Object {
 impl Object {
     /// Compiles C, unless the same was compiled before. Where objects cannot be kept it lives as long as this does.
     pub fn make(c: &str) -> Result<Object> {
+        Object::make_with(c, &[])
+    }
+
+    /// As [`Object::make`], with more flags for the compiler.
+    pub fn make_with(c: &str, more: &[String]) -> Result<Object> {
         let writable = |dir: &PathBuf| {
             let probe = dir.join(format!("probe.{}.{}", std::process::id(), turn()));
             std::fs::create_dir_all(dir).is_ok()
@@ -112,11 +118,11 @@ impl Object {
                 && std::fs::remove_file(&probe).is_ok()
         };
         if let Some(kept) = cache().filter(writable) {
-            return Ok(Object { path: compile(c, &kept)?, passing: None });
+            return Ok(Object { path: compile(c, more, &kept)?, passing: None });
         }
         let dir = Object::passing_dir()?;
         let mut object = Object { path: PathBuf::new(), passing: Some(dir.clone()) };
-        object.path = compile(c, &dir)?;
+        object.path = compile(c, more, &dir)?;
         Ok(object)
     }
 
@@ -179,7 +185,7 @@ pub enum StartError {
 }
 
 impl NativeProgram {
-    /// Loads an object that [`compile`] made of `emit::native`'s text; the manifest is the one beside it, and `registers` are the
+    /// Loads an object that [`Object::make`] made of `emit::native`'s text; the manifest is the one beside it, and `registers` are the
     /// first values of its registers.
     pub fn load(
         object: &Path,

@@ -317,6 +317,24 @@ pub enum BenchCommand {
     Nat64(bench::Nat64Options),
     /// A program as machine code beside the interpreter, in memory and on one core.
     Pipeline(PipelineArgs),
+    /// A million routes: inserting them, looking up in them beside DPDK's rte_fib, and the router of apps/l3 over memory.
+    Lpm(LpmArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct LpmArgs {
+    /// Numbers of routes, with commas.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1000, 10_000, 100_000, 200_000, 1_000_000])]
+    pub routes: Vec<usize>,
+    /// IPv4, IPv6: `4`, `6` [default: both].
+    #[arg(long = "family", value_name = "4|6")]
+    pub families: Option<Vec<u8>>,
+    /// Other routes for another number.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -39,6 +39,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             bench::nat64::run(options, &own()?)?;
         }
         Command::Bench(BenchCommand::Pipeline(args)) => commands::pipeline::run(args)?,
+        Command::Bench(BenchCommand::Lpm(args)) => commands::lpm::run(args)?,
         Command::Demo(options) => {
             bench::demo::run(options, &own()?)?;
         }

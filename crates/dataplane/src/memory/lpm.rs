@@ -111,7 +111,14 @@ impl Lpm {
         Some(row)
     }
 
-    /// Lets a prefix lead to a cell, and gives the one that it led to. Look-ups see it at once.
+    /// Adds a prefix that leads to a cell; false, and nothing is changed, if it is there already. Look-ups see it at once.
+    pub fn insert(&mut self, prefix: Prefix<'_>, cell: u64, view: &mut View<'_>) -> bool {
+        let known = self.trie.insert(prefix, cell as u32 + 1);
+        self.changed(prefix, view);
+        known.is_none()
+    }
+
+    /// Lets a prefix lead to another cell, and gives the one that it led to. Look-ups see it at once.
     pub fn set(&mut self, prefix: Prefix<'_>, cell: u64, view: &mut View<'_>) -> Option<u64> {
         let old = self.trie.set(prefix, cell as u32 + 1);
         self.changed(prefix, view);

@@ -291,7 +291,12 @@ impl Table {
 
     fn put(&mut self, entry: &Entry, view: &mut View<'_>) -> Done<()> {
         let (identity, key) = self.place(entry);
-        if self.row_of(&identity, &key).is_some() {
+        let known = match &self.store {
+            Store::Tuples(_) => self.row_of(&identity, &key).is_some(),
+            // It says so itself, without another walk.
+            Store::Lpm(_) => false,
+        };
+        if known {
             return Err(TableError::Exists(self.definition.name.clone()));
         }
         if self.entries >= self.definition.size {
@@ -302,22 +307,28 @@ impl Table {
             let at = self.data_at();
             row[at] = self.slots.add(identity.clone(), vec![self.data(&entry.action)]);
         }
-        match &self.store {
-            Store::Tuples(_) => row[row::COUNTER] = self.free_cell().ok_or_else(|| self.full())?,
-            Store::Lpm(_) => {
-                let cell = self.cell_for(row)?;
-                if let Store::Lpm(lpm) = &mut self.store {
-                    lpm.set(prefix(&key), cell, view);
-                }
-                self.entries += 1;
-                return Ok(());
-            }
+        if matches!(self.store, Store::Lpm(_)) {
+            return self.put_prefix(row, &key, view);
         }
+        row[row::COUNTER] = self.free_cell().ok_or_else(|| self.full())?;
         if let Store::Tuples(tuples) = &mut self.store {
             tuples.insert(identity, in_words(&key.mask), row, view);
         }
         self.entries += 1;
         Ok(())
+    }
+
+    fn put_prefix(&mut self, row: Vec<u64>, key: &PackedKey, view: &mut View<'_>) -> Done<()> {
+        let cell = self.cell_for(row)?;
+        let Store::Lpm(lpm) = &mut self.store else { return Ok(()) };
+        if lpm.insert(prefix(key), cell, view) {
+            self.entries += 1;
+            return Ok(());
+        }
+        if let Some(row) = lpm.leave(cell) {
+            self.retire_row(row, view.quiet);
+        }
+        Err(TableError::Exists(self.definition.name.clone()))
     }
 
     /// The cell of a row in a trie: one that is there already, or a new one.

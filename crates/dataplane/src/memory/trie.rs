@@ -52,10 +52,12 @@ impl Prefix<'_> {
 
 /// The trie, and what the program sees of it.
 pub struct Trie {
-    /// For each slot the value of the longest prefix of at most 24 bits, twice, and 1 if something hangs below.
+    /// For each slot the value of the longest prefix of at most 24 bits, twice; or the number of its hook, twice, and 1.
     root: Box<[AtomicU32]>,
-    /// What hangs below. An address space that is mostly never touched, and costs no memory there.
-    kids: Box<[AtomicU64]>,
+    /// Where something hangs below, or did: the value, and a pointer. An address space of which only the beginning is ever touched.
+    hooks: Box<[AtomicU64]>,
+    /// Hooks by their slots. A slot keeps its hook.
+    hooked: HashMap<u32, u32>,
     /// Length of the prefix that each slot's value is from, 0 for none.
     lengths: Vec<u8>,
     /// Values of prefixes of 1 to 24 bits, by [`short`].
@@ -85,7 +87,8 @@ impl Trie {
     pub fn new() -> Trie {
         Trie {
             root: bytemuck::zeroed_slice_box(1 << ROOT),
-            kids: bytemuck::zeroed_slice_box(1 << ROOT),
+            hooks: bytemuck::zeroed_slice_box(2 << ROOT),
+            hooked: HashMap::new(),
             lengths: vec![0; 1 << ROOT],
             short: HashMap::new(),
             fallback: 0,
@@ -96,7 +99,7 @@ impl Trie {
 
     /// The words that the program begins a look-up with: see [`lpm`].
     pub fn words(&self) -> [u64; 3] {
-        [self.root.as_ptr() as u64, self.kids.as_ptr() as u64, u64::from(self.fallback)]
+        [self.root.as_ptr() as u64, self.hooks.as_ptr() as u64, u64::from(self.fallback)]
     }
 
     /// The array that look-ups begin with, which huge pages make faster.
@@ -113,19 +116,43 @@ impl Trie {
         }
     }
 
-    /// Sets a prefix's value (not 0) and gives the one that it had. The value of the empty prefix is one of [`Trie::words`].
+    /// Adds a prefix with its value (not 0); the value that it has already, if it is there. The value of the empty prefix is one of
+    /// [`Trie::words`].
+    pub fn insert(&mut self, prefix: Prefix<'_>, value: u32) -> Option<u32> {
+        self.put(prefix, value, false)
+    }
+
+    /// Gives a prefix another value (not 0), and gives the one that it had.
     pub fn set(&mut self, prefix: Prefix<'_>, value: u32) -> Option<u32> {
+        self.put(prefix, value, true)
+    }
+
+    fn put(&mut self, prefix: Prefix<'_>, value: u32, replace: bool) -> Option<u32> {
         let slot = prefix.slot();
-        let old = match prefix.length {
-            0 => Some(std::mem::replace(&mut self.fallback, value)).filter(|v| *v != 0),
+        match prefix.length {
+            0 => {
+                let old = Some(self.fallback).filter(|v| *v != 0);
+                self.fallback = if old.is_none() || replace { value } else { self.fallback };
+                old
+            }
             1..=ROOT => {
-                let old = self.short.insert(short(slot, prefix.length), value);
+                let old = match self.short.entry(short(slot, prefix.length)) {
+                    Entry::Occupied(known) if !replace => return Some(*known.get()),
+                    Entry::Occupied(mut known) => Some(known.insert(value)),
+                    Entry::Vacant(none) => {
+                        none.insert(value);
+                        None
+                    }
+                };
                 self.paint(slot, prefix.length, value, prefix.length);
                 old
             }
             _ => {
                 let old = match self.below.entry(slot) {
-                    Entry::Occupied(mut below) => below.get_mut().set(prefix, 3, value, &mut self.gone),
+                    Entry::Occupied(mut below) => {
+                        let to = Put { value, replace };
+                        below.get_mut().put(prefix, 3, to, &mut self.gone)
+                    }
                     Entry::Vacant(none) => {
                         none.insert(Below::of(prefix, 3, value));
                         None
@@ -134,8 +161,7 @@ impl Trie {
                 self.publish(slot);
                 old
             }
-        };
-        old
+        }
     }
 
     /// Removes a prefix and gives its value.
@@ -171,7 +197,7 @@ impl Trie {
         let mut old = std::mem::replace(self, Trie::new());
         self.gone = std::mem::take(&mut old.gone);
         old.below.into_values().for_each(|below| below.give_up(&mut self.gone));
-        self.gone.push(Retired::Root(old.root, old.kids));
+        self.gone.push(Retired::Root(old.root, old.hooks));
     }
 
     /// Calls `f` for the bytes, the length and the value of every prefix; keys have so many bytes.
@@ -203,20 +229,34 @@ impl Trie {
         for at in first..first + (1 << (ROOT - length)) {
             if u32::from(self.lengths[at]) <= length {
                 self.lengths[at] = from as u8;
-                let hooked = self.root[at].load(Relaxed) & 1;
-                self.root[at].store(value << 1 | hooked, Release);
+                match self.root[at].load(Relaxed) {
+                    entry if entry & 1 == 0 => self.root[at].store(value << 1, Release),
+                    entry => self.hooks[entry as usize & !1].store(value.into(), Release),
+                }
             }
         }
     }
 
     /// Shows what hangs below a slot.
-    fn publish(&self, slot: u32) {
-        let at = slot as usize;
+    fn publish(&mut self, slot: u32) {
         let pointer = self.below.get(&slot).map_or(0, Below::pointer);
-        self.kids[at].store(pointer, Release);
-        let value = self.root[at].load(Relaxed) & !1;
-        self.root[at].store(value | u32::from(pointer != 0), Release);
+        let next = self.hooked.len() as u32;
+        let hook = *self.hooked.entry(slot).or_insert(next);
+        let at = 2 * hook as usize;
+        self.hooks[at + 1].store(pointer, Release);
+        let entry = self.root[slot as usize].load(Relaxed);
+        if entry & 1 == 0 {
+            self.hooks[at].store((entry >> 1).into(), Relaxed);
+            self.root[slot as usize].store(hook << 1 | 1, Release);
+        }
     }
+}
+
+/// A value for a prefix; whether it takes the place of one that is there.
+#[derive(Clone, Copy)]
+struct Put {
+    value: u32,
+    replace: bool,
 }
 
 /// A subtree.
@@ -283,25 +323,27 @@ impl Below {
         }
     }
 
-    /// Sets a value and gives the old one. Its pointer may be another one then.
-    fn set(&mut self, prefix: Prefix<'_>, depth: usize, value: u32, gone: &mut Vec<Retired>) -> Option<u32> {
+    /// Puts a value and gives the old one. Its pointer may be another one then.
+    fn put(&mut self, prefix: Prefix<'_>, depth: usize, to: Put, gone: &mut Vec<Retired>) -> Option<u32> {
         let left = prefix.length - 8 * depth as u32;
         if let Below::List(list) = self {
             let bits = prefix.behind(depth);
             if let Some(known) = list.prefixes.iter_mut().find(|p| p.0 == bits && p.1 == left) {
-                let old = std::mem::replace(&mut known.2, value);
-                list.rebuild(gone);
+                let old = known.2;
+                if to.replace {
+                    known.2 = to.value;
+                    list.rebuild(gone);
+                }
                 return Some(old);
             }
             if list.prefixes.len() < LIST && left <= LIST_BITS {
-                list.prefixes.push((bits, left, value));
-                list.rebuild(gone);
+                list.add(bits, left, to.value, gone);
                 return None;
             }
             self.split(depth, gone);
         }
         let Below::Node(node) = self else { return None };
-        node.set(prefix, depth, value, gone)
+        node.put(prefix, depth, to, gone)
     }
 
     /// A list becomes a node.
@@ -312,7 +354,7 @@ impl Below {
             let mut bytes = vec![0; depth];
             bytes.extend(bits.to_be_bytes());
             let prefix = Prefix { bytes: &bytes, length: 8 * depth as u32 + left };
-            node.set(prefix, depth, value, &mut Vec::new());
+            node.put(prefix, depth, Put { value, replace: true }, &mut Vec::new());
         }
         gone.push(Retired::Lines(std::mem::take(&mut list.block)));
         *self = Below::Node(Box::new(node));
@@ -377,6 +419,22 @@ impl List {
         list
     }
 
+    /// One more. Where it is not longer than the others, the block takes it as it is: a bit says that it is there, and is set last.
+    fn add(&mut self, bits: u64, left: u32, value: u32, gone: &mut Vec<Retired>) {
+        let at = self.prefixes.len();
+        let fits = self.prefixes.last().is_none_or(|last| last.1 >= left);
+        self.prefixes.push((bits, left, value));
+        if !fits || self.block.is_empty() {
+            return self.rebuild(gone);
+        }
+        let words = &self.block[0].0;
+        let add = |word: usize, more: u64| words[word].store(words[word].load(Relaxed) | more, Relaxed);
+        words[at].store(bits, Relaxed);
+        add(lpm::LIST_VALUES + at / 2, u64::from(value) << (32 * (at % 2)));
+        add(lpm::LIST_SHIFTS, u64::from(LIST_BITS - left) << (8 * at));
+        words[lpm::LIST_USED].fetch_or(1 << at, Release);
+    }
+
     fn rebuild(&mut self, gone: &mut Vec<Retired>) {
         self.prefixes.sort_unstable_by_key(|p| std::cmp::Reverse(p.1));
         let mut words = [0u64; 8];
@@ -402,18 +460,21 @@ impl Node {
         self.kids.binary_search_by_key(&byte, |(b, _)| *b)
     }
 
-    fn set(&mut self, prefix: Prefix<'_>, depth: usize, value: u32, gone: &mut Vec<Retired>) -> Option<u32> {
+    fn put(&mut self, prefix: Prefix<'_>, depth: usize, to: Put, gone: &mut Vec<Retired>) -> Option<u32> {
         let left = prefix.length - 8 * depth as u32;
         let byte = prefix.byte(depth);
         if left > 8 {
             return match self.kid(byte) {
                 Ok(at) => {
-                    let old = self.kids[at].1.set(prefix, depth + 1, value, gone);
-                    self.publish(at);
+                    let before = self.kids[at].1.pointer();
+                    let old = self.kids[at].1.put(prefix, depth + 1, to, gone);
+                    if self.kids[at].1.pointer() != before {
+                        self.publish(at);
+                    }
                     old
                 }
                 Err(at) => {
-                    self.kids.insert(at, (byte, Below::of(prefix, depth + 1, value)));
+                    self.kids.insert(at, (byte, Below::of(prefix, depth + 1, to.value)));
                     self.rebuild(gone);
                     None
                 }
@@ -421,10 +482,11 @@ impl Node {
         }
         let end = (byte, left as u8);
         let old = match self.ends.iter_mut().find(|e| (e.0, e.1) == end) {
-            Some(known) => Some(std::mem::replace(&mut known.2, value)),
+            Some(known) if !to.replace => return Some(known.2),
+            Some(known) => Some(std::mem::replace(&mut known.2, to.value)),
             None => {
                 let at = self.ends.partition_point(|e| e.1 <= end.1);
-                self.ends.insert(at, (end.0, end.1, value));
+                self.ends.insert(at, (end.0, end.1, to.value));
                 None
             }
         };
@@ -461,31 +523,19 @@ impl Node {
 
     /// The block anew.
     fn rebuild(&mut self, gone: &mut Vec<Retired>) {
-        let mut slots = [0u32; 256];
-        for (byte, bits, value) in &self.ends {
-            let first = usize::from(*byte);
-            slots[first..first + (1 << (8 - bits))].fill(*value);
-        }
-        let mut words = vec![0u64; lpm::NODE_HEAD];
-        let mut values: Vec<u32> = Vec::new();
-        for (slot, value) in slots.iter().enumerate() {
-            let group = slot / 64 * GROUP;
-            if slot % 64 == 0 {
-                words[group + lpm::BEFORE] = values.len() as u64;
-            }
-            // Each group of 64 begins a run of its own.
-            if slot % 64 == 0 || slots[slot - 1] != *value {
-                words[group + lpm::RUNS] |= 1 << (slot % 64);
-                values.push(*value);
-            }
-        }
+        let mut words = Vec::with_capacity(lpm::NODE_HEAD + 8 + self.ends.len() + self.kids.len());
+        words.resize(lpm::NODE_HEAD, 0u64);
+        self.values(&mut words);
+        let pointers = words.len() as u64 * 8;
         for (byte, _) in &self.kids {
             words[usize::from(*byte) / 64 * GROUP + lpm::KIDS] |= 1 << (byte % 64);
         }
-        self.count_kids_before(&mut words);
-        words.extend(values.chunks(2).map(|v| u64::from(v[0]) | v.get(1).map_or(0, |v| u64::from(*v) << 32)));
-        let pointers = words.len() as u64 * 8;
-        (0..4).for_each(|group| words[group * GROUP + POINTERS] = pointers);
+        let mut before = 0;
+        for group in words[..lpm::NODE_HEAD].chunks_mut(GROUP) {
+            group[lpm::BEFORE] |= before << 32;
+            group[POINTERS] = pointers;
+            before += u64::from(group[lpm::KIDS].count_ones());
+        }
         words.extend(self.kids.iter().map(|(_, kid)| kid.pointer()));
         let line =
             |chunk: &[u64]| Line(std::array::from_fn(|i| AtomicU64::new(chunk.get(i).copied().unwrap_or(0))));
@@ -493,13 +543,27 @@ impl Node {
         gone.push(Retired::Lines(std::mem::replace(&mut self.block, block)));
     }
 
-    /// How many children stand before each group.
-    fn count_kids_before(&self, words: &mut [u64]) {
-        for group in 0..4 {
-            let before = self.kids.iter().filter(|(byte, _)| usize::from(*byte) / 64 < group).count() as u64;
-            let word = &mut words[group * GROUP + lpm::BEFORE];
-            *word = *word & 0xffff_ffff | before << 32;
+    /// The runs, and their values behind the head. Each group of 64 begins a run of its own.
+    fn values(&self, words: &mut Vec<u64>) {
+        let mut slots = [0u32; 256];
+        for (byte, bits, value) in &self.ends {
+            let first = usize::from(*byte);
+            slots[first..first + (1 << (8 - bits))].fill(*value);
         }
+        let mut values: Vec<u32> = Vec::with_capacity(8 + 2 * self.ends.len());
+        for (group, slots) in slots.chunks(64).enumerate() {
+            words[group * GROUP + lpm::BEFORE] = values.len() as u64;
+            let mut runs = 1;
+            values.push(slots[0]);
+            if !self.ends.is_empty() {
+                for (at, pair) in slots.windows(2).enumerate().filter(|(_, pair)| pair[0] != pair[1]) {
+                    runs |= 1 << (at + 1);
+                    values.push(pair[1]);
+                }
+            }
+            words[group * GROUP + lpm::RUNS] = runs;
+        }
+        words.extend(values.chunks(2).map(|v| u64::from(v[0]) | v.get(1).map_or(0, |v| u64::from(*v) << 32)));
     }
 }
 
@@ -511,7 +575,11 @@ mod tests {
     fn look_up(trie: &Trie, key: &[u8]) -> u32 {
         let slot = Prefix { bytes: key, length: 24 }.slot();
         let entry = trie.root[slot as usize].load(Relaxed);
-        let mut best = if entry >> 1 == 0 { trie.fallback } else { entry >> 1 };
+        let value = match entry & 1 {
+            0 => entry >> 1,
+            _ => trie.hooks[entry as usize & !1].load(Relaxed) as u32,
+        };
+        let mut best = if value == 0 { trie.fallback } else { value };
         let (mut below, mut depth) = (trie.below.get(&slot), 3);
         while let Some(at) = below {
             let key = Prefix { bytes: key, length: 0 };
@@ -579,8 +647,13 @@ mod tests {
                 assert_eq!(trie.remove(prefix), old);
             } else {
                 let old = known.map(|at| plain.swap_remove(at).2);
-                plain.push((bits, length, turn));
-                assert_eq!(trie.set(prefix, turn), old);
+                if dice(2) == 0 && old.is_some() {
+                    assert_eq!(trie.insert(prefix, turn), old);
+                    plain.push((bits, length, old.unwrap_or(0)));
+                } else {
+                    plain.push((bits, length, turn));
+                    assert_eq!(trie.set(prefix, turn), old);
+                }
             }
             let key = (0..16).fold(0u128, |bits, _| bits << 8 | [0u128, 1, 0x80, 0xff][dice(4) as usize]);
             for key in [key, bits] {

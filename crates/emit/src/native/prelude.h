@@ -360,7 +360,9 @@ INLINE const struct row *find_best(const struct table *table, const u64 *key, u3
 }
 
 /* Packets that are worked on together. */
-enum { BURST = 32 };
+#ifndef BURST
+#define BURST 32
+#endif
 
 #define PREFETCH(p) __builtin_prefetch(p)
 
@@ -392,8 +394,8 @@ static UNUSED void find_exact_bulk(const struct table *table, const u64 *const *
 
 /* Longest-prefix match. The host's side, and what it is: dataplane::memory::trie. */
 struct lpm {
-    const u32 *root; /* by a key's first 24 bits: a value, shifted left by one, and 1 if something hangs below */
-    const u64 *kids; /* what: an address, and 1 more for a list */
+    const u32 *root;  /* by a key's first 24 bits: a value, shifted left by one; or a hook, likewise, and 1 */
+    const u64 *hooks; /* two words each: a value, and what hangs below: an address, and 1 more for a list */
     u64 fallback;
     const struct row *const *rows; /* by value */
 };
@@ -420,10 +422,10 @@ struct lpm_list {
 /* The value of the longest prefix in a list, or `best`. */
 INLINE u32 lpm_in_list(const struct lpm_list *l, u64 bits, u32 best)
 {
-    u32 hits = 0;
+    u32 hits = 0, used = (u32)ACQUIRE(l->used);
     for (u32 i = 0; i < 4; i++)
         hits |= (u32)((bits ^ l->bits[i]) >> l->shifts[i] == 0) << i;
-    hits &= (u32)l->used;
+    hits &= used;
     u32 value = l->values[__builtin_ctz(hits | 16) & 3];
     return hits ? value : best;
 }
@@ -461,7 +463,12 @@ static UNUSED const struct row *find_lpm(const struct table *table, const u64 *k
     u32 slot = lpm_slot(key);
     u32 entry = ACQUIRE(l->root[slot]);
     u32 best = entry >> 1;
-    u64 at = entry & 1 ? ACQUIRE(l->kids[slot]) : 0;
+    u64 at = 0;
+    if (entry & 1) {
+        const u64 *hook = &l->hooks[entry & ~1u];
+        at = ACQUIRE(hook[1]);
+        best = (u32)ACQUIRE(hook[0]);
+    }
     const u8 *byte = (const u8 *)key + 3;
     for (; at && !(at & 1); byte++) {
         const u64 *kid;
@@ -475,12 +482,12 @@ static UNUSED const struct row *find_lpm(const struct table *table, const u64 *k
     return best ? ACQUIRE(l->rows[best]) : 0;
 }
 
-/* As find_lpm for each key, a level at a time. What a list holds is looked at last, for all keys. */
-static UNUSED void find_lpm_bulk(const struct table *table, const u64 *const *keys, const struct row **rows, u32 count)
+/* What find_lpm finds, for each key, as values: a level at a time, so that one key's wait for memory is another one's work. What lists
+ * hold is looked at last, for all keys. */
+INLINE void lpm_values(const struct lpm *l, const u64 *const *keys, u32 *best, u32 count)
 {
-    const struct lpm *l = (const struct lpm *)ACQUIRE(table->index);
     static const u64 none = 0;
-    u32 best[BURST], slots[BURST], live = 0, lists = 0;
+    u32 slots[BURST], next = 0, live, lists = 0;
     u64 at[BURST], list[BURST];
     u8 who[BURST], whose[BURST], depth[BURST];
     for (u32 i = 0; i < count; i++) {
@@ -490,15 +497,19 @@ static UNUSED void find_lpm_bulk(const struct table *table, const u64 *const *ke
     for (u32 i = 0; i < count; i++) {
         u32 entry = ACQUIRE(l->root[slots[i]]);
         best[i] = entry >> 1;
-        who[live] = i;
-        live += entry & 1;
-        if (entry & 1)
-            PREFETCH(&l->kids[slots[i]]);
+        at[next] = entry & ~1u;
+        who[next] = i;
+        next += entry & 1;
     }
-    u32 next = 0;
+    for (u32 j = 0; j < next; j++)
+        PREFETCH(&l->hooks[at[j]]);
+    live = next;
+    next = 0;
     for (u32 j = 0; j < live; j++) {
         u32 i = who[j];
-        u64 pointer = ACQUIRE(l->kids[slots[i]]);
+        const u64 *hook = &l->hooks[at[j]];
+        u64 pointer = ACQUIRE(hook[1]);
+        best[i] = (u32)ACQUIRE(hook[0]);
         u32 is_list = pointer & 1, is_node = pointer && !is_list;
         PREFETCH(is_list ? (const void *)lpm_list(pointer) : lpm_group(pointer, ((const u8 *)keys[i])[3]));
         at[next] = pointer;
@@ -537,10 +548,18 @@ static UNUSED void find_lpm_bulk(const struct table *table, const u64 *const *ke
         u32 i = whose[j];
         best[i] = lpm_in_list(lpm_list(list[j]), rd64((const u8 *)keys[i] + depth[j]), best[i]);
     }
-    for (u32 i = 0; i < count; i++) {
+    for (u32 i = 0; i < count; i++)
         best[i] = best[i] ? best[i] : (u32)l->fallback;
+}
+
+/* As find_lpm for each key. */
+static UNUSED void find_lpm_bulk(const struct table *table, const u64 *const *keys, const struct row **rows, u32 count)
+{
+    const struct lpm *l = (const struct lpm *)ACQUIRE(table->index);
+    u32 best[BURST];
+    lpm_values(l, keys, best, count);
+    for (u32 i = 0; i < count; i++)
         PREFETCH(&l->rows[best[i]]);
-    }
     for (u32 i = 0; i < count; i++) {
         rows[i] = best[i] ? ACQUIRE(l->rows[best[i]]) : 0;
         PREFETCH(rows[i]);

@@ -1,0 +1,240 @@
+//! Routing tables of the shape that the Internet's have, made up from a seed.
+//!
+//! Shares of prefix lengths are those of the global tables as public route collectors show them in 2024 (rounded; IPv4 about 950 000
+//! routes, of which three in five are /24; IPv6 about 220 000, of which nearly half are /48). Prefixes lie in blocks, as registries give
+//! them out: more-specific routes nest in shorter ones, and neighbours share their first bits.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Which protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// A route: the address's bits from the most significant of 128 on, the prefix's length, and its next hop, from 1 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Route {
+    /// Bits behind the length are zero.
+    pub bits: u128,
+    /// Of the prefix.
+    pub length: u32,
+    /// Number of the next hop.
+    pub next_hop: u16,
+}
+
+/// Routes of a length in ten thousand.
+const V4: &[(u32, u32)] = &[
+    (8, 1),
+    (10, 1),
+    (11, 1),
+    (12, 3),
+    (13, 6),
+    (14, 12),
+    (15, 21),
+    (16, 137),
+    (17, 84),
+    (18, 142),
+    (19, 254),
+    (20, 447),
+    (21, 538),
+    (22, 1117),
+    (23, 1015),
+    (24, 6090),
+    (25, 20),
+    (26, 20),
+    (27, 20),
+    (28, 15),
+    (29, 20),
+    (30, 16),
+    (32, 20),
+];
+const V6: &[(u32, u32)] = &[
+    (20, 1),
+    (24, 2),
+    (28, 6),
+    (29, 290),
+    (30, 36),
+    (31, 14),
+    (32, 1290),
+    (33, 155),
+    (34, 134),
+    (35, 62),
+    (36, 392),
+    (37, 72),
+    (38, 124),
+    (39, 62),
+    (40, 774),
+    (41, 62),
+    (42, 155),
+    (43, 52),
+    (44, 671),
+    (45, 72),
+    (46, 258),
+    (47, 186),
+    (48, 4950),
+    (52, 10),
+    (56, 31),
+    (64, 72),
+    (128, 67),
+];
+
+/// Random numbers (xorshift64*, Vigna 2016): the same seed gives the same routes on every machine.
+#[derive(Clone, Debug)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// Any seed.
+    pub fn new(seed: u64) -> Dice {
+        Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// The next number.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// One of so many.
+    pub fn below(&mut self, end: u64) -> u64 {
+        ((u128::from(self.next_u64()) * u128::from(end.max(1))) >> 64) as u64
+    }
+
+    fn bits(&mut self) -> u128 {
+        u128::from(self.next_u64()) << 64 | u128::from(self.next_u64())
+    }
+}
+
+/// The bits of a prefix's length.
+pub fn mask(length: u32) -> u128 {
+    if length == 0 { 0 } else { u128::MAX << (128 - length) }
+}
+
+impl Family {
+    /// Bits of an address.
+    pub fn width(self) -> u32 {
+        match self {
+            Family::V4 => 32,
+            Family::V6 => 128,
+        }
+    }
+
+    /// The address that begins with these bits.
+    pub fn address(self, bits: u128) -> IpAddr {
+        match self {
+            Family::V4 => Ipv4Addr::from((bits >> 96) as u32).into(),
+            Family::V6 => Ipv6Addr::from(bits).into(),
+        }
+    }
+
+    fn lengths(self) -> &'static [(u32, u32)] {
+        match self {
+            Family::V4 => V4,
+            Family::V6 => V6,
+        }
+    }
+
+    /// A block as a registry gives them out.
+    fn block(self, dice: &mut Dice) -> (u128, u32) {
+        match self {
+            Family::V4 => {
+                // 1.0.0.0 to 223.255.255.255, but for loopback and private networks.
+                let first = loop {
+                    let first = 1 + dice.below(223);
+                    if !matches!(first, 10 | 127) {
+                        break first;
+                    }
+                };
+                let length = 12 + dice.below(9) as u32;
+                ((u128::from(first) << 120 | dice.bits() >> 8) & mask(length), length)
+            }
+            Family::V6 => {
+                // The blocks of 2000::/3 that the five registries use most.
+                let registry = [0x2001u128, 0x2400, 0x2600, 0x2800, 0x2a00, 0x2a00, 0x2c00, 0x2600];
+                let first = registry[dice.below(8) as usize] | u128::from(dice.below(16));
+                let length = 29 + dice.below(4) as u32;
+                ((first << 112 | dice.bits() >> 16) & mask(length), length)
+            }
+        }
+    }
+}
+
+/// So many distinct routes to so many next hops.
+pub fn routes(family: Family, count: usize, next_hops: u16, seed: u64) -> Vec<Route> {
+    let mut dice = Dice::new(seed);
+    // About as many routes to a block as there are to an autonomous system.
+    let blocks: Vec<_> = (0..count.div_ceil(40).max(16)).map(|_| family.block(&mut dice)).collect();
+    let lengths = family.lengths();
+    let all: u64 = lengths.iter().map(|(_, share)| u64::from(*share)).sum();
+    let mut seen = HashSet::new();
+    let mut routes = Vec::with_capacity(count);
+    while routes.len() < count {
+        let mut at = dice.below(all);
+        let length = lengths.iter().find(|(_, share)| {
+            let here = at < u64::from(*share);
+            at = at.wrapping_sub(u64::from(*share));
+            here
+        });
+        let length = length.map_or(24, |(length, _)| *length);
+        let (block, of) = blocks[dice.below(blocks.len() as u64) as usize];
+        let kept = mask(of.min(length));
+        let bits = (block & kept | dice.bits() & !kept) & mask(length);
+        let next_hop = 1 + dice.below(u64::from(next_hops)) as u16;
+        if seen.insert((bits, length)) {
+            routes.push(Route { bits, length, next_hop });
+        } else if length < 24 || dice.below(4) == 0 {
+            // Short prefixes of a block are soon all taken; another block has others.
+            let (block, _) = family.block(&mut dice);
+            let bits = block & mask(length);
+            if seen.insert((bits, length)) {
+                routes.push(Route { bits, length, next_hop });
+            }
+        }
+    }
+    routes
+}
+
+/// Addresses that routes cover: of a route taken at random, a random one.
+pub fn covered(family: Family, routes: &[Route], count: usize, seed: u64) -> Vec<u128> {
+    let mut dice = Dice::new(seed ^ 0x5eed);
+    let width = mask(family.width());
+    let address = |_| {
+        let route = routes[dice.below(routes.len() as u64) as usize];
+        (route.bits | dice.bits() & !mask(route.length)) & width
+    };
+    (0..count).map(address).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_distinct_routes_as_asked_for_and_the_same_for_a_seed() {
+        for family in [Family::V4, Family::V6] {
+            let some = routes(family, 20_000, 100, 1);
+            assert_eq!(some, routes(family, 20_000, 100, 1));
+            assert_ne!(some, routes(family, 20_000, 100, 2));
+            let distinct: HashSet<_> = some.iter().map(|r| (r.bits, r.length)).collect();
+            assert_eq!(distinct.len(), 20_000);
+            assert!(some.iter().all(|r| r.bits & !mask(r.length) == 0 && (1..=100).contains(&r.next_hop)));
+            let common = if family == Family::V4 { 24 } else { 48 };
+            let share = some.iter().filter(|r| r.length == common).count();
+            assert!((8_000..14_000).contains(&share), "{share} of 20000 have {common} bits");
+        }
+    }
+
+    #[test]
+    fn covered_addresses_are_covered() {
+        let some = routes(Family::V6, 1_000, 10, 3);
+        for address in covered(Family::V6, &some, 1_000, 3) {
+            assert!(some.iter().any(|r| (address ^ r.bits) & mask(r.length) == 0));
+        }
+    }
+}

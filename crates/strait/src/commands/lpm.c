@@ -1,0 +1,146 @@
+
+/* Behind the prelude of native programs: look-ups alone, for `strait bench lpm`. */
+#include <time.h>
+
+struct timing {
+    u64 sum;         /* of the values that were found */
+    double nanoseconds, cycles; /* one look-up */
+};
+
+static u64 stamp(void)
+{
+#ifdef __x86_64__
+    return __builtin_ia32_rdtsc();
+#else
+    return 0;
+#endif
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+static void finish_timing(struct timing *t, double begun, u64 from, u64 count)
+{
+    t->cycles = (double)(stamp() - from) / count;
+    t->nanoseconds = (seconds() - begun) * 1e9 / count;
+}
+
+/* A route's action data: its number, then the next hop. */
+static u64 next_hop(const struct row *row)
+{
+    return row ? *(const u16 *)(row->bytes + 4) : 0;
+}
+
+/* The sum of all next hops; for comparison, not for the clock. */
+__attribute__((visibility("default"))) u64 strait_sum(const struct shared *shared, u32 table, const u64 *keys, u32 words, u64 count)
+{
+    u64 sum = 0;
+    for (u64 i = 0; i < count; i++)
+        sum += next_hop(find_lpm(&shared->tables[table], keys + i * words));
+    return sum;
+}
+
+/* `keys` are `words` words each (one more than the key has) and a power of two of them. In bursts, or each after the one before: the
+ * next key depends on what was found. */
+__attribute__((visibility("default"))) void strait_look_up(const struct shared *shared, u32 table, const u64 *keys, u32 words,
+                                                           u64 count, u32 dependent, struct timing *timing)
+{
+    const struct table *t = &shared->tables[table];
+    u64 sum = 0, from = stamp();
+    double begun = seconds();
+    if (dependent) {
+        for (u64 i = 0; i < count; i++) {
+            sum += next_hop(find_lpm(t, keys + ((i + (sum & 1)) & (count - 1)) * words));
+        }
+    } else {
+        for (u64 i = 0; i < count; i += BURST) {
+            const u64 *at[BURST];
+            u32 values[BURST];
+            for (u32 j = 0; j < BURST; j++)
+                at[j] = keys + (i + j) * words;
+            lpm_values((const struct lpm *)ACQUIRE(t->index), at, values, BURST);
+            for (u32 j = 0; j < BURST; j++)
+                sum += values[j];
+        }
+    }
+    finish_timing(timing, begun, from, count);
+    timing->sum = sum;
+}
+
+#ifdef WITH_DPDK
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_fib.h>
+#include <rte_fib6.h>
+
+static struct rte_fib *fib;
+static struct rte_fib6 *fib6;
+
+/* DPDK's own structures with the same routes: 0, or why not. `prefixes` are 16 bytes each, in network order. */
+__attribute__((visibility("default"))) int peer_begin(const u8 *prefixes, const u8 *lengths, const u16 *values, u64 count, u32 v6,
+                                                      u32 groups, double *took)
+{
+    static int ready;
+    char *arguments[] = { "strait", "--in-memory", "--no-pci", "--no-telemetry", "--log-level=lib.eal:1",
+                          "--force-max-simd-bitwidth=512", "-l", "0" };
+    if (!ready && rte_eal_init(8, arguments) < 0)
+        return 1;
+    ready = 1;
+    double begun = seconds();
+    if (v6) {
+        struct rte_fib6_conf conf = { .type = RTE_FIB6_TRIE, .max_routes = 2 * count + 1024 };
+        conf.trie.nh_sz = RTE_FIB6_TRIE_4B;
+        conf.trie.num_tbl8 = groups;
+        fib6 = rte_fib6_create("strait6", 0, &conf);
+        if (!fib6)
+            return 2;
+        for (u64 i = 0; i < count; i++)
+            if (rte_fib6_add(fib6, prefixes + 16 * i, lengths[i], values[i]))
+                return 3;
+        rte_fib6_select_lookup(fib6, RTE_FIB6_LOOKUP_TRIE_VECTOR_AVX512);
+    } else {
+        struct rte_fib_conf conf = { .type = RTE_FIB_DIR24_8, .max_routes = 2 * count + 1024 };
+        conf.dir24_8.nh_sz = RTE_FIB_DIR24_8_4B;
+        conf.dir24_8.num_tbl8 = groups;
+        fib = rte_fib_create("strait4", 0, &conf);
+        if (!fib)
+            return 2;
+        for (u64 i = 0; i < count; i++)
+            if (rte_fib_add(fib, rd32(prefixes + 16 * i), lengths[i], values[i]))
+                return 3;
+        rte_fib_select_lookup(fib, RTE_FIB_LOOKUP_DIR24_8_VECTOR_AVX512);
+    }
+    *took = seconds() - begun;
+    return 0;
+}
+
+__attribute__((visibility("default"))) void peer_look_up(const u8 *addresses, const u32 *host_order, u64 count, u32 v6, u32 dependent,
+                                                         struct timing *timing)
+{
+    u64 sum = 0, values[BURST], from = stamp(), step = dependent ? 1 : BURST;
+    double begun = seconds();
+    for (u64 i = 0; i < count; i += step) {
+        u64 at = dependent ? (i + (sum & 1)) & (count - 1) : i;
+        if (v6)
+            rte_fib6_lookup_bulk(fib6, (u8(*)[16])(addresses + 16 * at), values, step);
+        else
+            rte_fib_lookup_bulk(fib, (u32 *)host_order + at, values, step);
+        for (u32 j = 0; j < step; j++)
+            sum += values[j];
+    }
+    finish_timing(timing, begun, from, count);
+    timing->sum = sum;
+}
+
+__attribute__((visibility("default"))) void peer_end(void)
+{
+    rte_fib_free(fib);
+    rte_fib6_free(fib6);
+    fib = 0;
+    fib6 = 0;
+}
+#endif

@@ -1,0 +1,341 @@
+//! `strait bench lpm`: apps/l3 with routing tables of the Internet's shape: inserting them, looking up in them, and the whole router over
+//! memory. DPDK's rte_fib has the same routes and keys in the same run, where libdpdk is installed.
+
+use std::time::Instant;
+
+use abi::manifest::Manifest;
+use abi::{ActionCall, Bits, Entry, MatchValue};
+use anyhow::Context;
+use bench::routes::{Family, Route, covered, mask, routes};
+use dataplane::Memory;
+use dataplane::port::{Inbox, Offload, Port};
+use io::lookup::{Harness, PeerRoutes, Timing, cycles};
+use io::native::{Batch, NativeProgram, Object};
+use io::port::mem::Mem;
+use serde::Serialize;
+
+use crate::cli::LpmArgs;
+
+static L3: &str = include_str!("../../../../apps/l3/l3.p4");
+static HARNESS: &str = include_str!("lpm.c");
+
+/// Keys of a measurement: far more than caches hold.
+const KEYS: usize = 1 << 20;
+/// Measurements, of which the best counts.
+const TURNS: usize = 5;
+const NEXT_HOPS: u16 = 1000;
+/// Bytes of a packet, without its frame check sequence.
+const SMALLEST: usize = 60;
+
+/// One table and what it costs.
+#[derive(Serialize)]
+struct Figures {
+    family: u8,
+    routes: usize,
+    insert_seconds: f64,
+    /// Of the whole process, before and after inserting.
+    memory_mb: f64,
+    bulk: Cost,
+    dependent: Cost,
+    /// The router: parser, look-ups, headers, checksum, from memory to memory.
+    router: Option<Cost>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer: Option<Peer>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer_skipped: Option<String>,
+}
+
+#[derive(Clone, Copy, Serialize)]
+struct Cost {
+    nanoseconds: f64,
+    cycles: f64,
+    million_per_second: f64,
+}
+
+/// DPDK's rte_fib or rte_fib6.
+#[derive(Serialize)]
+struct Peer {
+    insert_seconds: f64,
+    bulk: Cost,
+    dependent: Cost,
+    /// How many times its rate ours is.
+    bulk_ratio: f64,
+    dependent_ratio: f64,
+}
+
+impl From<Timing> for Cost {
+    fn from(t: Timing) -> Cost {
+        Cost { nanoseconds: t.nanoseconds, cycles: t.cycles, million_per_second: 1e3 / t.nanoseconds }
+    }
+}
+
+/// Measures each family and size.
+pub fn run(args: &LpmArgs) -> anyhow::Result<()> {
+    let mut diags = p4::Diagnostics::default();
+    let mut map = p4::SourceMap::default();
+    let program = p4::compile(&mut map, "l3.p4", L3, &[], &p4::Embedded, &mut diags);
+    let program = program.context("the bundled router is not accepted")?;
+    let output = emit::native(&program).map_err(|limits| anyhow::anyhow!("{limits:?}"))?;
+    let object = Object::make(&output.c)?;
+    let harness = Harness::make(&format!("#define BURST 64\n{}{HARNESS}", emit::native_prelude()))?;
+    let mut all = Vec::new();
+    for family in [Family::V4, Family::V6] {
+        if args.families.as_ref().is_some_and(|f| !f.contains(&number(family))) {
+            continue;
+        }
+        for &count in &args.routes {
+            let figures = one(family, count, args.seed, &object, &output.manifest, &harness)?;
+            if !args.json {
+                println!("{}", shown(&figures));
+            }
+            all.push(figures);
+        }
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&all)?);
+    }
+    Ok(())
+}
+
+fn number(family: Family) -> u8 {
+    if family == Family::V4 { 4 } else { 6 }
+}
+
+fn one(
+    family: Family,
+    count: usize,
+    seed: u64,
+    object: &Object,
+    manifest: &Manifest,
+    harness: &Harness,
+) -> anyhow::Result<Figures> {
+    let routes = routes(family, count, NEXT_HOPS, seed);
+    let table = if family == Family::V4 { "L3Ingress.ipv4_routes" } else { "L3Ingress.ipv6_routes" };
+    let program = NativeProgram::load(object.path(), manifest, &[])?;
+    let memory = program.memory();
+    let entries: Vec<Entry> = routes.iter().map(|r| entry(family, r)).collect();
+    let (before, begun) = (resident(), Instant::now());
+    entries.iter().try_for_each(|entry| memory.insert(table, entry))?;
+    let insert_seconds = begun.elapsed().as_secs_f64();
+    let memory_mb = (resident() - before) as f64 / 1e6;
+    drop(entries);
+
+    let at = manifest.tables.iter().position(|t| t.name == table).context("the router has no such table")?;
+    let addresses = covered(family, &routes, KEYS, seed);
+    let bytes: Vec<[u8; 16]> = addresses.iter().map(|a| a.to_be_bytes()).collect();
+    let words = family.width() as usize / 64 + 2 - usize::from(family == Family::V6);
+    let keys: Vec<u64> = bytes.iter().flat_map(|b| key(b, family, words)).collect();
+    let peer = peer(harness, family, &routes)?;
+    let sum = harness.sum(memory, at, &keys, words)?;
+    let mut best = [Timing { nanoseconds: f64::INFINITY, ..Timing::default() }; 4];
+    for _ in 0..TURNS {
+        for dependent in [false, true] {
+            let ours = harness.look_up(memory, at, &keys, words, dependent)?;
+            keep(&mut best[usize::from(dependent)], ours);
+            if matches!(peer, Ok(_)) {
+                let theirs = harness.peer_look_up(&bytes, family == Family::V6, dependent)?;
+                // The next key depends on the sum: only bursts look the same keys up.
+                anyhow::ensure!(dependent || theirs.sum == sum, "rte_fib finds other routes");
+                keep(&mut best[2 + usize::from(dependent)], theirs);
+            }
+        }
+    }
+    let [bulk, dependent, peer_bulk, peer_dependent] = best.map(Cost::from);
+    let (peer, peer_skipped) = match peer {
+        Ok(insert_seconds) => {
+            harness.peer_clear()?;
+            let ratio = |ours: Cost, theirs: Cost| theirs.nanoseconds / ours.nanoseconds;
+            let (bulk_ratio, dependent_ratio) = (ratio(bulk, peer_bulk), ratio(dependent, peer_dependent));
+            let peer = Peer {
+                insert_seconds,
+                bulk: peer_bulk,
+                dependent: peer_dependent,
+                bulk_ratio,
+                dependent_ratio,
+            };
+            (Some(peer), None)
+        }
+        Err(why) => (None, Some(why)),
+    };
+    let router = Some(router(&program, family, &addresses)?);
+    Ok(Figures {
+        family: number(family),
+        routes: count,
+        insert_seconds,
+        memory_mb,
+        bulk,
+        dependent,
+        router,
+        peer,
+        peer_skipped,
+    })
+}
+
+fn keep(best: &mut Timing, one: Timing) {
+    if one.nanoseconds < best.nanoseconds {
+        *best = one;
+    }
+}
+
+fn entry(family: Family, route: &Route) -> Entry {
+    let width = family.width();
+    let value = Bits::new(width, route.bits >> (128 - width));
+    let args = vec![Bits::new(16, route.next_hop.into())];
+    Entry {
+        matches: vec![MatchValue::Lpm(value, route.length)],
+        priority: 0,
+        action: ActionCall { action: "L3Ingress.via".to_string(), args },
+    }
+}
+
+/// A key in words, and a zero behind it.
+fn key(bytes: &[u8; 16], family: Family, words: usize) -> impl Iterator<Item = u64> {
+    let mut all = [0u8; 24];
+    let size = family.width() as usize / 8;
+    all[..size].copy_from_slice(&bytes[..size]);
+    let word = move |n: usize| u64::from_ne_bytes(std::array::from_fn(|i| all[8 * n + i]));
+    (0..words).map(word)
+}
+
+/// DPDK's structure with the same routes: the seconds that it took, or why there is none.
+fn peer(harness: &Harness, family: Family, routes: &[Route]) -> anyhow::Result<Result<f64, String>> {
+    if !harness.peer {
+        return Ok(Err("libdpdk is not installed (apt-get install libdpdk-dev)".to_string()));
+    }
+    let prefixes: Vec<[u8; 16]> = routes.iter().map(|r| r.bits.to_be_bytes()).collect();
+    let lengths: Vec<u8> = routes.iter().map(|r| r.length as u8).collect();
+    let values: Vec<u16> = routes.iter().map(|r| r.next_hop).collect();
+    let groups = if family == Family::V6 { (routes.len() as u32 * 3 / 2).max(4096) } else { 32_767 };
+    let filled = harness.peer_fill(
+        &PeerRoutes { prefixes: &prefixes, lengths: &lengths, values: &values },
+        family == Family::V6,
+        groups,
+    )?;
+    if filled.is_err() {
+        harness.peer_clear()?;
+    }
+    Ok(filled.map_err(str::to_owned))
+}
+
+/// Bytes of this process's memory that are in use.
+fn resident() -> i64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text.split_whitespace().nth(1).and_then(|w| w.parse::<i64>().ok());
+    pages.unwrap_or(0) * 4096
+}
+
+/// A packet to an address, as a router's neighbour sends it.
+fn packet(family: Family, to: u128) -> Vec<u8> {
+    let mut bytes = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 10];
+    match family {
+        Family::V4 => {
+            bytes.extend([0x08, 0x00, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1]);
+            bytes.extend(&to.to_be_bytes()[..4]);
+            let sum = dataplane::checksum::csum16(&bytes[14..34]);
+            bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+        }
+        Family::V6 => {
+            bytes.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 6, 17, 64, 0x20, 0x01, 0x0d, 0xb8]);
+            bytes.extend([0; 12]);
+            bytes.extend(to.to_be_bytes());
+        }
+    }
+    bytes.resize(bytes.len().max(SMALLEST), 0);
+    bytes
+}
+
+/// A burst that is filled from a port.
+struct Filling<'b>(&'b mut Batch);
+
+impl Inbox for Filling<'_> {
+    fn room(&mut self) -> Option<&mut [u8]> {
+        self.0.room()
+    }
+
+    fn take(&mut self, length: usize, offload: Option<Offload>) {
+        self.0.add(0, length, offload);
+    }
+}
+
+/// One core from a port in memory to another.
+fn router(program: &NativeProgram, family: Family, addresses: &[u128]) -> anyhow::Result<Cost> {
+    const ROUNDS: usize = 1 << 15;
+    let memory = program.memory();
+    fill_router(memory)?;
+    let packets: Vec<_> = addresses.iter().map(|a| packet(family, *a & mask(family.width()))).collect();
+    let mut port = Mem::new(packets.into(), 0);
+    let mut worker = memory.worker();
+    let mut batch = Batch::new(32, 128, 0);
+    let mut best = Cost { nanoseconds: f64::INFINITY, cycles: 0.0, million_per_second: 0.0 };
+    for _ in 0..TURNS {
+        let before = port.counts().sent.packets;
+        let (begun, from) = (Instant::now(), cycles());
+        for _ in 0..ROUNDS {
+            batch.clear();
+            port.receive(&mut Filling(&mut batch))?;
+            program.run(&mut worker, &mut batch);
+            for (_, bytes, offload) in batch.leaving() {
+                port.send(bytes, offload)?;
+            }
+        }
+        let sent = (port.counts().sent.packets - before) as f64;
+        anyhow::ensure!(sent as usize == ROUNDS * 32, "only {sent} packets were routed");
+        let nanoseconds = begun.elapsed().as_secs_f64() * 1e9 / sent;
+        if nanoseconds < best.nanoseconds {
+            let cycles = (cycles() - from) as f64 / sent;
+            best = Cost { nanoseconds, cycles, million_per_second: 1e3 / nanoseconds };
+        }
+    }
+    Ok(best)
+}
+
+fn fill_router(memory: &Memory) -> anyhow::Result<()> {
+    let exact = |keys: &[(u32, u128)], action: &str, args: &[(u32, u128)]| Entry {
+        matches: keys.iter().map(|(w, v)| MatchValue::Exact(Bits::new(*w, *v))).collect(),
+        priority: 0,
+        action: ActionCall {
+            action: action.to_string(),
+            args: args.iter().map(|(w, v)| Bits::new(*w, *v)).collect(),
+        },
+    };
+    memory.upsert("L3Ingress.ports", &exact(&[(9, 0)], "L3Ingress.network", &[(9, 100)]))?;
+    memory.upsert("L3Ingress.router_macs", &exact(&[(9, 0), (48, 0x0200_0000_0001)], "NoAction", &[]))?;
+    for hop in 1..=u128::from(NEXT_HOPS) {
+        let args = [(9, 1 + hop % 4), (48, 0x0200_0000_0100), (48, 0x0200_0001_0000 + hop)];
+        memory.upsert("L3Ingress.next_hops", &exact(&[(16, hop)], "L3Ingress.send", &args))?;
+    }
+    Ok(())
+}
+
+fn shown(f: &Figures) -> String {
+    let cost = |name: &str, c: Cost| {
+        format!(
+            "  {name:<28}{:>8.1} ns {:>8.1} cycles {:>8.1} M/s\n",
+            c.nanoseconds, c.cycles, c.million_per_second
+        )
+    };
+    let mut text = format!(
+        "IPv{}, {} routes: inserted in {:.2} s, {:.1} MB\n{}{}",
+        f.family,
+        f.routes,
+        f.insert_seconds,
+        f.memory_mb,
+        cost("look-ups in bursts", f.bulk),
+        cost("each after the one before", f.dependent)
+    );
+    if let Some(peer) = &f.peer {
+        text += &cost("rte_fib, in bursts", peer.bulk);
+        text += &cost("rte_fib, one after another", peer.dependent);
+        text += &format!(
+            "  ratio to rte_fib            {:.2} in bursts, {:.2} one after another; it took {:.2} s to insert\n",
+            peer.bulk_ratio, peer.dependent_ratio, peer.insert_seconds
+        );
+    }
+    if let Some(why) = &f.peer_skipped {
+        text += &format!("  skipped: rte_fib: {why}\n");
+    }
+    if let Some(router) = f.router {
+        text += &cost("apps/l3, 64-byte packets", router);
+    }
+    text.trim_end().to_string()
+}
