@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn the_picture_is_straight() {
-        let picture = picture();
+        let picture = picture(Where::Tc);
         let boxes: Vec<usize> = picture
             .lines()
             .filter(|line| line.contains(['│', '┌', '└']))

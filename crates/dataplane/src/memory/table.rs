@@ -42,7 +42,7 @@ pub struct Table {
 /// How entries are found.
 enum Store {
     Tuples(Tuples),
-    Lpm(Lpm),
+    Lpm(Box<Lpm>),
 }
 
 /// An entry that is watched (P4Runtime's `idle_timeout_ns`).
@@ -72,7 +72,7 @@ impl Table {
         Table {
             number,
             store: match trie {
-                true => Store::Lpm(Lpm::new(cells(definition), !kept_by_entry(definition))),
+                true => Store::Lpm(Box::new(Lpm::new(cells(definition), !kept_by_entry(definition)))),
                 false => Store::Tuples(Tuples::default()),
             },
             layout,

@@ -167,7 +167,7 @@ impl Trie {
     /// Removes a prefix and gives its value.
     pub fn remove(&mut self, prefix: Prefix<'_>) -> Option<u32> {
         let slot = prefix.slot();
-        let old = match prefix.length {
+        match prefix.length {
             0 => Some(std::mem::take(&mut self.fallback)).filter(|v| *v != 0),
             1..=ROOT => {
                 let old = self.short.remove(&short(slot, prefix.length));
@@ -188,8 +188,7 @@ impl Trie {
                 }
                 old
             }
-        };
-        old
+        }
     }
 
     /// Removes all.

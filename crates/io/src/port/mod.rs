@@ -1,5 +1,5 @@
 //! Packet drivers, one file each, behind [`dataplane::port::Port`]. To add one: a file here, a variant of [`Driver`], and a line in the
-//! suite that all of them pass (`crates/io/tests/ports.rs`).
+//! suite that all of them pass (`crates/io/tests/kernel/ports.rs`).
 //!
 //! * [`mem`]: packets from memory, for measurements; [`pcap`]: capture files;
 //! * [`af_packet`]: any interface; [`af_xdp`]: past the kernel's stack; [`tap`]: the kernel's own end of a cable;

@@ -2,4 +2,5 @@
 
 mod common;
 mod link;
+mod ports;
 mod tc;
