@@ -1,6 +1,7 @@
 //! Machine code while its tables are written: no packet sees half an entry, and what is full says so.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use abi::{ActionCall, Bits, Entry, MatchValue};
 use dataplane::TableError;
@@ -118,7 +119,8 @@ fn change_under_traffic(size: u32) {
     // Always there: a route of 8 bits. Beside it come and go longer ones, each with a port of its own.
     memory.insert("I.routes", &route(0x0a00_0000, 8, 1)).unwrap();
     let over = AtomicBool::new(false);
-    let traffic = |seed: u32| {
+    let bursts = [AtomicU64::new(0), AtomicU64::new(0)];
+    let traffic = |seed: u32, bursts: &AtomicU64| {
         let mut worker = memory.worker();
         let (mut x, mut seen) = (seed, [0u64; 4]);
         while !over.load(Ordering::Relaxed) {
@@ -135,12 +137,23 @@ fn change_under_traffic(size: u32) {
                     other => return Err(format!("{other:?}")),
                 }
             }
+            bursts.fetch_add(1, Ordering::Relaxed);
         }
         Ok(seen)
     };
+    // SOAK=SECONDS makes it a long one. On a busy machine the workers may come late.
+    let least =
+        std::env::var("SOAK").ok().and_then(|s| s.parse().ok()).map_or(Duration::ZERO, Duration::from_secs);
+    let begun = Instant::now();
+    let enough = || begun.elapsed() >= least && bursts.iter().all(|b| b.load(Ordering::Relaxed) > 200);
     let seen = std::thread::scope(|scope| {
-        let workers: Vec<_> = [1, 77].map(|seed| scope.spawn(move || traffic(seed))).into_iter().collect();
-        for round in 0..40u32 {
+        let start = |(seed, bursts)| scope.spawn(move || traffic(seed, bursts));
+        let workers: Vec<_> = [1, 77].into_iter().zip(&bursts).map(start).collect();
+        for round in (0..).take_while(|round| *round < 40 || !enough()) {
+            // A worker that found something wrong has ended.
+            if workers.iter().any(|w| w.is_finished()) {
+                break;
+            }
             for i in 0..500 {
                 let (address, length) = (0x0a00_0000 | (i << 14), 12 + (i + round) % 20);
                 // Several of these are the same prefix.
@@ -163,6 +176,7 @@ fn change_under_traffic(size: u32) {
     let seen = seen.expect("every packet follows one whole entry");
     assert!(seen.iter().all(|s| s[1] > 0), "{seen:?}");
     assert!((2..4).all(|port| seen.iter().any(|s| s[port] > 0)), "{seen:?}");
+    println!("{seen:?} packets by port, in {:?}", begun.elapsed());
     // Everything that came is gone.
     assert_eq!(memory.entries("I.routes").len(), 1);
     let hits = memory.direct_count("I.routes", &route(0x0a00_0000, 8, 1)).unwrap();
