@@ -142,7 +142,7 @@ impl Harness {
         Ok(match done {
             0 => Ok(took),
             1 => Err("DPDK does not start (it wants huge pages: sysctl vm.nr_hugepages=2048)"),
-            2 => Err("DPDK has not enough memory for the table (sysctl vm.nr_hugepages=2048)"),
+            2 => Err("DPDK has not enough memory for the table (sysctl vm.nr_hugepages=2600)"),
             _ => Err("DPDK's table does not take all routes"),
         })
     }

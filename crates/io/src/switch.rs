@@ -25,7 +25,7 @@ const BURST: usize = 64;
 const COPIES: usize = 1024;
 /// Bytes of the largest packet: a GSO packet with its Ethernet header and tags.
 const LARGEST: usize = 65_536 + 64;
-/// Rounds without a packet after which a worker sleeps.
+/// Rounds without a packet after which a worker sleeps, and after which it looks whether its counts are to be shown.
 const IDLE_ROUNDS: u32 = 2_000;
 /// How long it sleeps at most, which is how long it may take to see that it is to stop.
 const SLEEP: Duration = Duration::from_millis(50);
@@ -220,24 +220,21 @@ impl Carrier {
 
     fn rounds(&mut self) -> std::result::Result<(), PortError> {
         let mut batch = Batch::new(BURST, LARGEST, COPIES);
-        let mut idle = 0;
+        let (mut idle, mut turns) = (0u32, 0u32);
         let mut shown = Instant::now();
         while !self.running.stop.load(Ordering::Acquire) {
-            if self.round(&mut batch)? {
-                idle = 0;
-                continue;
+            let any = self.round(&mut batch)?;
+            idle = if any { 0 } else { idle + 1 };
+            turns = turns.wrapping_add(1);
+            if turns % IDLE_ROUNDS == 0 && shown.elapsed() > Duration::from_millis(500) {
+                self.show_counts();
+                shown = Instant::now();
             }
-            idle += 1;
-            if idle % IDLE_ROUNDS != 0 {
-                std::hint::spin_loop();
+            if idle == 0 || idle % IDLE_ROUNDS != 0 {
                 continue;
             }
             if self.ports.iter().all(|(_, port)| port.ended()) {
                 break;
-            }
-            if shown.elapsed() > Duration::from_millis(500) {
-                self.show_counts();
-                shown = Instant::now();
             }
             let on: Vec<BorrowedFd<'_>> = self.ports.iter().filter_map(|(_, port)| port.wakes()).collect();
             socket::wait(&on, SLEEP);

@@ -319,6 +319,22 @@ pub enum BenchCommand {
     Pipeline(PipelineArgs),
     /// A million routes: inserting them, looking up in them beside DPDK's rte_fib, and the router of apps/l3 over memory.
     Lpm(LpmArgs),
+    /// apps/nat44 with many sessions, over memory.
+    Sessions(SessionsArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct SessionsArgs {
+    /// Numbers of sessions, with commas.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1000, 100_000, 1_000_000],
+        value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    pub sessions: Vec<u32>,
+    /// Another order of packets for another number.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -432,12 +432,33 @@ impl Memory {
     fn write(
         &self,
         table: &str,
-        write: impl FnOnce(&mut Table, &mut View<'_>) -> Result<(), TableError>,
+        write: impl Fn(&mut Table, &mut View<'_>) -> Result<(), TableError>,
     ) -> Result<(), TableError> {
         let missing = || TableError::Entry(abi::manifest::EntryError::NoTable(table.to_owned()));
         let at = self.position(table).ok_or_else(missing)?;
         let mut writer = self.writer();
-        let Writer { tables, quiet, meters, direct_meters, .. } = &mut *writer;
+        for _ in 0..WAITS {
+            writer.sweep();
+            let Writer { tables, quiet, .. } = &mut *writer;
+            match write(&mut tables[at], &mut View { table: &self.visible[at], quiet }) {
+                // Rows that were deleted are not free before the bursts that may hold them have ended. A worker that the scheduler keeps
+                // away in the middle of one is worth a wait, and a table that has room is not full.
+                Err(TableError::Full { .. }) if tables[at].has_room() => std::thread::sleep(WAIT),
+                done => return done,
+            }
+        }
+        Err(TableError::Full { table: table.to_owned(), size: self.manifest.tables[at].size })
+    }
+}
+
+/// How often, and how long each time, a writer waits for bursts to end: a second.
+const WAITS: u32 = 10_000;
+const WAIT: std::time::Duration = std::time::Duration::from_micros(100);
+
+impl Writer {
+    /// What no burst holds any more is free.
+    fn sweep(&mut self) {
+        let Writer { tables, quiet, meters, direct_meters, .. } = self;
         for retired in quiet.sweep() {
             if let Retired::Row(_, table, cell) = retired {
                 for worker in &quiet.workers {
@@ -449,7 +470,6 @@ impl Memory {
                 tables[table].release(cell);
             }
         }
-        write(&mut tables[at], &mut View { table: &self.visible[at], quiet })
     }
 }
 

@@ -284,6 +284,11 @@ impl Table {
         told.into_iter().filter_map(entry).collect()
     }
 
+    /// Whether it holds fewer entries than it may.
+    pub fn has_room(&self) -> bool {
+        self.entries < self.definition.size
+    }
+
     /// A cell that nobody can count in any more.
     pub fn release(&mut self, cell: u64) {
         self.free.push(cell);

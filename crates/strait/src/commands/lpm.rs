@@ -8,12 +8,11 @@ use abi::{ActionCall, Bits, Entry, MatchValue};
 use anyhow::Context;
 use bench::routes::{Family, Route, covered, mask, routes};
 use dataplane::Memory;
-use dataplane::port::{Inbox, Offload, Port};
-use io::lookup::{Harness, PeerRoutes, Timing, cycles};
-use io::native::{Batch, NativeProgram, Object};
-use io::port::mem::Mem;
+use io::lookup::{Harness, PeerRoutes, Timing};
+use io::native::{NativeProgram, Object};
 use serde::Serialize;
 
+use super::over_memory::{Cost, SMALLEST, TURNS, bundled, carry, exact};
 use crate::cli::LpmArgs;
 
 static L3: &str = include_str!("../../../../apps/l3/l3.p4");
@@ -21,11 +20,7 @@ static HARNESS: &str = include_str!("lpm.c");
 
 /// Keys of a measurement: far more than caches hold.
 const KEYS: usize = 1 << 20;
-/// Measurements, of which the best counts.
-const TURNS: usize = 5;
 const NEXT_HOPS: u16 = 1000;
-/// Bytes of a packet, without its frame check sequence.
-const SMALLEST: usize = 60;
 
 /// One table and what it costs.
 #[derive(Serialize)]
@@ -38,18 +33,11 @@ struct Figures {
     bulk: Cost,
     dependent: Cost,
     /// The router: parser, look-ups, headers, checksum, from memory to memory.
-    router: Option<Cost>,
+    router: Cost,
     #[serde(skip_serializing_if = "Option::is_none")]
     peer: Option<Peer>,
     #[serde(skip_serializing_if = "Option::is_none")]
     peer_skipped: Option<String>,
-}
-
-#[derive(Clone, Copy, Serialize)]
-struct Cost {
-    nanoseconds: f64,
-    cycles: f64,
-    million_per_second: f64,
 }
 
 /// DPDK's rte_fib or rte_fib6.
@@ -63,20 +51,9 @@ struct Peer {
     dependent_ratio: f64,
 }
 
-impl From<Timing> for Cost {
-    fn from(t: Timing) -> Cost {
-        Cost { nanoseconds: t.nanoseconds, cycles: t.cycles, million_per_second: 1e3 / t.nanoseconds }
-    }
-}
-
 /// Measures each family and size.
 pub fn run(args: &LpmArgs) -> anyhow::Result<()> {
-    let mut diags = p4::Diagnostics::default();
-    let mut map = p4::SourceMap::default();
-    let program = p4::compile(&mut map, "l3.p4", L3, &[], &p4::Embedded, &mut diags);
-    let program = program.context("the bundled router is not accepted")?;
-    let output = emit::native(&program).map_err(|limits| anyhow::anyhow!("{limits:?}"))?;
-    let object = Object::make(&output.c)?;
+    let (object, manifest) = bundled("l3.p4", L3)?;
     let harness = Harness::make(&format!("#define BURST 64\n{}{HARNESS}", emit::native_prelude()))?;
     let mut all = Vec::new();
     for family in [Family::V4, Family::V6] {
@@ -84,7 +61,7 @@ pub fn run(args: &LpmArgs) -> anyhow::Result<()> {
             continue;
         }
         for &count in &args.routes {
-            let figures = one(family, count, args.seed, &object, &output.manifest, &harness)?;
+            let figures = one(family, count, args.seed, &object, &manifest, &harness)?;
             if !args.json {
                 println!("{}", shown(&figures));
             }
@@ -157,7 +134,10 @@ fn one(
         }
         Err(why) => (None, Some(why)),
     };
-    let router = Some(router(&program, family, &addresses)?);
+    fill_router(memory)?;
+    let width = mask(family.width());
+    let packets = addresses.iter().map(|a| packet(family, *a & width)).collect();
+    let router = carry(&program, packets)?;
     Ok(Figures {
         family: number(family),
         routes: count,
@@ -205,7 +185,7 @@ fn peer(harness: &Harness, family: Family, routes: &[Route]) -> anyhow::Result<R
     let prefixes: Vec<[u8; 16]> = routes.iter().map(|r| r.bits.to_be_bytes()).collect();
     let lengths: Vec<u8> = routes.iter().map(|r| r.length as u8).collect();
     let values: Vec<u16> = routes.iter().map(|r| r.next_hop).collect();
-    let groups = if family == Family::V6 { (routes.len() as u32 * 3 / 2).max(4096) } else { 32_767 };
+    let groups = if family == Family::V6 { (routes.len() as u32 * 2).max(1_500_000) } else { 32_767 };
     let filled = harness.peer_fill(
         &PeerRoutes { prefixes: &prefixes, lengths: &lengths, values: &values },
         family == Family::V6,
@@ -244,60 +224,7 @@ fn packet(family: Family, to: u128) -> Vec<u8> {
     bytes
 }
 
-/// A burst that is filled from a port.
-struct Filling<'b>(&'b mut Batch);
-
-impl Inbox for Filling<'_> {
-    fn room(&mut self) -> Option<&mut [u8]> {
-        self.0.room()
-    }
-
-    fn take(&mut self, length: usize, offload: Option<Offload>) {
-        self.0.add(0, length, offload);
-    }
-}
-
-/// One core from a port in memory to another.
-fn router(program: &NativeProgram, family: Family, addresses: &[u128]) -> anyhow::Result<Cost> {
-    const ROUNDS: usize = 1 << 15;
-    let memory = program.memory();
-    fill_router(memory)?;
-    let packets: Vec<_> = addresses.iter().map(|a| packet(family, *a & mask(family.width()))).collect();
-    let mut port = Mem::new(packets.into(), 0);
-    let mut worker = memory.worker();
-    let mut batch = Batch::new(32, 128, 0);
-    let mut best = Cost { nanoseconds: f64::INFINITY, cycles: 0.0, million_per_second: 0.0 };
-    for _ in 0..TURNS {
-        let before = port.counts().sent.packets;
-        let (begun, from) = (Instant::now(), cycles());
-        for _ in 0..ROUNDS {
-            batch.clear();
-            port.receive(&mut Filling(&mut batch))?;
-            program.run(&mut worker, &mut batch);
-            for (_, bytes, offload) in batch.leaving() {
-                port.send(bytes, offload)?;
-            }
-        }
-        let sent = (port.counts().sent.packets - before) as f64;
-        anyhow::ensure!(sent as usize == ROUNDS * 32, "only {sent} packets were routed");
-        let nanoseconds = begun.elapsed().as_secs_f64() * 1e9 / sent;
-        if nanoseconds < best.nanoseconds {
-            let cycles = (cycles() - from) as f64 / sent;
-            best = Cost { nanoseconds, cycles, million_per_second: 1e3 / nanoseconds };
-        }
-    }
-    Ok(best)
-}
-
 fn fill_router(memory: &Memory) -> anyhow::Result<()> {
-    let exact = |keys: &[(u32, u128)], action: &str, args: &[(u32, u128)]| Entry {
-        matches: keys.iter().map(|(w, v)| MatchValue::Exact(Bits::new(*w, *v))).collect(),
-        priority: 0,
-        action: ActionCall {
-            action: action.to_string(),
-            args: args.iter().map(|(w, v)| Bits::new(*w, *v)).collect(),
-        },
-    };
     memory.upsert("L3Ingress.ports", &exact(&[(9, 0)], "L3Ingress.network", &[(9, 100)]))?;
     memory.upsert("L3Ingress.router_macs", &exact(&[(9, 0), (48, 0x0200_0000_0001)], "NoAction", &[]))?;
     for hop in 1..=u128::from(NEXT_HOPS) {
@@ -308,12 +235,7 @@ fn fill_router(memory: &Memory) -> anyhow::Result<()> {
 }
 
 fn shown(f: &Figures) -> String {
-    let cost = |name: &str, c: Cost| {
-        format!(
-            "  {name:<28}{:>8.1} ns {:>8.1} cycles {:>8.1} M/s\n",
-            c.nanoseconds, c.cycles, c.million_per_second
-        )
-    };
+    let cost = |name: &str, c: Cost| format!("  {name:<28}{c}\n");
     let mut text = format!(
         "IPv{}, {} routes: inserted in {:.2} s, {:.1} MB\n{}{}",
         f.family,
@@ -334,8 +256,6 @@ fn shown(f: &Figures) -> String {
     if let Some(why) = &f.peer_skipped {
         text += &format!("  skipped: rte_fib: {why}\n");
     }
-    if let Some(router) = f.router {
-        text += &cost("apps/l3, 64-byte packets", router);
-    }
+    text += &cost("apps/l3, 64-byte packets", f.router);
     text.trim_end().to_string()
 }

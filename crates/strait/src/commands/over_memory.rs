@@ -1,0 +1,105 @@
+//! What benchmarks of bundled programs share: a program, and one core that carries packets from memory through it to memory.
+
+use std::fmt;
+use std::time::Instant;
+
+use abi::manifest::Manifest;
+use abi::{ActionCall, Bits, Entry, MatchValue};
+use anyhow::Context;
+use dataplane::port::{Inbox, Offload, Port};
+use io::lookup::{Timing, cycles};
+use io::native::{Batch, NativeProgram, Object};
+use io::port::mem::Mem;
+use serde::Serialize;
+
+/// Measurements, of which the best counts.
+pub const TURNS: usize = 5;
+/// Bytes of the smallest packet, without its frame check sequence.
+pub const SMALLEST: usize = 60;
+
+/// What a packet, or a look-up, costs.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Cost {
+    pub nanoseconds: f64,
+    /// By the time-stamp counter.
+    pub cycles: f64,
+    pub million_per_second: f64,
+}
+
+impl From<Timing> for Cost {
+    fn from(t: Timing) -> Cost {
+        Cost { nanoseconds: t.nanoseconds, cycles: t.cycles, million_per_second: 1e3 / t.nanoseconds }
+    }
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:>8.1} ns {:>8.1} cycles {:>8.1} M/s",
+            self.nanoseconds, self.cycles, self.million_per_second
+        )
+    }
+}
+
+/// A bundled program as machine code.
+pub fn bundled(name: &str, text: &str) -> anyhow::Result<(Object, Manifest)> {
+    let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
+    let program = p4::compile(&mut map, name, text, &[], &p4::Embedded, &mut diags);
+    let program = program.with_context(|| format!("the bundled {name} is not accepted"))?;
+    let output = emit::native(&program).map_err(|limits| anyhow::anyhow!("{limits:?}"))?;
+    Ok((Object::make(&output.c)?, output.manifest))
+}
+
+/// An entry that matches values of these widths exactly.
+pub fn exact(keys: &[(u32, u128)], action: &str, args: &[(u32, u128)]) -> Entry {
+    let bits = |(width, value): &(u32, u128)| Bits::new(*width, *value);
+    Entry {
+        matches: keys.iter().map(|key| MatchValue::Exact(bits(key))).collect(),
+        priority: 0,
+        action: ActionCall { action: action.to_string(), args: args.iter().map(bits).collect() },
+    }
+}
+
+/// A burst that is filled from a port.
+struct Filling<'b>(&'b mut Batch);
+
+impl Inbox for Filling<'_> {
+    fn room(&mut self) -> Option<&mut [u8]> {
+        self.0.room()
+    }
+
+    fn take(&mut self, length: usize, offload: Option<Offload>) {
+        self.0.add(0, length, offload);
+    }
+}
+
+/// One core from a port in memory (port 0 of the program) to another; every packet must leave.
+pub fn carry(program: &NativeProgram, packets: Vec<Vec<u8>>) -> anyhow::Result<Cost> {
+    const BURST: usize = 64;
+    let rounds = packets.len().max(1 << 20) / BURST;
+    let mut port = Mem::new(packets.into(), 0);
+    let mut worker = program.memory().worker();
+    let mut batch = Batch::new(BURST, 128, 0);
+    let mut best = Cost { nanoseconds: f64::INFINITY, cycles: 0.0, million_per_second: 0.0 };
+    for _ in 0..TURNS {
+        let before = port.counts().sent.packets;
+        let (begun, from) = (Instant::now(), cycles());
+        for _ in 0..rounds {
+            batch.clear();
+            port.receive(&mut Filling(&mut batch))?;
+            program.run(&mut worker, &mut batch);
+            for (_, bytes, offload) in batch.leaving() {
+                port.send(bytes, offload)?;
+            }
+        }
+        let sent = (port.counts().sent.packets - before) as f64;
+        anyhow::ensure!(sent as usize == rounds * BURST, "only {sent} packets left");
+        let nanoseconds = begun.elapsed().as_secs_f64() * 1e9 / sent;
+        if nanoseconds < best.nanoseconds {
+            let cycles = (cycles() - from) as f64 / sent;
+            best = Cost { nanoseconds, cycles, million_per_second: 1e3 / nanoseconds };
+        }
+    }
+    Ok(best)
+}
