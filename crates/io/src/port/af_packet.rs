@@ -28,6 +28,10 @@ const FRAME_HEAD: usize = 32;
 /// Bytes of the Ethernet addresses, behind which a VLAN tag stands.
 const MACS: usize = 12;
 
+/// `PACKET_FANOUT_FLAG_IGNORE_OUTGOING` (Linux 5.10): a group does not hear what its sockets send. What each socket says of that
+/// itself does not count in a group.
+const IGNORE_OUTGOING: libc::c_int = 0x4000;
+
 const ANY_PROTOCOL: u16 = (libc::ETH_P_ALL as u16).to_be();
 
 /// One worker's queue of an interface.
@@ -102,7 +106,8 @@ impl Receive {
         };
         socket::set(&socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, all)?;
         if let Some(group) = fanout {
-            let how = (libc::PACKET_FANOUT_HASH as libc::c_int) << 16 | libc::c_int::from(group);
+            let how =
+                (libc::PACKET_FANOUT_HASH as libc::c_int | IGNORE_OUTGOING) << 16 | libc::c_int::from(group);
             socket::set(&socket, libc::SOL_PACKET, libc::PACKET_FANOUT, how)?;
         }
         Ok(Receive { socket, ring, block: 0, left: 0, at: 0 })

@@ -129,6 +129,32 @@ fn af_packet() {
     });
 }
 
+/// Several workers share an interface: each packet comes to one of them, and none hears what they send.
+#[test]
+fn af_packet_for_two_workers() {
+    in_namespace("af-packet-2", || {
+        cable();
+        let mut queues = Driver::AfPacket("st0".to_string()).open(2).expect("opens");
+        let socket = PacketSocket::open("st1").expect("the other end");
+        let until = Instant::now() + Duration::from_secs(5);
+        while receive_now(&mut *queues[0]).len() + receive_now(&mut *queues[1]).len() == 0
+            && Instant::now() < until
+        {
+            socket.send(&frame(0xffff, 60)).expect("sends");
+        }
+        queues.iter_mut().for_each(|queue| while !receive_now(&mut **queue).is_empty() {});
+        for sent in frames() {
+            // As a packet with a call of its own, which other sockets of the machine hear.
+            queues[1].send(&sent, Some(&Offload::default())).expect("there is room");
+            socket.send(&sent).expect("sends");
+        }
+        queues[1].flush().expect("flushes");
+        let mut came: Vec<_> = queues.iter_mut().flat_map(|queue| receive_now(&mut **queue)).collect();
+        came.sort_by_key(|frame| number(frame));
+        assert_eq!(came, frames(), "each once, and nothing of our own");
+    });
+}
+
 #[test]
 fn af_xdp() {
     in_namespace("af-xdp", || {
