@@ -45,6 +45,10 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
 
 /// `size` is that of the routes: a small table is searched by its masks, a large one is a trie.
 fn load(size: u32) -> Option<NativeProgram> {
+    load_text(PROGRAM, size)
+}
+
+fn load_text(text: &str, size: u32) -> Option<NativeProgram> {
     if !has_compiler() {
         println!("skipped: machine code under change: no C compiler is installed");
         return None;
@@ -53,7 +57,7 @@ fn load(size: u32) -> Option<NativeProgram> {
     let program = p4::compile(
         &mut map,
         "churn.p4",
-        &PROGRAM.replace("4096", &size.to_string()),
+        &text.replace("4096", &size.to_string()),
         &[],
         &p4::Embedded,
         &mut diags,
@@ -217,4 +221,57 @@ fn the_best_of_equal_masks_and_ranges_wins() {
     let found = [10, 60, 92, 150, 250, 301].map(&mut port);
     // Among equals the older wins.
     assert_eq!(found, [Some(1), Some(2), Some(2), Some(2), Some(4), Some(9)]);
+}
+
+/// Entries that lead to a member, in a small table and in a trie.
+const MEMBERS: &str = r#"
+#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<32> address; bit<32> mark; bit<16> range; }
+struct headers { h_t h; }
+struct metadata { }
+parser P(packet_in b, out headers hdr, inout metadata m, inout standard_metadata_t sm) {
+    state start { b.extract(hdr.h); transition accept; }
+}
+control V(inout headers hdr, inout metadata m) { apply { } }
+control I(inout headers hdr, inout metadata m, inout standard_metadata_t sm) {
+    action_profile(16) members;
+    action send(bit<9> port, bit<32> mark) { sm.egress_spec = port; hdr.h.mark = mark; }
+    action lost() { mark_to_drop(sm); }
+    table routes {
+        key = { hdr.h.address: lpm; }
+        actions = { send; lost; }
+        default_action = lost();
+        implementation = members;
+        size = 4096;
+    }
+    apply { routes.apply(); }
+}
+control E(inout headers hdr, inout metadata m, inout standard_metadata_t sm) { apply { } }
+control C(inout headers hdr, inout metadata m) { apply { } }
+control D(packet_out b, in headers hdr) { apply { b.emit(hdr.h); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#;
+
+/// A second entry of the same match is refused, and the first one leads where its member does, now and after the member changed.
+#[test]
+fn a_refused_entry_leaves_the_members_of_the_first() {
+    for size in [4096, 100_000] {
+        let Some(program) = load_text(MEMBERS, size) else { return };
+        let memory = program.memory();
+        let member = |port| memory.set_member("I.members", 1, send(port)).expect("the profile is there");
+        member(1).expect("there is room");
+        let entry = route(0x0a00_0000, 8, 0);
+        let to = dataplane::Indirect::Member(1);
+        memory.insert_indirect("I.routes", &entry, to).expect("it is new");
+        memory.insert_indirect("I.routes", &entry, to).expect_err("it is there");
+        for port in [1, 2, 3] {
+            member(port).expect("it changes");
+            let (mut worker, mut batch) = (memory.worker(), Batch::new(1, 64, 0));
+            assert!(batch.push(0, &packet(0x0a01_0203, 0)));
+            program.run(&mut worker, &mut batch);
+            let ways: Vec<_> = batch.packets().map(way).collect();
+            assert_eq!(ways, [Ok(Some(port))], "a table of {size}");
+        }
+    }
 }

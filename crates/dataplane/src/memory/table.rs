@@ -132,18 +132,19 @@ impl Table {
     /// Gives an entry another action; its counter goes on.
     pub fn modify(&mut self, entry: &Entry, view: &mut View<'_>) -> Done<()> {
         self.definition.check_entry(entry)?;
-        let cell = self.cell(entry).ok_or_else(|| self.missing())?;
+        let (identity, key) = self.place(entry);
+        let known = self.row_of(&identity, &key).map(|row| row[row::COUNTER]);
+        let cell = known.ok_or_else(|| self.missing())?;
         if self.definition.implementation.is_some() {
             // The slot stays; what it leads to changes.
             let data = vec![self.data(&entry.action)];
-            self.slots.set(&self.identity(entry), data, view.quiet);
+            self.slots.set(&identity, data, view.quiet);
             return Ok(());
         }
         let row = self.row(entry);
-        let (identity, key) = self.place(entry);
         let old = match &mut self.store {
             Store::Tuples(tuples) => tuples.replace(&identity, &in_words(&key.mask), row),
-            Store::Lpm(lpm) if lpm.shares() => return self.lead_elsewhere(entry, row, view),
+            Store::Lpm(lpm) if lpm.shares() => return self.lead_elsewhere(&key, row, view),
             Store::Lpm(lpm) => lpm.replace(cell, row),
         };
         if let Some(old) = old {
@@ -153,11 +154,10 @@ impl Table {
     }
 
     /// An entry of a table whose entries share rows leads to another one.
-    fn lead_elsewhere(&mut self, entry: &Entry, row: Vec<u64>, view: &mut View<'_>) -> Done<()> {
-        let (_, key) = self.place(entry);
+    fn lead_elsewhere(&mut self, key: &PackedKey, row: Vec<u64>, view: &mut View<'_>) -> Done<()> {
         let cell = self.cell_for(row)?;
         let Store::Lpm(lpm) = &mut self.store else { return Ok(()) };
-        let left = lpm.set(prefix(&key), cell, view);
+        let left = lpm.set(prefix(key), cell, view);
         let gone = left.and_then(|cell| lpm.leave(cell));
         if let Some(row) = gone {
             self.retire_row(row, view.quiet);
@@ -296,30 +296,42 @@ impl Table {
 
     fn put(&mut self, entry: &Entry, view: &mut View<'_>) -> Done<()> {
         let (identity, key) = self.place(entry);
-        let known = match &self.store {
-            Store::Tuples(_) => self.row_of(&identity, &key).is_some(),
-            // It says so itself, without another walk.
-            Store::Lpm(_) => false,
-        };
-        if known {
-            return Err(TableError::Exists(self.definition.name.clone()));
+        let indirect = self.definition.implementation.is_some();
+        // A trie says itself what it has, without another walk; but an entry's slot must not be lost to a second one.
+        let looks = indirect || matches!(self.store, Store::Tuples(_));
+        if looks && self.row_of(&identity, &key).is_some() {
+            return Err(self.exists());
         }
-        if self.entries >= self.definition.size {
+        if !self.has_room() {
             return Err(self.full());
         }
         let mut row = self.row(entry);
-        if self.definition.implementation.is_some() {
+        if indirect {
             let at = self.data_at();
             row[at] = self.slots.add(identity.clone(), vec![self.data(&entry.action)]);
         }
-        if matches!(self.store, Store::Lpm(_)) {
-            return self.put_prefix(row, &key, view);
+        let done = match self.store {
+            Store::Lpm(_) => self.put_prefix(row, &key, view),
+            Store::Tuples(_) => self.put_masked(row, identity.clone(), &key, view),
+        };
+        match done {
+            Ok(()) => self.entries += 1,
+            Err(_) => self.slots.remove(&identity, view.quiet),
         }
+        done
+    }
+
+    fn put_masked(
+        &mut self,
+        mut row: Vec<u64>,
+        identity: Identity,
+        key: &PackedKey,
+        view: &mut View<'_>,
+    ) -> Done<()> {
         row[row::COUNTER] = self.free_cell().ok_or_else(|| self.full())?;
         if let Store::Tuples(tuples) = &mut self.store {
             tuples.insert(identity, in_words(&key.mask), row, view);
         }
-        self.entries += 1;
         Ok(())
     }
 
@@ -327,13 +339,12 @@ impl Table {
         let cell = self.cell_for(row)?;
         let Store::Lpm(lpm) = &mut self.store else { return Ok(()) };
         if lpm.insert(prefix(key), cell, view) {
-            self.entries += 1;
             return Ok(());
         }
         if let Some(row) = lpm.leave(cell) {
             self.retire_row(row, view.quiet);
         }
-        Err(TableError::Exists(self.definition.name.clone()))
+        Err(self.exists())
     }
 
     /// The cell of a row in a trie: one that is there already, or a new one.
@@ -432,6 +443,10 @@ impl Table {
 
     fn missing(&self) -> TableError {
         TableError::NotFound(self.definition.name.clone())
+    }
+
+    fn exists(&self) -> TableError {
+        TableError::Exists(self.definition.name.clone())
     }
 
     fn full(&self) -> TableError {
