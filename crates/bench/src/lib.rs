@@ -40,6 +40,7 @@ pub mod report;
 pub mod demo;
 pub mod nat64;
 
+pub mod dice;
 pub mod routes;
 
 pub use demo::Options as DemoOptions;

@@ -7,6 +7,8 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::dice::Dice;
+
 /// Which protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
@@ -82,34 +84,6 @@ const V6: &[(u32, u32)] = &[
     (64, 72),
     (128, 67),
 ];
-
-/// Random numbers (xorshift64*, Vigna 2016): the same seed gives the same routes on every machine.
-#[derive(Clone, Debug)]
-pub struct Dice(u64);
-
-impl Dice {
-    /// Any seed.
-    pub fn new(seed: u64) -> Dice {
-        Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    /// The next number.
-    pub fn next_u64(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    /// One of so many.
-    pub fn below(&mut self, end: u64) -> u64 {
-        ((u128::from(self.next_u64()) * u128::from(end.max(1))) >> 64) as u64
-    }
-
-    fn bits(&mut self) -> u128 {
-        u128::from(self.next_u64()) << 64 | u128::from(self.next_u64())
-    }
-}
 
 /// The bits of a prefix's length.
 pub fn mask(length: u32) -> u128 {

@@ -363,15 +363,13 @@ impl Batch {
 
     /// What leaves, with its port, in order.
     pub fn sent(&self) -> impl Iterator<Item = (u32, &[u8])> {
-        let start = self.packets.as_ptr().addr();
-        // Where the pointer points, in packets.
-        let place = move |p: &*mut Packet| (p.addr() - start) / size_of::<Packet>();
-        self.sent[..self.leaving].iter().map(place).map(|at| (self.packets[at].port, self.packet(at).1))
+        self.leaving().map(|(port, bytes, _)| (port, bytes))
     }
 
     /// As [`Batch::sent`], with what is still to be done to each packet.
     pub fn leaving(&self) -> impl Iterator<Item = (u32, &[u8], Option<&Offload>)> {
         let start = self.packets.as_ptr().addr();
+        // Where the pointer points, in packets.
         let place = move |p: &*mut Packet| (p.addr() - start) / size_of::<Packet>();
         self.sent[..self.leaving].iter().map(place).map(|at| {
             let offload = self.offloads[self.packets[at].token as usize].as_ref();

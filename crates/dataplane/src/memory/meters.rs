@@ -1,4 +1,4 @@
-//! Meters that all workers share: cells of words, each with a lock that a worker holds for some twenty nanoseconds.
+//! Meters that all workers share: cells of words, each with a lock that a worker holds while it counts one packet.
 //!
 //! A program executes them as [`crate::Meter`] does; this side sets their rates.
 

@@ -293,43 +293,24 @@ impl Body<'_> {
         max: &ir::Expr,
     ) {
         let (terms, aligned) = ir::checksum::terms(data);
-        if self.facts.dialect == Dialect::Native && (algorithm != HashAlgorithm::Csum16 || !aligned) {
-            return self.hash_bytes(dst, algorithm, base, data, max);
+        let (summed, native) =
+            (algorithm == HashAlgorithm::Csum16 && aligned, self.facts.dialect == Dialect::Native);
+        if !summed && !native {
+            let hint = "csum16 over a whole number of 16-bit words is, and the native target has all";
+            return self.unsupported("this hash algorithm, or its list of data,", hint);
         }
-        if algorithm != HashAlgorithm::Csum16 {
-            let hint = "HashAlgorithm.csum16 is, and the native target has all";
-            return self.unsupported("this hash algorithm", hint);
+        let (width, wide) = (self.place_width(dst), max.ty.width() > 64);
+        if wide && !native {
+            return self
+                .unsupported("a hash with a limit of more than 64 bits", "64 bits are enough for any hash");
         }
-        let width = base.ty.width();
-        if !aligned {
-            return self.unsupported(
-                "a hash over a list that is no whole number of 16-bit words",
-                "pad it with zeros",
-            );
-        }
-        let sum = sums::total(self, terms.iter().map(|(e, shift)| (e, *shift)));
-        let (base, max) = (self.expr(base), self.expr(max));
-        self.text.open("");
-        self.text.line(format!("u64 value = (u16)~fold({sum});"));
-        self.text.line(format!("u64 most = {max};"));
-        self.assign(dst, &mask(format!("{base} + (most ? value % most : 0)"), width));
-        self.text.close("");
-    }
-
-    fn hash_bytes(
-        &mut self,
-        dst: &Place,
-        algorithm: HashAlgorithm,
-        base: &ir::Expr,
-        data: &[ir::Expr],
-        max: &ir::Expr,
-    ) {
-        let width = self.place_width(dst);
         let ty = c_type(ir::Ty::Bit(width.max(64))).unwrap_or("u128");
         self.text.open("");
-        let value = self.hash_value(algorithm, data);
-        let (base, wide) = (self.expr(base), max.ty.width() > 64);
-        let max = self.expr(max);
+        let value = match summed {
+            true => format!("(u16)~fold({})", sums::total(self, terms.iter().map(|(e, shift)| (e, *shift)))),
+            false => self.hash_value(algorithm, data),
+        };
+        let (base, max) = (self.expr(base), self.expr(max));
         self.text.line(format!("u64 value = {value};"));
         self.text.line(format!("{} most = {max};", if wide { "u128" } else { "u64" }));
         self.assign(dst, &mask(format!("({ty}){base} + ({ty})(most ? value % most : 0)"), width));

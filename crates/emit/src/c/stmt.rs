@@ -183,7 +183,7 @@ impl<'a> Body<'a> {
             }
             _ => self.unsupported(
                 "a loop whose number of rounds is not known and small",
-                "`for (bit<8> i in 0 .. 9)` has a bound that the kernel's verifier accepts",
+                "`for (bit<8> i in 0 .. 9)` has a bound that the compiler knows",
             ),
         }
     }

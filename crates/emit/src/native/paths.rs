@@ -33,10 +33,6 @@ impl Emitter<'_> {
         self.text.raw(FINISH);
     }
 
-    fn control_or_nothing(&self, role: Role) -> bool {
-        self.program.control(role).is_some()
-    }
-
     /// `state.var = value;` where the program looks at the variable.
     fn set(&mut self, state: &str, var: VarId, value: impl std::fmt::Display) {
         if self.units.home(var) == Home::State {
@@ -248,7 +244,7 @@ impl Emitter<'_> {
         let (clones, resubmits) = (self.facts.ways.clone, self.facts.ways.resubmit);
         let reasons = [drops::STEP_BUDGET, drops::EGRESS_SPEC, drops::NO_BUFFER].map(|r| self.own_reason(r));
         let [budget, marked, no_buffer] = reasons;
-        let controlled = self.control_or_nothing(Role::Ingress);
+        let controlled = self.program.control(Role::Ingress).is_some();
         let t = &mut self.text;
         t.line("");
         t.line("/* Ingress, and where it leads. */");
@@ -280,8 +276,7 @@ impl Emitter<'_> {
         t.line(format!("drop(pkt, p, s->site ? s->site - 1 : {marked});"));
         t.line("return;");
         t.close("");
-        t.line("if (group) {");
-        t.indent();
+        t.open("if (group)");
         self.set("s", std.instance_type, instance::REPLICATION);
         let t = &mut self.text;
         t.close("");
@@ -300,7 +295,7 @@ impl Emitter<'_> {
         t.line("leave(pkt, p, port, jobs);");
         t.close("");
         t.close("");
-        let (verify, budget) = (self.control_or_nothing(Role::VerifyChecksum), budget);
+        let verify = self.program.control(Role::VerifyChecksum).is_some();
         let t = &mut self.text;
         t.line("");
         t.open("static void work_off(struct job *job, struct jobs *jobs)");

@@ -170,7 +170,7 @@ struct meter {
     struct bucket_of_tokens buckets[2];
 };
 
-/* All workers share a meter: one at a time. What is done in between takes some twenty nanoseconds. */
+/* All workers share a meter: one at a time, and only for what stands here. */
 static UNUSED u8 execute_meter(struct meter *m, u64 now, u64 units)
 {
     u8 colour = 0;
@@ -309,7 +309,7 @@ INLINE int better(const struct row *a, const struct row *b)
 typedef u16 tags_of_bucket __attribute__((vector_size(16), aligned(4)));
 typedef char bytes_of_tags __attribute__((vector_size(16)));
 
-/* Two bits for each of the six tags that equals this one. All at once: a branch a tag costs more than the rest of the look-up. */
+/* Two bits for each of the six tags that equals this one. All at once: docs/native.md has what one by one costs. */
 INLINE u32 tags_equal(const struct bucket *b, u16 tag)
 {
 #ifdef __SSE2__

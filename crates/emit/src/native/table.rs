@@ -6,7 +6,7 @@ use abi::native::data_offset;
 use ir::TableId;
 
 use crate::c::table::{HIT, code, miss, run};
-use crate::c::{Body, Emitter, Unit, c_type};
+use crate::c::{Body, Emitter, Unit, header};
 
 impl Emitter<'_> {
     /// The function that applies a table: returns [`HIT`] and the number of the action that ran.
@@ -57,32 +57,17 @@ impl Emitter<'_> {
     }
 }
 
-/// Writes the key into `words`, which has a word more than the key: zeros behind it. Whole words from registers: bytes that are stored
-/// one by one and loaded as words at once wait for the store buffer, some fourteen cycles a key.
+/// Writes the key into `words`, which has a word more than the key: zeros behind it.
 pub(super) fn write_keys(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) {
     let words = layout.key_size.div_ceil(8);
-    let mut parts: Vec<Vec<String>> = vec![Vec::new(); words as usize];
-    for (n, (key, at)) in definition.keys.iter().zip(&layout.key_offsets).enumerate() {
-        body.comment(key.loc);
-        let (value, width) = (body.expr(&key.expr), key.expr.ty.width());
-        let c = c_type(ir::Ty::Bit(width.max(8))).unwrap_or("u128");
-        body.text.line(format!("{c} key_{n} = {value};"));
-        let (first, end) = (at * 8, (at + width.div_ceil(8)) * 8);
-        for word in first / 64..end.div_ceil(64) {
-            let word_end = (word + 1) * 64;
-            let part = match end <= word_end {
-                true if end - first > 64 => format!("(u64)(key_{n} << {})", word_end - end),
-                true => format!("(u64)key_{n} << {}", word_end - end),
-                false => format!("(u64)(key_{n} >> {})", end - word_end),
-            };
-            parts[word as usize].push(part);
-        }
-    }
-    for (word, parts) in parts.iter().enumerate() {
-        let value = if parts.is_empty() { "0".to_string() } else { parts.join(" | ") };
-        body.text.line(format!("words[{word}] = bswap64({value});"));
-    }
+    body.text.line(format!("words[{}] = 0;", words.saturating_sub(1)));
     body.text.line(format!("words[{words}] = 0;"));
+    body.text.line("u8 *k = (u8 *)words;");
+    for (key, at) in definition.keys.iter().zip(&layout.key_offsets) {
+        body.comment(key.loc);
+        let value = body.expr(&key.expr);
+        header::write_key(&value, key.expr.ty.width(), *at, body.text);
+    }
 }
 
 /// Finds the entry: `d` points to its action data.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use abi::Entry;
+use bench::dice::Dice;
 use control::stf::{self, Kind, Target};
 use dataplane::Count;
 use interp::{Event, Interpreter, Observer};
@@ -28,22 +29,6 @@ struct Sums {
 impl Observer for Sums {
     fn event(&mut self, event: Event<'_>) {
         self.wrong |= matches!(event, Event::Checksum { right: Some(false), .. });
-    }
-}
-
-/// xorshift64* (Vigna 2016).
-struct Dice(u64);
-
-impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        if n == 0 { 0 } else { (self.next() >> 33) as usize % n }
     }
 }
 
@@ -70,7 +55,7 @@ pub fn run(
     let step = cases.len().div_ceil(CASES).max(1);
     let chosen: Vec<_> = cases.iter().step_by(step).collect();
     let seeds: Vec<(u32, Vec<u8>)> = cases.iter().flat_map(packets_of).collect();
-    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut dice = Dice::new(seed);
     let mut tally = Tally::default();
     for case in &chosen {
         let share = packets / chosen.len() as u64;
@@ -118,7 +103,7 @@ fn one_case(
         anyhow::ensure!(report.passed, "{}", report.text());
     }
     for _ in 0..packets {
-        let Some((port, seed)) = seeds.get(dice.below(seeds.len())) else { break };
+        let Some((port, seed)) = seeds.get(dice.index(seeds.len())) else { break };
         let packet = mutated(seed, dice);
         let Ok(sent) = compiled.process(*port, &packet) else {
             tally.refused += 1;
@@ -202,16 +187,16 @@ fn counts(target: &mut dyn Target, entries: &[(String, Entry)]) -> anyhow::Resul
 /// A few changes, most of them in the headers, where programs look.
 fn mutated(seed: &[u8], dice: &mut Dice) -> Vec<u8> {
     let mut packet = seed.to_vec();
-    for _ in 0..dice.below(4) {
-        let at = dice.below(packet.len().min(96));
-        let value = dice.next();
+    for _ in 0..dice.index(4) {
+        let at = dice.index(packet.len().min(96));
+        let value = dice.next_u64();
         let length = packet.len();
-        match (dice.below(6), packet.get_mut(at)) {
+        match (dice.index(6), packet.get_mut(at)) {
             (0, Some(byte)) => *byte = value as u8,
             (1, Some(byte)) => *byte ^= 1 << (value % 8),
             (2, Some(byte)) => *byte = [0, 1, 0x7f, 0x80, 0xff][value as usize % 5],
-            (3, _) if length > 60 => packet.truncate(60 + dice.below(length - 60)),
-            (4, _) => packet.extend((0..dice.below(40)).map(|i| i as u8)),
+            (3, _) if length > 60 => packet.truncate(60 + dice.index(length - 60)),
+            (4, _) => packet.extend((0..dice.index(40)).map(|i| i as u8)),
             _ => {}
         }
     }

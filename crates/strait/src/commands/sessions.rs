@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use bench::routes::Dice;
+use bench::dice::Dice;
 use io::native::NativeProgram;
 use serde::Serialize;
 
