@@ -8,7 +8,7 @@
 //! 3. [`iperf`], [`small`], [`ping`] and [`http`] send traffic through it and return what arrived.
 //! 4. [`stats`] turns samples into medians, spreads and ratios, and [`report`] shows them: JSON, a table, a plot.
 //!
-//! [`routes`] makes routing tables up. [`nat64`] is the full benchmark (`strait bench nat64`) and [`demo`] the short one that `make demo` runs.
+//! [`routes`] makes routing tables up, [`traffic`] packets. [`nat64`] is the full benchmark (`strait bench nat64`) and [`demo`] the short one that `make demo` runs.
 //!
 //! Invariants:
 //! - Every path is measured in the same run, interleaved repetition by repetition, so that a slow minute of a
@@ -42,6 +42,7 @@ pub mod nat64;
 
 pub mod dice;
 pub mod routes;
+pub mod traffic;
 
 pub use demo::Options as DemoOptions;
 pub use error::{Error, Result};

@@ -1,7 +1,7 @@
 //! The parser: states, selects, and the statements that read the packet.
 
 use abi::Bits;
-use ir::{HeaderId, HeaderRef, KeySet, Parser, Select, Stmt, StmtKind, Target, Transition};
+use ir::{HeaderId, HeaderRef, Parser, Select, Stmt, StmtKind, Target, Transition};
 
 use crate::eval::{eval, header, truth};
 use crate::event::Event;
@@ -73,7 +73,7 @@ impl Run<'_, '_> {
         let keys: Vec<Bits> = select.keys.iter().map(|k| eval(self.program, &self.s, k)).collect();
         let case = select.cases.iter().find(|case| match case.value_set {
             Some(set) => self.is_member(set, &keys),
-            None => case.sets.iter().zip(&keys).all(|(set, key)| contains(set, key)),
+            None => case.sets.iter().zip(&keys).all(|(set, key)| set.contains(key)),
         })?;
         Some(case.next)
     }
@@ -160,15 +160,5 @@ impl Run<'_, '_> {
         let values = self.s.headers[id.index()].fields.iter().cloned();
         let fields = ty.fields.iter().map(|f| f.name.as_str()).zip(values).collect();
         self.observer.event(Event::Extracted { header: &self.program.header(id).name, loc, fields });
-    }
-}
-
-fn contains(set: &KeySet, key: &Bits) -> bool {
-    match set {
-        KeySet::Any => true,
-        KeySet::Value(v) => v == key,
-        KeySet::Mask(v, m) => key.and(m) == v.and(m),
-        KeySet::Range { lo, hi, signed: true } => lo.cmp_signed(key).is_le() && key.cmp_signed(hi).is_le(),
-        KeySet::Range { lo, hi, .. } => lo.cmp_unsigned(key).is_le() && key.cmp_unsigned(hi).is_le(),
     }
 }

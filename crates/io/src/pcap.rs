@@ -45,9 +45,18 @@ pub fn writer<W: Write>(to: W) -> Result<PcapWriter<W>> {
 /// Writes an Ethernet capture with nanoseconds.
 pub fn write(to: impl Write, frames: &[Frame]) -> Result<()> {
     let mut writer = writer(to)?;
-    for frame in frames {
-        writer.write_packet(&PcapPacket::new(frame.time, frame.data.len() as u32, &frame.data))?;
-    }
+    frames.iter().try_for_each(|frame| append(&mut writer, frame))?;
+    finish(writer)
+}
+
+/// Writes one more frame.
+pub fn append(writer: &mut PcapWriter<impl Write>, frame: &Frame) -> Result<()> {
+    writer.write_packet(&PcapPacket::new(frame.time, frame.data.len() as u32, &frame.data))?;
+    Ok(())
+}
+
+/// Ends a capture; what could not be written is said now at the latest.
+pub fn finish(writer: PcapWriter<impl Write>) -> Result<()> {
     writer.into_writer().flush().map_err(PcapError::IoError)?;
     Ok(())
 }

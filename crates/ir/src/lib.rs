@@ -101,6 +101,7 @@ pub mod stmt;
 pub mod text;
 pub mod verify;
 pub mod visit;
+pub mod ways;
 
 pub use expr::{BinOp, Expr, ExprKind, Place, Ty, UnOp};
 pub use program::{

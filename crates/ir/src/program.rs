@@ -426,6 +426,21 @@ pub enum KeySet {
     },
 }
 
+impl KeySet {
+    /// Whether a key is in it.
+    pub fn contains(&self, key: &Bits) -> bool {
+        match self {
+            KeySet::Any => true,
+            KeySet::Value(v) => v == key,
+            KeySet::Mask(v, m) => key.and(m) == v.and(m),
+            KeySet::Range { lo, hi, signed: true } => {
+                lo.cmp_signed(key).is_le() && key.cmp_signed(hi).is_le()
+            }
+            KeySet::Range { lo, hi, .. } => lo.cmp_unsigned(key).is_le() && key.cmp_unsigned(hi).is_le(),
+        }
+    }
+}
+
 /// A state, or an end of parsing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {

@@ -39,6 +39,8 @@ pub enum Command {
     /// NAT64: translate between IPv6 and IPv4.
     #[command(subcommand)]
     Nat64(Nat64Command),
+    /// Make traffic: packets into a capture or out of a port, and table entries to go with them.
+    Gen(Box<GenArgs>),
     /// Measure, and report as a table, JSON and SVG.
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -308,6 +310,134 @@ pub struct ConfigArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct GenArgs {
+    #[command(subcommand)]
+    pub command: Option<GenCommand>,
+    #[command(flatten)]
+    pub traffic: TrafficArgs,
+}
+
+/// What else can be made.
+#[derive(Debug, Subcommand)]
+pub enum GenCommand {
+    /// Routing tables of the Internet's shape.
+    Routes(RoutesArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct TrafficArgs {
+    /// Make packets of the headers that this program declares and its parser accepts, instead of the usual protocols'.
+    #[arg(long, value_name = "PROG.p4", value_hint = ValueHint::FilePath)]
+    pub program: Option<PathBuf>,
+    #[command(flatten)]
+    pub preprocess: Preprocess,
+    /// The headers, as the parser extracts them: `ethernet/vlan/ipv6/tcp`, `ethernet/ipv4/udp/vxlan/ethernet/ipv4/udp`
+    /// [default: ethernet/ipv4/udp; of a program, every way through its parser in turn].
+    #[arg(long, value_name = "A/B/…")]
+    pub headers: Option<String>,
+    /// Packets that come through these states of the parser, in this order.
+    #[arg(long, value_name = "STATE,…", conflicts_with = "headers")]
+    pub reach: Option<String>,
+    /// Packets that hit the entries of this table, which `--entries` gives.
+    #[arg(long, value_name = "TABLE", requires = "entries", requires = "program")]
+    pub hit: Option<String>,
+    /// Table entries in STF that the program has while packets are tried on it.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "program")]
+    pub entries: Option<PathBuf>,
+    /// What a field holds: `ipv4.dst=198.51.100.0/24`, `tcp.src=1024..65535`, `udp.dst=53,123`. Flows differ in such fields; behind
+    /// `uniform:`, `seq:`, `zipf:` or `zipf(S):` values change from packet to packet instead.
+    #[arg(long, value_name = "FIELD=VALUES")]
+    pub set: Vec<String>,
+    /// Bytes of a frame with its check sequence: `64`, `64,1518`, `uniform:64..1518`, or `imix` (seven of 64, four of 594, one of 1518).
+    #[arg(long, value_name = "SIZES", default_value = "64")]
+    pub size: bench::traffic::Sizes,
+    /// How many flows [default: as many as fields make, up to the number of packets].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub flows: Option<u64>,
+    /// Which flow comes next: `seq`, `uniform`, `zipf`, `zipf(S)` [default: seq].
+    #[arg(long, value_name = "ORDER")]
+    pub pick: Option<String>,
+    /// How many packets [default: one for each of `--flows`, or 1000].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Other random values for another number.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Write a capture (`-`: to stdout).
+    #[arg(long, short, value_name = "OUT.pcap", value_hint = ValueHint::FilePath, conflicts_with = "port")]
+    pub write: Option<PathBuf>,
+    /// Send out of a port: `af_packet:IF`, `af_xdp:IF[:QUEUE]`, `tap:NAME`.
+    #[arg(long, value_name = "DRIVER:ARG")]
+    pub port: Option<io::port::Driver>,
+    /// Packets a second [default: as many as the port takes].
+    #[arg(long, value_name = "N", requires = "port")]
+    pub rate: Option<f64>,
+    /// Send the packets round and round for so long.
+    #[arg(long, value_name = "SECONDS", requires = "port", value_parser = seconds)]
+    pub seconds: Option<f64>,
+    /// Make the entry that each flow's packet hits: `TABLE ACTION(VALUES, …)`, with the next values for each.
+    #[arg(long, value_name = "ENTRY", requires = "program", requires = "write_entries")]
+    pub add: Option<String>,
+    /// Where such entries are written, in STF (`-`: to stdout).
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "add")]
+    pub write_entries: Option<PathBuf>,
+    /// The port of the program where packets are taken to come in.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub in_port: u32,
+    /// Print what fields there are, and what they must hold.
+    #[arg(long)]
+    pub list: bool,
+    /// Say what was made as JSON, on stderr.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A time that is more than none.
+fn seconds(text: &str) -> Result<f64, String> {
+    let value: Option<f64> = text.parse().ok();
+    value
+        .filter(|s| s.is_finite() && *s > 0.0 && *s < 1e9)
+        .ok_or_else(|| format!("`{text}` is not a time in seconds"))
+}
+
+#[derive(Debug, Args)]
+pub struct RoutesArgs {
+    /// How many.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = count_of_routes)]
+    pub count: usize,
+    /// IPv4 or IPv6.
+    #[arg(long, value_name = "4|6", default_value = "4", value_parser = ["4", "6"])]
+    pub family: String,
+    /// To how many next hops, numbered from 1 on.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..))]
+    pub next_hops: u16,
+    /// Other routes for another number.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Entries of a program's table instead of `PREFIX/LENGTH NEXT-HOP`: `TABLE ACTION(VALUES, …)`; a next hop has the values of its number.
+    #[arg(long, value_name = "ENTRY", requires = "program")]
+    pub add: Option<String>,
+    /// The program.
+    #[arg(long, value_name = "PROG.p4", value_hint = ValueHint::FilePath)]
+    pub program: Option<PathBuf>,
+    #[command(flatten)]
+    pub preprocess: Preprocess,
+    /// Where to (`-`: to stdout).
+    #[arg(short, value_name = "OUT", default_value = "-", value_hint = ValueHint::FilePath)]
+    pub out: PathBuf,
+}
+
+/// As many as tables are measured with.
+fn count_of_routes(text: &str) -> Result<usize, String> {
+    const MOST: usize = 2_000_000;
+    let count: Option<usize> = text.parse().ok();
+    count
+        .filter(|n| (1..=MOST).contains(n))
+        .ok_or_else(|| format!("`{text}` is not a number from 1 to {MOST}"))
 }
 
 /// Benchmarks.

@@ -5,6 +5,7 @@ pub mod check;
 pub mod doctor;
 pub mod explain;
 pub mod fuzz;
+pub mod r#gen;
 pub mod lpm;
 pub mod nat64;
 pub mod over_memory;

@@ -1,7 +1,6 @@
 //! `strait trace`: what happens to each packet of a capture.
 
-use anyhow::{Context, bail};
-use control::stf;
+use anyhow::Context;
 use interp::Interpreter;
 use interp::trace::{Json, Text};
 use io::pcap::{Frame, Remark};
@@ -15,7 +14,7 @@ pub fn run(args: &TraceArgs) -> anyhow::Result<()> {
     let program = frontend::program(&args.source.program, &args.source.preprocess)?;
     let mut target = InterpTarget::new(Interpreter::new(&program)?);
     if let Some(file) = &args.entries {
-        entries(file, &mut target)?;
+        super::run::fill(file, &mut target)?;
     }
     let (mut text, mut json) = (Text::new(&program), Json::new(&program));
     let mut remarks = Vec::new();
@@ -70,15 +69,4 @@ fn remark(number: usize, port: u32, frame: Frame, way: &str, sent: &[(u32, Vec<u
         comment: format!("of packet {number}"),
     }));
     all
-}
-
-/// Table entries in STF.
-fn entries(file: &std::path::Path, target: &mut InterpTarget<'_>) -> anyhow::Result<()> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let case = stf::parse(&file.display().to_string(), &text).map_err(|errors| {
-        let lines: Vec<_> = errors.iter().map(|e| e.to_string()).collect();
-        anyhow::anyhow!(lines.join("\n"))
-    })?;
-    let report = stf::load(&case, target);
-    if report.passed { Ok(()) } else { bail!("{}", report.text().trim_end()) }
 }

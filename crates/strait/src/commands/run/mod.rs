@@ -55,7 +55,7 @@ fn ports<T>(args: &RunArgs, port: impl Fn(&str) -> anyhow::Result<T>) -> anyhow:
 }
 
 /// Plays what fills tables.
-fn fill(file: &Path, target: &mut dyn stf::Target) -> anyhow::Result<()> {
+pub fn fill(file: &Path, target: &mut dyn stf::Target) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let case = stf::parse(&file.display().to_string(), &text);
     let case =

@@ -1,0 +1,395 @@
+//! Ways through a parser: which headers a packet has that takes one, and which of its bits must have which value.
+//!
+//! A way is followed with the packet's bits as unknowns. What a `select` asks for becomes a value of these bits, wherever the key is
+//! made of bits by moving them (fields, slices, casts, concatenations, masks, lookahead). A key that is computed otherwise leaves the way
+//! unsure: whoever makes packets of it parses one to see.
+
+mod symbol;
+
+use std::collections::VecDeque;
+
+use abi::Bits;
+
+pub use symbol::{Known, Symbol, Symbols, constant, of_packet};
+
+use crate::program::{KeySet, Loc, Parser, Program, Role, Select, StateId, Target, Transition};
+use crate::{BinOp, Expr, ExprKind, HeaderId, HeaderRef, Stmt, StmtKind};
+
+/// Partial ways that are looked at before the search gives up.
+const MOST: usize = 100_000;
+/// Values of a key that are tried beyond those that other cases take.
+const TRIED: u128 = 64;
+/// Visits of one state on one way where a goal is given.
+const ROUNDS: usize = 16;
+
+/// Which ways are looked for. Names of headers need not have what stands before the last dot, nor a stack's index.
+#[derive(Clone, Debug)]
+pub enum Goal {
+    /// Every way that meets no state twice.
+    All,
+    /// Ways with exactly these headers, in order; also where the program calls them `inner_` and that name.
+    Headers(Vec<String>),
+    /// The shortest way that meets these states, in this order.
+    States(Vec<String>),
+}
+
+/// A way to `accept`.
+#[derive(Clone, Debug)]
+pub struct Way {
+    /// States, in order.
+    pub states: Vec<StateId>,
+    /// Headers and the bit where each begins.
+    pub headers: Vec<(HeaderId, u32)>,
+    /// What the parser has made known of variables, fields and the packet's bits.
+    pub known: Known,
+    /// Where a decision could not be followed.
+    pub unsure: Option<Loc>,
+    /// Conditions that must hold once what they compare is settled.
+    conditions: Vec<Condition>,
+    /// The cursor.
+    at: u32,
+    /// How much of the goal is reached.
+    reached: usize,
+}
+
+/// A comparison of numbers without signs.
+#[derive(Clone, Debug)]
+struct Condition {
+    op: BinOp,
+    left: Symbols,
+    right: Symbols,
+}
+
+/// What came of asking for a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// The packet has it.
+    Given,
+    /// It can never have it.
+    Impossible,
+    /// Part of it is computed; the rest is given.
+    Unsure,
+}
+
+impl Asked {
+    /// Two things at once.
+    fn and(self, other: Asked) -> Asked {
+        match (self, other) {
+            (Asked::Impossible, _) | (_, Asked::Impossible) => Asked::Impossible,
+            (Asked::Given, Asked::Given) => Asked::Given,
+            _ => Asked::Unsure,
+        }
+    }
+}
+
+impl Way {
+    /// Lets the packet be such that these bits have this value, where the mask is set.
+    pub fn ask(&mut self, symbols: &Symbols, value: &Bits, mask: &Bits) -> Asked {
+        let mut asked = Asked::Given;
+        let before = self.known.clone();
+        for (number, symbol) in symbols.iter().enumerate().filter(|(n, _)| mask.get(*n as u32)) {
+            let wanted = value.get(number as u32);
+            let possible = match symbol {
+                Symbol::Is(bit) => *bit == wanted,
+                Symbol::Packet(at) => self.known.fix(*at, wanted),
+                Symbol::Unknown => {
+                    asked = Asked::Unsure;
+                    true
+                }
+            };
+            if !possible {
+                self.known = before;
+                return Asked::Impossible;
+            }
+        }
+        asked
+    }
+
+    /// Lets the packet be such that a condition holds.
+    pub fn ask_true(&mut self, program: &Program, cond: &Expr) -> Asked {
+        match &cond.kind {
+            ExprKind::Binary(BinOp::LogAnd, a, b) => self.ask_true(program, a).and(self.ask_true(program, b)),
+            ExprKind::Binary(BinOp::LogOr, a, b) => match self.ask_true(program, a) {
+                Asked::Given => Asked::Given,
+                _ => self.ask_true(program, b),
+            },
+            ExprKind::Binary(BinOp::Eq, a, b) => {
+                let (a, b) = (self.known.eval(program, a), self.known.eval(program, b));
+                let (value, asked) = match (self.known.value(&a), self.known.value(&b)) {
+                    (_, Some(value)) => (value, a),
+                    (Some(value), None) => (value, b),
+                    (None, None) => return Asked::Unsure,
+                };
+                let ones = Bits::ones(value.width());
+                self.ask(&asked, &value, &ones)
+            }
+            ExprKind::Binary(op @ (BinOp::Ne | BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge), a, b)
+                if !a.ty.is_signed() =>
+            {
+                let (left, right) = (self.known.eval(program, a), self.known.eval(program, b));
+                let settled = self.known.value(&left).is_some() && self.known.value(&right).is_some();
+                self.conditions.push(Condition { op: *op, left, right });
+                match self.holds() {
+                    false => Asked::Impossible,
+                    true if settled => Asked::Given,
+                    true => Asked::Unsure,
+                }
+            }
+            _ => {
+                let value = self.known.eval(program, cond);
+                self.ask(&value, &Bits::bit(true), &Bits::bit(true))
+            }
+        }
+    }
+
+    /// Whether no condition is broken so far.
+    fn holds(&self) -> bool {
+        self.conditions.iter().all(|c| match (self.known.value(&c.left), self.known.value(&c.right)) {
+            (Some(left), Some(right)) => match c.op {
+                BinOp::Lt => left.cmp_unsigned(&right).is_lt(),
+                BinOp::Le => left.cmp_unsigned(&right).is_le(),
+                BinOp::Gt => left.cmp_unsigned(&right).is_gt(),
+                BinOp::Ge => left.cmp_unsigned(&right).is_ge(),
+                _ => left != right,
+            },
+            _ => true,
+        })
+    }
+}
+
+/// Ways of the program's parser, shortest first.
+pub fn ways(program: &Program, goal: &Goal, most: usize) -> Vec<Way> {
+    let Some(parser) = program.parsers.iter().find(|p| p.role == Role::Parser) else { return Vec::new() };
+    let search = Search { program, parser, goal };
+    let (mut open, mut done) = (VecDeque::from([(parser.start, search.begin())]), Vec::new());
+    for _ in 0..MOST {
+        let Some((state, way)) = open.pop_front() else { break };
+        for (next, way) in search.step(state, way) {
+            match next {
+                Target::State(id) => open.push_back((id, way)),
+                Target::Accept if search.complete(&way) => done.push(way),
+                Target::Accept | Target::Reject => {}
+            }
+        }
+        let enough = if matches!(goal, Goal::States(_)) { 1 } else { most };
+        if done.len() >= enough {
+            done.truncate(enough);
+            break;
+        }
+    }
+    done
+}
+
+/// Whether a header's or a state's full name ends in this one: `ipv4` or `hdr.ipv4` means `hdr.ipv4`, `vlan` means `hdr.vlan[1]` too.
+pub fn means(full: &str, name: &str) -> bool {
+    let plain = full.split('[').next().unwrap_or(full);
+    let ends = |full: &str| full == name || full.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'));
+    ends(full) || ends(plain)
+}
+
+struct Search<'s> {
+    program: &'s Program,
+    parser: &'s Parser,
+    goal: &'s Goal,
+}
+
+impl Search<'_> {
+    fn begin(&self) -> Way {
+        let mut way = Way {
+            states: Vec::new(),
+            headers: Vec::new(),
+            known: Known::default(),
+            unsure: None,
+            conditions: Vec::new(),
+            at: 0,
+            reached: 0,
+        };
+        self.block(&mut way, &self.parser.prologue);
+        way
+    }
+
+    fn complete(&self, way: &Way) -> bool {
+        match self.goal {
+            Goal::All => true,
+            Goal::Headers(names) | Goal::States(names) => way.reached == names.len(),
+        }
+    }
+
+    /// Where a way goes from a state: nowhere, if the goal cannot be reached there.
+    fn step(&self, id: StateId, mut way: Way) -> Vec<(Target, Way)> {
+        let rounds = if matches!(self.goal, Goal::All) { 1 } else { ROUNDS };
+        if way.states.iter().filter(|s| **s == id).count() >= rounds {
+            return Vec::new();
+        }
+        way.states.push(id);
+        let state = &self.parser.states[id.index()];
+        if let Goal::States(names) = self.goal
+            && names.get(way.reached).is_some_and(|name| means(&state.name, name))
+        {
+            way.reached += 1;
+        }
+        if !self.block(&mut way, &state.body) {
+            return Vec::new();
+        }
+        match &state.next {
+            Transition::Goto(target) => vec![(*target, way)],
+            Transition::Select(select) => {
+                (0..select.cases.len()).filter_map(|case| choose(self.program, select, case, &way)).collect()
+            }
+        }
+    }
+
+    fn block(&self, way: &mut Way, block: &[Stmt]) -> bool {
+        block.iter().all(|stmt| self.stmt(way, stmt))
+    }
+
+    /// Follows a statement; false if no packet gets past it, or none that is looked for.
+    fn stmt(&self, way: &mut Way, stmt: &Stmt) -> bool {
+        let p = self.program;
+        match &stmt.kind {
+            StmtKind::Extract { header, varbit } => {
+                return self.extract(way, header, varbit.as_ref(), stmt.loc);
+            }
+            StmtKind::Assign { dst, src } => {
+                let value = way.known.eval(p, src);
+                way.known.set(p, dst, value);
+            }
+            StmtKind::Lookahead { dst: crate::Place::Var(var) } => {
+                let value = of_packet(way.at, p.var(*var).ty.width());
+                way.known.set(p, &crate::Place::Var(*var), value);
+            }
+            StmtKind::Advance(bits) => {
+                match way.known.value(&way.known.eval(p, bits)).and_then(|b| b.to_u64()) {
+                    Some(bits) => {
+                        way.at += bits as u32;
+                        way.known.reach(way.at);
+                    }
+                    None => way.unsure = Some(stmt.loc),
+                }
+            }
+            StmtKind::Verify { cond, .. } => match way.ask_true(p, cond) {
+                Asked::Given => {}
+                Asked::Impossible => return false,
+                Asked::Unsure => way.unsure = Some(stmt.loc),
+            },
+            StmtKind::If { cond, then, otherwise } => match way.known.settled(&way.known.eval(p, cond))[..] {
+                [Symbol::Is(true)] => return self.block(way, then),
+                [Symbol::Is(false)] => return self.block(way, otherwise),
+                _ => way.known.forget(p, std::slice::from_ref(stmt)),
+            },
+            _ => way.known.forget(p, std::slice::from_ref(stmt)),
+        }
+        true
+    }
+
+    fn extract(&self, way: &mut Way, header: &HeaderRef, varbit: Option<&Expr>, loc: Loc) -> bool {
+        let p = self.program;
+        let Some(id) = way.known.resolve(p, header) else { return false };
+        // A varbit field is as long as the packet says, and left out where it may be.
+        let mut varied = 0;
+        if let Some(bits) = varbit {
+            let length = way.known.eval(p, bits);
+            let _ = way.ask(&length, &Bits::zero(length.len() as u32), &Bits::ones(length.len() as u32));
+            match way.known.value(&length).and_then(|b| b.to_u64()) {
+                Some(bits) => varied = bits as u32,
+                None => way.unsure = Some(loc),
+            }
+        }
+        let fields = &p.header_type(id).fields;
+        let sizes: Vec<u32> =
+            fields.iter().map(|f| if f.ty.is_varbit() { varied } else { f.ty.width() }).collect();
+        if !way.known.extract(id, way.at, &sizes) || !self.wanted(way, id) {
+            return false;
+        }
+        if let HeaderRef::Next(stack) = header {
+            way.known.advance(p, *stack);
+        }
+        way.headers.push((id, way.at));
+        way.at += sizes.iter().sum::<u32>();
+        way.known.reach(way.at);
+        true
+    }
+
+    /// Whether the goal allows that header next.
+    fn wanted(&self, way: &mut Way, id: HeaderId) -> bool {
+        let Goal::Headers(names) = self.goal else { return true };
+        let Some(name) = names.get(way.reached) else { return false };
+        let full = &self.program.header(id).name;
+        way.reached += 1;
+        means(full, name) || means(full, &format!("inner_{name}"))
+    }
+}
+
+/// The way that takes a case of a `select`, if there is one: the case's values, and none of an earlier case.
+fn choose(p: &Program, select: &Select, chosen: usize, way: &Way) -> Option<(Target, Way)> {
+    let case = &select.cases[chosen];
+    if case.value_set.is_some() {
+        // What is in it only the control plane knows.
+        return None;
+    }
+    let mut way = way.clone();
+    let keys: Vec<Symbols> = select.keys.iter().map(|key| way.known.eval(p, key)).collect();
+    for (key, set) in keys.iter().zip(&case.sets) {
+        let (value, mask) = asked_for(set, key.len() as u32);
+        match way.ask(key, &value, &mask) {
+            Asked::Given => {}
+            Asked::Impossible => return None,
+            Asked::Unsure => way.unsure = Some(select.loc),
+        }
+    }
+    if !way.holds() {
+        return None;
+    }
+    let earlier = select.cases[..chosen].iter().filter(|c| c.value_set.is_none());
+    let rivals: Vec<&Vec<KeySet>> = earlier.map(|c| &c.sets).filter(|sets| fits(&way, &keys, sets)).collect();
+    avoid(&mut way, &keys, &case.sets, &rivals, select.loc).then_some((case.next, way))
+}
+
+/// What a set asks of a key; of a range its lower end.
+fn asked_for(set: &KeySet, width: u32) -> (Bits, Bits) {
+    match set {
+        KeySet::Any => (Bits::zero(width), Bits::zero(width)),
+        KeySet::Value(value) => (value.clone(), Bits::ones(width)),
+        KeySet::Mask(value, mask) => (value.clone(), mask.clone()),
+        KeySet::Range { lo, .. } => (lo.clone(), Bits::ones(width)),
+    }
+}
+
+/// Whether a packet of this way may still be in these sets.
+fn fits(way: &Way, keys: &[Symbols], sets: &[KeySet]) -> bool {
+    keys.iter().zip(sets).all(|(key, set)| match way.known.value(key) {
+        Some(value) => set.contains(&value),
+        None => {
+            let (value, mask) = asked_for(set, key.len() as u32);
+            matches!(set, KeySet::Range { .. }) || way.clone().ask(key, &value, &mask) != Asked::Impossible
+        }
+    })
+}
+
+/// Gives one key a value that none of the rivals takes; false if there is none.
+fn avoid(way: &mut Way, keys: &[Symbols], own: &[KeySet], rivals: &[&Vec<KeySet>], loc: Loc) -> bool {
+    if rivals.is_empty() {
+        return true;
+    }
+    for (number, key) in keys.iter().enumerate() {
+        let width = key.len() as u32;
+        let taken = |value: &Bits| rivals.iter().any(|sets| sets[number].contains(value));
+        let free = |value: &Bits| own[number].contains(value) && !taken(value);
+        // Among one value more than there are rivals is a free one, if a key has that many; high ones are tried for masks.
+        let few = (0..rivals.len() as u128 + TRIED).map(|n| Bits::new(width, n));
+        let bits = (0..width).map(|n| Bits::ones(width).shl(n.into()));
+        for value in few.chain(bits).filter(free) {
+            let mut tried = way.clone();
+            let asked = tried.ask(key, &value, &Bits::ones(width));
+            if asked == Asked::Impossible || !tried.holds() {
+                continue;
+            }
+            if asked == Asked::Unsure {
+                tried.unsure = Some(loc);
+            }
+            *way = tried;
+            return true;
+        }
+    }
+    false
+}

@@ -1,0 +1,267 @@
+//! Values of which some bits are known, some are bits of the packet, and nothing is said of the rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use abi::Bits;
+
+use crate::{BinOp, Expr, ExprKind, HeaderId, HeaderRef, Place, Program, StackId, StmtKind, Ty, UnOp, VarId};
+
+/// One bit of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Symbol {
+    /// Known.
+    Is(bool),
+    /// The packet's bit of that number, 0 being the most significant of the first byte.
+    Packet(u32),
+    /// Anything.
+    Unknown,
+}
+
+use Symbol::{Is, Packet, Unknown};
+
+/// A value, least significant bit first.
+pub type Symbols = Vec<Symbol>;
+
+/// What a way through a parser has made known.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    vars: BTreeMap<VarId, Symbols>,
+    fields: BTreeMap<(HeaderId, u32), Symbols>,
+    valid: BTreeSet<HeaderId>,
+    next: BTreeMap<StackId, u32>,
+    /// Bits of the packet that must have a value.
+    bits: Vec<Option<bool>>,
+}
+
+/// As many bits of the packet, the first one the most significant.
+pub fn of_packet(at: u32, width: u32) -> Symbols {
+    (at..at + width).rev().map(Packet).collect()
+}
+
+fn of_bits(bits: &Bits) -> Symbols {
+    (0..bits.width()).map(|n| Is(bits.get(n))).collect()
+}
+
+fn unknown(ty: Ty) -> Symbols {
+    vec![Unknown; ty.width() as usize]
+}
+
+/// The value, where all of it is known.
+pub fn constant(symbols: &Symbols) -> Option<Bits> {
+    let bit = |s: &Symbol| if let Is(bit) = s { Some(Bits::bit(*bit)) } else { None };
+    let bits: Option<Vec<Bits>> = symbols.iter().rev().map(bit).collect();
+    bits?.into_iter().reduce(|high, low| high.concat(&low))
+}
+
+impl Known {
+    /// Bits of the packet, as many as anybody has looked at, and the value that they must have.
+    pub fn bits(&self) -> &[Option<bool>] {
+        &self.bits
+    }
+
+    /// Lets the packet have so many bits at least.
+    pub fn reach(&mut self, bits: u32) {
+        let bits = self.bits.len().max(bits as usize);
+        self.bits.resize(bits, None);
+    }
+
+    /// Lets a bit of the packet have this value; false if it must have the other.
+    pub fn fix(&mut self, at: u32, value: bool) -> bool {
+        self.reach(at + 1);
+        *self.bits[at as usize].get_or_insert(value) == value
+    }
+
+    /// What is known of a value whose bits of the packet have what they must have.
+    pub fn settled(&self, symbols: &Symbols) -> Symbols {
+        let settle = |s: &Symbol| match s {
+            Packet(at) => self.bits.get(*at as usize).copied().flatten().map_or(*s, Is),
+            _ => *s,
+        };
+        symbols.iter().map(settle).collect()
+    }
+
+    /// The value, where bits of the packet that have one make it known.
+    pub fn value(&self, symbols: &Symbols) -> Option<Bits> {
+        constant(&self.settled(symbols))
+    }
+
+    /// A header that the packet has from this bit on; `sizes` are those of its fields. False if it was there before.
+    pub fn extract(&mut self, header: HeaderId, mut at: u32, sizes: &[u32]) -> bool {
+        for (number, size) in sizes.iter().enumerate() {
+            self.fields.insert((header, number as u32), of_packet(at, *size));
+            at += size;
+        }
+        self.valid.insert(header)
+    }
+
+    /// One more element of a stack is in use.
+    pub fn advance(&mut self, program: &Program, stack: StackId) {
+        *self.next.entry(program.stacks[stack.index()].index).or_default() += 1;
+    }
+
+    /// The header that is meant, where that is known.
+    pub fn resolve(&self, program: &Program, header: &HeaderRef) -> Option<HeaderId> {
+        let next = |stack: &StackId| self.next.get(&program.stacks[stack.index()].index).copied();
+        let (stack, at) = match header {
+            HeaderRef::Header(id) => return Some(*id),
+            HeaderRef::Element(stack, index) => {
+                (stack, self.value(&self.eval(program, index))?.to_u64()? as u32)
+            }
+            HeaderRef::Next(stack) => (stack, next(stack).unwrap_or(0)),
+            HeaderRef::Last(stack) => (stack, next(stack)?.checked_sub(1)?),
+        };
+        let stack = &program.stacks[stack.index()];
+        (at < stack.size).then(|| HeaderId(stack.first.0 + at))
+    }
+
+    /// Gives a place a value.
+    pub fn set(&mut self, program: &Program, place: &Place, value: Symbols) {
+        match place {
+            Place::Var(var) => drop(self.vars.insert(*var, value)),
+            Place::Field(header, field) => {
+                if let Some(id) = self.resolve(program, header) {
+                    self.fields.insert((id, *field), value);
+                }
+            }
+        }
+    }
+
+    /// Nothing is known any more of what these statements may write.
+    pub fn forget(&mut self, program: &Program, block: &[crate::Stmt]) {
+        let mut places = Vec::new();
+        for stmt in block {
+            places.extend(crate::visit::written(stmt).cloned());
+            for inner in crate::visit::inner_blocks(stmt) {
+                self.forget(program, inner);
+            }
+            if let StmtKind::SetValid(header) | StmtKind::SetInvalid(header) = &stmt.kind
+                && let Some(id) = self.resolve(program, header)
+            {
+                self.valid.remove(&id);
+            }
+        }
+        for place in places {
+            let ty = match &place {
+                Place::Var(var) => program.var(*var).ty,
+                Place::Field(header, field) => match self.resolve(program, header) {
+                    Some(id) => program.header_type(id).fields[*field as usize].ty,
+                    None => continue,
+                },
+            };
+            self.set(program, &place, unknown(ty));
+        }
+    }
+
+    /// What is known of an expression.
+    pub fn eval(&self, p: &Program, e: &Expr) -> Symbols {
+        match &e.kind {
+            ExprKind::Const(bits) => of_bits(bits),
+            ExprKind::Read(Place::Var(var)) => self.vars.get(var).cloned().unwrap_or_else(|| unknown(e.ty)),
+            ExprKind::Read(Place::Field(header, field)) => self
+                .resolve(p, header)
+                .and_then(|id| self.fields.get(&(id, *field)).cloned())
+                .unwrap_or_else(|| unknown(e.ty)),
+            ExprKind::IsValid(header) => match self.resolve(p, header) {
+                Some(id) => vec![Is(self.valid.contains(&id))],
+                None => vec![Unknown],
+            },
+            ExprKind::NextIndex(stack) => {
+                let next = self.next.get(&p.stacks[stack.index()].index).copied().unwrap_or(0);
+                of_bits(&Bits::new(32, next.into()))
+            }
+            ExprKind::Unary(op, value) => self.unary(p, *op, value),
+            ExprKind::Binary(op, a, b) => {
+                self.binary(*op, self.eval(p, a), self.eval(p, b), e.ty, a.ty.is_signed())
+            }
+            ExprKind::Cast(value) => {
+                let mut symbols = self.eval(p, value);
+                let fill = if value.ty.is_signed() { symbols.last().copied() } else { None };
+                symbols.resize(e.ty.width() as usize, fill.unwrap_or(Is(false)));
+                symbols
+            }
+            ExprKind::Slice { base, hi, lo } => self
+                .eval(p, base)
+                .get(*lo as usize..=*hi as usize)
+                .map_or_else(|| unknown(e.ty), <[_]>::to_vec),
+            ExprKind::Concat(high, low) => {
+                let mut symbols = self.eval(p, low);
+                symbols.extend(self.eval(p, high));
+                symbols
+            }
+            ExprKind::Mux(cond, yes, no) => match self.settled(&self.eval(p, cond))[..] {
+                [Is(true)] => self.eval(p, yes),
+                [Is(false)] => self.eval(p, no),
+                _ => unknown(e.ty),
+            },
+        }
+    }
+
+    fn unary(&self, p: &Program, op: UnOp, value: &Expr) -> Symbols {
+        let symbols = self.eval(p, value);
+        match op {
+            UnOp::Not | UnOp::BitNot => {
+                let not = |s| if let Is(bit) = s { Is(!bit) } else { Unknown };
+                symbols.into_iter().map(not).collect()
+            }
+            UnOp::Neg => vec![Unknown; symbols.len()],
+        }
+    }
+
+    fn binary(&self, op: BinOp, a: Symbols, b: Symbols, ty: Ty, signed: bool) -> Symbols {
+        let each = |one: fn(Symbol, Symbol) -> Symbol| a.iter().zip(&b).map(|(a, b)| one(*a, *b)).collect();
+        match op {
+            BinOp::And | BinOp::LogAnd => each(|a, b| match (a, b) {
+                (Is(false), _) | (_, Is(false)) => Is(false),
+                (Is(true), other) | (other, Is(true)) => other,
+                _ => Unknown,
+            }),
+            BinOp::Or | BinOp::LogOr => each(|a, b| match (a, b) {
+                (Is(true), _) | (_, Is(true)) => Is(true),
+                (Is(false), other) | (other, Is(false)) => other,
+                _ => Unknown,
+            }),
+            BinOp::Shl | BinOp::Shr => {
+                let Some(by) = self.value(&b).and_then(|by| by.to_u64()) else { return unknown(ty) };
+                shifted(&a, by as usize, op == BinOp::Shl)
+            }
+            BinOp::Eq | BinOp::Ne if a.len() == 1 => {
+                // `field == 1` of one bit is that bit.
+                let same = match (a[0], b[0]) {
+                    (Is(true), other) | (other, Is(true)) => other,
+                    (Is(false), Is(false)) => Is(true),
+                    _ => Unknown,
+                };
+                vec![if op == BinOp::Eq { same } else { Unknown }]
+            }
+            _ => match (self.value(&a), self.value(&b)) {
+                (Some(a), Some(b)) if !signed => {
+                    folded(op, &a, &b).map_or_else(|| unknown(ty), |bits| of_bits(&bits))
+                }
+                _ => unknown(ty),
+            },
+        }
+    }
+}
+
+/// A value shifted by a number that is known; zeros come in.
+fn shifted(value: &Symbols, by: usize, left: bool) -> Symbols {
+    let from = |n: usize| if left { n.checked_sub(by) } else { n.checked_add(by) };
+    let bit = |n| from(n).and_then(|at| value.get(at).copied()).unwrap_or(Is(false));
+    (0..value.len()).map(bit).collect()
+}
+
+/// Two known values without signs, where that is easy; what loops and lengths need.
+fn folded(op: BinOp, a: &Bits, b: &Bits) -> Option<Bits> {
+    Some(match op {
+        BinOp::Add => a.add(b),
+        BinOp::Sub => a.sub(b),
+        BinOp::Mul => a.mul(b),
+        BinOp::Eq => Bits::bit(a == b),
+        BinOp::Ne => Bits::bit(a != b),
+        BinOp::Lt => Bits::bit(a.cmp_unsigned(b).is_lt()),
+        BinOp::Le => Bits::bit(a.cmp_unsigned(b).is_le()),
+        BinOp::Gt => Bits::bit(a.cmp_unsigned(b).is_gt()),
+        BinOp::Ge => Bits::bit(a.cmp_unsigned(b).is_ge()),
+        _ => return None,
+    })
+}

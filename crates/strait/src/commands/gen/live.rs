@@ -1,0 +1,100 @@
+//! Made packets out of a port, at a rate.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use anyhow::{anyhow, ensure};
+use dataplane::port::{Port, Unsent};
+use io::port::Driver;
+use io::signals::{self, Signal};
+use serde::Serialize;
+
+use crate::cli::TrafficArgs;
+
+/// Packets between two looks at the clock, at most; at a low rate those of a millisecond.
+const BURST: usize = 64;
+
+/// What left.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sent {
+    packets: u64,
+    bytes: u64,
+    /// Too long for the port.
+    unfit: u64,
+    seconds: f64,
+    packets_per_second: f64,
+    /// Bits a second on a wire: with preamble, frame check sequence and the gap between frames.
+    wire_gbit: f64,
+}
+
+/// Bytes that a frame takes on a wire beside those that a port sees (IEEE 802.3: preamble 8, check sequence 4, gap 12).
+const AROUND: u64 = 24;
+
+/// Sends the packets, once or round and round until the time is over or a signal comes.
+pub fn send(args: &TrafficArgs, driver: &Driver, packets: &[Vec<u8>]) -> anyhow::Result<Sent> {
+    ensure!(!packets.is_empty(), "there is nothing to send");
+    ensure!(args.rate.is_none_or(|rate| rate > 0.0), "--rate is a number above 0");
+    let signals = signals::listen(&[Signal::Interrupt, Signal::Terminate])?;
+    let mut port = driver.open(1)?.pop().ok_or_else(|| anyhow!("the port has no queue"))?;
+    let limit = args.seconds.map(Duration::from_secs_f64);
+    let (begun, mut tried) = (Instant::now(), 0u64);
+    let burst = args.rate.map_or(BURST, |rate| (rate / 1000.0) as usize).clamp(1, BURST);
+    let mut bursts = packets.chunks(burst).cycle();
+    let rounds = if limit.is_some() { usize::MAX } else { packets.len().div_ceil(burst) };
+    for round in 0..rounds {
+        let Some(burst) = bursts.next() else { break };
+        out(port.as_mut(), burst)?;
+        tried += burst.len() as u64;
+        let elapsed = begun.elapsed();
+        // A system call for a signal now and then, not for each burst.
+        let told = round % 64 == 0 && signals.wait(Duration::ZERO).is_some();
+        if told || limit.is_some_and(|limit| elapsed >= limit) {
+            break;
+        }
+        if let Some(rate) = args.rate {
+            let due = Duration::from_secs_f64(tried as f64 / rate);
+            if due > elapsed && signals.wait(due - elapsed).is_some() {
+                break;
+            }
+        }
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    let counts = port.counts();
+    let (packets, bytes) = (counts.sent.packets, counts.sent.bytes);
+    Ok(Sent {
+        packets,
+        bytes,
+        unfit: counts.unfit,
+        seconds,
+        packets_per_second: packets as f64 / seconds,
+        wire_gbit: (bytes + packets * AROUND) as f64 * 8.0 / seconds / 1e9,
+    })
+}
+
+/// A burst; what finds the queue full waits for it.
+fn out(port: &mut dyn Port, burst: &[Vec<u8>]) -> anyhow::Result<()> {
+    for packet in burst {
+        while port.send(packet, None) == Err(Unsent::Full) {
+            port.flush()?;
+        }
+    }
+    Ok(port.flush()?)
+}
+
+impl fmt::Display for Sent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "sent {} packets, {} bytes in {:.2} s: {:.3} M/s, {:.3} Gbit/s on a wire",
+            self.packets,
+            self.bytes,
+            self.seconds,
+            self.packets_per_second / 1e6,
+            self.wire_gbit
+        )?;
+        if self.unfit > 0 {
+            write!(f, "; {} did not fit the port", self.unfit)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,300 @@
+//! `strait gen`: packets by the million, and table entries to go with them.
+
+mod entries;
+mod headers;
+mod live;
+mod routes;
+
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use bench::traffic::{Plan, Template, Traffic, Values};
+use interp::Interpreter;
+use io::pcap::Frame;
+use ir::Verified;
+use ir::ways::{Goal, Way};
+use serde::Serialize;
+
+use crate::cli::{GenArgs, GenCommand, TrafficArgs};
+use crate::frontend;
+use crate::targets::interp::InterpTarget;
+use entries::{Adding, LookedUp};
+
+/// Packets without a number of them.
+const COUNT: u64 = 1000;
+/// Packets that are tried to see whether they hit the entries that they were made for.
+const TRIED: u64 = 1000;
+/// Between packets in a capture: nobody asked for a rate there.
+const APART: Duration = Duration::from_micros(1);
+
+/// What was made.
+#[derive(Default, Serialize)]
+struct Made {
+    packets: u64,
+    bytes: u64,
+    flows: u64,
+    headers: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entries: Option<usize>,
+    /// Of so many packets that were tried, how many hit an entry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hits: Option<(u64, u64)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sent: Option<live::Sent>,
+}
+
+/// Makes traffic, or routes.
+pub fn run(args: &GenArgs) -> anyhow::Result<()> {
+    match &args.command {
+        Some(GenCommand::Routes(routes)) => routes::run(routes),
+        None => traffic(&args.traffic),
+    }
+}
+
+fn traffic(args: &TrafficArgs) -> anyhow::Result<()> {
+    let program = match &args.program {
+        Some(file) => frontend::program(file, &args.preprocess)?,
+        None => headers::bundled()?,
+    };
+    let mut target = InterpTarget::new(Interpreter::new(&program)?);
+    if let Some(file) = &args.entries {
+        super::run::fill(file, &mut target)?;
+    }
+    let goal = goal(args);
+    let ways = headers::find(&program, &goal)?;
+    let ways = passable(args, &program, &mut target, &goal, ways)?;
+    let mut templates: Vec<Template> = ways.iter().map(|way| headers::template(&program, way)).collect();
+    if let Some(table) = &args.hit {
+        templates = hitting(&program, &target, &ways, table)?;
+    }
+    if args.program.is_none() {
+        templates.iter_mut().for_each(headers::ordinary);
+    }
+    if args.list {
+        print!("{}", headers::listing(&templates));
+        return Ok(());
+    }
+    let names = names(&templates);
+    let mut traffic = plan(args, templates, args.flows)?;
+    let mut made = Made { headers: names, flows: traffic.flows(), ..Made::default() };
+    if let Some(table) = &args.hit {
+        made.hits = Some(hits(args, &mut target, table, &mut traffic)?);
+    }
+    if let Some(text) = &args.add {
+        made.entries = Some(write_entries(args, text, &mut target, &mut traffic)?);
+    }
+    deliver(args, traffic, &mut made)?;
+    report(args, &made)
+}
+
+fn goal(args: &TrafficArgs) -> Goal {
+    let list = |text: &String, at| text.split(at).map(|s| s.trim().to_string()).collect();
+    match (&args.headers, &args.reach) {
+        (Some(headers), _) => Goal::Headers(list(headers, '/')),
+        (None, Some(states)) => Goal::States(list(states, ',')),
+        (None, None) if args.program.is_some() => Goal::All,
+        (None, None) => Goal::Headers(list(&"ethernet/ipv4/udp".to_string(), '/')),
+    }
+}
+
+/// Each name once.
+fn names(templates: &[Template]) -> Vec<String> {
+    let mut all: Vec<String> = templates.iter().map(|t| t.name.clone()).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+fn plan(args: &TrafficArgs, templates: Vec<Template>, flows: Option<u64>) -> anyhow::Result<Traffic> {
+    let mut fields = Vec::new();
+    for text in &args.set {
+        let (name, values) = text.split_once('=').with_context(|| format!("`{text}` is not FIELD=VALUES"))?;
+        let values: Values = values.parse().with_context(|| format!("in `{text}`"))?;
+        fields.push((name.trim().to_string(), values));
+    }
+    let pick = match &args.pick {
+        None => bench::traffic::Order::Sequential,
+        Some(text) => match bench::traffic::values::order(&format!("{text}:"))? {
+            (order, "") if order != bench::traffic::Order::Flow => order,
+            _ => bail!("`{text}`: flows are picked seq, uniform, zipf or zipf(S)"),
+        },
+    };
+    let most = args.count.unwrap_or(COUNT).max(templates.len() as u64);
+    let sizes = args.size.clone();
+    let plan = Plan { templates, fields, sizes, flows, pick, seed: args.seed };
+    Traffic::new(plan, most).map_err(anyhow::Error::msg)
+}
+
+/// The ways whose packets take them: each way's first packet is parsed, and a decision that could not be followed shows.
+fn passable(
+    args: &TrafficArgs,
+    program: &Verified,
+    target: &mut InterpTarget<'_>,
+    goal: &Goal,
+    ways: Vec<Way>,
+) -> anyhow::Result<Vec<Way>> {
+    let (mut good, mut wrong) = (Vec::new(), Vec::new());
+    for way in ways {
+        let mut template = headers::template(program, &way);
+        if args.program.is_none() {
+            headers::ordinary(&mut template);
+        }
+        let taken = plan(args, vec![template], None).and_then(|mut traffic| {
+            let packet = traffic.of_flow(0);
+            headers::takes(program, &mut target.0, &way, args.in_port, packet.bytes)
+        });
+        match taken {
+            Ok(()) => good.push(way),
+            Err(why) => wrong.push(why),
+        }
+        // Several values may lead to the same headers: the first ones that go with what fields hold.
+        if matches!(goal, Goal::Headers(_)) && !good.is_empty() {
+            return Ok(good);
+        }
+    }
+    if good.is_empty() {
+        return Err(wrong.swap_remove(0));
+    }
+    if let Some(why) = wrong.first() {
+        eprintln!("note: {} ways through the parser are left out; of the first: {why:#}", wrong.len());
+    }
+    Ok(good)
+}
+
+/// A template for each entry and each way on which a packet can hit it.
+fn hitting(
+    program: &Verified,
+    target: &InterpTarget<'_>,
+    ways: &[Way],
+    name: &str,
+) -> anyhow::Result<Vec<Template>> {
+    let table = control::stf::resolve::pick(&program.tables, name, |t| &t.name, "table");
+    let table = table.map_err(anyhow::Error::msg)?;
+    let keys: Vec<ir::Expr> = table.keys.iter().map(|k| k.expr.clone()).collect();
+    let entries = target.0.table(&table.name).map(dataplane::Table::rows).unwrap_or_default();
+    ensure!(!entries.is_empty(), "{} has no entries; give some with --entries", table.name);
+    let mut all = Vec::new();
+    for row in &entries {
+        all.extend(ways.iter().filter_map(|way| headers::hitting(program, way, &keys, &row.entry.matches)));
+    }
+    ensure!(!all.is_empty(), "no packet on these ways can hit an entry of {}", table.name);
+    Ok(all)
+}
+
+/// How many of the first packets hit an entry, of how many.
+fn hits(
+    args: &TrafficArgs,
+    target: &mut InterpTarget<'_>,
+    table: &str,
+    traffic: &mut Traffic,
+) -> anyhow::Result<(u64, u64)> {
+    let name = control::stf::resolve::pick(&target.0.manifest().tables, table, |t| &t.name, "table");
+    let name = name.map_err(anyhow::Error::msg)?.name.clone();
+    let tried = traffic.flows().min(TRIED);
+    let mut hits = 0;
+    for flow in 0..tried {
+        let mut looked = LookedUp::of(&name);
+        target.0.process(args.in_port, traffic.of_flow(flow).bytes, &mut looked);
+        hits += u64::from(looked.found.is_some_and(|(_, hit)| hit));
+    }
+    ensure!(
+        hits > 0,
+        "no packet hits an entry of {name}: its key is not made of bits of the packet alone, or the program does not get there \
+         (`strait trace` shows where it goes)"
+    );
+    Ok((hits, tried))
+}
+
+/// Runs each flow's packet to learn what it looks up, and writes the entry that it would hit.
+fn write_entries(
+    args: &TrafficArgs,
+    text: &str,
+    target: &mut InterpTarget<'_>,
+    traffic: &mut Traffic,
+) -> anyhow::Result<usize> {
+    let manifest = target.0.manifest().clone();
+    let mut adding = Adding::parse(text, &manifest)?;
+    let table = adding.table().to_string();
+    let file = args.write_entries.as_ref().context("--add needs --write-entries FILE")?;
+    let mut out = create(file)?;
+    for flow in 0..traffic.flows() {
+        let mut looked = LookedUp::of(&table);
+        target.0.process(args.in_port, traffic.of_flow(flow).bytes, &mut looked);
+        let Some((keys, _)) = looked.found else {
+            bail!("the packet of flow {flow} does not get to {table} (`strait trace` shows where it goes)");
+        };
+        if let Some(line) = adding.line(keys, flow)? {
+            writeln!(out, "{line}").with_context(|| format!("cannot write {}", file.display()))?;
+        }
+    }
+    out.flush().with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(adding.count())
+}
+
+fn create(file: &Path) -> anyhow::Result<Box<dyn Write>> {
+    if file == Path::new("-") {
+        return Ok(Box::new(BufWriter::new(std::io::stdout())));
+    }
+    let out = std::fs::File::create(file).with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(Box::new(BufWriter::new(out)))
+}
+
+/// Writes packets, or sends them.
+fn deliver(args: &TrafficArgs, mut traffic: Traffic, made: &mut Made) -> anyhow::Result<()> {
+    let asked = args.flows.map(|flows| flows.max(1));
+    made.packets = args.count.or(asked).unwrap_or_else(|| COUNT.max(traffic.flows()));
+    if let Some(file) = &args.write {
+        let out = create(file)?;
+        let mut writer = io::pcap::writer(out)?;
+        let mut time = Duration::ZERO;
+        for _ in 0..made.packets {
+            let data = traffic.next_packet().bytes.to_vec();
+            made.bytes += data.len() as u64;
+            io::pcap::append(&mut writer, &Frame { time, data })?;
+            time += APART;
+        }
+        io::pcap::finish(writer)?;
+    } else if let Some(driver) = &args.port {
+        let packets: Vec<Vec<u8>> = (0..made.packets).map(|_| traffic.next_packet().bytes.to_vec()).collect();
+        made.bytes = packets.iter().map(|p| p.len() as u64).sum();
+        made.sent = Some(live::send(args, driver, &packets)?);
+    } else if args.add.is_none() {
+        bail!("where to? --write FILE.pcap, --port DRIVER:ARG, or --add with --write-entries FILE");
+    }
+    Ok(())
+}
+
+fn report(args: &TrafficArgs, made: &Made) -> anyhow::Result<()> {
+    if args.json {
+        eprintln!("{}", serde_json::to_string_pretty(made)?);
+        return Ok(());
+    }
+    if args.write.is_some() || args.port.is_some() {
+        eprintln!(
+            "{} packets of {} flows, {} bytes: {}",
+            made.packets,
+            made.flows,
+            made.bytes,
+            few(&made.headers)
+        );
+    }
+    if let Some((hits, tried)) = made.hits {
+        eprintln!("{hits} of {tried} packets that were tried hit an entry");
+    }
+    if let Some(entries) = made.entries {
+        eprintln!("{entries} entries");
+    }
+    if let Some(sent) = &made.sent {
+        eprintln!("{sent}");
+    }
+    Ok(())
+}
+
+fn few(names: &[String]) -> String {
+    const FEW: usize = 4;
+    let more = names.len().saturating_sub(FEW);
+    let first = names.iter().take(FEW).cloned().collect::<Vec<_>>().join(", ");
+    if more == 0 { first } else { format!("{first} and {more} more") }
+}
