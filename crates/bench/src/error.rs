@@ -93,6 +93,10 @@ pub enum Error {
     #[error("{0}")]
     Usage(String),
 
+    /// A packet driver or what forwards over it failed.
+    #[error("{0}")]
+    Driver(String),
+
     /// The plot could not be drawn.
     #[error("cannot draw the plot: {0}")]
     Plot(String),

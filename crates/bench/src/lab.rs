@@ -84,6 +84,12 @@ impl Namespace {
         Ok(namespace)
     }
 
+    /// Makes one of this process's; `label` tells several of one process apart.
+    pub fn make(label: &str) -> Result<Self> {
+        preconditions()?;
+        Self::create(format!("{PREFIX}{}-{label}", std::process::id()))
+    }
+
     /// The name under which iproute2 knows it.
     pub fn name(&self) -> &str {
         &self.name
@@ -116,7 +122,7 @@ impl Namespace {
     }
 
     /// Sets a sysctl below `net.` of this namespace.
-    fn sysctl(&self, key: &str, value: &str) -> Result<()> {
+    pub fn sysctl(&self, key: &str, value: &str) -> Result<()> {
         let file = format!("/proc/sys/net/{}", key.replace('.', "/"));
         // A shell, because /proc/sys/net shows the namespace of whoever opens it.
         run(self.command("sh").args(["-c", r#"echo "$1" > "$2""#, "sysctl", value, &file])).map(drop)
@@ -129,6 +135,12 @@ impl Namespace {
             .map_err(|error| Error::Output { tool: "ip", detail: error.to_string() })?;
         let address = links.first().and_then(|link| parse_mac(&link.address));
         address.ok_or_else(|| Error::Output { tool: "ip", detail: format!("no address of {link}") })
+    }
+
+    /// Packets that a link has received so far.
+    pub fn received(&self, link: &str) -> Result<u64> {
+        let arguments = ["-n", &self.name, "-json", "-stats", "link", "show", "dev", link];
+        received(&run(Command::new("ip").args(arguments))?)
     }
 
     /// Turns segmentation and receive offloads of all veth links off, those that a translator made included.
@@ -154,6 +166,14 @@ impl Drop for Namespace {
     fn drop(&mut self) {
         remove(&self.name);
     }
+}
+
+/// The received packets in the answer of `ip -json -stats link`.
+fn received(json: &str) -> Result<u64> {
+    let value: serde_json::Value = serde_json::from_str(json)
+        .map_err(|error| Error::Output { tool: "ip", detail: error.to_string() })?;
+    let count = value.pointer("/0/stats64/rx/packets").and_then(serde_json::Value::as_u64);
+    count.ok_or_else(|| Error::Output { tool: "ip", detail: "no stats64.rx.packets".to_owned() })
 }
 
 /// What of `ip -json link` is read.
@@ -372,6 +392,13 @@ pub fn root() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counters() {
+        let json = r#"[{"ifname":"s0","stats64":{"rx":{"bytes":100,"packets":7},"tx":{"packets":1}}}]"#;
+        assert_eq!(received(json).unwrap(), 7);
+        assert!(received("[]").is_err());
+    }
 
     #[test]
     fn an_address_behind_the_prefix() {

@@ -8,7 +8,7 @@
 //! 3. [`iperf`], [`small`], [`ping`] and [`http`] send traffic through it and return what arrived.
 //! 4. [`stats`] turns samples into medians, spreads and ratios, and [`report`] shows them: JSON, a table, a plot.
 //!
-//! [`routes`] makes routing tables up, [`traffic`] packets. [`nat64`] is the full benchmark (`strait bench nat64`) and [`demo`] the short one that `make demo` runs.
+//! [`routes`] makes routing tables up, [`traffic`] packets. [`nat64`] is the full benchmark (`strait bench nat64`), [`drivers`] that of packet drivers (`strait bench io`), and [`demo`] the short one that `make demo` runs.
 //!
 //! Invariants:
 //! - Every path is measured in the same run, interleaved repetition by repetition, so that a slow minute of a
@@ -38,6 +38,7 @@ pub mod stats;
 pub mod report;
 
 pub mod demo;
+pub mod drivers;
 pub mod nat64;
 
 pub mod dice;
@@ -45,5 +46,6 @@ pub mod routes;
 pub mod traffic;
 
 pub use demo::Options as DemoOptions;
+pub use drivers::Options as IoOptions;
 pub use error::{Error, Result};
 pub use nat64::Options as Nat64Options;

@@ -204,17 +204,17 @@ enum Translator {
 }
 
 /// A directory of this process below the system's temporary one; removed with its owner.
-struct Scratch(PathBuf);
+pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    fn make(label: &str) -> Result<Self> {
+    pub(crate) fn make(label: &str) -> Result<Self> {
         let path = std::env::temp_dir().join(format!("{}{}-{label}", lab::PREFIX, std::process::id()));
         fs::create_dir_all(&path).map_err(|source| Error::File { path: path.clone(), source })?;
         Ok(Self(path))
     }
 
     /// Writes a file and returns its path.
-    fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
+    pub(crate) fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
         let path = self.0.join(name);
         fs::write(&path, text).map_err(|source| Error::File { path: path.clone(), source })?;
         Ok(path)

@@ -83,20 +83,22 @@ impl Job {
     /// there is the error's text when it ends instead.
     pub fn wait_for(&mut self, text: &str, limit: Duration) -> Result<()> {
         let until = Instant::now() + limit;
-        let mut seen = String::new();
-        let Some(stdout) = &self.stdout else { return Ok(()) };
+        let (mut said, mut complained) = (String::new(), String::new());
+        let (Some(stdout), Some(stderr)) = (&self.stdout, &self.stderr) else { return Ok(()) };
         while Instant::now() < until {
             interrupt::check()?;
+            complained
+                .extend(stderr.chunks.try_iter().map(|chunk| String::from_utf8_lossy(&chunk).into_owned()));
             match stdout.chunks.recv_timeout(POLL) {
-                Ok(chunk) => seen.push_str(&String::from_utf8_lossy(&chunk)),
+                Ok(chunk) => said.push_str(&String::from_utf8_lossy(&chunk)),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     let status = self.child.wait().ok();
                     let errors = self.stderr.take().map(Lines::text).unwrap_or_default();
-                    return Err(self.failure(status, seen + &errors));
+                    return Err(self.failure(status, said + &complained + &errors));
                 }
             }
-            if seen.contains(text) {
+            if said.contains(text) || complained.contains(text) {
                 return Ok(());
             }
         }

@@ -31,6 +31,12 @@ impl Summary {
     }
 }
 
+/// The value that such a share of ascending ones does not exceed.
+pub fn percentile(ascending: &[f64], share: f64) -> Option<f64> {
+    let at = (ascending.len() as f64 * share).ceil() as usize;
+    ascending.get(at.saturating_sub(1)).copied()
+}
+
 /// The middle value, or the mean of the two middle ones.
 pub fn median(samples: &[f64]) -> Option<f64> {
     let mut sorted = samples.to_vec();

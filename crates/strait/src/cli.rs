@@ -445,6 +445,8 @@ fn count_of_routes(text: &str) -> Result<usize, String> {
 pub enum BenchCommand {
     /// NAT64 beside plain forwarding, and beside Tayga where it is installed.
     Nat64(bench::Nat64Options),
+    /// Packet drivers: a program that only forwards, beside DPDK's testpmd and the kernel.
+    Io(bench::IoOptions),
     /// A program as machine code beside the interpreter, in memory and on one core.
     Pipeline(PipelineArgs),
     /// A million routes: inserting them, looking up in them beside DPDK's rte_fib, and the router of apps/l3 over memory.
@@ -453,8 +455,21 @@ pub enum BenchCommand {
     Sessions(SessionsArgs),
 }
 
+/// As many as there are processors, at most: each has one of its own.
+fn workers(text: &str) -> Result<usize, String> {
+    let most = io::port::processors().len();
+    let count: Option<usize> = text.parse().ok();
+    count
+        .filter(|n| (1..=most).contains(n))
+        .ok_or_else(|| format!("`{text}` is not a number from 1 to {most}, the processors"))
+}
+
 #[derive(Debug, Args)]
 pub struct SessionsArgs {
+    /// Numbers of worker threads, with commas.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1],
+value_parser = workers)]
+    pub workers: Vec<usize>,
     /// Numbers of sessions, with commas.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1000, 100_000, 1_000_000],
         value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
@@ -469,6 +484,10 @@ pub struct SessionsArgs {
 
 #[derive(Debug, Args)]
 pub struct LpmArgs {
+    /// Numbers of worker threads, with commas.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1],
+value_parser = workers)]
+    pub workers: Vec<usize>,
     /// Numbers of routes, with commas.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1000, 10_000, 100_000, 200_000, 1_000_000])]
     pub routes: Vec<usize>,

@@ -39,6 +39,9 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Bench(BenchCommand::Nat64(options)) => {
             bench::nat64::run(options, &own()?)?;
         }
+        Command::Bench(BenchCommand::Io(options)) => {
+            bench::drivers::run(options, &own()?)?;
+        }
         Command::Bench(BenchCommand::Pipeline(args)) => commands::pipeline::run(args)?,
         Command::Bench(BenchCommand::Lpm(args)) => commands::lpm::run(args)?,
         Command::Bench(BenchCommand::Sessions(args)) => commands::sessions::run(args)?,

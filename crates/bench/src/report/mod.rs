@@ -1,5 +1,6 @@
 //! What a run found: a value that serializes, and its faces: a table ([`table`]) and a plot ([`plot`]).
 
+pub mod lines;
 pub mod plot;
 pub mod table;
 
@@ -221,11 +222,16 @@ impl Report {
 
     /// Writes the report as JSON.
     pub fn write_json(&self, path: &Path) -> Result<()> {
-        let failure = |source| Error::File { path: path.to_owned(), source };
-        let mut json = serde_json::to_string_pretty(self).map_err(|error| failure(error.into()))?;
-        json.push('\n');
-        fs::write(path, json).map_err(failure)
+        save(path, self)
     }
+}
+
+/// Writes what serializes to a file, as JSON for people.
+pub fn save(path: &Path, report: &impl Serialize) -> Result<()> {
+    let failure = |source| Error::File { path: path.to_owned(), source };
+    let mut json = serde_json::to_string_pretty(report).map_err(|error| failure(error.into()))?;
+    json.push('\n');
+    fs::write(path, json).map_err(failure)
 }
 
 impl Machine {

@@ -4,11 +4,13 @@
 //! [`Traffic`] makes packets of them, the same ones for the same seed. Lengths and checksums are right ([`finish`]) unless a field was
 //! given another value.
 
+pub mod datagram;
 pub mod finish;
 pub mod sizes;
 pub mod template;
 pub mod values;
 
+pub use datagram::Datagram;
 pub use sizes::Sizes;
 pub use template::{Field, FieldError, Template};
 pub use values::{Order, Values, ValuesError};

@@ -1,18 +1,20 @@
 //! `strait bench lpm`: apps/l3 with routing tables of the Internet's shape: inserting them, looking up in them, and the whole router over
 //! memory. DPDK's rte_fib has the same routes and keys in the same run, where libdpdk is installed.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
 
 use abi::manifest::Manifest;
 use abi::{ActionCall, Bits, Entry, MatchValue};
 use anyhow::Context;
 use bench::routes::{Family, Route, covered, mask, routes};
+use bench::traffic::Datagram;
 use dataplane::Memory;
 use io::lookup::{Harness, PeerRoutes, Timing};
 use io::native::{NativeProgram, Object};
 use serde::Serialize;
 
-use super::over_memory::{Cost, SMALLEST, TURNS, bundled, carry, exact};
+use super::over_memory::{Cost, SMALLEST, Scaled, TURNS, bundled, exact, scaled};
 use crate::cli::LpmArgs;
 
 static L3: &str = include_str!("../../../../apps/l3/l3.p4");
@@ -33,7 +35,7 @@ struct Figures {
     bulk: Cost,
     dependent: Cost,
     /// The router: parser, look-ups, headers, checksum, from memory to memory.
-    router: Cost,
+    router: Vec<Scaled>,
     #[serde(skip_serializing_if = "Option::is_none")]
     peer: Option<Peer>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,7 +63,7 @@ pub fn run(args: &LpmArgs) -> anyhow::Result<()> {
             continue;
         }
         for &count in &args.routes {
-            let figures = one(family, count, args.seed, &object, &manifest, &harness)?;
+            let figures = one(family, count, args.seed, &args.workers, &object, &manifest, &harness)?;
             if !args.json {
                 println!("{}", shown(&figures));
             }
@@ -82,6 +84,7 @@ fn one(
     family: Family,
     count: usize,
     seed: u64,
+    workers: &[usize],
     object: &Object,
     manifest: &Manifest,
     harness: &Harness,
@@ -137,7 +140,7 @@ fn one(
     fill_router(memory)?;
     let width = mask(family.width());
     let packets = addresses.iter().map(|a| packet(family, *a & width)).collect();
-    let router = carry(&program, packets)?;
+    let router = scaled(&program, packets, workers)?;
     Ok(Figures {
         family: number(family),
         routes: count,
@@ -182,6 +185,10 @@ fn peer(harness: &Harness, family: Family, routes: &[Route]) -> anyhow::Result<R
     if !harness.peer {
         return Ok(Err("libdpdk is not installed (apt-get install libdpdk-dev)".to_string()));
     }
+    // DPDK itself would say so with a page of its options.
+    if huge_pages_free() == 0 {
+        return Ok(Err("DPDK wants huge pages (sysctl vm.nr_hugepages=2700)".to_string()));
+    }
     let prefixes: Vec<[u8; 16]> = routes.iter().map(|r| r.bits.to_be_bytes()).collect();
     let lengths: Vec<u8> = routes.iter().map(|r| r.length as u8).collect();
     let values: Vec<u16> = routes.iter().map(|r| r.next_hop).collect();
@@ -197,6 +204,13 @@ fn peer(harness: &Harness, family: Family, routes: &[Route]) -> anyhow::Result<R
     Ok(filled.map_err(str::to_owned))
 }
 
+/// Huge pages that nobody has.
+fn huge_pages_free() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("HugePages_Free:"));
+    line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+}
+
 /// Bytes of this process's memory that are in use.
 fn resident() -> i64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
@@ -206,22 +220,12 @@ fn resident() -> i64 {
 
 /// A packet to an address, as a router's neighbour sends it.
 fn packet(family: Family, to: u128) -> Vec<u8> {
-    let mut bytes = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 10];
-    match family {
-        Family::V4 => {
-            bytes.extend([0x08, 0x00, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1]);
-            bytes.extend(&to.to_be_bytes()[..4]);
-            let sum = dataplane::checksum::csum16(&bytes[14..34]);
-            bytes[24..26].copy_from_slice(&sum.to_be_bytes());
-        }
-        Family::V6 => {
-            bytes.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 6, 17, 64, 0x20, 0x01, 0x0d, 0xb8]);
-            bytes.extend([0; 12]);
-            bytes.extend(to.to_be_bytes());
-        }
-    }
-    bytes.resize(bytes.len().max(SMALLEST), 0);
-    bytes
+    let source = match family {
+        Family::V4 => Ipv4Addr::new(192, 0, 2, 1).into(),
+        Family::V6 => Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
+    };
+    let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 10]];
+    Datagram { macs, source, target: family.address(to), ports: [1024, 9] }.packet(SMALLEST)
 }
 
 fn fill_router(memory: &Memory) -> anyhow::Result<()> {
@@ -256,6 +260,8 @@ fn shown(f: &Figures) -> String {
     if let Some(why) = &f.peer_skipped {
         text += &format!("  skipped: rte_fib: {why}\n");
     }
-    text += &cost("apps/l3, 64-byte packets", f.router);
+    for router in &f.router {
+        text += &format!("  {:<28}{router}\n", "apps/l3, 64-byte packets");
+    }
     text.trim_end().to_string()
 }

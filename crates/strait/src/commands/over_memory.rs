@@ -1,6 +1,7 @@
 //! What benchmarks of bundled programs share: a program, and one core that carries packets from memory through it to memory.
 
 use std::fmt;
+use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
 use abi::manifest::Manifest;
@@ -74,17 +75,60 @@ impl Inbox for Filling<'_> {
     }
 }
 
-/// One core from a port in memory (port 0 of the program) to another; every packet must leave.
-pub fn carry(program: &NativeProgram, packets: Vec<Vec<u8>>) -> anyhow::Result<Cost> {
-    const BURST: usize = 64;
+/// Packets that a worker takes at once.
+const BURST: usize = 64;
+
+/// Workers, each on a core of its own and with a queue of its own, from a port in memory (port 0 of the program) to another; every
+/// packet must leave. The cost is the time that all of them together take a packet.
+pub fn carry(program: &NativeProgram, packets: &Arc<Vec<Vec<u8>>>, workers: usize) -> anyhow::Result<Cost> {
     let rounds = packets.len().max(1 << 20) / BURST;
-    let mut port = Mem::new(packets.into(), 0);
+    let (begin, end) = (Barrier::new(workers + 1), Barrier::new(workers + 1));
+    std::thread::scope(|scope| {
+        let work = |number: usize| {
+            let (packets, begin, end) = (packets.clone(), &begin, &end);
+            scope.spawn(move || {
+                let done = queue(program, packets, number, workers, rounds, begin, end);
+                done.map_err(|error| error.to_string())
+            })
+        };
+        let threads: Vec<_> = (0..workers).map(work).collect();
+        let sent = (rounds * BURST * workers) as f64;
+        let mut best = Cost { nanoseconds: f64::INFINITY, cycles: 0.0, million_per_second: 0.0 };
+        for _ in 0..TURNS {
+            begin.wait();
+            let (begun, from) = (Instant::now(), cycles());
+            end.wait();
+            let nanoseconds = begun.elapsed().as_secs_f64() * 1e9 / sent;
+            if nanoseconds < best.nanoseconds {
+                let cycles = (cycles() - from) as f64 / sent;
+                best = Cost { nanoseconds, cycles, million_per_second: 1e3 / nanoseconds };
+            }
+        }
+        for thread in threads {
+            let done = thread.join().unwrap_or_else(|_| Err("a worker panicked".to_string()));
+            done.map_err(anyhow::Error::msg)?;
+        }
+        Ok(best)
+    })
+}
+
+/// One worker's turns.
+fn queue(
+    program: &NativeProgram,
+    packets: Arc<Vec<Vec<u8>>>,
+    number: usize,
+    workers: usize,
+    rounds: usize,
+    begin: &Barrier,
+    end: &Barrier,
+) -> anyhow::Result<()> {
+    let processors = io::port::processors();
+    let pinned = io::port::pin(processors[number % processors.len()]);
+    let first = packets.len() * number / workers;
+    let mut port = Mem::new(packets, first);
     let mut worker = program.memory().worker();
     let mut batch = Batch::new(BURST, 128, 0);
-    let mut best = Cost { nanoseconds: f64::INFINITY, cycles: 0.0, million_per_second: 0.0 };
-    for _ in 0..TURNS {
-        let before = port.counts().sent.packets;
-        let (begun, from) = (Instant::now(), cycles());
+    let mut turn = || {
         for _ in 0..rounds {
             batch.clear();
             port.receive(&mut Filling(&mut batch))?;
@@ -93,13 +137,53 @@ pub fn carry(program: &NativeProgram, packets: Vec<Vec<u8>>) -> anyhow::Result<C
                 port.send(bytes, offload)?;
             }
         }
-        let sent = (port.counts().sent.packets - before) as f64;
-        anyhow::ensure!(sent as usize == rounds * BURST, "only {sent} packets left");
-        let nanoseconds = begun.elapsed().as_secs_f64() * 1e9 / sent;
-        if nanoseconds < best.nanoseconds {
-            let cycles = (cycles() - from) as f64 / sent;
-            best = Cost { nanoseconds, cycles, million_per_second: 1e3 / nanoseconds };
+        anyhow::Ok(())
+    };
+    let mut done = pinned.map_err(anyhow::Error::from);
+    for _ in 0..TURNS {
+        // Who has failed keeps the others' time all the same.
+        begin.wait();
+        done = done.and_then(|()| turn());
+        end.wait();
+    }
+    done?;
+    let sent = port.counts().sent.packets as usize;
+    anyhow::ensure!(sent == TURNS * rounds * BURST, "only {sent} packets left");
+    Ok(())
+}
+
+/// The cost with each number of workers.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Scaled {
+    pub workers: usize,
+    #[serde(flatten)]
+    pub cost: Cost,
+    /// Times the rate of the first number.
+    pub scaling: f64,
+}
+
+/// Measures each number of workers.
+pub fn scaled(
+    program: &NativeProgram,
+    packets: Vec<Vec<u8>>,
+    workers: &[usize],
+) -> anyhow::Result<Vec<Scaled>> {
+    let packets = Arc::new(packets);
+    let mut all: Vec<Scaled> = Vec::new();
+    for &workers in workers {
+        let cost = carry(program, &packets, workers)?;
+        let scaling = all.first().map_or(1.0, |first| first.cost.nanoseconds / cost.nanoseconds);
+        all.push(Scaled { workers, cost, scaling });
+    }
+    Ok(all)
+}
+
+impl fmt::Display for Scaled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.cost)?;
+        match self.workers {
+            1 => Ok(()),
+            workers => write!(f, "  {workers} workers, {:.2} times", self.scaling),
         }
     }
-    Ok(best)
 }

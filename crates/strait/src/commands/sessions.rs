@@ -1,12 +1,14 @@
 //! `strait bench sessions`: apps/nat44 with many sessions, 64-byte UDP packets from inside to outside, from memory to memory on one core.
 
+use std::net::Ipv4Addr;
 use std::time::Instant;
 
 use bench::dice::Dice;
+use bench::traffic::Datagram;
 use io::native::NativeProgram;
 use serde::Serialize;
 
-use super::over_memory::{Cost, SMALLEST, bundled, carry, exact};
+use super::over_memory::{SMALLEST, Scaled, bundled, exact, scaled};
 use crate::cli::SessionsArgs;
 
 static NAT44: &str = include_str!("../../../../apps/nat44/nat44.p4");
@@ -22,7 +24,7 @@ const UDP: u128 = 17;
 struct Figures {
     sessions: u32,
     insert_seconds: f64,
-    packet: Cost,
+    packet: Vec<Scaled>,
     /// Times the first number's cycles.
     ratio: f64,
 }
@@ -38,13 +40,14 @@ pub fn run(args: &SessionsArgs) -> anyhow::Result<()> {
         let insert_seconds = begun.elapsed().as_secs_f64();
         let mut dice = Dice::new(args.seed);
         let packets = (0..1 << 20).map(|_| packet(dice.below(sessions.into()) as u32)).collect();
-        let packet = carry(&program, packets)?;
-        let ratio = all.first().map_or(1.0, |first| packet.nanoseconds / first.packet.nanoseconds);
+        let packet = scaled(&program, packets, &args.workers)?;
+        let ratio =
+            all.first().map_or(1.0, |first| packet[0].cost.nanoseconds / first.packet[0].cost.nanoseconds);
         let figures = Figures { sessions, insert_seconds, packet, ratio };
         if !args.json {
-            println!(
-                "{sessions:>9} sessions, inserted in {insert_seconds:.2} s {packet}  {ratio:.2} times the first"
-            );
+            let line = format!("{sessions:>9} sessions, inserted in {insert_seconds:.2} s");
+            println!("{line} {}  {ratio:.2} times the first", figures.packet[0]);
+            figures.packet[1..].iter().for_each(|more| println!("{:width$} {more}", "", width = line.len()));
         }
         all.push(figures);
     }
@@ -87,20 +90,7 @@ fn fill(program: &NativeProgram, sessions: u32) -> anyhow::Result<()> {
 /// The packet of a session.
 fn packet(session: u32) -> Vec<u8> {
     let (ip, port) = inside(session);
-    let mut bytes = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 10, 0x08, 0x00];
-    bytes.extend([0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17, 0, 0]);
-    bytes.extend((ip as u32).to_be_bytes());
-    bytes.extend(SERVER.to_be_bytes());
-    let sum = dataplane::checksum::csum16(&bytes[14..34]);
-    bytes[24..26].copy_from_slice(&sum.to_be_bytes());
-    bytes.extend((port as u16).to_be_bytes());
-    bytes.extend([0, 53, 0, 26, 0, 0]);
-    bytes.resize(SMALLEST, 0);
-    // The sum over the pseudo-header and the datagram (RFC 768).
-    let mut summed = bytes[26..34].to_vec();
-    summed.extend([0, 17, 0, 26]);
-    summed.extend(&bytes[34..]);
-    let sum = dataplane::checksum::csum16(&summed);
-    bytes[40..42].copy_from_slice(&(if sum == 0 { 0xffff } else { sum }).to_be_bytes());
-    bytes
+    let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 10]];
+    let (source, target) = (Ipv4Addr::from(ip as u32).into(), Ipv4Addr::from(SERVER).into());
+    Datagram { macs, source, target, ports: [port as u16, 53] }.packet(SMALLEST)
 }

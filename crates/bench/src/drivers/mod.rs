@@ -1,0 +1,378 @@
+//! `strait bench io`: what packet drivers cost, with a program that only forwards, beside DPDK's and the kernel's, in one run.
+//!
+//! A [`wire`] of two veth pairs, a [`sender`] at one end, a [`forwarder`] in the middle, counters at the other end. Forwarders take turns,
+//! each in a namespace of its own, and medians count.
+
+pub mod forwarder;
+pub mod sender;
+pub mod wire;
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use io::packet::PacketSocket;
+use serde::Serialize;
+
+use crate::nat64::Progress;
+use crate::path::Scratch;
+use crate::report::Machine;
+use crate::report::lines::{self, Lines, Series};
+use crate::stats::{Summary, percentile};
+use crate::traffic::Datagram;
+use crate::{Error, Result, interrupt, lab};
+
+pub use forwarder::Forwarder;
+use sender::{FLOOD, Sender};
+use wire::Wire;
+
+/// Bytes of a frame beside those that a port sees: check sequence, and preamble and gap on the wire (IEEE 802.3).
+const CHECK_SEQUENCE: usize = 4;
+const PREAMBLE_AND_GAP: usize = 20;
+/// Packets in turn; each a flow of its own.
+const PACKETS: u16 = 1024;
+/// Before counting begins.
+const WARM_UP: Duration = Duration::from_millis(300);
+/// How long the first packet may take: new veth links drop until the kernel has looked after them.
+const FIRST: Duration = Duration::from_secs(5);
+/// After the sender has slowed down.
+const SETTLE: Duration = Duration::from_millis(200);
+/// Packets that are sent one at a time to see how long they take.
+const PROBES: usize = 2000;
+/// How long one of them may take.
+const PROBE_LIMIT: Duration = Duration::from_millis(500);
+/// Trials of RFC 2544's search.
+const TRIALS: usize = 8;
+
+/// What `strait bench io` takes.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// What forwards, with commas: strait-af_packet, testpmd-af_packet, strait-af_xdp, testpmd-af_xdp, strait-tc, bridge [default: all]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub forwarders: Vec<Forwarder>,
+
+    /// Bytes of frames, with their check sequence
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [64, 128, 256, 512, 1024, 1518],
+        value_parser = clap::value_parser!(u16).range(64..=1518))]
+    pub sizes: Vec<u16>,
+
+    /// Numbers of workers, with commas
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1])]
+    pub workers: Vec<usize>,
+
+    /// Seconds of each measurement
+    #[arg(long, value_name = "N", default_value_t = 1.0)]
+    pub seconds: f64,
+
+    /// Repetitions, of which the median counts
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub repeat: u32,
+
+    /// Search for the greatest rate without loss (RFC 2544, section 26.1) too
+    #[arg(long)]
+    pub rfc2544: bool,
+
+    /// The share of packets that may be lost and the rate still counts, for that search
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, requires = "rfc2544")]
+    pub loss: f64,
+
+    /// Write the report to this file as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Draw rates by size, with the line rate of 10 Gbit/s, into this SVG file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Where.
+    pub machine: Machine,
+    /// What was not measured, and why.
+    pub skipped: Vec<(String, String)>,
+    /// Each forwarder, number of workers and size.
+    pub cells: Vec<Cell>,
+}
+
+/// A forwarder with frames of one size.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cell {
+    /// Which.
+    pub forwarder: Forwarder,
+    /// Its threads.
+    pub workers: usize,
+    /// Bytes of a frame.
+    pub size: u16,
+    /// Packets a second that arrived, offered as many as the sender can.
+    pub packets_per_second: Summary,
+    /// Bits a second on a wire.
+    pub gbit: f64,
+    /// Of what was offered.
+    pub loss: f64,
+    /// Times the peer's rate on the same driver: the median of the repetitions' ratios.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to_peer: Option<f64>,
+    /// Packets a second without loss, if that was searched for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without_loss: Option<f64>,
+    /// Microseconds that a single packet takes: median, and 90, 99 and 99.9 % are faster.
+    pub microseconds: [f64; 4],
+    /// Each repetition's rate.
+    samples: Vec<f64>,
+}
+
+/// One measurement.
+struct Sample {
+    rate: f64,
+    loss: f64,
+    without_loss: Option<f64>,
+    microseconds: Vec<f64>,
+}
+
+/// Measures, prints a table, writes what was asked for.
+pub fn run(options: &Options, strait: &Path) -> Result<Report> {
+    if !lab::root() {
+        return Err(Error::NotRoot);
+    }
+    interrupt::install();
+    lab::remove_stale();
+    let all =
+        if options.forwarders.is_empty() { Forwarder::ALL.to_vec() } else { options.forwarders.clone() };
+    let scratch = Scratch::make("io")?;
+    let program = scratch.write("wire.p4", include_str!("wire.p4"))?;
+    let (mut skipped, mut plan) = (Vec::new(), Vec::new());
+    for &workers in &options.workers {
+        for &forwarder in &all {
+            match forwarder.unavailable(workers) {
+                Some(why) => skipped.push((format!("{forwarder}, {workers} workers"), why)),
+                None => plan.push((forwarder, workers)),
+            }
+        }
+    }
+    let progress = Progress::new(plan.len() * options.sizes.len() * options.repeat as usize);
+    let mut samples: Vec<Vec<Vec<Sample>>> =
+        plan.iter().map(|_| options.sizes.iter().map(|_| Vec::new()).collect()).collect();
+    for _ in 0..options.repeat {
+        for ((forwarder, workers), samples) in plan.iter().zip(&mut samples) {
+            progress.about(&forwarder.to_string());
+            for (size, samples) in options.sizes.iter().zip(samples) {
+                samples.push(measure(options, *forwarder, *workers, *size, strait, &program)?);
+                progress.step();
+            }
+        }
+    }
+    progress.finish();
+    let mut cells = Vec::new();
+    for ((forwarder, workers), of_sizes) in plan.iter().zip(samples) {
+        for (size, samples) in options.sizes.iter().zip(of_sizes) {
+            cells.extend(cell(*forwarder, *workers, *size, samples));
+        }
+    }
+    compare(&mut cells);
+    let report = Report { machine: Machine::here(), skipped, cells };
+    print!("{}", table(&report));
+    if let Some(path) = &options.json {
+        crate::report::save(path, &report)?;
+    }
+    if let Some(path) = &options.svg {
+        lines::write_svg(&[picture(&report)], path)?;
+    }
+    Ok(report)
+}
+
+/// One forwarder, one size, in a namespace of its own.
+fn measure(
+    options: &Options,
+    forwarder: Forwarder,
+    workers: usize,
+    size: u16,
+    strait: &Path,
+    program: &Path,
+) -> Result<Sample> {
+    let wire = Wire::lay("io", workers.max(1))?;
+    let mut running = forwarder.start(&wire, strait, program, workers)?;
+    let microseconds = latency(&wire)?;
+    let sender = Sender::start(&wire, packets(size))?;
+    std::thread::sleep(WARM_UP);
+    let time = Duration::from_secs_f64(options.seconds);
+    let (sent, received, seconds) = count(&wire, &sender, time)?;
+    let without_loss = match options.rfc2544 {
+        true => Some(search(options, &wire, &sender, received / seconds)?),
+        false => None,
+    };
+    running.check()?;
+    sender.end()?;
+    let loss = (1.0 - received / sent.max(1.0)).max(0.0);
+    Ok(Sample { rate: received / seconds, loss, without_loss, microseconds })
+}
+
+/// What was sent and what arrived in a time.
+fn count(wire: &Wire, sender: &Sender, time: Duration) -> Result<(f64, f64, f64)> {
+    let (begun, sent, before) = (Instant::now(), sender.sent(), wire.namespace.received("sink")?);
+    std::thread::sleep(time);
+    interrupt::check()?;
+    let (seconds, sent_after, after) =
+        (begun.elapsed().as_secs_f64(), sender.sent(), wire.namespace.received("sink")?);
+    Ok(((sent_after - sent) as f64, (after - before) as f64, seconds))
+}
+
+/// The greatest rate that arrives whole: half the interval that is left, again and again (RFC 2544, section 26.1 with 24's trials).
+fn search(options: &Options, wire: &Wire, sender: &Sender, flooded: f64) -> Result<f64> {
+    let (mut low, mut high) = (0.0, flooded * 1.1);
+    for _ in 0..TRIALS {
+        let rate = (low + high) / 2.0;
+        // The trial's packets are counted from a quiet wire to a quiet wire.
+        sender.rate(1);
+        std::thread::sleep(SETTLE);
+        let (sent, before) = (sender.sent(), wire.namespace.received("sink")?);
+        sender.rate(rate as u64);
+        std::thread::sleep(Duration::from_secs_f64(options.seconds));
+        sender.rate(1);
+        std::thread::sleep(SETTLE);
+        interrupt::check()?;
+        let (sent, received) = (sender.sent() - sent, wire.namespace.received("sink")? - before);
+        let lost = 1.0 - received as f64 / sent.max(1) as f64;
+        // A burst may be under way at either end.
+        let slack = 64.0 / sent.max(1) as f64;
+        if lost <= options.loss + slack { low = rate } else { high = rate }
+    }
+    sender.rate(FLOOD);
+    Ok(low)
+}
+
+/// How long single packets take from end to end, in microseconds.
+fn latency(wire: &Wire) -> Result<Vec<f64>> {
+    let opened = wire
+        .namespace
+        .enter(|| Ok::<_, io::Error>((PacketSocket::open("gen")?, PacketSocket::open("sink")?)))?;
+    let driver = |error: io::Error| Error::Driver(error.to_string());
+    let (from, to) = opened.map_err(driver)?;
+    let mut probe = packets(64).swap_remove(0);
+    let begun = Instant::now();
+    let mut taken = Vec::with_capacity(PROBES);
+    while taken.len() < PROBES {
+        interrupt::check()?;
+        let at = probe.len() - 4;
+        probe[at..].copy_from_slice(&(taken.len() as u32).to_be_bytes());
+        let sent = Instant::now();
+        from.send(&probe).map_err(driver)?;
+        let limit = if taken.is_empty() { SETTLE } else { PROBE_LIMIT };
+        let mut arrived = None;
+        while arrived.is_none() && sent.elapsed() < limit {
+            arrived = to.receive(limit).map_err(driver)?.filter(|frame| *frame == probe);
+        }
+        match arrived {
+            Some(_) => taken.push(sent.elapsed().as_secs_f64() * 1e6),
+            None if taken.is_empty() && begun.elapsed() < FIRST => {}
+            None => return Err(Error::Driver("a single packet did not arrive".to_owned())),
+        }
+    }
+    Ok(taken)
+}
+
+/// UDP packets of as many flows.
+fn packets(size: u16) -> Vec<Vec<u8>> {
+    let bytes = usize::from(size) - CHECK_SEQUENCE;
+    let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 10]];
+    let (source, target) = (Ipv4Addr::new(192, 0, 2, 1).into(), Ipv4Addr::new(198, 51, 100, 1).into());
+    let packet = |flow| Datagram { macs, source, target, ports: [1024 + flow, 9] }.packet(bytes);
+    (0..PACKETS).map(packet).collect()
+}
+
+fn cell(forwarder: Forwarder, workers: usize, size: u16, samples: Vec<Sample>) -> Option<Cell> {
+    let rates: Vec<f64> = samples.iter().map(|s| s.rate).collect();
+    let packets_per_second = Summary::of(&rates)?;
+    let median = |of: fn(&Sample) -> Option<f64>| {
+        let values: Option<Vec<f64>> = samples.iter().map(of).collect();
+        values.and_then(|values| Summary::of(&values)).map(|s| s.median)
+    };
+    let mut taken: Vec<f64> = samples.iter().flat_map(|s| s.microseconds.iter().copied()).collect();
+    taken.sort_by(f64::total_cmp);
+    Some(Cell {
+        forwarder,
+        workers,
+        size,
+        packets_per_second,
+        gbit: packets_per_second.median * (f64::from(size) + PREAMBLE_AND_GAP as f64) * 8.0 / 1e9,
+        loss: median(|s| Some(s.loss))?,
+        to_peer: None,
+        without_loss: median(|s| s.without_loss),
+        microseconds: [0.5, 0.9, 0.99, 0.999].map(|share| percentile(&taken, share).unwrap_or(0.0)),
+        samples: rates,
+    })
+}
+
+/// Sets what Strait's drivers do beside their peers, repetition by repetition.
+fn compare(cells: &mut [Cell]) {
+    let all = cells.to_vec();
+    for cell in cells {
+        let same = |other: &&Cell| {
+            Some(other.forwarder) == cell.forwarder.peer()
+                && (other.size, other.workers) == (cell.size, cell.workers)
+        };
+        let peer = all.iter().find(same);
+        cell.to_peer = peer.and_then(|peer| crate::stats::paired_ratio(&cell.samples, &peer.samples));
+    }
+}
+
+fn table(report: &Report) -> String {
+    let mut text = format!(
+        "{:<18} {:>7} {:>5} {:>8} {:>7} {:>7} {:>8} {:>9}  {}\n",
+        "forwarder",
+        "workers",
+        "size",
+        "M/s",
+        "Gbit/s",
+        "loss",
+        "to peer",
+        "no loss",
+        "one packet, µs: 50 %, 90 %, 99 %, 99.9 %"
+    );
+    let or_dash =
+        |value: Option<f64>, unit: f64| value.map_or("-".to_owned(), |v| format!("{:.2}", v / unit));
+    for c in &report.cells {
+        text += &format!(
+            "{:<18} {:>7} {:>5} {:>8.3} {:>7.2} {:>6.1}% {:>8} {:>9}  {:.1}, {:.1}, {:.1}, {:.1}\n",
+            c.forwarder.to_string(),
+            c.workers,
+            c.size,
+            c.packets_per_second.median / 1e6,
+            c.gbit,
+            c.loss * 100.0,
+            or_dash(c.to_peer, 1.0),
+            or_dash(c.without_loss, 1e6),
+            c.microseconds[0],
+            c.microseconds[1],
+            c.microseconds[2],
+            c.microseconds[3]
+        );
+    }
+    for (what, why) in &report.skipped {
+        text += &format!("skipped: {what}: {why}\n");
+    }
+    text
+}
+
+/// Rates by size.
+fn picture(report: &Report) -> Lines {
+    let mut series: Vec<Series> = Vec::new();
+    for cell in &report.cells {
+        let plural = if cell.workers == 1 { String::new() } else { format!(", {} workers", cell.workers) };
+        let name = format!("{}{plural}", cell.forwarder);
+        let point = (f64::from(cell.size), cell.packets_per_second.median / 1e6);
+        match series.iter_mut().find(|s| s.name == name) {
+            Some(series) => series.points.push(point),
+            None => series.push(Series { name, points: vec![point] }),
+        }
+    }
+    Lines {
+        title: "Packets forwarded by frame size".to_owned(),
+        x: "bytes of a frame".to_owned(),
+        y: "million packets a second".to_owned(),
+        log_x: true,
+        limit: Some(("10 Gbit/s", |size| 10e9 / ((size + PREAMBLE_AND_GAP as f64) * 8.0) / 1e6)),
+        series,
+    }
+}
