@@ -178,6 +178,8 @@ pub struct Meter {
 pub enum Structure {
     /// No key: only the default action's map.
     Keyless,
+    /// An array by the key, which has two bytes at most.
+    Array,
     /// A hash of the whole key.
     Hash,
     /// A longest-prefix-match trie; the lpm field stands last in the key.

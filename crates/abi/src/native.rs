@@ -103,7 +103,7 @@ pub struct Bucket {
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Table {
-    /// The list of tuples, best rank first.
+    /// The list of tuples, best rank first; of a table whose keys index an array, that array.
     pub index: AtomicPtr<u64>,
     /// The default action's number and parameters.
     pub miss: AtomicPtr<u8>,

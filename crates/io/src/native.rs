@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use abi::native::{Burst, DROPPED, PARTIAL, Packet, SENT};
 use abi::{Bits, Manifest};
-use dataplane::memory::Worker;
+use dataplane::memory::{Piece, Worker};
 use dataplane::port::Offload;
 use dataplane::{Memory, TableError};
 use libloading::Library;
@@ -184,6 +184,24 @@ pub enum StartError {
     Table(#[from] TableError),
 }
 
+/// Bytes of a huge page where pages have 4096 (x86-64, and aarch64 mostly).
+const HUGE_PAGE: u64 = 1 << 21;
+
+/// Asks for huge pages in a piece of memory, as far as there are whole ones in it. Where there are none it is slower, and nothing else.
+fn huge_pages(piece: Piece) {
+    let end = (piece.start + piece.length as u64) / HUGE_PAGE * HUGE_PAGE;
+    let first = piece.start.next_multiple_of(HUGE_PAGE);
+    if first >= end {
+        return;
+    }
+    // What is written already has its small pages, which Linux 6.1 and later put together; the rest gets large ones when it is touched.
+    let more = if piece.written { Some(libc::MADV_COLLAPSE) } else { None };
+    for advice in [libc::MADV_HUGEPAGE].into_iter().chain(more) {
+        // SAFETY: these are pages of the caller's, and neither advice changes what they hold.
+        unsafe { libc::madvise(first as *mut libc::c_void, (end - first) as usize, advice) };
+    }
+}
+
 impl NativeProgram {
     /// Loads an object that [`Object::make`] made of `emit::native`'s text; the manifest is the one beside it, and `registers` are the
     /// first values of its registers.
@@ -197,12 +215,7 @@ impl NativeProgram {
         let library = unsafe { Library::new(object) }.map_err(why)?;
         // SAFETY: the manifest names the function that the emitter wrote, whose type is `Burst`.
         let burst = *unsafe { library.get::<Burst>(manifest.entry.as_bytes()) }.map_err(why)?;
-        let memory = Memory::new(manifest, registers)?;
-        for (start, length) in memory.large() {
-            // Where there are no huge pages it is slower, and nothing else.
-            // SAFETY: the memory is alive, and the advice changes nothing that it holds.
-            unsafe { libc::madvise(start as *mut libc::c_void, length, libc::MADV_HUGEPAGE) };
-        }
+        let memory = Memory::new(manifest, registers, huge_pages)?;
         Ok(NativeProgram { burst, _library: library, memory })
     }
 

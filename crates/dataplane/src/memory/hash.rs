@@ -1,8 +1,11 @@
 //! A hash table of rows that programs read while it is written: buckets of a cache line, found by a tag and compared in the row.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use abi::native::{Bucket, WAYS, row};
+
+use super::rows::Rows;
+use super::{Advise, Piece};
 
 /// The hash of a packed key; `prelude.h` has the same in C.
 pub fn hash_key(key: &[u64]) -> u64 {
@@ -21,98 +24,138 @@ pub struct Hash {
     words: usize,
     pub buckets: Vec<Bucket>,
     pub overflow: Vec<Bucket>,
+    /// The places of the rows that buckets point to, those of `overflow` last.
+    places: Vec<[u32; WAYS]>,
     /// Buckets of `overflow` that are in use.
     used: usize,
     pub rows: usize,
 }
 
-fn some(buckets: usize) -> Vec<Bucket> {
-    (0..buckets).map(|_| Bucket::default()).collect()
-}
+/// A way of a bucket.
+type Way = (usize, usize);
 
 impl Hash {
     /// Room for some rows whose keys have so many words. It is made anew when it is full.
-    pub fn new(words: usize, buckets: usize, overflow: usize) -> Hash {
-        Hash { words, buckets: some(buckets), overflow: some(overflow), used: 0, rows: 0 }
+    pub fn new(words: usize, buckets: usize, overflow: usize, advise: Advise) -> Hash {
+        let some = |buckets: usize| -> Vec<Bucket> {
+            let all: Vec<Bucket> = (0..buckets).map(|_| Bucket::default()).collect();
+            advise(Piece::of(&all, true));
+            all
+        };
+        let places = vec![[0; WAYS]; buckets + overflow];
+        Hash { words, buckets: some(buckets), overflow: some(overflow), places, used: 0, rows: 0 }
     }
 
     /// One with more room and the same rows.
-    pub fn larger(&self, rows: &[&[u64]]) -> Hash {
-        // Many rows in few buckets want more buckets; rows whose masked keys are equal stay together whatever is done.
-        let crowded = self.rows * 2 > self.buckets.len() * WAYS;
-        let (buckets, overflow) = match crowded {
-            true => (self.buckets.len() * 4, self.buckets.len() / 2),
-            false => (self.buckets.len(), self.overflow.len() * 2),
-        };
-        let mut larger = Hash::new(self.words, buckets, overflow.max(4));
-        if rows.iter().all(|row| larger.insert(row)) { larger } else { larger.larger(rows) }
+    pub fn larger(&self, rows: &Rows, more: u32, advise: Advise) -> Hash {
+        let all: Vec<u32> = self.all().chain([more]).collect();
+        let (mut buckets, mut overflow) = (self.buckets.len(), self.overflow.len());
+        loop {
+            // Many rows in few buckets want more buckets; rows whose masked keys are equal stay together whatever is done.
+            (buckets, overflow) = match all.len() * 2 > buckets * WAYS {
+                true => (buckets * 4, buckets / 2),
+                false => (buckets, overflow * 2),
+            };
+            overflow = overflow.max(4);
+            let mut larger = Hash::new(self.words, buckets, overflow, advise);
+            if all.iter().all(|place| larger.insert(rows, *place)) {
+                return larger;
+            }
+        }
     }
 
-    fn key<'r>(&self, row: &'r [u64]) -> &'r [u64] {
-        &row[row::KEY..row::KEY + self.words]
+    fn bucket(&self, number: usize) -> &Bucket {
+        self.buckets.get(number).unwrap_or_else(|| &self.overflow[number - self.buckets.len()])
+    }
+
+    /// The number of the bucket that goes on with one.
+    fn next(&self, number: usize) -> Option<usize> {
+        match self.bucket(number).overflow.load(Relaxed) {
+            0 => None,
+            more => Some(self.buckets.len() + more as usize - 1),
+        }
+    }
+
+    fn hash(&self, rows: &Rows, place: u32) -> u64 {
+        let key: Vec<u64> = (0..self.words).map(|at| rows.word(place, row::KEY + at)).collect();
+        hash_key(&key)
     }
 
     /// Adds a row; false if there is no room.
-    pub fn insert(&mut self, row: &[u64]) -> bool {
-        let hash = hash_key(self.key(row));
-        let mut bucket = &self.buckets[hash as usize & (self.buckets.len() - 1)];
+    pub fn insert(&mut self, rows: &Rows, place: u32) -> bool {
+        let hash = self.hash(rows, place);
+        let mut number = hash as usize & (self.buckets.len() - 1);
         loop {
+            let bucket = self.bucket(number);
             if let Some(way) = (0..WAYS).find(|way| bucket.tags[*way].load(Relaxed) == 0) {
-                publish(bucket, way, row, tag_of(hash));
-                self.rows += 1;
+                self.publish((number, way), rows, place, tag_of(hash));
                 return true;
             }
-            bucket = match bucket.overflow.load(Relaxed) {
-                0 if self.used == self.overflow.len() => return false,
-                0 => {
+            number = match self.next(number) {
+                Some(next) => next,
+                None if self.used == self.overflow.len() => return false,
+                None => {
                     self.used += 1;
-                    let fresh = &self.overflow[self.used - 1];
-                    publish(fresh, 0, row, tag_of(hash));
-                    bucket.overflow.store(self.used as u32, Release);
-                    self.rows += 1;
+                    let fresh = self.buckets.len() + self.used - 1;
+                    self.publish((fresh, 0), rows, place, tag_of(hash));
+                    self.bucket(number).overflow.store(self.used as u32, Release);
                     return true;
                 }
-                more => &self.overflow[more as usize - 1],
             };
         }
     }
 
+    /// The row first, then the tag by which it is found.
+    fn publish(&mut self, (number, way): Way, rows: &Rows, place: u32, tag: u16) {
+        self.places[number][way] = place;
+        self.rows += 1;
+        let bucket = self.bucket(number);
+        bucket.rows[way].store(rows.address(place) as *mut u64, Release);
+        bucket.tags[way].store(tag, Release);
+    }
+
+    /// The place of the row with this key for which `is` holds.
+    pub fn find(&self, key: &[u64], is: impl Fn(u32) -> bool) -> Option<u32> {
+        self.way(hash_key(key), is).map(|(number, way)| self.places[number][way])
+    }
+
     /// Puts a row in the place of another with the same key.
-    pub fn replace(&self, old: &[u64], new: &[u64]) {
-        if let Some((bucket, way)) = self.place(old) {
-            bucket.rows[way].store(new.as_ptr().cast_mut(), Release);
+    pub fn replace(&mut self, rows: &Rows, old: u32, new: u32) {
+        if let Some((number, way)) = self.way(self.hash(rows, old), |place| place == old) {
+            self.places[number][way] = new;
+            self.bucket(number).rows[way].store(rows.address(new) as *mut u64, Release);
         }
     }
 
     /// Takes a row away.
-    pub fn remove(&mut self, row: &[u64]) {
-        if let Some((bucket, way)) = self.place(row) {
-            bucket.tags[way].store(0, Release);
+    pub fn remove(&mut self, rows: &Rows, old: u32) {
+        if let Some((number, way)) = self.way(self.hash(rows, old), |place| place == old) {
+            self.bucket(number).tags[way].store(0, Release);
             self.rows -= 1;
         }
     }
 
-    fn place(&self, row: &[u64]) -> Option<(&Bucket, usize)> {
-        let hash = hash_key(self.key(row));
-        let mut bucket = &self.buckets[hash as usize & (self.buckets.len() - 1)];
+    fn way(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<Way> {
+        let mut number = hash as usize & (self.buckets.len() - 1);
         loop {
-            let is = |way: &usize| {
-                bucket.tags[*way].load(Relaxed) != 0
-                    && std::ptr::eq(bucket.rows[*way].load(Acquire), row.as_ptr())
+            let bucket = self.bucket(number);
+            let found = |way: &usize| {
+                bucket.tags[*way].load(Relaxed) == tag_of(hash) && is(self.places[number][*way])
             };
-            if let Some(way) = (0..WAYS).find(is) {
-                return Some((bucket, way));
+            if let Some(way) = (0..WAYS).find(found) {
+                return Some((number, way));
             }
-            match bucket.overflow.load(Relaxed) {
-                0 => return None,
-                more => bucket = &self.overflow[more as usize - 1],
-            }
+            number = self.next(number)?;
         }
     }
-}
 
-/// The row first, then the tag by which it is found.
-fn publish(bucket: &Bucket, way: usize, row: &[u64], tag: u16) {
-    bucket.rows[way].store(row.as_ptr().cast_mut(), Release);
-    bucket.tags[way].store(tag, Release);
+    /// The places of all rows.
+    pub fn all(&self) -> impl Iterator<Item = u32> {
+        let used = (0..self.buckets.len()).chain((0..self.used).map(|n| self.buckets.len() + n));
+        used.flat_map(move |number| {
+            let bucket = self.bucket(number);
+            let taken = (0..WAYS).filter(|way| bucket.tags[*way].load(Relaxed) != 0);
+            taken.map(move |way| self.places[number][way])
+        })
+    }
 }

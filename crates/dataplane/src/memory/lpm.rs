@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering::Release;
 
 use abi::native::row;
 
-use super::Retired;
 use super::table::View;
 use super::trie::{Prefix, Trie};
+use super::{Advise, Retired};
 
 /// Prefixes, and the rows that they lead to.
 pub struct Lpm {
@@ -28,9 +28,9 @@ pub struct Lpm {
 
 impl Lpm {
     /// An empty one with room for so many rows; `shared`: equal rows are one.
-    pub fn new(cells: u64, shared: bool) -> Lpm {
+    pub fn new(cells: u64, shared: bool, advise: Advise) -> Lpm {
         Lpm {
-            trie: Trie::new(),
+            trie: Trie::new(advise),
             pointers: bytemuck::zeroed_slice_box(cells as usize + 1),
             rows: Vec::new(),
             alike: shared.then(HashMap::new),
@@ -45,11 +45,6 @@ impl Lpm {
         view.table.index.store(words.as_ptr().cast_mut(), Release);
         view.quiet.retire(Retired::Words(std::mem::replace(&mut self.words, words)));
         self.trie.gone.drain(..).for_each(|gone| view.quiet.retire(gone));
-    }
-
-    /// The array that huge pages make faster.
-    pub fn large(&self) -> (u64, usize) {
-        self.trie.large()
     }
 
     /// The row of exactly this prefix.

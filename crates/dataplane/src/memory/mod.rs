@@ -9,6 +9,7 @@ mod directory;
 mod hash;
 mod lpm;
 mod meters;
+mod rows;
 mod table;
 mod trie;
 mod tuples;
@@ -42,6 +43,7 @@ pub struct Memory {
     registers: Vec<Vec<AtomicU64>>,
     /// First values of registers.
     initial: Vec<u64>,
+    advise: Advise,
     writer: Mutex<Writer>,
 }
 
@@ -75,6 +77,35 @@ pub(crate) struct Quiet {
     retired: VecDeque<(Vec<u64>, Retired)>,
 }
 
+/// The memory of a row.
+#[allow(dead_code)]
+pub(crate) enum Held {
+    /// Its own.
+    Words(Vec<u64>),
+    /// A place of its table's [`rows::Rows`].
+    Place(u32),
+}
+
+/// A piece of memory that look-ups go to.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece {
+    /// Address.
+    pub start: u64,
+    /// Bytes.
+    pub length: usize,
+    /// Whether it has been written, and is in memory already.
+    pub written: bool,
+}
+
+/// Told of such pieces: huge pages make look-ups faster.
+pub type Advise = fn(Piece);
+
+impl Piece {
+    fn of<T>(all: &[T], written: bool) -> Piece {
+        Piece { start: all.as_ptr() as u64, length: size_of_val(all), written }
+    }
+}
+
 /// Something that a program may still be reading: held, not looked at.
 #[allow(dead_code)]
 pub(crate) enum Retired {
@@ -84,8 +115,8 @@ pub(crate) enum Retired {
     Buckets(Vec<abi::native::Bucket>),
     /// Action data.
     Bytes(Vec<u8>),
-    /// A row with a cell that may be used again: table and cell.
-    Row(Vec<u64>, usize, u64),
+    /// A row of a table, whose memory and (if it says so) cell may be used again.
+    Row { table: usize, held: Held, cell: Option<u64> },
     /// What an entry could lead to.
     Slot(Slot),
     /// Blocks of a trie.
@@ -98,7 +129,7 @@ impl Quiet {
     /// Keeps it until every burst that is at work now has ended. What replaces it has been published.
     pub fn retire(&mut self, what: Retired) {
         // Nobody reads it; only cells have somebody who waits for them.
-        if self.workers.is_empty() && !matches!(what, Retired::Row(..)) {
+        if self.workers.is_empty() && !matches!(what, Retired::Row { .. }) {
             return;
         }
         fence(Ordering::SeqCst);
@@ -124,7 +155,7 @@ impl Quiet {
 
 impl Memory {
     /// Tables as the program declares them; `initial` are the first values of its registers, zero where it is too short.
-    pub fn new(manifest: &Manifest, initial: &[Bits]) -> Result<Memory, TableError> {
+    pub fn new(manifest: &Manifest, initial: &[Bits], advise: Advise) -> Result<Memory, TableError> {
         let initial: Vec<u64> =
             (0..manifest.registers.len()).map(|i| initial.get(i).map_or(0, Bits::low_u64)).collect();
         let registers: Vec<Vec<AtomicU64>> = manifest
@@ -157,7 +188,8 @@ impl Memory {
             meters: AtomicPtr::new(meter_cells.as_ptr().cast_mut()),
             ..Shared::default()
         };
-        let mut tables: Vec<_> = manifest.tables.iter().enumerate().map(|(i, t)| Table::new(i, t)).collect();
+        let mut tables: Vec<_> =
+            manifest.tables.iter().enumerate().map(|(i, t)| Table::new(i, t, advise)).collect();
         let mut quiet = Quiet::default();
         for (table, visible) in tables.iter_mut().zip(&visible) {
             table.begin(&mut View { table: visible, quiet: &mut quiet })?;
@@ -170,6 +202,7 @@ impl Memory {
             _meter_cells: meter_cells,
             registers,
             initial,
+            advise,
             writer: Mutex::new(Writer {
                 tables,
                 profiles: manifest
@@ -187,11 +220,6 @@ impl Memory {
         })
     }
 
-    /// Arrays that look-ups begin with, and that are large enough for huge pages: address and bytes of each.
-    pub fn large(&self) -> Vec<(u64, usize)> {
-        self.writer().tables.iter().filter_map(Table::large).collect()
-    }
-
     /// For the program's entry point.
     pub fn shared(&self) -> &Shared {
         &self.shared
@@ -205,7 +233,7 @@ impl Memory {
     /// Makes a worker. What it counts stays when it is gone.
     pub fn worker(&self) -> Worker {
         let mut writer = self.writer();
-        let (worker, counts) = Worker::new(&self.manifest, writer.quiet.workers.len() as u64);
+        let (worker, counts) = Worker::new(&self.manifest, writer.quiet.workers.len() as u64, self.advise);
         writer.quiet.workers.push(counts);
         worker
     }
@@ -460,15 +488,16 @@ impl Writer {
     fn sweep(&mut self) {
         let Writer { tables, quiet, meters, direct_meters, .. } = self;
         for retired in quiet.sweep() {
-            if let Retired::Row(_, table, cell) = retired {
+            let Retired::Row { table, held, cell } = retired else { continue };
+            if let Some(cell) = cell {
                 for worker in &quiet.workers {
                     worker.forget(table, cell);
                 }
                 if let Some(meter) = direct_meters[table] {
                     meters[meter].renew(cell, 0);
                 }
-                tables[table].release(cell);
             }
+            tables[table].release(&held, cell);
         }
     }
 }

@@ -13,7 +13,7 @@ use super::choices::Slots;
 use super::lpm::Lpm;
 use super::trie::Prefix;
 use super::tuples::Tuples;
-use super::{Quiet, Retired};
+use super::{Advise, Held, Quiet, Retired};
 use crate::TableError;
 
 /// Cells of a table's entries (rows, direct counters): more than entries, for those of deleted entries are free when no burst can know
@@ -27,6 +27,8 @@ pub struct Table {
     number: usize,
     definition: Definition,
     layout: Option<TableLayout>,
+    /// The word of a row where the action's data begins. A trie's rows have no key.
+    data_at: usize,
     store: Store,
     entries: u64,
     /// The default action's data that the program sees.
@@ -66,14 +68,22 @@ type Done<T> = Result<T, TableError>;
 
 impl Table {
     /// The table as its manifest has it, still empty and unseen.
-    pub fn new(number: usize, definition: &Definition) -> Table {
+    pub fn new(number: usize, definition: &Definition, advise: Advise) -> Table {
         let layout = definition.layout.clone();
         let trie = layout.as_ref().is_some_and(|l| l.structure == Structure::LpmTrie);
+        let data_at = row::KEY + layout.as_ref().filter(|_| !trie).map_or(0, |l| key_words(definition, l));
+        let data = layout.as_ref().map_or(0, |l| l.data_size.div_ceil(8) as usize);
         Table {
             number,
-            store: match trie {
-                true => Store::Lpm(Box::new(Lpm::new(cells(definition), !kept_by_entry(definition)))),
-                false => Store::Tuples(Tuples::default()),
+            data_at,
+            store: match layout.as_ref().map(|l| (l.structure, l.key_size)) {
+                Some((Structure::LpmTrie, _)) => {
+                    Store::Lpm(Box::new(Lpm::new(cells(definition), !kept_by_entry(definition), advise)))
+                }
+                Some((Structure::Array, bytes)) => {
+                    Store::Tuples(Tuples::indexed(data_at + data, data_at, bytes, advise))
+                }
+                _ => Store::Tuples(Tuples::new(data_at + data, data_at, advise)),
             },
             layout,
             definition: definition.clone(),
@@ -102,14 +112,6 @@ impl Table {
         Ok(())
     }
 
-    /// An array that look-ups begin with, and that is large: its address and bytes.
-    pub fn large(&self) -> Option<(u64, usize)> {
-        match &self.store {
-            Store::Tuples(_) => None,
-            Store::Lpm(lpm) => Some(lpm.large()),
-        }
-    }
-
     /// Adds an entry.
     pub fn insert(&mut self, entry: &Entry, view: &mut View<'_>) -> Done<()> {
         self.definition.check_entry(entry)?;
@@ -132,9 +134,8 @@ impl Table {
     /// Gives an entry another action; its counter goes on.
     pub fn modify(&mut self, entry: &Entry, view: &mut View<'_>) -> Done<()> {
         self.definition.check_entry(entry)?;
+        let cell = self.cell(entry).ok_or_else(|| self.missing())?;
         let (identity, key) = self.place(entry);
-        let known = self.row_of(&identity, &key).map(|row| row[row::COUNTER]);
-        let cell = known.ok_or_else(|| self.missing())?;
         if self.definition.implementation.is_some() {
             // The slot stays; what it leads to changes.
             let data = vec![self.data(&entry.action)];
@@ -143,12 +144,12 @@ impl Table {
         }
         let row = self.row(entry);
         let old = match &mut self.store {
-            Store::Tuples(tuples) => tuples.replace(&identity, &in_words(&key.mask), row),
+            Store::Tuples(tuples) => tuples.replace(&in_words(&key.mask), row).map(Held::Place),
             Store::Lpm(lpm) if lpm.shares() => return self.lead_elsewhere(&key, row, view),
-            Store::Lpm(lpm) => lpm.replace(cell, row),
+            Store::Lpm(lpm) => lpm.replace(cell, row).map(Held::Words),
         };
-        if let Some(old) = old {
-            view.quiet.retire(Retired::Words(old));
+        if let Some(held) = old {
+            view.quiet.retire(Retired::Row { table: self.number, held, cell: None });
         }
         Ok(())
     }
@@ -160,7 +161,7 @@ impl Table {
         let left = lpm.set(prefix(key), cell, view);
         let gone = left.and_then(|cell| lpm.leave(cell));
         if let Some(row) = gone {
-            self.retire_row(row, view.quiet);
+            self.retire_words(row, view.quiet);
         }
         Ok(())
     }
@@ -171,15 +172,18 @@ impl Table {
             return Err(EntryError::ConstEntries(self.definition.name.clone()).into());
         }
         let (identity, key) = self.place(entry);
+        let row = self.row(entry);
         let gone = match &mut self.store {
-            Store::Tuples(tuples) => tuples.remove(&identity, &in_words(&key.mask), view).map(Some),
-            Store::Lpm(lpm) => lpm.remove(prefix(&key), view).map(|cell| lpm.leave(cell)),
+            Store::Tuples(tuples) => tuples
+                .remove(&in_words(&key.mask), &row, view)
+                .map(|(place, cell)| Some((Held::Place(place), cell))),
+            Store::Lpm(lpm) => lpm.remove(prefix(&key), view).map(|cell| lpm.leave(cell).map(of_words)),
         };
-        let row = gone.ok_or_else(|| self.missing())?;
+        let gone = gone.ok_or_else(|| self.missing())?;
         self.entries -= 1;
         self.slots.remove(&identity, view.quiet);
-        if let Some(row) = row {
-            self.retire_row(row, view.quiet);
+        if let Some((held, cell)) = gone {
+            self.retire_row(held, cell, view.quiet);
         }
         Ok(())
     }
@@ -189,13 +193,15 @@ impl Table {
         if self.definition.const_entries {
             return;
         }
-        let rows = match &mut self.store {
-            Store::Tuples(tuples) => tuples.clear(view),
-            Store::Lpm(lpm) => lpm.clear(view),
+        let rows: Vec<(Held, u64)> = match &mut self.store {
+            Store::Tuples(tuples) => {
+                tuples.clear(view).into_iter().map(|(place, cell)| (Held::Place(place), cell)).collect()
+            }
+            Store::Lpm(lpm) => lpm.clear(view).into_iter().map(of_words).collect(),
         };
         self.entries = 0;
         self.slots.clear(view.quiet);
-        rows.into_iter().for_each(|row| self.retire_row(row, view.quiet));
+        rows.into_iter().for_each(|(held, cell)| self.retire_row(held, cell, view.quiet));
     }
 
     /// Changes what happens on a miss.
@@ -213,23 +219,26 @@ impl Table {
 
     /// An entry's cell: of its direct counter, its direct meter, its last hit.
     pub fn cell(&self, entry: &Entry) -> Option<u64> {
-        let (identity, key) = self.place(entry);
-        self.row_of(&identity, &key).map(|row| row[row::COUNTER])
+        self.find(entry).map(|row| row[row::COUNTER])
     }
 
-    fn row_of(&self, identity: &Identity, key: &PackedKey) -> Option<&[u64]> {
+    /// The row of the entry that has this one's match (and priority).
+    fn find(&self, entry: &Entry) -> Option<Vec<u64>> {
+        let (_, key) = self.place(entry);
         match &self.store {
-            Store::Tuples(tuples) => tuples.row(identity, &in_words(&key.mask)),
-            Store::Lpm(lpm) => lpm.row(prefix(key)),
+            Store::Tuples(tuples) => tuples.row(&in_words(&key.mask), &self.row(entry)),
+            Store::Lpm(lpm) => lpm.row(prefix(&key)).map(<[u64]>::to_vec),
         }
     }
 
     /// Its entries, but for don't-care bits; those that lead to members name no action.
     pub fn entries(&self) -> Vec<Entry> {
+        let Some(layout) = &self.layout else { return Vec::new() };
         match &self.store {
-            Store::Tuples(tuples) => tuples.rows().map(|(identity, row)| self.entry(identity, row)).collect(),
+            Store::Tuples(tuples) => {
+                tuples.rows().map(|(mask, row)| self.entry(&self.matched(layout, mask, &row), &row)).collect()
+            }
             Store::Lpm(lpm) => {
-                let Some(layout) = &self.layout else { return Vec::new() };
                 let (size, mut entries) = (layout.key_size as usize, Vec::new());
                 lpm.each(size, &mut |key, length, row| {
                     let key =
@@ -241,8 +250,38 @@ impl Table {
         }
     }
 
+    /// What a row with a key matches.
+    fn matched(&self, layout: &TableLayout, mask: &[u64], row: &[u64]) -> Identity {
+        let words = mask.len();
+        let part = |n: usize| in_bytes(&row[row::KEY + n * words..row::KEY + (n + 1) * words]);
+        let unpacked = |value| {
+            let packed = PackedKey { value, mask: in_bytes(mask), prefix_len: 0 };
+            self.definition.unpack_key(layout, &packed)
+        };
+        let mut matches = unpacked(part(0));
+        if self.has_ranges() {
+            let ends = unpacked(part(1)).into_iter().zip(unpacked(part(2)));
+            for (of, ends) in matches
+                .iter_mut()
+                .zip(ends)
+                .zip(&self.definition.keys)
+                .filter_map(|(m, key)| (key.kind == MatchKind::Range).then_some(m))
+            {
+                if let (MatchValue::Ternary(low, _), MatchValue::Ternary(high, _)) = ends {
+                    *of = MatchValue::Range(low, high);
+                }
+            }
+        }
+        let priority = if self.definition.needs_priority() { row[row::RANK] as i32 } else { 0 };
+        (matches, priority)
+    }
+
+    fn has_ranges(&self) -> bool {
+        self.definition.keys.iter().any(|key| key.kind == MatchKind::Range)
+    }
+
     fn entry(&self, identity: &Identity, row: &[u64]) -> Entry {
-        let data: Vec<u8> = row[self.data_at()..].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let data: Vec<u8> = in_bytes(&row[self.data_at..]);
         let none = ActionCall { action: String::new(), args: Vec::new() };
         let action =
             self.definition.unpack_action(&data).filter(|_| self.definition.implementation.is_none());
@@ -278,8 +317,7 @@ impl Table {
         let entry = |identity: Identity| {
             let none = ActionCall { action: String::new(), args: Vec::new() };
             let bare = Entry { matches: identity.0.clone(), priority: identity.1, action: none };
-            let (identity, key) = self.place(&bare);
-            self.row_of(&identity, &key).map(|row| self.entry(&identity, row))
+            self.find(&bare).map(|row| self.entry(&identity, &row))
         };
         told.into_iter().filter_map(entry).collect()
     }
@@ -289,9 +327,12 @@ impl Table {
         self.entries < self.definition.size
     }
 
-    /// A cell that nobody can count in any more.
-    pub fn release(&mut self, cell: u64) {
-        self.free.push(cell);
+    /// A row that nobody can read any more, and its cell, if nobody can count in it any more.
+    pub fn release(&mut self, held: &Held, cell: Option<u64>) {
+        self.free.extend(cell);
+        if let (Held::Place(place), Store::Tuples(tuples)) = (held, &mut self.store) {
+            tuples.release(*place);
+        }
     }
 
     fn put(&mut self, entry: &Entry, view: &mut View<'_>) -> Done<()> {
@@ -299,7 +340,7 @@ impl Table {
         let indirect = self.definition.implementation.is_some();
         // A trie says itself what it has, without another walk; but an entry's slot must not be lost to a second one.
         let looks = indirect || matches!(self.store, Store::Tuples(_));
-        if looks && self.row_of(&identity, &key).is_some() {
+        if looks && self.find(entry).is_some() {
             return Err(self.exists());
         }
         if !self.has_room() {
@@ -307,12 +348,12 @@ impl Table {
         }
         let mut row = self.row(entry);
         if indirect {
-            let at = self.data_at();
+            let at = self.data_at;
             row[at] = self.slots.add(identity.clone(), vec![self.data(&entry.action)]);
         }
         let done = match self.store {
             Store::Lpm(_) => self.put_prefix(row, &key, view),
-            Store::Tuples(_) => self.put_masked(row, identity.clone(), &key, view),
+            Store::Tuples(_) => self.put_masked(row, &key, view),
         };
         match done {
             Ok(()) => self.entries += 1,
@@ -321,16 +362,10 @@ impl Table {
         done
     }
 
-    fn put_masked(
-        &mut self,
-        mut row: Vec<u64>,
-        identity: Identity,
-        key: &PackedKey,
-        view: &mut View<'_>,
-    ) -> Done<()> {
+    fn put_masked(&mut self, mut row: Vec<u64>, key: &PackedKey, view: &mut View<'_>) -> Done<()> {
         row[row::COUNTER] = self.free_cell().ok_or_else(|| self.full())?;
         if let Store::Tuples(tuples) = &mut self.store {
-            tuples.insert(identity, in_words(&key.mask), row, view);
+            tuples.insert(in_words(&key.mask), row, view);
         }
         Ok(())
     }
@@ -342,7 +377,7 @@ impl Table {
             return Ok(());
         }
         if let Some(row) = lpm.leave(cell) {
-            self.retire_row(row, view.quiet);
+            self.retire_words(row, view.quiet);
         }
         Err(self.exists())
     }
@@ -371,10 +406,14 @@ impl Table {
         })
     }
 
-    fn retire_row(&mut self, row: Vec<u64>, quiet: &mut Quiet) {
-        let cell = row[row::COUNTER];
+    fn retire_words(&mut self, row: Vec<u64>, quiet: &mut Quiet) {
+        let (held, cell) = of_words(row);
+        self.retire_row(held, cell, quiet);
+    }
+
+    fn retire_row(&mut self, held: Held, cell: u64, quiet: &mut Quiet) {
         self.idle.remove(&cell);
-        quiet.retire(Retired::Row(row, self.number, cell));
+        quiet.retire(Retired::Row { table: self.number, held, cell: Some(cell) });
     }
 
     fn put_default(&mut self, call: &ActionCall, view: &mut View<'_>) -> Done<()> {
@@ -386,26 +425,13 @@ impl Table {
         Ok(())
     }
 
-    /// The word of a row where the action's data begins. A trie's rows have no key.
-    fn data_at(&self) -> usize {
-        let key = match (&self.store, &self.layout) {
-            (Store::Tuples(_), Some(layout)) => {
-                let ranges = self.definition.keys.iter().any(|k| k.kind == MatchKind::Range);
-                data_offset(layout.key_size, ranges) as usize
-            }
-            _ => 0,
-        };
-        row::KEY + key / 8
-    }
-
     /// The words of a row that the program sees, but for its age and cell.
     fn row(&self, entry: &Entry) -> Vec<u64> {
-        let mut words = vec![0; self.data_at()];
+        let mut words = vec![0; self.data_at];
         if let (Store::Tuples(_), Some(layout)) = (&self.store, &self.layout) {
             words[row::RANK] = self.definition.rank(entry) as u64;
-            let ranges = self.definition.keys.iter().any(|k| k.kind == MatchKind::Range);
             let parts: &[fn(&MatchValue, u32) -> MatchValue] =
-                if ranges { &[masked, low, high] } else { &[masked] };
+                if self.has_ranges() { &[masked, low, high] } else { &[masked] };
             let mut at = row::KEY;
             for part in parts {
                 let fields = self.definition.keys.iter().zip(&entry.matches);
@@ -488,6 +514,22 @@ fn high(value: &MatchValue, width: u32) -> MatchValue {
         MatchValue::Range(_, high) => MatchValue::Exact(high.clone()),
         _ => MatchValue::Exact(Bits::zero(width)),
     }
+}
+
+/// Words of a row that its key takes, with what stands up to the action's data.
+fn key_words(definition: &Definition, layout: &TableLayout) -> usize {
+    let ranges = definition.keys.iter().any(|k| k.kind == MatchKind::Range);
+    data_offset(layout.key_size, ranges) as usize / 8
+}
+
+/// A row that has its own memory, and its cell.
+fn of_words(row: Vec<u64>) -> (Held, u64) {
+    let cell = row[row::COUNTER];
+    (Held::Words(row), cell)
+}
+
+fn in_bytes(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
 /// Bytes as words of the machine, the last one filled with zeros.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use abi::native::lpm::{self, GROUP, Line, POINTERS};
 
-use super::Retired;
+use super::{Advise, Piece, Retired};
 
 /// Bits that index the root.
 const ROOT: u32 = 24;
@@ -65,6 +65,7 @@ pub struct Trie {
     /// The value of the empty prefix, or 0.
     fallback: u32,
     below: HashMap<u32, Below>,
+    advise: Advise,
     /// What has been replaced.
     pub gone: Vec<Retired>,
 }
@@ -84,9 +85,12 @@ fn put_slot(key: &mut [u8], slot: u32) {
 
 impl Trie {
     /// An empty one.
-    pub fn new() -> Trie {
+    pub fn new(advise: Advise) -> Trie {
+        let root: Box<[AtomicU32]> = bytemuck::zeroed_slice_box(1 << ROOT);
+        advise(Piece::of(&root, false));
         Trie {
-            root: bytemuck::zeroed_slice_box(1 << ROOT),
+            root,
+            advise,
             hooks: bytemuck::zeroed_slice_box(2 << ROOT),
             hooked: HashMap::new(),
             lengths: vec![0; 1 << ROOT],
@@ -100,11 +104,6 @@ impl Trie {
     /// The words that the program begins a look-up with: see [`lpm`].
     pub fn words(&self) -> [u64; 3] {
         [self.root.as_ptr() as u64, self.hooks.as_ptr() as u64, u64::from(self.fallback)]
-    }
-
-    /// The array that look-ups begin with, which huge pages make faster.
-    pub fn large(&self) -> (u64, usize) {
-        (self.root.as_ptr() as u64, size_of_val(&*self.root))
     }
 
     /// The value of exactly this prefix.
@@ -193,7 +192,7 @@ impl Trie {
 
     /// Removes all.
     pub fn clear(&mut self) {
-        let mut old = std::mem::replace(self, Trie::new());
+        let mut old = std::mem::replace(self, Trie::new(self.advise));
         self.gone = std::mem::take(&mut old.gone);
         old.below.into_values().for_each(|below| below.give_up(&mut self.gone));
         self.gone.push(Retired::Root(old.root, old.hooks));
@@ -623,7 +622,7 @@ mod tests {
     /// Prefixes of all lengths over few bits, so that they nest; after each change look-ups are as a list of all prefixes says.
     #[test]
     fn look_ups_are_those_of_a_plain_list() {
-        let mut trie = Trie::new();
+        let mut trie = Trie::new(|_| {});
         let mut plain: Vec<(u128, u32, u32)> = Vec::new();
         let mut seed = 7u64;
         let mut dice = move |n: u64| {

@@ -1,41 +1,50 @@
 //! A table in a native program's memory that matches by masks: tuple-space search (Srinivasan, Suri and Varghese, SIGCOMM 1999), a
 //! hash table for each distinct mask. An exact table has one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Release;
 
 use abi::native::{row, tuple};
 
-use super::Retired;
 use super::hash::Hash;
-use super::table::{Identity, View};
+use super::rows::Rows;
+use super::table::View;
+use super::{Advise, Retired};
 
 /// Buckets of a tuple at first, and what goes on with them.
 const FIRST: (usize, usize) = (4, 4);
 
 /// All entries of a table, by their masks.
-#[derive(Default)]
 pub struct Tuples {
     tuples: Vec<Tuple>,
-    /// The list that the program sees.
+    rows: Rows,
+    /// Words of a row that tell its entry from others end here; they begin with the key.
+    identity: usize,
+    /// The list that the program sees …
     list: Vec<u64>,
+    /// … but where keys index an array: the address of each one's row, or 0.
+    array: Option<Box<[AtomicU64]>>,
     /// Rows are numbered as they come.
     next: u64,
+    advise: Advise,
 }
 
 /// All entries with equal masks.
 struct Tuple {
     mask: Vec<u64>,
     hash: Hash,
-    rows: HashMap<Identity, Vec<u64>>,
     /// How many entries have each rank.
     ranks: BTreeMap<i64, usize>,
 }
 
+/// A row that is not to be found any more: its place and its cell.
+pub type Gone = (u32, u64);
+
 impl Tuple {
-    fn new(mask: Vec<u64>) -> Tuple {
-        let hash = Hash::new(mask.len(), FIRST.0, FIRST.1);
-        Tuple { mask, hash, rows: HashMap::new(), ranks: BTreeMap::new() }
+    fn new(mask: Vec<u64>, advise: Advise) -> Tuple {
+        let hash = Hash::new(mask.len(), FIRST.0, FIRST.1, advise);
+        Tuple { mask, hash, ranks: BTreeMap::new() }
     }
 
     /// No entry has a larger rank.
@@ -51,36 +60,67 @@ impl Tuple {
 }
 
 impl Tuples {
+    /// None, of rows of so many words; those before `identity` tell entries apart.
+    pub fn new(words: usize, identity: usize, advise: Advise) -> Tuples {
+        let rows = Rows::new(words, advise);
+        Tuples { tuples: Vec::new(), rows, identity, list: Vec::new(), array: None, next: 0, advise }
+    }
+
+    /// The same with an array for keys of so many bytes, one or two.
+    pub fn indexed(words: usize, identity: usize, bytes: u32, advise: Advise) -> Tuples {
+        let array = bytemuck::zeroed_slice_box(1 << (8 * bytes));
+        Tuples { array: Some(array), ..Tuples::new(words, identity, advise) }
+    }
+
+    /// Lets the array say what this row's key leads to.
+    fn lead(&self, row: &[u64], address: u64) {
+        if let Some(array) = &self.array {
+            let [high, low, ..] = row[row::KEY].to_ne_bytes();
+            let at = if array.len() == 1 << 8 { high.into() } else { u16::from_be_bytes([high, low]) };
+            array[usize::from(at)].store(address, Release);
+        }
+    }
+
     fn position(&self, mask: &[u64]) -> Option<usize> {
         self.tuples.iter().position(|t| t.mask == mask)
     }
 
-    /// The row of an entry.
-    pub fn row(&self, identity: &Identity, mask: &[u64]) -> Option<&[u64]> {
-        self.tuples[self.position(mask)?].rows.get(identity).map(Vec::as_slice)
+    /// The place of the row of an entry that has such a row, whatever it leads to.
+    fn place(&self, mask: &[u64], row: &[u64]) -> Option<(usize, u32)> {
+        let at = self.position(mask)?;
+        let same = |place| {
+            let word = |at: usize| self.rows.word(place, at) == row[at];
+            word(row::RANK) && (row::KEY..self.identity).all(word)
+        };
+        let key = &row[row::KEY..row::KEY + mask.len()];
+        self.tuples[at].hash.find(key, same).map(|place| (at, place))
     }
 
-    /// All entries with their rows.
-    pub fn rows(&self) -> impl Iterator<Item = (&Identity, &[u64])> {
-        self.tuples.iter().flat_map(|t| t.rows.iter().map(|(identity, row)| (identity, row.as_slice())))
+    /// The row of an entry, which is as this one up to what it leads to.
+    pub fn row(&self, mask: &[u64], row: &[u64]) -> Option<Vec<u64>> {
+        self.place(mask, row).map(|(_, place)| self.rows.read(place))
+    }
+
+    /// All entries: masks and rows.
+    pub fn rows(&self) -> impl Iterator<Item = (&[u64], Vec<u64>)> {
+        self.tuples.iter().flat_map(|t| t.hash.all().map(|place| (&t.mask[..], self.rows.read(place))))
     }
 
     /// Adds an entry that is not there yet.
-    pub fn insert(&mut self, identity: Identity, mask: Vec<u64>, mut row: Vec<u64>, view: &mut View<'_>) {
+    pub fn insert(&mut self, mask: Vec<u64>, mut row: Vec<u64>, view: &mut View<'_>) {
         row[row::AGE] = self.next;
         self.next += 1;
         let at = self.position(&mask).unwrap_or_else(|| {
-            self.tuples.push(Tuple::new(mask));
+            self.tuples.push(Tuple::new(mask, self.advise));
             self.tuples.len() - 1
         });
+        let place = self.rows.put(&row);
+        self.lead(&row, self.rows.address(place));
         let tuple = &mut self.tuples[at];
-        let before = (tuple.rows.len(), tuple.best());
+        let before = (tuple.hash.rows, tuple.best());
         *tuple.ranks.entry(row[row::RANK] as i64).or_insert(0) += 1;
-        let fits = tuple.hash.insert(&row);
-        tuple.rows.insert(identity, row);
-        if !fits {
-            let rows: Vec<&[u64]> = tuple.rows.values().map(Vec::as_slice).collect();
-            let larger = tuple.hash.larger(&rows);
+        if !tuple.hash.insert(&self.rows, place) {
+            let larger = tuple.hash.larger(&self.rows, place, self.advise);
             let old = std::mem::replace(&mut tuple.hash, larger);
             self.show(view);
             view.quiet.retire(Retired::Buckets(old.buckets));
@@ -90,24 +130,24 @@ impl Tuples {
         }
     }
 
-    /// Puts another row in the place of an entry's, with its age and cell, and gives the old one.
-    pub fn replace(&mut self, identity: &Identity, mask: &[u64], mut row: Vec<u64>) -> Option<Vec<u64>> {
-        let at = self.position(mask)?;
-        let tuple = &mut self.tuples[at];
-        let old = tuple.rows.get_mut(identity)?;
-        row[row::AGE] = old[row::AGE];
-        row[row::COUNTER] = old[row::COUNTER];
-        tuple.hash.replace(old, &row);
-        Some(std::mem::replace(old, row))
+    /// Puts another row in the place of an entry's, with its age and cell, and gives the old one's place.
+    pub fn replace(&mut self, mask: &[u64], mut row: Vec<u64>) -> Option<u32> {
+        let (at, old) = self.place(mask, &row)?;
+        row[row::AGE] = self.rows.word(old, row::AGE);
+        row[row::COUNTER] = self.rows.word(old, row::COUNTER);
+        let new = self.rows.put(&row);
+        self.lead(&row, self.rows.address(new));
+        self.tuples[at].hash.replace(&self.rows, old, new);
+        Some(old)
     }
 
-    /// Removes an entry and gives its row.
-    pub fn remove(&mut self, identity: &Identity, mask: &[u64], view: &mut View<'_>) -> Option<Vec<u64>> {
-        let at = self.position(mask)?;
+    /// Removes an entry.
+    pub fn remove(&mut self, mask: &[u64], row: &[u64], view: &mut View<'_>) -> Option<Gone> {
+        let (at, old) = self.place(mask, row)?;
+        self.lead(row, 0);
         let tuple = &mut self.tuples[at];
-        let old = tuple.rows.remove(identity)?;
-        tuple.hash.remove(&old);
-        let rank = old[row::RANK] as i64;
+        tuple.hash.remove(&self.rows, old);
+        let rank = row[row::RANK] as i64;
         if let Some(count) = tuple.ranks.get_mut(&rank) {
             *count -= 1;
             if *count == 0 {
@@ -115,28 +155,38 @@ impl Tuples {
             }
         }
         // A bound that is too high is still a bound; only an empty tuple is worth a new list.
-        if tuple.rows.is_empty() {
+        if tuple.hash.rows == 0 {
             let gone = self.tuples.remove(at);
             self.show(view);
             gone.retire(view);
         }
-        Some(old)
+        Some((old, self.rows.word(old, row::COUNTER)))
     }
 
-    /// Removes all entries and gives their rows.
-    pub fn clear(&mut self, view: &mut View<'_>) -> Vec<Vec<u64>> {
+    /// Removes all entries.
+    pub fn clear(&mut self, view: &mut View<'_>) -> Vec<Gone> {
         let tuples = std::mem::take(&mut self.tuples);
+        self.array.iter().flat_map(|array| array.iter()).for_each(|row| row.store(0, Release));
         self.show(view);
-        let mut rows = Vec::new();
-        for mut tuple in tuples {
-            rows.extend(tuple.rows.drain().map(|(_, row)| row));
+        let mut gone = Vec::new();
+        for tuple in tuples {
+            gone.extend(tuple.hash.all().map(|place| (place, self.rows.word(place, row::COUNTER))));
             tuple.retire(view);
         }
-        rows
+        gone
+    }
+
+    /// Nobody reads the row in this place any more.
+    pub fn release(&mut self, place: u32) {
+        self.rows.release(place);
     }
 
     /// Publishes the list of tuples, best rank first.
     pub fn show(&mut self, view: &mut View<'_>) {
+        if let Some(array) = &self.array {
+            view.table.index.store(array.as_ptr() as *mut u64, Release);
+            return;
+        }
         self.tuples.sort_by_key(|t| std::cmp::Reverse(t.best()));
         let mut list = vec![self.tuples.len() as u64];
         for of in &self.tuples {

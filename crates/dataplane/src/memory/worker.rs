@@ -7,25 +7,29 @@ use abi::manifest::{DigestType, Manifest};
 use abi::native::{Cells, digest};
 use abi::{Bits, Digest};
 
-use super::{cells, table};
+use super::{Advise, Piece, cells, table};
 use crate::Count;
 
 /// What one thread counts; others may read it.
 pub(super) struct Counts {
     /// In the order of the manifest: packets and bytes of each cell.
-    pub counters: Vec<Vec<AtomicU64>>,
+    pub counters: Vec<Box<[AtomicU64]>>,
     /// Of each table; none where it does not count.
-    pub direct: Vec<Vec<AtomicU64>>,
+    pub direct: Vec<Box<[AtomicU64]>>,
     /// When entries of each table were hit last; none where nobody asks.
-    pub hits: Vec<Vec<AtomicU64>>,
-    pub drops: Vec<AtomicU64>,
+    pub hits: Vec<Box<[AtomicU64]>>,
+    pub drops: Box<[AtomicU64]>,
     /// Even between bursts, odd in one.
     pub rounds: AtomicU64,
 }
 
 impl Counts {
-    fn new(manifest: &Manifest) -> Counts {
-        let words = |n: u64| (0..n).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
+    fn new(manifest: &Manifest, advise: Advise) -> Counts {
+        let words = |n: u64| {
+            let all: Box<[AtomicU64]> = bytemuck::zeroed_slice_box(n as usize);
+            advise(Piece::of(&all, false));
+            all
+        };
         let zeros = |n: u64| words(n * 2);
         let watched = |t: &abi::manifest::Table| if t.notifies_idle { table::cells(t) } else { 0 };
         let counted = |t: &abi::manifest::Table| t.direct_counter.as_ref().map_or(0, |_| table::cells(t));
@@ -77,9 +81,9 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(manifest: &Manifest, number: u64) -> (Worker, Arc<Counts>) {
-        let counts = Arc::new(Counts::new(manifest));
-        let seen = |of: &[Vec<AtomicU64>], each| of.iter().map(|c| cells(c, each)).collect::<Vec<_>>();
+    pub(super) fn new(manifest: &Manifest, number: u64, advise: Advise) -> (Worker, Arc<Counts>) {
+        let counts = Arc::new(Counts::new(manifest, advise));
+        let seen = |of: &[Box<[AtomicU64]>], each| of.iter().map(|c| cells(c, each)).collect::<Vec<_>>();
         let all = [seen(&counts.counters, 2), seen(&counts.direct, 2), seen(&counts.hits, 1)];
         let room = if manifest.digests.is_empty() { 0 } else { DIGESTS };
         let digests: Vec<_> = (0..room / 8).map(|_| AtomicU64::new(0)).collect();

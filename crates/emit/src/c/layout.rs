@@ -107,6 +107,7 @@ fn structure(t: &ir::Table, dialect: Dialect) -> Structure {
         () if t.keys.is_empty() => Structure::Keyless,
         // What code matches, nobody counts.
         () if t.const_entries && (dialect == Dialect::Tc || t.direct_counter.is_none()) => Structure::Code,
+        () if dialect == Dialect::Native && exact && key_bytes(t) <= 2 => Structure::Array,
         () if exact => Structure::Hash,
         () if (dialect == Dialect::Tc || worth_a_trie(t))
             && lpm == 1
@@ -121,8 +122,12 @@ fn structure(t: &ir::Table, dialect: Dialect) -> Structure {
 /// On native a trie begins with 64 MB of address space and a page for each part that is used; few prefixes are found as fast by
 /// their lengths.
 fn worth_a_trie(t: &ir::Table) -> bool {
-    let bytes: u32 = t.keys.iter().map(|k| k.expr.ty.width().div_ceil(8)).sum();
-    t.size > 4096 && bytes >= 3
+    t.size > 4096 && key_bytes(t) >= 3
+}
+
+/// Bytes of a packed key.
+fn key_bytes(t: &ir::Table) -> u32 {
+    t.keys.iter().map(|k| k.expr.ty.width().div_ceil(8)).sum()
 }
 
 fn layout(t: &ir::Table, structure: Structure, dialect: Dialect, data_size: u32) -> TableLayout {

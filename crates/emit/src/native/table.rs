@@ -70,6 +70,16 @@ pub(super) fn write_keys(body: &mut Body<'_>, definition: &ir::Table, layout: &T
     }
 }
 
+/// A key of one or two bytes as a number.
+fn index_of(body: &mut Body<'_>, definition: &ir::Table) {
+    body.text.line("u32 at = 0;");
+    for (key, byte) in definition.keys.iter().zip((0..definition.keys.len()).rev()) {
+        body.comment(key.loc);
+        let value = body.expr(&key.expr);
+        body.text.line(format!("at |= (u32)({value}) << {};", 8 * byte));
+    }
+}
+
 /// Finds the entry: `d` points to its action data.
 fn lookup(
     body: &mut Body<'_>,
@@ -84,6 +94,7 @@ fn lookup(
     let unique = u8::from(!definition.keys.iter().any(|k| k.kind.needs_priority()));
     let test = ranges.map_or("0".to_string(), |name| format!("between_{name}"));
     let find = match layout.structure {
+        Structure::Array => "find_indexed(table, at)".to_string(),
         Structure::Hash => format!("find_exact(table, words, {words})"),
         Structure::LpmTrie => "find_lpm(table, words)".to_string(),
         _ => format!("find_best(table, words, {words}, {test}, {unique})"),
@@ -96,8 +107,12 @@ fn lookup(
         body.text.close(" else {");
         body.text.indent();
     }
-    body.text.line(format!("u64 words[{}];", words + 1));
-    write_keys(body, definition, layout);
+    if layout.structure == Structure::Array {
+        index_of(body, definition);
+    } else {
+        body.text.line(format!("u64 words[{}];", words + 1));
+        write_keys(body, definition, layout);
+    }
     body.text.line(format!("row = {find};"));
     if early {
         body.text.close("");
