@@ -51,9 +51,10 @@ impl Hash {
         let all: Vec<u32> = self.all().chain([more]).collect();
         let (mut buckets, mut overflow) = (self.buckets.len(), self.overflow.len());
         loop {
-            // Many rows in few buckets want more buckets; rows whose masked keys are equal stay together whatever is done.
-            (buckets, overflow) = match all.len() * 2 > buckets * WAYS {
-                true => (buckets * 4, buckets / 2),
+            // Many rows in few buckets want more buckets; rows whose masked keys are equal stay together whatever is done. With four rows
+            // in a bucket of six, one in nine goes on in another: about as many as there are.
+            (buckets, overflow) = match all.len() > buckets * 3 {
+                true => (buckets * 2, buckets / 4),
                 false => (buckets, overflow * 2),
             };
             overflow = overflow.max(4);

@@ -161,6 +161,14 @@ impl Emitter<'_> {
             Structure::LpmTrie => "find_lpm_bulk(table, keys, rows, m)".to_string(),
             _ => format!("find_exact_bulk(table, keys, rows, m, {})", layout.key_size.div_ceil(8)),
         };
+        // What a hit writes lies elsewhere: a million sessions' times of their last packets cost as much as the sessions themselves.
+        let mut cells = Vec::new();
+        if layout.counter_offset.is_some() {
+            cells.push(format!("(struct count *)work->frame.worker->direct[{index}].cells + rows[i]->counter"));
+        }
+        if self.program.tables[index].notifies_idle {
+            cells.push(format!("(u64 *)work->frame.worker->hits[{index}].cells + rows[i]->counter"));
+        }
         let t = &mut self.text;
         t.line("");
         t.open(format!("static void early_{name}(struct packet *work, u32 count)"));
@@ -177,8 +185,13 @@ impl Emitter<'_> {
         t.line(format!("m += t->{name}_early;"));
         t.close("");
         t.line(format!("{bulk};"));
-        t.line("for (u32 i = 0; i < m; i++)");
-        t.line(format!("    of[i]->{name}_row = rows[i];"));
+        t.open("for (u32 i = 0; i < m; i++)");
+        t.line(format!("of[i]->{name}_row = rows[i];"));
+        for cell in cells {
+            t.line("if (rows[i])");
+            t.line(format!("    PREFETCH_WRITE({cell});"));
+        }
+        t.close("");
         t.close("");
     }
 }

@@ -386,6 +386,7 @@ INLINE const struct row *find_best(const struct table *table, const u64 *key, u3
 #endif
 
 #define PREFETCH(p) __builtin_prefetch(p)
+#define PREFETCH_WRITE(p) __builtin_prefetch(p, 1)
 
 /* As find_exact for each key: one packet's wait for memory is another one's work. */
 static UNUSED void find_exact_bulk(const struct table *table, const u64 *const *keys, const struct row **rows, u32 count, u32 words)

@@ -4,16 +4,57 @@ use std::sync::Arc;
 
 use dataplane::port::{Inbox, Offload, Port, PortCounts, PortError, Unsent};
 
+/// Packets one behind the other, each from a cache line on, so that reading them is what a processor expects: they stand for what a network
+/// card has put into the cache.
+#[derive(Debug, Default)]
+pub struct Packets {
+    bytes: Vec<u8>,
+    /// Where each begins, and its bytes.
+    spans: Vec<(usize, usize)>,
+}
+
+impl Packets {
+    fn get(&self, number: usize) -> Option<&[u8]> {
+        self.spans.get(number).map(|(start, length)| &self.bytes[*start..start + length])
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+}
+
+impl<B: AsRef<[u8]>> FromIterator<B> for Packets {
+    fn from_iter<I: IntoIterator<Item = B>>(all: I) -> Packets {
+        let mut packets = Packets::default();
+        for packet in all {
+            let (start, length) = (packets.bytes.len(), packet.as_ref().len());
+            packets.spans.push((start, length));
+            packets.bytes.extend_from_slice(packet.as_ref());
+            packets.bytes.resize((start + length).next_multiple_of(LINE), 0);
+        }
+        packets
+    }
+}
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
 /// One worker's side.
 pub struct Mem {
-    packets: Arc<Vec<Vec<u8>>>,
+    packets: Arc<Packets>,
     next: usize,
     counts: PortCounts,
 }
 
 impl Mem {
     /// Gives these packets from the given one on, for ever; none where there are none.
-    pub fn new(packets: Arc<Vec<Vec<u8>>>, first: usize) -> Mem {
+    pub fn new(packets: Arc<Packets>, first: usize) -> Mem {
         Mem { packets, next: first, counts: PortCounts::default() }
     }
 }

@@ -86,7 +86,7 @@ impl Driver {
             Driver::Mem(file) => {
                 let read = std::fs::File::open(file).context(|| format!("read {}", file.display()))?;
                 let frames = crate::pcap::read(read)?;
-                let packets: Arc<Vec<_>> = Arc::new(frames.into_iter().map(|f| f.data).collect());
+                let packets: Arc<mem::Packets> = Arc::new(frames.iter().map(|f| &f.data).collect());
                 // Each worker begins elsewhere.
                 let queue = |n| mem::Mem::new(packets.clone(), packets.len() * n / workers);
                 boxed((0..workers).map(queue).collect())

@@ -10,7 +10,7 @@ use anyhow::Context;
 use dataplane::port::{Inbox, Offload, Port};
 use io::lookup::{Timing, cycles};
 use io::native::{Batch, NativeProgram, Object};
-use io::port::mem::Mem;
+use io::port::mem::{Mem, Packets};
 use serde::Serialize;
 
 /// Measurements, of which the best counts.
@@ -80,7 +80,7 @@ const BURST: usize = 64;
 
 /// Workers, each on a core of its own and with a queue of its own, from a port in memory (port 0 of the program) to another; every
 /// packet must leave. The cost is the time that all of them together take a packet.
-pub fn carry(program: &NativeProgram, packets: &Arc<Vec<Vec<u8>>>, workers: usize) -> anyhow::Result<Cost> {
+pub fn carry(program: &NativeProgram, packets: &Arc<Packets>, workers: usize) -> anyhow::Result<Cost> {
     let rounds = packets.len().max(1 << 20) / BURST;
     let (begin, end) = (Barrier::new(workers + 1), Barrier::new(workers + 1));
     std::thread::scope(|scope| {
@@ -115,7 +115,7 @@ pub fn carry(program: &NativeProgram, packets: &Arc<Vec<Vec<u8>>>, workers: usiz
 /// One worker's turns.
 fn queue(
     program: &NativeProgram,
-    packets: Arc<Vec<Vec<u8>>>,
+    packets: Arc<Packets>,
     number: usize,
     workers: usize,
     rounds: usize,
@@ -165,7 +165,7 @@ pub struct Scaled {
 /// Measures each number of workers.
 pub fn scaled(
     program: &NativeProgram,
-    packets: Vec<Vec<u8>>,
+    packets: Packets,
     workers: &[usize],
 ) -> anyhow::Result<Vec<Scaled>> {
     let packets = Arc::new(packets);
