@@ -164,7 +164,9 @@ impl Emitter<'_> {
         // What a hit writes lies elsewhere: a million sessions' times of their last packets cost as much as the sessions themselves.
         let mut cells = Vec::new();
         if layout.counter_offset.is_some() {
-            cells.push(format!("(struct count *)work->frame.worker->direct[{index}].cells + rows[i]->counter"));
+            cells.push(format!(
+                "(struct count *)work->frame.worker->direct[{index}].cells + rows[i]->counter"
+            ));
         }
         if self.program.tables[index].notifies_idle {
             cells.push(format!("(u64 *)work->frame.worker->hits[{index}].cells + rows[i]->counter"));
@@ -173,6 +175,15 @@ impl Emitter<'_> {
         t.line("");
         t.open(format!("static void early_{name}(struct packet *work, u32 count)"));
         t.line(format!("const struct table *table = &work->frame.shared->tables[{index}];"));
+        if layout.structure == Structure::Hash {
+            t.open("if (is_empty(table))");
+            t.open("for (u32 i = 0; i < count; i++)");
+            t.line(format!("work[i].scratch.{name}_early = 1;"));
+            t.line(format!("work[i].scratch.{name}_row = 0;"));
+            t.close("");
+            t.line("return;");
+            t.close("");
+        }
         t.line("const u64 *keys[BURST];");
         t.line("const struct row *rows[BURST];");
         t.line("struct scratch *of[BURST];");

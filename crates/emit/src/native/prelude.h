@@ -323,14 +323,12 @@ INLINE u32 tags_equal(const struct bucket *b, u16 tag)
 #endif
 }
 
-/* The best row of a tuple for a masked key. `whole` is the key without the mask, for the test that tables with ranges have.
- * `unique`: no two entries of a tuple have one masked key. */
-INLINE const struct row *find_in(const struct tuple *t, const u64 *masked, const u8 *whole, u32 words, row_test test, int unique)
+/* The best row of a tuple for a masked key, from the bucket on where its tag would be. `whole` is the key without the mask, for the
+ * test that tables with ranges have. `unique`: no two entries of a tuple have one masked key. */
+INLINE const struct row *find_from(const struct bucket *b, u16 tag, const struct tuple *t, const u64 *masked, const u8 *whole, u32 words,
+                                   row_test test, int unique)
 {
-    u64 hash = hash_key(masked, words);
-    u16 tag = tag_of(hash);
     const struct row *best = 0;
-    const struct bucket *b = &t->buckets[hash & t->last];
     for (;;) {
         for (u32 hits = tags_equal(b, tag); hits; hits &= hits - 1) {
             const struct row *row = ACQUIRE(b->rows[__builtin_ctz(hits) / 2]);
@@ -346,6 +344,12 @@ INLINE const struct row *find_in(const struct tuple *t, const u64 *masked, const
             return best;
         b = &t->overflow[more - 1];
     }
+}
+
+INLINE const struct row *find_in(const struct tuple *t, const u64 *masked, const u8 *whole, u32 words, row_test test, int unique)
+{
+    u64 hash = hash_key(masked, words);
+    return find_from(&t->buckets[hash & t->last], tag_of(hash), t, masked, whole, words, test, unique);
 }
 
 /* Tables whose keys have two bytes at most: the index is an array of rows. */
@@ -388,6 +392,12 @@ INLINE const struct row *find_best(const struct table *table, const u64 *key, u3
 #define PREFETCH(p) __builtin_prefetch(p)
 #define PREFETCH_WRITE(p) __builtin_prefetch(p, 1)
 
+INLINE int is_empty(const struct table *table)
+{
+    const struct index *index = ACQUIRE(table->index);
+    return !index->count;
+}
+
 /* As find_exact for each key: one packet's wait for memory is another one's work. */
 static UNUSED void find_exact_bulk(const struct table *table, const u64 *const *keys, const struct row **rows, u32 count, u32 words)
 {
@@ -410,7 +420,7 @@ static UNUSED void find_exact_bulk(const struct table *table, const u64 *const *
         for (u32 hits = tags_equal(at[i], tags[i]); hits; hits &= hits - 1)
             PREFETCH(ACQUIRE(at[i]->rows[__builtin_ctz(hits) / 2]));
     for (u32 i = 0; i < count; i++)
-        rows[i] = find_in(t, keys[i], 0, words, 0, 1);
+        rows[i] = find_from(at[i], tags[i], t, keys[i], 0, words, 0, 1);
 }
 
 /* Longest-prefix match. The host's side, and what it is: dataplane::memory::trie. */

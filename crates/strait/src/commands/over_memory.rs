@@ -163,11 +163,7 @@ pub struct Scaled {
 }
 
 /// Measures each number of workers.
-pub fn scaled(
-    program: &NativeProgram,
-    packets: Packets,
-    workers: &[usize],
-) -> anyhow::Result<Vec<Scaled>> {
+pub fn scaled(program: &NativeProgram, packets: Packets, workers: &[usize]) -> anyhow::Result<Vec<Scaled>> {
     let packets = Arc::new(packets);
     let mut all: Vec<Scaled> = Vec::new();
     for &workers in workers {
