@@ -78,6 +78,10 @@ pub trait Port: Send {
     fn wakes(&self) -> Option<BorrowedFd<'_>> {
         None
     }
+    /// Whether nobody wakes a worker when packets come, though they do: it has to ask again and again.
+    fn polled(&self) -> bool {
+        false
+    }
     /// Whether nothing will ever come again.
     fn ended(&self) -> bool {
         false

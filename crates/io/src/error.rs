@@ -31,6 +31,9 @@ pub enum Error {
         /// The last lines of the verifier's log.
         log: String,
     },
+    /// DPDK said no.
+    #[error("dpdk: {0}")]
+    Dpdk(String),
     /// The C compiler is missing, or does not take what Strait made.
     #[error("{0}")]
     Compiler(String),

@@ -236,6 +236,9 @@ impl Carrier {
             if self.ports.iter().all(|(_, port)| port.ended()) {
                 break;
             }
+            if self.ports.iter().any(|(_, port)| port.polled()) {
+                continue;
+            }
             let on: Vec<BorrowedFd<'_>> = self.ports.iter().filter_map(|(_, port)| port.wakes()).collect();
             socket::wait(&on, SLEEP);
         }

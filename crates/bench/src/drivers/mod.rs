@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::nat64::Progress;
 use crate::path::Scratch;
 use crate::report::Machine;
-use crate::report::lines::{self, Lines, Series};
+use crate::report::lines::{self, Limit, Lines, Series};
 use crate::stats::{Summary, percentile};
 use crate::traffic::Datagram;
 use crate::{Error, Result, interrupt, lab};
@@ -372,7 +372,10 @@ fn picture(report: &Report) -> Lines {
         x: "bytes of a frame".to_owned(),
         y: "million packets a second".to_owned(),
         log_x: true,
-        limit: Some(("10 Gbit/s", |size| 10e9 / ((size + PREAMBLE_AND_GAP as f64) * 8.0) / 1e6)),
+        limit: Some(Limit {
+            name: "10 Gbit/s",
+            at: |size| 10e9 / ((size + PREAMBLE_AND_GAP as f64) * 8.0) / 1e6,
+        }),
         series,
     }
 }

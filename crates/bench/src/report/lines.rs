@@ -20,10 +20,19 @@ pub struct Lines {
     pub y: String,
     /// Whether the same distance means the same factor, to the right.
     pub log_x: bool,
-    /// A curve that is given, such as the line rate: its name, and its value for each x.
-    pub limit: Option<(&'static str, fn(f64) -> f64)>,
+    /// A curve that is given, such as the line rate.
+    pub limit: Option<Limit>,
     /// What was measured.
     pub series: Vec<Series>,
+}
+
+/// What cannot be exceeded.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    /// In the legend.
+    pub name: &'static str,
+    /// Its value for each x.
+    pub at: fn(f64) -> f64,
 }
 
 /// A line.
@@ -98,11 +107,11 @@ fn draw<DB: DrawingBackend>(area: &DrawingArea<DB, plotters::coord::Shift>, pane
         .light_line_style(WHITE)
         .draw()
         .map_err(trouble)?;
-    if let Some((name, limit)) = panel.limit {
+    if let Some(limit) = panel.limit {
         let steps = (0..=100).map(|n| left + (right - left) * f64::from(n) / 100.0);
-        let curve = steps.map(|x| (x, limit(if log { x.exp2() } else { x }))).filter(|(_, y)| *y <= top);
+        let curve = steps.map(|x| (x, (limit.at)(if log { x.exp2() } else { x }))).filter(|(_, y)| *y <= top);
         let drawn = chart.draw_series(LineSeries::new(curve, BLACK.stroke_width(1))).map_err(trouble)?;
-        drawn.label(name).legend(|(x, y)| PathElement::new([(x, y), (x + 14, y)], BLACK));
+        drawn.label(limit.name).legend(|(x, y)| PathElement::new([(x, y), (x + 14, y)], BLACK));
     }
     for (number, series) in panel.series.iter().enumerate() {
         let color = COLORS[number % COLORS.len()];
@@ -145,7 +154,7 @@ mod tests {
             x: text("bytes"),
             y: text("M/s"),
             log_x: true,
-            limit: Some(("10 Gbit/s", |size| 10e9 / ((size + 20.0) * 8.0) / 1e6)),
+            limit: Some(Limit { name: "10 Gbit/s", at: |size| 10e9 / ((size + 20.0) * 8.0) / 1e6 }),
             series,
         };
         let svg = render(&[panel.clone(), Lines { series: Vec::new(), ..panel }]).unwrap();

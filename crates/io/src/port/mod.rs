@@ -7,6 +7,8 @@
 
 pub mod af_packet;
 pub mod af_xdp;
+#[cfg(feature = "dpdk")]
+pub mod dpdk;
 pub mod mem;
 mod memory;
 mod offload;
@@ -40,13 +42,16 @@ pub enum Driver {
     Tap(String),
     /// `tun:NAME`.
     Tun(String),
+    /// A device of DPDK's, with its arguments.
+    Dpdk(String),
 }
 
 impl FromStr for Driver {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Driver, String> {
-        const KNOWN: &str = "mem:FILE, pcap:IN,OUT, af_packet:IF, af_xdp:IF[:QUEUE], tap:NAME, tun:NAME";
+        const KNOWN: &str =
+            "mem:FILE, pcap:IN,OUT, af_packet:IF, af_xdp:IF[:QUEUE], tap:NAME, tun:NAME, dpdk:DEVICE";
         let Some((driver, arg)) = text.split_once(':') else {
             return Err(format!("`{text}` names no driver; there are {KNOWN}"));
         };
@@ -73,7 +78,7 @@ impl FromStr for Driver {
             },
             "tap" => Driver::Tap(name?),
             "tun" => Driver::Tun(name?),
-            "dpdk" => return Err("dpdk ports are not in this release; use af_xdp or af_packet".to_string()),
+            "dpdk" => Driver::Dpdk(name?),
             other => return Err(format!("there is no driver `{other}`; there are {KNOWN}")),
         })
     }
@@ -96,6 +101,15 @@ impl Driver {
             Driver::AfXdp(interface, Some(queue)) => boxed(af_xdp::open(interface, Some(*queue), workers)?),
             Driver::AfXdp(interface, None) => boxed(af_xdp::open(interface, None, workers)?),
             Driver::Tap(name) => boxed(tap::open(name, false, workers)?),
+            #[cfg(feature = "dpdk")]
+            Driver::Dpdk(device) => boxed(dpdk::open(device, workers)?),
+            #[cfg(not(feature = "dpdk"))]
+            Driver::Dpdk(_) => {
+                return Err(crate::Error::Dpdk(
+                    "this strait was built without it (apt-get install libdpdk-dev; cargo build --release --features dpdk)"
+                        .to_string(),
+                ));
+            }
             Driver::Tun(name) => boxed(tap::open(name, true, workers)?),
         })
     }

@@ -129,6 +129,23 @@ fn af_packet() {
     });
 }
 
+/// DPDK's own driver for packet sockets: a device that every machine has.
+#[test]
+fn dpdk() {
+    if cfg!(not(feature = "dpdk")) {
+        println!("skipped: ports over DPDK: built without the feature dpdk");
+        return;
+    }
+    in_namespace("dpdk", || {
+        cable();
+        conform("dpdk:net_af_packet7,iface=st0", "st1");
+        let again = "dpdk:net_af_packet7,iface=st0".parse::<Driver>().expect("a driver").open(1);
+        assert!(again.is_ok(), "a device that was closed opens again: {:?}", again.err());
+        let none = "dpdk:net_af_packet8,iface=nosuch".parse::<Driver>().expect("a driver").open(1);
+        assert!(none.is_err(), "there is no such interface");
+    });
+}
+
 /// Several workers share an interface: each packet comes to one of them, and none hears what they send.
 #[test]
 fn af_packet_for_two_workers() {
