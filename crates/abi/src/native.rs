@@ -8,6 +8,8 @@
 
 use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32};
 
+use crate::manifest::Structure;
+
 /// Words of an entry.
 pub mod row {
     /// The larger wins, …
@@ -16,8 +18,8 @@ pub mod row {
     pub const AGE: usize = 1;
     /// Its cell of the direct counter.
     pub const COUNTER: usize = 2;
-    /// Here begins the key: masked, then for tables with ranges the lower ends and the upper ends; then, at a multiple of 16
-    /// bytes from here, the action's number and parameters.
+    /// Here begins the key, with what [`key_parts`](super::key_parts) says; then, at a multiple of 16 bytes from here, the action's number
+    /// and parameters.
     pub const KEY: usize = 4;
 }
 
@@ -235,10 +237,18 @@ pub struct Packet {
 /// is cut into segments. Such a checksum counts as right.
 pub const PARTIAL: u32 = 1;
 
+/// How often a row has its key: once, masked; in a tuple space with its mask, and for tables with ranges the lower ends and the upper ends.
+pub const fn key_parts(structure: Structure, ranges: bool) -> u32 {
+    match (matches!(structure, Structure::TupleSpace), ranges) {
+        (false, _) => 1,
+        (true, false) => 2,
+        (true, true) => 4,
+    }
+}
+
 /// Where the action data of a row begins, in bytes from its key.
-pub const fn data_offset(key_size: u32, ranges: bool) -> u32 {
-    let key = key_size.next_multiple_of(8);
-    (if ranges { 3 * key } else { key }).next_multiple_of(16)
+pub const fn data_offset(key_size: u32, structure: Structure, ranges: bool) -> u32 {
+    (key_parts(structure, ranges) * key_size.next_multiple_of(8)).next_multiple_of(16)
 }
 
 /// Goes out.

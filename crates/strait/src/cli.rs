@@ -451,6 +451,8 @@ pub enum BenchCommand {
     Pipeline(PipelineArgs),
     /// A million routes: inserting them, looking up in them beside DPDK's rte_fib, and the router of apps/l3 over memory.
     Lpm(LpmArgs),
+    /// Tables by match kind and number of entries, over memory.
+    Tables(TablesArgs),
     /// apps/nat44 with many sessions, over memory.
     Sessions(SessionsArgs),
 }
@@ -462,6 +464,28 @@ fn workers(text: &str) -> Result<usize, String> {
     count
         .filter(|n| (1..=most).contains(n))
         .ok_or_else(|| format!("`{text}` is not a number from 1 to {most}, the processors"))
+}
+
+#[derive(Debug, Args)]
+pub struct TablesArgs {
+    /// Match kinds, with commas [default: all].
+    #[arg(long, value_enum, value_name = "KIND,…", value_delimiter = ',')]
+    pub kinds: Vec<crate::commands::tables::Kind>,
+    /// Numbers of entries, with commas.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [100, 1000, 10_000, 100_000])]
+    pub entries: Vec<usize>,
+    /// Numbers of worker threads, with commas.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1], value_parser = workers)]
+    pub workers: Vec<usize>,
+    /// Other entries and packets for another number.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Draw rates by the number of entries into this SVG file.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -273,6 +273,62 @@ fn the_best_of_equal_masks_and_ranges_wins() {
     assert_eq!(found, [Some(1), Some(2), Some(2), Some(2), Some(4), Some(9)]);
 }
 
+/// Two thousand lines of all shapes, of which every third goes again, beside a search line by line.
+#[test]
+fn merged_tuples_find_what_a_search_line_by_line_finds() {
+    let Some(program) = load_text(&PROGRAM.replace("size = 64", "size = 4000"), 4096) else { return };
+    let memory = program.memory();
+    memory.insert("I.routes", &route(0, 0, 511)).unwrap();
+    let mut x = 7u64;
+    let mut dice = |end: u64| {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (x >> 33) % end
+    };
+    let mut lines: Vec<(u32, u32, (u16, u16), i32, u32)> = Vec::new();
+    for number in 0..2000u32 {
+        // Prefixes, masks with holes, and nothing; single values, ranges that share bits and others.
+        let mask = match dice(4) {
+            0 => u32::MAX.checked_shl(dice(33) as u32).unwrap_or(0),
+            1 => [0xff00_ff00, 0x0000_00ff, 0xf0f0_0f0f, 0x8000_0001][dice(4) as usize],
+            2 => 0xffff_ff00,
+            _ => u32::MAX,
+        };
+        // Few different addresses, so that many lines match one packet.
+        let address = [0x0a00_0000, 0x0a00_00ff, 0x0a0f_f001, 0xffff_ffff][dice(4) as usize] ^ dice(4) as u32;
+        let low = dice(300) as u16;
+        let high = low + [0, 0, 1, 200][dice(4) as usize] + dice(3) as u16;
+        lines.push((address & mask, mask, (low, high), 1 + dice(50) as i32, number % 500));
+    }
+    let entry = |line: &(u32, u32, (u16, u16), i32, u32)| range(line.0, line.1, line.2, line.3, line.4);
+    lines.retain(|line| memory.insert("I.ranges", &entry(line)).is_ok());
+    let (gone, kept): (Vec<_>, Vec<_>) =
+        lines.into_iter().enumerate().partition(|(number, _)| number % 3 == 0);
+    gone.iter().for_each(|(_, line)| memory.delete("I.ranges", &entry(line)).unwrap());
+    assert_eq!(memory.entries("I.ranges").len(), kept.len());
+    let mut worker = memory.worker();
+    for _ in 0..200 {
+        let mut batch = Batch::new(64, 64, 0);
+        let mut wanted = Vec::new();
+        for _ in 0..64 {
+            let address =
+                [0x0a00_0000, 0x0a00_00ff, 0x0a0f_f001, 0xffff_ffff, 5][dice(5) as usize] ^ dice(8) as u32;
+            let value = dice(520) as u16;
+            let matches = kept.iter().map(|(_, line)| line).filter(|(of, mask, (low, high), ..)| {
+                address & mask == *of && (*low..=*high).contains(&value)
+            });
+            // Of equals the first: `max_by_key` would take the last.
+            let best = matches.min_by_key(|line| -line.3).map_or(511, |line| line.4);
+            wanted.push(Some(best));
+            assert!(batch.push(0, &packet(address, value)));
+        }
+        program.run(&mut worker, &mut batch);
+        let found: Vec<_> = batch.packets().map(|packet| way(packet).unwrap()).collect();
+        // Port 511 drops.
+        let wanted: Vec<_> = wanted.into_iter().map(|port| port.filter(|port| *port != 511)).collect();
+        assert_eq!(found, wanted);
+    }
+}
+
 /// Entries that lead to a member, in a small table and in a trie.
 const MEMBERS: &str = r#"
 #include <core.p4>

@@ -8,8 +8,8 @@ use super::rows::Rows;
 use super::{Advise, Piece};
 
 /// The hash of a packed key; `prelude.h` has the same in C.
-pub fn hash_key(key: &[u64]) -> u64 {
-    key.iter().fold(0x9e37_79b9_7f4a_7c15, |h, word| {
+pub fn hash_key(key: impl Iterator<Item = u64>) -> u64 {
+    key.fold(0x9e37_79b9_7f4a_7c15, |h: u64, word| {
         let h = (h ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd);
         h ^ (h >> 32)
     })
@@ -21,7 +21,8 @@ fn tag_of(hash: u64) -> u16 {
 
 /// The buckets of one tuple.
 pub struct Hash {
-    words: usize,
+    /// What of a row's key is hashed.
+    mask: Vec<u64>,
     pub buckets: Vec<Bucket>,
     pub overflow: Vec<Bucket>,
     /// The places of the rows that buckets point to, those of `overflow` last.
@@ -35,15 +36,22 @@ pub struct Hash {
 type Way = (usize, usize);
 
 impl Hash {
-    /// Room for some rows whose keys have so many words. It is made anew when it is full.
-    pub fn new(words: usize, buckets: usize, overflow: usize, advise: Advise) -> Hash {
+    /// Room for some rows whose keys are hashed under a mask. It is made anew when it is full.
+    pub fn new(mask: &[u64], buckets: usize, overflow: usize, advise: Advise) -> Hash {
         let some = |buckets: usize| -> Vec<Bucket> {
             let all: Vec<Bucket> = (0..buckets).map(|_| Bucket::default()).collect();
             advise(Piece::of(&all, true));
             all
         };
         let places = vec![[0; WAYS]; buckets + overflow];
-        Hash { words, buckets: some(buckets), overflow: some(overflow), places, used: 0, rows: 0 }
+        Hash {
+            mask: mask.to_vec(),
+            buckets: some(buckets),
+            overflow: some(overflow),
+            places,
+            used: 0,
+            rows: 0,
+        }
     }
 
     /// One with more room and the same rows.
@@ -58,7 +66,7 @@ impl Hash {
                 false => (buckets, overflow * 2),
             };
             overflow = overflow.max(4);
-            let mut larger = Hash::new(self.words, buckets, overflow, advise);
+            let mut larger = Hash::new(&self.mask, buckets, overflow, advise);
             if all.iter().all(|place| larger.insert(rows, *place)) {
                 return larger;
             }
@@ -78,8 +86,7 @@ impl Hash {
     }
 
     fn hash(&self, rows: &Rows, place: u32) -> u64 {
-        let key: Vec<u64> = (0..self.words).map(|at| rows.word(place, row::KEY + at)).collect();
-        hash_key(&key)
+        hash_key((0..self.mask.len()).map(|at| rows.word(place, row::KEY + at) & self.mask[at]))
     }
 
     /// Adds a row; false if there is no room.
@@ -116,8 +123,19 @@ impl Hash {
     }
 
     /// The place of the row with this key for which `is` holds.
-    pub fn find(&self, key: &[u64], is: impl Fn(u32) -> bool) -> Option<u32> {
-        self.way(hash_key(key), is).map(|(number, way)| self.places[number][way])
+    pub fn find(&self, key: &[u64], is: impl FnMut(u32) -> bool) -> Option<u32> {
+        let hash = hash_key(key.iter().zip(&self.mask).map(|(word, mask)| word & mask));
+        self.way(hash, is).map(|(number, way)| self.places[number][way])
+    }
+
+    /// How many rows there are that a look-up of this key has to look at.
+    pub fn crowd(&self, key: &[u64]) -> usize {
+        let mut crowd = 0;
+        self.find(key, |_| {
+            crowd += 1;
+            false
+        });
+        crowd
     }
 
     /// Puts a row in the place of another with the same key.
@@ -136,14 +154,14 @@ impl Hash {
         }
     }
 
-    fn way(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<Way> {
+    fn way(&self, hash: u64, mut is: impl FnMut(u32) -> bool) -> Option<Way> {
         let mut number = hash as usize & (self.buckets.len() - 1);
         loop {
             let bucket = self.bucket(number);
-            let found = |way: &usize| {
+            let mut found = |way: &usize| {
                 bucket.tags[*way].load(Relaxed) == tag_of(hash) && is(self.places[number][*way])
             };
-            if let Some(way) = (0..WAYS).find(found) {
+            if let Some(way) = (0..WAYS).find(&mut found) {
                 return Some((number, way));
             }
             number = self.next(number)?;

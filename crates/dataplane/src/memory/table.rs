@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Release;
 
 use abi::layout::PackedKey;
 use abi::manifest::{EntryError, Structure, Table as Definition, TableLayout};
-use abi::native::{data_offset, row};
+use abi::native::{data_offset, key_parts, row};
 use abi::{ActionCall, Bits, Entry, MatchKind, MatchValue};
 
 use super::choices::Slots;
@@ -83,7 +83,10 @@ impl Table {
                 Some((Structure::Array, bytes)) => {
                     Store::Tuples(Tuples::indexed(data_at + data, data_at, bytes, advise))
                 }
-                _ => Store::Tuples(Tuples::new(data_at + data, data_at, advise)),
+                of => {
+                    let merged = of.is_some_and(|(structure, _)| structure == Structure::TupleSpace);
+                    Store::Tuples(Tuples::new(data_at + data, data_at, merged, advise))
+                }
             },
             layout,
             definition: definition.clone(),
@@ -236,7 +239,7 @@ impl Table {
         let Some(layout) = &self.layout else { return Vec::new() };
         match &self.store {
             Store::Tuples(tuples) => {
-                tuples.rows().map(|(mask, row)| self.entry(&self.matched(layout, mask, &row), &row)).collect()
+                tuples.rows().map(|row| self.entry(&self.matched(layout, &row), &row)).collect()
             }
             Store::Lpm(lpm) => {
                 let (size, mut entries) = (layout.key_size as usize, Vec::new());
@@ -251,16 +254,19 @@ impl Table {
     }
 
     /// What a row with a key matches.
-    fn matched(&self, layout: &TableLayout, mask: &[u64], row: &[u64]) -> Identity {
-        let words = mask.len();
+    fn matched(&self, layout: &TableLayout, row: &[u64]) -> Identity {
+        let words = layout.key_size.div_ceil(8) as usize;
         let part = |n: usize| in_bytes(&row[row::KEY + n * words..row::KEY + (n + 1) * words]);
         let unpacked = |value| {
-            let packed = PackedKey { value, mask: in_bytes(mask), prefix_len: 0 };
+            // Without a mask of its own nothing but values are matched.
+            let mask = if layout.structure == Structure::TupleSpace { part(1) } else { Vec::new() };
+            let mask = if mask.is_empty() { vec![0xff; 8 * words] } else { mask };
+            let packed = PackedKey { value, mask, prefix_len: 0 };
             self.definition.unpack_key(layout, &packed)
         };
         let mut matches = unpacked(part(0));
         if self.has_ranges() {
-            let ends = unpacked(part(1)).into_iter().zip(unpacked(part(2)));
+            let ends = unpacked(part(2)).into_iter().zip(unpacked(part(3)));
             for (of, ends) in matches
                 .iter_mut()
                 .zip(ends)
@@ -430,8 +436,8 @@ impl Table {
         let mut words = vec![0; self.data_at];
         if let (Store::Tuples(_), Some(layout)) = (&self.store, &self.layout) {
             words[row::RANK] = self.definition.rank(entry) as u64;
-            let parts: &[fn(&MatchValue, u32) -> MatchValue] =
-                if self.has_ranges() { &[masked, low, high] } else { &[masked] };
+            let all: [fn(&MatchValue, u32) -> MatchValue; 4] = [masked, mask, low, high];
+            let parts = &all[..key_parts(layout.structure, self.has_ranges()) as usize];
             let mut at = row::KEY;
             for part in parts {
                 let fields = self.definition.keys.iter().zip(&entry.matches);
@@ -492,14 +498,29 @@ fn prefix(key: &PackedKey) -> Prefix<'_> {
     Prefix { bytes: &key.value, length: key.prefix_len }
 }
 
-/// What of a field the hash sees: nothing of a range, for no mask says it.
+/// What of a field the hash sees: of a range the bits that its ends have in common.
 fn masked(value: &MatchValue, width: u32) -> MatchValue {
     match value {
-        MatchValue::Range(..) => MatchValue::Ternary(Bits::zero(width), Bits::zero(width)),
+        MatchValue::Range(low, high) => {
+            let differ = low.xor(high);
+            let same = (0..width).rev().take_while(|bit| !differ.get(*bit)).count() as u32;
+            let mask = Bits::prefix_mask(width, same);
+            MatchValue::Ternary(low.and(&mask), mask)
+        }
         MatchValue::Ternary(v, m) => MatchValue::Ternary(v.and(m), m.clone()),
         MatchValue::Lpm(v, len) => MatchValue::Lpm(v.and(&Bits::prefix_mask(width, *len)), *len),
         other => other.clone(),
     }
+}
+
+/// The bits of a field that its entry cares for, where rows have masks.
+fn mask(value: &MatchValue, width: u32) -> MatchValue {
+    MatchValue::Exact(match masked(value, width) {
+        MatchValue::Ternary(_, mask) => mask,
+        MatchValue::Lpm(_, length) => Bits::prefix_mask(width, length),
+        MatchValue::Optional(None) => Bits::zero(width),
+        _ => Bits::ones(width),
+    })
 }
 
 fn low(value: &MatchValue, width: u32) -> MatchValue {
@@ -519,7 +540,7 @@ fn high(value: &MatchValue, width: u32) -> MatchValue {
 /// Words of a row that its key takes, with what stands up to the action's data.
 fn key_words(definition: &Definition, layout: &TableLayout) -> usize {
     let ranges = definition.keys.iter().any(|k| k.kind == MatchKind::Range);
-    data_offset(layout.key_size, ranges) as usize / 8
+    data_offset(layout.key_size, layout.structure, ranges) as usize / 8
 }
 
 /// A row that has its own memory, and its cell.

@@ -1,5 +1,7 @@
-//! A table in a native program's memory that matches by masks: tuple-space search (Srinivasan, Suri and Varghese, SIGCOMM 1999), a
-//! hash table for each distinct mask. An exact table has one.
+//! A table in a native program's memory that matches by masks: tuple-space search (Srinivasan, Suri and Varghese, SIGCOMM 1999) with merged
+//! tuples, as in TupleMerge (Daly et al., IEEE/ACM ToN 27, 2019). A tuple is a hash table under a mask; it holds entries whose own masks
+//! have at least these bits, as long as few of them stand side by side. Access lists have hundreds of masks, and so need tens of tuples.
+//! An exact table has one.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -12,6 +14,9 @@ use super::rows::Rows;
 use super::table::View;
 use super::{Advise, Retired};
 
+/// Rows that one look-up may have to look at in one tuple before an entry goes into another tuple.
+const CROWD: usize = 8;
+
 /// Buckets of a tuple at first, and what goes on with them.
 const FIRST: (usize, usize) = (4, 4);
 
@@ -21,6 +26,8 @@ pub struct Tuples {
     rows: Rows,
     /// Words of a row that tell its entry from others end here; they begin with the key.
     identity: usize,
+    /// Whether entries have masks of their own.
+    merged: bool,
     /// The list that the program sees …
     list: Vec<u64>,
     /// … but where keys index an array: the address of each one's row, or 0.
@@ -43,7 +50,7 @@ pub type Gone = (u32, u64);
 
 impl Tuple {
     fn new(mask: Vec<u64>, advise: Advise) -> Tuple {
-        let hash = Hash::new(mask.len(), FIRST.0, FIRST.1, advise);
+        let hash = Hash::new(&mask, FIRST.0, FIRST.1, advise);
         Tuple { mask, hash, ranks: BTreeMap::new() }
     }
 
@@ -60,16 +67,16 @@ impl Tuple {
 }
 
 impl Tuples {
-    /// None, of rows of so many words; those before `identity` tell entries apart.
-    pub fn new(words: usize, identity: usize, advise: Advise) -> Tuples {
+    /// None, of rows of so many words; those before `identity` tell entries apart. `merged`: entries have masks of their own.
+    pub fn new(words: usize, identity: usize, merged: bool, advise: Advise) -> Tuples {
         let rows = Rows::new(words, advise);
-        Tuples { tuples: Vec::new(), rows, identity, list: Vec::new(), array: None, next: 0, advise }
+        Tuples { merged, tuples: Vec::new(), rows, identity, list: Vec::new(), array: None, next: 0, advise }
     }
 
     /// The same with an array for keys of so many bytes, one or two.
     pub fn indexed(words: usize, identity: usize, bytes: u32, advise: Advise) -> Tuples {
         let array = bytemuck::zeroed_slice_box(1 << (8 * bytes));
-        Tuples { array: Some(array), ..Tuples::new(words, identity, advise) }
+        Tuples { array: Some(array), ..Tuples::new(words, identity, false, advise) }
     }
 
     /// Lets the array say what this row's key leads to.
@@ -81,19 +88,39 @@ impl Tuples {
         }
     }
 
-    fn position(&self, mask: &[u64]) -> Option<usize> {
-        self.tuples.iter().position(|t| t.mask == mask)
-    }
-
-    /// The place of the row of an entry that has such a row, whatever it leads to.
+    /// The place of the row of an entry that has such a mask and row, whatever it leads to: the number of its tuple, and where it is.
     fn place(&self, mask: &[u64], row: &[u64]) -> Option<(usize, u32)> {
-        let at = self.position(mask)?;
         let same = |place| {
             let word = |at: usize| self.rows.word(place, at) == row[at];
             word(row::RANK) && (row::KEY..self.identity).all(word)
         };
         let key = &row[row::KEY..row::KEY + mask.len()];
-        self.tuples[at].hash.find(key, same).map(|place| (at, place))
+        let tuples = self.tuples.iter().enumerate().filter(|(_, tuple)| within(&tuple.mask, mask));
+        tuples.into_iter().find_map(|(at, tuple)| tuple.hash.find(key, same).map(|place| (at, place)))
+    }
+
+    /// The tuple for a new entry: the one with most bits that is not crowded where the entry comes; else a new one.
+    fn tuple_for(&mut self, mask: Vec<u64>, row: &[u64]) -> usize {
+        if !self.merged {
+            // All entries have one mask.
+            if self.tuples.is_empty() {
+                self.tuples.push(Tuple::new(mask, self.advise));
+            }
+            return 0;
+        }
+        let key = &row[row::KEY..row::KEY + mask.len()];
+        let room = |tuple: &Tuple| {
+            within(&tuple.mask, &mask) && (tuple.mask == mask || tuple.hash.crowd(key) < CROWD)
+        };
+        let bits = |tuple: &Tuple| tuple.mask.iter().map(|word| word.count_ones()).sum::<u32>();
+        let candidates = self.tuples.iter().enumerate().filter(|(_, tuple)| room(tuple));
+        if let Some((at, _)) = candidates.max_by_key(|(_, tuple)| bits(tuple)) {
+            return at;
+        }
+        let coarse = whole_bytes(&mask);
+        let known = self.tuples.iter().any(|tuple| tuple.mask == coarse);
+        self.tuples.push(Tuple::new(if known { mask } else { coarse }, self.advise));
+        self.tuples.len() - 1
     }
 
     /// The row of an entry, which is as this one up to what it leads to.
@@ -101,19 +128,16 @@ impl Tuples {
         self.place(mask, row).map(|(_, place)| self.rows.read(place))
     }
 
-    /// All entries: masks and rows.
-    pub fn rows(&self) -> impl Iterator<Item = (&[u64], Vec<u64>)> {
-        self.tuples.iter().flat_map(|t| t.hash.all().map(|place| (&t.mask[..], self.rows.read(place))))
+    /// The rows of all entries.
+    pub fn rows(&self) -> impl Iterator<Item = Vec<u64>> {
+        self.tuples.iter().flat_map(|tuple| tuple.hash.all().map(|place| self.rows.read(place)))
     }
 
     /// Adds an entry that is not there yet.
     pub fn insert(&mut self, mask: Vec<u64>, mut row: Vec<u64>, view: &mut View<'_>) {
         row[row::AGE] = self.next;
         self.next += 1;
-        let at = self.position(&mask).unwrap_or_else(|| {
-            self.tuples.push(Tuple::new(mask, self.advise));
-            self.tuples.len() - 1
-        });
+        let at = self.tuple_for(mask, &row);
         let place = self.rows.put(&row);
         self.lead(&row, self.rows.address(place));
         let tuple = &mut self.tuples[at];
@@ -201,4 +225,16 @@ impl Tuples {
         view.table.index.store(list.as_ptr().cast_mut(), Release);
         view.quiet.retire(Retired::Words(std::mem::replace(&mut self.list, list)));
     }
+}
+
+/// Whether a mask has no bit that the other has not.
+fn within(mask: &[u64], other: &[u64]) -> bool {
+    mask.iter().zip(other).all(|(mask, other)| mask & !other == 0)
+}
+
+/// What is left of a mask without the bytes of which it has a part only: the masks of prefixes of similar lengths become one.
+fn whole_bytes(mask: &[u64]) -> Vec<u64> {
+    let whole =
+        |word: &u64| u64::from_ne_bytes(word.to_ne_bytes().map(|byte| if byte == 0xff { byte } else { 0 }));
+    mask.iter().map(whole).collect()
 }

@@ -323,20 +323,44 @@ INLINE u32 tags_equal(const struct bucket *b, u16 tag)
 #endif
 }
 
-/* The best row of a tuple for a masked key, from the bucket on where its tag would be. `whole` is the key without the mask, for the
- * test that tables with ranges have. `unique`: no two entries of a tuple have one masked key. */
-INLINE const struct row *find_from(const struct bucket *b, u16 tag, const struct tuple *t, const u64 *masked, const u8 *whole, u32 words,
-                                   row_test test, int unique)
+/* The row of a key, from the bucket on where its tag would be. */
+INLINE const struct row *find_from(const struct bucket *b, u16 tag, const struct tuple *t, const u64 *key, u32 words)
 {
-    const struct row *best = 0;
     for (;;) {
         for (u32 hits = tags_equal(b, tag); hits; hits &= hits - 1) {
             const struct row *row = ACQUIRE(b->rows[__builtin_ctz(hits) / 2]);
-            if (!row || __builtin_memcmp(row->bytes, masked, words * 8) || (test && !test(row, whole)))
-                continue;
-            if (unique)
+            if (row && !__builtin_memcmp(row->bytes, key, words * 8))
                 return row;
-            if (better(row, best))
+        }
+        u32 more = __atomic_load_n(&b->overflow, __ATOMIC_ACQUIRE);
+        if (!more)
+            return 0;
+        b = &t->overflow[more - 1];
+    }
+}
+
+/* Whether a row with a mask of its own matches a key. */
+INLINE int covers(const struct row *row, const u64 *key, u32 words)
+{
+    const u64 *value = (const u64 *)row->bytes, *mask = value + words;
+    u64 differs = 0;
+    for (u32 i = 0; i < words; i++)
+        differs |= (key[i] & mask[i]) ^ value[i];
+    return !differs;
+}
+
+/* The better of `best` and a tuple's best row for a key. A tuple's mask is part of its rows' masks. */
+INLINE const struct row *best_in(const struct tuple *t, const u64 *key, u32 words, row_test test, const struct row *best)
+{
+    u64 masked[words];
+    for (u32 i = 0; i < words; i++)
+        masked[i] = key[i] & t->mask[i];
+    u64 hash = hash_key(masked, words);
+    const struct bucket *b = &t->buckets[hash & t->last];
+    for (;;) {
+        for (u32 hits = tags_equal(b, tag_of(hash)); hits; hits &= hits - 1) {
+            const struct row *row = ACQUIRE(b->rows[__builtin_ctz(hits) / 2]);
+            if (row && better(row, best) && covers(row, key, words) && (!test || test(row, (const u8 *)key)))
                 best = row;
         }
         u32 more = __atomic_load_n(&b->overflow, __ATOMIC_ACQUIRE);
@@ -344,12 +368,6 @@ INLINE const struct row *find_from(const struct bucket *b, u16 tag, const struct
             return best;
         b = &t->overflow[more - 1];
     }
-}
-
-INLINE const struct row *find_in(const struct tuple *t, const u64 *masked, const u8 *whole, u32 words, row_test test, int unique)
-{
-    u64 hash = hash_key(masked, words);
-    return find_from(&t->buckets[hash & t->last], tag_of(hash), t, masked, whole, words, test, unique);
 }
 
 /* Tables whose keys have two bytes at most: the index is an array of rows. */
@@ -362,24 +380,23 @@ INLINE const struct row *find_indexed(const struct table *table, u32 at)
 INLINE const struct row *find_exact(const struct table *table, const u64 *key, u32 words)
 {
     const struct index *index = ACQUIRE(table->index);
-    return index->count ? find_in(&index->tuples[0], key, 0, words, 0, 1) : 0;
+    if (!index->count)
+        return 0;
+    const struct tuple *t = &index->tuples[0];
+    u64 hash = hash_key(key, words);
+    return find_from(&t->buckets[hash & t->last], tag_of(hash), t, key, words);
 }
 
 /* Tuple-space search (Srinivasan, Suri, Varghese 1999): the search ends as soon as no tuple can hold a better entry. */
-INLINE const struct row *find_best(const struct table *table, const u64 *key, u32 words, row_test test, int unique)
+INLINE const struct row *find_best(const struct table *table, const u64 *key, u32 words, row_test test)
 {
     const struct index *index = ACQUIRE(table->index);
     const struct row *best = 0;
-    u64 masked[words];
     for (u64 n = 0; n < index->count; n++) {
         const struct tuple *t = &index->tuples[n];
         if (best && t->best < best->rank)
             break;
-        for (u32 i = 0; i < words; i++)
-            masked[i] = key[i] & t->mask[i];
-        const struct row *row = find_in(t, masked, (const u8 *)key, words, test, unique);
-        if (row && better(row, best))
-            best = row;
+        best = best_in(t, key, words, test, best);
     }
     return best;
 }
@@ -420,7 +437,7 @@ static UNUSED void find_exact_bulk(const struct table *table, const u64 *const *
         for (u32 hits = tags_equal(at[i], tags[i]); hits; hits &= hits - 1)
             PREFETCH(ACQUIRE(at[i]->rows[__builtin_ctz(hits) / 2]));
     for (u32 i = 0; i < count; i++)
-        rows[i] = find_from(at[i], tags[i], t, keys[i], 0, words, 0, 1);
+        rows[i] = find_from(at[i], tags[i], t, keys[i], words);
 }
 
 /* Longest-prefix match. The host's side, and what it is: dataplane::memory::trie. */

@@ -44,7 +44,7 @@ impl Emitter<'_> {
         for (field, at) in definition.keys.iter().zip(&layout.key_offsets) {
             if field.kind == MatchKind::Range {
                 let bytes = field.expr.ty.width().div_ceil(8);
-                let (low, high) = (key + at, 2 * key + at);
+                let (low, high) = (2 * key + at, 3 * key + at);
                 self.text
                     .line(format!("if (__builtin_memcmp(key + {at}, row->bytes + {low}, {bytes}) < 0 ||"));
                 self.text
@@ -90,14 +90,12 @@ fn lookup(
     early: bool,
 ) {
     let words = layout.key_size.div_ceil(8);
-    // Where priorities decide, entries with equal masked keys may stand side by side.
-    let unique = u8::from(!definition.keys.iter().any(|k| k.kind.needs_priority()));
     let test = ranges.map_or("0".to_string(), |name| format!("between_{name}"));
     let find = match layout.structure {
         Structure::Array => "find_indexed(table, at)".to_string(),
         Structure::Hash => format!("find_exact(table, words, {words})"),
         Structure::LpmTrie => "find_lpm(table, words)".to_string(),
-        _ => format!("find_best(table, words, {words}, {test}, {unique})"),
+        _ => format!("find_best(table, words, {words}, {test})"),
     };
     let name = body.names.table(TableId(index as u32)).to_string();
     body.text.line("const struct row *row;");
@@ -139,7 +137,7 @@ fn lookup(
     // A trie's rows have no key.
     let data = match layout.structure {
         Structure::LpmTrie => 0,
-        _ => data_offset(layout.key_size, ranges.is_some()),
+        _ => data_offset(layout.key_size, layout.structure, ranges.is_some()),
     };
     body.text.line(format!("d = row->bytes + {data};"));
     body.text.line(format!("result = {HIT};"));

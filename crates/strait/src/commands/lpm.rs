@@ -14,7 +14,7 @@ use io::lookup::{Harness, PeerRoutes, Timing};
 use io::native::{NativeProgram, Object};
 use serde::Serialize;
 
-use super::over_memory::{Cost, SMALLEST, Scaled, TURNS, bundled, exact, scaled};
+use super::over_memory::{Cost, SMALLEST, Scaled, TURNS, compiled, exact, scaled};
 use crate::cli::LpmArgs;
 
 static L3: &str = include_str!("../../../../apps/l3/l3.p4");
@@ -55,7 +55,7 @@ struct Peer {
 
 /// Measures each family and size.
 pub fn run(args: &LpmArgs) -> anyhow::Result<()> {
-    let (object, manifest) = bundled("l3.p4", L3)?;
+    let (object, manifest) = compiled("l3.p4", L3)?;
     let harness = Harness::make(&format!("#define BURST 64\n{}{HARNESS}", emit::native_prelude()))?;
     let mut all = Vec::new();
     for family in [Family::V4, Family::V6] {

@@ -13,5 +13,6 @@ pub mod pipeline;
 pub mod run;
 pub mod sessions;
 pub mod shell;
+pub mod tables;
 pub mod test;
 pub mod trace;

@@ -43,11 +43,11 @@ impl fmt::Display for Cost {
     }
 }
 
-/// A bundled program as machine code.
-pub fn bundled(name: &str, text: &str) -> anyhow::Result<(Object, Manifest)> {
+/// A program of Strait's own as machine code.
+pub fn compiled(name: &str, text: &str) -> anyhow::Result<(Object, Manifest)> {
     let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
     let program = p4::compile(&mut map, name, text, &[], &p4::Embedded, &mut diags);
-    let program = program.with_context(|| format!("the bundled {name} is not accepted"))?;
+    let program = program.with_context(|| format!("{name} is not accepted"))?;
     let output = emit::native(&program).map_err(|limits| anyhow::anyhow!("{limits:?}"))?;
     Ok((Object::make(&output.c)?, output.manifest))
 }

@@ -8,7 +8,7 @@ use bench::traffic::Datagram;
 use io::native::NativeProgram;
 use serde::Serialize;
 
-use super::over_memory::{SMALLEST, Scaled, bundled, exact, scaled};
+use super::over_memory::{SMALLEST, Scaled, compiled, exact, scaled};
 use crate::cli::SessionsArgs;
 
 static NAT44: &str = include_str!("../../../../apps/nat44/nat44.p4");
@@ -31,7 +31,7 @@ struct Figures {
 
 /// Measures each number of sessions.
 pub fn run(args: &SessionsArgs) -> anyhow::Result<()> {
-    let (object, manifest) = bundled("nat44.p4", NAT44)?;
+    let (object, manifest) = compiled("nat44.p4", NAT44)?;
     let mut all: Vec<Figures> = Vec::new();
     for &sessions in &args.sessions {
         let program = NativeProgram::load(object.path(), &manifest, &[])?;

@@ -1,0 +1,279 @@
+//! `strait bench tables`: what a look-up costs by match kind and by the number of entries, as part of a small program over memory. Entries
+//! are made up as access lists have them: prefixes of usual lengths, ports that are anything, one value or a range.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use abi::{ActionCall, Bits, Entry, MatchValue};
+use bench::dice::Dice;
+use bench::report::lines::{self, Lines, Series};
+use io::native::NativeProgram;
+use serde::Serialize;
+
+use super::over_memory::{Scaled, compiled, scaled};
+use crate::cli::TablesArgs;
+
+/// Packets in turn.
+const PACKETS: usize = 1 << 18;
+/// What a packet of this program is: the five fields, room for what was found, and zeros.
+const BYTES: usize = 60;
+
+/// How the fields are matched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// All five fields.
+    Exact,
+    /// The destination.
+    Lpm,
+    /// Prefixes of both addresses; ports and protocol one or any.
+    Ternary,
+    /// The same with ranges of ports.
+    Range,
+}
+
+impl Kind {
+    const ALL: [Kind; 4] = [Kind::Exact, Kind::Lpm, Kind::Ternary, Kind::Range];
+
+    /// The kinds of the five fields; of those that are not matched, none.
+    fn of_fields(self) -> [Option<&'static str>; 5] {
+        match self {
+            Kind::Exact => [Some("exact"); 5],
+            Kind::Lpm => [None, Some("lpm"), None, None, None],
+            Kind::Ternary => [Some("ternary"); 5],
+            Kind::Range => [Some("ternary"), Some("ternary"), Some("range"), Some("range"), Some("ternary")],
+        }
+    }
+}
+
+/// Names and widths.
+const FIELDS: [(&str, u32); 5] = [("src", 32), ("dst", 32), ("sport", 16), ("dport", 16), ("protocol", 8)];
+
+#[derive(Serialize)]
+struct Figures {
+    kind: Kind,
+    entries: usize,
+    insert_seconds: f64,
+    packet: Vec<Scaled>,
+    /// Of the packets, those that hit an entry.
+    hits: f64,
+}
+
+/// Measures each kind and number.
+pub fn run(args: &TablesArgs) -> anyhow::Result<()> {
+    let kinds = if args.kinds.is_empty() { Kind::ALL.to_vec() } else { args.kinds.clone() };
+    let mut all = Vec::new();
+    for kind in kinds {
+        for &entries in &args.entries {
+            let figures = one(kind, entries, args)?;
+            if !args.json {
+                let name = format!("{kind:?}").to_lowercase();
+                for packet in &figures.packet {
+                    println!(
+                        "{name:<8} {entries:>8} entries, inserted in {:>6.2} s {packet}  {:.0} % hit",
+                        figures.insert_seconds,
+                        figures.hits * 100.0
+                    );
+                }
+            }
+            all.push(figures);
+        }
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&all)?);
+    }
+    if let Some(file) = &args.svg {
+        draw(&all, file)?;
+    }
+    Ok(())
+}
+
+fn one(kind: Kind, count: usize, args: &TablesArgs) -> anyhow::Result<Figures> {
+    let (object, manifest) = compiled("tables.p4", &program(kind, count))?;
+    let program = NativeProgram::load(object.path(), &manifest, &[])?;
+    let mut dice = Dice::new(args.seed);
+    let rules: Vec<Rule> = (0..count).map(|_| Rule::draw(&mut dice)).collect();
+    let begun = Instant::now();
+    let mut twice = 0;
+    for (number, rule) in rules.iter().enumerate() {
+        match program.memory().insert("I.rules", &rule.entry(kind, number)) {
+            // Two rules may be the same where only a part of them is matched.
+            Err(dataplane::TableError::Exists(_)) => twice += 1,
+            done => done?,
+        }
+    }
+    let insert_seconds = begun.elapsed().as_secs_f64();
+    let packets: Vec<Vec<u8>> =
+        (0..PACKETS).map(|_| rules[dice.index(count)].packet(kind, &mut dice)).collect();
+    let hits = hits(&program, &packets);
+    let packet = scaled(&program, packets.into_iter().collect(), &args.workers)?;
+    Ok(Figures { kind, entries: count - twice, insert_seconds, packet, hits })
+}
+
+/// The share of packets in which something was found.
+fn hits(program: &NativeProgram, packets: &[Vec<u8>]) -> f64 {
+    let mut worker = program.memory().worker();
+    let mut batch = io::native::Batch::new(64, 128, 0);
+    let mut hits = 0usize;
+    for burst in packets.chunks(64) {
+        batch.clear();
+        for packet in burst {
+            batch.push(0, packet);
+        }
+        program.run(&mut worker, &mut batch);
+        hits += batch.packets().filter(|(_, bytes)| bytes[13..17] != [0; 4]).count();
+    }
+    hits as f64 / packets.len() as f64
+}
+
+/// A program that writes the number of the entry into the packet.
+fn program(kind: Kind, size: usize) -> String {
+    let fields: String = FIELDS.iter().map(|(name, width)| format!("bit<{width}> {name}; ")).collect();
+    let kinds = FIELDS.iter().zip(kind.of_fields());
+    let keys: String =
+        kinds.filter_map(|((name, _), kind)| kind.map(|kind| format!("hdr.h.{name}: {kind}; "))).collect();
+    format!(
+        "#include <core.p4>
+#include <v1model.p4>
+header h_t {{ {fields}bit<32> found; }}
+struct headers {{ h_t h; }}
+struct metadata {{ }}
+parser P(packet_in b, out headers hdr, inout metadata m, inout standard_metadata_t s) {{
+    state start {{ b.extract(hdr.h); transition accept; }}
+}}
+control V(inout headers hdr, inout metadata m) {{ apply {{ }} }}
+control I(inout headers hdr, inout metadata m, inout standard_metadata_t s) {{
+    action rule(bit<32> number) {{ hdr.h.found = number; }}
+    table rules {{ key = {{ {keys}}} actions = {{ rule; NoAction; }} default_action = NoAction(); size = {size}; }}
+    apply {{ s.egress_spec = 1; rules.apply(); }}
+}}
+control E(inout headers hdr, inout metadata m, inout standard_metadata_t s) {{ apply {{ }} }}
+control C(inout headers hdr, inout metadata m) {{ apply {{ }} }}
+control D(packet_out b, in headers hdr) {{ apply {{ b.emit(hdr.h); }} }}
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"
+    )
+}
+
+/// A line of an access list.
+struct Rule {
+    /// Addresses, and how many bits of each count.
+    addresses: [(u32, u32); 2],
+    /// Lowest and highest port.
+    ports: [(u16, u16); 2],
+    /// One, or any.
+    protocol: Option<u8>,
+}
+
+impl Rule {
+    /// Lengths, ports and protocols in shares as published filter sets have them (Taylor and Turner, ClassBench, 2007): a third of the
+    /// prefixes are hosts, half of the ports are anything.
+    fn draw(dice: &mut Dice) -> Rule {
+        const LENGTHS: [u32; 16] = [32, 32, 32, 32, 32, 24, 24, 24, 28, 27, 26, 23, 22, 16, 8, 0];
+        let address = |dice: &mut Dice| {
+            let length = LENGTHS[dice.index(LENGTHS.len())];
+            let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
+            (dice.next_u64() as u32 & mask, length)
+        };
+        let port = |dice: &mut Dice| match dice.below(20) {
+            0..10 => (0, u16::MAX),
+            10..17 => {
+                let port = [80, 443, 53, 22, 25, 123, 8080, dice.next_u64() as u16][dice.index(8)];
+                (port, port)
+            }
+            17 => (1024, u16::MAX),
+            18 => (0, 1023),
+            _ => {
+                let low = dice.below(60_000) as u16;
+                (low, low + dice.below(5000) as u16)
+            }
+        };
+        let addresses = [address(dice), address(dice)];
+        let ports = [port(dice), port(dice)];
+        let protocol = [Some(6), Some(6), Some(17), None][dice.index(4)];
+        Rule { addresses, ports, protocol }
+    }
+
+    fn entry(&self, kind: Kind, number: usize) -> Entry {
+        let [src, dst] = self.addresses;
+        let address = |(value, length): (u32, u32), of: &str| match of {
+            "exact" => MatchValue::Exact(Bits::new(32, value.into())),
+            "lpm" => MatchValue::Lpm(Bits::new(32, value.into()), length),
+            _ => MatchValue::Ternary(Bits::new(32, value.into()), Bits::prefix_mask(32, length)),
+        };
+        let port = |(low, high): (u16, u16), of: &str| {
+            let [low, high] = [low, high].map(|port| Bits::new(16, port.into()));
+            match of {
+                "exact" => MatchValue::Exact(low),
+                "range" => MatchValue::Range(low, high),
+                _ if low == high => MatchValue::Ternary(low, Bits::ones(16)),
+                _ => MatchValue::Ternary(Bits::zero(16), Bits::zero(16)),
+            }
+        };
+        let protocol = |of: &str| match (of, self.protocol) {
+            ("exact", protocol) => MatchValue::Exact(Bits::new(8, protocol.unwrap_or(6).into())),
+            (_, Some(protocol)) => MatchValue::Ternary(Bits::new(8, protocol.into()), Bits::ones(8)),
+            (_, None) => MatchValue::Ternary(Bits::zero(8), Bits::zero(8)),
+        };
+        let matches = kind.of_fields().into_iter().enumerate().filter_map(|(field, of)| {
+            of.map(|of| match field {
+                0 => address(src, of),
+                1 => address(dst, of),
+                2 | 3 => port(self.ports[field - 2], of),
+                _ => protocol(of),
+            })
+        });
+        let ranked = matches!(kind, Kind::Ternary | Kind::Range);
+        Entry {
+            matches: matches.collect(),
+            // The first line of a list wins.
+            priority: if ranked { i32::MAX - number as i32 } else { 0 },
+            action: ActionCall { action: "I.rule".into(), args: vec![Bits::new(32, number as u128 + 1)] },
+        }
+    }
+
+    /// A packet that it matches, random where it does not care: half of the packets have the lowest value there. An exact table cares.
+    fn packet(&self, kind: Kind, dice: &mut Dice) -> Vec<u8> {
+        let lowest = |dice: &mut Dice| kind == Kind::Exact || dice.below(2) == 0;
+        let mut bytes = Vec::with_capacity(BYTES);
+        for (value, length) in self.addresses {
+            let rest = u32::MAX.checked_shr(length).unwrap_or(0);
+            let fill = if lowest(dice) { 0 } else { dice.next_u64() as u32 & rest };
+            bytes.extend((value | fill).to_be_bytes());
+        }
+        for (low, high) in self.ports {
+            let span = u64::from(high - low) + 1;
+            let more = if lowest(dice) { 0 } else { dice.below(span) as u16 };
+            bytes.extend((low + more).to_be_bytes());
+        }
+        bytes.push(self.protocol.unwrap_or(6));
+        bytes.resize(BYTES, 0);
+        bytes
+    }
+}
+
+/// Rates by the number of entries.
+fn draw(all: &[Figures], file: &PathBuf) -> anyhow::Result<()> {
+    let mut series: Vec<Series> = Vec::new();
+    for figures in all {
+        for packet in &figures.packet {
+            let plural =
+                if packet.workers == 1 { String::new() } else { format!(", {} workers", packet.workers) };
+            let name = format!("{}{plural}", format!("{:?}", figures.kind).to_lowercase());
+            let point = (figures.entries as f64, packet.cost.million_per_second);
+            match series.iter_mut().find(|s| s.name == name) {
+                Some(series) => series.points.push(point),
+                None => series.push(Series { name, points: vec![point] }),
+            }
+        }
+    }
+    let panel = Lines {
+        title: "Packets through one table".to_owned(),
+        x: "entries".to_owned(),
+        y: "million packets a second".to_owned(),
+        log_x: true,
+        limit: None,
+        series,
+    };
+    Ok(lines::write_svg(&[panel], file)?)
+}
