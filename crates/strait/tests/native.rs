@@ -273,6 +273,9 @@ fn the_best_of_equal_masks_and_ranges_wins() {
     assert_eq!(found, [Some(1), Some(2), Some(2), Some(2), Some(4), Some(9)]);
 }
 
+/// Address, mask, range, priority and port.
+type Line = (u32, u32, (u16, u16), i32, u32);
+
 /// Two thousand lines of all shapes, of which every third goes again, beside a search line by line.
 #[test]
 fn merged_tuples_find_what_a_search_line_by_line_finds() {
@@ -284,7 +287,7 @@ fn merged_tuples_find_what_a_search_line_by_line_finds() {
         x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (x >> 33) % end
     };
-    let mut lines: Vec<(u32, u32, (u16, u16), i32, u32)> = Vec::new();
+    let mut lines: Vec<Line> = Vec::new();
     for number in 0..2000u32 {
         // Prefixes, masks with holes, and nothing; single values, ranges that share bits and others.
         let mask = match dice(4) {
@@ -299,7 +302,7 @@ fn merged_tuples_find_what_a_search_line_by_line_finds() {
         let high = low + [0, 0, 1, 200][dice(4) as usize] + dice(3) as u16;
         lines.push((address & mask, mask, (low, high), 1 + dice(50) as i32, number % 500));
     }
-    let entry = |line: &(u32, u32, (u16, u16), i32, u32)| range(line.0, line.1, line.2, line.3, line.4);
+    let entry = |line: &Line| range(line.0, line.1, line.2, line.3, line.4);
     lines.retain(|line| memory.insert("I.ranges", &entry(line)).is_ok());
     let (gone, kept): (Vec<_>, Vec<_>) =
         lines.into_iter().enumerate().partition(|(number, _)| number % 3 == 0);

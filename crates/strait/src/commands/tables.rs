@@ -1,7 +1,7 @@
 //! `strait bench tables`: what a look-up costs by match kind and by the number of entries, as part of a small program over memory. Entries
 //! are made up as access lists have them: prefixes of usual lengths, ports that are anything, one value or a range.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Instant;
 
 use abi::{ActionCall, Bits, Entry, MatchValue};
@@ -253,7 +253,7 @@ impl Rule {
 }
 
 /// Rates by the number of entries.
-fn draw(all: &[Figures], file: &PathBuf) -> anyhow::Result<()> {
+fn draw(all: &[Figures], file: &Path) -> anyhow::Result<()> {
     let mut series: Vec<Series> = Vec::new();
     for figures in all {
         for packet in &figures.packet {
