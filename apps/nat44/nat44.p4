@@ -1,4 +1,4 @@
-// NAPT for TCP, UDP and ping (RFC 3022), one-to-one translation, and the router around it: ARP, echo to its own addresses, longest-prefix
+// NAPT for TCP, UDP and ping (RFC 3022) and the ICMP errors about them (RFC 5508), one-to-one translation, and the router around it: ARP, echo to its own addresses, longest-prefix
 // routing. Sessions come from a control plane, which hears of each new one by a digest (`strait run --controller nat44`). README.md has
 // the tables.
 #include <core.p4>
@@ -13,6 +13,9 @@ const bit<16> ARP_REQUEST = 1;
 const bit<16> ARP_REPLY = 2;
 const bit<8> ECHO_REPLY = 0;
 const bit<8> ECHO_REQUEST = 8;
+const bit<8> UNREACHABLE = 3;
+const bit<8> TIME_EXCEEDED = 11;
+const bit<8> PARAMETER_PROBLEM = 12;
 
 header ethernet_t {
     bit<48> dst;
@@ -55,6 +58,20 @@ header icmp_t {
     bit<16> sequence;
 }
 
+// An error (RFC 792): what was meant, such as the next hop's MTU, then the beginning of the packet that it is about.
+header icmp_error_t {
+    bit<8>  type;
+    bit<8>  code;
+    bit<16> checksum;
+    bit<32> rest;
+}
+
+// Of TCP in an error only the ports are sure to be there.
+header ports_t {
+    bit<16> src;
+    bit<16> dst;
+}
+
 header tcp_t {
     bit<16> src;
     bit<16> dst;
@@ -80,12 +97,18 @@ struct headers {
     icmp_t     icmp;
     tcp_t      tcp;
     udp_t      udp;
+    icmp_error_t icmp_error;
+    ipv4_t     inner_ipv4;
+    ports_t    inner_tcp;
+    udp_t      inner_udp;
+    icmp_t     inner_icmp;
 }
 
 struct metadata {
     bit<16> l4_length;
-    bit<32> src;     // as the packet came, with …
+    bit<32> src;     // as the packet came, or the other way round as the packet came that an error is about, with …
     bit<32> dst;
+    bit<8>  protocol;
     bit<16> src_id;  // … a port, or an echo's identifier
     bit<16> dst_id;
     bit<1>  outside; // where the packet came from
@@ -129,6 +152,7 @@ parser Nat44Parser(packet_in packet, out headers hdr, inout metadata meta, inout
         meta.l4_length = hdr.ipv4.length - 20;
         meta.src = hdr.ipv4.src;
         meta.dst = hdr.ipv4.dst;
+        meta.protocol = hdr.ipv4.protocol;
         transition select(hdr.ipv4.ihl, hdr.ipv4.flags & 1, hdr.ipv4.offset, hdr.ipv4.protocol) {
             (5, 0, 0, PROTOCOL_ICMP): icmp;
             (5, 0, 0, PROTOCOL_TCP): tcp;
@@ -137,6 +161,53 @@ parser Nat44Parser(packet_in packet, out headers hdr, inout metadata meta, inout
         }
     }
     state icmp {
+        transition select(packet.lookahead<bit<8>>()) {
+            UNREACHABLE: icmp_error;
+            TIME_EXCEEDED: icmp_error;
+            PARAMETER_PROBLEM: icmp_error;
+            default: icmp_query;
+        }
+    }
+    // What it is about stands behind eight bytes; with options it goes on untranslated, if it goes on.
+    state icmp_error {
+        transition select(packet.lookahead<bit<72>>()) {
+            72w0x45 &&& 72w0xff: error_about_ipv4;
+            default: accept;
+        }
+    }
+    // The session is that of the packet in the error, which went the other way.
+    state error_about_ipv4 {
+        packet.extract(hdr.icmp_error);
+        packet.extract(hdr.inner_ipv4);
+        meta.src = hdr.inner_ipv4.dst;
+        meta.dst = hdr.inner_ipv4.src;
+        meta.protocol = hdr.inner_ipv4.protocol;
+        transition select(hdr.inner_ipv4.offset, hdr.inner_ipv4.protocol) {
+            (0, PROTOCOL_ICMP): inner_icmp;
+            (0, PROTOCOL_TCP): inner_tcp;
+            (0, PROTOCOL_UDP): inner_udp;
+            default: accept;
+        }
+    }
+    state inner_icmp {
+        packet.extract(hdr.inner_icmp);
+        meta.src_id = hdr.inner_icmp.id;
+        meta.dst_id = hdr.inner_icmp.id;
+        transition accept;
+    }
+    state inner_tcp {
+        packet.extract(hdr.inner_tcp);
+        meta.src_id = hdr.inner_tcp.dst;
+        meta.dst_id = hdr.inner_tcp.src;
+        transition accept;
+    }
+    state inner_udp {
+        packet.extract(hdr.inner_udp);
+        meta.src_id = hdr.inner_udp.dst;
+        meta.dst_id = hdr.inner_udp.src;
+        transition accept;
+    }
+    state icmp_query {
         packet.extract(hdr.icmp);
         meta.src_id = hdr.icmp.id;
         meta.dst_id = hdr.icmp.id;
@@ -168,7 +239,33 @@ control Nat44Verify(inout headers hdr, inout metadata meta) {
         verify_checksum_with_payload(hdr.icmp.isValid(),
             { hdr.icmp.type, hdr.icmp.code, hdr.icmp.id, hdr.icmp.sequence },
             hdr.icmp.checksum, HashAlgorithm.csum16);
+        verify_checksum_with_payload(hdr.inner_tcp.isValid(),
+            { hdr.icmp_error.type, hdr.icmp_error.code, hdr.icmp_error.rest,
+              hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.tos, hdr.inner_ipv4.length, hdr.inner_ipv4.id, hdr.inner_ipv4.flags,
+              hdr.inner_ipv4.offset, hdr.inner_ipv4.ttl, hdr.inner_ipv4.protocol, hdr.inner_ipv4.checksum, hdr.inner_ipv4.src, hdr.inner_ipv4.dst,
+              hdr.inner_tcp.src, hdr.inner_tcp.dst },
+            hdr.icmp_error.checksum, HashAlgorithm.csum16);
+        verify_checksum_with_payload(hdr.inner_udp.isValid(),
+            { hdr.icmp_error.type, hdr.icmp_error.code, hdr.icmp_error.rest,
+              hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.tos, hdr.inner_ipv4.length, hdr.inner_ipv4.id, hdr.inner_ipv4.flags,
+              hdr.inner_ipv4.offset, hdr.inner_ipv4.ttl, hdr.inner_ipv4.protocol, hdr.inner_ipv4.checksum, hdr.inner_ipv4.src, hdr.inner_ipv4.dst,
+              hdr.inner_udp.src, hdr.inner_udp.dst, hdr.inner_udp.length, hdr.inner_udp.checksum },
+            hdr.icmp_error.checksum, HashAlgorithm.csum16);
+        verify_checksum_with_payload(hdr.inner_icmp.isValid(),
+            { hdr.icmp_error.type, hdr.icmp_error.code, hdr.icmp_error.rest,
+              hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.tos, hdr.inner_ipv4.length, hdr.inner_ipv4.id, hdr.inner_ipv4.flags,
+              hdr.inner_ipv4.offset, hdr.inner_ipv4.ttl, hdr.inner_ipv4.protocol, hdr.inner_ipv4.checksum, hdr.inner_ipv4.src, hdr.inner_ipv4.dst,
+              hdr.inner_icmp.type, hdr.inner_icmp.code, hdr.inner_icmp.checksum, hdr.inner_icmp.id, hdr.inner_icmp.sequence },
+            hdr.icmp_error.checksum, HashAlgorithm.csum16);
     }
+}
+
+// A sum after one of the words that it covers has changed (RFC 1624).
+bit<16> adjusted(in bit<16> sum, in bit<16> before, in bit<16> after) {
+    bit<32> s = (bit<32>)~sum + (bit<32>)~before + (bit<32>)after;
+    s = (s & 0xffff) + (s >> 16);
+    s = (s & 0xffff) + (s >> 16);
+    return ~(bit<16>)s;
 }
 
 control Nat44Ingress(inout headers hdr, inout metadata meta, inout standard_metadata_t standard) {
@@ -248,21 +345,23 @@ control Nat44Ingress(inout headers hdr, inout metadata meta, inout standard_meta
 
     action translate_src(bit<32> ip) {
         hdr.ipv4.src = ip;
+        hdr.inner_ipv4.dst = ip;
     }
 
     action translate_dst(bit<32> ip) {
         hdr.ipv4.dst = ip;
+        hdr.inner_ipv4.src = ip;
     }
 
     table static_up {
-        key = { hdr.ipv4.src: exact; }
+        key = { meta.src: exact; }
         actions = { translate_src; NoAction; }
         const default_action = NoAction();
         size = 4096;
     }
 
     table static_down {
-        key = { hdr.ipv4.dst: exact; }
+        key = { meta.dst: exact; }
         actions = { translate_dst; NoAction; }
         const default_action = NoAction();
         size = 4096;
@@ -270,6 +369,10 @@ control Nat44Ingress(inout headers hdr, inout metadata meta, inout standard_meta
 
     action napt_src(bit<32> ip, bit<16> id) {
         hdr.ipv4.src = ip;
+        hdr.inner_ipv4.dst = ip;
+        hdr.inner_icmp.id = id;
+        hdr.inner_tcp.dst = id;
+        hdr.inner_udp.dst = id;
         hdr.icmp.id = id;
         hdr.tcp.src = id;
         hdr.udp.src = id;
@@ -277,7 +380,13 @@ control Nat44Ingress(inout headers hdr, inout metadata meta, inout standard_meta
 
     // Where there is no session the control plane is told, and the packet is lost: whoever sent it sends it again.
     action new_session() {
-        digest<session_t>(2, { meta.src, hdr.ipv4.protocol, meta.src_id });
+        digest<session_t>(2, { meta.src, meta.protocol, meta.src_id });
+        mark_to_drop(standard);
+        exit;
+    }
+
+    // An error makes no session (RFC 5508 REQ-7).
+    action error_without_session() {
         mark_to_drop(standard);
         exit;
     }
@@ -285,17 +394,21 @@ control Nat44Ingress(inout headers hdr, inout metadata meta, inout standard_meta
     table sessions_up {
         key = {
             meta.src: exact;
-            hdr.ipv4.protocol: exact;
+            meta.protocol: exact;
             meta.src_id: exact;
         }
-        actions = { napt_src; new_session; }
-        const default_action = new_session();
+        actions = { napt_src; NoAction; }
+        const default_action = NoAction();
         size = 1048576;
         support_timeout = true;
     }
 
     action napt_dst(bit<32> ip, bit<16> id) {
         hdr.ipv4.dst = ip;
+        hdr.inner_ipv4.src = ip;
+        hdr.inner_icmp.id = id;
+        hdr.inner_tcp.src = id;
+        hdr.inner_udp.src = id;
         hdr.icmp.id = id;
         hdr.tcp.dst = id;
         hdr.udp.dst = id;
@@ -309,7 +422,7 @@ control Nat44Ingress(inout headers hdr, inout metadata meta, inout standard_meta
     table sessions_down {
         key = {
             meta.dst: exact;
-            hdr.ipv4.protocol: exact;
+            meta.protocol: exact;
             meta.dst_id: exact;
         }
         actions = { napt_dst; unsolicited; }
@@ -376,6 +489,11 @@ control Nat44Ingress(inout headers hdr, inout metadata meta, inout standard_meta
         hdr.icmp.setInvalid();
         hdr.tcp.setInvalid();
         hdr.udp.setInvalid();
+        hdr.icmp_error.setInvalid();
+        hdr.inner_ipv4.setInvalid();
+        hdr.inner_tcp.setInvalid();
+        hdr.inner_udp.setInvalid();
+        hdr.inner_icmp.setInvalid();
         truncate(42);
     }
 
@@ -422,7 +540,9 @@ control Nat44Ingress(inout headers hdr, inout metadata meta, inout standard_meta
             ttl_expired();
         }
         bool echo = hdr.icmp.isValid() && (hdr.icmp.type == ECHO_REQUEST || hdr.icmp.type == ECHO_REPLY);
-        bool translatable = echo || hdr.tcp.isValid() || hdr.udp.isValid();
+        bool inner_echo = hdr.inner_icmp.isValid() && (hdr.inner_icmp.type == ECHO_REQUEST || hdr.inner_icmp.type == ECHO_REPLY);
+        bool about_known = inner_echo || hdr.inner_tcp.isValid() || hdr.inner_udp.isValid();
+        bool translatable = echo || hdr.tcp.isValid() || hdr.udp.isValid() || about_known;
         if (meta.outside == 1) {
             if (!static_down.apply().hit) {
                 if (!translatable) {
@@ -438,9 +558,26 @@ control Nat44Ingress(inout headers hdr, inout metadata meta, inout standard_meta
                     if (!translatable) {
                         not_translatable();
                     }
-                    sessions_up.apply();
+                    if (!sessions_up.apply().hit) {
+                        if (about_known) {
+                            error_without_session();
+                        }
+                        new_session();
+                    }
                 }
             }
+        }
+        // The datagram in an error gets its own sum back; no target can sum what is not there of it.
+        if (hdr.inner_udp.isValid() && hdr.inner_udp.checksum != 0) {
+            hdr.inner_udp.checksum = adjusted(hdr.inner_udp.checksum, meta.dst[31:16], hdr.inner_ipv4.src[31:16]);
+            hdr.inner_udp.checksum = adjusted(hdr.inner_udp.checksum, meta.dst[15:0], hdr.inner_ipv4.src[15:0]);
+            hdr.inner_udp.checksum = adjusted(hdr.inner_udp.checksum, meta.src[31:16], hdr.inner_ipv4.dst[31:16]);
+            hdr.inner_udp.checksum = adjusted(hdr.inner_udp.checksum, meta.src[15:0], hdr.inner_ipv4.dst[15:0]);
+            hdr.inner_udp.checksum = adjusted(hdr.inner_udp.checksum, meta.dst_id, hdr.inner_udp.src);
+            hdr.inner_udp.checksum = adjusted(hdr.inner_udp.checksum, meta.src_id, hdr.inner_udp.dst);
+        }
+        if (hdr.inner_icmp.isValid()) {
+            hdr.inner_icmp.checksum = adjusted(hdr.inner_icmp.checksum, meta.dst_id, hdr.inner_icmp.id);
         }
         neighbours.apply();
     }
@@ -466,6 +603,28 @@ control Nat44Compute(inout headers hdr, inout metadata meta) {
         update_checksum_with_payload(hdr.icmp.isValid(),
             { hdr.icmp.type, hdr.icmp.code, hdr.icmp.id, hdr.icmp.sequence },
             hdr.icmp.checksum, HashAlgorithm.csum16);
+        update_checksum(hdr.inner_ipv4.isValid(),
+            { hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.tos, hdr.inner_ipv4.length, hdr.inner_ipv4.id, hdr.inner_ipv4.flags,
+              hdr.inner_ipv4.offset, hdr.inner_ipv4.ttl, hdr.inner_ipv4.protocol, hdr.inner_ipv4.src, hdr.inner_ipv4.dst },
+            hdr.inner_ipv4.checksum, HashAlgorithm.csum16);
+        update_checksum_with_payload(hdr.inner_tcp.isValid(),
+            { hdr.icmp_error.type, hdr.icmp_error.code, hdr.icmp_error.rest,
+              hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.tos, hdr.inner_ipv4.length, hdr.inner_ipv4.id, hdr.inner_ipv4.flags,
+              hdr.inner_ipv4.offset, hdr.inner_ipv4.ttl, hdr.inner_ipv4.protocol, hdr.inner_ipv4.checksum, hdr.inner_ipv4.src, hdr.inner_ipv4.dst,
+              hdr.inner_tcp.src, hdr.inner_tcp.dst },
+            hdr.icmp_error.checksum, HashAlgorithm.csum16);
+        update_checksum_with_payload(hdr.inner_udp.isValid(),
+            { hdr.icmp_error.type, hdr.icmp_error.code, hdr.icmp_error.rest,
+              hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.tos, hdr.inner_ipv4.length, hdr.inner_ipv4.id, hdr.inner_ipv4.flags,
+              hdr.inner_ipv4.offset, hdr.inner_ipv4.ttl, hdr.inner_ipv4.protocol, hdr.inner_ipv4.checksum, hdr.inner_ipv4.src, hdr.inner_ipv4.dst,
+              hdr.inner_udp.src, hdr.inner_udp.dst, hdr.inner_udp.length, hdr.inner_udp.checksum },
+            hdr.icmp_error.checksum, HashAlgorithm.csum16);
+        update_checksum_with_payload(hdr.inner_icmp.isValid(),
+            { hdr.icmp_error.type, hdr.icmp_error.code, hdr.icmp_error.rest,
+              hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.tos, hdr.inner_ipv4.length, hdr.inner_ipv4.id, hdr.inner_ipv4.flags,
+              hdr.inner_ipv4.offset, hdr.inner_ipv4.ttl, hdr.inner_ipv4.protocol, hdr.inner_ipv4.checksum, hdr.inner_ipv4.src, hdr.inner_ipv4.dst,
+              hdr.inner_icmp.type, hdr.inner_icmp.code, hdr.inner_icmp.checksum, hdr.inner_icmp.id, hdr.inner_icmp.sequence },
+            hdr.icmp_error.checksum, HashAlgorithm.csum16);
     }
 }
 
@@ -477,6 +636,11 @@ control Nat44Deparser(packet_out packet, in headers hdr) {
         packet.emit(hdr.icmp);
         packet.emit(hdr.tcp);
         packet.emit(hdr.udp);
+        packet.emit(hdr.icmp_error);
+        packet.emit(hdr.inner_ipv4);
+        packet.emit(hdr.inner_tcp);
+        packet.emit(hdr.inner_udp);
+        packet.emit(hdr.inner_icmp);
     }
 }
 
