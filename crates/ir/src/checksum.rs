@@ -31,7 +31,7 @@
 
 use std::collections::HashSet;
 
-use crate::expr::{Expr, ExprKind, Place};
+use crate::expr::{BinOp, Expr, ExprKind, Place};
 use crate::program::{HeaderId, Program, Role, VarId};
 use crate::stmt::{Call, Data, HashAlgorithm, HeaderRef, Stmt, StmtKind};
 use crate::visit;
@@ -126,6 +126,8 @@ pub struct Numbering {
 struct Declaration {
     statement: usize,
     place: Place,
+    /// Headers that are valid wherever it counts.
+    valid: Vec<HeaderId>,
     list: List,
 }
 
@@ -141,19 +143,19 @@ impl Declared {
         let mut count = Numbering::default();
         for control in &program.controls {
             visit::stmts(&control.body, &mut |stmt| match &stmt.kind {
-                StmtKind::Call(Call::VerifyChecksum { data, checksum, algorithm, payload, .. }) => {
+                StmtKind::Call(Call::VerifyChecksum { cond, data, checksum, algorithm, payload }) => {
                     if *payload && *algorithm == HashAlgorithm::Csum16 {
                         let list = list(program, &order, data, checksum);
-                        let statement = count.verifies;
-                        declared.verifies.push(Declaration { statement, place: checksum.clone(), list });
+                        let (statement, valid) = (count.verifies, valid_where(cond));
+                        declared.verifies.push(Declaration { statement, place: checksum.clone(), valid, list });
                     }
                     count.verifies += 1;
                 }
-                StmtKind::Call(Call::UpdateChecksum { data, checksum, algorithm, payload, .. }) => {
+                StmtKind::Call(Call::UpdateChecksum { cond, data, checksum, algorithm, payload, .. }) => {
                     if *payload && *algorithm == HashAlgorithm::Csum16 {
                         let list = list(program, &order, data, checksum);
-                        let statement = count.updates;
-                        declared.updates.push(Declaration { statement, place: checksum.clone(), list });
+                        let (statement, valid) = (count.updates, valid_where(cond));
+                        declared.updates.push(Declaration { statement, place: checksum.clone(), valid, list });
                     }
                     count.updates += 1;
                 }
@@ -172,12 +174,21 @@ impl Declared {
             }
         }
         for place in places {
+            // A header that is there when the sum is written, and was never made valid after the parser, was there all the time.
+            let mut lasting: Option<Vec<HeaderId>> = None;
+            for update in self.updates.iter().filter(|d| d.place == place) {
+                lasting = Some(match lasting {
+                    None => update.valid.clone(),
+                    Some(all) => all.into_iter().filter(|h| update.valid.contains(h)).collect(),
+                });
+            }
+            let lasting = lasting.unwrap_or_default();
             let all = self.verifies.iter_mut().chain(&mut self.updates);
             let mut group: Vec<&mut List> = all.filter(|d| d.place == place).map(|d| &mut d.list).collect();
             let Some(first) = group.first() else { continue };
             for term in first.terms.clone() {
                 let everywhere = group.iter().all(|l| l.terms.contains(&term));
-                if everywhere && writes.leave_alone(&term.value) {
+                if everywhere && writes.leave_alone(&term.value, &lasting) {
                     group.iter_mut().for_each(|l| l.retire(&term));
                 }
             }
@@ -292,6 +303,8 @@ struct Writes {
     fields: HashSet<(HeaderId, u32)>,
     /// Whole headers, validity included.
     headers: HashSet<HeaderId>,
+    /// Headers that may go.
+    gone: HashSet<HeaderId>,
 }
 
 impl Writes {
@@ -325,7 +338,8 @@ impl Writes {
             _ => {}
         }
         match &stmt.kind {
-            StmtKind::SetValid(h) | StmtKind::SetInvalid(h) | StmtKind::CopyHeader { dst: h, .. } => {
+            StmtKind::SetInvalid(h) => self.gone.extend(candidates(program, h)),
+            StmtKind::SetValid(h) | StmtKind::CopyHeader { dst: h, .. } => {
                 self.headers.extend(candidates(program, h));
             }
             StmtKind::PushFront(stack, _) | StmtKind::PopFront(stack, _) => {
@@ -336,22 +350,32 @@ impl Writes {
         }
     }
 
-    /// Whether a value is the same at any time after the parser.
-    fn leave_alone(&self, value: &Expr) -> bool {
+    /// Whether a value is the same at any time after the parser, in packets that keep these headers.
+    fn leave_alone(&self, value: &Expr, lasting: &[HeaderId]) -> bool {
+        let kept = |h: &HeaderId| !self.headers.contains(h) && (!self.gone.contains(h) || lasting.contains(h));
         let mut alone = true;
         visit::exprs(value, &mut |e| {
             alone &= match &e.kind {
                 ExprKind::Read(Place::Var(v)) => !self.vars.contains(v),
                 ExprKind::Read(Place::Field(HeaderRef::Header(h), field)) => {
-                    !self.headers.contains(h) && !self.fields.contains(&(*h, *field))
+                    kept(h) && !self.fields.contains(&(*h, *field))
                 }
-                ExprKind::IsValid(HeaderRef::Header(h)) => !self.headers.contains(h),
+                ExprKind::IsValid(HeaderRef::Header(h)) => kept(h),
                 // Elements found at run time: not worth the proof.
                 ExprKind::Read(Place::Field(..)) | ExprKind::IsValid(_) | ExprKind::NextIndex(_) => false,
                 _ => true,
             }
         });
         alone
+    }
+}
+
+/// Headers without which a condition does not hold.
+fn valid_where(cond: &Expr) -> Vec<HeaderId> {
+    match &cond.kind {
+        ExprKind::IsValid(HeaderRef::Header(h)) => vec![*h],
+        ExprKind::Binary(BinOp::LogAnd, a, b) => [valid_where(a), valid_where(b)].concat(),
+        _ => Vec::new(),
     }
 }
 

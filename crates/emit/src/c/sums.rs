@@ -95,14 +95,20 @@ pub fn update(body: &mut Body<'_>, call: &Call) {
     body.text.open(format!("if ({cond})"));
     match body.facts.plan.updates.iter().position(|u| u.statement == number) {
         Some(i) if *payload => {
-            let list = body.facts.plan.updates[i].list.clone();
+            let update = body.facts.plan.updates[i].clone();
+            let list = update.list;
             let (pseudo, inner) =
                 (part(body, &list.terms, Part::Pseudo), part(body, &list.terms, Part::Body));
             let stable = total(body, list.stable.iter().map(|t| (&t.value, t.shift)));
             body.text.line(format!("s->update_{i} = 1;"));
             body.text.line(format!("s->leaves_{i}_pseudo = fold({pseudo});"));
             body.text.line(format!("s->leaves_{i}_body = fold({inner});"));
-            body.text.line(format!("s->leaves_{i}_stable = fold({stable});"));
+            // What cancels is summed only where nothing was verified that it could cancel against.
+            let verified: Vec<String> = update.sources.iter().map(|s| format!("s->verified_{s}")).collect();
+            if !verified.is_empty() {
+                body.text.line(format!("if (!({}))", verified.join(" | ")));
+            }
+            body.text.line(format!("    s->leaves_{i}_stable = fold({stable});"));
         }
         _ => {
             let (terms, _) = ir::checksum::terms(data);
