@@ -147,7 +147,12 @@ impl Declared {
                     if *payload && *algorithm == HashAlgorithm::Csum16 {
                         let list = list(program, &order, data, checksum);
                         let (statement, valid) = (count.verifies, valid_where(cond));
-                        declared.verifies.push(Declaration { statement, place: checksum.clone(), valid, list });
+                        declared.verifies.push(Declaration {
+                            statement,
+                            place: checksum.clone(),
+                            valid,
+                            list,
+                        });
                     }
                     count.verifies += 1;
                 }
@@ -155,7 +160,12 @@ impl Declared {
                     if *payload && *algorithm == HashAlgorithm::Csum16 {
                         let list = list(program, &order, data, checksum);
                         let (statement, valid) = (count.updates, valid_where(cond));
-                        declared.updates.push(Declaration { statement, place: checksum.clone(), valid, list });
+                        declared.updates.push(Declaration {
+                            statement,
+                            place: checksum.clone(),
+                            valid,
+                            list,
+                        });
                     }
                     count.updates += 1;
                 }
@@ -352,7 +362,8 @@ impl Writes {
 
     /// Whether a value is the same at any time after the parser, in packets that keep these headers.
     fn leave_alone(&self, value: &Expr, lasting: &[HeaderId]) -> bool {
-        let kept = |h: &HeaderId| !self.headers.contains(h) && (!self.gone.contains(h) || lasting.contains(h));
+        let kept =
+            |h: &HeaderId| !self.headers.contains(h) && (!self.gone.contains(h) || lasting.contains(h));
         let mut alone = true;
         visit::exprs(value, &mut |e| {
             alone &= match &e.kind {

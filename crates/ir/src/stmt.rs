@@ -301,8 +301,8 @@ pub enum Call {
     },
 }
 
-/// An element of a list of data to hash or sum. Whole headers contribute their fields (nothing when invalid) and are
-/// spelled out by the front end except for varbit fields, which are read as places.
+/// An element of a list of data to hash or sum. Whole headers are spelled out by the front end, field by field, whether they are valid or
+/// not (BMv2 leaves an invalid one out); varbit fields are read as places.
 pub type Data = Expr;
 
 /// Hash functions of v1model. Widths and constants are those of BMv2's `calculations.cpp`.

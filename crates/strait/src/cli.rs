@@ -490,6 +490,9 @@ pub struct TablesArgs {
 
 #[derive(Debug, Args)]
 pub struct SessionsArgs {
+    /// Draw rates into this SVG file.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub svg: Option<PathBuf>,
     /// Numbers of worker threads, with commas.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1],
 value_parser = workers)]
@@ -508,6 +511,9 @@ value_parser = workers)]
 
 #[derive(Debug, Args)]
 pub struct LpmArgs {
+    /// Draw rates into this SVG file.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub svg: Option<PathBuf>,
     /// Numbers of worker threads, with commas.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1],
 value_parser = workers)]

@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::nat64::Progress;
 use crate::path::Scratch;
 use crate::report::Machine;
-use crate::report::lines::{self, Limit, Lines, Series};
+use crate::report::lines::{self, Limit, Lines};
 use crate::stats::{Summary, percentile};
 use crate::traffic::Datagram;
 use crate::{Error, Result, interrupt, lab};
@@ -357,17 +357,7 @@ fn table(report: &Report) -> String {
 
 /// Rates by size.
 fn picture(report: &Report) -> Lines {
-    let mut series: Vec<Series> = Vec::new();
-    for cell in &report.cells {
-        let plural = if cell.workers == 1 { String::new() } else { format!(", {} workers", cell.workers) };
-        let name = format!("{}{plural}", cell.forwarder);
-        let point = (f64::from(cell.size), cell.packets_per_second.median / 1e6);
-        match series.iter_mut().find(|s| s.name == name) {
-            Some(series) => series.points.push(point),
-            None => series.push(Series { name, points: vec![point] }),
-        }
-    }
-    Lines {
+    let mut picture = Lines {
         title: "Packets forwarded by frame size".to_owned(),
         x: "bytes of a frame".to_owned(),
         y: "million packets a second".to_owned(),
@@ -376,6 +366,12 @@ fn picture(report: &Report) -> Lines {
             name: "10 Gbit/s",
             at: |size| 10e9 / ((size + PREAMBLE_AND_GAP as f64) * 8.0) / 1e6,
         }),
-        series,
+        series: Vec::new(),
+    };
+    for cell in &report.cells {
+        let plural = if cell.workers == 1 { String::new() } else { format!(", {} workers", cell.workers) };
+        let name = format!("{}{plural}", cell.forwarder);
+        picture.add(&name, f64::from(cell.size), cell.packets_per_second.median / 1e6);
     }
+    picture
 }

@@ -35,6 +35,20 @@ pub struct Limit {
     pub at: fn(f64) -> f64,
 }
 
+impl Lines {
+    /// Adds a point to the series of that name, which is new if there is none.
+    pub fn add(&mut self, name: &str, x: f64, y: f64) {
+        match self.series.iter_mut().find(|series| series.name == name) {
+            Some(series) => series.points.push((x, y)),
+            None => self.series.push(Series { name: name.to_owned(), points: vec![(x, y)] }),
+        }
+    }
+}
+
+/// The rate of the smallest frames on a link of 10 Gbit/s, in millions a second: 64 bytes, and 20 of preamble and gap.
+pub const SMALLEST_AT_10G: Limit =
+    Limit { name: "10 Gbit/s of 64-byte frames", at: |_| 10e9 / (84.0 * 8.0) / 1e6 };
+
 /// A line.
 #[derive(Clone, Debug)]
 pub struct Series {

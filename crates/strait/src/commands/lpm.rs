@@ -2,11 +2,13 @@
 //! memory. DPDK's rte_fib has the same routes and keys in the same run, where libdpdk is installed.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 use std::time::Instant;
 
 use abi::manifest::Manifest;
 use abi::{ActionCall, Bits, Entry, MatchValue};
 use anyhow::Context;
+use bench::report::lines::{self, Lines};
 use bench::routes::{Family, Route, covered, mask, routes};
 use bench::traffic::Datagram;
 use dataplane::Memory;
@@ -14,7 +16,7 @@ use io::lookup::{Harness, PeerRoutes, Timing};
 use io::native::{NativeProgram, Object};
 use serde::Serialize;
 
-use super::over_memory::{Cost, SMALLEST, Scaled, TURNS, compiled, exact, scaled};
+use super::over_memory::{Cost, SMALLEST, Scaled, TURNS, compiled, exact, rates, scaled};
 use crate::cli::LpmArgs;
 
 static L3: &str = include_str!("../../../../apps/l3/l3.p4");
@@ -73,7 +75,29 @@ pub fn run(args: &LpmArgs) -> anyhow::Result<()> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&all)?);
     }
+    if let Some(file) = &args.svg {
+        draw(&all, file)?;
+    }
     Ok(())
+}
+
+/// Look-ups above, the router below, by the number of routes.
+fn draw(all: &[Figures], file: &Path) -> anyhow::Result<()> {
+    let mut look_ups = Lines {
+        y: "million look-ups a second".to_string(),
+        limit: None,
+        ..rates("Longest-prefix match in bursts", "routes")
+    };
+    let mut router = rates("apps/l3, 64-byte packets", "routes");
+    for f in all {
+        let (family, routes) = (format!("IPv{}", f.family), f.routes as f64);
+        look_ups.add(&family, routes, f.bulk.million_per_second);
+        if let Some(peer) = &f.peer {
+            look_ups.add(&format!("{family}, rte_fib"), routes, peer.bulk.million_per_second);
+        }
+        f.router.iter().for_each(|r| router.add(&r.named(&family), routes, r.cost.million_per_second));
+    }
+    Ok(lines::write_svg(&[look_ups, router], file)?)
 }
 
 fn number(family: Family) -> u8 {

@@ -7,6 +7,7 @@ use std::time::Instant;
 use abi::manifest::Manifest;
 use abi::{ActionCall, Bits, Entry, MatchValue};
 use anyhow::Context;
+use bench::report::lines::{Lines, SMALLEST_AT_10G};
 use dataplane::port::{Inbox, Offload, Port};
 use io::lookup::{Timing, cycles};
 use io::native::{Batch, NativeProgram, Object};
@@ -172,6 +173,25 @@ pub fn scaled(program: &NativeProgram, packets: Packets, workers: &[usize]) -> a
         all.push(Scaled { workers, cost, scaling });
     }
     Ok(all)
+}
+
+impl Scaled {
+    /// A curve's name: what was measured, with so many workers.
+    pub fn named(&self, what: &str) -> String {
+        if self.workers == 1 { what.to_string() } else { format!("{what}, {} workers", self.workers) }
+    }
+}
+
+/// A picture of packet rates, with the rate of a full link.
+pub fn rates(title: &str, x: &str) -> Lines {
+    Lines {
+        title: title.to_string(),
+        x: x.to_string(),
+        y: "million packets a second".to_string(),
+        log_x: true,
+        limit: Some(SMALLEST_AT_10G),
+        series: Vec::new(),
+    }
 }
 
 impl fmt::Display for Scaled {

@@ -4,11 +4,12 @@ use std::net::Ipv4Addr;
 use std::time::Instant;
 
 use bench::dice::Dice;
+use bench::report::lines;
 use bench::traffic::Datagram;
 use io::native::NativeProgram;
 use serde::Serialize;
 
-use super::over_memory::{SMALLEST, Scaled, compiled, exact, scaled};
+use super::over_memory::{SMALLEST, Scaled, compiled, exact, rates, scaled};
 use crate::cli::SessionsArgs;
 
 static NAT44: &str = include_str!("../../../../apps/nat44/nat44.p4");
@@ -53,6 +54,14 @@ pub fn run(args: &SessionsArgs) -> anyhow::Result<()> {
     }
     if args.json {
         println!("{}", serde_json::to_string_pretty(&all)?);
+    }
+    if let Some(file) = &args.svg {
+        let mut picture = rates("apps/nat44, 64-byte packets", "sessions");
+        for f in &all {
+            let rate = |p: &Scaled| (p.named("nat44"), p.cost.million_per_second);
+            f.packet.iter().map(rate).for_each(|(name, y)| picture.add(&name, f.sessions.into(), y));
+        }
+        lines::write_svg(&[picture], file)?;
     }
     Ok(())
 }

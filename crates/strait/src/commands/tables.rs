@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use abi::{ActionCall, Bits, Entry, MatchValue};
 use bench::dice::Dice;
-use bench::report::lines::{self, Lines, Series};
+use bench::report::lines;
 use io::native::NativeProgram;
 use serde::Serialize;
 
-use super::over_memory::{Scaled, compiled, scaled};
+use super::over_memory::{Scaled, compiled, rates, scaled};
 use crate::cli::TablesArgs;
 
 /// Packets in turn.
@@ -254,26 +254,12 @@ impl Rule {
 
 /// Rates by the number of entries.
 fn draw(all: &[Figures], file: &Path) -> anyhow::Result<()> {
-    let mut series: Vec<Series> = Vec::new();
+    let mut picture = rates("Packets through one table", "entries");
     for figures in all {
+        let kind = format!("{:?}", figures.kind).to_lowercase();
         for packet in &figures.packet {
-            let plural =
-                if packet.workers == 1 { String::new() } else { format!(", {} workers", packet.workers) };
-            let name = format!("{}{plural}", format!("{:?}", figures.kind).to_lowercase());
-            let point = (figures.entries as f64, packet.cost.million_per_second);
-            match series.iter_mut().find(|s| s.name == name) {
-                Some(series) => series.points.push(point),
-                None => series.push(Series { name, points: vec![point] }),
-            }
+            picture.add(&packet.named(&kind), figures.entries as f64, packet.cost.million_per_second);
         }
     }
-    let panel = Lines {
-        title: "Packets through one table".to_owned(),
-        x: "entries".to_owned(),
-        y: "million packets a second".to_owned(),
-        log_x: true,
-        limit: None,
-        series,
-    };
-    Ok(lines::write_svg(&[panel], file)?)
+    Ok(lines::write_svg(&[picture], file)?)
 }
