@@ -44,6 +44,12 @@ fn exit_codes_and_streams() {
     // Line, exit code, what standard output and standard error say.
     let cases: &[(&str, i32, &str, &str)] = &[
         ("--version", 0, "strait ", ""),
+        ("bench sessions --workers 0", 2, "", "is not a number from 1 to"),
+        ("bench lpm --workers 1000", 2, "", "the processors"),
+        ("bench tables --kinds hashed", 2, "", "exact, lpm, ternary, range"),
+        ("bench io --forwarders nosuch", 2, "", "there is no `nosuch`; there are strait-af_packet"),
+        ("bench io --sizes 60", 2, "", "60 is not in 64..=1518"),
+        ("run ROOT/apps/l3/l3.p4 --target native --port 0=dpdk:", 1, "", "names no interface or file"),
         ("check ROOT/apps/nat64/nat64.p4", 0, "", ""),
         ("check wrong.p4", 1, "", "wrong.p4:1:20"),
         ("check wrong.p4 --json", 1, "\"code\":", ""),

@@ -115,7 +115,17 @@ impl Forwarder {
                 running.leftover = Some(PathBuf::from("/var/run/dpdk").join(&prefix));
                 let mut command = wire.namespace.command("dpdk-testpmd");
                 // The forwarding thread where Strait's first worker is; the other one sleeps beside the sender.
-                command.args(["--lcores", "0@1,1@0", "--no-huge", "-m", "512", "--no-pci", "--no-telemetry"]);
+                let processors = io::port::processors();
+                let (own, other) = (processors.first().unwrap_or(&0), processors.last().unwrap_or(&0));
+                command.args([
+                    "--lcores",
+                    &format!("0@{other},1@{own}"),
+                    "--no-huge",
+                    "-m",
+                    "512",
+                    "--no-pci",
+                    "--no-telemetry",
+                ]);
                 command.args(["--file-prefix", &prefix]);
                 for (number, link) in ["in", "out"].iter().enumerate() {
                     command.args(["--vdev", &format!("net_{}{number},iface={link}", driver.name())]);

@@ -31,7 +31,7 @@ struct Shared {
 }
 
 impl Sender {
-    /// Begins to send through an AF_XDP socket on the wire's first link, on the last processor, where the switch is not.
+    /// Begins to send through an AF_XDP socket on the wire's first link, on the first processor, where the switch is not.
     pub fn start(wire: &Wire, packets: Vec<Vec<u8>>) -> Result<Sender> {
         let opened = wire.namespace.enter(|| Driver::AfXdp("gen".to_string(), Some(0)).open(1))?;
         let mut queues = opened.map_err(|error| Error::Driver(error.to_string()))?;
@@ -40,8 +40,8 @@ impl Sender {
         let own = shared.clone();
         let thread = std::thread::spawn(move || {
             let processors = io::port::processors();
-            if let Some(last) = processors.last().filter(|_| processors.len() > 1) {
-                io::port::pin(*last).map_err(|error| error.to_string())?;
+            if let Some(first) = processors.last().filter(|_| processors.len() > 1) {
+                io::port::pin(*first).map_err(|error| error.to_string())?;
             }
             send(port, &packets, &own)
         });

@@ -1,5 +1,9 @@
 /* The side of `dpdk:` ports that DPDK's headers want in C: its fast path is inline functions. dpdk.rs is the other side. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,7 +33,13 @@ static int failed(char *why, size_t size, const char *what, int error)
 
 int strait_dpdk_start(int argc, char **argv, char *why, size_t size)
 {
-    if (rte_eal_init(argc, argv) < 0)
+    /* DPDK keeps the thread that starts it on one processor; here it starts others, which are to have theirs. */
+    cpu_set_t own;
+    int known = !sched_getaffinity(0, sizeof own, &own);
+    int code = rte_eal_init(argc, argv);
+    if (known)
+        sched_setaffinity(0, sizeof own, &own);
+    if (code < 0)
         return failed(why, size, "DPDK does not start", rte_errno);
     /* A directory for other processes of this one's, of which there are none. */
     rmdir(rte_eal_get_runtime_dir());

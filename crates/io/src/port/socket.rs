@@ -112,7 +112,7 @@ pub fn pin(processor: usize) -> io::Result<()> {
     checked(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) }).map(drop)
 }
 
-/// The processors that this process may run on.
+/// The processors that this process may run on, the last one first: interrupts mostly go to the first ones, and workers to others.
 pub fn processors() -> Vec<usize> {
     // SAFETY: a set of bits, for which zero is valid.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -120,7 +120,7 @@ pub fn processors() -> Vec<usize> {
     let got = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) };
     // SAFETY: the set is live, and numbers are within its size.
     let in_set = |n: &usize| unsafe { libc::CPU_ISSET(*n, &set) };
-    if got < 0 { vec![0] } else { (0..libc::CPU_SETSIZE as usize).filter(in_set).collect() }
+    if got < 0 { vec![0] } else { (0..libc::CPU_SETSIZE as usize).rev().filter(in_set).collect() }
 }
 
 /// `struct ifreq` with flags, for TUN/TAP.

@@ -58,7 +58,10 @@ struct Peer {
 /// Measures each family and size.
 pub fn run(args: &LpmArgs) -> anyhow::Result<()> {
     let (object, manifest) = compiled("l3.p4", L3)?;
-    let harness = Harness::make(&format!("#define BURST 64\n{}{HARNESS}", emit::native_prelude()))?;
+    let harness = Harness::make(&format!(
+        "#define _GNU_SOURCE 1\n#define BURST 64\n{}{HARNESS}",
+        emit::native_prelude()
+    ))?;
     let mut all = Vec::new();
     for family in [Family::V4, Family::V6] {
         if args.families.as_ref().is_some_and(|f| !f.contains(&number(family))) {
