@@ -46,15 +46,6 @@ pub struct Traffic {
     buffer: Vec<u8>,
 }
 
-/// A packet and the flow that it is of.
-#[derive(Clone, Copy, Debug)]
-pub struct Packet<'t> {
-    /// From 0 on.
-    pub flow: u64,
-    /// Without frame check sequence.
-    pub bytes: &'t [u8],
-}
-
 impl Traffic {
     /// Checks a plan: names, widths, and that there are as many flows as it asks for. `most` flows are enough where it does not ask.
     pub fn new(plan: Plan, most: u64) -> Result<Traffic, String> {
@@ -85,8 +76,8 @@ impl Traffic {
         self.flows
     }
 
-    /// The next packet.
-    pub fn next_packet(&mut self) -> Packet<'_> {
+    /// The next packet, without frame check sequence.
+    pub fn next_packet(&mut self) -> &[u8] {
         let flow = match self.plan.pick {
             Order::Flow | Order::Sequential => self.packets % self.flows,
             Order::Uniform => self.dice.below(self.flows),
@@ -96,18 +87,18 @@ impl Traffic {
         let drawn = self.draw(flow, self.packets);
         self.fill(flow, size, &drawn);
         self.packets += 1;
-        Packet { flow, bytes: &self.buffer }
+        &self.buffer
     }
 
     /// A packet of a flow; what does not depend on the flow is as in the packet of that number.
-    pub fn of_flow(&mut self, flow: u64) -> Packet<'_> {
+    pub fn of_flow(&mut self, flow: u64) -> &[u8] {
         // Looking at flows changes no packet to come.
         let dice = self.dice.clone();
         let size = self.plan.sizes.of(flow, &mut self.dice);
         let drawn = self.draw(flow, flow);
         self.dice = dice;
         self.fill(flow, size, &drawn);
-        Packet { flow, bytes: &self.buffer }
+        &self.buffer
     }
 
     /// What each field holds.

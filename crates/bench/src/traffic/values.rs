@@ -1,6 +1,5 @@
 //! What a field holds from packet to packet: `5`, `192.0.2.0/24`, `1024..65535`, `uniform:1..10`, `zipf(1.1):2001:db8::/64`, `seq:1,5,9`.
 
-use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -189,17 +188,6 @@ fn mac(text: &str) -> Option<u128> {
     let byte = |part: &&str| u8::from_str_radix(part, 16).ok().filter(|_| part.len() == 2);
     let bytes: Vec<u8> = parts.iter().map(byte).collect::<Option<_>>()?;
     (bytes.len() == 6).then(|| bytes.iter().fold(0, |all, byte| all << 8 | u128::from(*byte)))
-}
-
-impl fmt::Display for Order {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Order::Flow => f.write_str("by flow"),
-            Order::Sequential => f.write_str("seq"),
-            Order::Uniform => f.write_str("uniform"),
-            Order::Zipf(exponent) => write!(f, "zipf({exponent})"),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ use std::collections::VecDeque;
 
 use abi::Bits;
 
-pub use symbol::{Known, Symbol, Symbols, constant, of_packet};
+use symbol::of_packet;
+pub use symbol::{Known, Symbol, Symbols};
 
 use crate::program::{KeySet, Loc, Parser, Program, Role, Select, StateId, Target, Transition};
 use crate::{BinOp, Expr, ExprKind, HeaderId, HeaderRef, Stmt, StmtKind};

@@ -47,7 +47,7 @@ fn unknown(ty: Ty) -> Symbols {
 }
 
 /// The value, where all of it is known.
-pub fn constant(symbols: &Symbols) -> Option<Bits> {
+fn constant(symbols: &Symbols) -> Option<Bits> {
     let bit = |s: &Symbol| if let Is(bit) = s { Some(Bits::bit(*bit)) } else { None };
     let bits: Option<Vec<Bits>> = symbols.iter().rev().map(bit).collect();
     bits?.into_iter().reduce(|high, low| high.concat(&low))

@@ -143,7 +143,7 @@ fn passable(
         }
         let taken = plan(args, vec![template], None).and_then(|mut traffic| {
             let packet = traffic.of_flow(0);
-            headers::takes(program, &mut target.0, &way, args.in_port, packet.bytes)
+            headers::takes(program, &mut target.0, &way, args.in_port, packet)
         });
         match taken {
             Ok(()) => good.push(way),
@@ -196,7 +196,7 @@ fn hits(
     let mut hits = 0;
     for flow in 0..tried {
         let mut looked = LookedUp::of(&name);
-        target.0.process(args.in_port, traffic.of_flow(flow).bytes, &mut looked);
+        target.0.process(args.in_port, traffic.of_flow(flow), &mut looked);
         hits += u64::from(looked.found.is_some_and(|(_, hit)| hit));
     }
     ensure!(
@@ -221,7 +221,7 @@ fn write_entries(
     let mut out = create(file)?;
     for flow in 0..traffic.flows() {
         let mut looked = LookedUp::of(&table);
-        target.0.process(args.in_port, traffic.of_flow(flow).bytes, &mut looked);
+        target.0.process(args.in_port, traffic.of_flow(flow), &mut looked);
         let Some((keys, _)) = looked.found else {
             bail!("the packet of flow {flow} does not get to {table} (`strait trace` shows where it goes)");
         };
@@ -250,14 +250,14 @@ fn deliver(args: &TrafficArgs, mut traffic: Traffic, made: &mut Made) -> anyhow:
         let mut writer = io::pcap::writer(out)?;
         let mut time = Duration::ZERO;
         for _ in 0..made.packets {
-            let data = traffic.next_packet().bytes.to_vec();
+            let data = traffic.next_packet().to_vec();
             made.bytes += data.len() as u64;
             io::pcap::append(&mut writer, &Frame { time, data })?;
             time += APART;
         }
         io::pcap::finish(writer)?;
     } else if let Some(driver) = &args.port {
-        let packets: Vec<Vec<u8>> = (0..made.packets).map(|_| traffic.next_packet().bytes.to_vec()).collect();
+        let packets: Vec<Vec<u8>> = (0..made.packets).map(|_| traffic.next_packet().to_vec()).collect();
         made.bytes = packets.iter().map(|p| p.len() as u64).sum();
         made.sent = Some(live::send(args, driver, &packets)?);
     } else if args.add.is_none() {
