@@ -237,7 +237,9 @@ pub(crate) fn owner(name: &str) -> Option<u32> {
 
 /// Whether a process with this id exists.
 pub(crate) fn alive(pid: u32) -> bool {
-    Path::new("/proc").join(pid.to_string()).exists()
+    // One that was killed and that nobody has waited for has a state and nothing else.
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
 }
 
 /// A client, a router and a server, with addresses and routes but nothing yet that translates.

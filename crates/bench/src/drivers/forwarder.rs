@@ -9,10 +9,23 @@ use serde::{Serialize, Serializer};
 
 use super::wire::Wire;
 use crate::process::{Job, installed};
-use crate::{Error, Result};
+use crate::{Error, Result, lab};
 
 /// Compiling a program for this processor takes some seconds, the first time; testpmd takes some to find its memory.
 const START: Duration = Duration::from_secs(60);
+
+/// Where each DPDK process has a directory, which stays when it is killed.
+const DPDK: &str = "/var/run/dpdk";
+
+/// Removes what killed runs left there.
+pub fn remove_stale() {
+    for entry in std::fs::read_dir(DPDK).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if lab::owner(&name).is_some_and(|pid| !lab::alive(pid)) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
 
 /// A forwarder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,8 +124,8 @@ impl Forwarder {
                 (command, "running on")
             }
             Forwarder::Testpmd(driver) => {
-                let prefix = format!("st-bench-{}", std::process::id());
-                running.leftover = Some(PathBuf::from("/var/run/dpdk").join(&prefix));
+                let prefix = format!("{}{}-dpdk", lab::PREFIX, std::process::id());
+                running.leftover = Some(PathBuf::from(DPDK).join(&prefix));
                 let mut command = wire.namespace.command("dpdk-testpmd");
                 // The forwarding thread where Strait's first worker is; the other one sleeps beside the sender.
                 let processors = io::port::processors();

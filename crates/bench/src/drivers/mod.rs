@@ -138,6 +138,7 @@ pub fn run(options: &Options, strait: &Path) -> Result<Report> {
     }
     interrupt::install();
     lab::remove_stale();
+    forwarder::remove_stale();
     let all =
         if options.forwarders.is_empty() { Forwarder::ALL.to_vec() } else { options.forwarders.clone() };
     let scratch = Scratch::make("io")?;
@@ -261,7 +262,10 @@ fn latency(wire: &Wire) -> Result<Vec<f64>> {
         let limit = if taken.is_empty() { SETTLE } else { PROBE_LIMIT };
         let mut arrived = None;
         while arrived.is_none() && sent.elapsed() < limit {
-            arrived = to.receive(limit).map_err(driver)?.filter(|frame| *frame == probe);
+            let received = to.receive(limit);
+            // A wait that Ctrl-C ended is no failure of the socket's.
+            interrupt::check()?;
+            arrived = received.map_err(driver)?.filter(|frame| *frame == probe);
         }
         match arrived {
             Some(_) => taken.push(sent.elapsed().as_secs_f64() * 1e6),

@@ -2,6 +2,7 @@
 /* Behind the prelude of native programs: look-ups alone, for `strait bench lpm`. */
 #include <sched.h>
 #include <time.h>
+#include <unistd.h>
 
 struct timing {
     u64 sum;         /* of the values that were found */
@@ -96,6 +97,8 @@ __attribute__((visibility("default"))) int peer_begin(const u8 *prefixes, const 
             return 1;
         if (known)
             sched_setaffinity(0, sizeof own, &own);
+        /* It made a directory for other processes of this one's. */
+        rmdir(rte_eal_get_runtime_dir());
         ready = 1;
     }
     double begun = seconds();
