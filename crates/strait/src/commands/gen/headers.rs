@@ -1,7 +1,5 @@
 //! From ways through a program's parser to templates of packets.
 
-use std::sync::Arc;
-
 use abi::{Bits, MatchValue};
 use anyhow::{Context, bail};
 use bench::traffic::{Field, Template, template, values};
@@ -195,7 +193,7 @@ pub fn listing(templates: &[Template]) -> String {
     let mut text = String::new();
     for template in templates {
         text += &format!("{}\n", template.name);
-        for field in Arc::clone(&template.fields).iter() {
+        for field in template.fields.iter() {
             let (mask, value) = template.demanded(field);
             let all = if field.width == 128 { u128::MAX } else { (1 << field.width) - 1 };
             let must = match mask {
