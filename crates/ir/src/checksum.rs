@@ -141,31 +141,23 @@ impl Declared {
         let order = emit_order(program);
         let mut declared = Declared { verifies: Vec::new(), updates: Vec::new() };
         let mut count = Numbering::default();
+        let declaration = |statement, cond, data: &[Data], checksum: &Place| Declaration {
+            statement,
+            place: checksum.clone(),
+            valid: valid_where(cond),
+            list: list(program, &order, data, checksum),
+        };
         for control in &program.controls {
             visit::stmts(&control.body, &mut |stmt| match &stmt.kind {
                 StmtKind::Call(Call::VerifyChecksum { cond, data, checksum, algorithm, payload }) => {
                     if *payload && *algorithm == HashAlgorithm::Csum16 {
-                        let list = list(program, &order, data, checksum);
-                        let (statement, valid) = (count.verifies, valid_where(cond));
-                        declared.verifies.push(Declaration {
-                            statement,
-                            place: checksum.clone(),
-                            valid,
-                            list,
-                        });
+                        declared.verifies.push(declaration(count.verifies, cond, data, checksum));
                     }
                     count.verifies += 1;
                 }
                 StmtKind::Call(Call::UpdateChecksum { cond, data, checksum, algorithm, payload, .. }) => {
                     if *payload && *algorithm == HashAlgorithm::Csum16 {
-                        let list = list(program, &order, data, checksum);
-                        let (statement, valid) = (count.updates, valid_where(cond));
-                        declared.updates.push(Declaration {
-                            statement,
-                            place: checksum.clone(),
-                            valid,
-                            list,
-                        });
+                        declared.updates.push(declaration(count.updates, cond, data, checksum));
                     }
                     count.updates += 1;
                 }

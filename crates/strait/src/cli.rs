@@ -374,10 +374,10 @@ pub struct TrafficArgs {
     #[arg(long, value_name = "DRIVER:ARG")]
     pub port: Option<io::port::Driver>,
     /// Packets a second [default: as many as the port takes].
-    #[arg(long, value_name = "N", requires = "port")]
+    #[arg(long, value_name = "N", requires = "port", value_parser = rate)]
     pub rate: Option<f64>,
     /// Send the packets round and round for so long.
-    #[arg(long, value_name = "SECONDS", requires = "port", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", requires = "port", value_parser = bench::drivers::seconds)]
     pub seconds: Option<f64>,
     /// Make the entry that each flow's packet hits: `TABLE ACTION(VALUES, …)`, with the next values for each.
     #[arg(long, value_name = "ENTRY", requires = "program", requires = "write_entries")]
@@ -396,12 +396,21 @@ pub struct TrafficArgs {
     pub json: bool,
 }
 
-/// A time that is more than none.
-fn seconds(text: &str) -> Result<f64, String> {
+/// Packets a second: one in a quarter of an hour at least, so that no time is too long to be counted.
+fn rate(text: &str) -> Result<f64, String> {
     let value: Option<f64> = text.parse().ok();
     value
-        .filter(|s| s.is_finite() && *s > 0.0 && *s < 1e9)
-        .ok_or_else(|| format!("`{text}` is not a time in seconds"))
+        .filter(|r| *r >= 0.001 && r.is_finite())
+        .ok_or_else(|| format!("`{text}` is not a rate, 0.001 or more"))
+}
+
+/// What a table of a benchmark may hold.
+fn entries(text: &str) -> Result<usize, String> {
+    const MOST: usize = 4_000_000;
+    let count: Option<usize> = text.parse().ok();
+    count
+        .filter(|n| (1..=MOST).contains(n))
+        .ok_or_else(|| format!("`{text}` is not a number from 1 to {MOST}"))
 }
 
 #[derive(Debug, Args)]
@@ -472,7 +481,7 @@ pub struct TablesArgs {
     #[arg(long, value_enum, value_name = "KIND,…", value_delimiter = ',')]
     pub kinds: Vec<crate::commands::tables::Kind>,
     /// Numbers of entries, with commas.
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [100, 1000, 10_000, 100_000])]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [100, 1000, 10_000, 100_000], value_parser = entries)]
     pub entries: Vec<usize>,
     /// Numbers of worker threads, with commas.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1], value_parser = workers)]
@@ -519,7 +528,7 @@ pub struct LpmArgs {
 value_parser = workers)]
     pub workers: Vec<usize>,
     /// Numbers of routes, with commas.
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1000, 10_000, 100_000, 200_000, 1_000_000])]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1000, 10_000, 100_000, 200_000, 1_000_000], value_parser = count_of_routes)]
     pub routes: Vec<usize>,
     /// IPv4, IPv6: `4`, `6` [default: both].
     #[arg(long = "family", value_name = "4|6")]

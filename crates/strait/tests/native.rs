@@ -332,41 +332,17 @@ fn merged_tuples_find_what_a_search_line_by_line_finds() {
     }
 }
 
-/// Entries that lead to a member, in a small table and in a trie.
-const MEMBERS: &str = r#"
-#include <core.p4>
-#include <v1model.p4>
-header h_t { bit<32> address; bit<32> mark; bit<16> range; }
-struct headers { h_t h; }
-struct metadata { }
-parser P(packet_in b, out headers hdr, inout metadata m, inout standard_metadata_t sm) {
-    state start { b.extract(hdr.h); transition accept; }
+/// The same program, with routes that lead to members.
+fn members() -> String {
+    let profile = PROGRAM.replace("direct_counter(CounterType.packets) hits;", "action_profile(16) members;");
+    profile.replace("counters = hits;", "implementation = members;")
 }
-control V(inout headers hdr, inout metadata m) { apply { } }
-control I(inout headers hdr, inout metadata m, inout standard_metadata_t sm) {
-    action_profile(16) members;
-    action send(bit<9> port, bit<32> mark) { sm.egress_spec = port; hdr.h.mark = mark; }
-    action lost() { mark_to_drop(sm); }
-    table routes {
-        key = { hdr.h.address: lpm; }
-        actions = { send; lost; }
-        default_action = lost();
-        implementation = members;
-        size = 4096;
-    }
-    apply { routes.apply(); }
-}
-control E(inout headers hdr, inout metadata m, inout standard_metadata_t sm) { apply { } }
-control C(inout headers hdr, inout metadata m) { apply { } }
-control D(packet_out b, in headers hdr) { apply { b.emit(hdr.h); } }
-V1Switch(P(), V(), I(), E(), C(), D()) main;
-"#;
 
 /// A second entry of the same match is refused, and the first one leads where its member does, now and after the member changed.
 #[test]
 fn a_refused_entry_leaves_the_members_of_the_first() {
     for size in [4096, 100_000] {
-        let Some(program) = load_text(MEMBERS, size) else { return };
+        let Some(program) = load_text(&members(), size) else { return };
         let memory = program.memory();
         let member = |port| memory.set_member("I.members", 1, send(port)).expect("the profile is there");
         member(1).expect("there is room");

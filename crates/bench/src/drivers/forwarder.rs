@@ -17,6 +17,9 @@ const START: Duration = Duration::from_secs(60);
 /// Where each DPDK process has a directory, which stays when it is killed.
 const DPDK: &str = "/var/run/dpdk";
 
+/// Where libxdp, through which DPDK loads its program, pins programs; the directory stays.
+const PINS: &str = "/sys/fs/bpf/xdp";
+
 /// Removes what killed runs left there.
 pub fn remove_stale() {
     for entry in std::fs::read_dir(DPDK).into_iter().flatten().flatten() {
@@ -97,7 +100,7 @@ impl Forwarder {
 
     /// Starts it between the wire's ends.
     pub fn start(self, wire: &Wire, strait: &Path, program: &Path, workers: usize) -> Result<Running> {
-        let mut running = Running { job: None, leftover: None };
+        let mut running = Running { job: None, leftover: None, pins: false };
         let (mut command, ready) = match self {
             Forwarder::Bridge => {
                 wire.namespace.ip(
@@ -126,6 +129,7 @@ impl Forwarder {
             Forwarder::Testpmd(driver) => {
                 let prefix = format!("{}{}-dpdk", lab::PREFIX, std::process::id());
                 running.leftover = Some(PathBuf::from(DPDK).join(&prefix));
+                running.pins = !Path::new(PINS).exists();
                 let mut command = wire.namespace.command("dpdk-testpmd");
                 // The forwarding thread where Strait's first worker is; the other one sleeps beside the sender.
                 let processors = io::port::processors();
@@ -160,6 +164,8 @@ pub struct Running {
     job: Option<Job>,
     /// A directory that it makes and a killed one leaves.
     leftover: Option<PathBuf>,
+    /// Whether [`PINS`] is its own.
+    pins: bool,
 }
 
 impl Running {
@@ -175,6 +181,10 @@ impl Drop for Running {
         self.job = None;
         if let Some(directory) = &self.leftover {
             let _ = std::fs::remove_dir_all(directory);
+        }
+        if self.pins {
+            // Only if it is empty: what others pinned there is theirs.
+            let _ = std::fs::remove_dir(PINS);
         }
     }
 }

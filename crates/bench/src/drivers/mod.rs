@@ -61,7 +61,7 @@ pub struct Options {
     pub workers: Vec<usize>,
 
     /// Seconds of each measurement
-    #[arg(long, value_name = "N", default_value_t = 1.0)]
+    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = seconds)]
     pub seconds: f64,
 
     /// Repetitions, of which the median counts
@@ -83,6 +83,12 @@ pub struct Options {
     /// Draw rates by size, with the line rate of 10 Gbit/s, into this SVG file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+}
+
+/// A time that is more than none.
+pub fn seconds(text: &str) -> std::result::Result<f64, String> {
+    let value: Option<f64> = text.parse().ok();
+    value.filter(|s| *s > 0.0 && *s < 1e9).ok_or_else(|| format!("`{text}` is not a time in seconds"))
 }
 
 /// What was measured.
@@ -228,7 +234,7 @@ fn search(options: &Options, wire: &Wire, sender: &Sender, flooded: f64) -> Resu
         sender.rate(1);
         std::thread::sleep(SETTLE);
         let (sent, before) = (sender.sent(), wire.namespace.received("sink")?);
-        sender.rate(rate as u64);
+        sender.rate((rate as u64).max(1));
         std::thread::sleep(Duration::from_secs_f64(options.seconds));
         sender.rate(1);
         std::thread::sleep(SETTLE);

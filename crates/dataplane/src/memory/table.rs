@@ -137,15 +137,15 @@ impl Table {
     /// Gives an entry another action; its counter goes on.
     pub fn modify(&mut self, entry: &Entry, view: &mut View<'_>) -> Done<()> {
         self.definition.check_entry(entry)?;
-        let cell = self.cell(entry).ok_or_else(|| self.missing())?;
         let (identity, key) = self.place(entry);
+        let row = self.row(entry);
+        let cell = self.look(&key, &row).map(|row| row[row::COUNTER]).ok_or_else(|| self.missing())?;
         if self.definition.implementation.is_some() {
             // The slot stays; what it leads to changes.
             let data = vec![self.data(&entry.action)];
             self.slots.set(&identity, data, view.quiet);
             return Ok(());
         }
-        let row = self.row(entry);
         let old = match &mut self.store {
             Store::Tuples(tuples) => tuples.replace(&in_words(&key.mask), row).map(Held::Place),
             Store::Lpm(lpm) if lpm.shares() => return self.lead_elsewhere(&key, row, view),
@@ -227,10 +227,14 @@ impl Table {
 
     /// The row of the entry that has this one's match (and priority).
     fn find(&self, entry: &Entry) -> Option<Vec<u64>> {
-        let (_, key) = self.place(entry);
+        self.look(&self.place(entry).1, &self.row(entry))
+    }
+
+    /// The row that is there for a key and a row like this one, whatever that leads to.
+    fn look(&self, key: &PackedKey, row: &[u64]) -> Option<Vec<u64>> {
         match &self.store {
-            Store::Tuples(tuples) => tuples.row(&in_words(&key.mask), &self.row(entry)),
-            Store::Lpm(lpm) => lpm.row(prefix(&key)).map(<[u64]>::to_vec),
+            Store::Tuples(tuples) => tuples.row(&in_words(&key.mask), row),
+            Store::Lpm(lpm) => lpm.row(prefix(key)).map(<[u64]>::to_vec),
         }
     }
 
@@ -259,21 +263,18 @@ impl Table {
         let part = |n: usize| in_bytes(&row[row::KEY + n * words..row::KEY + (n + 1) * words]);
         let unpacked = |value| {
             // Without a mask of its own nothing but values are matched.
-            let mask = if layout.structure == Structure::TupleSpace { part(1) } else { Vec::new() };
-            let mask = if mask.is_empty() { vec![0xff; 8 * words] } else { mask };
+            let masked = layout.structure == Structure::TupleSpace;
+            let mask = if masked { part(1) } else { vec![0xff; 8 * words] };
             let packed = PackedKey { value, mask, prefix_len: 0 };
             self.definition.unpack_key(layout, &packed)
         };
         let mut matches = unpacked(part(0));
         if self.has_ranges() {
             let ends = unpacked(part(2)).into_iter().zip(unpacked(part(3)));
-            for (of, ends) in matches
-                .iter_mut()
-                .zip(ends)
-                .zip(&self.definition.keys)
-                .filter_map(|(m, key)| (key.kind == MatchKind::Range).then_some(m))
-            {
-                if let (MatchValue::Ternary(low, _), MatchValue::Ternary(high, _)) = ends {
+            for ((of, ends), key) in matches.iter_mut().zip(ends).zip(&self.definition.keys) {
+                if let (MatchKind::Range, (MatchValue::Ternary(low, _), MatchValue::Ternary(high, _))) =
+                    (key.kind, ends)
+                {
                     *of = MatchValue::Range(low, high);
                 }
             }
@@ -346,13 +347,13 @@ impl Table {
         let indirect = self.definition.implementation.is_some();
         // A trie says itself what it has, without another walk; but an entry's slot must not be lost to a second one.
         let looks = indirect || matches!(self.store, Store::Tuples(_));
-        if looks && self.find(entry).is_some() {
+        let mut row = self.row(entry);
+        if looks && self.look(&key, &row).is_some() {
             return Err(self.exists());
         }
         if !self.has_room() {
             return Err(self.full());
         }
-        let mut row = self.row(entry);
         if indirect {
             let at = self.data_at;
             row[at] = self.slots.add(identity.clone(), vec![self.data(&entry.action)]);

@@ -33,7 +33,6 @@ const AROUND: u64 = 24;
 /// Sends the packets, once or round and round until the time is over or a signal comes.
 pub fn send(args: &TrafficArgs, driver: &Driver, packets: &[Vec<u8>]) -> anyhow::Result<Sent> {
     ensure!(!packets.is_empty(), "there is nothing to send");
-    ensure!(args.rate.is_none_or(|rate| rate > 0.0), "--rate is a number above 0");
     let signals = signals::listen(&[Signal::Interrupt, Signal::Terminate])?;
     let mut port = driver.open(1)?.pop().ok_or_else(|| anyhow!("the port has no queue"))?;
     let limit = args.seconds.map(Duration::from_secs_f64);
