@@ -128,7 +128,7 @@ impl<'p> Emitter<'p> {
         }
         self.text.line("u64 rest[0];      /* from here on: written before it is read */");
         self.variables(|id| !cleared.contains(&id));
-        sums::members(&self.facts.plan, &mut self.text);
+        sums::members(&self.facts.plan, self.facts.dialect, &mut self.text);
         self.text.close(";");
         self.text.line("");
         self.scratch();

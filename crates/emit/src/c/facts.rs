@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use ir::checksum::Plan;
 use ir::{Call, HeaderId, Place, Program, StmtKind, VarId, visit};
 
-use super::stack;
+use super::{header, stack};
 
 /// For which machine the C is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +51,13 @@ pub struct Facts {
     pub plan: Plan,
     /// Fields that something reads after extraction.
     pub used: HashSet<(HeaderId, u32)>,
+    /// Headers that the program makes: it sets them valid, or copies them. All their fields are extracted and written.
+    pub made: HashSet<HeaderId>,
+    /// Fields that anything but extraction writes, with those that share bytes with them.
+    pub changed: HashSet<(HeaderId, u32)>,
     /// Headers that the program changes or makes.
     pub touched: HashSet<HeaderId>,
-    /// Headers that are never changed and may have to be moved as they are.
+    /// Headers that are not written as a whole, and may have to be moved as they are.
     pub raw: Vec<u32>,
     /// Whether the program looks at `checksum_error`.
     pub checks: bool,
@@ -121,9 +125,15 @@ impl Facts {
                 used.extend(stack::elements(program, h).into_iter().map(|h| (h, *f)));
             }
         });
-        let touched = touched(program);
-        let emitted = |h: &u32| !touched.contains(&HeaderId(*h));
-        let raw = (0..program.headers.len() as u32).filter(emitted).collect();
+        visit::all_stmts(program, &mut |stmt| {
+            if let StmtKind::Call(Call::VerifyChecksum { checksum: Place::Field(h, f), .. }) = &stmt.kind {
+                used.extend(stack::elements(program, h).into_iter().map(|h| (h, *f)));
+            }
+        });
+        let (made, changed) = (made(program), changed(program));
+        let touched: HashSet<_> = changed.iter().map(|(h, _)| *h).chain(made.iter().copied()).collect();
+        let whole = if dialect == Dialect::Native { &made } else { &touched };
+        let raw = (0..program.headers.len() as u32).filter(|h| !whole.contains(&HeaderId(*h))).collect();
         let mut checks = false;
         let error = program.standard.checksum_error;
         visit::all_exprs(program, &mut |e| {
@@ -137,33 +147,41 @@ impl Facts {
         });
         let count = Default::default();
         let ways = Ways::of(program);
-        Facts { dialect, plan, used, touched, raw, checks, applications, count, ways }
+        Facts { dialect, plan, used, made, changed, touched, raw, checks, applications, count, ways }
     }
 
     /// Whether a field is extracted.
     pub fn extracts(&self, h: HeaderId, field: u32) -> bool {
-        self.touched.contains(&h) || self.used.contains(&(h, field))
+        let whole = if self.dialect == Dialect::Native { &self.made } else { &self.touched };
+        whole.contains(&h) || self.changed.contains(&(h, field)) || self.used.contains(&(h, field))
     }
 }
 
-/// Headers with a field, or their validity, that anything but extraction writes. A sum that is written incrementally
-/// touches nothing: it is changed in the packet.
-fn touched(program: &Program) -> HashSet<HeaderId> {
-    let mut touched = HashSet::new();
+/// A sum that is written incrementally changes no field here: it is changed in the packet.
+fn changed(program: &Program) -> HashSet<(HeaderId, u32)> {
+    let mut changed = HashSet::new();
     visit::all_stmts(program, &mut |stmt| {
         let deferred = matches!(&stmt.kind, StmtKind::Call(Call::UpdateChecksum { payload: true, .. }));
-        if let (Some(Place::Field(h, _)), false) = (visit::written(stmt), deferred) {
-            touched.extend(stack::elements(program, h));
-        }
-        match &stmt.kind {
-            StmtKind::SetValid(h) => touched.extend(stack::elements(program, h)),
-            // What is copied is read as a whole.
-            StmtKind::CopyHeader { dst, src } => {
-                touched.extend([dst, src].into_iter().flat_map(|h| stack::elements(program, h)));
-            }
-            StmtKind::PushFront(s, _) | StmtKind::PopFront(s, _) => touched.extend(stack::of(program, *s)),
-            _ => {}
+        let (Some(Place::Field(header, field)), false) = (visit::written(stmt), deferred) else { return };
+        for h in stack::elements(program, header) {
+            let groups = header::groups(program.header_type(h));
+            let group = groups.into_iter().find(|group| group.contains(&(*field as usize)));
+            changed.extend(group.into_iter().flatten().map(|f| (h, f as u32)));
         }
     });
-    touched
+    changed
+}
+
+fn made(program: &Program) -> HashSet<HeaderId> {
+    let mut made = HashSet::new();
+    visit::all_stmts(program, &mut |stmt| match &stmt.kind {
+        StmtKind::SetValid(h) => made.extend(stack::elements(program, h)),
+        // What is copied is read as a whole.
+        StmtKind::CopyHeader { dst, src } => {
+            made.extend([dst, src].into_iter().flat_map(|h| stack::elements(program, h)));
+        }
+        StmtKind::PushFront(s, _) | StmtKind::PopFront(s, _) => made.extend(stack::of(program, *s)),
+        _ => {}
+    });
+    made
 }

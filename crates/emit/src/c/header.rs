@@ -116,5 +116,5 @@ pub fn write_key(value: &str, width: u32, at: u32, text: &mut Text) {
 
 /// A condition that holds when a value lies under a constant value and mask.
 pub fn masked_equal(value: &str, v: &abi::Bits, m: &abi::Bits) -> String {
-    format!("(({value}) & {}) == {}", constant(m), constant(&v.and(m)))
+    super::equal(&format!("(({value}) & {})", constant(m)), &constant(&v.and(m)), v.width())
 }

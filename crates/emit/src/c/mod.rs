@@ -27,7 +27,7 @@ mod text;
 
 pub use assigned::cleared;
 pub use emitter::{Emitter, stage_name};
-pub use expr::{constant, mask};
+pub use expr::{constant, equal, mask};
 pub use facts::{Dialect, Facts};
 pub use names::{Names, c_name};
 pub use place::{Home, Stage, Unit, Units};

@@ -13,7 +13,7 @@ pub struct Names {
 }
 
 /// What generated functions call their own variables, and members of the packet's state that are not the program's.
-const RESERVED: [&str; 24] = [
+const RESERVED: [&str; 26] = [
     "s",
     "t",
     "p",
@@ -38,6 +38,8 @@ const RESERVED: [&str; 24] = [
     "resubmit",
     "recirculate",
     "truncate",
+    "is",
+    "fold",
 ];
 
 /// A name of C's making: letters, digits and `_`, no digit first.

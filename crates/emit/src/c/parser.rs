@@ -3,7 +3,7 @@
 use abi::MatchKind;
 use ir::{KeySet, Parser, Select, Target, Transition};
 
-use super::{Body, Dialect, Emitter, Unit, constant, header};
+use super::{Body, Dialect, Emitter, Unit, constant, equal, header};
 
 /// Parser states that a packet may pass; interp allows more, and no packet has as many headers.
 const PARSER_STEPS: u32 = 128;
@@ -121,7 +121,7 @@ fn member(body: &mut Body<'_>, set: ir::ValueSetId, keys: &[String]) -> String {
 pub fn test(key: &str, set: &KeySet) -> Option<String> {
     Some(match set {
         KeySet::Any => return None,
-        KeySet::Value(v) => format!("{key} == {}", constant(v)),
+        KeySet::Value(v) => equal(key, &constant(v), v.width()),
         KeySet::Mask(v, m) => header::masked_equal(key, v, m),
         KeySet::Range { lo, hi, .. } => format!("{key} >= {} && {key} <= {}", constant(lo), constant(hi)),
     })

@@ -88,11 +88,9 @@ INLINE u64 saturating_sub(s64 a, s64 b, s64 most)
 /* Sums are of 16-bit words in host order, folded (RFC 1071). */
 INLINE u32 fold(u64 sum)
 {
-    sum = (sum & 0xffffffff) + (sum >> 32);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    return (u32)sum;
+    /* A number and itself with its halves exchanged: the upper half of their sum has the lower half's carry in it. */
+    u32 half = (u32)((sum + (sum << 32 | sum >> 32)) >> 32);
+    return (half + (half << 16 | half >> 16)) >> 16;
 }
 
 /* The words of a value whose last bit ends a word. */

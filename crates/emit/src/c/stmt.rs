@@ -149,7 +149,8 @@ impl<'a> Body<'a> {
     fn switch(&mut self, on: &ir::Expr, arms: &[(Vec<abi::Bits>, Block)], default: &Block) {
         let value = self.expr(on);
         for (i, (values, body)) in arms.iter().enumerate() {
-            let tests: Vec<_> = values.iter().map(|v| format!("{value} == {}", super::constant(v))).collect();
+            let tests: Vec<_> =
+                values.iter().map(|v| super::equal(&value, &super::constant(v), v.width())).collect();
             let head = format!("if ({})", tests.join(" || "));
             if i == 0 {
                 self.text.open(head);

@@ -3,7 +3,7 @@
 use ir::checksum::{Part, Plan, Term};
 use ir::{Call, Expr, HashAlgorithm, Place};
 
-use super::{Body, Text, mask};
+use super::{Body, Dialect, Text, mask};
 
 /// Members of the state that say which of the others hold something.
 pub fn cleared_members(plan: &Plan, text: &mut Text) {
@@ -11,13 +11,14 @@ pub fn cleared_members(plan: &Plan, text: &mut Text) {
     (0..plan.updates.len()).for_each(|i| text.line(format!("u8 update_{i};")));
 }
 
-/// Members of the state: what arrived, and what shall leave.
-pub fn members(plan: &Plan, text: &mut Text) {
+/// Members of the state: what arrived, and what shall leave. On native they are not folded: that is done once, for the difference.
+pub fn members(plan: &Plan, dialect: Dialect, text: &mut Text) {
+    let ty = if dialect == Dialect::Native { "u64" } else { "u32" };
     for i in 0..plan.sources.len() {
-        text.line(format!("u32 arrived_{i}_pseudo, arrived_{i}_body;"));
+        text.line(format!("{ty} arrived_{i}_pseudo, arrived_{i}_body;"));
     }
     for i in 0..plan.updates.len() {
-        text.line(format!("u32 leaves_{i}_pseudo, leaves_{i}_body, leaves_{i}_stable;"));
+        text.line(format!("{ty} leaves_{i}_pseudo, leaves_{i}_body, leaves_{i}_stable;"));
     }
 }
 
@@ -37,8 +38,14 @@ pub fn total<'e>(body: &mut Body<'_>, terms: impl Iterator<Item = (&'e Expr, u32
     if parts.is_empty() { "0".to_string() } else { parts.join(" + ") }
 }
 
+/// The C of what is kept of a sum over terms.
+fn kept<'e>(body: &mut Body<'_>, terms: impl Iterator<Item = &'e Term>) -> String {
+    let sum = total(body, terms.map(|t| (&t.value, t.shift)));
+    if body.facts.dialect == Dialect::Native { sum } else { format!("fold({sum})") }
+}
+
 fn part(body: &mut Body<'_>, terms: &[Term], part: Part) -> String {
-    total(body, terms.iter().filter(|t| t.part == part).map(|t| (&t.value, t.shift)))
+    kept(body, terms.iter().filter(|t| t.part == part))
 }
 
 /// `verify_checksum*`.
@@ -65,8 +72,8 @@ pub fn verify(body: &mut Body<'_>, call: &Call) {
     body.text.open(format!("if ({cond})"));
     let (pseudo, inner) = (part(body, &terms, Part::Pseudo), part(body, &terms, Part::Body));
     body.text.line(format!("s->verified_{i} = 1;"));
-    body.text.line(format!("s->arrived_{i}_pseudo = fold({pseudo});"));
-    body.text.line(format!("s->arrived_{i}_body = fold({inner});"));
+    body.text.line(format!("s->arrived_{i}_pseudo = {pseudo};"));
+    body.text.line(format!("s->arrived_{i}_body = {inner};"));
     body.text.close("");
 }
 
@@ -99,16 +106,16 @@ pub fn update(body: &mut Body<'_>, call: &Call) {
             let list = update.list;
             let (pseudo, inner) =
                 (part(body, &list.terms, Part::Pseudo), part(body, &list.terms, Part::Body));
-            let stable = total(body, list.stable.iter().map(|t| (&t.value, t.shift)));
+            let stable = kept(body, list.stable.iter());
             body.text.line(format!("s->update_{i} = 1;"));
-            body.text.line(format!("s->leaves_{i}_pseudo = fold({pseudo});"));
-            body.text.line(format!("s->leaves_{i}_body = fold({inner});"));
+            body.text.line(format!("s->leaves_{i}_pseudo = {pseudo};"));
+            body.text.line(format!("s->leaves_{i}_body = {inner};"));
             // What cancels is summed only where nothing was verified that it could cancel against.
             let verified: Vec<String> = update.sources.iter().map(|s| format!("s->verified_{s}")).collect();
             if !verified.is_empty() {
                 body.text.line(format!("if (!({}))", verified.join(" | ")));
             }
-            body.text.line(format!("    s->leaves_{i}_stable = fold({stable});"));
+            body.text.line(format!("    s->leaves_{i}_stable = {stable};"));
         }
         _ => {
             let (terms, _) = ir::checksum::terms(data);

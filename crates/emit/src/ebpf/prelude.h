@@ -5,6 +5,7 @@
 #define NOINLINE __attribute__((noinline))
 #define uint_map(name, value) int (*name)[value]
 #define of_type(type, name) type *name
+#define is(a, b) ((a) == (b))
 
 enum { TC_ACT_OK = 0, TC_ACT_SHOT = 2 };
 enum { BPF_ANY = 0 };

@@ -1,9 +1,9 @@
 //! The deparser: headers are written in front of the payload, which stays where it is.
 //!
 //! 1. Where will each header stand? (`*_out`)
-//! 2. Headers that nothing changed but that move against the payload are saved as they are.
+//! 2. Headers that were not made here but that move against the payload are saved as they are.
 //! 3. The packet begins earlier or later. Where there is no room in front of it, it is moved towards its end.
-//! 4. Headers that are new or changed are written; those that stand where they stood are left alone.
+//! 4. Headers that were made are written, and fields that were changed; what stands where it stood is left alone.
 //! 5. Sums over the payload are brought up to date.
 
 use ir::{HeaderId, HeaderRef, Place, Role};
@@ -33,7 +33,7 @@ impl Emitter<'_> {
 fn save(body: &mut Body<'_>, h: HeaderId) {
     let name = body.names.header(h).to_string();
     let bytes = body.program.header_type(h).min_bits() / 8;
-    if bytes == 0 || body.facts.touched.contains(&h) {
+    if bytes == 0 || body.facts.made.contains(&h) {
         return;
     }
     body.text.line(format!("if (s->{name}_valid && t->{name}_in + diff != t->{name}_out)"));
@@ -47,16 +47,21 @@ fn write(body: &mut Body<'_>, h: HeaderId) {
     if bytes == 0 {
         return;
     }
-    if !body.facts.touched.contains(&h) {
+    let made = body.facts.made.contains(&h);
+    if !made {
         body.text.line(format!("if (s->{name}_valid && t->{name}_in + diff != t->{name}_out)"));
         body.text
             .line(format!("    __builtin_memcpy(pkt->frame.data + t->{name}_out, t->{name}_raw, {bytes});"));
+    }
+    if !body.facts.touched.contains(&h) {
         return;
     }
     body.text.open(format!("if (s->{name}_valid)"));
     body.text.line(format!("p = pkt->frame.data + t->{name}_out;"));
     for group in header::groups(&ty) {
-        header::write(&ty, &name, &group, body.text);
+        if made || group.iter().any(|f| body.facts.changed.contains(&(h, *f as u32))) {
+            header::write(&ty, &name, &group, body.text);
+        }
     }
     body.text.close("");
 }
@@ -87,18 +92,16 @@ fn sums(body: &mut Body<'_>) {
         for source in &update.sources {
             text.line(format!("{head} (s->verified_{source})"));
             text.line(format!(
-                "    sum = updated_sum(rd16(p), fold((u64)s->arrived_{source}_pseudo + s->arrived_{source}_body),"
+                "    sum = updated_sum(rd16(p), s->arrived_{source}_pseudo + s->arrived_{source}_body,"
             ));
-            text.line(format!(
-                "                      fold((u64)s->leaves_{i}_pseudo + s->leaves_{i}_body));"
-            ));
+            text.line(format!("                      s->leaves_{i}_pseudo + s->leaves_{i}_body);"));
             head = "else if";
         }
         if !update.sources.is_empty() {
             text.line("else");
         }
         text.line(format!(
-            "    sum = ~fold((u64)bytes_sum(pkt->frame.data + out, pkt->length - out) + s->leaves_{i}_pseudo +"
+            "    sum = ~fold(bytes_sum(pkt->frame.data + out, pkt->length - out) + s->leaves_{i}_pseudo +"
         ));
         text.line(format!("                s->leaves_{i}_body + s->leaves_{i}_stable);"));
         text.line(if nonzero { "wr16(p, sum ? sum : 0xffff);" } else { "wr16(p, sum);" });
