@@ -51,7 +51,7 @@ pub struct Facts {
     pub plan: Plan,
     /// Fields that something reads after extraction.
     pub used: HashSet<(HeaderId, u32)>,
-    /// Headers that the program makes: it sets them valid, or copies them. All their fields are extracted and written.
+    /// Headers that the program makes: it sets them valid, copies them, or changes every byte. All their fields are extracted and written.
     pub made: HashSet<HeaderId>,
     /// Fields that anything but extraction writes, with those that share bytes with them.
     pub changed: HashSet<(HeaderId, u32)>,
@@ -130,7 +130,8 @@ impl Facts {
                 used.extend(stack::elements(program, h).into_iter().map(|h| (h, *f)));
             }
         });
-        let (made, changed) = (made(program), changed(program));
+        let changed = changed(program);
+        let made = made(program, &changed);
         let touched: HashSet<_> = changed.iter().map(|(h, _)| *h).chain(made.iter().copied()).collect();
         let whole = if dialect == Dialect::Native { &made } else { &touched };
         let raw = (0..program.headers.len() as u32).filter(|h| !whole.contains(&HeaderId(*h))).collect();
@@ -172,8 +173,11 @@ fn changed(program: &Program) -> HashSet<(HeaderId, u32)> {
     changed
 }
 
-fn made(program: &Program) -> HashSet<HeaderId> {
-    let mut made = HashSet::new();
+fn made(program: &Program, changed: &HashSet<(HeaderId, u32)>) -> HashSet<HeaderId> {
+    let headers = (0..program.headers.len() as u32).map(HeaderId);
+    let every =
+        |h: &HeaderId| (0..program.header_type(*h).fields.len() as u32).all(|f| changed.contains(&(*h, f)));
+    let mut made: HashSet<HeaderId> = headers.filter(every).collect();
     visit::all_stmts(program, &mut |stmt| match &stmt.kind {
         StmtKind::SetValid(h) => made.extend(stack::elements(program, h)),
         // What is copied is read as a whole.

@@ -1,10 +1,10 @@
 //! The deparser: headers are written in front of the payload, which stays where it is.
 //!
 //! 1. Where will each header stand? (`*_out`)
-//! 2. Headers that were not made here but that move against the payload are saved as they are.
-//! 3. The packet begins earlier or later. Where there is no room in front of it, it is moved towards its end.
-//! 4. Headers that were made are written, and fields that were changed; what stands where it stood is left alone.
-//! 5. Sums over the payload are brought up to date.
+//! 2. If any header moves against the payload: those that were not made here are saved as they are, the packet begins earlier or later, and
+//!    they are put where they belong. Where there is no room in front of a packet, it is moved towards its end.
+//! 3. Headers that were made are written, and fields that were changed; what stands where it stood is left alone.
+//! 4. Sums over the payload are brought up to date.
 
 use ir::{HeaderId, HeaderRef, Place, Role};
 
@@ -16,13 +16,16 @@ impl Emitter<'_> {
         let Some(control) = self.program.control(Role::Deparser) else { return };
         self.function(true, "deparse", Unit::of(Role::Deparser), |body| {
             let order = body.emitted(control);
-            body.text.line("u32 out = 0;");
+            body.text.line("u32 out = 0, moved = 0;");
             order.iter().for_each(|h| body.place_header(*h));
             body.text.line("u32 in = s->cursor;");
             body.text.line("s32 diff = (s32)out - (s32)in;");
-            order.iter().for_each(|h| save(body, *h));
+            body.text.open("if (diff || moved)");
+            order.iter().for_each(|h| copy(body, *h, |name| (raw(name), before(name))));
             body.text.line("if (diff && begin_at(pkt, diff))");
             body.text.line("    return 1;");
+            order.iter().for_each(|h| copy(body, *h, |name| (after(name), raw(name))));
+            body.text.close("");
             body.text.line("UNUSED u8 *p;");
             order.iter().for_each(|h| write(body, *h));
             sums(body);
@@ -30,34 +33,40 @@ impl Emitter<'_> {
     }
 }
 
-fn save(body: &mut Body<'_>, h: HeaderId) {
+fn raw(header: &str) -> String {
+    format!("t->{header}_raw")
+}
+
+fn before(header: &str) -> String {
+    format!("pkt->frame.data + t->{header}_in")
+}
+
+fn after(header: &str) -> String {
+    format!("pkt->frame.data + t->{header}_out")
+}
+
+/// Copies a header that moves as it arrived, to a place from a place.
+fn copy(body: &mut Body<'_>, h: HeaderId, places: impl Fn(&str) -> (String, String)) {
     let name = body.names.header(h).to_string();
     let bytes = body.program.header_type(h).min_bits() / 8;
     if bytes == 0 || body.facts.made.contains(&h) {
         return;
     }
+    let (to, from) = places(&name);
     body.text.line(format!("if (s->{name}_valid && t->{name}_in + diff != t->{name}_out)"));
-    body.text.line(format!("    __builtin_memcpy(t->{name}_raw, pkt->frame.data + t->{name}_in, {bytes});"));
+    body.text.line(format!("    __builtin_memcpy({to}, {from}, {bytes});"));
 }
 
+/// Writes what was changed of a header, or all of it where it was made.
 fn write(body: &mut Body<'_>, h: HeaderId) {
     let name = body.names.header(h).to_string();
     let ty = body.program.header_type(h).clone();
-    let bytes = ty.min_bits() / 8;
-    if bytes == 0 {
+    if ty.min_bits() < 8 || !body.facts.touched.contains(&h) {
         return;
     }
     let made = body.facts.made.contains(&h);
-    if !made {
-        body.text.line(format!("if (s->{name}_valid && t->{name}_in + diff != t->{name}_out)"));
-        body.text
-            .line(format!("    __builtin_memcpy(pkt->frame.data + t->{name}_out, t->{name}_raw, {bytes});"));
-    }
-    if !body.facts.touched.contains(&h) {
-        return;
-    }
     body.text.open(format!("if (s->{name}_valid)"));
-    body.text.line(format!("p = pkt->frame.data + t->{name}_out;"));
+    body.text.line(format!("p = {};", after(&name)));
     for group in header::groups(&ty) {
         if made || group.iter().any(|f| body.facts.changed.contains(&(h, *f as u32))) {
             header::write(&ty, &name, &group, body.text);
