@@ -1,10 +1,13 @@
 //! `af_packet:IF`: a network interface through packet sockets, with rings that the kernel shares (TPACKET, af_packet in the kernel's
 //! documentation). It works on every interface and needs nothing of it.
 //!
-//! What comes in is packed into blocks (TPACKET_V3), which the kernel hands over when they are full or after a millisecond. What
-//! leaves stands in a ring of frames (TPACKET_V2), and a call sends all that are there. A packet that is longer than a frame, or is
-//! still to be segmented, takes a call of its own, behind those before it. With several workers the kernel deals packets out by
-//! their flows, so that each flow stays in order.
+//! What comes in stands in a ring of frames (TPACKET_V2), a packet that is longer than a frame in the socket's queue. What leaves stands
+//! in another ring, and a call sends all that are there; one that is longer than a frame, or is still to be segmented, takes a call
+//! of its own, behind those before it. With several workers the kernel deals packets out by their flows, so that each flow stays in
+//! order.
+//!
+//! TPACKET_V3 packs what comes in into blocks, which are handed over when they are full or a millisecond is over: each packet waits,
+//! and is cold when it is taken. It was slower here (docs/native.md).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -16,12 +19,18 @@ use super::{offload, socket};
 use crate::error::Context;
 use crate::{Result, link};
 
-/// Bytes and number of receive blocks.
-const BLOCK: usize = 1 << 18;
-const BLOCKS: usize = 32;
-/// Bytes and number of frames to send.
+/// Bytes and number of frames, of either ring.
 const FRAME: usize = 2048;
 const FRAMES: usize = 2048;
+const BLOCK: usize = 1 << 18;
+const RING: libc::tpacket_req = libc::tpacket_req {
+    tp_block_size: BLOCK as u32,
+    tp_block_nr: (FRAME * FRAMES / BLOCK) as u32,
+    tp_frame_size: FRAME as u32,
+    tp_frame_nr: FRAMES as u32,
+};
+/// Bytes of packets longer than a frame that may wait.
+const QUEUE: libc::c_int = 1 << 23;
 /// Where a frame's bytes begin: behind its `struct tpacket2_hdr`.
 const FRAME_HEAD: usize = 32;
 
@@ -68,14 +77,11 @@ fn address(index: libc::c_int, protocol: u16) -> libc::sockaddr_ll {
     }
 }
 
-/// Blocks that the kernel fills.
+/// Frames that the kernel fills.
 struct Receive {
     socket: OwnedFd,
     ring: Mapping,
-    block: usize,
-    /// Packets that are left in the block, and where the next one is.
-    left: u32,
-    at: usize,
+    next: usize,
 }
 
 impl Receive {
@@ -83,20 +89,15 @@ impl Receive {
         // Without a protocol nothing comes until it is bound.
         let socket = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
         let set = |name, value: libc::c_int| socket::set(&socket, libc::SOL_PACKET, name, value);
-        set(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V3 as libc::c_int)?;
+        set(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as libc::c_int)?;
         set(libc::PACKET_VNET_HDR, 1)?;
         set(libc::PACKET_IGNORE_OUTGOING, 1)?;
-        let ring = libc::tpacket_req3 {
-            tp_block_size: BLOCK as u32,
-            tp_block_nr: BLOCKS as u32,
-            tp_frame_size: FRAME as u32,
-            tp_frame_nr: (BLOCK / FRAME * BLOCKS) as u32,
-            tp_retire_blk_tov: 1,
-            tp_sizeof_priv: 0,
-            tp_feature_req_word: 0,
-        };
-        socket::set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, ring)?;
-        let ring = Mapping::new(Some(socket.as_fd()), 0, BLOCK * BLOCKS)?;
+        set(libc::PACKET_COPY_THRESH, 1)?;
+        // Beyond the limit of net.core.rmem_max where that is allowed.
+        let size = |name| socket::set(&socket, libc::SOL_SOCKET, name, QUEUE);
+        let _ = size(libc::SO_RCVBUFFORCE).or_else(|_| size(libc::SO_RCVBUF));
+        socket::set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, RING)?;
+        let ring = Mapping::new(Some(socket.as_fd()), 0, FRAME * FRAMES)?;
         socket::bind(&socket, address(index, ANY_PROTOCOL))?;
         let all = libc::packet_mreq {
             mr_ifindex: index,
@@ -110,54 +111,62 @@ impl Receive {
                 (libc::PACKET_FANOUT_HASH as libc::c_int | IGNORE_OUTGOING) << 16 | libc::c_int::from(group);
             socket::set(&socket, libc::SOL_PACKET, libc::PACKET_FANOUT, how)?;
         }
-        Ok(Receive { socket, ring, block: 0, left: 0, at: 0 })
+        Ok(Receive { socket, ring, next: 0 })
     }
 
-    /// Begins with the next block, if the kernel has handed it over (`struct tpacket_hdr_v1`).
-    fn next_block(&mut self) -> bool {
-        let start = self.block * BLOCK;
-        if self.ring.word(start + 8).load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
-            return false;
+    /// What the next frame says of its packet; 0 while the kernel has it.
+    fn status(&self) -> u32 {
+        self.ring.word(self.next * FRAME).load(Ordering::Acquire)
+    }
+
+    /// Takes the next frame's packet (`struct tpacket2_hdr`) and gives the frame back: its length and offload, or `None` where it is
+    /// too long.
+    fn take(&mut self, status: u32, room: &mut [u8]) -> Option<(usize, Option<Offload>)> {
+        let frame = self.next * FRAME;
+        let whole = u32::from_ne_bytes(self.ring.read(frame + 4)) as usize;
+        let tag = self.tag(frame, status);
+        let length = whole + tag.map_or(0, |t| t.len());
+        let header = if status & libc::TP_STATUS_COPY != 0 {
+            self.take_long(whole, room)
+        } else {
+            self.take_short(frame, whole, room)
+        };
+        let header = header.filter(|_| length <= room.len());
+        if let (Some(tag), Some(_)) = (tag, header) {
+            room.copy_within(MACS..whole, MACS + tag.len());
+            room[MACS..MACS + tag.len()].copy_from_slice(&tag);
         }
-        self.left = u32::from_ne_bytes(self.ring.read(start + 12));
-        self.at = start + u32::from_ne_bytes(self.ring.read(start + 16)) as usize;
-        true
+        self.ring.word(frame).store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.next = (self.next + 1) % FRAMES;
+        header.map(|header| (length, offload::arrived(&header, &mut room[..length], length - whole)))
     }
 
-    fn give_back(&mut self) {
-        self.ring.word(self.block * BLOCK + 8).store(libc::TP_STATUS_KERNEL, Ordering::Release);
-        self.block = (self.block + 1) % BLOCKS;
-    }
-
-    /// Takes the packet at hand (`struct tpacket3_hdr`); its length and offload, or `None` where it is too long.
-    fn take(&mut self, room: &mut [u8]) -> Option<(usize, Option<Offload>)> {
-        let word = |at: usize| u32::from_ne_bytes(self.ring.read(self.at + at));
-        let (captured, whole, status) = (word(12) as usize, word(16) as usize, word(20));
-        let begin = self.at + usize::from(u16::from_ne_bytes(self.ring.read(self.at + 24)));
-        let header: [u8; offload::HEADER] = self.ring.read(begin - offload::HEADER);
-        let tag = (status & libc::TP_STATUS_VLAN_VALID != 0 && captured >= MACS).then(|| {
+    /// The VLAN tag that the kernel, or the hardware, has taken off a packet.
+    fn tag(&self, frame: usize, status: u32) -> Option<[u8; 4]> {
+        let captured = u32::from_ne_bytes(self.ring.read(frame + 8)) as usize;
+        (status & libc::TP_STATUS_VLAN_VALID != 0 && captured >= MACS).then(|| {
+            let half = |at: usize| u16::from_ne_bytes(self.ring.read(frame + at)).to_be_bytes();
             let known = status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
-            let protocol = if known { u16::from_ne_bytes(self.ring.read(self.at + 36)) } else { 0x8100 };
-            let [a, b] = protocol.to_be_bytes();
-            let [c, d] = (word(32) as u16).to_be_bytes();
+            let [a, b] = if known { half(26) } else { [0x81, 0] };
+            let [c, d] = half(24);
             [a, b, c, d]
-        });
-        let length = captured + tag.map_or(0, |t| t.len());
-        let fits = captured == whole && length <= room.len();
-        if fits {
-            match tag {
-                None => self.ring.copy_out(begin, &mut room[..captured]),
-                Some(tag) => {
-                    self.ring.copy_out(begin, &mut room[..MACS]);
-                    room[MACS..MACS + tag.len()].copy_from_slice(&tag);
-                    self.ring.copy_out(begin + MACS, &mut room[MACS + tag.len()..length]);
-                }
-            }
-        }
-        self.left -= 1;
-        self.at += word(0) as usize;
-        let shift = length - captured;
-        fits.then(|| (length, offload::arrived(&header, &mut room[..length], shift)))
+        })
+    }
+
+    /// A packet that stands in its frame, and its header of offloads.
+    fn take_short(&self, frame: usize, whole: usize, room: &mut [u8]) -> Option<[u8; offload::HEADER]> {
+        let captured = u32::from_ne_bytes(self.ring.read(frame + 8)) as usize;
+        let begin = frame + usize::from(u16::from_ne_bytes(self.ring.read(frame + 12)));
+        let room = room.get_mut(..whole).filter(|_| captured == whole)?;
+        self.ring.copy_out(begin, room);
+        Some(self.ring.read(begin - offload::HEADER))
+    }
+
+    /// A packet that is longer than a frame waits in the socket's queue.
+    fn take_long(&self, whole: usize, room: &mut [u8]) -> Option<[u8; offload::HEADER]> {
+        let mut header = [0; offload::HEADER];
+        let read = socket::read_parts(self.socket.as_fd(), &mut header, room);
+        read.ok().filter(|read| *read == header.len() + whole).map(|_| header)
     }
 }
 
@@ -178,13 +187,7 @@ impl Transmit {
         set(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as libc::c_int)?;
         set(libc::PACKET_LOSS, 1)?;
         set(libc::PACKET_QDISC_BYPASS, 1)?;
-        let ring = libc::tpacket_req {
-            tp_block_size: BLOCK as u32,
-            tp_block_nr: (FRAME * FRAMES / BLOCK) as u32,
-            tp_frame_size: FRAME as u32,
-            tp_frame_nr: FRAMES as u32,
-        };
-        socket::set(&socket, libc::SOL_PACKET, libc::PACKET_TX_RING, ring)?;
+        socket::set(&socket, libc::SOL_PACKET, libc::PACKET_TX_RING, RING)?;
         let ring = Mapping::new(Some(socket.as_fd()), 0, FRAME * FRAMES)?;
         socket::bind(&socket, address(index, 0))?;
         let alone = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
@@ -225,20 +228,20 @@ impl Transmit {
 
 impl Port for AfPacket {
     fn receive(&mut self, inbox: &mut dyn Inbox) -> std::result::Result<(), PortError> {
-        while self.receive.left > 0 || self.receive.next_block() {
-            while self.receive.left > 0 {
-                let Some(room) = inbox.room() else { return Ok(()) };
-                match self.receive.take(room) {
-                    Some((length, offload)) => {
-                        self.counts.received.add(length as u64);
-                        inbox.take(length, offload);
-                    }
-                    None => self.counts.missed += 1,
-                }
+        loop {
+            let status = self.receive.status();
+            if status & libc::TP_STATUS_USER == 0 {
+                return Ok(());
             }
-            self.receive.give_back();
+            let Some(room) = inbox.room() else { return Ok(()) };
+            match self.receive.take(status, room) {
+                Some((length, offload)) => {
+                    self.counts.received.add(length as u64);
+                    inbox.take(length, offload);
+                }
+                None => self.counts.missed += 1,
+            }
         }
-        Ok(())
     }
 
     fn send(&mut self, packet: &[u8], offload: Option<&Offload>) -> std::result::Result<(), Unsent> {
@@ -269,7 +272,7 @@ impl Port for AfPacket {
 
     fn counts(&mut self) -> PortCounts {
         // Reading the kernel's statistics clears them.
-        let kernel: std::io::Result<libc::tpacket_stats_v3> =
+        let kernel: std::io::Result<libc::tpacket_stats> =
             socket::get(&self.receive.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS);
         self.counts.missed += kernel.map_or(0, |k| u64::from(k.tp_drops));
         self.counts
@@ -280,6 +283,6 @@ impl Port for AfPacket {
     }
 
     fn how(&self) -> String {
-        "TPACKET_V3".to_string()
+        "TPACKET_V2".to_string()
     }
 }

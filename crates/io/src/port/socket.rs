@@ -28,13 +28,12 @@ impl Plain for libc::c_int {}
 impl Plain for libc::sockaddr_ll {}
 impl Plain for libc::sockaddr_xdp {}
 impl Plain for libc::tpacket_req {}
-impl Plain for libc::tpacket_req3 {}
 impl Plain for libc::xdp_umem_reg {}
 impl Plain for libc::xdp_mmap_offsets {}
 impl Plain for libc::xdp_options {}
 impl Plain for libc::xdp_statistics {}
 impl Plain for libc::packet_mreq {}
-impl Plain for libc::tpacket_stats_v3 {}
+impl Plain for libc::tpacket_stats {}
 
 /// Sets a socket option.
 pub fn set<T: Plain>(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, value: T) -> io::Result<()> {
