@@ -31,25 +31,26 @@ fn main() {
     std::fs::write(out.join("nat64.native.json"), manifest).expect("OUT_DIR is writable");
     let source = out.join("nat64.native.c");
     std::fs::write(&source, &output.c).expect("OUT_DIR is writable");
-    library(&source, &out.join("nat64.so"));
+    library(&source, &out.join("nat64.so"), "");
+    for processor in ["x86-64-v3", "x86-64-v4"] {
+        library(&source, &out.join(format!("nat64.{processor}.so")), processor);
+    }
 }
 
-/// For machines without a C compiler, so for any processor of this machine's kind. Without one here it is empty.
-fn library(source: &Path, library: &Path) {
-    let arguments = [
-        "-std=gnu11",
-        "-O3",
-        "-fno-strict-aliasing",
-        "-fwrapv",
-        "-shared",
-        "-fPIC",
-        "-fvisibility=hidden",
-        "-w",
-    ];
+/// For machines without a C compiler, so for processors of this machine's kind: of one level (`-march`), or of any. Without a compiler here,
+/// or for another kind, it is empty.
+fn library(source: &Path, library: &Path, processor: &str) {
     let compiler = std::env::var_os("CC").filter(|cc| !cc.is_empty()).unwrap_or_else(|| "cc".into());
     println!("cargo::rerun-if-env-changed=CC");
-    let made = Command::new(compiler).args(arguments).arg("-o").arg(library).arg(source).status();
-    if !made.is_ok_and(|status| status.success()) {
+    let kind = std::env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
+    let wanted = processor.is_empty() || kind == "x86_64";
+    let mut command = Command::new(compiler);
+    command.args(abi::native::C_FLAGS);
+    if !processor.is_empty() {
+        command.arg(format!("-march={processor}"));
+    }
+    let made = wanted.then(|| command.arg("-o").arg(library).arg(source).status());
+    if !made.is_some_and(|status| status.is_ok_and(|status| status.success())) {
         std::fs::write(library, b"").expect("OUT_DIR is writable");
     }
 }

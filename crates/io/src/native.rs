@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use abi::native::{Burst, DROPPED, PARTIAL, Packet, SENT};
+use abi::native::{Burst, C_FLAGS, DROPPED, PARTIAL, Packet, SENT};
 use abi::{Bits, Manifest};
 use dataplane::memory::{Piece, Worker};
 use dataplane::port::Offload;
@@ -27,22 +27,63 @@ pub const HEADROOM: usize = 256;
 /// Room behind it, which is used when there is none in front.
 pub const TAILROOM: usize = 256;
 
-/// For this machine's processor: objects are made where they run. Keys and packets are bytes that are read as words of any size.
-/// Neighbouring fields are not stored together: gcc 12 joins bytes through the stack, and a load of two bytes then waits for the stores of
-/// each (three per cent of apps/nat64).
-const FLAGS: [&str; 11] = [
-    "-std=gnu11",
-    "-O3",
-    "-march=native",
-    "-fno-tree-slp-vectorize",
-    "-fno-store-merging",
-    "-fno-strict-aliasing",
-    "-fwrapv",
-    "-shared",
-    "-fPIC",
-    "-fvisibility=hidden",
-    "-w",
-];
+/// For this machine's processor: objects are made where they run.
+const PROCESSOR: &str = "-march=native";
+
+/// An object that was made elsewhere.
+pub struct Prepared {
+    /// What gcc calls the processors that it is for (`-march`); empty for all of this kind.
+    pub processor: &'static str,
+    /// The shared object; empty where there was no compiler.
+    pub object: &'static [u8],
+}
+
+impl Prepared {
+    /// Whether it runs on this processor. The levels are those of the x86-64 psABI.
+    pub fn suits(&self) -> bool {
+        !self.object.is_empty() && suits(self.processor)
+    }
+
+    /// As a file, which goes with what is returned.
+    pub fn keep(&self) -> Result<Object> {
+        let dir = Object::passing_dir()?;
+        let kept = Object { path: dir.join("prepared.so"), passing: Some(dir) };
+        std::fs::write(&kept.path, self.object).context(|| format!("write {}", kept.path.display()))?;
+        Ok(kept)
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn suits(processor: &str) -> bool {
+    use std::arch::is_x86_feature_detected as has;
+    let third = || {
+        has!("avx2")
+            && has!("bmi1")
+            && has!("bmi2")
+            && has!("fma")
+            && has!("f16c")
+            && has!("lzcnt")
+            && has!("movbe")
+    };
+    match processor {
+        "" => true,
+        "x86-64-v3" => third(),
+        "x86-64-v4" => {
+            third()
+                && has!("avx512f")
+                && has!("avx512bw")
+                && has!("avx512cd")
+                && has!("avx512dq")
+                && has!("avx512vl")
+        }
+        _ => false,
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn suits(processor: &str) -> bool {
+    processor.is_empty()
+}
 
 /// Compiles C with some more flags, unless the same was compiled before: objects stay in `cache`, named by what they were made of.
 fn compile(c: &str, more: &[String], cache: &Path) -> Result<PathBuf> {
@@ -55,7 +96,7 @@ fn compile(c: &str, more: &[String], cache: &Path) -> Result<PathBuf> {
     let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flags = processor.lines().find(|l| l.starts_with("flags") || l.starts_with("Features"));
     let mut digest = Sha256::new();
-    let said = FLAGS.join(" ") + &more.join(" ");
+    let said = C_FLAGS.join(" ") + PROCESSOR + &more.join(" ");
     for part in [c.as_bytes(), &version.stdout, said.as_bytes(), flags.unwrap_or("").as_bytes()] {
         digest.update((part.len() as u64).to_le_bytes());
         digest.update(part);
@@ -70,7 +111,14 @@ fn compile(c: &str, more: &[String], cache: &Path) -> Result<PathBuf> {
     let own = format!("{name}.{}.{}", std::process::id(), turn());
     let (source, made) = (cache.join(format!("{own}.c")), cache.join(format!("{own}.part")));
     std::fs::write(&source, c).context(|| format!("write {}", source.display()))?;
-    let run = Command::new(&compiler).args(FLAGS).arg("-o").arg(&made).arg(&source).args(more).output();
+    let run = Command::new(&compiler)
+        .args(C_FLAGS)
+        .arg(PROCESSOR)
+        .arg("-o")
+        .arg(&made)
+        .arg(&source)
+        .args(more)
+        .output();
     let _ = std::fs::remove_file(&source);
     let run = run.map_err(|e| Error::Compiler(format!("cannot run {}: {e}", compiler.to_string_lossy())))?;
     if !run.status.success() {
@@ -130,15 +178,12 @@ impl Object {
         Ok(object)
     }
 
-    /// As [`Object::make`], or, where there is no C compiler, what was prepared for any processor.
-    pub fn make_or(c: &str, prepared: &[u8]) -> Result<Object> {
-        if prepared.is_empty() || has_compiler() {
-            return Object::make(c);
+    /// As [`Object::make`], or, where there is no C compiler, the first of those prepared that runs on this processor.
+    pub fn make_or(c: &str, prepared: &[Prepared]) -> Result<Object> {
+        match prepared.iter().find(|p| p.suits()) {
+            Some(prepared) if !has_compiler() => prepared.keep(),
+            _ => Object::make(c),
         }
-        let dir = Object::passing_dir()?;
-        let object = Object { path: dir.join("prepared.so"), passing: Some(dir) };
-        std::fs::write(&object.path, prepared).context(|| format!("write {}", object.path.display()))?;
-        Ok(object)
     }
 
     /// A directory of ours alone: what lies there is loaded.

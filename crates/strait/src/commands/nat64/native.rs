@@ -11,7 +11,7 @@ use anyhow::Context;
 use control::nat64::{Config, Wanted, wanted};
 use dataplane::Memory;
 use io::link::{Change, Handle};
-use io::native::{NativeProgram, Object};
+use io::native::{NativeProgram, Object, Prepared};
 use io::port::Driver;
 use io::signals::{self, Signal};
 use io::switch::Switch;
@@ -22,8 +22,18 @@ use crate::cli::UpArgs;
 
 static C: &str = include_str!(concat!(env!("OUT_DIR"), "/nat64.native.c"));
 static MANIFEST: &str = include_str!(concat!(env!("OUT_DIR"), "/nat64.native.json"));
-/// For machines without a C compiler: made for any processor of this kind.
-static PREPARED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nat64.so"));
+/// For machines without a C compiler, the most demanding first; build.rs makes them.
+static PREPARED: [Prepared; 3] = [
+    Prepared {
+        processor: "x86-64-v4",
+        object: include_bytes!(concat!(env!("OUT_DIR"), "/nat64.x86-64-v4.so")),
+    },
+    Prepared {
+        processor: "x86-64-v3",
+        object: include_bytes!(concat!(env!("OUT_DIR"), "/nat64.x86-64-v3.so")),
+    },
+    Prepared { processor: "", object: include_bytes!(concat!(env!("OUT_DIR"), "/nat64.so")) },
+];
 
 /// How often signals are looked at.
 const TURN: Duration = Duration::from_millis(50);
@@ -38,7 +48,7 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     let workers = args.workers.unwrap_or(1);
     anyhow::ensure!(workers > 0, "--workers 0: it takes at least one");
     let manifest = serde_json::from_str(MANIFEST).context("the bundled manifest is damaged")?;
-    let object = Object::make_or(C, PREPARED)?;
+    let object = Object::make_or(C, &PREPARED)?;
     let program = Arc::new(NativeProgram::load(object.path(), &manifest, &[])?);
     fill(program.memory(), &wanted(&config))?;
     let signals = signals::listen(&[Signal::Interrupt, Signal::Terminate, Signal::Hangup])?;
@@ -129,4 +139,53 @@ fn end(args: &UpArgs, name: &str, switch: Switch) -> anyhow::Result<()> {
         }
     }
     broken.map_or(Ok(()), |error| Err(error.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use control::nat64::config;
+    use io::native::Batch;
+
+    const CASE: &str = include_str!("../../../../../apps/nat64/cases/udp-4to6.stf");
+    const CONFIG: &str = r#"
+        [nat64]
+        mode = "stateless"
+        prefix = "2001:db8:64::/96"
+        attach = { device = "nat64" }
+        [[map]]
+        ipv4 = "198.51.100.0/24"
+        ipv6 = "2001:db8:100::/120"
+    "#;
+
+    /// The packet of a line of the case.
+    fn packet(begins: &str) -> Vec<u8> {
+        let hex = CASE.lines().find_map(|line| line.strip_prefix(begins)).expect("the case has such a line");
+        let hex = hex.trim_end_matches(" $").as_bytes();
+        let byte =
+            |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).expect("ASCII"), 16).expect("hex");
+        hex.chunks(2).map(byte).collect()
+    }
+
+    #[test]
+    fn objects_for_machines_without_a_compiler_translate() {
+        let config = config::parse(CONFIG).expect("the configuration is good");
+        let manifest = serde_json::from_str(MANIFEST).expect("the manifest is");
+        for prepared in PREPARED.iter().filter(|p| p.suits()) {
+            let object = prepared.keep().expect("it can be kept");
+            let program = NativeProgram::load(object.path(), &manifest, &[]).expect("it loads");
+            fill(program.memory(), &wanted(&config)).expect("tables are filled");
+            let mut worker = program.memory().worker();
+            let mut batch = Batch::new(1, 2048, 0);
+            batch.push(0, &packet("packet 0 "));
+            program.run(&mut worker, &mut batch);
+            let sent: Vec<_> = batch.sent().map(|(port, bytes)| (port, bytes.to_vec())).collect();
+            assert_eq!(sent, [(0, packet("expect 0 "))], "for {:?}", prepared.processor);
+        }
+        let needed = PREPARED.iter().filter(|p| !p.object.is_empty());
+        assert!(
+            needed.clone().count() == 0 || needed.filter(|p| p.suits()).count() > 0,
+            "one is for this machine"
+        );
+    }
 }
