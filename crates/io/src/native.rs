@@ -361,6 +361,7 @@ impl Batch {
     }
 
     /// Adds a packet that has come in; false if there is no room for one more, or for one so large.
+    #[inline]
     pub fn push(&mut self, port: u32, bytes: &[u8]) -> bool {
         let Some(room) = self.room().filter(|room| bytes.len() <= room.len()) else { return false };
         room[..bytes.len()].copy_from_slice(bytes);
@@ -369,6 +370,7 @@ impl Batch {
     }
 
     /// Where the next packet goes; `None` where there is no room for one more.
+    #[inline]
     pub fn room(&mut self) -> Option<&mut [u8]> {
         let at = self.used;
         let start = at * self.stride + HEADROOM;
@@ -376,6 +378,7 @@ impl Batch {
     }
 
     /// Adds the packet that was written where [`Batch::room`] said.
+    #[inline]
     pub fn add(&mut self, port: u32, length: usize, offload: Option<Offload>) {
         let at = self.used;
         assert!(at < self.offloads.len() && length <= self.largest, "there was no room for the packet");
