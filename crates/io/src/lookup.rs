@@ -26,12 +26,15 @@ pub struct Timing {
     pub cycles: f64,
 }
 
-type LookUp = unsafe extern "C" fn(*const Shared, u32, *const u64, u32, u64, u32, *mut Timing);
-type Sum = unsafe extern "C" fn(*const Shared, u32, *const u64, u32, u64) -> u64;
+type LookUp = unsafe extern "C" fn(*const Shared, u32, *const u8, u32, u64, u32, *mut Timing);
+type Sum = unsafe extern "C" fn(*const Shared, u32, *const u8, u32, u64) -> u64;
 type PeerBegin =
     unsafe extern "C" fn(*const u8, *const u8, *const u16, u64, u32, u32, *mut f64) -> libc::c_int;
 type PeerLookUp = unsafe extern "C" fn(*const u8, *const u32, u64, u32, u32, *mut Timing);
 type PeerEnd = unsafe extern "C" fn();
+
+/// Bytes behind the last key that a look-up may read.
+pub const SLACK: usize = 16;
 
 /// The compiled harness.
 pub struct Harness {
@@ -75,41 +78,33 @@ impl Harness {
         found.map_err(|why| Error::Library { path: "the look-up harness".into(), why: why.to_string() })
     }
 
-    /// Looks keys up: `words` words each, of which the last is zero; as many as a power of two.
+    /// Looks keys up: `size` bytes each, as many as a power of two, and [`SLACK`] behind them.
     pub fn look_up(
         &self,
         memory: &Memory,
         table: usize,
-        keys: &[u64],
-        words: usize,
+        keys: &[u8],
+        size: usize,
         dependent: bool,
     ) -> Result<Timing> {
-        let count = keys.len() / words;
+        let count = (keys.len() - SLACK) / size;
         assert!(count.is_power_of_two() && count >= 64, "as many keys as a power of two");
         let function = self.symbol::<LookUp>("strait_look_up")?;
         let mut timing = Timing::default();
-        let (words, count) = (words as u32, count as u64);
+        let (size, count) = (size as u32, count as u64);
         // SAFETY: the memory outlives the call, and there are as many keys.
         unsafe {
-            function(
-                memory.shared(),
-                table as u32,
-                keys.as_ptr(),
-                words,
-                count,
-                dependent.into(),
-                &mut timing,
-            )
+            function(memory.shared(), table as u32, keys.as_ptr(), size, count, dependent.into(), &mut timing)
         };
         Ok(timing)
     }
 
     /// The sum of all next hops that the keys lead to.
-    pub fn sum(&self, memory: &Memory, table: usize, keys: &[u64], words: usize) -> Result<u64> {
+    pub fn sum(&self, memory: &Memory, table: usize, keys: &[u8], size: usize) -> Result<u64> {
         let function = self.symbol::<Sum>("strait_sum")?;
-        let count = (keys.len() / words) as u64;
+        let count = ((keys.len() - SLACK) / size) as u64;
         // SAFETY: the memory outlives the call, and there are as many keys.
-        Ok(unsafe { function(memory.shared(), table as u32, keys.as_ptr(), words as u32, count) })
+        Ok(unsafe { function(memory.shared(), table as u32, keys.as_ptr(), size as u32, count) })
     }
 
     /// Fills DPDK's structure with `groups` groups of 256 behind its first level; the seconds that it took, or why it cannot.

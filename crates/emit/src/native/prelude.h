@@ -511,9 +511,9 @@ INLINE u32 lpm_slot(const u64 *key)
     return (u32)(bswap64(key[0]) >> 40);
 }
 
-static UNUSED const struct row *find_lpm(const struct table *table, const u64 *key)
+/* The number of the row that a key leads to, or 0. */
+INLINE u32 lpm_value(const struct lpm *l, const u64 *key)
 {
-    const struct lpm *l = (const struct lpm *)ACQUIRE(table->index);
     static const u64 none = 0;
     u32 slot = lpm_slot(key);
     u32 entry = ACQUIRE(l->root[slot]);
@@ -533,11 +533,17 @@ static UNUSED const struct row *find_lpm(const struct table *table, const u64 *k
     }
     if (at)
         best = lpm_in_list(lpm_list(at), rd64(byte), best);
-    best = best ? best : (u32)l->fallback;
+    return best ? best : (u32)l->fallback;
+}
+
+static UNUSED const struct row *find_lpm(const struct table *table, const u64 *key)
+{
+    const struct lpm *l = (const struct lpm *)ACQUIRE(table->index);
+    u32 best = lpm_value(l, key);
     return best ? ACQUIRE(l->rows[best]) : 0;
 }
 
-/* What find_lpm finds, for each key, as values: a level at a time, so that one key's wait for memory is another one's work. What lists
+/* As lpm_value for each key: a level at a time, so that one key's wait for memory is another one's work. What lists
  * hold is looked at last, for all keys. */
 INLINE void lpm_values(const struct lpm *l, const u64 *const *keys, u32 *best, u32 count)
 {

@@ -37,34 +37,40 @@ static u64 next_hop(const struct row *row)
     return row ? *(const u16 *)(row->bytes + 4) : 0;
 }
 
+/* Keys lie one after the other, as rte_fib has them. */
+static const u64 *key_at(const u8 *keys, u64 at)
+{
+    return (const u64 *)(keys + at);
+}
+
 /* The sum of all next hops; for comparison, not for the clock. */
-__attribute__((visibility("default"))) u64 strait_sum(const struct shared *shared, u32 table, const u64 *keys, u32 words, u64 count)
+__attribute__((visibility("default"))) u64 strait_sum(const struct shared *shared, u32 table, const u8 *keys, u32 size, u64 count)
 {
     u64 sum = 0;
     for (u64 i = 0; i < count; i++)
-        sum += next_hop(find_lpm(&shared->tables[table], keys + i * words));
+        sum += next_hop(find_lpm(&shared->tables[table], key_at(keys, i * size)));
     return sum;
 }
 
-/* `keys` are `words` words each (one more than the key has) and a power of two of them. In bursts, or each after the one before: the
- * next key depends on what was found. */
-__attribute__((visibility("default"))) void strait_look_up(const struct shared *shared, u32 table, const u64 *keys, u32 words,
+/* `keys` are `size` bytes each, a power of two of them, and some bytes more. In bursts, or each after the one before: the next key depends
+ * on what was found. A look-up gives a row's number, as rte_fib's gives a next hop's. */
+__attribute__((visibility("default"))) void strait_look_up(const struct shared *shared, u32 table, const u8 *keys, u32 size,
                                                            u64 count, u32 dependent, struct timing *timing)
 {
-    const struct table *t = &shared->tables[table];
+    const struct lpm *l = (const struct lpm *)ACQUIRE(shared->tables[table].index);
     u64 sum = 0, from = stamp();
     double begun = seconds();
     if (dependent) {
         for (u64 i = 0; i < count; i++) {
-            sum += next_hop(find_lpm(t, keys + ((i + (sum & 1)) & (count - 1)) * words));
+            sum += lpm_value(l, key_at(keys, ((i + (sum & 1)) & (count - 1)) * size));
         }
     } else {
         for (u64 i = 0; i < count; i += BURST) {
             const u64 *at[BURST];
             u32 values[BURST];
             for (u32 j = 0; j < BURST; j++)
-                at[j] = keys + (i + j) * words;
-            lpm_values((const struct lpm *)ACQUIRE(t->index), at, values, BURST);
+                at[j] = key_at(keys, (i + j) * size);
+            lpm_values(l, at, values, BURST);
             for (u32 j = 0; j < BURST; j++)
                 sum += values[j];
         }

@@ -12,7 +12,7 @@ use bench::report::lines::{self, Lines};
 use bench::routes::{Family, Route, covered, mask, routes};
 use bench::traffic::Datagram;
 use dataplane::Memory;
-use io::lookup::{Harness, PeerRoutes, Timing};
+use io::lookup::{Harness, PeerRoutes, SLACK, Timing};
 use io::native::{NativeProgram, Object};
 use serde::Serialize;
 
@@ -130,14 +130,14 @@ fn one(
     let at = manifest.tables.iter().position(|t| t.name == table).context("the router has no such table")?;
     let addresses = covered(family, &routes, KEYS, seed);
     let bytes: Vec<[u8; 16]> = addresses.iter().map(|a| a.to_be_bytes()).collect();
-    let words = family.width() as usize / 64 + 2 - usize::from(family == Family::V6);
-    let keys: Vec<u64> = bytes.iter().flat_map(|b| key(b, family, words)).collect();
+    let size = family.width() as usize / 8;
+    let keys: Vec<u8> = bytes.iter().flat_map(|b| &b[..size]).chain(&[0; SLACK]).copied().collect();
     let peer = peer(harness, family, &routes)?;
-    let sum = harness.sum(memory, at, &keys, words)?;
+    let sum = harness.sum(memory, at, &keys, size)?;
     let mut best = [Timing { nanoseconds: f64::INFINITY, ..Timing::default() }; 4];
     for _ in 0..TURNS {
         for dependent in [false, true] {
-            let ours = harness.look_up(memory, at, &keys, words, dependent)?;
+            let ours = harness.look_up(memory, at, &keys, size, dependent)?;
             keep(&mut best[usize::from(dependent)], ours);
             if peer.is_ok() {
                 let theirs = harness.peer_look_up(&bytes, family == Family::V6, dependent)?;
@@ -196,15 +196,6 @@ fn entry(family: Family, route: &Route) -> Entry {
         priority: 0,
         action: ActionCall { action: "L3Ingress.via".to_string(), args },
     }
-}
-
-/// A key in words, and a zero behind it.
-fn key(bytes: &[u8; 16], family: Family, words: usize) -> impl Iterator<Item = u64> {
-    let mut all = [0u8; 24];
-    let size = family.width() as usize / 8;
-    all[..size].copy_from_slice(&bytes[..size]);
-    let word = move |n: usize| u64::from_ne_bytes(std::array::from_fn(|i| all[8 * n + i]));
-    (0..words).map(word)
 }
 
 /// DPDK's structure with the same routes: the seconds that it took, or why there is none.
