@@ -99,6 +99,21 @@ pub fn wait(on: &[BorrowedFd<'_>], most: Duration) {
     let mut all: Vec<libc::pollfd> = on.iter().map(one).collect();
     // SAFETY: the list is live and as long as said. An error, such as a signal, ends the wait: that is all it does.
     unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, most.as_millis() as libc::c_int) };
+    // An interface that went down, or away, says so at once and again: once is enough for a socket, and what is none keeps saying it.
+    let gone = libc::POLLHUP | libc::POLLNVAL;
+    let stays =
+        |fd: &libc::pollfd| fd.revents & gone != 0 || fd.revents & libc::POLLERR != 0 && !take_error(fd.fd);
+    if all.iter().filter(|fd| stays(fd)).count() > 0 {
+        std::thread::sleep(most);
+    }
+}
+
+/// Takes a socket's error from it; false where there is no such thing.
+fn take_error(socket: libc::c_int) -> bool {
+    let (mut error, mut size) = (0 as libc::c_int, size_of::<libc::c_int>() as libc::socklen_t);
+    let place = std::ptr::from_mut(&mut error).cast();
+    // SAFETY: the place is live, and as large as said.
+    unsafe { libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_ERROR, place, &mut size) == 0 }
 }
 
 /// Keeps the calling thread on one processor.
@@ -150,4 +165,22 @@ pub fn join_tun(
     checked(unsafe { libc::ioctl(fd, TUNSETIFF as _, &mut request) })?;
     // SAFETY: the argument is a number.
     checked(unsafe { libc::ioctl(fd, TUNSETOFFLOAD as _, libc::c_ulong::from(offloads)) }).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+    use std::time::Instant;
+
+    #[test]
+    fn what_is_gone_keeps_nobody_awake() {
+        const MOST: Duration = Duration::from_millis(20);
+        let (ours, theirs) = UnixStream::pair().expect("a pair");
+        drop(theirs);
+        let begun = Instant::now();
+        wait(&[ours.as_fd()], MOST);
+        assert!(begun.elapsed() >= MOST);
+    }
 }
