@@ -205,7 +205,7 @@ impl AfXdpSocket {
             sxdp_queue_id: queue,
             sxdp_shared_umem_fd: 0,
         };
-        socket::bind(&socket, address)?;
+        bind(&socket, address)?;
         let options: libc::xdp_options = socket::get(&socket, libc::SOL_XDP, libc::XDP_OPTIONS)?;
         let zero_copy = options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0;
         Ok(AfXdpSocket { socket, frames, fill, completion, receive, transmit, zero_copy })
@@ -245,6 +245,20 @@ impl AfXdp {
         }
         self.completion.release();
     }
+}
+
+/// The kernel lets go of a queue some time after the socket that had it is closed: one that is in use may be free in a moment.
+fn bind(socket: &OwnedFd, address: libc::sockaddr_xdp) -> std::io::Result<()> {
+    const TRIES: u32 = 50;
+    for _ in 1..TRIES {
+        match socket::bind(socket, address) {
+            Err(busy) if busy.raw_os_error() == Some(libc::EBUSY) => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            done => return done,
+        }
+    }
+    socket::bind(socket, address)
 }
 
 impl Port for AfXdp {

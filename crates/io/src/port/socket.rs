@@ -44,7 +44,7 @@ pub fn set<T: Plain>(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, va
 }
 
 /// Reads a socket option; what the kernel does not fill is zero.
-pub fn get<T: Plain>(socket: &OwnedFd, level: libc::c_int, name: libc::c_int) -> io::Result<T> {
+pub fn get<T: Plain>(socket: &impl AsRawFd, level: libc::c_int, name: libc::c_int) -> io::Result<T> {
     // SAFETY: `T` is plain data, for which zero is valid.
     let mut value: T = unsafe { std::mem::zeroed() };
     let mut size = size_of::<T>() as libc::socklen_t;
@@ -93,27 +93,27 @@ pub fn write_parts(to: BorrowedFd<'_>, head: &[u8], rest: &[u8]) -> io::Result<u
     if written < 0 { Err(io::Error::last_os_error()) } else { Ok(written as usize) }
 }
 
-/// Waits until one of the descriptors is readable, or the time is over.
+/// Waits until one of the descriptors is readable, or the time is over. One that is broken keeps nobody awake, and holds up no other.
 pub fn wait(on: &[BorrowedFd<'_>], most: Duration) {
     let one = |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let mut all: Vec<libc::pollfd> = on.iter().map(one).collect();
-    // SAFETY: the list is live and as long as said. An error, such as a signal, ends the wait: that is all it does.
-    unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, most.as_millis() as libc::c_int) };
+    poll(&mut all, most);
     // An interface that went down, or away, says so at once and again: once is enough for a socket, and what is none keeps saying it.
-    let gone = libc::POLLHUP | libc::POLLNVAL;
-    let stays =
-        |fd: &libc::pollfd| fd.revents & gone != 0 || fd.revents & libc::POLLERR != 0 && !take_error(fd.fd);
-    if all.iter().filter(|fd| stays(fd)).count() > 0 {
-        std::thread::sleep(most);
+    let taken = |fd: &BorrowedFd<'_>| get::<libc::c_int>(fd, libc::SOL_SOCKET, libc::SO_ERROR).is_ok();
+    let works = |(fd, polled): (&BorrowedFd<'_>, &libc::pollfd)| {
+        polled.revents & (libc::POLLHUP | libc::POLLNVAL) == 0
+            && (polled.revents & libc::POLLERR == 0 || taken(fd))
+    };
+    let mut rest: Vec<libc::pollfd> =
+        on.iter().zip(&all).filter(|pair| works(*pair)).map(|(_, polled)| *polled).collect();
+    if rest.len() < all.len() && rest.iter().all(|polled| polled.revents == 0) {
+        poll(&mut rest, most);
     }
 }
 
-/// Takes a socket's error from it; false where there is no such thing.
-fn take_error(socket: libc::c_int) -> bool {
-    let (mut error, mut size) = (0 as libc::c_int, size_of::<libc::c_int>() as libc::socklen_t);
-    let place = std::ptr::from_mut(&mut error).cast();
-    // SAFETY: the place is live, and as large as said.
-    unsafe { libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_ERROR, place, &mut size) == 0 }
+fn poll(all: &mut [libc::pollfd], most: Duration) {
+    // SAFETY: the list is live and as long as said. An error, such as a signal, ends the wait: that is all it does.
+    unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, most.as_millis() as libc::c_int) };
 }
 
 /// Keeps the calling thread on one processor.
@@ -182,5 +182,23 @@ mod tests {
         let begun = Instant::now();
         wait(&[ours.as_fd()], MOST);
         assert!(begun.elapsed() >= MOST);
+    }
+
+    #[test]
+    fn what_is_gone_holds_up_no_other() {
+        use std::io::Write;
+        let (gone, theirs) = UnixStream::pair().expect("a pair");
+        drop(theirs);
+        let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+        let (most, late) = (Duration::from_secs(60), Duration::from_millis(20));
+        let begun = Instant::now();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(late);
+                theirs.write_all(b"x").expect("writes");
+            });
+            wait(&[gone.as_fd(), ours.as_fd()], most);
+        });
+        assert!(begun.elapsed() < most, "it slept over what came");
     }
 }
