@@ -87,6 +87,7 @@ header udp_t {
     bit<16> src;
     bit<16> dst;
     bit<16> length;
+    @checksum_nonzero
     bit<16> checksum;
 }
 
@@ -104,8 +105,12 @@ struct headers {
     icmp_t     inner_icmp;
 }
 
+error { BadHeader }
+
 struct metadata {
     bit<16> l4_length;
+    bool    whole;   // no fragment, and nothing behind the IP packet in its frame: the payload is what was sent
+    bool    summed;  // its checksum is the declared one; otherwise the change is applied by hand
     bit<32> src;     // as the packet came, or the other way round as the packet came that an error is about, with …
     bit<32> dst;
     bit<8>  protocol;
@@ -149,18 +154,24 @@ parser Nat44Parser(packet_in packet, out headers hdr, inout metadata meta, inout
     }
     state ipv4 {
         packet.extract(hdr.ipv4);
+        verify(hdr.ipv4.version == 4 && hdr.ipv4.ihl >= 5 && hdr.ipv4.length >= 20, error.BadHeader);
+        bit<32> frame_bytes = 14 + (bit<32>)hdr.ipv4.length;
+        verify(standard.packet_length >= frame_bytes, error.PacketTooShort);
         meta.l4_length = hdr.ipv4.length - 20;
+        meta.whole = standard.packet_length == frame_bytes && hdr.ipv4.flags & 1 == 0;
         meta.src = hdr.ipv4.src;
         meta.dst = hdr.ipv4.dst;
         meta.protocol = hdr.ipv4.protocol;
-        transition select(hdr.ipv4.ihl, hdr.ipv4.flags & 1, hdr.ipv4.offset, hdr.ipv4.protocol) {
-            (5, 0, 0, PROTOCOL_ICMP): icmp;
-            (5, 0, 0, PROTOCOL_TCP): tcp;
-            (5, 0, 0, PROTOCOL_UDP): udp;
+        transition select(hdr.ipv4.ihl, hdr.ipv4.offset, hdr.ipv4.protocol) {
+            (5, 0, PROTOCOL_ICMP): icmp;
+            (5, 0, PROTOCOL_TCP): tcp;
+            (5, 0, PROTOCOL_UDP): udp;
             default: accept;
         }
     }
     state icmp {
+        verify(meta.l4_length >= 8, error.BadHeader);
+        meta.summed = meta.whole;
         transition select(packet.lookahead<bit<8>>()) {
             UNREACHABLE: icmp_error;
             TIME_EXCEEDED: icmp_error;
@@ -170,6 +181,7 @@ parser Nat44Parser(packet_in packet, out headers hdr, inout metadata meta, inout
     }
     // What it is about stands behind eight bytes; with options it goes on untranslated, if it goes on.
     state icmp_error {
+        verify(meta.l4_length >= 36, error.BadHeader);
         transition select(packet.lookahead<bit<72>>()) {
             72w0x45 &&& 72w0xff: error_about_ipv4;
             default: accept;
@@ -214,13 +226,18 @@ parser Nat44Parser(packet_in packet, out headers hdr, inout metadata meta, inout
         transition accept;
     }
     state tcp {
+        verify(meta.l4_length >= 20, error.BadHeader);
         packet.extract(hdr.tcp);
+        meta.summed = meta.whole;
         meta.src_id = hdr.tcp.src;
         meta.dst_id = hdr.tcp.dst;
         transition accept;
     }
+    // A length that differs from the IP packet's means a sum over other bytes than the payload; 0 means no sum (RFC 768).
     state udp {
+        verify(meta.l4_length >= 8, error.BadHeader);
         packet.extract(hdr.udp);
+        meta.summed = meta.whole && hdr.udp.length == meta.l4_length && hdr.udp.checksum != 0;
         meta.src_id = hdr.udp.src;
         meta.dst_id = hdr.udp.dst;
         transition accept;
@@ -229,29 +246,29 @@ parser Nat44Parser(packet_in packet, out headers hdr, inout metadata meta, inout
 
 control Nat44Verify(inout headers hdr, inout metadata meta) {
     apply {
-        verify_checksum_with_payload(hdr.tcp.isValid(),
+        verify_checksum_with_payload(meta.summed && hdr.tcp.isValid(),
             { hdr.ipv4.src, hdr.ipv4.dst, 8w0, hdr.ipv4.protocol, meta.l4_length,
               hdr.tcp.src, hdr.tcp.dst, hdr.tcp.sequence, hdr.tcp.acknowledgment, hdr.tcp.flags, hdr.tcp.window, hdr.tcp.urgent },
             hdr.tcp.checksum, HashAlgorithm.csum16);
-        verify_checksum_with_payload(hdr.udp.isValid() && hdr.udp.checksum != 0,
+        verify_checksum_with_payload(meta.summed && hdr.udp.isValid(),
             { hdr.ipv4.src, hdr.ipv4.dst, 8w0, hdr.ipv4.protocol, meta.l4_length, hdr.udp.src, hdr.udp.dst, hdr.udp.length },
             hdr.udp.checksum, HashAlgorithm.csum16);
-        verify_checksum_with_payload(hdr.icmp.isValid(),
+        verify_checksum_with_payload(meta.summed && hdr.icmp.isValid(),
             { hdr.icmp.type, hdr.icmp.code, hdr.icmp.id, hdr.icmp.sequence },
             hdr.icmp.checksum, HashAlgorithm.csum16);
-        verify_checksum_with_payload(hdr.inner_tcp.isValid(),
+        verify_checksum_with_payload(meta.summed && hdr.inner_tcp.isValid(),
             { hdr.icmp_error.type, hdr.icmp_error.code, hdr.icmp_error.rest,
               hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.tos, hdr.inner_ipv4.length, hdr.inner_ipv4.id, hdr.inner_ipv4.flags,
               hdr.inner_ipv4.offset, hdr.inner_ipv4.ttl, hdr.inner_ipv4.protocol, hdr.inner_ipv4.checksum, hdr.inner_ipv4.src, hdr.inner_ipv4.dst,
               hdr.inner_tcp.src, hdr.inner_tcp.dst },
             hdr.icmp_error.checksum, HashAlgorithm.csum16);
-        verify_checksum_with_payload(hdr.inner_udp.isValid(),
+        verify_checksum_with_payload(meta.summed && hdr.inner_udp.isValid(),
             { hdr.icmp_error.type, hdr.icmp_error.code, hdr.icmp_error.rest,
               hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.tos, hdr.inner_ipv4.length, hdr.inner_ipv4.id, hdr.inner_ipv4.flags,
               hdr.inner_ipv4.offset, hdr.inner_ipv4.ttl, hdr.inner_ipv4.protocol, hdr.inner_ipv4.checksum, hdr.inner_ipv4.src, hdr.inner_ipv4.dst,
               hdr.inner_udp.src, hdr.inner_udp.dst, hdr.inner_udp.length, hdr.inner_udp.checksum },
             hdr.icmp_error.checksum, HashAlgorithm.csum16);
-        verify_checksum_with_payload(hdr.inner_icmp.isValid(),
+        verify_checksum_with_payload(meta.summed && hdr.inner_icmp.isValid(),
             { hdr.icmp_error.type, hdr.icmp_error.code, hdr.icmp_error.rest,
               hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.tos, hdr.inner_ipv4.length, hdr.inner_ipv4.id, hdr.inner_ipv4.flags,
               hdr.inner_ipv4.offset, hdr.inner_ipv4.ttl, hdr.inner_ipv4.protocol, hdr.inner_ipv4.checksum, hdr.inner_ipv4.src, hdr.inner_ipv4.dst,
@@ -260,12 +277,20 @@ control Nat44Verify(inout headers hdr, inout metadata meta) {
     }
 }
 
-// A sum after one of the words that it covers has changed (RFC 1624).
-bit<16> adjusted(in bit<16> sum, in bit<16> before, in bit<16> after) {
-    bit<32> s = (bit<32>)~sum + (bit<32>)~before + (bit<32>)after;
-    s = (s & 0xffff) + (s >> 16);
-    s = (s & 0xffff) + (s >> 16);
-    return ~(bit<16>)s;
+// The 16-bit words of an address, added.
+bit<32> words(in bit<32> address) {
+    return (bit<32>)address[31:16] + (bit<32>)address[15:0];
+}
+
+// A sum of words as one word. Two rounds: the first may carry once more.
+bit<16> folded(in bit<32> sum) {
+    bit<32> once = (bit<32>)sum[31:16] + (bit<32>)sum[15:0];
+    return once[31:16] + once[15:0];
+}
+
+// A checksum after the words that it covers have changed (RFC 1624, equation 3).
+bit<16> adjusted(in bit<16> checksum, in bit<32> removed, in bit<32> added) {
+    return ~folded((bit<32>)~checksum + (bit<32>)~folded(removed) + (bit<32>)folded(added));
 }
 
 control Nat44Ingress(inout headers hdr, inout metadata meta, inout standard_metadata_t standard) {
@@ -507,6 +532,23 @@ control Nat44Ingress(inout headers hdr, inout metadata meta, inout standard_meta
         size = 65536;
     }
 
+    action malformed() {
+        mark_to_drop(standard);
+        exit;
+    }
+
+    // The translation of packets with IPv4 options is not in this release.
+    action ipv4_options() {
+        mark_to_drop(standard);
+        exit;
+    }
+
+    // RFC 1812 section 5.2.2.
+    action bad_checksum() {
+        mark_to_drop(standard);
+        exit;
+    }
+
     action ttl_expired() {
         mark_to_drop(standard);
         exit;
@@ -532,8 +574,24 @@ control Nat44Ingress(inout headers hdr, inout metadata meta, inout standard_meta
         if (!hdr.ipv4.isValid() || hdr.ethernet.dst != meta.mac) {
             not_for_us();
         }
-        if (ours && hdr.icmp.isValid() && hdr.icmp.type == ECHO_REQUEST && hdr.icmp.code == 0) {
+        if (standard.parser_error != error.NoError) {
+            malformed();
+        }
+        if (hdr.ipv4.ihl != 5) {
+            ipv4_options();
+        }
+        bit<16> header_sum = folded((bit<32>)(hdr.ipv4.version ++ hdr.ipv4.ihl ++ hdr.ipv4.tos) + (bit<32>)hdr.ipv4.length
+            + (bit<32>)hdr.ipv4.id + (bit<32>)(hdr.ipv4.flags ++ hdr.ipv4.offset) + (bit<32>)(hdr.ipv4.ttl ++ hdr.ipv4.protocol)
+            + (bit<32>)hdr.ipv4.checksum + words(hdr.ipv4.src) + words(hdr.ipv4.dst));
+        if (header_sum != 0xffff) {
+            bad_checksum();
+        }
+        bool first_fragment = hdr.ipv4.flags & 1 == 1;
+        if (ours && hdr.icmp.isValid() && hdr.icmp.type == ECHO_REQUEST && hdr.icmp.code == 0 && !first_fragment) {
             answer_echo();
+            if (!meta.summed) {
+                hdr.icmp.checksum = adjusted(hdr.icmp.checksum, 0x0800, 0);
+            }
             exit;
         }
         if (hdr.ipv4.ttl <= 1) {
@@ -542,7 +600,8 @@ control Nat44Ingress(inout headers hdr, inout metadata meta, inout standard_meta
         bool echo = hdr.icmp.isValid() && (hdr.icmp.type == ECHO_REQUEST || hdr.icmp.type == ECHO_REPLY);
         bool inner_echo = hdr.inner_icmp.isValid() && (hdr.inner_icmp.type == ECHO_REQUEST || hdr.inner_icmp.type == ECHO_REPLY);
         bool about_known = inner_echo || hdr.inner_tcp.isValid() || hdr.inner_udp.isValid();
-        bool translatable = echo || hdr.tcp.isValid() || hdr.udp.isValid() || about_known;
+        bool translatable = !first_fragment && (echo || hdr.tcp.isValid() || hdr.udp.isValid() || about_known);
+        // One place for each table: the route decides where a packet from inside leaves, and needs the translated destination of one from outside.
         if (meta.outside == 1) {
             if (!static_down.apply().hit) {
                 if (!translatable) {
@@ -550,34 +609,70 @@ control Nat44Ingress(inout headers hdr, inout metadata meta, inout standard_meta
                 }
                 sessions_down.apply();
             }
-            routes.apply();
-        } else {
-            routes.apply();
-            if (meta.to_outside == 1) {
-                if (!static_up.apply().hit) {
-                    if (!translatable) {
-                        not_translatable();
+        }
+        routes.apply();
+        if (meta.outside == 0 && meta.to_outside == 1) {
+            if (!static_up.apply().hit) {
+                if (!translatable) {
+                    not_translatable();
+                }
+                if (!sessions_up.apply().hit) {
+                    if (about_known) {
+                        error_without_session();
                     }
-                    if (!sessions_up.apply().hit) {
-                        if (about_known) {
-                            error_without_session();
-                        }
-                        new_session();
-                    }
+                    new_session();
                 }
             }
         }
-        // The datagram in an error gets its own sum back; no target can sum what is not there of it.
-        if (hdr.inner_udp.isValid() && hdr.inner_udp.checksum != 0) {
-            hdr.inner_udp.checksum = adjusted(hdr.inner_udp.checksum, meta.dst[31:16], hdr.inner_ipv4.src[31:16]);
-            hdr.inner_udp.checksum = adjusted(hdr.inner_udp.checksum, meta.dst[15:0], hdr.inner_ipv4.src[15:0]);
-            hdr.inner_udp.checksum = adjusted(hdr.inner_udp.checksum, meta.src[31:16], hdr.inner_ipv4.dst[31:16]);
-            hdr.inner_udp.checksum = adjusted(hdr.inner_udp.checksum, meta.src[15:0], hdr.inner_ipv4.dst[15:0]);
-            hdr.inner_udp.checksum = adjusted(hdr.inner_udp.checksum, meta.dst_id, hdr.inner_udp.src);
-            hdr.inner_udp.checksum = adjusted(hdr.inner_udp.checksum, meta.src_id, hdr.inner_udp.dst);
-        }
-        if (hdr.inner_icmp.isValid()) {
-            hdr.inner_icmp.checksum = adjusted(hdr.inner_icmp.checksum, meta.dst_id, hdr.inner_icmp.id);
+        if (hdr.inner_ipv4.isValid()) {
+            // The packet in an error gets its own checksums back; no target can sum what is not there of it.
+            bit<32> removed = words(meta.src) + words(meta.dst);
+            bit<32> added = words(hdr.inner_ipv4.src) + words(hdr.inner_ipv4.dst);
+            bit<32> ids_removed = 0;
+            bit<32> ids_added = 0;
+            bit<32> sums_removed = (bit<32>)hdr.inner_ipv4.checksum;
+            hdr.inner_ipv4.checksum = adjusted(hdr.inner_ipv4.checksum, removed, added);
+            bit<32> sums_added = (bit<32>)hdr.inner_ipv4.checksum;
+            if (hdr.inner_tcp.isValid()) {
+                ids_removed = (bit<32>)meta.src_id + (bit<32>)meta.dst_id;
+                ids_added = (bit<32>)hdr.inner_tcp.src + (bit<32>)hdr.inner_tcp.dst;
+            } else if (hdr.inner_udp.isValid()) {
+                ids_removed = (bit<32>)meta.src_id + (bit<32>)meta.dst_id;
+                ids_added = (bit<32>)hdr.inner_udp.src + (bit<32>)hdr.inner_udp.dst;
+                if (hdr.inner_udp.checksum != 0) {
+                    sums_removed = sums_removed + (bit<32>)hdr.inner_udp.checksum;
+                    hdr.inner_udp.checksum = adjusted(hdr.inner_udp.checksum, removed + ids_removed, added + ids_added);
+                    if (hdr.inner_udp.checksum == 0) {
+                        hdr.inner_udp.checksum = 0xffff;
+                    }
+                    sums_added = sums_added + (bit<32>)hdr.inner_udp.checksum;
+                }
+            } else if (hdr.inner_icmp.isValid()) {
+                ids_removed = (bit<32>)meta.src_id;
+                ids_added = (bit<32>)hdr.inner_icmp.id;
+                sums_removed = sums_removed + (bit<32>)hdr.inner_icmp.checksum;
+                hdr.inner_icmp.checksum = adjusted(hdr.inner_icmp.checksum, ids_removed, ids_added);
+                sums_added = sums_added + (bit<32>)hdr.inner_icmp.checksum;
+            }
+            if (!meta.summed) {
+                hdr.icmp_error.checksum =
+                    adjusted(hdr.icmp_error.checksum, removed + ids_removed + sums_removed, added + ids_added + sums_added);
+            }
+        } else if (!meta.summed) {
+            bit<32> removed = words(meta.src) + words(meta.dst) + (bit<32>)meta.src_id + (bit<32>)meta.dst_id;
+            bit<32> added = words(hdr.ipv4.src) + words(hdr.ipv4.dst);
+            if (hdr.tcp.isValid()) {
+                hdr.tcp.checksum = adjusted(hdr.tcp.checksum, removed, added + (bit<32>)hdr.tcp.src + (bit<32>)hdr.tcp.dst);
+            } else if (hdr.udp.isValid()) {
+                if (hdr.udp.checksum != 0) {
+                    hdr.udp.checksum = adjusted(hdr.udp.checksum, removed, added + (bit<32>)hdr.udp.src + (bit<32>)hdr.udp.dst);
+                    if (hdr.udp.checksum == 0) {
+                        hdr.udp.checksum = 0xffff;
+                    }
+                }
+            } else if (hdr.icmp.isValid()) {
+                hdr.icmp.checksum = adjusted(hdr.icmp.checksum, (bit<32>)meta.src_id, (bit<32>)hdr.icmp.id);
+            }
         }
         neighbours.apply();
     }
@@ -589,37 +684,33 @@ control Nat44Egress(inout headers hdr, inout metadata meta, inout standard_metad
 
 control Nat44Compute(inout headers hdr, inout metadata meta) {
     apply {
-        update_checksum(hdr.ipv4.isValid() && hdr.ipv4.ihl == 5,
+        update_checksum(hdr.ipv4.isValid(),
             { hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.tos, hdr.ipv4.length, hdr.ipv4.id, hdr.ipv4.flags, hdr.ipv4.offset,
               hdr.ipv4.ttl, hdr.ipv4.protocol, hdr.ipv4.src, hdr.ipv4.dst },
             hdr.ipv4.checksum, HashAlgorithm.csum16);
-        update_checksum_with_payload(hdr.tcp.isValid(),
+        update_checksum_with_payload(meta.summed && hdr.tcp.isValid(),
             { hdr.ipv4.src, hdr.ipv4.dst, 8w0, hdr.ipv4.protocol, meta.l4_length,
               hdr.tcp.src, hdr.tcp.dst, hdr.tcp.sequence, hdr.tcp.acknowledgment, hdr.tcp.flags, hdr.tcp.window, hdr.tcp.urgent },
             hdr.tcp.checksum, HashAlgorithm.csum16);
-        update_checksum_with_payload(hdr.udp.isValid() && hdr.udp.checksum != 0,
+        update_checksum_with_payload(meta.summed && hdr.udp.isValid(),
             { hdr.ipv4.src, hdr.ipv4.dst, 8w0, hdr.ipv4.protocol, meta.l4_length, hdr.udp.src, hdr.udp.dst, hdr.udp.length },
             hdr.udp.checksum, HashAlgorithm.csum16);
-        update_checksum_with_payload(hdr.icmp.isValid(),
+        update_checksum_with_payload(meta.summed && hdr.icmp.isValid(),
             { hdr.icmp.type, hdr.icmp.code, hdr.icmp.id, hdr.icmp.sequence },
             hdr.icmp.checksum, HashAlgorithm.csum16);
-        update_checksum(hdr.inner_ipv4.isValid(),
-            { hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.tos, hdr.inner_ipv4.length, hdr.inner_ipv4.id, hdr.inner_ipv4.flags,
-              hdr.inner_ipv4.offset, hdr.inner_ipv4.ttl, hdr.inner_ipv4.protocol, hdr.inner_ipv4.src, hdr.inner_ipv4.dst },
-            hdr.inner_ipv4.checksum, HashAlgorithm.csum16);
-        update_checksum_with_payload(hdr.inner_tcp.isValid(),
+        update_checksum_with_payload(meta.summed && hdr.inner_tcp.isValid(),
             { hdr.icmp_error.type, hdr.icmp_error.code, hdr.icmp_error.rest,
               hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.tos, hdr.inner_ipv4.length, hdr.inner_ipv4.id, hdr.inner_ipv4.flags,
               hdr.inner_ipv4.offset, hdr.inner_ipv4.ttl, hdr.inner_ipv4.protocol, hdr.inner_ipv4.checksum, hdr.inner_ipv4.src, hdr.inner_ipv4.dst,
               hdr.inner_tcp.src, hdr.inner_tcp.dst },
             hdr.icmp_error.checksum, HashAlgorithm.csum16);
-        update_checksum_with_payload(hdr.inner_udp.isValid(),
+        update_checksum_with_payload(meta.summed && hdr.inner_udp.isValid(),
             { hdr.icmp_error.type, hdr.icmp_error.code, hdr.icmp_error.rest,
               hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.tos, hdr.inner_ipv4.length, hdr.inner_ipv4.id, hdr.inner_ipv4.flags,
               hdr.inner_ipv4.offset, hdr.inner_ipv4.ttl, hdr.inner_ipv4.protocol, hdr.inner_ipv4.checksum, hdr.inner_ipv4.src, hdr.inner_ipv4.dst,
               hdr.inner_udp.src, hdr.inner_udp.dst, hdr.inner_udp.length, hdr.inner_udp.checksum },
             hdr.icmp_error.checksum, HashAlgorithm.csum16);
-        update_checksum_with_payload(hdr.inner_icmp.isValid(),
+        update_checksum_with_payload(meta.summed && hdr.inner_icmp.isValid(),
             { hdr.icmp_error.type, hdr.icmp_error.code, hdr.icmp_error.rest,
               hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.tos, hdr.inner_ipv4.length, hdr.inner_ipv4.id, hdr.inner_ipv4.flags,
               hdr.inner_ipv4.offset, hdr.inner_ipv4.ttl, hdr.inner_ipv4.protocol, hdr.inner_ipv4.checksum, hdr.inner_ipv4.src, hdr.inner_ipv4.dst,

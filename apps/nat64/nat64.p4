@@ -813,6 +813,28 @@ control ToIpv4(in bit<128> ipv6, out bit<32> ipv4, inout standard_metadata_t sta
     }
 }
 
+// ---------------------------------------------------------------- IPv4 header checksum
+//
+// RFC 1812 section 5.2.2. A header with options is not summed: they are gone.
+
+control Ipv4HeaderRight(inout headers_t hdr, out bool right) {
+    apply {
+        right = true;
+        if (hdr.ipv4.ihl == 5) {
+            bit<16> sum = folded(
+                (bit<32>) (hdr.ipv4.version ++ hdr.ipv4.ihl ++ hdr.ipv4.tos)
+                + (bit<32>) hdr.ipv4.total_length
+                + (bit<32>) hdr.ipv4.identification
+                + (bit<32>) (hdr.ipv4.reserved ++ hdr.ipv4.dont_fragment ++ hdr.ipv4.more_fragments
+                             ++ hdr.ipv4.fragment_offset)
+                + (bit<32>) (hdr.ipv4.ttl ++ hdr.ipv4.protocol)
+                + (bit<32>) hdr.ipv4.checksum
+                + words4(hdr.ipv4.src) + words4(hdr.ipv4.dst));
+            right = sum == 0xffff;
+        }
+    }
+}
+
 // ---------------------------------------------------------------- transport, both ways
 //
 // Clamps the MSS, and changes a checksum that is not declared. removed and added are
@@ -859,6 +881,7 @@ control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_met
     ToIpv6() source;
     ToIpv6() destination;
     Transport() transport;
+    Ipv4HeaderRight() header_check;
     counter(1, CounterType.packets_and_bytes) over_lowest_mtu;
 
     action bad_checksum()               { mark_to_drop(standard_metadata); exit; }
@@ -875,19 +898,9 @@ control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_met
     apply {
         bool fragmented = hdr.ipv4.more_fragments == 1 || hdr.ipv4.fragment_offset != 0;
 
-        // RFC 1812 section 5.2.2. A header with options is not summed: they are gone.
-        if (hdr.ipv4.ihl == 5) {
-            bit<16> sum = folded(
-                (bit<32>) (hdr.ipv4.version ++ hdr.ipv4.ihl ++ hdr.ipv4.tos)
-                + (bit<32>) hdr.ipv4.total_length
-                + (bit<32>) hdr.ipv4.identification
-                + (bit<32>) (hdr.ipv4.reserved ++ hdr.ipv4.dont_fragment ++ hdr.ipv4.more_fragments
-                             ++ hdr.ipv4.fragment_offset)
-                + (bit<32>) (hdr.ipv4.ttl ++ hdr.ipv4.protocol)
-                + (bit<32>) hdr.ipv4.checksum
-                + words4(hdr.ipv4.src) + words4(hdr.ipv4.dst));
-            if (sum != 0xffff) { bad_checksum(); }
-        }
+        bool header_right;
+        header_check.apply(hdr, header_right);
+        if (!header_right) { bad_checksum(); }
         if (hdr.ipv4.ttl <= 1) { ttl_expired(); }
 
         // Protocols that mean something else, or a header, to IPv6. IGMP never leaves
@@ -1069,6 +1082,7 @@ control Own(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_
     bit<32> asked4 = 0;
     bit<128> asked6 = 0;
     counter(1, CounterType.packets) answered;
+    Ipv4HeaderRight() header_check;
 
     action unknown_port()       { mark_to_drop(standard_metadata); exit; }
     action not_my_mac()         { mark_to_drop(standard_metadata); exit; }
@@ -1076,6 +1090,7 @@ control Own(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_
     action nd_duplicate_check() { mark_to_drop(standard_metadata); exit; }
     action nd_ignored()         { mark_to_drop(standard_metadata); exit; }
     action not_answered()       { mark_to_drop(standard_metadata); exit; }
+    action bad_checksum()       { mark_to_drop(standard_metadata); exit; }
     action link_multicast()     { mark_to_drop(standard_metadata); exit; }
 
     action port(bit<48> mac) { port_mac = mac; }
@@ -1173,6 +1188,9 @@ control Own(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_
                 arp_ignored();
             }
             if (mine) {
+                bool header_right;
+                header_check.apply(hdr, header_right);
+                if (!header_right) { bad_checksum(); }
                 if (hdr.icmp.isValid() && hdr.icmp.type_ == ICMP_ECHO && hdr.ipv4.more_fragments == 0 && !to_group) {
                     answer_echo4();
                     if (!meta.summed) { hdr.icmp.checksum = adjusted(hdr.icmp.checksum, 0x0800, 0); }

@@ -12,15 +12,20 @@ pub mod mutate;
 
 use p4::{Diagnostics, Embedded, SourceMap};
 
-/// A program's text, checked; nothing but the project's own includes is known.
-pub fn accept(text: &str) -> (SourceMap, Diagnostics, Option<p4::ast::Program>) {
+/// A program's text, checked, and lowered where it is right; nothing but the project's own includes is known.
+pub fn accept(text: &str) -> (SourceMap, Diagnostics, Option<Option<ir::Verified>>) {
     let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
-    let tree = p4::accept(&mut map, "fuzz.p4", text, &[], &Embedded, &mut diags);
-    assert!(tree.is_some() || diags.has_errors(), "rejected without a reason");
-    if let Some(tree) = &tree {
-        diags.extend(p4::lint(&p4::check(tree, &map).0, &map));
-    }
+    let made = p4::accept(&mut map, "fuzz.p4", text, &[], &Embedded, &mut diags, |typed, map, diags| {
+        diags.extend(p4::lint(typed, map));
+        let mut limits = Diagnostics::default();
+        let program = p4::lower_verified(typed, map, &p4::Passes::default(), &mut limits);
+        assert!(program.is_some() || limits.has_errors(), "does not run, and nobody says why");
+        let bug = limits.list().iter().any(|d| d.code == "E0599");
+        assert!(!bug, "{}", p4::render::text(map, limits.list(), false));
+        program
+    });
+    assert!(made.is_some() || diags.has_errors(), "rejected without a reason");
     // What is said must be showable, too: places outside a file would panic here.
     p4::render::text(&map, diags.list(), false);
-    (map, diags, tree)
+    (map, diags, made)
 }

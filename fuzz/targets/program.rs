@@ -6,11 +6,7 @@ use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use strait_fuzz::mutate::mutate;
 
 fuzz_target!(|text: &str| {
-    let (map, mut diags, Some(tree)) = strait_fuzz::accept(text) else { return };
-    let program = p4::lower_verified(&tree, &map, &mut diags);
-    assert!(program.is_some() || !diags.list().is_empty(), "does not run, and nobody says why");
-    assert!(diags.list().iter().all(|d| d.code != "E0599"), "{}", p4::render::text(&map, diags.list(), false));
-    let Some(program) = program else { return };
+    let (_, _, Some(Some(program))) = strait_fuzz::accept(text) else { return };
     let Ok(mut machine) = Interpreter::new(&program) else { return };
     for packet in [&[][..], &[0; 64], &[0xff; 100], &text.as_bytes()[..text.len().min(1500)]] {
         machine.process(1, packet, &mut Silent);

@@ -43,7 +43,7 @@ control E(inout headers hdr, inout metadata m, inout standard_metadata_t sm) {
         hdr.h.kept = m.kept;
         hdr.h.lost = m.lost;
         if (hdr.h.op == 3 && sm.instance_type == 0) { clone_preserving_field_list(CloneType.E2E, 5, 1); }
-        if (hdr.h.op == 5 && sm.instance_type == 0) { recirculate_preserving_field_list(1); }
+        if (hdr.h.op == 5 && hdr.h.round == 1) { recirculate_preserving_field_list(1); }
         if (hdr.h.op == 7) { hdr.h.lost = (bit<8>)sm.egress_rid; }
     }
 }

@@ -11,8 +11,11 @@ control C(inout H h, inout M m, inout standard_metadata_t s) {
     direct_counter(CounterType.packets) mine;
     direct_meter<bool>(MeterType.bytes) colours; // error: `colours` gives a number, `bit<W>`
     action count() { seen.count(); }
-    action orphan() { alone.count(); } // error: `alone` is direct, and no table names it
-    action foreign() { mine.count(); } // error: `mine` belongs to table `t`, and this is no action of it
+    action orphan() { alone.count(); } // warning: `alone` is direct, and no table names it: this does nothing
+    action foreign() { mine.count(); } // warning: `mine` belongs to table `t`, and this is no action of it
+    direct_meter<bit<2>>(MeterType.bytes) rate;
+    direct_meter<bit<2>>(MeterType.bytes) spare;
+    action unmetered() { spare.read(m.colour); } // error: `spare` is direct, and no table names it
     table t {
         key = { h.a : exact; }
         actions = { count; orphan; NoAction; }
@@ -22,11 +25,12 @@ control C(inout H h, inout M m, inout standard_metadata_t s) {
     }
     table u {
         key = { h.a : exact; }
-        actions = { foreign; NoAction; }
+        actions = { foreign; unmetered; NoAction; }
         counters = seen; // error: `seen` belongs to table `t` already
     }
     apply {
-        seen.count(); // error: `seen` is direct: it can only be used in an action
+        seen.count(); // warning: `seen` is direct: it can only be used in an action
+        rate.read(m.colour); // error: `rate` is direct: it can only be used in an action
         t.apply();
         u.apply();
     }

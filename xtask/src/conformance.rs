@@ -1,4 +1,4 @@
-//! Every program of the corpus through the front end, and every packet case of v1model through the interpreter.
+//! Every program of the corpus through the front end, and every packet case on every target.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use p4::{Diagnostics, Embedded, Severity, SourceMap, SourceProvider};
 
-use crate::target::InterpTarget;
+use crate::cases::{self, Case};
 
 /// Folders below `testdata`, and whether their programs are right.
 const FOLDERS: [(&str, bool); 5] = [
@@ -30,8 +30,8 @@ pub struct Outcome {
     pub rejected: Option<Rejection>,
     /// For v1model, PSA and PNA: why it does not become IR, if it does not.
     pub beyond: Option<String>,
-    /// Its packet case, if it has one.
-    pub case: Option<Case>,
+    /// Its packet case, if it has one, on each target ([`crate::cases::TARGETS`]).
+    pub cases: Vec<Case>,
     /// For programs with p4c's P4Info beside them: where Strait's differs; empty where it does not.
     pub p4info: Option<String>,
 }
@@ -40,14 +40,6 @@ pub struct Outcome {
 pub struct Rejection {
     pub text: String,
     pub located: bool,
-}
-
-/// A packet case.
-pub enum Case {
-    Passed,
-    Failed(String),
-    /// Of an architecture that does not run here yet.
-    NotRun,
 }
 
 /// By what a program includes.
@@ -172,7 +164,7 @@ fn one(
     let arch = Arch::of(&text);
     let stf = std::fs::read_to_string(path.with_extension("stf")).ok();
     let mut outcome =
-        Outcome { folder, name, right, arch, rejected: None, beyond: None, case: None, p4info: None };
+        Outcome { folder, name, right, arch, rejected: None, beyond: None, cases: Vec::new(), p4info: None };
     let filled = catch_unwind(AssertUnwindSafe(|| fill(&mut outcome, path, &text, stf, provider)));
     if filled.is_err() {
         outcome.rejected = Some(Rejection { text: "PANIC".into(), located: false });
@@ -182,64 +174,64 @@ fn one(
 
 fn fill(outcome: &mut Outcome, path: &Path, text: &str, stf: Option<String>, provider: &Corpus) {
     let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
-    let tree = p4::accept(&mut map, &path.display().to_string(), text, &[], provider, &mut diags);
-    let first = |map: &SourceMap, diags: &Diagnostics| {
-        let first = diags.list().iter().find(|d| d.severity == Severity::Error)?;
-        let at = map.position(first.primary.span);
-        let file = at.file.rsplit('/').next().unwrap_or_default();
-        let text = format!("{file}:{}: {} {}", at.line, first.code, first.message);
-        Some(Rejection { text, located: at.line > 0 })
-    };
-    if let Some(tree) = &tree {
-        p4::lint(&p4::check(tree, &map).0, &map);
+    if stf.is_some() && outcome.right {
+        outcome.cases =
+            vec![Case::NotRun("rejected, or of another architecture".into()); cases::TARGETS.len()];
     }
-    outcome.case = stf.as_ref().filter(|_| outcome.right).map(|_| Case::NotRun);
-    outcome.rejected = first(&map, &diags);
     let outputs = format!("{}_outputs", outcome.folder);
     let expected = provider.testdata.join(outputs).join(format!("{}.p4.p4info.txtpb", outcome.name));
-    if let Some(expected) = std::fs::read_to_string(expected).ok().filter(|_| outcome.right) {
-        outcome.p4info = Some(match &tree {
-            Some(tree) => control_plane(tree, &map, &expected),
-            None => "rejected".into(),
-        });
+    let expected = std::fs::read_to_string(expected).ok().filter(|_| outcome.right);
+    let name = path.display().to_string();
+    let accepted = p4::accept(&mut map, &name, text, &[], provider, &mut diags, |typed, map, _| {
+        p4::lint(typed, map);
+        outcome.p4info = expected.as_ref().map(|expected| control_plane(typed, map, expected));
+        lowered(outcome, typed, map, stf);
+    });
+    if accepted.is_none() {
+        outcome.rejected = first(&map, &diags);
+        outcome.p4info = expected.map(|_| "rejected".into());
     }
-    let Some(tree) = tree.filter(|_| matches!(outcome.arch, Arch::V1model | Arch::Psa | Arch::Pna)) else {
+}
+
+/// The first error.
+fn first(map: &SourceMap, diags: &Diagnostics) -> Option<Rejection> {
+    let first = diags.list().iter().find(|d| d.severity == Severity::Error)?;
+    let at = map.position(first.primary.span);
+    let file = at.file.rsplit('/').next().unwrap_or_default();
+    let text = format!("{file}:{}: {} {}", at.line, first.code, first.message);
+    Some(Rejection { text, located: at.line > 0 })
+}
+
+/// Lowers an accepted program, and plays its packets.
+fn lowered(outcome: &mut Outcome, typed: &p4::check::Typed<'_>, map: &SourceMap, stf: Option<String>) {
+    if !matches!(outcome.arch, Arch::V1model | Arch::Psa | Arch::Pna) {
         return;
-    };
+    }
     let mut limits = Diagnostics::default();
-    let program = p4::lower_verified(&tree, &map, &mut limits);
-    let limit = first(&map, &limits);
+    let program = p4::lower_verified(typed, map, &p4::Passes::default(), &mut limits);
+    let limit = first(map, &limits);
     // What p4c's back end for BMv2 rejects may be rejected where it would run.
     if !outcome.right && outcome.folder == "p4_16_bmv_errors" {
         outcome.rejected = limit;
         return;
     }
     outcome.beyond = limit.map(|l| l.text);
-    outcome.case = match (program, stf) {
-        (_, None) => None,
-        (None, Some(_)) => Some(Case::Failed(outcome.beyond.clone().unwrap_or_default())),
-        (Some(program), Some(stf)) => Some(play(&outcome.name, &program, &stf)),
+    outcome.cases = match (program, stf) {
+        (_, None) => Vec::new(),
+        (None, Some(_)) => {
+            vec![Case::Refused(outcome.beyond.clone().unwrap_or_default()); cases::TARGETS.len()]
+        }
+        (Some(program), Some(stf)) => cases::play(&outcome.name, &program, &stf),
     };
-}
-
-fn control_plane(tree: &p4::ast::Program, map: &SourceMap, expected: &str) -> String {
-    let (typed, _) = p4::check(tree, map);
-    match emit::p4info::message(&p4::api::of(&typed, map)) {
-        Ok(info) => crate::p4info::difference(&info, expected).unwrap_or_default(),
-        Err(problem) => problem.what,
+    // What is accepted may meet a limit; anything else is a bug.
+    if limits.list().iter().any(|d| d.code == "E0599") {
+        outcome.cases = vec![Case::Wrong(outcome.beyond.clone().unwrap_or_default()); cases::TARGETS.len()];
     }
 }
 
-fn play(name: &str, program: &ir::Verified, stf: &str) -> Case {
-    let case = match control::stf::parse(name, stf) {
-        Ok(case) => case,
-        Err(errors) => return Case::Failed(errors.iter().map(|e| format!("{e}\n")).collect()),
-    };
-    match interp::Interpreter::new(program) {
-        Ok(interpreter) => match control::stf::run(&case, &mut InterpTarget::new(interpreter)) {
-            report if report.passed => Case::Passed,
-            report => Case::Failed(report.text()),
-        },
-        Err(error) => Case::Failed(error.to_string()),
+fn control_plane(typed: &p4::check::Typed<'_>, map: &SourceMap, expected: &str) -> String {
+    match emit::p4info::message(&p4::api::of(typed, map)) {
+        Ok(info) => crate::p4info::difference(&info, expected).unwrap_or_default(),
+        Err(problem) => problem.what,
     }
 }

@@ -1,11 +1,16 @@
 //! What maintainers run, and users never: `cargo xtask conformance --p4c DIR`, `cargo xtask speed CASE.stf…`.
+#![forbid(unsafe_code)]
 
+mod cases;
 mod conformance;
 mod p4info;
+mod programs;
 mod report;
 mod speed;
-#[path = "../../crates/strait/src/targets/interp.rs"]
-mod target;
+/// Those of the command line: what is measured is what users run.
+#[path = "../../crates/strait/src/targets/mod.rs"]
+#[allow(dead_code)]
+mod targets;
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +19,7 @@ use clap::Parser;
 /// Maintainers' tasks.
 #[derive(Parser)]
 enum Task {
-    /// Hold the front end and the interpreter against p4c's test corpus, which is not part of this repository.
+    /// Hold the front end and every target against p4c's test corpus, which is not part of this repository. Tc needs root.
     Conformance {
         /// A checkout of p4lang/p4c.
         #[arg(long)]
@@ -32,6 +37,8 @@ enum Task {
         #[arg(long, default_value = "docs/reference/diagnostics.md")]
         out: PathBuf,
     },
+    /// Run generated programs, or those of a directory, on the interpreter and on other targets, and compare.
+    Programs(Box<programs::Options>),
     /// Measure the interpreter: packets a second of each case.
     Speed {
         /// The program of all cases.
@@ -47,6 +54,7 @@ fn main() -> anyhow::Result<()> {
     match Task::parse() {
         Task::Conformance { p4c, only, out } => conform(&p4c, only.as_deref(), &out),
         Task::Diagnostics { out } => Ok(std::fs::write(out, p4::explain::page())?),
+        Task::Programs(options) => programs::run(&options),
         Task::Speed { program, cases } => speed::run(&program, &cases),
     }
 }

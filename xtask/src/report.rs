@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use serde::Deserialize;
 
-use crate::conformance::{Arch, Case, Outcome};
+use crate::cases::{Case, TARGETS};
+use crate::conformance::{Arch, Outcome};
 
 /// Programs that do not do what p4c has them do, each with the reason why: `xtask/exceptions.toml`.
 #[derive(Deserialize)]
@@ -25,8 +26,10 @@ impl Exceptions {
     }
 }
 
+/// On the interpreter every case should pass; no target may give a wrong answer.
 fn failed(outcome: &Outcome) -> bool {
-    matches!(outcome.case, Some(Case::Failed(_)))
+    let wrong = outcome.cases.iter().any(|c| matches!(c, Case::Wrong(_)));
+    wrong || matches!(outcome.cases.first(), Some(Case::Refused(_)))
 }
 
 /// How many programs are neither as they should be nor excused.
@@ -75,9 +78,17 @@ fn rows(outcomes: &[Outcome]) -> Vec<(String, usize, usize)> {
     row("psa programs that run".into(), &psa, &|o| o.rejected.is_none() && o.beyond.is_none());
     let pna = |o: &Outcome| o.right && o.arch == Arch::Pna;
     row("pna programs that run".into(), &pna, &|o| o.rejected.is_none() && o.beyond.is_none());
-    let passed = |o: &Outcome| matches!(o.case, Some(Case::Passed));
-    row("packet cases that pass: v1model".into(), &|o| v1model(o) && o.case.is_some(), &passed);
-    row("packet cases that pass: psa".into(), &|o| o.arch == Arch::Psa && o.case.is_some(), &passed);
+    for (n, target) in TARGETS.iter().enumerate() {
+        let passed = |o: &Outcome| matches!(o.cases.get(n), Some(Case::Passed));
+        let with_case = |o: &Outcome| v1model(o) && !o.cases.is_empty();
+        row(format!("packet cases that pass: v1model on {}", target.name()), &with_case, &passed);
+    }
+    let passed = |o: &Outcome| matches!(o.cases.first(), Some(Case::Passed));
+    row(
+        "packet cases that pass: psa on interp".into(),
+        &|o| o.arch == Arch::Psa && !o.cases.is_empty(),
+        &passed,
+    );
     let bmv2 = |o: &Outcome| o.name.ends_with("-bmv2");
     let equal = |o: &Outcome| o.p4info.as_deref() == Some("");
     row("P4Info equal to p4c's: *-bmv2".into(), &|o| bmv2(o) && o.p4info.is_some(), &equal);
@@ -95,7 +106,7 @@ pub fn summary(outcomes: &[Outcome]) -> String {
 pub fn markdown(outcomes: &[Outcome], exceptions: &Exceptions) -> String {
     let mut page = String::from(
         "# Conformance\n\n\
-         p4c's test corpus against the front end and the interpreter, as `cargo xtask conformance --p4c DIR` measures it with a checkout of\n\
+         p4c's test corpus against the front end and every target, as `cargo xtask conformance --p4c DIR` measures it with a checkout of\n\
          p4lang/p4c. The page is written by that command; reasons for exceptions are kept in `xtask/exceptions.toml`.\n\
          Programs for eBPF, XDP and uBPF are read with p4c's own includes.\n\n\
          | | |\n|---|---:|\n",
@@ -122,11 +133,59 @@ pub fn markdown(outcomes: &[Outcome], exceptions: &Exceptions) -> String {
     });
     section("Accepted, and cannot run in this release", &|o| o.beyond.clone().filter(|_| o.right));
     section("P4Info that differs from p4c's", &|o| o.p4info.clone().filter(|d| !d.is_empty()));
-    section("Packet cases that fail", &|o| match &o.case {
-        Some(Case::Failed(why)) => Some(why.clone()),
-        _ => None,
-    });
+    page + &packet_cases(outcomes, exceptions)
+}
+
+/// A column for each target: of the cases that do not pass everywhere, why.
+fn packet_cases(outcomes: &[Outcome], exceptions: &Exceptions) -> String {
+    let names: Vec<&str> = TARGETS.iter().map(|t| t.name()).collect();
+    let ours = |o: &&Outcome| o.right && o.arch == Arch::V1model && !o.cases.is_empty();
+    let mut page =
+        format!("\n## Packet cases of v1model\n\n| | {} |\n|---|---:|---:|---:|\n", names.join(" | "));
+    for (title, is) in KINDS {
+        let count = |n: usize| outcomes.iter().filter(ours).filter(|o| is(&o.cases[n])).count().to_string();
+        let counts: Vec<String> = (0..TARGETS.len()).map(count).collect();
+        page += &format!("| {title} | {} |\n", counts.join(" | "));
+    }
+    page += &format!(
+        "\n### Why some do not pass\n\n| case | {} | why |\n|---|---|---|---|---|\n",
+        names.join(" | ")
+    );
+    for o in outcomes.iter().filter(ours) {
+        if o.cases.iter().all(|c| matches!(c, Case::Passed)) {
+            continue;
+        }
+        let cells: Vec<String> = o.cases.iter().map(cell).collect();
+        page += &format!("| {} | {} | {} |\n", o.name, cells.join(" | "), exceptions.reason(o).unwrap_or(""));
+    }
     page
+}
+
+/// Tells whether it is that.
+type Is = fn(&Case) -> bool;
+
+/// What may become of a case, in words.
+const KINDS: [(&str, Is); 4] = [
+    ("pass", |c| matches!(c, Case::Passed)),
+    ("refused: the target or this release lacks something", |c| matches!(c, Case::Refused(_))),
+    ("wrong", |c| matches!(c, Case::Wrong(_))),
+    ("not run", |c| matches!(c, Case::NotRun(_))),
+];
+
+fn cell(case: &Case) -> String {
+    let (word, why) = match case {
+        Case::Passed => return "passes".into(),
+        Case::Wrong(why) => ("**wrong**: ", why),
+        Case::Refused(why) => ("", why),
+        Case::NotRun(why) => ("not run: ", why),
+    };
+    format!("{word}{}", without_folders(why.lines().next().unwrap_or_default()).replace('|', "\\|"))
+}
+
+/// A message whose file is named without its folders, which are another machine's.
+fn without_folders(why: &str) -> &str {
+    let end = why.find(".p4:").unwrap_or(0);
+    why[..end].rfind('/').map_or(why, |slash| &why[slash + 1..])
 }
 
 /// All that is to be said of a program.
@@ -136,12 +195,13 @@ pub fn whole(o: &Outcome) -> String {
         None => "accepted",
     };
     let beyond = o.beyond.as_ref().map(|b| format!("\n    cannot run: {b}")).unwrap_or_default();
-    let case = match &o.case {
-        Some(Case::Passed) => "\n    case passes".to_string(),
-        Some(Case::Failed(why)) => format!("\n    case fails: {why}"),
-        Some(Case::NotRun) => "\n    case not run".to_string(),
-        None => String::new(),
+    let played = |(case, target): (&Case, &crate::targets::RunTarget)| match case {
+        Case::Passed => format!("\n    case passes on {}", target.name()),
+        Case::Wrong(why) => format!("\n    case is wrong on {}: {why}", target.name()),
+        Case::Refused(why) => format!("\n    case is refused on {}: {why}", target.name()),
+        Case::NotRun(why) => format!("\n    case is not run on {}: {why}", target.name()),
     };
+    let case: String = o.cases.iter().zip(&TARGETS).map(played).collect();
     let mark = if o.as_it_should() { "  " } else { "! " };
     format!("{mark}{}/{}: {said}{beyond}{case}", o.folder, o.name)
 }

@@ -8,7 +8,7 @@ use control::stf::{self, Kind};
 use interp::{Interpreter, Silent};
 use p4::{Diagnostics, Embedded, SourceMap};
 
-use crate::target::InterpTarget;
+use crate::targets::interp::InterpTarget;
 
 /// Prints the rate of each case, and of all.
 pub fn run(program: &Path, cases: &[std::path::PathBuf]) -> anyhow::Result<()> {

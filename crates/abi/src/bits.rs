@@ -1,8 +1,8 @@
-//! A value of P4's `bit<W>` for any width W, the common currency of compiler, interpreter and control plane.
+//! A value of P4's `bit<W>` for any width W. Compiler, interpreter and control plane all use it.
 //!
-//! Up to 128 bits live inline, so that the addresses and counters of everyday packets never allocate; wider values fall
-//! back to `num-bigint`. Signed (`int<W>`) arithmetic uses the same patterns in two's complement; the operations whose
-//! result depends on the sign say so in their names.
+//! Values of up to 128 bits are stored inline and never allocate; that covers addresses and counters. Wider values use `num-bigint`.
+//! Signed values (`int<W>`) use the same bits in two's complement. Operations whose result depends on the sign have `signed` in their
+//! names.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -20,9 +20,9 @@ pub struct Bits {
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Repr {
-    /// Width <= 128.
+    /// A value of at most 128 bits.
     Small(u128),
-    /// Width > 128.
+    /// A value of more than 128 bits.
     Big(Box<BigUint>),
 }
 
@@ -49,22 +49,22 @@ impl Bits {
         }
     }
 
-    /// All zeros.
+    /// A value whose bits are all zero.
     pub fn zero(width: u32) -> Self {
         Self::new(width, 0)
     }
 
-    /// All ones.
+    /// A value whose bits are all one.
     pub fn ones(width: u32) -> Self {
         if width <= 128 { Self::new(width, u128::MAX) } else { Self::from_big(width, &Self::big_mask(width)) }
     }
 
-    /// One bit.
+    /// A value of one bit.
     pub fn bit(value: bool) -> Self {
         Self::new(1, value as u128)
     }
 
-    /// Big-endian bytes (network order), of which the low `width` bits count.
+    /// The low `width` bits of a number in network order (big-endian).
     pub fn from_bytes_be(width: u32, bytes: &[u8]) -> Self {
         if width <= 128 && bytes.len() <= 16 {
             let value = bytes.iter().fold(0u128, |v, &b| v << 8 | b as u128);
@@ -73,7 +73,7 @@ impl Bits {
         Self::from_big(width, &BigUint::from_bytes_be(bytes))
     }
 
-    /// Big-endian bytes, `ceil(width / 8)` of them, padded with zero bits at the front.
+    /// The value in network order: `ceil(width / 8)` bytes, padded with zero bits at the front.
     pub fn to_bytes_be(&self) -> Vec<u8> {
         let len = self.width.div_ceil(8) as usize;
         match &self.repr {
@@ -87,7 +87,7 @@ impl Bits {
         }
     }
 
-    /// Width in bits.
+    /// The width in bits.
     pub fn width(&self) -> u32 {
         self.width
     }
@@ -100,7 +100,7 @@ impl Bits {
         }
     }
 
-    /// The value, where it fits 128 bits.
+    /// The value, if it fits into 128 bits.
     pub fn to_u128(&self) -> Option<u128> {
         match &self.repr {
             Repr::Small(v) => Some(*v),
@@ -108,7 +108,7 @@ impl Bits {
         }
     }
 
-    /// The value, where it fits 64 bits.
+    /// The value, if it fits into 64 bits.
     pub fn to_u64(&self) -> Option<u64> {
         self.to_u128().and_then(|v| u64::try_from(v).ok())
     }
@@ -142,7 +142,7 @@ impl Bits {
         self.width > 0 && self.get(self.width - 1)
     }
 
-    /// Cut off or padded with zeros.
+    /// The value with another width: truncated, or extended with zeros.
     pub fn resize(&self, width: u32) -> Self {
         match &self.repr {
             Repr::Small(v) => Self::new(width, *v),
@@ -150,7 +150,7 @@ impl Bits {
         }
     }
 
-    /// Cut off or padded with copies of the sign bit.
+    /// The value with another width: truncated, or extended with copies of the sign bit.
     pub fn resize_signed(&self, width: u32) -> Self {
         if width <= self.width || !self.sign() {
             return self.resize(width);
@@ -168,7 +168,7 @@ impl Bits {
         }
     }
 
-    /// `self ++ low`.
+    /// The concatenation `self ++ low`: `self` gives the high bits.
     pub fn concat(&self, low: &Self) -> Self {
         let width = self.width + low.width;
         match (&self.repr, &low.repr) {
@@ -205,32 +205,32 @@ impl Bits {
         (!other.is_zero()).then(|| self.arith(other, |a, b| a % b, |a, b, _| a % b))
     }
 
-    /// Bitwise and.
+    /// The bitwise and of two values of one width.
     pub fn and(&self, other: &Self) -> Self {
         self.arith(other, |a, b| a & b, |a, b, _| a & b)
     }
 
-    /// Bitwise or.
+    /// The bitwise or of two values of one width.
     pub fn or(&self, other: &Self) -> Self {
         self.arith(other, |a, b| a | b, |a, b, _| a | b)
     }
 
-    /// Bitwise exclusive or.
+    /// The bitwise exclusive or of two values of one width.
     pub fn xor(&self, other: &Self) -> Self {
         self.arith(other, |a, b| a ^ b, |a, b, _| a ^ b)
     }
 
-    /// Bitwise complement.
+    /// The value with every bit inverted.
     pub fn not(&self) -> Self {
         self.xor(&Self::ones(self.width))
     }
 
-    /// Two's complement negation.
+    /// The two's complement negation, modulo 2^width.
     pub fn neg(&self) -> Self {
         Self::zero(self.width).sub(self)
     }
 
-    /// Left shift; bits that leave are lost, and a shift by the width or more gives zero.
+    /// Left shift. Bits shifted out are lost, and a shift by the width or more gives zero.
     pub fn shl(&self, amount: u64) -> Self {
         if amount >= self.width as u64 {
             return Self::zero(self.width);
@@ -241,7 +241,7 @@ impl Bits {
         }
     }
 
-    /// Logical right shift (`bit<W>`).
+    /// Logical right shift (`bit<W>`): zeros are shifted in.
     pub fn shr(&self, amount: u64) -> Self {
         if amount >= self.width as u64 {
             return Self::zero(self.width);
@@ -252,7 +252,7 @@ impl Bits {
         }
     }
 
-    /// Arithmetic right shift (`int<W>`): copies of the sign come in.
+    /// Arithmetic right shift (`int<W>`): copies of the sign bit are shifted in.
     pub fn shr_signed(&self, amount: u64) -> Self {
         if !self.sign() {
             return self.shr(amount);
@@ -266,30 +266,30 @@ impl Bits {
         }
     }
 
-    /// `|+|` on `bit<W>`.
+    /// Saturating addition on `bit<W>` (`|+|`).
     pub fn add_sat(&self, other: &Self) -> Self {
         let sum = self.resize(self.width + 1).add(&other.resize(self.width + 1));
         if sum.sign() { Self::ones(self.width) } else { sum.resize(self.width) }
     }
 
-    /// `|-|` on `bit<W>`.
+    /// Saturating subtraction on `bit<W>` (`|-|`).
     pub fn sub_sat(&self, other: &Self) -> Self {
         if self.cmp_unsigned(other) == Ordering::Less { Self::zero(self.width) } else { self.sub(other) }
     }
 
-    /// `|+|` on `int<W>`.
+    /// Saturating addition on `int<W>` (`|+|`).
     pub fn add_sat_signed(&self, other: &Self) -> Self {
         let wide = self.width + 1;
         self.clamp_signed(self.resize_signed(wide).add(&other.resize_signed(wide)))
     }
 
-    /// `|-|` on `int<W>`.
+    /// Saturating subtraction on `int<W>` (`|-|`).
     pub fn sub_sat_signed(&self, other: &Self) -> Self {
         let wide = self.width + 1;
         self.clamp_signed(self.resize_signed(wide).sub(&other.resize_signed(wide)))
     }
 
-    /// Order as `bit<W>`.
+    /// The order of two values as `bit<W>`.
     pub fn cmp_unsigned(&self, other: &Self) -> Ordering {
         match (&self.repr, &other.repr) {
             (Repr::Small(a), Repr::Small(b)) => a.cmp(b),
@@ -297,7 +297,7 @@ impl Bits {
         }
     }
 
-    /// Order as `int<W>`.
+    /// The order of two values as `int<W>`.
     pub fn cmp_signed(&self, other: &Self) -> Ordering {
         match (self.sign(), other.sign()) {
             (true, false) => Ordering::Less,
@@ -306,12 +306,12 @@ impl Bits {
         }
     }
 
-    /// A prefix mask: the `len` most significant of `width` bits are one.
+    /// A prefix mask of `width` bits, whose `len` most significant bits are one.
     pub fn prefix_mask(width: u32, len: u32) -> Self {
         Self::ones(width).shl((width - len.min(width)) as u64)
     }
 
-    /// One bit wider in, `width` bits out: what does not fit becomes the nearest that does.
+    /// Reduces a signed value of `width + 1` bits to `width` bits. A value out of range becomes the nearest value in range.
     fn clamp_signed(&self, wide: Self) -> Self {
         let fits = wide.sign() == wide.get(self.width - 1);
         match (fits, wide.sign()) {

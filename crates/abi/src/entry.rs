@@ -1,5 +1,5 @@
-//! What a controller says to a program: match values, entries and action calls, by *name* of the P4 program's
-//! control-plane names, independent of any target's layout.
+//! What a controller writes to a program: match values, entries and action calls. They use the control-plane names of the P4 program and
+//! do not depend on a target's layout.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,17 +9,17 @@ use crate::Bits;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MatchKind {
-    /// Equal.
+    /// The key equals the entry's value.
     Exact,
-    /// Longest prefix wins.
+    /// The key begins with the entry's prefix. Of several matching entries the longest prefix wins.
     Lpm,
-    /// Value and mask; priority decides.
+    /// The key equals the entry's value under the entry's mask. Of several matching entries the largest priority wins.
     Ternary,
-    /// Between two values, both included; priority decides.
+    /// The key lies between the entry's two values, both included. Of several matching entries the largest priority wins.
     Range,
-    /// Equal, or anything; priority decides.
+    /// The key equals the entry's value, or the entry accepts any key. Of several matching entries the largest priority wins.
     Optional,
-    /// An input of an action selector's hash; not matched.
+    /// The field is an input of an action selector's hash. Entries do not match on it.
     Selector,
 }
 
@@ -34,20 +34,20 @@ impl MatchKind {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MatchValue {
-    /// For [`MatchKind::Exact`].
+    /// For [`MatchKind::Exact`]: the value.
     Exact(Bits),
     /// For [`MatchKind::Lpm`]: the value and the prefix length in bits.
     Lpm(Bits, u32),
     /// For [`MatchKind::Ternary`]: value and mask. Bits outside the mask are zero in a canonical value.
     Ternary(Bits, Bits),
-    /// For [`MatchKind::Range`]: lowest and highest, both included.
+    /// For [`MatchKind::Range`]: the lowest and the highest value, both included.
     Range(Bits, Bits),
-    /// For [`MatchKind::Optional`]: a value to equal, or anything.
+    /// For [`MatchKind::Optional`]: the value, or `None` to accept any key.
     Optional(Option<Bits>),
 }
 
 impl MatchValue {
-    /// Bits of the keys that it is for; `None` where it takes keys of any width.
+    /// The width in bits of the keys that this value can match; `None` if it matches keys of any width.
     pub fn width(&self) -> Option<u32> {
         match self {
             MatchValue::Exact(v)
@@ -59,7 +59,7 @@ impl MatchValue {
         }
     }
 
-    /// Whether `key` satisfies this field.
+    /// Whether the key field `key` matches this value.
     pub fn matches(&self, key: &Bits) -> bool {
         match self {
             MatchValue::Exact(v) | MatchValue::Optional(Some(v)) => v == key,
@@ -79,26 +79,27 @@ impl MatchValue {
 pub struct ActionCall {
     /// Full control-plane name.
     pub action: String,
-    /// One value a parameter, each of the parameter's width.
+    /// One value for each parameter, with the parameter's width.
     pub args: Vec<Bits>,
 }
 
 /// One table entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Entry {
-    /// One value a key field, in the order of the table's key.
+    /// One value for each key field, in the order of the table's key.
     pub matches: Vec<MatchValue>,
-    /// Larger wins (P4Runtime's sense). Zero in tables without ternary, range or optional keys.
+    /// The priority: of several matching entries the largest wins, as in P4Runtime. It is 0 in tables without ternary, range or optional
+    /// keys.
     pub priority: i32,
-    /// What happens on a hit.
+    /// The action that runs on a hit.
     pub action: ActionCall,
 }
 
-/// A message to the control plane.
+/// A digest: a notification that a packet sends to the control plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Digest {
-    /// Name of its type.
+    /// The name of the digest's type ([`crate::manifest::DigestType`]).
     pub name: String,
-    /// Names and values.
+    /// The name and the value of each field.
     pub fields: Vec<(String, Bits)>,
 }

@@ -1,23 +1,23 @@
-//! Entries as the bytes of a compiled target's maps, and back. The rules stand in [`crate::manifest`].
+//! Conversion of entries to the bytes in a compiled target's maps, and back. [`crate::manifest`] states the layout rules.
 
 use crate::Bits;
 use crate::entry::{ActionCall, Entry, MatchKind, MatchValue};
 use crate::manifest::{Param, Structure, Table, TableLayout};
 
-/// An entry's key as a map stores it.
+/// The key of an entry, as a map stores it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PackedKey {
     /// The packed fields, don't-care bits zero.
     pub value: Vec<u8>,
-    /// Which bits count; all ones for exact keys.
+    /// The bits that must match: all ones for exact keys.
     pub mask: Vec<u8>,
-    /// Significant leading bits of `value`, for a longest-prefix-match trie.
+    /// The number of leading bits of `value` that must match, for a longest-prefix-match trie.
     pub prefix_len: u32,
 }
 
 impl Table {
-    /// The packed key of checked match values (see [`Table::check_entry`]). Range keys have none: a target that stores
-    /// them must say how itself.
+    /// The packed key of match values that [`Table::check_entry`] has accepted. Returns `None` for range keys: each target stores those in
+    /// its own layout.
     pub fn pack_key(&self, layout: &TableLayout, matches: &[MatchValue]) -> Option<PackedKey> {
         let mut value = vec![0; layout.key_size as usize];
         let mut mask = value.clone();
@@ -28,7 +28,7 @@ impl Table {
                 MatchValue::Optional(None) => (Bits::zero(key.width), Bits::zero(key.width)),
                 MatchValue::Ternary(v, m) => (v.and(m), m.clone()),
                 MatchValue::Lpm(v, len) => {
-                    // The lpm field stands last, right-aligned in whole bytes: its padding bits are always significant.
+                    // The lpm field is last, right-aligned in whole bytes. The padding bits before it are part of the prefix.
                     let pad = key.width.div_ceil(8) * 8 - key.width;
                     prefix_len = offset * 8 + pad + len;
                     let m = Bits::prefix_mask(key.width, *len);
@@ -65,7 +65,8 @@ impl Table {
         self.keys.iter().zip(&layout.key_offsets).map(field).collect()
     }
 
-    /// The action data of a checked call: action number and parameters in native order.
+    /// The action data of a checked call: the action number and the parameters, in native byte order. Returns `None` if the call does not
+    /// fit the layout.
     pub fn pack_action(&self, layout: &TableLayout, call: &ActionCall) -> Option<Vec<u8>> {
         let number = self.action(&call.action)?;
         let mut data = vec![0; layout.data_size as usize];
@@ -80,7 +81,7 @@ impl Table {
         Some(data)
     }
 
-    /// The call that action data holds; `None` if it was not written by [`Table::pack_action`].
+    /// The call in action data that [`Table::pack_action`] wrote; `None` if the data does not hold a call of this table.
     pub fn unpack_action(&self, data: &[u8]) -> Option<ActionCall> {
         let number = u32::from_ne_bytes(data.get(..4)?.try_into().ok()?);
         let action = self.actions.get(number as usize)?;
@@ -96,7 +97,7 @@ impl Table {
         Some(ActionCall { action: action.name.clone(), args })
     }
 
-    /// The bytes of a whole value: priority (tuple space), zeroed direct counter, action data.
+    /// The bytes of a map value: the priority (in a tuple space), a direct counter of zero (if there is one), the action data.
     pub fn pack_value(&self, layout: &TableLayout, entry: &Entry) -> Option<Vec<u8>> {
         let mut value = vec![0; layout.value_size as usize];
         if layout.structure == Structure::TupleSpace {
@@ -109,7 +110,7 @@ impl Table {
     }
 }
 
-/// Writes a field right-aligned into whole bytes.
+/// Writes a field at an offset, right-aligned in whole bytes.
 fn put(bytes: &mut [u8], offset: u32, value: &Bits) {
     let field = value.to_bytes_be();
     let start = offset as usize;
@@ -122,7 +123,10 @@ mod tests {
     use crate::manifest::{Action, KeyField};
 
     fn table(kinds: &[(u32, MatchKind, u32)]) -> (Table, TableLayout) {
-        let keys = kinds.iter().map(|(w, k, _)| KeyField { name: "k".into(), width: *w, kind: *k }).collect();
+        let keys = kinds
+            .iter()
+            .map(|(w, k, _)| KeyField { name: "k".into(), width: *w, kind: *k, signed: false })
+            .collect();
         let param = |width, offset| Param { name: "p".into(), width, offset };
         let action = Action {
             name: "set".into(),

@@ -4,13 +4,13 @@
 //! like from outside. A host (a loader, a controller, a test runner) reads the manifest and never the code.
 //!
 //! * [`bits`]: a value of `bit<W>`, any width.
-//! * [`entry`]: what a controller says: match values, table entries, actions by name.
-//! * [`layout`]: entries as bytes of a compiled target's maps.
-//! * [`manifest`]: what a compiled program offers: tables and the byte layout of their keys and action data, counters,
-//!   drop reasons.
-//! * [`native`]: the memory that machine code shares with its host.
+//! * [`entry`]: what a controller writes: match values, table entries, action calls.
+//! * [`manifest`]: what a compiled program has: tables and the byte layout of their keys and action data, counters, drop reasons.
+//! * [`layout`]: conversion of entries to the bytes in a compiled target's maps, and back.
+//! * [`native`]: the memory that a native program shares with its host.
 //!
 //! Nothing here does I/O, and nothing knows a target.
+#![forbid(unsafe_code)]
 
 pub mod bits;
 pub mod entry;
@@ -22,9 +22,10 @@ pub use bits::Bits;
 pub use entry::{ActionCall, Digest, Entry, MatchKind, MatchValue};
 pub use manifest::Manifest;
 
-/// Names of the drop reasons that no P4 statement makes. A target lists those it can produce after the program's own.
+/// Names of the drop reasons that come from the target or the architecture, not from a P4 statement. A manifest lists the ones that its
+/// target can produce after the program's own reasons.
 pub mod drops {
-    /// `egress_spec` was 511 though no `mark_to_drop` ran.
+    /// `egress_spec` was 511 ([`DROP_PORT`](super::DROP_PORT)) at the end of ingress, although no `mark_to_drop` ran.
     pub const EGRESS_SPEC: &str = "egress_spec";
     /// PSA: the program left `drop` set.
     pub const DROP: &str = "psa.drop";
@@ -36,9 +37,9 @@ pub mod drops {
     pub const STEP_BUDGET: &str = "target.step_budget";
     /// The packet could not be made longer or shorter as the deparser asked.
     pub const BAD_RESIZE: &str = "target.bad_resize";
-    /// A copy of a packet found no buffer.
+    /// There was no free buffer for a clone or for a copy of a multicast packet.
     pub const NO_BUFFER: &str = "target.no_buffer";
 }
 
-/// P4 port number that drops a packet in v1model: `egress_spec` holds it after `mark_to_drop` (BMv2 simple_switch).
+/// The v1model port number that means "drop" (BMv2 simple_switch). `mark_to_drop` sets `egress_spec` to it.
 pub const DROP_PORT: u32 = 511;

@@ -1,14 +1,14 @@
-//! What a compiled program offers to its host, and how its tables are laid out in bytes.
+//! What a compiled program has, as its host sees it, and the byte layout of its tables.
 //!
-//! The interpreter's manifest leaves the layouts out (`layout: None`): its host hands over [`crate::Entry`] values.
-//! A compiled target's manifest has them, and [`TableLayout`] turns entries into the bytes of a map's keys and values.
+//! A compiled target's manifest has a [`TableLayout`] for each table; [`crate::layout`] uses it to turn entries into the bytes of a map's
+//! keys and values. The interpreter's manifest has no layouts (`layout: None`), because its host passes [`crate::Entry`] values.
 //!
-//! Layout rules, the same for every compiled target:
-//! * a table *key* is packed: each field takes `ceil(width / 8)` bytes in network order, in the order of the P4 key but
-//!   for an lpm field, which stands last. A Linux LPM trie's key has a native 32-bit prefix length before it;
-//! * *action data* is a C struct: a `u32` action index, then each parameter at its natural alignment in native order
-//!   (1, 2, 4, 8 or 16 bytes, the smallest that holds the width), all actions of a table in one union;
-//! * a direct counter is two `u64` (packets, bytes) before the action data.
+//! The layout rules are the same for every compiled target:
+//! * A table *key* is packed. Each field takes `ceil(width / 8)` bytes in network order. Fields are in the order of the P4 key, except that
+//!   an lpm field is last. The key of a Linux LPM trie begins with a 32-bit prefix length in native order.
+//! * *Action data* is a C struct: a `u32` action number, then each parameter in native order at its natural alignment. A parameter takes 1,
+//!   2, 4, 8 or 16 bytes, the smallest size that holds its width. The structs of a table's actions form one union.
+//! * A direct counter is two `u64` (packets, bytes) before the action data.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -16,67 +16,67 @@ use thiserror::Error;
 use crate::Bits;
 use crate::entry::{ActionCall, Entry, MatchKind, MatchValue};
 
-/// Everything that a host needs to know of a compiled program.
+/// Everything that a host needs to know about a compiled program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Version of this format.
+    /// The version of this format.
     pub version: u32,
-    /// The P4 program's base name.
+    /// The P4 program's file name, without its directory and its extension.
     pub program: String,
-    /// `tc`, `xdp`, `native` or `interp`.
+    /// The target that the program was compiled for: `tc`, `xdp`, `native` or `interp`.
     pub target: String,
     /// Name of the entry function (for eBPF: the program's symbol).
     pub entry: String,
-    /// Tables in program order.
+    /// The tables, in the order of the program.
     pub tables: Vec<Table>,
-    /// Counters that are not direct.
+    /// The indexed counters. Direct counters belong to their tables.
     pub counters: Vec<Counter>,
-    /// Registers.
+    /// The register arrays.
     pub registers: Vec<Register>,
-    /// Meters.
+    /// The meters, indexed and direct.
     #[serde(default)]
     pub meters: Vec<Meter>,
-    /// Parser value sets.
+    /// The value sets of the parser.
     #[serde(default)]
     pub value_sets: Vec<ValueSet>,
-    /// Action profiles and selectors.
+    /// The action profiles and action selectors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub profiles: Vec<ActionProfile>,
-    /// Messages to the control plane.
+    /// The types of the digests that the program sends to the control plane.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub digests: Vec<DigestType>,
-    /// Why packets are dropped; the index is the reason's id in the target's drop counters.
+    /// The reasons for which packets are dropped. A reason's index is its number in the target's drop counters.
     pub drops: Vec<DropReason>,
 }
 
-/// Members that entries of tables lead to.
+/// An action profile or action selector: a set of actions that table entries refer to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActionProfile {
     /// Full control-plane name.
     pub name: String,
-    /// Most members; 0: no limit.
+    /// Largest number of members; 0 means no limit.
     pub size: u64,
-    /// Whether there are groups of them.
+    /// Whether this is an action selector, which also has groups of members.
     pub selector: bool,
 }
 
-/// A message to the control plane: its name, and what it says.
+/// The type of a digest: a notification that packets send to the control plane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DigestType {
-    /// Name of the data's type.
+    /// The name of the P4 type of the data.
     pub name: String,
-    /// Name and width of each value.
+    /// The name and the width in bits of each value.
     pub fields: Vec<(String, u32)>,
 }
 
-/// What a parser's `select` compares with, filled by a controller.
+/// A parser value set: the values that a `select` compares with, set by a controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValueSet {
     /// Full control-plane name.
     pub name: String,
-    /// Most members.
+    /// Largest number of members.
     pub size: u64,
-    /// What a member says; one without a name where members are plain values.
+    /// The fields of a member. If members are plain values, there is one field with an empty name.
     pub keys: Vec<KeyField>,
 }
 
@@ -87,31 +87,30 @@ pub struct Table {
     pub name: String,
     /// Key fields in P4 order.
     pub keys: Vec<KeyField>,
-    /// Actions that an entry or the default may name; the index is the action's number in the action data.
+    /// The actions that an entry or the default action may call. An action's index is its number in the action data.
     pub actions: Vec<Action>,
-    /// Most entries it holds.
+    /// Largest number of entries.
     pub size: u64,
-    /// What happens on a miss until a controller says otherwise.
+    /// The action that runs on a miss until a controller sets another one.
     pub default_action: Option<ActionCall>,
-    /// The default action cannot be changed.
+    /// Whether the default action is const: a controller cannot change it.
     pub const_default: bool,
-    /// Entries written in the program cannot be changed, nor added to.
+    /// Whether the entries are const: a controller can neither change nor add entries.
     pub const_entries: bool,
-    /// Entries that the program itself declares and a host must insert (a target may compile const ones into code
-    /// and list none here).
+    /// The entries that the program declares and that the host must insert. A target that compiles const entries into code lists none.
     pub initial_entries: Vec<Entry>,
-    /// Name of the direct counter, if one is attached.
+    /// The name of the direct counter, if the table has one.
     pub direct_counter: Option<String>,
-    /// Name of the action profile or selector, if it has one.
+    /// The name of the action profile or selector, if the table has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub implementation: Option<String>,
-    /// Whether the control plane may be told of entries that no packet hits.
+    /// Whether the table has idle timeouts: the control plane may ask to be notified of entries that no packet hits.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub notifies_idle: bool,
-    /// Name of the direct meter, if one is attached.
+    /// The name of the direct meter, if the table has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direct_meter: Option<String>,
-    /// How a compiled target stores it.
+    /// How a compiled target stores the table; `None` for the interpreter.
     pub layout: Option<TableLayout>,
 }
 
@@ -122,8 +121,35 @@ pub struct KeyField {
     pub name: String,
     /// Width in bits.
     pub width: u32,
-    /// Match kind.
+    /// How the field is compared with an entry.
     pub kind: MatchKind,
+    /// Its values are `int<W>`: ranges compare them as signed numbers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub signed: bool,
+}
+
+impl KeyField {
+    /// Whether a key satisfies this field of an entry.
+    pub fn matches(&self, value: &MatchValue, key: &Bits) -> bool {
+        match value {
+            MatchValue::Range(lo, hi) if self.signed => {
+                lo.cmp_signed(key).is_le() && key.cmp_signed(hi).is_le()
+            }
+            _ => value.matches(key),
+        }
+    }
+
+    /// A value of an entry as a target stores it that compares unsigned numbers only: the ends of a signed range with their signs
+    /// exchanged, which puts signed numbers in the order of unsigned ones. Done twice it is undone. The same is done to the key.
+    pub fn unsigned(&self, value: &MatchValue) -> MatchValue {
+        match value {
+            MatchValue::Range(lo, hi) if self.signed && self.width > 0 => {
+                let sign = Bits::new(1, 1).resize(self.width).shl(u64::from(self.width) - 1);
+                MatchValue::Range(lo.xor(&sign), hi.xor(&sign))
+            }
+            _ => value.clone(),
+        }
+    }
 }
 
 /// An action as a table sees it.
@@ -131,27 +157,27 @@ pub struct KeyField {
 pub struct Action {
     /// Full control-plane name.
     pub name: String,
-    /// Parameters that the control plane fills.
+    /// The parameters that the control plane provides.
     pub params: Vec<Param>,
-    /// Only usable as the default action (`@defaultonly`).
+    /// Whether only the default action may call it (`@defaultonly`).
     pub default_only: bool,
-    /// Only usable in entries (`@tableonly`).
+    /// Whether only entries may call it (`@tableonly`).
     pub table_only: bool,
 }
 
-/// An action's parameter.
+/// A parameter of an action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Param {
-    /// Its name.
+    /// The name in the P4 program, without the action's name.
     pub name: String,
     /// Width in bits.
     pub width: u32,
-    /// Where it stands in the action data of a compiled target, in bytes; 0 elsewhere.
+    /// Offset in bytes in the action data of a compiled target; 0 for the interpreter.
     pub offset: u32,
 }
 
 impl Param {
-    /// Bytes that a value of `width` bits takes in action data: 1, 2, 4, 8 or 16.
+    /// The number of bytes that a value of `width` bits takes in action data: 1, 2, 4, 8 or 16.
     pub fn size_of(width: u32) -> u32 {
         match width {
             0..=8 => 1,
@@ -163,12 +189,12 @@ impl Param {
     }
 }
 
-/// A meter.
+/// A meter: an array of cells, each of which gives packets a colour by their rate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meter {
     /// Full control-plane name.
     pub name: String,
-    /// Cells; `None`: one for each entry of a table.
+    /// Number of cells; `None` for a direct meter, which has a cell for each entry of its table.
     pub size: Option<u64>,
 }
 
@@ -176,46 +202,52 @@ pub struct Meter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Structure {
-    /// No key: only the default action's map.
+    /// The table has no key, so only its default action runs. It has no map of entries.
     Keyless,
-    /// An array by the key, which has two bytes at most.
+    /// The key, of at most two bytes, is the index into an array.
     Array,
-    /// A hash of the whole key.
+    /// A hash table finds the whole key.
     Hash,
-    /// A longest-prefix-match trie; the lpm field stands last in the key.
+    /// A longest-prefix-match trie finds the key. The lpm field is last in the key.
     LpmTrie,
-    /// Tuple-space search: a list of masks ordered by their best priority, and one hash keyed by
-    /// `{u32 tuple, masked key}` whose values begin with an `i32` priority (padded to 8 bytes).
+    /// Tuple-space search. A list of masks is ordered by the best priority of each. On eBPF one hash table holds all entries: its key is
+    /// `{u32 tuple, masked key}`, and its values begin with an `i32` priority (padded to 8 bytes).
     TupleSpace,
-    /// Const entries compiled into code; there is no map.
+    /// The entries are const and compiled into code; there is no map.
     Code,
 }
 
-/// A compiled table's maps and bytes.
+/// The maps and the byte layout of a compiled table. The native target has no maps and ignores their names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TableLayout {
-    /// How an entry is found.
+    /// The structure that finds an entry.
     pub structure: Structure,
-    /// Name of the map of entries (none for keyless tables).
+    /// The name of the map of entries, if there is one.
     pub map: Option<String>,
-    /// For [`Structure::TupleSpace`]: the array of tuples, and how many it may hold. Each element is
-    /// `{i32 best_priority, u32 used, u8 mask[key_size]}` padded to a multiple of 8 bytes.
+    /// For [`Structure::TupleSpace`]: the array of tuples, and how many a version of it may hold. Each element is
+    /// `{i32 best_priority, u32 tuple, u8 mask[key_size]}` padded to a multiple of 8 bytes; the tuple's number is at least 1 and
+    /// begins the keys of its entries. There are [`VERSIONS`] versions one after the other; after the last tuple of each
+    /// comes an element of zeros.
     pub tuples: Option<(String, u32)>,
-    /// Name of the one-element array map that holds the default action's data.
+    /// Name of the array map that holds [`VERSIONS`] versions of the default action's data, of which one counts.
     pub default_map: Option<String>,
-    /// Bytes of the packed key, without the LPM trie's prefix length or the tuple number.
+    /// Size of the packed key in bytes, without the LPM trie's prefix length or the tuple number.
     pub key_size: u32,
-    /// For each P4 key field, its byte offset in the packed key.
+    /// The offset in bytes of each P4 key field in the packed key.
     pub key_offsets: Vec<u32>,
-    /// Bytes of the action data at the end of a value.
+    /// Size in bytes of the action data at the end of a value.
     pub data_size: u32,
-    /// Offset of the action data inside a value (after a priority, or a direct counter).
+    /// Offset in bytes of the action data in a value. The priority and the direct counter come before it.
     pub data_offset: u32,
-    /// Offset of the direct counter inside a value.
+    /// Offset in bytes of the direct counter in a value, if there is one.
     pub counter_offset: Option<u32>,
-    /// Bytes of a whole value.
+    /// Size of a whole value in bytes.
     pub value_size: u32,
 }
+
+/// Versions that arrays of tuples and of default actions have on tc. A version that packets may still read is not written, so
+/// more versions mean fewer grace periods to wait for.
+pub const VERSIONS: u32 = 32;
 
 /// An indexed counter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -224,7 +256,7 @@ pub struct Counter {
     pub name: String,
     /// Number of cells.
     pub size: u64,
-    /// Map name on a compiled target: per-CPU array of `{u64 packets, u64 bytes}`.
+    /// The name of the eBPF map: a per-CPU array of `{u64 packets, u64 bytes}`.
     pub map: Option<String>,
 }
 
@@ -237,98 +269,60 @@ pub struct Register {
     pub size: u64,
     /// Width of a cell in bits.
     pub width: u32,
-    /// Map name on a compiled target.
+    /// The name of the eBPF map.
     pub map: Option<String>,
 }
 
-/// Why a packet was dropped.
+/// A reason for which packets are dropped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DropReason {
-    /// Name: the control-plane name of the action or control that dropped, or a target's own (`target.…`).
+    /// The control-plane name of the action or control that drops, or one of [`crate::drops`].
     pub name: String,
-    /// One sentence for an operator.
+    /// One sentence that explains the reason to an operator.
     pub help: String,
-    /// Where in the P4 source, `file:line`, if anywhere.
+    /// The place in the P4 source as `file:line`, if a P4 statement drops.
     pub location: Option<String>,
 }
 
-/// Why an entry does not fit its table.
+/// Why a table does not accept an entry or a default action. The error text explains each variant's fields.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[allow(missing_docs)]
 pub enum EntryError {
-    /// No such table.
+    /// There is no table of this name.
     #[error("there is no table `{0}`")]
     NoTable(String),
     /// The action is not one of the table's.
     #[error("table `{table}` has no action `{action}`; it has {known}")]
-    NoAction {
-        /// Table.
-        table: String,
-        /// What was asked for.
-        action: String,
-        /// What there is.
-        known: String,
-    },
-    /// The action cannot be used there.
+    NoAction { table: String, action: String, known: String },
+    /// The action is `@defaultonly` or `@tableonly`, and was used in the other place.
     #[error("action `{action}` of table `{table}` is {only}")]
-    ActionPlace {
-        /// Table.
-        table: String,
-        /// Action.
-        action: String,
-        /// `for the default action only` or `for entries only`.
-        only: &'static str,
-    },
-    /// Wrong number of key fields or arguments.
+    ActionPlace { table: String, action: String, only: &'static str },
+    /// The entry has the wrong number of key fields, or the call has the wrong number of arguments.
     #[error("{what} takes {expected} {unit}, not {found}")]
-    Count {
-        /// Table or action.
-        what: String,
-        /// How many there should be.
-        expected: usize,
-        /// `key fields` or `arguments`.
-        unit: &'static str,
-        /// How many there are.
-        found: usize,
-    },
-    /// A match value of another kind, or a wrong width, or an over-long prefix.
+    Count { what: String, expected: usize, unit: &'static str, found: usize },
+    /// A match value has the wrong kind, the wrong width, or a prefix longer than the field.
     #[error("key `{key}` of table `{table}`: {problem}")]
-    Key {
-        /// Table.
-        table: String,
-        /// Key field.
-        key: String,
-        /// What is wrong.
-        problem: String,
-    },
-    /// An argument that does not fit its parameter.
+    Key { table: String, key: String, problem: String },
+    /// An argument does not have the width of its parameter.
     #[error("argument `{param}` of action `{action}` has {found} bits, not {expected}")]
-    Arg {
-        /// Action.
-        action: String,
-        /// Parameter.
-        param: String,
-        /// Its width.
-        expected: u32,
-        /// What was given.
-        found: u32,
-    },
-    /// The table cannot be written.
+    Arg { action: String, param: String, expected: u32, found: u32 },
+    /// The table's entries are const.
     #[error("table `{0}` has const entries, which cannot be changed")]
     ConstEntries(String),
-    /// The default action cannot be changed.
+    /// The table's default action is const.
     #[error("table `{0}` has a const default action, which cannot be changed")]
     ConstDefault(String),
 }
 
 impl Manifest {
-    /// The table of that full name.
+    /// The table with this full control-plane name.
     pub fn table(&self, name: &str) -> Option<&Table> {
         self.tables.iter().find(|t| t.name == name)
     }
 }
 
 impl Table {
-    /// The number of the action of that full name.
+    /// The number of the action with this full control-plane name.
     pub fn action(&self, name: &str) -> Option<usize> {
         self.actions.iter().position(|a| a.name == name)
     }
@@ -338,10 +332,11 @@ impl Table {
         self.keys.iter().any(|k| k.kind.needs_priority())
     }
 
-    /// What decides between entries that both match; the larger wins, and the older of equals. It is the priority in
-    /// a table with ternary, range or optional keys (prefix lengths do not count there, as in BMv2), else the sum of
-    /// the prefix lengths: one lpm key is plain longest prefix, and several (which P4-16 leaves to the architecture, and
-    /// BMv2 refuses) mean the longest total.
+    /// The rank of an entry. Of several matching entries, the one with the largest rank wins; of equal ranks the oldest entry wins.
+    ///
+    /// In a table with ternary, range or optional keys the rank is the priority; prefix lengths do not count there, as in BMv2. In other
+    /// tables it is the sum of the prefix lengths. With one lpm key that is longest-prefix match. P4-16 leaves several lpm keys to the
+    /// architecture, and BMv2 refuses them; here the longest total wins.
     pub fn rank(&self, entry: &Entry) -> i64 {
         if self.needs_priority() {
             return entry.priority as i64;
@@ -353,7 +348,8 @@ impl Table {
         lens.sum()
     }
 
-    /// Checks an entry against the table: action, counts, kinds, widths. Every target calls this before it writes.
+    /// Checks an entry that a controller adds: its action, and the number, kinds and widths of its values. Every target calls this before
+    /// it writes the entry.
     pub fn check_entry(&self, entry: &Entry) -> Result<(), EntryError> {
         if self.const_entries {
             return Err(EntryError::ConstEntries(self.name.clone()));
@@ -361,7 +357,7 @@ impl Table {
         self.check_shape(entry)
     }
 
-    /// As [`Table::check_entry`], for the program's own entries too.
+    /// Does the checks of [`Table::check_entry`], but also accepts entries of a table with const entries: those that the program declares.
     pub fn check_shape(&self, entry: &Entry) -> Result<(), EntryError> {
         if entry.matches.len() != self.keys.len() {
             return Err(EntryError::Count {
@@ -377,7 +373,7 @@ impl Table {
         self.check_action(&entry.action, false)
     }
 
-    /// Checks an action call, for an entry or for the default.
+    /// Checks a call in an entry, or (`as_default`) in the default action.
     pub fn check_action(&self, call: &ActionCall, as_default: bool) -> Result<(), EntryError> {
         let Some(index) = self.action(&call.action) else {
             let known = self.actions.iter().map(|a| a.name.as_str()).collect::<Vec<_>>().join(", ");

@@ -1,243 +1,282 @@
-//! The memory that a native program shares with its host: the host's side of `crates/emit/src/native/prelude.h`.
+//! The memory that a native program shares with its host.
 //!
-//! The host writes, a program only reads (but for what a worker has for itself). A writer makes what is new, then publishes it with one
-//! release store of a pointer or a tag; a program loads that with acquire, so that no packet ever sees half an entry. What is
-//! replaced is freed when no burst that began before is still at work.
+//! A native program is C that the host compiles and loads; this module is the host's side of the structures in
+//! `crates/emit/src/native/prelude.h`. Both sides must define the same layout.
 //!
-//! An entry (`struct row`) and a list of tuples (`struct index`) are arrays of words; [`row`] and [`tuple`] give the places.
+//! The host writes tables and other control-plane state, and the program reads them. The program writes registers, meters, packets and
+//! everything in [`Worker`]. No reader takes a lock, so the host follows the rules of RCU:
+//!
+//! * It builds a new structure completely, then publishes it with one release store of a pointer or a tag. The program loads that pointer
+//!   or tag with acquire. A packet therefore sees an entry either whole or not at all.
+//! * It frees replaced memory after a grace period: when every burst that was running at the time of the replacement has ended.
+//!
+//! `dataplane::memory` implements these rules.
+//!
+//! Structures of fixed shape are Rust structs. Arrays of variable length (rows, lists of tuples, the root of a trie) are arrays of 64-bit
+//! words, and a module ([`row`], [`tuple`](mod@tuple), [`lpm`], [`directory`](mod@directory), [`meter`]) names the index of each word.
 
 use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32};
 
 use crate::manifest::Structure;
 
-/// Words of an entry.
+/// A row: one entry of a table, as the program reads it. The constants are word indexes.
+///
+/// After the first [`KEY`](row::KEY) words follow the key parts ([`key_parts`]) and, [`data_offset`] bytes after them, the action data. A
+/// row does not change after it is published; a modified entry gets a new row.
 pub mod row {
-    /// The larger wins, …
+    /// The entry's rank (`i64`). Of several matching entries, the one with the largest rank wins.
     pub const RANK: usize = 0;
-    /// … then the smaller.
+    /// The entry's age: a number that grows with each added entry. Of several matching entries with the largest rank, the oldest wins,
+    /// that is, the one with the smallest number.
     pub const AGE: usize = 1;
-    /// Its cell of the direct counter.
-    pub const COUNTER: usize = 2;
-    /// Here begins the key, with what [`key_parts`](super::key_parts) says; then, at a multiple of 16 bytes from here, the action's number
-    /// and parameters.
+    /// The entry's cell: its index in the table's direct counter, direct meter and last hits.
+    pub const CELL: usize = 2;
+    /// The first word of the key.
     pub const KEY: usize = 4;
 }
 
-/// Words of a list of tuples: their number, then [`SIZE`](tuple::SIZE) words each.
+/// A list of tuples, for tables that are searched by tuple-space search. A tuple is a hash table for the entries that share a mask.
+///
+/// The list is the number of tuples, then [`SIZE`](tuple::SIZE) words for each tuple, best rank first. The constants are word indexes
+/// within a tuple.
 pub mod tuple {
-    /// No entry has a larger rank.
+    /// An upper bound (`i64`) on the rank of the tuple's entries. A lookup that has found a better entry skips the remaining tuples.
     pub const BEST: usize = 0;
-    /// Pointer to the mask.
+    /// Address of the mask, which has as many words as the key.
     pub const MASK: usize = 1;
-    /// Pointer to the buckets.
+    /// Address of the array of [`Bucket`](super::Bucket)s.
     pub const BUCKETS: usize = 2;
-    /// Pointer to the buckets that go on with full ones.
+    /// Address of the array of overflow buckets.
     pub const OVERFLOW: usize = 3;
-    /// Number of buckets - 1.
+    /// Number of buckets - 1. The number is a power of two, so this is the mask that turns a hash into a bucket number.
     pub const LAST: usize = 4;
-    /// How many words.
+    /// Number of words of a tuple.
     pub const SIZE: usize = 5;
 }
 
-/// Longest-prefix match: what a table's list of tuples is where its structure is a trie.
+/// A trie for longest-prefix match ([`Structure::LpmTrie`]).
+///
+/// A lookup takes these steps; `dataplane::memory::trie` explains the design.
+///
+/// 1. The first 24 bits of the key index the root. A slot of the root holds the value of the longest prefix of at most 24 bits, or the
+///    number of a link.
+/// 2. A link holds that value and the address of a *subtree*, which has the longer prefixes. A subtree is a node or a list; the address of
+///    a list has [`IS_LIST`](lpm::IS_LIST) added.
+/// 3. A *node* consumes the next byte of the key. It gives the value of the longest prefix that ends within this byte, and the subtree for
+///    the longer ones. A *list* holds up to four prefixes, and ends the lookup.
+/// 4. The last value other than 0 wins. If there is none, the value of the empty prefix applies. The value is the index of a row's
+///    address; 0 means that no prefix matches.
 pub mod lpm {
     use std::sync::atomic::AtomicU64;
 
-    /// Words: for each value of a key's first 24 bits (as many bytes as it has, zeros behind) a `u32`: the value of the longest prefix of
-    /// at most 24 bits, or 0, shifted left by one; or the number of a hook, shifted left by one, and 1.
+    /// Root word 0: address of the root array, with one `u32` for each value of a key's first 24 bits. (A shorter key is padded with
+    /// zeros.) A slot is a value shifted left by one, or the number of a link shifted left by one, plus 1.
     pub const ROOT: usize = 0;
-    /// Hooks, two words each: that value, and a pointer to what hangs below or 0.
-    pub const HOOKS: usize = 1;
-    /// The value of the empty prefix, or 0.
+    /// Root word 1: address of the links. A link has two words: the value of its slot, and the address of the subtree or 0.
+    pub const LINKS: usize = 1;
+    /// Root word 2: the value of the empty prefix, or 0.
     pub const FALLBACK: usize = 2;
-    /// Pointer to the rows, by value; none for 0.
+    /// Root word 3: address of the array of row addresses, indexed by value.
     pub const ROWS: usize = 3;
-    /// How many words.
+    /// Number of root words.
     pub const SIZE: usize = 4;
 
-    /// Added to a pointer to a list.
+    /// Added to the address of a subtree that is a list. Blocks are aligned to 64 bytes, so the lowest bit is free.
     pub const IS_LIST: u64 = 1;
 
-    /// A cache line of a block.
+    /// One cache line of a block. A list takes one line, and a node takes several.
     #[derive(Debug, Default)]
     #[repr(C, align(64))]
     pub struct Line(pub [AtomicU64; 8]);
 
-    /// A node begins with four groups, each for 64 values of a byte of the key …
+    /// Number of words in a group. A node begins with four groups; group `g` covers the byte values 64 * g to 64 * g + 63. Each bit of
+    /// the group's bitmaps stands for one byte value. A *run* is a range of byte values in one group that have the same value.
     pub const GROUP: usize = 4;
-    /// … of these words: where runs of equal values begin, …
+    /// Group word 0: bitmap of the byte values where a run begins.
     pub const RUNS: usize = 0;
-    /// … which of them have a child, …
-    pub const KIDS: usize = 1;
-    /// … how many runs (lower half) and children (upper half) there are in the groups before, …
-    pub const BEFORE: usize = 2;
-    /// … and where the pointers to children are, in bytes from the node's beginning.
+    /// Group word 1: bitmap of the byte values that have a child.
+    pub const CHILDREN: usize = 1;
+    /// Group word 2: the number of runs (low 32 bits) and of children (high 32 bits) in the groups before this one. A byte's run number
+    /// is this base plus the number of set bits up to its own, minus 1.
+    pub const BASES: usize = 2;
+    /// Group word 3: the offset in bytes from the beginning of the node to its array of child addresses, which all groups share.
     pub const POINTERS: usize = 3;
-    /// Behind the groups stand the values of the runs, a `u32` each.
-    pub const NODE_HEAD: usize = 4 * GROUP;
+    /// Number of words in the four groups. After them come the values of the runs, a `u32` each.
+    pub const NODE_HEADER: usize = 4 * GROUP;
 
-    /// Prefixes in a list: first their 64 bits behind the bytes that led there, longest prefix first …
+    /// Largest number of prefixes in a list. Words 0 to 3 of a list hold the bits of each prefix that follow the list's depth, longest
+    /// prefix first, left-aligned.
     pub const LIST: usize = 4;
-    /// … then their values, a `u32` each, …
+    /// First word with the values of a list's prefixes, a `u32` each.
     pub const LIST_VALUES: usize = 4;
-    /// … how many of the 64 bits do not count, a byte each, …
+    /// Word with the shift of each prefix, a byte each: how many of the 64 bits lie after the prefix. A key matches if its bits and the
+    /// prefix's bits are equal after a right shift by this amount.
     pub const LIST_SHIFTS: usize = 6;
-    /// … and a bit for each that is in use.
+    /// Word with one bit for each prefix that is in use.
     pub const LIST_USED: usize = 7;
 }
 
-/// Entries of a bucket.
-pub const WAYS: usize = 6;
+/// Number of slots in a [`Bucket`].
+pub const SLOTS: usize = 6;
 
-/// One cache line of a hash table. A tag of 0 is a free place.
+/// A bucket of a hash table: one cache line with [`SLOTS`] slots for rows.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Bucket {
-    /// Tags of the hashes.
-    pub tags: [AtomicU16; WAYS],
-    /// 1 + the bucket that goes on with this one, or 0.
+    /// The tag of each slot: 16 bits of the key's hash, with the lowest bit set. 0 marks a free slot. A lookup compares keys only where
+    /// the tags are equal.
+    pub tags: [AtomicU16; SLOTS],
+    /// The next bucket of the overflow chain: its index in the array of overflow buckets + 1, or 0 at the end of the chain.
     pub overflow: AtomicU32,
-    /// Entries.
-    pub rows: [AtomicPtr<u64>; WAYS],
+    /// The address of each slot's row.
+    pub rows: [AtomicPtr<u64>; SLOTS],
 }
 
-/// A table.
+/// The published root of a table.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Table {
-    /// The list of tuples, best rank first; of a table whose keys index an array, that array.
+    /// The structure that finds entries, by the table's [`Structure`]: a list of tuples, a trie root, or (for [`Structure::Array`]) an
+    /// array of row addresses.
     pub index: AtomicPtr<u64>,
-    /// The default action's number and parameters.
+    /// The action data of the default action, which runs on a miss.
     pub miss: AtomicPtr<u8>,
 }
 
-/// An array.
+/// The descriptor of an array of cells.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Cells {
-    /// Where.
+    /// Address of the first cell.
     pub cells: AtomicPtr<u64>,
-    /// How many: of words in a register, of pairs of words (packets, bytes) in a counter.
+    /// Number of cells. A cell of a register or of last hits is one word, a cell of a counter two (packets, bytes), and a cell of a meter
+    /// [`meter::SIZE`].
     pub size: u64,
 }
 
-/// What all workers share.
+/// The state that all workers share. It is the first argument of [`Burst`].
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Shared {
-    /// In the order of the manifest.
+    /// The tables, in the order of the manifest.
     pub tables: AtomicPtr<Table>,
-    /// In the order of the manifest.
+    /// The registers, in the order of the manifest.
     pub registers: AtomicPtr<Cells>,
-    /// In the order of the manifest; cells of [`meter::SIZE`] words. A direct meter's are numbered as its table's entries are.
+    /// The [meters](mod@meter), in the order of the manifest. A direct meter is indexed by the cells of its table's entries.
     pub meters: AtomicPtr<Cells>,
-    /// A [directory](mod@directory) of multicast groups: for each copy its `egress_rid` (upper half) and port.
+    /// A [directory](mod@directory) of multicast groups. A group has one word for each copy: its `egress_rid` (high 32 bits) and its
+    /// port.
     pub groups: AtomicPtr<u64>,
-    /// A directory of mirroring sessions: one word, a port, or behind the bit [`MIRROR_GROUP`] a multicast group.
+    /// A directory of mirroring sessions. A session has one word: a port, or [`MIRROR_GROUP`] plus the number of a multicast group.
     pub mirrors: AtomicPtr<u64>,
-    /// A directory of value sets, by their number in the manifest: for each member and each part of it, value and mask (or lowest
-    /// and highest), two words each, the lower first.
+    /// A directory of value sets, by their number in the manifest. Each field of each member has four words: value and mask, or the
+    /// lowest and the highest value of a range. Each of the two takes two words, the low one first.
     pub value_sets: AtomicPtr<u64>,
 }
 
-/// Set in a mirroring session that leads to a multicast group.
+/// Marks a mirroring session whose clones go to a multicast group.
 pub const MIRROR_GROUP: u64 = 1 << 32;
 
-/// Words of a directory: the number of ids, then for each, in ascending order, the id and a pointer to what it stands for: the number
-/// of words, and these.
+/// A directory: a map from a small number to words, sorted for binary search.
+///
+/// The first word is the number of ids. Then each id has [`SIZE`](directory::SIZE) words, in ascending order: the id, and the address of
+/// its words. The first of those is their number.
 pub mod directory {
-    /// How many words an id takes.
+    /// Number of words for each id.
     pub const SIZE: usize = 2;
 }
 
-/// Words of a meter's cell.
+/// A cell of a meter: a lock and up to two token buckets (RFC 2698). The constants are word indexes.
 pub mod meter {
-    /// Not 0 while somebody is at it.
+    /// The spin lock: 0 while it is free.
     pub const LOCK: usize = 0;
-    /// How many of its buckets are in use.
+    /// Number of token buckets in use. Without any, every packet is green.
     pub const RATES: usize = 1;
-    /// Here the buckets begin: units a microsecond and tokens (both `f64`), burst, and when it was filled last.
+    /// First word of the token buckets, lowest rate first. A token bucket is: its rate in units a microsecond (`f64`), its tokens
+    /// (`f64`), its burst size in units, and the time of its last refill in microseconds. A unit is a packet or a byte.
     pub const BUCKETS: usize = 2;
-    /// Words of a bucket.
+    /// Number of words of a token bucket.
     pub const BUCKET: usize = 4;
-    /// Two rates make three colours.
+    /// Largest number of token buckets. Two rates make three colours.
     pub const MOST: usize = 2;
-    /// Words of a cell.
+    /// Number of words of a cell.
     pub const SIZE: usize = BUCKETS + MOST * BUCKET;
 }
 
-/// What one thread has for itself.
+/// The state of one thread that runs the program. It is the second argument of [`Burst`].
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Worker {
-    /// In the order of the manifest.
+    /// The counters, in the order of the manifest.
     pub counters: AtomicPtr<Cells>,
-    /// Direct counters, by the number of their table.
+    /// The direct counter of each table, in the order of the manifest. It has no cells if the table does not count.
     pub direct: AtomicPtr<Cells>,
-    /// When each entry was hit last, by the number of their table; none where nobody asks.
+    /// The time of the last hit of each entry in microseconds, for each table in the order of the manifest. It has no cells if the table
+    /// has no idle timeouts.
     pub hits: AtomicPtr<Cells>,
-    /// Packets and bytes, by reason.
+    /// Two words (packets, bytes) for each drop reason, in the order of the manifest.
     pub drops: AtomicPtr<u64>,
-    /// For random numbers; not 0.
+    /// State of the random number generator (xorshift64*); never 0.
     pub seed: u64,
-    /// What packets take for the time, in microseconds.
+    /// The time that packets see, in microseconds. The host sets it between bursts.
     pub clock: u64,
-    /// Messages to the control plane: each [`digest::HEAD`] bytes, its values, and zeros up to a multiple of 8 bytes.
+    /// The buffer of [digests](mod@digest).
     pub digests: AtomicPtr<u8>,
-    /// Bytes of them.
+    /// Bytes of the digest buffer in use.
     pub digests_used: u64,
-    /// Bytes that there is room for.
+    /// Size of the digest buffer in bytes.
     pub digests_room: u64,
-    /// Messages that found no room.
+    /// Number of digests lost because the buffer was full.
     pub digests_lost: u64,
-    /// Buffers for copies of packets, `spares` of them.
+    /// A stack of free packet buffers. The program takes buffers for clones from its end.
     pub spare: AtomicPtr<*mut Packet>,
-    /// The program takes from the end.
+    /// Number of free packet buffers.
     pub spares: u64,
-    /// What it sends, in order. There is room for all packets of a burst and all spare ones.
+    /// The packets to send, in order. The host provides room for every packet of the burst and every free buffer.
     pub sent: AtomicPtr<*mut Packet>,
-    /// How many.
+    /// Number of packets to send.
     pub sents: u64,
 }
 
-/// A message to the control plane.
+/// A digest in a worker's buffer: a header, the values, and zeros up to a multiple of 8 bytes. Each value takes `ceil(width / 8)` bytes in
+/// network order.
 pub mod digest {
-    /// Bytes before the values: the message's number in the manifest, and its bytes, a `u32` each. A value takes
-    /// `ceil(width / 8)` bytes in network order.
+    /// Size of the header in bytes: the digest's number in the manifest, then the size of its values in bytes, a `u32` each.
     pub const HEAD: usize = 8;
 }
 
-/// A packet.
+/// A packet and its buffer. The host owns both; the program may write the packet, its headroom and its tailroom.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Packet {
-    /// Its first byte.
+    /// Address of the first byte.
     pub data: *mut u8,
-    /// Its bytes.
+    /// Length in bytes.
     pub length: u32,
-    /// Bytes in front of it that may be written.
+    /// Writable bytes before the packet.
     pub headroom: u32,
-    /// Bytes behind it that may be written.
+    /// Writable bytes after the packet.
     pub tailroom: u32,
-    /// Where it came in; then where it goes out.
+    /// The ingress port on entry, and the egress port of a sent packet.
     pub port: u32,
-    /// [`SENT`] or [`DROPPED`].
+    /// What the program decided: [`SENT`] or [`DROPPED`].
     pub verdict: u32,
-    /// Of a drop: its number in the manifest.
+    /// The drop reason of a dropped packet, as an index into the manifest's reasons.
     pub reason: u32,
-    /// Bytes that its buffer holds, room before and behind it included.
+    /// Size of the buffer in bytes, including headroom and tailroom.
     pub capacity: u32,
-    /// [`PARTIAL`], or 0.
+    /// [`PARTIAL`] or 0.
     pub flags: u32,
-    /// The host's; a copy has its original's.
+    /// A number that the host chooses. A clone has the number of its original.
     pub token: u32,
 }
 
-/// The checksum of its TCP or UDP header is the sum of the pseudo-header, not complemented; what it covers is added when the packet
-/// is cut into segments. Such a checksum counts as right.
+/// Packet flag for checksum offload. The checksum field of the TCP or UDP header holds the sum over the pseudo-header, not complemented;
+/// the rest of the sum is added when the packet is segmented. The program treats such a checksum as correct.
 pub const PARTIAL: u32 = 1;
 
-/// How often a row has its key: once, masked; in a tuple space with its mask, and for tables with ranges the lower ends and the upper ends.
+/// How many key-sized parts a row has: the masked key alone, or in a tuple space the masked key and its mask, or in a tuple space with
+/// range keys also the lowest and the highest values.
 pub const fn key_parts(structure: Structure, ranges: bool) -> u32 {
     match (matches!(structure, Structure::TupleSpace), ranges) {
         (false, _) => 1,
@@ -246,19 +285,20 @@ pub const fn key_parts(structure: Structure, ranges: bool) -> u32 {
     }
 }
 
-/// Where the action data of a row begins, in bytes from its key.
+/// The offset in bytes from a row's key to its action data. It is a multiple of 16.
 pub const fn data_offset(key_size: u32, structure: Structure, ranges: bool) -> u32 {
     (key_parts(structure, ranges) * key_size.next_multiple_of(8)).next_multiple_of(16)
 }
 
-/// Goes out.
+/// Verdict of a packet that leaves through its port.
 pub const SENT: u32 = 1;
-/// Does not.
+/// Verdict of a packet that is dropped for its reason.
 pub const DROPPED: u32 = 2;
 
-/// How a program's C is compiled, but for the processor. Keys and packets are bytes that are read as words of any size. Neighbouring fields
-/// are not stored together: gcc 12 joins bytes by way of the stack, and a load of two bytes then waits for the stores of each
-/// (three per cent of apps/nat64).
+/// The flags that a program's C is compiled with; the host adds those for the processor.
+///
+/// The program reads keys and packets as words of any size, hence `-fno-strict-aliasing`. Adjacent fields must not be merged into one
+/// store: gcc 12 merges bytes through the stack, and a later load of two bytes then waits for both stores (three per cent of apps/nat64).
 pub const C_FLAGS: [&str; 10] = [
     "-std=gnu11",
     "-O3",
@@ -272,5 +312,5 @@ pub const C_FLAGS: [&str; 10] = [
     "-w",
 ];
 
-/// The entry point of a program. Its number of packets is any.
+/// The entry point of a program: it processes a burst of packets. The burst may have any number of packets.
 pub type Burst = unsafe extern "C" fn(*const Shared, *mut Worker, *mut *mut Packet, u32);

@@ -1,25 +1,25 @@
-//! `make demo`: an IPv6-only client reaches an IPv4-only server through a P4 program in the kernel, told as a story.
+//! `make demo`: an IPv6-only client reaches an IPv4-only server through a P4 program. Each step prints what it does.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use crate::nat64::{self, Plan, Progress, lay, measure, prepare};
-use crate::path::{Laid, PathId};
+use crate::nat64::{self, Plan, Progress, measure, prepare, start_paths};
+use crate::path::{ActivePath, PathId};
 use crate::report::{Machine, Measure, Offloads, Report, table};
 use crate::{Error, Result, http, interrupt, lab, ping};
 
-/// The size of the page that is fetched: many TCP segments, so that offloads have something to do.
+/// Size of the page that is fetched, in bytes. It takes many TCP segments, so that offloads matter.
 const PAGE: usize = 512 * 1024;
-/// Echo requests of each size.
+/// Number of echo requests of each size.
 const ECHOES: u32 = 20;
-/// Payloads of echo requests: ping's own, and one that fills a packet (1500 less 40 of IPv6 and 8 of ICMPv6, less the
-/// 20 bytes by which IPv4's header is shorter, so that the answer fits on its way back too).
+/// Payload sizes of echo requests, in bytes: ping's default, and one that fills a packet of 1500 bytes. That is 1500 less 40 (IPv6 header),
+/// less 8 (ICMPv6 header), less the 20 bytes by which the IPv4 header is shorter, so that the reply also fits after its translation.
 const PAYLOADS: [u32; 2] = [56, 1432];
 
-/// What `strait demo` takes.
+/// The options of `strait demo`.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Options {
-    /// Where packets are translated [default: tc, or native where eBPF cannot be had]
+    /// Where packets are translated [default: tc, or native where eBPF is not available]
     #[arg(long, value_enum)]
     pub target: Option<Where>,
 
@@ -32,17 +32,17 @@ pub struct Options {
     pub min_ratio: Option<f64>,
 }
 
-/// What translates.
+/// The target that translates packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Where {
-    /// The kernel.
+    /// An eBPF program in the kernel.
     Tc,
-    /// A process behind a TUN interface; needs no privileges but those of a user namespace.
+    /// A process with a TUN interface. It needs no privileges beyond those of a user namespace.
     Native,
 }
 
 impl Where {
-    /// The kernel, if it takes eBPF programs from us.
+    /// The best target for this machine: the kernel if it accepts eBPF programs from this process, otherwise native.
     fn here() -> Self {
         let bpf =
             |probe: &io::doctor::Probe| probe.name == "bpf" && probe.status != io::doctor::Status::Missing;
@@ -57,12 +57,12 @@ impl Where {
     }
 }
 
-/// Runs the demo on standard output; `strait` is the executable whose `nat64 up` translates. Every step runs even when
+/// Runs the demo and prints it to standard output. `strait` is the executable whose `nat64 up` sets up translation. Every step runs even if
 /// an earlier one failed; the first failure is returned at the end.
 pub fn run(options: &Options, strait: &Path) -> Result<Report> {
     prepare(strait)?;
     let mut plan = Plan::of(&nat64::Options { quick: true, ..nat64::Options::default() });
-    // One plain path is enough to compare with here, and so is UDP in one stream.
+    // One plain path and one stream of UDP are enough for the comparison here.
     let place = options.target.unwrap_or_else(Where::here);
     let left_out = match place {
         Where::Tc => [PathId::Plain6, PathId::Native].as_slice(),
@@ -70,18 +70,18 @@ pub fn run(options: &Options, strait: &Path) -> Result<Report> {
     };
     plan.paths.retain(|path| !left_out.contains(path));
     plan.cells.retain(|cell| cell.measure != Measure::UdpLoss || cell.streams == 1);
-    let skipped = plan.leave_out_unavailable();
+    let mut skipped = plan.leave_out_unavailable();
 
     if let Some(missing) = skipped.iter().find(|s| s.path == place.path()) {
         return Err(Error::Usage(format!("{} cannot be shown: {}", missing.path, missing.reason)));
     }
     print!("{}", picture(place));
     let start = Instant::now();
-    let laid = lay(&plan.paths, Offloads::On, strait)?;
+    let active = start_paths(&plan.paths, Offloads::On, strait, &mut skipped)?;
     let mut story = Story::default();
-    let translated = laid.iter().find(|laid| laid.path == place.path());
+    let translated = active.iter().find(|active| active.path == place.path());
     if let Some(translated) = translated {
-        story.step("up", || Ok(up(translated, laid.len(), start)));
+        story.step("up", || Ok(up(translated, active.len(), start)));
         for payload in PAYLOADS {
             story.step("ping", || echo(translated, payload));
         }
@@ -91,14 +91,14 @@ pub fn run(options: &Options, strait: &Path) -> Result<Report> {
 
     println!("  iperf3  TCP and UDP, beside plain forwarding in the same run …\n");
     let progress = Progress::new(plan.cells.len() * plan.settings.repeat as usize * plan.paths.len());
-    let cells = measure(&laid, plan.cells.iter().copied(), &plan.settings, &progress)?;
+    let cells = measure(&active, plan.cells.iter().copied(), &plan.settings, &progress, &mut skipped)?;
     progress.finish();
     let machine = Machine::here();
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let report = Report { version, machine, settings: plan.settings, skipped, cells };
     print!("{}", figures(&report));
 
-    drop(laid);
+    drop(active);
     println!("\n  down    namespaces, device, routes and pins are removed; nothing is left.");
     if let Some(path) = &options.json {
         report.write_json(path)?;
@@ -108,7 +108,7 @@ pub fn run(options: &Options, strait: &Path) -> Result<Report> {
     Ok(report)
 }
 
-/// The way of a packet.
+/// A picture of the path that a packet takes.
 fn picture(place: Where) -> String {
     let made = match place {
         Where::Tc => "compiled to eBPF, in the kernel",
@@ -135,14 +135,14 @@ An IPv6-only client talks to an IPv4-only server. Between them: a P4 program,
     )
 }
 
-/// The steps of the demo, and what went wrong in them.
+/// The failures of the demo's steps so far.
 #[derive(Default)]
 struct Story {
     failure: Option<Error>,
 }
 
 impl Story {
-    /// Tells one step.
+    /// Runs one step and prints its result.
     fn step(&mut self, name: &str, act: impl FnOnce() -> Result<String>) {
         match act() {
             Ok(text) => println!("  {name:<7} {text}"),
@@ -153,24 +153,24 @@ impl Story {
         }
     }
 
-    /// The first failure, if there was one.
+    /// Returns the first failure, if there was one.
     fn end(self) -> Result<()> {
         self.failure.map_or(Ok(()), Err)
     }
 }
 
-fn up(laid: &Laid, labs: usize, start: Instant) -> String {
-    let said = laid.said().lines().next().unwrap_or_default();
-    let said = if said.is_empty() { String::new() } else { format!(" {said}") };
+fn up(active: &ActivePath, labs: usize, start: Instant) -> String {
+    let output = active.output().lines().next().unwrap_or_default();
+    let output = if output.is_empty() { String::new() } else { format!(" {output}") };
     format!(
-        "{labs} labs of three namespaces are built, the program is loaded and warm ({:.1} s).{said}",
+        "{labs} labs of three namespaces are built, the program is loaded and warm ({:.1} s).{output}",
         start.elapsed().as_secs_f64()
     )
 }
 
-fn echo(laid: &Laid, payload: u32) -> Result<String> {
-    let target = laid.path.target();
-    let echoes = ping::run(&laid.lab, target, ECHOES, payload)?;
+fn echo(active: &ActivePath, payload: u32) -> Result<String> {
+    let target = active.path.target();
+    let echoes = ping::run(&active.lab, target, ECHOES, payload)?;
     if echoes.answered < echoes.sent {
         return Err(Error::Traffic(format!(
             "{} of {} echo requests of {payload} bytes to {target} were answered",
@@ -181,9 +181,9 @@ fn echo(laid: &Laid, payload: u32) -> Result<String> {
     Ok(format!("{target}: {} of {} answered, {payload} bytes{mean}", echoes.answered, echoes.sent))
 }
 
-fn fetch(laid: &Laid) -> Result<String> {
-    let target = laid.path.target();
-    let fetched = http::exchange(&laid.lab, target, PAGE)?;
+fn fetch(active: &ActivePath) -> Result<String> {
+    let target = active.path.target();
+    let fetched = http::exchange(&active.lab, target, PAGE)?;
     Ok(format!(
         "GET http://[{target}]/: {} KiB in {:.1} ms, every byte right; the server saw {}",
         fetched.bytes / 1024,
@@ -192,7 +192,7 @@ fn fetch(laid: &Laid) -> Result<String> {
     ))
 }
 
-/// The tables, each under its unit, moved in a little.
+/// The tables of the report, indented, each with a title that names the unit.
 fn figures(report: &Report) -> String {
     let mut text = String::new();
     let offered = report.cells.iter().find_map(|cell| cell.offered).unwrap_or_default() / 1e9;

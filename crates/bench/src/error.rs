@@ -1,13 +1,15 @@
-//! What can go wrong around a measurement: the machine's failures, not the packets'.
+//! Failures of a benchmark that come from the machine or its configuration. Lost packets are results, not errors.
 
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A failed benchmark or demo. Each message says what to do about it where something can be done.
+/// A failed benchmark or demo. Where possible, the message says how to fix the problem. The fields of a variant are the parts of its
+/// message.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
 pub enum Error {
-    /// Namespaces and eBPF both need root.
+    /// The process does not run as root, which namespaces and eBPF need.
     #[error(
         "this needs root: it makes network namespaces and loads eBPF programs. \
          Run it again with sudo"
@@ -16,84 +18,45 @@ pub enum Error {
 
     /// A program that the measurement runs is not installed.
     #[error("`{tool}` is not installed: on Debian and Ubuntu, apt-get install {package}")]
-    Missing {
-        /// The command that was looked for.
-        tool: &'static str,
-        /// The Debian package that has it.
-        package: &'static str,
-    },
+    Missing { tool: &'static str, package: &'static str },
 
     /// A command ran and failed.
     #[error("`{command}` failed ({status}){}", indented(.output))]
-    Command {
-        /// The command line.
-        command: String,
-        /// Its exit status in words.
-        status: String,
-        /// What it printed on standard error, or on standard output when that was empty.
-        output: String,
-    },
+    Command { command: String, status: String, output: String },
 
-    /// A command ran longer than it could sensibly take; it was killed.
+    /// A command exceeded its time limit and was killed.
     #[error("`{command}` did not finish within {} s", .limit.as_secs())]
-    Timeout {
-        /// The command line.
-        command: String,
-        /// The time it had.
-        limit: Duration,
-    },
+    Timeout { command: String, limit: Duration },
 
-    /// A command's output was not what its manual promises.
+    /// A command's output did not have the documented form.
     #[error("cannot read the output of {tool}: {detail}")]
-    Output {
-        /// The tool.
-        tool: &'static str,
-        /// What was missing or odd.
-        detail: String,
-    },
+    Output { tool: &'static str, detail: String },
 
     /// A file could not be read or written.
     #[error("{}: {source}", .path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The operating system's answer.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
 
     /// A system call outside of file access failed.
     #[error("cannot {what}: {source}")]
-    System {
-        /// What was attempted, as the end of the sentence "cannot …".
-        what: String,
-        /// The operating system's answer.
-        source: io::Error,
-    },
+    System { what: String, source: io::Error },
 
-    /// Traffic went in and did not come out as it should have.
+    /// The machine refused something that does not depend on the measurement.
+    #[error(transparent)]
+    Machine(#[from] ::io::Error),
+
+    /// Traffic did not arrive, or it arrived changed.
     #[error("{0}")]
     Traffic(String),
 
-    /// A ratio stayed below what `--min-ratio` asked for.
+    /// A throughput ratio is below the limit of `--min-ratio`.
     #[error("{} of {} throughput ratios are below {wanted:.2}; the lowest is {lowest:.2} ({cell})", .below, .of)]
-    TooSlow {
-        /// How many ratios are too low.
-        below: usize,
-        /// How many there are.
-        of: usize,
-        /// The bound.
-        wanted: f64,
-        /// The worst ratio.
-        lowest: f64,
-        /// Where the worst one was measured, in words.
-        cell: String,
-    },
+    TooSlow { below: usize, of: usize, wanted: f64, lowest: f64, cell: String },
 
-    /// An option has a value that makes no sense.
+    /// An option has an invalid value.
     #[error("{0}")]
     Usage(String),
 
-    /// A packet driver or what forwards over it failed.
+    /// A packet driver or a forwarder failed.
     #[error("{0}")]
     Driver(String),
 
@@ -101,15 +64,15 @@ pub enum Error {
     #[error("cannot draw the plot: {0}")]
     Plot(String),
 
-    /// Ctrl-C or SIGTERM.
+    /// The user or the system stopped the run (Ctrl-C, SIGTERM or SIGHUP).
     #[error("interrupted; everything was removed again")]
     Interrupted,
 }
 
-/// The result of everything here that touches the machine.
+/// The result of an operation on the machine.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A command's output below its error message, or nothing when it said nothing.
+/// A command's output, indented, to be appended to its error message; empty if there is no output.
 fn indented(output: &str) -> String {
     let output = output.trim();
     if output.is_empty() { String::new() } else { format!(":\n    {}", output.replace('\n', "\n    ")) }

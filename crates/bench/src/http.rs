@@ -1,4 +1,4 @@
-//! One honest HTTP exchange: a server in the server's namespace, a GET from the client's, every byte compared.
+//! One HTTP exchange: a server in the server's namespace, a GET from the client's. Every byte of the answer is compared.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -10,23 +10,23 @@ use std::time::{Duration, Instant};
 use crate::lab::{Lab, SERVER4};
 use crate::{Error, Result};
 
-/// The port of the server.
+/// The TCP port of the server.
 const PORT: u16 = 80;
-/// How long any one step of the exchange may take.
+/// The time limit of each step of the exchange.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a GET brought.
+/// The result of a GET.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fetched {
-    /// Bytes of content, each as the server sent it.
+    /// Length of the content in bytes. The content was equal to what the server sent.
     pub bytes: usize,
     /// The client's address as the server saw it.
     pub seen: IpAddr,
-    /// From connecting to the last byte.
+    /// The time from the connection attempt to the last byte.
     pub time: Duration,
 }
 
-/// Serves `bytes` bytes on the lab's server and fetches them from its client under the address `target`.
+/// Serves `bytes` bytes on the lab's server, and fetches them from its client under the address `target`.
 pub fn exchange(lab: &Lab, target: IpAddr, bytes: usize) -> Result<Fetched> {
     let page = page(bytes);
     let server = Server::start(lab, page.clone())?;
@@ -43,7 +43,7 @@ pub fn exchange(lab: &Lab, target: IpAddr, bytes: usize) -> Result<Fetched> {
     Ok(Fetched { bytes, seen: fetched.seen, time })
 }
 
-/// A page that no lost, repeated or swapped segment leaves whole: numbered lines.
+/// The content of the page. Its lines are numbered, so that a lost, repeated or swapped segment changes it.
 fn page(bytes: usize) -> Vec<u8> {
     let mut page = Vec::with_capacity(bytes + 64);
     for line in 0.. {
@@ -57,7 +57,7 @@ fn page(bytes: usize) -> Vec<u8> {
     page
 }
 
-/// A web server with one page, for as long as it is owned.
+/// A web server with one page. Dropping it stops it.
 struct Server {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -66,7 +66,7 @@ struct Server {
 impl Server {
     fn start(lab: &Lab, page: Vec<u8>) -> Result<Self> {
         let trouble = |source| Error::System { what: format!("listen on {SERVER4}:{PORT}"), source };
-        // A socket stays in the namespace where it was made; the thread that serves may be anywhere.
+        // A socket belongs to the namespace where it was made, whichever thread uses it.
         let listener = lab.server.enter(|| TcpListener::bind((SERVER4, PORT)))?.map_err(trouble)?;
         listener.set_nonblocking(true).map_err(trouble)?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -74,7 +74,7 @@ impl Server {
         let thread = thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
                 match listener.accept() {
-                    // A client that goes away is the client's trouble: it reports what it did not get.
+                    // A failed connection is not an error here: the client reports what it did not receive.
                     Ok((stream, peer)) => drop(answer(stream, peer.ip(), &page)),
                     Err(_) => thread::sleep(Duration::from_millis(1)),
                 }
@@ -93,7 +93,7 @@ impl Drop for Server {
     }
 }
 
-/// Answers one request, and tells the client the address it was seen with.
+/// Answers one request. The answer tells the client under which address the server sees it.
 fn answer(stream: TcpStream, peer: IpAddr, page: &[u8]) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -113,13 +113,13 @@ fn answer(stream: TcpStream, peer: IpAddr, page: &[u8]) -> std::io::Result<()> {
     stream.write_all(page)
 }
 
-/// An answer as the client got it.
+/// An answer as the client received it.
 struct Answer {
     content: Vec<u8>,
     seen: IpAddr,
 }
 
-/// Fetches `/`.
+/// Fetches the page `/` from the server.
 fn get(server: SocketAddr) -> Result<Answer> {
     let trouble = |source| Error::System { what: format!("GET http://{server}/"), source };
     let mut stream = TcpStream::connect_timeout(&server, PATIENCE).map_err(trouble)?;
@@ -130,7 +130,7 @@ fn get(server: SocketAddr) -> Result<Answer> {
     parse(&answer).ok_or_else(|| Error::Traffic(format!("HTTP: {server} did not answer in HTTP")))
 }
 
-/// Splits an answer into what the server saw and what it sent.
+/// Extracts the client's address (as the server saw it) and the content from an answer.
 fn parse(answer: &[u8]) -> Option<Answer> {
     let end = answer.windows(4).position(|window| window == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&answer[..end]).ok()?;

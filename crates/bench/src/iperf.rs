@@ -1,4 +1,4 @@
-//! TCP and UDP throughput, by iperf3.
+//! Measures TCP and UDP throughput with iperf3.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,18 +9,17 @@ use crate::lab::Lab;
 use crate::process::{Job, measure};
 use crate::{Error, Result};
 
-/// Bytes of payload in a UDP datagram: with either header it stays below every MTU on the way, so that nothing is
-/// fragmented.
+/// Payload bytes in a UDP datagram. With IPv4 or IPv6 headers the packet is smaller than every MTU on the path, so it is never fragmented.
 pub const DATAGRAM: u32 = 1400;
 
-/// What iperf3 should send.
+/// The traffic that iperf3 sends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Load {
-    /// As much TCP as goes.
+    /// TCP as fast as possible.
     Tcp,
-    /// UDP datagrams of [`DATAGRAM`] bytes at this many bit/s of payload, all streams together.
+    /// UDP datagrams of [`DATAGRAM`] bytes at a fixed rate.
     Udp {
-        /// The offered rate.
+        /// The payload rate of all streams together, in bit/s.
         bits_per_second: f64,
     },
 }
@@ -28,48 +27,48 @@ pub enum Load {
 /// One run of iperf3.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
-    /// What is sent.
+    /// The traffic that is sent.
     pub load: Load,
-    /// Parallel connections or flows.
+    /// Number of parallel connections or flows.
     pub streams: u32,
-    /// Whether the server sends (`-R`).
+    /// Whether the server sends to the client (`-R`).
     pub to_client: bool,
-    /// Seconds of sending.
+    /// Duration of the transfer in seconds.
     pub seconds: u32,
 }
 
-/// What arrived.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
-    /// Payload received, bit/s.
+    /// Received payload in bit/s.
     pub bits_per_second: f64,
-    /// UDP datagrams that did not arrive.
+    /// Number of UDP datagrams that did not arrive.
     pub lost: u64,
-    /// UDP datagrams sent.
+    /// Number of UDP datagrams sent.
     pub packets: u64,
-    /// TCP segments sent again.
+    /// Number of TCP segments sent again.
     pub retransmits: u64,
 }
 
 impl Outcome {
-    /// The share of UDP datagrams that were lost, 0 to 1.
+    /// The share of UDP datagrams that were lost, from 0 to 1.
     pub fn loss(&self) -> f64 {
         if self.packets == 0 { 0.0 } else { self.lost as f64 / self.packets as f64 }
     }
 }
 
-/// Sends from the lab's client to `target`, which is the lab's server by whatever address the path gives it.
+/// Runs iperf3 between the lab's client and `target`, the address under which the client reaches the lab's server on this path.
 pub fn run(lab: &Lab, target: IpAddr, run: Run) -> Result<Outcome> {
-    // A server for one test: a long-lived one can still be busy with the end of the last test.
+    // Each test has its own server: a server that serves several tests can still be busy with the end of the last one.
     let mut server = Job::background(lab.server.command("iperf3").args(["-s", "-1", "--forceflush"]))?;
     server.wait_for("Server listening", Duration::from_secs(5))?;
     let mut client = lab.client.command("iperf3");
     client.args(arguments(target, run));
-    // The ends on a processor each. Left to the scheduler, ten streams varied twofold from one run to the next.
+    // Each end is pinned to a processor. Without that, ten streams varied twofold from one run to the next.
     if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) {
         client.args(["-A", "0,1"]);
     }
-    // Connections are set up and results exchanged around the test itself.
+    // The extra time is for setting up connections and exchanging results.
     match measure(&mut client, Duration::from_secs(u64::from(run.seconds) + 20)) {
         Ok(json) => parse(&json),
         // A failing iperf3 still prints JSON, with the reason in it.
@@ -78,10 +77,10 @@ pub fn run(lab: &Lab, target: IpAddr, run: Run) -> Result<Outcome> {
     }
 }
 
-/// The client's command line.
+/// The arguments of the iperf3 client.
 fn arguments(target: IpAddr, run: Run) -> Vec<String> {
     let mut arguments = vec!["--json".to_owned(), "-c".to_owned(), target.to_string()];
-    // Milliseconds; a path that swallows everything must not hold up the run for minutes.
+    // The limit is in milliseconds. A path that drops everything must not delay the run for minutes.
     arguments.extend(["--connect-timeout".to_owned(), "5000".to_owned()]);
     arguments.extend(["-t".to_owned(), run.seconds.to_string(), "-P".to_owned(), run.streams.to_string()]);
     if let Load::Udp { bits_per_second } = run.load {
@@ -101,8 +100,7 @@ fn arguments(target: IpAddr, run: Run) -> Vec<String> {
     arguments
 }
 
-/// What of iperf3's JSON is read. TCP has `sum_sent` and `sum_received`; UDP has `sum`, and newer versions the other
-/// two as well.
+/// The parts of iperf3's JSON that are used. TCP has `sum_sent` and `sum_received`; UDP has `sum`, and newer versions also the other two.
 #[derive(Deserialize)]
 struct Document {
     error: Option<String>,
@@ -127,7 +125,7 @@ struct Sum {
     retransmits: Option<u64>,
 }
 
-/// Reads the JSON of iperf3's client.
+/// Parses the JSON output of the iperf3 client.
 pub fn parse(json: &str) -> Result<Outcome> {
     let bad = |detail: String| Error::Output { tool: "iperf3", detail };
     let document: Document = serde_json::from_str(json).map_err(|error| bad(error.to_string()))?;
@@ -136,8 +134,8 @@ pub fn parse(json: &str) -> Result<Outcome> {
     }
     let end = document.end;
     if let Some(sum @ Sum { packets: Some(packets), .. }) = end.sum {
-        // The receiver's view: `sum` mixes the sender's rate with the receiver's losses. Reordering can make the
-        // count of lost datagrams negative for a moment.
+        // `sum_received` is what the receiver saw; `sum` mixes the sender's rate with the receiver's losses. Reordering can make the count
+        // of lost datagrams negative for a moment.
         let lost = u64::try_from(sum.lost_packets).unwrap_or(0);
         let arrived = 1.0 - if packets == 0 { 0.0 } else { lost as f64 / packets as f64 };
         let received = end.sum_received.map_or(0.0, |sum| sum.bits_per_second);

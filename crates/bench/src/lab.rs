@@ -17,13 +17,13 @@ use std::process::Command;
 use crate::process::{need, run, run_with_input};
 use crate::{Error, Result};
 
-/// Where iproute2 keeps a file for every named namespace.
+/// The directory in which iproute2 keeps a file for every named namespace.
 const NAMESPACES: &str = "/run/netns";
 
-/// The name of every namespace and scratch directory starts so, followed by the process id of its owner and a dash.
+/// The prefix of the names of all namespaces and scratch directories. The owner's process id and a dash follow it.
 pub(crate) const PREFIX: &str = "st-bench-";
 
-/// The client's translatable address; 198.51.100.2 in IPv4 by the lab's explicit address mapping.
+/// The client's address that is translated; the lab's explicit address mapping turns it into 198.51.100.2.
 pub const CLIENT6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x100, 0, 0, 0, 0, 2);
 /// The client's address on its own link.
 const CLIENT_LINK6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 2);
@@ -34,49 +34,49 @@ pub const SERVER4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 /// The server's IPv6 address, in a dual-stack lab only.
 pub const SERVER6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 2);
 
-/// The translation prefix. A network-specific one: Tayga and Strait both take it, and documentation addresses may not
-/// stand behind the well-known prefix (RFC 6052, section 3.1).
+/// The translation prefix. It is a network-specific one, because the well-known prefix must not represent documentation addresses (RFC
+/// 6052, section 3.1). Tayga and Strait both accept it.
 pub const PREFIX6: &str = "2001:db8:64::/96";
-/// The explicit address mapping (RFC 7757): its IPv4 side …
+/// The IPv4 prefix of the explicit address mapping (RFC 7757).
 pub const EAM4: &str = "198.51.100.0/24";
-/// … and its IPv6 side.
+/// The IPv6 prefix of the explicit address mapping (RFC 7757).
 pub const EAM6: &str = "2001:db8:100::/120";
 
-/// The IPv6 address behind which translation hides an IPv4 one: the address in the last 32 bits of [`PREFIX6`].
-pub fn behind_prefix(address: Ipv4Addr) -> Ipv6Addr {
+/// The IPv6 address that represents an IPv4 address: [`PREFIX6`] with the IPv4 address in the last 32 bits.
+pub fn translated(address: Ipv4Addr) -> Ipv6Addr {
     let [a, b, c, d] = address.octets();
     let pair = u16::from_be_bytes;
     Ipv6Addr::new(0x2001, 0xdb8, 0x64, 0, 0, 0, pair([a, b]), pair([c, d]))
 }
 
-/// The protocols of the two ends.
+/// The protocols that client and server have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stack {
-    /// The client speaks IPv6 only and the server IPv4 only.
+    /// The client has IPv6 only, and the server IPv4 only.
     Translated,
-    /// Both speak both.
+    /// Both hosts have IPv4 and IPv6.
     Dual,
 }
 
-/// Who stands where.
+/// The hosts of a lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Host {
-    /// The IPv6 side.
+    /// The host on the IPv6 side.
     Client,
-    /// The one in the middle.
+    /// The host in the middle, which forwards and translates.
     Router,
-    /// The IPv4 side.
+    /// The host on the IPv4 side.
     Server,
 }
 
-/// One network namespace. Dropping it ends what runs in it and removes it.
+/// A network namespace. Dropping it ends its processes and removes it.
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
 }
 
 impl Namespace {
-    /// Makes a namespace with its loopback up.
+    /// Makes a namespace and enables its loopback interface.
     fn create(name: String) -> Result<Self> {
         run(Command::new("ip").args(["netns", "add", &name]))?;
         let namespace = Self { name };
@@ -84,47 +84,48 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// Makes one of this process's; `label` tells several of one process apart.
+    /// Makes a namespace that belongs to this process. `label` distinguishes the namespaces of one process.
     pub fn make(label: &str) -> Result<Self> {
         preconditions()?;
         Self::create(format!("{PREFIX}{}-{label}", std::process::id()))
     }
 
-    /// The name under which iproute2 knows it.
+    /// The name of the namespace in iproute2.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The file that stands for the namespace.
+    /// The file of the namespace, for `setns`.
     pub fn file(&self) -> PathBuf {
         file(&self.name)
     }
 
-    /// A command that will run inside.
+    /// A command that runs in the namespace.
     ///
-    /// `nsenter` and not `ip netns exec`, because the latter mounts a fresh `/sys` and hides the BPF file system, where
-    /// Strait pins what must outlive the command.
+    /// It uses `nsenter` instead of `ip netns exec`: the latter mounts a new `/sys`, which hides the BPF file system where Strait pins its
+    /// objects.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net={}", self.file().display())).arg("--").arg(program);
         command
     }
 
-    /// Runs a function inside, on a thread of its own. A socket that it makes stays inside, wherever it is used.
+    /// Runs a function in the namespace, on a thread of its own. A socket that the function makes stays in the namespace, whichever thread
+    /// uses it.
     pub fn enter<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T> {
         let what = || format!("enter the namespace {}", self.name);
         io::netns::run_in(&self.file(), act).map_err(|source| Error::System { what: what(), source })
     }
 
-    /// Runs one `ip` command inside, or several, one a line.
+    /// Runs `ip` commands in the namespace, one on each line.
     pub fn ip(&self, batch: &str) -> Result<()> {
         run_with_input(Command::new("ip").args(["-n", &self.name, "-batch", "-"]), batch).map(drop)
     }
 
-    /// Sets a sysctl below `net.` of this namespace.
+    /// Sets a sysctl of this namespace. `key` is the part after `net.`.
     pub fn sysctl(&self, key: &str, value: &str) -> Result<()> {
         let file = format!("/proc/sys/net/{}", key.replace('.', "/"));
-        // A shell, because /proc/sys/net shows the namespace of whoever opens it.
+        // A shell opens the file, because /proc/sys/net shows the namespace of the process that opens it.
         run(self.command("sh").args(["-c", r#"echo "$1" > "$2""#, "sysctl", value, &file])).map(drop)
     }
 
@@ -137,13 +138,13 @@ impl Namespace {
         address.ok_or_else(|| Error::Output { tool: "ip", detail: format!("no address of {link}") })
     }
 
-    /// Packets that a link has received so far.
+    /// The number of packets that a link has received so far.
     pub fn received(&self, link: &str) -> Result<u64> {
         let arguments = ["-n", &self.name, "-json", "-stats", "link", "show", "dev", link];
         received(&run(Command::new("ip").args(arguments))?)
     }
 
-    /// Turns segmentation and receive offloads of all veth links off, those that a translator made included.
+    /// Turns segmentation and receive offloads off on all veth links, including those that a translator made.
     fn offloads_off(&self) -> Result<()> {
         let json = run(Command::new("ip").args(["-n", &self.name, "-json", "link", "show", "type", "veth"]))?;
         for link in links(&json)? {
@@ -168,7 +169,7 @@ impl Drop for Namespace {
     }
 }
 
-/// The received packets in the answer of `ip -json -stats link`.
+/// The number of received packets in the output of `ip -json -stats link`.
 fn received(json: &str) -> Result<u64> {
     let value: serde_json::Value = serde_json::from_str(json)
         .map_err(|error| Error::Output { tool: "ip", detail: error.to_string() })?;
@@ -176,7 +177,7 @@ fn received(json: &str) -> Result<u64> {
     count.ok_or_else(|| Error::Output { tool: "ip", detail: "no stats64.rx.packets".to_owned() })
 }
 
-/// What of `ip -json link` is read.
+/// The parts of the output of `ip -json link` that are used.
 #[derive(serde::Deserialize)]
 struct Link {
     #[serde(default)]
@@ -185,7 +186,7 @@ struct Link {
     address: String,
 }
 
-/// The links in the answer of `ip -json link`, which is empty text when there are none.
+/// The links in the output of `ip -json link`, which is empty if there are none.
 fn links(json: &str) -> Result<Vec<Link>> {
     if json.trim().is_empty() {
         return Ok(Vec::new());
@@ -196,14 +197,13 @@ fn links(json: &str) -> Result<Vec<Link>> {
     Ok(links.into_iter().filter(|link| !link.ifname.is_empty()).collect())
 }
 
-/// Six octets from `02:00:…`.
+/// Parses a MAC address such as `02:00:00:00:00:01`.
 fn parse_mac(text: &str) -> Option<[u8; 6]> {
     let octets: Option<Vec<u8>> = text.split(':').map(|octet| u8::from_str_radix(octet, 16).ok()).collect();
     octets?.try_into().ok()
 }
 
-/// Ends the processes in a namespace of ours and removes it. Errors are of no use to anybody here: the next run
-/// tries again.
+/// Ends the processes in a namespace and removes it. Errors are ignored; the next run tries again.
 fn remove(name: &str) {
     let pids = run(Command::new("ip").args(["netns", "pids", name])).unwrap_or_default();
     let own = std::process::id().to_string();
@@ -214,7 +214,7 @@ fn remove(name: &str) {
     let _ = run(Command::new("ip").args(["netns", "del", name]));
 }
 
-/// Removes what runs that were killed left: namespaces whose owner is no more. Returns their names.
+/// Removes the namespaces of runs that were killed: those whose owner no longer exists. Returns their names.
 pub fn remove_stale() -> Vec<String> {
     let entries = fs::read_dir(NAMESPACES).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -225,36 +225,36 @@ pub fn remove_stale() -> Vec<String> {
     stale
 }
 
-/// The file that stands for a namespace.
+/// The file of a namespace, for `setns`.
 pub(crate) fn file(name: &str) -> PathBuf {
     Path::new(NAMESPACES).join(name)
 }
 
-/// The process id in a name of ours.
+/// The process id in the name of a namespace or directory of a benchmark; `None` for other names.
 pub(crate) fn owner(name: &str) -> Option<u32> {
     name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
 }
 
 /// Whether a process with this id exists.
 pub(crate) fn alive(pid: u32) -> bool {
-    // One that was killed and that nobody has waited for has a state and nothing else.
+    // The status of a zombie still exists, so its state is checked too.
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
 }
 
-/// A client, a router and a server, with addresses and routes but nothing yet that translates.
+/// A client, a router and a server with addresses and routes. Nothing translates yet.
 #[derive(Debug)]
 pub struct Lab {
-    /// The IPv6 side.
+    /// The namespace on the IPv6 side.
     pub client: Namespace,
-    /// The one in the middle; it forwards.
+    /// The namespace in the middle, which forwards.
     pub router: Namespace,
-    /// The IPv4 side.
+    /// The namespace on the IPv4 side.
     pub server: Namespace,
 }
 
 impl Lab {
-    /// Builds the lab. `label` tells several labs of one process apart.
+    /// Builds a lab. `label` distinguishes the labs of one process.
     pub fn build(label: &str, stack: Stack) -> Result<Self> {
         preconditions()?;
         let name = |host: &str| format!("{PREFIX}{}-{label}-{host}", std::process::id());
@@ -282,7 +282,7 @@ impl Lab {
         }
     }
 
-    /// Turns tso, gso and gro off on every veth, so that translation is paid packet by packet.
+    /// Turns TSO, GSO and GRO off on every veth link, so that each packet is translated by itself.
     pub fn offloads_off(&self) -> Result<()> {
         for host in [&self.client, &self.router, &self.server] {
             host.offloads_off()?;
@@ -290,7 +290,7 @@ impl Lab {
         Ok(())
     }
 
-    /// The two cables. Made inside the namespaces, so that their names never appear on the host.
+    /// Makes the two links. They are made inside the namespaces, so that their names never appear on the host.
     fn join(&self) -> Result<()> {
         let (client, server) = (self.client.name(), self.server.name());
         self.router.ip(&format!(
@@ -303,18 +303,18 @@ impl Lab {
         self.server.ip("link set s0 up")
     }
 
-    /// Makes the router a router, and both ends use one congestion control, whatever the host prefers.
+    /// Enables forwarding on the router, and sets the same congestion control on both ends, whatever the host uses.
     fn forward(&self) -> Result<()> {
         self.router.sysctl("ipv4.ip_forward", "1")?;
         self.router.sysctl("ipv6.conf.all.forwarding", "1")?;
         for end in [&self.client, &self.server] {
-            // cubic is built in nearly everywhere; where it is not, the host's own choice serves all paths alike.
+            // Nearly every kernel has cubic. If this one does not, all paths use the host's default.
             let _ = end.sysctl("ipv4.tcp_congestion_control", "cubic");
         }
         Ok(())
     }
 
-    /// The addresses of the two ends as NAT64 finds them.
+    /// Sets the addresses and routes that NAT64 uses.
     fn address_translated(&self) -> Result<()> {
         self.client.ip(&format!(
             "addr add {CLIENT_LINK6}/64 dev c0 nodad\n\
@@ -329,7 +329,7 @@ impl Lab {
         self.server.ip(&format!("addr add {SERVER4}/24 dev s0\nroute add default via 192.0.2.1 dev s0\n"))
     }
 
-    /// The other protocol at each end, for plain forwarding.
+    /// Adds the other protocol to each end, for plain forwarding.
     fn address_dual(&self) -> Result<()> {
         self.client
             .ip(&format!("addr add {CLIENT4}/24 dev c0\nroute add default via 203.0.113.1 dev c0\n"))?;
@@ -338,8 +338,8 @@ impl Lab {
             .ip(&format!("addr add {SERVER6}/64 dev s0 nodad\nroute add default via 2001:db8:2::1 dev s0\n"))
     }
 
-    /// Addresses that nobody has, with a permanent neighbour entry in the router whose MAC address nobody has either:
-    /// the far link counts their packets and forgets them at once, which is what measuring a rate wants.
+    /// Adds the sink addresses. No host has them; the router has a permanent neighbour entry for each, with a MAC address that no host has.
+    /// The far link counts their packets and drops them at once, so that a measurement of the rate has no receiver to slow it down.
     fn sinks(&self, stack: Stack) -> Result<()> {
         let sink = |address: IpAddr, link: &str| {
             format!("neigh replace {address} lladdr {} dev {link} nud permanent\n", Sink::MAC)
@@ -355,26 +355,26 @@ impl Lab {
     }
 }
 
-/// The addresses where packets vanish; see [`Lab::sinks`].
+/// The sink addresses: packets to them are counted and dropped. See [`Lab::sinks`].
 #[derive(Debug)]
 pub struct Sink;
 
 impl Sink {
-    /// Nobody's link-layer address; locally administered.
+    /// The MAC address of all sinks. It is locally administered, and no host has it.
     const MAC: &str = "02:73:69:6e:6b:00";
-    /// At the server, in IPv4.
+    /// The IPv4 sink at the server.
     pub const SERVER4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 99);
-    /// At the server, in IPv6.
+    /// The IPv6 sink at the server.
     pub const SERVER6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 0x63);
-    /// At the client, in IPv4.
+    /// The IPv4 sink at the client.
     pub const CLIENT4: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 99);
-    /// At the client, in IPv6; [`Sink::MAPPED4`] by the explicit address mapping.
+    /// The IPv6 sink at the client. The explicit address mapping turns it into [`Sink::MAPPED4`].
     pub const CLIENT6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x100, 0, 0, 0, 0, 0x63);
-    /// At the client, as an IPv4 host sees it through translation.
+    /// The address under which an IPv4 host reaches [`Sink::CLIENT6`] through translation.
     pub const MAPPED4: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 99);
 }
 
-/// Root and the tools that every lab is built with.
+/// Checks that the process is root and that the tools for building a lab are installed.
 fn preconditions() -> Result<()> {
     if !root() {
         return Err(Error::NotRoot);
@@ -404,7 +404,7 @@ mod tests {
 
     #[test]
     fn an_address_behind_the_prefix() {
-        assert_eq!(behind_prefix(SERVER4).to_string(), "2001:db8:64::c000:202");
+        assert_eq!(translated(SERVER4).to_string(), "2001:db8:64::c000:202");
     }
 
     #[test]

@@ -1,24 +1,23 @@
-//! Makes traffic, measures, reports.
+//! Benchmarks: generates traffic, measures it, reports the results.
 //!
-//! A measurement flows through the modules in the order in which they stand here:
+//! A measurement uses the modules in this order:
 //!
 //! 1. [`lab`] builds three network namespaces in a row: an IPv6-only client, a router, an IPv4-only server.
-//! 2. [`path`] puts something into the router that carries the traffic across: Strait, the kernel's own
-//!    forwarding, or Tayga.
-//! 3. [`iperf`], [`small`], [`ping`] and [`http`] send traffic through it and return what arrived.
-//! 4. [`stats`] turns samples into medians, spreads and ratios, and [`report`] shows them: JSON, a table, a plot.
+//! 2. [`path`] configures what carries the traffic through the router: Strait, the kernel's own forwarding, or Tayga.
+//! 3. [`iperf`], [`small`], [`ping`] and [`http`] send traffic over the path and return what arrived.
+//! 4. [`stats`] computes medians, spreads and ratios of the samples. [`report`] shows them as JSON, a table and a plot.
 //!
-//! [`routes`] makes routing tables up, [`traffic`] packets. [`nat64`] is the full benchmark (`strait bench nat64`), [`drivers`] that of packet drivers (`strait bench io`), and [`demo`] the short one that `make demo` runs.
+//! [`routes`] generates routing tables, and [`traffic`] generates packets. There are three benchmarks: [`nat64`] (`strait bench nat64`),
+//! [`drivers`] (`strait bench io`), and the short [`demo`] (`make demo`).
 //!
 //! Invariants:
-//! - Every path is measured in the same run, interleaved repetition by repetition, so that a slow minute of a
-//!   shared machine hits all of them.
-//! - Nothing is left behind. Every namespace, process and file has an owner whose `Drop` removes it;
-//!   [`interrupt`] turns Ctrl-C and SIGTERM into an ordinary error so that those run, and what a killed run left
-//!   is removed by the next one ([`lab::remove_stale`]).
-//! - Names carry the process id, so two runs never collide. Nothing outside the namespaces changes: no sysctl, no
-//!   route, no link of the host.
-//! - Traffic never leaves the machine; addresses are those that the RFCs reserve for documentation.
+//! - All paths are measured in the same run, interleaved by repetition, so that a slow minute of a shared machine affects all of them.
+//! - Every namespace, process and file has an owner whose `Drop` removes it. [`interrupt`] turns Ctrl-C and SIGTERM into an ordinary error,
+//!   so that these destructors run. The next run removes what a killed run left ([`lab::remove_stale`]).
+//! - Names contain the process id, so two runs never collide. A run changes nothing outside its namespaces: no sysctl, route or link of the
+//!   host.
+//! - Traffic never leaves the machine. Its addresses are those that RFCs reserve for documentation.
+#![forbid(unsafe_code)]
 
 pub mod error;
 pub mod interrupt;

@@ -1,4 +1,4 @@
-//! `strait bench nat64`: NAT64 beside plain forwarding and beside Tayga, all in one run.
+//! `strait bench nat64`: compares NAT64 with plain forwarding and with Tayga, all in one run.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -7,14 +7,14 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::iperf::{self, Load};
-use crate::path::{Choice, Laid, PathId, unavailable};
+use crate::path::{ActivePath, Choice, PathId, unavailable};
 use crate::process::need;
 use crate::report::{
     Cell, CellPlan, Direction, Machine, Measure, Offloads, Report, Settings, Skipped, table,
 };
 use crate::{Error, Result, interrupt, lab, path, small};
 
-/// What `strait bench nat64` takes.
+/// The options of `strait bench nat64`.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Options {
     /// A short run: 1 and 10 streams, offloads on, one second each
@@ -25,24 +25,23 @@ pub struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=600))]
     pub seconds: Option<u32>,
 
-    /// Repetitions, of which the median counts [default: 3; with --quick: 5, as they are short]
+    /// Repetitions; results are their medians [default: 3; with --quick: 5, as they are short]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repeat: Option<u32>,
 
-    /// Numbers of parallel streams, with commas [default: 1,10,20,50; with --quick: 1,10]
+    /// Numbers of parallel streams, separated by commas [default: 1,10,20,50; with --quick: 1,10]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=128))]
     pub streams: Vec<u32>,
 
-    /// Paths, with commas: strait, native, plain, tayga [default: all]
+    /// Paths, separated by commas: strait, native, plain, tayga [default: all]
     #[arg(long, value_name = "PATH,…", value_delimiter = ',')]
     pub paths: Vec<Choice>,
 
-    /// What is measured, with commas: tcp, udp, small [default: all; with --quick: tcp, udp]
+    /// What is measured, separated by commas: tcp, udp, small [default: all; with --quick: tcp, udp]
     #[arg(long, value_name = "WHAT,…", value_delimiter = ',')]
     pub measure: Vec<Traffic>,
 
-    /// Whether packets cross as whole super-packets: on, off (tso, gso and gro off on every veth) or both
-    /// [default: both; with --quick: on]
+    /// Whether veth links use segmentation offloads: on, off (TSO, GSO and GRO off on every veth) or both [default: both; with --quick: on]
     #[arg(long, value_name = "on|off|both")]
     pub offloads: Option<OffloadChoice>,
 
@@ -59,12 +58,12 @@ pub struct Options {
     pub min_ratio: Option<f64>,
 }
 
-/// What `--measure` takes.
+/// A value of `--measure`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Traffic {
-    /// TCP throughput.
+    /// The throughput of TCP.
     Tcp,
-    /// UDP loss.
+    /// The share of lost UDP datagrams.
     Udp,
     /// The rate of small packets.
     Small,
@@ -83,14 +82,14 @@ impl FromStr for Traffic {
     }
 }
 
-/// What `--offloads` takes.
+/// A value of `--offloads`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OffloadChoice {
-    /// As the kernel sets them up.
+    /// Offloads as the kernel sets them by default.
     On,
-    /// tso, gso and gro off.
+    /// TSO, GSO and GRO are off.
     Off,
-    /// One after the other.
+    /// Both settings, one after the other.
     Both,
 }
 
@@ -107,7 +106,7 @@ impl FromStr for OffloadChoice {
     }
 }
 
-/// [`Options`] with every default filled in.
+/// The options with all defaults filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {
     pub settings: Settings,
@@ -117,7 +116,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Fills in what the options leave open.
+    /// Fills in the defaults.
     pub fn of(options: &Options) -> Self {
         let or = |given: &[u32], default: &[u32]| if given.is_empty() { default } else { given }.to_vec();
         let quick = options.quick;
@@ -141,7 +140,7 @@ impl Plan {
         Self { settings, paths, offloads, cells }
     }
 
-    /// Takes out the paths that this machine cannot measure, and says why.
+    /// Removes the paths that this machine cannot measure, and returns them with the reasons.
     pub fn leave_out_unavailable(&mut self) -> Vec<Skipped> {
         let skipped: Vec<Skipped> = self
             .paths
@@ -159,7 +158,7 @@ fn cells(traffic: &[Traffic], offloads: Offloads, streams: &[u32]) -> Vec<CellPl
     for (kind, measure, streams) in [
         (Traffic::Tcp, Measure::Tcp, streams),
         (Traffic::Udp, Measure::UdpLoss, streams),
-        // One sender mixes many flows; more senders than that would measure the senders.
+        // One sender produces many flows. With more senders the benchmark would measure the senders.
         (Traffic::Small, Measure::SmallPackets, &[1]),
     ] {
         for direction in [Direction::ToServer, Direction::ToClient] {
@@ -176,23 +175,23 @@ fn cells(traffic: &[Traffic], offloads: Offloads, streams: &[u32]) -> Vec<CellPl
     cells
 }
 
-/// Runs the benchmark and returns what it found; `strait` is the executable whose `nat64 up` makes the path.
+/// Runs the benchmark and returns the report. `strait` is the executable whose `nat64 up` starts the path.
 ///
-/// The report's files are written and the table is printed on standard output before a missed `--min-ratio` becomes
-/// an error, so that a failing run still shows what it measured.
+/// The report's files are written and the table is printed on standard output before a missed `--min-ratio` becomes an error, so that a
+/// failing run still shows its results.
 pub fn run(options: &Options, strait: &Path) -> Result<Report> {
     prepare(strait)?;
     let mut plan = Plan::of(options);
-    let skipped = plan.leave_out_unavailable();
+    let mut skipped = plan.leave_out_unavailable();
     let progress = Progress::new(plan.cells.len() * plan.settings.repeat as usize * plan.paths.len());
     for skipped in &skipped {
         progress.say(&format!("skipped: {}: {}", skipped.path, skipped.reason));
     }
     let mut measured = Vec::new();
     for &offloads in &plan.offloads {
-        let laid = lay(&plan.paths, offloads, strait)?;
+        let active = start_paths(&plan.paths, offloads, strait, &mut skipped)?;
         let cells = plan.cells.iter().copied().filter(|cell| cell.offloads == offloads);
-        measured.extend(measure(&laid, cells, &plan.settings, &progress)?);
+        measured.extend(measure(&active, cells, &plan.settings, &progress, &mut skipped)?);
     }
     progress.finish();
     let report = Report {
@@ -213,7 +212,7 @@ pub fn run(options: &Options, strait: &Path) -> Result<Report> {
     Ok(report)
 }
 
-/// What every run needs before its first namespace.
+/// Prepares a run: checks the machine, installs the signal handler, removes what killed runs left.
 pub(crate) fn prepare(strait: &Path) -> Result<()> {
     if !lab::root() {
         return Err(Error::NotRoot);
@@ -227,101 +226,134 @@ pub(crate) fn prepare(strait: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Lays all paths and sends a little over each, so that a path that does not work fails here with its name, and
-/// neighbour and route caches are warm.
-pub(crate) fn lay(paths: &[PathId], offloads: Offloads, strait: &Path) -> Result<Vec<Laid>> {
+/// Starts all paths and sends a little traffic over each. A path that does not work fails here, with its name; a peer is left out instead, with
+/// the reason. The neighbour and route caches are warm afterwards.
+pub(crate) fn start_paths(
+    paths: &[PathId],
+    offloads: Offloads,
+    strait: &Path,
+    skipped: &mut Vec<Skipped>,
+) -> Result<Vec<ActivePath>> {
     let mut all = Vec::new();
     for &path in paths {
         interrupt::check()?;
-        let laid = Laid::lay(path, strait)?;
-        if offloads == Offloads::Off {
-            laid.lab.offloads_off()?;
+        if !is_skipped(skipped, path) {
+            all.extend(unless_peer(path, start_path(path, offloads, strait), skipped)?);
         }
-        let warm_up = iperf::Run { load: Load::Tcp, streams: 1, to_client: false, seconds: 1 };
-        match iperf::run(&laid.lab, path.target(), warm_up) {
-            Ok(_) => {}
-            Err(Error::Interrupted) => return Err(Error::Interrupted),
-            Err(error) => return Err(Error::Traffic(format!("{path} carries no traffic: {error}"))),
-        }
-        all.push(laid);
     }
     Ok(all)
 }
 
-/// Measures rows on paths that are laid.
+fn start_path(path: PathId, offloads: Offloads, strait: &Path) -> Result<ActivePath> {
+    let active = ActivePath::start(path, strait)?;
+    if offloads == Offloads::Off {
+        active.lab.offloads_off()?;
+    }
+    let warm_up = iperf::Run { load: Load::Tcp, streams: 1, to_client: false, seconds: 1 };
+    match iperf::run(&active.lab, path.target(), warm_up) {
+        Ok(_) => Ok(active),
+        Err(Error::Interrupted) => Err(Error::Interrupted),
+        Err(error) => Err(Error::Traffic(format!("{path} carries no traffic: {error}"))),
+    }
+}
+
+fn is_skipped(skipped: &[Skipped], path: PathId) -> bool {
+    skipped.iter().any(|skipped| skipped.path == path)
+}
+
+/// The result, or nothing where it is an error of a peer, which is left out from then on.
+fn unless_peer<T>(path: PathId, result: Result<T>, skipped: &mut Vec<Skipped>) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if path.is_peer() && !matches!(error, Error::Interrupted) => {
+            skipped.push(Skipped { path, reason: error.to_string() });
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Measures rows on running paths. A peer that fails is left out from then on.
 pub(crate) fn measure(
-    laid: &[Laid],
+    active: &[ActivePath],
     cells: impl Iterator<Item = CellPlan>,
     settings: &Settings,
     progress: &Progress,
+    skipped: &mut Vec<Skipped>,
 ) -> Result<Vec<Cell>> {
-    // UDP is compared at one rate for all rows of a lab; it is sought when the first row needs it.
+    // All UDP rows of a lab use the same rate. It is determined when the first row needs it.
     let mut udp_rate = None;
     let mut measured = Vec::new();
     for cell in cells {
         if cell.measure == Measure::UdpLoss && udp_rate.is_none() {
             progress.about("the UDP rate that plain forwarding carries");
-            udp_rate = Some(find_udp_rate(laid)?);
+            udp_rate = Some(find_udp_rate(active)?);
         }
         let offered = udp_rate.filter(|_| cell.measure == Measure::UdpLoss);
-        measured.push(measure_cell(laid, cell, offered, settings, progress)?);
+        measured.push(measure_cell(active, (cell, offered), settings, progress, skipped)?);
     }
     Ok(measured)
 }
 
-/// All repetitions of a row. The order of the paths turns round each time, so that none is always the one after a
-/// noisy neighbour.
+/// Measures all repetitions of a row. The order of the paths rotates with each repetition, so that no path always runs right after the same
+/// other one.
 fn measure_cell(
-    laid: &[Laid],
-    cell: CellPlan,
-    offered: Option<f64>,
+    active: &[ActivePath],
+    (cell, offered): (CellPlan, Option<f64>),
     settings: &Settings,
     progress: &Progress,
+    skipped: &mut Vec<Skipped>,
 ) -> Result<Cell> {
-    let mut samples: Vec<(PathId, Vec<f64>)> = laid.iter().map(|laid| (laid.path, Vec::new())).collect();
+    let mut samples: Vec<(PathId, Vec<f64>)> =
+        active.iter().map(|active| (active.path, Vec::new())).collect();
     for repetition in 0..settings.repeat {
-        let mut order: Vec<usize> = (0..laid.len()).collect();
+        let mut order: Vec<usize> = (0..active.len()).collect();
         if repetition % 2 == 1 {
             order.reverse();
         }
         for place in order {
             interrupt::check()?;
-            progress.about(&format!("{}: {} × {}", laid[place].path, cell.streams, cell.direction));
-            samples[place].1.push(sample(&laid[place], cell, offered, settings.seconds)?);
+            let path = active[place].path;
+            if !is_skipped(skipped, path) {
+                progress.about(&format!("{path}: {} × {}", cell.streams, cell.direction));
+                let taken = sample(&active[place], cell, offered, settings.seconds);
+                samples[place].1.extend(unless_peer(path, taken, skipped)?);
+            }
             progress.step();
         }
     }
+    samples.retain(|(path, _)| !is_skipped(skipped, *path));
     Ok(Cell::new(cell, offered, samples))
 }
 
-/// One measurement.
-fn sample(laid: &Laid, cell: CellPlan, offered: Option<f64>, seconds: u32) -> Result<f64> {
+/// Takes one sample.
+fn sample(active: &ActivePath, cell: CellPlan, offered: Option<f64>, seconds: u32) -> Result<f64> {
     let to_client = cell.direction == Direction::ToClient;
     let load = match cell.measure {
-        Measure::SmallPackets => return small::measure(laid, to_client, seconds),
+        Measure::SmallPackets => return small::measure(active, to_client, seconds),
         Measure::Tcp => Load::Tcp,
         Measure::UdpLoss => Load::Udp { bits_per_second: offered.unwrap_or(LOWEST_RATE) },
     };
     let run = iperf::Run { load, streams: cell.streams, to_client, seconds };
-    let outcome = iperf::run(&laid.lab, laid.path.target(), run)?;
+    let outcome = iperf::run(&active.lab, active.path.target(), run)?;
     Ok(if cell.measure == Measure::Tcp { outcome.bits_per_second } else { outcome.loss() })
 }
 
-/// The rates that are tried for UDP, bit/s, from the top.
+/// The UDP rates that are tried, in bit/s, highest first.
 const RATES: [f64; 9] = [4e9, 3e9, 2e9, 1.5e9, 1e9, 7e8, 5e8, 3e8, 2e8];
-/// The rate when none of them arrives whole.
+/// The UDP rate in bit/s if every rate of [`RATES`] loses datagrams.
 const LOWEST_RATE: f64 = 1e8;
-/// The loss that still counts as carried: a receiver that a shared machine did not run for a moment.
+/// The largest loss at which a rate counts as carried. It allows for a receiver that a shared machine did not run for a moment.
 const CARRIED: f64 = 0.0002;
-/// The share of the rate that got through which is then offered: room for the noise of a shared machine.
+/// The share of the carried rate that is offered in measurements, as a margin for the noise of a shared machine.
 const MARGIN: f64 = 0.7;
 
-/// The rate at which plain forwarding loses next to nothing in either direction, less a margin.
+/// The rate at which plain forwarding loses almost nothing in either direction, less a margin.
 ///
-/// At full blast UDP loses half its packets at the receiver's socket even without translation; such a figure would
-/// say nothing about the path.
-fn find_udp_rate(laid: &[Laid]) -> Result<f64> {
-    let plain = laid.iter().find(|laid| laid.path == PathId::Plain4).or(laid.first());
+/// At full speed UDP loses half its packets at the receiver's socket even without translation. Such a figure would say nothing about the
+/// path.
+fn find_udp_rate(active: &[ActivePath]) -> Result<f64> {
+    let plain = active.iter().find(|active| active.path == PathId::Plain4).or(active.first());
     let Some(plain) = plain else { return Ok(LOWEST_RATE) };
     'rates: for rate in RATES {
         let mut carried = rate;
@@ -332,7 +364,7 @@ fn find_udp_rate(laid: &[Laid]) -> Result<f64> {
             if outcome.loss() > CARRIED {
                 continue 'rates;
             }
-            // A sender that cannot offer the rate loses nothing either.
+            // A sender that cannot reach the rate loses nothing either, so the received rate is the bound.
             carried = carried.min(outcome.bits_per_second);
         }
         return Ok((carried * MARGIN / 1e7).round() * 1e7);
@@ -340,11 +372,11 @@ fn find_udp_rate(laid: &[Laid]) -> Result<f64> {
     Ok(LOWEST_RATE)
 }
 
-/// A progress bar on a terminal, and nothing elsewhere.
+/// A progress bar on a terminal. It prints nothing elsewhere.
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    /// A bar of so many measurements.
+    /// A bar for this number of measurements.
     pub fn new(measurements: usize) -> Self {
         let bar = ProgressBar::new(measurements as u64);
         let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}  ({eta} to go)");
@@ -353,22 +385,22 @@ impl Progress {
         Self(bar)
     }
 
-    /// Names what runs now.
+    /// Shows what is being measured.
     pub fn about(&self, what: &str) {
         self.0.set_message(what.to_owned());
     }
 
-    /// One measurement is done.
+    /// Advances the bar by one measurement.
     pub fn step(&self) {
         self.0.inc(1);
     }
 
-    /// Says something on standard error without tearing the bar.
+    /// Prints a line on standard error without damaging the bar.
     pub fn say(&self, text: &str) {
         self.0.suspend(|| eprintln!("{text}"));
     }
 
-    /// Removes the bar.
+    /// Removes the bar from the terminal.
     pub fn finish(&self) {
         self.0.finish_and_clear();
     }
@@ -386,6 +418,17 @@ mod tests {
         options: Options,
     }
 
+    #[test]
+    fn a_peer_that_fails_is_left_out_and_nothing_else_is() {
+        let fails = || Err::<(), _>(Error::Traffic("no traffic".into()));
+        let mut skipped = Vec::new();
+        assert!(unless_peer(PathId::Tayga, fails(), &mut skipped).is_ok_and(|value| value.is_none()));
+        assert!(is_skipped(&skipped, PathId::Tayga) && skipped[0].reason.contains("no traffic"));
+        assert!(unless_peer(PathId::Express, fails(), &mut skipped).is_err());
+        assert!(unless_peer::<()>(PathId::Tayga, Err(Error::Interrupted), &mut skipped).is_err());
+        assert_eq!(skipped.len(), 1);
+    }
+
     fn plan(line: &str) -> Plan {
         let words = std::iter::once("bench").chain(line.split_whitespace());
         Plan::of(&Line::try_parse_from(words).unwrap().options)
@@ -399,7 +442,7 @@ mod tests {
             [PathId::Plain4, PathId::Plain6, PathId::Express, PathId::Device, PathId::Native, PathId::Tayga]
         );
         assert_eq!(plan.offloads, [Offloads::On, Offloads::Off]);
-        // Per offload setting: two directions × (4 TCP + 4 UDP + 1 of small packets).
+        // For each offload setting there are two directions, and for each direction 4 rows of TCP, 4 of UDP and 1 of small packets.
         assert_eq!(plan.cells.len(), 2 * 2 * 9);
     }
 

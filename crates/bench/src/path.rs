@@ -1,4 +1,4 @@
-//! The paths that are compared: what stands in the router and carries traffic from client to server.
+//! The paths that are compared: what the router runs to carry traffic between client and server.
 
 use std::fmt;
 use std::fs;
@@ -10,16 +10,18 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::lab::{self, Lab, SERVER4, SERVER6, Sink, Stack, behind_prefix};
+use io::workdir::{self, WorkDir};
+
+use crate::lab::{self, Lab, SERVER4, SERVER6, Sink, Stack, translated};
 use crate::process::{Job, installed, run};
 use crate::{Error, Result};
 
-/// What `--paths` takes.
+/// A value of `--paths`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Strait's NAT64 in the kernel, with express lanes and without.
+    /// Strait's NAT64 in the kernel, once with express lanes and once without.
     Strait,
-    /// Strait's NAT64 in a process, behind a TUN interface.
+    /// Strait's NAT64 in a process with a TUN interface.
     Native,
     /// The kernel's own forwarding, IPv4 and IPv6.
     Plain,
@@ -41,27 +43,34 @@ impl FromStr for Choice {
     }
 }
 
-/// A path that is measured: a column of the report.
+/// A path that is measured. Each path is a column of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum PathId {
-    /// Plain IPv4 forwarding by the kernel. What ratios are relative to.
+    /// Plain IPv4 forwarding by the kernel. Ratios are relative to it.
     #[serde(rename = "plain-ipv4")]
     Plain4,
     /// Plain IPv6 forwarding by the kernel.
     #[serde(rename = "plain-ipv6")]
     Plain6,
-    /// Strait's NAT64, with express lanes on the router's interfaces, past netfilter.
+    /// Strait's NAT64 with express lanes on the router's interfaces. Packets bypass netfilter.
     #[serde(rename = "strait-express")]
     Express,
-    /// Strait's NAT64, every packet through the device.
+    /// Strait's NAT64 in device mode: every packet passes through the `nat64` device.
     #[serde(rename = "strait-device")]
     Device,
-    /// Strait's NAT64 in a process, behind a TUN interface.
+    /// Strait's NAT64 in a process with a TUN interface.
     #[serde(rename = "strait-native")]
     Native,
-    /// Tayga's NAT64.
+    /// Tayga, a NAT64 in user space.
     #[serde(rename = "tayga")]
     Tayga,
+}
+
+impl PathId {
+    /// Whether it is a program of somebody else: what is wrong with one ends no run of ours.
+    pub fn is_peer(self) -> bool {
+        self == Self::Tayga
+    }
 }
 
 impl fmt::Display for PathId {
@@ -78,7 +87,7 @@ impl fmt::Display for PathId {
 }
 
 impl PathId {
-    /// The paths that a choice stands for.
+    /// The paths that these choices select.
     pub fn of(choices: &[Choice]) -> Vec<Self> {
         let mut paths = Vec::new();
         for choice in choices {
@@ -94,27 +103,27 @@ impl PathId {
         paths
     }
 
-    /// The server's address as the client must call it.
+    /// The address under which the client reaches the server on this path.
     pub fn target(self) -> IpAddr {
         match self {
             Self::Plain4 => SERVER4.into(),
             Self::Plain6 => SERVER6.into(),
-            Self::Express | Self::Device | Self::Native | Self::Tayga => behind_prefix(SERVER4).into(),
+            Self::Express | Self::Device | Self::Native | Self::Tayga => translated(SERVER4).into(),
         }
     }
 
-    /// Source and destination of packets that vanish at the server, as the client sends them.
+    /// The source and the destination of packets from the client to the sink at the server, as the client sends them.
     pub fn sink_at_server(self) -> (IpAddr, IpAddr) {
         match self {
             Self::Plain4 => (Ipv4Addr::new(203, 0, 113, 2).into(), Sink::SERVER4.into()),
             Self::Plain6 => (lab::CLIENT6.into(), Sink::SERVER6.into()),
             Self::Express | Self::Device | Self::Native | Self::Tayga => {
-                (lab::CLIENT6.into(), behind_prefix(Sink::SERVER4).into())
+                (lab::CLIENT6.into(), translated(Sink::SERVER4).into())
             }
         }
     }
 
-    /// Source and destination of packets that vanish at the client, as the server sends them.
+    /// The source and the destination of packets from the server to the sink at the client, as the server sends them.
     pub fn sink_at_client(self) -> (IpAddr, IpAddr) {
         match self {
             Self::Plain4 => (SERVER4.into(), Sink::CLIENT4.into()),
@@ -126,48 +135,48 @@ impl PathId {
     }
 }
 
-/// A lab with a path through its router.
+/// A lab whose router runs one path.
 ///
-/// Fields are dropped in this order: the translator goes before the namespaces in which it lives.
-pub struct Laid {
-    /// Which path it is.
+/// Fields are dropped in their order: the translator stops before its namespaces are removed.
+pub struct ActivePath {
+    /// The path that the router runs.
     pub path: PathId,
     translator: Translator,
-    /// The namespaces. Both plain paths have one of their own, too: all paths are built alike.
+    /// The namespaces. Each path has its own lab, so that all paths are built alike.
     pub lab: Lab,
 }
 
-impl Laid {
-    /// Builds a lab and lays the path through it.
-    pub fn lay(path: PathId, strait: &Path) -> Result<Self> {
+impl ActivePath {
+    /// Builds a lab and starts the path in its router.
+    pub fn start(path: PathId, strait: &Path) -> Result<Self> {
         let (label, stack) = match path {
             PathId::Plain4 => ("plain4", Stack::Dual),
             PathId::Plain6 => ("plain6", Stack::Dual),
-            PathId::Express => (Way::Express.label(), Stack::Translated),
-            PathId::Device => (Way::Device.label(), Stack::Translated),
+            PathId::Express => (Mode::Express.label(), Stack::Translated),
+            PathId::Device => (Mode::Device.label(), Stack::Translated),
             PathId::Native => ("native", Stack::Translated),
             PathId::Tayga => ("tayga", Stack::Translated),
         };
         let lab = Lab::build(label, stack)?;
         let translator = match path {
             PathId::Plain4 | PathId::Plain6 => Translator::Kernel,
-            PathId::Express => Translator::Strait(Strait::up(&lab, strait, Way::Express)?),
-            PathId::Device => Translator::Strait(Strait::up(&lab, strait, Way::Device)?),
+            PathId::Express => Translator::Strait(Strait::up(&lab, strait, Mode::Express)?),
+            PathId::Device => Translator::Strait(Strait::up(&lab, strait, Mode::Device)?),
             PathId::Native => Translator::Native(Native::start(&lab, strait)?),
             PathId::Tayga => Translator::Tayga(Tayga::start(&lab)?),
         };
         Ok(Self { path, translator, lab })
     }
 
-    /// What the translator says about itself, for the story that the demo tells.
-    pub fn said(&self) -> &str {
+    /// What the translator printed when it started, for the output of the demo.
+    pub fn output(&self) -> &str {
         match &self.translator {
-            Translator::Strait(strait) => &strait.said,
+            Translator::Strait(strait) => &strait.output,
             Translator::Kernel | Translator::Native(_) | Translator::Tayga(_) => "",
         }
     }
 
-    /// Runs `strait nat64 WORDS` on this path's configuration; `None` on other paths.
+    /// Runs `strait nat64 WORDS` with this path's configuration; `None` on paths without one.
     pub fn ask(&self, words: &[&str]) -> Option<Result<String>> {
         match &self.translator {
             Translator::Strait(strait) => Some(run(&mut strait.command(words))),
@@ -176,7 +185,7 @@ impl Laid {
     }
 }
 
-/// Why a path cannot be measured on this machine, or `None`.
+/// The reason why this machine cannot measure a path; `None` if it can.
 pub fn unavailable(path: PathId) -> Option<String> {
     match path {
         PathId::Tayga if !installed("tayga") => {
@@ -191,59 +200,55 @@ pub fn unavailable(path: PathId) -> Option<String> {
     }
 }
 
-/// Who translates.
+/// What translates or forwards in the router.
 enum Translator {
-    /// Nobody: the kernel forwards.
+    /// The kernel forwards; nothing translates.
     Kernel,
     /// A `nat64` device made by `strait nat64 up`.
     Strait(Strait),
-    /// A process in the router.
+    /// A `strait nat64` process in the router.
     Native(#[expect(dead_code, reason = "owned for its Drop")] Native),
-    /// A process in the router.
+    /// A Tayga process in the router.
     Tayga(#[expect(dead_code, reason = "owned for its Drop")] Tayga),
 }
 
-/// A directory of this process below the system's temporary one; removed with its owner.
-pub(crate) struct Scratch(PathBuf);
+/// A private directory, named after this process. It is removed on drop.
+pub(crate) struct Scratch(WorkDir);
 
 impl Scratch {
     pub(crate) fn make(label: &str) -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("{}{}-{label}", lab::PREFIX, std::process::id()));
-        fs::create_dir_all(&path).map_err(|source| Error::File { path: path.clone(), source })?;
-        Ok(Self(path))
+        Ok(Self(WorkDir::named(&format!("{}{}-{label}-", lab::PREFIX, std::process::id()))?))
     }
 
     /// Writes a file and returns its path.
     pub(crate) fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
-        let path = self.0.join(name);
+        let path = self.0.path().join(name);
         fs::write(&path, text).map_err(|source| Error::File { path: path.clone(), source })?;
         Ok(path)
     }
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Removes what killed runs left outside their namespaces: scratch directories, and Strait's pins in the host's BPF
-/// file system. Call it before [`lab::remove_stale`]: taking Strait down needs its router.
+/// Removes what killed runs left outside their namespaces: scratch directories, and Strait's pins in the host's BPF file system. It must
+/// run before [`lab::remove_stale`], because `strait nat64 down` needs the router's namespace.
 pub fn remove_stale(strait: &Path) {
     let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
     for entry in entries {
         let name = entry.file_name().to_string_lossy().into_owned();
         let Some(pid) = lab::owner(&name).filter(|&pid| !lab::alive(pid)) else { continue };
-        let (scratch, config) = (Scratch(entry.path()), entry.path().join("nat64.toml"));
+        // Anybody can make a directory of that name.
+        if !workdir::is_private(&entry.path()) {
+            continue;
+        }
+        let config = entry.path().join("nat64.toml");
         if config.exists() {
-            for way in [Way::Express, Way::Device] {
-                let router = lab::file(&format!("{}{pid}-{}-router", lab::PREFIX, way.label()));
-                // The killed run may have got no further than writing its configuration.
+            for mode in [Mode::Express, Mode::Device] {
+                let router = lab::file(&format!("{}{pid}-{}-router", lab::PREFIX, mode.label()));
+                // This fails if the killed run had only written its configuration.
                 let _ = run(&mut strait_command(strait, &router, &config, &["down"]));
-                remove_pins(&way.device(pid));
+                remove_pins(&mode.device(pid));
             }
         }
-        drop(scratch);
+        let _ = fs::remove_dir_all(entry.path());
     }
 }
 
@@ -256,7 +261,7 @@ fn remove_pins(device: &str) {
     }
 }
 
-/// `strait nat64 WORDS --config FILE` inside a router.
+/// The command `strait nat64 WORDS --config FILE` in a router's namespace.
 fn strait_command(exe: &Path, router: &Path, config: &Path, words: &[&str]) -> Command {
     let mut command = Command::new("nsenter");
     command.arg(format!("--net={}", router.display())).arg("--").arg(exe).arg("nat64");
@@ -264,23 +269,24 @@ fn strait_command(exe: &Path, router: &Path, config: &Path, words: &[&str]) -> C
     command
 }
 
-/// A running `strait nat64`.
+/// A translator that `strait nat64 up` has set up.
 struct Strait {
     exe: PathBuf,
     router: PathBuf,
     config: PathBuf,
-    /// What `up` printed.
-    said: String,
+    /// The output of `strait nat64 up`.
+    output: String,
     _scratch: Scratch,
 }
 
 impl Strait {
-    fn up(lab: &Lab, exe: &Path, way: Way) -> Result<Self> {
-        let scratch = Scratch::make(way.label())?;
-        let config = scratch.write("nat64.toml", &strait_config(way, std::process::id()))?;
+    fn up(lab: &Lab, exe: &Path, mode: Mode) -> Result<Self> {
+        let scratch = Scratch::make(mode.label())?;
+        let config = scratch.write("nat64.toml", &strait_config(mode, std::process::id()))?;
         let router = lab.router.file();
-        let mut strait = Self { exe: exe.to_owned(), router, config, said: String::new(), _scratch: scratch };
-        strait.said = run(&mut strait.command(&["up"]))?;
+        let mut strait =
+            Self { exe: exe.to_owned(), router, config, output: String::new(), _scratch: scratch };
+        strait.output = run(&mut strait.command(&["up"]))?;
         Ok(strait)
     }
 
@@ -291,47 +297,47 @@ impl Strait {
 
 impl Drop for Strait {
     fn drop(&mut self) {
-        // The pins live in the host's BPF file system: removing the namespace alone would leave them.
+        // The pins are in the host's BPF file system, so removing the namespace does not remove them.
         if let Err(error) = run(&mut self.command(&["down"])) {
             eprintln!("strait bench: {error}");
         }
     }
 }
 
-/// The way that packets take through Strait.
+/// How packets reach Strait's program in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// Translated where they arrive.
+enum Mode {
+    /// They are translated on the interface where they arrive.
     Express,
-    /// Through the device.
+    /// They are routed to the `nat64` device.
     Device,
 }
 
-impl Way {
-    /// Part of the names of namespaces and files.
+impl Mode {
+    /// The part of the names of namespaces and files that distinguishes the modes.
     fn label(self) -> &'static str {
         match self {
-            Way::Express => "express",
-            Way::Device => "device",
+            Mode::Express => "express",
+            Mode::Device => "device",
         }
     }
 
-    /// The name of the translating device. Pins are shared by the whole host, so two labs need two names.
+    /// The name of the `nat64` device. All labs share the host's pins, so each needs its own device name.
     fn device(self, pid: u32) -> String {
         match self {
-            Way::Express => format!("n64e-{pid}"),
-            Way::Device => format!("n64-{pid}"),
+            Mode::Express => format!("n64e-{pid}"),
+            Mode::Device => format!("n64-{pid}"),
         }
     }
 }
 
-/// The configuration that `strait nat64 up` gets.
-fn strait_config(way: Way, pid: u32) -> String {
-    let express = match way {
-        Way::Express => ", express = [\"r0\", \"r1\"], bypass-netfilter = true",
-        Way::Device => "",
+/// The configuration for `strait nat64 up`.
+fn strait_config(mode: Mode, pid: u32) -> String {
+    let express = match mode {
+        Mode::Express => ", express = [\"r0\", \"r1\"], bypass-netfilter = true",
+        Mode::Device => "",
     };
-    let device = way.device(pid);
+    let device = mode.device(pid);
     format!(
         "[nat64]\n\
          mode   = \"stateless\"\n\
@@ -346,7 +352,7 @@ fn strait_config(way: Way, pid: u32) -> String {
     )
 }
 
-/// A running `strait nat64 up --target native`; its interface goes with it.
+/// A running `strait nat64 up --target native`. Its interface is removed when it stops.
 struct Native {
     _job: Job,
     _scratch: Scratch,
@@ -355,16 +361,16 @@ struct Native {
 impl Native {
     fn start(lab: &Lab, exe: &Path) -> Result<Self> {
         let scratch = Scratch::make("native")?;
-        let config = scratch.write("native.toml", &strait_config(Way::Device, std::process::id()))?;
+        let config = scratch.write("native.toml", &strait_config(Mode::Device, std::process::id()))?;
         let mut command = strait_command(exe, &lab.router.file(), &config, &["up", "--target", "native"]);
         let mut job = Job::background(&mut command)?;
-        // Compiling the program for this processor may take some seconds, the first time.
+        // The first start compiles the program for this processor, which may take some seconds.
         job.wait_for(" is up", Duration::from_secs(60))?;
         Ok(Self { _job: job, _scratch: scratch })
     }
 }
 
-/// A running Tayga.
+/// A running Tayga process.
 struct Tayga {
     _job: Job,
     _scratch: Scratch,
@@ -373,7 +379,7 @@ struct Tayga {
 impl Tayga {
     fn start(lab: &Lab) -> Result<Self> {
         let scratch = Scratch::make("tayga")?;
-        let config = scratch.write("tayga.conf", &tayga_config(&scratch.0))?;
+        let config = scratch.write("tayga.conf", &tayga_config(scratch.0.path()))?;
         run(lab.router.command("tayga").arg("--config").arg(&config).arg("--mktun"))?;
         lab.router.ip(&format!(
             "link set nat64 up\n\
@@ -385,7 +391,7 @@ impl Tayga {
         ))?;
         let mut job =
             Job::background(lab.router.command("tayga").arg("--nodetach").arg("--config").arg(&config))?;
-        // It says nothing when it is ready. The link has a carrier once it has opened the device.
+        // Tayga prints nothing when it is ready. Its link has a carrier once Tayga has opened the device.
         for _ in 0..100 {
             std::thread::sleep(Duration::from_millis(20));
             let state = run(lab.router.command("ip").args(["link", "show", "dev", "nat64"]))?;
@@ -400,7 +406,8 @@ impl Tayga {
     }
 }
 
-/// Tayga's configuration: the same addresses as Strait's, host by host, because its older versions map no ranges.
+/// Tayga's configuration. It has the same addresses as Strait's, one entry for each host, because older versions of Tayga do not map
+/// ranges.
 fn tayga_config(data: &Path) -> String {
     format!(
         "tun-device nat64\n\
@@ -430,9 +437,9 @@ mod tests {
 
     #[test]
     fn names_fit_where_they_must() {
-        // IFNAMSIZ is 16 with the terminating zero; process ids have seven digits at most (PID_MAX_LIMIT).
-        assert!(Way::Express.device(4_194_304).len() < 15);
-        assert!(strait_config(Way::Device, 1).contains("attach = { device = \"n64-1\" }"));
-        assert!(strait_config(Way::Express, 1).contains("\"n64e-1\", express = [\"r0\", \"r1\"], bypass"));
+        // IFNAMSIZ is 16 including the terminating zero; process ids have at most seven digits (PID_MAX_LIMIT).
+        assert!(Mode::Express.device(4_194_304).len() < 15);
+        assert!(strait_config(Mode::Device, 1).contains("attach = { device = \"n64-1\" }"));
+        assert!(strait_config(Mode::Express, 1).contains("\"n64e-1\", express = [\"r0\", \"r1\"], bypass"));
     }
 }

@@ -1,4 +1,4 @@
-//! Echo requests, by ping.
+//! Sends echo requests with ping.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -7,18 +7,18 @@ use crate::lab::Lab;
 use crate::process::{measure, need};
 use crate::{Error, Result};
 
-/// What came back.
+/// The result of a run of ping.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Echoes {
-    /// Requests sent.
+    /// Number of requests sent.
     pub sent: u32,
-    /// Replies received.
+    /// Number of replies received.
     pub answered: u32,
-    /// The mean round trip in milliseconds, when there was one.
+    /// The mean round-trip time in milliseconds; `None` without replies.
     pub mean_ms: Option<f64>,
 }
 
-/// Sends `count` echo requests of `payload` bytes from the lab's client, 20 a second.
+/// Sends `count` echo requests with `payload` bytes from the lab's client, 20 each second.
 pub fn run(lab: &Lab, target: IpAddr, count: u32, payload: u32) -> Result<Echoes> {
     need("ping", "iputils-ping")?;
     let mut command = lab.client.command("ping");
@@ -27,13 +27,13 @@ pub fn run(lab: &Lab, target: IpAddr, count: u32, payload: u32) -> Result<Echoes
     let answer = measure(&mut command, Duration::from_secs(u64::from(count) / 10 + 10));
     match answer {
         Ok(text) => parse(&text),
-        // ping fails when nothing at all came back; its summary still says so.
+        // ping exits with an error if no reply arrived, but still prints its summary.
         Err(Error::Command { output, .. }) if output.contains("packets transmitted") => parse(&output),
         Err(error) => Err(error),
     }
 }
 
-/// Reads ping's last lines: `20 packets transmitted, 20 received, …` and `rtt min/avg/max/mdev = 0.03/0.05/…`.
+/// Parses the last lines of ping's output: `20 packets transmitted, 20 received, …` and `rtt min/avg/max/mdev = 0.03/0.05/…`.
 fn parse(text: &str) -> Result<Echoes> {
     let summary = text.lines().find(|line| line.contains("packets transmitted"));
     let mut numbers =

@@ -1,7 +1,8 @@
-//! Running other programs: to their end with a time limit, or in the background with an owner.
+//! Runs other programs: in the foreground with a time limit, or in the background with an owner that ends them.
 
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -9,47 +10,52 @@ use std::time::{Duration, Instant};
 
 use crate::{Error, Result, interrupt};
 
-/// How long a command that only configures something may take.
+/// The time limit of a command that only changes configuration.
 const CONFIGURE: Duration = Duration::from_secs(30);
 
-/// The pause between two looks at a running child.
+/// The interval at which a running child is checked.
 const POLL: Duration = Duration::from_millis(5);
 
-/// Whether `tool` is in one of the directories where root finds programs.
-pub fn installed(tool: &str) -> bool {
+/// The directories where programs are looked for and found: those of `PATH`, and those of root, which are missing in the `PATH` of an ordinary
+/// user of Debian.
+fn directories() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/bin", "/bin"];
-    std::env::split_paths(&path).chain(usual.map(Into::into)).any(|dir| dir.join(tool).is_file())
+    std::env::split_paths(&path).chain(usual.map(Into::into)).collect()
 }
 
-/// [`Error::Missing`] unless `tool` is installed.
+/// Whether `tool` is in one of the directories where [`Job`] finds programs.
+pub fn installed(tool: &str) -> bool {
+    directories().iter().any(|dir| dir.join(tool).is_file())
+}
+
+/// Returns [`Error::Missing`] unless `tool` is installed.
 pub fn need(tool: &'static str, package: &'static str) -> Result<()> {
     if installed(tool) { Ok(()) } else { Err(Error::Missing { tool, package }) }
 }
 
-/// Runs a configuring command to its end and returns its standard output. Interrupts do not stop it: clean-up uses
-/// it too, and it is short.
+/// Runs a configuration command to its end and returns its standard output. Interrupts do not stop it, because clean-up uses it too and it
+/// is short.
 pub fn run(command: &mut Command) -> Result<String> {
     run_with_input(command, "")
 }
 
-/// [`run`] with text for the command's standard input, such as a batch for `ip`.
+/// Does the same as [`run`], with text for the command's standard input, such as a batch for `ip`.
 pub fn run_with_input(command: &mut Command, input: &str) -> Result<String> {
     let mut job = Job::start(command, Stdio::piped())?;
     if let Some(mut stdin) = job.child.stdin.take() {
-        // A command that ends without reading all of it has an error of its own to tell.
+        // A write error means that the command ended early. Its exit status then explains why.
         let _ = stdin.write_all(input.as_bytes());
     }
     job.output(CONFIGURE, || Ok(()))
 }
 
-/// Runs a measuring command to its end, at most `limit` long, and returns its standard output. An interrupt ends
-/// it at once.
+/// Runs a measurement to its end, at most for `limit`, and returns its standard output. An interrupt ends it at once.
 pub fn measure(command: &mut Command, limit: Duration) -> Result<String> {
     Job::start(command, Stdio::null())?.output(limit, interrupt::check)
 }
 
-/// A program that runs until its owner lets go of it.
+/// A program in the background. Dropping the value ends it.
 pub struct Job {
     child: Child,
     command: String,
@@ -65,9 +71,13 @@ impl Job {
 
     fn start(command: &mut Command, stdin: Stdio) -> Result<Self> {
         let line = command_line(command);
-        // A process group of its own: Ctrl-C at the terminal reaches this process, which then ends its children in
-        // order, and not a half-done `ip netns del`.
+        // The child has its own process group, so Ctrl-C at the terminal reaches this process only. It then ends its children in order, and
+        // never interrupts a running `ip netns del`.
         command.process_group(0);
+        // A directory whose name has a colon cannot be in a search path; then the path stays as it is.
+        if let Ok(path) = std::env::join_paths(directories()) {
+            command.env("PATH", path);
+        }
         let mut child = command
             .stdin(stdin)
             .stdout(Stdio::piped())
@@ -79,8 +89,8 @@ impl Job {
         Ok(Self { child, command: line, stdout, stderr })
     }
 
-    /// Waits until the program prints something that contains `text`: the sign that it serves. Its output up to
-    /// there is the error's text when it ends instead.
+    /// Waits until the program prints a line that contains `text`, the sign that it is ready. If the program ends first, its output is the
+    /// text of the error.
     pub fn wait_for(&mut self, text: &str, limit: Duration) -> Result<()> {
         let until = Instant::now() + limit;
         let (mut said, mut complained) = (String::new(), String::new());
@@ -105,7 +115,7 @@ impl Job {
         Err(Error::Timeout { command: self.command.clone(), limit })
     }
 
-    /// Whether the program is still there.
+    /// Whether the program is still running.
     pub fn running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
@@ -144,14 +154,14 @@ impl Job {
 }
 
 impl Drop for Job {
-    /// Ends the program if it still runs, and waits so that no zombie stays.
+    /// Ends the program if it still runs, and waits for it so that no zombie remains.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A pipe that a thread of its own empties, so that a talkative child never blocks on it.
+/// A pipe that a separate thread empties, so that a child with much output never blocks on it.
 struct Lines {
     chunks: Receiver<Vec<u8>>,
 }
@@ -178,13 +188,13 @@ impl Lines {
         Self { chunks }
     }
 
-    /// Everything up to the end of the pipe.
+    /// The text up to the end of the pipe.
     fn text(self) -> String {
         String::from_utf8_lossy(&self.chunks.iter().flatten().collect::<Vec<u8>>()).into_owned()
     }
 }
 
-/// The command as a person would type it; for messages only.
+/// The command line as a person would type it, for messages.
 fn command_line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")

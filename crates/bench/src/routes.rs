@@ -1,35 +1,35 @@
-//! Routing tables of the shape that the Internet's have, made up from a seed.
+//! Generates routing tables that resemble those of the Internet, from a seed.
 //!
-//! Shares of prefix lengths are those of the global tables as public route collectors show them in 2024 (rounded; IPv4 about 950 000
-//! routes, of which three in five are /24; IPv6 about 220 000, of which nearly half are /48). Prefixes lie in blocks, as registries give
-//! them out: more-specific routes nest in shorter ones, and neighbours share their first bits.
+//! The shares of prefix lengths are those of the global tables as public route collectors show them in 2024, rounded. IPv4 has about 950
+//! 000 routes, of which three in five are /24; IPv6 has about 220 000, of which nearly half are /48. Prefixes lie in blocks, as registries
+//! allocate them: more-specific routes nest in shorter ones, and neighbours share their first bits.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::dice::Dice;
 
-/// Which protocol.
+/// The protocol of a routing table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// IPv4.
+    /// IP version 4.
     V4,
-    /// IPv6.
+    /// IP version 6.
     V6,
 }
 
-/// A route: the address's bits from the most significant of 128 on, the prefix's length, and its next hop, from 1 on.
+/// A route: a prefix and its next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Route {
-    /// Bits behind the length are zero.
+    /// The prefix, left-aligned in 128 bits. The bits after its length are zero.
     pub bits: u128,
-    /// Of the prefix.
+    /// The length of the prefix in bits.
     pub length: u32,
-    /// Number of the next hop.
+    /// The number of the next hop, from 1 on.
     pub next_hop: u16,
 }
 
-/// Routes of a length in ten thousand.
+/// Prefix lengths, and how many of ten thousand routes have them.
 const V4: &[(u32, u32)] = &[
     (8, 1),
     (10, 1),
@@ -85,13 +85,13 @@ const V6: &[(u32, u32)] = &[
     (128, 67),
 ];
 
-/// The bits of a prefix's length.
+/// The mask of a prefix of this length, left-aligned in 128 bits.
 pub fn mask(length: u32) -> u128 {
     if length == 0 { 0 } else { u128::MAX << (128 - length) }
 }
 
 impl Family {
-    /// Bits of an address.
+    /// The width of an address in bits.
     pub fn width(self) -> u32 {
         match self {
             Family::V4 => 32,
@@ -99,7 +99,7 @@ impl Family {
         }
     }
 
-    /// The address that begins with these bits.
+    /// The address in the high bits of `bits`.
     pub fn address(self, bits: u128) -> IpAddr {
         match self {
             Family::V4 => Ipv4Addr::from((bits >> 96) as u32).into(),
@@ -114,11 +114,11 @@ impl Family {
         }
     }
 
-    /// A block as a registry gives them out.
+    /// A random block of addresses, as a registry would allocate it: its bits and its length.
     fn block(self, dice: &mut Dice) -> (u128, u32) {
         match self {
             Family::V4 => {
-                // 1.0.0.0 to 223.255.255.255, but for loopback and private networks.
+                // Blocks are in 1.0.0.0 to 223.255.255.255, except 10.0.0.0/8 and 127.0.0.0/8.
                 let first = loop {
                     let first = 1 + dice.below(223);
                     if !matches!(first, 10 | 127) {
@@ -139,10 +139,10 @@ impl Family {
     }
 }
 
-/// So many distinct routes to so many next hops.
+/// Generates `count` distinct routes to `next_hops` next hops.
 pub fn routes(family: Family, count: usize, next_hops: u16, seed: u64) -> Vec<Route> {
     let mut dice = Dice::new(seed);
-    // About as many routes to a block as there are to an autonomous system.
+    // A block has about as many routes as an autonomous system announces.
     let blocks: Vec<_> = (0..count.div_ceil(40).max(16)).map(|_| family.block(&mut dice)).collect();
     let lengths = family.lengths();
     let all: u64 = lengths.iter().map(|(_, share)| u64::from(*share)).sum();
@@ -163,7 +163,7 @@ pub fn routes(family: Family, count: usize, next_hops: u16, seed: u64) -> Vec<Ro
         if seen.insert((bits, length)) {
             routes.push(Route { bits, length, next_hop });
         } else if length < 24 || dice.below(4) == 0 {
-            // Short prefixes of a block are soon all taken; another block has others.
+            // A block has few short prefixes. If they are all taken, another block has others.
             let (block, _) = family.block(&mut dice);
             let bits = block & mask(length);
             if seen.insert((bits, length)) {
@@ -174,7 +174,7 @@ pub fn routes(family: Family, count: usize, next_hops: u16, seed: u64) -> Vec<Ro
     routes
 }
 
-/// Addresses that routes cover: of a route taken at random, a random one.
+/// Random addresses that routes cover: each is a random address of a random route.
 pub fn covered(family: Family, routes: &[Route], count: usize, seed: u64) -> Vec<u128> {
     let mut dice = Dice::new(seed ^ 0x5eed);
     let width = mask(family.width());

@@ -1,9 +1,8 @@
-//! The rate of small packets: what a path costs a packet, when no offload hides it.
+//! Measures the rate of small packets: the cost of a path for each packet, when no offload hides it.
 //!
-//! A thread puts ready-made UDP frames on the sender's link through a packet socket, as fast as it can, past the
-//! sender's own IP stack. On veth the same processor then carries each packet through the router and to the far
-//! link, so the rate is the cost of the whole way. The packets are for an address that nobody has; the far end counts
-//! and forgets them.
+//! A thread sends prepared UDP frames through a packet socket on the sender's link, as fast as it can, bypassing the sender's IP stack. On
+//! veth the same processor then carries each packet through the router to the far link, so the rate is the cost of the whole path. The
+//! packets go to a sink address: the far link counts and drops them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -12,28 +11,29 @@ use std::time::{Duration, Instant};
 use io::generator::Generator;
 
 use crate::lab::Namespace;
-use crate::path::Laid;
+use crate::path::ActivePath;
 use crate::traffic::Datagram;
 use crate::{Error, Result, interrupt};
 
-/// Bytes of a packet in IPv4, the smallest frame; IPv6 has 20 more.
+/// Size of an IPv4 frame in bytes, the smallest possible; IPv6 frames have 20 more.
 const SIZE: usize = 64;
-/// Flows, told apart by their source port, so that no path lives from caching one.
+/// Number of flows, which differ in their source port. Many flows keep a path from profiting from a cache of one flow.
 const FLOWS: u16 = 64;
-/// The port that nobody listens on (RFC 863, discard).
+/// The destination port: discard (RFC 863). No process listens on it.
 const PORT: u16 = 9;
-/// How long the sender runs before the counting starts.
+/// How long the sender runs before counting starts.
 const WARM_UP: Duration = Duration::from_millis(200);
 
-/// Packets a second that cross the path in one direction.
-pub fn measure(laid: &Laid, to_client: bool, seconds: u32) -> Result<f64> {
-    let lab = &laid.lab;
+/// Measures how many packets a second cross the path in one direction.
+pub fn measure(active: &ActivePath, to_client: bool, seconds: u32) -> Result<f64> {
+    let lab = &active.lab;
     let (from, gateway, to) = if to_client {
         (Link(&lab.server, "s0"), Link(&lab.router, "r1"), Link(&lab.client, "c0"))
     } else {
         (Link(&lab.client, "c0"), Link(&lab.router, "r0"), Link(&lab.server, "s0"))
     };
-    let (source, target) = if to_client { laid.path.sink_at_client() } else { laid.path.sink_at_server() };
+    let (source, target) =
+        if to_client { active.path.sink_at_client() } else { active.path.sink_at_server() };
     let macs = [gateway.mac()?, from.mac()?];
     let size = if source.is_ipv4() { SIZE } else { SIZE + 20 };
     let frame = |flow| Datagram { macs, source, target, ports: [40_000 + flow, PORT] }.packet(size);
@@ -57,7 +57,7 @@ pub fn measure(laid: &Laid, to_client: bool, seconds: u32) -> Result<f64> {
     })
 }
 
-/// Counts what reaches a link, a second.
+/// The number of packets a second that reach a link.
 fn count(to: &Link, time: Duration) -> Result<f64> {
     thread::sleep(WARM_UP);
     let (start, before) = (Instant::now(), to.received()?);
@@ -79,7 +79,7 @@ impl Link<'_> {
         opened.map_err(|source| Error::System { what: "open a packet socket".to_owned(), source })
     }
 
-    /// Packets that the link has received so far.
+    /// The number of packets that the link has received so far.
     fn received(&self) -> Result<u64> {
         self.0.received(self.1)
     }

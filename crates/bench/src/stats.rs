@@ -1,20 +1,20 @@
-//! Samples into figures: medians, spreads, and ratios that a slow minute of the machine cannot spoil.
+//! Statistics of samples: medians, spreads, and ratios that are robust against slow phases of the machine.
 
 use serde::{Deserialize, Serialize};
 
-/// What several repetitions of one measurement say together.
+/// The summary of several repetitions of one measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// The middle value.
+    /// The median of the samples.
     pub median: f64,
-    /// The lowest value.
+    /// The lowest sample.
     pub lowest: f64,
-    /// The highest value.
+    /// The highest sample.
     pub highest: f64,
 }
 
 impl Summary {
-    /// Summarizes samples; `None` when there are none.
+    /// Summarizes samples; `None` if there are none.
     pub fn of(samples: &[f64]) -> Option<Self> {
         let median = median(samples)?;
         let lowest = samples.iter().copied().fold(f64::INFINITY, f64::min);
@@ -31,13 +31,13 @@ impl Summary {
     }
 }
 
-/// The value that such a share of ascending ones does not exceed.
+/// The value at this share (0 to 1) of the ascending values: at least that share of them does not exceed it. `None` without values.
 pub fn percentile(ascending: &[f64], share: f64) -> Option<f64> {
     let at = (ascending.len() as f64 * share).ceil() as usize;
     ascending.get(at.saturating_sub(1)).copied()
 }
 
-/// The middle value, or the mean of the two middle ones.
+/// The median: the middle value, or the mean of the two middle values.
 pub fn median(samples: &[f64]) -> Option<f64> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -49,10 +49,10 @@ pub fn median(samples: &[f64]) -> Option<f64> {
     }
 }
 
-/// The median of the ratios of two paths, repetition by repetition.
+/// The median of the ratios of two paths, computed for each repetition.
 ///
-/// Repetition n of both paths ran within seconds of each other, so each ratio compares like with like even when the
-/// machine was slow just then; a ratio of medians would not.
+/// Repetition n of both paths ran within seconds of each other. Each ratio therefore compares equal conditions, even if the machine was
+/// slow at that time. A ratio of medians would not.
 pub fn paired_ratio(samples: &[f64], base: &[f64]) -> Option<f64> {
     let ratios: Vec<f64> = samples
         .iter()
@@ -63,7 +63,7 @@ pub fn paired_ratio(samples: &[f64], base: &[f64]) -> Option<f64> {
     median(&ratios)
 }
 
-/// The mean that suits ratios.
+/// The geometric mean; `None` if there are no ratios, or if one is not positive.
 pub fn geometric_mean(ratios: &[f64]) -> Option<f64> {
     if ratios.is_empty() || ratios.iter().any(|&ratio| ratio <= 0.0) {
         return None;
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_slow_repetition_does_not_spoil_the_ratio() {
-        // The machine was at half speed in the second repetition, for both.
+        // In the second repetition the machine was at half speed for both paths.
         let ratio = paired_ratio(&[9.0, 4.5, 9.0], &[10.0, 5.0, 10.0]).unwrap();
         assert!((ratio - 0.9).abs() < 1e-9);
         assert_eq!(paired_ratio(&[1.0], &[0.0]), None);

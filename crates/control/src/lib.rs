@@ -1,10 +1,11 @@
-//! What operators and controllers say.
+//! The text formats of operators and controllers, and built-in controllers.
 //!
 //! * [`stf`]: packet tests and table entries as text.
 //! * [`apps`]: built-in control planes of the bundled apps.
-//! * [`nat64`]: `nat64.toml`, read and checked as a whole, and the table entries that it stands for.
+//! * [`nat64`]: the configuration file `nat64.toml`, and its conversion to table entries.
 //!
-//! Text comes in, entries and errors come out; nothing here opens a file or a socket.
+//! The input is text, and the output is entries and errors. Nothing here opens a file or a socket.
+#![forbid(unsafe_code)]
 
 pub mod apps;
 pub mod nat64;

@@ -1,21 +1,20 @@
-//! Arrays of cells that outlive packets: counters, registers, drop counts.
+//! Arrays of cells that keep state between packets: counters, registers, drop counts.
 
 use std::collections::HashMap;
 use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-/// Packets and bytes.
+/// A counter's value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
 pub struct Count {
-    /// Packets.
     pub packets: u64,
-    /// Bytes.
     pub bytes: u64,
 }
 
 impl Count {
-    /// One packet of that many bytes. Counts wrap at 2^64 as hardware does.
+    /// Counts one packet of `bytes` bytes. Counts wrap at 2^64, as in hardware.
     pub fn add(&mut self, bytes: u64) {
         *self += Count { packets: 1, bytes };
     }
@@ -28,11 +27,11 @@ impl AddAssign for Count {
     }
 }
 
-/// Arrays up to this many cells are stored densely; a program may declare 2^32 of them and touch three.
+/// The largest array that is stored densely. A program may declare 2^32 cells and use three, so larger arrays are stored in a hash map.
 const DENSE: u64 = 1 << 16;
 
-/// A fixed number of cells, each of which starts as the same value. Indexes out of range read as `None` and write
-/// nothing, which is what v1model asks of counters and registers.
+/// A fixed number of cells with one initial value. An index out of range reads as `None` and writes nothing, as v1model requires for
+/// counters and registers.
 #[derive(Clone, Debug)]
 pub struct Cells<T> {
     size: u64,
@@ -48,12 +47,12 @@ impl<T: Clone> Cells<T> {
         Cells { size, initial, dense, sparse: HashMap::new() }
     }
 
-    /// Number of cells.
+    /// The number of cells.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// The cell, if there is such an index.
+    /// The cell at an index; `None` if the index is out of range.
     pub fn get(&self, index: u64) -> Option<&T> {
         match index < self.size {
             false => None,
@@ -64,7 +63,7 @@ impl<T: Clone> Cells<T> {
         }
     }
 
-    /// The cell, for a write.
+    /// The cell at an index, for writing; `None` if the index is out of range.
     pub fn get_mut(&mut self, index: u64) -> Option<&mut T> {
         if index >= self.size {
             return None;
@@ -75,7 +74,7 @@ impl<T: Clone> Cells<T> {
         Some(self.sparse.entry(index).or_insert_with(|| self.initial.clone()))
     }
 
-    /// All cells back to their first value.
+    /// Sets all cells to their initial value.
     pub fn reset(&mut self) {
         self.dense.fill(self.initial.clone());
         self.sparse.clear();

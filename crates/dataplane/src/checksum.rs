@@ -1,13 +1,13 @@
 //! The Internet checksum: the complement of the one's complement sum of 16-bit big-endian words (RFC 1071).
 
-/// A running sum. An odd number of bytes is padded with a zero byte at the end, so only the last piece may be odd.
+/// A one's complement sum that grows piece by piece. A piece with an odd number of bytes is padded with a zero byte.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Csum16(u64);
 
 impl Csum16 {
-    /// Adds bytes. Each piece but the last has an even length.
+    /// Adds a piece. Every piece except the last must have an even length.
     pub fn add(&mut self, bytes: &[u8]) {
-        // Big-endian words of 32 bits sum to the same value modulo 2^16 - 1; 2^32 of them fit the accumulator.
+        // A sum of 32-bit words equals the sum of their 16-bit halves modulo 2^16 - 1. The accumulator can hold 2^32 of them.
         let mut words = bytes.chunks_exact(4);
         for word in &mut words {
             self.push(u32::from_be_bytes([word[0], word[1], word[2], word[3]]) as u64);
@@ -17,7 +17,7 @@ impl Csum16 {
         self.push(u32::from_be_bytes(tail) as u64);
     }
 
-    /// The checksum of what was added.
+    /// The checksum of all pieces: the complement of their sum.
     pub fn finish(self) -> u16 {
         let mut sum = self.0;
         while sum > 0xffff {
@@ -32,7 +32,7 @@ impl Csum16 {
     }
 }
 
-/// The checksum of some bytes.
+/// The Internet checksum of `bytes`.
 pub fn csum16(bytes: &[u8]) -> u16 {
     let mut sum = Csum16::default();
     sum.add(bytes);
@@ -43,7 +43,7 @@ pub fn csum16(bytes: &[u8]) -> u16 {
 mod tests {
     use super::*;
 
-    /// RFC 1071 section 3's own example.
+    /// The example of RFC 1071, section 3.
     #[test]
     fn the_rfc_example() {
         assert_eq!(csum16(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);

@@ -1,7 +1,7 @@
 //! v1model's hash functions over bytes, with the parameters of BMv2's `calculations.cpp`.
 //!
-//! `crc16` is CRC-16/ARC and `crc32` the CRC of Ethernet. The *custom* ones have configurable polynomials in BMv2; nothing
-//! in v1model configures them, so what runs are their defaults, which are the very same two functions.
+//! `crc16` is CRC-16/ARC, and `crc32` is the CRC of Ethernet. BMv2's *custom* variants have configurable polynomials, but nothing in
+//! v1model configures them. Their defaults are these two functions.
 
 use crate::checksum::csum16;
 
@@ -40,31 +40,31 @@ const fn crc32_table() -> [u32; 256] {
 static CRC16: [u16; 256] = crc16_table();
 static CRC32: [u32; 256] = crc32_table();
 
-/// Polynomial 0x8005, reflected both ways, first value and final mask 0.
+/// CRC-16/ARC: polynomial 0x8005, input and output reflected, initial value 0, no final inversion.
 pub fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, b| crc >> 8 ^ CRC16[(crc as u8 ^ b) as usize])
 }
 
-/// Polynomial 0x04c11db7, reflected both ways, first value and final mask all ones.
+/// CRC-32 of Ethernet: polynomial 0x04c11db7, input and output reflected, initial value all ones, final inversion.
 pub fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, b| crc >> 8 ^ CRC32[(crc as u8 ^ b) as usize])
 }
 
-/// The first eight bytes as a big-endian number; fewer bytes make a smaller number.
+/// The first eight bytes as a big-endian number, or all bytes if there are fewer.
 pub fn identity(bytes: &[u8]) -> u64 {
     bytes.iter().take(8).fold(0, |value, b| value << 8 | *b as u64)
 }
 
-/// The exclusive or of all 16-bit big-endian words, the last one padded with a zero byte.
+/// The exclusive or of all 16-bit big-endian words. An odd last byte is padded with a zero byte.
 pub fn xor16(bytes: &[u8]) -> u16 {
     bytes
         .chunks(2)
         .fold(0, |value, pair| value ^ u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]))
 }
 
-/// A hash function without state.
+/// A hash function without state. Each variant is the function of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // Each is the function of that name in this module.
+#[allow(missing_docs)]
 pub enum Hash {
     Crc16,
     Crc32,
@@ -74,7 +74,7 @@ pub enum Hash {
 }
 
 impl Hash {
-    /// The value for some bytes.
+    /// The hash of `bytes`.
     pub fn of(self, bytes: &[u8]) -> u64 {
         match self {
             Hash::Crc16 => crc16(bytes) as u64,

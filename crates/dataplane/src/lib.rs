@@ -1,17 +1,20 @@
-//! What happens to a packet, apart from the program: the tables it is looked up in, the sums and hashes over its bytes,
-//! the cells that count it.
+//! What a P4 program uses but does not contain: tables, checksums, hash functions, counters, meters, ports.
 //!
-//! * [`table`]: match-action tables over [`abi::Entry`] for every match kind and width.
+//! The interpreter uses these implementations directly:
+//! * [`table`]: match-action tables over [`abi::Entry`], for every match kind and width.
 //! * [`checksum`]: the Internet checksum (RFC 1071).
 //! * [`hash`]: v1model's hash functions, as BMv2 defines them.
-//! * [`cells`]: counters and registers; drop accounting.
-//! * [`profile`]: action profiles and selectors: members, groups.
-//! * [`memory`]: the memory of a native program: tables that are read without a lock while they are written.
-//! * [`port`]: where packets come in and go out, as a trait.
-//! * [`meter`]: two rates, three colours (RFC 2698).
+//! * [`cells`]: arrays of counters and registers.
+//! * [`profile`]: action profiles and selectors with their members and groups.
+//! * [`meter`]: meters with two rates and three colours (RFC 2698).
+//!
+//! A native program has its own code for packets, and shares with the host:
+//! * [`memory`]: the program's memory, with tables that workers read without locks while the host writes them.
+//! * [`port`]: the interface through which the host receives and sends packets.
 //!
 //! Invariants: no I/O, no clock, no panic on any packet or table state; iteration follows insertion order, so that two
 //! runs of one case are equal to the byte.
+#![forbid(unsafe_code)]
 
 pub mod cells;
 pub mod checksum;

@@ -1,21 +1,22 @@
 //! Meters of two rates and three colours (RFC 2698, colour-blind mode): token buckets that start full.
 
-/// The colour of a packet that exceeds no rate; one more for each rate that it exceeds: 1 yellow, 2 red.
+/// The colour of a packet that exceeds no rate. A packet that exceeds the committed rate is yellow (1), one that exceeds the peak rate is
+/// red (2).
 pub const GREEN: u8 = 0;
 
-/// A rate and how much may come at once.
+/// A rate and a burst size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// Units (packets or bytes) a microsecond.
+    /// Units (packets or bytes) in a microsecond.
     pub per_microsecond: f64,
-    /// Units that the bucket holds.
+    /// The number of units that may arrive at once: the size of the token bucket.
     pub burst: u64,
 }
 
-/// A meter. Without rates everything is green.
+/// One cell of a meter. Without rates every packet is green.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Meter {
-    /// Lowest rate first: committed, then peak.
+    /// The token buckets, lowest rate first: committed, then peak.
     buckets: Vec<Bucket>,
 }
 
@@ -27,18 +28,18 @@ struct Bucket {
 }
 
 impl Meter {
-    /// One with these rates, lowest first, at a time in microseconds.
+    /// A meter with these rates, lowest first, and full buckets at time `now` in microseconds.
     pub fn new(rates: &[Rate], now: u64) -> Meter {
         let full = |rate: &Rate| Bucket { rate: *rate, tokens: rate.burst as f64, filled: now };
         Meter { buckets: rates.iter().map(full).collect() }
     }
 
-    /// Its rates, lowest first.
+    /// The rates, lowest first.
     pub fn rates(&self) -> Vec<Rate> {
         self.buckets.iter().map(|b| b.rate).collect()
     }
 
-    /// The colour of a packet of so many units.
+    /// Meters a packet of `units` units at time `now` in microseconds, and returns its colour.
     pub fn execute(&mut self, now: u64, units: u64) -> u8 {
         for bucket in &mut self.buckets {
             let waited = now.saturating_sub(bucket.filled) as f64;
@@ -67,10 +68,10 @@ mod tests {
         let mut meter = Meter::new(&[rate(1.0, 2), rate(2.0, 4)], 100);
         let colours: Vec<u8> = (0..6).map(|_| meter.execute(100, 1)).collect();
         assert_eq!(colours, [0, 0, 1, 1, 2, 2]);
-        // A microsecond later there is one committed token, and two peak ones.
+        // A microsecond later the buckets hold one committed token and two peak tokens.
         let colours: Vec<u8> = (0..3).map(|_| meter.execute(101, 1)).collect();
         assert_eq!(colours, [0, 1, 2]);
-        // Buckets do not grow beyond their bursts.
+        // A bucket does not hold more tokens than its burst size.
         let colours: Vec<u8> = (0..5).map(|_| meter.execute(1_000_000, 1)).collect();
         assert_eq!(colours, [0, 0, 1, 1, 2]);
     }

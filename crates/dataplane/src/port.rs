@@ -1,92 +1,95 @@
-//! Ports: where packets come in and go out, whatever is behind them. The drivers are in `io::port`.
+//! The interface to packet drivers. The drivers are in `io::port`.
 //!
-//! A worker owns its queue of each port. It takes packets in with [`Port::receive`], hands out what leaves with [`Port::send`], and
-//! says [`Port::flush`] when a burst is done. Nothing blocks: what cannot be sent now is lost and counted.
+//! Each worker owns one queue of each port. It receives packets with [`Port::receive`], queues packets with [`Port::send`], and calls
+//! [`Port::flush`] at the end of a burst. No call blocks: a packet that the port cannot send at once is dropped and counted.
 
 use std::os::fd::BorrowedFd;
 
 use thiserror::Error;
 
-/// What is still to be done to a packet that stands for several: a TCP or UDP packet longer than the link takes, of which every
-/// segment gets the headers, and whose checksum covers the pseudo-header only. The fields are those of a virtio-net header
-/// (Virtual I/O Device specification 1.2, section 5.1.6); offsets count from the Ethernet header.
+/// Segmentation offload (TSO, USO): the work that remains for a TCP or UDP packet that is longer than the link allows. The packet must be
+/// cut into segments; each gets the headers. The transport checksum covers only the pseudo-header so far.
+///
+/// The fields are those of a virtio-net header (Virtual I/O Device specification 1.2, section 5.1.6). Offsets count from the Ethernet
+/// header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
-    /// Bytes of payload in a segment.
+    /// Payload bytes in each segment.
     pub segment: u16,
-    /// Whether UDP (or TCP) is segmented.
+    /// Whether the packet is UDP; otherwise it is TCP.
     pub udp: bool,
-    /// Where the transport header begins.
+    /// Offset of the transport header in bytes.
     pub start: u16,
-    /// Where its checksum is, from there.
+    /// Offset of the checksum in the transport header in bytes.
     pub offset: u16,
 }
 
-/// Where received packets go.
+/// The destination of received packets. A driver asks for room, writes a packet into it, and then takes the room.
 pub trait Inbox {
-    /// Room for the next packet; `None` when the burst is full.
+    /// A buffer for the next packet; `None` when the burst is full.
     fn room(&mut self) -> Option<&mut [u8]>;
-    /// So many bytes of the room are a packet.
+    /// Accepts a packet that the driver has written to the first `length` bytes of the room.
     fn take(&mut self, length: usize, offload: Option<Offload>);
 }
 
 /// Why a packet was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Unsent {
-    /// The queue is full.
+    /// The transmit queue of the port is full.
     #[error("the port's queue is full")]
     Full,
-    /// The packet is longer than the port takes.
-    #[error("the packet is longer than the port takes")]
+    /// The packet is longer than the port can send.
+    #[error("the packet is longer than the port can send")]
     TooLong,
-    /// The port cannot send packets that are still to be segmented.
+    /// The packet has an [`Offload`], and the port cannot segment packets.
     #[error("the port does not segment packets")]
     Segments,
 }
 
-/// A port that is of no use any more.
+/// A permanent failure of a port, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct PortError(pub String);
 
-/// What a queue of a port has done. Counted in packets, and bytes from the Ethernet header on.
+/// The counts of one queue of a port. Bytes count from the Ethernet header on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounts {
-    /// Taken in.
+    /// Packets and bytes that the worker received.
     pub received: crate::Count,
-    /// Given out.
+    /// Packets and bytes that were sent.
     pub sent: crate::Count,
-    /// Lost before they were taken in, as far as the driver knows: its ring was full, or the packet too long.
+    /// Packets that arrived and were lost before the worker received them: the ring was full, or the packet was too long. Not every
+    /// driver knows of all of them.
     pub missed: u64,
-    /// Not sent: the queue was full.
+    /// Packets that were not sent because the queue was full ([`Unsent::Full`]).
     pub full: u64,
-    /// Not sent: longer than the port takes, or still to be segmented.
+    /// Packets that were not sent because the port cannot send them ([`Unsent::TooLong`], [`Unsent::Segments`]).
     pub unfit: u64,
 }
 
 /// One worker's queue of a port.
 pub trait Port: Send {
-    /// Takes in what has come, as far as there is room.
+    /// Receives the packets that have arrived, as many as the inbox has room for.
     fn receive(&mut self, inbox: &mut dyn Inbox) -> Result<(), PortError>;
-    /// Hands a packet out; it leaves with the next [`Port::flush`] at the latest.
+    /// Queues a packet. It is sent with the next [`Port::flush`] at the latest.
     fn send(&mut self, packet: &[u8], offload: Option<&Offload>) -> Result<(), Unsent>;
-    /// Lets go of what was sent.
+    /// Sends the queued packets.
     fn flush(&mut self) -> Result<(), PortError>;
-    /// What it has done.
+    /// The counts since the queue was opened.
     fn counts(&mut self) -> PortCounts;
-    /// Readable when packets have come; `None`: there is nothing to wait for.
+    /// A file descriptor that becomes readable when packets have arrived; `None` if there is none to wait for.
     fn wakes(&self) -> Option<BorrowedFd<'_>> {
         None
     }
-    /// Whether nobody wakes a worker when packets come, though they do: it has to ask again and again.
+    /// Whether a worker must poll this port, because no file descriptor announces its packets.
     fn polled(&self) -> bool {
         false
     }
-    /// Whether nothing will ever come again.
+    /// Whether no further packets will arrive.
     fn ended(&self) -> bool {
         false
     }
-    /// Which way it works, for people: `zero-copy`, `copy`.
+    /// The driver's mode of operation, for display: `zero-copy`, `copy`.
     fn how(&self) -> String {
         String::new()
     }

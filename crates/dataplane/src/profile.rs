@@ -1,5 +1,5 @@
-//! Action profiles and selectors: entries of tables lead to members, or to groups of members, instead of to actions of their own
-//! (P4Runtime specification, section 9.2).
+//! Action profiles and selectors (P4Runtime specification, section 9.2). A table entry refers to a member of a profile, or to a group of
+//! members, instead of calling an action itself.
 
 use std::collections::BTreeMap;
 
@@ -8,33 +8,33 @@ use thiserror::Error;
 
 use crate::table::Handle;
 
-/// What an entry leads to.
+/// What an entry refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Indirect {
-    /// One action.
+    /// The member with this id.
     Member(u32),
-    /// One of the group's members, chosen for each packet.
+    /// The group with this id. A hash selects one of its members for each packet.
     Group(u32),
 }
 
 /// Why a profile could not be written.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProfileError {
-    /// No such member.
+    /// The profile has no member with this id.
     #[error("profile `{0}` has no member {1} (NOT_FOUND)")]
     NoMember(String, u32),
-    /// No such group.
+    /// The profile has no group with this id.
     #[error("profile `{0}` has no group {1} (NOT_FOUND)")]
     NoGroup(String, u32),
-    /// A profile without a selector has no groups.
+    /// A group was written to a profile without a selector, which cannot have groups.
     #[error("profile `{0}` has no selector, so it has no groups (INVALID_ARGUMENT)")]
     NoSelector(String),
-    /// It holds as many members as its size allows.
+    /// The profile holds as many members as its size allows.
     #[error("profile `{0}` is full: its size is {1} (RESOURCE_EXHAUSTED)")]
     Full(String, u64),
 }
 
-/// An action profile or selector and what it holds.
+/// An action profile or selector, its members and groups, and the entries that refer to them. `E` identifies an entry.
 #[derive(Clone, Debug)]
 pub struct Profile<E = Handle> {
     name: String,
@@ -42,12 +42,12 @@ pub struct Profile<E = Handle> {
     selector: bool,
     members: BTreeMap<u32, ActionCall>,
     groups: BTreeMap<u32, Vec<u32>>,
-    /// Entries that lead here: the table's number, and the entry.
+    /// The entries that refer to this profile: the number of the table, the entry, the member or group.
     users: Vec<(usize, E, Indirect)>,
 }
 
 impl<E: Clone + PartialEq> Profile<E> {
-    /// An empty one; a size of 0 says that there is no limit.
+    /// An empty profile for at most `size` members; 0 means no limit.
     pub fn new(name: &str, size: u64, selector: bool) -> Self {
         Profile {
             name: name.to_string(),
@@ -59,12 +59,12 @@ impl<E: Clone + PartialEq> Profile<E> {
         }
     }
 
-    /// Its name.
+    /// The full control-plane name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Makes a member, or gives it another action.
+    /// Adds a member, or changes the action of an existing member.
     pub fn set_member(&mut self, id: u32, call: ActionCall) -> Result<(), ProfileError> {
         let full = self.size != 0 && self.members.len() as u64 >= self.size;
         if full && !self.members.contains_key(&id) {
@@ -74,7 +74,7 @@ impl<E: Clone + PartialEq> Profile<E> {
         Ok(())
     }
 
-    /// Makes a group, or gives it other members.
+    /// Adds a group, or replaces the members of an existing group.
     pub fn set_group(&mut self, id: u32, members: Vec<u32>) -> Result<(), ProfileError> {
         if !self.selector {
             return Err(ProfileError::NoSelector(self.name.clone()));
@@ -86,7 +86,7 @@ impl<E: Clone + PartialEq> Profile<E> {
         Ok(())
     }
 
-    /// The actions that an entry may run: none in an empty group.
+    /// The actions that an entry with this reference may run. An empty group has none.
     pub fn choices(&self, indirect: Indirect) -> Result<Vec<ActionCall>, ProfileError> {
         let member = |id: &u32| {
             let found = self.members.get(id).cloned();
@@ -102,17 +102,17 @@ impl<E: Clone + PartialEq> Profile<E> {
         }
     }
 
-    /// Notes that an entry leads here.
+    /// Records that an entry refers to this profile.
     pub fn used_by(&mut self, table: usize, entry: E, indirect: Indirect) {
         self.users.push((table, entry, indirect));
     }
 
-    /// Notes that an entry leads here no more.
+    /// Removes the record of an entry.
     pub fn left_by(&mut self, table: usize, entry: &E) {
         self.users.retain(|(t, e, _)| (*t, e) != (table, entry));
     }
 
-    /// The entries that lead here, and what they may run now.
+    /// The entries that refer to this profile, each with the number of its table and the actions that it may run now.
     pub fn users(&self) -> impl Iterator<Item = (usize, E, Vec<ActionCall>)> {
         self.users.iter().filter_map(|(table, entry, indirect)| {
             Some((*table, entry.clone(), self.choices(*indirect).ok()?))

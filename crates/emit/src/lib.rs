@@ -8,6 +8,7 @@
 //!
 //! What a target cannot do is an [`Unsupported`] with its place in the P4 source; nothing is left out in silence.
 //! Invariants: no I/O; equal programs give equal text.
+#![forbid(unsafe_code)]
 
 pub mod c;
 pub mod dot;

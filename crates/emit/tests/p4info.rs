@@ -4,9 +4,9 @@ use emit::p4info::{self, proto::P4Info};
 
 fn info(text: &str) -> Result<P4Info, p4info::Problem> {
     let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
-    let tree = p4::accept(&mut map, "test.p4", text, &[], &p4::Embedded, &mut diags);
-    let tree = tree.unwrap_or_else(|| panic!("{}", p4::render::text(&map, diags.list(), false)));
-    p4info::message(&p4::api::of(&p4::check(&tree, &map).0, &map))
+    let api = |typed: &p4::check::Typed<'_>, map: &p4::SourceMap, _: &mut _| p4::api::of(typed, map);
+    let api = p4::accept(&mut map, "test.p4", text, &[], &p4::Embedded, &mut diags, api);
+    p4info::message(&api.unwrap_or_else(|| panic!("{}", p4::render::text(&map, diags.list(), false))))
 }
 
 #[test]

@@ -81,10 +81,15 @@ fn bytes_stand_in_words() {
 }
 
 #[test]
-fn a_sum_may_come_from_another_checksum_over_the_payload() {
-    let plan = derived("");
-    assert_eq!(plan.updates[0].sources, [0], "its own sum decides");
-    assert_eq!(plan.updates[0].elsewhere, [1], "the other one tells the payload as well");
+fn a_checksum_that_the_program_writes_itself_is_remembered_as_it_arrived() {
+    let remembered = |ingress: &str| {
+        let plan = derived(ingress);
+        assert_eq!(plan.updates[0].sources, [0]);
+        plan.updates[0].rewritten && plan.remembers(0)
+    };
+    assert!(!remembered(""), "the packet still holds what arrived");
+    assert!(remembered("hdr.flow.sum = 0;"));
+    assert!(remembered("hdr.flow.setInvalid(); hdr.flow.setValid();"));
 }
 
 /// A header that is replaced as a whole is written, field by field.

@@ -1,38 +1,32 @@
-//! Expressions: pure, so nothing but a value comes out.
+//! Evaluates expressions. Expressions are pure: they have no effect besides their value.
 
 use abi::Bits;
-use ir::{BinOp, Expr, ExprKind, HeaderRef, Place, Program, Ty, UnOp};
+use ir::{BinOp, Expr, ExprKind, HeaderRef, Place, Program, Ty, compute};
 
 use crate::packet::PacketState;
 
-/// The value of an expression.
+/// Evaluates an expression.
 pub fn eval(p: &Program, s: &PacketState, e: &Expr) -> Bits {
     match &e.kind {
         ExprKind::Const(v) => v.clone(),
         ExprKind::Read(place) => read(p, s, place, e.ty),
         ExprKind::IsValid(h) => Bits::bit(header(p, s, h).is_some_and(|id| s.headers[id.index()].valid)),
         ExprKind::NextIndex(stack) => Bits::new(32, s.next[p.stacks[stack.index()].index.index()] as u128),
-        ExprKind::Unary(op, a) => {
-            let v = eval(p, s, a);
-            if *op == UnOp::Neg { v.neg() } else { v.not() }
-        }
+        ExprKind::Unary(op, a) => compute::unary(*op, &eval(p, s, a)),
         ExprKind::Binary(op, a, b) => binary(p, s, *op, a, b),
-        ExprKind::Cast(a) => {
-            let v = eval(p, s, a);
-            if a.ty.is_signed() { v.resize_signed(e.ty.width()) } else { v.resize(e.ty.width()) }
-        }
+        ExprKind::Cast(a) => compute::cast(a.ty, e.ty, &eval(p, s, a)),
         ExprKind::Slice { base, hi, lo } => eval(p, s, base).slice(*hi, *lo),
         ExprKind::Concat(a, b) => eval(p, s, a).concat(&eval(p, s, b)),
         ExprKind::Mux(c, a, b) => eval(p, s, if truth(p, s, c) { a } else { b }),
     }
 }
 
-/// The value of a condition.
+/// Evaluates a condition.
 pub fn truth(p: &Program, s: &PacketState, e: &Expr) -> bool {
     !eval(p, s, e).is_zero()
 }
 
-/// The header that a reference names now.
+/// The header that a reference denotes now; `None` if its index is out of the stack's range.
 pub fn header(p: &Program, s: &PacketState, h: &HeaderRef) -> Option<ir::HeaderId> {
     s.resolve(p, h, || match h {
         HeaderRef::Element(_, index) => eval(p, s, index).to_u64().unwrap_or(u64::MAX),
@@ -40,7 +34,7 @@ pub fn header(p: &Program, s: &PacketState, h: &HeaderRef) -> Option<ir::HeaderI
     })
 }
 
-/// The value of a place; out of range of a stack it is zero.
+/// The value of a variable or field. An element outside its stack's range reads as zero.
 pub fn read(p: &Program, s: &PacketState, place: &Place, ty: Ty) -> Bits {
     match place {
         Place::Var(id) => s.vars[id.index()].clone(),
@@ -52,7 +46,7 @@ pub fn read(p: &Program, s: &PacketState, place: &Place, ty: Ty) -> Bits {
 }
 
 fn binary(p: &Program, s: &PacketState, op: BinOp, a: &Expr, b: &Expr) -> Bits {
-    use BinOp::*;
+    use BinOp::{LogAnd, LogOr};
     let x = eval(p, s, a);
     match op {
         LogAnd if x.is_zero() => return x,
@@ -60,31 +54,5 @@ fn binary(p: &Program, s: &PacketState, op: BinOp, a: &Expr, b: &Expr) -> Bits {
         _ => {}
     }
     let y = eval(p, s, b);
-    let signed = a.ty.is_signed();
-    let order = || if signed { x.cmp_signed(&y) } else { x.cmp_unsigned(&y) };
-    let shift = || y.to_u64().unwrap_or(u64::MAX);
-    match op {
-        Add => x.add(&y),
-        Sub => x.sub(&y),
-        Mul => x.mul(&y),
-        Div => x.div(&y).unwrap_or_else(|| Bits::zero(x.width())),
-        Mod => x.rem(&y).unwrap_or_else(|| Bits::zero(x.width())),
-        AddSat if signed => x.add_sat_signed(&y),
-        AddSat => x.add_sat(&y),
-        SubSat if signed => x.sub_sat_signed(&y),
-        SubSat => x.sub_sat(&y),
-        And => x.and(&y),
-        Or => x.or(&y),
-        Xor => x.xor(&y),
-        Shl => x.shl(shift()),
-        Shr if signed => x.shr_signed(shift()),
-        Shr => x.shr(shift()),
-        Eq => Bits::bit(x == y),
-        Ne => Bits::bit(x != y),
-        Lt => Bits::bit(order().is_lt()),
-        Le => Bits::bit(order().is_le()),
-        Gt => Bits::bit(order().is_gt()),
-        Ge => Bits::bit(order().is_ge()),
-        LogAnd | LogOr => y,
-    }
+    compute::binary(op, a.ty.is_signed(), &x, &y)
 }

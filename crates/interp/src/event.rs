@@ -1,140 +1,63 @@
-//! What an observer of a packet is told, in the order in which it happens.
+//! The steps of a packet, which an observer receives in the order in which they happen.
 
 use abi::Bits;
 use ir::Loc;
 
-/// Something that happened to a packet.
+/// A step of a packet. `loc` is the place in the P4 source.
 #[derive(Clone, Debug)]
+#[allow(missing_docs)]
 pub enum Event<'a> {
-    /// A packet came in.
-    Arrived {
-        /// Port.
-        port: u32,
-        /// Its bytes.
-        bytes: &'a [u8],
-    },
-    /// A copy was made, or another round begins: `cloned`, `resubmitted`, `recirculated`.
-    Again {
-        /// How.
-        how: &'static str,
-        /// The mirroring session of a clone.
-        session: Option<u32>,
-    },
+    /// A packet arrived on a port.
+    Arrived { port: u32, bytes: &'a [u8] },
+    /// The packet was `cloned`, `resubmitted` or `recirculated` (`how`). A clone has a mirroring session.
+    Again { how: &'static str, session: Option<u32> },
     /// The parser entered a state.
-    State {
-        /// Name.
-        name: &'a str,
-        /// Where.
-        loc: Loc,
-    },
-    /// A header was extracted.
-    Extracted {
-        /// Name.
-        header: &'a str,
-        /// Where.
-        loc: Loc,
-        /// Fields and values.
-        fields: Vec<(&'a str, Bits)>,
-    },
-    /// The parser came to its end.
-    Parsed {
-        /// `NoError`, or why it rejected.
-        error: &'a str,
-        /// Bytes before the payload.
-        consumed: usize,
-    },
+    State { name: &'a str, loc: Loc },
+    /// The parser extracted a header.
+    Extracted { header: &'a str, loc: Loc, fields: Vec<(&'a str, Bits)> },
+    /// The parser ended. `error` is `NoError` or the reason of a reject; `consumed` is the number of bytes before the payload.
+    Parsed { error: &'a str, consumed: usize },
     /// A control began.
-    Control {
-        /// Name.
-        name: &'a str,
-        /// Where.
-        loc: Loc,
-    },
-    /// A table was applied.
+    Control { name: &'a str, loc: Loc },
+    /// A table was applied. `hit` is the entry as text, or `None` on a miss. `missed` says of each other entry why it did not match.
+    /// `action` ran with `args`.
     Applied {
-        /// Name.
         table: &'a str,
-        /// Where it is applied.
         loc: Loc,
-        /// Key fields and their values.
         key: Vec<(&'a str, Bits)>,
-        /// The entry that was hit, as text; `None` on a miss.
         hit: Option<String>,
-        /// For each entry that was not hit, why.
         missed: Vec<String>,
-        /// The action that ran.
         action: &'a str,
-        /// Its arguments.
         args: Vec<(&'a str, Bits)>,
     },
-    /// A place was written.
-    Assigned {
-        /// Which.
-        place: String,
-        /// What.
-        value: Bits,
-        /// Where.
-        loc: Loc,
-    },
+    /// A variable or a field was written.
+    Assigned { place: String, value: Bits, loc: Loc },
     /// A header became valid or invalid.
-    Validity {
-        /// Which.
-        header: &'a str,
-        /// What it is now.
-        valid: bool,
-        /// Where.
-        loc: Loc,
-    },
-    /// A checksum was looked at or written.
-    Checksum {
-        /// Where it stands.
-        place: String,
-        /// The value computed.
-        value: u16,
-        /// For a verification: whether it was that.
-        right: Option<bool>,
-        /// Where.
-        loc: Loc,
-    },
-    /// `log_msg`, or an `assert` that does not hold.
-    Message {
-        /// Text.
-        text: String,
-        /// Where.
-        loc: Loc,
-    },
-    /// `mark_to_drop`.
-    Marked {
-        /// Name of the drop site.
-        site: &'a str,
-        /// Where.
-        loc: Loc,
-    },
-    /// The packet left.
-    Sent {
-        /// Port.
-        port: u32,
-        /// Its bytes.
-        bytes: &'a [u8],
-    },
+    Validity { header: &'a str, valid: bool, loc: Loc },
+    /// A checksum was verified or written. `value` is the computed checksum; for a verification, `right` says whether the field in `place`
+    /// was equal to it.
+    Checksum { place: String, value: u16, right: Option<bool>, loc: Loc },
+    /// The program called `log_msg`, or an `assert` failed.
+    Message { text: String, loc: Loc },
+    /// The program called `mark_to_drop` at the drop site of this name.
+    Marked { site: &'a str, loc: Loc },
+    /// The packet was sent.
+    Sent { port: u32, bytes: &'a [u8] },
     /// The packet was dropped.
-    Dropped {
-        /// Why.
-        reason: &'a str,
-    },
+    Dropped { reason: &'a str },
 }
 
-/// Somebody who watches.
+/// A receiver of events.
 pub trait Observer {
-    /// Whether events are wanted at all: making them costs more than running the program.
+    /// Whether the observer wants events. Making them costs more than running the program.
     fn wants_events(&self) -> bool {
         true
     }
-    /// Something happened.
+    /// Receives the next event.
     fn event(&mut self, event: Event<'_>);
 }
 
-/// Nobody.
+/// An observer that wants no events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

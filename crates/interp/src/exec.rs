@@ -1,4 +1,4 @@
-//! Statements.
+//! Executes statements.
 
 use abi::{Bits, Digest, MatchValue};
 use dataplane::meter::GREEN;
@@ -12,18 +12,18 @@ use crate::packet::PacketState;
 use crate::pna::Applying;
 use crate::sums;
 
-/// How a block ended.
+/// How the execution of a block ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Flow {
-    /// At its end.
+    /// The block ran to its end.
     Next,
-    /// Out of the block or loop of that name.
+    /// A `Break` leaves the block or loop with this label.
     Break(LabelId),
-    /// On to the next round of that loop.
+    /// A `Continue` goes to the next iteration of the loop with this label.
     Continue(LabelId),
-    /// The parser rejected, with that error.
+    /// The parser rejected the packet with this error.
     Reject(u32),
-    /// More loop rounds than any program needs.
+    /// The packet's budget is used up.
     Exhausted,
 }
 
@@ -47,6 +47,7 @@ impl Run<'_, '_> {
                 self.write(dst, value, stmt.loc);
             }
             StmtKind::CopyHeader { dst, src } => self.copy_header(dst, src),
+            StmtKind::CopyStack { dst, src } => self.copy_stack(*dst, *src),
             StmtKind::SetValid(h) => self.set_validity(h, true, stmt.loc),
             StmtKind::SetInvalid(h) => self.set_validity(h, false, stmt.loc),
             StmtKind::PushFront(stack, n) => self.shift_stack(*stack, *n, true),
@@ -65,6 +66,8 @@ impl Run<'_, '_> {
                     other => other,
                 };
             }
+            // The interpreter runs one packet at a time, so every block is atomic.
+            StmtKind::Atomic(body) => return self.block(body),
             StmtKind::Loop { label, body, .. } => return self.repeat(*label, body),
             StmtKind::Break(label) => return Flow::Break(*label),
             StmtKind::Continue(label) => return Flow::Continue(*label),
@@ -97,7 +100,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Writes a place; out of range of a stack nothing happens.
+    /// Writes a variable or a field. A write to an element outside its stack's range does nothing.
     pub fn write(&mut self, place: &Place, value: Bits, loc: Loc) {
         if self.watched {
             let place = ir::text::place(self.program, place);
@@ -123,6 +126,15 @@ impl Run<'_, '_> {
         }
     }
 
+    fn copy_stack(&mut self, dst: ir::StackId, src: ir::StackId) {
+        let p = self.program;
+        let (to, from) = (&p.stacks[dst.index()], &p.stacks[src.index()]);
+        for i in 0..to.size.min(from.size) as usize {
+            self.s.headers[to.first.index() + i] = self.s.headers[from.first.index() + i].clone();
+        }
+        self.s.next[to.index.index()] = self.s.next[from.index.index()];
+    }
+
     fn set_validity(&mut self, h: &HeaderRef, valid: bool, loc: Loc) {
         let Some(id) = header(self.program, &self.s, h) else { return };
         match valid {
@@ -139,7 +151,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// P4-16 section 8.20: elements move by `count`; those that come in are invalid.
+    /// Shifts the elements of a stack by `count` (P4-16 section 8.20). New elements are invalid.
     fn shift_stack(&mut self, stack: ir::StackId, count: u32, push: bool) {
         let ir::Stack { first, size, index, .. } = self.program.stacks[stack.index()];
         let (first, size, count) = (first.index(), size as usize, (count as usize).min(size as usize));
@@ -208,7 +220,7 @@ impl Run<'_, '_> {
                     None => (true, row.action, row.entry.action.args.clone()),
                     Some(choices) => match choose(p, &self.s, definition, choices) {
                         Some((action, args)) => (true, *action, args.clone()),
-                        // An empty group: it was a hit, and nothing happens.
+                        // The group is empty: the lookup is a hit, and no action runs.
                         None => {
                             if let Some(var) = hit {
                                 self.s.vars[var.index()] = Bits::bit(true);
@@ -292,7 +304,7 @@ impl Run<'_, '_> {
                     cell.add(bytes);
                 }
             }
-            // A hit has been counted when the table was looked up.
+            // The lookup has already counted the hit.
             Call::DirectCount(_) => {}
             Call::RegisterRead { register, dst, index } => {
                 let index = eval(p, &self.s, index).to_u64().unwrap_or(u64::MAX);
@@ -388,7 +400,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Both ends included; an empty range gives its low end.
+    /// Writes a random value between `lo` and `hi`, both included. An empty range gives `lo`.
     fn random(&mut self, dst: &Place, lo: &ir::Expr, hi: &ir::Expr, loc: Loc) {
         let (lo, hi) = (eval(self.program, &self.s, lo), eval(self.program, &self.s, hi));
         let span = hi.sub(&lo).add(&Bits::new(lo.width(), 1));
@@ -405,6 +417,9 @@ impl Run<'_, '_> {
                 let value = sums::checksum(p, &self.s, data, *payload);
                 let found = read(p, &self.s, checksum, ir::Ty::Bit(16)).low_u64();
                 let right = found == value as u64;
+                if let Some(carry) = self.carry {
+                    carry.verified(call, found as u16, value, &mut self.s.wrong_by);
+                }
                 if !right {
                     self.set(p.standard.checksum_error, 1);
                 }
@@ -414,6 +429,9 @@ impl Run<'_, '_> {
                 if truth(p, &self.s, cond) =>
             {
                 let mut value = sums::checksum(p, &self.s, data, *payload);
+                if let Some(carry) = self.carry {
+                    value = carry.updated(call, value, &self.s.wrong_by);
+                }
                 if *nonzero && value == 0 {
                     value = 0xffff;
                 }
@@ -458,7 +476,7 @@ fn entry_text(matches: &[MatchValue]) -> String {
     matches.iter().map(field).collect::<Vec<_>>().join(", ")
 }
 
-/// The member that a packet gets: as many bits of the hash of its selector's keys as the program says, in turns.
+/// Selects a group's member for a packet: the selector's hash, truncated to the selector's width, modulo the number of members.
 fn choose<'c>(
     p: &ir::Program,
     s: &PacketState,

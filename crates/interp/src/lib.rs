@@ -1,14 +1,17 @@
-//! Runs the IR directly: the meaning of a program, and the oracle for every other target.
+//! Runs the IR directly. The interpreter defines the meaning of a program, and is the oracle for every other target.
 //!
-//! * [`manifest`]: what the program offers to a controller.
-//! * `packet`: the state of one packet, and bits read from and written to bytes.
-//! * `eval`: expressions; `exec`: statements; `parse`: the parser's machine; `sums`: checksums and hashes.
-//! * [`machine`]: the pipeline of v1model around them, and the state that outlives a packet.
-//! * [`event`]: what an observer is told; [`trace`]: that as text and JSON.
+//! * [`manifest`]: what a controller can see of the program.
+//! * `packet`: the state of one packet, and access to bits in bytes.
+//! * `eval`: expressions. `exec`: statements. `parse`: the parser. `sums`: checksums and hashes. `carry`: wrong checksums that are carried
+//!   over.
+//! * [`machine`]: the pipeline of v1model, and the state that is kept between packets.
+//! * [`event`]: the steps of a packet, for observers. [`trace`]: these steps as text and JSON.
 //!
-//! Invariants: no I/O, no clock, no panic on any packet; a packet's result depends on the program, the tables, the
-//! registers and the packet alone (random numbers come from a seed).
+//! Invariants: no I/O, no clock, no panic on any packet. The result for a packet depends only on the program, the tables, the registers and
+//! the packet; random numbers come from a seed.
+#![forbid(unsafe_code)]
 
+mod carry;
 mod eval;
 pub mod event;
 mod exec;

@@ -1,4 +1,4 @@
-//! v1model around the program: what runs when, where packets go, and the state that outlives them.
+//! The pipeline of v1model: the order of its parts, the forwarding of packets, and the state that is kept between packets.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -6,24 +6,26 @@ use abi::{ActionCall, Bits, DROP_PORT, Digest, Entry, Manifest, MatchValue, drop
 use dataplane::{Cells, Count, Handle, Indirect, Meter, Profile, ProfileError, Rate, Table, TableError};
 use ir::{Role, VarId, Verified};
 
+use crate::carry::Carry;
 use crate::event::{Event, Observer};
 use crate::exec::Flow;
 use crate::manifest;
 use crate::packet::{BitWriter, PacketState};
 use crate::pna::{Applying, Pna};
 
-/// Parser states and loop rounds that one packet may take: far more than any packet has headers, and little enough
-/// that a program which loops for ever is seen to.
+/// The budget of one packet: how many parser states and loop iterations it may take. No packet has that many headers, and a program that
+/// loops for ever exceeds it quickly.
 const STEPS: u32 = 100_000;
 
-/// What a further round costs of them: a program may clone, resubmit and recirculate, but not for ever.
+/// The cost of a clone, resubmit or recirculate in the packet's budget. It limits how often a program can repeat them.
 const ROUND: u32 = 1000;
 
-/// Reasons behind the program's own.
+/// The drop reasons of the interpreter. They come after the program's own reasons.
 const FIXED: [&str; 4] = [drops::EGRESS_SPEC, drops::NO_SUCH_GROUP, drops::STEP_BUDGET, drops::DROP];
 
-/// `instance_type` of packets that did not just arrive (v1model, BMv2).
+/// The values of `instance_type` (v1model, BMv2).
 mod instance {
+    pub const NORMAL: u128 = 0;
     pub const INGRESS_CLONE: u128 = 1;
     pub const EGRESS_CLONE: u128 = 2;
     pub const RECIRCULATED: u128 = 4;
@@ -31,29 +33,29 @@ mod instance {
     pub const RESUBMITTED: u128 = 6;
 }
 
-/// What became of a packet.
+/// The result of processing a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// What left, by port, in order.
+    /// The sent packets in order, each with its port.
     pub sent: Vec<(u32, Vec<u8>)>,
-    /// Why it was dropped (each time: replicas count one by one), as numbers of the manifest's drop reasons.
+    /// The drops of the packet and its replicas, as indexes into the manifest's drop reasons.
     pub dropped: Vec<usize>,
-    /// What the control plane was told, in order.
+    /// The digests that the packet sent, in order.
     pub digests: Vec<Digest>,
 }
 
 /// Where the clones of a mirroring session go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mirror {
-    /// To a port.
+    /// To one port, by its number.
     Port(u32),
-    /// To all members of a multicast group.
+    /// To every member of a multicast group, by the group's number.
     Group(u32),
 }
 
-/// A meter's cells.
+/// The cells of one meter.
 pub(crate) struct Meters {
-    /// What new cells of a direct meter are.
+    /// The initial value of a direct meter's new cells.
     template: Meter,
     pub cells: Cells<Meter>,
     entries: HashMap<Handle, Meter>,
@@ -65,7 +67,7 @@ impl Meters {
         Meters { cells: Cells::new(size, template.clone()), template, entries: HashMap::new() }
     }
 
-    /// The cell of a table's entry.
+    /// The cell of a table entry, for a direct meter.
     pub fn of_entry(&mut self, entry: Handle) -> &mut Meter {
         self.entries.entry(entry).or_insert_with(|| self.template.clone())
     }
@@ -83,24 +85,25 @@ impl Meters {
     }
 }
 
-/// A program and its state.
+/// A running program with its state.
 pub struct Interpreter<'p> {
     program: &'p Verified,
     manifest: Manifest,
     state: State,
     fresh: PacketState,
-    /// Memory of the packet before, for the next one.
+    /// The state of the previous packet, whose memory the next packet reuses.
     spare: PacketState,
     clock: u64,
+    carry: Option<Carry>,
 }
 
-/// What outlives a packet.
+/// The state that is kept between packets.
 pub(crate) struct State {
     pub tables: Vec<Table>,
     pub counters: Vec<Cells<Count>>,
     pub registers: Vec<Cells<Bits>>,
     pub drops: Vec<Count>,
-    /// Multicast groups: replicas as (rid, port).
+    /// The replicas of each multicast group, as (rid, port).
     pub groups: BTreeMap<u32, Vec<(u32, u32)>>,
     pub mirrors: BTreeMap<u32, Mirror>,
     pub meters: Vec<Meters>,
@@ -120,26 +123,27 @@ impl State {
     }
 }
 
-/// One packet on its way.
+/// The processing of one packet.
 pub(crate) struct Run<'p, 'o> {
     pub program: &'p Verified,
     pub state: &'o mut State,
     pub s: PacketState,
+    pub carry: Option<&'o Carry>,
     pub observer: &'o mut dyn Observer,
     pub watched: bool,
     pub steps: u32,
     pub emitted: BitWriter,
     /// PNA: the table that is being applied.
     pub applying: Option<Applying>,
-    /// In microseconds.
+    /// The time that the packet sees, in microseconds.
     pub clock: u64,
     pub fresh: &'o PacketState,
-    /// What is still to be done, in the order of the switch's queues.
+    /// The remaining jobs of the packet, in the order of the switch's queues.
     pub jobs: VecDeque<Job>,
     pub outcome: Outcome,
 }
 
-/// A packet at the door of a half of the pipeline.
+/// A packet that waits for ingress or egress processing.
 pub(crate) struct Job {
     pub state: PacketState,
     pub to: Half,
@@ -148,12 +152,12 @@ pub(crate) struct Job {
 #[derive(Clone, Copy)]
 pub(crate) enum Half {
     Ingress,
-    /// Bound for a port.
+    /// Egress processing for this port.
     Egress(u32),
 }
 
 impl<'p> Interpreter<'p> {
-    /// A program at rest, its tables as it declares them.
+    /// Loads a program, with its tables as it declares them.
     pub fn new(program: &'p Verified) -> Result<Interpreter<'p>, TableError> {
         let manifest = manifest::of(program);
         let state = State {
@@ -174,44 +178,52 @@ impl<'p> Interpreter<'p> {
             seed: 0x9e37_79b9_7f4a_7c15,
         };
         let fresh = PacketState::new(program);
-        Ok(Interpreter { program, manifest, state, fresh, spare: PacketState::default(), clock: 0 })
+        Ok(Interpreter {
+            program,
+            manifest,
+            state,
+            fresh,
+            spare: PacketState::default(),
+            clock: 0,
+            carry: None,
+        })
     }
 
-    /// What the program offers to a controller.
+    /// The manifest of the program.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// A table by its full name.
+    /// The table with this full control-plane name.
     pub fn table(&self, name: &str) -> Option<&Table> {
         self.state.tables.iter().find(|t| t.definition().name == name)
     }
 
-    /// A table, to be written.
+    /// The table with this full control-plane name, for writing.
     pub fn table_mut(&mut self, name: &str) -> Option<&mut Table> {
         self.state.tables.iter_mut().find(|t| t.definition().name == name)
     }
 
-    /// A cell of an indexed counter.
+    /// The value of an indexed counter's cell; `None` if there is no such cell.
     pub fn counter(&self, name: &str, index: u64) -> Option<Count> {
         let at = self.program.counters.iter().position(|c| c.name == name)?;
         self.state.counters[at].get(index).copied()
     }
 
-    /// Writes a cell of an indexed counter; whether there is such a cell.
+    /// Writes a cell of an indexed counter. Returns whether there is such a cell.
     pub fn set_counter(&mut self, name: &str, index: u64, count: Count) -> bool {
         let at = self.program.counters.iter().position(|c| c.name == name);
         let cell = at.and_then(|at| self.state.counters[at].get_mut(index));
         cell.map(|c| *c = count).is_some()
     }
 
-    /// A cell of a register.
+    /// The value of a register's cell; `None` if there is no such cell.
     pub fn register(&self, name: &str, index: u64) -> Option<Bits> {
         let at = self.program.registers.iter().position(|r| r.name == name)?;
         self.state.registers[at].get(index).cloned()
     }
 
-    /// Writes a cell of a register; whether there is such a cell.
+    /// Writes a cell of a register. Returns whether there is such a cell.
     pub fn set_register(&mut self, name: &str, index: u64, value: &Bits) -> bool {
         let Some(at) = self.program.registers.iter().position(|r| r.name == name) else { return false };
         let width = self.program.registers[at].ty.width();
@@ -219,23 +231,23 @@ impl<'p> Interpreter<'p> {
         cell.map(|c| *c = value.resize(width)).is_some()
     }
 
-    /// All cells of a register back to what they were at first; whether there is such a register.
+    /// Sets all cells of a register to their initial value. Returns whether there is such a register.
     pub fn reset_register(&mut self, name: &str) -> bool {
         let at = self.program.registers.iter().position(|r| r.name == name);
         at.map(|at| self.state.registers[at].reset()).is_some()
     }
 
-    /// Packets dropped for a reason of the manifest.
+    /// The packets dropped for a reason. `reason` is an index into the manifest's drop reasons.
     pub fn drops(&self, reason: usize) -> Count {
         self.state.drops.get(reason).copied().unwrap_or_default()
     }
 
-    /// Makes or replaces a multicast group: replicas as (rid, port).
+    /// Adds or replaces a multicast group. Each replica is (rid, port).
     pub fn set_group(&mut self, group: u32, replicas: Vec<(u32, u32)>) {
         self.state.groups.insert(group, replicas);
     }
 
-    /// Sets where clones of a session go, or that they go nowhere.
+    /// Sets where the clones of a mirroring session go; `None` removes the session.
     pub fn set_mirror(&mut self, session: u32, to: Option<Mirror>) {
         match to {
             Some(to) => drop(self.state.mirrors.insert(session, to)),
@@ -243,13 +255,15 @@ impl<'p> Interpreter<'p> {
         }
     }
 
-    /// Sets the rates of one cell of a meter, lowest first, or of all its cells; whether there is such a cell.
+    /// Sets the rates of one cell of a meter, or of all its cells (`None`). The lowest rate comes first. Returns whether there is such a
+    /// cell.
     pub fn set_rates(&mut self, name: &str, index: Option<u64>, rates: &[Rate]) -> bool {
         let at = self.program.meters.iter().position(|m| m.name == name);
         at.is_some_and(|at| self.state.meters[at].set(index, Meter::new(rates, self.clock)))
     }
 
-    /// Sets the members of a value set; whether there is such a set and they are of its shape and number.
+    /// Replaces the members of a value set. Returns false if there is no such set, if there are more members than its size, or if a member
+    /// does not have the set's fields.
     pub fn set_members(&mut self, name: &str, members: Vec<Vec<MatchValue>>) -> bool {
         let at = self.program.value_sets.iter().position(|s| s.name == name);
         at.is_some_and(|at| {
@@ -269,17 +283,17 @@ impl<'p> Interpreter<'p> {
         })
     }
 
-    /// The clock that packets see, in microseconds; it stands still unless it is set.
+    /// Sets the time that packets see, in microseconds. The clock does not advance by itself.
     pub fn set_clock(&mut self, micros: u64) {
         self.clock = micros;
     }
 
-    /// An action profile by its name, and its number.
+    /// The number of the action profile with this name.
     fn profile(&mut self, name: &str) -> Option<usize> {
         self.state.profiles.iter().position(|p| p.name() == name)
     }
 
-    /// Makes a member of an action profile, or gives it another action; `None` if there is no such profile.
+    /// Adds a member to an action profile, or changes the action of an existing member; `None` if there is no such profile.
     pub fn set_member(
         &mut self,
         profile: &str,
@@ -290,7 +304,7 @@ impl<'p> Interpreter<'p> {
         Some(self.state.profiles[at].set_member(id, call).map(|()| self.refresh(at)))
     }
 
-    /// Makes a group of members, or gives it others; `None` if there is no such profile.
+    /// Adds a group of members, or replaces the members of an existing group; `None` if there is no such profile.
     pub fn set_member_group(
         &mut self,
         profile: &str,
@@ -301,7 +315,7 @@ impl<'p> Interpreter<'p> {
         Some(self.state.profiles[at].set_group(id, members).map(|()| self.refresh(at)))
     }
 
-    /// Lets an entry of a table lead to a member or a group of its action profile; `None` if the table has none.
+    /// Makes an entry refer to a member or a group of its table's action profile; `None` if the table has no profile.
     pub fn set_indirect(
         &mut self,
         table: &str,
@@ -316,14 +330,14 @@ impl<'p> Interpreter<'p> {
         }))
     }
 
-    /// What members and groups are now, for the entries that lead to them.
+    /// Passes the current members of a profile to all entries that refer to them.
     fn refresh(&mut self, profile: usize) {
         for (table, entry, calls) in self.state.profiles[profile].users() {
             self.state.tables[table].set_choices(entry, &calls);
         }
     }
 
-    /// Lets an entry count as idle when no packet has hit it for that many microseconds; `None`: never.
+    /// Sets an entry's idle timeout in microseconds; `None` switches it off.
     pub fn set_idle_timeout(
         &mut self,
         table: &str,
@@ -339,16 +353,16 @@ impl<'p> Interpreter<'p> {
         if found { Ok(()) } else { Err(missing()) }
     }
 
-    /// Entries that have become idle by now, each with its table's name.
-    pub fn tell_idle(&mut self) -> Vec<(String, Entry)> {
+    /// The entries that have become idle since the last call, each with its table's name.
+    pub fn take_idle(&mut self) -> Vec<(String, Entry)> {
         let of_table = |table: &mut Table| {
             let name = table.definition().name.clone();
-            table.tell_idle(self.clock).into_iter().map(move |entry| (name.clone(), entry))
+            table.take_idle(self.clock).into_iter().map(move |entry| (name.clone(), entry))
         };
         self.state.tables.iter_mut().flat_map(of_table).collect()
     }
 
-    /// PNA: whether a port leads to the host; it leads to the network unless it is said.
+    /// PNA: sets whether a port is a port to the host. By default it is a port to the network.
     pub fn set_host_port(&mut self, port: u32, host: bool) {
         match host {
             true => self.state.pna.host_ports.insert(port),
@@ -356,12 +370,18 @@ impl<'p> Interpreter<'p> {
         };
     }
 
-    /// PNA: how long an entry of this profile lives, in microseconds; `None`: for ever.
+    /// PNA: sets the expire time of a profile in microseconds; `None` means that its entries never expire.
     pub fn set_expire_time(&mut self, profile: u32, micros: Option<u64>) {
         match micros {
             Some(micros) => self.state.pna.times.insert(profile, micros),
             None => self.state.pna.times.remove(&profile),
         };
+    }
+
+    /// Switches on the carrying of wrong checksums. A packet that arrives with a wrong checksum over the payload then leaves with one that
+    /// is wrong by the same amount, as on compiled targets, instead of a correct one.
+    pub fn carry_wrong_sums(&mut self) {
+        self.carry = Some(Carry::of(self.program));
     }
 
     /// Runs one packet through the program.
@@ -374,6 +394,7 @@ impl<'p> Interpreter<'p> {
             program: self.program,
             state: &mut self.state,
             s: std::mem::take(&mut self.spare),
+            carry: self.carry.as_ref(),
             observer,
             watched,
             steps: STEPS,
@@ -396,7 +417,7 @@ impl<'p> Interpreter<'p> {
 }
 
 impl Run<'_, '_> {
-    /// The packet in hand is a new one, with fresh metadata.
+    /// Starts a new packet with initial metadata.
     fn arrive(&mut self, port: u32, data: &[u8]) {
         let standard = self.program.standard;
         self.s.clone_from(self.fresh);
@@ -407,7 +428,7 @@ impl Run<'_, '_> {
         self.set(standard.egress_global_timestamp, self.clock as u128);
     }
 
-    /// Runs the packet in hand, and whatever comes of it.
+    /// Runs the current packet, and then all its remaining jobs.
     fn all(&mut self) {
         self.ingress();
         while let Some(job) = self.jobs.pop_front() {
@@ -426,7 +447,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// A round of the packet costs of its budget.
+    /// Deducts the cost of a clone, resubmit or recirculate from the budget.
     pub(crate) fn spend_round(&mut self) {
         self.steps = self.steps.saturating_sub(ROUND);
     }
@@ -439,14 +460,16 @@ impl Run<'_, '_> {
         if let Some(pna) = &program.pna {
             return self.pna(pna);
         }
-        self.parse_all();
+        if !self.parse_all() {
+            return self.dropped(drops::STEP_BUDGET);
+        }
         for role in [Role::VerifyChecksum, Role::Ingress] {
             if !self.control(role) {
                 return self.dropped(drops::STEP_BUDGET);
             }
         }
         let asked = std::mem::take(&mut self.s.asked);
-        // Truncation is of what leaves in the end.
+        // Truncation applies to the packet that leaves egress.
         self.s.asked.truncate = asked.truncate;
         if let Some((egress, session, keep)) = asked.clone {
             self.clone_packet(egress, session, &keep);
@@ -458,27 +481,30 @@ impl Run<'_, '_> {
         }
         let (group, port) =
             (self.number(self.program.standard.mcast_grp), self.number(self.program.standard.egress_spec));
+        if group == 0 {
+            // A unicast packet is a normal packet in egress, whatever brought it into ingress (BMv2's simple_switch).
+            self.set(self.program.standard.instance_type, instance::NORMAL);
+        }
         match (group as u32, port as u32) {
             (0, DROP_PORT) => self.drop_marked(),
-            // Nobody is before it in the queue.
+            // The queue is empty, so egress processing can begin at once.
             (0, port) if self.jobs.is_empty() => self.egress(port),
             (0, port) => self.queue(self.s.clone(), Half::Egress(port)),
             (group, _) => self.replicate(self.s.clone(), group, Some(instance::REPLICATION)),
         }
     }
 
-    pub(crate) fn parse_all(&mut self) {
+    /// Runs the parsers. Returns false if the packet's budget is used up.
+    pub(crate) fn parse_all(&mut self) -> bool {
         let program = self.program;
-        for parser in &program.parsers {
-            self.parse(parser);
-        }
+        program.parsers.iter().all(|parser| self.parse(parser))
     }
 
     pub(crate) fn queue(&mut self, state: PacketState, to: Half) {
         self.jobs.push_back(Job { state, to });
     }
 
-    /// Each replica runs egress with this state.
+    /// Queues a replica with this state for each member of a multicast group.
     fn replicate(&mut self, state: PacketState, group: u32, instance: Option<u128>) {
         let replicas = self.state.groups.get(&group).cloned().unwrap_or_default();
         if replicas.is_empty() {
@@ -499,7 +525,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// A copy for egress, of the packet as it came or as it is now.
+    /// Queues a clone for egress. `as_it_is`: a clone of the current packet; otherwise of the packet as it arrived.
     fn clone_packet(&mut self, as_it_is: bool, session: u32, keep: &[VarId]) {
         let Some(to) = self.state.mirrors.get(&session).copied() else { return };
         if self.watched {
@@ -515,7 +541,7 @@ impl Run<'_, '_> {
             self.s.cursor = original.cursor;
         } else {
             self.parse_all();
-            // What the parser wrote gives way to what is kept.
+            // The preserved variables overwrite what the parser wrote.
             self.take_along(&original, keep, kind);
         }
         let copy = std::mem::replace(&mut self.s, original);
@@ -525,7 +551,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// The packet begins anew with these bytes.
+    /// Queues a packet with these bytes for ingress: a resubmit or recirculate.
     fn again(&mut self, how: &'static str, data: &[u8], kind: u128, keep: &[VarId]) {
         if self.watched {
             self.observer.event(Event::Again { how, session: None });
@@ -544,7 +570,7 @@ impl Run<'_, '_> {
         self.set(self.program.standard.instance_type, kind);
     }
 
-    /// The traffic manager's other side.
+    /// Runs egress processing for a port.
     fn egress(&mut self, port: u32) {
         let program = self.program;
         if let Some(psa) = &program.psa {
@@ -578,7 +604,7 @@ impl Run<'_, '_> {
         self.outcome.sent.push((port, bytes));
     }
 
-    /// Runs a control; false if it did not come to an end.
+    /// Runs a control. Returns false if the packet's budget is used up.
     pub(crate) fn control(&mut self, role: Role) -> bool {
         let Some(control) = self.program.control(role) else { return true };
         if self.watched {

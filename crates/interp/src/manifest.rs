@@ -1,11 +1,11 @@
-//! The interpreter's manifest: tables as the program declares them, without layouts.
+//! The interpreter's manifest. It has the tables as the program declares them, without layouts.
 
 use abi::drops;
 use abi::manifest::{Action, Counter, DropReason, KeyField, Manifest, Param, Register, Table};
 use abi::{ActionCall, Entry};
 use ir::Verified;
 
-/// What the program offers.
+/// The manifest of a program.
 pub fn of(program: &Verified) -> Manifest {
     Manifest {
         version: 1,
@@ -31,7 +31,7 @@ pub fn of(program: &Verified) -> Manifest {
     }
 }
 
-/// The program's drop sites in order, then the reasons that the interpreter itself can have.
+/// The drop sites of the program in order, then the reasons for which the interpreter itself drops packets.
 fn reasons(program: &Verified) -> Vec<DropReason> {
     let own = program.drop_sites.iter().map(|s| DropReason {
         name: s.name.clone(),
@@ -41,7 +41,7 @@ fn reasons(program: &Verified) -> Vec<DropReason> {
     let fixed = [
         (drops::EGRESS_SPEC, "the program set egress_spec to the drop port"),
         (drops::NO_SUCH_GROUP, "the multicast group does not exist or has no ports"),
-        (drops::STEP_BUDGET, "the parser or a loop did not come to an end"),
+        (drops::STEP_BUDGET, "the parser or a loop exceeded the packet's budget of steps"),
         (drops::DROP, "nobody said where the packet should go (PSA, PNA)"),
     ];
     let own_drop = program.arch != ir::Arch::V1Model;
@@ -59,7 +59,12 @@ fn table(program: &Verified, t: &ir::Table) -> Table {
         keys: t
             .keys
             .iter()
-            .map(|k| KeyField { name: k.name.clone(), width: k.expr.ty.width(), kind: k.kind })
+            .map(|k| KeyField {
+                name: k.name.clone(),
+                width: k.expr.ty.width(),
+                kind: k.kind,
+                signed: k.expr.ty.is_signed(),
+            })
             .collect(),
         actions: t.actions.iter().map(|a| action(program, a)).collect(),
         size: t.size,

@@ -1,58 +1,60 @@
-//! The state of one packet: variables, headers, the parser's cursor; and bits in bytes.
+//! The state of one packet (variables, headers, the parser's cursor), and access to bits in bytes.
 
 use abi::Bits;
 use ir::{HeaderId, HeaderRef, Program};
 
-/// A header's storage.
+/// The state of a header.
 #[derive(Debug)]
 pub struct HeaderState {
-    /// Whether it is there.
+    /// Whether the header is valid.
     pub valid: bool,
-    /// One value a field. A varbit field's value has the width it was extracted with.
+    /// One value for each field. The value of a varbit field has the width with which it was extracted.
     pub fields: Vec<Bits>,
 }
 
-/// Everything that a packet carries through the program.
+/// The state of a packet in the program.
 #[derive(Debug, Default)]
 pub struct PacketState {
-    /// By [`ir::VarId`].
+    /// The values of the variables, by [`ir::VarId`].
     pub vars: Vec<Bits>,
-    /// By [`ir::HeaderId`].
+    /// The headers, by [`ir::HeaderId`].
     pub headers: Vec<HeaderState>,
-    /// By [`ir::StackId`]: the number of the next free element.
+    /// For each stack, by [`ir::StackId`]: the index of the next free element.
     pub next: Vec<u32>,
-    /// The packet as it came.
+    /// The bytes of the packet as it arrived.
     pub data: Vec<u8>,
     /// The parser's cursor, in bits.
     pub cursor: usize,
     /// Index of the drop site that ran last.
     pub site: Option<usize>,
-    /// By [`ir::MeterId`]: the colour that a direct meter gave.
+    /// For each direct meter, by [`ir::MeterId`]: the colour that it gave the packet.
     pub colours: Vec<u8>,
-    /// What shall happen when this half of the pipeline ends.
+    /// What the program has requested for the end of ingress or egress.
     pub asked: Asked,
+    /// For each verified checksum: by how much it was wrong ([`crate::carry`]); `None` if it was not verified.
+    pub wrong_by: Vec<Option<u16>>,
 }
 
-/// What a packet has asked for. The last call of each kind counts.
+/// What the program has requested for a packet. The last request of each kind counts.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
-    /// PNA: where to; nowhere without it.
+    /// PNA: the egress port. Without one the packet is dropped.
     pub port: Option<u32>,
-    /// PNA: sessions by slot.
+    /// PNA: the mirroring session in each mirror slot.
     pub mirrors: std::collections::BTreeMap<u32, u32>,
-    /// Session and variables to keep; whether as egress leaves it.
+    /// A clone: whether it is a clone of the packet as it leaves egress, the mirroring session, and the preserved variables.
     pub clone: Option<(bool, u32, Vec<ir::VarId>)>,
-    /// Variables to keep.
+    /// A resubmit, with the preserved variables.
     pub resubmit: Option<Vec<ir::VarId>>,
-    /// Variables to keep.
+    /// A recirculate, with the preserved variables.
     pub recirculate: Option<Vec<ir::VarId>>,
-    /// Messages to the control plane.
+    /// The digests to send.
     pub digests: Vec<abi::Digest>,
-    /// Bytes of the deparsed packet that stay.
+    /// The length in bytes to which the deparsed packet is truncated.
     pub truncate: Option<u64>,
 }
 
-// Written out, so that `clone_from` keeps the memory that is there: a packet would allocate for each of its headers.
+// This is not derived, so that `clone_from` reuses memory. Otherwise each packet would allocate memory for each of its headers.
 impl Clone for HeaderState {
     fn clone(&self) -> Self {
         HeaderState { valid: self.valid, fields: self.fields.clone() }
@@ -79,11 +81,12 @@ impl Clone for PacketState {
         (self.cursor, self.site) = (from.cursor, from.site);
         self.colours.clone_from(&from.colours);
         self.asked.clone_from(&from.asked);
+        self.wrong_by.clone_from(&from.wrong_by);
     }
 }
 
 impl PacketState {
-    /// All zero, all invalid.
+    /// A packet whose variables are zero and whose headers are invalid.
     pub fn new(program: &Program) -> PacketState {
         let header = |h: &ir::Header| {
             let fields = &program.header_types[h.ty.index()].fields;
@@ -99,15 +102,16 @@ impl PacketState {
             site: None,
             colours: vec![dataplane::meter::GREEN; program.meters.len()],
             asked: Asked::default(),
+            wrong_by: Vec::new(),
         }
     }
 
-    /// Bits of the packet from the cursor on.
+    /// The number of bits after the cursor.
     pub fn left(&self) -> usize {
         (self.data.len() * 8).saturating_sub(self.cursor)
     }
 
-    /// What lies behind the cursor, in whole bytes.
+    /// The whole bytes after the cursor.
     pub fn payload(&self) -> &[u8] {
         self.data.get(self.cursor.div_ceil(8)..).unwrap_or_default()
     }
@@ -119,12 +123,12 @@ impl PacketState {
         header.fields.iter_mut().for_each(|f| *f = Bits::zero(f.width()));
     }
 
-    /// The next index of a stack.
+    /// The index of a stack's next element.
     fn next_of(&self, program: &Program, stack: ir::StackId) -> u64 {
         self.next[program.stacks[stack.index()].index.index()] as u64
     }
 
-    /// The header that a reference whose index is known names; `None`: out of range.
+    /// The header that a reference denotes; `None` if its index is out of range.
     pub fn resolve(
         &self,
         program: &Program,
@@ -142,8 +146,8 @@ impl PacketState {
     }
 }
 
-/// `width` bits of `bytes`, from bit `at` on (0 is the most significant of the first byte). The caller knows they are
-/// there.
+/// Reads `width` bits from bit number `at` on; bit 0 is the most significant bit of the first byte. The caller has checked that the bits
+/// exist.
 pub fn read_bits(bytes: &[u8], at: usize, width: u32) -> Bits {
     let (first, end) = (at / 8, (at + width as usize).div_ceil(8));
     let window = bytes.get(first..end).unwrap_or_default();
@@ -152,11 +156,11 @@ pub fn read_bits(bytes: &[u8], at: usize, width: u32) -> Bits {
     wide.shr(tail as u64).resize(width)
 }
 
-/// Bits put one after the other into bytes.
+/// Writes values of any width into bytes, one after the other.
 #[derive(Debug, Default)]
 pub struct BitWriter {
     bytes: Vec<u8>,
-    /// Bits of the last byte that are taken, 0 if it is full.
+    /// The number of used bits in the last byte, 0 if it is full.
     partial: u32,
 }
 
@@ -167,7 +171,7 @@ impl BitWriter {
         if width == 0 {
             return;
         }
-        // Shifted so that its end is the end of a byte of the result.
+        // The value is shifted so that it ends at a byte boundary of the result.
         let used = (self.partial + width) % 8;
         let tail = (8 - used) % 8;
         let bytes = value.resize(self.partial + width + tail).shl(tail as u64).to_bytes_be();
@@ -181,7 +185,7 @@ impl BitWriter {
         self.partial = used;
     }
 
-    /// The bytes, the last one filled up with zero bits.
+    /// The bytes written. The last byte is padded with zero bits.
     pub fn finish(self) -> Vec<u8> {
         self.bytes
     }

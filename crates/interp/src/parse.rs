@@ -1,6 +1,6 @@
-//! The parser: states, selects, and the statements that read the packet.
+//! Runs the parser: states, `select` expressions, and the statements that read the packet.
 
-use abi::Bits;
+use abi::{Bits, MatchValue};
 use ir::{HeaderId, HeaderRef, Parser, Select, Stmt, StmtKind, Target, Transition};
 
 use crate::eval::{eval, header, truth};
@@ -9,7 +9,7 @@ use crate::exec::Flow;
 use crate::machine::Run;
 use crate::packet::read_bits;
 
-/// Numbers of core.p4's errors, which every program begins with.
+/// The numbers of the errors that core.p4 declares. Every program begins with them.
 pub mod errors {
     pub const PACKET_TOO_SHORT: u32 = 1;
     pub const NO_MATCH: u32 = 2;
@@ -20,9 +20,11 @@ pub mod errors {
 }
 
 impl Run<'_, '_> {
-    /// Runs a parser to its end; `parser_error` says how that was.
-    pub fn parse(&mut self, parser: &Parser) {
-        let error = match self.states(parser) {
+    /// Runs a parser to its end, or until the packet's steps are used up: then it is false. The result is in `parser_error`.
+    pub fn parse(&mut self, parser: &Parser) -> bool {
+        let flow = self.states(parser);
+        let ended = !matches!(flow, Flow::Exhausted);
+        let error = match flow {
             Flow::Reject(error) => error,
             Flow::Exhausted => errors::PARSER_TIMEOUT,
             _ => 0,
@@ -33,6 +35,7 @@ impl Run<'_, '_> {
             let consumed = self.s.cursor.div_ceil(8);
             self.observer.event(Event::Parsed { error, consumed });
         }
+        ended
     }
 
     fn states(&mut self, parser: &Parser) -> Flow {
@@ -50,40 +53,56 @@ impl Run<'_, '_> {
             if self.watched {
                 self.observer.event(Event::State { name: &state.name, loc: state.loc });
             }
-            match self.block(&state.body) {
-                Flow::Next => {}
-                other => return other,
-            }
-            let next = match &state.next {
-                Transition::Goto(target) => *target,
-                Transition::Select(select) => match self.select(select) {
-                    Some(target) => target,
-                    None => return Flow::Reject(errors::NO_MATCH),
-                },
+            let rejection = match self.state(state) {
+                Ok(Target::State(id)) => {
+                    at = id;
+                    continue;
+                }
+                Ok(Target::Accept) => return Flow::Next,
+                Ok(Target::Reject) => Flow::Reject(0),
+                Err(flow) => flow,
             };
-            match next {
-                Target::State(id) => at = id,
-                Target::Accept => return Flow::Next,
-                Target::Reject => return Flow::Reject(0),
-            }
+            self.block(&state.rejected);
+            return rejection;
+        }
+    }
+
+    /// Runs a state. Returns the next state, or how parsing ended.
+    fn state(&mut self, state: &ir::State) -> Result<Target, Flow> {
+        match self.block(&state.body) {
+            Flow::Next => {}
+            other => return Err(other),
+        }
+        match &state.next {
+            Transition::Goto(target) => Ok(*target),
+            Transition::Select(select) => self.select(select).ok_or(Flow::Reject(errors::NO_MATCH)),
         }
     }
 
     fn select(&self, select: &Select) -> Option<Target> {
         let keys: Vec<Bits> = select.keys.iter().map(|k| eval(self.program, &self.s, k)).collect();
         let case = select.cases.iter().find(|case| match case.value_set {
-            Some(set) => self.is_member(set, &keys),
+            Some(set) => self.is_member(set, select, &keys),
             None => case.sets.iter().zip(&keys).all(|(set, key)| set.contains(key)),
         })?;
         Some(case.next)
     }
 
-    fn is_member(&self, set: ir::ValueSetId, keys: &[Bits]) -> bool {
+    fn is_member(&self, set: ir::ValueSetId, select: &Select, keys: &[Bits]) -> bool {
+        let fits = |part: &MatchValue, of: &ir::Expr, key: &Bits| match part {
+            MatchValue::Range(lo, hi) if of.ty.is_signed() => {
+                lo.cmp_signed(key).is_le() && key.cmp_signed(hi).is_le()
+            }
+            _ => part.matches(key),
+        };
         let members = &self.state.value_sets[set.index()];
-        members.iter().any(|member| member.iter().zip(keys).all(|(part, key)| part.matches(key)))
+        members.iter().any(|member| {
+            let mut parts = member.iter().zip(&select.keys).zip(keys);
+            parts.all(|((part, of), key)| fits(part, of, key))
+        })
     }
 
-    /// A statement that only parsers have.
+    /// Runs a statement that only parsers have.
     pub fn parser_stmt(&mut self, stmt: &Stmt) -> Flow {
         let p = self.program;
         match &stmt.kind {
@@ -131,12 +150,13 @@ impl Run<'_, '_> {
         if !variable.is_multiple_of(8) {
             return Flow::Reject(errors::PARSER_INVALID_ARGUMENT);
         }
+        // The order is that of P4-16 section 12.8.2: the packet's length is checked first. A length that overflows is longer than every
+        // packet.
+        if (self.s.left() as u64) < u64::from(ty.min_bits()).saturating_add(variable) {
+            return Flow::Reject(errors::PACKET_TOO_SHORT);
+        }
         if variable > greatest {
             return Flow::Reject(errors::HEADER_TOO_SHORT);
-        }
-        let bits = ty.min_bits() as usize + variable as usize;
-        if self.s.left() < bits {
-            return Flow::Reject(errors::PACKET_TOO_SHORT);
         }
         let mut at = self.s.cursor;
         for (i, field) in ty.fields.iter().enumerate() {

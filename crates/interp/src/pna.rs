@@ -1,5 +1,5 @@
-//! The Portable NIC Architecture around the program: one pipeline for both directions, tables that learn from packets, entries that
-//! age (PNA sections 6 and 9).
+//! The Portable NIC Architecture (PNA sections 6 and 9): one pipeline for both directions, tables to which packets add entries, and entries
+//! that expire.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,28 +12,28 @@ use crate::event::Event;
 use crate::machine::{Half, Mirror, Run};
 use crate::packet::{BitWriter, PacketState};
 
-/// What outlives a packet.
+/// The state that PNA keeps between packets.
 #[derive(Default)]
 pub(crate) struct Pna {
-    /// Ports that lead to the host; all others lead to the network.
+    /// The ports to the host. All other ports are ports to the network.
     pub host_ports: BTreeSet<u32>,
-    /// Microseconds that an entry lives, by its profile; entries of other profiles stay.
+    /// The expire time of each profile in microseconds. Entries of other profiles never expire.
     pub times: BTreeMap<u32, u64>,
-    /// Entries that packets added, by table.
+    /// The entries that packets added, for each table.
     ages: HashMap<usize, HashMap<Handle, Age>>,
-    /// When entries were looked through last.
+    /// The time of the last sweep.
     swept: u64,
     flows: u32,
 }
 
-/// How long an entry has lived.
+/// The expire profile of an entry, and the time at which its timer was started last.
 struct Age {
     profile: u32,
     since: u64,
 }
 
 impl Pna {
-    /// Removes the entries whose time is over.
+    /// Removes the entries that have expired.
     pub fn sweep(&mut self, now: u64, tables: &mut [Table]) {
         if now == self.swept {
             return;
@@ -44,7 +44,7 @@ impl Pna {
                 let over =
                     self.times.get(&age.profile).is_some_and(|time| age.since.saturating_add(*time) <= now);
                 if over {
-                    // The control plane may have removed it already, and have put another in its place.
+                    // The control plane may have removed the entry and added another one. The handle identifies the old one only.
                     tables[*table].delete_row(*entry);
                 }
                 !over
@@ -53,7 +53,7 @@ impl Pna {
     }
 }
 
-/// The table that is being applied: its key, and the entry that was hit.
+/// The table that is being applied: the key, and the entry that was hit.
 pub(crate) struct Applying {
     pub table: TableId,
     pub key: Vec<Bits>,
@@ -61,7 +61,7 @@ pub(crate) struct Applying {
 }
 
 impl Run<'_, '_> {
-    /// A new packet.
+    /// Starts a new packet in the main parser.
     pub(crate) fn arrive_pna(&mut self, port: u32, data: &[u8]) {
         self.s.clone_from(self.fresh);
         self.s.data.extend_from_slice(data);
@@ -83,9 +83,11 @@ impl Run<'_, '_> {
         self.set(self.program.standard.packet_length, self.s.data.len() as u128);
     }
 
-    /// The whole way of the packet in hand.
+    /// Runs the whole pipeline for the current packet.
     pub(crate) fn pna(&mut self, pna: &PnaMetadata) {
-        self.parse_all();
+        if !self.parse_all() {
+            return self.dropped(drops::STEP_BUDGET);
+        }
         let found = self.number(self.program.standard.parser_error) as u128;
         pna.errors.iter().for_each(|var: &VarId| self.set(*var, found));
         for role in [Role::PreControl, Role::Ingress] {
@@ -128,7 +130,7 @@ impl Run<'_, '_> {
         self.outcome.sent.push((port, bytes));
     }
 
-    /// A session that nobody configured has no copies.
+    /// Sends a copy of the packet for a mirroring session. An unknown session sends nothing.
     fn mirrored(&mut self, session: u32, bytes: &[u8]) {
         let Some(to) = self.state.mirrors.get(&session).copied() else { return };
         if self.watched {
@@ -144,7 +146,7 @@ impl Run<'_, '_> {
         ports.into_iter().for_each(|port| self.leave(port, bytes.to_vec()));
     }
 
-    /// What would leave enters again, on its next pass.
+    /// Recirculates the packet: the deparsed bytes start the next pass.
     fn pna_again(&mut self, pna: &PnaMetadata, bytes: &[u8]) {
         if self.watched {
             self.observer.event(Event::Again { how: "recirculated", session: None });
@@ -157,7 +159,7 @@ impl Run<'_, '_> {
         self.queue(self.s.clone(), Half::Ingress);
     }
 
-    /// `add_entry`: an entry for the key that missed.
+    /// Runs `add_entry`: adds an entry for the key that missed.
     pub(crate) fn add_entry(
         &mut self,
         done: Option<&Place>,
@@ -196,7 +198,8 @@ impl Run<'_, '_> {
         true
     }
 
-    /// `restart_expire_timer`, `set_entry_expire_time`.
+    /// Restarts the expire timer of the entry that was hit (`restart_expire_timer`). A profile also replaces the entry's profile
+    /// (`set_entry_expire_time`).
     pub(crate) fn restart_timer(&mut self, profile: Option<u32>) {
         let Some(Applying { table, hit: Some(hit), .. }) = &self.applying else { return };
         let ages = self.state.pna.ages.get_mut(&table.index());
@@ -206,7 +209,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// `allocate_flow_id`.
+    /// Runs `allocate_flow_id`: returns a new flow id.
     pub(crate) fn flow_id(&mut self) -> u32 {
         self.state.pna.flows = self.state.pna.flows.wrapping_add(1);
         self.state.pna.flows

@@ -1,4 +1,4 @@
-//! The Portable Switch Architecture around the program (PSA sections 6.1 to 6.6).
+//! The Portable Switch Architecture (PSA sections 6.1 to 6.6).
 
 use abi::{Bits, drops};
 use ir::{Passed, PsaMetadata, Role, VarId};
@@ -7,7 +7,7 @@ use crate::event::Event;
 use crate::machine::{Half, Mirror, Run};
 use crate::packet::{BitWriter, PacketState};
 
-/// Numbers of `PSA_PacketPath_t`.
+/// The numbers of the values of `PSA_PacketPath_t`.
 mod path {
     pub const NORMAL: u128 = 0;
     pub const NORMAL_UNICAST: u128 = 1;
@@ -18,11 +18,11 @@ mod path {
     pub const RECIRCULATE: u128 = 6;
 }
 
-/// `PSA_PORT_RECIRCULATE` of psa.p4.
+/// The value of `PSA_PORT_RECIRCULATE` in psa.p4.
 const RECIRCULATE_PORT: u32 = 0xffff_fffa;
 
 impl Run<'_, '_> {
-    /// A new packet.
+    /// Starts a new packet in the ingress parser.
     pub(crate) fn arrive_psa(&mut self, port: u32, data: &[u8]) {
         self.s.clone_from(self.fresh);
         self.s.data.extend_from_slice(data);
@@ -53,7 +53,7 @@ impl Run<'_, '_> {
         packet
     }
 
-    /// A fresh packet of these bytes, with what the packet in hand passes on.
+    /// A new packet with these bytes, and with the metadata that the current packet passes on.
     fn next(&self, data: &[u8], passed: &[Passed]) -> PacketState {
         let mut packet = self.fresh.clone();
         packet.data.extend_from_slice(data);
@@ -165,7 +165,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// A session that nobody configured has no clones.
+    /// Makes the clones for a session. An unknown session has none.
     fn psa_clone(&mut self, psa: &PsaMetadata, session: u32, data: &[u8], path: u128) {
         let Some(to) = self.state.mirrors.get(&session).copied() else { return };
         self.tell("cloned", Some(session));

@@ -1,4 +1,4 @@
-//! Checksums and hashes over lists of values: computed in full, whatever a target may derive.
+//! Checksums and hashes over lists of values. They are always computed in full; compiled targets may update them incrementally.
 
 use abi::Bits;
 use dataplane::checksum::csum16;
@@ -8,17 +8,27 @@ use ir::{Expr, HashAlgorithm, Program};
 use crate::eval::eval;
 use crate::packet::{BitWriter, PacketState};
 
-/// The listed values' bits one after the other, behind the zero bits that make whole bytes of them.
+/// The bits of the values, concatenated. Zero bits after the last value fill up to whole bytes, as in BMv2.
 pub fn bytes(p: &Program, s: &PacketState, data: &[Expr]) -> Vec<u8> {
-    let values: Vec<Bits> = data.iter().map(|e| eval(p, s, e)).collect();
-    let bits: u32 = values.iter().map(Bits::width).sum();
+    written(BitWriter::default(), p, s, data)
+}
+
+/// What a hash is of: on PSA zero bits fill up the first byte, as in BMv2's psa_switch.
+fn hashed(p: &Program, s: &PacketState, data: &[Expr]) -> Vec<u8> {
     let mut writer = BitWriter::default();
-    writer.push(&Bits::zero((8 - bits % 8) % 8));
-    values.iter().for_each(|v| writer.push(v));
+    if p.arch == ir::Arch::Psa {
+        let bits: u32 = data.iter().map(|e| e.ty.width()).sum();
+        writer.push(&Bits::zero(bits.next_multiple_of(8) - bits));
+    }
+    written(writer, p, s, data)
+}
+
+fn written(mut writer: BitWriter, p: &Program, s: &PacketState, data: &[Expr]) -> Vec<u8> {
+    data.iter().for_each(|e| writer.push(&eval(p, s, e)));
     writer.finish()
 }
 
-/// The Internet checksum over the list and, if asked for, the payload behind it.
+/// The Internet checksum over the values and, with `payload`, the packet's payload after them.
 pub fn checksum(p: &Program, s: &PacketState, data: &[Expr], payload: bool) -> u16 {
     let mut all = bytes(p, s, data);
     if payload {
@@ -27,13 +37,15 @@ pub fn checksum(p: &Program, s: &PacketState, data: &[Expr], payload: bool) -> u
     csum16(&all)
 }
 
-/// A hash of bytes.
+/// Computes a hash function over bytes.
 pub fn hash_of(algorithm: HashAlgorithm, bytes: &[u8]) -> u64 {
     let function = match algorithm {
-        // BMv2's custom CRCs are the plain ones until a controller changes their parameters, which is not in this release.
+        // BMv2's custom CRCs equal the plain ones until a controller changes their parameters. This release has no such function.
         HashAlgorithm::Crc32 | HashAlgorithm::Crc32Custom => Hash::Crc32,
         HashAlgorithm::Crc16 | HashAlgorithm::Crc16Custom => Hash::Crc16,
-        HashAlgorithm::Identity | HashAlgorithm::Random => Hash::Identity,
+        HashAlgorithm::Identity => Hash::Identity,
+        // A function of nothing: BMv2 has none of that name either. Compiled targets refuse it.
+        HashAlgorithm::Random => Hash::Identity,
         HashAlgorithm::Csum16 => Hash::Csum16,
         HashAlgorithm::Xor16 => Hash::Xor16,
     };
@@ -52,7 +64,7 @@ pub fn hash(
 ) -> Bits {
     let base = eval(p, s, base).resize(width);
     let max = eval(p, s, max);
-    let value = Bits::new(64, hash_of(algorithm, &bytes(p, s, data)) as u128);
+    let value = Bits::new(64, hash_of(algorithm, &hashed(p, s, data)) as u128);
     match value.resize(64.max(max.width())).rem(&max.resize(64.max(max.width()))) {
         Some(rest) => base.add(&rest.resize(width)),
         None => base,

@@ -1,11 +1,11 @@
-//! A packet's way as text, with the P4 lines beside it, and as JSON.
+//! Traces of packets: as text with the P4 lines beside it, and as JSON.
 
 use ir::{Loc, Program};
 use serde_json::{Map, Value, json};
 
 use crate::event::{Event, Observer};
 
-/// Writes text.
+/// An observer that writes a trace as text.
 pub struct Text<'p> {
     program: &'p Program,
     out: String,
@@ -13,12 +13,12 @@ pub struct Text<'p> {
 }
 
 impl<'p> Text<'p> {
-    /// Nothing yet.
+    /// An empty trace.
     pub fn new(program: &'p Program) -> Text<'p> {
         Text { program, out: String::new(), packets: 0 }
     }
 
-    /// What has been written since the last call.
+    /// Returns the text written since the last call.
     pub fn take(&mut self) -> String {
         std::mem::take(&mut self.out)
     }
@@ -86,19 +86,19 @@ impl Observer for Text<'_> {
     }
 }
 
-/// Collects one JSON object a packet, with the list of its events.
+/// An observer that collects a JSON object for each packet, with the list of its events.
 pub struct Json<'p> {
     program: &'p Program,
     packets: Vec<Value>,
 }
 
 impl<'p> Json<'p> {
-    /// Nothing yet.
+    /// An empty trace.
     pub fn new(program: &'p Program) -> Json<'p> {
         Json { program, packets: Vec::new() }
     }
 
-    /// All packets.
+    /// Returns the array of all packets.
     pub fn finish(self) -> Value {
         Value::Array(self.packets)
     }

@@ -1,7 +1,8 @@
-//! What this machine can do for Strait, one probe after the other. Pure data: printing is the caller's.
+//! Probes what this machine supports. The result is data; the caller prints it.
 //!
-//! A probe tries the thing itself where that is harmless (a tiny map, a program of two instructions, an interface in a fresh
-//! namespace) rather than guessing from versions, and never fails: what it cannot find out is [`Status::Missing`] with the reason.
+//! If it is harmless, a probe tries the operation itself (a tiny map, a program of two instructions, an interface in a new namespace)
+//! instead of guessing from versions. A probe never fails: if it cannot find something out, the result is [`Status::Missing`] with the
+//! reason.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -13,40 +14,40 @@ use serde::Serialize;
 use crate::link::{Change, Handle, sysctl};
 use crate::{netns, sys};
 
-/// How well a thing works.
+/// How well something works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// As it should.
+    /// It works as it should.
     Ok,
-    /// Enough for some uses.
+    /// It works for some uses.
     Limited,
-    /// Not at all.
+    /// It does not work.
     Missing,
 }
 
-/// One finding.
+/// The result of one probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Probe {
-    /// What was tried.
+    /// The name of the probe.
     pub name: &'static str,
-    /// How it went.
+    /// Whether it works.
     pub status: Status,
-    /// What was found, in a few words.
+    /// The finding in a few words.
     pub detail: String,
-    /// What follows for Strait; empty if all is well.
+    /// The consequence for Strait; empty if it works.
     pub consequence: &'static str,
-    /// How to get it; empty if all is well.
+    /// How to make it work; empty if it works.
     pub remedy: &'static str,
 }
 
-/// What a probe found, before it has its name and advice.
+/// The finding of a probe, without its name and advice.
 type Finding = (Status, String);
 
-/// A probe's name, its test, and what to say when the test does not end well.
+/// A probe: its name, its test, and consequence and remedy if the test fails.
 struct Check(&'static str, fn() -> Finding, &'static str, &'static str);
 
-/// Runs all probes; takes well below a second.
+/// Runs all probes. It takes much less than a second.
 pub fn examine() -> Vec<Probe> {
     let run = |Check(name, test, consequence, remedy): &Check| {
         let (status, detail) = test();
@@ -153,7 +154,7 @@ fn kernel() -> Finding {
 }
 
 fn privileges() -> Finding {
-    // capability.h: NET_ADMIN 12, NET_RAW 13, SYS_ADMIN 21, PERFMON 38, BPF 39.
+    // The numbers of the capabilities in capability.h.
     const WANTED: [(u32, &str); 5] =
         [(12, "net_admin"), (13, "net_raw"), (21, "sys_admin"), (38, "perfmon"), (39, "bpf")];
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
@@ -285,7 +286,7 @@ fn outcome<T>(result: std::io::Result<T>, good: &str) -> Finding {
     }
 }
 
-/// Tries something on a veth in a namespace that is gone afterwards.
+/// Runs a test on a veth link in a temporary namespace.
 fn on_a_veth(act: fn(&str, u32) -> std::io::Result<()>) -> Finding {
     let attempt = netns::run_in_fresh(|| {
         let prepare = || {

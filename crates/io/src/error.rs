@@ -38,11 +38,19 @@ pub enum Error {
     #[error("{0}")]
     Compiler(String),
     /// A compiled program is not one of Strait's, or cannot be loaded.
-    #[error("cannot load {}: {why}", path.display())]
+    #[error("cannot load the object {name}: {why}")]
     Library {
         /// The shared object.
-        path: PathBuf,
+        name: String,
         /// The loader's words.
+        why: String,
+    },
+    /// Another user could exchange what is made or found there.
+    #[error("{} cannot be used: {why}", path.display())]
+    Untrusted {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
         why: String,
     },
     /// There is already an instance of that name.
@@ -54,6 +62,12 @@ pub enum Error {
     /// An entry does not fit its table.
     #[error(transparent)]
     Entry(#[from] abi::manifest::EntryError),
+    /// There is an entry with this key (and mask).
+    #[error("table `{table}`: there is an entry with this key already")]
+    Duplicate {
+        /// Full control-plane name.
+        table: String,
+    },
     /// A table operation that makes no sense now.
     #[error("table `{table}`: {problem}")]
     Table {

@@ -1,7 +1,7 @@
-//! Sends ready-made frames as fast as one thread can: the small-packet generator of `strait bench`.
+//! Sends prepared frames as fast as one thread can: the small-packet generator of `strait bench`.
 //!
-//! A door for `unsafe`: the packet socket's address and `sendmmsg`, which std does not have. Every pointer that the
-//! kernel gets points into a buffer that [`Generator`] owns and that lives longer than the call.
+//! A module with `unsafe`: std has neither the address of a packet socket nor `sendmmsg`. Every pointer that the kernel gets points into a
+//! buffer that [`Generator`] owns and that outlives the call.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -9,7 +9,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// A packet socket on one link, and the frames that it sends round and round.
+/// A packet socket on one link, and the frames that it sends repeatedly.
 #[derive(Debug)]
 pub struct Generator {
     socket: OwnedFd,
@@ -17,8 +17,8 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Opens a packet socket on the link called `link` in the calling thread's network namespace, past its queueing
-    /// discipline. Each frame is a whole one, Ethernet header included.
+    /// Opens a packet socket on a link of the calling thread's network namespace. It bypasses the link's queueing discipline. Frames are
+    /// complete, including the Ethernet header.
     pub fn open(link: &str, frames: Vec<Vec<u8>>) -> io::Result<Self> {
         // Protocol 0: the socket receives nothing.
         // SAFETY: no pointers are passed.
@@ -51,7 +51,7 @@ impl Generator {
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// packet(7), PACKET_QDISC_BYPASS: meant for exactly this use.
+    /// Sets PACKET_QDISC_BYPASS (packet(7)), which is meant for packet generators.
     fn bypass_queueing(&self) -> io::Result<()> {
         let on: libc::c_int = 1;
         let length = mem::size_of_val(&on) as libc::socklen_t;
@@ -68,8 +68,8 @@ impl Generator {
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Sends every frame once and returns how many the kernel took. A full queue is not an error: what it refused
-    /// counts as not sent.
+    /// Sends every frame once, and returns how many the kernel accepted. A full queue is not an error; the rejected frames count as not
+    /// sent.
     pub fn burst(&mut self) -> io::Result<usize> {
         let mut parts: Vec<libc::iovec> = self
             .frames

@@ -6,10 +6,11 @@
 //! * [`link`]: interfaces, addresses, routes and sysctls, through rtnetlink;
 //! * [`bpf`]: eBPF objects: loading, pins, attachment, maps as bytes, test runs;
 //! * [`tc`]: a compiled P4 program in the kernel: its tables, counters, ports and drop reasons by name;
-//! * [`native`]: a compiled P4 program in this process: compiling, loading, bursts of packets;
-//! * [`lookup`]: look-ups alone, for measurements;
+//! * [`workdir`]: private directories, for what is compiled and loaded;
+//! * `object`: compiled C, kept by its content; [`native`]: a compiled P4 program in this process, and bursts of packets;
+//! * [`lookup`]: lookups without a program, for measurements;
 //! * [`port`]: packet drivers; [`switch`]: workers that carry packets between ports;
-//! * [`signals`]: signals as messages;
+//! * [`signals`]: signals as values;
 //! * [`packet`]: a plain raw socket;
 //! * [`pcap`]: capture files;
 //! * [`generator`]: the benchmark's own traffic.
@@ -26,6 +27,7 @@ pub mod link;
 pub mod lookup;
 pub mod native;
 pub mod netns;
+mod object;
 pub mod packet;
 pub mod pcap;
 pub mod port;
@@ -33,5 +35,6 @@ pub mod signals;
 pub mod switch;
 mod sys;
 pub mod tc;
+pub mod workdir;
 
 pub use error::{Error, Result};

@@ -1,85 +1,88 @@
-//! Look-ups alone, of a native program's memory and of DPDK's own structures, for measurements.
+//! Lookups without a program, for measurements: in a native program's memory and in DPDK's own structures.
 //!
-//! A door for `unsafe`: the harness's text comes from the command line's crate, and is what this file calls by name; every pointer is
-//! to a live slice, and as many elements as are said.
+//! A module with `unsafe`: the text of the harness comes from the command line's crate, and this file calls its functions by name. Every
+//! pointer is to a live slice with as many elements as the call says.
 #![allow(unsafe_code)]
 
-use std::path::Path;
+use std::fs::File;
 use std::process::Command;
 
 use abi::native::Shared;
 use dataplane::Memory;
 use libloading::{Library, Symbol};
 
-use crate::native::Object;
+use crate::native::{self, Object};
 use crate::{Error, Result};
 
-/// What a look-up cost, and a sum of what was found: of DPDK's values, which are next hops, or of ours, which are numbers of rows.
+/// The cost of a lookup, and the sum of the results: next hops for DPDK, row numbers for Strait.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Timing {
-    /// So that nothing is left out.
+    /// The sum of all results. It keeps the compiler from removing lookups.
     pub sum: u64,
-    /// Of one look-up.
+    /// Duration of one lookup in nanoseconds.
     pub nanoseconds: f64,
-    /// Of one look-up, by the time-stamp counter; 0 where there is none.
+    /// Duration of one lookup in cycles of the time-stamp counter; 0 if there is no such counter.
     pub cycles: f64,
 }
 
-type LookUp = unsafe extern "C" fn(*const Shared, u32, *const u8, u32, u64, u32, *mut Timing);
+type Lookup = unsafe extern "C" fn(*const Shared, u32, *const u8, u32, u64, u32, *mut Timing);
 type Sum = unsafe extern "C" fn(*const Shared, u32, *const u8, u32, u64) -> u64;
 type PeerBegin =
     unsafe extern "C" fn(*const u8, *const u8, *const u16, u64, u32, u32, *mut f64) -> libc::c_int;
-type PeerLookUp = unsafe extern "C" fn(*const u8, *const u32, u64, u32, u32, *mut Timing);
+type PeerLookup = unsafe extern "C" fn(*const u8, *const u32, u64, u32, u32, *mut Timing);
 type PeerEnd = unsafe extern "C" fn();
 
-/// Bytes behind the last key that a look-up may read.
+/// Number of bytes after the last key that a lookup may read.
 pub const SLACK: usize = 16;
 
-/// The compiled harness.
+/// The compiled benchmark harness.
 pub struct Harness {
+    /// Before its file.
     library: Library,
-    /// Whether DPDK is in it.
+    /// Whether the harness contains DPDK.
     pub peer: bool,
-    _object: Object,
+    _file: File,
 }
 
-/// Routes as DPDK wants them.
+/// Routes in the format of DPDK.
 pub struct PeerRoutes<'r> {
-    /// 16 bytes each.
+    /// The prefixes, with 16 bytes each.
     pub prefixes: &'r [[u8; 16]],
-    /// Bits of each.
+    /// The length of each prefix in bits.
     pub lengths: &'r [u8],
-    /// Next hops.
+    /// The next hop of each route.
     pub values: &'r [u16],
 }
 
-/// What the linker and the compiler must be told for DPDK; nothing where it is not installed.
+/// The flags of compiler and linker for DPDK; empty if it is not installed.
 fn dpdk() -> Vec<String> {
     let asked = Command::new("pkg-config").args(["--cflags", "--libs", "libdpdk"]).output();
     let Some(found) = asked.ok().filter(|run| run.status.success()) else { return Vec::new() };
     let words = String::from_utf8_lossy(&found.stdout).into_owned();
-    // The machine's own processor is said already, and better.
+    // `-march` is already set for this machine's processor.
     let kept = words.split_whitespace().filter(|w| !w.starts_with("-march="));
     ["-DWITH_DPDK".to_string()].into_iter().chain(kept.map(str::to_owned)).collect()
 }
 
 impl Harness {
-    /// Compiles it, with DPDK where that is installed.
+    /// Compiles the harness, with DPDK if it is installed.
     pub fn make(c: &str) -> Result<Harness> {
         let peer = dpdk();
         let object = Object::make_with(c, &peer)?;
-        Ok(Harness { library: load(object.path())?, peer: !peer.is_empty(), _object: object })
+        // DPDK's libraries, which it may bring along, have constructors that register drivers, and nothing more.
+        let (file, library) = native::library(&object)?;
+        Ok(Harness { library, peer: !peer.is_empty(), _file: file })
     }
 
     fn symbol<T>(&self, name: &str) -> Result<Symbol<'_, T>> {
         // SAFETY: the harness defines the function with that type.
         let found = unsafe { self.library.get::<T>(name.as_bytes()) };
-        found.map_err(|why| Error::Library { path: "the look-up harness".into(), why: why.to_string() })
+        found.map_err(|why| Error::Library { name: "of the lookup harness".into(), why: why.to_string() })
     }
 
-    /// Looks keys up: `size` bytes each, as many as a power of two, and [`SLACK`] behind them.
-    pub fn look_up(
+    /// Looks up keys of `size` bytes each. Their number is a power of two, and [`SLACK`] bytes follow the last one.
+    pub fn lookup(
         &self,
         memory: &Memory,
         table: usize,
@@ -89,7 +92,7 @@ impl Harness {
     ) -> Result<Timing> {
         let count = (keys.len() - SLACK) / size;
         assert!(count.is_power_of_two() && count >= 64, "as many keys as a power of two");
-        let function = self.symbol::<LookUp>("strait_look_up")?;
+        let function = self.symbol::<Lookup>("strait_look_up")?;
         let mut timing = Timing::default();
         let (size, count) = (size as u32, count as u64);
         // SAFETY: the memory outlives the call, and there are as many keys.
@@ -99,7 +102,7 @@ impl Harness {
         Ok(timing)
     }
 
-    /// The sum of all next hops that the keys lead to.
+    /// The sum of the next hops of all keys.
     pub fn sum(&self, memory: &Memory, table: usize, keys: &[u8], size: usize) -> Result<u64> {
         let function = self.symbol::<Sum>("strait_sum")?;
         let count = ((keys.len() - SLACK) / size) as u64;
@@ -107,7 +110,8 @@ impl Harness {
         Ok(unsafe { function(memory.shared(), table as u32, keys.as_ptr(), size as u32, count) })
     }
 
-    /// Fills DPDK's structure with `groups` groups of 256 behind its first level; the seconds that it took, or why it cannot.
+    /// Fills DPDK's structure, with `groups` groups of 256 entries after its first level. Returns the time in seconds, or the reason of the
+    /// failure.
     pub fn peer_fill(
         &self,
         routes: &PeerRoutes<'_>,
@@ -142,9 +146,9 @@ impl Harness {
         })
     }
 
-    /// Looks addresses up in DPDK's structure.
-    pub fn peer_look_up(&self, addresses: &[[u8; 16]], v6: bool, dependent: bool) -> Result<Timing> {
-        let function = self.symbol::<PeerLookUp>("peer_look_up")?;
+    /// Looks up addresses in DPDK's structure.
+    pub fn peer_lookup(&self, addresses: &[[u8; 16]], v6: bool, dependent: bool) -> Result<Timing> {
+        let function = self.symbol::<PeerLookup>("peer_look_up")?;
         let host: Vec<u32> = addresses.iter().map(|a| u32::from_be_bytes([a[0], a[1], a[2], a[3]])).collect();
         let mut timing = Timing::default();
         let count = addresses.len() as u64;
@@ -171,13 +175,7 @@ impl Harness {
     }
 }
 
-fn load(path: &Path) -> Result<Library> {
-    // SAFETY: the object was made by us; DPDK's libraries, which it may bring along, have constructors that register drivers.
-    let library = unsafe { Library::new(path) };
-    library.map_err(|why| Error::Library { path: path.to_owned(), why: why.to_string() })
-}
-
-/// The time-stamp counter; 0 where there is none.
+/// The value of the time-stamp counter; 0 if there is no such counter.
 pub fn cycles() -> u64 {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every processor of this kind has it.

@@ -1,11 +1,11 @@
-//! Network namespaces: making, entering, deleting.
+//! Creates, enters and deletes network namespaces.
 //!
-//! A namespace belongs to a *thread*, so whatever happens inside one happens on a thread of its own and the caller never
-//! moves. A socket that is made inside stays there, wherever it is used later. Named namespaces are those of
-//! iproute2 (`/run/netns/NAME`), so that `ip netns` sees ours and we see theirs.
+//! A *thread* belongs to a namespace. Code inside a namespace therefore runs on a thread of its own, and the caller stays where it is. A
+//! socket belongs to the namespace in which it was made, whichever thread uses it later. Named namespaces are those of iproute2
+//! (`/run/netns/NAME`), so that `ip netns` and Strait see the same ones.
 //!
-//! A door for `unsafe`: `setns`, `unshare`, `mount` and `umount`, which std does not have. No call passes memory other than
-//! NUL-terminated paths that outlive it.
+//! A module with `unsafe`: std has no `setns`, `unshare`, `mount` and `umount`. The calls pass no memory except NUL-terminated paths that
+//! outlive them.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -21,7 +21,7 @@ use crate::error::Context;
 
 const DIR: &str = "/run/netns";
 
-/// Runs a function in the network namespace that `file` stands for (such as `/run/netns/NAME`).
+/// Runs a function in the network namespace of `file` (such as `/run/netns/NAME`).
 pub fn run_in<T: Send>(file: &Path, act: impl FnOnce() -> T + Send) -> io::Result<T> {
     let namespace = File::open(file)?;
     on_a_thread(|| {
@@ -31,19 +31,19 @@ pub fn run_in<T: Send>(file: &Path, act: impl FnOnce() -> T + Send) -> io::Resul
     })
 }
 
-/// Runs a function in a fresh namespace without a name, which goes away with its last socket.
+/// Runs a function in a new namespace without a name. The namespace is removed with its last socket.
 pub fn run_in_fresh<T: Send>(act: impl FnOnce() -> T + Send) -> io::Result<T> {
     on_a_thread(|| unshare().map(|()| act()))
 }
 
-/// The number of the calling thread's namespace: no two that live at the same time share one.
+/// The inode number of the calling thread's namespace. Namespaces that exist at the same time have different numbers.
 pub fn id() -> Result<u64> {
     let file = Path::new("/proc/thread-self/ns/net");
     let of = fs::metadata(file).context(|| format!("look at {}", file.display()))?;
     Ok(std::os::unix::fs::MetadataExt::ino(&of))
 }
 
-/// A named namespace. Dropping the value leaves it in place; see [`Namespace::temporary`].
+/// A named namespace. Dropping the value does not delete the namespace, except for a [`Namespace::temporary`] one.
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
@@ -51,13 +51,13 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Makes one; an existing one of that name is an error.
+    /// Creates a namespace. It is an error if the name exists.
     pub fn create(name: &str) -> Result<Self> {
         make(name).context(|| format!("make the network namespace {name}"))?;
         Ok(Self { name: name.to_owned(), temporary: false })
     }
 
-    /// Makes one that is deleted when the value is dropped. A left-over of the same name is deleted first.
+    /// Creates a namespace that is deleted when the value is dropped. An existing namespace with this name is deleted first.
     pub fn temporary(name: &str) -> Result<Self> {
         if Path::new(DIR).join(name).exists() {
             Self::open(name)?.delete()?;
@@ -67,29 +67,29 @@ impl Namespace {
         Ok(made)
     }
 
-    /// One that exists.
+    /// Opens an existing namespace.
     pub fn open(name: &str) -> Result<Self> {
         let found = Self { name: name.to_owned(), temporary: false };
         fs::metadata(found.path()).context(|| format!("open the network namespace {name}"))?;
         Ok(found)
     }
 
-    /// Its name.
+    /// The name of the namespace.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its file.
+    /// The file of the namespace.
     pub fn path(&self) -> PathBuf {
         Path::new(DIR).join(&self.name)
     }
 
-    /// Runs a function inside.
+    /// Runs a function in the namespace.
     pub fn run<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T> {
         run_in(&self.path(), act).context(|| format!("enter the network namespace {}", self.name))
     }
 
-    /// Deletes it. What runs inside keeps it alive without a name.
+    /// Deletes the name. Processes inside keep the namespace alive.
     pub fn delete(mut self) -> Result<()> {
         self.temporary = false;
         remove(&self.path()).context(|| format!("delete the network namespace {}", self.name))
@@ -99,7 +99,7 @@ impl Namespace {
 impl Drop for Namespace {
     fn drop(&mut self) {
         if self.temporary {
-            // Nothing sensible can be done about a failure here; the next `temporary` of that name tries again.
+            // The error is ignored; the next `temporary` with this name tries again.
             let _ = remove(&self.path());
         }
     }
@@ -131,7 +131,7 @@ fn make(name: &str) -> io::Result<()> {
     bound
 }
 
-/// As iproute2 does: a shared mount, so that deleting a name works across mount namespaces.
+/// Makes the directory a shared mount, as iproute2 does, so that deleting a name works across mount namespaces.
 fn share_the_directory() -> io::Result<()> {
     let dir = Path::new(DIR);
     fs::create_dir_all(dir)?;

@@ -1,7 +1,8 @@
-//! A plain raw socket: frames out of an interface, frames into it. For tests and tools; the packet driver is another thing.
+//! A raw socket that sends frames on an interface and receives its frames. It is for tests and tools; the packet driver is
+//! `port::af_packet`.
 //!
-//! A door for `unsafe`: AF_PACKET has no wrapper in std. Every pointer comes from a live value whose size is passed beside it,
-//! and the structs are plain data for which zero is valid.
+//! A module with `unsafe`: std has no AF_PACKET. Every pointer comes from a live value whose size is passed beside it. The structs are
+//! plain data, for which zero is valid.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -18,12 +19,12 @@ pub struct PacketSocket {
     name: String,
 }
 
-/// Socket option PACKET_IGNORE_OUTGOING (linux/if_packet.h, Linux 4.20).
+/// The socket option PACKET_IGNORE_OUTGOING (linux/if_packet.h, Linux 4.20).
 const IGNORE_OUTGOING: libc::c_int = 23;
 
 impl PacketSocket {
-    /// Opens one on an interface of the calling thread's namespace. It hears what the interface *receives*, whatever the
-    /// destination address, and not what it sends.
+    /// Opens a socket on an interface of the calling thread's namespace. It receives the frames that the interface *receives*, with any
+    /// destination address, but not those that it sends.
     pub fn open(interface: &str) -> Result<Self> {
         let index = link::index_of(interface)?;
         let fd = open(index).context(|| format!("open a raw socket on {interface}"))?;
@@ -38,7 +39,7 @@ impl PacketSocket {
         result.context(|| format!("send {} bytes on {}", frame.len(), self.name))
     }
 
-    /// The next frame, as it was on the wire (a VLAN tag that the kernel took off is put back); `None` if none comes in time.
+    /// Waits for the next frame; `None` if none arrives in time. A VLAN tag that the kernel has removed is put back.
     pub fn receive(&self, timeout: Duration) -> Result<Option<Vec<u8>>> {
         let deadline = Instant::now() + timeout;
         let mut frame = vec![0; 65_536 + 64];
@@ -61,7 +62,7 @@ impl PacketSocket {
         }
     }
 
-    /// Forgets what has come in so far.
+    /// Discards the frames that have arrived so far.
     pub fn drain(&self) -> Result<()> {
         while self.receive(Duration::ZERO)?.is_some() {}
         Ok(())
@@ -69,7 +70,7 @@ impl PacketSocket {
 
     fn wait(&self, left: Duration) -> io::Result<bool> {
         let mut poll = libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // Round up, so that the last fraction of a millisecond does not spin.
+        // The timeout is rounded up. Otherwise the last fraction of a millisecond would be a busy loop.
         let millis = left.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32;
         // SAFETY: one pollfd, which lives through the call.
         let ready = unsafe { libc::poll(&mut poll, 1, millis) };
@@ -77,10 +78,10 @@ impl PacketSocket {
     }
 }
 
-/// Bytes before a VLAN tag.
+/// Number of bytes before a VLAN tag: the two MAC addresses.
 const MACS: usize = 12;
 
-/// Receives without waiting: the frame's length, and the VLAN tag that the kernel took off.
+/// Receives a frame without waiting. Returns its length, and the VLAN tag that the kernel has removed.
 fn receive(fd: &OwnedFd, frame: &mut [u8]) -> io::Result<(usize, Option<[u8; 4]>)> {
     let mut part = libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() };
     let mut control = [0u64; 8];

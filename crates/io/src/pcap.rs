@@ -1,4 +1,4 @@
-//! Capture files: pcap and pcapng in, pcap out, and pcapng where frames have comments.
+//! Reads capture files (pcap and pcapng) and writes them: pcap, or pcapng if frames have comments.
 
 use std::borrow::Cow;
 use std::io::{Read, Write};
@@ -17,9 +17,9 @@ use crate::Result;
 /// A captured frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// When, since 1970.
+    /// The time of the capture since 1970 (UTC).
     pub time: Duration,
-    /// Its bytes, from the Ethernet header on; maybe fewer than there were on the wire.
+    /// The bytes from the Ethernet header on. A capture may have truncated the frame.
     pub data: Vec<u8>,
 }
 
@@ -27,11 +27,11 @@ pub struct Frame {
 pub fn read(mut from: impl Read) -> Result<Vec<Frame>> {
     let mut bytes = Vec::new();
     from.read_to_end(&mut bytes).map_err(PcapError::IoError)?;
-    // A pcapng file begins with a section header block, whose number is the same in both byte orders.
+    // A pcapng file begins with a section header block, whose type is the same in both byte orders.
     if bytes.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]) { read_pcapng(&bytes) } else { read_pcap(&bytes) }
 }
 
-/// Begins an Ethernet capture with nanoseconds.
+/// Begins an Ethernet capture with timestamps in nanoseconds.
 pub fn writer<W: Write>(to: W) -> Result<PcapWriter<W>> {
     let header = PcapHeader {
         datalink: DataLink::ETHERNET,
@@ -42,20 +42,20 @@ pub fn writer<W: Write>(to: W) -> Result<PcapWriter<W>> {
     Ok(PcapWriter::with_header(to, header)?)
 }
 
-/// Writes an Ethernet capture with nanoseconds.
+/// Writes an Ethernet capture with timestamps in nanoseconds.
 pub fn write(to: impl Write, frames: &[Frame]) -> Result<()> {
     let mut writer = writer(to)?;
     frames.iter().try_for_each(|frame| append(&mut writer, frame))?;
     finish(writer)
 }
 
-/// Writes one more frame.
+/// Appends a frame to a capture.
 pub fn append(writer: &mut PcapWriter<impl Write>, frame: &Frame) -> Result<()> {
     writer.write_packet(&PcapPacket::new(frame.time, frame.data.len() as u32, &frame.data))?;
     Ok(())
 }
 
-/// Ends a capture; what could not be written is said now at the latest.
+/// Ends a capture. Reports write errors that buffering has delayed.
 pub fn finish(writer: PcapWriter<impl Write>) -> Result<()> {
     writer.into_writer().flush().map_err(PcapError::IoError)?;
     Ok(())
@@ -97,16 +97,16 @@ fn ethernet(link: DataLink) -> Result<()> {
     }
 }
 
-/// A frame with what is to be said of it.
+/// A frame with a comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    /// The frame.
+    /// The frame itself, with its time.
     pub frame: Frame,
-    /// Where it was seen; each name becomes an interface of the capture.
+    /// The interface where the frame was seen. Each name becomes an interface of the capture.
     pub interface: String,
-    /// Came in, or went out.
+    /// Whether the frame was sent; otherwise it was received.
     pub outbound: bool,
-    /// The packet's comment, which Wireshark shows (`frame.comment`).
+    /// The comment, which Wireshark shows as `frame.comment`.
     pub comment: String,
 }
 
@@ -129,7 +129,7 @@ pub fn write_remarks(to: impl Write, remarks: &[Remark]) -> Result<()> {
     }
     for remark in remarks {
         let interface = names.iter().position(|n| **n == remark.interface).unwrap_or(0) as u32;
-        // The lower two bits of epb_flags: 1 inbound, 2 outbound.
+        // The two lowest bits of epb_flags are the direction: 1 inbound, 2 outbound.
         let direction = if remark.outbound { 2 } else { 1 };
         writer.write_pcapng_block(EnhancedPacketBlock {
             interface_id: interface,

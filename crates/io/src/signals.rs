@@ -1,6 +1,6 @@
-//! Signals as messages. From [`listen`] on they do nothing by themselves.
+//! Receives signals as values. After [`listen`] these signals have no other effect.
 //!
-//! A door for `unsafe`: signal masks and signalfd(2), which std does not have. Threads that are started later inherit the mask.
+//! A module with `unsafe`: std has neither signal masks nor signalfd(2). Threads that are started later inherit the mask.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -11,14 +11,14 @@ use crate::Result;
 use crate::error::Context;
 use crate::port::socket;
 
-/// What somebody wants of this process.
+/// The signals that a process handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// Ctrl-C.
+    /// SIGINT: Ctrl-C at the terminal.
     Interrupt,
-    /// `kill`.
+    /// SIGTERM: what `kill` sends.
     Terminate,
-    /// Read the configuration again.
+    /// SIGHUP: read the configuration again.
     Hangup,
 }
 
@@ -32,14 +32,14 @@ impl Signal {
     }
 }
 
-/// Signals that are listened to.
+/// A receiver of signals.
 #[derive(Debug)]
 pub struct Signals {
     fd: OwnedFd,
     of: Vec<Signal>,
 }
 
-/// From now on these signals are messages, for this thread and those that it starts.
+/// Blocks these signals for this thread and for the threads that it starts, and returns their receiver.
 pub fn listen(signals: &[Signal]) -> Result<Signals> {
     let made = || {
         // SAFETY: a set of bits, for which zero is valid.
@@ -66,7 +66,7 @@ pub fn listen(signals: &[Signal]) -> Result<Signals> {
 }
 
 impl Signals {
-    /// The next one, if it comes in time.
+    /// Waits up to `most` for the next signal.
     pub fn wait(&self, most: Duration) -> Option<Signal> {
         socket::wait(&[self.fd.as_fd()], most);
         // SAFETY: plain data, for which zero is valid.

@@ -1,9 +1,9 @@
-//! A switch: a program, ports, and workers that carry packets between them.
+//! A switch: a native program, its ports, and the workers that move packets between them.
 //!
-//! Each worker is a thread on a processor of its own, with its own queue of every port. It takes a burst from a port, runs it, hands
-//! out what leaves, and lets all ports go at the end of its round. It neither locks nor allocates for a packet; messages to the
-//! control plane go through a bounded channel, and what finds no room there is counted. A worker that has found nothing to do for a
-//! while sleeps until something comes.
+//! Each worker is a thread on a processor of its own, with its own queue of every port. A worker receives a burst from a port, runs the
+//! program on it, and queues the packets that leave. After it has polled all ports, it flushes them. It neither locks nor allocates for a
+//! packet. Digests go through a bounded channel; a digest that finds the channel full is dropped and counted. A worker without packets for
+//! a while sleeps until a packet arrives.
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,61 +13,61 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use abi::{Digest, drops};
-use dataplane::memory::Worker;
+use dataplane::memory;
 use dataplane::port::{Inbox, Offload, Port, PortCounts, PortError};
 
 use crate::native::{Batch, NativeProgram};
 use crate::port::{pin, processors, socket};
 use crate::{Error, Result};
 
-/// Packets of a burst, and copies that a burst may make.
+/// Number of packets in a burst, and number of clones that a burst may make.
 const BURST: usize = 64;
 const COPIES: usize = 1024;
-/// Bytes of the largest packet: a GSO packet with its Ethernet header and tags.
+/// Size of the largest packet in bytes: a GSO packet with its Ethernet header and VLAN tags.
 const LARGEST: usize = 65_536 + 64;
-/// Rounds without a packet after which a worker sleeps, and after which it looks whether its counts are to be shown.
-const IDLE_ROUNDS: u32 = 2_000;
-/// How long it sleeps at most, which is how long it may take to see that it is to stop.
+/// Number of polls without a packet after which a worker sleeps. After this number of polls it also checks whether to publish its counts.
+const IDLE_POLLS: u32 = 2_000;
+/// The longest sleep of a worker, and thus the longest time until it notices that it must stop.
 const SLEEP: Duration = Duration::from_millis(50);
-/// Messages to the control plane that may wait.
-const MESSAGES: usize = 1 << 14;
+/// Capacity of the channel of digests.
+const DIGESTS: usize = 1 << 14;
 
-/// A program at work.
+/// A running program with its workers.
 pub struct Switch {
     program: Arc<NativeProgram>,
     running: Arc<Running>,
     workers: Vec<JoinHandle<()>>,
-    messages: Receiver<Digest>,
+    digests: Receiver<Digest>,
     started: Instant,
 }
 
-/// What workers and their switch both see.
+/// The state that the workers share with their switch.
 struct Running {
     stop: AtomicBool,
-    /// Workers that still have something to do.
+    /// Number of workers that have not ended.
     busy: AtomicU64,
-    /// Messages that found no room.
+    /// Number of digests lost because the channel or a worker's buffer was full.
     lost: AtomicU64,
-    /// Counts of each port, of each worker.
+    /// For each worker: the counts of its queue of each port.
     counts: Vec<Mutex<Vec<PortCounts>>>,
-    /// What ended a worker before its time.
-    broken: Mutex<Option<PortError>>,
+    /// The error that ended a worker.
+    failure: Mutex<Option<PortError>>,
 }
 
-/// A port by its number in the program, one queue a worker.
+/// The number of a port in the program, and one queue for each worker.
 pub type PortQueues = (u32, Vec<Box<dyn Port>>);
 
 impl Switch {
-    /// Starts as many workers as there are queues of each port.
+    /// Starts the workers. Each port has one queue for each worker.
     pub fn start(program: Arc<NativeProgram>, ports: Vec<PortQueues>, workers: usize) -> Result<Switch> {
         let started = Instant::now();
-        let (say, messages) = sync_channel(MESSAGES);
+        let (send, digests) = sync_channel(DIGESTS);
         let running = Arc::new(Running {
             stop: AtomicBool::new(false),
             busy: AtomicU64::new(workers as u64),
             lost: AtomicU64::new(0),
             counts: (0..workers).map(|_| Mutex::new(Vec::new())).collect(),
-            broken: Mutex::new(None),
+            failure: Mutex::new(None),
         });
         let mut queues: Vec<Vec<(u32, Box<dyn Port>)>> = (0..workers).map(|_| Vec::new()).collect();
         for (number, of_port) in ports {
@@ -76,71 +76,71 @@ impl Switch {
         let processors = processors();
         let mut threads = Vec::new();
         for (number, ports) in queues.into_iter().enumerate() {
-            let carrier = Carrier::new(number, program.clone(), ports, running.clone(), say.clone(), started);
+            let worker = Worker::new(number, program.clone(), ports, running.clone(), send.clone(), started);
             let processor = processors[number % processors.len().max(1)];
-            // One worker is better left to the scheduler.
+            // A single worker is not pinned: the scheduler places it better.
             let pinned = workers > 1;
             let thread = std::thread::Builder::new().name(format!("worker {number}")).spawn(move || {
                 if pinned {
-                    // Without the right to be pinned it runs all the same.
+                    // Without the permission to pin, the worker runs unpinned.
                     let _ = pin(processor);
                 }
-                carrier.carry();
+                worker.run();
             });
             let spawned =
                 thread.map_err(|e| Error::System { what: "start a worker".to_string(), source: e })?;
             threads.push(spawned);
         }
-        Ok(Switch { program, running, workers: threads, messages, started })
+        Ok(Switch { program, running, workers: threads, digests, started })
     }
 
-    /// The program.
+    /// The running program.
     pub fn program(&self) -> &NativeProgram {
         &self.program
     }
 
-    /// Microseconds since it was started: the clock that packets see.
+    /// The time since the start in microseconds. It is the clock that packets see.
     pub fn now(&self) -> u64 {
         self.started.elapsed().as_micros() as u64
     }
 
-    /// The next message to the control plane, if one comes in time.
-    pub fn message(&self, wait: Duration) -> Option<Digest> {
-        self.messages.recv_timeout(wait).ok()
+    /// Waits up to `wait` for the next digest.
+    pub fn digest(&self, wait: Duration) -> Option<Digest> {
+        self.digests.recv_timeout(wait).ok()
     }
 
-    /// Messages that found no room.
-    pub fn messages_lost(&self) -> u64 {
+    /// The number of digests lost because the channel or a worker's buffer was full.
+    pub fn digests_lost(&self) -> u64 {
         self.running.lost.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing will ever come in again.
+    /// Whether all workers have ended, so that no packet will be processed any more.
     pub fn ended(&self) -> bool {
         self.running.busy.load(Ordering::Acquire) == 0
     }
 
-    /// What each port has done, in the order of [`Switch::start`]; at most a second old.
+    /// The counts of each port, in the order of [`Switch::start`]. They are at most a second old.
     pub fn counts(&self) -> Vec<PortCounts> {
-        let mut sum: Vec<PortCounts> = Vec::new();
+        let mut total: Vec<PortCounts> = Vec::new();
         for worker in &self.running.counts {
             let counts = worker.lock().unwrap_or_else(PoisonError::into_inner);
-            sum.resize(sum.len().max(counts.len()), PortCounts::default());
-            for (sum, one) in sum.iter_mut().zip(counts.iter()) {
-                sum.received += one.received;
-                sum.sent += one.sent;
-                sum.missed += one.missed;
-                sum.full += one.full;
-                sum.unfit += one.unfit;
+            total.resize(total.len().max(counts.len()), PortCounts::default());
+            for (total, one) in total.iter_mut().zip(counts.iter()) {
+                total.received += one.received;
+                total.sent += one.sent;
+                total.missed += one.missed;
+                total.full += one.full;
+                total.unfit += one.unfit;
             }
         }
-        sum
+        total
     }
 
-    /// Stops all workers: what each port has done, and what went wrong.
+    /// Stops all workers. Returns the counts of each port, and the error of a worker that failed.
     pub fn stop(mut self) -> (Vec<PortCounts>, Option<PortError>) {
         self.end();
-        let broken = self.running.broken.lock().unwrap_or_else(PoisonError::into_inner).take();
-        (self.counts(), broken)
+        let failure = self.running.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        (self.counts(), failure)
     }
 
     fn end(&mut self) {
@@ -157,21 +157,21 @@ impl Drop for Switch {
     }
 }
 
-/// One worker.
-struct Carrier {
+/// One worker thread's state.
+struct Worker {
     number: usize,
     program: Arc<NativeProgram>,
     ports: Vec<(u32, Box<dyn Port>)>,
-    /// Where in `ports` a port of the program is.
+    /// For each port number of the program, its index in `ports`.
     places: Vec<Option<usize>>,
-    worker: Worker,
+    worker: memory::Worker,
     running: Arc<Running>,
-    say: SyncSender<Digest>,
+    send: SyncSender<Digest>,
     started: Instant,
     no_such_port: usize,
 }
 
-/// A batch that is being filled from a port.
+/// A batch that receives packets from a port.
 struct Filling<'b> {
     batch: &'b mut Batch,
     port: u32,
@@ -187,15 +187,15 @@ impl Inbox for Filling<'_> {
     }
 }
 
-impl Carrier {
+impl Worker {
     fn new(
         number: usize,
         program: Arc<NativeProgram>,
         ports: Vec<(u32, Box<dyn Port>)>,
         running: Arc<Running>,
-        say: SyncSender<Digest>,
+        send: SyncSender<Digest>,
         started: Instant,
-    ) -> Carrier {
+    ) -> Worker {
         let mut places = vec![None; abi::DROP_PORT as usize];
         for (place, (port, _)) in ports.iter().enumerate() {
             if let Some(at) = places.get_mut(*port as usize) {
@@ -205,32 +205,32 @@ impl Carrier {
         let worker = program.memory().worker();
         let reasons = &program.memory().manifest().drops;
         let no_such_port = reasons.iter().position(|d| d.name == drops::NO_SUCH_PORT).unwrap_or(0);
-        Carrier { number, program, ports, places, worker, running, say, started, no_such_port }
+        Worker { number, program, ports, places, worker, running, send, started, no_such_port }
     }
 
-    /// Works until it is told to stop, or nothing will come any more.
-    fn carry(mut self) {
-        let result = self.rounds();
+    /// Runs until the switch stops, or until no port will receive any more.
+    fn run(mut self) {
+        let result = self.poll();
         if let Err(error) = result {
-            *self.running.broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            *self.running.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
         }
-        self.show_counts();
+        self.publish_counts();
         self.running.busy.fetch_sub(1, Ordering::Release);
     }
 
-    fn rounds(&mut self) -> std::result::Result<(), PortError> {
+    fn poll(&mut self) -> std::result::Result<(), PortError> {
         let mut batch = Batch::new(BURST, LARGEST, COPIES);
-        let (mut idle, mut turns) = (0u32, 0u32);
-        let mut shown = Instant::now();
+        let (mut idle, mut polls) = (0u32, 0u32);
+        let mut published = Instant::now();
         while !self.running.stop.load(Ordering::Acquire) {
-            let any = self.round(&mut batch)?;
+            let any = self.poll_once(&mut batch)?;
             idle = if any { 0 } else { idle + 1 };
-            turns = turns.wrapping_add(1);
-            if turns % IDLE_ROUNDS == 0 && shown.elapsed() > Duration::from_millis(500) {
-                self.show_counts();
-                shown = Instant::now();
+            polls = polls.wrapping_add(1);
+            if polls % IDLE_POLLS == 0 && published.elapsed() > Duration::from_millis(500) {
+                self.publish_counts();
+                published = Instant::now();
             }
-            if idle == 0 || idle % IDLE_ROUNDS != 0 {
+            if idle == 0 || idle % IDLE_POLLS != 0 {
                 continue;
             }
             if self.ports.iter().all(|(_, port)| port.ended()) {
@@ -245,8 +245,8 @@ impl Carrier {
         Ok(())
     }
 
-    /// Once around all ports; whether there was anything.
-    fn round(&mut self, batch: &mut Batch) -> std::result::Result<bool, PortError> {
+    /// Polls every port once. Returns whether there were packets.
+    fn poll_once(&mut self, batch: &mut Batch) -> std::result::Result<bool, PortError> {
         let mut any = false;
         for at in 0..self.ports.len() {
             let (number, port) = &mut self.ports[at];
@@ -258,8 +258,8 @@ impl Carrier {
             any = true;
             self.worker.set_clock(self.started.elapsed().as_micros() as u64);
             self.program.run(&mut self.worker, batch);
-            self.hand_out(batch);
-            self.tell();
+            self.send_packets(batch);
+            self.send_digests();
         }
         if any {
             self.ports.iter_mut().try_for_each(|(_, port)| port.flush())?;
@@ -267,20 +267,20 @@ impl Carrier {
         Ok(any)
     }
 
-    fn hand_out(&mut self, batch: &Batch) {
+    fn send_packets(&mut self, batch: &Batch) {
         for (number, bytes, offload) in batch.leaving() {
             match self.places.get(number as usize).copied().flatten() {
-                // The port counts what it does not take.
+                // The port counts a packet that it cannot send.
                 Some(place) => drop(self.ports[place].1.send(bytes, offload)),
                 None => self.worker.drop_packet(self.no_such_port, bytes.len() as u64),
             }
         }
     }
 
-    /// Passes messages on.
-    fn tell(&mut self) {
-        for message in self.worker.take_digests() {
-            if self.say.try_send(message).is_err() {
+    /// Sends the digests of the last burst through the channel.
+    fn send_digests(&mut self) {
+        for digest in self.worker.take_digests() {
+            if self.send.try_send(digest).is_err() {
                 self.running.lost.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -290,7 +290,7 @@ impl Carrier {
         }
     }
 
-    fn show_counts(&mut self) {
+    fn publish_counts(&mut self) {
         let counts = self.ports.iter_mut().map(|(_, port)| port.counts()).collect();
         *self.running.counts[self.number].lock().unwrap_or_else(PoisonError::into_inner) = counts;
     }

@@ -1,18 +1,18 @@
 //! The system calls that no crate wraps: bpf(2) as byte-level map access, pins, test runs and tcx links.
 //!
-//! A door for `unsafe`. Its invariants: every attribute union is a `#[repr(C)]` struct that is zeroed first and only as long
-//! as its last field (the kernel takes shorter ones as zero-padded); every pointer in one comes from a slice that lives
-//! through the call and is at least as long as the kernel's idea of it, which the callers here check against the map's own
-//! `bpf_map_info`; every descriptor that the kernel returns is owned at once.
+//! A module with `unsafe`. Its invariants: Every attribute union is a `#[repr(C)]` struct that is zeroed first and ends with its last used
+//! field; the kernel treats a shorter attribute as padded with zeros. Every pointer in it comes from a slice that outlives the call. The
+//! slice is at least as long as the kernel assumes; the callers check that against the map's `bpf_map_info`. Every descriptor that the
+//! kernel returns is owned at once.
 #![allow(unsafe_code)]
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Commands of bpf(2), as `enum bpf_cmd` numbers them.
+/// The commands of bpf(2), with the numbers of `enum bpf_cmd`.
 #[derive(Clone, Copy)]
 enum Command {
     MapCreate = 0,
@@ -40,7 +40,7 @@ pub const PROG_SCHED_CLS: u32 = 3;
 /// `enum bpf_prog_type`: XDP.
 pub const PROG_XDP: u32 = 6;
 
-/// The call itself. `attr` must be one of the attribute structs below.
+/// Calls bpf(2). `attr` must be one of the attribute structs below.
 fn bpf<A>(command: Command, attr: &mut A) -> io::Result<i64> {
     let size = std::mem::size_of::<A>();
     // SAFETY: `attr` is a live, exclusively borrowed struct of `size` bytes; pointers inside are the callers' to keep alive,
@@ -62,21 +62,21 @@ fn address_mut(bytes: &mut [u8]) -> u64 {
     bytes.as_mut_ptr() as u64
 }
 
-/// What the kernel tells about a map: the head of `struct bpf_map_info`.
+/// The properties of a map: the first fields of `struct bpf_map_info`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MapInfo {
     /// `enum bpf_map_type`.
     pub kind: u32,
-    /// The map's number.
+    /// The id of the map.
     pub id: u32,
-    /// Bytes of a key.
+    /// Size of a key in bytes.
     pub key_size: u32,
-    /// Bytes of a value (of one CPU's value in a per-CPU map).
+    /// Size of a value in bytes; in a per-CPU map, of one CPU's value.
     pub value_size: u32,
-    /// Capacity.
+    /// Largest number of elements.
     pub max_entries: u32,
-    /// Flags it was made with.
+    /// The flags with which the map was created.
     pub flags: u32,
 }
 
@@ -88,7 +88,7 @@ struct InfoAttr {
     info: u64,
 }
 
-/// Reads a map's shape.
+/// Reads the properties of a map.
 pub fn map_info(map: BorrowedFd) -> io::Result<MapInfo> {
     let mut info = MapInfo::default();
     let mut attr = InfoAttr {
@@ -100,7 +100,7 @@ pub fn map_info(map: BorrowedFd) -> io::Result<MapInfo> {
     Ok(info)
 }
 
-/// The head of the kernel's `bpf_link_info`, as far as tcx links go.
+/// The first fields of the kernel's `bpf_link_info`, for tcx links.
 #[repr(C)]
 #[derive(Default)]
 struct LinkInfo {
@@ -112,7 +112,7 @@ struct LinkInfo {
     attach_type: u32,
 }
 
-/// The interface that a tcx link holds on to; 0 when it is gone.
+/// The index of the interface of a tcx link; 0 if the interface is gone.
 pub fn link_ifindex(link: BorrowedFd) -> io::Result<u32> {
     let mut info = LinkInfo::default();
     let mut attr = InfoAttr {
@@ -138,23 +138,24 @@ fn element(map: BorrowedFd, key: u64, value: u64) -> ElementAttr {
     ElementAttr { map: map.as_raw_fd() as u32, key, value, ..Default::default() }
 }
 
-/// Looks a key up; `value` must have the map's value size (times CPUs, rounded up to 8, for per-CPU maps). `false` if absent.
+/// Looks up a key. `value` must have the map's value size; for a per-CPU map that is the size rounded up to 8, times the number of CPUs.
+/// Returns `false` if the key is absent.
 pub fn map_lookup(map: BorrowedFd, key: &[u8], value: &mut [u8]) -> io::Result<bool> {
     absent_is_false(bpf(Command::MapLookup, &mut element(map, address(key), address_mut(value))))
 }
 
-/// Writes an element. `flags`: 0 any, 1 only new, 2 only existing.
+/// Writes an element. `flags`: 0 creates or updates, 1 only creates, 2 only updates.
 pub fn map_update(map: BorrowedFd, key: &[u8], value: &[u8], flags: u64) -> io::Result<()> {
     let mut attr = ElementAttr { flags, ..element(map, address(key), address(value)) };
     bpf(Command::MapUpdate, &mut attr).map(drop)
 }
 
-/// Deletes an element; `false` if there was none.
+/// Deletes an element. Returns `false` if the key is absent.
 pub fn map_delete(map: BorrowedFd, key: &[u8]) -> io::Result<bool> {
     absent_is_false(bpf(Command::MapDelete, &mut element(map, address(key), 0)))
 }
 
-/// The key after `key` (the first one for `None`); `false` at the end.
+/// Reads the key after `key`, or the first key for `None`. Returns `false` at the end.
 pub fn map_next_key(map: BorrowedFd, key: Option<&[u8]>, next: &mut [u8]) -> io::Result<bool> {
     let key = key.map_or(0, address);
     absent_is_false(bpf(Command::MapNextKey, &mut element(map, key, address_mut(next))))
@@ -175,11 +176,35 @@ struct MapCreateAttr {
     key_size: u32,
     value_size: u32,
     max_entries: u32,
+    flags: u32,
+    inner_map: u32,
 }
 
-/// Makes a map; for probes and tests.
+/// Creates a map, for probes and tests.
 pub fn map_create(kind: u32, key_size: u32, value_size: u32, max_entries: u32) -> io::Result<OwnedFd> {
-    bpf(Command::MapCreate, &mut MapCreateAttr { kind, key_size, value_size, max_entries }).map(owned)
+    let mut attr = MapCreateAttr { kind, key_size, value_size, max_entries, ..Default::default() };
+    bpf(Command::MapCreate, &mut attr).map(owned)
+}
+
+/// Returns when all programs have ended that are running now, on any CPU: an RCU grace period.
+///
+/// No system call is for that alone, but a write to an array of maps is documented to do it, so that its caller knows that nobody
+/// uses the old inner map (Linux 5.0, commit 1ae80cf31938).
+pub fn grace_period() -> io::Result<()> {
+    const ARRAY: u32 = 2;
+    const ARRAY_OF_MAPS: u32 = 12;
+    let inner = map_create(ARRAY, 4, 4, 1)?;
+    let inner_map = inner.as_raw_fd() as u32;
+    let mut attr = MapCreateAttr {
+        kind: ARRAY_OF_MAPS,
+        key_size: 4,
+        value_size: 4,
+        max_entries: 1,
+        inner_map,
+        ..Default::default()
+    };
+    let outer = bpf(Command::MapCreate, &mut attr).map(owned)?;
+    map_update(outer.as_fd(), &0u32.to_ne_bytes(), &inner_map.to_ne_bytes(), 0)
 }
 
 #[repr(C)]
@@ -191,28 +216,28 @@ struct LoadAttr {
     license: u64,
 }
 
-/// An instruction of eBPF (`struct bpf_insn`): the destination is in the lower half of `registers`.
+/// An eBPF instruction (`struct bpf_insn`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Instruction {
-    /// Operation.
+    /// The operation code.
     pub code: u8,
-    /// Source and destination.
+    /// The source register (high four bits) and the destination register (low four bits).
     pub registers: u8,
-    /// Where in memory, how far to jump.
+    /// The offset of a memory access or a jump.
     pub offset: i16,
-    /// Constant.
+    /// The immediate value.
     pub value: i32,
 }
 
-/// Loads a program of few instructions.
+/// Loads a short program.
 pub fn load_program(kind: u32, code: &[Instruction]) -> io::Result<OwnedFd> {
     let license = b"Dual MIT/GPL\0";
     let (instructions, code) = (code.len() as u32, code.as_ptr() as u64);
     bpf(Command::ProgLoad, &mut LoadAttr { kind, instructions, code, license: address(license) }).map(owned)
 }
 
-/// Loads the two instructions `r0 = value; exit` as a program; for probes.
+/// Loads a program with the two instructions `r0 = value; exit`, for probes.
 pub fn load_return(kind: u32, value: i32) -> io::Result<OwnedFd> {
     let mut code = [0u8; 16];
     code[0] = 0xb7; // BPF_ALU64 | BPF_MOV | BPF_K, to r0
@@ -234,7 +259,7 @@ struct ObjectAttr {
     flags: u32,
 }
 
-/// Pins a map, program or link at a path of the BPF file system.
+/// Pins a map, program or link at a path in the BPF file system.
 pub fn pin(object: BorrowedFd, path: &Path) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let bytes = path.as_bytes_with_nul();
@@ -242,7 +267,7 @@ pub fn pin(object: BorrowedFd, path: &Path) -> io::Result<()> {
         .map(drop)
 }
 
-/// Opens what is pinned at a path.
+/// Opens the object that is pinned at a path.
 pub fn open_pin(path: &Path) -> io::Result<OwnedFd> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     bpf(Command::ObjGet, &mut ObjectAttr { path: address(path.as_bytes_with_nul()), fd: 0, flags: 0 })
@@ -267,7 +292,7 @@ pub fn link_create(program: BorrowedFd, ifindex: u32, attach_type: u32) -> io::R
     bpf(Command::LinkCreate, &mut LinkAttr { program, ifindex, attach_type, ..Default::default() }).map(owned)
 }
 
-/// Takes a link's program off at once, whoever else holds the link.
+/// Detaches the program of a link at once, even if others hold the link too.
 pub fn link_detach(link: BorrowedFd) -> io::Result<()> {
     let mut attr: u32 = link.as_raw_fd() as u32;
     bpf(Command::LinkDetach, &mut attr).map(drop)
@@ -290,17 +315,17 @@ struct TestAttr {
     context_out: u64,
 }
 
-/// What a test run returned: the program's value, the packet's length in `out`, and nanoseconds a run.
+/// The result of a test run.
 pub struct TestResult {
     /// The program's return value.
     pub retval: u32,
-    /// Bytes written to the output buffer.
+    /// Number of bytes written to the output buffer.
     pub len: usize,
-    /// Mean nanoseconds a run.
+    /// Mean duration of a run in nanoseconds.
     pub duration: u32,
 }
 
-/// BPF_PROG_TEST_RUN. `context` is a `struct __sk_buff` in and out, or empty.
+/// Runs a program on a packet (BPF_PROG_TEST_RUN). `context` is a `struct __sk_buff` that the program reads and writes, or empty.
 pub fn test_run(
     program: BorrowedFd,
     data: &[u8],
@@ -331,14 +356,14 @@ pub fn test_run(
     })
 }
 
-/// Whether the kernel gives out an AF_XDP socket.
+/// Opens an AF_XDP socket, to test whether the kernel allows it.
 pub fn xdp_socket() -> io::Result<OwnedFd> {
     // SAFETY: no pointers are passed.
     let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(owned(i64::from(fd))) }
 }
 
-/// Mounts the BPF file system on its usual directory.
+/// Mounts the BPF file system on /sys/fs/bpf.
 pub fn mount_bpffs() -> io::Result<()> {
     let (name, dir) = (c"bpf", c"/sys/fs/bpf");
     // SAFETY: all strings are constants with a NUL; there is no data.
@@ -354,7 +379,7 @@ pub fn mount_bpffs() -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether a path lies on a BPF file system.
+/// Whether a path is on a BPF file system.
 pub fn is_bpffs(path: &Path) -> io::Result<bool> {
     const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
     let path = CString::new(path.as_os_str().as_bytes())?;
@@ -365,8 +390,19 @@ pub fn is_bpffs(path: &Path) -> io::Result<bool> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(info.f_type as i64 == BPF_FS_MAGIC) }
 }
 
-/// The effective user id.
+/// The effective user id of this process.
 pub fn euid() -> u32 {
     // SAFETY: it takes nothing and cannot fail.
     unsafe { libc::geteuid() }
+}
+
+/// A new file in memory, without a name in any directory.
+pub fn memory_file(name: &CStr) -> io::Result<OwnedFd> {
+    // SAFETY: the name is a C string, and the kernel copies it.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel made the descriptor for this call, so nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

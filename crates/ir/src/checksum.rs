@@ -20,19 +20,24 @@
 //! * **Body and pseudo-header are told apart** ([`Part`]). Behind the first byte of the checksum's own header lies what the
 //!   sum covers *in the packet* (body); everything else is pseudo-header. A sum that hardware will finish holds only the
 //!   pseudo-header's part so far (Linux: `CHECKSUM_PARTIAL`), so the two differences are applied separately.
-//! * **A sum may come from elsewhere.** When the checksum to be written was not verified itself, any other verified sum
-//!   over the same payload tells `P` just as well ([`Update::elsewhere`]): ICMP's sum becomes ICMPv6's.
+//!
+//! The difference is applied to `c`, the checksum that arrived. Where the program may write the field, or make its header itself, the
+//! field may hold something else by then: a target remembers `c` and restores it first ([`Update::rewritten`]).
 //!
 //! Where no verified sum held (a UDP checksum of zero, a packet made here), the payload must be summed; a target
 //! does that at run time.
 //!
 //! A 16-bit word is 2^16 ≡ 1 modulo 2^16 − 1, so an element of any width adds its value rotated by its distance to the
-//! next 16-bit boundary ([`Term::shift`]); lists need not be made of words.
+//! next 16-bit boundary ([`Term::shift`]); lists need not be made of words. Behind a list of an odd number of bytes each
+//! byte of the payload stands in the other half of its word ([`List::aligned`]): a difference can be derived only between
+//! two lists that are both odd or both even.
 
 use std::collections::HashSet;
 
+use crate::cells::{Cell, headers_of};
+use crate::effects::{self, Effect};
 use crate::expr::{BinOp, Expr, ExprKind, Place};
-use crate::program::{HeaderId, Program, Role, VarId};
+use crate::program::{HeaderId, Program, Role};
 use crate::stmt::{Call, Data, HashAlgorithm, HeaderRef, Stmt, StmtKind};
 use crate::visit;
 
@@ -64,8 +69,8 @@ pub struct List {
     /// What stands in every list of the same checksum and never changes after the parser: it cancels there, and may be
     /// summed at any time where it does not.
     pub stable: Vec<Term>,
-    /// Whether the list is a whole number of 16-bit words. If not, a payload behind it is out of step, and nothing can be
-    /// derived.
+    /// Whether the list is a whole number of 16-bit words, once zero bits fill its last byte. If not, the payload behind it
+    /// begins in the middle of a word.
     pub aligned: bool,
 }
 
@@ -91,8 +96,8 @@ pub struct Update {
     pub list: List,
     /// [`Plan::sources`] of the same checksum: the first that held decides.
     pub sources: Vec<usize>,
-    /// Other sums over the payload, for when none of those held.
-    pub elsewhere: Vec<usize>,
+    /// Whether the program itself may write the checksum, so that its field no longer holds what arrived.
+    pub rewritten: bool,
 }
 
 /// What to remember on arrival and what to sum on leaving.
@@ -104,12 +109,19 @@ pub struct Plan {
     pub updates: Vec<Update>,
 }
 
+impl Plan {
+    /// Whether the checksum of a source must be remembered as it arrived: an update that starts from it would find another.
+    pub fn remembers(&self, source: usize) -> bool {
+        self.updates.iter().any(|u| u.rewritten && u.sources.contains(&source))
+    }
+}
+
 /// Derives the plan of a program.
 pub fn plan(program: &Program) -> Plan {
     let mut lists = Declared::collect(program);
     let writes = Writes::after_parser(program);
-    lists.cancel(&writes);
-    lists.pair()
+    lists.cancel(program, &writes);
+    lists.pair(program, &Writes::anywhere(program))
 }
 
 /// Counts `VerifyChecksum` and `UpdateChecksum` statements in the order that [`Source::statement`] and
@@ -168,7 +180,7 @@ impl Declared {
     }
 
     /// Moves what cancels from `terms` to `stable`, checksum by checksum.
-    fn cancel(&mut self, writes: &Writes) {
+    fn cancel(&mut self, program: &Program, writes: &Writes) {
         let mut places: Vec<Place> = Vec::new();
         for d in &self.verifies {
             if !places.contains(&d.place) {
@@ -190,30 +202,29 @@ impl Declared {
             let Some(first) = group.first() else { continue };
             for term in first.terms.clone() {
                 let everywhere = group.iter().all(|l| l.terms.contains(&term));
-                if everywhere && writes.leave_alone(&term.value, &lasting) {
+                if everywhere && writes.leave_alone(program, &term.value, &lasting) {
                     group.iter_mut().for_each(|l| l.retire(&term));
                 }
             }
         }
     }
 
-    fn pair(self) -> Plan {
+    fn pair(self, program: &Program, writes: &Writes) -> Plan {
         let mut plan = Plan::default();
         for v in self.verifies {
             plan.sources.push(Source { statement: v.statement, place: v.place, list: v.list });
         }
         for u in self.updates {
-            let same = |own: bool| {
-                let of = plan.sources.iter().enumerate().filter(|(_, s)| (s.place == u.place) == own);
-                of.filter(|(_, s)| s.list.aligned).map(|(i, _)| i).collect::<Vec<_>>()
-            };
-            let (sources, elsewhere) = (same(true), same(false));
+            let usable = |s: &Source| s.place == u.place && s.list.aligned == u.list.aligned;
+            let sources =
+                plan.sources.iter().enumerate().filter(|(_, s)| usable(s)).map(|(i, _)| i).collect();
+            let rewritten = !writes.keep(program, &u.place);
             plan.updates.push(Update {
                 statement: u.statement,
                 place: u.place,
                 list: u.list,
                 sources,
-                elsewhere,
+                rewritten,
             });
         }
         plan
@@ -231,11 +242,10 @@ impl List {
 }
 
 /// Takes a list of data apart. Constants of zero add nothing and are left out. A varbit element counts as a whole number
-/// of words, which is what the protocols that have one ask for. Zero bits that fill up the first byte stand before the list.
+/// of words, which is what the protocols that have one ask for. Zero bits that fill up the last byte stand behind the list.
 pub fn terms(data: &[Data]) -> (Vec<(Expr, u32)>, bool) {
     let width = |value: &Expr| if value.ty.is_varbit() { 0 } else { value.ty.width() };
-    let whole: u32 = data.iter().map(width).sum();
-    let mut at = (8 - whole % 8) % 8;
+    let mut at = 0u32;
     let mut terms = Vec::new();
     for value in data {
         at += width(value);
@@ -243,7 +253,7 @@ pub fn terms(data: &[Data]) -> (Vec<(Expr, u32)>, bool) {
             terms.push((value.clone(), (16 - at % 16) % 16));
         }
     }
-    (terms, at.is_multiple_of(16))
+    (terms, at.next_multiple_of(8).is_multiple_of(16))
 }
 
 fn list(program: &Program, order: &[HeaderId], data: &[Data], checksum: &Place) -> List {
@@ -301,11 +311,8 @@ fn header_id(program: &Program, header: &HeaderRef) -> Option<HeaderId> {
 /// What controls and actions may write, that is, what may change after the parser.
 #[derive(Default)]
 struct Writes {
-    vars: HashSet<VarId>,
-    fields: HashSet<(HeaderId, u32)>,
-    /// Whole headers, validity included.
-    headers: HashSet<HeaderId>,
-    /// Headers that may go.
+    cells: HashSet<Cell>,
+    /// Headers that may become invalid, and do nothing else as a whole.
     gone: HashSet<HeaderId>,
 }
 
@@ -317,57 +324,68 @@ impl Writes {
             visit::stmts(body, &mut |stmt| writes.stmt(program, stmt));
         }
         for action in &program.actions {
-            writes.vars.extend(action.params.iter().map(|p| p.var));
+            writes.cells.extend(action.params.iter().map(|p| Cell::Var(p.var)));
         }
         // The architecture's own: written between the controls.
         let std = &program.standard;
-        writes.vars.extend([std.egress_spec, std.egress_port, std.mcast_grp, std.checksum_error]);
-        writes.vars.extend([std.enq_timestamp, std.enq_qdepth, std.deq_timedelta, std.deq_qdepth]);
-        writes.vars.extend([std.egress_global_timestamp, std.egress_rid, std.instance_type]);
+        let own = [std.egress_spec, std.egress_port, std.mcast_grp, std.checksum_error, std.enq_timestamp]
+            .into_iter()
+            .chain([std.enq_qdepth, std.deq_timedelta, std.deq_qdepth, std.egress_global_timestamp])
+            .chain([std.egress_rid, std.instance_type]);
+        writes.cells.extend(own.map(Cell::Var));
+        writes
+    }
+
+    /// What any statement writes, those of parsers included. Extraction does not count as a write here.
+    fn anywhere(program: &Program) -> Writes {
+        let mut writes = Writes::default();
+        visit::all_stmts(program, &mut |stmt| {
+            if !matches!(stmt.kind, StmtKind::Extract { .. }) {
+                writes.stmt(program, stmt);
+            }
+        });
         writes
     }
 
     fn stmt(&mut self, program: &Program, stmt: &Stmt) {
-        // A sum with payload is written behind everything else, so it changes nothing that is summed.
-        let deferred = matches!(&stmt.kind, StmtKind::Call(Call::UpdateChecksum { payload: true, .. }));
-        match visit::written(stmt) {
-            Some(Place::Var(v)) => {
-                self.vars.insert(*v);
-            }
-            Some(Place::Field(h, field)) if !deferred => {
-                self.fields.extend(candidates(program, h).map(|h| (h, *field)));
-            }
-            _ => {}
-        }
         match &stmt.kind {
-            StmtKind::SetInvalid(h) => self.gone.extend(candidates(program, h)),
-            StmtKind::SetValid(h) | StmtKind::CopyHeader { dst: h, .. } => {
-                self.headers.extend(candidates(program, h));
+            // A checksum with payload is written after everything else, so it changes nothing that is summed.
+            StmtKind::Call(Call::UpdateChecksum { payload: true, .. }) => {}
+            StmtKind::SetInvalid(h) => {
+                let (headers, _) = headers_of(program, h);
+                self.gone.extend(headers.map(HeaderId));
             }
-            StmtKind::PushFront(stack, _) | StmtKind::PopFront(stack, _) => {
-                self.headers.extend(candidates(program, &HeaderRef::Next(*stack)));
-            }
-            StmtKind::Apply { hit, action, .. } => self.vars.extend(hit.iter().chain(action)),
-            _ => {}
+            _ => effects::of(program, stmt, &mut |effect| {
+                if let Effect::Write(cell) | Effect::MayWrite(cell) = effect {
+                    self.cells.insert(cell);
+                }
+            }),
         }
     }
 
+    /// Whether the packet holds a checksum as it arrived until the declared updates change it.
+    fn keep(&self, program: &Program, checksum: &Place) -> bool {
+        let Place::Field(header, field) = checksum else { return false };
+        let (mut headers, _) = headers_of(program, header);
+        headers.all(|h| {
+            let h = HeaderId(h);
+            !self.cells.contains(&Cell::Valid(h)) && !self.cells.contains(&Cell::Field(h, *field))
+        })
+    }
+
     /// Whether a value is the same at any time after the parser, in packets that keep these headers.
-    fn leave_alone(&self, value: &Expr, lasting: &[HeaderId]) -> bool {
-        let kept =
-            |h: &HeaderId| !self.headers.contains(h) && (!self.gone.contains(h) || lasting.contains(h));
+    fn leave_alone(&self, program: &Program, value: &Expr, lasting: &[HeaderId]) -> bool {
+        let kept = |h: HeaderId| {
+            !self.cells.contains(&Cell::Valid(h)) && (!self.gone.contains(&h) || lasting.contains(&h))
+        };
         let mut alone = true;
-        visit::exprs(value, &mut |e| {
-            alone &= match &e.kind {
-                ExprKind::Read(Place::Var(v)) => !self.vars.contains(v),
-                ExprKind::Read(Place::Field(HeaderRef::Header(h), field)) => {
-                    kept(h) && !self.fields.contains(&(*h, *field))
+        effects::reads(program, value, &mut |cell| {
+            alone &= !self.cells.contains(&cell)
+                && match cell {
+                    Cell::Var(_) => true,
+                    Cell::Field(h, _) | Cell::Valid(h) => kept(h),
+                    Cell::Next(_) => false,
                 }
-                ExprKind::IsValid(HeaderRef::Header(h)) => kept(h),
-                // Elements found at run time: not worth the proof.
-                ExprKind::Read(Place::Field(..)) | ExprKind::IsValid(_) | ExprKind::NextIndex(_) => false,
-                _ => true,
-            }
         });
         alone
     }
@@ -380,16 +398,4 @@ fn valid_where(cond: &Expr) -> Vec<HeaderId> {
         ExprKind::Binary(BinOp::LogAnd, a, b) => [valid_where(a), valid_where(b)].concat(),
         _ => Vec::new(),
     }
-}
-
-/// The headers that a reference may mean.
-fn candidates(program: &Program, header: &HeaderRef) -> impl Iterator<Item = HeaderId> {
-    let (first, count) = match (header_id(program, header), header) {
-        (Some(id), _) => (id.0, 1),
-        (None, HeaderRef::Header(id)) => (id.0, 1),
-        (None, HeaderRef::Element(s, _) | HeaderRef::Next(s) | HeaderRef::Last(s)) => {
-            (program.stacks[s.index()].first.0, program.stacks[s.index()].size)
-        }
-    };
-    (first..first + count).map(HeaderId)
 }

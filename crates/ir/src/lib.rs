@@ -1,13 +1,16 @@
 //! What a P4-16 program means: the intermediate representation, and the rules that make it well formed.
 //!
-//! The front end produces a [`Program`]; [`verify`] alone turns it into a [`Verified`] one, and every back end takes a
-//! `&Verified`, so the proof is in the signature. This page is the specification of the representation.
+//! The front end produces a literal [`Program`]; [`verify`] alone turns it into a [`Verified`] one, which carries what is known of
+//! its effects; [`pass`](mod@pass)es make an equal program of it that costs less. Every back end takes a `&Verified`, so the proof is in the
+//! signature. This page is the specification of the representation; [`Rule`] lists the rules that [`verify`] checks.
 //!
 //! # Shape
 //! A program is *monomorphic, inlined and flat*:
-//! * generics are instantiated, constants folded, enums and errors are numbers;
+//! * generics are instantiated, compile-time values are constants, enums and errors are numbers;
 //! * functions, sub-controls, sub-parsers and direct action calls are inlined where they are called (P4 has no
 //!   recursion); only table actions remain as [`Action`]s;
+//! * parameters are storage of their own: a call copies its arguments in, runs the body and copies `out` and `inout` parameters
+//!   back, at every way out of the body (P4-16 section 6.8);
 //! * structs are gone: each scalar leaf is a [`Var`], each header a [`Header`] with its own storage and validity;
 //!   header stacks group consecutive headers.
 //!
@@ -32,6 +35,8 @@
 //! # Statements
 //! Structured: `If`, `Switch`, `Block` with `Break` out of it (that is what `return` and `exit` became), `Loop` with
 //! `Break` and `Continue`. `exit` in a control is a break out of the control's outermost block.
+//! [`StmtKind::CopyHeader`] copies the validity and all fields, [`StmtKind::CopyStack`] all elements and the next index.
+//! The statements of [`StmtKind::Atomic`] are not interleaved with those of other packets as far as externs can tell.
 //! A table is applied by [`Stmt::Apply`], which evaluates the key, looks the entry up, runs the action (parameters are
 //! variables of the action, filled from the entry) and then writes the two result variables.
 //!
@@ -39,16 +44,28 @@
 //! States run from `start`. [`Stmt::Extract`], [`Stmt::Lookahead`] and [`Stmt::Advance`] move or read at the cursor; one that
 //! would pass the end of the packet sets `parser_error` to `PacketTooShort` and rejects, leaving headers and cursor as
 //! they were before it. `Verify` that fails sets its error and rejects. A `select` with no matching case rejects with
-//! `NoMatch`. What follows a rejection is the architecture's business: v1model goes on with ingress. The *payload* is
+//! `NoMatch`. The state in which parsing was rejected then runs its [`State::rejected`]: the copies out of the sub-parsers that
+//! are left. What follows a rejection is the architecture's business: v1model goes on with ingress. The *payload* is
 //! what lies behind the cursor when parsing ended; the deparser's emits are put before it.
 //! Advances and varbit fields whose number of bits is not a multiple of 8 reject with `ParserInvalidArgument`, so the
 //! cursor always stands at a byte.
 //! Extraction sets the header valid and overwrites all its fields.
 //!
+//! # Effects
+//! [`effects`] says of every statement which [`cells::Cell`]s it reads and writes, and what else it does; [`liveness`] says which cells
+//! may still be read. Whoever asks what may have changed or what is still needed asks these two.
+//!
 //! # Checksums
 //! [`Call::VerifyChecksum`] and [`Call::UpdateChecksum`] are *declarations*: their full meaning is the sum over the listed data
-//! (and the payload). A target may use any computation that gives the same result for each packet whose declared sums
-//! were right on arrival; [`checksum`] derives the incremental one.
+//! (and the payload). The interpreter computes it, as v1model says. A target may derive a sum over the payload from the one
+//! that arrived ([`checksum`]), which gives the same result for each packet whose declared sums were right on arrival.
+//!
+//! A packet whose declared sum over the payload was wrong on arrival leaves such a target with a sum that is wrong by as much: with
+//! `c` on arrival where `r` is right, and `r'` the right one to leave with, it leaves with `~(~r' + ~c + r)` in one's complement.
+//! So the receiver sees the damage, as it would without a translator in between. Of several verified sums of the same place
+//! ([`checksum::Update::sources`]) the first decides whose verification ran. The words 0000 and ffff are one number there, and a
+//! field that is never 0 has ffff. An update is computed in full where none of its sources was verified, and so is every sum without
+//! payload. What a program does about `checksum_error` is the same everywhere.
 //!
 //! # Drops
 //! Every `mark_to_drop` call site is a [`Stmt::Drop`] with its own [`DropSite`], so that a dropped packet always has a
@@ -91,16 +108,23 @@
 //!
 //! # The control plane's view
 //! [`api`] stands beside the program: names, keys, sizes and types, of every program that is right.
+#![forbid(unsafe_code)]
 
 pub mod api;
+pub mod cells;
 pub mod checksum;
+pub mod compute;
+pub mod effects;
 pub mod expr;
+pub mod liveness;
 pub mod manifest;
+pub mod pass;
 pub mod program;
 pub mod stmt;
 pub mod text;
 pub mod verify;
 pub mod visit;
+pub mod visit_mut;
 pub mod ways;
 
 pub use expr::{BinOp, Expr, ExprKind, Place, Ty, UnOp};
@@ -115,4 +139,4 @@ pub use program::{
     LabelId, MeterId, ProfileId, RegisterId, StackId, StateId, TableId, ValueSetId, VarId,
 };
 pub use stmt::{Block, Call, ChecksumAlgorithm, Data, HashAlgorithm, HeaderRef, Stmt, StmtKind};
-pub use verify::{Fault, Verified, verify};
+pub use verify::{Fault, Rule, Verified, verify};

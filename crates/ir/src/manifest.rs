@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use abi::manifest::{ActionProfile, DigestType, KeyField, Meter, ValueSet};
 
-use crate::program::Program;
+use crate::expr::Expr;
+use crate::program::{Program, Select, Transition};
 use crate::stmt::{Call, StmtKind};
 use crate::visit;
 
@@ -15,13 +16,28 @@ pub fn meters(program: &Program) -> Vec<Meter> {
 
 /// Parser value sets.
 pub fn value_sets(program: &Program) -> Vec<ValueSet> {
-    let key = |k: &crate::ValueSetKey| KeyField { name: k.name.clone(), width: k.width, kind: k.kind };
-    let set = |s: &crate::ValueSet| ValueSet {
-        name: s.name.clone(),
-        size: s.size,
-        keys: s.keys.iter().map(key).collect(),
+    let set = |(i, s): (usize, &crate::ValueSet)| {
+        let compared = compared_with(program, i);
+        let key = |(i, k): (usize, &crate::ValueSetKey)| KeyField {
+            name: k.name.clone(),
+            width: k.width,
+            kind: k.kind,
+            signed: compared.and_then(|keys| keys.get(i)).is_some_and(|key| key.ty.is_signed()),
+        };
+        ValueSet { name: s.name.clone(), size: s.size, keys: s.keys.iter().enumerate().map(key).collect() }
     };
-    program.value_sets.iter().map(set).collect()
+    program.value_sets.iter().enumerate().map(set).collect()
+}
+
+/// The keys of the first `select` that looks into a value set; all that do have keys of the same types.
+fn compared_with(program: &Program, set: usize) -> Option<&[Expr]> {
+    let states = program.parsers.iter().flat_map(|parser| &parser.states);
+    let mut selects = states.filter_map(|state| match &state.next {
+        Transition::Select(select) => Some(select),
+        Transition::Goto(_) => None,
+    });
+    let looks = |select: &&Select| select.cases.iter().any(|c| c.value_set.is_some_and(|v| v.index() == set));
+    selects.find(looks).map(|select| select.keys.as_slice())
 }
 
 /// Action profiles and selectors.

@@ -136,6 +136,97 @@ pub enum Passed {
     },
 }
 
+impl PsaMetadata {
+    /// Calls `f` for each variable that the architecture reads or writes.
+    pub fn each_mut(&mut self, f: &mut dyn FnMut(&mut VarId)) {
+        self.ingress_parser.iter_mut().chain(&mut self.egress_parser).for_each(&mut *f);
+        let PsaIngressInput { ingress_port, packet_path, ingress_timestamp, parser_error } =
+            &mut self.ingress_input;
+        [ingress_port, packet_path, ingress_timestamp, parser_error].into_iter().for_each(&mut *f);
+        let o = &mut self.ingress_output;
+        [&mut o.class_of_service, &mut o.clone, &mut o.clone_session_id, &mut o.drop]
+            .into_iter()
+            .for_each(&mut *f);
+        [&mut o.resubmit, &mut o.multicast_group, &mut o.egress_port].into_iter().for_each(&mut *f);
+        let i = &mut self.egress_input;
+        [&mut i.class_of_service, &mut i.egress_port, &mut i.packet_path].into_iter().for_each(&mut *f);
+        [&mut i.instance, &mut i.egress_timestamp, &mut i.parser_error].into_iter().for_each(&mut *f);
+        let PsaEgressOutput { clone, clone_session_id, drop } = &mut self.egress_output;
+        [clone, clone_session_id, drop, &mut self.egress_deparser].into_iter().for_each(f);
+    }
+
+    /// All variables that the architecture reads or writes.
+    pub fn vars(&self) -> Vec<VarId> {
+        let mut all = Vec::new();
+        self.clone().each_mut(&mut |v| all.push(*v));
+        all
+    }
+
+    /// All that a deparser hands to a parser.
+    pub fn passed(&self) -> impl Iterator<Item = &Passed> {
+        let lists = [&self.resubmit, &self.recirculate, &self.normal, &self.clone_i2e, &self.clone_e2e];
+        lists.into_iter().flatten()
+    }
+
+    /// All that a deparser hands to a parser, to be changed.
+    pub fn passed_mut(&mut self) -> impl Iterator<Item = &mut Passed> {
+        let PsaMetadata { resubmit, recirculate, normal, clone_i2e, clone_e2e, .. } = self;
+        [resubmit, recirculate, normal, clone_i2e, clone_e2e].into_iter().flatten()
+    }
+}
+
+impl PnaMetadata {
+    /// Calls `f` for each variable that the architecture reads or writes.
+    pub fn each_mut(&mut self, f: &mut dyn FnMut(&mut VarId)) {
+        let PnaMetadata { parser, pre, main, errors, timestamp } = self;
+        parser.iter_mut().chain(pre).chain(main).chain(errors).chain([timestamp]).for_each(f);
+    }
+
+    /// All variables that the architecture reads or writes.
+    pub fn vars(&self) -> Vec<VarId> {
+        let mut all = Vec::new();
+        self.clone().each_mut(&mut |v| all.push(*v));
+        all
+    }
+}
+
+impl StandardMetadata {
+    /// Calls `f` for each variable that the architecture reads or writes.
+    pub fn each_mut(&mut self, f: &mut dyn FnMut(&mut VarId)) {
+        let StandardMetadata {
+            ingress_port,
+            egress_spec,
+            egress_port,
+            instance_type,
+            packet_length,
+            enq_timestamp,
+            enq_qdepth,
+            deq_timedelta,
+            deq_qdepth,
+            ingress_global_timestamp,
+            egress_global_timestamp,
+            mcast_grp,
+            egress_rid,
+            checksum_error,
+            parser_error,
+            priority,
+        } = self;
+        [ingress_port, egress_spec, egress_port, instance_type, packet_length].into_iter().for_each(&mut *f);
+        [enq_timestamp, enq_qdepth, deq_timedelta, deq_qdepth, ingress_global_timestamp]
+            .into_iter()
+            .for_each(&mut *f);
+        [egress_global_timestamp, mcast_grp, egress_rid, checksum_error].into_iter().for_each(&mut *f);
+        [parser_error, priority].into_iter().for_each(f);
+    }
+
+    /// All variables that the architecture reads or writes.
+    pub fn vars(&self) -> Vec<VarId> {
+        let mut all = Vec::new();
+        self.clone().each_mut(&mut |v| all.push(*v));
+        all
+    }
+}
+
 /// `psa_ingress_input_metadata_t`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[allow(missing_docs)]
@@ -371,6 +462,8 @@ pub struct State {
     pub body: Block,
     /// Where it goes.
     pub next: Transition,
+    /// Statements that run when parsing is rejected in this state: copies out of the sub-parsers that are left.
+    pub rejected: Block,
 }
 
 /// Where a state goes.

@@ -48,6 +48,13 @@ pub enum StmtKind {
         /// From.
         src: HeaderRef,
     },
+    /// Stack to stack of the same type and size: all elements, and the next index of a stack that has one of its own.
+    CopyStack {
+        /// The stack that is written.
+        dst: StackId,
+        /// The stack that is read.
+        src: StackId,
+    },
     /// `setValid()`.
     SetValid(HeaderRef),
     /// `setInvalid()`.
@@ -81,6 +88,8 @@ pub enum StmtKind {
         /// What.
         body: Block,
     },
+    /// An `@atomic` block (P4-16 section 18.4.1): no other packet sees or changes the state of externs in the middle of it.
+    Atomic(Block),
     /// Repeats its body until a `Break` of its label (or of an outer one).
     Loop {
         /// Its name.
@@ -242,8 +251,8 @@ pub enum Call {
         algorithm: HashAlgorithm,
         /// Lowest result.
         base: Expr,
-        /// What is hashed: the fields' bits one after the other, behind as many zero bits as make whole bytes of them (as in
-        /// BMv2).
+        /// What is hashed: the fields' bits one after the other, and behind them as many zero bits as fill the last byte (as in
+        /// BMv2: `{ bit<12> 0x678 }` is hashed as the bytes 67 80).
         data: Vec<Data>,
         /// Number of results.
         max: Expr,
@@ -301,8 +310,12 @@ pub enum Call {
     },
 }
 
-/// An element of a list of data to hash or sum. Whole headers are spelled out by the front end, field by field, whether they are valid or
-/// not (BMv2 leaves an invalid one out); varbit fields are read as places.
+/// An element of a list of data to hash or sum; varbit fields are read as places.
+///
+/// The front end spells out whole headers, field by field. A field of an invalid header keeps its place in the list, with whatever value
+/// reading it gives: P4-16 (section 8.18) leaves the value open, and on every target of ours it is the same one, zero until the program
+/// writes it. BMv2 leaves such fields out, which moves what stands behind them; a program that must give the same result on both tests
+/// `isValid()`, as the condition of a checksum does.
 pub type Data = Expr;
 
 /// Hash functions of v1model. Widths and constants are those of BMv2's `calculations.cpp`.

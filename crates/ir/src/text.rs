@@ -171,6 +171,9 @@ impl<'a> Printer<'a> {
                 });
             }
         }
+        if !state.rejected.is_empty() {
+            self.braced("rejected", |o| o.block(&state.rejected));
+        }
     }
 
     fn table(&mut self, t: &Table) {
@@ -220,6 +223,7 @@ impl<'a> Printer<'a> {
                 let bound = bound.map(|b| format!(" at most {b}")).unwrap_or_default();
                 self.braced(&format!("loop #{}{bound}", label.0), |o| o.block(body))
             }
+            StmtKind::Atomic(body) => self.braced("atomic", |o| o.block(body)),
             simple => {
                 let text = simple_stmt(p, simple);
                 self.line(&text);
@@ -243,6 +247,9 @@ fn simple_stmt(p: &Program, kind: &StmtKind) -> String {
     match kind {
         StmtKind::Assign { dst, src } => format!("{} = {}", place(p, dst), expr(p, src)),
         StmtKind::CopyHeader { dst, src } => format!("{} = {}", header(p, dst), header(p, src)),
+        StmtKind::CopyStack { dst, src } => {
+            format!("{} = {}", p.stacks[dst.index()].name, p.stacks[src.index()].name)
+        }
         StmtKind::SetValid(h) => format!("{}.setValid()", header(p, h)),
         StmtKind::SetInvalid(h) => format!("{}.setInvalid()", header(p, h)),
         StmtKind::PushFront(s, n) => format!("{}.push_front({n})", p.stacks[s.index()].name),
@@ -263,9 +270,11 @@ fn simple_stmt(p: &Program, kind: &StmtKind) -> String {
         StmtKind::Verify { cond, error } => format!("verify({}, {})", expr(p, cond), p.errors[error.index()]),
         StmtKind::Emit(h) => format!("emit({})", header(p, h)),
         StmtKind::Call(c) => call(p, c),
-        StmtKind::If { .. } | StmtKind::Switch { .. } | StmtKind::Block { .. } | StmtKind::Loop { .. } => {
-            String::new()
-        }
+        StmtKind::If { .. }
+        | StmtKind::Atomic(_)
+        | StmtKind::Switch { .. }
+        | StmtKind::Block { .. }
+        | StmtKind::Loop { .. } => String::new(),
     }
 }
 

@@ -19,7 +19,7 @@ pub fn inner_blocks(stmt: &Stmt) -> Vec<&Block> {
     match &stmt.kind {
         StmtKind::If { then, otherwise, .. } => vec![then, otherwise],
         StmtKind::Switch { arms, default, .. } => arms.iter().map(|(_, b)| b).chain([default]).collect(),
-        StmtKind::Block { body, .. } | StmtKind::Loop { body, .. } => vec![body],
+        StmtKind::Block { body, .. } | StmtKind::Loop { body, .. } | StmtKind::Atomic(body) => vec![body],
         _ => Vec::new(),
     }
 }
@@ -48,6 +48,8 @@ pub fn operands<'a>(stmt: &'a Stmt, f: &mut impl FnMut(&'a Expr)) {
         StmtKind::Call(call) => call_operands(call, f),
         StmtKind::PushFront(..)
         | StmtKind::PopFront(..)
+        | StmtKind::CopyStack { .. }
+        | StmtKind::Atomic(_)
         | StmtKind::Block { .. }
         | StmtKind::Loop { .. }
         | StmtKind::Break(_)
@@ -166,7 +168,7 @@ pub fn blocks(program: &Program) -> Vec<&Block> {
     let parsers = program
         .parsers
         .iter()
-        .flat_map(|p| [&p.prologue].into_iter().chain(p.states.iter().map(|s| &s.body)));
+        .flat_map(|p| [&p.prologue].into_iter().chain(p.states.iter().flat_map(|s| [&s.body, &s.rejected])));
     let controls = program.controls.iter().map(|c| &c.body);
     parsers.chain(controls).chain(program.actions.iter().map(|a| &a.body)).collect()
 }

@@ -403,7 +403,7 @@ pub enum StmtKind {
     /// `f(x);`; always an [`ExprKind::Call`].
     Call(Expr),
     /// `T.apply(x);` where T is a type: instantiated and applied in one go.
-    DirectApply { ty: Type, args: Vec<Argument> },
+    DirectApply { id: ExprId, ty: Type, args: Vec<Argument> },
     /// `if`.
     If { cond: Expr, then: Box<Stmt>, otherwise: Option<Box<Stmt>> },
     /// `switch`.

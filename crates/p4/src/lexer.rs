@@ -238,6 +238,26 @@ impl Lexer {
         }
     }
 
+    /// Whether all is read.
+    pub fn at_end(&self) -> bool {
+        self.rest().is_empty()
+    }
+
+    /// The rest of the line as it is written, its end included.
+    pub fn line(&mut self) -> String {
+        let len = self.rest().find('\n').map_or(self.rest().len(), |n| n + 1);
+        self.at += len;
+        self.line_start = true;
+        self.text[self.at - len..self.at].to_string()
+    }
+
+    /// The word behind the `#` that begins this line.
+    pub fn directive_word(&self) -> Option<&str> {
+        let word =
+            self.rest().trim_start_matches([' ', '\t']).strip_prefix('#')?.trim_start_matches([' ', '\t']);
+        word.split(|c: char| !c.is_ascii_alphanumeric()).next()
+    }
+
     /// After a directive: the rest of its line is done with.
     pub fn at_line_start(&mut self) {
         self.line_start = true;

@@ -5,6 +5,7 @@
 //! [`parser`] (the tree), [`check`](mod@check) (names, types and rules of the whole language),
 //! [`api`] (what the control plane sees), [`lower`] (types, instances, IR).
 //! [`render`] shows what they have to say.
+#![forbid(unsafe_code)]
 
 pub mod api;
 pub mod ast;
@@ -12,6 +13,7 @@ pub mod check;
 pub mod diag;
 pub mod explain;
 pub mod lexer;
+pub mod limits;
 pub mod lint;
 pub mod lower;
 pub mod parser;
@@ -21,6 +23,8 @@ pub mod source;
 
 /// See [`mod@check`].
 pub use check::check;
+pub use ir::pass::Passes;
+
 pub use diag::{Diagnostic, Diagnostics, Severity};
 /// See [`mod@lint`].
 pub use lint::lint;
@@ -40,23 +44,27 @@ pub fn parse(
     (parser::parse(&output.tokens, diags), output)
 }
 
-/// Text to a tree whose names and types are right; `None` where a mistake was reported.
-pub fn accept(
+/// Text to what a check found out, which `then` is given; `None` where a mistake was reported. Everything begins here: text,
+/// tokens, tree, [`Typed`](check::Typed).
+pub fn accept<R>(
     map: &mut SourceMap,
     name: &str,
     text: &str,
     defines: &[(String, String)],
     provider: &dyn SourceProvider,
     diags: &mut Diagnostics,
-) -> Option<ast::Program> {
+    then: impl FnOnce(&check::Typed<'_>, &SourceMap, &mut Diagnostics) -> R,
+) -> Option<R> {
     let (program, _) = parse(map, name, text, defines, provider, diags);
-    if !diags.has_errors() {
-        diags.extend(check(&program, map).1);
+    if diags.has_errors() {
+        return None;
     }
-    (!diags.has_errors()).then_some(program)
+    let (typed, found) = check(&program, map);
+    diags.extend(found);
+    (!diags.has_errors()).then(|| then(&typed, map, diags))
 }
 
-/// Text to verified IR; `None` where a mistake was reported.
+/// Text to verified IR; `None` where a mistake or a limit was reported.
 pub fn compile(
     map: &mut SourceMap,
     name: &str,
@@ -65,18 +73,22 @@ pub fn compile(
     provider: &dyn SourceProvider,
     diags: &mut Diagnostics,
 ) -> Option<ir::Verified> {
-    let program = accept(map, name, text, defines, provider, diags)?;
-    lower_verified(&program, map, diags)
+    let lower = |typed: &check::Typed<'_>, map: &SourceMap, diags: &mut Diagnostics| {
+        lower_verified(typed, map, &Passes::default(), diags)
+    };
+    accept(map, name, text, defines, provider, diags, lower).flatten()
 }
 
-/// A tree that was accepted to verified IR; `None` where it is beyond this release. A program that lowers to malformed IR is a
-/// bug of this crate and reported as one.
+/// An accepted program to verified IR: lowered literally, verified, and made cheaper by `passes`. `None` where it is beyond this
+/// release. A program that becomes malformed IR is a bug of this crate or of a pass, and reported as one.
 pub fn lower_verified(
-    program: &ast::Program,
+    typed: &check::Typed<'_>,
     map: &SourceMap,
+    passes: &Passes,
     diags: &mut Diagnostics,
 ) -> Option<ir::Verified> {
-    match ir::verify(lower::lower(program, map, diags)?) {
+    let literal = lower::lower(typed, map, diags)?;
+    match ir::verify(literal).and_then(|literal| passes.run(literal)) {
         Ok(verified) => Some(verified),
         Err(faults) => {
             for fault in faults {

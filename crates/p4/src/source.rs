@@ -143,6 +143,17 @@ impl SourceMap {
         }
     }
 
+    /// The word at a line and a column (in characters) of a file, all as [`SourceMap::position`] gives them.
+    pub fn span_at(&self, file: usize, line: usize, column: usize) -> Span {
+        let Some(file) = self.files.get(file) else { return Span::default() };
+        let begin = file.lines.get(line.saturating_sub(1)).map_or(file.text.len(), |l| *l as usize);
+        let rest = file.text.get(begin..).unwrap_or_default();
+        let within = rest.char_indices().nth(column.saturating_sub(1)).map_or(rest.len(), |(i, _)| i);
+        let word = rest[within..].find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(0);
+        let start = file.start + (begin + within) as u32;
+        Span::new(start, start + word as u32)
+    }
+
     /// Where a span ends (exclusive), in the file where it starts.
     pub fn end_position(&self, span: Span) -> Position {
         let start = self.position(span);

@@ -9,9 +9,9 @@ use p4::{Diagnostics, Embedded, SourceMap, explain};
 /// The codes that a program gets.
 fn said(text: &str) -> Vec<&'static str> {
     let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
-    if let Some(tree) = p4::accept(&mut map, "example.p4", text, &[], &Embedded, &mut diags) {
-        diags.extend(p4::lint(&p4::check(&tree, &map).0, &map));
-    }
+    p4::accept(&mut map, "example.p4", text, &[], &Embedded, &mut diags, |typed, map, diags| {
+        diags.extend(p4::lint(typed, map));
+    });
     diags.list().iter().map(|d| d.code).collect()
 }
 

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
+pub use crate::targets::RunTarget;
+
 /// Compiles a P4-16 program once and runs it everywhere; NAT64 is its proof.
 #[derive(Debug, Parser)]
 #[command(name = "strait", version, propagate_version = true, max_term_width = 100)]
@@ -87,6 +89,9 @@ pub struct Preprocess {
     /// The architecture that the program must be written for.
     #[arg(long, value_enum)]
     pub arch: Option<Arch>,
+    /// A pass over the IR that is left out, or `all`: to find out which one is wrong, or what it is worth.
+    #[arg(long, value_name = "PASS")]
+    pub without_pass: Vec<String>,
 }
 
 /// Architectures by name.
@@ -115,6 +120,9 @@ impl Arch {
 pub struct CheckArgs {
     #[command(flatten)]
     pub source: Source,
+    /// Report as errors what this target cannot run; may be repeated.
+    #[arg(long, value_name = "TARGET")]
+    pub target: Vec<RunTarget>,
     /// Do not show a warning: its code (W0601), its name (unused) or `all`.
     #[arg(long, value_name = "WARNING", value_parser = known_warning)]
     pub allow: Vec<String>,
@@ -161,31 +169,6 @@ pub struct BuildArgs {
     /// Where to write; text goes to stdout otherwise, objects to PROG.o or PROG.so.
     #[arg(short, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub out: Option<PathBuf>,
-}
-
-/// What runs a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum RunTarget {
-    /// The reference interpreter.
-    Interp,
-    /// Machine code.
-    Native,
-    /// The kernel's traffic control.
-    Tc,
-    /// The kernel's express data path (not in this release).
-    Xdp,
-}
-
-impl RunTarget {
-    /// As the command line spells it.
-    pub fn name(self) -> &'static str {
-        match self {
-            RunTarget::Interp => "interp",
-            RunTarget::Native => "native",
-            RunTarget::Tc => "tc",
-            RunTarget::Xdp => "xdp",
-        }
-    }
 }
 
 #[derive(Debug, Args)]

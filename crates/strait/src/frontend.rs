@@ -1,5 +1,6 @@
 //! Files to programs: the only place where the front end meets the file system.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -22,68 +23,101 @@ impl SourceProvider for Files<'_> {
     }
 }
 
-/// What compiling a file gave.
-pub struct Compiled {
-    /// The program, unless there were mistakes.
-    pub program: Option<ir::Verified>,
+/// A file's way through the front end: the files that were read, and what there was to say.
+#[derive(Default)]
+pub struct Front {
     /// Files.
     pub map: SourceMap,
     /// Mistakes and warnings.
     pub diags: Diagnostics,
+}
+
+impl Front {
+    /// Checks a file: names, types and the rules of the language. `then` is given what was found out; `None` where there was a
+    /// mistake.
+    pub fn check<R>(
+        &mut self,
+        file: &Path,
+        options: &Preprocess,
+        then: impl FnOnce(&p4::check::Typed<'_>, &SourceMap, &mut Diagnostics) -> R,
+    ) -> anyhow::Result<Option<R>> {
+        let (name, text) = read(file)?;
+        let defines: Vec<_> = options.define.iter().map(|d| d.split_once('=').unwrap_or((d, "1"))).collect();
+        let defines: Vec<_> = defines.into_iter().map(|(n, v)| (n.to_string(), v.to_string())).collect();
+        let files = Files(&options.include);
+        let then = |typed: &p4::check::Typed<'_>, map: &SourceMap, diags: &mut Diagnostics| {
+            architecture(file, options, typed)?;
+            Ok(then(typed, map, diags))
+        };
+        p4::accept(&mut self.map, &name, &text, &defines, &files, &mut self.diags, then).transpose()
+    }
+}
+
+/// The name and the text of a file; `-` is standard input.
+fn read(file: &Path) -> anyhow::Result<(String, String)> {
+    let stdin = file == Path::new("-");
+    let text = match stdin {
+        true => {
+            let mut text = Vec::new();
+            std::io::stdin().read_to_end(&mut text).map(|_| text)
+        }
+        false => std::fs::read(file),
+    };
+    let text = text.with_context(|| format!("cannot read {}", file.display()))?;
+    let name = if stdin { "<stdin>".to_string() } else { file.display().to_string() };
+    Ok((name, String::from_utf8_lossy(&text).into_owned()))
+}
+
+/// Whether a program is written for the architecture that was asked for.
+fn architecture(file: &Path, options: &Preprocess, typed: &p4::check::Typed<'_>) -> anyhow::Result<()> {
+    let Some(wanted) = options.arch.map(|a| a.name()) else { return Ok(()) };
+    let found = p4::api::architecture(typed);
+    anyhow::ensure!(
+        found == wanted,
+        "{} is written for {}, not for {wanted}",
+        file.display(),
+        if found.is_empty() { "no architecture that is known" } else { found }
+    );
+    Ok(())
+}
+
+/// What becomes of a file; mistakes go to stderr and become the error.
+fn made<R>(
+    file: &Path,
+    options: &Preprocess,
+    then: impl FnOnce(&p4::check::Typed<'_>, &SourceMap, &mut Diagnostics) -> Option<R>,
+) -> anyhow::Result<R> {
+    let mut front = Front::default();
+    let made = front.check(file, options, then)?.flatten();
+    print(&front.map, &front.diags);
+    made.ok_or_else(|| anyhow::anyhow!("{} is not accepted", file.display()))
+}
+
+/// What the control plane sees of a file's program.
+pub fn control_plane(file: &Path, options: &Preprocess) -> anyhow::Result<ir::api::Api> {
+    let api = made(file, options, |typed, map, diags| {
+        let twice = diags.list().iter().any(|d| d.code == "W0420");
+        Some((!twice).then(|| p4::api::of(typed, map)))
+    })?;
+    // A warning to who runs the program; a controller could not tell the two apart.
+    api.with_context(|| format!("no P4Info can be made of {}: see W0420 above", file.display()))
 }
 
 /// Compiles a file.
-pub fn compile(file: &Path, options: &Preprocess) -> anyhow::Result<Compiled> {
-    let mut checked = check(file, options)?;
-    let program = checked.tree.as_ref().and_then(|t| p4::lower_verified(t, &checked.map, &mut checked.diags));
-    Ok(Compiled { program, map: checked.map, diags: checked.diags })
-}
-
-/// What checking a file gave.
-pub struct Checked {
-    /// The program's tree, unless there were mistakes.
-    pub tree: Option<p4::ast::Program>,
-    /// Files.
-    pub map: SourceMap,
-    /// Mistakes and warnings.
-    pub diags: Diagnostics,
-}
-
-/// Checks a file: names, types and the rules of the language.
-pub fn check(file: &Path, options: &Preprocess) -> anyhow::Result<Checked> {
-    let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let text = String::from_utf8_lossy(&text);
-    let defines: Vec<_> = options.define.iter().map(|d| d.split_once('=').unwrap_or((d, "1"))).collect();
-    let defines: Vec<_> = defines.into_iter().map(|(n, v)| (n.to_string(), v.to_string())).collect();
-    let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
-    let name = file.display().to_string();
-    let tree = p4::accept(&mut map, &name, &text, &defines, &Files(&options.include), &mut diags);
-    if let (Some(tree), Some(wanted)) = (&tree, options.arch) {
-        let (wanted, found) = (wanted.name(), p4::api::architecture(&p4::check(tree, &map).0));
-        anyhow::ensure!(
-            found == wanted,
-            "{} is written for {}, not for {wanted}",
-            file.display(),
-            if found.is_empty() { "no architecture that is known" } else { found }
-        );
-    }
-    Ok(Checked { tree, map, diags })
-}
-
-/// What the control plane sees of a file's program; mistakes go to stderr and become the error.
-pub fn control_plane(file: &Path, options: &Preprocess) -> anyhow::Result<ir::api::Api> {
-    let checked = check(file, options)?;
-    print(&checked.map, &checked.diags);
-    let tree = checked.tree.as_ref();
-    let tree = tree.ok_or_else(|| anyhow::anyhow!("{} is not accepted", file.display()))?;
-    Ok(p4::api::of(&p4::check(tree, &checked.map).0, &checked.map))
-}
-
-/// Compiles a file; mistakes go to stderr and become the error.
 pub fn program(file: &Path, options: &Preprocess) -> anyhow::Result<ir::Verified> {
-    let compiled = compile(file, options)?;
-    print(&compiled.map, &compiled.diags);
-    compiled.program.ok_or_else(|| anyhow::anyhow!("{} is not accepted", file.display()))
+    let passes = passes(options)?;
+    made(file, options, |typed, map, diags| p4::lower_verified(typed, map, &passes, diags))
+}
+
+/// The passes that are not switched off.
+fn passes(options: &Preprocess) -> anyhow::Result<p4::Passes> {
+    let all = p4::Passes::default();
+    options.without_pass.iter().try_fold(all, |passes, name| {
+        let names = || ir::pass::names().collect::<Vec<_>>().join(", ");
+        passes
+            .without(name)
+            .with_context(|| format!("there is no pass `{name}`: there are {}, and `all`", names()))
+    })
 }
 
 /// Mistakes and warnings to stderr.

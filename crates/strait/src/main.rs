@@ -1,7 +1,11 @@
 //! The command line, and the only crate that knows all the others.
 //!
 //! `cli` says what can be said, `commands` does it, one file a command; `frontend` turns files into programs, `targets`
-//! adapts what runs them to packet tests.
+//! adapts what runs them to packet tests, `out` prints.
+#![forbid(unsafe_code)]
+
+#[macro_use]
+mod out;
 
 mod cli;
 mod commands;
@@ -20,13 +24,13 @@ use cli::{BenchCommand, Cli, Command};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    match run(&Cli::parse()) {
+    out::until_closed(|| match run(&Cli::parse()) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::from(1)
         }
-    }
+    })
 }
 
 fn run(cli: &Cli) -> anyhow::Result<ExitCode> {

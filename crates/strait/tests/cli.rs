@@ -1,20 +1,22 @@
 //! The command line as scripts depend on it: exit codes, what goes where, JSON. One line a case.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use io::workdir::WorkDir;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
 }
 
 /// A directory with a program that is right, one that is wrong, and a configuration that is wrong.
-struct Files(PathBuf);
+struct Files(WorkDir);
 
 impl Files {
     fn new(name: &str) -> Files {
-        let files = Files(std::env::temp_dir().join(format!("st-cli-{}-{name}", std::process::id())));
-        std::fs::create_dir_all(&files.0).expect("a directory");
+        let files = Files(WorkDir::named(&format!("st-cli-{name}-")).expect("a directory"));
         files.put("wrong.p4", "header h { bit<8> a }\n");
         files.put("wrong.toml", "[nat64]\nmode = \"stateles\"\n");
         files.put("wrong.stf", "packet 0 zz\n");
@@ -22,19 +24,13 @@ impl Files {
     }
 
     fn put(&self, name: &str, text: &str) {
-        std::fs::write(self.0.join(name), text).expect("a file");
+        std::fs::write(self.0.path().join(name), text).expect("a file");
     }
 
     fn strait(&self, line: &str) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_strait"));
         let line = line.replace("ROOT", &root().display().to_string());
-        command.current_dir(&self.0).args(line.split_whitespace()).output().expect("strait starts")
-    }
-}
-
-impl Drop for Files {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        command.current_dir(self.0.path()).args(line.split_whitespace()).output().expect("strait starts")
     }
 }
 
@@ -63,6 +59,16 @@ fn exit_codes_and_streams() {
         ("check ROOT/apps/nat64/nat64.p4 --arch psa", 1, "", "is written for v1model, not for psa"),
         ("check ROOT/tests/lints/unused.p4", 0, "", "W0601"),
         ("check ROOT/tests/lints/unused.p4 --allow all --json", 0, "[]", ""),
+        ("check ROOT/tests/accept/library.p4", 0, "", ""),
+        ("check ROOT/tests/accept/library.p4 --target interp", 1, "", "error[E05"),
+        ("check ROOT/tests/cases/range.p4", 0, "", "tc cannot run this program: "),
+        ("check ROOT/tests/cases/range.p4 --json", 0, "\"W0502\"", ""),
+        ("check ROOT/tests/cases/range.p4 --allow all --json", 0, "[]", ""),
+        ("check ROOT/tests/cases/range.p4 --target tc", 1, "", "error[E0551]"),
+        ("check ROOT/tests/cases/range.p4 --target interp --target native", 0, "", ""),
+        ("check ROOT/tests/cases/parser.p4 --target native", 1, "", "error[E0552]"),
+        ("check ROOT/tests/cases/range.p4 --target xdp", 1, "", "not in this release"),
+        ("build ROOT/tests/cases/range.p4 --target ir -o -", 0, "program range", ""),
         ("explain e0301", 0, "## Right", ""),
         ("explain", 0, "W0606: ", ""),
         ("explain E9999", 1, "", "there is no diagnostic"),
@@ -117,8 +123,27 @@ fn exit_codes_and_streams() {
         assert!(!err.contains("panicked"), "{told}");
         assert!(*code == 0 || !err.is_empty() || line.contains("--json"), "silent: {told}");
     }
-    let pages = std::fs::read_dir(&files.0).expect("readable").flatten();
+    let pages = std::fs::read_dir(files.0.path()).expect("readable").flatten();
     assert!(pages.filter(|f| f.path().extension().is_some_and(|e| e == "1")).count() > 5, "manual pages");
+}
+
+/// Who reads the output goes away: the command ends quietly, as other tools do.
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    use std::process::Stdio;
+    for line in ["completions bash", "check ROOT/tests/lints/unused.p4 --json", "explain"] {
+        let line = line.replace("ROOT", &root().display().to_string());
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let ended = Command::new(env!("CARGO_BIN_EXE_strait"))
+            .args(line.split_whitespace())
+            .stdout(Stdio::from(writer))
+            .stderr(Stdio::piped())
+            .output()
+            .expect("it runs");
+        assert_eq!(ended.status.code(), Some(141), "{line}");
+        assert_eq!(String::from_utf8_lossy(&ended.stderr), "", "{line}");
+    }
 }
 
 #[test]
@@ -134,6 +159,13 @@ fn json_has_its_shape() {
         assert!(!problems[0][key].is_null(), "{key} in {problems}");
     }
     assert_eq!(json("check ROOT/apps/nat64/nat64.p4 --json"), serde_json::json!([]));
+    for target in ["interp", "xdp"] {
+        let reports = json(&format!("test ROOT/tests/cases/registers.stf --json --target {target}"));
+        assert!(reports.is_array(), "{reports}");
+    }
+    assert_eq!(json("nat64 check --config ROOT/apps/nat64/nat64.toml --json")["good"], true);
+    let bad = json("nat64 check --config wrong.toml --json");
+    assert!(bad["good"] == false && bad["problem"].as_str().is_some_and(|p| p.contains("line 2")), "{bad}");
     assert!(json("doctor --json").as_array().is_some_and(|a| a.iter().all(|f| f["name"].is_string())));
 }
 
@@ -144,9 +176,10 @@ fn without_root() {
     let is_root = status.lines().any(|line| line.starts_with("Uid:\t0\t0"));
     let files = Files::new("nobody");
     // Copied to where anybody may run it: the checkout may be root's alone.
-    let (exe, config) = (files.0.join("strait"), files.0.join("nat64.toml"));
+    let (exe, config) = (files.0.path().join("strait"), files.0.path().join("nat64.toml"));
     std::fs::copy(env!("CARGO_BIN_EXE_strait"), &exe).expect("a copy");
     std::fs::copy(root().join("apps/nat64/nat64.toml"), &config).expect("a copy");
+    std::fs::set_permissions(files.0.path(), std::fs::Permissions::from_mode(0o755)).expect("ours");
     let cases = [
         ("nat64 up --config nat64.toml", 1, "needs root"),
         ("nat64 down --config nat64.toml", 1, "needs root"),
@@ -156,7 +189,7 @@ fn without_root() {
     ];
     for (line, code, said) in cases {
         let mut command = Command::new(&exe);
-        command.current_dir(&files.0).args(line.split_whitespace());
+        command.current_dir(files.0.path()).args(line.split_whitespace());
         if is_root {
             command.uid(65534).gid(65534);
         }

@@ -7,25 +7,25 @@ use std::process::Command;
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 
+use io::workdir::WorkDir;
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
 }
 
 /// A directory of its own.
-struct Place(PathBuf);
+struct Place(WorkDir);
 
 impl Place {
     fn new(name: &str) -> Place {
-        let place = Place(std::env::temp_dir().join(format!("st-gen-{}-{name}", std::process::id())));
-        std::fs::create_dir_all(&place.0).expect("a directory");
-        place
+        Place(WorkDir::named(&format!("st-gen-{name}-")).expect("a directory"))
     }
 
     /// What it says on stdout and on stderr; arguments are separated by blanks, `~` stands for one in an argument.
     fn strait(&self, line: &str) -> (bool, String, String) {
         let line = line.replace("ROOT", &root().display().to_string());
         let args = line.split_whitespace().map(|arg| arg.replace('~', " "));
-        let out = Command::new(env!("CARGO_BIN_EXE_strait")).current_dir(&self.0).args(args).output();
+        let out = Command::new(env!("CARGO_BIN_EXE_strait")).current_dir(self.0.path()).args(args).output();
         let out = out.expect("strait starts");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (out.status.success(), text(&out.stdout), text(&out.stderr))
@@ -40,14 +40,8 @@ impl Place {
     /// The packets that a command makes.
     fn packets(&self, line: &str) -> Vec<Vec<u8>> {
         self.done(&format!("gen {line} -w out.pcap"));
-        let file = std::fs::File::open(self.0.join("out.pcap")).expect("a capture");
+        let file = std::fs::File::open(self.0.path().join("out.pcap")).expect("a capture");
         io::pcap::read(file).expect("a capture").into_iter().map(|frame| frame.data).collect()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -195,7 +189,7 @@ fn ways_through_a_parser() {
           state go { transition select(meta.m - 12) { 0: more; default: accept; } }", "a/b y=0x3/0xf"),
     ];
     for (states, wanted) in cases {
-        std::fs::write(place.0.join("p.p4"), program(states)).expect("a file");
+        std::fs::write(place.0.path().join("p.p4"), program(states)).expect("a file");
         let (done, listed, said) = place.strait("gen --program p.p4 --list");
         assert!(done, "{states}: {said}");
         let mut ways: Vec<String> = Vec::new();
@@ -231,7 +225,7 @@ fn packets_of_the_translator_are_all_parsed_as_meant() {
 fn entries_that_packets_hit() {
     let place = Place::new("entries");
     std::fs::write(
-        place.0.join("router.stf"),
+        place.0.path().join("router.stf"),
         "add interfaces standard.ingress_port:0 interface(outside:0, mac:0x020000000001)\n\
          add neighbours meta.port:1 meta.gateway:0xc6336402 send(mac:0x02000000010b)\n\
          add routes hdr.ipv4.dst:0/0 via(port:1, outside:1, mac:0x020000000101, ip:0xc6336401, gateway:0xc6336402)\n",
@@ -243,8 +237,8 @@ fn entries_that_packets_hit() {
         "gen {flows} --entries router.stf --flows 300 --add sessions_up~napt_src(203.0.113.1,4000..5000) --write-entries up.stf"
     ));
     assert!(made.contains("300 entries"), "{made}");
-    let read = |name: &str| std::fs::read_to_string(place.0.join(name)).expect("a file");
-    std::fs::write(place.0.join("all.stf"), read("router.stf") + &read("up.stf")).expect("a file");
+    let read = |name: &str| std::fs::read_to_string(place.0.path().join(name)).expect("a file");
+    std::fs::write(place.0.path().join("all.stf"), read("router.stf") + &read("up.stf")).expect("a file");
     let hit = place.done(
         "gen --program ROOT/apps/nat44/nat44.p4 --headers ethernet/ipv4/udp --set ethernet.dst=02:00:00:00:00:01 \
          --set ipv4.ttl=9 --entries all.stf --hit sessions_up -w hit.pcap",
@@ -257,7 +251,7 @@ fn routes_are_as_many_as_wanted_and_differ() {
     let place = Place::new("routes");
     for family in ["4", "6"] {
         place.done(&format!("gen routes --count 20000 --family {family} -o routes.txt"));
-        let text = std::fs::read_to_string(place.0.join("routes.txt")).expect("a file");
+        let text = std::fs::read_to_string(place.0.path().join("routes.txt")).expect("a file");
         let prefixes: HashSet<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
         assert_eq!(prefixes.len(), 20_000);
     }

@@ -64,7 +64,7 @@ fn load_text(text: &str, size: u32) -> Option<NativeProgram> {
     );
     let output = emit::native(&program.expect("it is right")).expect("it is within the target");
     let object = Object::make(&output.c).expect("it compiles");
-    Some(NativeProgram::load(object.path(), &output.manifest, &[]).expect("it loads"))
+    Some(NativeProgram::load(&object, &output.manifest, &[]).expect("it loads"))
 }
 
 fn send(port: u32) -> ActionCall {

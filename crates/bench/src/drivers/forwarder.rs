@@ -1,4 +1,4 @@
-//! What forwards from `in` to `out`: Strait on its drivers, DPDK's testpmd on its own, the kernel.
+//! The forwarders between `in` and `out`: Strait with its drivers, DPDK's testpmd with the same drivers of DPDK, and the kernel.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,16 +11,17 @@ use super::wire::Wire;
 use crate::process::{Job, installed};
 use crate::{Error, Result, lab};
 
-/// Compiling a program for this processor takes some seconds, the first time; testpmd takes some to find its memory.
+/// The time limit for the start of a forwarder. The first start of Strait compiles the program for this processor, and testpmd needs some
+/// seconds to find its memory.
 const START: Duration = Duration::from_secs(60);
 
-/// Where each DPDK process has a directory, which stays when it is killed.
+/// The directory in which each DPDK process makes a directory. A killed process leaves it.
 const DPDK: &str = "/var/run/dpdk";
 
-/// Where libxdp, through which DPDK loads its program, pins programs; the directory stays.
+/// The directory in which libxdp pins programs. DPDK loads its program through libxdp, and the directory stays.
 const PINS: &str = "/sys/fs/bpf/xdp";
 
-/// Removes what killed runs left there.
+/// Removes the DPDK directories of killed runs.
 pub fn remove_stale() {
     for entry in std::fs::read_dir(DPDK).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -30,25 +31,25 @@ pub fn remove_stale() {
     }
 }
 
-/// A forwarder.
+/// A forwarder that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarder {
     /// `strait run --target native`.
     Strait(Driver),
     /// `strait run --target tc`.
     Tc,
-    /// `dpdk-testpmd --forward-mode=io` with the poll-mode driver of that name.
+    /// `dpdk-testpmd --forward-mode=io` with the poll-mode driver of the same name.
     Testpmd(Driver),
-    /// A Linux bridge.
+    /// A Linux bridge in the kernel.
     Bridge,
 }
 
-/// A packet driver that both have.
+/// A packet driver that both Strait and DPDK have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driver {
-    /// Packet sockets with rings.
+    /// AF_PACKET: packet sockets with rings.
     AfPacket,
-    /// XDP sockets.
+    /// AF_XDP: XDP sockets.
     AfXdp,
 }
 
@@ -62,7 +63,7 @@ impl Driver {
 }
 
 impl Forwarder {
-    /// All of them; each peer behind what it is compared with.
+    /// All forwarders. Each peer comes after the forwarder that is compared with it.
     pub const ALL: [Forwarder; 6] = [
         Forwarder::Strait(Driver::AfPacket),
         Forwarder::Testpmd(Driver::AfPacket),
@@ -72,7 +73,7 @@ impl Forwarder {
         Forwarder::Bridge,
     ];
 
-    /// What Strait's driver is compared with.
+    /// The forwarder that this one is compared with.
     pub fn peer(self) -> Option<Forwarder> {
         match self {
             Forwarder::Strait(driver) => Some(Forwarder::Testpmd(driver)),
@@ -81,7 +82,7 @@ impl Forwarder {
         }
     }
 
-    /// Why this machine does not have it.
+    /// The reason why this machine cannot measure the forwarder; `None` if it can.
     pub fn unavailable(self, workers: usize) -> Option<String> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         match self {
@@ -98,7 +99,7 @@ impl Forwarder {
         }
     }
 
-    /// Starts it between the wire's ends.
+    /// Starts the forwarder between the links `in` and `out`.
     pub fn start(self, wire: &Wire, strait: &Path, program: &Path, workers: usize) -> Result<Running> {
         let mut running = Running { job: None, leftover: None, pins: false };
         let (mut command, ready) = match self {
@@ -131,7 +132,7 @@ impl Forwarder {
                 running.leftover = Some(PathBuf::from(DPDK).join(&prefix));
                 running.pins = !Path::new(PINS).exists();
                 let mut command = wire.namespace.command("dpdk-testpmd");
-                // The forwarding thread where Strait's first worker is; the other one sleeps beside the sender.
+                // The forwarding thread runs on the processor of Strait's first worker. testpmd's other thread sleeps, beside the sender.
                 let processors = io::port::processors();
                 let (own, other) = (processors.first().unwrap_or(&0), processors.last().unwrap_or(&0));
                 command.args([
@@ -159,17 +160,17 @@ impl Forwarder {
     }
 }
 
-/// A forwarder at work. Dropping it ends it.
+/// A running forwarder. Dropping it ends it.
 pub struct Running {
     job: Option<Job>,
-    /// A directory that it makes and a killed one leaves.
+    /// The directory that the process makes, and leaves when it is killed.
     leftover: Option<PathBuf>,
-    /// Whether [`PINS`] is its own.
+    /// Whether this process made [`PINS`].
     pins: bool,
 }
 
 impl Running {
-    /// An error if it has ended by itself.
+    /// Returns an error if the forwarder has ended by itself.
     pub fn check(&mut self) -> Result<()> {
         let running = self.job.as_mut().is_none_or(Job::running);
         if running { Ok(()) } else { Err(Error::Driver("the forwarder ended by itself".to_owned())) }
@@ -183,7 +184,7 @@ impl Drop for Running {
             let _ = std::fs::remove_dir_all(directory);
         }
         if self.pins {
-            // Only if it is empty: what others pinned there is theirs.
+            // This removes the directory only if it is empty; it may hold pins of other programs.
             let _ = std::fs::remove_dir(PINS);
         }
     }

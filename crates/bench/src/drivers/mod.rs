@@ -1,7 +1,7 @@
-//! `strait bench io`: what packet drivers cost, with a program that only forwards, beside DPDK's and the kernel's, in one run.
+//! `strait bench io`: measures packet drivers with a program that only forwards, beside the drivers of DPDK and the kernel, in one run.
 //!
-//! A [`wire`] of two veth pairs, a [`sender`] at one end, a [`forwarder`] in the middle, counters at the other end. Forwarders take turns,
-//! each in a namespace of its own, and medians count.
+//! A [`wire`] has two veth pairs. A [`sender`] is at one end, a [`forwarder`] in the middle, and the counters are at the other end.
+//! Forwarders take turns, each in a namespace of its own. Results are medians.
 
 pub mod forwarder;
 pub mod sender;
@@ -26,37 +26,38 @@ pub use forwarder::Forwarder;
 use sender::{FLOOD, Sender};
 use wire::Wire;
 
-/// Bytes of a frame beside those that a port sees: check sequence, and preamble and gap on the wire (IEEE 802.3).
+/// Bytes of a frame that a port does not see: the frame check sequence, and the preamble and gap on the wire (IEEE 802.3).
 const CHECK_SEQUENCE: usize = 4;
 const PREAMBLE_AND_GAP: usize = 20;
-/// Packets in turn; each a flow of its own.
+/// Number of different packets that the sender repeats. Each is a flow of its own.
 const PACKETS: u16 = 1024;
-/// Before counting begins.
+/// How long the sender runs before counting begins.
 const WARM_UP: Duration = Duration::from_millis(300);
-/// How long the first packet may take: new veth links drop until the kernel has looked after them.
+/// The time limit for the first packet. New veth links drop packets until the kernel has set them up.
 const FIRST: Duration = Duration::from_secs(5);
-/// After the sender has slowed down.
+/// How long to wait until the wire is quiet after the sender has slowed down.
 const SETTLE: Duration = Duration::from_millis(200);
-/// Packets that are sent one at a time to see how long they take.
+/// Number of packets that are sent one at a time to measure latency.
 const PROBES: usize = 2000;
-/// How long one of them may take.
+/// The time limit for one of these packets.
 const PROBE_LIMIT: Duration = Duration::from_millis(500);
-/// Trials of RFC 2544's search.
+/// Number of trials in the search for the rate without loss (RFC 2544).
 const TRIALS: usize = 8;
 
-/// What `strait bench io` takes.
+/// The options of `strait bench io`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// What forwards, with commas: strait-af_packet, testpmd-af_packet, strait-af_xdp, testpmd-af_xdp, strait-tc, bridge [default: all]
+    /// Forwarders, separated by commas: strait-af_packet, testpmd-af_packet, strait-af_xdp, testpmd-af_xdp, strait-tc, bridge [default:
+    /// all]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub forwarders: Vec<Forwarder>,
 
-    /// Bytes of frames, with their check sequence
+    /// Sizes of frames in bytes, including the frame check sequence
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [64, 128, 256, 512, 1024, 1518],
         value_parser = clap::value_parser!(u16).range(64..=1518))]
     pub sizes: Vec<u16>,
 
-    /// Numbers of workers, with commas
+    /// Numbers of workers, separated by commas
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1])]
     pub workers: Vec<usize>,
 
@@ -64,15 +65,15 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = seconds)]
     pub seconds: f64,
 
-    /// Repetitions, of which the median counts
+    /// Repetitions; results are their medians
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repeat: u32,
 
-    /// Search for the greatest rate without loss (RFC 2544, section 26.1) too
+    /// Also search for the highest rate without loss (RFC 2544, section 26.1)
     #[arg(long)]
     pub rfc2544: bool,
 
-    /// The share of packets that may be lost and the rate still counts, for that search
+    /// The share of packets that may be lost in that search
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, requires = "rfc2544")]
     pub loss: f64,
 
@@ -80,56 +81,56 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 
-    /// Draw rates by size, with the line rate of 10 Gbit/s, into this SVG file
+    /// Draw the rates by size, with the line rate of 10 Gbit/s, into this SVG file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }
 
-/// A time that is more than none.
+/// Parses a positive number of seconds.
 pub fn seconds(text: &str) -> std::result::Result<f64, String> {
     let value: Option<f64> = text.parse().ok();
     value.filter(|s| *s > 0.0 && *s < 1e9).ok_or_else(|| format!("`{text}` is not a time in seconds"))
 }
 
-/// What was measured.
+/// The report of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Where.
+    /// The machine of the run.
     pub machine: Machine,
-    /// What was not measured, and why.
+    /// The forwarders that were not measured, each with the reason.
     pub skipped: Vec<(String, String)>,
-    /// Each forwarder, number of workers and size.
+    /// One cell for each forwarder, number of workers and size.
     pub cells: Vec<Cell>,
 }
 
-/// A forwarder with frames of one size.
+/// The results of a forwarder with frames of one size.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cell {
-    /// Which.
+    /// The forwarder that was measured.
     pub forwarder: Forwarder,
-    /// Its threads.
+    /// Number of its workers.
     pub workers: usize,
-    /// Bytes of a frame.
+    /// Size of the frames in bytes, including the frame check sequence.
     pub size: u16,
-    /// Packets a second that arrived, offered as many as the sender can.
+    /// Packets a second that arrived when the sender sent as fast as it could.
     pub packets_per_second: Summary,
-    /// Bits a second on a wire.
+    /// The rate on a wire in Gbit/s, including preamble and gap.
     pub gbit: f64,
-    /// Of what was offered.
+    /// The share of the offered packets that was lost, from 0 to 1.
     pub loss: f64,
-    /// Times the peer's rate on the same driver: the median of the repetitions' ratios.
+    /// The rate relative to the peer with the same driver: the median of the repetitions' ratios.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_peer: Option<f64>,
-    /// Packets a second without loss, if that was searched for.
+    /// The highest rate without loss in packets a second, if the run searched for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without_loss: Option<f64>,
-    /// Microseconds that a single packet takes: median, and 90, 99 and 99.9 % are faster.
+    /// Latency of a single packet in microseconds: the median and the 90th, 99th and 99.9th percentile.
     pub microseconds: [f64; 4],
-    /// Each repetition's rate.
+    /// The rate of each repetition in packets a second.
     samples: Vec<f64>,
 }
 
-/// One measurement.
+/// The result of one repetition.
 struct Sample {
     rate: f64,
     loss: f64,
@@ -137,7 +138,7 @@ struct Sample {
     microseconds: Vec<f64>,
 }
 
-/// Measures, prints a table, writes what was asked for.
+/// Runs the benchmark, prints a table, and writes the requested files.
 pub fn run(options: &Options, strait: &Path) -> Result<Report> {
     if !lab::root() {
         return Err(Error::NotRoot);
@@ -189,7 +190,7 @@ pub fn run(options: &Options, strait: &Path) -> Result<Report> {
     Ok(report)
 }
 
-/// One forwarder, one size, in a namespace of its own.
+/// Measures one forwarder with one size, in a namespace of its own.
 fn measure(
     options: &Options,
     forwarder: Forwarder,
@@ -198,7 +199,7 @@ fn measure(
     strait: &Path,
     program: &Path,
 ) -> Result<Sample> {
-    let wire = Wire::lay("io", workers.max(1))?;
+    let wire = Wire::make("io", workers.max(1))?;
     let mut running = forwarder.start(&wire, strait, program, workers)?;
     let microseconds = latency(&wire)?;
     let sender = Sender::start(&wire, packets(size))?;
@@ -215,7 +216,7 @@ fn measure(
     Ok(Sample { rate: received / seconds, loss, without_loss, microseconds })
 }
 
-/// What was sent and what arrived in a time.
+/// Counts the packets that were sent and that arrived during `time`.
 fn count(wire: &Wire, sender: &Sender, time: Duration) -> Result<(f64, f64, f64)> {
     let (begun, sent, before) = (Instant::now(), sender.sent(), wire.namespace.received("sink")?);
     std::thread::sleep(time);
@@ -225,12 +226,12 @@ fn count(wire: &Wire, sender: &Sender, time: Duration) -> Result<(f64, f64, f64)
     Ok(((sent_after - sent) as f64, (after - before) as f64, seconds))
 }
 
-/// The greatest rate that arrives whole: half the interval that is left, again and again (RFC 2544, section 26.1 with 24's trials).
+/// The highest rate without loss, by bisection (RFC 2544, section 26.1, with the trials of section 24).
 fn search(options: &Options, wire: &Wire, sender: &Sender, flooded: f64) -> Result<f64> {
     let (mut low, mut high) = (0.0, flooded * 1.1);
     for _ in 0..TRIALS {
         let rate = (low + high) / 2.0;
-        // The trial's packets are counted from a quiet wire to a quiet wire.
+        // A trial begins and ends with a quiet wire, so that exactly its packets are counted.
         sender.rate(1);
         std::thread::sleep(SETTLE);
         let (sent, before) = (sender.sent(), wire.namespace.received("sink")?);
@@ -241,7 +242,7 @@ fn search(options: &Options, wire: &Wire, sender: &Sender, flooded: f64) -> Resu
         interrupt::check()?;
         let (sent, received) = (sender.sent() - sent, wire.namespace.received("sink")? - before);
         let lost = 1.0 - received as f64 / sent.max(1) as f64;
-        // A burst may be under way at either end.
+        // A burst may be in transit at either end of the trial.
         let slack = 64.0 / sent.max(1) as f64;
         if lost <= options.loss + slack { low = rate } else { high = rate }
     }
@@ -249,7 +250,7 @@ fn search(options: &Options, wire: &Wire, sender: &Sender, flooded: f64) -> Resu
     Ok(low)
 }
 
-/// How long single packets take from end to end, in microseconds.
+/// The latencies of single packets from end to end, in microseconds.
 fn latency(wire: &Wire) -> Result<Vec<f64>> {
     let opened = wire
         .namespace
@@ -269,7 +270,7 @@ fn latency(wire: &Wire) -> Result<Vec<f64>> {
         let mut arrived = None;
         while arrived.is_none() && sent.elapsed() < limit {
             let received = to.receive(limit);
-            // A wait that Ctrl-C ended is no failure of the socket's.
+            // If Ctrl-C ended the wait, the socket has not failed.
             interrupt::check()?;
             arrived = received.map_err(driver)?.filter(|frame| *frame == probe);
         }
@@ -282,7 +283,7 @@ fn latency(wire: &Wire) -> Result<Vec<f64>> {
     Ok(taken)
 }
 
-/// UDP packets of as many flows.
+/// The packets that the sender repeats: UDP, one for each flow.
 fn packets(size: u16) -> Vec<Vec<u8>> {
     let bytes = usize::from(size) - CHECK_SEQUENCE;
     let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 10]];
@@ -314,7 +315,7 @@ fn cell(forwarder: Forwarder, workers: usize, size: u16, samples: Vec<Sample>) -
     })
 }
 
-/// Sets what Strait's drivers do beside their peers, repetition by repetition.
+/// Computes the ratio of each forwarder to its peer, for each repetition.
 fn compare(cells: &mut [Cell]) {
     let all = cells.to_vec();
     for cell in cells {
@@ -365,7 +366,7 @@ fn table(report: &Report) -> String {
     text
 }
 
-/// Rates by size.
+/// The plot of rates by frame size.
 fn picture(report: &Report) -> Lines {
     let mut picture = Lines {
         title: "Packets forwarded by frame size".to_owned(),

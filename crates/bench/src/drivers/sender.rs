@@ -1,4 +1,4 @@
-//! A thread that sends made-up packets into the wire, at a rate or as fast as it can.
+//! A thread that sends generated packets into the wire, at a given rate or as fast as possible.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,12 +11,12 @@ use io::port::Driver;
 use super::wire::Wire;
 use crate::{Error, Result};
 
-/// Packets between two looks at the clock.
+/// Packets that are sent between two readings of the clock.
 const BURST: usize = 32;
-/// As fast as it can.
+/// The rate that means "as fast as possible".
 pub const FLOOD: u64 = 0;
 
-/// The thread. Dropping it ends it.
+/// A sending thread. Dropping it ends the thread.
 pub struct Sender {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<std::result::Result<(), String>>>,
@@ -25,13 +25,14 @@ pub struct Sender {
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
-    /// Packets a second, or [`FLOOD`].
+    /// The rate in packets a second, or [`FLOOD`].
     rate: AtomicU64,
     sent: AtomicU64,
 }
 
 impl Sender {
-    /// Begins to send through an AF_XDP socket on the wire's first link, on the first processor, where the switch is not.
+    /// Starts to send through an AF_XDP socket on the wire's first link. The thread runs on the first processor, which the forwarder does
+    /// not use.
     pub fn start(wire: &Wire, packets: Vec<Vec<u8>>) -> Result<Sender> {
         let opened = wire.namespace.enter(|| Driver::AfXdp("gen".to_string(), Some(0)).open(1))?;
         let mut queues = opened.map_err(|error| Error::Driver(error.to_string()))?;
@@ -48,17 +49,17 @@ impl Sender {
         Ok(Sender { shared, thread: Some(thread) })
     }
 
-    /// Sends at another rate from now on.
+    /// Changes the rate.
     pub fn rate(&self, packets_per_second: u64) {
         self.shared.rate.store(packets_per_second, Ordering::Relaxed);
     }
 
-    /// How many packets the link has taken.
+    /// The number of packets that the link has accepted.
     pub fn sent(&self) -> u64 {
         self.shared.sent.load(Ordering::Relaxed)
     }
 
-    /// Ends; what went wrong in the thread is said now.
+    /// Ends the thread, and returns its error if it failed.
     pub fn end(mut self) -> Result<()> {
         self.join().map_err(Error::Driver)
     }

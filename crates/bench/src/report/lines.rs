@@ -1,4 +1,4 @@
-//! Curves as an SVG picture: one panel above the other, a line for each series, and what cannot be exceeded drawn in.
+//! Line charts as SVG: panels below each other, a line for each series, and an upper limit.
 
 use std::path::Path;
 
@@ -9,34 +9,34 @@ use crate::{Error, Result};
 const WIDTH: u32 = 1000;
 const PANEL_HEIGHT: u32 = 420;
 
-/// A panel.
+/// One line chart.
 #[derive(Clone, Debug)]
 pub struct Lines {
-    /// Above it.
+    /// The title above the chart.
     pub title: String,
-    /// What is counted to the right.
+    /// The label of the x axis.
     pub x: String,
-    /// And upwards.
+    /// The label of the y axis.
     pub y: String,
-    /// Whether the same distance means the same factor, to the right.
+    /// Whether the x axis is logarithmic.
     pub log_x: bool,
-    /// A curve that is given, such as the line rate.
+    /// An upper limit to draw, such as the line rate.
     pub limit: Option<Limit>,
-    /// What was measured.
+    /// The measured series.
     pub series: Vec<Series>,
 }
 
-/// What cannot be exceeded.
+/// An upper limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
-    /// In the legend.
+    /// The name in the legend.
     pub name: &'static str,
-    /// Its value for each x.
+    /// The limit as a function of x.
     pub at: fn(f64) -> f64,
 }
 
 impl Lines {
-    /// Adds a point to the series of that name, which is new if there is none.
+    /// Adds a point to the series with this name. A new series is made if there is none.
     pub fn add(&mut self, name: &str, x: f64, y: f64) {
         match self.series.iter_mut().find(|series| series.name == name) {
             Some(series) => series.points.push((x, y)),
@@ -45,20 +45,21 @@ impl Lines {
     }
 }
 
-/// The rate of the smallest frames on a link of 10 Gbit/s, in millions a second: 64 bytes, and 20 of preamble and gap.
+/// The rate of the smallest frames on a link of 10 Gbit/s, in millions a second. Such a frame takes 64 bytes and 20 bytes of preamble and
+/// gap.
 pub const SMALLEST_AT_10G: Limit =
     Limit { name: "10 Gbit/s of 64-byte frames", at: |_| 10e9 / (84.0 * 8.0) / 1e6 };
 
-/// A line.
+/// A series of points.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// In the legend.
+    /// The name in the legend.
     pub name: String,
-    /// From left to right.
+    /// The points, with ascending x.
     pub points: Vec<(f64, f64)>,
 }
 
-/// Colours that stay apart for the colour-blind (Okabe and Ito).
+/// Colours that colour-blind people can distinguish (Okabe and Ito).
 const COLORS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
@@ -69,13 +70,13 @@ const COLORS: [RGBColor; 7] = [
     RGBColor(120, 120, 120),
 ];
 
-/// Draws panels into a file.
+/// Draws charts into a file.
 pub fn write_svg(panels: &[Lines], path: &Path) -> Result<()> {
     let svg = render(panels)?;
     std::fs::write(path, svg).map_err(|source| Error::File { path: path.to_owned(), source })
 }
 
-/// The picture as text.
+/// The charts as SVG text.
 pub fn render(panels: &[Lines]) -> Result<String> {
     let mut svg = String::new();
     {
@@ -95,7 +96,7 @@ fn trouble(error: impl std::fmt::Display) -> Error {
 }
 
 fn draw<DB: DrawingBackend>(area: &DrawingArea<DB, plotters::coord::Shift>, panel: &Lines) -> Result<()> {
-    // The axis counts powers of two where factors matter: sizes of frames and tables are such.
+    // A logarithmic axis shows powers of two, because sizes of frames and tables are powers of two.
     let place = |x: f64| if panel.log_x { x.max(1.0).log2() } else { x };
     let points = || panel.series.iter().flat_map(|s| s.points.iter().copied());
     let left = points().map(|(x, _)| place(x)).fold(f64::INFINITY, f64::min);
@@ -146,7 +147,7 @@ fn draw<DB: DrawingBackend>(area: &DrawingArea<DB, plotters::coord::Shift>, pane
         .map_err(trouble)
 }
 
-/// A number as people say it.
+/// A number in a short form, such as `64 k`.
 fn short(x: f64) -> String {
     match x {
         x if x >= 1e6 => format!("{:.1} M", x / 1e6),

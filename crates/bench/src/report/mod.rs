@@ -1,4 +1,4 @@
-//! What a run found: a value that serializes, and its faces: a table ([`table`]) and a plot ([`plot`]).
+//! The report of a run. It can be serialized, shown as a table ([`table`]) and drawn as a plot ([`plot`]).
 
 pub mod lines;
 pub mod plot;
@@ -14,69 +14,69 @@ use crate::path::PathId;
 use crate::stats::{Summary, geometric_mean, paired_ratio};
 use crate::{Error, Result};
 
-/// A whole run. Its JSON form is stable: scripts and the plot read it.
+/// The report of a whole run. Its JSON form is stable, because scripts and the plot read it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The version of Strait that measured.
+    /// The version of Strait.
     pub version: String,
-    /// Where it was measured.
+    /// The machine of the run.
     pub machine: Machine,
-    /// How it was measured.
+    /// The settings of the run.
     pub settings: Settings,
-    /// Paths that were asked for and could not be measured, each with the reason.
+    /// The requested paths that could not be measured, each with the reason.
     pub skipped: Vec<Skipped>,
-    /// What was measured.
+    /// The rows of the report.
     pub cells: Vec<Cell>,
 }
 
 /// The machine of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// The kernel's release.
+    /// The release of the kernel.
     pub kernel: String,
-    /// The processor's name, as /proc/cpuinfo gives it.
+    /// The name of the processor in /proc/cpuinfo.
     pub processor: String,
-    /// Processors that this process may use.
+    /// The number of processors that this process may use.
     pub processors: usize,
 }
 
 /// The settings of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Seconds of each measurement.
+    /// Duration of each measurement in seconds.
     pub seconds: u32,
-    /// Repetitions of each measurement.
+    /// Number of repetitions of each measurement.
     pub repeat: u32,
 }
 
-/// A path that was left out.
+/// A path that was not measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Skipped {
-    /// Which.
+    /// The path that was not measured.
     pub path: PathId,
-    /// Why.
+    /// The reason in one sentence.
     pub reason: String,
 }
 
-/// What a cell measures, and the unit of its samples.
+/// What a row measures. It determines the unit of its samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
-    /// TCP payload received, bit/s.
+    /// Received TCP payload in bit/s.
     Tcp,
-    /// The share of UDP datagrams lost, 0 to 1, at a rate that plain forwarding carries.
+    /// The share of lost UDP datagrams, from 0 to 1, at a rate that plain forwarding carries.
     UdpLoss,
-    /// The smallest UDP packets carried, packets/s.
+    /// The rate of the smallest UDP packets in packets/s.
     SmallPackets,
 }
 
-/// Whether packets may stay whole super-packets on the way.
+/// Whether veth links use segmentation offloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Offloads {
-    /// As the kernel sets them up.
+    /// The offloads that the kernel sets by default.
     On,
-    /// tso, gso and gro off on every veth.
+    /// TSO, GSO and GRO are off on every veth link.
     Off,
 }
 
@@ -89,13 +89,13 @@ impl fmt::Display for Offloads {
     }
 }
 
-/// Which way the payload goes.
+/// The direction of the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// From the IPv6-only client to the IPv4-only server.
     ToServer,
-    /// Back (iperf3's `-R`).
+    /// From the server to the client (iperf3's `-R`).
     ToClient,
 }
 
@@ -111,37 +111,37 @@ impl fmt::Display for Direction {
 /// One row: a kind of traffic, measured on every path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// What was measured.
+    /// What the row measures.
     pub measure: Measure,
-    /// With which offloads.
+    /// The offload setting of the row.
     pub offloads: Offloads,
-    /// Which way.
+    /// The direction of the payload.
     pub direction: Direction,
-    /// Parallel connections; 1 for small packets, whose flows one sender mixes.
+    /// Number of parallel connections; 1 for small packets, because one sender produces all flows.
     pub streams: u32,
-    /// The offered rate in bit/s, where there is one.
+    /// The offered rate in bit/s, for UDP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offered: Option<f64>,
-    /// The paths, in one order throughout a report.
+    /// The results of the paths, in the same order throughout a report.
     pub results: Vec<PathResult>,
 }
 
-/// What one path did in a cell.
+/// The result of one path in a row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PathResult {
-    /// The path.
+    /// The path that was measured.
     pub path: PathId,
-    /// One sample a repetition. Sample n of every path of a cell was taken within seconds of the others'.
+    /// One sample for each repetition. Sample n of every path of a row was taken within seconds of the others.
     pub samples: Vec<f64>,
-    /// Median, lowest and highest.
+    /// Median, lowest and highest sample.
     pub summary: Summary,
-    /// The median, over repetitions, of this path's sample divided by plain IPv4 forwarding's; for rates only.
+    /// The ratio of this path to plain IPv4 forwarding: the median over the repetitions. `None` for losses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_to_plain: Option<f64>,
 }
 
 impl Cell {
-    /// Makes the row out of the samples of every path.
+    /// Makes a row of the samples of all paths.
     pub fn new(plan: CellPlan, offered: Option<f64>, samples: Vec<(PathId, Vec<f64>)>) -> Self {
         let plain =
             samples.iter().find(|(path, _)| *path == PathId::Plain4).map(|(_, samples)| samples.clone());
@@ -155,17 +155,17 @@ impl Cell {
         Self { measure, offloads, direction, streams, offered, results }
     }
 
-    /// The result of a path.
+    /// The result of a path, if it was measured.
     pub fn result(&self, path: PathId) -> Option<&PathResult> {
         self.results.iter().find(|result| result.path == path)
     }
 
-    /// How a path compares with another, repetition by repetition.
+    /// The ratio of a path to another: the median over the repetitions.
     pub fn ratio(&self, path: PathId, base: PathId) -> Option<f64> {
         paired_ratio(&self.result(path)?.samples, &self.result(base)?.samples)
     }
 
-    /// The row in words.
+    /// The description of the row.
     pub fn name(&self) -> String {
         let what = match self.measure {
             Measure::Tcp => "TCP",
@@ -176,27 +176,27 @@ impl Cell {
     }
 }
 
-/// What a row will measure.
+/// The plan of a row: what it will measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellPlan {
-    /// What is measured.
+    /// What the row measures.
     pub measure: Measure,
-    /// With which offloads.
+    /// The offload setting of the row.
     pub offloads: Offloads,
-    /// Which way.
+    /// The direction of the payload.
     pub direction: Direction,
-    /// Parallel connections.
+    /// Number of parallel connections.
     pub streams: u32,
 }
 
 impl Report {
-    /// Every ratio of a path's throughput to plain forwarding's, with its row.
+    /// The ratios of a path's throughput to that of plain forwarding, each with its row.
     pub fn throughput_ratios(&self, path: PathId) -> Vec<(&Cell, f64)> {
         let tcp = self.cells.iter().filter(|cell| cell.measure == Measure::Tcp);
         tcp.filter_map(|cell| Some((cell, cell.result(path)?.ratio_to_plain?))).collect()
     }
 
-    /// The geometric mean of those ratios.
+    /// The geometric mean of [`Report::throughput_ratios`] with one offload setting.
     pub fn mean_ratio(&self, path: PathId, offloads: Offloads) -> Option<f64> {
         let ratios = self.throughput_ratios(path);
         let ratios: Vec<f64> =
@@ -204,7 +204,7 @@ impl Report {
         geometric_mean(&ratios)
     }
 
-    /// [`Error::TooSlow`] when a throughput ratio of Strait's is below `wanted`.
+    /// Returns [`Error::TooSlow`] if a throughput ratio of Strait is below `wanted`.
     pub fn require(&self, wanted: f64) -> Result<()> {
         let ratios = self.throughput_ratios(PathId::Express);
         let lowest = ratios.iter().min_by(|a, b| a.1.total_cmp(&b.1));
@@ -226,7 +226,7 @@ impl Report {
     }
 }
 
-/// Writes what serializes to a file, as JSON for people.
+/// Writes a report to a file as indented JSON.
 pub fn save(path: &Path, report: &impl Serialize) -> Result<()> {
     let failure = |source| Error::File { path: path.to_owned(), source };
     let mut json = serde_json::to_string_pretty(report).map_err(|error| failure(error.into()))?;
@@ -235,7 +235,7 @@ pub fn save(path: &Path, report: &impl Serialize) -> Result<()> {
 }
 
 impl Machine {
-    /// The machine that this runs on.
+    /// The machine that this process runs on.
     pub fn here() -> Self {
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -248,7 +248,7 @@ impl Machine {
     }
 }
 
-/// "stream" or "streams".
+/// The word "stream" or "streams", for this number.
 pub(crate) fn plural(streams: u32) -> &'static str {
     if streams == 1 { "stream" } else { "streams" }
 }
@@ -302,7 +302,7 @@ mod tests {
             json.contains(r#""measure":"udp-loss""#) && json.contains(r#""path":"plain-ipv4""#),
             "{json}"
         );
-        // Compared as text: serde_json's fast parser may miss a float by its last bit.
+        // The values are compared as text, because serde_json's fast parser may change the last bit of a float.
         let back: Report = serde_json::from_str(&json).unwrap();
         assert_eq!(
             (back.settings, back.machine, back.skipped),

@@ -1,4 +1,4 @@
-//! The report as an SVG picture: a panel for each table of rates, a group of bars for each row, a bar for each path.
+//! The report as an SVG bar chart: a panel for each table of rates, a group of bars for each row, a bar for each path.
 
 use std::path::Path;
 
@@ -9,24 +9,24 @@ use super::{Cell, Direction, Measure, Offloads, Report};
 use crate::path::PathId;
 use crate::{Error, Result};
 
-/// Pixels.
+/// Width of the picture in pixels.
 const WIDTH: u32 = 1000;
 const PANEL_HEIGHT: u32 = 340;
 
-/// A set of rows that share a scale.
+/// A set of rows that share a scale and a panel.
 struct Panel<'a> {
     title: String,
     unit: f64,
     cells: Vec<&'a Cell>,
 }
 
-/// Draws the rates of a report. Losses have no bars: they are hoped to be zero, and the table has them.
+/// Draws the rates of a report. Losses have no bars, because they should be zero; the table shows them.
 pub fn write_svg(report: &Report, path: &Path) -> Result<()> {
     let svg = render(report)?;
     std::fs::write(path, svg).map_err(|source| Error::File { path: path.to_owned(), source })
 }
 
-/// The picture as text.
+/// The picture as SVG text.
 pub fn render(report: &Report) -> Result<String> {
     let panels = panels(report);
     let mut svg = String::new();
@@ -62,7 +62,7 @@ fn panels(report: &Report) -> Vec<Panel<'_>> {
     panels
 }
 
-/// Bars of a group stand side by side, with a gap of one bar between groups.
+/// Draws a panel. The bars of a group are adjacent, and a gap of one bar separates groups.
 fn draw<DB: DrawingBackend>(area: &DrawingArea<DB, plotters::coord::Shift>, panel: &Panel) -> Result<()> {
     let paths: Vec<PathId> = panel.cells[0].results.iter().map(|result| result.path).collect();
     let stride = (paths.len() + 1) as f64;
@@ -133,7 +133,7 @@ where
     Ok(())
 }
 
-/// Colours that stay apart for the colour-blind (Okabe and Ito), plain forwarding in greys.
+/// Colours that colour-blind people can distinguish (Okabe and Ito). Plain forwarding is grey.
 fn color(path: PathId) -> RGBColor {
     match path {
         PathId::Plain4 => RGBColor(150, 150, 150),

@@ -1,4 +1,4 @@
-//! The report as a table for terminals. It is Markdown too, so that it can be pasted into a document as it stands.
+//! The report as a table for terminals. The table is also valid Markdown, so that it can be pasted into a document.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,7 @@ pub fn render(report: &Report) -> String {
     text + &footer(report)
 }
 
-/// Just one kind of measurement, without title and footer: the demo's table.
+/// The table of one kind of measurement, without title and footer, for the demo.
 pub fn rows(report: &Report, measure: Measure) -> String {
     let cells: Vec<&Cell> = report.cells.iter().filter(|cell| cell.measure == measure).collect();
     body(measure, &cells)
@@ -113,7 +113,7 @@ fn figure(cell: &Cell, path: PathId) -> String {
     }
 }
 
-/// Lines of equal cells with bars between them; the first column is words, the others are figures.
+/// Aligns cells in columns with bars between them. The first column is text and is left-aligned; the others are numbers.
 fn align(lines: &[Vec<String>]) -> String {
     let columns = lines.first().map_or(0, Vec::len);
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);

@@ -1,24 +1,24 @@
-//! A UDP packet, for measurements that need no more.
+//! A simple UDP packet, for measurements that need nothing else.
 
 use std::net::IpAddr;
 
 use super::finish;
 
-/// What tells one UDP packet from another.
+/// The addresses and ports of a UDP packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram {
-    /// Destination and source address of its frame.
+    /// Destination and source MAC address, in this order.
     pub macs: [[u8; 6]; 2],
-    /// Where from …
+    /// The source address.
     pub source: IpAddr,
-    /// … and where to, of the same protocol.
+    /// The destination address, of the same protocol as the source.
     pub target: IpAddr,
-    /// Source and destination port.
+    /// Source and destination port, in this order.
     pub ports: [u16; 2],
 }
 
 impl Datagram {
-    /// The packet, whole; it has at least so many bytes.
+    /// Builds the packet with at least `size` bytes, including all headers.
     pub fn packet(&self, size: usize) -> Vec<u8> {
         let mut packet = self.macs.concat();
         match (self.source, self.target) {
@@ -54,7 +54,7 @@ mod tests {
 
     use super::*;
 
-    /// A sum over what it covers, itself included, is 0 (RFC 1071).
+    /// The sum over a checksum's whole range, the checksum included, is 0 (RFC 1071).
     #[test]
     fn sums_are_right() {
         let (macs, ports) = ([[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]], [1024, 9]);

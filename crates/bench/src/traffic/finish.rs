@@ -1,5 +1,5 @@
-//! Lengths and checksums of the protocols that a packet's own bytes say it has, and what else no such packet is without: version, header
-//! length, time to live. Headers that no byte announces are left as they are.
+//! Completes packets: sets lengths, checksums, and the other fields that every valid packet has (version, header length, time to live). The
+//! packet's own bytes say which protocols it has. A header that no preceding field announces is left unchanged.
 
 use dataplane::checksum::Csum16;
 
@@ -7,9 +7,9 @@ const ETHERNET: usize = 14;
 const TYPE_IPV4: u16 = 0x0800;
 const TYPE_IPV6: u16 = 0x86dd;
 const TYPE_VLAN: [u16; 2] = [0x8100, 0x88a8];
-/// Transparent Ethernet bridging: an Ethernet frame in GRE (RFC 7637).
+/// The EtherType of an Ethernet frame in GRE: transparent Ethernet bridging (RFC 7637).
 const TYPE_BRIDGED: u16 = 0x6558;
-/// RFC 7348.
+/// The UDP port of VXLAN (RFC 7348).
 const PORT_VXLAN: u16 = 4789;
 
 /// Completes a frame that begins with an Ethernet header.
@@ -33,7 +33,7 @@ fn by_type(kind: u16, p: &mut [u8]) {
     }
 }
 
-/// RFC 791.
+/// Completes an IPv4 packet (RFC 791).
 fn ipv4(p: &mut [u8]) {
     if p.len() < 20 {
         return;
@@ -61,7 +61,7 @@ fn ipv4(p: &mut [u8]) {
     set(p, 10, dataplane::checksum::csum16(&p[..head]));
 }
 
-/// RFC 8200.
+/// Completes an IPv6 packet (RFC 8200).
 fn ipv6(p: &mut [u8]) {
     if p.len() < 40 {
         return;
@@ -76,7 +76,8 @@ fn ipv6(p: &mut [u8]) {
     let mut pseudo = Csum16::default();
     pseudo.add(&p[8..40]);
     let (mut next, mut at) = (p[6], 40);
-    // Hop-by-hop options, routing, destination options say their length; a fragment's upper layer is not whole.
+    // Extension headers 0 (hop-by-hop options), 43 (routing) and 60 (destination options) have a length. The upper layer of a fragment is
+    // incomplete, so fragments are left unchanged.
     while matches!(next, 0 | 43 | 60) && at + 8 <= p.len() {
         next = p[at];
         at += 8 + 8 * usize::from(p[at + 1]);
@@ -86,7 +87,7 @@ fn ipv6(p: &mut [u8]) {
     }
 }
 
-/// What is in an IP packet; `pseudo` is the sum of its addresses.
+/// Completes the payload of an IP packet. `pseudo` is the sum of the addresses.
 fn by_protocol(protocol: u8, p: &mut [u8], pseudo: Csum16) {
     match protocol {
         1 if p.len() >= 8 => sum(p, 2, Csum16::default()),
@@ -99,7 +100,7 @@ fn by_protocol(protocol: u8, p: &mut [u8], pseudo: Csum16) {
         }
         17 if p.len() >= 8 => {
             if u16_at(p, 2) == PORT_VXLAN && p.len() >= 16 {
-                // The flag that its network identifier counts.
+                // The I flag: the VXLAN network identifier is valid.
                 p[8] |= 0x08;
                 ethernet(&mut p[16..]);
             }
@@ -116,7 +117,7 @@ fn by_protocol(protocol: u8, p: &mut [u8], pseudo: Csum16) {
     }
 }
 
-/// RFC 2784 and 2890: a checksum, a key and a sequence number where the flags say so.
+/// Completes a GRE packet (RFC 2784 and 2890): a checksum, a key and a sequence number, as the flags say.
 fn gre(p: &mut [u8]) {
     let (flags, kind) = (p[0], u16_at(p, 2));
     let head = 4 + [0x80, 0x20, 0x10].iter().filter(|flag| flags & **flag != 0).count() * 4;
@@ -129,7 +130,7 @@ fn gre(p: &mut [u8]) {
     }
 }
 
-/// The pseudo-header's sum.
+/// The sum of the pseudo-header: the addresses, the protocol and the length.
 fn with(mut addresses: Csum16, protocol: u8, length: usize) -> Csum16 {
     addresses.add(&[0, protocol]);
     addresses.add(&(length as u32).to_be_bytes());

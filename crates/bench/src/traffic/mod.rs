@@ -1,8 +1,8 @@
-//! Packets by the million from a description: headers, what their fields hold, sizes, flows.
+//! Generates packets from a description: headers, values of fields, sizes, flows.
 //!
-//! A [`Template`] is a packet's headers; [`Values`] say what a field holds from packet to packet; [`Sizes`] how long packets are.
-//! [`Traffic`] makes packets of them, the same ones for the same seed. Lengths and checksums are right ([`finish`]) unless a field was
-//! given another value.
+//! A [`Template`] has a packet's headers, [`Values`] give each packet's value of a field, and [`Sizes`] give its size. [`Traffic`]
+//! generates the packets; the same seed gives the same packets. [`finish`] sets lengths and checksums, except those fields that the
+//! description sets.
 
 pub mod datagram;
 pub mod finish;
@@ -17,28 +17,28 @@ pub use values::{Order, Values, ValuesError};
 
 use crate::dice::Dice;
 
-/// What traffic is made of.
+/// The description of traffic.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Packets are of each in turn.
+    /// The templates, which packets use in turn.
     pub templates: Vec<Template>,
-    /// Names of fields, and what they hold.
+    /// The names of fields, and their values.
     pub fields: Vec<(String, Values)>,
-    /// How long packets are.
+    /// The sizes of packets.
     pub sizes: Sizes,
-    /// How many flows: what fields hold whose order is [`Order::Flow`]. None: as many as there can be, up to a number.
+    /// The number of flows. Fields with [`Order::Flow`] take their values by flow. `None`: as many as the fields allow, up to a limit.
     pub flows: Option<u64>,
-    /// Which flow a packet is of.
+    /// The order in which packets select flows.
     pub pick: Order,
-    /// Other numbers, other packets.
+    /// The seed of the random numbers.
     pub seed: u64,
 }
 
-/// Packets, one after the other.
+/// A generator of packets.
 #[derive(Clone, Debug)]
 pub struct Traffic {
     plan: Plan,
-    /// For each template the fields that it has: where, and the number of what they hold.
+    /// For each template: the fields that have values, and the index of those values in the plan.
     places: Vec<Vec<(Field, usize)>>,
     flows: u64,
     dice: Dice,
@@ -47,7 +47,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Checks a plan: names, widths, and that there are as many flows as it asks for. `most` flows are enough where it does not ask.
+    /// Checks the names, the widths and the number of flows of a plan. `most` limits the number of flows if the plan has none.
     pub fn new(plan: Plan, most: u64) -> Result<Traffic, String> {
         if plan.templates.is_empty() {
             return Err("there are no headers to make packets of".to_string());
@@ -71,12 +71,12 @@ impl Traffic {
         Ok(Traffic { plan, places, flows, dice, packets: 0, buffer: Vec::new() })
     }
 
-    /// How many flows there are.
+    /// The number of flows.
     pub fn flows(&self) -> u64 {
         self.flows
     }
 
-    /// The next packet, without frame check sequence.
+    /// Generates the next packet, without a frame check sequence.
     pub fn next_packet(&mut self) -> &[u8] {
         let flow = match self.plan.pick {
             Order::Flow | Order::Sequential => self.packets % self.flows,
@@ -90,9 +90,9 @@ impl Traffic {
         &self.buffer
     }
 
-    /// A packet of a flow; what does not depend on the flow is as in the packet of that number.
+    /// Generates a packet of a flow. Values that do not depend on the flow are those of the packet with the flow's number.
     pub fn of_flow(&mut self, flow: u64) -> &[u8] {
-        // Looking at flows changes no packet to come.
+        // The random state is restored afterwards, so that later packets do not change.
         let dice = self.dice.clone();
         let size = self.plan.sizes.of(flow, &mut self.dice);
         let drawn = self.draw(flow, flow);
@@ -101,9 +101,9 @@ impl Traffic {
         &self.buffer
     }
 
-    /// What each field holds.
+    /// The value of each field.
     fn draw(&mut self, flow: u64, packet: u64) -> Vec<u128> {
-        // Flows are numbered with one digit for each field that they decide, and the first for the template.
+        // The number of a flow has one digit for each field with [`Order::Flow`]; the lowest digit selects the template.
         let mut rest = u128::from(flow) / self.plan.templates.len() as u128;
         let (fields, dice) = (&self.plan.fields, &mut self.dice);
         let value = |(_, values): &(String, Values)| match values.order {
@@ -129,17 +129,17 @@ impl Traffic {
             for (field, number) in places {
                 template::write(packet, field.at, field.width, drawn[*number]);
             }
-            template.insist(packet);
+            template.write_fixed(packet);
         };
         put(packet);
         finish::ethernet(packet);
-        // What was asked for stands, right or wrong.
+        // The values of the description have precedence, even where they are wrong.
         put(packet);
     }
 }
 
 impl Plan {
-    /// How many flows there can be.
+    /// The number of flows that the fields allow.
     fn possible(&self) -> u128 {
         let by_flow = self.fields.iter().filter(|(_, values)| values.order == Order::Flow);
         let counts = by_flow.map(|(_, values)| values.count());
@@ -147,7 +147,8 @@ impl Plan {
     }
 }
 
-/// Where a template has fields that were given values; those that it does not have are another's.
+/// The fields of a template that have values, and the index of those values. Fields that the template does not have are skipped, because
+/// another template has them.
 fn places(template: &Template, fields: &[(String, Values)]) -> Result<Vec<(Field, usize)>, String> {
     let mut all = Vec::new();
     for (number, (name, values)) in fields.iter().enumerate() {
@@ -157,10 +158,10 @@ fn places(template: &Template, fields: &[(String, Values)]) -> Result<Vec<(Field
             Err(why) => return Err(why.to_string()),
         };
         values.fit(field.width).map_err(|e| format!("{}: {e}", field.name))?;
-        let (mask, demanded) = template.demanded(field);
-        let differs = |n| (values.nth(n) ^ demanded) & mask != 0;
+        let (mask, fixed) = template.fixed_bits(field);
+        let differs = |n| (values.nth(n) ^ fixed) & mask != 0;
         if mask != 0 && (0..values.count().min(1024)).any(differs) {
-            let what = format!("{:#x} under the mask {mask:#x}", demanded);
+            let what = format!("{:#x} under the mask {mask:#x}", fixed);
             return Err(format!("{} must be {what} for {}", field.name, template.name));
         }
         all.push((field.clone(), number));

@@ -1,29 +1,29 @@
-//! Sizes of frames, with their frame check sequence, as line rates and RFC 2544 count them.
+//! Sizes of frames, including the frame check sequence, as line rates and RFC 2544 count them.
 
 use std::str::FromStr;
 
 use super::values::{Order, Values};
 use crate::dice::Dice;
 
-/// Bytes of the frame check sequence, which no packet in a capture or a ring has.
+/// Size of the frame check sequence in bytes. Packets in captures and rings do not have it.
 const CHECK_SEQUENCE: usize = 4;
-/// Frames that a drawn size stays in: up to a jumbo frame.
+/// The largest size of a frame: a jumbo frame.
 const LONGEST: u128 = 9216 + CHECK_SEQUENCE as u128;
-/// The Internet mix that test equipment calls simple: of twelve frames seven of 64, four of 594 and one of 1518 bytes.
+/// The simple Internet mix (IMIX) of test equipment: of twelve frames seven have 64 bytes, four 594 and one 1518.
 const IMIX: [usize; 12] = [64, 594, 64, 64, 594, 64, 1518, 64, 594, 64, 594, 64];
 
-/// Sizes from packet to packet.
+/// The size of each packet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Sizes {
-    /// Seven of 64, four of 594, one of 1518.
+    /// The simple Internet mix: of twelve frames seven have 64 bytes, four 594 and one 1518.
     #[default]
     Imix,
-    /// As fields have values.
+    /// Sizes from a description of values, as fields have them.
     Values(Values),
 }
 
 impl Sizes {
-    /// The bytes of a packet, without its frame check sequence.
+    /// The size of a packet in bytes, without the frame check sequence.
     pub fn of(&self, packet: u64, dice: &mut Dice) -> usize {
         let frame = match self {
             Sizes::Imix => IMIX[(packet % IMIX.len() as u64) as usize],

@@ -1,54 +1,45 @@
-//! A packet's headers before their fields have values.
+//! Templates: the headers of a packet, before their fields have values.
 
 use std::sync::Arc;
 
-/// A field and where it is.
+/// A field of a template and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// `hdr.ipv4.dst`.
+    /// The full name, such as `hdr.ipv4.dst`.
     pub name: String,
-    /// The bit where it begins, 0 being the most significant of the first byte.
+    /// The number of the first bit. Bit 0 is the most significant bit of the first byte.
     pub at: u32,
-    /// Bits.
+    /// Width in bits.
     pub width: u32,
 }
 
-/// Headers one after the other.
+/// A sequence of headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
-    /// `ethernet/ipv4/udp`.
+    /// The names of the headers, such as `ethernet/ipv4/udp`.
     pub name: String,
-    /// The fields of all headers.
+    /// The fields of all headers, in order.
     pub fields: Arc<[Field]>,
-    /// Values of the bits that must have one; zeros elsewhere.
+    /// The values of the bits that are fixed; the other bits are zero.
     pub bytes: Vec<u8>,
-    /// Ones for the bits that must have their value.
+    /// The mask of the fixed bits: packets have these bits of `bytes`, whatever values their fields get.
     pub fixed: Vec<u8>,
 }
 
-/// Why a name is not one field's.
+/// Why a name does not identify a field. The fields of a variant are the parts of its message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
 pub enum FieldError {
-    /// No header has it.
+    /// No header has such a field.
     #[error("{headers} has no field `{name}`")]
-    Unknown {
-        /// The template.
-        headers: String,
-        /// What was looked for.
-        name: String,
-    },
-    /// Several have it.
+    Unknown { headers: String, name: String },
+    /// Several headers have such a field.
     #[error("`{name}` could be {fields}")]
-    Several {
-        /// What was looked for.
-        name: String,
-        /// Their names.
-        fields: String,
-    },
+    Several { name: String, fields: String },
 }
 
 impl Template {
-    /// The field of that name, which need not be whole: `ipv4.dst` means `hdr.ipv4.dst`.
+    /// The field with this name. A part after a dot is enough: `ipv4.dst` means `hdr.ipv4.dst`.
     pub fn field(&self, name: &str) -> Result<&Field, FieldError> {
         let means = |field: &&Field| {
             field.name == name || field.name.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'))
@@ -64,14 +55,14 @@ impl Template {
         }
     }
 
-    /// The bits of a field that must have a value: their mask, and the value.
-    pub fn demanded(&self, field: &Field) -> (u128, u128) {
+    /// The fixed bits of a field: their mask and their value.
+    pub fn fixed_bits(&self, field: &Field) -> (u128, u128) {
         (read(&self.fixed, field.at, field.width), read(&self.bytes, field.at, field.width))
     }
 
-    /// Lets the bits under the mask have this value; false if they must have another.
-    pub fn demand(&mut self, field: &Field, value: u128, mask: u128) -> bool {
-        let (fixed, has) = self.demanded(field);
+    /// Fixes the bits under a mask to a value. Returns false if they are fixed to another value already.
+    pub fn fix(&mut self, field: &Field, value: u128, mask: u128) -> bool {
+        let (fixed, has) = self.fixed_bits(field);
         if (value ^ has) & mask & fixed != 0 {
             return false;
         }
@@ -80,15 +71,15 @@ impl Template {
         true
     }
 
-    /// Puts the bits that must have a value into a packet.
-    pub fn insist(&self, packet: &mut [u8]) {
+    /// Writes the fixed bits into a packet.
+    pub fn write_fixed(&self, packet: &mut [u8]) {
         for ((byte, value), fixed) in packet.iter_mut().zip(&self.bytes).zip(&self.fixed) {
             *byte = *byte & !fixed | value & fixed;
         }
     }
 }
 
-/// Up to 128 bits.
+/// Reads up to 128 bits, from bit number `at` on.
 pub fn read(bytes: &[u8], at: u32, width: u32) -> u128 {
     (at..at + width).fold(0, |all, bit| {
         let byte = bytes.get(bit as usize / 8).copied().unwrap_or(0);
@@ -96,7 +87,7 @@ pub fn read(bytes: &[u8], at: u32, width: u32) -> u128 {
     })
 }
 
-/// Writes as many bits of a value.
+/// Writes up to 128 bits, from bit number `at` on.
 pub fn write(bytes: &mut [u8], at: u32, width: u32, value: u128) {
     if at.is_multiple_of(8) && width.is_multiple_of(8) {
         let (at, size) = (at as usize / 8, width as usize / 8);

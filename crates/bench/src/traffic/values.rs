@@ -1,4 +1,5 @@
-//! What a field holds from packet to packet: `5`, `192.0.2.0/24`, `1024..65535`, `uniform:1..10`, `zipf(1.1):2001:db8::/64`, `seq:1,5,9`.
+//! The values of a field in a sequence of packets: `5`, `192.0.2.0/24`, `1024..65535`, `uniform:1..10`, `zipf(1.1):2001:db8::/64`,
+//! `seq:1,5,9`.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -7,59 +8,59 @@ use rand_distr::{Distribution, Zipf};
 
 use crate::dice::Dice;
 
-/// The exponent of `zipf:` without one: word frequencies' own, and near what is seen of flows.
+/// The default exponent of `zipf:`. It is that of word frequencies, and close to what is observed of flows.
 const EXPONENT: f64 = 1.0;
 
-/// Values, and which of them a packet has.
+/// A set of values, and the order in which packets take them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Values {
     set: Set,
-    /// How they are chosen.
+    /// How a packet's value is chosen.
     pub order: Order,
 }
 
-/// A set of values, in order.
+/// An ordered set of values.
 #[derive(Clone, Debug, PartialEq)]
 enum Set {
     Range { low: u128, high: u128 },
     List(Vec<u128>),
 }
 
-/// How values are chosen.
+/// How the value of a packet is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Order {
-    /// By the packet's flow: flows differ in one of such fields at least.
+    /// The packet's flow determines it. Flows differ in at least one of these fields.
     Flow,
-    /// One after the other, from packet to packet.
+    /// Packets take the values one after the other.
     Sequential,
-    /// Each as often as any other.
+    /// All values are equally likely.
     Uniform,
-    /// The n-th with a probability that falls with n to this power (Zipf's law).
+    /// The probability of the n-th value falls with n to this power (Zipf's law).
     Zipf(f64),
 }
 
-/// Why a text says no values.
+/// Why a text does not describe values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValuesError {
-    /// Not a number or an address.
+    /// A part is neither a number nor an address.
     #[error("`{0}` is not a number (10, 0x0a, 0b1010) or an address (IPv4, IPv6, MAC)")]
     Number(String),
-    /// A range that ends before it begins.
+    /// A range ends before it begins.
     #[error("the range `{0}` is empty: its end is below its beginning")]
     Empty(String),
-    /// A prefix that is too long for its address.
+    /// A prefix is longer than its address.
     #[error("`{0}`: the prefix's length is not 0 to {1}")]
     Prefix(String, u32),
-    /// An exponent that is not a positive number.
+    /// An exponent is not a positive number.
     #[error("`{0}`: Zipf's exponent is a number above 0")]
     Exponent(String),
-    /// A value does not fit its field.
+    /// A value needs more bits than its field has.
     #[error("`{0}` does not fit {1} bits")]
     TooWide(String, u32),
 }
 
 impl Values {
-    /// How many values there are; the most that can be said where it is all of `u128`.
+    /// The number of values. If every `u128` is a value, the largest `u128`.
     pub fn count(&self) -> u128 {
         match &self.set {
             Set::Range { low, high } => (high - low).saturating_add(1),
@@ -67,7 +68,7 @@ impl Values {
         }
     }
 
-    /// The value of that number, from 0 on, and round and round.
+    /// Value number `n`, counted from 0. After the last value the first follows.
     pub fn nth(&self, n: u128) -> u128 {
         match &self.set {
             Set::Range { low, .. } => low + n % self.count(),
@@ -75,7 +76,7 @@ impl Values {
         }
     }
 
-    /// The greatest one.
+    /// The largest value.
     fn most(&self) -> u128 {
         match &self.set {
             Set::Range { high, .. } => *high,
@@ -83,7 +84,7 @@ impl Values {
         }
     }
 
-    /// Whether all of them fit so many bits.
+    /// Checks that all values fit into `width` bits.
     pub fn fit(&self, width: u32) -> Result<(), ValuesError> {
         let most = self.most();
         if 128 - most.leading_zeros() <= width {
@@ -93,7 +94,7 @@ impl Values {
         }
     }
 
-    /// A packet's value, where its flow does not say it.
+    /// The value of a packet, for an order other than [`Order::Flow`].
     pub fn draw(&self, packet: u64, dice: &mut Dice) -> u128 {
         let count = self.count();
         match self.order {
@@ -104,13 +105,13 @@ impl Values {
     }
 }
 
-/// A number from 0 on, below `count`, by Zipf's law.
+/// A random number below `count`, distributed by Zipf's law.
 pub fn zipf(count: f64, exponent: f64, dice: &mut Dice) -> u128 {
-    // Both are checked where they are read.
+    // Both parameters were checked when they were parsed.
     Zipf::new(count, exponent).map_or(0, |zipf| zipf.sample(dice) as u128 - 1)
 }
 
-/// Splits `uniform:`, `seq:`, `zipf:` or `zipf(S):` off.
+/// Splits the prefix `uniform:`, `seq:`, `zipf:` or `zipf(S):` off a description.
 pub fn order(text: &str) -> Result<(Order, &str), ValuesError> {
     for (name, order) in [("uniform", Order::Uniform), ("seq", Order::Sequential)] {
         if let Some(rest) = text.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')) {
@@ -162,7 +163,7 @@ fn prefix(text: &str, address: &str, length: &str) -> Result<Set, ValuesError> {
     Ok(Set::Range { low, high: low | rest })
 }
 
-/// A number as P4 writes it, or an address.
+/// Parses a number in P4 syntax, or an address.
 pub fn number(text: &str) -> Result<u128, ValuesError> {
     let text = text.trim();
     let radix = |digits: &str, radix| u128::from_str_radix(&digits.replace('_', ""), radix).ok();
@@ -182,7 +183,7 @@ pub fn number(text: &str) -> Result<u128, ValuesError> {
     value.ok_or_else(|| ValuesError::Number(text.to_string()))
 }
 
-/// `02:00:00:00:00:01`.
+/// Parses a MAC address such as `02:00:00:00:00:01`.
 fn mac(text: &str) -> Option<u128> {
     let parts: Vec<&str> = text.split(':').collect();
     let byte = |part: &&str| u8::from_str_radix(part, 16).ok().filter(|_| part.len() == 2);
@@ -227,7 +228,7 @@ mod tests {
         );
     }
 
-    /// The n-th value of Zipf's law with exponent 1 comes 1/n times as often as the first.
+    /// With exponent 1 the n-th value occurs 1/n times as often as the first.
     #[test]
     fn zipf_is_zipf() {
         let (values, mut dice) = ("zipf(1):0..9".parse::<Values>().unwrap(), Dice::new(1));

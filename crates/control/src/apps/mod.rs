@@ -1,45 +1,80 @@
-//! Built-in control planes of the bundled apps: what a controller would say over P4Runtime, in this process.
+//! Built-in control planes of the bundled apps. They run in this process, and do what an external controller would do over P4Runtime.
 //!
-//! Sans-I/O: a message, or an entry that has become idle, comes in, and table writes go out. What carries them out tells nothing back:
-//! an entry that finds no room is its host's to count.
+//! They are sans-I/O: the input is an [`Event`] and the time, and the output is [`Effect`]s. [`tell`] passes an event to a control plane
+//! and lets its caller execute the effects. It reports refused effects to the control plane, so that the control plane never assumes an
+//! entry that does not exist.
 
 mod l2;
 mod nat44;
 
+use std::collections::VecDeque;
 use std::str::FromStr;
 
 use abi::{ActionCall, Bits, Digest, Entry, MatchValue};
+use dataplane::TableError;
 
 pub use l2::L2;
 pub use nat44::Nat44;
 
-/// What a control plane wants done.
+/// An action that a control plane requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// A new entry, or another action for one that is there; with the microseconds without a packet after which it is idle.
+    /// Adds an entry to a table, or changes the action of an existing one. The number is the entry's idle timeout in microseconds.
     Set(&'static str, Entry, Option<u64>),
-    /// An entry goes; its action does not matter.
+    /// Removes an entry from a table, if it exists. The entry's action is ignored.
     Remove(&'static str, Entry),
-    /// A multicast group has these ports.
+    /// Sets the ports of a multicast group.
     Group(u32, Vec<u32>),
 }
 
-/// A control plane.
-pub trait Controller: Send {
-    /// What it wants at first, on these ports.
-    fn start(&mut self, ports: &[u32]) -> Vec<Effect>;
-    /// What it makes of a message.
-    fn message(&mut self, message: &Digest) -> Vec<Effect>;
-    /// What it makes of an entry that no packet has hit for its time.
-    fn idle(&mut self, table: &str, entry: &Entry) -> Vec<Effect>;
+/// An event that a control plane handles.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// The program has started, with these ports.
+    Started(&'a [u32]),
+    /// The program sent a digest.
+    Digest(&'a Digest),
+    /// No packet has hit this entry of a table for its idle timeout.
+    Idle(&'a str, &'a Entry),
+    /// A table refused a write of this control plane.
+    Refused(&'a Effect, &'a TableError),
 }
 
-/// A built-in control plane, as the command line names it: `l2`, `l2:SECONDS`, `nat44:POOL`.
+/// A control plane of one program.
+pub trait Controller: Send {
+    /// Handles an event, and returns the effects that it requests. `now` is in microseconds and never decreases.
+    fn event(&mut self, now: u64, event: Event<'_>) -> Vec<Effect>;
+}
+
+/// Passes an event to a control plane, and executes the requested effects in order with `write`. Refused effects are in turn events for the
+/// control plane. Returns the refused effects. Removing an entry that does not exist is not refused.
+pub fn tell(
+    controller: &mut dyn Controller,
+    now: u64,
+    event: Event<'_>,
+    mut write: impl FnMut(&Effect) -> Result<(), TableError>,
+) -> Vec<(Effect, TableError)> {
+    let mut wanted = VecDeque::from(controller.event(now, event));
+    let mut refused = Vec::new();
+    while let Some(effect) = wanted.pop_front() {
+        match write(&effect) {
+            Ok(()) => {}
+            Err(TableError::NotFound(_)) if matches!(effect, Effect::Remove(..)) => {}
+            Err(error) => {
+                wanted.extend(controller.event(now, Event::Refused(&effect, &error)));
+                refused.push((effect, error));
+            }
+        }
+    }
+    refused
+}
+
+/// A built-in control plane with its arguments, as on the command line: `l2`, `l2:SECONDS`, `nat44:POOL`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BuiltIn {
-    /// Of apps/l2; stations are forgotten after so many seconds.
+    /// The control plane of apps/l2. Stations are removed after this number of seconds.
     L2(u32),
-    /// Of apps/nat44, with the addresses outside.
+    /// The control plane of apps/nat44, with its pool of outside addresses.
     Nat44(ipnet::Ipv4Net),
 }
 
@@ -68,7 +103,7 @@ impl FromStr for BuiltIn {
 }
 
 impl BuiltIn {
-    /// The program that it is for.
+    /// The name of the app's program.
     pub fn program(&self) -> &'static str {
         match self {
             BuiltIn::L2(_) => "l2",
@@ -76,7 +111,7 @@ impl BuiltIn {
         }
     }
 
-    /// It, at its beginning.
+    /// Constructs the control plane in its initial state.
     pub fn make(&self) -> Box<dyn Controller> {
         match self {
             BuiltIn::L2(seconds) => Box::new(L2::new(*seconds)),
@@ -85,12 +120,12 @@ impl BuiltIn {
     }
 }
 
-/// A field of a message.
-fn field(message: &Digest, name: &str) -> Option<u64> {
-    message.fields.iter().find(|(n, _)| n == name).map(|(_, value)| value.low_u64())
+/// The value of a digest's field.
+fn field(digest: &Digest, name: &str) -> Option<u64> {
+    digest.fields.iter().find(|(n, _)| n == name).map(|(_, value)| value.low_u64())
 }
 
-/// An entry that matches values of these widths exactly.
+/// An entry with exact match values, each given as width and value.
 fn exact(keys: &[(u32, u64)], action: &str, args: &[(u32, u64)]) -> Entry {
     let bits = |(width, value): &(u32, u64)| Bits::new(*width, u128::from(*value));
     Entry {
@@ -100,10 +135,57 @@ fn exact(keys: &[(u32, u64)], action: &str, args: &[(u32, u64)]) -> Entry {
     }
 }
 
-/// What an entry matches in one of its fields.
+/// The exact match value of an entry's field.
 fn matched(entry: &Entry, at: usize) -> Option<u64> {
     match entry.matches.get(at)? {
         MatchValue::Exact(value) => Some(value.low_u64()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    /// Tables with a limited number of entries each.
+    pub(super) struct Small {
+        pub room: HashMap<&'static str, usize>,
+        pub entries: Vec<(&'static str, Entry)>,
+    }
+
+    impl Small {
+        pub fn new(room: &[(&'static str, usize)]) -> Small {
+            Small { room: room.iter().copied().collect(), entries: Vec::new() }
+        }
+
+        pub fn count(&self, table: &str) -> usize {
+            self.entries.iter().filter(|(name, _)| *name == table).count()
+        }
+
+        pub fn write(&mut self, effect: &Effect) -> Result<(), TableError> {
+            let at = |table: &str, entry: &Entry| {
+                self.entries.iter().position(|(name, e)| *name == table && e.matches == entry.matches)
+            };
+            match effect {
+                Effect::Set(table, entry, _) => match at(table, entry) {
+                    Some(at) => self.entries[at].1 = entry.clone(),
+                    None if self.room.get(table).is_some_and(|&room| self.count(table) == room) => {
+                        return Err(TableError::Full {
+                            table: table.to_string(),
+                            size: self.room[table] as u64,
+                        });
+                    }
+                    None => self.entries.push((table, entry.clone())),
+                },
+                Effect::Remove(table, entry) => match at(table, entry) {
+                    Some(at) => drop(self.entries.remove(at)),
+                    None => return Err(TableError::NotFound(table.to_string())),
+                },
+                Effect::Group(..) => {}
+            }
+            Ok(())
+        }
     }
 }

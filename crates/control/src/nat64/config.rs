@@ -1,7 +1,7 @@
-//! `nat64.toml`: the operator's configuration, read and checked as a whole.
+//! Reads and checks `nat64.toml`, the operator's configuration.
 //!
-//! A file is accepted whole or rejected whole. Every problem is reported, each with its line, what is wrong and what to
-//! do; so a reader of this module finds one function a key, all of the same shape.
+//! A file is accepted or rejected as a whole. Every problem is reported with its line, an explanation and a hint. Each key has one
+//! function, and all these functions have the same form.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -14,59 +14,59 @@ use toml::de::{DeTable, DeValue};
 /// A checked configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// RFC 6052 prefix, if addresses are translated by one.
+    /// The translation prefix (RFC 6052), if there is one.
     pub prefix: Option<Ipv6Net>,
-    /// RFC 7757 explicit address mappings, in the order of the file.
+    /// The explicit address mappings (RFC 7757), in the order of the file.
     pub maps: Vec<Map>,
-    /// Where packets come from and go to.
+    /// How packets reach the translator.
     pub attach: Attach,
-    /// IPv4 prefixes of IPv6 hosts that are reached by their RFC 6052 address: routed into the device, as those of
-    /// `maps` are.
+    /// The IPv4 prefixes of IPv6 hosts that are reached by their RFC 6052 address. They are routed into the device, like the prefixes of
+    /// `maps`.
     pub routes: Vec<Ipv4Net>,
-    /// Traffic class to TOS.
+    /// How the TOS octet is translated.
     pub tos: Tos,
-    /// UDP over IPv4 without a checksum (RFC 7915 section 4.5).
+    /// What happens to UDP datagrams over IPv4 without a checksum (RFC 7915 section 4.5).
     pub udp_zero_checksum: UdpZeroChecksum,
-    /// Whether the MSS option of TCP SYNs is lowered to what fits.
+    /// Whether the MSS option of TCP SYN packets is lowered so that segments fit the path.
     pub clamp_mss: bool,
-    /// MTU of the IPv6 side in bytes; 1280 at least.
+    /// The MTU of the IPv6 side in bytes, at least 1280.
     pub ipv6_mtu: u16,
 }
 
-/// How packets reach the translator (BLUEPRINT section 3).
+/// How packets reach the translator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attach {
-    /// A virtual interface: what is routed into it comes back translated.
+    /// A virtual interface. Packets that are routed into it come back translated.
     Device {
-        /// Its name.
+        /// The name of the interface.
         name: String,
-        /// Interfaces with an express lane: packets that arrive on them and are bound for the device are translated on the
-        /// spot, without the detour through it.
+        /// The interfaces with an express lane. A packet that arrives there and is routed to the device is translated at once, and does not
+        /// pass through the device.
         express: Vec<String>,
-        /// Whether the lanes hand translated packets to the next hop themselves, which netfilter then does not see.
+        /// Whether express lanes send translated packets directly to the next hop. Netfilter then does not see these packets.
         bypass_netfilter: bool,
     },
 }
 
-/// An explicit address mapping: equal suffixes belong together (RFC 7757 section 3.2).
+/// An explicit address mapping (RFC 7757 section 3.2): addresses with equal suffixes correspond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Map {
-    /// IPv4 side.
+    /// The IPv4 prefix.
     pub ipv4: Ipv4Net,
-    /// IPv6 side; its suffix is at least as long as the IPv4 one.
+    /// The IPv6 prefix. Its suffix is at least as long as the IPv4 suffix.
     pub ipv6: Ipv6Net,
 }
 
-/// What the TOS octet of a translated packet is (RFC 7915 sections 4.1 and 5.1).
+/// How the TOS octet or traffic class of a translated packet is set (RFC 7915 sections 4.1 and 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tos {
-    /// The traffic class, and back.
+    /// The octet is copied, in both directions.
     Copy,
-    /// This value, in both directions.
+    /// The octet is set to this value, in both directions.
     Fixed(u8),
 }
 
-/// What becomes of a whole UDP datagram over IPv4 without a checksum; IPv6 forbids it.
+/// What happens to an unfragmented UDP datagram over IPv4 without a checksum, which IPv6 forbids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UdpZeroChecksum {
     /// The checksum is computed.
@@ -75,18 +75,18 @@ pub enum UdpZeroChecksum {
     Drop,
 }
 
-/// A problem in the file.
+/// A problem in a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Counts from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// Counts from 1, in characters.
+    /// The column in characters, counted from 1.
     pub column: usize,
-    /// The line's text.
+    /// The text of the line.
     pub text: String,
-    /// What is wrong.
+    /// The explanation of the problem.
     pub message: String,
-    /// What to do about it.
+    /// A hint that says how to correct it.
     pub hint: Option<String>,
 }
 
@@ -106,12 +106,12 @@ impl fmt::Display for Problem {
 const KEYS: [&str; 9] =
     ["mode", "prefix", "pool", "attach", "routes", "tos", "udp-zero-checksum", "clamp-mss", "ipv6-mtu"];
 
-/// Reads a configuration; all problems are reported.
+/// Parses and checks a configuration. Reports all problems.
 pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
     let mut reader = Reader { text, problems: Vec::new() };
     let config = reader.document();
     if reader.problems.is_empty() {
-        // Without a problem every required part is there.
+        // If there is no problem, every required part is present.
         return config.ok_or_else(Vec::new);
     }
     reader.problems.sort_by_key(|p| (p.line, p.column));
@@ -273,7 +273,7 @@ impl<'a> Reader<'a> {
         good
     }
 
-    /// RFC 6052 section 2.2.
+    /// The translation prefix, with one of the lengths of RFC 6052 section 2.2.
     fn prefix(&mut self, value: &Value<'a>) -> Option<Ipv6Net> {
         let text = self.string(value, "prefix", "64:ff9b::/96")?;
         let net = self.ipv6_net(text, value.span())?;
@@ -307,7 +307,7 @@ impl<'a> Reader<'a> {
             Ok(net) if net.addr() == net.network() => Some(net),
             Ok(net) => {
                 let hint = format!("did you mean `{}`?", net.trunc());
-                self.problem(span, format!("`{text}` has bits behind its prefix"), hint);
+                self.problem(span, format!("`{text}` has bits after its prefix"), hint);
                 None
             }
             Err(_) => {
@@ -323,7 +323,7 @@ impl<'a> Reader<'a> {
             Ok(net) if net.addr() == net.network() => Some(net),
             Ok(net) => {
                 let hint = format!("did you mean `{}`?", net.trunc());
-                self.problem(span, format!("`{text}` has bits behind its prefix"), hint);
+                self.problem(span, format!("`{text}` has bits after its prefix"), hint);
                 None
             }
             Err(_) => {
@@ -444,7 +444,7 @@ impl<'a> Reader<'a> {
             return default;
         };
         match self.string(device, "device", "nat64") {
-            // IFNAMSIZ is 16 with the terminating zero; the peer's name takes one character more.
+            // IFNAMSIZ is 16 including the terminating zero. The name of the device's peer has one character more.
             Some(name) if is_interface_name(name, 14) && !name.contains(['.', '@']) => Attach::Device {
                 name: name.to_string(),
                 express: self.express(table.get("express"), name),
@@ -466,14 +466,14 @@ impl<'a> Reader<'a> {
             let hint = "name the interfaces: `express = [\"eth0\", \"eth1\"]`";
             self.problem(
                 value.span(),
-                "`bypass-netfilter` is a way of express lanes, and there are none",
+                "`bypass-netfilter` applies to express lanes, and there are none",
                 hint,
             );
         }
         on
     }
 
-    /// Names of interfaces; whether they exist is for `up` to say.
+    /// The names of interfaces. `up` checks whether the interfaces exist.
     fn express(&mut self, value: Option<&Value<'a>>, device: &str) -> Vec<String> {
         let Some(value) = value else { return Vec::new() };
         let Some(array) = value.get_ref().as_array() else {
@@ -540,12 +540,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// An address alone is a prefix of full length.
+/// Adds the full prefix length to an address without one.
 fn with_length(text: &str, length: u8) -> String {
     if text.contains('/') { text.to_string() } else { format!("{text}/{length}") }
 }
 
-/// The kernel allows more, and no network needs it.
+/// Whether a text is a valid interface name. The kernel allows more characters, but no network needs them.
 fn is_interface_name(name: &str, longest: usize) -> bool {
     let good = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
     (1..=longest).contains(&name.len()) && name.chars().all(good) && name != "." && name != ".."
@@ -555,7 +555,7 @@ fn is_link_local(addr: Ipv6Addr) -> bool {
     addr.segments()[0] & 0xffc0 == 0xfe80
 }
 
-/// Why an IPv4 address is never translated, if so (RFC 7915 section 4.1).
+/// The reason why an IPv4 address is never translated (RFC 7915 section 4.1); `None` if it can be.
 fn untranslatable(addr: Ipv4Addr) -> Option<&'static str> {
     match addr.octets() {
         [0, ..] => Some("in 0.0.0.0/8"),
@@ -598,7 +598,7 @@ ipv6 = "2001:db8::7"
         assert_eq!((config.clamp_mss, config.ipv6_mtu), (true, 1500));
     }
 
-    /// Each line: what a file says in place of the good line, the line of the problem, and words of message and hint.
+    /// Each row has: text that replaces a valid line, the line of the problem, words of the message and of the hint.
     #[test]
     fn each_mistake_is_found_on_its_line() {
         let cases: &[(&str, &str, usize, &[&str])] = &[
@@ -607,7 +607,7 @@ ipv6 = "2001:db8::7"
             ("\"stateless\"", "\"statless\"", 3, &["neither"]),
             ("mode ", "mod ", 3, &["unknown key `mod`", "did you mean `mode`"]),
             ("2001:db8:64::/96", "2001:db8:64::/95", 4, &["/95", "/96"]),
-            ("2001:db8:64::/96", "2001:db8:64::1/96", 4, &["bits behind", "2001:db8:64::/96"]),
+            ("2001:db8:64::/96", "2001:db8:64::1/96", 4, &["bits after", "2001:db8:64::/96"]),
             ("2001:db8:64::/96", "2001:db8:64:0:100::/96", 4, &["u octet"]),
             ("2001:db8:64::/96", "192.0.2.0/24", 4, &["not an IPv6 prefix"]),
             ("device =", "interfaces =", 5, &["not in this release"]),
@@ -619,7 +619,7 @@ ipv6 = "2001:db8::7"
             ("\"nat64\" }", "\"nat64\", exprss = [] }", 5, &["did you mean `express`"]),
             ("tos = 0", "tos = 256", 6, &["0 to 255"]),
             ("tos = 0", "pool = [\"203.0.113.0/28\"]", 6, &["stateful"]),
-            ("tos = 0", "routes = [\"198.51.100.1/24\"]", 6, &["bits behind"]),
+            ("tos = 0", "routes = [\"198.51.100.1/24\"]", 6, &["bits after"]),
             ("tos = 0", "ipv6-mtu = 1279", 6, &["1280"]),
             ("\"drop\"", "\"ignore\"", 7, &["compute", "4.5"]),
             ("198.51.100.0/24", "127.0.0.0/24", 10, &["loopback"]),
@@ -653,8 +653,8 @@ ipv6 = "2001:db8::7"
         assert_eq!(lines, [3, 6, 11]);
     }
 
-    /// Files that nobody would write: pieces of good ones cut, doubled, swapped and spoilt. Each is read or refused, with a
-    /// line that is there; none is a panic, in a parser that root runs.
+    /// Mutated files: parts of valid files are cut, doubled, swapped and damaged. Each file must be accepted, or rejected with an existing
+    /// line. The parser runs as root, so it must not panic.
     #[test]
     fn no_file_is_too_bad() {
         let pieces: Vec<&str> = GOOD.split_inclusive([' ', '\n', '"', '/', '.', ':']).collect();
@@ -662,7 +662,7 @@ ipv6 = "2001:db8::7"
             "", "\"", "[", "]]", "=", "-1", "9e999", "\u{0}", "é", "\\", "/999", "::", "#", "\r", "true",
             "{ }",
         ];
-        // xorshift64 (Marsaglia 2003): the same files every time.
+        // xorshift64 (Marsaglia 2003) produces the same files in every run.
         let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
         let mut below = |n: usize| {
             seed ^= seed << 13;

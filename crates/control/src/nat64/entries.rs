@@ -1,31 +1,31 @@
-//! A configuration as table entries of apps/nat64: the formulas of its README, and nothing else.
+//! Converts a configuration to table entries of apps/nat64. The README of apps/nat64 has the formulas.
 
 use abi::{ActionCall, Bits, Entry, MatchValue};
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use super::config::{Config, Map, Tos, UdpZeroChecksum};
 
-/// What the tables shall hold.
+/// The contents that the tables must have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Wanted {
-    /// Table and entry.
+    /// The entries, each with its table's name.
     pub entries: Vec<(String, Entry)>,
-    /// Table and what happens on a miss.
+    /// The default actions, each with its table's name.
     pub defaults: Vec<(String, ActionCall)>,
 }
 
-/// The control of the P4 program.
+/// The name of the main control in the P4 program.
 const CONTROL: &str = "Nat64";
-/// The prefix for which RFC 6052 section 3.1 has rules of its own.
+/// The well-known prefix, for which RFC 6052 section 3.1 has special rules.
 const WELL_KNOWN: &str = "64:ff9b::/96";
-/// Bytes by which a fragment grows from IPv4 to IPv6: header and fragment header.
+/// The number of bytes by which a fragment grows from IPv4 to IPv6: 20 for the larger header, 8 for the fragment header.
 pub const FRAGMENT_GROWTH: u16 = 28;
 
-/// Tables of the program in device mode.
+/// The table contents for a configuration in device mode.
 pub fn wanted(config: &Config) -> Wanted {
     let mut wanted = Wanted::default();
     wanted.defaults.push((format!("{CONTROL}.settings"), settings(config)));
-    // Source and destination are looked up in tables of the same content.
+    // Source and destination addresses are looked up in separate tables with the same contents.
     for side in ["source", "destination"] {
         let (four, six) = (format!("{CONTROL}.four_to_six.{side}"), format!("{CONTROL}.six_to_four.{side}"));
         for map in &config.maps {
@@ -34,7 +34,7 @@ pub fn wanted(config: &Config) -> Wanted {
         }
         wanted.defaults.push((format!("{four}.eam4"), embed(config.prefix, &four)));
         if let Some(prefix) = config.prefix {
-            // RFC 7757 tries mappings first: one that covers the prefix leaves nothing for it.
+            // RFC 7757 applies mappings before the prefix. A mapping that covers the whole prefix leaves no address for it.
             let covered = config.maps.iter().any(|m| m.ipv6.contains(&prefix));
             if !covered {
                 wanted.entries.push((format!("{six}.eam6"), extract(prefix, &six)));
@@ -49,7 +49,7 @@ fn settings(config: &Config) -> ActionCall {
         Tos::Copy => (255, 0),
         Tos::Fixed(value) => (0, value as u128),
     };
-    // What fits the IPv6 side, and the IPv4 side, whose route leaves room for a fragment header.
+    // The MSS must fit both sides. The route of the IPv4 side leaves room for a fragment header.
     let max_mss = match config.clamp_mss {
         true => (config.ipv6_mtu - 60).min(config.ipv6_mtu - FRAGMENT_GROWTH - 40),
         false => u16::MAX,
@@ -81,7 +81,7 @@ fn bits6(net: Ipv6Net) -> u128 {
     u128::from(net.network())
 }
 
-/// `2^(32 - p4) - 1`, and by how much the IPv6 suffix is longer than the IPv4 one.
+/// The mask of the IPv4 suffix, `2^(32 - p4) - 1`, and the number of bits by which the IPv6 suffix is longer than the IPv4 suffix.
 fn suffix(map: &Map) -> (u128, u128) {
     let (four, six) = (32 - map.ipv4.prefix_len(), 128 - map.ipv6.prefix_len());
     ((1u128 << four) - 1, (six - four) as u128)

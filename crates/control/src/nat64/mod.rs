@@ -1,4 +1,4 @@
-//! NAT64 as an operator speaks of it: the configuration file, and the table entries that it stands for.
+//! NAT64's configuration file, and the table entries that implement it.
 
 pub mod config;
 pub mod entries;

@@ -1,10 +1,12 @@
-//! STF, the packet test format of p4c: a line a statement, tables filled, packets in, packets and counters expected.
+//! STF, the packet test format of p4c. Each line is a statement that writes tables, sends a packet, or expects packets and counters.
 //!
-//! [`parse`] reads a case, [`resolve`] finds what its names mean in a program, [`run`] plays it on any [`run::Target`]. `strait run --entries` and `strait trace` read their table
-//! entries in the same format. Nothing here opens a file: text comes in.
+//! [`parse`] parses a case, [`resolve`] finds what its names mean in a program, and [`run`] runs it on any [`run::Target`]. `strait run
+//! --entries` and `strait trace` read table entries in the same format. The input is text; nothing here opens a file.
 //!
-//! Beyond p4c's reader: keys take `VALUE&&&MASK` and `LOW..HIGH` and a lone `*`, names may be quoted wherever they stand.
+//! Extensions of p4c's format: keys may be `VALUE&&&MASK`, `LOW..HIGH` or a single `*`. Numbers may be IPv4, IPv6 and MAC addresses. Every
+//! name may be quoted.
 
+mod address;
 pub mod parse;
 pub mod resolve;
 pub mod run;
@@ -14,162 +16,98 @@ use std::fmt;
 pub use parse::parse;
 pub use run::{Failure, Mirror, Outputs, Report, Target, TargetError, load, run};
 
-/// A whole file.
+/// A case: the statements of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// Its name, for messages.
+    /// The name of the case, for messages.
     pub name: String,
-    /// What it says, in order.
+    /// The statements, in order.
     pub statements: Vec<Statement>,
 }
 
-/// One line.
+/// One statement of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statement {
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub line: u32,
-    /// What it says.
+    /// The statement itself.
     pub kind: Kind,
 }
 
-/// What a line says.
+/// The kind of a statement, with its operands. Names of tables, counters and the like are full names or suffixes of them.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
 pub enum Kind {
-    /// `add TABLE [PRIO] KEY:VALUE… ACTION(ARG:VALUE, …) [= ID]`.
-    Add {
-        /// Name or suffix.
-        table: String,
-        /// Larger wins.
-        priority: Option<i32>,
-        /// Names and values.
-        keys: Vec<(String, Value)>,
-        /// What happens on a hit.
-        action: Call,
-        /// `$ID` of `check_counter` means this entry.
-        id: Option<String>,
-    },
-    /// `setdefault TABLE ACTION(…)`.
-    SetDefault {
-        /// Name or suffix.
-        table: String,
-        /// What happens on a miss.
-        action: Call,
-    },
-    /// `packet PORT HEX…`.
-    Packet {
-        /// Where it comes in.
-        port: u32,
-        /// The packet.
-        bytes: Vec<u8>,
-    },
-    /// `expect PORT [PATTERN]`.
-    Expect {
-        /// Where it should come out.
-        port: u32,
-        /// What it should be; none: anything.
-        pattern: Option<Pattern>,
-    },
-    /// `no_packet`: the last packet before it must give none.
+    /// `add TABLE [PRIO] KEY:VALUE… ACTION(ARG:VALUE, …) [= ID]`: adds an entry. The largest priority wins. `$ID` refers to the entry in
+    /// later lines.
+    Add { table: String, priority: Option<i32>, keys: Vec<(String, Value)>, action: Call, id: Option<String> },
+    /// `setdefault TABLE ACTION(…)`: sets the default action.
+    SetDefault { table: String, action: Call },
+    /// `packet PORT HEX…`: sends a packet into a port.
+    Packet { port: u32, bytes: Vec<u8> },
+    /// `expect PORT [PATTERN]`: expects a packet on a port. Without a pattern any packet matches.
+    Expect { port: u32, pattern: Option<Pattern> },
+    /// `no_packet`: the last packet before this line must produce no packet.
     NoPacket,
-    /// `wait`: everything sent has come out.
+    /// `wait`: waits until all packets have come out.
     Wait,
-    /// `remove all` entries.
+    /// `remove all`: removes all entries.
     RemoveAll,
-    /// `check_counter NAME(CELL) [packets|bytes OP N]`.
-    CheckCounter {
-        /// Name or suffix; `drop.NAME` is a drop reason.
-        counter: String,
-        /// Which cell or entry.
-        cell: Cell,
-        /// Without one: the cell exists and counts neither packets nor bytes.
-        check: Option<Check>,
-    },
-    /// `mc_mgrp_create GROUP`.
+    /// `check_counter NAME(CELL) [packets|bytes OP N]`: compares a counter. `drop.NAME` is a drop reason. Without a comparison, the cell
+    /// must exist and be zero.
+    CheckCounter { counter: String, cell: Cell, check: Option<Check> },
+    /// `mc_mgrp_create GROUP`: adds a multicast group.
     GroupCreate(u32),
-    /// `mc_node_create RID PORT…`; nodes are numbered from 0 in this order.
-    NodeCreate {
-        /// `egress_rid` of its copies.
-        rid: u32,
-        /// Where its copies go.
-        ports: Vec<u32>,
-    },
-    /// `mc_node_update NODE PORT…`.
-    NodeUpdate {
-        /// Number.
-        node: u32,
-        /// Where its copies go from now on.
-        ports: Vec<u32>,
-    },
-    /// `mc_node_associate GROUP NODE`.
-    NodeAssociate {
-        /// Group.
-        group: u32,
-        /// Number.
-        node: u32,
-    },
-    /// `counter_read NAME INDEX`.
+    /// `mc_node_create RID PORT…`: adds a node, whose copies have this `egress_rid` and go to these ports. Nodes are numbered from 0.
+    NodeCreate { rid: u32, ports: Vec<u32> },
+    /// `mc_node_update NODE PORT…`: replaces the ports of a node.
+    NodeUpdate { node: u32, ports: Vec<u32> },
+    /// `mc_node_associate GROUP NODE`: adds a node to a group.
+    NodeAssociate { group: u32, node: u32 },
+    /// `counter_read NAME INDEX`: reads a cell of a counter, which must exist.
     CounterRead(String, u64),
-    /// `counter_write NAME INDEX PACKETS BYTES`.
+    /// `counter_write NAME INDEX PACKETS BYTES`: writes a cell of a counter.
     CounterWrite(String, u64, u64, u64),
-    /// `register_read NAME INDEX`.
+    /// `register_read NAME INDEX`: reads a cell of a register, which must exist.
     RegisterRead(String, u64),
-    /// `register_write NAME INDEX VALUE`.
+    /// `register_write NAME INDEX VALUE`: writes a cell of a register.
     RegisterWrite(String, u64, Number),
-    /// `register_reset NAME`.
+    /// `register_reset NAME`: sets all cells of a register to their initial value.
     RegisterReset(String),
-    /// `mirroring_add SESSION PORT`, `mirroring_add_mc SESSION GROUP`, `mirroring_delete SESSION`.
+    /// `mirroring_add SESSION PORT`, `mirroring_add_mc SESSION GROUP`, `mirroring_delete SESSION`: sets or removes (`None`) a mirroring
+    /// session.
     Mirroring(u32, Option<Mirror>),
-    /// `mirroring_get SESSION`: there is such a session.
+    /// `mirroring_get SESSION`: checks that the session exists.
     MirroringGet(u32),
-    /// `member PROFILE ID ACTION(…)`: a member of an action profile. An entry leads to it by `member(id:ID)`.
-    Member {
-        /// Name or suffix.
-        profile: String,
-        /// Its number.
-        id: u32,
-        /// What it does.
-        action: Call,
-    },
-    /// `member_group PROFILE ID MEMBER…`: a group of them. An entry leads to it by `group(id:ID)`.
-    MemberGroup {
-        /// Name or suffix.
-        profile: String,
-        /// Its number.
-        id: u32,
-        /// Its members.
-        members: Vec<u32>,
-    },
-    /// `clock MICROSECONDS`: the time that packets see from now on.
+    /// `member PROFILE ID ACTION(…)`: adds a member of an action profile. An entry refers to it with `member(id:ID)`.
+    Member { profile: String, id: u32, action: Call },
+    /// `member_group PROFILE ID MEMBER…`: adds a group of members. An entry refers to it with `group(id:ID)`.
+    MemberGroup { profile: String, id: u32, members: Vec<u32> },
+    /// `clock MICROSECONDS`: sets the time that packets see.
     Clock(u64),
-    /// `host_port PORT`: the port leads to the host (PNA).
+    /// `host_port PORT`: declares a port to the host (PNA).
     HostPort(u32),
-    /// `expire_time PROFILE MICROSECONDS`: how long entries of this profile live (PNA).
+    /// `expire_time PROFILE MICROSECONDS`: sets the expire time of a profile (PNA).
     ExpireTime(u32, u64),
-    /// `value_set NAME MEMBER…`: what a parser's value set holds from now on. A member of several parts is `PART,PART`.
+    /// `value_set NAME MEMBER…`: sets the members of a parser's value set. A member with several fields is `PART,PART`.
     ValueSet(String, Vec<Vec<Value>>),
-    /// `idle_timeout $ID MICROSECONDS`: an entry (the `= ID` of its `add`) that no packet hits for so long is idle.
+    /// `idle_timeout $ID MICROSECONDS`: sets the idle timeout of the entry with this `= ID`.
     IdleTimeout(String, u64),
-    /// `check_idle [$ID…]`: these entries, and no others, have become idle since it was asked last.
+    /// `check_idle [$ID…]`: checks that exactly these entries have become idle since the last check.
     CheckIdle(Vec<String>),
-    /// `check_digest NAME FIELD:VALUE…`: the next message that the program sent to the control plane.
+    /// `check_digest NAME FIELD:VALUE…`: checks the next digest that the program has sent.
     CheckDigest(String, Vec<(String, Number)>),
-    /// `no_digest`: there is none left.
+    /// `no_digest`: checks that no digest is left.
     NoDigest,
-    /// `meter_set_rates NAME INDEX RATE:BURST…`, or without an index `meter_array_set_rates NAME RATE:BURST…`.
-    MeterRates {
-        /// Name or suffix.
-        meter: String,
-        /// Cell; none: all.
-        index: Option<u64>,
-        /// Units (packets or bytes) a microsecond, and units, lowest rate first.
-        rates: Vec<(f64, u64)>,
-    },
-    /// `meter_get_rates NAME INDEX`: there is such a cell.
+    /// `meter_set_rates NAME INDEX RATE:BURST…`: sets the rates of a meter's cell, lowest first: units (packets or bytes) a microsecond,
+    /// and units. `meter_array_set_rates NAME RATE:BURST…` sets all cells (`None`).
+    MeterRates { meter: String, index: Option<u64>, rates: Vec<(f64, u64)> },
+    /// `meter_get_rates NAME INDEX`: checks that the cell exists.
     MeterGet(String, u64),
 }
 
 impl Kind {
-    /// Whether it is what a control plane says: entries, groups, sessions, rates and the like.
+    /// Whether the statement is one of the control plane: entries, groups, sessions, rates and the like.
     pub fn fills(&self) -> bool {
         use Kind::*;
         matches!(
@@ -194,69 +132,71 @@ impl Kind {
     }
 }
 
-/// An action and its arguments by name.
+/// A call of an action, with its arguments by name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
-    /// Name or suffix.
+    /// The name of the action, or a suffix of it.
     pub name: String,
-    /// Names and values.
+    /// The name and the value of each argument.
     pub args: Vec<(String, Number)>,
 }
 
-/// A number as written: leading zeros and `*` tell prefix lengths and masks.
+/// A number as it is written. Leading zeros and `*` determine prefix lengths and masks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Number {
-    /// Bits of a digit: 4 for `0x`, 1 for `0b`, 0 for decimal.
+    /// The number of bits in a digit: 4 for `0x`, 1 for `0b`, 0 for decimal.
     pub digit_bits: u32,
-    /// Without `0x` or `0b`.
+    /// The digits without `0x` or `0b`; for an address, its bits in hexadecimal.
     pub digits: String,
+    /// If the number is an address: its text, and its width in bits. It fits only fields of that width.
+    pub address: Option<(String, u32)>,
 }
 
 /// The value of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A number, perhaps with `*` digits.
+    /// A number, which may have `*` digits.
     Number(Number),
-    /// `VALUE/LENGTH`.
+    /// A prefix: `VALUE/LENGTH`.
     Prefix(Number, u32),
-    /// `VALUE&&&MASK`.
+    /// A value and a mask: `VALUE&&&MASK`.
     Masked(Number, Number),
-    /// `LOW..HIGH`.
+    /// A range, both ends included: `LOW..HIGH`.
     Range(Number, Number),
-    /// `*`.
+    /// Any value: `*`.
     Any,
 }
 
-/// What a packet should look like.
+/// A pattern for the bytes of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
-    /// Half bytes; `None` is any.
+    /// The half bytes; `None` matches any.
     pub nibbles: Vec<Option<u8>>,
-    /// The packet ends there (`$`); else it may go on.
+    /// Whether the packet must end after the pattern (`$`).
     pub exact: bool,
 }
 
 /// A cell of a counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cell {
-    /// By number; for a direct counter, the number of the `add` to its table, from 0.
+    /// The cell with this index. For a direct counter, it is the entry of the table's `add` with this number, counted from 0.
     Index(u64),
-    /// An entry, by the `= ID` of its `add`.
+    /// The cell of the entry with this `= ID`.
     Entry(String),
 }
 
-/// What a counter should hold.
+/// A comparison of a counter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// Bytes, not packets.
+    /// Whether bytes are compared; otherwise packets are.
     pub bytes: bool,
-    /// How it is compared.
+    /// The comparison operator.
     pub op: Op,
-    /// With what.
+    /// The right operand.
     pub value: u64,
 }
 
-/// Comparisons.
+/// A comparison operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Op {
@@ -269,7 +209,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// Whether it holds.
+    /// Whether `a OP b` holds.
     pub fn holds(self, a: u64, b: u64) -> bool {
         match self {
             Op::Eq => a == b,
@@ -281,7 +221,7 @@ impl Op {
         }
     }
 
-    /// As written.
+    /// The operator as it is written.
     pub fn symbol(self) -> &'static str {
         match self {
             Op::Eq => "==",
@@ -294,20 +234,23 @@ impl Op {
     }
 }
 
-/// What is wrong with a line.
+/// An error in a line of a case.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {what}")]
 pub struct StfError {
-    /// The case.
+    /// The name of the case.
     pub file: String,
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub line: u32,
-    /// In words.
+    /// The explanation of the error.
     pub what: String,
 }
 
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((written, _)) = &self.address {
+            return f.write_str(written);
+        }
         let prefix = match self.digit_bits {
             4 => "0x",
             1 => "0b",

@@ -1,8 +1,10 @@
-//! Lines to statements. Every bad line is reported; the good ones around it do not suffer.
+//! Parses lines into statements. Every invalid line is reported, and the other lines are still parsed.
 
-use super::{Call, Case, Cell, Check, Kind, Mirror, Number, Op, Pattern, Statement, StfError, Value};
+use super::{
+    Call, Case, Cell, Check, Kind, Mirror, Number, Op, Pattern, Statement, StfError, Value, address,
+};
 
-/// Reads a case; `name` stands in messages.
+/// Parses a case. `name` is the name of the case in messages.
 pub fn parse(name: &str, text: &str) -> Result<Case, Vec<StfError>> {
     let mut case = Case { name: name.to_string(), statements: Vec::new() };
     let mut errors = Vec::new();
@@ -27,7 +29,7 @@ fn statement(text: &str) -> Parsed<Option<Kind>> {
     let end = trimmed.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(trimmed.len());
     let keyword = trimmed[..end].to_ascii_lowercase();
     let rest = &trimmed[end..];
-    // Packet data is hexadecimal to the end of the line: no comments, no words.
+    // Packet data is hexadecimal up to the end of the line, without comments or other words.
     let kind = match keyword.as_str() {
         "packet" => packet(rest)?,
         "expect" => expect(rest)?,
@@ -82,13 +84,13 @@ fn expect(text: &str) -> Parsed<Kind> {
     Ok(Kind::Expect { port, pattern: (!anything).then_some(pattern) })
 }
 
-/// A word or a sign.
+/// A token: a word or a sign.
 #[derive(Clone, Debug, PartialEq)]
 enum Word {
-    /// `a.b[3]`, `$ID`, or quoted.
+    /// A name: `a.b[3]`, `$ID`, or a quoted text.
     Name(String),
     Number(Number),
-    /// A lone `*`.
+    /// A single `*`.
     Star,
     Sign(&'static str),
 }
@@ -98,7 +100,7 @@ struct Words {
     at: usize,
 }
 
-/// Longest first.
+/// The signs. A longer sign comes before its prefixes.
 const SIGNS: [&str; 16] =
     ["&&&", "..", "==", "!=", "<=", ">=", "<", ">", "=", ":", ",", "(", ")", "/", ".", "-"];
 
@@ -107,7 +109,12 @@ impl Words {
         let mut words = Vec::new();
         let mut rest = text.trim_start();
         while let Some(first) = rest.chars().next().filter(|c| *c != '#') {
-            let (word, length) = if first == '"' {
+            let value =
+                matches!(words.last(), Some(Word::Sign(":" | "," | ".." | "&&&"))) && !rest.starts_with("..");
+            let address = address::read(rest, value)?;
+            let (word, length) = if let Some((number, length)) = address {
+                (Word::Number(number), length)
+            } else if first == '"' {
                 let end = rest[1..].find('"').ok_or("a quotation mark is not closed")?;
                 (Word::Name(rest[1..=end].to_string()), end + 2)
             } else if first.is_ascii_alphabetic() || first == '_' || first == '$' {
@@ -138,7 +145,7 @@ impl Words {
         if self.eat(sign) { Ok(()) } else { Err(format!("`{sign}` is expected {}", self.here())) }
     }
 
-    /// Where the reader stands, for messages.
+    /// The current position in the line, for messages.
     fn here(&self) -> String {
         match self.words.get(self.at) {
             None => "at the end of the line".into(),
@@ -267,21 +274,45 @@ impl Words {
 
     fn add(&mut self) -> Parsed<Kind> {
         let table = self.name("a table")?;
-        let priority = match self.words.get(self.at) {
-            Some(Word::Number(_)) => {
-                Some(i32::try_from(self.u64()?).map_err(|_| "the priority is too large")?)
-            }
-            _ => None,
-        };
+        let priority = self.priority()?;
         let mut keys = Vec::new();
         while matches!(self.words.get(self.at + 1), Some(Word::Sign(":"))) {
             let key = self.name("a key field")?;
             self.need(":")?;
             keys.push((key, self.value()?));
         }
+        self.no_bare_value()?;
         let action = self.call()?;
         let id = if self.eat("=") { Some(self.name("an entry's name")?) } else { None };
         Ok(Kind::Add { table, priority, keys, action, id })
+    }
+
+    /// A plain number after the table's name: the priority.
+    fn priority(&mut self) -> Parsed<Option<i32>> {
+        let Some(Word::Number(number)) = self.words.get(self.at) else { return Ok(None) };
+        let more = matches!(self.words.get(self.at + 1), Some(Word::Sign("/" | "&&&" | ".." | ":")));
+        let fits = number.to_u64().and_then(|n| i32::try_from(n).ok());
+        match fits.filter(|_| number.address.is_none() && !more) {
+            Some(priority) => {
+                self.at += 1;
+                Ok(Some(priority))
+            }
+            None => self.no_bare_value().map(|()| None),
+        }
+    }
+
+    /// An error if there is a value without its key's name, where a key or the action is expected.
+    fn no_bare_value(&self) -> Parsed<()> {
+        match self.words.get(self.at) {
+            Some(word @ (Word::Number(_) | Word::Star)) => {
+                let value = match word {
+                    Word::Number(number) => number.to_string(),
+                    _ => "*".to_string(),
+                };
+                Err(format!("the name of a key field is missing before `{value}`: write `KEY:{value}`"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn value(&mut self) -> Parsed<Value> {
@@ -316,12 +347,12 @@ impl Words {
         Ok(call)
     }
 
-    /// `$ID`, or `ID`.
+    /// An entry's id: `$ID` or `ID`.
     fn entry(&mut self) -> Parsed<String> {
         Ok(self.name("an entry's name")?.trim_start_matches('$').to_string())
     }
 
-    /// `PART,PART` as often as it comes.
+    /// Zero or more members, each `PART,PART`.
     fn members(&mut self) -> Parsed<Vec<Vec<Value>>> {
         let mut members = Vec::new();
         while self.at < self.words.len() {
@@ -358,7 +389,7 @@ impl Words {
         Ok(Check { bytes, op, value: self.u64()? })
     }
 
-    /// `RATE:BURST` as often as it comes; a rate may be `0.001`.
+    /// Zero or more rates, each `RATE:BURST`. A rate may have a fraction, such as `0.001`.
     fn rates(&mut self) -> Parsed<Vec<(f64, u64)>> {
         let mut rates = Vec::new();
         while self.at < self.words.len() {
@@ -374,7 +405,7 @@ impl Words {
     }
 }
 
-/// A name goes on through dots, `$` and indexes: `hdr.vlan[1].vid`, `extra$0.h`.
+/// The length of the name at the beginning of a text. A name includes dots, `$` and indexes: `hdr.vlan[1].vid`, `extra$0.h`.
 fn name_end(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut end = 0;
@@ -416,7 +447,7 @@ fn number(text: &str) -> Parsed<(Word, usize)> {
         return Err(format!("`{word}` is not a number"));
     }
     let digits = text[from..from + length].to_string();
-    Ok((Word::Number(Number { digit_bits, digits }), from + length))
+    Ok((Word::Number(Number { digit_bits, digits, address: None }), from + length))
 }
 
 #[cfg(test)]
@@ -445,6 +476,35 @@ mod tests {
         assert!(matches!(&keys[4].1, Value::Range(..)));
         assert_eq!(keys[5].1, Value::Any);
         assert_eq!((action.name.as_str(), action.args.len()), ("setb1", 2));
+    }
+
+    #[test]
+    fn addresses() {
+        let Kind::Add { keys, action, .. } = one(
+            "add t a:192.0.2.0/24 b:2001:db8::1 c:fe80::1&&&ffff:: d:00:00:5e:00:53:01 e:10.0.0.1..10.0.0.9 f:::/0 \
+             g:64:ff9b::192.0.2.1 set(ip:192.0.2.1, mac:0a:0b:0c:0d:0e:0f)",
+        ) else {
+            panic!()
+        };
+        let digits = |value: &Value| match value {
+            Value::Number(a) | Value::Prefix(a, _) => a.digits.clone(),
+            Value::Masked(a, b) | Value::Range(a, b) => format!("{} {}", a.digits, b.digits),
+            Value::Any => String::new(),
+        };
+        let digits: Vec<String> = keys.iter().map(|(_, value)| digits(value)).collect();
+        let zeros = "0".repeat(28);
+        assert_eq!(digits[0], "c0000200");
+        assert_eq!(digits[1], "20010db8000000000000000000000001");
+        assert_eq!(digits[2], format!("fe80{}1 ffff{zeros}", "0".repeat(27)));
+        assert_eq!((digits[3].as_str(), digits[4].as_str()), ("00005e005301", "0a000001 0a000009"));
+        assert!(matches!(&keys[5].1, Value::Prefix(_, 0)));
+        assert_eq!(digits[6], "0064ff9b0000000000000000c0000201");
+        assert_eq!(action.args[1].1.digits, "0a0b0c0d0e0f");
+        assert_eq!(
+            error("add t a:192.0.2.300 b()"),
+            "t.stf:1: `192.0.2.300` is no IPv4, IPv6 or MAC address"
+        );
+        assert_eq!(error("add t a:2001:db8:1 b()"), "t.stf:1: `2001:db8:1` is no IPv4, IPv6 or MAC address");
     }
 
     #[test]
@@ -509,6 +569,14 @@ mod tests {
             "t.stf:1: half a byte is missing: an odd number of hexadecimal digits"
         );
         assert_eq!(error("packet 1 zz"), "t.stf:1: `z` is not a hexadecimal digit");
+        let missing = |value: &str| {
+            format!("t.stf:1: the name of a key field is missing before `{value}`: write `KEY:{value}`")
+        };
+        assert_eq!(error("add t 0xc0000201 a()"), missing("0xc0000201"));
+        assert_eq!(error("add t 192.0.2.1 a()"), missing("192.0.2.1"));
+        assert_eq!(error("add t 10/8 a()"), missing("10"));
+        assert_eq!(error("add t 5 7 a()"), missing("7"));
+        assert_eq!(error("add t k:1 * a()"), missing("*"));
         assert_eq!(error("frobnicate"), "t.stf:1: `frobnicate` is not an STF statement");
         assert_eq!(error("add t k:0xg a()"), "t.stf:1: `0xg` is not a number");
         assert_eq!(error("setdefault t a(x:1 y:2)"), "t.stf:1: `,` is expected before `y`");

@@ -1,5 +1,5 @@
-//! Names and numbers as people write them, against a manifest: suffixes to tables, actions, keys and counters; digits to
-//! [`abi::Bits`] of the right width. The rules are those of p4c's STF runner.
+//! Resolves the names and numbers of a case against a manifest: suffixes to tables, actions, keys and counters, and digits to [`abi::Bits`]
+//! of the right width. The rules are those of p4c's STF runner.
 
 use abi::manifest::{Action, KeyField, Manifest, Table};
 use abi::{ActionCall, Bits, Entry, MatchKind, MatchValue};
@@ -8,7 +8,7 @@ use num_bigint::BigUint;
 
 use super::{Call, Number, Value};
 
-/// The item that a name means: the one of exactly that name, else the only one that ends in `.name`.
+/// The item with exactly this name, or else the only item whose name ends in `.name`.
 pub fn pick<'a, T>(
     items: &'a [T],
     name: &str,
@@ -46,12 +46,12 @@ fn last(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// A table by name or suffix.
+/// The table with this name or suffix.
 pub fn table<'a>(manifest: &'a Manifest, name: &str) -> Result<&'a Table, String> {
     pick(&manifest.tables, name, |t| &t.name, "table")
 }
 
-/// An entry from its parts.
+/// Builds an entry from the parts of an `add`.
 pub fn entry(
     table: &Table,
     priority: Option<i32>,
@@ -62,12 +62,19 @@ pub fn entry(
     Ok(Entry { matches, priority, action: action(table, call)? })
 }
 
-/// What an entry matches, and its priority.
+/// The match values of an entry, and its priority.
 fn place(
     table: &Table,
     priority: Option<i32>,
     keys: &[(String, Value)],
 ) -> Result<(Vec<MatchValue>, i32), String> {
+    if let (Some(number), [], false, [first, ..]) = (priority, keys, table.needs_priority(), &table.keys[..])
+    {
+        return Err(format!(
+            "table `{}` has no priorities, and no key field is given: write `{}:{number}`",
+            table.name, first.name
+        ));
+    }
     let mut values: Vec<Option<MatchValue>> = vec![None; table.keys.len()];
     for (name, value) in keys {
         let at = key_index(table, name)?;
@@ -88,7 +95,7 @@ fn place(
     Ok((matches, priority))
 }
 
-/// `member(id:N)` and `group(id:N)`, in tables with an action profile.
+/// The reference in `member(id:N)` or `group(id:N)`, if the table has an action profile.
 pub fn indirect(table: &Table, call: &Call) -> Option<Indirect> {
     table.implementation.as_ref()?;
     let [(name, number)] = call.args.as_slice() else { return None };
@@ -100,7 +107,7 @@ pub fn indirect(table: &Table, call: &Call) -> Option<Indirect> {
     }
 }
 
-/// An entry that leads to a member or group: the action that it names never runs, and is the first that entries may have.
+/// Builds an entry that refers to a member or a group. It names the first action that entries may have; that action never runs.
 pub fn indirect_entry(
     table: &Table,
     priority: Option<i32>,
@@ -113,7 +120,7 @@ pub fn indirect_entry(
     Ok(Entry { matches, priority, action: call })
 }
 
-/// A value set's whole name, and members as it takes them.
+/// The full name of a value set, and its members.
 pub fn value_set(
     manifest: &Manifest,
     name: &str,
@@ -133,7 +140,7 @@ pub fn value_set(
     Ok((set.name.clone(), members.iter().map(member).collect::<Result<_, _>>()?))
 }
 
-/// The whole name of an action profile.
+/// The full name of the action profile with this name or suffix.
 pub fn profile(manifest: &Manifest, name: &str) -> Result<String, String> {
     let mut all: Vec<&String> = manifest.tables.iter().filter_map(|t| t.implementation.as_ref()).collect();
     all.sort_unstable();
@@ -141,7 +148,7 @@ pub fn profile(manifest: &Manifest, name: &str) -> Result<String, String> {
     pick(&all, name, |n| n, "action profile").map(|n| n.to_string())
 }
 
-/// A member's action, as the tables of its profile list it.
+/// The full name of a profile, and the call of one of its members. The profile's tables list the possible actions.
 pub fn member(manifest: &Manifest, name: &str, call: &Call) -> Result<(String, ActionCall), String> {
     let name = profile(manifest, name)?;
     let user = manifest.tables.iter().find(|t| t.implementation.as_ref() == Some(&name));
@@ -149,7 +156,7 @@ pub fn member(manifest: &Manifest, name: &str, call: &Call) -> Result<(String, A
     Ok((name, action(user, call)?))
 }
 
-/// An action call from its parts.
+/// Builds an action call from its name and arguments.
 pub fn action(table: &Table, call: &Call) -> Result<ActionCall, String> {
     let action: &Action = pick(&table.actions, &call.name, |a| &a.name, "action")
         .map_err(|e| format!("table `{}`: {e}", table.name))?;
@@ -168,7 +175,8 @@ pub fn action(table: &Table, call: &Call) -> Result<ActionCall, String> {
     Ok(ActionCall { action: action.name.clone(), args })
 }
 
-/// `a$0b` means `a[0]b`; `x.valid` and `x` may mean `x.$valid$` and `x$`; else a suffix.
+/// The number of the key with this name: `a$0b` means `a[0]b`, `x.valid` and `x` may mean `x.$valid$` and `x$`; otherwise a suffix of a
+/// name.
 fn key_index(table: &Table, name: &str) -> Result<usize, String> {
     let name = stack_index(name);
     let position = |wanted: &str| table.keys.iter().position(|k| k.name == wanted);
@@ -186,8 +194,27 @@ fn key_index(table: &Table, name: &str) -> Result<usize, String> {
     if let Some(at) = table.keys.iter().position(|k| is_suffix(k.name.trim_end_matches('$'), &name)) {
         return Ok(at);
     }
+    // An expression may be written as in P4Info or as in the program.
+    let plain = plain_expression(&name);
+    if let Some(at) = table.keys.iter().position(|k| plain_expression(&k.name) == plain) {
+        return Ok(at);
+    }
     let key = pick(&table.keys, &name, |k| &k.name, "key field");
     key.map(|k| position(&k.name).unwrap_or(0)).map_err(|e| format!("table `{}`: {e}", table.name))
+}
+
+/// An expression without the parts that P4Info omits: spaces, casts to `bit`, `int` and `bool`, and parentheses around operands.
+fn plain_expression(text: &str) -> String {
+    let mut text: String = text.split_whitespace().collect();
+    for (open, close) in [("(bit<", ">)"), ("(int<", ">)"), ("(bool", ")")] {
+        while let Some(from) = text.find(open)
+            && let Some(length) = text[from..].find(close)
+        {
+            text.replace_range(from..from + length + close.len(), "");
+        }
+    }
+    let text = text.replace(".isValid()", ".$valid$");
+    text.replace(['(', ')'], "")
 }
 
 fn stack_index(name: &str) -> String {
@@ -243,7 +270,7 @@ fn match_value(key: &KeyField, value: &Value) -> Result<MatchValue, String> {
 }
 
 impl Number {
-    /// The value as `width` bits; `*` and numbers that do not fit are errors.
+    /// The value in `width` bits. A `*` or a number that does not fit is an error.
     pub fn to_bits(&self, width: u32) -> Result<Bits, String> {
         match self.digits.contains('*') {
             true => Err(format!("`{self}` has `*` digits, and one value is meant here")),
@@ -251,13 +278,18 @@ impl Number {
         }
     }
 
-    /// The value, where it fits and has no `*`.
+    /// The value; `None` if it does not fit or has a `*`.
     pub fn to_u64(&self) -> Option<u64> {
         self.to_bits(64).ok().and_then(|b| b.to_u64())
     }
 
-    /// Value and mask: `*` digits are zero in both.
+    /// The value and the mask. `*` digits are zero in both.
     fn masked(&self, width: u32) -> Result<(Bits, Bits), String> {
+        if let Some((written, own)) = &self.address
+            && *own != width
+        {
+            return Err(format!("`{written}` has {own} bits, and {width} are needed"));
+        }
         let radix = match self.digit_bits {
             4 => 16,
             1 => 2,
@@ -281,7 +313,7 @@ impl Number {
         Ok((Bits::from_big(width, &value), mask))
     }
 
-    /// What a prefix without `/` means: the bits of its digits, less those of `*`; a decimal number is a whole value.
+    /// The prefix length of a value without `/`: the bits of its digits, less those of `*`. A decimal number is a full value.
     fn prefix_len(&self, width: u32) -> u32 {
         let stars = self.digits.bytes().filter(|d| *d == b'*').count();
         match self.digit_bits {
@@ -297,7 +329,7 @@ mod tests {
     use crate::stf::{Kind, parse};
 
     fn manifest() -> Manifest {
-        let key = |name: &str, width, kind| KeyField { name: name.into(), width, kind };
+        let key = |name: &str, width, kind| KeyField { name: name.into(), width, kind, signed: false };
         let table = |name: &str, keys| Table {
             name: name.into(),
             keys,
@@ -354,6 +386,8 @@ mod tests {
         assert_eq!(first("add route ip.dst:0x0a01**** set(port:1)"), lpm(0x0a010000, 16));
         assert_eq!(first("add route dst:0x0a000000/8 set(port:1)"), lpm(0x0a000000, 8));
         assert_eq!(first("add route ip.valid:1 set(port:1)"), lpm(0, 0));
+        assert_eq!(first("add route dst:10.1.0.101 set(port:1)"), lpm(0x0a010065, 32));
+        assert_eq!(first("add route dst:10.0.0.0/8 set(port:1)"), lpm(0x0a000000, 8));
         let acl = read("add c.acl 5 v$0.vid:0x*1* p:1..3 c.set(port:1)").unwrap();
         assert_eq!(acl.matches[0], MatchValue::Ternary(Bits::new(12, 0x10), Bits::new(12, 0xf0)));
         assert_eq!(
@@ -373,5 +407,20 @@ mod tests {
         assert!(error("add route dst:1 set(port:512)").contains("does not fit 9 bits"));
         assert!(error("add route src:1 set(port:1)").contains("no key field `src`"));
         assert!(error("add route dst:1/40 set(port:1)").contains("a prefix of 40 bits"));
+        assert!(error("add route dst:2001:db8::1 set(port:1)").contains("has 128 bits, and 32 are needed"));
+        assert!(error("add route dst:1 set(port:10.0.0.1)").contains("has 32 bits, and 9 are needed"));
+        assert!(error("add route 5 set(port:1)").contains("no key field is given: write `hdr.ip.dst:5`"));
+    }
+
+    #[test]
+    fn keys_that_are_expressions_are_known_as_p4info_names_them() {
+        for (own, p4info) in [
+            ("hdr.h.b&0xf", "hdr.h.b & 0xf"),
+            ("(bit<4>)hdr.h.a", "hdr.h.a"),
+            ("(bit<8>)(hdr.h.a&m.x)", "hdr.h.a & m.x"),
+            ("hdr.h.isValid()", "hdr.h.$valid$"),
+        ] {
+            assert_eq!(plain_expression(own), plain_expression(p4info));
+        }
     }
 }

@@ -1,7 +1,7 @@
-//! Plays a case on a target and judges what came out. Stricter than p4c's runner: counters and `no_packet` count too.
+//! Runs a case on a target and checks the results. It is stricter than p4c's runner: it also checks counters and `no_packet`.
 //!
-//! Packets are compared at the end, a port at a time, in order, and in exact number. Only ports that the case names are
-//! attached: what goes to others vanishes, as on a switch without a cable.
+//! Packets are compared at the end: for each port their order, their number and their bytes. Only the ports that the case names are
+//! attached. Packets to other ports are discarded, as on a switch port without a cable.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,42 +13,43 @@ use thiserror::Error;
 
 use super::{Case, Cell, Check, Kind, Number, Pattern, Statement, resolve};
 
-/// Packets that came out, each with its port.
+/// Packets that the target sent, each with its port.
 pub type Outputs = Vec<(u32, Vec<u8>)>;
 
-/// Something that runs a P4 program. Names are full control-plane names; entries were checked against the manifest.
+/// A target that runs a P4 program. Names are full control-plane names. Entries have been checked against the manifest.
 pub trait Target {
-    /// What the program offers.
+    /// The manifest of the program.
     fn manifest(&self) -> &Manifest;
-    /// Called once, first: the ports that the case uses. Nothing to do where ports need no making.
+    /// Attaches the ports that the case uses. It is called once, before everything else. The default does nothing, for targets whose ports
+    /// always exist.
     fn attach(&mut self, _ports: &[u32]) -> Result<(), TargetError> {
         Ok(())
     }
     /// Adds an entry.
     fn insert(&mut self, table: &str, entry: &Entry) -> Result<(), TargetError>;
-    /// Changes what happens on a miss.
+    /// Sets the default action of a table.
     fn set_default(&mut self, table: &str, call: &ActionCall) -> Result<(), TargetError>;
-    /// Removes every entry that may be removed.
+    /// Removes every entry, except const entries.
     fn clear(&mut self) -> Result<(), TargetError> {
         Err(TargetError::unsupported("remove all"))
     }
-    /// A packet comes in. What has come out by the time it returns; more may follow at [`Target::settle`].
+    /// Sends a packet into a port, and returns the packets that have come out so far. Others may follow at [`Target::drain`].
     fn send(&mut self, port: u32, packet: &[u8]) -> Result<Outputs, TargetError>;
-    /// Waits until everything sent has come out or is lost, and gives what [`Target::send`] did not.
-    fn settle(&mut self) -> Result<Outputs, TargetError> {
+    /// Waits until every packet has come out or is lost, and returns the packets that [`Target::send`] did not return.
+    fn drain(&mut self) -> Result<Outputs, TargetError> {
         Ok(Outputs::new())
     }
-    /// A cell of an indexed counter; `None` out of range.
+    /// The value of an indexed counter's cell; `None` if the index is out of range.
     fn counter(&mut self, name: &str, index: u64) -> Result<Option<Count>, TargetError>;
-    /// The direct counter of an entry.
+    /// The value of an entry's direct counter.
     fn direct_counter(&mut self, table: &str, entry: &Entry) -> Result<Count, TargetError>;
-    /// A drop reason, by its full name.
+    /// The count of a drop reason, by its full name.
     fn drops(&mut self, reason: &str) -> Result<Count, TargetError>;
     /// Sets a cell of an indexed counter.
     fn counter_write(&mut self, _name: &str, _index: u64, _count: Count) -> Result<(), TargetError> {
         Err(TargetError::unsupported("counter_write"))
     }
-    /// A cell of a register; `None` out of range.
+    /// The value of a register's cell; `None` if the index is out of range.
     fn register_read(&mut self, _name: &str, _index: u64) -> Result<Option<Bits>, TargetError> {
         Err(TargetError::unsupported("register_read"))
     }
@@ -56,59 +57,60 @@ pub trait Target {
     fn register_write(&mut self, _name: &str, _index: u64, _value: &Bits) -> Result<(), TargetError> {
         Err(TargetError::unsupported("register_write"))
     }
-    /// All cells of a register to zero.
+    /// Sets all cells of a register to their initial value.
     fn register_reset(&mut self, _name: &str) -> Result<(), TargetError> {
         Err(TargetError::unsupported("register_reset"))
     }
-    /// The copies of a multicast group: `egress_rid` and port of each.
+    /// Sets the copies of a multicast group. Each copy is (`egress_rid`, port).
     fn set_group(&mut self, _group: u32, _copies: &[(u32, u32)]) -> Result<(), TargetError> {
         Err(TargetError::unsupported("mc_node_associate"))
     }
-    /// A member of an action profile.
+    /// Adds or changes a member of an action profile.
     fn set_member(&mut self, _profile: &str, _id: u32, _call: &ActionCall) -> Result<(), TargetError> {
         Err(TargetError::unsupported("member"))
     }
-    /// A group of members.
+    /// Adds or changes a group of members.
     fn set_member_group(&mut self, _profile: &str, _id: u32, _members: &[u32]) -> Result<(), TargetError> {
         Err(TargetError::unsupported("member_group"))
     }
-    /// An entry that leads to a member or group; the action that it names does not matter.
+    /// Adds an entry that refers to a member or a group. The action in `entry` is ignored.
     fn insert_indirect(&mut self, _table: &str, _entry: &Entry, _to: Indirect) -> Result<(), TargetError> {
-        Err(TargetError::unsupported("an entry that leads to a member or group"))
+        Err(TargetError::unsupported("an entry that refers to a member or group"))
     }
-    /// The time that packets see, in microseconds.
+    /// Sets the time that packets see, in microseconds.
     fn set_clock(&mut self, _micros: u64) -> Result<(), TargetError> {
         Err(TargetError::unsupported("clock"))
     }
-    /// PNA: a port that leads to the host.
+    /// PNA: declares a port to be a port to the host.
     fn set_host_port(&mut self, _port: u32) -> Result<(), TargetError> {
         Err(TargetError::unsupported("host_port"))
     }
-    /// PNA: how long entries of a profile live, in microseconds.
+    /// PNA: sets the expire time of a profile in microseconds.
     fn set_expire_time(&mut self, _profile: u32, _micros: u64) -> Result<(), TargetError> {
         Err(TargetError::unsupported("expire_time"))
     }
-    /// What a value set holds.
+    /// Replaces the members of a value set.
     fn set_value_set(&mut self, _name: &str, _members: &[Vec<MatchValue>]) -> Result<(), TargetError> {
         Err(TargetError::unsupported("value_set"))
     }
-    /// An entry is idle when no packet has hit it for so many microseconds.
+    /// Sets the idle timeout of an entry in microseconds. The entry is idle when no packet has hit it for that long.
     fn set_idle_timeout(&mut self, _table: &str, _entry: &Entry, _micros: u64) -> Result<(), TargetError> {
         Err(TargetError::unsupported("idle_timeout"))
     }
-    /// Entries that have become idle since it was asked last, each with its table.
-    fn tell_idle(&mut self) -> Result<Vec<(String, Entry)>, TargetError> {
+    /// The entries that have become idle since the last call, each with its table's name.
+    fn take_idle(&mut self) -> Result<Vec<(String, Entry)>, TargetError> {
         Err(TargetError::unsupported("check_idle"))
     }
-    /// Messages to the control plane since it was asked last, in order.
+    /// The digests that the program has sent since the last call, in order.
     fn digests(&mut self) -> Result<Vec<Digest>, TargetError> {
         Err(TargetError::unsupported("check_digest"))
     }
-    /// Where clones of a session go; `None` removes it.
+    /// Sets where the clones of a mirroring session go; `None` removes the session.
     fn set_mirror(&mut self, _session: u32, _to: Option<Mirror>) -> Result<(), TargetError> {
         Err(TargetError::unsupported("mirroring_add"))
     }
-    /// Rates of one cell of a meter, or of all: units a microsecond and burst in units, lowest first.
+    /// Sets the rates of one cell of a meter, or of all cells (`None`). Each is a rate in units a microsecond and a burst in units; the
+    /// lowest rate comes first.
     fn meter_rates(
         &mut self,
         _name: &str,
@@ -119,86 +121,86 @@ pub trait Target {
     }
 }
 
-/// Where clones go.
+/// Where the clones of a mirroring session go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mirror {
-    /// To a port.
+    /// To one port, by its number.
     Port(u32),
-    /// To all copies of a multicast group.
+    /// To every member of a multicast group, by the group's number.
     Group(u32),
 }
 
-/// Why a target did not do what it was told.
+/// Why a target did not execute a statement.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TargetError {
-    /// It never can.
+    /// The target does not support the statement.
     #[error("not supported yet: {0}")]
     Unsupported(String),
-    /// It could not now.
+    /// The target supports the statement, but it failed.
     #[error("{0}")]
     Failed(String),
 }
 
 impl TargetError {
-    /// It never can.
+    /// An error for a statement that the target does not support.
     pub fn unsupported(what: impl Into<String>) -> Self {
         TargetError::Unsupported(what.into())
     }
 
-    /// It could not now.
+    /// An error for a statement that failed.
     pub fn failed(why: impl ToString) -> Self {
         TargetError::Failed(why.to_string())
     }
 }
 
-/// What became of a case.
+/// The result of a case.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[must_use]
 pub struct Report {
-    /// Its name.
+    /// The name of the case.
     pub case: String,
-    /// No failures.
+    /// Whether the case had no failures.
     pub passed: bool,
-    /// Packets that went in.
+    /// Number of packets that were sent to the target.
     pub sent: usize,
-    /// Packets that came out of attached ports.
+    /// Number of packets that came out of attached ports.
     pub received: usize,
-    /// Packets and counters that were compared.
+    /// Number of packets and counters that were compared.
     pub checks: usize,
-    /// In the order of the lines.
+    /// The failures, in the order of the lines.
     pub failures: Vec<Failure>,
 }
 
-/// What was not as the case says.
+/// A difference between the case and the target's behaviour.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failure {
-    /// Line of the case.
+    /// The line of the case.
     pub line: u32,
-    /// In words; several lines where packets are shown.
+    /// The explanation. It has several lines if it shows packets.
     pub message: String,
-    /// It is not a wrong answer: the target lacks what the line needs.
+    /// Whether the target lacks what the line needs. This is not a wrong result.
     pub unsupported: bool,
 }
 
 impl Report {
-    /// All failures, each after its `file:line`.
+    /// The text of all failures, each with its `file:line`.
     pub fn text(&self) -> String {
         self.failures.iter().map(|f| self.line(f) + "\n").collect()
     }
 
-    /// One failure after its `file:line`.
+    /// The text of one failure with its `file:line`.
     pub fn line(&self, failure: &Failure) -> String {
         format!("{}:{}: {}", self.case, failure.line, failure.message)
     }
 
-    /// What the target lacks, where that is all that failed.
+    /// What the target lacks, if the case failed for that reason only.
     pub fn unsupported(&self) -> Option<&str> {
         let first = self.failures.first().filter(|_| self.failures.iter().all(|f| f.unsupported))?;
         Some(&first.message)
     }
 }
 
-/// Plays a case. It stops at the first line that the target cannot do, since what follows would mean nothing.
+/// Runs a case. It stops at the first line that the target does not support, because the results of later lines would be meaningless.
 pub fn run(case: &Case, target: &mut dyn Target) -> Report {
     let mut run = Run {
         target,
@@ -220,7 +222,7 @@ pub fn run(case: &Case, target: &mut dyn Target) -> Report {
     run.report
 }
 
-/// Plays only what fills tables and groups (`--entries FILE`); other lines are errors.
+/// Executes only statements of the control plane (`--entries FILE`). Other lines are errors.
 pub fn load(case: &Case, target: &mut dyn Target) -> Report {
     if let Some(line) = case.statements.iter().find(|s| !s.kind.fills()).map(|s| s.line) {
         let message =
@@ -243,25 +245,25 @@ fn named_ports(case: &Case) -> BTreeSet<u32> {
 struct Run<'a> {
     target: &'a mut dyn Target,
     ports: BTreeSet<u32>,
-    /// The case has a `no_packet`: each output must be known to belong to its input, so packets go one by one.
+    /// Whether the case has a `no_packet`. Each output must then be assigned to its input, so packets are sent one at a time.
     strict: bool,
     report: Report,
-    /// By port: line and pattern.
+    /// The expected packets of each port: the line and the pattern.
     expected: BTreeMap<u32, Vec<(u32, Option<Pattern>)>>,
-    /// By port: line of the `packet` that was the last before it came out, and the bytes.
+    /// The received packets of each port: the line of the last `packet` before it, and the bytes.
     got: BTreeMap<u32, Vec<(u32, Vec<u8>)>>,
     last: Last,
-    /// What `add` wrote: table, entry, `= ID`.
+    /// The entries that `add` has written: table, entry, `= ID`.
     entries: Vec<(String, Entry, Option<String>)>,
     nodes: Vec<(u32, Vec<u32>)>,
     groups: BTreeMap<u32, Vec<u32>>,
-    /// Sessions, and whether they are still there.
+    /// The mirroring sessions, and whether each still exists.
     mirrors: BTreeMap<u32, bool>,
-    /// Messages that no line has asked for yet.
+    /// The digests that no line has checked yet.
     digests: VecDeque<Digest>,
 }
 
-/// The last packet that went in.
+/// The last packet that was sent to the target.
 #[derive(Default)]
 struct Last {
     line: u32,
@@ -280,7 +282,7 @@ impl Run<'_> {
             }
         }
         let end = case.statements.last().map_or(1, |s| s.line);
-        if let Err(e) = self.settle() {
+        if let Err(e) = self.drain() {
             return self.fail(end, e.to_string(), false);
         }
         self.compare();
@@ -299,7 +301,7 @@ impl Run<'_> {
                 Ok(())
             }
             Kind::NoPacket => self.no_packet(line),
-            Kind::Wait => self.settle(),
+            Kind::Wait => self.drain(),
             Kind::CheckCounter { counter, cell, check } => self.check_counter(line, counter, cell, *check),
             Kind::Member { profile, id, action } => {
                 let (name, call) =
@@ -347,7 +349,7 @@ impl Run<'_> {
 
     fn packet(&mut self, line: u32, port: u32, bytes: &[u8]) -> Result<(), TargetError> {
         if self.strict {
-            self.settle()?;
+            self.drain()?;
         }
         self.report.sent += 1;
         self.last = Last { line, outputs: 0 };
@@ -364,14 +366,14 @@ impl Run<'_> {
         }
     }
 
-    fn settle(&mut self) -> Result<(), TargetError> {
-        let late = self.target.settle()?;
+    fn drain(&mut self) -> Result<(), TargetError> {
+        let late = self.target.drain()?;
         self.take(late);
         Ok(())
     }
 
     fn no_packet(&mut self, line: u32) -> Result<(), TargetError> {
-        self.settle()?;
+        self.drain()?;
         self.report.checks += 1;
         if self.last.outputs > 0 {
             let message =
@@ -520,18 +522,18 @@ impl Run<'_> {
         }
     }
 
-    /// What an `add` with `= ID` wrote.
+    /// The table and the entry of the `add` with this `= ID`.
     fn named_entry(&self, id: &str) -> Result<(String, Entry), TargetError> {
         let found = self.entries.iter().rev().find(|(.., name)| name.as_deref() == Some(id));
-        let missing = || TargetError::failed(format!("no `add … = {id}` stands before this line"));
+        let missing = || TargetError::failed(format!("no `add … = {id}` precedes this line"));
         found.map(|(table, entry, _)| (table.clone(), entry.clone())).ok_or_else(missing)
     }
 
     fn check_idle(&mut self, line: u32, ids: &[String]) -> Result<(), TargetError> {
-        self.settle()?;
+        self.drain()?;
         self.report.checks += 1;
         let mut wanted = ids.iter().map(|id| self.named_entry(id)).collect::<Result<Vec<_>, _>>()?;
-        for (table, entry) in self.target.tell_idle()? {
+        for (table, entry) in self.target.take_idle()? {
             let same = |w: &(String, Entry)| {
                 w.0 == table && w.1.matches == entry.matches && w.1.priority == entry.priority
             };
@@ -556,20 +558,20 @@ impl Run<'_> {
         name: &str,
         fields: &[(String, Number)],
     ) -> Result<(), TargetError> {
-        self.hear()?;
+        self.fetch_digests()?;
         self.report.checks += 1;
-        let Some(told) = self.digests.pop_front() else {
-            self.fail(line, format!("no digest came, not even `{name}`"), false);
+        let Some(sent) = self.digests.pop_front() else {
+            self.fail(line, format!("no digest was sent; `{name}` was expected"), false);
             return Ok(());
         };
-        if !resolve::is_suffix(&told.name, name) {
-            self.fail(line, format!("a digest `{}` came, not `{name}`", told.name), false);
+        if !resolve::is_suffix(&sent.name, name) {
+            self.fail(line, format!("digest `{}` was sent, not `{name}`", sent.name), false);
             return Ok(());
         }
         for (field, number) in fields {
-            let found = told.fields.iter().find(|(n, _)| resolve::is_suffix(n, field));
+            let found = sent.fields.iter().find(|(n, _)| resolve::is_suffix(n, field));
             let Some((_, value)) = found else {
-                let known: Vec<_> = told.fields.iter().map(|(n, _)| n.as_str()).collect();
+                let known: Vec<_> = sent.fields.iter().map(|(n, _)| n.as_str()).collect();
                 let message = format!("digest `{name}` has no field `{field}`; it has {}", known.join(", "));
                 return Err(TargetError::failed(message));
             };
@@ -586,19 +588,19 @@ impl Run<'_> {
     }
 
     fn no_digest(&mut self, line: u32) -> Result<(), TargetError> {
-        self.hear()?;
+        self.fetch_digests()?;
         self.report.checks += 1;
-        if let Some(told) = self.digests.front() {
-            self.fail(line, format!("a digest `{}` came, where none should", told.name), false);
+        if let Some(sent) = self.digests.front() {
+            self.fail(line, format!("digest `{}` was sent; none was expected", sent.name), false);
         }
         Ok(())
     }
 
-    /// Takes in what the program has told so far.
-    fn hear(&mut self) -> Result<(), TargetError> {
-        self.settle()?;
-        let told = self.target.digests()?;
-        self.digests.extend(told);
+    /// Fetches the digests that the program has sent so far.
+    fn fetch_digests(&mut self) -> Result<(), TargetError> {
+        self.drain()?;
+        let sent = self.target.digests()?;
+        self.digests.extend(sent);
         Ok(())
     }
 
@@ -609,7 +611,7 @@ impl Run<'_> {
         cell: &Cell,
         check: Option<Check>,
     ) -> Result<(), TargetError> {
-        self.settle()?;
+        self.drain()?;
         self.report.checks += 1;
         let count = match name.strip_prefix("drop.") {
             Some(reason) => self.drop_count(reason)?,
@@ -631,7 +633,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The sum of the reasons that a name means: exactly that one, else all sites of the action of that suffix.
+    /// The total count of the drop reasons with a name: the reason with exactly this name, or else all drop sites of the action with this
+    /// suffix.
     fn drop_count(&mut self, name: &str) -> Result<Count, TargetError> {
         let reasons: Vec<String> = self.target.manifest().drops.iter().map(|d| d.name.clone()).collect();
         let base = |full: &String| full.split(" line ").next().unwrap_or(full).to_string();
@@ -720,7 +723,7 @@ impl Run<'_> {
     }
 }
 
-/// What tells a packet from a pattern, or nothing where it fits.
+/// The difference between a packet and a pattern; `None` if they match.
 fn difference(pattern: &Pattern, bytes: &[u8]) -> Option<String> {
     let got: Vec<Option<u8>> = bytes.iter().flat_map(|b| [Some(b >> 4), Some(b & 15)]).collect();
     let differs = |i: &usize| match (pattern.nibbles.get(*i), got.get(*i)) {
@@ -737,7 +740,7 @@ fn difference(pattern: &Pattern, bytes: &[u8]) -> Option<String> {
         _ => String::new(),
     };
     let mut text = format!("the packet differs from byte {} on{lengths}\n", first / 2);
-    // Sixteen bytes a row; rows without a difference are left out.
+    // A row has sixteen bytes. Rows without a difference are left out.
     for row in 0..pattern.nibbles.len().max(got.len()).div_ceil(ROW) {
         let span = row * ROW..(row + 1) * ROW;
         if !wrong.iter().any(|i| span.contains(i)) {
@@ -754,7 +757,7 @@ fn difference(pattern: &Pattern, bytes: &[u8]) -> Option<String> {
     Some(text.trim_end().to_string())
 }
 
-/// Half bytes a row of a dump.
+/// Number of half bytes in a row of a dump.
 const ROW: usize = 32;
 
 fn dump(nibbles: &[Option<u8>]) -> String {

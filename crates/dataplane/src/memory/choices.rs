@@ -1,56 +1,66 @@
-//! Entries that lead to members of an action profile: each has a slot, and the slot points to the data of the actions that it may
-//! run now. A group that changes changes the slots of its entries, not the entries.
+//! Entries that refer to members of an action profile. The action data of such an entry is the address of a pointer; the pointer
+//! points to the list of the actions that the entry may run now. When a member or a group changes, only the pointers change: the
+//! rows of the entries stay as they are.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::Release;
 
-use super::table::Identity;
-use super::{Quiet, Retired};
+use super::epoch::{Reclaimer, Retired};
+use super::view::Identity;
 
-/// What one entry may run.
-pub struct Slot {
-    /// What the entry's data points to: it stays where it is.
+/// The actions that one entry may run.
+struct Choices {
+    /// The published list. The entry's row holds the address of this pointer, so the pointer has a fixed place on the heap.
     pointer: Box<AtomicPtr<u64>>,
-    /// Number of choices, then a pointer to the data of each.
+    /// Number of choices, then the address of each choice's action data.
     list: Vec<u64>,
+    /// The action data of each choice.
     data: Vec<Vec<u8>>,
 }
 
-/// The slots of a table.
+/// The choices of all entries of a table.
 #[derive(Default)]
-pub struct Slots(HashMap<Identity, Slot>);
+pub struct ChoiceMap(HashMap<Identity, Choices>);
 
-impl Slots {
-    /// The address for the entry's data.
+impl ChoiceMap {
+    /// Adds an entry with its choices. Returns the address that the entry's row must hold.
     pub fn add(&mut self, entry: Identity, data: Vec<Vec<u8>>) -> u64 {
         let list = list(&data);
-        let slot = Slot { pointer: Box::new(AtomicPtr::new(list.as_ptr().cast_mut())), list, data };
-        let address = std::ptr::from_ref(&*slot.pointer) as u64;
-        self.0.insert(entry, slot);
+        let choices = Choices { pointer: Box::new(AtomicPtr::new(list.as_ptr().cast_mut())), list, data };
+        let address = std::ptr::from_ref(&*choices.pointer) as u64;
+        self.0.insert(entry, choices);
         address
     }
 
-    /// Other choices for an entry.
-    pub fn set(&mut self, entry: &Identity, data: Vec<Vec<u8>>, quiet: &mut Quiet) {
-        let Some(slot) = self.0.get_mut(entry) else { return };
+    /// Replaces the choices of an entry. Does nothing if there is no such entry.
+    pub fn set(&mut self, entry: &Identity, data: Vec<Vec<u8>>, reclaimer: &mut Reclaimer) {
+        let Some(choices) = self.0.get_mut(entry) else { return };
         let list = list(&data);
-        slot.pointer.store(list.as_ptr().cast_mut(), Release);
-        quiet.retire(Retired::Words(std::mem::replace(&mut slot.list, list)));
-        let old = std::mem::replace(&mut slot.data, data);
-        old.into_iter().for_each(|data| quiet.retire(Retired::Bytes(data)));
+        choices.pointer.store(list.as_ptr().cast_mut(), Release);
+        reclaimer.retire(Retired::Words(std::mem::replace(&mut choices.list, list)));
+        let old = std::mem::replace(&mut choices.data, data);
+        old.into_iter().for_each(|data| reclaimer.retire(Retired::Bytes(data)));
     }
 
-    /// The entry is gone.
-    pub fn remove(&mut self, entry: &Identity, quiet: &mut Quiet) {
-        if let Some(slot) = self.0.remove(entry) {
-            quiet.retire(Retired::Slot(slot));
+    /// Removes an entry that workers no longer find.
+    pub fn remove(&mut self, entry: &Identity, reclaimer: &mut Reclaimer) {
+        if let Some(choices) = self.0.remove(entry) {
+            choices.retire(reclaimer);
         }
     }
 
-    /// All entries are gone.
-    pub fn clear(&mut self, quiet: &mut Quiet) {
-        self.0.drain().for_each(|(_, slot)| quiet.retire(Retired::Slot(slot)));
+    /// Removes all entries; workers no longer find them.
+    pub fn clear(&mut self, reclaimer: &mut Reclaimer) {
+        self.0.drain().for_each(|(_, choices)| choices.retire(reclaimer));
+    }
+}
+
+impl Choices {
+    fn retire(self, reclaimer: &mut Reclaimer) {
+        reclaimer.retire(Retired::Pointer(self.pointer));
+        reclaimer.retire(Retired::Words(self.list));
+        self.data.into_iter().for_each(|data| reclaimer.retire(Retired::Bytes(data)));
     }
 }
 

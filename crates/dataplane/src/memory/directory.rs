@@ -1,23 +1,30 @@
-//! What programs look up by a number that few writers change: multicast groups, mirroring sessions, value sets.
+//! Small maps from a number to words, for what programs look up often and controllers change rarely: multicast groups, mirroring
+//! sessions, value sets. A change publishes a whole new map.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::Release;
 
-use super::{Quiet, Retired};
+use super::epoch::{Reclaimer, Retired};
 
-/// Ids and the words that they stand for.
+/// A sorted map from ids to words, in the layout of [`abi::native::directory`].
 #[derive(Default)]
 pub struct Directory {
-    /// Each with its number of words first.
+    /// The words of each id, preceded by their number.
     rows: BTreeMap<u32, Vec<u64>>,
-    /// The list that the program sees.
+    /// The published map. It points into `rows`.
     list: Vec<u64>,
 }
 
 impl Directory {
-    /// Sets what an id stands for, or that it stands for nothing.
-    pub fn set(&mut self, id: u32, words: Option<Vec<u64>>, visible: &AtomicPtr<u64>, quiet: &mut Quiet) {
+    /// Sets or removes (`None`) the words of an id, and publishes the new map at `root`.
+    pub fn set(
+        &mut self,
+        id: u32,
+        words: Option<Vec<u64>>,
+        root: &AtomicPtr<u64>,
+        reclaimer: &mut Reclaimer,
+    ) {
         let row = words.map(|words| [words.len() as u64].into_iter().chain(words).collect());
         let old = match row {
             Some(row) => self.rows.insert(id, row),
@@ -25,10 +32,10 @@ impl Directory {
         };
         let mut list = vec![self.rows.len() as u64];
         list.extend(self.rows.iter().flat_map(|(id, row)| [u64::from(*id), row.as_ptr() as u64]));
-        visible.store(list.as_ptr().cast_mut(), Release);
-        quiet.retire(Retired::Words(std::mem::replace(&mut self.list, list)));
+        root.store(list.as_ptr().cast_mut(), Release);
+        reclaimer.retire(Retired::Words(std::mem::replace(&mut self.list, list)));
         if let Some(old) = old {
-            quiet.retire(Retired::Words(old));
+            reclaimer.retire(Retired::Words(old));
         }
     }
 }

@@ -1,13 +1,20 @@
-//! A hash table of rows that programs read while it is written: buckets of a cache line, found by a tag and compared in the row.
+//! A hash table of rows that workers read while the writer changes it.
+//!
+//! A bucket is one cache line. It has [`SLOTS`] slots, each with a 16-bit *tag* (part of the hash; 0 marks a free slot) and the address
+//! of a row. A lookup compares the tags first, and reads only those rows whose tag is equal, because two keys can have the same hash.
+//! When all slots of a bucket are taken, the bucket gets an *overflow chain*: further buckets, linked by their numbers.
+//!
+//! The table does not grow in place. When no overflow bucket is left, [`Hash::larger`] builds a larger copy, and the caller publishes
+//! the copy and retires the old one.
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use abi::native::{Bucket, WAYS, row};
+use abi::native::{Bucket, SLOTS, row};
 
-use super::rows::Rows;
-use super::{Advise, Piece};
+use super::region::{Advise, Region};
+use super::rows::{RowId, Rows};
 
-/// The hash of a packed key; `prelude.h` has the same in C.
+/// The hash of a packed key. `hash_key` in `prelude.h` computes the same in C.
 pub fn hash_key(key: impl Iterator<Item = u64>) -> u64 {
     key.fold(0x9e37_79b9_7f4a_7c15, |h: u64, word| {
         let h = (h ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -15,59 +22,64 @@ pub fn hash_key(key: impl Iterator<Item = u64>) -> u64 {
     })
 }
 
+/// The tag of a hash. It is odd, so it never equals the 0 of a free slot.
 fn tag_of(hash: u64) -> u16 {
     (hash >> 48) as u16 | 1
 }
 
-/// The buckets of one tuple.
+/// A hash table of rows, keyed by the masked key.
 pub struct Hash {
-    /// What of a row's key is hashed.
+    /// The bits of a row's key that are hashed.
     mask: Vec<u64>,
+    /// The first bucket of each chain; their number is a power of two.
     pub buckets: Vec<Bucket>,
+    /// Buckets for overflow chains.
     pub overflow: Vec<Bucket>,
-    /// The places of the rows that buckets point to, those of `overflow` last.
-    places: Vec<[u32; WAYS]>,
-    /// Buckets of `overflow` that are in use.
+    /// For each bucket (those of `overflow` last), the row in each slot.
+    ids: Vec<[RowId; SLOTS]>,
+    /// How many buckets of `overflow` are in use.
     used: usize,
+    /// Number of rows.
     pub rows: usize,
 }
 
-/// A way of a bucket.
-type Way = (usize, usize);
+/// The number of a bucket (those of `overflow` follow the others), and a slot in it.
+type Position = (usize, usize);
 
 impl Hash {
-    /// Room for some rows whose keys are hashed under a mask. It is made anew when it is full.
+    /// An empty table with a fixed number of buckets.
     pub fn new(mask: &[u64], buckets: usize, overflow: usize, advise: Advise) -> Hash {
-        let some = |buckets: usize| -> Vec<Bucket> {
+        let empty = |buckets: usize| -> Vec<Bucket> {
             let all: Vec<Bucket> = (0..buckets).map(|_| Bucket::default()).collect();
-            advise(Piece::of(&all, true));
+            advise(Region::of(&all, true));
             all
         };
-        let places = vec![[0; WAYS]; buckets + overflow];
+        let ids = vec![[0; SLOTS]; buckets + overflow];
         Hash {
             mask: mask.to_vec(),
-            buckets: some(buckets),
-            overflow: some(overflow),
-            places,
+            buckets: empty(buckets),
+            overflow: empty(overflow),
+            ids,
             used: 0,
             rows: 0,
         }
     }
 
-    /// One with more room and the same rows.
-    pub fn larger(&self, rows: &Rows, more: u32, advise: Advise) -> Hash {
-        let all: Vec<u32> = self.all().chain([more]).collect();
+    /// A larger table that holds the rows of this one and the row `more`.
+    pub fn larger(&self, rows: &Rows, more: RowId, advise: Advise) -> Hash {
+        let all: Vec<RowId> = self.all().chain([more]).collect();
         let (mut buckets, mut overflow) = (self.buckets.len(), self.overflow.len());
         loop {
-            // Many rows in few buckets want more buckets; rows whose masked keys are equal stay together whatever is done. With four rows
-            // in a bucket of six, one in nine goes on in another: about as many as there are.
+            // A high load needs more buckets. Rows whose masked keys are equal share a chain whatever the number of buckets is, so at a
+            // low load only overflow buckets help. At four rows for each bucket of six slots, one bucket in nine overflows; the new
+            // table has about that many overflow buckets.
             (buckets, overflow) = match all.len() > buckets * 3 {
                 true => (buckets * 2, buckets / 4),
                 false => (buckets, overflow * 2),
             };
             overflow = overflow.max(4);
             let mut larger = Hash::new(&self.mask, buckets, overflow, advise);
-            if all.iter().all(|place| larger.insert(rows, *place)) {
+            if all.iter().all(|id| larger.insert(rows, *id)) {
                 return larger;
             }
         }
@@ -77,7 +89,7 @@ impl Hash {
         self.buckets.get(number).unwrap_or_else(|| &self.overflow[number - self.buckets.len()])
     }
 
-    /// The number of the bucket that goes on with one.
+    /// The number of the next bucket in the overflow chain.
     fn next(&self, number: usize) -> Option<usize> {
         match self.bucket(number).overflow.load(Relaxed) {
             0 => None,
@@ -85,18 +97,18 @@ impl Hash {
         }
     }
 
-    fn hash(&self, rows: &Rows, place: u32) -> u64 {
-        hash_key((0..self.mask.len()).map(|at| rows.word(place, row::KEY + at) & self.mask[at]))
+    fn hash(&self, rows: &Rows, id: RowId) -> u64 {
+        hash_key((0..self.mask.len()).map(|at| rows.word(id, row::KEY + at) & self.mask[at]))
     }
 
-    /// Adds a row; false if there is no room.
-    pub fn insert(&mut self, rows: &Rows, place: u32) -> bool {
-        let hash = self.hash(rows, place);
+    /// Adds a row. Returns false, and changes nothing, if the chain is full and no overflow bucket is left.
+    pub fn insert(&mut self, rows: &Rows, id: RowId) -> bool {
+        let hash = self.hash(rows, id);
         let mut number = hash as usize & (self.buckets.len() - 1);
         loop {
             let bucket = self.bucket(number);
-            if let Some(way) = (0..WAYS).find(|way| bucket.tags[*way].load(Relaxed) == 0) {
-                self.publish((number, way), rows, place, tag_of(hash));
+            if let Some(slot) = (0..SLOTS).find(|slot| bucket.tags[*slot].load(Relaxed) == 0) {
+                self.publish((number, slot), rows, id, tag_of(hash));
                 return true;
             }
             number = match self.next(number) {
@@ -104,8 +116,8 @@ impl Hash {
                 None if self.used == self.overflow.len() => return false,
                 None => {
                     self.used += 1;
-                    let fresh = self.buckets.len() + self.used - 1;
-                    self.publish((fresh, 0), rows, place, tag_of(hash));
+                    let added = self.buckets.len() + self.used - 1;
+                    self.publish((added, 0), rows, id, tag_of(hash));
                     self.bucket(number).overflow.store(self.used as u32, Release);
                     return true;
                 }
@@ -113,68 +125,68 @@ impl Hash {
         }
     }
 
-    /// The row first, then the tag by which it is found.
-    fn publish(&mut self, (number, way): Way, rows: &Rows, place: u32, tag: u16) {
-        self.places[number][way] = place;
+    /// Writes the row's address, then the tag. A lookup reads the tag first, so it never sees a tag without its row.
+    fn publish(&mut self, (number, slot): Position, rows: &Rows, id: RowId, tag: u16) {
+        self.ids[number][slot] = id;
         self.rows += 1;
         let bucket = self.bucket(number);
-        bucket.rows[way].store(rows.address(place) as *mut u64, Release);
-        bucket.tags[way].store(tag, Release);
+        bucket.rows[slot].store(rows.address(id) as *mut u64, Release);
+        bucket.tags[slot].store(tag, Release);
     }
 
-    /// The place of the row with this key for which `is` holds.
-    pub fn find(&self, key: &[u64], is: impl FnMut(u32) -> bool) -> Option<u32> {
+    /// The row with this key for which `is` holds.
+    pub fn find(&self, key: &[u64], is: impl FnMut(RowId) -> bool) -> Option<RowId> {
         let hash = hash_key(key.iter().zip(&self.mask).map(|(word, mask)| word & mask));
-        self.way(hash, is).map(|(number, way)| self.places[number][way])
+        self.position(hash, is).map(|(number, slot)| self.ids[number][slot])
     }
 
-    /// How many rows there are that a look-up of this key has to look at.
-    pub fn crowd(&self, key: &[u64]) -> usize {
-        let mut crowd = 0;
+    /// The number of rows that a lookup of this key has to compare: those in its chain with an equal tag.
+    pub fn candidates(&self, key: &[u64]) -> usize {
+        let mut candidates = 0;
         self.find(key, |_| {
-            crowd += 1;
+            candidates += 1;
             false
         });
-        crowd
+        candidates
     }
 
-    /// Puts a row in the place of another with the same key.
-    pub fn replace(&mut self, rows: &Rows, old: u32, new: u32) {
-        if let Some((number, way)) = self.way(self.hash(rows, old), |place| place == old) {
-            self.places[number][way] = new;
-            self.bucket(number).rows[way].store(rows.address(new) as *mut u64, Release);
+    /// Puts row `new` into the slot of row `old`, which has the same key.
+    pub fn replace(&mut self, rows: &Rows, old: RowId, new: RowId) {
+        if let Some((number, slot)) = self.position(self.hash(rows, old), |id| id == old) {
+            self.ids[number][slot] = new;
+            self.bucket(number).rows[slot].store(rows.address(new) as *mut u64, Release);
         }
     }
 
-    /// Takes a row away.
-    pub fn remove(&mut self, rows: &Rows, old: u32) {
-        if let Some((number, way)) = self.way(self.hash(rows, old), |place| place == old) {
-            self.bucket(number).tags[way].store(0, Release);
+    /// Removes a row. Its memory must be retired.
+    pub fn remove(&mut self, rows: &Rows, old: RowId) {
+        if let Some((number, slot)) = self.position(self.hash(rows, old), |id| id == old) {
+            self.bucket(number).tags[slot].store(0, Release);
             self.rows -= 1;
         }
     }
 
-    fn way(&self, hash: u64, mut is: impl FnMut(u32) -> bool) -> Option<Way> {
+    fn position(&self, hash: u64, mut is: impl FnMut(RowId) -> bool) -> Option<Position> {
         let mut number = hash as usize & (self.buckets.len() - 1);
         loop {
             let bucket = self.bucket(number);
-            let mut found = |way: &usize| {
-                bucket.tags[*way].load(Relaxed) == tag_of(hash) && is(self.places[number][*way])
+            let mut found = |slot: &usize| {
+                bucket.tags[*slot].load(Relaxed) == tag_of(hash) && is(self.ids[number][*slot])
             };
-            if let Some(way) = (0..WAYS).find(&mut found) {
-                return Some((number, way));
+            if let Some(slot) = (0..SLOTS).find(&mut found) {
+                return Some((number, slot));
             }
             number = self.next(number)?;
         }
     }
 
-    /// The places of all rows.
-    pub fn all(&self) -> impl Iterator<Item = u32> {
+    /// All rows, in the order of the buckets.
+    pub fn all(&self) -> impl Iterator<Item = RowId> {
         let used = (0..self.buckets.len()).chain((0..self.used).map(|n| self.buckets.len() + n));
         used.flat_map(move |number| {
             let bucket = self.bucket(number);
-            let taken = (0..WAYS).filter(|way| bucket.tags[*way].load(Relaxed) != 0);
-            taken.map(move |way| self.places[number][way])
+            let taken = (0..SLOTS).filter(|slot| bucket.tags[*slot].load(Relaxed) != 0);
+            taken.map(move |slot| self.ids[number][slot])
         })
     }
 }

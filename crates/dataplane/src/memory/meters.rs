@@ -1,6 +1,7 @@
-//! Meters that all workers share: cells of words, each with a lock that a worker holds while it counts one packet.
+//! Meters that all workers share. Each cell has a spin lock, which a worker holds while it meters one packet.
 //!
-//! A program executes them as [`crate::Meter`] does; this side sets their rates.
+//! The program executes a meter in C with the same algorithm as [`crate::Meter`]. The host only sets the rates. The layout of a cell
+//! is [`abi::native::meter`].
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -10,28 +11,29 @@ use abi::native::{Cells, meter};
 use super::cells;
 use crate::Rate;
 
-/// A meter's cells.
+/// The cells of one meter.
 pub struct Meters {
     words: Vec<AtomicU64>,
-    /// The rates of new entries of a direct meter's table.
+    /// The rates that a direct meter gives to each new entry.
     template: Vec<Rate>,
-    /// Whether the cells are those of a table's entries.
+    /// Whether this is a direct meter: each cell belongs to one entry of a table.
     direct: bool,
 }
 
 impl Meters {
-    /// So many cells, without rates.
+    /// A meter with `size` cells. Its cells have no rates, so every packet is green.
     pub fn new(size: u64, direct: bool) -> Meters {
         let words = (0..size * meter::SIZE as u64).map(|_| AtomicU64::new(0)).collect();
         Meters { words, template: Vec::new(), direct }
     }
 
-    /// What the program sees.
+    /// The array descriptor that the program reads.
     pub fn cells(&self) -> Cells {
         cells(&self.words, meter::SIZE as u64)
     }
 
-    /// Sets the rates of one cell, or of all; whether there is such a cell, and no more rates than it has buckets.
+    /// Sets the rates of one cell, or of all cells (`None`). Returns false if there is no such cell, or if there are more rates than
+    /// a cell has buckets. A direct meter accepts rates for all cells only.
     pub fn set(&mut self, index: Option<u64>, rates: &[Rate], now: u64) -> bool {
         if rates.len() > meter::MOST || (self.direct && index.is_some()) {
             return false;
@@ -48,11 +50,12 @@ impl Meters {
         true
     }
 
-    /// The cell of a direct meter is another entry's from now on.
-    pub fn renew(&self, cell: u64, now: u64) {
+    /// Prepares the cell of a direct meter for a new entry: the table's rates, full buckets.
+    pub fn reset_cell(&self, cell: u64, now: u64) {
         self.fill(cell as usize, &self.template, now);
     }
 
+    /// Gives a cell these rates, with full buckets at time `now`.
     fn fill(&self, cell: usize, rates: &[Rate], now: u64) {
         let Some(words) = self.words.get(cell * meter::SIZE..(cell + 1) * meter::SIZE) else { return };
         while words[meter::LOCK].compare_exchange_weak(0, 1, Acquire, Relaxed).is_err() {

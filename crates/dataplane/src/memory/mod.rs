@@ -1,161 +1,95 @@
-//! The memory of a native program, written by one host while workers read it: tables ([`table`], [`tuples`], [`lpm`], [`choices`]), registers,
-//! [`meters`], groups and the like ([`directory`]), and what each worker counts for itself ([`Worker`]).
+//! The memory that a native program shares with its host: tables, registers, meters, multicast groups, and what each worker counts.
 //!
-//! Nothing here is unsafe: the program's side follows pointers, this side only gives them out, and keeps what they point to until
-//! no burst can still hold it ([`Quiet`]). The shapes are [`abi::native`]'s. Writers take turns; a worker waits for nobody.
+//! One host writes while many workers read. The rules are those of RCU:
+//!
+//! * Readers take no lock and never wait. They follow pointers with acquire loads.
+//! * Writers take turns: [`Memory`] holds one lock for all of them. A writer builds the new structure beside the old one and publishes it
+//!   with a release store.
+//! * Replaced memory is *retired*, and freed after a grace period (`epoch`).
+//!
+//! The program reads through raw pointers. The host only hands pointers out and keeps their targets alive, so this module needs no
+//! `unsafe`. [`abi::native`] defines the layout of everything that both sides see.
+//!
+//! * `table`: one table: its entries, its default action, its cells. It finds entries by one of:
+//!   `tuples` (exact, ternary, range, optional keys: hash tables of `hash`, or an array for short exact keys) or
+//!   `lpm` (longest-prefix match: a `trie` with `subtree`s).
+//! * `rows`: the arena of a table's rows. `choices`: rows that refer to members of an action profile.
+//! * `profiles`, `groups`, `meters`: the other objects that a controller writes. `directory`: maps from a number to words.
+//! * `worker`: what one thread counts, and its bursts. `epoch`: grace periods. `view`, `region`: small types that all share.
 
 mod choices;
 mod directory;
+mod epoch;
+mod groups;
 mod hash;
 mod lpm;
 mod meters;
+mod profiles;
+mod region;
 mod rows;
+mod subtree;
 mod table;
 mod trie;
 mod tuples;
+mod view;
 mod worker;
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use abi::manifest::Manifest;
-use abi::native::{Cells, MIRROR_GROUP, Shared};
-use abi::{ActionCall, Bits, Entry, MatchValue};
+use abi::native::{Cells, Shared};
+use abi::{ActionCall, Bits, Entry};
 
-use crate::{Count, Indirect, Profile, ProfileError, Rate, TableError};
-use choices::Slot;
+use crate::{Count, Profile, Rate, TableError};
 use directory::Directory;
+use epoch::{Reclaimer, Retired};
 use meters::Meters;
-use table::{Identity, Table, View};
+use table::Table;
+use view::{Identity, View};
 use worker::Counts;
 
+pub use groups::Mirror;
+pub use profiles::IndirectError;
+pub use region::{Advise, Host, Region};
 pub use worker::Worker;
 
-/// All that a program and its workers share.
+/// The memory of one running program, shared by its workers and its controllers.
 pub struct Memory {
     manifest: Manifest,
+    /// The entry point's argument. It points into the fields below.
     shared: Shared,
-    /// What the program sees of tables and registers.
-    visible: Vec<abi::native::Table>,
+    /// The published root of each table, in the order of the manifest.
+    roots: Vec<abi::native::Table>,
+    /// Descriptors of the register arrays; `shared` points to them, and nothing else reads them.
     _register_cells: Vec<Cells>,
+    /// Descriptors of the meter arrays; `shared` points to them, and nothing else reads them.
     _meter_cells: Vec<Cells>,
     registers: Vec<Vec<AtomicU64>>,
-    /// First values of registers.
+    /// The initial value of each register's cells.
     initial: Vec<u64>,
-    advise: Advise,
+    host: Host,
     writer: Mutex<Writer>,
 }
 
-/// What a writer knows.
+/// The state that only writers use. The lock around it makes them take turns.
 struct Writer {
     tables: Vec<Table>,
     profiles: Vec<Profile<Identity>>,
     meters: Vec<Meters>,
-    /// Of each table, the number of its direct meter.
+    /// For each table, the number of its direct meter.
     direct_meters: Vec<Option<usize>>,
     groups: Directory,
     mirrors: Directory,
     value_sets: Directory,
-    quiet: Quiet,
-}
-
-/// Where the clones of a mirroring session go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mirror {
-    /// To a port.
-    Port(u32),
-    /// To all members of a multicast group.
-    Group(u32),
-}
-
-/// What was replaced, until no worker can still read it.
-#[derive(Default)]
-pub(crate) struct Quiet {
-    workers: Vec<Arc<Counts>>,
-    /// Where each worker was then, and what.
-    retired: VecDeque<(Vec<u64>, Retired)>,
-}
-
-/// The memory of a row.
-#[allow(dead_code)]
-pub(crate) enum Held {
-    /// Its own.
-    Words(Vec<u64>),
-    /// A place of its table's [`rows::Rows`].
-    Place(u32),
-}
-
-/// A piece of memory that look-ups go to.
-#[derive(Clone, Copy, Debug)]
-pub struct Piece {
-    /// Address.
-    pub start: u64,
-    /// Bytes.
-    pub length: usize,
-    /// Whether it has been written, and is in memory already.
-    pub written: bool,
-}
-
-/// Told of such pieces: huge pages make look-ups faster.
-pub type Advise = fn(Piece);
-
-impl Piece {
-    fn of<T>(all: &[T], written: bool) -> Piece {
-        Piece { start: all.as_ptr() as u64, length: size_of_val(all), written }
-    }
-}
-
-/// Something that a program may still be reading: held, not looked at.
-#[allow(dead_code)]
-pub(crate) enum Retired {
-    /// Rows, lists of tuples.
-    Words(Vec<u64>),
-    /// Buckets.
-    Buckets(Vec<abi::native::Bucket>),
-    /// Action data.
-    Bytes(Vec<u8>),
-    /// A row of a table, whose memory and (if it says so) cell may be used again.
-    Row { table: usize, held: Held, cell: Option<u64> },
-    /// What an entry could lead to.
-    Slot(Slot),
-    /// Blocks of a trie.
-    Lines(Vec<abi::native::lpm::Line>),
-    /// A trie's root.
-    Root(Box<[AtomicU32]>, Box<[AtomicU64]>),
-}
-
-impl Quiet {
-    /// Keeps it until every burst that is at work now has ended. What replaces it has been published.
-    pub fn retire(&mut self, what: Retired) {
-        // Nobody reads it; only cells have somebody who waits for them.
-        if self.workers.is_empty() && !matches!(what, Retired::Row { .. }) {
-            return;
-        }
-        fence(Ordering::SeqCst);
-        let now = self.workers.iter().map(|w| w.rounds.load(Ordering::SeqCst)).collect();
-        self.retired.push_back((now, what));
-    }
-
-    /// What nobody reads any more. A worker that was made later has never seen it.
-    fn sweep(&mut self) -> Vec<Retired> {
-        let mut free = Vec::new();
-        while let Some((then, _)) = self.retired.front() {
-            let gone = |(then, worker): (&u64, &Arc<Counts>)| {
-                then.is_multiple_of(2) || worker.rounds.load(Ordering::SeqCst) != *then
-            };
-            if !then.iter().zip(&self.workers).all(gone) {
-                break;
-            }
-            free.extend(self.retired.pop_front().map(|(_, what)| what));
-        }
-        free
-    }
+    reclaimer: Reclaimer,
 }
 
 impl Memory {
-    /// Tables as the program declares them; `initial` are the first values of its registers, zero where it is too short.
-    pub fn new(manifest: &Manifest, initial: &[Bits], advise: Advise) -> Result<Memory, TableError> {
+    /// Memory for the program that `manifest` describes: tables with the entries that the program declares, registers, meters.
+    /// `initial` holds the initial value of each register; registers beyond its end start at zero.
+    pub fn new(manifest: &Manifest, initial: &[Bits], host: Host) -> Result<Memory, TableError> {
+        let advise = host.advise;
         let initial: Vec<u64> =
             (0..manifest.registers.len()).map(|i| initial.get(i).map_or(0, Bits::low_u64)).collect();
         let registers: Vec<Vec<AtomicU64>> = manifest
@@ -181,28 +115,28 @@ impl Memory {
             })
             .collect();
         let meter_cells: Vec<Cells> = meters.iter().map(Meters::cells).collect();
-        let visible: Vec<_> = manifest.tables.iter().map(|_| abi::native::Table::default()).collect();
+        let roots: Vec<_> = manifest.tables.iter().map(|_| abi::native::Table::default()).collect();
         let shared = Shared {
-            tables: AtomicPtr::new(visible.as_ptr().cast_mut()),
+            tables: AtomicPtr::new(roots.as_ptr().cast_mut()),
             registers: AtomicPtr::new(register_cells.as_ptr().cast_mut()),
             meters: AtomicPtr::new(meter_cells.as_ptr().cast_mut()),
             ..Shared::default()
         };
         let mut tables: Vec<_> =
             manifest.tables.iter().enumerate().map(|(i, t)| Table::new(i, t, advise)).collect();
-        let mut quiet = Quiet::default();
-        for (table, visible) in tables.iter_mut().zip(&visible) {
-            table.begin(&mut View { table: visible, quiet: &mut quiet })?;
+        let mut reclaimer = Reclaimer::default();
+        for (table, root) in tables.iter_mut().zip(&roots) {
+            table.publish_initial(&mut View { table: root, reclaimer: &mut reclaimer })?;
         }
         Ok(Memory {
             manifest: manifest.clone(),
             shared,
-            visible,
+            roots,
             _register_cells: register_cells,
             _meter_cells: meter_cells,
             registers,
             initial,
-            advise,
+            host,
             writer: Mutex::new(Writer {
                 tables,
                 profiles: manifest
@@ -215,26 +149,27 @@ impl Memory {
                 groups: Directory::default(),
                 mirrors: Directory::default(),
                 value_sets: Directory::default(),
-                quiet,
+                reclaimer,
             }),
         })
     }
 
-    /// For the program's entry point.
+    /// The argument that the program's entry point takes. It stays valid as long as this memory lives.
     pub fn shared(&self) -> &Shared {
         &self.shared
     }
 
-    /// What the program offers.
+    /// The manifest of the program.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Makes a worker. What it counts stays when it is gone.
+    /// Makes a worker for one thread. Its counts remain part of the totals after the worker is dropped.
     pub fn worker(&self) -> Worker {
         let mut writer = self.writer();
-        let (worker, counts) = Worker::new(&self.manifest, writer.quiet.workers.len() as u64, self.advise);
-        writer.quiet.workers.push(counts);
+        let (worker, counts) =
+            Worker::new(&self.manifest, writer.reclaimer.workers.len() as u64, self.host.advise);
+        writer.reclaimer.workers.push(counts);
         worker
     }
 
@@ -243,31 +178,33 @@ impl Memory {
         self.write(table, |table, view| table.insert(entry, view))
     }
 
-    /// Gives the entry with this match (and priority) another action.
+    /// Changes the action of the entry with this match (and priority).
     pub fn modify(&self, table: &str, entry: &Entry) -> Result<(), TableError> {
         self.write(table, |table, view| table.modify(entry, view))
     }
 
-    /// Adds an entry, or gives the one with this match (and priority) its action.
+    /// Adds an entry. If an entry with this match (and priority) exists, changes its action instead.
     pub fn upsert(&self, table: &str, entry: &Entry) -> Result<(), TableError> {
-        match self.insert(table, entry) {
-            Err(TableError::Exists(_)) => self.modify(table, entry),
+        self.write(table, |table, view| match table.insert(entry, view) {
+            Err(TableError::Exists(_)) => table.modify(entry, view),
             other => other,
-        }
+        })
     }
 
     /// Removes the entry with this match (and priority).
     pub fn delete(&self, table: &str, entry: &Entry) -> Result<(), TableError> {
-        self.write(table, |table, view| table.delete(entry, view))?;
-        let mut writer = self.writer();
-        if let Some((at, profile)) = self.position(table).and_then(|at| Some((at, self.profile_of(at)?))) {
-            let identity = writer.tables[at].identity(entry);
-            writer.profiles[profile].left_by(at, &identity);
-        }
-        Ok(())
+        let profile = self.position(table).and_then(|at| self.profile_of(at));
+        self.write_all(table, |writer, at, root| {
+            let Writer { tables, reclaimer, profiles, .. } = writer;
+            tables[at].delete(entry, &mut View { table: root, reclaimer })?;
+            if let Some(profile) = profile {
+                profiles[profile].left_by(at, &tables[at].identity(entry));
+            }
+            Ok(())
+        })
     }
 
-    /// Removes every entry that can be removed.
+    /// Removes every entry, unless the table's entries are const.
     pub fn clear(&self, table: &str) -> Result<(), TableError> {
         self.write(table, |table, view| {
             table.clear(view);
@@ -275,146 +212,77 @@ impl Memory {
         })
     }
 
-    /// Changes what happens on a miss.
+    /// Sets the default action, which runs on a miss.
     pub fn set_default(&self, table: &str, call: &ActionCall) -> Result<(), TableError> {
         self.write(table, |table, view| table.set_default(call, view))
     }
 
-    /// The entries of a table, but for don't-care bits; those that lead to members name no action.
+    /// The entries of a table; don't-care bits are zero. The action of an entry that refers to members of an action profile has no
+    /// name.
     pub fn entries(&self, table: &str) -> Vec<Entry> {
         self.position(table).map_or_else(Vec::new, |at| self.writer().tables[at].entries())
     }
 
-    /// What an entry has counted; `None` if there is no such entry.
+    /// The direct counter of an entry; `None` if there is no such entry.
     pub fn direct_count(&self, table: &str, entry: &Entry) -> Option<Count> {
         let at = self.position(table)?;
         let writer = self.writer();
         let cell = writer.tables[at].cell(entry)?;
-        sum(writer.quiet.workers.iter().map(|w| worker::pair(&w.direct[at], cell)))
+        sum(writer.reclaimer.workers.iter().map(|w| worker::pair(&w.direct[at], cell)))
     }
 
-    /// A cell of a counter.
+    /// The count in a cell of a counter, over all workers; `None` if there is no such cell.
     pub fn counter(&self, name: &str, index: u64) -> Option<Count> {
         let at = self.manifest.counters.iter().position(|c| c.name == name)?;
-        sum(self.writer().quiet.workers.iter().map(|w| worker::pair(&w.counters[at], index)))
+        sum(self.writer().reclaimer.workers.iter().map(|w| worker::pair(&w.counters[at], index)))
     }
 
-    /// Writes a cell of a counter; whether there is such a cell.
+    /// Sets the total of a counter's cell. Returns whether there is such a cell.
     pub fn set_counter(&self, name: &str, index: u64, count: Count) -> bool {
         let Some(at) = self.manifest.counters.iter().position(|c| c.name == name) else { return false };
         let writer = self.writer();
-        // One worker has it all; the others begin anew.
+        // The total is the sum over the workers: the first worker gets the value, the others get zero.
         let values = std::iter::once(count).chain(std::iter::repeat(Count::default()));
         let set = |(w, value): (&Arc<Counts>, Count)| worker::set_pair(&w.counters[at], index, value);
-        writer.quiet.workers.iter().zip(values).map(set).fold(false, |any, done| any | done)
+        writer.reclaimer.workers.iter().zip(values).map(set).fold(false, |any, done| any | done)
     }
 
-    /// Packets dropped for a reason.
+    /// Packets dropped for a reason, by the reason's name, over all workers.
     pub fn drops(&self, reason: &str) -> Option<Count> {
         let at = self.manifest.drops.iter().position(|d| d.name == reason)?;
-        sum(self.writer().quiet.workers.iter().map(|w| worker::pair(&w.drops, at as u64)))
+        sum(self.writer().reclaimer.workers.iter().map(|w| worker::pair(&w.drops, at as u64)))
     }
 
-    /// A cell of a register.
+    /// The value of a register's cell; `None` if there is no such cell.
     pub fn register(&self, name: &str, index: u64) -> Option<Bits> {
         let at = self.manifest.registers.iter().position(|r| r.name == name)?;
         let cell = self.registers[at].get(usize::try_from(index).ok()?)?;
         Some(Bits::new(self.manifest.registers[at].width, cell.load(Ordering::Relaxed).into()))
     }
 
-    /// Writes a cell of a register; whether there is such a cell.
+    /// Writes a cell of a register. Returns whether there is such a cell.
     pub fn set_register(&self, name: &str, index: u64, value: &Bits) -> bool {
         let at = self.manifest.registers.iter().position(|r| r.name == name);
         let cell = at.and_then(|at| self.registers[at].get(usize::try_from(index).ok()?));
         cell.map(|c| c.store(value.low_u64(), Ordering::Relaxed)).is_some()
     }
 
-    /// All cells of a register back to what they were at first; whether there is such a register.
+    /// Sets all cells of a register to their initial value. Returns whether there is such a register.
     pub fn reset_register(&self, name: &str) -> bool {
         let at = self.manifest.registers.iter().position(|r| r.name == name);
         at.map(|at| self.registers[at].iter().for_each(|c| c.store(self.initial[at], Ordering::Relaxed)))
             .is_some()
     }
 
-    /// Makes or replaces a multicast group: its copies as (`egress_rid`, port).
-    pub fn set_group(&self, group: u32, copies: &[(u32, u32)]) {
-        let words = copies.iter().map(|(rid, port)| u64::from(*rid) << 32 | u64::from(*port)).collect();
-        let Writer { groups, quiet, .. } = &mut *self.writer();
-        groups.set(group, Some(words), &self.shared.groups, quiet);
-    }
-
-    /// Sets where clones of a session go, or that they go nowhere.
-    pub fn set_mirror(&self, session: u32, to: Option<Mirror>) {
-        let word = |to| match to {
-            Mirror::Port(port) => vec![u64::from(port)],
-            Mirror::Group(group) => vec![MIRROR_GROUP | u64::from(group)],
-        };
-        let Writer { mirrors, quiet, .. } = &mut *self.writer();
-        mirrors.set(session, to.map(word), &self.shared.mirrors, quiet);
-    }
-
-    /// Sets the members of a value set; whether there is such a set and they are of its shape and number.
-    pub fn set_members(&self, name: &str, members: &[Vec<MatchValue>]) -> bool {
-        let Some(at) = self.manifest.value_sets.iter().position(|s| s.name == name) else { return false };
-        let set = &self.manifest.value_sets[at];
-        let fits = |member: &Vec<MatchValue>| {
-            let parts = member.iter().zip(&set.keys);
-            member.len() == set.keys.len()
-                && parts.into_iter().all(|(p, k)| p.width().is_none_or(|w| w == k.width))
-        };
-        if members.len() as u64 > set.size || !members.iter().all(fits) {
-            return false;
-        }
-        let parts = members.iter().flat_map(|member| member.iter().zip(&set.keys));
-        let words = parts.flat_map(|(part, key)| member_words(part, key.width)).collect();
-        let Writer { value_sets, quiet, .. } = &mut *self.writer();
-        value_sets.set(at as u32, Some(words), &self.shared.value_sets, quiet);
-        true
-    }
-
-    /// Sets the rates of one cell of a meter, lowest first, or of all its cells; whether there is such a cell, and no more than two
-    /// rates. The time is in microseconds.
+    /// Sets the rates of one cell of a meter, or of all its cells (`None`). The lowest rate comes first. `now` is in microseconds, on
+    /// the clock of [`Worker::set_clock`]. Returns false if there is no such cell, or if there are more than two rates.
     pub fn set_rates(&self, name: &str, index: Option<u64>, rates: &[Rate], now: u64) -> bool {
         let at = self.manifest.meters.iter().position(|m| m.name == name);
         at.is_some_and(|at| self.writer().meters[at].set(index, rates, now))
     }
 
-    /// Makes a member of an action profile, or gives it another action; `None` if there is no such profile.
-    pub fn set_member(&self, profile: &str, id: u32, call: ActionCall) -> Option<Result<(), ProfileError>> {
-        let at = self.manifest.profiles.iter().position(|p| p.name == profile)?;
-        let writer = &mut *self.writer();
-        Some(writer.profiles[at].set_member(id, call).map(|()| refresh(writer, at)))
-    }
-
-    /// Makes a group of members, or gives it others; `None` if there is no such profile.
-    pub fn set_member_group(
-        &self,
-        profile: &str,
-        id: u32,
-        members: Vec<u32>,
-    ) -> Option<Result<(), ProfileError>> {
-        let at = self.manifest.profiles.iter().position(|p| p.name == profile)?;
-        let writer = &mut *self.writer();
-        Some(writer.profiles[at].set_group(id, members).map(|()| refresh(writer, at)))
-    }
-
-    /// Adds an entry that leads to a member or a group; the action that it names does not matter.
-    pub fn insert_indirect(&self, table: &str, entry: &Entry, to: Indirect) -> Result<(), IndirectError> {
-        let missing = || IndirectError::NoProfile(table.to_owned());
-        let at = self.position(table).ok_or_else(missing)?;
-        let profile = self.profile_of(at).ok_or_else(missing)?;
-        // Before anything is written.
-        let calls = self.writer().profiles[profile].choices(to)?;
-        self.write(table, |table, view| table.insert_indirect(entry, &calls, view))?;
-        let writer = &mut *self.writer();
-        let identity = writer.tables[at].identity(entry);
-        writer.profiles[profile].used_by(at, identity, to);
-        refresh(writer, profile);
-        Ok(())
-    }
-
-    /// Lets an entry count as idle when no packet has hit it for that many microseconds; `None`: never. Whether there is such an
-    /// entry.
+    /// Sets an entry's idle timeout in microseconds; `None` switches it off. The entry is idle when no packet has hit it for that
+    /// long. Returns whether there is such an entry.
     pub fn set_idle_timeout(
         &self,
         table: &str,
@@ -426,127 +294,98 @@ impl Memory {
         self.writer().tables[at].set_idle_timeout(entry, timeout, now)
     }
 
-    /// Entries that have become idle by now, each with its table's name.
-    pub fn tell_idle(&self, now: u64) -> Vec<(String, Entry)> {
-        let Writer { tables, quiet, .. } = &mut *self.writer();
-        let mut told = Vec::new();
+    /// The entries that have become idle since the last call, each with its table's name.
+    pub fn take_idle(&self, now: u64) -> Vec<(String, Entry)> {
+        let Writer { tables, reclaimer, .. } = &mut *self.writer();
+        let mut idle = Vec::new();
         for (at, table) in tables.iter_mut().enumerate() {
             let hit = |cell: u64| {
                 let of =
                     |w: &Arc<Counts>| w.hits[at].get(cell as usize).map_or(0, |c| c.load(Ordering::Relaxed));
-                quiet.workers.iter().map(of).max().unwrap_or(0)
+                reclaimer.workers.iter().map(of).max().unwrap_or(0)
             };
             let name = &self.manifest.tables[at].name;
-            told.extend(table.tell_idle(now, hit).into_iter().map(|entry| (name.clone(), entry)));
+            idle.extend(table.take_idle(now, hit).into_iter().map(|entry| (name.clone(), entry)));
         }
-        told
+        idle
     }
 
-    /// The action profile of a table.
-    fn profile_of(&self, table: usize) -> Option<usize> {
-        let name = self.manifest.tables[table].implementation.as_ref()?;
-        self.manifest.profiles.iter().position(|p| p.name == *name)
-    }
-
+    /// The number of a table in the manifest.
     fn position(&self, table: &str) -> Option<usize> {
         self.manifest.tables.iter().position(|t| t.name == table)
     }
 
-    /// A writer that panicked left its table as it was, or with one entry more.
+    /// Takes the writers' lock. A poisoned lock is taken too: a writer that panicked left its table as it
+    /// was, or with one entry more.
     fn writer(&self) -> MutexGuard<'_, Writer> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Runs a write to a table under the lock.
     fn write(
         &self,
         table: &str,
         write: impl Fn(&mut Table, &mut View<'_>) -> Result<(), TableError>,
     ) -> Result<(), TableError> {
+        self.write_all(table, |writer, at, root| {
+            let Writer { tables, reclaimer, .. } = writer;
+            write(&mut tables[at], &mut View { table: root, reclaimer })
+        })
+    }
+
+    /// Runs a write to a table, and to what belongs to the table, under one lock. `write` gets the table's number. While the table's rows or cells are all in use although it holds fewer entries than
+    /// its size, deleted rows await their grace periods; the host waits for those without the lock, and the write is tried again.
+    fn write_all<T>(
+        &self,
+        table: &str,
+        write: impl Fn(&mut Writer, usize, &abi::native::Table) -> Result<T, TableError>,
+    ) -> Result<T, TableError> {
         let missing = || TableError::Entry(abi::manifest::EntryError::NoTable(table.to_owned()));
         let at = self.position(table).ok_or_else(missing)?;
-        let mut writer = self.writer();
-        for _ in 0..WAITS {
-            writer.sweep();
-            let Writer { tables, quiet, .. } = &mut *writer;
-            match write(&mut tables[at], &mut View { table: &self.visible[at], quiet }) {
-                // Rows that were deleted are not free before the bursts that may hold them have ended. A worker that the scheduler keeps
-                // away in the middle of one is worth a wait, and a table that has room is not full.
-                Err(TableError::Full { .. }) if tables[at].has_room() => std::thread::sleep(WAIT),
+        for attempt in 0.. {
+            let mut writer = self.writer();
+            writer.reclaim();
+            match write(&mut writer, at, &self.roots[at]) {
+                // A grace period is long when the scheduler has suspended a worker in the middle of a burst.
+                Err(TableError::Full { .. }) if writer.tables[at].has_room() => {}
                 done => return done,
+            }
+            drop(writer);
+            if !(self.host.wait)(attempt) {
+                break;
             }
         }
         Err(TableError::Full { table: table.to_owned(), size: self.manifest.tables[at].size })
     }
 }
 
-/// How often, and how long each time, a writer waits for bursts to end: a second.
-const WAITS: u32 = 10_000;
-const WAIT: std::time::Duration = std::time::Duration::from_micros(100);
-
 impl Writer {
-    /// What no burst holds any more is free.
-    fn sweep(&mut self) {
-        let Writer { tables, quiet, meters, direct_meters, .. } = self;
-        for retired in quiet.sweep() {
-            let Retired::Row { table, held, cell } = retired else { continue };
+    /// Frees the memory whose grace period has ended. Rows and cells return to their tables' free lists, with the counts, the last
+    /// hit and the meter of each cell reset for its next entry.
+    fn reclaim(&mut self) {
+        let Writer { tables, reclaimer, meters, direct_meters, .. } = self;
+        for retired in reclaimer.reclaim() {
+            let Retired::Row { table, memory, cell } = retired else { continue };
             if let Some(cell) = cell {
-                for worker in &quiet.workers {
-                    worker.forget(table, cell);
+                for worker in &reclaimer.workers {
+                    worker.reset_cell(table, cell);
                 }
                 if let Some(meter) = direct_meters[table] {
-                    meters[meter].renew(cell, 0);
+                    meters[meter].reset_cell(cell, 0);
                 }
             }
-            tables[table].release(&held, cell);
+            tables[table].release(&memory, cell);
         }
     }
 }
 
-/// Why an entry that leads to a member or a group could not be added.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum IndirectError {
-    /// The table's entries name actions.
-    #[error("table `{0}` has no action profile")]
-    NoProfile(String),
-    /// No such member or group.
-    #[error(transparent)]
-    Profile(#[from] ProfileError),
-    /// The entry does not fit.
-    #[error(transparent)]
-    Table(#[from] TableError),
-}
-
-/// What members and groups are now, for the entries that lead to them.
-fn refresh(writer: &mut Writer, profile: usize) {
-    let Writer { tables, profiles, quiet, .. } = writer;
-    for (table, entry, calls) in profiles[profile].users() {
-        tables[table].set_choices(&entry, &calls, quiet);
-    }
-}
-
-/// A part of a value set's member: value and mask, or the ends of a range, two words each.
-fn member_words(part: &MatchValue, width: u32) -> [u64; 4] {
-    let (a, b) = match part {
-        MatchValue::Exact(v) | MatchValue::Optional(Some(v)) => (v.clone(), Bits::ones(width)),
-        MatchValue::Optional(None) => (Bits::zero(width), Bits::zero(width)),
-        MatchValue::Lpm(v, len) => {
-            let mask = Bits::prefix_mask(width, *len);
-            (v.and(&mask), mask)
-        }
-        MatchValue::Ternary(v, mask) => (v.and(mask), mask.clone()),
-        MatchValue::Range(low, high) => (low.clone(), high.clone()),
-    };
-    let [a, b] = [a, b].map(|v| v.to_u128().unwrap_or(u128::MAX));
-    [a as u64, (a >> 64) as u64, b as u64, (b >> 64) as u64]
-}
-
-/// Counts of several workers as one; `None` where none has the cell.
+/// The total of the workers' counts; `None` if a worker has no such cell.
 fn sum(mut counts: impl Iterator<Item = Option<Count>>) -> Option<Count> {
     let add = |a: Count, b: Count| Count { packets: a.packets + b.packets, bytes: a.bytes + b.bytes };
     counts.try_fold(Count::default(), |sum, count| count.map(|c| add(sum, c)))
 }
 
-/// An array of words as the program sees it, in cells of so many words.
+/// The descriptor of an array of words that is divided into cells of `each` words.
 fn cells(words: &[AtomicU64], each: u64) -> Cells {
     Cells { cells: AtomicPtr::new(words.as_ptr().cast_mut().cast()), size: words.len() as u64 / each }
 }

@@ -1,82 +1,89 @@
-//! Rows of one length in large blocks. What look-ups end with lies dense and in cache lines of its own, and huge pages can hold it: rows
-//! that lie wherever an allocator has room cost a walk through the page tables each (docs/tables.md).
+//! An arena for the rows of one table. All rows have the same length, start at a cache line and lie densely in large blocks, which huge
+//! pages can back. Rows from a general allocator are scattered, and then each lookup pays a walk through the page tables
+//! (docs/tables.md has the measurement).
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use abi::native::lpm::Line;
 
-use super::{Advise, Piece};
+use super::region::{Advise, Region};
 
-/// Rows of the first block; each further block has twice as many.
+/// Rows in the first block. Each further block has twice as many, so that blocks never move and their number stays small.
 const FIRST: usize = 64;
-/// Words of a line.
+/// Words in a cache line.
 const LINE: usize = 8;
 
-/// The rows of a table, by their places. A place is taken, written, published, and given back when no burst can hold it.
+/// The number of a row in its arena.
+pub type RowId = u32;
+
+/// The rows of a table, addressed by [`RowId`]. [`Rows::put`] allocates and writes a row; the caller publishes it. After the row's
+/// removal and a grace period the caller releases it.
 pub struct Rows {
-    /// Lines of a row.
+    /// Cache lines that each row takes.
     lines: usize,
     blocks: Vec<Box<[Line]>>,
-    free: Vec<u32>,
-    fresh: u32,
+    /// The free list: rows that were released.
+    free: Vec<RowId>,
+    /// The lowest row that was never used.
+    unused: RowId,
     advise: Advise,
 }
 
 impl Rows {
-    /// Rows of so many words.
+    /// An empty arena for rows of `words` words.
     pub fn new(words: usize, advise: Advise) -> Rows {
-        Rows { lines: words.div_ceil(LINE).max(1), blocks: Vec::new(), free: Vec::new(), fresh: 0, advise }
+        Rows { lines: words.div_ceil(LINE).max(1), blocks: Vec::new(), free: Vec::new(), unused: 0, advise }
     }
 
-    /// Writes a row, and gives its place.
-    pub fn put(&mut self, row: &[u64]) -> u32 {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.fresh += 1;
-            self.fresh - 1
+    /// Writes a row into free memory, and returns its id.
+    pub fn put(&mut self, row: &[u64]) -> RowId {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.unused += 1;
+            self.unused - 1
         });
-        let (block, _) = split(place);
+        let (block, _) = split(id);
         if block == self.blocks.len() {
             let lines: Box<[Line]> = (0..(FIRST << block) * self.lines).map(|_| Line::default()).collect();
-            (self.advise)(Piece::of(&lines, true));
+            (self.advise)(Region::of(&lines, true));
             self.blocks.push(lines);
         }
         for (at, word) in row.iter().enumerate() {
-            self.line(place, at / LINE).0[at % LINE].store(*word, Relaxed);
+            self.line(id, at / LINE).0[at % LINE].store(*word, Relaxed);
         }
-        place
+        id
     }
 
-    /// A word of a row.
-    pub fn word(&self, place: u32, at: usize) -> u64 {
-        self.line(place, at / LINE).0[at % LINE].load(Relaxed)
+    /// Word number `at` of a row.
+    pub fn word(&self, row: RowId, at: usize) -> u64 {
+        self.line(row, at / LINE).0[at % LINE].load(Relaxed)
     }
 
-    /// A row's words, and zeros up to a whole line.
-    pub fn read(&self, place: u32) -> Vec<u64> {
-        (0..self.lines * LINE).map(|at| self.word(place, at)).collect()
+    /// The words of a row, padded with zeros to whole cache lines.
+    pub fn read(&self, row: RowId) -> Vec<u64> {
+        (0..self.lines * LINE).map(|at| self.word(row, at)).collect()
     }
 
-    /// Where programs find it.
-    pub fn address(&self, place: u32) -> u64 {
-        std::ptr::from_ref(self.line(place, 0)) as u64
+    /// The address of a row, as the program reads it.
+    pub fn address(&self, row: RowId) -> u64 {
+        std::ptr::from_ref(self.line(row, 0)) as u64
     }
 
-    /// Nobody reads it any more.
-    pub fn release(&mut self, place: u32) {
-        self.free.push(place);
+    /// Returns a row to the free list. Its grace period has ended.
+    pub fn release(&mut self, row: RowId) {
+        self.free.push(row);
     }
 
-    fn line(&self, place: u32, line: usize) -> &Line {
-        let (block, at) = split(place);
+    fn line(&self, row: RowId, line: usize) -> &Line {
+        let (block, at) = split(row);
         &self.blocks[block][at * self.lines + line]
     }
 }
 
-/// A place's block, and its number there.
-fn split(place: u32) -> (usize, usize) {
-    let number = place as usize / FIRST + 1;
+/// The block of a row, and the row's number in that block.
+fn split(row: RowId) -> (usize, usize) {
+    let number = row as usize / FIRST + 1;
     let block = number.ilog2() as usize;
-    (block, place as usize - FIRST * ((1 << block) - 1))
+    (block, row as usize - FIRST * ((1 << block) - 1))
 }
 
 #[cfg(test)]
@@ -84,17 +91,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_apart_and_used_again() {
+    fn rows_are_apart_and_reused() {
         let mut rows = Rows::new(9, |_| {});
-        let places: Vec<u32> = (0..1000).map(|n| rows.put(&[n, n + 1, 0, 0, 0, 0, 0, 0, n + 2])).collect();
-        let mut addresses: Vec<u64> = places.iter().map(|place| rows.address(*place)).collect();
+        let ids: Vec<RowId> = (0..1000).map(|n| rows.put(&[n, n + 1, 0, 0, 0, 0, 0, 0, n + 2])).collect();
+        let mut addresses: Vec<u64> = ids.iter().map(|row| rows.address(*row)).collect();
         assert!(addresses.iter().all(|address| address.is_multiple_of(64)));
         addresses.sort_unstable();
         assert!(addresses.windows(2).all(|pair| pair[1] - pair[0] >= 128));
-        for (n, place) in (0..).zip(&places) {
-            assert_eq!((rows.word(*place, 1), rows.word(*place, 8)), (n + 1, n + 2));
+        for (n, row) in (0..).zip(&ids) {
+            assert_eq!((rows.word(*row, 1), rows.word(*row, 8)), (n + 1, n + 2));
         }
-        rows.release(places[7]);
-        assert_eq!(rows.put(&[5]), places[7]);
+        rows.release(ids[7]);
+        assert_eq!(rows.put(&[5]), ids[7]);
     }
 }

@@ -1,5 +1,8 @@
-//! One table in a native program's memory: what entries are, which of them there are, what they lead to. How they are found is
-//! [`Tuples`]' or [`Lpm`]'s.
+//! One table of a native program, from the writer's side. It checks entries, packs them into rows, and manages cells, idle timeouts and
+//! the default action. [`Tuples`] or [`Lpm`] store the rows so that lookups find them.
+//!
+//! A *row* is an entry as the program reads it ([`abi::native::row`]). A *cell* is a number that an entry holds while it exists: it
+//! indexes the table's direct counter, its direct meter and its last hits.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Release;
@@ -9,65 +12,62 @@ use abi::manifest::{EntryError, Structure, Table as Definition, TableLayout};
 use abi::native::{data_offset, key_parts, row};
 use abi::{ActionCall, Bits, Entry, MatchKind, MatchValue};
 
-use super::choices::Slots;
+use super::choices::ChoiceMap;
+use super::epoch::{Reclaimer, Retired, RowMemory};
 use super::lpm::Lpm;
-use super::trie::Prefix;
+use super::region::Advise;
+use super::subtree::Prefix;
 use super::tuples::Tuples;
-use super::{Advise, Held, Quiet, Retired};
+use super::view::{Identity, View};
 use crate::TableError;
 
-/// Cells of a table's entries (rows, direct counters): more than entries, for those of deleted entries are free when no burst can know
-/// them any more.
+/// The number of cells of a table. It is larger than the table's size, because the cell of a deleted entry stays in use for a grace
+/// period.
 pub fn cells(definition: &Definition) -> u64 {
     definition.size + definition.size / 4 + 64
 }
 
-/// What the controller knows of a table, and what keeps the program's view of it alive.
+/// One table and the memory that its published root points to.
 pub struct Table {
+    /// The table's number in the manifest.
     number: usize,
     definition: Definition,
     layout: Option<TableLayout>,
-    /// The word of a row where the action's data begins. A trie's rows have no key.
+    /// The word of a row where the action data begins. The rows of a trie have no key.
     data_at: usize,
     store: Store,
+    /// Number of entries.
     entries: u64,
-    /// The default action's data that the program sees.
+    /// The published data of the default action.
     miss: Vec<u8>,
-    free: Vec<u64>,
-    fresh: u64,
-    /// What entries lead to, where they lead to members of an action profile.
-    slots: Slots,
-    /// Entries that the control plane wants to hear of when no packet hits them, by their cells.
+    /// The free list of cells.
+    free_cells: Vec<u64>,
+    /// The lowest cell that was never used.
+    unused_cell: u64,
+    /// The choices of each entry, if the table has an action profile.
+    choices: ChoiceMap,
+    /// The entries with an idle timeout, by their cells.
     idle: BTreeMap<u64, Idle>,
 }
 
-/// How entries are found.
+/// The structure that finds the entries.
 enum Store {
     Tuples(Tuples),
     Lpm(Box<Lpm>),
 }
 
-/// An entry that is watched (P4Runtime's `idle_timeout_ns`).
+/// An entry with an idle timeout (P4Runtime's `idle_timeout_ns`). Times are in microseconds.
 struct Idle {
     entry: Identity,
     timeout: u64,
-    /// When it was told of last, or first watched.
+    /// The latest of: the timeout was set, a packet hit the entry, the entry was reported as idle.
     since: u64,
 }
-
-/// What the program sees of a table, and where what it may still see goes.
-pub struct View<'v> {
-    pub table: &'v abi::native::Table,
-    pub quiet: &'v mut Quiet,
-}
-
-/// What tells an entry from others: its match, and its priority where that decides.
-pub type Identity = (Vec<MatchValue>, i32);
 
 type Done<T> = Result<T, TableError>;
 
 impl Table {
-    /// The table as its manifest has it, still empty and unseen.
+    /// An empty table, not yet published.
     pub fn new(number: usize, definition: &Definition, advise: Advise) -> Table {
         let layout = definition.layout.clone();
         let trie = layout.as_ref().is_some_and(|l| l.structure == Structure::LpmTrie);
@@ -92,18 +92,18 @@ impl Table {
             definition: definition.clone(),
             entries: 0,
             miss: Vec::new(),
-            free: Vec::new(),
-            fresh: 0,
-            slots: Slots::default(),
+            free_cells: Vec::new(),
+            unused_cell: 0,
+            choices: ChoiceMap::default(),
             idle: BTreeMap::new(),
         }
     }
 
-    /// Shows it to the program, with its first entries and default action.
-    pub fn begin(&mut self, view: &mut View<'_>) -> Done<()> {
+    /// Publishes the table with the entries and the default action that the program declares.
+    pub fn publish_initial(&mut self, view: &mut View<'_>) -> Done<()> {
         match &mut self.store {
-            Store::Tuples(tuples) => tuples.show(view),
-            Store::Lpm(lpm) => lpm.show(view),
+            Store::Tuples(tuples) => tuples.publish(view),
+            Store::Lpm(lpm) => lpm.publish(view),
         }
         if let Some(call) = self.definition.default_action.clone() {
             self.put_default(&call, view)?;
@@ -121,50 +121,50 @@ impl Table {
         self.put(entry, view)
     }
 
-    /// Adds an entry that leads to one of several actions, for now to these.
+    /// Adds an entry that may run one of several actions.
     pub fn insert_indirect(&mut self, entry: &Entry, calls: &[ActionCall], view: &mut View<'_>) -> Done<()> {
         self.insert(entry, view)?;
-        self.set_choices(&self.identity(entry), calls, view.quiet);
+        self.set_choices(&self.identity(entry), calls, view.reclaimer);
         Ok(())
     }
 
-    /// Lets an entry lead to one of these actions.
-    pub fn set_choices(&mut self, entry: &Identity, calls: &[ActionCall], quiet: &mut Quiet) {
+    /// Replaces the actions that an entry may run.
+    pub fn set_choices(&mut self, entry: &Identity, calls: &[ActionCall], reclaimer: &mut Reclaimer) {
         let data = calls.iter().map(|call| self.data(call)).collect();
-        self.slots.set(entry, data, quiet);
+        self.choices.set(entry, data, reclaimer);
     }
 
-    /// Gives an entry another action; its counter goes on.
+    /// Changes the action of an entry. The entry keeps its counts.
     pub fn modify(&mut self, entry: &Entry, view: &mut View<'_>) -> Done<()> {
         self.definition.check_entry(entry)?;
-        let (identity, key) = self.place(entry);
+        let (identity, key) = self.identity_and_key(entry);
         let row = self.row(entry);
-        let cell = self.look(&key, &row).map(|row| row[row::COUNTER]).ok_or_else(|| self.missing())?;
+        let cell = self.find_row(&key, &row).map(|row| row[row::CELL]).ok_or_else(|| self.missing())?;
         if self.definition.implementation.is_some() {
-            // The slot stays; what it leads to changes.
+            // The row stays; its choices change.
             let data = vec![self.data(&entry.action)];
-            self.slots.set(&identity, data, view.quiet);
+            self.choices.set(&identity, data, view.reclaimer);
             return Ok(());
         }
         let old = match &mut self.store {
-            Store::Tuples(tuples) => tuples.replace(&in_words(&key.mask), row).map(Held::Place),
-            Store::Lpm(lpm) if lpm.shares() => return self.lead_elsewhere(&key, row, view),
-            Store::Lpm(lpm) => lpm.replace(cell, row).map(Held::Words),
+            Store::Tuples(tuples) => tuples.replace(&in_words(&key.mask), row).map(RowMemory::Arena),
+            Store::Lpm(lpm) if lpm.shares() => return self.modify_shared(&key, row, view),
+            Store::Lpm(lpm) => lpm.replace(cell, row).map(RowMemory::Words),
         };
-        if let Some(held) = old {
-            view.quiet.retire(Retired::Row { table: self.number, held, cell: None });
+        if let Some(memory) = old {
+            view.reclaimer.retire(Retired::Row { table: self.number, memory, cell: None });
         }
         Ok(())
     }
 
-    /// An entry of a table whose entries share rows leads to another one.
-    fn lead_elsewhere(&mut self, key: &PackedKey, row: Vec<u64>, view: &mut View<'_>) -> Done<()> {
+    /// Changes the action of an entry in a table whose entries share rows: the entry gets another row.
+    fn modify_shared(&mut self, key: &PackedKey, row: Vec<u64>, view: &mut View<'_>) -> Done<()> {
         let cell = self.cell_for(row)?;
         let Store::Lpm(lpm) = &mut self.store else { return Ok(()) };
         let left = lpm.set(prefix(key), cell, view);
-        let gone = left.and_then(|cell| lpm.leave(cell));
-        if let Some(row) = gone {
-            self.retire_words(row, view.quiet);
+        let unused = left.and_then(|cell| lpm.leave(cell));
+        if let Some(row) = unused {
+            self.retire_words(row, view.reclaimer);
         }
         Ok(())
     }
@@ -174,40 +174,40 @@ impl Table {
         if self.definition.const_entries {
             return Err(EntryError::ConstEntries(self.definition.name.clone()).into());
         }
-        let (identity, key) = self.place(entry);
+        let (identity, key) = self.identity_and_key(entry);
         let row = self.row(entry);
-        let gone = match &mut self.store {
+        let removed = match &mut self.store {
             Store::Tuples(tuples) => tuples
                 .remove(&in_words(&key.mask), &row, view)
-                .map(|(place, cell)| Some((Held::Place(place), cell))),
+                .map(|(row, cell)| Some((RowMemory::Arena(row), cell))),
             Store::Lpm(lpm) => lpm.remove(prefix(&key), view).map(|cell| lpm.leave(cell).map(of_words)),
         };
-        let gone = gone.ok_or_else(|| self.missing())?;
+        let unused = removed.ok_or_else(|| self.missing())?;
         self.entries -= 1;
-        self.slots.remove(&identity, view.quiet);
-        if let Some((held, cell)) = gone {
-            self.retire_row(held, cell, view.quiet);
+        self.choices.remove(&identity, view.reclaimer);
+        if let Some((memory, cell)) = unused {
+            self.retire_row(memory, cell, view.reclaimer);
         }
         Ok(())
     }
 
-    /// Removes every entry, where they are not const.
+    /// Removes every entry, unless the table's entries are const.
     pub fn clear(&mut self, view: &mut View<'_>) {
         if self.definition.const_entries {
             return;
         }
-        let rows: Vec<(Held, u64)> = match &mut self.store {
+        let rows: Vec<(RowMemory, u64)> = match &mut self.store {
             Store::Tuples(tuples) => {
-                tuples.clear(view).into_iter().map(|(place, cell)| (Held::Place(place), cell)).collect()
+                tuples.clear(view).into_iter().map(|(row, cell)| (RowMemory::Arena(row), cell)).collect()
             }
             Store::Lpm(lpm) => lpm.clear(view).into_iter().map(of_words).collect(),
         };
         self.entries = 0;
-        self.slots.clear(view.quiet);
-        rows.into_iter().for_each(|(held, cell)| self.retire_row(held, cell, view.quiet));
+        self.choices.clear(view.reclaimer);
+        rows.into_iter().for_each(|(memory, cell)| self.retire_row(memory, cell, view.reclaimer));
     }
 
-    /// Changes what happens on a miss.
+    /// Sets the default action, which runs on a miss.
     pub fn set_default(&mut self, call: &ActionCall, view: &mut View<'_>) -> Done<()> {
         if self.definition.const_default {
             return Err(EntryError::ConstDefault(self.definition.name.clone()).into());
@@ -215,30 +215,30 @@ impl Table {
         self.put_default(call, view)
     }
 
-    /// What tells the entry from others.
+    /// The identity of an entry.
     pub fn identity(&self, entry: &Entry) -> Identity {
-        self.place(entry).0
+        self.identity_and_key(entry).0
     }
 
-    /// An entry's cell: of its direct counter, its direct meter, its last hit.
+    /// The cell of the stored entry with this match (and priority).
     pub fn cell(&self, entry: &Entry) -> Option<u64> {
-        self.find(entry).map(|row| row[row::COUNTER])
+        self.find(entry).map(|row| row[row::CELL])
     }
 
-    /// The row of the entry that has this one's match (and priority).
+    /// The row of the stored entry with this match (and priority).
     fn find(&self, entry: &Entry) -> Option<Vec<u64>> {
-        self.look(&self.place(entry).1, &self.row(entry))
+        self.find_row(&self.identity_and_key(entry).1, &self.row(entry))
     }
 
-    /// The row that is there for a key and a row like this one, whatever that leads to.
-    fn look(&self, key: &PackedKey, row: &[u64]) -> Option<Vec<u64>> {
+    /// The stored row with this key and with the identity of `row`; its action may differ.
+    fn find_row(&self, key: &PackedKey, row: &[u64]) -> Option<Vec<u64>> {
         match &self.store {
             Store::Tuples(tuples) => tuples.row(&in_words(&key.mask), row),
             Store::Lpm(lpm) => lpm.row(prefix(key)).map(<[u64]>::to_vec),
         }
     }
 
-    /// Its entries, but for don't-care bits; those that lead to members name no action.
+    /// All entries; don't-care bits are zero. The action of an entry that refers to members of an action profile has no name.
     pub fn entries(&self) -> Vec<Entry> {
         let Some(layout) = &self.layout else { return Vec::new() };
         match &self.store {
@@ -257,12 +257,12 @@ impl Table {
         }
     }
 
-    /// What a row with a key matches.
+    /// The identity of the entry in a row that holds a key.
     fn matched(&self, layout: &TableLayout, row: &[u64]) -> Identity {
         let words = layout.key_size.div_ceil(8) as usize;
         let part = |n: usize| in_bytes(&row[row::KEY + n * words..row::KEY + (n + 1) * words]);
         let unpacked = |value| {
-            // Without a mask of its own nothing but values are matched.
+            // Rows hold masks in a tuple space only. Elsewhere every bit of the key counts.
             let masked = layout.structure == Structure::TupleSpace;
             let mask = if masked { part(1) } else { vec![0xff; 8 * words] };
             let packed = PackedKey { value, mask, prefix_len: 0 };
@@ -275,7 +275,7 @@ impl Table {
                 if let (MatchKind::Range, (MatchValue::Ternary(low, _), MatchValue::Ternary(high, _))) =
                     (key.kind, ends)
                 {
-                    *of = MatchValue::Range(low, high);
+                    *of = key.unsigned(&MatchValue::Range(low, high));
                 }
             }
         }
@@ -287,6 +287,7 @@ impl Table {
         self.definition.keys.iter().any(|key| key.kind == MatchKind::Range)
     }
 
+    /// The entry with this identity and with the action of `row`.
     fn entry(&self, identity: &Identity, row: &[u64]) -> Entry {
         let data: Vec<u8> = in_bytes(&row[self.data_at..]);
         let none = ActionCall { action: String::new(), args: Vec::new() };
@@ -295,7 +296,7 @@ impl Table {
         Entry { matches: identity.0.clone(), priority: identity.1, action: action.unwrap_or(none) }
     }
 
-    /// Lets an entry count as idle when no packet has hit it for that long, or never; false if there is no such entry.
+    /// Sets or removes (`None`) an entry's idle timeout in microseconds. Returns whether there is such an entry.
     pub fn set_idle_timeout(&mut self, entry: &Entry, timeout: Option<u64>, now: u64) -> Done<bool> {
         if !self.definition.notifies_idle {
             return Err(TableError::NoIdleTimeout(self.definition.name.clone()));
@@ -310,15 +311,15 @@ impl Table {
         Ok(true)
     }
 
-    /// Entries that have become idle; `hit` says when a cell's entry was hit last. One that stays idle is told of again after as
-    /// long a time.
-    pub fn tell_idle(&mut self, now: u64, hit: impl Fn(u64) -> u64) -> Vec<Entry> {
-        let mut told = Vec::new();
+    /// The entries that are idle now. `hit` gives the time of a cell's last hit. An entry that stays idle is reported again each time
+    /// its timeout has passed.
+    pub fn take_idle(&mut self, now: u64, hit: impl Fn(u64) -> u64) -> Vec<Entry> {
+        let mut found = Vec::new();
         for (cell, idle) in &mut self.idle {
             idle.since = idle.since.max(hit(*cell));
             if idle.since.saturating_add(idle.timeout) <= now {
                 idle.since = now;
-                told.push(idle.entry.clone());
+                found.push(idle.entry.clone());
             }
         }
         let entry = |identity: Identity| {
@@ -326,29 +327,31 @@ impl Table {
             let bare = Entry { matches: identity.0.clone(), priority: identity.1, action: none };
             self.find(&bare).map(|row| self.entry(&identity, &row))
         };
-        told.into_iter().filter_map(entry).collect()
+        found.into_iter().filter_map(entry).collect()
     }
 
-    /// Whether it holds fewer entries than it may.
+    /// Whether the table holds fewer entries than its size.
     pub fn has_room(&self) -> bool {
         self.entries < self.definition.size
     }
 
-    /// A row that nobody can read any more, and its cell, if nobody can count in it any more.
-    pub fn release(&mut self, held: &Held, cell: Option<u64>) {
-        self.free.extend(cell);
-        if let (Held::Place(place), Store::Tuples(tuples)) = (held, &mut self.store) {
-            tuples.release(*place);
+    /// Frees a row, and its cell if given, after their grace period.
+    pub fn release(&mut self, memory: &RowMemory, cell: Option<u64>) {
+        self.free_cells.extend(cell);
+        if let (RowMemory::Arena(row), Store::Tuples(tuples)) = (memory, &mut self.store) {
+            tuples.release(*row);
         }
     }
 
+    /// Adds a checked entry.
     fn put(&mut self, entry: &Entry, view: &mut View<'_>) -> Done<()> {
-        let (identity, key) = self.place(entry);
+        let (identity, key) = self.identity_and_key(entry);
         let indirect = self.definition.implementation.is_some();
-        // A trie says itself what it has, without another walk; but an entry's slot must not be lost to a second one.
-        let looks = indirect || matches!(self.store, Store::Tuples(_));
+        // A trie detects a duplicate while it inserts, so no lookup is needed before. With an action profile there is one all the same:
+        // a duplicate would overwrite the choices of the first entry.
+        let check_first = indirect || matches!(self.store, Store::Tuples(_));
         let mut row = self.row(entry);
-        if looks && self.look(&key, &row).is_some() {
+        if check_first && self.find_row(&key, &row).is_some() {
             return Err(self.exists());
         }
         if !self.has_room() {
@@ -356,21 +359,21 @@ impl Table {
         }
         if indirect {
             let at = self.data_at;
-            row[at] = self.slots.add(identity.clone(), vec![self.data(&entry.action)]);
+            row[at] = self.choices.add(identity.clone(), vec![self.data(&entry.action)]);
         }
         let done = match self.store {
             Store::Lpm(_) => self.put_prefix(row, &key, view),
-            Store::Tuples(_) => self.put_masked(row, &key, view),
+            Store::Tuples(_) => self.put_tuple(row, &key, view),
         };
         match done {
             Ok(()) => self.entries += 1,
-            Err(_) => self.slots.remove(&identity, view.quiet),
+            Err(_) => self.choices.remove(&identity, view.reclaimer),
         }
         done
     }
 
-    fn put_masked(&mut self, mut row: Vec<u64>, key: &PackedKey, view: &mut View<'_>) -> Done<()> {
-        row[row::COUNTER] = self.free_cell().ok_or_else(|| self.full())?;
+    fn put_tuple(&mut self, mut row: Vec<u64>, key: &PackedKey, view: &mut View<'_>) -> Done<()> {
+        row[row::CELL] = self.free_cell().ok_or_else(|| self.full())?;
         if let Store::Tuples(tuples) = &mut self.store {
             tuples.insert(in_words(&key.mask), row, view);
         }
@@ -384,12 +387,12 @@ impl Table {
             return Ok(());
         }
         if let Some(row) = lpm.leave(cell) {
-            self.retire_words(row, view.quiet);
+            self.retire_words(row, view.reclaimer);
         }
         Err(self.exists())
     }
 
-    /// The cell of a row in a trie: one that is there already, or a new one.
+    /// The cell for a row in a trie: that of an equal shared row, or a free one to which the row is added.
     fn cell_for(&mut self, row: Vec<u64>) -> Done<u64> {
         let shared = if let Store::Lpm(lpm) = &mut self.store { lpm.share(&row) } else { None };
         if let Some(cell) = shared {
@@ -403,24 +406,25 @@ impl Table {
     }
 
     fn free_cell(&mut self) -> Option<u64> {
-        self.free.pop().or_else(|| {
-            let cell = self.fresh;
-            // At the end there are as many entries again that were deleted while one burst ran.
+        self.free_cells.pop().or_else(|| {
+            let cell = self.unused_cell;
+            // `None` here means that all spare cells belong to deleted entries that await their grace period.
             (cell < cells(&self.definition)).then(|| {
-                self.fresh += 1;
+                self.unused_cell += 1;
                 cell
             })
         })
     }
 
-    fn retire_words(&mut self, row: Vec<u64>, quiet: &mut Quiet) {
-        let (held, cell) = of_words(row);
-        self.retire_row(held, cell, quiet);
+    fn retire_words(&mut self, row: Vec<u64>, reclaimer: &mut Reclaimer) {
+        let (memory, cell) = of_words(row);
+        self.retire_row(memory, cell, reclaimer);
     }
 
-    fn retire_row(&mut self, held: Held, cell: u64, quiet: &mut Quiet) {
+    /// Retires a row that lookups no longer find, together with its cell.
+    fn retire_row(&mut self, memory: RowMemory, cell: u64, reclaimer: &mut Reclaimer) {
         self.idle.remove(&cell);
-        quiet.retire(Retired::Row { table: self.number, held, cell: Some(cell) });
+        reclaimer.retire(Retired::Row { table: self.number, memory, cell: Some(cell) });
     }
 
     fn put_default(&mut self, call: &ActionCall, view: &mut View<'_>) -> Done<()> {
@@ -428,11 +432,11 @@ impl Table {
         let Some(layout) = &self.layout else { return Ok(()) };
         let data = self.definition.pack_action(layout, call).unwrap_or_default();
         view.table.miss.store(data.as_ptr().cast_mut(), Release);
-        view.quiet.retire(Retired::Bytes(std::mem::replace(&mut self.miss, data)));
+        view.reclaimer.retire(Retired::Bytes(std::mem::replace(&mut self.miss, data)));
         Ok(())
     }
 
-    /// The words of a row that the program sees, but for its age and cell.
+    /// The row of an entry, with an age and a cell of 0.
     fn row(&self, entry: &Entry) -> Vec<u64> {
         let mut words = vec![0; self.data_at];
         if let (Store::Tuples(_), Some(layout)) = (&self.store, &self.layout) {
@@ -442,7 +446,8 @@ impl Table {
             let mut at = row::KEY;
             for part in parts {
                 let fields = self.definition.keys.iter().zip(&entry.matches);
-                let fields: Vec<_> = fields.map(|(key, value)| part(value, key.width)).collect();
+                let fields: Vec<_> =
+                    fields.map(|(key, value)| part(&key.unsigned(value), key.width)).collect();
                 let packed = self.definition.pack_key(layout, &fields).map(|p| in_words(&p.value));
                 for word in packed.unwrap_or_default() {
                     words[at] = word;
@@ -454,18 +459,18 @@ impl Table {
         words
     }
 
-    /// The bytes of an action and its parameters.
+    /// The packed action data of a call.
     fn data(&self, call: &ActionCall) -> Vec<u8> {
         let packed = self.layout.as_ref().and_then(|layout| self.definition.pack_action(layout, call));
         packed.unwrap_or_default()
     }
 
-    /// An entry's identity, and its key: masked, and the mask.
-    fn place(&self, entry: &Entry) -> (Identity, PackedKey) {
+    /// The identity of an entry, and its packed key with mask. A range counts here as the prefix that its two ends share.
+    fn identity_and_key(&self, entry: &Entry) -> (Identity, PackedKey) {
         let fields = self.definition.keys.iter().zip(&entry.matches);
-        let fields: Vec<_> = fields.map(|(key, value)| masked(value, key.width)).collect();
+        let fields: Vec<_> = fields.map(|(key, value)| masked(&key.unsigned(value), key.width)).collect();
         let packed = self.layout.as_ref().and_then(|layout| self.definition.pack_key(layout, &fields));
-        // Don't-care bits do not tell entries apart.
+        // Don't-care bits are not part of the identity.
         let canonical = entry.matches.iter().zip(fields).map(|(value, masked)| match value {
             MatchValue::Range(..) => value.clone(),
             _ => masked,
@@ -487,7 +492,7 @@ impl Table {
     }
 }
 
-/// Whether something is kept for each entry, so that each needs a row of its own.
+/// Whether the table keeps state for each entry, so that each entry needs a row of its own.
 fn kept_by_entry(table: &Definition) -> bool {
     table.direct_counter.is_some()
         || table.direct_meter.is_some()
@@ -499,7 +504,7 @@ fn prefix(key: &PackedKey) -> Prefix<'_> {
     Prefix { bytes: &key.value, length: key.prefix_len }
 }
 
-/// What of a field the hash sees: of a range the bits that its ends have in common.
+/// A field as the hash sees it: don't-care bits are zero, and a range is the prefix that its two ends share.
 fn masked(value: &MatchValue, width: u32) -> MatchValue {
     match value {
         MatchValue::Range(low, high) => {
@@ -514,7 +519,7 @@ fn masked(value: &MatchValue, width: u32) -> MatchValue {
     }
 }
 
-/// The bits of a field that its entry cares for, where rows have masks.
+/// The bits of a field that must match, for rows that hold masks.
 fn mask(value: &MatchValue, width: u32) -> MatchValue {
     MatchValue::Exact(match masked(value, width) {
         MatchValue::Ternary(_, mask) => mask,
@@ -524,6 +529,7 @@ fn mask(value: &MatchValue, width: u32) -> MatchValue {
     })
 }
 
+/// The lowest value of a range; 0 for other match kinds.
 fn low(value: &MatchValue, width: u32) -> MatchValue {
     match value {
         MatchValue::Range(low, _) => MatchValue::Exact(low.clone()),
@@ -531,6 +537,7 @@ fn low(value: &MatchValue, width: u32) -> MatchValue {
     }
 }
 
+/// The highest value of a range; 0 for other match kinds.
 fn high(value: &MatchValue, width: u32) -> MatchValue {
     match value {
         MatchValue::Range(_, high) => MatchValue::Exact(high.clone()),
@@ -538,23 +545,23 @@ fn high(value: &MatchValue, width: u32) -> MatchValue {
     }
 }
 
-/// Words of a row that its key takes, with what stands up to the action's data.
+/// The number of words between the start of a row's key and its action data.
 fn key_words(definition: &Definition, layout: &TableLayout) -> usize {
     let ranges = definition.keys.iter().any(|k| k.kind == MatchKind::Range);
     data_offset(layout.key_size, layout.structure, ranges) as usize / 8
 }
 
-/// A row that has its own memory, and its cell.
-fn of_words(row: Vec<u64>) -> (Held, u64) {
-    let cell = row[row::COUNTER];
-    (Held::Words(row), cell)
+/// A row with its own allocation, and its cell.
+fn of_words(row: Vec<u64>) -> (RowMemory, u64) {
+    let cell = row[row::CELL];
+    (RowMemory::Words(row), cell)
 }
 
 fn in_bytes(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// Bytes as words of the machine, the last one filled with zeros.
+/// Bytes as words in native order; the last word is padded with zeros.
 fn in_words(bytes: &[u8]) -> Vec<u64> {
     let word = |chunk: &[u8]| {
         let mut word = [0; 8];

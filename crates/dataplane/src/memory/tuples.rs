@@ -1,7 +1,14 @@
-//! A table in a native program's memory that matches by masks: tuple-space search (Srinivasan, Suri and Varghese, SIGCOMM 1999) with merged
-//! tuples, as in TupleMerge (Daly et al., IEEE/ACM ToN 27, 2019). A tuple is a hash table under a mask; it holds entries whose own masks
-//! have at least these bits, as long as few of them stand side by side. Access lists have hundreds of masks, and so need tens of tuples.
-//! An exact table has one.
+//! A table that matches keys under masks: exact, ternary, range and optional keys.
+//!
+//! It uses tuple-space search (Srinivasan, Suri and Varghese, SIGCOMM 1999). A *tuple* is a hash table together with a mask: it hashes
+//! only the key bits under that mask. A lookup searches the tuples in the order of their best rank, and stops when no further tuple can
+//! hold a better entry.
+//!
+//! Access lists have hundreds of distinct masks. One tuple for each mask would be slow, so tuples are merged as in TupleMerge (Daly et
+//! al., IEEE/ACM ToN 27, 2019): a tuple may hold every entry whose own mask includes the tuple's mask, as long as few of its entries
+//! share a hash. Tens of tuples are then enough. A table with exact keys has one mask, and thus one tuple.
+//!
+//! A table whose exact key has one or two bytes also has an array that the key indexes. The program then reads the array only.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -9,44 +16,45 @@ use std::sync::atomic::Ordering::Release;
 
 use abi::native::{row, tuple};
 
+use super::epoch::Retired;
 use super::hash::Hash;
-use super::rows::Rows;
-use super::table::View;
-use super::{Advise, Retired};
+use super::region::Advise;
+use super::rows::{RowId, Rows};
+use super::view::View;
 
-/// Rows that one look-up may have to look at in one tuple before an entry goes into another tuple.
-const CROWD: usize = 8;
+/// The number of rows in one tuple that a lookup may have to compare. An entry that finds this many goes into another tuple.
+const MAX_CANDIDATES: usize = 8;
 
-/// Buckets of a tuple at first, and what goes on with them.
+/// The number of buckets and of overflow buckets of a new tuple.
 const FIRST: (usize, usize) = (4, 4);
 
-/// All entries of a table, by their masks.
+/// All entries of a table.
 pub struct Tuples {
     tuples: Vec<Tuple>,
     rows: Rows,
-    /// Words of a row that tell its entry from others end here; they begin with the key.
+    /// The word of a row where its identity ends: the rank, and the words from [`row::KEY`] up to here, tell entries apart.
     identity: usize,
-    /// Whether entries have masks of their own.
+    /// Whether each entry has a mask of its own, so that tuples are merged.
     merged: bool,
-    /// The list that the program sees …
+    /// The published list of tuples ([`abi::native::tuple`]).
     list: Vec<u64>,
-    /// … but where keys index an array: the address of each one's row, or 0.
+    /// The published array of row addresses, indexed by the key; 0 for no row. `None` if keys are too long.
     array: Option<Box<[AtomicU64]>>,
-    /// Rows are numbered as they come.
-    next: u64,
+    /// The age of the next row.
+    next_age: u64,
     advise: Advise,
 }
 
-/// All entries with equal masks.
+/// A hash table under a mask.
 struct Tuple {
     mask: Vec<u64>,
     hash: Hash,
-    /// How many entries have each rank.
+    /// The number of entries with each rank.
     ranks: BTreeMap<i64, usize>,
 }
 
-/// A row that is not to be found any more: its place and its cell.
-pub type Gone = (u32, u64);
+/// A row that lookups no longer find, and its cell.
+pub type Removed = (RowId, u64);
 
 impl Tuple {
     fn new(mask: Vec<u64>, advise: Advise) -> Tuple {
@@ -54,33 +62,34 @@ impl Tuple {
         Tuple { mask, hash, ranks: BTreeMap::new() }
     }
 
-    /// No entry has a larger rank.
+    /// The largest rank of any entry in the tuple.
     fn best(&self) -> i64 {
         self.ranks.last_key_value().map_or(i64::MIN, |(rank, _)| *rank)
     }
 
     fn retire(self, view: &mut View<'_>) {
-        view.quiet.retire(Retired::Words(self.mask));
-        view.quiet.retire(Retired::Buckets(self.hash.buckets));
-        view.quiet.retire(Retired::Buckets(self.hash.overflow));
+        view.reclaimer.retire(Retired::Words(self.mask));
+        view.reclaimer.retire(Retired::Buckets(self.hash.buckets));
+        view.reclaimer.retire(Retired::Buckets(self.hash.overflow));
     }
 }
 
 impl Tuples {
-    /// None, of rows of so many words; those before `identity` tell entries apart. `merged`: entries have masks of their own.
+    /// An empty table. Rows have `words` words; the words before `identity` tell entries apart. `merged`: each entry has a mask of its
+    /// own.
     pub fn new(words: usize, identity: usize, merged: bool, advise: Advise) -> Tuples {
-        let rows = Rows::new(words, advise);
-        Tuples { merged, tuples: Vec::new(), rows, identity, list: Vec::new(), array: None, next: 0, advise }
+        let (tuples, rows) = (Vec::new(), Rows::new(words, advise));
+        Tuples { merged, tuples, rows, identity, list: Vec::new(), array: None, next_age: 0, advise }
     }
 
-    /// The same with an array for keys of so many bytes, one or two.
+    /// An empty table for exact keys of `bytes` bytes (1 or 2), with an array that the key indexes.
     pub fn indexed(words: usize, identity: usize, bytes: u32, advise: Advise) -> Tuples {
         let array = bytemuck::zeroed_slice_box(1 << (8 * bytes));
         Tuples { array: Some(array), ..Tuples::new(words, identity, false, advise) }
     }
 
-    /// Lets the array say what this row's key leads to.
-    fn lead(&self, row: &[u64], address: u64) {
+    /// Publishes a row's address, or 0 for none, in the array. Does nothing if the table has no array.
+    fn set_array(&self, row: &[u64], address: u64) {
         if let Some(array) = &self.array {
             let [high, low, ..] = row[row::KEY].to_ne_bytes();
             let at = if array.len() == 1 << 8 { high.into() } else { u16::from_be_bytes([high, low]) };
@@ -88,32 +97,34 @@ impl Tuples {
         }
     }
 
-    /// The place of the row of an entry that has such a mask and row, whatever it leads to: the number of its tuple, and where it is.
-    fn place(&self, mask: &[u64], row: &[u64]) -> Option<(usize, u32)> {
-        let same = |place| {
-            let word = |at: usize| self.rows.word(place, at) == row[at];
+    /// The stored row with the mask and the identity of `row`, and the number of its tuple.
+    fn find(&self, mask: &[u64], row: &[u64]) -> Option<(usize, RowId)> {
+        let same = |id| {
+            let word = |at: usize| self.rows.word(id, at) == row[at];
             word(row::RANK) && (row::KEY..self.identity).all(word)
         };
         let key = &row[row::KEY..row::KEY + mask.len()];
-        let tuples = self.tuples.iter().enumerate().filter(|(_, tuple)| within(&tuple.mask, mask));
-        tuples.into_iter().find_map(|(at, tuple)| tuple.hash.find(key, same).map(|place| (at, place)))
+        let tuples = self.tuples.iter().enumerate().filter(|(_, tuple)| is_subset(&tuple.mask, mask));
+        tuples.into_iter().find_map(|(at, tuple)| tuple.hash.find(key, same).map(|id| (at, id)))
     }
 
-    /// The tuple for a new entry: the one with most bits that is not crowded where the entry comes; else a new one.
+    /// The number of the tuple for a new entry. It is the tuple with the most mask bits that has few candidates for the entry's key, or
+    /// a new tuple if there is none.
     fn tuple_for(&mut self, mask: Vec<u64>, row: &[u64]) -> usize {
         if !self.merged {
-            // All entries have one mask.
+            // All entries have the same mask.
             if self.tuples.is_empty() {
                 self.tuples.push(Tuple::new(mask, self.advise));
             }
             return 0;
         }
         let key = &row[row::KEY..row::KEY + mask.len()];
-        let room = |tuple: &Tuple| {
-            within(&tuple.mask, &mask) && (tuple.mask == mask || tuple.hash.crowd(key) < CROWD)
+        let accepts = |tuple: &Tuple| {
+            is_subset(&tuple.mask, &mask)
+                && (tuple.mask == mask || tuple.hash.candidates(key) < MAX_CANDIDATES)
         };
         let bits = |tuple: &Tuple| tuple.mask.iter().map(|word| word.count_ones()).sum::<u32>();
-        let candidates = self.tuples.iter().enumerate().filter(|(_, tuple)| room(tuple));
+        let candidates = self.tuples.iter().enumerate().filter(|(_, tuple)| accepts(tuple));
         if let Some((at, _)) = candidates.max_by_key(|(_, tuple)| bits(tuple)) {
             return at;
         }
@@ -123,52 +134,52 @@ impl Tuples {
         self.tuples.len() - 1
     }
 
-    /// The row of an entry, which is as this one up to what it leads to.
+    /// The stored row with the mask and the identity of `row`; its action may differ.
     pub fn row(&self, mask: &[u64], row: &[u64]) -> Option<Vec<u64>> {
-        self.place(mask, row).map(|(_, place)| self.rows.read(place))
+        self.find(mask, row).map(|(_, id)| self.rows.read(id))
     }
 
     /// The rows of all entries.
     pub fn rows(&self) -> impl Iterator<Item = Vec<u64>> {
-        self.tuples.iter().flat_map(|tuple| tuple.hash.all().map(|place| self.rows.read(place)))
+        self.tuples.iter().flat_map(|tuple| tuple.hash.all().map(|id| self.rows.read(id)))
     }
 
-    /// Adds an entry that is not there yet.
+    /// Adds an entry. The caller has checked that no entry has the same identity.
     pub fn insert(&mut self, mask: Vec<u64>, mut row: Vec<u64>, view: &mut View<'_>) {
-        row[row::AGE] = self.next;
-        self.next += 1;
+        row[row::AGE] = self.next_age;
+        self.next_age += 1;
         let at = self.tuple_for(mask, &row);
-        let place = self.rows.put(&row);
-        self.lead(&row, self.rows.address(place));
+        let id = self.rows.put(&row);
+        self.set_array(&row, self.rows.address(id));
         let tuple = &mut self.tuples[at];
         let before = (tuple.hash.rows, tuple.best());
         *tuple.ranks.entry(row[row::RANK] as i64).or_insert(0) += 1;
-        if !tuple.hash.insert(&self.rows, place) {
-            let larger = tuple.hash.larger(&self.rows, place, self.advise);
+        if !tuple.hash.insert(&self.rows, id) {
+            let larger = tuple.hash.larger(&self.rows, id, self.advise);
             let old = std::mem::replace(&mut tuple.hash, larger);
-            self.show(view);
-            view.quiet.retire(Retired::Buckets(old.buckets));
-            view.quiet.retire(Retired::Buckets(old.overflow));
+            self.publish(view);
+            view.reclaimer.retire(Retired::Buckets(old.buckets));
+            view.reclaimer.retire(Retired::Buckets(old.overflow));
         } else if before.0 == 0 || tuple.best() > before.1 {
-            self.show(view);
+            self.publish(view);
         }
     }
 
-    /// Puts another row in the place of an entry's, with its age and cell, and gives the old one's place.
-    pub fn replace(&mut self, mask: &[u64], mut row: Vec<u64>) -> Option<u32> {
-        let (at, old) = self.place(mask, &row)?;
+    /// Replaces the row of an entry by one with another action, and returns the old row. The new row keeps the age and the cell.
+    pub fn replace(&mut self, mask: &[u64], mut row: Vec<u64>) -> Option<RowId> {
+        let (at, old) = self.find(mask, &row)?;
         row[row::AGE] = self.rows.word(old, row::AGE);
-        row[row::COUNTER] = self.rows.word(old, row::COUNTER);
+        row[row::CELL] = self.rows.word(old, row::CELL);
         let new = self.rows.put(&row);
-        self.lead(&row, self.rows.address(new));
+        self.set_array(&row, self.rows.address(new));
         self.tuples[at].hash.replace(&self.rows, old, new);
         Some(old)
     }
 
     /// Removes an entry.
-    pub fn remove(&mut self, mask: &[u64], row: &[u64], view: &mut View<'_>) -> Option<Gone> {
-        let (at, old) = self.place(mask, row)?;
-        self.lead(row, 0);
+    pub fn remove(&mut self, mask: &[u64], row: &[u64], view: &mut View<'_>) -> Option<Removed> {
+        let (at, old) = self.find(mask, row)?;
+        self.set_array(row, 0);
         let tuple = &mut self.tuples[at];
         tuple.hash.remove(&self.rows, old);
         let rank = row[row::RANK] as i64;
@@ -178,35 +189,36 @@ impl Tuples {
                 tuple.ranks.remove(&rank);
             }
         }
-        // A bound that is too high is still a bound; only an empty tuple is worth a new list.
+        // The published best rank may now be too large. It is an upper bound, so lookups stay right. Only an empty tuple is worth the
+        // cost of a new list.
         if tuple.hash.rows == 0 {
-            let gone = self.tuples.remove(at);
-            self.show(view);
-            gone.retire(view);
+            let empty = self.tuples.remove(at);
+            self.publish(view);
+            empty.retire(view);
         }
-        Some((old, self.rows.word(old, row::COUNTER)))
+        Some((old, self.rows.word(old, row::CELL)))
     }
 
     /// Removes all entries.
-    pub fn clear(&mut self, view: &mut View<'_>) -> Vec<Gone> {
+    pub fn clear(&mut self, view: &mut View<'_>) -> Vec<Removed> {
         let tuples = std::mem::take(&mut self.tuples);
         self.array.iter().flat_map(|array| array.iter()).for_each(|row| row.store(0, Release));
-        self.show(view);
-        let mut gone = Vec::new();
+        self.publish(view);
+        let mut removed = Vec::new();
         for tuple in tuples {
-            gone.extend(tuple.hash.all().map(|place| (place, self.rows.word(place, row::COUNTER))));
+            removed.extend(tuple.hash.all().map(|id| (id, self.rows.word(id, row::CELL))));
             tuple.retire(view);
         }
-        gone
+        removed
     }
 
-    /// Nobody reads the row in this place any more.
-    pub fn release(&mut self, place: u32) {
-        self.rows.release(place);
+    /// Frees the memory of a row whose grace period has ended.
+    pub fn release(&mut self, row: RowId) {
+        self.rows.release(row);
     }
 
-    /// Publishes the list of tuples, best rank first.
-    pub fn show(&mut self, view: &mut View<'_>) {
+    /// Publishes the array, or else the list of tuples, best rank first.
+    pub fn publish(&mut self, view: &mut View<'_>) {
         if let Some(array) = &self.array {
             view.table.index.store(array.as_ptr() as *mut u64, Release);
             return;
@@ -223,16 +235,16 @@ impl Tuples {
             list.extend(words);
         }
         view.table.index.store(list.as_ptr().cast_mut(), Release);
-        view.quiet.retire(Retired::Words(std::mem::replace(&mut self.list, list)));
+        view.reclaimer.retire(Retired::Words(std::mem::replace(&mut self.list, list)));
     }
 }
 
-/// Whether a mask has no bit that the other has not.
-fn within(mask: &[u64], other: &[u64]) -> bool {
+/// Whether every bit of `mask` is also set in `other`.
+fn is_subset(mask: &[u64], other: &[u64]) -> bool {
     mask.iter().zip(other).all(|(mask, other)| mask & !other == 0)
 }
 
-/// What is left of a mask without the bytes of which it has a part only: the masks of prefixes of similar lengths become one.
+/// The mask without its partial bytes. Prefix masks of similar lengths become equal, so that their entries share a tuple.
 fn whole_bytes(mask: &[u64]) -> Vec<u64> {
     let whole =
         |word: &u64| u64::from_ne_bytes(word.to_ne_bytes().map(|byte| if byte == 0xff { byte } else { 0 }));

@@ -1,4 +1,4 @@
-//! What one thread has for itself: its counts, and where it is in its work.
+//! The state of one thread that runs the program: its counts, its digests, its epoch.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
@@ -7,27 +7,28 @@ use abi::manifest::{DigestType, Manifest};
 use abi::native::{Cells, digest};
 use abi::{Bits, Digest};
 
-use super::{Advise, Piece, cells, table};
+use super::{Advise, Region, cells, table};
 use crate::Count;
 
-/// What one thread counts; others may read it.
+/// The counts of one worker. The worker writes them, and the host reads them at any time, so the cells are atomic.
 pub(super) struct Counts {
-    /// In the order of the manifest: packets and bytes of each cell.
+    /// For each counter of the manifest: packets and bytes of each cell, one word each.
     pub counters: Vec<Box<[AtomicU64]>>,
-    /// Of each table; none where it does not count.
+    /// For each table of the manifest: packets and bytes of each entry's cell. Empty if the table has no direct counter.
     pub direct: Vec<Box<[AtomicU64]>>,
-    /// When entries of each table were hit last; none where nobody asks.
+    /// For each table of the manifest: the time of each cell's last hit, in microseconds. Empty if the table has no idle timeouts.
     pub hits: Vec<Box<[AtomicU64]>>,
+    /// For each drop reason of the manifest: packets and bytes.
     pub drops: Box<[AtomicU64]>,
-    /// Even between bursts, odd in one.
-    pub rounds: AtomicU64,
+    /// The worker's epoch: odd during a burst, even between bursts (see `epoch`).
+    pub epoch: AtomicU64,
 }
 
 impl Counts {
     fn new(manifest: &Manifest, advise: Advise) -> Counts {
         let words = |n: u64| {
             let all: Box<[AtomicU64]> = bytemuck::zeroed_slice_box(n as usize);
-            advise(Piece::of(&all, false));
+            advise(Region::of(&all, false));
             all
         };
         let zeros = |n: u64| words(n * 2);
@@ -38,12 +39,12 @@ impl Counts {
             direct: manifest.tables.iter().map(|t| zeros(counted(t))).collect(),
             hits: manifest.tables.iter().map(|t| words(watched(t))).collect(),
             drops: zeros(manifest.drops.len() as u64),
-            rounds: AtomicU64::new(0),
+            epoch: AtomicU64::new(0),
         }
     }
 
-    /// A cell of a table is another entry's from now on.
-    pub fn forget(&self, table: usize, cell: u64) {
+    /// Clears the counts and the last hit of a table's cell, so that a new entry can have the cell.
+    pub fn reset_cell(&self, table: usize, cell: u64) {
         set_pair(&self.direct[table], cell, Count::default());
         if let Some(hit) = self.hits[table].get(cell as usize) {
             hit.store(0, Ordering::Relaxed);
@@ -51,17 +52,17 @@ impl Counts {
     }
 }
 
-/// Bytes of messages to the control plane that a worker keeps until somebody takes them.
+/// Size of a worker's digest buffer in bytes. Digests wait there until [`Worker::take_digests`].
 const DIGESTS: usize = 1 << 16;
 
-/// A cell's packets and bytes.
+/// The packets and bytes of a cell; `None` if the index is out of range.
 pub(super) fn pair(cells: &[AtomicU64], index: u64) -> Option<Count> {
     let at = usize::try_from(index).ok()?.checked_mul(2)?;
     let (packets, bytes) = (cells.get(at)?, cells.get(at + 1)?);
     Some(Count { packets: packets.load(Ordering::Relaxed), bytes: bytes.load(Ordering::Relaxed) })
 }
 
-/// Sets a cell; whether there is one.
+/// Sets the packets and bytes of a cell. Returns whether there is such a cell.
 pub(super) fn set_pair(cells: &[AtomicU64], index: u64, count: Count) -> bool {
     let at = usize::try_from(index).ok().and_then(|i| i.checked_mul(2));
     let Some([packets, bytes]) = at.and_then(|at| cells.get(at..at + 2)) else { return false };
@@ -70,12 +71,13 @@ pub(super) fn set_pair(cells: &[AtomicU64], index: u64, count: Count) -> bool {
     true
 }
 
-/// One thread's part of a program at work.
+/// The state of one thread that runs the program. The thread owns it; other threads read the counts only.
 pub struct Worker {
     counts: Arc<Counts>,
-    /// What the program sees of `counts`.
+    /// Array descriptors of the counters, direct counters and last hits. `native` points to them.
     _cells: [Vec<Cells>; 3],
     types: Vec<DigestType>,
+    /// The digest buffer. `native` points to it.
     digests: Vec<AtomicU64>,
     native: abi::native::Worker,
 }
@@ -92,7 +94,7 @@ impl Worker {
             direct: AtomicPtr::new(all[1].as_ptr().cast_mut()),
             hits: AtomicPtr::new(all[2].as_ptr().cast_mut()),
             drops: AtomicPtr::new(counts.drops.as_ptr().cast_mut().cast()),
-            // An odd number times an odd one is not 0.
+            // Both factors are odd, so the product is odd and thus not 0, as xorshift requires.
             seed: 0x9e37_79b9_7f4a_7c15u64.wrapping_mul(2 * number + 1),
             clock: 0,
             digests: AtomicPtr::new(digests.as_ptr().cast_mut().cast()),
@@ -103,7 +105,7 @@ impl Worker {
         (Worker { counts: counts.clone(), _cells: all, types, digests, native }, counts)
     }
 
-    /// Messages to the control plane since it was asked last, in order.
+    /// Takes the digests that packets have sent since the last call, in the order of sending.
     pub fn take_digests(&mut self) -> Vec<Digest> {
         if self.native.digests_used == 0 {
             return Vec::new();
@@ -117,18 +119,18 @@ impl Worker {
             let number = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
             let (kind, size) = (number(0) as usize, number(4) as usize);
             let values = rest.get(..size).unwrap_or_default();
-            all.extend(self.types.get(kind).map(|kind| message(kind, values)));
+            all.extend(self.types.get(kind).map(|kind| unpack(kind, values)));
             left = rest.get(size.next_multiple_of(8)..).unwrap_or_default();
         }
         all
     }
 
-    /// Messages that found no room since it was asked last.
+    /// The number of digests lost since the last call because the buffer was full.
     pub fn take_digests_lost(&mut self) -> u64 {
         std::mem::take(&mut self.native.digests_lost)
     }
 
-    /// Counts a packet that the host drops, for a reason of the manifest.
+    /// Counts a packet that the host itself drops. `reason` is an index into the manifest's drop reasons.
     pub fn drop_packet(&self, reason: usize, bytes: u64) {
         if let Some(count) = pair(&self.counts.drops, reason as u64) {
             let count = Count { packets: count.packets + 1, bytes: count.bytes + bytes };
@@ -136,23 +138,25 @@ impl Worker {
         }
     }
 
-    /// What packets take for the time from now on, in microseconds.
+    /// Sets the time that packets see from now on, in microseconds. The origin of the clock is the caller's choice.
     pub fn set_clock(&mut self, micros: u64) {
         self.native.clock = micros;
     }
 
-    /// Runs a burst: `work` gets what the program's entry point wants of a worker. What is read in it stays until it ends.
+    /// Runs one burst: calls `work` with the worker argument of the program's entry point. Memory that the program reads during the
+    /// burst is not freed before the burst ends (see `epoch`).
     pub fn burst(&mut self, work: impl FnOnce(&mut abi::native::Worker)) {
-        let rounds = &self.counts.rounds;
-        let round = rounds.load(Ordering::Relaxed);
-        rounds.store(round + 1, Ordering::SeqCst);
+        let epoch = &self.counts.epoch;
+        let idle = epoch.load(Ordering::Relaxed);
+        epoch.store(idle + 1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         work(&mut self.native);
-        rounds.store(round + 2, Ordering::SeqCst);
+        epoch.store(idle + 2, Ordering::SeqCst);
     }
 }
 
-fn message(kind: &DigestType, mut values: &[u8]) -> Digest {
+/// The digest of this type whose values are packed in `values`.
+fn unpack(kind: &DigestType, mut values: &[u8]) -> Digest {
     let mut value = |(name, width): &(String, u32)| {
         let (bytes, rest) = values.split_at_checked(width.div_ceil(8) as usize).unwrap_or((values, &[]));
         values = rest;

@@ -1,4 +1,4 @@
-//! Tuple-space search (Srinivasan, Suri and Varghese, SIGCOMM 1999): one hash a distinct mask.
+//! Tuple-space search (Srinivasan, Suri and Varghese, SIGCOMM 1999): one hash table for each distinct mask.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -8,20 +8,20 @@ use abi::{Bits, MatchValue};
 
 use super::{Handle, Row};
 
-/// Finds rows by key.
+/// The index of a table: finds the slot of the best row for a key.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
-    /// Best rank first.
+    /// The tuples, best rank first.
     tuples: Vec<Tuple>,
 }
 
-/// All rows with equal masks.
+/// The rows with equal masks.
 #[derive(Clone, Debug)]
 struct Tuple {
     masks: Vec<Mask>,
-    /// How many rows stand at each rank, best first; the head bounds what the tuple can still give.
+    /// Each rank and its number of rows, best rank first. The first rank is an upper bound for the tuple's rows.
     ranks: Vec<(i64, usize)>,
-    /// Hash of the masked key to rows, best first.
+    /// The rows by the hash of their masked key, best first.
     buckets: HashMap<u64, Vec<Candidate>, BuildHasherDefault<Ready>>,
 }
 
@@ -32,11 +32,11 @@ struct Candidate {
     slot: usize,
 }
 
-/// Which bits of a field the hash looks at.
+/// The bits of a field that are hashed.
 #[derive(Clone, Debug, PartialEq)]
 enum Mask {
     All,
-    /// Nothing: a don't-care, or a range, which no mask can express.
+    /// No bits: the field accepts any value, or it is a range, which no mask can express.
     Nothing,
     Some(Bits),
 }
@@ -58,8 +58,13 @@ impl Mask {
 }
 
 impl Index {
-    /// The best row for a key; `row` gives a slot's content.
-    pub fn find<'a>(&self, key: &[Bits], row: impl Fn(usize) -> Option<&'a Row>) -> Option<usize> {
+    /// The slot of the best row for a key. `row` returns the row in a slot.
+    pub fn find<'a>(
+        &self,
+        keys: &[KeyField],
+        key: &[Bits],
+        row: impl Fn(usize) -> Option<&'a Row>,
+    ) -> Option<usize> {
         let mut best: Option<Candidate> = None;
         for tuple in &self.tuples {
             let ceiling = tuple.ranks.first().map_or(i64::MIN, |r| r.0);
@@ -67,9 +72,13 @@ impl Index {
                 break;
             }
             let Some(bucket) = tuple.buckets.get(&hash(&tuple.masks, key.iter())) else { continue };
-            // Buckets are sorted, so the first that matches is the tuple's best.
+            // A bucket is sorted, so the first row that matches is the best one of the tuple.
             let found = bucket.iter().find(|c| {
-                row(c.slot).is_some_and(|r| r.entry.matches.iter().zip(key).all(|(m, k)| m.matches(k)))
+                let matches = |r: &Row| {
+                    let fields = keys.iter().zip(&r.entry.matches).zip(key);
+                    fields.into_iter().all(|((field, m), k)| field.matches(m, k))
+                };
+                row(c.slot).is_some_and(matches)
             });
             if let Some(c) = found.filter(|c| best.is_none_or(|b| c.before(&b))) {
                 best = Some(*c);
@@ -78,7 +87,7 @@ impl Index {
         best.map(|c| c.slot)
     }
 
-    /// Adds a row.
+    /// Adds a row to the index.
     pub fn insert(
         &mut self,
         slot: usize,
@@ -107,7 +116,7 @@ impl Index {
         self.sort();
     }
 
-    /// Removes a row.
+    /// Removes a row from the index.
     pub fn remove(&mut self, slot: usize, rank: i64, values: &[MatchValue], keys: &[KeyField]) {
         let masks = masks(values, keys);
         let Some(at) = self.tuples.iter().position(|t| t.masks == masks) else { return };
@@ -135,7 +144,7 @@ impl Index {
 }
 
 impl Candidate {
-    /// Larger rank, then older.
+    /// Whether this row wins over another: a larger rank wins, then the older row.
     fn before(&self, other: &Candidate) -> bool {
         (other.rank, self.handle) < (self.rank, other.handle)
     }
@@ -145,7 +154,7 @@ fn masks(values: &[MatchValue], keys: &[KeyField]) -> Vec<Mask> {
     values.iter().zip(keys).map(|(value, key)| Mask::of(value, key.width)).collect()
 }
 
-/// The bits that a key must have under the mask.
+/// The value that a key must have under the mask.
 fn pattern(value: &MatchValue) -> &Bits {
     match value {
         MatchValue::Exact(v) | MatchValue::Optional(Some(v)) => v,
@@ -171,12 +180,12 @@ fn mix(hash: u64, value: &Bits) -> u64 {
     }
 }
 
-/// One round of a multiplicative hash; answers never depend on it.
+/// One round of a multiplicative hash. Lookup results do not depend on its quality.
 fn step(hash: u64, word: u64) -> u64 {
     (hash.rotate_left(29) ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(31)
 }
 
-/// The keys of the buckets are hashes already.
+/// A hasher for keys that are hashes already: it returns them as they are.
 #[derive(Clone, Default)]
 struct Ready(u64);
 

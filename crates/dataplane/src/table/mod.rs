@@ -1,10 +1,11 @@
-//! A match-action table: entries in, the best match for a key out.
+//! The interpreter's match-action table.
 //!
-//! One structure serves every match kind. Entries whose masks are equal form a *tuple* (an exact table has one, an lpm
-//! table one a prefix length), each tuple finds its candidates by a hash of the masked key, and tuples are searched best
-//! rank first until no better one can follow ([`index`]). Every candidate is then compared by the definition of its match
-//! kind, so a hash or a mask decides the cost of an answer, never the answer. What decides between two entries that both
-//! match is [`abi::manifest::Table::rank`], then age.
+//! One structure serves every match kind: tuple-space search (`index`). Entries with equal masks form a *tuple*; an exact table has one
+//! tuple, and an lpm table has one for each prefix length. A tuple finds its candidates by a hash of the masked key. A lookup searches the
+//! tuples best rank first, and stops when no further tuple can hold a better entry.
+//!
+//! Each candidate is compared with the key as its match kind defines. Masks and hashes therefore affect the cost of a lookup, but never its
+//! result. If several entries match, [`abi::manifest::Table::rank`] decides, then age.
 
 mod index;
 
@@ -17,98 +18,96 @@ use thiserror::Error;
 use crate::cells::Count;
 use index::Index;
 
-/// An entry of a table, until it is deleted; handles of deleted entries are not used again.
+/// Identifies an entry of a table. The handle of a deleted entry is not used again. Handles grow with the order of insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(pub u64);
 
-/// An entry as it is stored.
+/// A stored entry.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Its name.
+    /// The entry's handle.
     pub handle: Handle,
-    /// What the controller said, in canonical form: no bits outside prefixes and masks.
+    /// The entry in canonical form: bits outside prefixes and masks are zero.
     pub entry: Entry,
-    /// The action's number in the table's list.
+    /// The number of the action in the table's list.
     pub action: u32,
-    /// The direct counter.
+    /// The value of the direct counter.
     pub count: Count,
-    /// Through an action profile: the actions that it may run, by their numbers, with their arguments. `None`: its own.
+    /// If the entry refers to an action profile: the actions that it may run, as action number and arguments. Otherwise `None`.
     pub choices: Option<Vec<(u32, Vec<Bits>)>>,
-    /// When it counts as idle.
+    /// The idle timeout, if the control plane has set one.
     idle: Option<Idle>,
     rank: i64,
 }
 
-/// An entry that the control plane wants to hear of when no packet has hit it for a time (P4Runtime's `idle_timeout_ns`).
+/// The idle timeout of an entry (P4Runtime's `idle_timeout_ns`). Times are in microseconds.
 #[derive(Clone, Copy, Debug)]
 struct Idle {
     timeout: u64,
-    /// When it was hit, or told of, last.
+    /// The time of the last hit or the last report, whichever is later.
     since: u64,
 }
 
-/// What happens on a miss.
+/// The default action, which runs on a miss.
 #[derive(Clone, Debug)]
 pub struct Default {
-    /// The call; without one nothing happens.
+    /// The action and its arguments; `None` if a miss runs no action.
     pub call: Option<ActionCall>,
-    /// The action's number in the table's list.
+    /// The number of the action in the table's list.
     pub action: u32,
-    /// Packets that missed.
+    /// The packets that missed, and their bytes.
     pub count: Count,
 }
 
-/// Why a table could not be written.
+/// Why a write to a table failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TableError {
-    /// The entry does not fit.
+    /// The entry or the default action is not valid for this table.
     #[error(transparent)]
     Entry(#[from] EntryError),
-    /// The same match (and priority) is there already.
+    /// The table already has an entry with this match (and priority).
     #[error("table `{0}` has an entry with this match already (ALREADY_EXISTS)")]
     Exists(String),
-    /// No entry has that match (and priority).
+    /// The table has no entry with this match (and priority).
     #[error("table `{0}` has no entry with this match (NOT_FOUND)")]
     NotFound(String),
-    /// Only tables that declare it tell of idle entries.
+    /// The table does not declare `support_timeout`, so its entries cannot have idle timeouts.
     #[error("table `{0}` does not support idle timeouts")]
     NoIdleTimeout(String),
     /// The table holds as many entries as its size allows.
     #[error("table `{table}` is full: its size is {size} (TABLE_FULL)")]
-    Full {
-        /// Table.
-        table: String,
-        /// Its size.
-        size: u64,
-    },
+    #[allow(missing_docs)]
+    Full { table: String, size: u64 },
 }
 
-/// Why an entry is not the one that a key hits.
+/// Why a key does not hit a certain entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mismatch {
-    /// That key field (by its number) does not match; fields before it do.
+    /// The key field with this number does not match. The fields before it match.
     Field(usize),
-    /// All match, but another entry is better (longer prefix, larger priority, or older).
+    /// All fields match, but another entry wins: it has a longer prefix, a larger priority, or it is older.
     Outranked,
 }
 
-/// A match-action table and its state.
+/// A match-action table with its entries, counters and default action.
 #[derive(Clone, Debug)]
 pub struct Table {
     definition: Definition,
-    /// Slots of deleted entries are reused; order of insertion is the order of handles.
+    /// The rows by slot. The slots of deleted entries are reused.
     rows: Vec<Option<Row>>,
+    /// The free list: slots of deleted entries.
     free: Vec<usize>,
+    /// The next handle.
     next: u64,
     slots: HashMap<Handle, usize>,
-    /// Match and priority to slot: an entry's identity.
-    places: HashMap<(Vec<MatchValue>, i32), usize>,
+    /// The slot of each entry by its identity: match and priority.
+    identities: HashMap<(Vec<MatchValue>, i32), usize>,
     index: Index,
     default: Default,
 }
 
 impl Table {
-    /// The table as the program declares it, with its initial entries and default action.
+    /// A table with the entries and the default action that the program declares.
     pub fn new(definition: &Definition) -> Result<Table, TableError> {
         let mut table = Table {
             definition: definition.clone(),
@@ -116,7 +115,7 @@ impl Table {
             free: Vec::new(),
             next: 0,
             slots: HashMap::new(),
-            places: HashMap::new(),
+            identities: HashMap::new(),
             index: Index::default(),
             default: Default { call: None, action: 0, count: Count::default() },
         };
@@ -130,7 +129,7 @@ impl Table {
         Ok(table)
     }
 
-    /// What the program declares.
+    /// The declaration of the table.
     pub fn definition(&self) -> &Definition {
         &self.definition
     }
@@ -141,34 +140,34 @@ impl Table {
         self.put(entry)
     }
 
-    /// Gives an entry the actions of its action profile; false if there is no such entry any more.
+    /// Sets the actions that an entry may run through its action profile. Returns false if the entry has been deleted.
     pub fn set_choices(&mut self, entry: Handle, calls: &[ActionCall]) -> bool {
         let choices: Vec<(u32, Vec<Bits>)> =
             calls.iter().map(|call| (self.action_number(call), call.args.clone())).collect();
         self.row_mut(entry).map(|row| row.choices = Some(choices)).is_some()
     }
 
-    /// Lets an entry count as idle when no packet has hit it for that long, or never; false if there is no such entry any more.
-    /// Times are those of [`Table::lookup_and_count`].
+    /// Sets or removes (`None`) an entry's idle timeout. Returns false if the entry has been deleted. Times are in microseconds, on the clock
+    /// of [`Table::lookup_and_count`].
     pub fn set_idle_timeout(&mut self, entry: Handle, timeout: Option<u64>, now: u64) -> bool {
         let idle = timeout.map(|timeout| Idle { timeout, since: now });
         self.row_mut(entry).map(|row| row.idle = idle).is_some()
     }
 
-    /// Entries that have become idle, oldest first. One that stays idle is told of again after as long a time.
-    pub fn tell_idle(&mut self, now: u64) -> Vec<Entry> {
-        let mut told = Vec::new();
+    /// The entries that are idle now, oldest first. An entry that stays idle is reported again each time its timeout has passed.
+    pub fn take_idle(&mut self, now: u64) -> Vec<Entry> {
+        let mut found = Vec::new();
         for row in self.rows.iter_mut().flatten() {
             if let Some(idle) = row.idle.as_mut().filter(|i| i.since.saturating_add(i.timeout) <= now) {
                 idle.since = now;
-                told.push((row.handle, row.entry.clone()));
+                found.push((row.handle, row.entry.clone()));
             }
         }
-        told.sort_unstable_by_key(|(handle, _)| *handle);
-        told.into_iter().map(|(_, entry)| entry).collect()
+        found.sort_unstable_by_key(|(handle, _)| *handle);
+        found.into_iter().map(|(_, entry)| entry).collect()
     }
 
-    /// Gives the entry with this match (and priority) another action; its counter goes on.
+    /// Changes the action of the entry with this match (and priority). The entry keeps its counts.
     pub fn modify(&mut self, entry: &Entry) -> Result<Handle, TableError> {
         self.definition.check_entry(entry)?;
         let slot = self.slot_of(entry)?;
@@ -181,7 +180,7 @@ impl Table {
         Ok(row.handle)
     }
 
-    /// Removes the entry with this match (and priority); its action does not matter.
+    /// Removes the entry with this match (and priority). The action in `entry` is ignored.
     pub fn delete(&mut self, entry: &Entry) -> Result<Row, TableError> {
         if self.definition.const_entries {
             return Err(EntryError::ConstEntries(self.definition.name.clone()).into());
@@ -190,15 +189,15 @@ impl Table {
         self.take(slot).ok_or_else(|| self.missing())
     }
 
-    /// Removes the entry of that name; `None` if there is none any more.
+    /// Removes the entry with this handle; `None` if it has been deleted before.
     pub fn delete_row(&mut self, handle: Handle) -> Option<Row> {
         let slot = self.slots.get(&handle).copied()?;
         self.take(slot)
     }
 
-    /// Removes every entry and restores the program's own entries, default action and counters.
+    /// Restores the initial state: the entries and the default action that the program declares, and counts of zero.
     pub fn reset(&mut self) {
-        // The definition was accepted when the table was made, so it is accepted again.
+        // The same definition was accepted when the table was made, so this cannot fail.
         if let Ok(fresh) = Table::new(&self.definition) {
             let next = self.next;
             *self = fresh;
@@ -206,7 +205,7 @@ impl Table {
         }
     }
 
-    /// Removes every entry that can be removed: none where they are const.
+    /// Removes every entry, unless the table's entries are const.
     pub fn clear(&mut self) {
         if self.definition.const_entries {
             return;
@@ -214,11 +213,11 @@ impl Table {
         self.rows.clear();
         self.free.clear();
         self.slots.clear();
-        self.places.clear();
+        self.identities.clear();
         self.index = Index::default();
     }
 
-    /// Changes what happens on a miss.
+    /// Sets the default action, which runs on a miss.
     pub fn set_default(&mut self, call: &ActionCall) -> Result<(), TableError> {
         if self.definition.const_default {
             return Err(EntryError::ConstDefault(self.definition.name.clone()).into());
@@ -226,17 +225,18 @@ impl Table {
         self.put_default(call)
     }
 
-    /// What happens on a miss.
+    /// The default action, which runs on a miss.
     pub fn default(&self) -> &Default {
         &self.default
     }
 
-    /// The best entry for a key: one value a field, each of the field's width.
+    /// The entry that a key hits; `None` on a miss. The key has one value for each key field, with the field's width.
     pub fn lookup(&self, key: &[Bits]) -> Option<&Row> {
         self.slot_for(key).and_then(|slot| self.rows[slot].as_ref())
     }
 
-    /// As [`Table::lookup`], and counts the packet at the entry or at the default action. `now` is in microseconds of any clock.
+    /// Looks up a key as [`Table::lookup`] does, and counts the packet for the entry or for the default action. `now` is in microseconds; the
+    /// clock may have any origin.
     pub fn lookup_and_count(&mut self, key: &[Bits], bytes: u64, now: u64) -> Option<&Row> {
         match self.slot_for(key).and_then(|slot| self.rows[slot].as_mut()) {
             Some(row) => {
@@ -253,7 +253,7 @@ impl Table {
         }
     }
 
-    /// The entry with that name.
+    /// The entry with this handle; `None` if it has been deleted.
     pub fn row(&self, handle: Handle) -> Option<&Row> {
         self.slots.get(&handle).and_then(|slot| self.rows[*slot].as_ref())
     }
@@ -274,19 +274,20 @@ impl Table {
         rows
     }
 
-    /// Number of entries.
+    /// The number of entries.
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.identities.len()
     }
 
-    /// Whether there are none.
+    /// Whether the table has no entries.
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.identities.is_empty()
     }
 
-    /// Why an entry did not win for this key. Meaningful for every entry but the one that [`Table::lookup`] gives.
+    /// Why this key does not hit `row`. The answer is meaningful for every entry except the one that [`Table::lookup`] returns.
     pub fn mismatch(&self, row: &Row, key: &[Bits]) -> Mismatch {
-        let differs = row.entry.matches.iter().zip(key).position(|(field, value)| !field.matches(value));
+        let mut fields = self.definition.keys.iter().zip(&row.entry.matches).zip(key);
+        let differs = fields.position(|((field, value), key)| !field.matches(value, key));
         differs.map_or(Mismatch::Outranked, Mismatch::Field)
     }
 
@@ -295,16 +296,16 @@ impl Table {
         if self.definition.keys.is_empty() || key.len() != self.definition.keys.len() {
             return None;
         }
-        self.index.find(key, |slot| self.rows.get(slot).and_then(Option::as_ref))
+        self.index.find(&self.definition.keys, key, |slot| self.rows.get(slot).and_then(Option::as_ref))
     }
 
     fn put(&mut self, entry: &Entry) -> Result<Handle, TableError> {
         let entry = canonical(entry);
         let identity = self.identity(&entry);
-        if self.places.contains_key(&identity) {
+        if self.identities.contains_key(&identity) {
             return Err(TableError::Exists(self.definition.name.clone()));
         }
-        if self.places.len() as u64 >= self.definition.size {
+        if self.identities.len() as u64 >= self.definition.size {
             return Err(TableError::Full { table: self.definition.name.clone(), size: self.definition.size });
         }
         let handle = Handle(self.next);
@@ -319,7 +320,7 @@ impl Table {
         let (count, choices, idle) = (Count::default(), None, None);
         self.rows[slot] = Some(Row { handle, entry, action, count, choices, idle, rank });
         self.slots.insert(handle, slot);
-        self.places.insert(identity, slot);
+        self.identities.insert(identity, slot);
         Ok(handle)
     }
 
@@ -327,7 +328,7 @@ impl Table {
         let row = self.rows.get_mut(slot)?.take()?;
         self.index.remove(slot, row.rank, &row.entry.matches, &self.definition.keys);
         self.slots.remove(&row.handle);
-        self.places.remove(&self.identity(&row.entry));
+        self.identities.remove(&self.identity(&row.entry));
         self.free.push(slot);
         Some(row)
     }
@@ -341,10 +342,10 @@ impl Table {
 
     fn slot_of(&self, entry: &Entry) -> Result<usize, TableError> {
         let identity = self.identity(&canonical(entry));
-        self.places.get(&identity).copied().ok_or_else(|| self.missing())
+        self.identities.get(&identity).copied().ok_or_else(|| self.missing())
     }
 
-    /// Priority tells entries apart only where it decides.
+    /// What distinguishes an entry from others: its match, and its priority if the table uses priorities.
     fn identity(&self, entry: &Entry) -> (Vec<MatchValue>, i32) {
         let priority = if self.definition.needs_priority() { entry.priority } else { 0 };
         (entry.matches.clone(), priority)
@@ -354,13 +355,13 @@ impl Table {
         TableError::NotFound(self.definition.name.clone())
     }
 
-    /// Calls were checked before they come here, so the action is known.
+    /// The number of a checked call's action.
     fn action_number(&self, call: &ActionCall) -> u32 {
         self.definition.action(&call.action).unwrap_or(0) as u32
     }
 }
 
-/// Without the bits that do not matter, so that equal matches are equal values.
+/// The entry with zeros outside prefixes and masks, so that equal matches have equal values.
 fn canonical(entry: &Entry) -> Entry {
     let mut entry = entry.clone();
     for value in &mut entry.matches {

@@ -1,4 +1,4 @@
-//! Tables against a linear search by the definition, and the errors of their writers.
+//! Compares lookups with a linear search, and checks the errors of writes.
 
 use abi::manifest::{Action, KeyField, Param, Table as Definition};
 use abi::{ActionCall, Bits, Entry, MatchKind, MatchValue};
@@ -10,7 +10,12 @@ fn definition(keys: &[(MatchKind, u32)], size: u64) -> Definition {
     Definition {
         name: "c.t".into(),
         keys: keys
-            .map(|(i, (kind, width))| KeyField { name: format!("k{i}"), width: *width, kind: *kind })
+            .map(|(i, (kind, width))| KeyField {
+                name: format!("k{i}"),
+                width: *width,
+                kind: *kind,
+                signed: false,
+            })
             .collect(),
         actions: vec![Action {
             name: "c.a".into(),
@@ -43,7 +48,7 @@ fn lpm(value: u128, len: u32) -> MatchValue {
     MatchValue::Lpm(Bits::new(32, value), len)
 }
 
-/// A small generator, so that the test is the same everywhere.
+/// A small random number generator, so that the test is the same everywhere.
 struct Dice(u64);
 
 impl Dice {
@@ -53,7 +58,7 @@ impl Dice {
     }
 
     fn bits(&mut self, width: u32) -> Bits {
-        // Few distinct values, so that keys and entries meet.
+        // Few distinct values, so that keys often match entries.
         Bits::new(width, self.roll(4) as u128)
             .concat(&Bits::zero(width))
             .resize(width)
@@ -120,11 +125,11 @@ fn the_longest_prefix_wins_and_default_catches_the_rest() {
 }
 
 #[test]
-fn writers_are_told_what_is_wrong() {
+fn a_failed_write_says_what_is_wrong() {
     let mut table = Table::new(&definition(&[(MatchKind::Lpm, 32)], 2)).unwrap();
     let one = entry(vec![lpm(0x0a00_0001, 8)], 0);
     table.insert(&one).unwrap();
-    // Same prefix, other host bits and a priority that means nothing here: the same entry.
+    // The prefix is the same. Host bits and priority do not count in this table, so it is the same entry.
     let same = entry(vec![lpm(0x0aff_0000, 8)], 9);
     assert_eq!(table.insert(&same), Err(TableError::Exists("c.t".into())));
     assert!(matches!(table.delete(&entry(vec![lpm(0, 3)], 0)), Err(TableError::NotFound(_))));

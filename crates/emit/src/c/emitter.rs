@@ -3,9 +3,7 @@
 use abi::manifest::{DropReason, Manifest};
 use ir::{Program, Role};
 
-use super::{
-    Body, Dialect, Facts, Home, Names, Text, Unit, Units, c_name, c_type, cleared, layout, stack, sums,
-};
+use super::{Body, Dialect, Facts, Home, Names, Text, Unit, Units, c_type, cleared, layout, stack, sums};
 use crate::Output;
 use crate::unsupported::Unsupported;
 
@@ -23,15 +21,17 @@ pub struct Emitter<'p> {
 }
 
 impl<'p> Emitter<'p> {
-    /// Nothing written yet; `reasons` are the target's own, behind the program's.
+    /// Nothing written yet; `reasons` are the target's own, behind the program's, and `prelude` is the C that it puts before them.
     pub fn new(
         program: &'p Program,
         dialect: Dialect,
         target: &str,
         entry: &str,
         reasons: &[(&str, &str)],
+        prelude: &str,
     ) -> Emitter<'p> {
-        let (tables, mut problems) = layout::tables(program, dialect);
+        let names = Names::new(program, &[super::PRELUDE, prelude]);
+        let (tables, mut problems) = layout::tables(program, &names, dialect);
         if program.arch != ir::Arch::V1Model {
             let loc = program.controls.first().map(|c| c.loc).unwrap_or_default();
             let hint = "write it for v1model, or run it on the interpreter";
@@ -43,8 +43,8 @@ impl<'p> Emitter<'p> {
             target: target.to_string(),
             entry: entry.to_string(),
             tables,
-            counters: layout::counters(program),
-            registers: layout::registers(program, dialect, &mut problems),
+            counters: layout::counters(program, &names),
+            registers: layout::registers(program, &names, dialect, &mut problems),
             meters: ir::manifest::meters(program),
             value_sets: ir::manifest::value_sets(program),
             profiles: ir::manifest::profiles(program),
@@ -53,7 +53,7 @@ impl<'p> Emitter<'p> {
         };
         Emitter {
             program,
-            names: Names::new(program),
+            names,
             units: Units::new(program),
             text: Text::default(),
             problems,
@@ -79,10 +79,10 @@ impl<'p> Emitter<'p> {
                 continue;
             }
             self.text.line("");
-            self.text.open(format!("struct h_{}", c_name(&ty.name)));
-            for field in &ty.fields {
+            self.text.open(format!("struct h_{}", self.names.structure(i)));
+            for (number, field) in ty.fields.iter().enumerate() {
                 match c_type(field.ty) {
-                    Some(c) => self.text.line(format!("{c} {};", c_name(&field.name))),
+                    Some(c) => self.text.line(format!("{c} {};", self.names.member(i, number))),
                     None => {
                         let what = format!("field `{}` of header `{}`, a {}", field.name, ty.name, field.ty);
                         let hint = "fields have a fixed size of at most 128 bits on this target";
@@ -102,10 +102,9 @@ impl<'p> Emitter<'p> {
         self.text
             .line("/* A packet on its way. Down to `rest` all of it is zero when the packet arrives. */");
         self.text.open("struct state");
-        for (i, h) in self.program.headers.iter().enumerate() {
-            let name = self.names.header(ir::HeaderId(i as u32));
-            let ty = &self.program.header_types[h.ty.index()].name;
-            self.text.line(format!("struct h_{} {name};", c_name(ty)));
+        for id in (0..self.program.headers.len() as u32).map(ir::HeaderId) {
+            let (name, structure) = (self.names.header(id), self.names.header_type(id));
+            self.text.line(format!("struct h_{structure} {name};"));
         }
         self.variables(|id| cleared.contains(&id));
         for i in 0..self.program.headers.len() {
@@ -208,6 +207,12 @@ impl<'p> Emitter<'p> {
             self.text.line(format!("u8 key[{key}] __attribute__((aligned(8)));"));
             self.text.line(format!("u8 masked[{key}] __attribute__((aligned(8)));"));
             self.text.line("u32 buffer[64];");
+            let data = self.hashed_data();
+            if data > 0 {
+                self.text.line("u32 busy;         /* a table was being written whenever it was read */");
+                self.text.line(format!("u64 data[{data}];      /* of the entry that was found */"));
+                self.text.line(format!("u64 candidate[{data}];"));
+            }
         }
         for table in &self.early {
             let name = self.names.table(*table);
@@ -226,6 +231,13 @@ impl<'p> Emitter<'p> {
             let alone = role == Role::Ingress;
             self.function(alone, stage_name(role), Unit::of(role), |body| body.block(&control.body));
         }
+    }
+
+    /// What makes a packet that goes out of one port a normal one for egress, whatever ingress wrote (BMv2's simple_switch).
+    pub fn normal_in_egress(&self) -> Option<String> {
+        let kind = self.program.standard.instance_type;
+        let used = self.units.home(kind) == Home::State;
+        used.then(|| format!("s->{} = 0;", self.names.var(kind)))
     }
 
     /// A function over the packet, with the state as `s` and the scratch as `t`. What stands `alone` the kernel verifies by

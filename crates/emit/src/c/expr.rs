@@ -1,6 +1,6 @@
 //! Expressions.
 
-use abi::Bits;
+use abi::{Bits, MatchKind};
 use ir::{BinOp, Expr, ExprKind, HeaderRef, Place, Ty, UnOp};
 
 use super::stmt::Body;
@@ -65,6 +65,9 @@ impl Body<'_> {
                 if b.ty.width() == 0 {
                     return high;
                 }
+                if a.ty.width() == 0 {
+                    return low;
+                }
                 format!("(({ty})(({ty}){high} << {}) | {low})", b.ty.width())
             }
             ExprKind::Mux(c, a, b) => format!("({} ? {} : {})", self.expr(c), self.expr(a), self.expr(b)),
@@ -76,8 +79,7 @@ impl Body<'_> {
         match place {
             Place::Var(id) => self.var(*id),
             Place::Field(HeaderRef::Header(h), field) => {
-                let name = &self.program.header_type(*h).fields[*field as usize].name;
-                format!("s->{}.{}", self.names.header(*h), super::c_name(name))
+                format!("s->{}.{}", self.names.header(*h), self.names.field(*h, *field as usize))
             }
             Place::Field(..) => {
                 self.stack_unsupported();
@@ -144,7 +146,7 @@ impl Body<'_> {
                 let wide = c_type(ty).unwrap_or("u128");
                 let wide = if container(width) < 32 { "u32" } else { wide };
                 let value = mask(format!("({wide}){x} {symbol} ({wide}){y}"), width);
-                match (op, b.as_const()) {
+                match (op, b.as_const().filter(|v| !v.is_zero())) {
                     (Div | Mod, None) => format!("({y} ? {value} : 0)"),
                     _ => value,
                 }
@@ -156,6 +158,10 @@ impl Body<'_> {
         let width = a.ty.width();
         if op == BinOp::Shr && a.ty.is_signed() {
             let bits = container(width);
+            if width > 64 && b.as_const().is_none() {
+                let amount = format!("({y} > 128 ? 128 : (u32){y})");
+                return mask(format!("sar128((u128){}, {amount})", signed(x, width, bits)), width);
+            }
             let most = format!("({y} >= {width} ? {} : {y})", width.saturating_sub(1));
             return mask(format!("{} >> {most}", signed(x, width, bits)), width);
         }
@@ -183,13 +189,25 @@ pub fn equal(x: &str, y: &str, width: u32) -> String {
     if width <= 64 { format!("is({x}, {y})") } else { format!("({x} == {y})") }
 }
 
-/// A pattern of `width` bits as a signed C number of `bits` bits.
-fn signed(value: &str, width: u32, bits: u32) -> String {
+/// A pattern of `width` bits as a signed C number of `bits` bits. Beyond 64 bits it goes without shifts: clang joins those of two branches into
+/// one whose distance it does not know, which eBPF has not.
+pub fn signed(value: &str, width: u32, bits: u32) -> String {
     let up = bits - width;
     let (unsigned, signed) = (format!("u{bits}"), format!("s{bits}"));
-    if up == 0 {
-        format!("({signed}){value}")
-    } else {
-        format!("((({signed})(({unsigned}){value} << {up})) >> {up})")
+    match (up, width) {
+        (0, _) => format!("({signed}){value}"),
+        (_, 0..=64) if bits == 128 => format!("((s128){})", self::signed(value, width, 64)),
+        _ if bits == 128 => {
+            let sign = format!("U128({:#x}ULL, 0)", 1u64 << (width - 65));
+            format!("((s128)(((u128){value} ^ {sign}) - {sign}))")
+        }
+        _ => format!("((({signed})(({unsigned}){value} << {up})) >> {up})"),
     }
+}
+
+/// The sign bit of a key whose ranges are of signed numbers.
+pub fn signed_range(kind: MatchKind, ty: Ty) -> Option<Bits> {
+    let width = ty.width();
+    let signed = kind == MatchKind::Range && ty.is_signed() && width > 0;
+    signed.then(|| Bits::new(1, 1).resize(width).shl(u64::from(width) - 1))
 }

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
+use ir::cells::Cell;
 use ir::checksum::Plan;
+use ir::effects::{self, Effect};
 use ir::{Call, HeaderId, Place, Program, StmtKind, VarId, visit};
 
 use super::{header, stack};
@@ -179,12 +181,19 @@ fn made(program: &Program, changed: &HashSet<(HeaderId, u32)>) -> HashSet<Header
         |h: &HeaderId| (0..program.header_type(*h).fields.len() as u32).all(|f| changed.contains(&(*h, f)));
     let mut made: HashSet<HeaderId> = headers.filter(every).collect();
     visit::all_stmts(program, &mut |stmt| match &stmt.kind {
-        StmtKind::SetValid(h) => made.extend(stack::elements(program, h)),
         // What is copied is read as a whole.
-        StmtKind::CopyHeader { dst, src } => {
-            made.extend([dst, src].into_iter().flat_map(|h| stack::elements(program, h)));
-        }
-        StmtKind::PushFront(s, _) | StmtKind::PopFront(s, _) => made.extend(stack::of(program, *s)),
+        StmtKind::SetValid(_)
+        | StmtKind::CopyHeader { .. }
+        | StmtKind::CopyStack { .. }
+        | StmtKind::PushFront(..)
+        | StmtKind::PopFront(..) => effects::of(program, stmt, &mut |effect| {
+            if let Effect::Read(Cell::Valid(h))
+            | Effect::MayWrite(Cell::Valid(h))
+            | Effect::Write(Cell::Valid(h)) = effect
+            {
+                made.insert(h);
+            }
+        }),
         _ => {}
     });
     made

@@ -1,36 +1,44 @@
 //! Fields in the packet: how each is read into the state and written back.
 
-use ir::{Field, HeaderType};
+use std::cmp::Ordering;
 
-use super::{Text, c_name, c_type, constant, mask};
+use ir::{Field, HeaderId, HeaderType};
+
+use super::{Body, Text, c_type, constant, mask};
 
 /// The C that reads a field whose header stands at `p`.
 pub fn read(field: &Field) -> String {
     let (at, width) = (field.offset, field.ty.width());
+    if width == 0 {
+        return constant(&abi::Bits::zero(0));
+    }
     let (first, end) = (at / 8, (at + width).div_ceil(8));
-    let tail = end * 8 - at - width;
-    let bytes = end - first;
-    let wide = if bytes > 8 {
-        "u128"
-    } else if bytes > 4 {
-        "u64"
-    } else {
-        "u32"
-    };
     let whole = spans(first, end);
-    if whole.len() == 1 && tail == 0 && width == bytes * 8 {
+    if whole.len() == 1 && at.is_multiple_of(8) && width == 8 * whole[0].1 {
         return load(whole[0]);
     }
-    let mut left = bytes * 8;
-    let mut parts = Vec::new();
-    for span in whole {
-        left -= span.1 * 8;
-        let part = format!("({wide}){}", load(span));
-        parts.push(if left == 0 { part } else { format!("({part} << {left})") });
+    let wide = machine_word(width);
+    let part = |span @ (from, size): (u32, u32)| {
+        // How far the piece's last bit lies before the field's, or behind it. A field of at most 128 bits may lie in 17 bytes, so a piece
+        // can reach over the value on both sides: what it has of the fields before goes by the mask, or off the left end of the word.
+        let (piece_end, field_end) = (8 * (from + size), at + width);
+        let loaded = load(span);
+        match piece_end.cmp(&field_end) {
+            Ordering::Less => format!("(({wide}){loaded} << {})", field_end - piece_end),
+            Ordering::Equal => format!("({wide}){loaded}"),
+            Ordering::Greater => format!("({wide})({loaded} >> {})", piece_end - field_end),
+        }
+    };
+    mask(whole.into_iter().map(part).collect::<Vec<_>>().join(" | "), width)
+}
+
+/// The type in which a value of so many bits is put together: never one that C would promote to a signed number.
+fn machine_word(width: u32) -> &'static str {
+    match width {
+        0..=32 => "u32",
+        33..=64 => "u64",
+        _ => "u128",
     }
-    let value = parts.join(" | ");
-    let value = if tail == 0 { value } else { format!("({value}) >> {tail}") };
-    mask(value, width)
 }
 
 /// Bytes `first..end` as naturally sized pieces: offset and size.
@@ -63,42 +71,28 @@ pub fn groups(ty: &HeaderType) -> Vec<Vec<usize>> {
     groups
 }
 
-/// Writes a group of fields of header `name` at `p`.
-pub fn write(ty: &HeaderType, name: &str, group: &[usize], text: &mut Text) {
+/// Writes a group of fields of a header at `p`, piece by piece: a piece has the bits of each field that lie in it.
+pub fn write(body: &mut Body<'_>, header: HeaderId, group: &[usize]) {
+    let ty = body.program.header_type(header);
     let (Some(first), Some(last)) = (group.first(), group.last()) else { return };
-    let start = ty.fields[*first].offset;
-    let end = ty.fields[*last].offset + ty.fields[*last].ty.width();
-    let bits = end - start;
-    let member = |i: usize| format!("s->{name}.{}", c_name(&ty.fields[i].name));
-    let wide = if bits > 64 {
-        "u128"
-    } else if bits > 32 {
-        "u64"
-    } else {
-        "u32"
-    };
-    let value = match group {
-        [one] => member(*one),
-        many => {
-            let part = |&i: &usize| {
-                let f = &ty.fields[i];
-                let up = end - f.offset - f.ty.width();
-                let part = format!("({wide}){}", member(i));
-                if up == 0 { part } else { format!("({part} << {up})") }
-            };
-            many.iter().map(part).collect::<Vec<_>>().join(" | ")
-        }
-    };
-    let pieces = spans(start / 8, end / 8);
-    if let [(at, size)] = pieces.as_slice() {
-        text.line(format!("wr{}(p + {at}, (u{})({value}));", size * 8, size * 8));
-        return;
-    }
-    let mut left = bits;
-    for (at, size) in pieces {
-        left -= size * 8;
-        let shifted = if left == 0 { format!("({value})") } else { format!("(({wide})({value}) >> {left})") };
-        text.line(format!("wr{}(p + {at}, (u{}){shifted});", size * 8, size * 8));
+    let end_of = |i: usize| ty.fields[i].offset + ty.fields[i].ty.width();
+    for (from, size) in spans(ty.fields[*first].offset / 8, end_of(*last) / 8) {
+        let (start, end) = (8 * from, 8 * (from + size));
+        let wide = machine_word(8 * size);
+        let inside =
+            |&&i: &&usize| ty.fields[i].ty.width() > 0 && ty.fields[i].offset < end && end_of(i) > start;
+        let inside: Vec<usize> = group.iter().filter(inside).copied().collect();
+        let part = |&i: &usize| {
+            let member = format!("s->{}.{}", body.names.header(header), body.names.field(header, i));
+            match end_of(i).cmp(&end) {
+                Ordering::Greater => format!("({wide})({member} >> {})", end_of(i) - end),
+                Ordering::Equal if inside.len() == 1 => member,
+                Ordering::Equal => format!("({wide}){member}"),
+                Ordering::Less => format!("(({wide}){member} << {})", end - end_of(i)),
+            }
+        };
+        let value = inside.iter().map(part).collect::<Vec<_>>().join(" | ");
+        body.text.line(format!("wr{0}(p + {from}, (u{0})({value}));", size * 8));
     }
 }
 

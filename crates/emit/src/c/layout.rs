@@ -4,20 +4,28 @@ use abi::manifest::{Action, Counter, KeyField, Param, Register, Structure, Table
 use abi::{ActionCall, Entry, MatchKind};
 use ir::Program;
 
-use super::{Dialect, c_name};
+use super::{Dialect, Names};
 use crate::unsupported::Unsupported;
 
 /// Different masks that one ternary table may hold at a time on tc.
 const TUPLES: u32 = 64;
 
 /// All tables with their layouts.
-pub fn tables(program: &Program, dialect: Dialect) -> (Vec<Table>, Vec<Unsupported>) {
+pub fn tables(program: &Program, names: &Names, dialect: Dialect) -> (Vec<Table>, Vec<Unsupported>) {
     let mut problems = Vec::new();
-    let tables = program.tables.iter().map(|t| table(program, t, dialect, &mut problems)).collect();
+    let ids = (0..program.tables.len() as u32).map(ir::TableId);
+    let tables = ids.map(|id| table(program, id, names, dialect, &mut problems)).collect();
     (tables, problems)
 }
 
-fn table(program: &Program, t: &ir::Table, dialect: Dialect, problems: &mut Vec<Unsupported>) -> Table {
+fn table(
+    program: &Program,
+    id: ir::TableId,
+    names: &Names,
+    dialect: Dialect,
+    problems: &mut Vec<Unsupported>,
+) -> Table {
+    let t = &program.tables[id.index()];
     let mut actions: Vec<Action> = Vec::new();
     let mut data_size = 4;
     for listed in &t.actions {
@@ -44,13 +52,18 @@ fn table(program: &Program, t: &ir::Table, dialect: Dialect, problems: &mut Vec<
         problems.push(Unsupported::new(t.loc, "an action profile or selector", hint));
     }
     let name = |index: u32| program.actions[t.actions[index as usize].action.index()].name.clone();
-    let layout = layout(t, structure, dialect, data_size);
+    let layout = layout(t, names.table(id), structure, dialect, data_size);
     Table {
         name: t.name.clone(),
         keys: t
             .keys
             .iter()
-            .map(|k| KeyField { name: k.name.clone(), width: k.expr.ty.width(), kind: k.kind })
+            .map(|k| KeyField {
+                name: k.name.clone(),
+                width: k.expr.ty.width(),
+                kind: k.kind,
+                signed: k.expr.ty.is_signed(),
+            })
             .collect(),
         actions,
         size: t.size,
@@ -130,8 +143,7 @@ fn key_bytes(t: &ir::Table) -> u32 {
     t.keys.iter().map(|k| k.expr.ty.width().div_ceil(8)).sum()
 }
 
-fn layout(t: &ir::Table, structure: Structure, dialect: Dialect, data_size: u32) -> TableLayout {
-    let map = c_name(&t.name);
+fn layout(t: &ir::Table, map: &str, structure: Structure, dialect: Dialect, data_size: u32) -> TableLayout {
     let bytes = |k: &ir::TableKey| k.expr.ty.width().div_ceil(8);
     // The lpm field stands last; all others keep their order.
     let last = |k: &ir::TableKey| structure == Structure::LpmTrie && k.kind == MatchKind::Lpm;
@@ -155,7 +167,8 @@ fn layout(t: &ir::Table, structure: Structure, dialect: Dialect, data_size: u32)
         map: stored.then(|| format!("t_{map}")),
         tuples: (structure == Structure::TupleSpace).then(|| (format!("m_{map}"), TUPLES)),
         default_map: (!t.const_default).then(|| format!("d_{map}")),
-        key_size: at,
+        // Keys of no bits at all are a byte that is always zero: a map has no keys of no bytes.
+        key_size: at.max(u32::from(!t.keys.is_empty())),
         key_offsets,
         data_size,
         data_offset,
@@ -165,18 +178,23 @@ fn layout(t: &ir::Table, structure: Structure, dialect: Dialect, data_size: u32)
 }
 
 /// Indexed counters.
-pub fn counters(program: &Program) -> Vec<Counter> {
-    let counter = |c: &ir::IndexedCounter| Counter {
+pub fn counters(program: &Program, names: &Names) -> Vec<Counter> {
+    let counter = |(i, c): (usize, &ir::IndexedCounter)| Counter {
         name: c.name.clone(),
         size: c.size,
-        map: Some(format!("c_{}", c_name(&c.name))),
+        map: Some(format!("c_{}", names.counter(ir::CounterId(i as u32)))),
     };
-    program.counters.iter().map(counter).collect()
+    program.counters.iter().enumerate().map(counter).collect()
 }
 
 /// Registers: one 64-bit cell each. Two CPUs that write one cell race, as on any multi-core switch without locks.
-pub fn registers(program: &Program, dialect: Dialect, problems: &mut Vec<Unsupported>) -> Vec<Register> {
-    let mut register = |r: &ir::Register| {
+pub fn registers(
+    program: &Program,
+    names: &Names,
+    dialect: Dialect,
+    problems: &mut Vec<Unsupported>,
+) -> Vec<Register> {
+    let mut register = |(i, r): (usize, &ir::Register)| {
         if r.ty.width() > 64 {
             let hint = "use two registers of 64 bits";
             problems.push(Unsupported::new(r.loc, "a register of more than 64 bits", hint));
@@ -185,8 +203,8 @@ pub fn registers(program: &Program, dialect: Dialect, problems: &mut Vec<Unsuppo
             let hint = "write it when a packet finds zero, or from the control plane";
             problems.push(Unsupported::new(r.loc, "a register with an initial value", hint));
         }
-        let map = Some(format!("r_{}", c_name(&r.name)));
+        let map = Some(format!("r_{}", names.register(ir::RegisterId(i as u32))));
         Register { name: r.name.clone(), size: r.size, width: r.ty.width(), map }
     };
-    program.registers.iter().map(&mut register).collect()
+    program.registers.iter().enumerate().map(&mut register).collect()
 }

@@ -2,12 +2,13 @@
 //!
 //! * `text`: lines and braces; `names`: P4 names as C names; `place`: where variables live; `assigned`: which of them
 //!   must be cleared; `facts`: what else is known before a line is written, and for which [`Dialect`] it is;
-//! * `expr`, `stmt`, `special`, `stack`: code; `header`: fields in packets; `layout`: what a host must know; `parser`, `table`, `deparse`, `sums`: functions; `emitter`: the text as
+//! * `access`: the one way to the bytes of the packet that leaves; `expr`, `stmt`, `special`, `stack`: code; `header`: fields in packets; `layout`: what a host must know; `parser`, `table`, `deparse`, `sums`: functions; `emitter`: the text as
 //!   a whole.
 //!
 //! A value of at most 8, 16, 32 or 64 bits is a `u8` … `u64`, one of at most 128 a `u128`. Bits above a value's width
 //! are zero, always: whatever may set them masks its result.
 
+mod access;
 mod assigned;
 mod deparse;
 mod emitter;
@@ -25,11 +26,13 @@ pub mod sums;
 pub mod table;
 mod text;
 
+pub use access::Emitted;
 pub use assigned::cleared;
+pub use deparse::UpdateAt;
 pub use emitter::{Emitter, stage_name};
-pub use expr::{constant, equal, mask};
+pub use expr::{constant, equal, mask, signed_range};
 pub use facts::{Dialect, Facts};
-pub use names::{Names, c_name};
+pub use names::Names;
 pub use place::{Home, Stage, Unit, Units};
 pub use stmt::Body;
 pub use text::Text;

@@ -1,8 +1,8 @@
 //! P4 names as C names: `hdr.ipv4` becomes `hdr_ipv4`, and no two become the same.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
-use ir::{HeaderId, Program, TableId, VarId};
+use ir::{CounterId, HeaderId, Program, RegisterId, TableId, VarId};
 
 /// The C names of a program.
 #[derive(Debug)]
@@ -10,37 +10,27 @@ pub struct Names {
     vars: Vec<String>,
     headers: Vec<String>,
     tables: Vec<String>,
+    counters: Vec<String>,
+    registers: Vec<String>,
+    header_types: Vec<String>,
+    /// Of each header's type, by the type.
+    fields: Vec<Vec<String>>,
+    /// The type of each header.
+    types: Vec<usize>,
 }
 
 /// What generated functions call their own variables, and members of the packet's state that are not the program's.
-const RESERVED: [&str; 26] = [
-    "s",
-    "t",
-    "p",
-    "d",
-    "k",
-    "pkt",
-    "skb",
-    "error",
-    "steps",
-    "result",
-    "table",
-    "words",
-    "row",
-    "out",
-    "diff",
-    "cursor",
-    "site",
-    "timeout",
-    "clone",
-    "clone_session",
-    "clone_egress",
-    "resubmit",
-    "recirculate",
-    "truncate",
-    "is",
-    "fold",
-];
+const RESERVED: &str = "s t p d k c i v to at bits cell copies cursor diff draw early error failed found from gone group hash h in index
+    jobs job key keys length moved most next out packet packets parse payload pkt result rest row raw resized round scratch seed site
+    skb span state steps sum swapped tagged timeout turn value words clone clone_session clone_egress resubmit recirculate truncate
+    verdict reason tag buffer masked frame instance order choices slot table";
+
+/// Members of the packet's state that have numbers.
+const NUMBERED: [&str; 6] = ["next_", "colour_", "update_", "verified_", "arrived_", "leaves_"];
+
+/// Words of C (those that no P4 name can be as well are left out).
+const KEYWORDS: &str = "asm auto break case char continue do double enum extern float for goto inline int long register restrict short
+    signed sizeof static struct typeof typedef union unsigned void volatile while _Bool";
 
 /// A name of C's making: letters, digits and `_`, no digit first.
 pub fn c_name(name: &str) -> String {
@@ -49,20 +39,106 @@ pub fn c_name(name: &str) -> String {
     if text.starts_with(|c: char| c.is_ascii_digit()) { format!("_{text}") } else { text.to_string() }
 }
 
-impl Names {
-    /// Names for everything that a program stores.
-    pub fn new(program: &Program) -> Names {
-        let mut taken: HashMap<String, u32> = RESERVED.iter().map(|word| (word.to_string(), 1)).collect();
-        let mut unique = |name: &str| {
-            let name = c_name(name);
-            let count = taken.entry(name.clone()).or_insert(0u32);
-            *count += 1;
-            if *count == 1 { name } else { format!("{name}__{count}") }
+/// Names that are taken.
+struct Taken(HashSet<String>);
+
+impl Taken {
+    /// The words of C, and more.
+    fn with(words: impl Iterator<Item = String>) -> Taken {
+        Taken(words.chain(KEYWORDS.split_whitespace().map(String::from)).collect())
+    }
+
+    fn unique(&mut self, name: &str) -> String {
+        let name = match c_name(name) {
+            name if name.is_empty() => "unnamed".to_string(),
+            name => name,
         };
+        let numbered = (2..).map(|n| format!("{name}__{n}"));
+        let is_free = |name: &String| !self.0.contains(name) && !is_numbered(name);
+        let free = std::iter::once(name.clone()).chain(numbered).find(is_free);
+        let free = free.unwrap_or(name);
+        self.0.insert(free.clone());
+        free
+    }
+}
+
+/// Whether a member of the packet's state that has a number may be called so.
+fn is_numbered(name: &str) -> bool {
+    let parts = ["_pseudo", "_body", "_stable"];
+    let name = parts.iter().find_map(|part| name.strip_suffix(part)).unwrap_or(name);
+    let number = NUMBERED.iter().find_map(|prefix| name.strip_prefix(prefix));
+    number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// The functions, macros, types and constants of a C text, which a local variable would hide. Types and constants are told by how they are
+/// written: types by their `typedef`, constants in capitals.
+fn words(text: &str) -> Vec<String> {
+    let mut code = String::new();
+    for (i, part) in text.split("/*").enumerate() {
+        code.push_str(if i == 0 { part } else { part.split_once("*/").map_or("", |(_, code)| code) });
+        code.push(' ');
+    }
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut found = Vec::new();
+    for line in code.lines() {
+        let typedef = line.starts_with("typedef");
+        let mut rest = line;
+        while let Some(start) = rest.find(is_part) {
+            let length = rest[start..].find(|c| !is_part(c)).unwrap_or(rest.len() - start);
+            let (word, after) = rest[start..].split_at(length);
+            let capitals =
+                word.chars().any(|c| c.is_ascii_uppercase()) && !word.chars().any(|c| c.is_ascii_lowercase());
+            if typedef
+                || capitals
+                || after.starts_with('(')
+                || after.starts_with(")(")
+                || word.starts_with("strait_")
+            {
+                found.push(word.to_string());
+            }
+            rest = after;
+        }
+    }
+    found
+}
+
+/// The macros that a C text defines.
+fn macros(text: &str) -> impl Iterator<Item = String> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let names = text.lines().filter_map(|line| line.strip_prefix("#define "));
+    names.map(move |rest| rest.chars().take_while(|c| is_part(*c)).collect())
+}
+
+impl Names {
+    /// Names for everything that a program stores; `texts` are what stands before it.
+    pub fn new(program: &Program, texts: &[&str]) -> Names {
+        // A variable may be a local: one that has the name of a function or of a type would hide it.
+        let used =
+            texts.iter().flat_map(|text| words(text)).chain(RESERVED.split_whitespace().map(String::from));
+        let mut taken = Taken::with(used);
+        let header = |h: &ir::Header| {
+            let name = taken.unique(&h.name);
+            taken.0.insert(format!("{name}_valid"));
+            name
+        };
+        let headers = program.headers.iter().map(header).collect();
+        let vars = program.vars.iter().map(|v| taken.unique(&v.name)).collect();
+        let tables = program.tables.iter().map(|t| taken.unique(&t.name)).collect();
+        // The rest has a prefix, or is a member of a structure of its own, where nothing but macros can harm.
+        let apart = |names: &mut dyn Iterator<Item = &String>| {
+            let mut taken = Taken::with(texts.iter().flat_map(|text| macros(text)));
+            names.map(|name| taken.unique(name)).collect::<Vec<_>>()
+        };
+        let fields = |ty: &ir::HeaderType| apart(&mut ty.fields.iter().map(|f| &f.name));
         Names {
-            headers: program.headers.iter().map(|h| unique(&h.name)).collect(),
-            vars: program.vars.iter().map(|v| unique(&v.name)).collect(),
-            tables: program.tables.iter().map(|t| unique(&t.name)).collect(),
+            headers,
+            vars,
+            tables,
+            counters: apart(&mut program.counters.iter().map(|c| &c.name)),
+            registers: apart(&mut program.registers.iter().map(|r| &r.name)),
+            header_types: apart(&mut program.header_types.iter().map(|t| &t.name)),
+            fields: program.header_types.iter().map(fields).collect(),
+            types: program.headers.iter().map(|h| h.ty.index()).collect(),
         }
     }
 
@@ -76,8 +152,38 @@ impl Names {
         &self.headers[id.index()]
     }
 
+    /// The name of a header's structure.
+    pub fn header_type(&self, id: HeaderId) -> &str {
+        self.structure(self.types[id.index()])
+    }
+
+    /// The name of a header type's structure.
+    pub fn structure(&self, header_type: usize) -> &str {
+        &self.header_types[header_type]
+    }
+
+    /// The name of a field of a header.
+    pub fn field(&self, id: HeaderId, field: usize) -> &str {
+        self.member(self.types[id.index()], field)
+    }
+
+    /// The name of a field of a header type.
+    pub fn member(&self, header_type: usize, field: usize) -> &str {
+        &self.fields[header_type][field]
+    }
+
     /// A table's name.
     pub fn table(&self, id: TableId) -> &str {
         &self.tables[id.index()]
+    }
+
+    /// An indexed counter's name.
+    pub fn counter(&self, id: CounterId) -> &str {
+        &self.counters[id.index()]
+    }
+
+    /// A register's name.
+    pub fn register(&self, id: RegisterId) -> &str {
+        &self.registers[id.index()]
     }
 }

@@ -3,7 +3,8 @@
 use abi::MatchKind;
 use ir::{KeySet, Parser, Select, Target, Transition};
 
-use super::{Body, Dialect, Emitter, Unit, constant, equal, header};
+use super::expr::{signed, signed_range};
+use super::{Body, Dialect, Emitter, Unit, constant, container, equal, header};
 
 /// Parser states that a packet may pass; interp allows more, and no packet has as many headers.
 const PARSER_STEPS: u32 = 128;
@@ -27,11 +28,20 @@ impl Emitter<'_> {
                     body.text.line("    return 0;");
                     body.text.line("}");
                 }
+                if !state.rejected.is_empty() {
+                    body.rejected = format!("rejected_{i}");
+                }
                 body.block(&state.body);
                 body.comment(state.loc);
                 match &state.next {
-                    Transition::Goto(target) => body.text.line(go(*target)),
+                    Transition::Goto(target) => body.text.line(go(*target, &body.rejected)),
                     Transition::Select(select) => select_cases(body, select),
+                }
+                if !state.rejected.is_empty() {
+                    body.text.margin(format!("rejected_{i}:; /* {} */", state.name));
+                    body.rejected = "rejected".to_string();
+                    body.block(&state.rejected);
+                    body.text.line("goto rejected;");
                 }
             }
             body.text.margin("rejected:");
@@ -69,11 +79,11 @@ fn successors(next: &Transition) -> Vec<usize> {
     }
 }
 
-fn go(target: Target) -> String {
+fn go(target: Target, rejected: &str) -> String {
     match target {
         Target::State(id) => format!("goto state_{};", id.0),
         Target::Accept => "goto accepted;".to_string(),
-        Target::Reject => "goto rejected;".to_string(),
+        Target::Reject => format!("goto {rejected};"),
     }
 }
 
@@ -82,26 +92,26 @@ fn select_cases(body: &mut Body<'_>, select: &Select) {
     for case in &select.cases {
         if let Some(set) = case.value_set {
             body.loc = case.loc;
-            let member = member(body, set, &keys);
+            let member = member(body, set, select, &keys);
             body.text.line(format!("if ({member})"));
-            body.text.line(format!("    {}", go(case.next)));
+            body.text.line(format!("    {}", go(case.next, &body.rejected)));
             continue;
         }
         let tests = keys.iter().zip(&case.sets).filter_map(|(k, set)| test(k, set));
         let tests: Vec<_> = tests.collect();
         if tests.is_empty() {
-            body.text.line(go(case.next));
+            body.text.line(go(case.next, &body.rejected));
             return;
         }
         body.text.line(format!("if ({})", tests.join(" && ")));
-        body.text.line(format!("    {}", go(case.next)));
+        body.text.line(format!("    {}", go(case.next, &body.rejected)));
     }
     body.text.line("error = 2; /* NoMatch */");
-    body.text.line("goto rejected;");
+    body.text.line(format!("goto {};", body.rejected));
 }
 
 /// The C of "these keys together are a member of a value set".
-fn member(body: &mut Body<'_>, set: ir::ValueSetId, keys: &[String]) -> String {
+fn member(body: &mut Body<'_>, set: ir::ValueSetId, select: &Select, keys: &[String]) -> String {
     if body.facts.dialect == Dialect::Tc {
         body.unsupported(
             "a value set",
@@ -112,6 +122,13 @@ fn member(body: &mut Body<'_>, set: ir::ValueSetId, keys: &[String]) -> String {
     let parts = &body.program.value_sets[set.index()].keys;
     let ranges = parts.iter().enumerate().filter(|(_, k)| k.kind == MatchKind::Range);
     let ranges = ranges.fold(0u64, |bits, (i, _)| bits | 1 << i);
+    let unsigned = |(key, (part, expr)): (&String, (&ir::ValueSetKey, &ir::Expr))| match signed_range(
+        part.kind, expr.ty,
+    ) {
+        Some(sign) => format!("{key} ^ {}", constant(&sign)),
+        None => key.clone(),
+    };
+    let keys: Vec<_> = keys.iter().zip(parts.iter().zip(&select.keys)).map(unsigned).collect();
     let keys = keys.join(", ");
     let (set, count) = (set.0, parts.len());
     format!("is_member(pkt->frame.shared, {set}, (u128[]){{ {keys} }}, {count}, {ranges:#x})")
@@ -123,6 +140,13 @@ pub fn test(key: &str, set: &KeySet) -> Option<String> {
         KeySet::Any => return None,
         KeySet::Value(v) => equal(key, &constant(v), v.width()),
         KeySet::Mask(v, m) => header::masked_equal(key, v, m),
-        KeySet::Range { lo, hi, .. } => format!("{key} >= {} && {key} <= {}", constant(lo), constant(hi)),
+        KeySet::Range { lo, hi, signed: false } => {
+            format!("{key} >= {} && {key} <= {}", constant(lo), constant(hi))
+        }
+        KeySet::Range { lo, hi, signed: true } => {
+            let [key, lo, hi] =
+                [key, &constant(lo), &constant(hi)].map(|v| signed(v, lo.width(), container(lo.width())));
+            format!("{key} >= {lo} && {key} <= {hi}")
+        }
     })
 }

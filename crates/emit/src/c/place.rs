@@ -4,6 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use ir::{Block, ExprKind, Place, Program, Role, StmtKind, Transition, Var, VarId, VarKind, visit};
 
+use super::assigned::cleared;
+
 /// A function of the generated code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Unit {
@@ -92,7 +94,11 @@ impl Units {
         for var in architecture(program) {
             note(var, Unit::Frame);
         }
-        let home = |(i, var): (usize, &Var)| home(var, users.get(&VarId(i as u32)));
+        let early = cleared(program);
+        let home = |(i, var): (usize, &Var)| {
+            let id = VarId(i as u32);
+            home(var, users.get(&id), early.contains(&id))
+        };
         Units { homes: program.vars.iter().enumerate().map(home).collect() }
     }
 
@@ -108,9 +114,12 @@ impl Units {
     }
 }
 
-fn home(var: &Var, users: Option<&HashSet<Unit>>) -> Home {
+/// A table may be applied several times: what its actions read before they write it is what the last time left behind, and no local
+/// of its function keeps that.
+fn home(var: &Var, users: Option<&HashSet<Unit>>, read_early: bool) -> Home {
     let Some(users) = users else { return Home::Nowhere };
-    let only = users.iter().next().filter(|_| users.len() == 1);
+    let forgets = |unit: &Unit| read_early && matches!(unit, Unit::Table(_));
+    let only = users.iter().next().filter(|unit| users.len() == 1 && !forgets(unit));
     match only {
         Some(unit) if var.kind != VarKind::Metadata && var.ty.width() <= 64 && *unit != Unit::Frame => {
             Home::Local(*unit)

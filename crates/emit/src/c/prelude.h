@@ -56,6 +56,13 @@ INLINE u128 shr128(u128 v, u32 n)
     return U128(hi >> n, (lo >> n) | (hi << (64 - n)));
 }
 
+/* As a signed number: copies of the sign come in. */
+INLINE u128 sar128(u128 v, u32 n)
+{
+    u128 sign = (s64)(v >> 64) < 0 ? ~(u128)0 : 0;
+    return n ? shr128(v, n) | shl128(sign, n < 128 ? 128 - n : 0) : v;
+}
+
 /* Saturating arithmetic (P4-16 section 8.5) of at most 64 bits: `most` is the largest value, and the smallest is 0 or -most - 1. */
 INLINE u64 saturated_add(u64 a, u64 b, u64 most)
 {

@@ -2,7 +2,7 @@
 
 use ir::{Call, HashAlgorithm, HeaderId, HeaderRef, Place, Role, Stmt, StmtKind};
 
-use super::{Body, Dialect, Unit, c_name, c_type, header, mask, stack, sums};
+use super::{Body, Dialect, Unit, c_type, header, mask, stack, sums};
 
 impl Body<'_> {
     /// Writes one of them.
@@ -20,7 +20,7 @@ impl Body<'_> {
                 let cond = self.expr(cond);
                 self.text.open(format!("if (!{cond})"));
                 self.text.line(format!("error = {};", error.0));
-                self.text.line("goto rejected;");
+                self.text.line(format!("goto {};", self.rejected));
                 self.text.close("");
             }
             StmtKind::Drop(site) => self.drop_packet(*site),
@@ -34,7 +34,7 @@ impl Body<'_> {
 impl Body<'_> {
     fn too_short(&mut self) {
         self.text.line("error = 1; /* PacketTooShort */");
-        self.text.line("goto rejected;");
+        self.text.line(format!("goto {};", self.rejected));
     }
 
     fn extract(&mut self, h: HeaderId) {
@@ -48,7 +48,7 @@ impl Body<'_> {
         self.text.close("");
         for (i, field) in ty.fields.iter().enumerate() {
             if self.facts.extracts(h, i as u32) {
-                self.text.line(format!("s->{name}.{} = {};", c_name(&field.name), header::read(field)));
+                self.text.line(format!("s->{name}.{} = {};", self.names.field(h, i), header::read(field)));
             }
         }
         self.text.line(format!("s->{name}_valid = 1;"));
@@ -84,7 +84,7 @@ impl Body<'_> {
         self.text.close("");
         self.text.open("if (bits & 7)");
         self.text.line("error = 6; /* ParserInvalidArgument: this target moves by whole bytes */");
-        self.text.line("goto rejected;");
+        self.text.line(format!("goto {};", self.rejected));
         self.text.close("");
         self.text.line("s->cursor += bits >> 3;");
         self.text.close("");
@@ -250,7 +250,7 @@ impl Body<'_> {
     fn counter_cell(&self, counter: ir::CounterId) -> String {
         match self.facts.dialect {
             Dialect::Tc => {
-                let name = c_name(&self.program.counters[counter.index()].name);
+                let name = self.names.counter(counter);
                 format!("bpf_map_lookup_elem(&c_{name}, &index)")
             }
             Dialect::Native => format!("counter_cell(pkt->frame.worker, {}, index)", counter.0),
@@ -261,7 +261,7 @@ impl Body<'_> {
     fn register_cell(&self, register: ir::RegisterId) -> String {
         match self.facts.dialect {
             Dialect::Tc => {
-                let name = c_name(&self.program.registers[register.index()].name);
+                let name = self.names.register(register);
                 format!("bpf_map_lookup_elem(&r_{name}, &index)")
             }
             Dialect::Native => format!("register_cell(pkt->frame.shared, {}, index)", register.0),
@@ -292,12 +292,10 @@ impl Body<'_> {
         data: &[ir::Expr],
         max: &ir::Expr,
     ) {
-        let (terms, aligned) = ir::checksum::terms(data);
-        let (summed, native) =
-            (algorithm == HashAlgorithm::Csum16 && aligned, self.facts.dialect == Dialect::Native);
+        let (terms, _) = ir::checksum::terms(data);
+        let (summed, native) = (algorithm == HashAlgorithm::Csum16, self.facts.dialect == Dialect::Native);
         if !summed && !native {
-            let hint = "csum16 over a whole number of 16-bit words is, and the native target has all";
-            return self.unsupported("this hash algorithm, or its list of data,", hint);
+            return self.unsupported("this hash algorithm", "csum16 is, and the native target has all");
         }
         let (width, wide) = (self.place_width(dst), max.ty.width() > 64);
         if wide && !native {
@@ -327,11 +325,11 @@ impl Body<'_> {
         }
     }
 
-    /// The hash of the data's bits, one after the other behind the zeros that make whole bytes of them. Declares `bytes`.
+    /// The hash of the data's bits, one after the other, and behind them the zeros that fill the last byte. Declares `bytes`.
     pub fn hash_value(&mut self, algorithm: HashAlgorithm, data: &[ir::Expr]) -> String {
         let bits: u32 = data.iter().map(|e| e.ty.width()).sum();
         let size = bits.div_ceil(8);
-        let mut at = size * 8 - bits;
+        let mut at = 0u32;
         self.text.line(format!("u8 bytes[{}] = {{ 0 }};", size.max(1)));
         for field in data {
             let (width, value) = (field.ty.width(), self.expr(field));
@@ -349,7 +347,12 @@ impl Body<'_> {
             // BMv2's custom CRCs are the plain ones until a controller changes their parameters.
             HashAlgorithm::Crc32 | HashAlgorithm::Crc32Custom => "crc32",
             HashAlgorithm::Crc16 | HashAlgorithm::Crc16Custom => "crc16",
-            HashAlgorithm::Identity | HashAlgorithm::Random => "identity",
+            HashAlgorithm::Identity => "identity",
+            HashAlgorithm::Random => {
+                let hint = "`random` draws a number; to spread flows, use crc16 or crc32";
+                self.unsupported("HashAlgorithm.random", hint);
+                "identity"
+            }
             HashAlgorithm::Csum16 => "csum16",
             HashAlgorithm::Xor16 => "xor16",
         };

@@ -77,7 +77,7 @@ impl Body<'_> {
         match &stmt.kind {
             StmtKind::Extract { .. } => {
                 self.text.line("error = 3; /* StackOutOfBounds */");
-                self.text.line("goto rejected;");
+                self.text.line(format!("goto {};", self.rejected));
             }
             StmtKind::CopyHeader { dst: dst @ HeaderRef::Header(_), .. } => {
                 self.stmt(&Stmt::new(StmtKind::SetInvalid(dst.clone()), stmt.loc));
@@ -90,6 +90,19 @@ impl Body<'_> {
             self.text.line(format!("{next}++;"));
         }
         true
+    }
+
+    /// All elements of a stack and its next index.
+    pub fn copy_stack(&mut self, dst: StackId, src: StackId) {
+        for (to, from) in of(self.program, dst).into_iter().zip(of(self.program, src)) {
+            let (to, from) = (self.names.header(to).to_string(), self.names.header(from).to_string());
+            self.text.line(format!("s->{to} = s->{from};"));
+            self.text.line(format!("s->{to}_valid = s->{from}_valid;"));
+        }
+        if counted(self.program) {
+            let (to, from) = (self.next_of(dst), self.next_of(src));
+            self.text.line(format!("{to} = {from};"));
+        }
     }
 
     /// `push_front` and `pop_front` (P4-16 section 8.20).

@@ -23,6 +23,8 @@ pub struct Body<'a> {
     pub facts: &'a mut Facts,
     /// Where the code being written came from.
     pub loc: Loc,
+    /// The label where a rejection of the parser leads.
+    pub rejected: String,
     last_line: (u32, u32),
 }
 
@@ -37,7 +39,18 @@ impl<'a> Body<'a> {
         problems: &'a mut Vec<Unsupported>,
         facts: &'a mut Facts,
     ) -> Body<'a> {
-        Body { program, names, units, unit, text, problems, facts, loc: Loc::default(), last_line: (0, 0) }
+        Body {
+            program,
+            names,
+            units,
+            unit,
+            text,
+            problems,
+            facts,
+            loc: Loc::default(),
+            rejected: "rejected".into(),
+            last_line: (0, 0),
+        }
     }
 
     /// The target cannot do this.
@@ -129,6 +142,8 @@ impl<'a> Body<'a> {
             StmtKind::SetValid(h) => self.set_valid(h),
             StmtKind::SetInvalid(h) => self.set_invalid(h),
             StmtKind::CopyHeader { dst, src } => self.copy_header(dst, src),
+            StmtKind::CopyStack { dst, src } => self.copy_stack(*dst, *src),
+            StmtKind::Atomic(body) => self.atomic(body),
             StmtKind::PushFront(stack, count) => self.shift_stack(*stack, *count, true),
             StmtKind::PopFront(stack, count) => self.shift_stack(*stack, *count, false),
             StmtKind::Call(Call::LogMsg { .. }) => {}
@@ -217,6 +232,23 @@ impl<'a> Body<'a> {
         let (Some((_, to)), Some((_, from))) = (self.header_name(dst), self.header_name(src)) else { return };
         self.text.line(format!("s->{to} = s->{from};"));
         self.text.line(format!("s->{to}_valid = s->{from}_valid;"));
+    }
+
+    /// Other packets run at the same time on both machines, and there is no lock that a block could hold.
+    fn atomic(&mut self, body: &Block) {
+        let mut accesses = 0;
+        ir::visit::stmts(body, &mut |s| {
+            let register =
+                matches!(s.kind, StmtKind::Call(Call::RegisterRead { .. } | Call::RegisterWrite { .. }));
+            accesses += u32::from(register);
+        });
+        if accesses > 1 {
+            self.unsupported(
+                "an `@atomic` block that uses registers more than once",
+                "the interpreter runs it; a counter, a meter or a single read or write needs no `@atomic`",
+            );
+        }
+        self.block(body);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Checksums as [`ir::checksum`] plans them: remembered on arrival, applied as differences on leaving.
 
-use ir::checksum::{Part, Plan, Term};
-use ir::{Call, Expr, HashAlgorithm, Place};
+use ir::checksum::{List, Part, Plan, Term};
+use ir::{Call, Expr, ExprKind, HashAlgorithm, HeaderRef, Place, StmtKind, visit};
 
 use super::{Body, Dialect, Text, mask};
 
@@ -16,6 +16,9 @@ pub fn members(plan: &Plan, dialect: Dialect, text: &mut Text) {
     let ty = if dialect == Dialect::Native { "u64" } else { "u32" };
     for i in 0..plan.sources.len() {
         text.line(format!("{ty} arrived_{i}_pseudo, arrived_{i}_body;"));
+        if plan.remembers(i) {
+            text.line(format!("u16 arrived_{i}_sum;"));
+        }
     }
     for i in 0..plan.updates.len() {
         text.line(format!("{ty} leaves_{i}_pseudo, leaves_{i}_body, leaves_{i}_stable;"));
@@ -32,7 +35,9 @@ pub fn total<'e>(body: &mut Body<'_>, terms: impl Iterator<Item = (&'e Expr, u32
             0..=16 if shift == 0 => format!("(u64){value}"),
             0..=32 => format!("((u64){value} << {shift})"),
             33..=64 => format!("words64((u64){value} << {shift})"),
-            _ => format!("words128((u128){value} << {shift})"),
+            65..=128 => format!("words128((u128){value} << {shift})"),
+            // What the shift takes beyond 128 bits is a word of its own.
+            _ => format!("words128((u128){value} << {shift}) + (u64)((u128){value} >> {})", 128 - shift),
         });
     }
     if parts.is_empty() { "0".to_string() } else { parts.join(" + ") }
@@ -46,6 +51,11 @@ fn kept<'e>(body: &mut Body<'_>, terms: impl Iterator<Item = &'e Term>) -> Strin
 
 fn part(body: &mut Body<'_>, terms: &[Term], part: Part) -> String {
     kept(body, terms.iter().filter(|t| t.part == part))
+}
+
+/// The C of what is the same on arrival and on leaving.
+pub fn stable(body: &mut Body<'_>, list: &List) -> String {
+    kept(body, list.stable.iter())
 }
 
 /// `verify_checksum*`.
@@ -68,12 +78,21 @@ pub fn verify(body: &mut Body<'_>, call: &Call) {
     let source = body.facts.plan.sources.iter().position(|s| s.statement == number);
     let (Some(i), true) = (source, *payload) else { return };
     let terms = body.facts.plan.sources[i].list.terms.clone();
+    // What arrived without the checksum's header has no checksum to derive another one from.
     let cond = body.expr(cond);
-    body.text.open(format!("if ({cond})"));
+    let valid = match checksum {
+        Place::Field(h, _) => body.expr(&Expr { kind: ExprKind::IsValid(h.clone()), ty: ir::Ty::Bool }),
+        Place::Var(_) => "0".to_string(),
+    };
+    body.text.open(format!("if ({cond} && {valid})"));
     let (pseudo, inner) = (part(body, &terms, Part::Pseudo), part(body, &terms, Part::Body));
     body.text.line(format!("s->verified_{i} = 1;"));
     body.text.line(format!("s->arrived_{i}_pseudo = {pseudo};"));
     body.text.line(format!("s->arrived_{i}_body = {inner};"));
+    if body.facts.plan.remembers(i) {
+        let arrived = body.place(checksum);
+        body.text.line(format!("s->arrived_{i}_sum = {arrived};"));
+    }
     body.text.close("");
 }
 
@@ -90,6 +109,41 @@ fn verify_header(body: &mut Body<'_>, cond: &Expr, data: &[Expr], checksum: &Pla
     body.text.close("");
 }
 
+/// Whether a header has a field at a whole byte: a sum over the payload is written into the packet itself.
+fn begins_at_a_byte(program: &ir::Program, place: &Place) -> bool {
+    let Place::Field(HeaderRef::Header(h), field) = place else { return true };
+    let before = program.header_type(*h).fields.iter().take(*field as usize);
+    before.map(|f| f.ty.width()).sum::<u32>().is_multiple_of(8)
+}
+
+/// Whether a control reads a checksum behind the statement that updates it, the `number`th of its kind.
+fn read_later(program: &ir::Program, checksum: &Place, number: usize) -> bool {
+    let (mut seen, mut later) = (0, false);
+    for control in &program.controls {
+        visit::stmts(&control.body, &mut |stmt| {
+            if seen > number {
+                visit::operands(stmt, &mut |e| {
+                    visit::exprs(e, &mut |e| {
+                        later |= matches!(&e.kind, ExprKind::Read(place) if place == checksum)
+                    });
+                });
+            }
+            seen += usize::from(matches!(stmt.kind, StmtKind::Call(Call::UpdateChecksum { .. })));
+        });
+    }
+    later
+}
+
+/// The difference is applied to the checksum that arrived, whatever the program has put into its field.
+fn restore(body: &mut Body<'_>, checksum: &Place, sources: &[usize]) {
+    for (n, source) in sources.iter().enumerate() {
+        let head = if n == 0 { "if" } else { "else if" };
+        let field = body.place(checksum);
+        body.text.line(format!("{head} (s->verified_{source})"));
+        body.text.line(format!("    {field} = s->arrived_{source}_sum;"));
+    }
+}
+
 /// `update_checksum*`.
 pub fn update(body: &mut Body<'_>, call: &Call) {
     let Call::UpdateChecksum { cond, data, checksum, algorithm, payload, nonzero } = call else { return };
@@ -102,6 +156,18 @@ pub fn update(body: &mut Body<'_>, call: &Call) {
     body.text.open(format!("if ({cond})"));
     match body.facts.plan.updates.iter().position(|u| u.statement == number) {
         Some(i) if *payload => {
+            if !matches!(checksum, Place::Field(HeaderRef::Header(_), _)) {
+                let hint = "give the checksum a header of its own, or name the element by a constant";
+                body.unsupported("a sum over the payload whose place is found at run time,", hint);
+            }
+            if !begins_at_a_byte(body.program, checksum) {
+                let hint = "let the checksum begin at a whole byte of its header";
+                body.unsupported("a sum over the payload whose field does not begin at a byte", hint);
+            }
+            if read_later(body.program, checksum, number) {
+                let hint = "a sum over the payload is written when the packet leaves; sum the headers alone, or run it on interp";
+                body.unsupported("reading a sum over the payload in the control that updates it", hint);
+            }
             let update = body.facts.plan.updates[i].clone();
             let list = update.list;
             let (pseudo, inner) =
@@ -110,6 +176,9 @@ pub fn update(body: &mut Body<'_>, call: &Call) {
             body.text.line(format!("s->update_{i} = 1;"));
             body.text.line(format!("s->leaves_{i}_pseudo = {pseudo};"));
             body.text.line(format!("s->leaves_{i}_body = {inner};"));
+            if update.rewritten {
+                restore(body, checksum, &update.sources);
+            }
             // What cancels is summed only where nothing was verified that it could cancel against.
             let verified: Vec<String> = update.sources.iter().map(|s| format!("s->verified_{s}")).collect();
             if !verified.is_empty() {

@@ -10,7 +10,7 @@ pub const HIT: u32 = 1 << 16;
 
 /// Const entries as code: the first that matches wins.
 pub fn code(body: &mut Body<'_>, definition: &ir::Table, table: &Table) {
-    let keys: Vec<String> = definition.keys.iter().map(|k| body.expr(&k.expr)).collect();
+    let keys: Vec<_> = definition.keys.iter().map(|k| (body.expr(&k.expr), k.expr.ty.is_signed())).collect();
     let mut order: Vec<&ir::TableEntry> = definition.entries.iter().collect();
     if !table.needs_priority() {
         // Longest prefix first.
@@ -21,7 +21,8 @@ pub fn code(body: &mut Body<'_>, definition: &ir::Table, table: &Table) {
         order.sort_by_key(length);
     }
     for (i, entry) in order.iter().enumerate() {
-        let tests: Vec<String> = entry.matches.iter().zip(&keys).filter_map(|(m, k)| test(m, k)).collect();
+        let tests: Vec<String> =
+            entry.matches.iter().zip(&keys).filter_map(|(m, (k, signed))| test(m, k, *signed)).collect();
         let tests = if tests.is_empty() { "1".to_string() } else { tests.join(" && ") };
         let head = format!("if ({tests})");
         if i == 0 {
@@ -38,13 +39,13 @@ pub fn code(body: &mut Body<'_>, definition: &ir::Table, table: &Table) {
     }
 }
 
-fn test(m: &MatchValue, k: &str) -> Option<String> {
+fn test(m: &MatchValue, k: &str, signed: bool) -> Option<String> {
     let set = match m {
         MatchValue::Exact(v) | MatchValue::Optional(Some(v)) => ir::KeySet::Value(v.clone()),
         MatchValue::Optional(None) => return None,
         MatchValue::Lpm(v, len) => ir::KeySet::Mask(v.clone(), abi::Bits::prefix_mask(v.width(), *len)),
         MatchValue::Ternary(v, m) => ir::KeySet::Mask(v.clone(), m.clone()),
-        MatchValue::Range(lo, hi) => ir::KeySet::Range { lo: lo.clone(), hi: hi.clone(), signed: false },
+        MatchValue::Range(lo, hi) => ir::KeySet::Range { lo: lo.clone(), hi: hi.clone(), signed },
     };
     parser::test(k, &set)
 }
@@ -68,8 +69,8 @@ pub fn miss(body: &mut Body<'_>, definition: &ir::Table, table: &Table, layout: 
         }
         Some(map) => {
             body.text.open(format!("if (!(result & {HIT}))"));
-            body.text.line("u32 zero = 0;");
-            body.text.line(format!("d = bpf_map_lookup_elem(&{map}, &zero);"));
+            body.text.line("u32 at = version->fallback;");
+            body.text.line(format!("d = bpf_map_lookup_elem(&{map}, &at);"));
             body.text.line("if (!d)");
             body.text.line("    return -1;");
             body.text.close("");

@@ -8,10 +8,10 @@
 //! 4. Headers that are new or changed are written; those that stand where they stood are left alone.
 //! 5. Sums over the payload are brought up to date ([`super::sums`]).
 
-use ir::{HeaderId, HeaderRef, Place, Role, StmtKind, visit};
+use ir::{HeaderRef, Role, StmtKind, visit};
 
 use super::sums;
-use crate::c::{Body, Emitter, Unit, header};
+use crate::c::{Body, Emitted, Emitter, Unit, header};
 
 /// Bytes that never move: an Ethernet header.
 const FRONT: u32 = 14;
@@ -20,46 +20,31 @@ impl Emitter<'_> {
     pub(super) fn deparser(&mut self) {
         if !self.facts.plan.updates.is_empty() {
             self.text.raw(sums::PAYLOAD);
+            self.text.raw(sums::CHANGE);
         }
         self.text.raw(RESIZE);
         let Some(control) = self.program.control(Role::Deparser) else { return };
-        let plan = self.facts.plan.clone();
         let ether_type = self.ether_type();
         self.function(true, "deparse", Unit::of(Role::Deparser), |body| {
             let order = body.emitted(control);
             body.text.line("u32 out = 0;");
-            order.iter().for_each(|h| body.place_header(*h));
+            order.iter().for_each(|h| body.place_header(h));
             body.text.line("u32 in = s->cursor;");
             body.text.line("t->payload = out;");
             body.text.line("s32 diff = (s32)out - (s32)in;");
-            body.text.line(format!("u32 gone = diff < 0 ? {FRONT} - diff : {FRONT};"));
-            for h in &order {
-                if !body.facts.touched.contains(h) {
-                    save(body, *h);
-                }
-            }
             let to = ether_type
                 .map_or("0".to_string(), |(name, field)| format!("s->{name}_valid ? s->{name}.{field} : 0"));
             body.text.line(format!("u32 protocol = {to};"));
             body.text.line("u32 from = bswap16((u16)skb->protocol);");
-            body.text.open("if (diff || (protocol && protocol != from))");
-            body.text.line("if (resize(skb, from | protocol << 16, diff, in, out))");
+            body.text.raw(GONE);
+            order.iter().for_each(|h| save(body, h));
+            body.text.open("if (resized)");
+            body.text.line("if (resize(skb, from | protocol << 16, diff, in, gone))");
             body.text.line("    return 1;");
             body.text.close("");
             body.text.line("u8 *p;");
-            for h in &order {
-                write(body, *h);
-            }
-            let program = body.program;
-            let names = body.names;
-            let at = |place: &Place| match place {
-                Place::Field(HeaderRef::Header(h), f) => {
-                    let field = &program.header_type(*h).fields[*f as usize];
-                    Some((names.header(*h).to_string(), field.offset / 8, field.checksum_nonzero))
-                }
-                _ => None,
-            };
-            sums::apply(&plan, at, body.text);
+            order.iter().for_each(|h| write(body, h));
+            body.updates(&order, sums::apply);
         });
         self.zero();
     }
@@ -73,9 +58,9 @@ impl Emitter<'_> {
             }
         });
         let first = first.filter(|h| self.facts.touched.contains(h))?;
-        let field =
-            self.program.header_type(first).fields.iter().find(|f| f.offset == 96 && f.ty.width() == 16)?;
-        Some((self.names.header(first).to_string(), crate::c::c_name(&field.name)))
+        let fields = &self.program.header_type(first).fields;
+        let field = fields.iter().position(|f| f.offset == 96 && f.ty.width() == 16)?;
+        Some((self.names.header(first).to_string(), self.names.field(first, field).to_string()))
     }
 
     /// Clears what must be clear; eBPF has no memset to call, and the stores of a loop unrolled take half its time.
@@ -92,49 +77,57 @@ impl Emitter<'_> {
     }
 }
 
-/// Whether header `name` of `bytes` bytes ends up where the resized packet has it anyway.
-fn stays(name: &str, bytes: u32) -> String {
+/// Whether a header ends up where the resized packet has it anyway.
+fn stays(arrived: &str, out: &str, bytes: u32) -> String {
     format!(
-        "((t->{name}_in == t->{name}_out && (!diff || t->{name}_in + {bytes} <= {FRONT})) || \
-         (t->{name}_in >= gone && t->{name}_out == t->{name}_in + diff))"
+        "(({arrived} == {out} && (!resized || {arrived} + {bytes} <= {FRONT})) || \
+         ({arrived} >= gone && {out} == {arrived} + diff))"
     )
 }
 
-fn save(body: &mut Body<'_>, h: HeaderId) {
-    let name = body.names.header(h).to_string();
-    let bytes = body.program.header_type(h).min_bits() / 8;
-    if bytes == 0 {
-        return;
-    }
-    body.text.open(format!("if (s->{name}_valid && !{})", stays(&name, bytes)));
-    body.text.line(format!("if (bpf_skb_load_bytes(skb, t->{name}_in, t->{name}_raw, {bytes}))"));
-    body.text.line("    return 1;");
-    body.text.close("");
+/// Copies a header that nothing changed between the packet and its room in the scratch area, where it moves against its surroundings.
+fn copy(body: &mut Body<'_>, h: &Emitted, helper: impl Fn(&str, &str) -> String) {
+    let test = stays(&format!("t->{}_in", h.name), &format!("t->{}_out", h.name), h.bytes);
+    body.in_packet(h, &format!("!{test}"), |body, at| {
+        let Some(arrived) = at.arrived(body) else { return };
+        let call = helper(&arrived, &at.out(0));
+        body.text.line(format!("if ({call})"));
+        body.text.line("    return 1;");
+    });
 }
 
-fn write(body: &mut Body<'_>, h: HeaderId) {
-    let name = body.names.header(h).to_string();
-    let ty = body.program.header_type(h).clone();
-    let bytes = ty.min_bits() / 8;
-    if bytes == 0 {
-        return;
+fn save(body: &mut Body<'_>, h: &Emitted) {
+    if !body.facts.touched.contains(&h.id) {
+        let (name, bytes) = (&h.name, h.bytes);
+        copy(body, h, |arrived, _| format!("bpf_skb_load_bytes(skb, {arrived}, t->{name}_raw, {bytes})"));
     }
-    if !body.facts.touched.contains(&h) {
-        body.text.open(format!("if (s->{name}_valid && !{})", stays(&name, bytes)));
-        body.text.line(format!("if (bpf_skb_store_bytes(skb, t->{name}_out, t->{name}_raw, {bytes}, 0))"));
-        body.text.line("    return 1;");
-        body.text.close("");
-        return;
-    }
-    body.text.open(format!("if (s->{name}_valid)"));
-    body.text.line(format!("p = packet_at(skb, t->{name}_out, {bytes});"));
-    body.text.line("if (!p)");
-    body.text.line("    return 1;");
-    for group in header::groups(&ty) {
-        header::write(&ty, &name, &group, body.text);
-    }
-    body.text.close("");
 }
+
+fn write(body: &mut Body<'_>, h: &Emitted) {
+    if !body.facts.touched.contains(&h.id) {
+        let (name, bytes) = (&h.name, h.bytes);
+        copy(body, h, |_, out| format!("bpf_skb_store_bytes(skb, {out}, t->{name}_raw, {bytes}, 0)"));
+        return;
+    }
+    body.in_packet(h, "", |body, at| {
+        body.point(at, 0, h.bytes);
+        for group in header::groups(body.program.header_type(h.id)) {
+            header::write(body, h.id, &group);
+        }
+    });
+}
+
+/// What changes the packet's length takes away bytes behind its first 14, and puts others there. What begins at `gone` or later moves as
+/// one. Where less was parsed than that, the kernel's helpers would take bytes of the payload.
+const GONE: &str = r#"
+    u32 gone = diff < 0 ? 14 - diff : 14;
+    u32 translated = (from == IPV6 && protocol == IPV4) || (from == IPV4 && protocol == IPV6);
+    if (from == IPV6 && translated && gone < 34)
+        gone = 34;
+    if (in < gone)
+        protocol = 0;
+    u32 resized = diff || (protocol && translated);
+"#;
 
 const RESIZE: &str = r#"
 enum { IPV4 = 0x0800, IPV6 = 0x86dd };
@@ -170,22 +163,26 @@ NOINLINE int shift_payload(struct __sk_buff *skb, u32 in, u32 out)
     return 0;
 }
 
-/* Makes room for `diff` more bytes of headers. `protocols` holds the EtherType before, and behind it the one after. */
-INLINE int resize(struct __sk_buff *skb, u32 protocols, s32 diff, u32 in, u32 out)
+/* Makes room for `diff` more bytes of headers. `protocols` holds the EtherType before, and behind it the one after; or 0 where the kernel
+ * shall not hear of it. */
+INLINE int resize(struct __sk_buff *skb, u32 protocols, s32 diff, u32 in, u32 gone)
 {
     u32 from = protocols & 0xffff, to = protocols >> 16;
     if ((from == IPV6 && to == IPV4) || (from == IPV4 && to == IPV6)) {
         if (bpf_skb_change_proto(skb, bswap16(to), 0))
             return 1;
         diff += to == IPV4 ? 20 : -20;
+        in += to == IPV4 ? -20 : 20;
+        gone += to == IPV4 ? -20 : 20;
         from = to;
     }
     if (!diff)
         return 0;
-    if (from == IPV4 || from == IPV6) {
+    if ((from == IPV4 || from == IPV6) && in >= gone) {
         if (!bpf_skb_adjust_room(skb, diff, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO))
             return 0;
     }
-    return shift_payload(skb, in, out);
+    u32 start = in < gone ? in : gone;
+    return shift_payload(skb, start, start + diff);
 }
 "#;

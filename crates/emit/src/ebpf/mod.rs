@@ -21,6 +21,8 @@ use crate::unsupported::Unsupported;
 
 /// Name of the state's map and of the entry point; a host reads them in the manifest.
 const ENTRY: &str = "strait";
+/// The drop reason of a packet that could not read a table.
+const BUSY: &str = "target.busy";
 /// Reasons of this target, behind the program's own.
 const REASONS: &[(&str, &str)] = &[
     (drops::EGRESS_SPEC, "the program set egress_spec to the drop port"),
@@ -30,11 +32,14 @@ const REASONS: &[(&str, &str)] = &[
     (drops::BAD_RESIZE, "the kernel could not make the packet longer or shorter"),
     ("target.gso_checksum", "a checksum over the payload of a GSO packet cannot be computed"),
     ("target.internal", "the program's state is missing"),
+    (BUSY, "a table was being written whenever the packet read it"),
 ];
+
+const PRELUDE: &str = include_str!("prelude.h");
 
 /// Emits a program for tc; every limit that it meets is reported.
 pub fn tc(program: &Verified) -> Result<Output, Vec<Unsupported>> {
-    let mut emitter = Emitter::new(program, Dialect::Tc, "tc", ENTRY, REASONS);
+    let mut emitter = Emitter::new(program, Dialect::Tc, "tc", ENTRY, REASONS, PRELUDE);
     emitter.tc();
     emitter.output()
 }
@@ -46,7 +51,7 @@ impl Emitter<'_> {
             self.program.name
         ));
         self.text.raw(c::PRELUDE);
-        self.text.raw(include_str!("prelude.h"));
+        self.text.raw(PRELUDE);
         self.state();
         self.maps();
         if !self.problems.is_empty() {
@@ -80,8 +85,10 @@ impl Emitter<'_> {
                 self.map(map, "MAP_ARRAY", register.size.max(1), "u32", "u64", false);
             }
         }
-        for table in self.manifest.tables.clone() {
-            self.table_maps(&table);
+        let tables = self.manifest.tables.clone();
+        self.map("strait_versions", "MAP_ARRAY", tables.len().max(1) as u64, "u32", "struct version", false);
+        for (index, table) in tables.iter().enumerate() {
+            self.table_maps(ir::TableId(index as u32), table);
         }
         self.text.line("");
         self.text.open("INLINE struct packet *get_packet(void)");
@@ -105,12 +112,14 @@ impl Emitter<'_> {
         let (length, group) = (v(std.packet_length), v(std.mcast_grp));
         let clock = [std.ingress_global_timestamp, std.egress_global_timestamp];
         let clock: Vec<_> = clock.into_iter().filter(|c| self.units.home(*c) == Home::State).map(v).collect();
+        let normal = self.normal_in_egress();
         let sites = self.program.drop_sites.len();
         let added_tag = self.ether_type().map(|(header, field)| {
             format!(
                 "s->{header}_valid && (s->{header}.{field} == VLAN || s->{header}.{field} == SERVICE_VLAN)"
             )
         });
+        let can_be_busy = self.hashed_data() > 0;
         let reason = |name: &str| sites + REASONS.iter().position(|r| r.0 == name).unwrap_or(0);
         let t = &mut self.text;
         t.line("");
@@ -139,6 +148,9 @@ impl Emitter<'_> {
         let t = &mut self.text;
         t.line("t->verdict = 0;");
         t.line("t->tag = 0;");
+        if can_be_busy {
+            t.line("t->busy = 0;");
+        }
         t.line("u32 ifindex = skb->ifindex;");
         t.line("struct ingress *from = bpf_map_lookup_elem(&strait_ports, &ifindex);");
         t.line("if (!from)");
@@ -162,6 +174,11 @@ impl Emitter<'_> {
                 t.line(format!("{}(skb);", stage_name(role)));
             }
         }
+        let busy = format!("    return dropped(skb, t, from, {});", reason(BUSY));
+        if can_be_busy {
+            t.line("if (t->busy)");
+            t.line(&busy);
+        }
         t.line(format!("if ({group})"));
         t.line(format!("    return dropped(skb, t, from, {});", reason(drops::NO_SUCH_GROUP)));
         t.line(format!("if ({spec} == {})", abi::DROP_PORT));
@@ -170,8 +187,13 @@ impl Emitter<'_> {
             reason(drops::EGRESS_SPEC)
         ));
         t.line(format!("{egress} = {spec};"));
+        normal.into_iter().for_each(|line| t.line(line));
         if self.program.control(Role::Egress).is_some() {
             t.line("egress(skb);");
+            if can_be_busy {
+                t.line("if (t->busy)");
+                t.line(&busy);
+            }
             t.line(format!("if ({spec} == {})", abi::DROP_PORT));
             t.line(format!(
                 "    return dropped(skb, t, from, s->site ? s->site - 1 : {});",

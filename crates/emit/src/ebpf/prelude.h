@@ -74,6 +74,42 @@ struct egress {
     u32 flags;
 };
 
+/* What the host says of a table, one for each, in the manifest's order. Only the host writes it, each member as one word.
+ *
+ * The kernel reuses the memory of a hash element at once when it is deleted or replaced, so a packet that holds a pointer to
+ * one may read the next one's bytes. Therefore `writes` changes before an element is written whose memory was in use before:
+ * what a packet has read between two equal values of `writes` is one entry. It is odd while an element is being replaced.
+ *
+ * Default actions and tuples are in arrays, which the kernel writes in place. There are several versions of them, and the
+ * host writes one only after a grace period, when no packet can read it any more. */
+struct version {
+    u64 writes;
+    u32 fallback; /* index of the default action in its array */
+    u32 tuples;   /* index of the first tuple in its array */
+};
+
+#define READ(member) (*(volatile typeof(member) *)&(member))
+
+/* `p`, but not before `value` was read: the processor keeps loads in order whose addresses depend on each other. */
+INLINE void *after(void *p, u64 value)
+{
+    asm volatile("%1 &= 0\n\t%0 += %1" : "+r"(p), "+r"(value) : : "memory");
+    return p;
+}
+
+/* Copies whole words; returns something that depends on each. */
+INLINE u64 copy(u64 *to, const u8 *from, u32 bytes)
+{
+    u64 read = 0;
+#pragma clang loop unroll(full)
+    for (u32 i = 0; i < bytes / 8; i++) {
+        u64 word = *(volatile u64 *)(from + i * 8);
+        to[i] = word;
+        read |= word;
+    }
+    return read;
+}
+
 /* The compiler must not compute the address of these members: the verifier wants context pointers unmodified. */
 INLINE u8 *packet_start(struct __sk_buff *skb)
 {

@@ -1,9 +1,6 @@
 //! Planned checksums in a packet of the kernel's, which may be a GSO packet whose sum the network card will finish.
 
-use ir::Place;
-use ir::checksum::Plan;
-
-use crate::c::Text;
+use crate::c::{Body, UpdateAt, sums};
 
 /// The helper that sums a payload, for the few packets that need it. 64 KiB in steps of 256 bytes.
 pub const PAYLOAD: &str = r#"
@@ -37,42 +34,65 @@ NOINLINE int payload_sum(struct __sk_buff *skb, u32 at)
 }
 "#;
 
-/// Applies the planned updates to the packet, whose headers stand at their new places.
-pub fn apply(plan: &Plan, place: impl Fn(&Place) -> Option<(String, u32, bool)>, text: &mut Text) {
-    for (i, update) in plan.updates.iter().enumerate() {
-        let Some((header, field, nonzero)) = place(&update.place) else { continue };
-        text.open(format!("if (s->update_{i})"));
-        text.line(format!("u32 at = t->{header}_out + {field};"));
-        let mangled = if nonzero { " | BPF_F_MARK_MANGLED_0" } else { "" };
-        for source in &update.sources {
-            text.open(format!("if (s->verified_{source})"));
-            text.line(format!(
-                "u32 pseudo = fold((u64)s->leaves_{i}_pseudo + (u16)~s->arrived_{source}_pseudo);"
-            ));
-            text.line(format!("u32 body = fold((u64)s->leaves_{i}_body + (u16)~s->arrived_{source}_body);"));
-            text.line("/* 0xffff is zero in one's complement: nothing to change. */");
-            text.line("if (pseudo != 0xffff && pseudo)");
-            text.line(format!(
-                "    bpf_l4_csum_replace(skb, at, 0, (u64)bswap16(pseudo), BPF_F_PSEUDO_HDR{mangled});"
-            ));
-            text.line("if (body != 0xffff && body)");
-            text.line(format!("    bpf_l4_csum_replace(skb, at, 0, (u64)bswap16(body), 0{mangled});"));
-            text.line(format!("goto summed_{i};"));
-            text.close("");
-        }
-        text.line("int rest = payload_sum(skb, t->payload);");
-        text.line("if (rest < 0)");
-        text.line("    return 2;");
-        text.line(format!(
-            "u16 sum = ~fold((u64)rest + s->leaves_{i}_pseudo + s->leaves_{i}_body + s->leaves_{i}_stable);"
-        ));
-        if nonzero {
-            text.line("if (!sum)");
-            text.line("    sum = 0xffff;");
-        }
-        text.line("sum = bswap16(sum);");
-        text.line("bpf_skb_store_bytes(skb, at, &sum, 2, 0);");
-        text.close("");
-        text.margin(format!("summed_{i}:;"));
+/// Changes a sum by what its pseudo-header and its body change by. The kernel's helper knows packets whose sum a network card will finish;
+/// it refuses odd offsets, where no such sum is.
+pub const CHANGE: &str = r#"
+INLINE void change_sum(struct __sk_buff *skb, u32 at, u32 pseudo, u32 body, u64 flags)
+{
+    if (at & 1) {
+        u16 sum = 0;
+        if (bpf_skb_load_bytes(skb, at, &sum, 2))
+            return;
+        sum = ~fold((u64)(u16)~bswap16(sum) + pseudo + body);
+        sum = bswap16(!sum && flags ? 0xffff : sum);
+        bpf_skb_store_bytes(skb, at, &sum, 2, 0);
+        return;
     }
+    /* 0xffff is zero in one's complement: nothing to change. */
+    if (pseudo != 0xffff && pseudo)
+        bpf_l4_csum_replace(skb, at, 0, (u64)bswap16(pseudo), BPF_F_PSEUDO_HDR | flags);
+    if (body != 0xffff && body)
+        bpf_l4_csum_replace(skb, at, 0, (u64)bswap16(body), flags);
+}
+"#;
+
+/// Applies a planned update to the packet, whose headers stand at their new places.
+pub fn apply(body: &mut Body<'_>, at: &UpdateAt<'_>) {
+    let (i, update) = (at.number, at.update);
+    let stable = sums::stable(body, &update.list);
+    let text = &mut *body.text;
+    text.line(format!("u32 at = {};", at.place));
+    let mangled = if at.nonzero { "BPF_F_MARK_MANGLED_0" } else { "0" };
+    let mut head = "if";
+    for source in &update.sources {
+        text.open(format!("{head} (s->verified_{source})"));
+        text.line(format!(
+            "u32 pseudo = fold((u64)s->leaves_{i}_pseudo + (u16)~s->arrived_{source}_pseudo);"
+        ));
+        text.line(format!("u32 body = fold((u64)s->leaves_{i}_body + (u16)~s->arrived_{source}_body);"));
+        text.line(format!("change_sum(skb, at, pseudo, body, {mangled});"));
+        // A difference cannot tell zeros from ones (RFC 1624, section 3): only where nothing but zeros is summed is the sum 0.
+        let listed = format!("s->leaves_{i}_pseudo + s->leaves_{i}_body + {stable}");
+        text.open(format!("if (!({listed}) && !payload_sum(skb, t->payload))"));
+        text.line("u16 ones = 0xffff;");
+        text.line("bpf_skb_store_bytes(skb, at, &ones, 2, 0);");
+        text.close("");
+        text.close("");
+        head = "else if";
+    }
+    text.open(if update.sources.is_empty() { "" } else { "else" });
+    text.line("int rest = payload_sum(skb, t->payload);");
+    text.line("if (rest < 0)");
+    text.line("    return 2;");
+    let rest = if update.list.aligned { "rest" } else { "bswap16((u16)rest)" };
+    text.line(format!(
+        "u16 sum = ~fold((u64){rest} + s->leaves_{i}_pseudo + s->leaves_{i}_body + s->leaves_{i}_stable);"
+    ));
+    if at.nonzero {
+        text.line("if (!sum)");
+        text.line("    sum = 0xffff;");
+    }
+    text.line("sum = bswap16(sum);");
+    text.line("bpf_skb_store_bytes(skb, at, &sum, 2, 0);");
+    text.close("");
 }

@@ -1,46 +1,67 @@
-//! Tables as maps: their declarations, the key, the look-up by the table's structure.
+//! Tables as maps: their declarations, the key, the lookup by the table's structure.
+//!
+//! The host writes a table's maps while packets read them, and the kernel reuses the memory of a deleted or replaced hash element
+//! at once. `struct version` in the prelude says how a packet still gets one whole entry or none: action data of a hash is
+//! copied, and the copy counts only if no write has begun meanwhile; default actions and tuples are never rewritten while a
+//! packet may read them. The kernel itself keeps the values of an LPM trie for a grace period.
 
-use abi::manifest::{Structure, Table, TableLayout};
+use abi::manifest::{Structure, Table, TableLayout, VERSIONS};
 use ir::TableId;
 
 use crate::c::table::{HIT, code, miss, run};
 use crate::c::{Body, Emitter, Unit, header};
 
+/// How often a packet reads a table that is being written before it is dropped.
+const TRIES: u32 = 16;
+
+/// Whether entries are in a hash, whose elements the kernel reuses at once.
+fn is_hashed(structure: Structure) -> bool {
+    matches!(structure, Structure::Hash | Structure::TupleSpace)
+}
+
 impl Emitter<'_> {
+    /// Words of the longest action data in a hash; 0 if no table is one.
+    pub(crate) fn hashed_data(&self) -> u32 {
+        let layouts = self.manifest.tables.iter().filter_map(|t| t.layout.as_ref());
+        layouts.filter(|l| is_hashed(l.structure)).map(|l| l.data_size / 8).max().unwrap_or(0)
+    }
+
     /// The maps of a table.
-    pub(super) fn table_maps(&mut self, table: &Table) {
+    pub(super) fn table_maps(&mut self, id: TableId, table: &Table) {
         let Some(layout) = &table.layout else { return };
-        let value = self.bytes_type("value", &table.name, layout.value_size);
+        let name = self.names.table(id).to_string();
+        let value = self.bytes_type("value", &name, layout.value_size);
         if let Some(map) = &layout.map {
             let size = table.size.max(1);
             match layout.structure {
                 Structure::LpmTrie => {
-                    let key = self.bytes_type("key", &table.name, layout.key_size + 4);
+                    let key = self.bytes_type("key", &name, layout.key_size + 4);
                     self.map(map, "MAP_LPM_TRIE", size, &key, &value, true);
                 }
                 Structure::TupleSpace => {
-                    let key = self.bytes_type("key", &table.name, layout.key_size + 4);
+                    let key = self.bytes_type("key", &name, layout.key_size + 4);
                     self.map(map, "MAP_HASH", size, &key, &value, false);
                 }
                 _ => {
-                    let key = self.bytes_type("key", &table.name, layout.key_size);
+                    let key = self.bytes_type("key", &name, layout.key_size);
                     self.map(map, "MAP_HASH", size, &key, &value, false);
                 }
             }
         }
         if let Some((map, tuples)) = &layout.tuples {
-            let element = self.bytes_type("tuple", &table.name, (8 + layout.key_size).next_multiple_of(8));
-            self.map(map, "MAP_ARRAY", *tuples as u64, "u32", &element, false);
+            let element = self.bytes_type("tuple", &name, (8 + layout.key_size).next_multiple_of(8));
+            let elements = u64::from(VERSIONS) * u64::from(*tuples + 1);
+            self.map(map, "MAP_ARRAY", elements, "u32", &element, false);
         }
         if let Some(map) = &layout.default_map {
-            let data = self.bytes_type("data", &table.name, layout.data_size);
-            self.map(map, "MAP_ARRAY", 1, "u32", &data, false);
+            let data = self.bytes_type("data", &name, layout.data_size);
+            self.map(map, "MAP_ARRAY", VERSIONS.into(), "u32", &data, false);
         }
     }
 
     /// Declares `struct what_table { u8 bytes[n]; }`, 8-byte aligned where its size allows.
     fn bytes_type(&mut self, what: &str, table: &str, bytes: u32) -> String {
-        let name = format!("struct {what}_{}", crate::c::c_name(table));
+        let name = format!("struct {what}_{table}");
         self.text.line(format!("{name} {{ u8 bytes[{bytes}]; }};"));
         name
     }
@@ -58,6 +79,12 @@ impl Emitter<'_> {
             body.comment(definition.loc);
             body.text.line("u32 result = 0;");
             body.text.line("u8 *d = 0;");
+            if is_hashed(layout.structure) || layout.default_map.is_some() {
+                body.text.line(format!("u32 number = {index};"));
+                body.text.line("struct version *version = bpf_map_lookup_elem(&strait_versions, &number);");
+                body.text.line("if (!version)");
+                body.text.line("    return -1;");
+            }
             if layout.structure == Structure::Code {
                 code(body, definition, &table);
             } else {
@@ -77,6 +104,9 @@ fn lookup(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) {
         _ => 0,
     };
     body.text.line(format!("u8 *k = t->key + {skip};"));
+    if definition.keys.iter().all(|k| k.expr.ty.width() == 0) {
+        body.text.line("k[0] = 0;");
+    }
     for (key, at) in definition.keys.iter().zip(&layout.key_offsets) {
         body.comment(key.loc);
         let value = body.expr(&key.expr);
@@ -84,12 +114,11 @@ fn lookup(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) {
     }
     match layout.structure {
         Structure::TupleSpace => tuples(body, layout, map),
-        _ => {
-            if layout.structure == Structure::LpmTrie {
-                body.text.line(format!("*(u32 *)t->key = {};", layout.key_size * 8));
-            }
+        Structure::LpmTrie => {
+            body.text.line(format!("*(u32 *)t->key = {};", layout.key_size * 8));
             body.text.line(format!("u8 *v = bpf_map_lookup_elem(&{map}, t->key);"));
         }
+        _ => hash(body, layout, map),
     }
     body.text.open("if (v)");
     if let Some(at) = layout.counter_offset {
@@ -98,24 +127,56 @@ fn lookup(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) {
         body.text.line(format!("__sync_fetch_and_add((u64 *)(v + {at}), 1);"));
         body.text.line(format!("__sync_fetch_and_add((u64 *)(v + {}), {bytes});", at + 8));
     }
-    body.text.line(format!("d = v + {};", layout.data_offset));
+    match is_hashed(layout.structure) {
+        true => body.text.line("d = (u8 *)t->data;"),
+        false => body.text.line(format!("d = v + {};", layout.data_offset)),
+    }
     body.text.line(format!("result = {HIT};"));
     body.text.close("");
 }
 
+/// A lookup in a hash: `v` is the entry, `t->data` its action data.
+fn hash(body: &mut Body<'_>, layout: &TableLayout, map: &str) {
+    let t = &mut *body.text;
+    t.line("u8 *v = 0;");
+    t.line("u64 missed = 0;");
+    t.line("u32 i;");
+    t.open(format!("for (i = 0; i < {TRIES}; i++)"));
+    t.line("u64 writes = READ(version->writes), read = 0;");
+    t.line(format!("u8 *found = bpf_map_lookup_elem(&{map}, after(t->key, writes));"));
+    t.line("if (found)");
+    t.line(format!("    read = copy(t->data, found + {}, {});", layout.data_offset, layout.data_size));
+    t.line("if (READ(((struct version *)after(version, read))->writes) != writes)");
+    t.line("    continue;");
+    t.line("/* While an element is replaced, a walk along its bucket may pass both the new and the old one: once, not twice. */");
+    t.open("if (!found && writes & 1 && missed != writes)");
+    t.line("missed = writes;");
+    t.line("continue;");
+    t.close("");
+    t.line("v = found;");
+    t.line("break;");
+    t.close("");
+    t.line(format!("if (i == {TRIES})"));
+    t.line("    t->busy = 1;");
+}
+
 /// Tuple-space search (Srinivasan, Suri, Varghese 1999): the tuples stand best priority first, so the search ends as soon
-/// as no tuple can hold a better entry than the one found.
+/// as no tuple can hold a better entry than the one found. The element after the last tuple is all zeros.
 fn tuples(body: &mut Body<'_>, layout: &TableLayout, map: &str) {
     let Some((array, count)) = &layout.tuples else { return };
+    let steps = count + 1 + TRIES;
     let t = &mut *body.text;
     t.line("u8 *v = 0;");
     t.line("s32 best = 0;");
-    t.open(format!("for (u32 i = 0; i < {count}; i++)"));
-    t.line("u32 index = i;");
+    t.line("u64 missed = 0;");
+    t.line("u32 i, at = version->tuples;");
+    t.open(format!("for (i = 0; i < {steps}; i++)"));
+    t.line("u32 index = at;");
     t.line(format!("u8 *tuple = bpf_map_lookup_elem(&{array}, &index);"));
     t.line("if (!tuple || !*(u32 *)(tuple + 4) || (v && *(s32 *)tuple <= best))");
     t.line("    break;");
-    t.line("*(u32 *)t->masked = i;");
+    t.line("u64 writes = READ(version->writes), read = 0;");
+    t.line("*(u32 *)t->masked = *(u32 *)(tuple + 4);");
     let mut at = 0;
     while at < layout.key_size {
         let size = [4, 2, 1].into_iter().find(|s| at + s <= layout.key_size).unwrap_or(1);
@@ -127,10 +188,27 @@ fn tuples(body: &mut Body<'_>, layout: &TableLayout, map: &str) {
         ));
         at += size;
     }
-    t.line(format!("u8 *found = bpf_map_lookup_elem(&{map}, t->masked);"));
-    t.open("if (found && (!v || *(s32 *)found > best))");
+    t.line(format!("u8 *found = bpf_map_lookup_elem(&{map}, after(t->masked, writes));"));
+    t.line("s32 priority = 0;");
+    t.open("if (found)");
+    t.line("priority = *(s32 *)found;");
+    t.line(format!("read = copy(t->candidate, found + {}, {});", layout.data_offset, layout.data_size));
+    t.line("read |= (u32)priority;");
+    t.close("");
+    t.line("if (READ(((struct version *)after(version, read))->writes) != writes)");
+    t.line("    continue;");
+    t.open("if (!found && writes & 1 && missed != writes)");
+    t.line("missed = writes;");
+    t.line("continue;");
+    t.close("");
+    t.line("at++;");
+    t.line("missed = 0;");
+    t.open("if (found && (!v || priority > best))");
     t.line("v = found;");
-    t.line("best = *(s32 *)found;");
+    t.line("best = priority;");
+    t.line(format!("copy(t->data, (u8 *)t->candidate, {});", layout.data_size));
     t.close("");
     t.close("");
+    t.line(format!("if (i == {steps})"));
+    t.line("    t->busy = 1;");
 }

@@ -6,9 +6,9 @@
 //! 3. Headers that were made are written, and fields that were changed; what stands where it stood is left alone.
 //! 4. Sums over the payload are brought up to date.
 
-use ir::{HeaderId, HeaderRef, Place, Role};
+use ir::Role;
 
-use crate::c::{Body, Emitter, Unit, header};
+use crate::c::{Body, Emitted, Emitter, Unit, UpdateAt, header, sums};
 
 impl Emitter<'_> {
     pub(super) fn native_deparser(&mut self) {
@@ -17,106 +17,104 @@ impl Emitter<'_> {
         self.function(true, "deparse", Unit::of(Role::Deparser), |body| {
             let order = body.emitted(control);
             body.text.line("u32 out = 0, moved = 0;");
-            order.iter().for_each(|h| body.place_header(*h));
+            order.iter().for_each(|h| body.place_header(h));
             body.text.line("u32 in = s->cursor;");
             body.text.line("s32 diff = (s32)out - (s32)in;");
             body.text.open("if (diff || moved)");
-            order.iter().for_each(|h| copy(body, *h, |name| (raw(name), before(name))));
+            order.iter().for_each(|h| copy(body, h, Copy::Save));
             body.text.line("if (diff && begin_at(pkt, diff))");
             body.text.line("    return 1;");
-            order.iter().for_each(|h| copy(body, *h, |name| (after(name), raw(name))));
+            order.iter().for_each(|h| copy(body, h, Copy::Restore));
             body.text.close("");
             body.text.line("UNUSED u8 *p;");
-            order.iter().for_each(|h| write(body, *h));
-            sums(body);
+            order.iter().for_each(|h| write(body, h));
+            body.updates(&order, sum);
         });
     }
 }
 
-fn raw(header: &str) -> String {
-    format!("t->{header}_raw")
+#[derive(Clone, Copy, PartialEq)]
+enum Copy {
+    Save,
+    Restore,
 }
 
-fn before(header: &str) -> String {
-    format!("pkt->frame.data + t->{header}_in")
-}
-
-fn after(header: &str) -> String {
-    format!("pkt->frame.data + t->{header}_out")
-}
-
-/// Copies a header that moves as it arrived, to a place from a place.
-fn copy(body: &mut Body<'_>, h: HeaderId, places: impl Fn(&str) -> (String, String)) {
-    let name = body.names.header(h).to_string();
-    let bytes = body.program.header_type(h).min_bits() / 8;
-    if bytes == 0 || body.facts.made.contains(&h) {
+/// Copies a header that moves as it arrived: out of the packet before the packet changes its length, into it afterwards.
+fn copy(body: &mut Body<'_>, h: &Emitted, which: Copy) {
+    if body.facts.made.contains(&h.id) {
         return;
     }
-    let (to, from) = places(&name);
-    body.text.line(format!("if (s->{name}_valid && t->{name}_in + diff != t->{name}_out)"));
-    body.text.line(format!("    __builtin_memcpy({to}, {from}, {bytes});"));
+    let (name, bytes) = (&h.name, h.bytes);
+    body.in_packet(h, &format!("t->{name}_in + diff != t->{name}_out"), |body, at| {
+        let Some(arrived) = at.arrived(body) else { return };
+        let raw = format!("t->{name}_raw");
+        let place = |offset: String| format!("pkt->frame.data + {offset}");
+        let (to, from) = match which {
+            Copy::Save => (raw, place(arrived)),
+            Copy::Restore => (place(at.out(0)), raw),
+        };
+        body.text.line(format!("__builtin_memcpy({to}, {from}, {bytes});"));
+    });
 }
 
 /// Writes what was changed of a header, or all of it where it was made.
-fn write(body: &mut Body<'_>, h: HeaderId) {
-    let name = body.names.header(h).to_string();
-    let ty = body.program.header_type(h).clone();
-    if ty.min_bits() < 8 || !body.facts.touched.contains(&h) {
+fn write(body: &mut Body<'_>, h: &Emitted) {
+    if !body.facts.touched.contains(&h.id) {
         return;
     }
-    let made = body.facts.made.contains(&h);
-    body.text.open(format!("if (s->{name}_valid)"));
-    body.text.line(format!("p = {};", after(&name)));
-    for group in header::groups(&ty) {
-        if made || group.iter().any(|f| body.facts.changed.contains(&(h, *f as u32))) {
-            header::write(&ty, &name, &group, body.text);
+    body.in_packet(h, "", |body, at| {
+        body.point(at, 0, h.bytes);
+        let ty = body.program.header_type(h.id);
+        let made = body.facts.made.contains(&h.id);
+        for group in header::groups(ty) {
+            if made || group.iter().any(|f| body.facts.changed.contains(&(h.id, *f as u32))) {
+                header::write(body, h.id, &group);
+            }
         }
-    }
-    body.text.close("");
+    });
 }
 
-/// Applies the planned updates of sums over the payload.
-fn sums(body: &mut Body<'_>) {
-    let plan = body.facts.plan.clone();
-    for (i, update) in plan.updates.iter().enumerate() {
-        let Place::Field(HeaderRef::Header(h), f) = &update.place else { continue };
-        let field = &body.program.header_type(*h).fields[*f as usize];
-        let (name, offset, nonzero) =
-            (body.names.header(*h).to_string(), field.offset / 8, field.checksum_nonzero);
-        let text = &mut *body.text;
-        text.open(format!("if (s->update_{i})"));
-        text.line(format!("p = pkt->frame.data + t->{name}_out + {offset};"));
-        text.line("u16 sum;");
-        text.open("if (pkt->frame.flags & PARTIAL)");
-        let mut chosen = String::new();
-        for source in &update.sources {
-            chosen += &format!(
-                "s->verified_{source} ? updated_partial(rd16(p), s->arrived_{source}_pseudo, s->leaves_{i}_pseudo) : "
-            );
-        }
-        text.line(format!("wr16(p, ({chosen}(u16)fold(s->leaves_{i}_pseudo)));"));
-        text.close(" else {");
-        text.indent();
-        let mut head = "if";
-        for source in &update.sources {
-            text.line(format!("{head} (s->verified_{source})"));
-            text.line(format!(
-                "    sum = updated_sum(rd16(p), s->arrived_{source}_pseudo + s->arrived_{source}_body,"
-            ));
-            text.line(format!("                      s->leaves_{i}_pseudo + s->leaves_{i}_body);"));
-            head = "else if";
-        }
-        if !update.sources.is_empty() {
-            text.line("else");
-        }
-        text.line(format!(
-            "    sum = ~fold(bytes_sum(pkt->frame.data + out, pkt->length - out) + s->leaves_{i}_pseudo +"
-        ));
-        text.line(format!("                s->leaves_{i}_body + s->leaves_{i}_stable);"));
-        text.line(if nonzero { "wr16(p, sum ? sum : 0xffff);" } else { "wr16(p, sum);" });
-        text.close("");
-        text.close("");
+/// Applies a planned update of a sum over the payload.
+fn sum(body: &mut Body<'_>, at: &UpdateAt<'_>) {
+    let (i, update) = (at.number, at.update);
+    let stable = sums::stable(body, &update.list);
+    let text = &mut *body.text;
+    text.line("u16 sum;");
+    text.open("if (pkt->frame.flags & PARTIAL)");
+    let mut chosen = String::new();
+    for source in &update.sources {
+        chosen += &format!(
+            "s->verified_{source} ? updated_partial(rd16(p), s->arrived_{source}_pseudo, s->leaves_{i}_pseudo) : "
+        );
     }
+    text.line(format!("wr16(p, ({chosen}(u16)fold(s->leaves_{i}_pseudo)));"));
+    text.close(" else {");
+    text.indent();
+    let mut head = "if";
+    for source in &update.sources {
+        text.line(format!("{head} (s->verified_{source})"));
+        text.line(format!(
+            "    sum = updated_sum(rd16(p), s->arrived_{source}_pseudo + s->arrived_{source}_body,"
+        ));
+        text.line(format!("                      s->leaves_{i}_pseudo + s->leaves_{i}_body);"));
+        head = "else if";
+    }
+    if !update.sources.is_empty() {
+        text.line("else");
+    }
+    let bytes = "bytes_sum(pkt->frame.data + out, pkt->length - out)";
+    let payload = if update.list.aligned { bytes.to_string() } else { format!("bswap16((u16){bytes})") };
+    text.line(format!("    sum = ~fold({payload} + s->leaves_{i}_pseudo +"));
+    text.line(format!("                s->leaves_{i}_body + s->leaves_{i}_stable);"));
+    if !update.sources.is_empty() {
+        // A difference cannot tell zeros from ones (RFC 1624, section 3): only where nothing but zeros is summed is the sum 0.
+        text.line(format!(
+            "if (!sum && !(s->leaves_{i}_pseudo + s->leaves_{i}_body + {stable}) && !{bytes})"
+        ));
+        text.line("    sum = 0xffff;");
+    }
+    text.line(if at.nonzero { "wr16(p, sum ? sum : 0xffff);" } else { "wr16(p, sum);" });
+    text.close("");
 }
 
 const RESIZE: &str = r#"

@@ -6,9 +6,11 @@
 use std::collections::HashSet;
 
 use abi::manifest::Structure;
-use ir::{Block, ExprKind, HeaderId, HeaderRef, Place, Program, Role, StmtKind, TableId, VarId, visit};
+use ir::cells::Cell;
+use ir::effects::{self, Effect};
+use ir::{Block, ExprKind, HeaderId, HeaderRef, Place, Program, Role, StmtKind, TableId, visit};
 
-use crate::c::{Body, Emitter, Home, Unit, Units, stack};
+use crate::c::{Body, Emitter, Home, Unit, Units};
 
 use super::table::write_keys;
 
@@ -22,14 +24,8 @@ pub struct Early {
     pub headers: Vec<HeaderId>,
 }
 
-/// What something writes.
-#[derive(Default)]
-struct Written {
-    vars: HashSet<VarId>,
-    fields: HashSet<(HeaderId, u32)>,
-    /// Whether they are there, and so all their fields.
-    headers: HashSet<HeaderId>,
-}
+/// What something may write.
+type Written = HashSet<Cell>;
 
 /// The tables of a program that can be looked up early.
 pub fn tables(
@@ -67,32 +63,17 @@ fn walk(program: &Program, block: &Block, written: &mut Written, f: &mut dyn FnM
 }
 
 fn note(program: &Program, stmt: &ir::Stmt, written: &mut Written) {
-    match visit::written(stmt) {
-        Some(Place::Var(v)) => drop(written.vars.insert(*v)),
-        Some(Place::Field(h, f)) => {
-            written.fields.extend(stack::elements(program, h).into_iter().map(|h| (h, *f)));
+    effects::of(program, stmt, &mut |effect| {
+        if let Effect::Write(cell) | Effect::MayWrite(cell) = effect {
+            written.insert(cell);
         }
-        None => {}
-    }
-    match &stmt.kind {
-        StmtKind::SetValid(h) | StmtKind::SetInvalid(h) | StmtKind::CopyHeader { dst: h, .. } => {
-            written.headers.extend(stack::elements(program, h));
+    });
+    if let StmtKind::Apply { table, .. } = &stmt.kind {
+        for listed in &program.tables[table.index()].actions {
+            let action = &program.actions[listed.action.index()];
+            written.extend(action.params.iter().map(|p| Cell::Var(p.var)));
+            visit::stmts(&action.body, &mut |stmt| note(program, stmt, written));
         }
-        StmtKind::PushFront(s, _) | StmtKind::PopFront(s, _) => {
-            written.headers.extend(stack::of(program, *s))
-        }
-        StmtKind::Drop(_) => {
-            written.vars.extend([program.standard.egress_spec, program.standard.mcast_grp]);
-        }
-        StmtKind::Apply { table, hit, action } => {
-            written.vars.extend(hit.iter().chain(action));
-            for listed in &program.tables[table.index()].actions {
-                let action = &program.actions[listed.action.index()];
-                written.vars.extend(action.params.iter().map(|p| p.var));
-                visit::stmts(&action.body, &mut |stmt| note(program, stmt, written));
-            }
-        }
-        _ => {}
     }
 }
 
@@ -103,15 +84,15 @@ fn settled(program: &Program, units: &Units, table: TableId, written: &Written) 
     for key in &program.tables[table.index()].keys {
         visit::exprs(&key.expr, &mut |e| match &e.kind {
             ExprKind::Read(Place::Var(v)) => {
-                settled &= !written.vars.contains(v) && units.home(*v) == Home::State;
+                settled &= !written.contains(&Cell::Var(*v)) && units.home(*v) == Home::State;
             }
-            ExprKind::Read(Place::Field(HeaderRef::Header(h), _))
-            | ExprKind::IsValid(HeaderRef::Header(h)) => {
-                settled &= !written.headers.contains(h);
-                if matches!(e.kind, ExprKind::Read(_)) && !headers.contains(h) {
+            ExprKind::Read(Place::Field(HeaderRef::Header(h), field)) => {
+                settled &= !written.contains(&Cell::Valid(*h)) && !written.contains(&Cell::Field(*h, *field));
+                if !headers.contains(h) {
                     headers.push(*h);
                 }
             }
+            ExprKind::IsValid(HeaderRef::Header(h)) => settled &= !written.contains(&Cell::Valid(*h)),
             ExprKind::Read(_) | ExprKind::IsValid(_) | ExprKind::NextIndex(_) => settled = false,
             _ => {}
         });

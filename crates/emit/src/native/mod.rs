@@ -14,6 +14,7 @@ mod paths;
 mod table;
 
 use abi::drops;
+use abi::manifest::Param;
 use ir::{Role, Verified};
 
 use crate::Output;
@@ -44,14 +45,19 @@ const LARGE: u32 = 64;
 /// How many otherwise: the state of few stays in the first cache. Apps/nat64 (1.2 KB a packet) is 1 % slower with 32, 6 % with 64.
 const SMALL: u32 = 16;
 
+/// Bytes of a worker's stack for the packets of a burst, and as many again for those that wait. A thread has 2 MiB.
+const STACK: u64 = 512 << 10;
+
+const PRELUDE: &str = include_str!("prelude.h");
+
 /// The C that every native program begins with: the memory that it shares with its host, and look-ups in it.
 pub fn prelude() -> String {
-    format!("{}{}", c::PRELUDE, include_str!("prelude.h"))
+    format!("{}{PRELUDE}", c::PRELUDE)
 }
 
 /// Emits a program for a processor; every limit that it meets is reported.
 pub fn native(program: &Verified) -> Result<Output, Vec<Unsupported>> {
-    let mut emitter = Emitter::new(program, Dialect::Native, "native", ENTRY, REASONS);
+    let mut emitter = Emitter::new(program, Dialect::Native, "native", ENTRY, REASONS, PRELUDE);
     emitter.native();
     emitter.output()
 }
@@ -63,7 +69,8 @@ impl Emitter<'_> {
             self.manifest.tables.iter().map(|t| t.layout.as_ref().map(|l| l.structure)).collect();
         let early = early::tables(self.program, &self.units, &structures, &self.facts.applications);
         self.early = early.iter().map(|e| e.table).collect();
-        self.text.line(format!("#define BURST {}", if early.is_empty() { SMALL } else { LARGE }));
+        let burst = self.burst(if early.is_empty() { SMALL } else { LARGE });
+        self.text.line(format!("#define BURST {burst}"));
         self.text.raw(&prelude());
         self.state();
         if !self.problems.is_empty() {
@@ -83,6 +90,43 @@ impl Emitter<'_> {
         self.begin();
         self.early(&early);
         self.text.raw(BURST);
+    }
+
+    /// How many packets are worked on together: as many as wanted, if their states have room on a worker's stack.
+    fn burst(&mut self, wanted: u32) -> u32 {
+        let bytes = self.packet_bytes();
+        let together = if self.facts.ways.any() { u64::from(paths::RING) } else { 1 };
+        if bytes * together > STACK {
+            let loc = self.program.controls.first().map(|c| c.loc).unwrap_or_default();
+            let what =
+                format!("a state of {bytes} bytes for each packet, of which up to {together} wait at a time");
+            let hint =
+                format!("use fewer or smaller headers and variables: {} bytes have room", STACK / together);
+            self.problems.push(Unsupported::new(loc, what, hint));
+        }
+        let mut burst = wanted;
+        while burst > 1 && bytes * u64::from(burst) > STACK {
+            burst /= 2;
+        }
+        burst
+    }
+
+    /// An upper bound of `sizeof(struct packet)`: no value takes more than twice its size with what aligns it.
+    fn packet_bytes(&self) -> u64 {
+        let value = |ty: ir::Ty| 2 * u64::from(Param::size_of(ty.width()));
+        let of_header = |h: &ir::Header| {
+            let ty = &self.program.header_types[h.ty.index()];
+            // Its fields and validity, where it stands before and after, its bytes where they move.
+            ty.fields.iter().map(|f| value(f.ty)).sum::<u64>() + 16 + u64::from(ty.min_bits() / 8)
+        };
+        let of_table = |t: &ir::Table| t.keys.iter().map(|k| value(k.expr.ty)).sum::<u64>() + 64;
+        let p = self.program;
+        let sums = 24 * (self.facts.plan.sources.len() + self.facts.plan.updates.len()) as u64;
+        256 + sums
+            + p.headers.iter().map(of_header).sum::<u64>()
+            + p.vars.iter().map(|v| value(v.ty)).sum::<u64>()
+            + p.tables.iter().map(of_table).sum::<u64>()
+            + 4 * p.stacks.len() as u64
     }
 
     /// A packet as it is when it arrives: nothing parsed.
@@ -134,6 +178,7 @@ impl Emitter<'_> {
         let why = |name| reason(self.program, name);
         let dropped =
             format!("    return drop(pkt, p, s->site ? s->site - 1 : {});", why(drops::EGRESS_SPEC));
+        let normal = self.normal_in_egress();
         let (budget, resize) = (why(drops::STEP_BUDGET), why(drops::BAD_RESIZE));
         let t = &mut self.text;
         t.raw(DROP);
@@ -149,6 +194,7 @@ impl Emitter<'_> {
         t.line(format!("if ({spec} == {})", abi::DROP_PORT));
         t.line(&dropped);
         t.line(format!("{egress} = {spec};"));
+        normal.into_iter().for_each(|line| t.line(line));
         if self.program.control(Role::Egress).is_some() {
             t.line("egress(pkt);");
             t.line(format!("if ({spec} == {})", abi::DROP_PORT));
@@ -191,6 +237,7 @@ __attribute__((visibility("default"))) void strait_burst(const struct shared *sh
     struct jobs jobs;
     for (u32 at = 0; at < count; at += BURST) {
         u32 n = count - at < BURST ? count - at : BURST;
+        UNSET(work, sizeof work);
         for (u32 i = 0; i < n; i++)
             begin(&work[i], shared, worker, packets[at + i]);
         early(work, n);

@@ -10,8 +10,12 @@ use ir::{Role, VarId};
 use super::reason;
 use crate::c::{Emitter, Home};
 
+/// Copies and further rounds of a packet that may wait.
+pub const RING: u32 = 64;
+
 /// `instance_type` of packets that did not just arrive (v1model, BMv2).
 mod instance {
+    pub const NORMAL: u32 = 0;
     pub const INGRESS_CLONE: u32 = 1;
     pub const EGRESS_CLONE: u32 = 2;
     pub const RECIRCULATED: u32 = 4;
@@ -24,6 +28,8 @@ impl Emitter<'_> {
     pub(super) fn paths(&mut self) {
         self.keep();
         self.forget();
+        self.text.line("");
+        self.text.line(format!("enum {{ RING = {RING} }}; /* packets that wait */"));
         self.text.raw(JOBS);
         self.queue_again();
         self.clone_packet();
@@ -276,10 +282,9 @@ impl Emitter<'_> {
         t.line(format!("drop(pkt, p, s->site ? s->site - 1 : {marked});"));
         t.line("return;");
         t.close("");
-        t.open("if (group)");
-        self.set("s", std.instance_type, instance::REPLICATION);
+        // What goes out of one port is a normal packet for egress, whatever brought it into ingress (BMv2's simple_switch).
+        self.set("s", std.instance_type, format!("group ? {} : {}", instance::REPLICATION, instance::NORMAL));
         let t = &mut self.text;
-        t.close("");
         t.open("if (jobs->count > jobs->busy)");
         t.line("/* Somebody is before it in the queue. */");
         t.line("struct job *job = add(jobs, group ? REPLICAS : EGRESS, group ? group : port, p);");
@@ -332,7 +337,7 @@ struct job {
 };
 
 /* A program may clone, resubmit and recirculate, but not for ever: as many rounds as the interpreter allows. */
-enum { RING = 64, ROUNDS = 99 };
+enum { ROUNDS = 99 };
 
 struct jobs {
     u32 first, count, rounds;
@@ -345,6 +350,7 @@ INLINE struct job *add(struct jobs *jobs, u32 kind, u32 to, struct strait_packet
     if (jobs->count == RING)
         return 0;
     struct job *job = &jobs->ring[(jobs->first + jobs->count++) % RING];
+    UNSET(&job->pkt, sizeof job->pkt);
     job->kind = kind;
     job->to = to;
     job->p = p;

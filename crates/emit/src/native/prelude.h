@@ -2,6 +2,12 @@
 /* What every native program of Strait has: the memory that it shares with its host, and look-ups in it. The host's side of these
  * structures is crates/abi/src/native.rs. The host is the only writer; a reader takes no lock. */
 #define UNUSED __attribute__((unused))
+/* In tests, what nobody has written yet is a pattern: reading it makes a difference, and as an offset it leads far away. */
+#ifdef STRAIT_CHECKED
+#define UNSET(p, size) __builtin_memset(p, 0xa5, size)
+#else
+#define UNSET(p, size)
+#endif
 #define ACQUIRE(p) __atomic_load_n(&(p), __ATOMIC_ACQUIRE)
 
 /* Whether two values are equal. In a function of its own, because gcc reads neighbouring fields that are compared side by side in
@@ -493,7 +499,8 @@ INLINE const struct lpm_list *lpm_list(u64 pointer)
 /* The group of a byte in a node. */
 INLINE const struct lpm_group *lpm_group(u64 pointer, u8 byte)
 {
-    return &((const struct lpm_node *)pointer)->groups[byte >> 6];
+    /* As a number: what is prefetched may be the group of no node at all. */
+    return (const struct lpm_group *)(pointer + (byte >> 6) * sizeof(struct lpm_group));
 }
 
 /* Where a byte's value and child stand in a node; no child is `none`. */

@@ -6,7 +6,7 @@ use abi::native::data_offset;
 use ir::TableId;
 
 use crate::c::table::{HIT, code, miss, run};
-use crate::c::{Body, Emitter, Unit, header};
+use crate::c::{Body, Emitter, Unit, constant, header, signed_range};
 
 impl Emitter<'_> {
     /// The function that applies a table: returns [`HIT`] and the number of the action that ran.
@@ -65,18 +65,31 @@ pub(super) fn write_keys(body: &mut Body<'_>, definition: &ir::Table, layout: &T
     body.text.line("u8 *k = (u8 *)words;");
     for (key, at) in definition.keys.iter().zip(&layout.key_offsets) {
         body.comment(key.loc);
-        let value = body.expr(&key.expr);
+        let value = key_value(body, key);
         header::write_key(&value, key.expr.ty.width(), *at, body.text);
     }
 }
 
-/// A key of one or two bytes as a number.
-fn index_of(body: &mut Body<'_>, definition: &ir::Table) {
+/// A key field as it is stored. In a range of signed numbers the sign is exchanged, as [`abi::manifest::KeyField::unsigned`] does with
+/// the ends of ranges, so that numbers are in the order of their bytes.
+fn key_value(body: &mut Body<'_>, key: &ir::TableKey) -> String {
+    let value = body.expr(&key.expr);
+    match signed_range(key.kind, key.expr.ty) {
+        Some(sign) => format!("({value} ^ {})", constant(&sign)),
+        None => value,
+    }
+}
+
+/// A key of one or two bytes as a number: its packed bytes, the first one uppermost.
+fn index_of(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) {
     body.text.line("u32 at = 0;");
-    for (key, byte) in definition.keys.iter().zip((0..definition.keys.len()).rev()) {
-        body.comment(key.loc);
-        let value = body.expr(&key.expr);
-        body.text.line(format!("at |= (u32)({value}) << {};", 8 * byte));
+    for (key, offset) in definition.keys.iter().zip(&layout.key_offsets) {
+        let bytes = key.expr.ty.width().div_ceil(8);
+        if bytes > 0 {
+            body.comment(key.loc);
+            let value = body.expr(&key.expr);
+            body.text.line(format!("at |= (u32)({value}) << {};", 8 * (layout.key_size - offset - bytes)));
+        }
     }
 }
 
@@ -106,7 +119,7 @@ fn lookup(
         body.text.indent();
     }
     if layout.structure == Structure::Array {
-        index_of(body, definition);
+        index_of(body, definition, layout);
     } else {
         body.text.line(format!("u64 words[{}];", words + 1));
         write_keys(body, definition, layout);

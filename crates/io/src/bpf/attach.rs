@@ -1,7 +1,7 @@
-//! A program on an interface's tc hook: tcx where the kernel has it, else a clsact filter.
+//! Attaches a program to an interface's tc hook: with tcx if the kernel has it, otherwise as a clsact filter.
 //!
-//! tcx (Linux 6.6) is attached by a link, and a pinned link survives the process that made it; nobody can displace it by
-//! accident. A clsact filter survives by itself, but anyone who replaces the qdisc removes it.
+//! tcx (Linux 6.6) attaches by a link. A pinned link survives the process that made it, and no other program can displace it by accident. A
+//! clsact filter survives by itself, but whoever replaces the qdisc removes it.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -14,7 +14,7 @@ use super::instance::{file_name, remove_if_there};
 use crate::error::Context;
 use crate::{Error, Result, link, sys};
 
-/// Which way a packet passes the hook, seen from the stack.
+/// The direction of the packets on a hook, as the stack sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Hook {
     /// Packets that the interface received.
@@ -47,7 +47,7 @@ impl Hook {
 }
 
 impl Instance {
-    /// Attaches the program; attached already is fine. The interface belongs to the calling thread's namespace.
+    /// Attaches the program. It is no error if it is attached already. The interface belongs to the calling thread's namespace.
     pub fn attach(&self, interface: &str, hook: Hook) -> Result<()> {
         let ifindex = link::index_of(interface)?;
         let links = self.path().join("links");
@@ -63,12 +63,12 @@ impl Instance {
         }
     }
 
-    /// Takes the program off one hook; not attached is fine. (A clsact qdisc of ours stays until [`Instance::detach_all`].)
+    /// Detaches the program from one hook. It is no error if it is not attached. (Our clsact qdisc stays until [`Instance::detach_all`].)
     pub fn detach(&self, interface: &str, hook: Hook) -> Result<()> {
         self.detach_index(link::index_of(interface)?, hook)
     }
 
-    /// As [`Instance::detach`], of an interface that may be gone.
+    /// Detaches the program from a hook of an interface that may no longer exist.
     pub fn detach_index(&self, ifindex: u32, hook: Hook) -> Result<()> {
         let suffix = format!("-{ifindex}-{}", hook.name());
         for pin in self.links()?.into_iter().filter(|pin| file_name(pin).ends_with(&suffix)) {
@@ -77,7 +77,8 @@ impl Instance {
         Ok(())
     }
 
-    /// Where it is attached: interface indices and hooks. Interfaces that have gone since count too, until they are detached.
+    /// The hooks where the program is attached, with the interface indexes. Interfaces that no longer exist are included until they are
+    /// detached.
     pub fn attachments(&self) -> Result<Vec<(u32, Hook)>> {
         let mut found: Vec<_> =
             self.links()?.iter().filter_map(|pin| parse(pin)).map(|p| (p.1, p.2)).collect();
@@ -85,7 +86,7 @@ impl Instance {
         Ok(found)
     }
 
-    /// Takes the program off every hook.
+    /// Detaches the program from every hook.
     pub fn detach_all(&self) -> Result<()> {
         self.links()?.iter().try_for_each(|pin| remove_link(pin))
     }
@@ -94,7 +95,7 @@ impl Instance {
         super::instance::list(&self.path().join("links"))
     }
 
-    /// Attaches the program as a clsact filter; [`Instance::attach`] does so by itself where there is no tcx.
+    /// Attaches the program as a clsact filter. [`Instance::attach`] does this if the kernel has no tcx.
     pub fn attach_clsact(&self, interface: &str, hook: Hook) -> Result<()> {
         let ifindex = link::index_of(interface)?;
         if self.attachments()?.contains(&(ifindex, hook)) {
@@ -105,7 +106,7 @@ impl Instance {
             source: std::io::Error::other(error),
         };
         match tc::qdisc_add_clsact(interface) {
-            // A mark of its own says that the qdisc is ours to delete.
+            // A separate mark records that this instance created the qdisc and may delete it.
             Ok(()) => self.remember(&format!("qdisc-{ifindex}-both"))?,
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             other => other.context(|| format!("add a clsact qdisc to {interface}"))?,
@@ -117,12 +118,12 @@ impl Instance {
             .attach_with_options(interface, hook.clsact(), options)
             .and_then(|id| program.take_link(id))
             .map_err(|e| failed(e.to_string()))?;
-        // Dropping the link would take the filter off again.
+        // Dropping the link would detach the filter.
         std::mem::forget(link);
         self.remember(&format!("clsact-{ifindex}-{}", hook.name()))
     }
 
-    /// Leaves a mark among the links: an empty directory, which is all that a BPF file system takes besides pins.
+    /// Leaves a mark among the links: an empty directory. A BPF file system allows nothing else besides pins.
     fn remember(&self, mark: &str) -> Result<()> {
         let path = self.path().join("links").join(mark);
         match fs::create_dir(&path) {
@@ -132,10 +133,10 @@ impl Instance {
     }
 }
 
-/// Priority of our clsact filters: unusual, so that a filter of ours is known by it.
+/// The priority of our clsact filters. It is unusual, so that our filters can be recognised.
 const PRIORITY: u16 = 46_464;
 
-/// A pin's kind, interface and hook.
+/// The kind, the interface index and the hook in a pin's name.
 fn parse(pin: &Path) -> Option<(&str, u32, Hook)> {
     let mut parts = file_name(pin).split('-');
     let kind = parts.next()?;
@@ -151,7 +152,7 @@ fn parse(pin: &Path) -> Option<(&str, u32, Hook)> {
 fn remove_link(pin: &Path) -> Result<()> {
     if pin.is_dir() {
         let ifindex = file_name(pin).split('-').nth(1).and_then(|part| part.parse().ok()).unwrap_or(0);
-        // An interface that is gone took its filters along.
+        // If an interface no longer exists, its filters do not exist either.
         if link::Handle::open()?.links()?.iter().any(|l| l.index == ifindex) {
             match parse(pin) {
                 Some((_, _, hook)) => link::delete_filters(ifindex, hook == Hook::Ingress, PRIORITY)?,
@@ -161,7 +162,7 @@ fn remove_link(pin: &Path) -> Result<()> {
         return remove_if_there(fs::remove_dir(pin), pin);
     }
     if let Ok(link) = sys::open_pin(pin) {
-        // Detaching a link whose interface is gone fails, and nothing is left to do then.
+        // Detaching a link fails if its interface no longer exists. Then nothing needs to be done.
         let _ = sys::link_detach(link.as_fd());
     }
     remove_if_there(fs::remove_file(pin), pin)

@@ -1,11 +1,11 @@
-//! The BPF file system: where pins live, and how to find it.
+//! The BPF file system: where the pins are, and how to find it.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::error::Context;
-use crate::{Error, Result, sys};
+use crate::{Error, Result, sys, workdir};
 
 const OWN: &str = "/sys/fs/bpf";
 
@@ -14,7 +14,7 @@ pub fn directory() -> PathBuf {
     mounted().unwrap_or_else(|| PathBuf::from(OWN)).join("strait")
 }
 
-/// Makes sure that there is one, and mounts it if need be.
+/// Ensures that there is a BPF file system, and mounts one if necessary.
 pub fn ensure() -> Result<()> {
     if mounted().is_some() {
         return Ok(());
@@ -29,6 +29,18 @@ pub fn ensure() -> Result<()> {
     sys::mount_bpffs().context(|| format!("mount the BPF file system on {OWN}"))
 }
 
+/// Whether the directory of all instances is out of the reach of other users; that it is not there yet is fine. Some systems let
+/// everybody make directories in the BPF file system.
+pub fn trusted() -> Result<()> {
+    let path = directory();
+    let untrusted = |why: &str| Error::Untrusted { path: path.clone(), why: format!("it {why}") };
+    match fs::symlink_metadata(&path) {
+        Ok(found) if !found.is_dir() => Err(untrusted("is no directory")),
+        Ok(found) => workdir::trusted(&found).map_err(untrusted),
+        Err(_) => Ok(()),
+    }
+}
+
 /// Waits until no other process holds the lock, and holds it until the value is dropped or the process ends: for changes
 /// that must not meet each other. What is locked is the root of the BPF file system, so that no file is left.
 pub fn lock() -> Result<fs::File> {
@@ -39,8 +51,8 @@ pub fn lock() -> Result<fs::File> {
     Ok(file)
 }
 
-/// Where it is mounted. `ip netns exec` hides the host's below a /sys of its own, and what is pinned in a file system that is
-/// mounted there would be gone with the command; so the one that the caller outside sees wins.
+/// The mount point. `ip netns exec` hides the host's BPF file system below its own /sys. Pins in a file system that is mounted there would
+/// end with the command, so the one that the caller outside sees has precedence.
 fn mounted() -> Option<PathBuf> {
     let found = |path: PathBuf| sys::is_bpffs(&path).unwrap_or(false).then_some(path);
     let own = found(PathBuf::from(OWN));
@@ -51,7 +63,7 @@ fn mounted() -> Option<PathBuf> {
     }
 }
 
-/// The root directory of the nearest ancestor that has another mount namespace: who called us into this one.
+/// The root directory of the nearest ancestor process in another mount namespace: the caller outside.
 fn outside() -> Option<PathBuf> {
     let space = |process: &str| fs::metadata(format!("/proc/{process}/ns/mnt")).map(|m| m.ino()).ok();
     let own = space("self")?;
@@ -65,7 +77,7 @@ fn outside() -> Option<PathBuf> {
     None
 }
 
-/// The fourth field of /proc/PID/stat; the second one, the name, may hold anything (proc_pid_stat(5)).
+/// The parent process: the fourth field of /proc/PID/stat. The second field, the name, may contain anything (proc_pid_stat(5)).
 fn parent(process: &str) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let behind_name = stat.rsplit_once(')')?.1;

@@ -1,35 +1,36 @@
-//! Loading an object, and everything that its pins stand for.
+//! Loads eBPF objects, and manages their instances by their pins.
 
 use std::fs;
-use std::hash::{Hash as _, Hasher as _};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 use aya::programs::{Program as AyaProgram, ProgramError};
 use aya::{Ebpf, EbpfLoader};
+use sha2::{Digest as _, Sha256};
 
 use super::{Map, Program};
 use crate::error::Context;
 use crate::{Error, Result, sys};
 
-/// A loaded program with its maps, known by its pins. Dropping the value leaves them.
+/// A loaded program with its maps, identified by its pins. Dropping the value does not remove the pins.
 #[derive(Debug, Clone)]
 pub struct Instance {
     path: PathBuf,
 }
 
-/// What may differ from what the object says.
+/// Options that override properties of the object.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
-    /// Capacities of maps, by name.
+    /// The largest number of elements of maps, by their names.
     pub max_entries: Vec<(String, u32)>,
 }
 
 impl Instance {
-    /// Loads the program `entry` of an ELF object and pins it with its maps under a name of letters, digits, `-` and `_`.
-    /// On failure nothing is left behind.
+    /// Loads the program `entry` of an ELF object, and pins it with its maps. The instance's name consists of letters, digits, `-` and `_`.
+    /// A failure leaves nothing in the file system.
     pub fn load(name: &str, object: &[u8], entry: &str, options: &LoadOptions) -> Result<Self> {
         super::fs::ensure()?;
+        super::fs::trusted()?;
         let instance = Self { path: path_of(name)? };
         if instance.path.exists() {
             return Err(Error::Exists(instance.path));
@@ -38,7 +39,7 @@ impl Instance {
         for (map, size) in &options.max_entries {
             loader.set_max_entries(map, *size);
         }
-        // A copy: the loader wants the object aligned, as what an allocator gives is and embedded bytes are not.
+        // The loader needs an aligned object. Allocated memory is aligned, and embedded bytes may not be.
         let aligned = object.to_vec();
         let mut loaded = loader.load(&aligned).map_err(object_error)?;
         load_program(&mut loaded, entry)?;
@@ -49,8 +50,9 @@ impl Instance {
         pinned.map(|()| instance)
     }
 
-    /// Finds one by its pins.
+    /// Opens an existing instance by its name.
     pub fn open(name: &str) -> Result<Self> {
+        super::fs::trusted()?;
         let path = path_of(name)?;
         match path.join("prog").exists() {
             true => Ok(Self { path }),
@@ -58,13 +60,13 @@ impl Instance {
         }
     }
 
-    /// Names of all instances, whole or broken, in order.
+    /// The names of all instances in order, including incomplete ones.
     pub fn all() -> Result<Vec<String>> {
         let name = |path: PathBuf| Some(path.file_name()?.to_str()?.to_owned());
         Ok(list(&super::fs::directory())?.into_iter().filter_map(name).collect())
     }
 
-    /// Its directory.
+    /// The directory of the instance.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -88,13 +90,13 @@ impl Instance {
         }
     }
 
-    /// Names of its maps, in order.
+    /// The names of the maps, in order.
     pub fn maps(&self) -> Result<Vec<String>> {
         let name = |path: PathBuf| Some(path.file_name()?.to_str()?.to_owned());
         Ok(list(&self.path.join("maps"))?.into_iter().filter_map(name).collect())
     }
 
-    /// Detaches the program and removes every pin. What is half there (after a kill in the middle of loading) goes as well.
+    /// Detaches the program and removes every pin, also of an instance that is incomplete because loading was killed.
     pub fn remove(self) -> Result<()> {
         if !self.path.exists() {
             return Ok(());
@@ -107,36 +109,44 @@ impl Instance {
         for pin in list(&self.path.join("maps"))? {
             remove_if_there(fs::remove_file(&pin), &pin)?;
         }
-        // Links last: by them a removal that is killed half way is known for one, see `sweep`.
+        // Links are removed last: they show that a removal was interrupted (see `sweep`).
         self.detach_all()?;
         for dir in ["maps", "links"] {
             let dir = self.path.join(dir);
             remove_if_there(fs::remove_dir(&dir), &dir)?;
         }
         remove_if_there(fs::remove_dir(&self.path), &self.path)?;
-        // The common directory goes with its last instance; with others inside, it stays.
+        // The common directory is removed with its last instance. If it is not empty, this fails and it stays.
         let _ = fs::remove_dir(super::fs::directory());
         Ok(())
     }
 
-    /// Removes whatever stands under a name, if anything does.
+    /// Renames the instance. An existing instance with the new name is removed first.
+    pub fn replace(self, name: &str) -> Result<Self> {
+        let path = path_of(name)?;
+        Self::remove_by_name(name)?;
+        fs::rename(&self.path, &path).context(|| format!("rename {}", self.path.display()))?;
+        Ok(Self { path })
+    }
+
+    /// Removes the instance with this name, if there is one.
     pub fn remove_by_name(name: &str) -> Result<()> {
         Self { path: path_of(name)? }.remove()
     }
 
-    /// Whether it was loaded from this very object: another version of it may name its maps otherwise.
+    /// Whether the instance was loaded from exactly this object. Another version of the object may have other maps.
     pub fn is_of(&self, object: &[u8]) -> bool {
         self.path.join(mark_of(object)).exists()
     }
 
-    /// Leaves the object's mark: an empty directory, which is all that a BPF file system takes besides pins.
+    /// Leaves the mark of the object: an empty directory. A BPF file system allows nothing else besides pins.
     fn mark(&self, object: &[u8]) -> Result<()> {
         let mark = self.path.join(mark_of(object));
         fs::create_dir_all(&mark).context(|| format!("make {}", mark.display()))
     }
 
-    /// Removes instances of which nothing is left but pins: those whose interfaces have all gone, with their namespace
-    /// perhaps. Returns their names. (Links tell; what is attached by clsact filters stays until somebody names it.)
+    /// Removes instances that only have pins left: all their interfaces are gone, for example with their namespace. Returns their names.
+    /// (Links show this; an instance with clsact filters stays until it is removed by name.)
     pub fn sweep() -> Result<Vec<String>> {
         let mut dead = Vec::new();
         for name in Self::all()? {
@@ -160,12 +170,12 @@ impl Instance {
             fs::create_dir_all(&dir).context(|| format!("make {}", dir.display()))?;
         }
         for (name, map) in loaded.maps() {
-            // .rodata and .bss: the BPF file system takes no dots, and nobody outside needs them.
+            // The maps .rodata and .bss are not pinned: the BPF file system allows no dots in names, and nobody else needs these maps.
             if !name.starts_with('.') {
                 map.pin(self.path.join("maps").join(name)).map_err(|e| pin_error(name, e))?;
             }
         }
-        // The program comes last: its pin means that the instance is whole.
+        // The program is pinned last: its pin shows that the instance is complete.
         let path = self.path.join("prog");
         match loaded.program_mut(entry) {
             Some(program) => program.pin(path).map_err(|e| pin_error(entry, e)),
@@ -174,16 +184,15 @@ impl Instance {
     }
 }
 
-/// What marks of objects begin with.
+/// The prefix of the names of object marks.
 const OBJECT: &str = "object-";
 
 fn mark_of(object: &[u8]) -> String {
-    let mut hasher = std::hash::DefaultHasher::new();
-    object.hash(&mut hasher);
-    format!("{OBJECT}{:016x}", hasher.finish())
+    let digest: String = Sha256::digest(object).iter().take(16).map(|b| format!("{b:02x}")).collect();
+    format!("{OBJECT}{digest}")
 }
 
-/// A path's last part.
+/// The last component of a path.
 pub(super) fn file_name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or("")
 }
@@ -206,14 +215,14 @@ fn load_program(loaded: &mut Ebpf, entry: &str) -> Result<()> {
     })
 }
 
-/// The end of the verifier's log, which is where the reason stands.
+/// The end of the verifier's log, which contains the reason.
 fn tail(log: &str) -> String {
     const LINES: usize = 24;
     let lines: Vec<_> = log.trim_end().lines().collect();
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 
-/// aya hides the kernel's answer deep in its errors; dig the error number out, for it decides on the hint.
+/// Finds the kernel's error number in aya's nested errors. The hint depends on it.
 fn object_error(error: aya::EbpfError) -> Error {
     let what = format!("load the eBPF object ({})", chain(&error));
     match os_error(&error) {
@@ -235,7 +244,7 @@ fn os_error(error: &(dyn std::error::Error + 'static)) -> Option<std::io::Error>
         .map(std::io::Error::from_raw_os_error)
 }
 
-/// An error with its causes, on a line.
+/// An error with its causes in one line.
 fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut parts: Vec<String> = Vec::new();
     for part in std::iter::successors(Some(error), |e| e.source()) {
@@ -255,7 +264,7 @@ fn path_of(name: &str) -> Result<PathBuf> {
     }
 }
 
-/// The paths in a directory, in order; none if it is not there.
+/// The paths in a directory, in order; empty if the directory does not exist.
 pub(super) fn list(dir: &Path) -> Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -266,7 +275,7 @@ pub(super) fn list(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Somebody else may be removing the same: a second `down`, or a sweep.
+/// Accepts that the path does not exist: a second `down` or a sweep may remove it at the same time.
 pub(super) fn remove_if_there(result: std::io::Result<()>, path: &Path) -> Result<()> {
     match result {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),

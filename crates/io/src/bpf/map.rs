@@ -1,6 +1,6 @@
-//! A map as bytes: what the manifest's layouts speak.
+//! A map as bytes, in the layouts of the manifest.
 //!
-//! Keys and values may be given shorter than the map has them: they are padded with zeros at the end, as C pads a struct.
+//! Keys and values may be shorter than those of the map. They are padded with zeros at the end, as C pads a struct.
 
 use std::borrow::Cow;
 use std::io;
@@ -13,17 +13,17 @@ use crate::sys::{self, MapInfo};
 /// The kinds of map that compiled programs use; the numbers are those of `enum bpf_map_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapKind {
-    /// A hash.
+    /// A hash table.
     Hash,
-    /// An array.
+    /// An array, indexed by a `u32`.
     Array,
-    /// A hash with a value a CPU.
+    /// A hash table with a value for each CPU.
     PerCpuHash,
-    /// An array with a value a CPU.
+    /// An array with a value for each CPU.
     PerCpuArray,
-    /// A trie; its key begins with a native `u32` prefix length.
+    /// A longest-prefix-match trie. Its key begins with a `u32` prefix length in native order.
     LpmTrie,
-    /// Any other.
+    /// Another kind of map, by its number.
     Other(u32),
 }
 
@@ -36,18 +36,18 @@ pub struct Map {
 }
 
 impl Map {
-    /// Takes over a descriptor.
+    /// Opens a map from its descriptor.
     pub(super) fn new(name: &str, fd: OwnedFd) -> Result<Self> {
         let info = sys::map_info(fd.as_fd()).context(|| format!("inspect the map {name}"))?;
         Ok(Self { name: name.to_owned(), fd, info })
     }
 
-    /// Its name.
+    /// The name of the map.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it is.
+    /// The kind of the map.
     pub fn kind(&self) -> MapKind {
         match self.info.kind {
             1 => MapKind::Hash,
@@ -59,22 +59,22 @@ impl Map {
         }
     }
 
-    /// Bytes of a key.
+    /// Size of a key in bytes.
     pub fn key_size(&self) -> usize {
         self.info.key_size as usize
     }
 
-    /// Bytes of a value, on one CPU.
+    /// Size of a value on one CPU in bytes.
     pub fn value_size(&self) -> usize {
         self.info.value_size as usize
     }
 
-    /// Capacity.
+    /// Largest number of elements.
     pub fn max_entries(&self) -> u32 {
         self.info.max_entries
     }
 
-    /// The value under a key; in a per-CPU map all CPUs' values one after the other, see [`Map::lookup_per_cpu`].
+    /// The value of a key. In a per-CPU map it is the concatenation of all CPUs' values; see [`Map::lookup_per_cpu`].
     pub fn lookup(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let key = padded(key, self.key_size()).context(|| self.to("look up"))?;
         let mut value = vec![0; self.transfer_size()?];
@@ -82,14 +82,14 @@ impl Map {
         Ok(found.then_some(value))
     }
 
-    /// The values under a key of a per-CPU map, one a possible CPU.
+    /// The values of a key in a per-CPU map, one for each possible CPU.
     pub fn lookup_per_cpu(&self, key: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
         let stride = self.value_size().next_multiple_of(8);
         let cut = |all: Vec<u8>| all.chunks(stride).map(|one| one[..self.value_size()].to_vec()).collect();
         Ok(self.lookup(key)?.map(cut))
     }
 
-    /// The sum over CPUs of a value that consists of native `u64`s, such as `{packets, bytes}`. Absent keys are zeros.
+    /// The sum over all CPUs of a value that consists of native `u64`s, such as `{packets, bytes}`. The result for an absent key is zeros.
     pub fn sum_u64(&self, key: &[u8]) -> Result<Vec<u64>> {
         let mut sum = vec![0u64; self.value_size() / 8];
         for cpu in self.lookup_per_cpu(key)?.unwrap_or_default() {
@@ -100,12 +100,12 @@ impl Map {
         Ok(sum)
     }
 
-    /// Writes a value, new or not. In a per-CPU map every CPU gets it.
+    /// Creates or updates an element. In a per-CPU map the value is written for every CPU.
     pub fn set(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.update(key, value, 0).context(|| self.to("write to"))
     }
 
-    /// Writes a new element; `false` if the key was there already.
+    /// Creates an element. Returns `false` if the key exists.
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         match self.update(key, value, 1) {
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(false),
@@ -113,13 +113,13 @@ impl Map {
         }
     }
 
-    /// Deletes an element; `false` if there was none. (The kernel cannot delete from arrays.)
+    /// Deletes an element. Returns `false` if the key does not exist. (The kernel cannot delete from arrays.)
     pub fn delete(&self, key: &[u8]) -> Result<bool> {
         let key = padded(key, self.key_size()).context(|| self.to("delete from"))?;
         sys::map_delete(self.fd.as_fd(), &key).context(|| self.to("delete from"))
     }
 
-    /// All keys, in the kernel's order. While somebody else deletes, some may come twice or be missed.
+    /// All keys, in the kernel's order. During concurrent deletions some keys may occur twice or be missing.
     pub fn keys(&self) -> Result<Vec<Vec<u8>>> {
         let mut keys: Vec<Vec<u8>> = Vec::new();
         loop {
@@ -132,7 +132,7 @@ impl Map {
         }
     }
 
-    /// All elements.
+    /// All elements, as key and value.
     pub fn entries(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let mut entries = Vec::new();
         for key in self.keys()? {
@@ -157,7 +157,7 @@ impl Map {
         matches!(self.kind(), MapKind::PerCpuArray | MapKind::PerCpuHash)
     }
 
-    /// Bytes that the kernel copies for one value.
+    /// The number of bytes that the kernel copies for one value.
     fn transfer_size(&self) -> Result<usize> {
         match self.is_per_cpu() {
             false => Ok(self.value_size()),
@@ -173,7 +173,7 @@ impl Map {
     }
 }
 
-/// CPUs that may ever be there, which is what per-CPU values are sized by (not those online).
+/// The number of possible CPUs (not those online), which determines the size of per-CPU values.
 fn possible_cpus() -> io::Result<usize> {
     aya::util::nr_cpus().map_err(|(_, error)| error)
 }

@@ -25,3 +25,11 @@ pub use fs::lock;
 pub use instance::{Instance, LoadOptions};
 pub use map::{Map, MapKind};
 pub use program::{Program, SkBuff, TestRun};
+
+use crate::Result;
+use crate::error::Context;
+
+/// Returns when all programs have ended that are running now: afterwards nothing reads what they could reach.
+pub fn grace_period() -> Result<()> {
+    crate::sys::grace_period().context(|| "wait for running programs".into())
+}

@@ -1,4 +1,4 @@
-//! An open program: test runs without a network.
+//! An open program, and test runs of it without a network.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -12,37 +12,37 @@ pub struct Program {
     pub(super) fd: OwnedFd,
 }
 
-/// The fields of `struct __sk_buff` that a test run lets one set; the others must be zero (net/bpf/test_run.c).
+/// The fields of `struct __sk_buff` that a test run can set. The others must be zero (net/bpf/test_run.c).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SkBuff {
-    /// Packet mark.
+    /// The packet mark.
     pub mark: u32,
-    /// Interface of the hook, in the calling thread's namespace; 0 is the loopback.
+    /// The index of the hook's interface in the calling thread's namespace; 0 is the loopback.
     pub ifindex: u32,
-    /// Interface that the packet came in by.
+    /// The index of the interface on which the packet arrived.
     pub ingress_ifindex: u32,
-    /// Segments of a GSO packet.
+    /// Number of segments of a GSO packet.
     pub gso_segs: u32,
-    /// Payload bytes a segment.
+    /// Payload bytes in each segment.
     pub gso_size: u32,
 }
 
-/// What a test run did.
+/// The result of a test run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestRun {
     /// The program's return value, such as TC_ACT_REDIRECT.
     pub retval: u32,
-    /// The packet afterwards.
+    /// The packet after the run.
     pub data: Vec<u8>,
-    /// The mark afterwards.
+    /// The packet mark after the run.
     pub mark: u32,
-    /// Mean nanoseconds a run.
+    /// Mean duration of a run in nanoseconds.
     pub nanoseconds: u32,
 }
 
-/// Bytes of `struct __sk_buff` as of Linux 5.15 (`hwtstamp` is its last field).
+/// Size of `struct __sk_buff` in Linux 5.15, whose last field is `hwtstamp`.
 const SKB_SIZE: usize = 192;
-/// Offsets in it; it is ABI.
+/// Offsets of fields in `struct __sk_buff`, which is stable ABI.
 const MARK: usize = 8;
 const INGRESS_IFINDEX: usize = 36;
 const IFINDEX: usize = 40;
@@ -50,11 +50,11 @@ const GSO_SEGS: usize = 164;
 const GSO_SIZE: usize = 176;
 
 impl Program {
-    /// Runs the program on a frame, `repeat` times on the same buffer (0 is 1). The frame begins with its Ethernet header,
-    /// of which the kernel takes `skb->protocol`.
+    /// Runs the program on a frame, `repeat` times on the same buffer (0 means 1). The frame begins with its Ethernet header, from which
+    /// the kernel sets `skb->protocol`.
     pub fn test_run(&self, frame: &[u8], skb: &SkBuff, repeat: u32) -> Result<TestRun> {
         let mut context = skb.to_bytes();
-        // No translation of ours grows a packet by more; what does would show up as ENOSPC.
+        // No program grows a packet by more than this. A packet that grows by more fails with ENOSPC.
         let mut data = vec![0; frame.len() + 512];
         let result = sys::test_run(self.fd.as_fd(), frame, &mut data, &mut context, repeat)
             .context(|| format!("test-run the program on {} bytes", frame.len()))?;
@@ -69,7 +69,7 @@ impl Program {
         })
     }
 
-    /// The descriptor, for attaching.
+    /// The descriptor of the program, for attaching.
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

@@ -1,4 +1,4 @@
-//! Addresses of interfaces, and prefixes.
+//! The addresses of interfaces, and prefixes.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -15,14 +15,14 @@ use crate::error::Context;
 /// An address with a prefix length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Prefix {
-    /// The address; of a route, the network's first one.
+    /// The address; for a route the first address of the network.
     pub address: IpAddr,
-    /// Leading bits that count.
+    /// The prefix length in bits.
     pub len: u8,
 }
 
 impl Prefix {
-    /// A prefix of parts.
+    /// A prefix with this address and length.
     pub fn new(address: impl Into<IpAddr>, len: u8) -> Self {
         Self { address: address.into(), len }
     }
@@ -55,7 +55,7 @@ impl FromStr for Prefix {
 }
 
 impl Handle {
-    /// Addresses of an interface, in order.
+    /// The addresses of an interface, in order.
     pub fn addresses(&self, interface: &str) -> Result<Vec<Prefix>> {
         let index = self.index(interface)?;
         let answers = self
@@ -72,8 +72,8 @@ impl Handle {
         Ok(found)
     }
 
-    /// Gives an interface an address; having it already is fine. IPv6 addresses skip duplicate detection, so that they work at
-    /// once.
+    /// Adds an address to an interface. It is no error if the interface has it already. IPv6 addresses skip duplicate address detection, so
+    /// that they work at once.
     pub fn add_address(&self, interface: &str, prefix: Prefix) -> Result<()> {
         let message = self.address_message(interface, prefix)?;
         match self.act(Rtnl::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL) {
@@ -82,7 +82,7 @@ impl Handle {
         }
     }
 
-    /// Takes an address away; `false` if it was not there.
+    /// Removes an address. Returns `false` if the interface does not have it.
     pub fn remove_address(&self, interface: &str, prefix: Prefix) -> Result<bool> {
         let message = self.address_message(interface, prefix)?;
         match self.act(Rtnl::DelAddress(message), 0) {
@@ -110,7 +110,7 @@ fn read(message: &AddressMessage) -> Option<Prefix> {
     for attribute in &message.attributes {
         match attribute {
             AddressAttribute::Local(local) => address = Some(*local),
-            // Of a point-to-point interface this is the other end; then Local comes as well, and wins.
+            // On a point-to-point interface this attribute is the other end. There is then also a Local attribute, which has precedence.
             AddressAttribute::Address(other) => address = address.or(Some(*other)),
             _ => {}
         }

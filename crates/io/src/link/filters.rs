@@ -1,4 +1,4 @@
-//! Removing our own clsact filters and qdiscs, on kernels without tcx.
+//! Removes Strait's own clsact filters and qdiscs, on kernels without tcx.
 
 use netlink_packet_route::RouteNetlinkMessage as Rtnl;
 use netlink_packet_route::tc::{TcHandle, TcMessage};
@@ -7,7 +7,7 @@ use super::Handle;
 use crate::Result;
 use crate::error::Context;
 
-/// Deletes the filters of a priority from one hook of an interface; there being none is fine.
+/// Deletes the filters with a priority from one hook of an interface. It is no error if there are none.
 pub(crate) fn delete_filters(ifindex: u32, ingress: bool, priority: u16) -> Result<()> {
     let mut message = TcMessage::default();
     message.header.index = ifindex as i32;
@@ -20,7 +20,7 @@ pub(crate) fn delete_filters(ifindex: u32, ingress: bool, priority: u16) -> Resu
     }
 }
 
-/// Deletes an interface's clsact qdisc with all its filters; there being none is fine.
+/// Deletes an interface's clsact qdisc with all its filters. It is no error if there is none.
 pub(crate) fn delete_clsact(ifindex: u32) -> Result<()> {
     let mut message = TcMessage::default();
     message.header.index = ifindex as i32;

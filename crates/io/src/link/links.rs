@@ -1,4 +1,4 @@
-//! Interfaces.
+//! Network interfaces: list, create, delete, change.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -14,48 +14,48 @@ use super::Handle;
 use crate::error::Context;
 use crate::{Error, Result};
 
-/// What an interface is.
+/// The properties of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
-    /// Its number.
+    /// The interface index.
     pub index: u32,
-    /// Its name.
+    /// The interface name.
     pub name: String,
-    /// `veth`, `bridge`, …; empty for hardware and loopback.
+    /// The kind of a virtual interface, such as `veth` or `bridge`; empty for hardware and loopback.
     pub kind: String,
-    /// Largest packet.
+    /// The MTU in bytes.
     pub mtu: u32,
-    /// Link-layer address.
+    /// The link-layer address.
     pub mac: Vec<u8>,
-    /// Administratively up.
+    /// Whether the interface is administratively up.
     pub up: bool,
-    /// Has no link-layer address resolution.
+    /// Whether the interface has no link-layer address resolution.
     pub noarp: bool,
-    /// It is the loopback.
+    /// Whether it is the loopback interface.
     pub loopback: bool,
-    /// Index of the other end (veth) or the lower device, if any.
+    /// The index of the other end (veth) or of the lower device, if there is one.
     pub peer: Option<u32>,
 }
 
-/// What to change about an interface; `None` and `false` leave it.
+/// Changes to an interface. `None` and `false` leave a property unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// Up or down.
+    /// Sets the interface up or down.
     pub up: Option<bool>,
-    /// Without ARP and neighbour discovery: every destination has the interface's own link-layer address.
+    /// Switches ARP and neighbour discovery off or on. Without them, every destination has the interface's own link-layer address.
     pub noarp: Option<bool>,
-    /// Takes part in multicast (MLD and router solicitations go with it).
+    /// Switches multicast on or off. Without it the interface sends no MLD messages and router solicitations.
     pub multicast: Option<bool>,
-    /// Largest packet.
+    /// The MTU in bytes.
     pub mtu: Option<u32>,
-    /// Link-layer address.
+    /// The link-layer address.
     pub mac: Option<[u8; 6]>,
-    /// No IPv6 link-local address of the kernel's own making.
+    /// Keeps the kernel from adding an IPv6 link-local address.
     pub no_link_local: bool,
 }
 
 impl Handle {
-    /// All interfaces, by number.
+    /// All interfaces, by index.
     pub fn links(&self) -> Result<Vec<Link>> {
         let answers =
             self.dump(Rtnl::GetLink(LinkMessage::default())).context(|| "list the interfaces".into())?;
@@ -70,18 +70,18 @@ impl Handle {
         Ok(links)
     }
 
-    /// One interface.
+    /// The interface with this name.
     pub fn link(&self, name: &str) -> Result<Option<Link>> {
         Ok(self.links()?.into_iter().find(|l| l.name == name))
     }
 
-    /// The number of an interface that must be there.
+    /// The index of an interface that must exist.
     pub fn index(&self, name: &str) -> Result<u32> {
         self.link(name)?.map(|l| l.index).ok_or_else(|| Error::NotFound(format!("interface `{name}`")))
     }
 
-    /// Makes a veth pair; the other end in another namespace if its file is given. A veth of that name with that peer is
-    /// left as it is.
+    /// Creates a veth pair. The other end is in another namespace if its file is given. An existing veth with this name and this peer is
+    /// left unchanged.
     pub fn add_veth(&self, name: &str, peer: &str, peer_namespace: Option<&File>) -> Result<()> {
         let mut other = LinkMessage::default();
         other.attributes.push(LinkAttribute::IfName(peer.into()));
@@ -102,7 +102,7 @@ impl Handle {
         }
     }
 
-    /// Deletes an interface; `false` if there was none.
+    /// Deletes an interface. Returns `false` if it does not exist.
     pub fn delete_link(&self, name: &str) -> Result<bool> {
         let Some(link) = self.link(name)? else { return Ok(false) };
         let mut message = LinkMessage::default();
@@ -111,11 +111,11 @@ impl Handle {
         Ok(true)
     }
 
-    /// Changes an interface.
+    /// Changes the properties of an interface.
     pub fn change(&self, name: &str, change: &Change) -> Result<()> {
         let mut message = LinkMessage::default();
         message.header.index = self.index(name)?;
-        // Attributes before flags: the kernel keeps that order, so a fresh interface comes up without a link-local address.
+        // The kernel applies attributes before flags, so a new interface comes up without a link-local address.
         if change.no_link_local {
             let mode = AfSpecInet6::AddrGenMode(In6AddrGenMode::None);
             message.attributes.push(LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![mode])]));
@@ -147,7 +147,7 @@ impl Handle {
         let find = |wanted: &str| links.iter().find(|l| l.name == wanted && l.kind == "veth");
         Ok(match (find(name), find(peer)) {
             (Some(a), Some(b)) => a.peer == Some(b.index),
-            // The peer lives in another namespace, whose names we cannot see.
+            // The peer is in another namespace, whose names are not visible here.
             (Some(_), None) => true,
             _ => false,
         })

@@ -1,8 +1,8 @@
 //! Interfaces, addresses, routes and sysctls of the calling thread's network namespace.
 //!
-//! Through `netlink-packet-route` over a blocking `netlink-sys` socket: requests are few and strictly one after the other, so
-//! the asynchronous `rtnetlink` crate would bring a runtime for nothing. A [`Handle`] belongs to the namespace in which it was
-//! opened, even if it is used elsewhere later; sysctls belong to the namespace of the thread that touches them.
+//! Requests use `netlink-packet-route` over a blocking `netlink-sys` socket. They are few and sequential, so the asynchronous `rtnetlink`
+//! crate would add a runtime without a benefit. A [`Handle`] belongs to the namespace in which it was opened, whichever thread uses it
+//! later. Sysctls belong to the namespace of the thread that accesses them.
 
 mod addresses;
 mod filters;
@@ -19,7 +19,7 @@ pub use socket::Handle;
 
 use crate::Result;
 
-/// The index of an interface.
+/// The index of the interface with this name.
 pub fn index_of(name: &str) -> Result<u32> {
     Handle::open()?.index(name)
 }

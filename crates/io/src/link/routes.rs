@@ -1,4 +1,4 @@
-//! Routes of the main table.
+//! The routes of the main table.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -16,32 +16,32 @@ use crate::error::Context;
 /// A route to a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Where to.
+    /// The destination prefix.
     pub to: Prefix,
-    /// Through which interface, by name; the kernel finds it by the gateway if `None`.
+    /// The name of the outgoing interface; `None` if the kernel finds it by the gateway.
     pub interface: Option<String>,
-    /// Next hop.
+    /// The next hop, if there is one.
     pub via: Option<IpAddr>,
-    /// Source address of the host's own packets.
+    /// The source address of packets that the host itself sends.
     pub source: Option<IpAddr>,
-    /// Largest packet that may take it.
+    /// The MTU of the route in bytes.
     pub mtu: Option<u32>,
-    /// Metric; the smaller wins.
+    /// The metric. The route with the smallest metric wins.
     pub priority: Option<u32>,
 }
 
 impl Route {
-    /// A route into an interface.
+    /// A route to an interface without a next hop.
     pub fn dev(to: Prefix, interface: &str) -> Self {
         Self { interface: Some(interface.into()), ..Self::bare(to) }
     }
 
-    /// A route to a next hop.
+    /// A route over a next hop.
     pub fn via(to: Prefix, gateway: impl Into<IpAddr>) -> Self {
         Self { via: Some(gateway.into()), ..Self::bare(to) }
     }
 
-    /// With an MTU of its own.
+    /// The same route with this MTU.
     pub fn mtu(self, mtu: u32) -> Self {
         Self { mtu: Some(mtu), ..self }
     }
@@ -69,14 +69,14 @@ impl Handle {
         Ok(found)
     }
 
-    /// Sets a route, in place of another one to the same prefix with the same metric.
+    /// Sets a route. It replaces an existing route with the same prefix and metric.
     pub fn set_route(&self, route: &Route) -> Result<()> {
         let message = self.route_message(route)?;
         self.act(Rtnl::NewRoute(message), NLM_F_CREATE | NLM_F_REPLACE)
             .context(|| format!("set the route to {}", route.to))
     }
 
-    /// Removes a route; `false` if there was none.
+    /// Removes a route. Returns `false` if it does not exist.
     pub fn remove_route(&self, route: &Route) -> Result<bool> {
         let message = self.route_message(route)?;
         match self.act(Rtnl::DelRoute(message), 0) {
@@ -92,7 +92,7 @@ impl Handle {
         message.header.table = RouteHeader::RT_TABLE_MAIN;
         message.header.protocol = RouteProtocol::Static;
         message.header.kind = RouteType::Unicast;
-        // IPv4 wants to know that a route without a gateway ends on the link.
+        // An IPv4 route without a gateway needs the scope of the link.
         message.header.scope = match route.via.is_none() && route.to.address.is_ipv4() {
             true => RouteScope::Link,
             false => RouteScope::Universe,

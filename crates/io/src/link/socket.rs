@@ -1,4 +1,4 @@
-//! One request and its answers.
+//! Sends a netlink request and receives its answers.
 
 use std::io;
 
@@ -12,13 +12,13 @@ use netlink_sys::{Socket, SocketAddr};
 use crate::Result;
 use crate::error::Context;
 
-/// A socket to the kernel's routing part.
+/// A netlink socket for routing (rtnetlink).
 pub struct Handle {
     socket: Socket,
 }
 
 impl Handle {
-    /// Opens one in the calling thread's namespace.
+    /// Opens a socket in the calling thread's namespace.
     pub fn open() -> Result<Self> {
         let open = || {
             let mut socket = Socket::new(NETLINK_ROUTE)?;
@@ -29,17 +29,17 @@ impl Handle {
         open().context(|| "open a netlink socket".into())
     }
 
-    /// Asks the kernel to do something.
+    /// Sends a request that changes something, and waits for the acknowledgement.
     pub(super) fn act(&self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
         self.exchange(message, flags | NLM_F_ACK).map(drop)
     }
 
-    /// Asks for a list.
+    /// Sends a request for a list, and returns its elements.
     pub(super) fn dump(&self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
         self.exchange(message, NLM_F_DUMP)
     }
 
-    /// Sends, and receives until the acknowledgement or the end of the list.
+    /// Sends a request, and receives until the acknowledgement or the end of the list.
     fn exchange(&self, message: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
         let mut header = NetlinkHeader::default();
         header.flags = flags | NLM_F_REQUEST;
@@ -60,7 +60,7 @@ impl Handle {
     }
 }
 
-/// Collects a datagram's messages; `true` after the last one of the exchange.
+/// Collects the messages of a datagram. Returns `true` after the last message of the exchange.
 fn take_datagram(mut rest: &[u8], answers: &mut Vec<RouteNetlinkMessage>) -> io::Result<bool> {
     while rest.len() >= 16 {
         let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest)

@@ -1,13 +1,13 @@
-//! `af_packet:IF`: a network interface through packet sockets, with rings that the kernel shares (TPACKET, af_packet in the kernel's
-//! documentation). It works on every interface and needs nothing of it.
+//! `af_packet:IF`: an interface through packet sockets, with rings that are shared with the kernel (TPACKET; `packet_mmap` in the kernel's
+//! documentation). It works on every interface and needs no support from it.
 //!
-//! What comes in stands in a ring of frames (TPACKET_V2), a packet that is longer than a frame in the socket's queue. What leaves stands
-//! in another ring, and a call sends all that are there; one that is longer than a frame, or is still to be segmented, takes a call
-//! of its own, behind those before it. With several workers the kernel deals packets out by their flows, so that each flow stays in
-//! order.
+//! Received packets are in a ring of frames (TPACKET_V2). A packet that is longer than a frame is in the socket's queue instead. Packets to
+//! send are in another ring, and one call sends all of them. A packet that is longer than a frame, or that must still be segmented, needs a
+//! call of its own, after the packets before it. With several workers the kernel distributes packets by their flows, so that each flow
+//! stays in order.
 //!
-//! TPACKET_V3 packs what comes in into blocks, which are handed over when they are full or a millisecond is over: each packet waits,
-//! and is cold when it is taken. It was slower here (docs/native.md).
+//! TPACKET_V3 packs received packets into blocks. The kernel hands over a block when it is full or after a millisecond, so each packet
+//! waits, and it is no longer in the cache when it is read. V3 was slower here (docs/native.md).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ use super::{offload, socket};
 use crate::error::Context;
 use crate::{Result, link};
 
-/// Bytes and number of frames, of either ring.
+/// Size of a frame in bytes, and number of frames in each ring.
 const FRAME: usize = 2048;
 const FRAMES: usize = 2048;
 const BLOCK: usize = 1 << 18;
@@ -29,17 +29,19 @@ const RING: libc::tpacket_req = libc::tpacket_req {
     tp_frame_size: FRAME as u32,
     tp_frame_nr: FRAMES as u32,
 };
-/// Bytes of packets longer than a frame that may wait.
+/// Size in bytes of the queue for packets that are longer than a frame.
 const QUEUE: libc::c_int = 1 << 23;
-/// Where a frame's bytes begin: behind its `struct tpacket2_hdr`.
+/// The offset of the packet in a frame: after `struct tpacket2_hdr`.
 const FRAME_HEAD: usize = 32;
 
-/// Bytes of the Ethernet addresses, behind which a VLAN tag stands.
+/// The offset of a VLAN tag: after the two Ethernet addresses.
 const MACS: usize = 12;
 
-/// `PACKET_FANOUT_FLAG_IGNORE_OUTGOING` (Linux 5.10): a group does not hear what its sockets send. What each socket says of that
-/// itself does not count in a group.
+/// `PACKET_FANOUT_FLAG_IGNORE_OUTGOING` (Linux 5.10): a group does not receive what its sockets send. The option of a single socket has no
+/// effect in a group.
 const IGNORE_OUTGOING: libc::c_int = 0x4000;
+/// `PACKET_FANOUT_FLAG_UNIQUEID` (Linux 4.12): the kernel chooses a group number that no socket of the namespace has.
+const UNIQUE: libc::c_int = 0x2000;
 
 const ANY_PROTOCOL: u16 = (libc::ETH_P_ALL as u16).to_be();
 
@@ -51,14 +53,12 @@ pub struct AfPacket {
     counts: PortCounts,
 }
 
-/// Opens an interface of the calling thread's namespace for as many workers.
+/// Opens an interface of the calling thread's namespace with this number of queues.
 pub fn open(interface: &str, queues: usize) -> Result<Vec<AfPacket>> {
     let index = link::index_of(interface)? as libc::c_int;
-    // Different for every interface and process.
-    let group = (std::process::id() ^ (index as u32) << 8) as u16;
+    let mut group = if queues > 1 { Fanout::New } else { Fanout::None };
     let queue = |_| {
-        let fanout = (queues > 1).then_some(group);
-        let receive = Receive::open(index, fanout).context(|| format!("receive on {interface}"))?;
+        let receive = Receive::open(index, &mut group).context(|| format!("receive on {interface}"))?;
         let transmit = Transmit::open(index).context(|| format!("send on {interface}"))?;
         Ok(AfPacket { name: interface.to_string(), receive, transmit, counts: PortCounts::default() })
     };
@@ -77,7 +77,16 @@ fn address(index: libc::c_int, protocol: u16) -> libc::sockaddr_ll {
     }
 }
 
-/// Frames that the kernel fills.
+/// The group of sockets among which the kernel distributes packets.
+enum Fanout {
+    None,
+    /// The next socket makes it.
+    New,
+    /// Its number.
+    Group(u16),
+}
+
+/// The receive ring: frames that the kernel fills.
 struct Receive {
     socket: OwnedFd,
     ring: Mapping,
@@ -85,15 +94,15 @@ struct Receive {
 }
 
 impl Receive {
-    fn open(index: libc::c_int, fanout: Option<u16>) -> std::io::Result<Receive> {
-        // Without a protocol nothing comes until it is bound.
+    fn open(index: libc::c_int, fanout: &mut Fanout) -> std::io::Result<Receive> {
+        // A socket without a protocol receives nothing before it is bound.
         let socket = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
         let set = |name, value: libc::c_int| socket::set(&socket, libc::SOL_PACKET, name, value);
         set(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as libc::c_int)?;
         set(libc::PACKET_VNET_HDR, 1)?;
         set(libc::PACKET_IGNORE_OUTGOING, 1)?;
         set(libc::PACKET_COPY_THRESH, 1)?;
-        // Beyond the limit of net.core.rmem_max where that is allowed.
+        // This exceeds the limit net.core.rmem_max if the process may do that.
         let size = |name| socket::set(&socket, libc::SOL_SOCKET, name, QUEUE);
         let _ = size(libc::SO_RCVBUFFORCE).or_else(|_| size(libc::SO_RCVBUF));
         socket::set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, RING)?;
@@ -106,21 +115,29 @@ impl Receive {
             mr_address: [0; 8],
         };
         socket::set(&socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, all)?;
-        if let Some(group) = fanout {
-            let how =
-                (libc::PACKET_FANOUT_HASH as libc::c_int | IGNORE_OUTGOING) << 16 | libc::c_int::from(group);
-            socket::set(&socket, libc::SOL_PACKET, libc::PACKET_FANOUT, how)?;
+        let how = libc::PACKET_FANOUT_HASH as libc::c_int | IGNORE_OUTGOING;
+        match *fanout {
+            Fanout::None => {}
+            Fanout::New => {
+                socket::set(&socket, libc::SOL_PACKET, libc::PACKET_FANOUT, (how | UNIQUE) << 16)?;
+                let chosen: u32 = socket::get(&socket, libc::SOL_PACKET, libc::PACKET_FANOUT)?;
+                *fanout = Fanout::Group(chosen as u16);
+            }
+            Fanout::Group(group) => {
+                let how = how << 16 | libc::c_int::from(group);
+                socket::set(&socket, libc::SOL_PACKET, libc::PACKET_FANOUT, how)?;
+            }
         }
         Ok(Receive { socket, ring, next: 0 })
     }
 
-    /// What the next frame says of its packet; 0 while the kernel has it.
+    /// The status word of the next frame; 0 while the kernel owns the frame.
     fn status(&self) -> u32 {
         self.ring.word(self.next * FRAME).load(Ordering::Acquire)
     }
 
-    /// Takes the next frame's packet (`struct tpacket2_hdr`) and gives the frame back: its length and offload, or `None` where it is
-    /// too long.
+    /// Copies the packet of the next frame (`struct tpacket2_hdr`) to `room`, and returns the frame to the kernel. Returns the packet's
+    /// length and offload, or `None` if it is too long.
     fn take(&mut self, status: u32, room: &mut [u8]) -> Option<(usize, Option<Offload>)> {
         let frame = self.next * FRAME;
         let whole = u32::from_ne_bytes(self.ring.read(frame + 4)) as usize;
@@ -141,7 +158,7 @@ impl Receive {
         header.map(|header| (length, offload::arrived(&header, &mut room[..length], length - whole)))
     }
 
-    /// The VLAN tag that the kernel, or the hardware, has taken off a packet.
+    /// The VLAN tag that the kernel or the hardware has removed from a packet.
     fn tag(&self, frame: usize, status: u32) -> Option<[u8; 4]> {
         let captured = u32::from_ne_bytes(self.ring.read(frame + 8)) as usize;
         (status & libc::TP_STATUS_VLAN_VALID != 0 && captured >= MACS).then(|| {
@@ -153,7 +170,7 @@ impl Receive {
         })
     }
 
-    /// A packet that stands in its frame, and its header of offloads.
+    /// Copies a packet from its frame, and returns its offload header.
     fn take_short(&self, frame: usize, whole: usize, room: &mut [u8]) -> Option<[u8; offload::HEADER]> {
         let captured = u32::from_ne_bytes(self.ring.read(frame + 8)) as usize;
         let begin = frame + usize::from(u16::from_ne_bytes(self.ring.read(frame + 12)));
@@ -162,7 +179,7 @@ impl Receive {
         Some(self.ring.read(begin - offload::HEADER))
     }
 
-    /// A packet that is longer than a frame waits in the socket's queue.
+    /// Reads a packet that is longer than a frame from the socket's queue, and returns its offload header.
     fn take_long(&self, whole: usize, room: &mut [u8]) -> Option<[u8; offload::HEADER]> {
         let mut header = [0; offload::HEADER];
         let read = socket::read_parts(self.socket.as_fd(), &mut header, room);
@@ -170,13 +187,13 @@ impl Receive {
     }
 }
 
-/// Frames that the kernel sends.
+/// The transmit ring: frames that the kernel sends.
 struct Transmit {
     socket: OwnedFd,
     ring: Mapping,
     next: usize,
     waiting: usize,
-    /// For packets that need a call of their own.
+    /// The socket for packets that need a call of their own.
     alone: OwnedFd,
 }
 
@@ -196,7 +213,7 @@ impl Transmit {
         Ok(Transmit { socket, ring, next: 0, waiting: 0, alone })
     }
 
-    /// Puts a packet into the next frame; false if the kernel has not sent what was there.
+    /// Writes a packet into the next frame. Returns false if the kernel has not yet sent the frame's previous packet.
     fn put(&mut self, packet: &[u8]) -> bool {
         let frame = self.next * FRAME;
         let status = self.ring.word(frame);
@@ -254,7 +271,7 @@ impl Port for AfPacket {
         } else if self.transmit.put(packet) {
             Ok(())
         } else {
-            // Room may have been made meanwhile.
+            // The flush may free a frame.
             let _ = self.transmit.flush();
             if self.transmit.put(packet) { Ok(()) } else { Err(Unsent::Full) }
         };
@@ -271,7 +288,7 @@ impl Port for AfPacket {
     }
 
     fn counts(&mut self) -> PortCounts {
-        // Reading the kernel's statistics clears them.
+        // The kernel resets its statistics when they are read.
         let kernel: std::io::Result<libc::tpacket_stats> =
             socket::get(&self.receive.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS);
         self.counts.missed += kernel.map_or(0, |k| u64::from(k.tp_drops));

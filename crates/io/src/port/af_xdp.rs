@@ -1,7 +1,8 @@
-//! `af_xdp:IF[:QUEUE]`: an interface's queues through AF_XDP sockets: packets go past the kernel's stack, without a copy where the
-//! driver can (`how` says which).
+//! `af_xdp:IF[:QUEUE]`: the queues of an interface through AF_XDP sockets. Packets bypass the kernel's stack; `how` says whether the driver
+//! avoids copying them.
 //!
-//! A program of five instructions hands every packet of a queue to its socket. It and its map go with this process, however it ends.
+//! A program of five instructions redirects every packet of a queue to its socket. The program and its map are removed when this process
+//! ends, however it ends.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -15,19 +16,19 @@ use super::socket;
 use crate::error::Context;
 use crate::{Result, link, sys};
 
-/// Bytes and number of frames; the first half is for what comes in.
+/// Size of a frame in bytes, and number of frames. The first half is for receiving.
 const FRAME: usize = 2048;
 const FRAMES: usize = 8192;
-/// Descriptors of each ring.
+/// Number of descriptors in each ring.
 const RING: u32 = 4096;
 
-/// `enum bpf_map_type`: sockets by queue.
+/// `enum bpf_map_type`: a map from queues to sockets.
 const XSKMAP: u32 = 17;
-/// `enum bpf_func_id`.
+/// `enum bpf_func_id`: `bpf_redirect_map`.
 const REDIRECT_MAP: i32 = 51;
 const XDP_PASS: i32 = 2;
 
-/// What holds the program on the interface.
+/// What keeps the program attached to the interface.
 struct Attached {
     _map: OwnedFd,
     _program: OwnedFd,
@@ -43,7 +44,7 @@ pub struct AfXdp {
     completion: Ring,
     receive: Ring,
     transmit: Ring,
-    /// Frames that are free to be sent in.
+    /// The free list of transmit frames.
     free: Vec<u64>,
     waiting: u32,
     zero_copy: bool,
@@ -76,7 +77,7 @@ pub fn open(interface: &str, queue: Option<u32>, queues: usize) -> Result<Vec<Af
     Ok(sockets.into_iter().map(|s| s.finish(interface, attached.clone())).collect())
 }
 
-/// `return bpf_redirect_map(&map, ctx->rx_queue_index, XDP_PASS);`
+/// The program: `return bpf_redirect_map(&map, ctx->rx_queue_index, XDP_PASS);`
 fn redirect(map: i32) -> [sys::Instruction; 6] {
     let op = |code, registers, offset, value| sys::Instruction { code, registers, offset, value };
     [
@@ -89,16 +90,16 @@ fn redirect(map: i32) -> [sys::Instruction; 6] {
     ]
 }
 
-/// Where the parts of a ring are in its mapping, and how far we are.
+/// The offsets of a ring's parts in its mapping, and our own index.
 struct Ring {
     memory: Mapping,
     producer: usize,
     consumer: usize,
     flags: usize,
     entries: usize,
-    /// Bytes of an entry.
+    /// Size of an entry in bytes.
     each: usize,
-    /// Our own index.
+    /// This side's index, which it publishes.
     own: u32,
 }
 
@@ -125,12 +126,12 @@ impl Ring {
         self.entries + (index & (RING - 1)) as usize * self.each
     }
 
-    /// As producer: room for entries.
+    /// Producer side: the number of free entries.
     fn room(&self) -> u32 {
         RING - self.own.wrapping_sub(self.memory.word(self.consumer).load(Ordering::Acquire))
     }
 
-    /// As producer: adds an entry, which is seen with the next `publish`.
+    /// Producer side: adds an entry. The kernel sees it after the next `publish`.
     fn add(&mut self, entry: &[u8]) {
         self.memory.copy_in(self.place(self.own), entry);
         self.own = self.own.wrapping_add(1);
@@ -140,12 +141,12 @@ impl Ring {
         self.memory.word(self.producer).store(self.own, Ordering::Release);
     }
 
-    /// As consumer: entries that are there.
+    /// Consumer side: the number of available entries.
     fn there(&self) -> u32 {
         self.memory.word(self.producer).load(Ordering::Acquire).wrapping_sub(self.own)
     }
 
-    /// As consumer: the next entry.
+    /// Consumer side: takes the next entry.
     fn take<const N: usize>(&mut self) -> [u8; N] {
         let entry = self.memory.read(self.place(self.own));
         self.own = self.own.wrapping_add(1);
@@ -230,7 +231,7 @@ impl AfXdpSocket {
     }
 }
 
-/// A `struct xdp_desc`: where, how long.
+/// The address and the length in a `struct xdp_desc`.
 fn descriptor(entry: [u8; 16]) -> (u64, usize) {
     let at = u64::from_ne_bytes(std::array::from_fn(|i| entry[i]));
     let length = u32::from_ne_bytes(std::array::from_fn(|i| entry[8 + i]));
@@ -238,7 +239,7 @@ fn descriptor(entry: [u8; 16]) -> (u64, usize) {
 }
 
 impl AfXdp {
-    /// Frames that have been sent are free again.
+    /// Returns sent frames to the free list.
     fn collect(&mut self) {
         for _ in 0..self.completion.there() {
             self.free.push(u64::from_ne_bytes(self.completion.take()));
@@ -247,7 +248,7 @@ impl AfXdp {
     }
 }
 
-/// The kernel lets go of a queue some time after the socket that had it is closed: one that is in use may be free in a moment.
+/// Binds a socket to its queue, and retries while the queue is busy: the kernel releases a queue some time after its socket is closed.
 fn bind(socket: &OwnedFd, address: libc::sockaddr_xdp) -> std::io::Result<()> {
     const TRIES: u32 = 50;
     for _ in 1..TRIES {
@@ -276,7 +277,7 @@ impl Port for AfXdp {
                 }
                 None => self.counts.missed += 1,
             }
-            // The frame's beginning: the kernel put its headroom before the packet.
+            // The packet's address includes headroom. The fill ring needs the address of the frame.
             self.fill.add(&(at / FRAME as u64 * FRAME as u64).to_ne_bytes());
         }
         if taken > 0 {
@@ -318,7 +319,7 @@ impl Port for AfXdp {
             return Ok(());
         }
         self.transmit.publish();
-        // Without zero-copy a call sends 32 packets at most (TX_BATCH_SIZE).
+        // Without zero-copy one call sends at most 32 packets (TX_BATCH_SIZE).
         let mut calls = self.waiting.div_ceil(32) + 1;
         while calls > 0 && self.transmit.room() < RING && self.transmit.wants_wakeup() {
             socket::kick(&self.socket, libc::MSG_DONTWAIT)

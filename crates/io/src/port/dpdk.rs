@@ -1,8 +1,8 @@
-//! `dpdk:DEVICE`: any device of DPDK's environment abstraction layer: a PCI address (`dpdk:0000:03:00.0`), or a virtual one with its
-//! arguments (`dpdk:net_af_packet0,iface=eth0`). Behind the feature `dpdk`, for it links libdpdk.
+//! `dpdk:DEVICE`: a device of DPDK's environment abstraction layer (EAL): a PCI address (`dpdk:0000:03:00.0`), or a virtual device with its
+//! arguments (`dpdk:net_af_packet0,iface=eth0`). It needs the feature `dpdk`, because it links libdpdk.
 //!
-//! A door for `unsafe`: calls of dpdk.c. A device is opened by one [`Device`], whose queues share it; a queue is used by one thread at a time,
-//! as DPDK wants it. Pointers to packets' memory are DPDK's; each is given back once, or handed on.
+//! A module with `unsafe`: calls of dpdk.c. One [`Device`] opens a device, and its queues share it. One thread at a time uses a queue, as
+//! DPDK requires. Packet memory belongs to DPDK; each packet is freed once or passed on.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -13,9 +13,9 @@ use dataplane::port::{Inbox, Offload, Port, PortCounts, PortError, Unsent};
 
 use crate::{Error, Result};
 
-/// Packets of a burst; dpdk.c has the same.
+/// Number of packets in a burst. dpdk.c has the same number.
 const BURST: usize = 64;
-/// Bytes of a message.
+/// Size of the buffer for an error message in bytes.
 const WHY: usize = 256;
 
 #[repr(C)]
@@ -46,13 +46,13 @@ unsafe extern "C" {
     fn strait_dpdk_missed(port: u16) -> u64;
 }
 
-/// DPDK starts once in a process.
+/// Whether DPDK has been started. A process can start it only once.
 static STARTED: Mutex<bool> = Mutex::new(false);
 
-/// Where more arguments for DPDK stand, such as `-m 1024` or `--no-huge`.
+/// The environment variable with further arguments for DPDK, such as `-m 1024` or `--no-huge`.
 const ARGUMENTS: &str = "STRAIT_EAL";
 
-/// A device that is open.
+/// An open device.
 struct Device {
     port: u16,
     driver: String,
@@ -66,7 +66,7 @@ impl Drop for Device {
     }
 }
 
-/// A thread that DPDK knows, until it ends.
+/// The registration of a thread with DPDK. It ends with the thread.
 struct Known(bool);
 
 impl Drop for Known {
@@ -83,13 +83,13 @@ thread_local! {
     static KNOWN: Known = Known(unsafe { strait_dpdk_enter() } == 0);
 }
 
-/// One worker's queue.
+/// One worker's queue of a device.
 pub struct Dpdk {
     device: Arc<Device>,
     queue: u16,
-    /// What has come and was not asked for yet.
+    /// Received packets that the worker has not taken yet.
     kept: VecDeque<Frame>,
-    /// What is to be sent with the next flush.
+    /// Packets to send with the next flush.
     waiting: Vec<*mut c_void>,
     lengths: Vec<u64>,
     counts: PortCounts,
@@ -98,7 +98,7 @@ pub struct Dpdk {
 // SAFETY: the pointers are to memory of DPDK's, which any thread may hand back.
 unsafe impl Send for Dpdk {}
 
-/// Opens a device with so many queues.
+/// Opens a device with this number of queues.
 pub fn open(device: &str, queues: usize) -> Result<Vec<Dpdk>> {
     let fail = |why: String| Error::Dpdk(why);
     start()?;
@@ -123,7 +123,7 @@ pub fn open(device: &str, queues: usize) -> Result<Vec<Dpdk>> {
     Ok((0..queues).map(queue).collect())
 }
 
-/// Starts DPDK: with huge pages where there are some, with ordinary memory elsewhere; without devices but those that ports name.
+/// Starts DPDK, with huge pages if there are any, otherwise with ordinary memory. DPDK uses no devices except those that ports name.
 fn start() -> Result<()> {
     let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
     if *started {
@@ -131,7 +131,7 @@ fn start() -> Result<()> {
     }
     let own = std::env::var(ARGUMENTS).unwrap_or_default();
     let memory = if huge_pages() { "--in-memory" } else { "--no-huge -m 512 --no-shconf" };
-    // An allow list with nobody on it keeps DPDK from taking every device that it can drive.
+    // The allow list has an address that no device has. It keeps DPDK from using every device that it can drive.
     let name = std::process::id();
     let line = format!(
         "strait --no-telemetry --file-prefix strait-{name} -a 0000:00:00.0 --log-level=error {memory} {own}"

@@ -1,15 +1,15 @@
-//! `mem:FILE`: the packets of a capture file, round and round from memory, for measurements; what leaves is counted and forgotten.
+//! `mem:FILE`: repeats the packets of a capture file from memory, for measurements. Sent packets are counted and discarded.
 
 use std::sync::Arc;
 
 use dataplane::port::{Inbox, Offload, Port, PortCounts, PortError, Unsent};
 
-/// Packets one behind the other, each from a cache line on, so that reading them is what a processor expects: they stand for what a network
-/// card has put into the cache.
+/// Packets in contiguous memory. Each begins at a cache line, so that the processor can prefetch them: they represent packets that a
+/// network card has put into the cache.
 #[derive(Debug, Default)]
 pub struct Packets {
     bytes: Vec<u8>,
-    /// Where each begins, and its bytes.
+    /// The offset and the length of each packet.
     spans: Vec<(usize, usize)>,
 }
 
@@ -18,12 +18,12 @@ impl Packets {
         self.spans.get(number).map(|(start, length)| &self.bytes[*start..start + length])
     }
 
-    /// How many.
+    /// The number of packets.
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no packets.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
@@ -42,10 +42,10 @@ impl<B: AsRef<[u8]>> FromIterator<B> for Packets {
     }
 }
 
-/// Bytes of a cache line.
+/// Size of a cache line in bytes.
 const LINE: usize = 64;
 
-/// One worker's side.
+/// One worker's queue of the port.
 pub struct Mem {
     packets: Arc<Packets>,
     next: usize,
@@ -53,7 +53,7 @@ pub struct Mem {
 }
 
 impl Mem {
-    /// Gives these packets from the given one on, for ever; none where there are none.
+    /// A queue that repeats these packets for ever, starting with packet number `first`. Without packets it receives none.
     pub fn new(packets: Arc<Packets>, first: usize) -> Mem {
         Mem { packets, next: first, counts: PortCounts::default() }
     }

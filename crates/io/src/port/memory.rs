@@ -1,14 +1,14 @@
-//! Memory that is shared with the kernel: mapped once, read and written by offset.
+//! Memory that is shared with the kernel. It is mapped once, and accessed by offset.
 //!
-//! A door for `unsafe`. Its invariants: a mapping lives as long as the value; every access is checked against its length; what the
-//! kernel may change at the same time is read and written as atomics or copied through raw pointers, never borrowed.
+//! A module with `unsafe`. Its invariants: A mapping lives as long as its value. Every access is checked against the length of the mapping.
+//! Memory that the kernel may change concurrently is accessed as atomics or copied through raw pointers, and never borrowed.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::AtomicU32;
 
-/// A mapping.
+/// A mapping of shared memory.
 #[derive(Debug)]
 pub struct Mapping {
     start: *mut u8,
@@ -19,7 +19,7 @@ pub struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// So many bytes of a descriptor, from an offset on, shared with it; or, without one, fresh memory.
+    /// Maps `length` bytes of a descriptor, from `offset` on. Without a descriptor, maps new memory.
     pub fn new(of: Option<BorrowedFd<'_>>, offset: u64, length: usize) -> io::Result<Mapping> {
         let flags = match of {
             Some(_) => libc::MAP_SHARED | libc::MAP_POPULATE,
@@ -36,7 +36,7 @@ impl Mapping {
         Ok(Mapping { start: start.cast(), length })
     }
 
-    /// Its address, for the kernel.
+    /// The address of the mapping, for the kernel.
     pub fn address(&self) -> u64 {
         self.start as u64
     }
@@ -47,28 +47,28 @@ impl Mapping {
         unsafe { self.start.add(offset) }
     }
 
-    /// A word that the kernel may change.
+    /// A word that the kernel may change at any time.
     pub fn word(&self, offset: usize) -> &AtomicU32 {
         assert!(offset.is_multiple_of(4), "not where a word is");
         // SAFETY: within the mapping, aligned, and alive as long as `self`; only atomics touch such words.
         unsafe { &*self.at(offset, 4).cast::<AtomicU32>() }
     }
 
-    /// Copies bytes out.
+    /// Copies bytes from the mapping.
     pub fn copy_out(&self, offset: usize, to: &mut [u8]) {
         let from = self.at(offset, to.len());
         // SAFETY: both ends are that long, and a mapping is never part of a Rust slice.
         unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) }
     }
 
-    /// Copies bytes in.
+    /// Copies bytes into the mapping.
     pub fn copy_in(&self, offset: usize, from: &[u8]) {
         let to = self.at(offset, from.len());
         // SAFETY: both ends are that long, and a mapping is never part of a Rust slice.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
     }
 
-    /// A small number that the kernel has written before something else that was acquired.
+    /// Reads a small value that the kernel wrote before another word. The caller has loaded that word with acquire.
     pub fn read<const N: usize>(&self, offset: usize) -> [u8; N] {
         let mut bytes = [0; N];
         self.copy_out(offset, &mut bytes);

@@ -1,9 +1,9 @@
-//! Packet drivers, one file each, behind [`dataplane::port::Port`]. To add one: a file here, a variant of [`Driver`], and a line in the
-//! suite that all of them pass (`crates/io/tests/kernel/ports.rs`).
+//! Packet drivers: implementations of [`dataplane::port::Port`], one file each. A new driver needs a file here, a variant of [`Driver`],
+//! and a line in the test suite of all drivers (`crates/io/tests/kernel/ports.rs`).
 //!
-//! * [`mem`]: packets from memory, for measurements; [`pcap`]: capture files;
-//! * [`af_packet`]: any interface; [`af_xdp`]: past the kernel's stack; [`tap`]: the kernel's own end of a cable;
-//! * `offload`: packets that stand for several; `memory` and `socket`: what drivers share.
+//! * [`mem`]: packets from memory, for measurements. [`pcap`]: capture files.
+//! * [`af_packet`]: any interface. [`af_xdp`]: interfaces, bypassing the kernel's stack. [`tap`]: a virtual interface of the kernel.
+//! * `offload`: segmentation and checksum offload. `memory` and `socket`: code that drivers share.
 
 pub mod af_packet;
 pub mod af_xdp;
@@ -27,22 +27,22 @@ use crate::error::Context;
 
 pub use socket::{pin, processors};
 
-/// What is behind a port, as the command line says it.
+/// The driver of a port and its arguments, as the command line names them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Driver {
-    /// `mem:FILE`.
+    /// `mem:FILE`: repeats the packets of a capture file.
     Mem(PathBuf),
-    /// `pcap:IN,OUT`.
+    /// `pcap:IN,OUT`: reads and writes capture files.
     Pcap(Option<PathBuf>, Option<PathBuf>),
-    /// `af_packet:IF`.
+    /// `af_packet:IF`: an interface through packet sockets.
     AfPacket(String),
-    /// `af_xdp:IF[:QUEUE]`.
+    /// `af_xdp:IF[:QUEUE]`: an interface through XDP sockets.
     AfXdp(String, Option<u32>),
-    /// `tap:NAME`.
+    /// `tap:NAME`: a virtual Ethernet interface.
     Tap(String),
-    /// `tun:NAME`.
+    /// `tun:NAME`: a virtual IP interface.
     Tun(String),
-    /// A device of DPDK's, with its arguments.
+    /// `dpdk:DEVICE`: a DPDK device with its arguments.
     Dpdk(String),
 }
 
@@ -85,14 +85,14 @@ impl FromStr for Driver {
 }
 
 impl Driver {
-    /// Opens the port: one queue for each worker.
+    /// Opens the port with one queue for each worker.
     pub fn open(&self, workers: usize) -> Result<Vec<Box<dyn Port>>> {
         Ok(match self {
             Driver::Mem(file) => {
                 let read = std::fs::File::open(file).context(|| format!("read {}", file.display()))?;
                 let frames = crate::pcap::read(read)?;
                 let packets: Arc<mem::Packets> = Arc::new(frames.iter().map(|f| &f.data).collect());
-                // Each worker begins elsewhere.
+                // Each worker begins at another packet.
                 let queue = |n| mem::Mem::new(packets.clone(), packets.len() * n / workers);
                 boxed((0..workers).map(queue).collect())
             }

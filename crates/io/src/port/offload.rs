@@ -1,12 +1,12 @@
-//! Packets that stand for several (GSO), and checksums that somebody else was to finish: the virtio-net header that TUN, TAP and
-//! packet sockets put before a packet (Virtual I/O Device specification 1.2, section 5.1.6).
+//! Segmentation offload (GSO) and checksum offload: the virtio-net header that TUN, TAP and packet sockets put before a packet (Virtual I/O
+//! Device specification 1.2, section 5.1.6).
 //!
-//! A checksum that is left open is finished on arrival, unless the packet is still to be segmented: then it stays open, and
-//! [`Offload`] goes with the packet.
+//! An incomplete checksum is completed when the packet arrives. If the packet must still be segmented, the checksum stays incomplete, and
+//! [`Offload`] accompanies the packet.
 
 use dataplane::port::Offload;
 
-/// Bytes of the header.
+/// Size of the header in bytes.
 pub const HEADER: usize = 10;
 
 const NEEDS_CHECKSUM: u8 = 1;
@@ -27,8 +27,8 @@ fn native(header: &[u8; HEADER], at: usize) -> u16 {
     u16::from_ne_bytes([header[at], header[at + 1]])
 }
 
-/// What a header says of the packet behind it, whose Ethernet header is `shift` bytes longer than what the header counts from (a TUN
-/// interface counts from the IP header). Finishes an open checksum where that is all there is to do.
+/// Interprets the header of a received packet. Completes an incomplete checksum if there is nothing else to do. `shift` is the length of
+/// the Ethernet header if the header's offsets count from the IP header, as on a TUN interface; otherwise it is 0.
 pub fn arrived(header: &[u8; HEADER], packet: &mut [u8], shift: usize) -> Option<Offload> {
     let (start, offset) = (native(header, 6).wrapping_add(shift as u16), native(header, 8));
     match header[1] & !CONGESTION {
@@ -43,16 +43,16 @@ pub fn arrived(header: &[u8; HEADER], packet: &mut [u8], shift: usize) -> Option
     }
 }
 
-/// The checksum from `start` on, which holds the sum of the pseudo-header so far.
+/// Completes a checksum over the bytes from `start` on. The field holds the sum of the pseudo-header so far.
 fn finish(packet: &mut [u8], start: usize, offset: usize) {
     let Some(covered) = packet.get(start..).filter(|c| c.len() >= offset + 2) else { return };
     let sum = dataplane::checksum::csum16(covered);
-    // UDP says 0 for "none" (RFC 768).
+    // In UDP a checksum of 0 means "no checksum" (RFC 768).
     let sum = if sum == 0 { 0xffff } else { sum };
     packet[start + offset..start + offset + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Where the transport header of an Ethernet frame is, whether it is IPv6, and which protocol; `None` for anything else and for
+/// The offset of the transport header of an Ethernet frame, whether the frame is IPv6, and the protocol; `None` for other frames and for
 /// fragments.
 fn transport(packet: &[u8]) -> Option<(usize, bool, u8)> {
     let mut at = ETHERNET;
@@ -75,7 +75,7 @@ fn transport(packet: &[u8]) -> Option<(usize, bool, u8)> {
     }
 }
 
-/// The header for a packet that leaves, `shift` as in [`arrived`]. A packet that is no TCP or UDP packet any more gets an empty one.
+/// The header for a packet that is sent; `shift` is as in [`arrived`]. A packet that is not TCP or UDP any more gets an empty header.
 pub fn leaving(packet: &[u8], offload: Option<&Offload>, shift: usize) -> [u8; HEADER] {
     let mut header = [0; HEADER];
     let Some(offload) = offload else { return header };
@@ -124,7 +124,7 @@ mod tests {
         header[8..10].copy_from_slice(&6u16.to_ne_bytes());
         assert_eq!(arrived(&header, &mut packet, ETHERNET), None);
         pseudo.extend(&packet[54..]);
-        // A right sum makes the whole all ones, whose complement is 0.
+        // With a correct checksum the sum is all ones, whose complement is 0.
         assert_eq!(dataplane::checksum::csum16(&pseudo), 0);
     }
 
@@ -137,7 +137,7 @@ mod tests {
         header[8..10].copy_from_slice(&6u16.to_ne_bytes());
         let offload = arrived(&header, &mut packet, 0).expect("a packet of segments");
         assert_eq!(offload, Offload { segment: 50, udp: true, start: 54, offset: 6 });
-        // As IPv4 it is 20 bytes shorter.
+        // The IPv4 packet is 20 bytes shorter.
         let mut four = packet[..12].to_vec();
         four.extend([0x08, 0, 0x45, 0, 0, 128, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
         four.extend(&packet[54..]);

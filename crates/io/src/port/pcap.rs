@@ -1,4 +1,4 @@
-//! `pcap:IN,OUT`: packets of a capture file, once, and what leaves in another. Either may be missing.
+//! `pcap:IN,OUT`: receives the packets of one capture file once, and writes sent packets to another. Either may be missing.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -12,7 +12,7 @@ use pcap_file::pcap::{PcapPacket, PcapWriter};
 use crate::error::Context;
 use crate::{Result, pcap};
 
-/// One worker's side of the files. The first worker reads; all write, and wait for each other.
+/// One worker's queue of the port. The first worker reads; all workers write, one at a time.
 pub struct Pcap {
     frames: Vec<pcap::Frame>,
     next: usize,
@@ -20,7 +20,7 @@ pub struct Pcap {
     counts: PortCounts,
 }
 
-/// Opens the files.
+/// Opens the files of a port.
 pub fn open(input: Option<&Path>, output: Option<&Path>, queues: usize) -> Result<Vec<Pcap>> {
     let read = |path: &Path| {
         let file = File::open(path).context(|| format!("read {}", path.display()))?;
@@ -78,7 +78,7 @@ impl Port for Pcap {
     }
 
     fn flush(&mut self) -> std::result::Result<(), PortError> {
-        // The file is whole when its last writer is dropped.
+        // The file is complete when its last writer is dropped.
         Ok(())
     }
 

@@ -1,7 +1,7 @@
-//! The calls that packet drivers need and std does not have.
+//! The system calls that packet drivers need and std does not have.
 //!
-//! A door for `unsafe`: every pointer that the kernel gets comes from a live value whose size is passed beside it; descriptors that
-//! the kernel returns are owned at once.
+//! A module with `unsafe`: every pointer that the kernel gets comes from a live value whose size is passed beside it. Descriptors that the
+//! kernel returns are owned at once.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -12,7 +12,7 @@ fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// A socket.
+/// Opens a socket.
 pub fn open(family: libc::c_int, kind: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: no pointers are passed.
     let fd =
@@ -21,19 +21,32 @@ pub fn open(family: libc::c_int, kind: libc::c_int, protocol: libc::c_int) -> io
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Plain data: the kernel's structs, in which every bit pattern is a value.
-pub trait Plain: Copy {}
-impl Plain for u32 {}
-impl Plain for libc::c_int {}
-impl Plain for libc::sockaddr_ll {}
-impl Plain for libc::sockaddr_xdp {}
-impl Plain for libc::tpacket_req {}
-impl Plain for libc::xdp_umem_reg {}
-impl Plain for libc::xdp_mmap_offsets {}
-impl Plain for libc::xdp_options {}
-impl Plain for libc::xdp_statistics {}
-impl Plain for libc::packet_mreq {}
-impl Plain for libc::tpacket_stats {}
+/// Plain data: the kernel's structs.
+///
+/// # Safety
+/// Every bit pattern is a value of the type, zeros among them.
+pub unsafe trait Plain: Copy {}
+
+macro_rules! plain {
+    ($($type:ty),* $(,)?) => {
+        // SAFETY: integers, and C structs of integers and arrays of integers.
+        $(unsafe impl Plain for $type {})*
+    };
+}
+
+plain!(
+    u32,
+    libc::c_int,
+    libc::sockaddr_ll,
+    libc::sockaddr_xdp,
+    libc::tpacket_req,
+    libc::xdp_umem_reg,
+    libc::xdp_mmap_offsets,
+    libc::xdp_options,
+    libc::xdp_statistics,
+    libc::packet_mreq,
+    libc::tpacket_stats,
+);
 
 /// Sets a socket option.
 pub fn set<T: Plain>(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, value: T) -> io::Result<()> {
@@ -43,7 +56,7 @@ pub fn set<T: Plain>(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, va
     checked(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value, size) }).map(drop)
 }
 
-/// Reads a socket option; what the kernel does not fill is zero.
+/// Reads a socket option. Bytes that the kernel does not write are zero.
 pub fn get<T: Plain>(socket: &impl AsRawFd, level: libc::c_int, name: libc::c_int) -> io::Result<T> {
     // SAFETY: `T` is plain data, for which zero is valid.
     let mut value: T = unsafe { std::mem::zeroed() };
@@ -55,14 +68,14 @@ pub fn get<T: Plain>(socket: &impl AsRawFd, level: libc::c_int, name: libc::c_in
     checked(got).map(|_| value)
 }
 
-/// Binds a socket.
+/// Binds a socket to an address.
 pub fn bind<A: Plain>(socket: &OwnedFd, address: A) -> io::Result<()> {
     let size = size_of::<A>() as libc::socklen_t;
     // SAFETY: `address` is a live `A`.
     checked(unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(&address).cast(), size) }).map(drop)
 }
 
-/// Tells the kernel to look at a ring; being busy is no error.
+/// Tells the kernel to process a ring. It is no error if the kernel is busy.
 pub fn kick(socket: &OwnedFd, flags: libc::c_int) -> io::Result<()> {
     // SAFETY: no bytes are passed.
     let sent = unsafe { libc::sendto(socket.as_raw_fd(), std::ptr::null(), 0, flags, std::ptr::null(), 0) };
@@ -76,7 +89,7 @@ pub fn kick(socket: &OwnedFd, flags: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// Reads one packet in two parts.
+/// Reads one packet into two buffers.
 pub fn read_parts(from: BorrowedFd<'_>, head: &mut [u8], rest: &mut [u8]) -> io::Result<usize> {
     let parts = [head, rest].map(|p| libc::iovec { iov_base: p.as_mut_ptr().cast(), iov_len: p.len() });
     // SAFETY: both parts are live and exclusively ours.
@@ -84,7 +97,7 @@ pub fn read_parts(from: BorrowedFd<'_>, head: &mut [u8], rest: &mut [u8]) -> io:
     if read < 0 { Err(io::Error::last_os_error()) } else { Ok(read as usize) }
 }
 
-/// Writes one packet in two parts.
+/// Writes one packet from two buffers.
 pub fn write_parts(to: BorrowedFd<'_>, head: &[u8], rest: &[u8]) -> io::Result<usize> {
     let parts =
         [head, rest].map(|p| libc::iovec { iov_base: p.as_ptr().cast_mut().cast(), iov_len: p.len() });
@@ -93,12 +106,14 @@ pub fn write_parts(to: BorrowedFd<'_>, head: &[u8], rest: &[u8]) -> io::Result<u
     if written < 0 { Err(io::Error::last_os_error()) } else { Ok(written as usize) }
 }
 
-/// Waits until one of the descriptors is readable, or the time is over. One that is broken keeps nobody awake, and holds up no other.
+/// Waits until one of the descriptors is readable, or until the time is over. A broken descriptor does not end the wait at once, and does
+/// not keep the others from ending it.
 pub fn wait(on: &[BorrowedFd<'_>], most: Duration) {
     let one = |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let mut all: Vec<libc::pollfd> = on.iter().map(one).collect();
     poll(&mut all, most);
-    // An interface that went down, or away, says so at once and again: once is enough for a socket, and what is none keeps saying it.
+    // An interface that went down or away reports an error at once, and again with each poll. Reading the error clears it on a socket; a
+    // descriptor that is not a socket keeps reporting.
     let taken = |fd: &BorrowedFd<'_>| get::<libc::c_int>(fd, libc::SOL_SOCKET, libc::SO_ERROR).is_ok();
     let works = |(fd, polled): (&BorrowedFd<'_>, &libc::pollfd)| {
         polled.revents & (libc::POLLHUP | libc::POLLNVAL) == 0
@@ -116,7 +131,7 @@ fn poll(all: &mut [libc::pollfd], most: Duration) {
     unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, most.as_millis() as libc::c_int) };
 }
 
-/// Keeps the calling thread on one processor.
+/// Pins the calling thread to one processor.
 pub fn pin(processor: usize) -> io::Result<()> {
     // SAFETY: a set of bits, for which zero is valid.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -126,7 +141,7 @@ pub fn pin(processor: usize) -> io::Result<()> {
     checked(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) }).map(drop)
 }
 
-/// The processors that this process may run on, the last one first: interrupts mostly go to the first ones, and workers to others.
+/// The processors that this process may use, last one first. Interrupts mostly run on the first ones, so workers use the others.
 pub fn processors() -> Vec<usize> {
     // SAFETY: a set of bits, for which zero is valid.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -145,7 +160,7 @@ struct InterfaceRequest {
     rest: [u8; 22],
 }
 
-/// Makes a descriptor a queue of a TUN or TAP interface, which is made if there is none of that name.
+/// Makes a descriptor a queue of a TUN or TAP interface. The interface is created if it does not exist.
 pub fn join_tun(
     device: &impl AsFd,
     name: &str,

@@ -1,7 +1,8 @@
-//! `tap:NAME` and `tun:NAME`: an interface of the kernel's whose other end is this switch. Packets of up to 64 KB that the kernel
-//! would segment later (GSO) come and go whole.
+//! `tap:NAME` and `tun:NAME`: a virtual interface of the kernel whose other end is this switch. Packets of up to 64 KB that are segmented
+//! later (GSO) pass unsegmented.
 //!
-//! A TUN interface carries IP packets; the program sees them behind an Ethernet header of zero addresses, which is taken off again.
+//! A TUN interface carries IP packets. The program sees them with an Ethernet header whose addresses are zero; the driver adds and removes
+//! it.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,9 +20,9 @@ const IFF_MULTI_QUEUE: libc::c_int = 0x100;
 const IFF_NO_PI: libc::c_int = 0x1000;
 const IFF_VNET_HDR: libc::c_int = 0x4000;
 
-/// Checksums and TCP segmentation.
+/// The offloads of checksums and of TCP segmentation.
 const OFFLOADS: libc::c_uint = 1 | 2 | 4 | 8;
-/// And that of UDP (Linux 6.2).
+/// The offload of UDP segmentation (Linux 6.2).
 const UDP_OFFLOADS: libc::c_uint = 0x20 | 0x40;
 
 const ETHERNET: usize = 14;
@@ -34,7 +35,7 @@ pub struct Tap {
     counts: PortCounts,
 }
 
-/// Opens as many queues; the interface is made if there is none of that name, and goes with its last queue.
+/// Opens this number of queues. The interface is created if it does not exist, and removed with its last queue.
 pub fn open(name: &str, tun: bool, queues: usize) -> Result<Vec<Tap>> {
     let kind = if tun { IFF_TUN } else { IFF_TAP };
     let several = if queues > 1 { IFF_MULTI_QUEUE } else { 0 };
@@ -44,7 +45,7 @@ pub fn open(name: &str, tun: bool, queues: usize) -> Result<Vec<Tap>> {
             OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun");
         let file = file.context(|| "open /dev/net/tun".to_string())?;
         let joined = socket::join_tun(&file, name, flags, OFFLOADS | UDP_OFFLOADS).or_else(|error| {
-            // Kernels before 6.2 do not know UDP segmentation; whatever else is wrong is so again.
+            // Kernels before 6.2 have no UDP segmentation. Any other error occurs again in the second attempt.
             match error.raw_os_error() {
                 Some(libc::EINVAL) => socket::join_tun(&file, name, flags, OFFLOADS),
                 _ => Err(error),
@@ -69,7 +70,7 @@ impl Tap {
     }
 }
 
-/// The type of an IP packet.
+/// The EtherType of an IP packet.
 fn ether_type(packet: &[u8]) -> [u8; 2] {
     if packet.first().is_some_and(|b| b >> 4 == 6) { [0x86, 0xdd] } else { [0x08, 0x00] }
 }
@@ -114,7 +115,7 @@ impl Port for Tap {
                 self.counts.full += 1;
                 Err(Unsent::Full)
             }
-            // EINVAL: no IP packet on a TUN interface; EIO: the interface is down.
+            // EINVAL means that the packet is not an IP packet (TUN); EIO means that the interface is down.
             Err(_) => {
                 self.counts.unfit += 1;
                 Err(Unsent::TooLong)

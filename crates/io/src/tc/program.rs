@@ -1,39 +1,44 @@
-//! A program as a whole: loading it, its ports, where it is attached, running it on a frame.
+//! A program as a whole: loading, ports, attachment, test runs.
 
 use std::collections::HashMap;
 
 use abi::Manifest;
 
 use super::tuples::TupleSpace;
+use super::versions::Reuse;
 use crate::bpf::{Hook, Instance, LoadOptions, Map, SkBuff, TestRun};
 use crate::{Result, link};
 
-/// A loaded program. Dropping the value leaves it loaded; [`TcProgram::remove`] unloads it.
+/// A loaded program. Dropping the value does not unload it; [`TcProgram::remove`] does.
 #[derive(Debug)]
 pub struct TcProgram {
     pub(super) manifest: Manifest,
     pub(super) instance: Instance,
-    /// Maps opened so far, by name.
+    /// The maps opened so far, by name.
     maps: HashMap<String, Map>,
-    /// What we know of ternary tables, by table name; read from their maps when first needed.
+    /// The tuple spaces of ternary tables, by table name. They are read from the maps when first needed.
     pub(super) tuples: HashMap<String, TupleSpace>,
+    /// What we know of the memory that packets may read, by table name.
+    pub(super) reuse: HashMap<String, Reuse>,
+    /// Loaded by this value: nobody else has written its maps.
+    pub(super) is_fresh: bool,
 }
 
-/// Where packets go that leave by a P4 port.
+/// The destination of packets that leave through a P4 port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EgressPort {
-    /// Interface.
+    /// The index of the interface.
     pub ifindex: u32,
     /// Flags of `bpf_redirect`: 0 sends out of the interface, [`EgressPort::INGRESS`] receives on it.
     pub flags: u32,
 }
 
-/// A short cut past an interface; see [`TcProgram::set_lane`].
+/// A shortcut around an interface; see [`TcProgram::set_lane`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lane {
-    /// Index of the interface.
+    /// The index of the interface that the lane bypasses.
     pub past: u32,
-    /// Hand what the program sends to the next hop itself: the stack, and netfilter with it, does not see it.
+    /// Whether translated packets go directly to the next hop. The stack, and netfilter with it, does not see them.
     pub direct: bool,
     /// MTU of the IPv4 routes into the interface, which the kernel does not tell programs; 0 is none.
     pub ipv4_mtu: u32,
@@ -59,7 +64,7 @@ impl TcProgram {
         options: &LoadOptions,
     ) -> Result<Self> {
         let instance = Instance::load(instance, object, &manifest.entry, options)?;
-        let mut program = Self::around(instance, manifest);
+        let mut program = Self { is_fresh: true, ..Self::around(instance, manifest) };
         if let Err(error) = program.initialise() {
             let _ = program.instance.remove();
             return Err(error);
@@ -78,6 +83,12 @@ impl TcProgram {
         found.instance.is_of(object).then_some(found)
     }
 
+    /// Takes another instance name, in place of what stands under it.
+    pub fn replace(mut self, instance: &str) -> Result<Self> {
+        self.instance = self.instance.replace(instance)?;
+        Ok(self)
+    }
+
     /// Detaches it and removes all its pins.
     pub fn remove(self) -> Result<()> {
         self.instance.remove()
@@ -88,7 +99,7 @@ impl TcProgram {
         &self.manifest
     }
 
-    /// Its pins.
+    /// The instance with the program's pins.
     pub fn instance(&self) -> &Instance {
         &self.instance
     }
@@ -161,7 +172,14 @@ impl TcProgram {
     }
 
     fn around(instance: Instance, manifest: &Manifest) -> Self {
-        Self { manifest: manifest.clone(), instance, maps: HashMap::new(), tuples: HashMap::new() }
+        Self {
+            manifest: manifest.clone(),
+            instance,
+            maps: HashMap::new(),
+            tuples: HashMap::new(),
+            reuse: HashMap::new(),
+            is_fresh: false,
+        }
     }
 
     /// Writes what the P4 program declares and the object cannot hold.

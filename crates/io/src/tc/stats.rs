@@ -1,4 +1,4 @@
-//! Counters and drop reasons.
+//! Reads and resets counters and drop counts.
 
 use abi::Manifest;
 use serde::Serialize;
@@ -6,12 +6,12 @@ use serde::Serialize;
 use super::TcProgram;
 use crate::{Error, Result};
 
-/// Packets and their bytes.
+/// The value of a counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Count {
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
-    /// Bytes, from the Ethernet header on.
+    /// Number of bytes, from the Ethernet header on.
     pub bytes: u64,
 }
 
@@ -20,12 +20,12 @@ pub struct Count {
 pub struct Drop {
     /// The reason's name in the manifest.
     pub name: String,
-    /// How many.
+    /// The packets dropped for this reason.
     pub count: Count,
 }
 
 impl Count {
-    /// From `{u64 packets, u64 bytes}` in native order.
+    /// Reads a `{u64 packets, u64 bytes}` in native order.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let word = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         Some(Self { packets: word(0)?, bytes: word(8)? })
@@ -37,13 +37,13 @@ impl Count {
 }
 
 impl TcProgram {
-    /// One cell of an indexed counter, summed over CPUs.
+    /// The value of one cell of an indexed counter: the sum over all CPUs.
     pub fn counter(&mut self, name: &str, index: u32) -> Result<Count> {
         let map = counter_map(&self.manifest, name)?;
         Ok(Count::of(&self.map(&map)?.sum_u64(&index.to_ne_bytes())?))
     }
 
-    /// All cells of an indexed counter.
+    /// The values of all cells of an indexed counter.
     pub fn counters(&mut self, name: &str) -> Result<Vec<Count>> {
         let map = counter_map(&self.manifest, name)?;
         let map = self.map(&map)?;
@@ -56,7 +56,7 @@ impl TcProgram {
         self.zero(&map)
     }
 
-    /// How many packets were dropped for each reason, in the manifest's order, zeros included.
+    /// The drop count of each reason, in the order of the manifest, including zeros.
     pub fn drops(&mut self) -> Result<Vec<Drop>> {
         let names: Vec<_> = self.manifest.drops.iter().map(|d| d.name.clone()).collect();
         let map = self.map("strait_drops")?;
@@ -67,7 +67,7 @@ impl TcProgram {
         names.into_iter().enumerate().map(read).collect()
     }
 
-    /// Forgets the drops.
+    /// Sets all drop counts to zero.
     pub fn reset_drops(&mut self) -> Result<()> {
         self.zero("strait_drops")
     }

@@ -1,4 +1,4 @@
-//! Entries in and out.
+//! Writes and reads the entries of tables.
 
 use abi::layout::PackedKey;
 use abi::manifest::{Structure, Table, TableLayout};
@@ -9,59 +9,58 @@ use super::{Count, TcProgram};
 use crate::bpf::{Map, MapKind};
 use crate::{Error, Result};
 
-/// An entry that was read back.
+/// An entry that was read from a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// The entry.
+    /// The entry as it is stored.
     pub entry: Entry,
-    /// Its direct counter, if the table has one.
+    /// The value of the entry's direct counter, if the table has one.
     pub count: Option<Count>,
 }
 
 impl TcProgram {
-    /// Adds an entry; an equal key (and mask) that is there already is an error.
+    /// Adds an entry. It is an error if there is an entry with an equal key (and mask).
     pub fn insert(&mut self, table: &str, entry: &Entry) -> Result<()> {
         let table = self.checked(table, entry)?;
         self.write_new(&table, entry)
     }
 
-    /// Changes the action (and priority) of an entry; its counter goes on.
+    /// Changes the action (and priority) of an entry. The entry keeps its counter.
     pub fn modify(&mut self, table: &str, entry: &Entry) -> Result<()> {
         let table = self.checked(table, entry)?;
         let (layout, packed) = self.packed(&table, entry)?;
         let key = self.map_key(&table, &layout, &packed)?.ok_or_else(|| no_entry(&table))?;
-        let map = self.entries_map(&table, &layout)?;
-        let old = map.lookup(&key)?.ok_or_else(|| no_entry(&table))?;
+        let old = self.entries_map(&table, &layout)?.lookup(&key)?.ok_or_else(|| no_entry(&table))?;
         let mut value = packed_value(&table, &layout, entry)?;
         keep_counter(&layout, &old, &mut value);
-        map.set(&key, &value)?;
+        self.replace_element(&table, &layout, &key, &value)?;
         match layout.structure {
-            Structure::TupleSpace => self.with_tuples(&table, |space, map, tuples| {
+            Structure::TupleSpace => self.with_tuples(&table, |program, space| {
                 space.note(&packed, entry.priority);
-                space.settle(map, tuples)
+                program.settle(&table, space)
             }),
             _ => Ok(()),
         }
     }
 
-    /// Adds an entry or changes it.
+    /// Adds an entry, or changes an existing one.
     pub fn upsert(&mut self, table: &str, entry: &Entry) -> Result<()> {
         match self.insert(table, entry) {
-            Err(Error::Table { problem, .. }) if problem == EXISTS => self.modify(table, entry),
+            Err(Error::Duplicate { .. }) => self.modify(table, entry),
             other => other,
         }
     }
 
-    /// Deletes the entry with this key; its action does not matter. `false` if there was none.
+    /// Deletes the entry with this key; the action is ignored. Returns `false` if there is no such entry.
     pub fn delete(&mut self, table: &str, entry: &Entry) -> Result<bool> {
         let table = self.checked(table, entry)?;
         let (layout, packed) = self.packed(&table, entry)?;
         let Some(key) = self.map_key(&table, &layout, &packed)? else { return Ok(false) };
-        let deleted = self.entries_map(&table, &layout)?.delete(&key)?;
+        let deleted = self.delete_element(&table, &layout, &key)?;
         if layout.structure == Structure::TupleSpace {
-            self.with_tuples(&table, |space, map, tuples| {
+            self.with_tuples(&table, |program, space| {
                 space.forget(&packed);
-                space.settle(map, tuples)
+                program.settle(&table, space)
             })?;
         }
         Ok(deleted)
@@ -75,7 +74,7 @@ impl TcProgram {
         Ok(())
     }
 
-    /// All entries, in a stable order: by priority, then by key. Const entries that were compiled into code are not among them.
+    /// All entries, ordered by priority and then by key. Const entries that were compiled into code are not included.
     pub fn list(&mut self, table: &str) -> Result<Vec<Listed>> {
         let table = self.table(table)?;
         let Some(layout) = table.layout.clone() else { return Ok(Vec::new()) };
@@ -86,7 +85,7 @@ impl TcProgram {
         elements.sort();
         let mut listed = Vec::with_capacity(elements.len());
         for (key, value) in elements {
-            let packed = self.unpack_map_key(&table, &layout, &key)?;
+            let Some(packed) = self.unpack_map_key(&table, &layout, &key)? else { continue };
             listed.extend(read_entry(&table, &layout, &packed, &value));
         }
         listed.sort_by_key(|l| std::cmp::Reverse(l.entry.priority));
@@ -103,7 +102,7 @@ impl TcProgram {
         self.write_default(&table, call)
     }
 
-    /// Sets the default action back to the program's own.
+    /// Restores the default action that the program declares.
     pub fn reset_default(&mut self, table: &str) -> Result<()> {
         let table = self.table(table)?;
         match &table.default_action {
@@ -112,17 +111,18 @@ impl TcProgram {
         }
     }
 
-    /// The default action now.
+    /// The current default action.
     pub fn default_action(&mut self, table: &str) -> Result<Option<ActionCall>> {
         let table = self.table(table)?;
         let Some(map) = table.layout.as_ref().and_then(|l| l.default_map.clone()) else {
             return Ok(table.default_action);
         };
-        let data = self.map(&map)?.lookup(&0u32.to_ne_bytes())?;
+        let at = self.version(&table)?.fallback;
+        let data = self.map(&map)?.lookup(&at.to_ne_bytes())?;
         Ok(data.and_then(|data| table.unpack_action(&data)))
     }
 
-    /// Adds an entry without asking whether the table may be written.
+    /// Adds an entry without checking whether the table's entries are const.
     pub(super) fn write_new(&mut self, table: &Table, entry: &Entry) -> Result<()> {
         table.check_shape(entry)?;
         let (layout, packed) = self.packed(table, entry)?;
@@ -131,19 +131,15 @@ impl TcProgram {
             return self.write_new_ternary(table, &packed, entry.priority, &value);
         }
         let key = plain_key(&layout, &packed);
-        insert_new(self.entries_map(table, &layout)?, table, &key, &value)
+        self.insert_new(table, &layout, &key, &value)
     }
 
     pub(super) fn write_default(&mut self, table: &Table, call: &ActionCall) -> Result<()> {
         let Some(layout) = &table.layout else { return Ok(()) };
-        // A const default action is code.
+        // A const default action is compiled into code.
         let Some(map) = &layout.default_map else { return Ok(()) };
         let data = table.pack_action(layout, call).ok_or_else(|| misfit(table))?;
-        let map = self.map(map)?;
-        let mut value = vec![0; map.value_size()];
-        let len = data.len().min(value.len());
-        value[..len].copy_from_slice(&data[..len]);
-        map.set(&0u32.to_ne_bytes(), &value)
+        self.write_fallback(table, map, &data)
     }
 
     fn write_new_ternary(
@@ -153,7 +149,8 @@ impl TcProgram {
         priority: i32,
         value: &[u8],
     ) -> Result<()> {
-        self.with_tuples(table, |space, map, tuples| {
+        let layout = layout_of(table)?;
+        self.with_tuples(table, |program, space| {
             if space.contains(packed) {
                 return Err(exists(table));
             }
@@ -162,44 +159,68 @@ impl TcProgram {
                 return Err(Error::Table { table: table.name.clone(), problem });
             }
             let tuple = space.note(packed, priority);
-            if let Err(error) = insert_new(map, table, &tuple_key(tuple, packed), value) {
+            if let Err(error) = program.insert_new(table, layout, &tuple_key(tuple, packed), value) {
                 space.forget(packed);
                 return Err(error);
             }
-            space.settle(map, tuples)
+            program.settle(table, space)
         })
     }
 
-    /// Gives `act` the bookkeeping of a ternary table and its two maps: entries and tuples.
+    fn insert_new(&mut self, table: &Table, layout: &TableLayout, key: &[u8], value: &[u8]) -> Result<()> {
+        let map = self.entries_map(table, layout)?;
+        // Before Linux 6.13 tries ignore the flag "create only". A lookup finds the longest match, so a search is needed only if the lookup
+        // hits.
+        let is_new = match map.kind() {
+            MapKind::LpmTrie => {
+                let fresh = map.lookup(key)?.is_none() || !map.keys()?.iter().any(|k| k.starts_with(key));
+                if fresh {
+                    map.set(key, value)?;
+                }
+                fresh
+            }
+            _ => self.add_element(table, layout, key, value)?,
+        };
+        if is_new { Ok(()) } else { Err(exists(table)) }
+    }
+
+    /// Publishes the current tuples.
+    fn settle(&mut self, table: &Table, space: &mut TupleSpace) -> Result<()> {
+        let (array, capacity) = layout_of(table)?.tuples.as_ref().ok_or_else(|| misfit(table))?;
+        match space.arrange() {
+            true => self.write_tuples(table, array, capacity + 1, |array, first| space.write(array, first)),
+            false => Ok(()),
+        }
+    }
+
+    /// Runs `act` on the tuple space of a ternary table.
     fn with_tuples<T>(
         &mut self,
         table: &Table,
-        act: impl FnOnce(&mut TupleSpace, &Map, &Map) -> Result<T>,
+        act: impl FnOnce(&mut Self, &mut TupleSpace) -> Result<T>,
     ) -> Result<T> {
-        let layout = layout_of(table)?;
-        let (tuples, capacity) = layout.tuples.clone().ok_or_else(|| misfit(table))?;
-        let entries = layout.map.clone().ok_or_else(|| misfit(table))?;
-        // Open both before borrowing both.
-        self.map(&entries)?;
-        self.map(&tuples)?;
         let mut space = match self.tuples.remove(&table.name) {
             Some(space) => space,
-            None => {
-                let key_size = layout.key_size as usize;
-                let entries = self.instance.map(&entries)?;
-                TupleSpace::recover(key_size, capacity, &entries, self.map(&tuples)?)?
-            }
+            None => self.recover(table)?,
         };
-        let entries = self.instance.map(&entries)?;
-        let result = act(&mut space, &entries, self.map(&tuples)?);
-        // After a failure half-way the maps are the truth: they are read again next time.
+        let result = act(self, &mut space);
+        // After a failure the maps are authoritative: they are read again next time.
         if result.is_ok() {
             self.tuples.insert(table.name.clone(), space);
         }
         result
     }
 
-    /// The key under which the entries' map holds a packed key; `None` if no tuple has its mask.
+    fn recover(&mut self, table: &Table) -> Result<TupleSpace> {
+        let layout = layout_of(table)?;
+        let (array, capacity) = layout.tuples.as_ref().ok_or_else(|| misfit(table))?;
+        let entries = layout.map.as_ref().ok_or_else(|| misfit(table))?;
+        let first = self.version(table)?.tuples;
+        let (entries, array) = (self.instance.map(entries)?, self.instance.map(array)?);
+        TupleSpace::recover(layout.key_size as usize, *capacity, &entries, &array, first)
+    }
+
+    /// The map key of a packed key; `None` if no tuple has its mask.
     fn map_key(
         &mut self,
         table: &Table,
@@ -209,18 +230,26 @@ impl TcProgram {
         if layout.structure != Structure::TupleSpace {
             return Ok(Some(plain_key(layout, packed)));
         }
-        self.with_tuples(table, |space, _, _| Ok(space.tuple(&packed.mask).map(|t| tuple_key(t, packed))))
+        self.with_tuples(table, |_, space| Ok(space.tuple(&packed.mask).map(|t| tuple_key(t, packed))))
     }
 
-    fn unpack_map_key(&mut self, table: &Table, layout: &TableLayout, key: &[u8]) -> Result<PackedKey> {
+    /// The packed key of an element; `None` for an element of a killed writer, whose tuple does not exist.
+    fn unpack_map_key(
+        &mut self,
+        table: &Table,
+        layout: &TableLayout,
+        key: &[u8],
+    ) -> Result<Option<PackedKey>> {
         let size = layout.key_size as usize;
         let head = || key.first_chunk().map(|head| u32::from_ne_bytes(*head)).unwrap_or(0);
-        Ok(match layout.structure {
+        Ok(Some(match layout.structure {
             Structure::LpmTrie => {
                 PackedKey { value: key[4..4 + size].to_vec(), mask: vec![0xff; size], prefix_len: head() }
             }
             Structure::TupleSpace => {
-                let mask = self.with_tuples(table, |space, _, _| Ok(space.mask(head())))?;
+                let Some(mask) = self.with_tuples(table, |_, space| Ok(space.mask(head())))? else {
+                    return Ok(None);
+                };
                 PackedKey { value: key[4..4 + size].to_vec(), mask, prefix_len: layout.key_size * 8 }
             }
             _ => PackedKey {
@@ -228,7 +257,7 @@ impl TcProgram {
                 mask: vec![0xff; size],
                 prefix_len: layout.key_size * 8,
             },
-        })
+        }))
     }
 
     fn table(&self, name: &str) -> Result<Table> {
@@ -248,13 +277,11 @@ impl TcProgram {
         Ok((layout, packed))
     }
 
-    fn entries_map(&mut self, table: &Table, layout: &TableLayout) -> Result<&Map> {
+    pub(super) fn entries_map(&mut self, table: &Table, layout: &TableLayout) -> Result<&Map> {
         let name = layout.map.as_ref().ok_or_else(|| misfit(table))?;
         self.map(name)
     }
 }
-
-const EXISTS: &str = "there is an entry with this key already";
 
 fn layout_of(table: &Table) -> Result<&TableLayout> {
     table.layout.as_ref().ok_or_else(|| misfit(table))
@@ -264,7 +291,7 @@ fn packed_value(table: &Table, layout: &TableLayout, entry: &Entry) -> Result<Ve
     table.pack_value(layout, entry).ok_or_else(|| misfit(table))
 }
 
-/// A key as a hash or a trie holds it.
+/// The map key in a hash table or a trie.
 fn plain_key(layout: &TableLayout, packed: &PackedKey) -> Vec<u8> {
     match layout.structure {
         Structure::LpmTrie => [&packed.prefix_len.to_ne_bytes(), &packed.value[..]].concat(),
@@ -272,27 +299,12 @@ fn plain_key(layout: &TableLayout, packed: &PackedKey) -> Vec<u8> {
     }
 }
 
-/// A key as a tuple space's hash holds it.
+/// The map key in the hash table of a tuple space.
 pub(super) fn tuple_key(tuple: u32, packed: &PackedKey) -> Vec<u8> {
     [&tuple.to_ne_bytes(), &packed.value[..]].concat()
 }
 
-fn insert_new(map: &Map, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
-    // Tries ignore "only new" before Linux 6.13. A look-up finds the longest match, so only if there is one need we search.
-    let is_new = match map.kind() {
-        MapKind::LpmTrie => {
-            let fresh = map.lookup(key)?.is_none() || !map.keys()?.iter().any(|k| k.starts_with(key));
-            if fresh {
-                map.set(key, value)?;
-            }
-            fresh
-        }
-        _ => map.insert(key, value)?,
-    };
-    if is_new { Ok(()) } else { Err(exists(table)) }
-}
-
-/// Counts go on when only the action changes. (Packets in the instant between are lost to the count.)
+/// Copies the counter to the new value when only the action changes. (Packets that are counted in between are lost to the count.)
 fn keep_counter(layout: &TableLayout, old: &[u8], new: &mut [u8]) {
     if let Some(offset) = layout.counter_offset {
         let range = offset as usize..offset as usize + 16;
@@ -313,7 +325,7 @@ fn read_entry(table: &Table, layout: &TableLayout, packed: &PackedKey, value: &[
 }
 
 fn exists(table: &Table) -> Error {
-    Error::Table { table: table.name.clone(), problem: EXISTS.into() }
+    Error::Duplicate { table: table.name.clone() }
 }
 
 fn no_entry(table: &Table) -> Error {

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use abi::manifest::{Action, DropReason, KeyField, Manifest, Param, Structure, Table, TableLayout};
 use abi::{ActionCall, Bits, MatchKind};
+use io::workdir::WorkDir;
 
 /// Whether a test that needs root may run; says why not.
 pub fn root(name: &str) -> bool {
@@ -19,7 +20,8 @@ pub fn root(name: &str) -> bool {
 
 /// The fixture as an eBPF object; `None` without clang.
 pub fn object(name: &str) -> Option<Vec<u8>> {
-    let out = std::env::temp_dir().join(format!("st-io-{}-{name}.o", std::process::id()));
+    let dir = WorkDir::new().expect("a directory");
+    let out = dir.path().join("fixture.o");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernel/fixture.c");
     let mut clang = Command::new("clang");
     clang.args(["-O2", "-g", "-target", "bpf", "-c"]).arg(source).arg("-o").arg(&out);
@@ -30,9 +32,7 @@ pub fn object(name: &str) -> Option<Vec<u8>> {
         }
         Ok(status) => assert!(status.success(), "clang does not like the fixture"),
     }
-    let bytes = fs::read(&out).expect("clang wrote it");
-    fs::remove_file(&out).expect("ours");
-    Some(bytes)
+    Some(dir.read("fixture.o").expect("clang wrote it"))
 }
 
 /// `set(port)`.
@@ -79,7 +79,7 @@ fn table(name: &str, width: u32, kind: MatchKind, structure: Structure, shape: S
     };
     Table {
         name: name.into(),
-        keys: vec![KeyField { name: "k".into(), width, kind }],
+        keys: vec![KeyField { name: "k".into(), width, kind, signed: false }],
         actions: vec![action("NoAction", vec![]), action("set", vec![port])],
         size: 64,
         default_action: Some(ActionCall { action: "NoAction".into(), args: vec![] }),

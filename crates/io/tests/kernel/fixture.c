@@ -17,13 +17,15 @@ struct exact_value { struct count count; struct data data; };
 struct lpm_key { u32 len; u8 addr[4]; };
 struct tern_key { u32 tuple; u8 type[2], pad[2]; };
 struct tern_value { int priority; u32 pad; struct data data; };
-struct tuple { int best; u32 used; u8 mask[2]; u8 pad[6]; };
+struct tuple { int best; u32 number; u8 mask[2]; u8 pad[6]; };
 struct egress { u32 ifindex, flags; };
 struct { U(type, 1); U(max_entries, 64); T(key, struct exact_key); T(value, struct exact_value); } t_exact SEC(".maps");
 struct { U(type, 11); U(max_entries, 64); U(map_flags, 1); T(key, struct lpm_key); T(value, struct data); } t_lpm SEC(".maps");
 struct { U(type, 1); U(max_entries, 64); T(key, struct tern_key); T(value, struct tern_value); } t_tern SEC(".maps");
-struct { U(type, 2); U(max_entries, 4); T(key, u32); T(value, struct tuple); } t_tern_tuples SEC(".maps");
-struct { U(type, 2); U(max_entries, 1); T(key, u32); T(value, struct data); } t_exact_default SEC(".maps");
+struct { U(type, 2); U(max_entries, 160); T(key, u32); T(value, struct tuple); } t_tern_tuples SEC(".maps");
+struct { U(type, 2); U(max_entries, 32); T(key, u32); T(value, struct data); } t_exact_default SEC(".maps");
+struct version { u64 writes; u32 fallback, tuples; };
+struct { U(type, 2); U(max_entries, 3); T(key, u32); T(value, struct version); } strait_versions SEC(".maps");
 struct ingress { u32 port, lane, flags, ipv4_mtu; };
 struct { U(type, 1); U(max_entries, 64); T(key, u32); T(value, struct ingress); } strait_ports SEC(".maps");
 struct { U(type, 2); U(max_entries, 64); T(key, u32); T(value, struct egress); } strait_egress SEC(".maps");
@@ -42,23 +44,26 @@ __attribute__((noinline)) int send(struct __sk_buff *skb, u32 port) {
 SEC("classifier") int entry(struct __sk_buff *skb) {
   u8 *p = (u8 *)(long)skb->data, *end = (u8 *)(long)skb->data_end;
   struct exact_key k = {};
-  u32 zero = 0;
   if (p + 14 > end) return drop(skb, 0);
   for (int i = 0; i < 6; i++) k.mac[i] = p[i];
+  u32 exact = 0, tern = 2;
+  struct version *of_exact = lookup(&strait_versions, &exact), *of_tern = lookup(&strait_versions, &tern);
+  if (!of_exact || !of_tern) return drop(skb, 0);
   int best = -1; u32 verdict = 0;
 #pragma unroll
   for (u32 i = 0; i < 4; i++) {
-    u32 n = i;
+    u32 n = of_tern->tuples + i;
     struct tuple *t = lookup(&t_tern_tuples, &n);
-    if (!t || !t->used || t->best <= best) break;
-    struct tern_key tk = {n, {p[12] & t->mask[0], p[13] & t->mask[1]}};
+    if (!t || !t->number || t->best <= best) break;
+    struct tern_key tk = {t->number, {p[12] & t->mask[0], p[13] & t->mask[1]}};
     struct tern_value *tv = lookup(&t_tern, &tk);
     if (tv && tv->priority > best) { best = tv->priority; verdict = tv->data.port; }
   }
   if (verdict) return drop(skb, 1);
   struct exact_value *v = lookup(&t_exact, &k);
   if (v) { v->count.packets++; v->count.bytes += skb->len; return send(skb, v->data.port); }
-  struct data *d = lookup(&t_exact_default, &zero);
+  u32 fallback = of_exact->fallback;
+  struct data *d = lookup(&t_exact_default, &fallback);
   if (d && d->action == 1) return send(skb, d->port);
   struct lpm_key lk = {32, {p[0], p[1], p[2], p[3]}};
   d = lookup(&t_lpm, &lk);

@@ -233,9 +233,8 @@ fn tap() {
 
 #[test]
 fn capture_files() {
-    let dir = std::env::temp_dir().join(format!("st-io-{}-pcap", std::process::id()));
-    std::fs::create_dir_all(&dir).expect("makes");
-    let (first, second) = (dir.join("in.pcap"), dir.join("out.pcap"));
+    let dir = io::workdir::WorkDir::new().expect("makes");
+    let (first, second) = (dir.path().join("in.pcap"), dir.path().join("out.pcap"));
     let stamped = |data| io::pcap::Frame { time: Duration::ZERO, data };
     let file = std::fs::File::create(&first).expect("creates");
     io::pcap::write(file, &frames().into_iter().map(stamped).collect::<Vec<_>>()).expect("writes");
@@ -250,7 +249,6 @@ fn capture_files() {
     drop(queues);
     let written = io::pcap::read(std::fs::File::open(&second).expect("is there")).expect("reads");
     assert_eq!(written.into_iter().map(|f| f.data).collect::<Vec<_>>(), frames());
-    std::fs::remove_dir_all(&dir).expect("ours");
 }
 
 #[test]

@@ -308,7 +308,7 @@ impl<'a> Walk<'_, 'a> {
 }
 
 /// What a declaration is called in the control plane.
-fn full_name(d: &ast::Decl, path: &str) -> String {
+pub(crate) fn full_name(d: &ast::Decl, path: &str) -> String {
     let own = ast::annotation_string(&d.annotations, "name").unwrap_or_else(|| d.name.text.clone());
     match own.strip_prefix('.') {
         Some(whole) => whole.to_string(),

@@ -2,11 +2,14 @@
 //!
 //! They need the whole program, so they are asked at its end: of the tables, and of the calls as they were made.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use super::typed::{Arg, Callee, Decl, Kind, Res};
 use super::types::{DeclId, Type};
 use super::value::Value;
 use super::{Checker, Place};
-use crate::ast::{DeclKind, Expr, ExprId, ExprKind, PropertyValue, TableDecl};
+use crate::ast::{self, DeclKind, Expr, ExprId, ExprKind, PropertyValue, TableDecl};
 use crate::diag::Diagnostic;
 use crate::source::Span;
 
@@ -110,24 +113,48 @@ impl<'a> Checker<'a, '_> {
                 }
             }
         }
-        let listed = |action: DeclId| tables.iter().any(|t| t.actions.contains(&action));
         for made in &self.made {
             let Callee::Method(_, Some(object)) = &made.callee else { continue };
             let Some(d) = self.decl(*object).filter(|d| direct(d)) else { continue };
-            let owner = owners.iter().find(|(id, _)| id == object).map(|(_, t)| t);
-            let text = match (owner, made.owner.filter(|_| made.place == Place::Action)) {
-                (_, None) => format!("`{}` is direct: it can only be used in an action", d.name),
-                (None, _) => format!("`{}` is direct, and no table names it", d.name),
-                (Some(t), Some(action)) if !t.actions.contains(&action) && listed(action) => {
-                    format!("`{}` belongs to table `{}`, and this is no action of it", d.name, t.name)
-                }
-                _ => continue,
-            };
-            let hint = "a direct counter or meter is named by a property of its table, and used in that table's actions";
-            problems
-                .push(Diagnostic::error("E0419", made.span, text).also(d.span, "declared here").hint(hint));
+            let owner = owners.iter().find(|(id, _)| id == object).map(|(_, t)| *t);
+            problems.extend(self.direct_use(made, d, owner, tables));
         }
         problems.into_iter().for_each(|d| self.report(d));
+    }
+
+    /// A use of a direct counter or meter. v1model's may be counted anywhere, as p4c has it: elsewhere they count nothing. PSA's and
+    /// PNA's may not.
+    fn direct_use(
+        &self,
+        made: &Made,
+        d: &Decl<'a>,
+        owner: Option<&Of<'a>>,
+        tables: &[Of<'a>],
+    ) -> Option<Diagnostic> {
+        let hint =
+            "a direct counter or meter is named by a property of its table, and used in that table's actions";
+        let (counter, v1model) = match &d.ty {
+            Type::Extern(n) => (&*n.name == "direct_counter", n.name.starts_with("direct")),
+            _ => (false, false),
+        };
+        let action = made.owner.filter(|_| made.place == Place::Action);
+        let others =
+            |a: DeclId| tables.iter().find(|t| t.actions.contains(&a) && owner.is_none_or(|o| o.id != t.id));
+        let of_owner = |a: DeclId| owner.is_some_and(|o| o.actions.contains(&a));
+        let (text, wrong) = match (owner, action) {
+            (_, None) => (format!("`{}` is direct: it can only be used in an action", d.name), !counter),
+            (None, _) => (format!("`{}` is direct, and no table names it", d.name), !counter),
+            (Some(t), Some(a)) if !of_owner(a) && others(a).is_some() => {
+                (format!("`{}` belongs to table `{}`, and this is no action of it", d.name, t.name), !v1model)
+            }
+            _ => return None,
+        };
+        let problem = if wrong {
+            Diagnostic::error("E0419", made.span, text)
+        } else {
+            Diagnostic::warning("W0419", made.span, format!("{text}: this does nothing"))
+        };
+        Some(problem.also(d.span, "declared here").hint(hint))
     }
 
     /// An action profile or selector: one a table.
@@ -142,13 +169,14 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// v1model: `direct_meter<T>` writes a colour, a number.
+    /// v1model: `direct_meter<T>` writes a colour, a number; an enum stands for the numbers of its members.
     fn meter_results(&mut self) {
         let wrong = |d: &Decl<'_>| match &d.ty {
             Type::Extern(n) if &*n.name == "direct_meter" => {
                 let result = n.args.first().map(Type::underlying);
-                result
-                    .is_some_and(|t| !matches!(t, Type::Bit(_) | Type::Bad | Type::Param(_) | Type::Infer(_)))
+                result.is_some_and(|t| {
+                    !matches!(t, Type::Bit(_) | Type::Enum(_) | Type::Bad | Type::Param(_) | Type::Infer(_))
+                })
             }
             _ => false,
         };
@@ -258,40 +286,45 @@ impl<'a> Checker<'a, '_> {
         given.collect()
     }
 
-    /// Section 18.3: what the control plane sees has a name of its own. Names that begin with a dot are whole names; those of
-    /// actions and tables at the top of a program are whole, too.
+    /// Section 18.3: what the control plane sees has a name of its own. Names that begin with a dot are whole names; others stand
+    /// below the control. p4c asks for it only where it makes P4Info, so here it is a warning; who makes P4Info refuses.
     pub(super) fn whole_names(&mut self) {
-        let mut seen: Vec<(bool, String, Span)> = Vec::new();
+        let mut seen: HashMap<(bool, String), Span> = HashMap::new();
         let mut problems = Vec::new();
-        let program = self.typed.program;
-        let locals = program.decls.iter().flat_map(|d| match &d.kind {
-            DeclKind::Control(c) => c.locals.iter().map(|l| (l, false)).collect(),
-            DeclKind::Action { .. } => vec![(d, true)],
-            _ => Vec::new(),
-        });
-        for (d, top) in locals {
+        for (d, control) in controlled(self.typed.program) {
             let table = matches!(d.kind, DeclKind::Table(_));
-            if !table && !matches!(d.kind, DeclKind::Action { .. }) {
-                continue;
-            }
-            let said = crate::ast::annotation_string(&d.annotations, "name");
-            let whole = match said.as_deref().map(|s| (s.strip_prefix('.'), s)) {
-                Some((Some(whole), _)) => whole.to_string(),
-                Some((None, name)) if top => name.to_string(),
-                None if top => d.name.text.clone(),
-                _ => continue,
+            let own = ast::annotation_string(&d.annotations, "name").unwrap_or_else(|| d.name.text.clone());
+            let whole = match (own.strip_prefix('.'), control) {
+                (Some(whole), _) => whole.to_string(),
+                (None, None) => own,
+                (None, Some(control)) => format!("{control}.{own}"),
             };
             // p4c writes what core.p4 declares into each control again, as `@name(".NoAction")`.
             if whole == "NoAction" {
                 continue;
             }
-            if let Some((_, _, first)) = seen.iter().find(|(t, n, _)| *t == table && *n == whole) {
-                let what = if table { "table" } else { "action" };
-                let text = format!("another {what} has the control-plane name `{whole}` already");
-                problems.push(Diagnostic::error("E0420", d.name.span, text).also(*first, "this one"));
+            match seen.entry((table, whole)) {
+                Entry::Vacant(place) => drop(place.insert(d.name.span)),
+                Entry::Occupied(first) => {
+                    let what = if table { "table" } else { "action" };
+                    let text =
+                        format!("another {what} has the control-plane name `{}` already", first.key().1);
+                    let d = Diagnostic::warning("W0420", d.name.span, text).also(*first.get(), "this one");
+                    problems.push(d.hint("no P4Info can be made of this: give one of them another `@name`"));
+                }
             }
-            seen.push((table, whole, d.name.span));
         }
         problems.into_iter().for_each(|d| self.report(d));
     }
+}
+
+/// The tables and actions of a program, each with the control that declares it.
+fn controlled(program: &ast::Program) -> impl Iterator<Item = (&ast::Decl, Option<&str>)> {
+    program.decls.iter().flat_map(|d| {
+        let locals = match &d.kind {
+            DeclKind::Control(c) => c.locals.iter().map(|l| (l, Some(d.name.text.as_str()))).collect(),
+            _ => vec![(d, None)],
+        };
+        locals.into_iter().filter(|(d, _)| matches!(d.kind, DeclKind::Table(_) | DeclKind::Action { .. }))
+    })
 }

@@ -178,29 +178,38 @@ impl<'a> Checker<'a, '_> {
     }
 
     fn mismatch(&mut self, e: &Expr, from: &Type, want: &Type) {
-        let text = self.text(e);
+        let text = match &e.kind {
+            ExprKind::Binary { .. }
+            | ExprKind::Ternary { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Cast { .. } => {
+                format!("({})", self.text(e))
+            }
+            _ => self.text(e),
+        };
+        let plain = self.text(e);
         let d = Diagnostic::error("E0301", e.span, format!("expected `{want}`, found `{from}`"));
         let d = d.label(format!("this is `{from}`"));
         let d = match (from, want) {
             (f, Type::Bool) if f.underlying().is_integer() => d.hint(format!("compare it: `{text} != 0`")),
-            (Type::Bool, Type::Bit(1)) => d.hint(format!("write the cast: `(bit<1>)({text})`")),
+            (Type::Bool, Type::Bit(1)) => d.hint(format!("write the cast: `(bit<1>)({plain})`")),
             (Type::Bool, t) if t.is_integer() => {
                 d.hint(format!("`{text} ? {t_w}1 : 0` makes a number of it", t_w = prefix(t)))
             }
             (Type::Signed(a), Type::Bit(b)) | (Type::Bit(a), Type::Signed(b)) if a != b => {
                 let middle =
                     if let Type::Signed(_) = from { format!("bit<{a}>") } else { format!("int<{a}>") };
-                d.hint(format!("a cast changes either the sign or the width: `({want})({middle})({text})`"))
+                d.hint(format!("a cast changes either the sign or the width: `({want})({middle})({plain})`"))
             }
             (Type::Bit(a), Type::Bit(b)) if a > b => d.hint(format!(
-                "`({want})({text})` keeps the low {b} bits; `{text}[{}:0]` says so, too",
+                "`({want})({plain})` keeps the low {b} bits; `{text}[{}:0]` says so, too",
                 b.saturating_sub(1)
             )),
             (Type::Void, _) => d.hint("this call returns nothing"),
             (Type::ApplyResult(_), Type::Bool) => d.hint(format!("write `{text}.hit` or `{text}.miss`")),
             (Type::TypeName(_), _) => d.hint("this names a type, not a value"),
             (Type::Table(n), _) => d.hint(format!("a table is applied: `{n}.apply()`")),
-            (f, t) if can_cast(f, t) => d.hint(format!("write the cast: `({want})({text})`")),
+            (f, t) if can_cast(f, t) => d.hint(format!("write the cast: `({want})({plain})`")),
             _ => d,
         };
         self.report(d);

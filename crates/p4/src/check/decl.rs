@@ -18,13 +18,22 @@ impl<'a> Checker<'a, '_> {
         for decl in &program.decls {
             self.later.entry(&decl.name.text).or_insert(decl.name.span);
         }
+        // Section 7.1.2: errors are known everywhere, wherever they are declared.
+        for decl in &program.decls {
+            if let DeclKind::Error { members } = &decl.kind {
+                self.extend(members, Type::Error);
+            }
+        }
         for decl in &program.decls {
             self.later.remove(decl.name.text.as_str());
             self.decl_of(decl);
         }
         self.find_main();
         self.architecture();
-        self.whole_names();
+        // What is declared twice has been told.
+        if !self.diags.has_errors() {
+            self.whole_names();
+        }
     }
 
     fn find_main(&mut self) {
@@ -58,6 +67,7 @@ impl<'a> Checker<'a, '_> {
     /// One declaration, at the top, in a parser or control, or in a block.
     pub(super) fn decl_of(&mut self, d: &'a ast::Decl) {
         self.rules(d);
+        self.typed.syntax.insert(d.id, d);
         match &d.kind {
             DeclKind::Const { ty, value } => self.constant(d, ty, value),
             DeclKind::Variable { ty, init } => self.variable(d, ty, init.as_ref()),
@@ -87,7 +97,8 @@ impl<'a> Checker<'a, '_> {
             DeclKind::HeaderUnion { type_params, fields } => self.fields(d, Kind::Union, type_params, fields),
             DeclKind::Enum { members } => self.enumeration(d, None, members),
             DeclKind::SerEnum { ty, members } => self.enumeration(d, Some(ty), members),
-            DeclKind::Error { members } => self.extend(members, Type::Error),
+            // Done before all others.
+            DeclKind::Error { .. } => {}
             DeclKind::MatchKind { members } => self.extend(members, Type::MatchKind),
             DeclKind::Typedef(ty) => {
                 let ty = self.ty(ty);
@@ -587,6 +598,7 @@ impl<'a> Checker<'a, '_> {
         let mut seen: HashMap<&str, Span> = HashMap::new();
         for f in fields {
             let ty = self.ty(&f.ty);
+            self.typed.fields.insert(f.id, f);
             self.field_allowed(kind, &ty, f.ty.span);
             if let Some(first) = seen.insert(&f.name.text, f.name.span) {
                 let text = format!("field `{}` is declared twice", f.name.text);
@@ -601,7 +613,10 @@ impl<'a> Checker<'a, '_> {
             _ => Type::Union(named),
         };
         let members = fields.iter().map(|f| f.id).collect();
-        self.declare(d.id, &d.name, Decl { type_params: ids, members, ..Decl::new(&d.name, kind, ty) });
+        let made = Decl { type_params: ids, members, ..Decl::new(&d.name, kind, ty.clone()) };
+        self.declare(d.id, &d.name, made.clone());
+        let ty = self.count_parts(d.id, &ty, d.name.span);
+        self.record(d.id, Decl { ty, ..made });
     }
 
     fn enumeration(

@@ -11,7 +11,7 @@ use super::typed::{Builtin, Kind, Res};
 use super::types::{DeclId, Named, Type};
 use super::tyref::MAX_WIDTH;
 use super::value::Value;
-use crate::ast::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
+use crate::ast::{BinaryOp, Expr, ExprId, ExprKind, Name, UnaryOp};
 use crate::diag::{Diagnostic, did_you_mean};
 
 impl<'a> Checker<'a, '_> {
@@ -24,7 +24,11 @@ impl<'a> Checker<'a, '_> {
     }
 
     pub(super) fn note(&mut self, e: &Expr, ty: &Type) {
-        if let Some(slot) = self.typed.types.get_mut(e.id.0 as usize) {
+        self.note_type(e.id, ty);
+    }
+
+    pub(super) fn note_type(&mut self, e: ExprId, ty: &Type) {
+        if let Some(slot) = self.typed.types.get_mut(e.0 as usize) {
             *slot = Some(ty.clone());
         }
     }
@@ -124,7 +128,9 @@ impl<'a> Checker<'a, '_> {
     fn name(&mut self, e: &'a Expr, global: bool, name: &'a Name) -> Type {
         let found = self.find(&name.text, global);
         let Some(id) = found.first().copied() else {
-            if let Some(kind) = self.match_kind_named(&name.text) {
+            // A table further down may have the name of a match kind.
+            let later = self.later.contains_key(name.text.as_str());
+            if let Some(kind) = self.match_kind_named(&name.text).filter(|_| !later) {
                 self.typed.refs.insert(e.id, Res::Decl(kind));
                 self.set_value(e, Value::Member(kind));
                 return Type::MatchKind;
@@ -504,7 +510,7 @@ impl<'a> Checker<'a, '_> {
             Err(Fault::DivideByZero) => "this divides by zero",
             Err(Fault::NegativeDivision) => "`/` and `%` are not defined for negative numbers",
             Err(Fault::NegativeShift) => "a shift by a negative amount",
-            Err(Fault::TooLarge) => "this number is too large to be meant",
+            Err(Fault::TooLarge) => "this value is too large to be meant",
         };
         self.report(Diagnostic::error("E0311", e.span, text));
     }

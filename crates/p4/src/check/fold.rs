@@ -18,11 +18,11 @@ pub enum Fault {
     NegativeDivision,
     /// A shift by a negative amount.
     NegativeShift,
-    /// A number beyond [`MAX_BITS`]: nobody means it, and a shift like `1 << 1000000000` would eat the machine.
+    /// A number or a string beyond [`MAX_BITS`]: nobody means it, and a shift like `1 << 1000000000` would eat the machine.
     TooLarge,
 }
 
-/// Most bits that a compile-time number may have.
+/// Most bits that a compile-time number, and most bytes that a string may have.
 pub const MAX_BITS: u64 = 1 << 16;
 
 /// `op value`, where the operand has type `ty`.
@@ -44,7 +44,10 @@ pub fn binary(op: BinaryOp, a: &Value, b: &Value, ty: &Type, right: &Type) -> Re
         (Or, Value::Bool(x), Value::Bool(y)) => Value::Bool(*x || *y),
         (Eq, x, y) => Value::Bool(x == y),
         (Ne, x, y) => Value::Bool(x != y),
-        (Concat, Value::Str(x), Value::Str(y)) => Value::Str(format!("{x}{y}").into()),
+        (Concat, Value::Str(x), Value::Str(y)) => {
+            bounded((x.len() + y.len()) as u64)?;
+            Value::Str(format!("{x}{y}").into())
+        }
         (Concat, Value::Int(x), Value::Int(y)) => match (ty.scalar_width(), right.scalar_width()) {
             (Some(w), Some(v)) => {
                 let high = wrap(x, &Type::Bit(w)) << v;

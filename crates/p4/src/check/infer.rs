@@ -2,12 +2,35 @@
 
 use std::sync::Arc;
 
+use super::Checker;
+use super::typed::Callee;
 use super::types::{Named, Type};
 
 /// The unknowns of the calls that are being checked.
 #[derive(Default)]
 pub struct Unknowns {
     found: Vec<Option<Type>>,
+}
+
+impl Checker<'_, '_> {
+    /// What inference found out later is put into all types that were noted before.
+    pub(super) fn settle(&mut self) {
+        let unknowns = std::mem::take(&mut self.unknowns);
+        let settle = |ty: &mut Type| {
+            if ty.any(&mut |t| matches!(t, Type::Infer(_))) {
+                *ty = unknowns.resolve(ty);
+            }
+        };
+        let typed = &mut self.typed;
+        typed.types.iter_mut().flatten().for_each(settle);
+        typed.casts.values_mut().for_each(settle);
+        for call in typed.calls.values_mut().chain(typed.instances.values_mut()) {
+            call.type_args.iter_mut().for_each(|(_, ty)| settle(ty));
+            if let Callee::Constructor(ty, _) = &mut call.callee {
+                settle(ty);
+            }
+        }
+    }
 }
 
 impl Unknowns {

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use super::typed::{Arg, Builtin, Call, Callee, Kind, Res};
 use super::types::{DeclId, Named, Type};
-use super::value::Value;
 use super::{Checker, Place};
-use crate::ast::{Argument, Expr, Name};
+use crate::ast::{Argument, Expr, ExprId, Name};
 use crate::diag::{Diagnostic, did_you_mean};
 use crate::source::Span;
 
@@ -40,7 +39,7 @@ impl<'a> Checker<'a, '_> {
             }
             Type::TypeName(t) if member.text == "apply" => {
                 let made = self.with_type_args(t, types, base.span);
-                self.direct_apply(e.span, &made, args);
+                self.direct_apply(e.id, e.span, &made, args);
                 Type::Void
             }
             Type::Bad => {
@@ -72,29 +71,8 @@ impl<'a> Checker<'a, '_> {
 
     fn size_value(&mut self, e: &'a Expr, builtin: Builtin, ty: &Type) {
         let ty = if let Type::TypeName(t) = ty { t } else { ty };
-        let bits = match builtin {
-            Builtin::MinSizeInBits | Builtin::MinSizeInBytes => self.bits_of(ty, false),
-            Builtin::MaxSizeInBits | Builtin::MaxSizeInBytes => self.bits_of(ty, true),
-            _ => return,
-        };
-        let bytes = matches!(builtin, Builtin::MinSizeInBytes | Builtin::MaxSizeInBytes);
-        if let Some(bits) = bits {
-            self.set_value(e, Value::int(if bytes { bits.div_ceil(8) } else { bits }));
-        }
-    }
-
-    fn bits_of(&self, ty: &Type, max: bool) -> Option<u64> {
-        match ty.underlying() {
-            Type::Varbit(w) => Some(if max { u64::from(*w) } else { 0 }),
-            Type::Stack(t, n) => Some(self.bits_of(t, max)?.saturating_mul(u64::from(*n))),
-            Type::Tuple(items) => items.iter().map(|t| self.bits_of(t, max)).sum(),
-            t @ Type::Union(_) => {
-                let sizes: Option<Vec<u64>> =
-                    self.typed.fields(t).iter().map(|f| self.bits_of(&f.1, max)).collect();
-                if max { sizes?.into_iter().max() } else { sizes?.into_iter().min() }
-            }
-            t if t.has_fields() => self.typed.fields(t).iter().map(|f| self.bits_of(&f.1, max)).sum(),
-            t => t.scalar_width().map(u64::from),
+        if let Some(value) = self.typed.size(builtin, ty) {
+            self.set_value(e, value);
         }
     }
 
@@ -289,7 +267,7 @@ impl<'a> Checker<'a, '_> {
     }
 
     /// `Type.apply(args);`: instantiated and applied in one go.
-    pub(super) fn direct_apply(&mut self, span: Span, ty: &Type, args: &'a [Argument]) {
+    pub(super) fn direct_apply(&mut self, at: ExprId, span: Span, ty: &Type, args: &'a [Argument]) {
         let Some(n) = ty.named().filter(|_| matches!(ty, Type::Parser(_) | Type::Control(_))).cloned() else {
             if !ty.is_bad() {
                 self.report(Diagnostic::error("E0206", span, format!("`{ty}` has no `apply`")));
@@ -309,7 +287,9 @@ impl<'a> Checker<'a, '_> {
         }
         if let Some((id, matched)) = self.choose(&format!("{}.apply", n.name), &[n.decl], args, span) {
             let subst = self.typed.subst_of(ty);
-            self.apply(id, Callee::Block(id, None), subst, &[], matched, span);
+            let (_, call) = self.apply(id, Callee::Block(id, None), subst, &[], matched, span);
+            self.typed.calls.insert(at, call);
+            self.note_type(at, ty);
         }
     }
 }

@@ -12,6 +12,7 @@ mod decl;
 mod expr;
 mod fold;
 mod infer;
+mod known;
 mod method;
 mod object;
 mod place;
@@ -25,6 +26,7 @@ mod types;
 mod tyref;
 mod value;
 
+pub use known::Known;
 pub use typed::{Arg, Builtin, Call, Callee, Decl, Kind, Res, Typed};
 pub use types::{DeclId, Named, Subst, Type};
 pub use value::Value;
@@ -56,8 +58,11 @@ pub fn check<'a>(program: &'a Program, map: &SourceMap) -> (Typed<'a>, Diagnosti
         this: None,
         may_define: Vec::new(),
         made: Vec::new(),
+        parts: HashMap::new(),
+        absent: Vec::new(),
     };
     checker.program();
+    checker.settle();
     (checker.typed, checker.diags)
 }
 
@@ -99,6 +104,10 @@ struct Checker<'a, 'm> {
     may_define: Vec<DeclId>,
     /// Calls as they were made, for rules that need the whole program.
     made: Vec<arch::Made>,
+    /// How many parts each declared struct, header and union has.
+    parts: HashMap<DeclId, u64>,
+    /// Includes that the program lacks, and that it was told of.
+    absent: Vec<&'static str>,
 }
 
 impl<'a> Checker<'a, '_> {

@@ -6,7 +6,9 @@ use super::typed::{Decl, Kind};
 use super::types::{DeclId, Type};
 use super::{Checker, Place};
 use crate::ast::{Direction, Name};
-use crate::diag::{Diagnostic, did_you_mean};
+use crate::diag::{Diagnostic, Diagnostics, did_you_mean};
+use crate::lexer::{Lexer, TokenKind};
+use crate::source::{Embedded, SourceProvider as _};
 
 impl<'a> Decl<'a> {
     pub(super) fn new(name: &Name, kind: Kind, ty: Type) -> Decl<'a> {
@@ -103,19 +105,85 @@ impl<'a> Checker<'a, '_> {
         if let Some(span) = self.later.get(name.text.as_str()).copied() {
             let text = format!("`{}` is used before it is declared", name.text);
             let d = Diagnostic::error("E0203", name.span, text).also(span, "declared here, further down");
-            return self.bad(d.hint("move the declaration above its first use: P4 reads from top to bottom"));
+            let hint = match self.place {
+                Place::Action => {
+                    "move the declaration above its first use: P4 reads from top to bottom (and a table is applied in the control's `apply { }`, not in an action)"
+                }
+                _ => "move the declaration above its first use: P4 reads from top to bottom",
+            };
+            return self.bad(d.hint(hint));
+        }
+        if let Some(file) = self.include_with(&name.text) {
+            return self.lacks(file, what, name);
         }
         let text = format!("cannot find {what}`{}`", name.text);
         let mut d = Diagnostic::error("E0201", name.span, text).label("not declared");
         let known = self.visible(test);
         if let Some(near) = did_you_mean(&name.text, known.iter().copied()) {
             d = d.hint(format!("did you mean `{near}`?"));
-        } else if name.text == "NoAction" {
-            d = d.hint("`NoAction` is declared in core.p4: add `#include <core.p4>`");
         } else if what.is_empty() && self.place == Place::Top {
             d = d.hint("names must be declared, or come from an include such as `#include <v1model.p4>`");
         }
         self.bad(d)
+    }
+}
+
+/// The architectures, each with the package that a program for it has.
+const ARCHITECTURES: [(&str, &str); 3] =
+    [("v1model.p4", "V1Switch"), ("psa.p4", "PSA_Switch"), ("pna.p4", "PNA_NIC")];
+
+impl Checker<'_, '_> {
+    /// The include of ours that declares a name, and that the program lacks.
+    fn include_with(&self, name: &str) -> Option<&'static str> {
+        let files = self.map.files();
+        let has = |file: &str| files.iter().any(|f| f.name.ends_with(file));
+        let lacks_core = !has("core.p4");
+        if ARCHITECTURES.iter().any(|(file, _)| has(file)) {
+            return (lacks_core && declares("core.p4", name)).then_some("core.p4");
+        }
+        // The architecture brings core.p4 along: one include is missing, not two.
+        let meant = ARCHITECTURES.iter().find(|(_, package)| files.iter().any(|f| f.text.contains(package)));
+        if let Some((file, _)) = meant
+            && (declares(file, name) || (lacks_core && declares("core.p4", name)))
+        {
+            return Some(file);
+        }
+        if lacks_core && declares("core.p4", name) {
+            return Some("core.p4");
+        }
+        ARCHITECTURES.iter().map(|(file, _)| *file).find(|file| declares(file, name))
+    }
+
+    /// Tells once that an include is missing.
+    pub(super) fn lacks(&mut self, file: &'static str, what: &str, name: &Name) -> Type {
+        if self.absent.contains(&file) {
+            return Type::Bad;
+        }
+        self.absent.push(file);
+        let text = format!("cannot find {what}`{}`", name.text);
+        let d = Diagnostic::error("E0201", name.span, text).label("not declared");
+        let hint =
+            format!("`{}` is declared in {file}: add `#include <{file}>`, which is built in", name.text);
+        self.bad(d.hint(hint))
+    }
+}
+
+/// Whether one of our includes declares a name at its top.
+fn declares(file: &str, name: &str) -> bool {
+    let Some((_, text)) = Embedded.include(file, "", false) else { return false };
+    let mut lexer = Lexer::new(text.into(), 0);
+    let mut scratch = Diagnostics::default();
+    let mut depth = 0_usize;
+    loop {
+        let token = lexer.next(&mut scratch);
+        match &token.kind {
+            TokenKind::Eof => return false,
+            TokenKind::Punct("{" | "(") => depth += 1,
+            TokenKind::Punct("}" | ")") => depth = depth.saturating_sub(1),
+            // One letter is a type parameter.
+            TokenKind::Word(word) if depth == 0 && **word == *name && name.len() > 1 => return true,
+            _ => {}
+        }
     }
 }
 

@@ -38,9 +38,9 @@ impl<'a> Checker<'a, '_> {
             StmtKind::Call(e) => {
                 self.expr(e);
             }
-            StmtKind::DirectApply { ty, args } => {
+            StmtKind::DirectApply { id, ty, args } => {
                 let ty = self.ty_open(ty);
-                self.direct_apply(s.span, &ty, args);
+                self.direct_apply(*id, s.span, &ty, args);
             }
             StmtKind::If { cond, then, otherwise } => {
                 self.expr_to(cond, &Type::Bool);

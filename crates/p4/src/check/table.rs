@@ -92,7 +92,10 @@ impl<'a> Checker<'a, '_> {
         let kinds = self.typed.match_kinds.clone();
         let names: Vec<&str> =
             kinds.iter().filter_map(|m| Some(self.typed.decl(*m)?.name.as_ref())).collect();
-        if !k.match_kind.text.is_empty() && !names.contains(&k.match_kind.text.as_str()) {
+        let known = names.contains(&k.match_kind.text.as_str());
+        if names.is_empty() && !self.absent.is_empty() {
+            // They come with the include that the program was told of.
+        } else if !k.match_kind.text.is_empty() && !known {
             let e = Diagnostic::error(
                 "E0415",
                 k.match_kind.span,

@@ -191,6 +191,8 @@ pub struct Typed<'a> {
     pub(super) used: HashSet<DeclId>,
     pub(super) instances: HashMap<DeclId, Call<'a>>,
     pub(super) decls: Vec<Option<Decl<'a>>>,
+    pub(super) syntax: HashMap<DeclId, &'a ast::Decl>,
+    pub(super) fields: HashMap<DeclId, &'a ast::FieldDecl>,
 }
 
 impl<'a> Typed<'a> {
@@ -209,6 +211,8 @@ impl<'a> Typed<'a> {
             used: HashSet::new(),
             instances: HashMap::new(),
             decls: vec![None; program.decl_count as usize],
+            syntax: HashMap::new(),
+            fields: HashMap::new(),
         }
     }
 
@@ -267,6 +271,16 @@ impl<'a> Typed<'a> {
     /// What is known of a declaration.
     pub fn decl(&self, d: DeclId) -> Option<&Decl<'a>> {
         self.decls.get(d.0 as usize)?.as_ref()
+    }
+
+    /// The syntax of a declaration: of all but parameters, fields, members and methods.
+    pub fn syntax(&self, d: DeclId) -> Option<&'a ast::Decl> {
+        self.syntax.get(&d).copied()
+    }
+
+    /// The syntax of a field.
+    pub fn field(&self, d: DeclId) -> Option<&'a ast::FieldDecl> {
+        self.fields.get(&d).copied()
     }
 
     /// Fields of a struct, header or union type, its type arguments put in.

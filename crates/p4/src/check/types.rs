@@ -308,7 +308,7 @@ impl fmt::Display for Type {
             Function => write!(f, "function"),
             State => write!(f, "parser state"),
             TypeName(t) => write!(f, "type {t}"),
-            Infer(n) => write!(f, "?{n}"),
+            Infer(_) => write!(f, "_"),
             Enum(n)
             | SerEnum(n, _)
             | New(n, _)

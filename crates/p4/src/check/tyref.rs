@@ -1,5 +1,6 @@
 //! Types as written to types as meant, with the rules about which type may hold which (P4-16 section 7).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use num_traits::ToPrimitive;
@@ -7,23 +8,94 @@ use num_traits::ToPrimitive;
 use super::Checker;
 use super::scope::is_type;
 use super::typed::Kind;
-use super::types::{Named, Type};
+use super::types::{DeclId, Named, Type};
 use super::value::Value;
 use crate::ast::{self, Expr, Name, TypeKind};
 use crate::diag::Diagnostic;
+use crate::source::Span;
 
 /// The widest integer: p4c stops at the same width.
 pub(super) const MAX_WIDTH: u32 = 2048;
+/// The widest varbit: the bits of the largest packet. P4 and p4c set no bound.
+const MAX_VARBIT: u32 = 65_535 * 8;
+/// The most parts of a type: fields, those of types inside and of all elements of stacks included. Twenty types that each have two of
+/// the one before are a million parts; whoever instantiates them has to hold them all.
+const MAX_PARTS: u64 = 1 << 18;
+
+/// Types that were counted, by the place of their arguments; each is kept, so that its place is nobody else's.
+type Counted = HashMap<*const Type, (u64, Type)>;
 
 impl<'a> Checker<'a, '_> {
     /// The type that a piece of syntax means; a generic type needs its arguments.
     pub(super) fn ty(&mut self, t: &'a ast::Type) -> Type {
-        self.nested(t.span, Type::Bad, |c| c.ty_inner(t, false))
+        let ty = self.nested(t.span, Type::Bad, |c| c.ty_inner(t, false));
+        self.bounded(ty, t.span)
     }
 
     /// The same where missing type arguments may be inferred: constructors, `T.apply()`.
     pub(super) fn ty_open(&mut self, t: &'a ast::Type) -> Type {
-        self.nested(t.span, Type::Bad, |c| c.ty_inner(t, true))
+        let ty = self.nested(t.span, Type::Bad, |c| c.ty_inner(t, true));
+        self.bounded(ty, t.span)
+    }
+
+    /// The type, if it is of a size that can be worked with.
+    fn bounded(&mut self, ty: Type, span: Span) -> Type {
+        // What has a part that is too large was told of already.
+        let parts: &[Type] =
+            if let Type::Tuple(items) = &ty { items } else { ty.named().map_or(&[][..], |n| &n.args) };
+        if parts.iter().any(Type::is_bad) {
+            return Type::Bad;
+        }
+        let simple = ty.named().is_none() && !matches!(ty, Type::Tuple(_) | Type::Stack(..));
+        if simple || self.parts_of(&ty, &mut Counted::new()) <= MAX_PARTS {
+            return ty;
+        }
+        let text = format!("this type has more than {MAX_PARTS} parts");
+        let d = Diagnostic::error("E0318", span, text);
+        self.bad(d.hint("fields of types inside count, and so does each element of a stack"))
+    }
+
+    /// How many parts a type has. A type that is shared is counted by its number of uses, but walked once.
+    fn parts_of(&self, ty: &Type, known: &mut Counted) -> u64 {
+        match ty {
+            Type::Stack(item, n) => self.parts_of(item, known).saturating_mul(u64::from(*n)),
+            Type::List(item) | Type::Set(item) => self.parts_of(item, known),
+            Type::Tuple(items) => {
+                if let Some((parts, _)) = known.get(&items.as_ptr()) {
+                    return *parts;
+                }
+                let parts = items.iter().map(|t| self.parts_of(t, known)).fold(0, u64::saturating_add);
+                known.insert(items.as_ptr(), (parts, ty.clone()));
+                parts
+            }
+            _ => {
+                let Some(named) = ty.named() else { return 1 };
+                // What has no arguments was counted when it was declared.
+                if named.args.is_empty() {
+                    return self.parts.get(&named.decl).copied().unwrap_or(1);
+                }
+                if let Some((parts, _)) = known.get(&named.args.as_ptr()) {
+                    return *parts;
+                }
+                let args = named.args.iter().map(|t| self.parts_of(t, known)).fold(0, u64::saturating_add);
+                let fields = if ty.has_fields() { self.field_parts(ty, known) } else { 0 };
+                let parts = args.max(fields).saturating_add(1);
+                known.insert(named.args.as_ptr(), (parts, ty.clone()));
+                parts
+            }
+        }
+    }
+
+    fn field_parts(&self, ty: &Type, known: &mut Counted) -> u64 {
+        let fields = self.typed.fields(ty);
+        fields.iter().map(|(_, t, _)| self.parts_of(t, known)).fold(0, u64::saturating_add)
+    }
+
+    /// Counts the parts of a struct, header or union that was just declared; too many are an error.
+    pub(super) fn count_parts(&mut self, id: DeclId, ty: &Type, span: Span) -> Type {
+        let parts = self.field_parts(ty, &mut Counted::new());
+        self.parts.insert(id, parts);
+        self.bounded(ty.clone(), span)
     }
 
     fn ty_inner(&mut self, t: &'a ast::Type, open: bool) -> Type {
@@ -36,9 +108,9 @@ impl<'a> Checker<'a, '_> {
             TypeKind::Int => Type::Int,
             TypeKind::DontCare => Type::DontCare,
             TypeKind::Bit(None) => Type::Bit(1),
-            TypeKind::Bit(Some(w)) => self.width(w, 0).map_or(Type::Bad, Type::Bit),
-            TypeKind::SignedInt(w) => self.width(w, 1).map_or(Type::Bad, Type::Signed),
-            TypeKind::Varbit(w) => self.width(w, 0).map_or(Type::Bad, Type::Varbit),
+            TypeKind::Bit(Some(w)) => self.width(w, 0, MAX_WIDTH).map_or(Type::Bad, Type::Bit),
+            TypeKind::SignedInt(w) => self.width(w, 1, MAX_WIDTH).map_or(Type::Bad, Type::Signed),
+            TypeKind::Varbit(w) => self.width(w, 0, MAX_VARBIT).map_or(Type::Bad, Type::Varbit),
             TypeKind::Tuple(items) => {
                 let parts: Vec<Type> = items.iter().map(|i| self.ty(i)).collect();
                 for (part, item) in parts.iter().zip(items) {
@@ -62,11 +134,11 @@ impl<'a> Checker<'a, '_> {
     }
 
     /// A width that is known here and now.
-    fn width(&mut self, e: &'a Expr, least: u32) -> Option<u32> {
+    fn width(&mut self, e: &'a Expr, least: u32, most: u32) -> Option<u32> {
         let w = self.size(e, "the width of a type")?;
-        if w < least || w > MAX_WIDTH {
+        if w < least || w > most {
             let text = format!("a width of {w} bits is not possible");
-            let hint = format!("widths go from {least} to {MAX_WIDTH}");
+            let hint = format!("widths go from {least} to {most}");
             self.report(Diagnostic::error("E0305", e.span, text).hint(hint));
             return None;
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use num_bigint::{BigInt, Sign};
-use num_traits::One;
+use num_traits::{One, Zero};
 
 use super::types::{DeclId, Type};
 
@@ -45,6 +45,21 @@ impl Value {
             Value::Bool(b) => Some(*b),
             _ => None,
         }
+    }
+}
+
+/// A value as one of another type (P4-16 section 8.11.1); `number` gives the number of an enum's member.
+pub fn cast(value: Value, to: &Type, number: impl Fn(DeclId) -> Option<Value>) -> Value {
+    let value = match (value, to) {
+        (Value::Member(m), Type::Enum(_) | Type::Error | Type::MatchKind) => Value::Member(m),
+        (Value::Member(m), _) => number(m).unwrap_or(Value::Member(m)),
+        (other, _) => other,
+    };
+    match (value, to.underlying()) {
+        (Value::Bool(b), Type::Bit(_) | Type::Int) => Value::int(u8::from(b)),
+        (Value::Int(v), Type::Bool) => Value::Bool(!v.is_zero()),
+        (Value::Int(v), t) => Value::Int(wrap(&v, t)),
+        (other, _) => other,
     }
 }
 

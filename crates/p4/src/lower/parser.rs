@@ -3,15 +3,16 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use abi::Bits;
+use abi::{Bits, MatchKind};
 use ir::{KeySet, StateId, Target};
-use num_bigint::BigInt;
 
-use super::scope::{Binding, BlockInstance, Env, Object, Scope};
-use super::types::{T, Val, to_bits};
+use super::block::Block;
+use super::place::CopyOut;
+use super::storage::scalar;
+use super::value::Val;
 use super::{Lower, Res};
 use crate::ast::{self, BinaryOp, ExprKind};
-use crate::diag::{Diagnostic, did_you_mean};
+use crate::check::{DeclId, Kind, Type};
 use crate::source::Span;
 
 /// The parser under construction.
@@ -28,56 +29,50 @@ struct States<'a> {
     accept: Target,
 }
 
-impl<'a> Lower<'a, '_> {
+impl<'a> Lower<'_, 'a> {
     pub(super) fn top_parser(
         &mut self,
         decl: &'a ast::Decl,
         parser: &'a ast::ParserDecl,
-        env: &Env<'a>,
         role: ir::Role,
     ) -> Res<()> {
         self.parser = Some(Building::default());
-        let (prologue, made) = self.in_block(|l| l.locals(&parser.locals, env));
-        let start = self.states(decl, parser, env, "", Target::Accept);
+        let (prologue, made) = self.in_block(|l| {
+            l.make_locals(&parser.locals)?;
+            l.initialise_locals(&parser.locals)
+        });
+        let start = made.and_then(|()| self.states(parser, "", Target::Accept, decl.span));
         let building = self.parser.take().unwrap_or_default();
-        made?;
         let start = start?;
-        let states = building.states.into_iter().collect::<Option<Vec<_>>>().ok_or(super::Failed)?;
-        self.out.parsers.push(ir::Parser { name: decl.name.text.clone(), role, prologue, states, start });
-        Ok(())
+        match building.states.into_iter().collect::<Option<Vec<_>>>() {
+            Some(states) => {
+                let name = decl.name.text.clone();
+                self.out.parsers.push(ir::Parser { name, role, prologue, states, start });
+                Ok(())
+            }
+            None => self.bug(decl.span, "a state that was never made"),
+        }
     }
 
     /// Makes all states of a parser; gives its `start`.
     fn states(
         &mut self,
-        decl: &'a ast::Decl,
         parser: &'a ast::ParserDecl,
-        env: &Env<'a>,
         prefix: &str,
         accept: Target,
+        span: Span,
     ) -> Res<StateId> {
-        let mut states = States { ids: HashMap::new(), accept };
-        for state in &parser.states {
-            let id = self.new_state();
-            if states.ids.insert(&state.name.text, id).is_some() {
-                let message = format!("there are two states `{}`", state.name.text);
-                return self.error("E0503", state.name.span, message);
-            }
-        }
-        let Some(start) = states.ids.get("start").copied() else {
-            let message = format!("parser `{}` has no state `start`", decl.name.text);
-            return self.error_hint(
-                "E0503",
-                decl.name.span,
-                message,
-                "parsing begins at `state start { … }`",
-            );
-        };
+        let ids = parser.states.iter().map(|s| (s.name.text.as_str(), self.new_state())).collect();
+        let states = States { ids, accept };
         let mut failed = false;
         for state in &parser.states {
-            failed |= self.state(state, env, prefix, &states).is_err();
+            failed |= self.state(state, prefix, &states).is_err();
         }
-        if failed { Err(super::Failed) } else { Ok(start) }
+        match states.ids.get("start") {
+            _ if failed => Err(super::Failed),
+            Some(start) => Ok(*start),
+            None => self.bug(span, "a parser without `start`"),
+        }
     }
 
     fn new_state(&mut self) -> StateId {
@@ -90,215 +85,242 @@ impl<'a> Lower<'a, '_> {
         }
     }
 
-    fn state(
-        &mut self,
-        state: &'a ast::StateDecl,
-        env: &Env<'a>,
-        prefix: &str,
-        states: &States<'a>,
-    ) -> Res<()> {
-        let Some(id) = states.ids.get(state.name.text.as_str()).copied() else { return Err(super::Failed) };
+    fn state(&mut self, state: &'a ast::StateDecl, prefix: &str, states: &States<'a>) -> Res<()> {
+        let id = self.target_state(&state.name, states);
+        let Target::State(id) = id else { return self.bug(state.span, "a state without a number") };
         let loc = self.at(state.name.span);
         let name = format!("{prefix}{}", state.name.text);
         let outer = self.parser.as_mut().and_then(|b| b.current.replace((id, name, loc)));
-        let scope = Scope::new(Some(env.clone()));
         self.blocks.push(Vec::new());
-        let done = self.stmts(&state.body, &scope);
-        let next = self.transition(state, &scope, states);
+        let done = self.stmts(&state.body);
+        let next = self.transition(state, states);
         let body = self.blocks.pop().unwrap_or_default();
-        if let Ok(next) = next {
-            self.finish_state(body, next);
-        }
+        let finished = next.and_then(|next| self.finish_state(body, next, state.span));
         if let Some(building) = &mut self.parser {
             building.current = outer;
         }
-        done
+        done.and(finished)
     }
 
-    /// Writes the current state down.
-    fn finish_state(&mut self, body: Vec<ir::Stmt>, next: ir::Transition) {
-        let Some(building) = &mut self.parser else { return };
-        let Some((id, name, loc)) = &building.current else { return };
-        let state = ir::State { name: name.clone(), loc: *loc, body, next };
+    /// Writes the current state down. What sub-parsers copy out when parsing is rejected in it comes from the calls that are
+    /// under way.
+    fn finish_state(&mut self, body: Vec<ir::Stmt>, next: ir::Transition, span: Span) -> Res<()> {
+        let (rejected, done) = self.in_block(|l| l.copy_all_out(span));
+        done?;
+        let Some(building) = &mut self.parser else { return Ok(()) };
+        let Some((id, name, loc)) = &building.current else { return Ok(()) };
+        let state = ir::State { name: name.clone(), loc: *loc, body, next, rejected };
         if let Some(slot) = building.states.get_mut(id.index()) {
             *slot = Some(state);
         }
+        Ok(())
     }
 
     /// A sub-parser's states are made here; the state that applies it ends, and another goes on when it accepts.
     pub(super) fn sub_parser(
         &mut self,
-        block: &Rc<BlockInstance<'a>>,
+        block: &Rc<Block<'a>>,
         parser: &'a ast::ParserDecl,
-        env: &Env<'a>,
+        copies: Vec<CopyOut>,
+        span: Span,
     ) -> Res<()> {
-        let after = self.new_state();
-        self.locals(&parser.locals, env)?;
         if self.blocks.len() != 1 {
-            return self.not_yet(block.decl.name.span, "applying a parser inside an `if` or a loop");
+            return self.limit("E0516", span, "a parser is applied inside an `if` or a loop");
         }
-        let (name, loc) = match self.parser.as_ref().and_then(|b| b.current.clone()) {
-            Some((_, name, loc)) => (name, loc),
-            None => return Err(super::Failed),
+        self.initialise_locals(&parser.locals)?;
+        let after = self.new_state();
+        let Some((outer, name, loc)) = self.parser.as_ref().and_then(|b| b.current.clone()) else {
+            return self.bug(span, "a parser is applied outside a state");
         };
-        let prefix = format!("{}.", block.path);
         let before = std::mem::take(&mut self.blocks);
-        let start = self.states(block.decl, parser, env, &prefix, Target::State(after));
+        self.copies.push(copies);
+        let start = self.states(parser, &format!("{}.", block.path), Target::State(after), span);
+        let copies = self.copies.pop().unwrap_or_default();
         self.blocks = before;
-        let start = start?;
         let body = self.blocks.last_mut().map(std::mem::take).unwrap_or_default();
-        self.finish_state(body, ir::Transition::Goto(Target::State(start)));
+        if let Some(building) = &mut self.parser {
+            building.current = Some((outer, name.clone(), loc));
+        }
+        self.finish_state(body, ir::Transition::Goto(Target::State(start?)), span)?;
         if let Some(building) = &mut self.parser {
             building.current = Some((after, format!("{name}'"), loc));
         }
-        Ok(())
+        self.copy_out(&copies, span)
     }
 
-    fn transition(
-        &mut self,
-        state: &'a ast::StateDecl,
-        env: &Env<'a>,
-        states: &States<'a>,
-    ) -> Res<ir::Transition> {
+    // ---- transitions ----
+
+    fn transition(&mut self, state: &'a ast::StateDecl, states: &States<'a>) -> Res<ir::Transition> {
         match &state.transition {
-            None => {
-                let d = Diagnostic::warning(
-                    "W0401",
-                    state.name.span,
-                    format!("state `{}` has no transition", state.name.text),
-                );
-                self.diags
-                    .push(d.label("it rejects").hint("write `transition accept;` or `transition reject;`"));
-                Ok(ir::Transition::Goto(Target::Reject))
-            }
-            Some(ast::Transition::State(name)) => Ok(ir::Transition::Goto(self.target(name, states)?)),
+            None => Ok(ir::Transition::Goto(Target::Reject)),
+            Some(ast::Transition::State(name)) => Ok(ir::Transition::Goto(self.target_state(name, states))),
             Some(ast::Transition::Select { keys, cases, span }) => {
-                let mut key_exprs = Vec::new();
-                let mut types = Vec::new();
-                for key in keys {
-                    let (e, ty) = self.scalar(key, env, None)?;
-                    key_exprs.push(e);
-                    types.push(ty);
+                let types: Vec<Type> = keys.iter().map(|k| self.ty(k)).collect();
+                let vals = self.values(&keys.iter().collect::<Vec<_>>())?;
+                let mut exprs = Vec::new();
+                for (val, key) in vals.into_iter().zip(keys) {
+                    self.flatten(val, key.span, &mut exprs)?;
                 }
                 let loc = self.at(*span);
                 let mut made = Vec::new();
                 for case in cases {
-                    let value_set = self.value_set_case(&case.keyset, types.len(), env)?;
+                    let value_set = self.value_set_of(&case.keyset);
                     let sets = match value_set {
                         Some(_) => Vec::new(),
-                        None => self.keysets(&case.keyset, &types, env)?,
+                        None => self.keysets(&case.keyset, &types)?,
                     };
-                    let next = self.target(&case.state, states)?;
+                    let next = self.target_state(&case.state, states);
                     made.push(ir::SelectCase { loc: self.at(case.span), sets, value_set, next });
                 }
-                Ok(ir::Transition::Select(ir::Select { loc, keys: key_exprs, cases: made }))
+                Ok(ir::Transition::Select(ir::Select { loc, keys: exprs, cases: made }))
             }
         }
     }
 
-    fn value_set_case(
-        &mut self,
-        e: &'a ast::Expr,
-        keys: usize,
-        env: &Env<'a>,
-    ) -> Res<Option<ir::ValueSetId>> {
-        let ExprKind::Name { name, .. } = &e.kind else { return Ok(None) };
-        match env.get(&name.text) {
-            Some(Binding::Object(Object::ValueSet(id, parts))) if parts == keys => Ok(Some(id)),
-            Some(Binding::Object(Object::ValueSet(_, parts))) => {
-                let message =
-                    format!("members of `{}` have {parts} parts, and there are {keys} keys", name.text);
-                self.error("E0503", e.span, message)
-            }
-            _ => Ok(None),
+    fn target_state(&self, name: &ast::Name, states: &States<'a>) -> Target {
+        match (states.ids.get(name.text.as_str()), name.text.as_str()) {
+            (Some(id), _) => Target::State(*id),
+            (None, "accept") => states.accept,
+            _ => Target::Reject,
         }
     }
 
-    fn target(&mut self, name: &ast::Name, states: &States<'a>) -> Res<Target> {
-        match name.text.as_str() {
-            "accept" => Ok(states.accept),
-            "reject" => Ok(Target::Reject),
-            other => match states.ids.get(other) {
-                Some(id) => Ok(Target::State(*id)),
-                None => {
-                    let d = Diagnostic::error("E0503", name.span, format!("there is no state `{other}`"));
-                    let known = states.ids.keys().copied().chain(["accept", "reject"]);
-                    match did_you_mean(other, known) {
-                        Some(near) => self.report(d.hint(format!("did you mean `{near}`?"))),
-                        None => self.report(d.hint("states are `accept`, `reject` and those of this parser")),
-                    }
-                }
-            },
-        }
-    }
-
-    /// One set a key.
-    pub(super) fn keysets(&mut self, e: &'a ast::Expr, types: &[T], env: &Env<'a>) -> Res<Vec<KeySet>> {
-        if let (ExprKind::Default | ExprKind::DontCare, _) = (&e.kind, ()) {
-            return Ok(vec![KeySet::Any; types.len()]);
+    /// One set a scalar of the keys; of these types.
+    pub(super) fn keysets(&mut self, e: &'a ast::Expr, types: &[Type]) -> Res<Vec<KeySet>> {
+        let any = |types: &[Type]| -> Vec<KeySet> {
+            types.iter().flat_map(|t| self.typed.leaves(t)).map(|_| KeySet::Any).collect()
+        };
+        if let ExprKind::Default | ExprKind::DontCare = &e.kind {
+            return Ok(any(types));
         }
         let items: Vec<&'a ast::Expr> = match &e.kind {
-            ExprKind::List { items, .. } => items.iter().collect(),
+            ExprKind::List { items, .. }
+                if items.len() == types.len() && !(types.len() == 1 && scalar(&types[0]).is_none()) =>
+            {
+                items.iter().collect()
+            }
             _ => vec![e],
         };
         if items.len() != types.len() {
-            let message = format!("{} sets for {} keys", items.len(), types.len());
-            return self.error("E0503", e.span, message);
+            return self.bug(e.span, "a set of another length");
         }
-        items.into_iter().zip(types).map(|(item, ty)| self.keyset(item, ty, env)).collect()
+        let mut sets = Vec::new();
+        for (item, ty) in items.into_iter().zip(types) {
+            match (&item.kind, scalar(ty)) {
+                (ExprKind::Default | ExprKind::DontCare, _) => {
+                    sets.extend(self.typed.leaves(ty).iter().map(|_| KeySet::Any));
+                }
+                (ExprKind::List { items, .. }, None) => {
+                    for (item, ty) in items.iter().zip(self.typed.parts(ty)) {
+                        sets.push(self.keyset(item, &ty)?);
+                    }
+                }
+                _ => sets.push(self.keyset(item, ty)?),
+            }
+        }
+        Ok(sets)
     }
 
-    fn keyset(&mut self, e: &'a ast::Expr, ty: &T, env: &Env<'a>) -> Res<KeySet> {
+    fn keyset(&mut self, e: &'a ast::Expr, ty: &Type) -> Res<KeySet> {
         match &e.kind {
             ExprKind::Default | ExprKind::DontCare => Ok(KeySet::Any),
             ExprKind::Binary { op: BinaryOp::Mask, left, right } => {
-                let (value, mask) = (self.known(left, ty, env)?, self.known(right, ty, env)?);
-                Ok(KeySet::Mask(value, mask))
+                Ok(KeySet::Mask(self.set_bits(left, ty)?, self.set_bits(right, ty)?))
             }
             ExprKind::Binary { op: BinaryOp::Range, left, right } => {
-                let (lo, hi) = (self.known(left, ty, env)?, self.known(right, ty, env)?);
-                let signed = matches!(ty.underlying(), T::Int(_));
+                let (lo, hi) = (self.set_bits(left, ty)?, self.set_bits(right, ty)?);
+                let signed = matches!(ty.underlying(), Type::Signed(_));
                 Ok(KeySet::Range { lo, hi, signed })
             }
-            _ => Ok(KeySet::Value(self.known(e, ty, env)?)),
+            _ => Ok(KeySet::Value(self.set_bits(e, ty)?)),
         }
     }
 
-    /// A constant of that type.
-    pub(super) fn known(&mut self, e: &'a ast::Expr, ty: &T, env: &Env<'a>) -> Res<Bits> {
-        match self.expr(e, env, Some(ty))? {
-            Val::Integer(n) => self.known_number(&n, ty, e.span),
-            val => {
-                let val = self.loaded(val);
-                let under = ty.underlying().clone();
-                // A constant of the representation stands for a serializable enum's member, too.
-                let val =
-                    if val.ty().as_ref() == Some(&under) { val } else { self.convert(val, ty, e.span)? };
-                match &val {
-                    Val::Scalar(e, _) if e.as_const().is_some() => {
-                        Ok(e.as_const().cloned().unwrap_or(Bits::zero(1)))
-                    }
-                    _ => self.error_hint(
-                        "E0503",
-                        e.span,
-                        "this is not known when the program is compiled",
-                        "sets are made of constants",
-                    ),
-                }
-            }
+    /// A constant of a key's type.
+    fn set_bits(&mut self, e: &'a ast::Expr, ty: &Type) -> Res<Bits> {
+        match self.known(e).and_then(|v| self.bits(&v, ty)) {
+            Some(bits) => Ok(bits),
+            None => self.limit("E0521", e.span, "this set is not known when the program is compiled"),
         }
     }
 
-    fn known_number(&mut self, n: &BigInt, ty: &T, span: Span) -> Res<Bits> {
-        match ty.underlying() {
-            T::Bit(w) | T::Int(w) => {
-                let (bits, fits) = to_bits(n, *w, matches!(ty.underlying(), T::Int(_)));
-                if !fits {
-                    self.diags.push(Diagnostic::warning("W0301", span, format!("{n} does not fit {ty}")));
+    // ---- value sets ----
+
+    fn value_set_of(&self, e: &ast::Expr) -> Option<ir::ValueSetId> {
+        let id = self.meant(e).filter(|id| self.typed.decl(*id).is_some_and(|d| d.kind == Kind::ValueSet))?;
+        match self.scope.objects.get(&id) {
+            Some(super::object::Object::ValueSet(set)) => Some(*set),
+            _ => None,
+        }
+    }
+
+    /// `value_set<T>(size) name;`
+    pub(super) fn value_set(&mut self, decl: &'a ast::Decl, span: Span, size: &'a ast::Expr) -> Res<()> {
+        let size = self.size(size, super::object::MOST_CELLS)?;
+        let Type::Set(member) = self.decl_ty(decl.id) else {
+            return self.bug(span, "a value set of nothing");
+        };
+        let mut keys = Vec::new();
+        self.value_set_keys("", &member, None, span, &mut keys)?;
+        let (name, loc) = (self.full_name(decl, &self.path.clone()), self.at(decl.span));
+        self.out.value_sets.push(ir::ValueSet { name, loc, size, keys });
+        let id = ir::ValueSetId(self.out.value_sets.len() as u32 - 1);
+        self.scope.objects.insert(decl.id, super::object::Object::ValueSet(id));
+        Ok(())
+    }
+
+    fn value_set_keys(
+        &mut self,
+        name: &str,
+        ty: &Type,
+        field: Option<DeclId>,
+        span: Span,
+        keys: &mut Vec<ir::ValueSetKey>,
+    ) -> Res<()> {
+        if let Some(scalar) = scalar(ty).filter(|t| !t.is_varbit()) {
+            let kind = match field.and_then(|f| self.typed.field(f)) {
+                Some(field) => self.match_annotation(&field.annotations)?,
+                None => MatchKind::Exact,
+            };
+            keys.push(ir::ValueSetKey { name: name.to_string(), width: scalar.width(), kind });
+            return Ok(());
+        }
+        match ty {
+            Type::Struct(_) => {
+                for (field, ty, id) in self.typed.fields(ty) {
+                    let name = if name.is_empty() { field.to_string() } else { format!("{name}.{field}") };
+                    self.value_set_keys(&name, &ty, Some(id), span, keys)?;
                 }
-                Ok(bits)
+                Ok(())
             }
-            _ => self.error("E0503", span, format!("a number stands where a {ty} should")),
+            Type::Tuple(items) => {
+                let mut items = items.iter().enumerate();
+                items.try_for_each(|(i, ty)| self.value_set_keys(&format!("f{i}"), ty, None, span, keys))
+            }
+            other => self.limit("E0521", span, &format!("this is a value set of `{other}`")),
+        }
+    }
+
+    /// `@match(ternary)`
+    fn match_annotation(&mut self, annotations: &[ast::Annotation]) -> Res<MatchKind> {
+        match ast::annotation(annotations, "match").map(|a| &a.body) {
+            Some(ast::AnnotationBody::Unstructured(tokens)) => match tokens.first() {
+                Some((kind, span)) => self.match_kind(kind, *span),
+                None => Ok(MatchKind::Exact),
+            },
+            _ => Ok(MatchKind::Exact),
+        }
+    }
+
+    /// A list of data, spelt out to scalars.
+    pub(super) fn flatten(&mut self, val: Val, span: Span, out: &mut Vec<ir::Expr>) -> Res<()> {
+        match (&val, self.parts_of_val(&val)) {
+            (Val::Scalar(e), _) => {
+                out.push(e.clone());
+                Ok(())
+            }
+            (_, Some(parts)) => parts.into_iter().try_for_each(|p| self.flatten(p, span, out)),
+            _ => self.limit("E0522", span, "`{#}` cannot be part of this data"),
         }
     }
 }

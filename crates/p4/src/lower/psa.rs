@@ -1,39 +1,32 @@
 //! The Portable Switch Architecture: two pipelines, each with storage of its own, and what is handed from one to the other.
 
-use std::collections::HashMap;
+use ir::{BinOp, Expr, HeaderRef, Passed, Place, PsaMetadata, Role, Ty, VarKind};
 
-use ir::{HeaderRef, Passed, Place, PsaMetadata, Role, Ty, VarId, VarKind};
-
-use super::scope::{Binding, Env, Object};
-use super::types::Store;
+use super::arch::Shared;
+use super::storage::Store;
+use super::value::{Val, read};
 use super::{Lower, Res};
-use crate::ast::{self, ExprKind};
+use crate::ast;
+use crate::check::{Arg, Call};
 use crate::source::Span;
 
-/// The blocks in the order in which a packet meets them: role, name in its pipeline's package, and what each parameter is. `p` is the
-/// packet; other letters name storage, and those that occur twice are shared.
-const INGRESS: [(Role, &str, &str); 3] =
-    [(Role::Parser, "ip", "pHMabc"), (Role::Ingress, "ig", "HMde"), (Role::IngressDeparser, "id", "pfghHMe")];
-const EGRESS: [(Role, &str, &str); 3] =
-    [(Role::EgressParser, "ep", "pXYijkl"), (Role::Egress, "eg", "XYno"), (Role::Deparser, "ed", "pqrXYot")];
+/// The blocks of each pipeline in the order in which a packet meets them: role, and what each parameter is. `p` is the packet; other
+/// letters name storage, and those that occur twice are shared.
+const INGRESS: [(Role, &str); 3] =
+    [(Role::Parser, "pHMabc"), (Role::Ingress, "HMde"), (Role::IngressDeparser, "pfghHMe")];
+const EGRESS: [(Role, &str); 3] =
+    [(Role::EgressParser, "pXYijkl"), (Role::Egress, "XYno"), (Role::Deparser, "pqrXYot")];
 
-impl<'a> Lower<'a, '_> {
+impl<'t, 'a> Lower<'t, 'a> {
     /// `PSA_Switch(ingress, pre, egress, bqe) main;`
-    pub(super) fn psa(&mut self, args: &'a [ast::Argument], span: Span) -> Res<()> {
+    pub(super) fn psa(&mut self, call: &Call<'a>, span: Span) -> Res<()> {
         self.out.arch = ir::Arch::Psa;
         self.pipeline_variables();
-        let mut shared: HashMap<char, Store> = HashMap::new();
-        for (at, name, blocks) in [(0, "ingress", INGRESS), (2, "egress", EGRESS)] {
-            let Some(arg) = argument(args, name, at) else {
-                return self.error("E0503", span, format!("the switch has no `{name}`"));
-            };
-            let parts = self.package(arg)?;
-            for (i, (role, name, shape)) in blocks.into_iter().enumerate() {
-                let Some(e) = argument(parts, name, i) else {
-                    return self.error("E0503", arg.span, format!("the pipeline has no `{name}`"));
-                };
-                let global = self.global.clone();
-                let block = self.block_value(e, &global)?;
+        let mut shared = Shared::new();
+        for (at, blocks) in [(0, INGRESS), (2, EGRESS)] {
+            let pipeline = self.pipeline(call, at, span)?;
+            for (i, (role, shape)) in blocks.into_iter().enumerate() {
+                let block = self.package_block(pipeline, i, span)?;
                 self.top_level(&block, role, shape, &mut shared)?;
             }
         }
@@ -42,15 +35,16 @@ impl<'a> Lower<'a, '_> {
         Ok(())
     }
 
-    /// The arguments of `IngressPipeline(…)`, written here or at its name.
-    fn package(&mut self, e: &'a ast::Expr) -> Res<&'a [ast::Argument]> {
-        match &e.kind {
-            ExprKind::Call { args, .. } => Ok(args),
-            ExprKind::Name { name, .. } => match self.global.get(&name.text) {
-                Some(Binding::Object(Object::Package(args))) => Ok(args),
-                _ => self.error("E0503", e.span, format!("`{}` is no pipeline", name.text)),
-            },
-            _ => self.error("E0503", e.span, "this is no pipeline"),
+    /// `IngressPipeline(…)`, written here or at its name.
+    fn pipeline(&mut self, call: &Call<'a>, at: usize, span: Span) -> Res<&'t Call<'a>> {
+        let e = match call.args.get(at) {
+            Some((_, Arg::Given(e) | Arg::Default(e))) => *e,
+            _ => return self.limit("E0511", span, "a pipeline of the switch is left out"),
+        };
+        let typed = self.typed;
+        match typed.call(e.id).or_else(|| typed.instance(self.meant(e)?)) {
+            Some(made) => Ok(made),
+            None => self.bug(e.span, "this is no pipeline"),
         }
     }
 
@@ -78,11 +72,14 @@ impl<'a> Lower<'a, '_> {
         };
     }
 
-    fn psa_metadata(&mut self, shared: &HashMap<char, Store>, span: Span) -> Res<PsaMetadata> {
-        let field = |letter: char, name: &str| scalar(shared.get(&letter)?, name);
+    fn psa_metadata(&mut self, shared: &Shared, span: Span) -> Res<PsaMetadata> {
+        let field = |letter: char, name: &str| {
+            let (store, ty) = shared.get(&letter)?;
+            self.field_var(store, ty, name)
+        };
         let passed = |from: char, to: char| {
             let mut out = Vec::new();
-            if let (Some(from), Some(to)) = (shared.get(&from), shared.get(&to)) {
+            if let (Some((from, _)), Some((to, _))) = (shared.get(&from), shared.get(&to)) {
                 pass(from, to, &mut out)?;
             }
             Some(out)
@@ -129,55 +126,46 @@ impl<'a> Lower<'a, '_> {
         })();
         match made {
             Some(psa) => Ok(psa),
-            None => self.error_hint("E0503", span, "the metadata is not PSA's", "include <psa.p4>"),
+            None => self.limit("E0511", span, "the metadata is not that of psa.p4"),
         }
     }
 
     /// `psa_normal(istd)` and its kin: what the architecture will do with the packet.
-    pub(super) fn psa_question(
-        &mut self,
-        name: &str,
-        args: &[Option<&'a ast::Expr>],
-        env: &Env<'a>,
-        span: Span,
-    ) -> Res<ir::Expr> {
+    pub(super) fn psa_question(&mut self, name: &str, args: &[&'a ast::Expr], span: Span) -> Res<Val> {
         let mut stores = Vec::new();
-        for e in args.iter().flatten() {
-            stores.push(self.lvalue(e, env)?);
+        for (e, val) in args.iter().zip(self.values(args)?) {
+            match val {
+                Val::Store(store) => stores.push((store, self.ty(e))),
+                _ => {
+                    return self.limit(
+                        "E0510",
+                        e.span,
+                        &format!("`{name}` is asked about no metadata of PSA"),
+                    );
+                }
+            }
         }
-        let read = |at: usize, field: &str, ty: Ty| {
-            let var = scalar(stores.get(at)?, field)?;
-            Some(ir::Expr::read(Place::Var(var), ty))
+        let field = |at: usize, field: &str, ty: Ty| {
+            let (store, of) = stores.get(at)?;
+            Some(read(&Place::Var(self.field_var(store, of, field)?), ty))
         };
-        let flag = |field: &str| read(0, field, Ty::Bool);
-        let and = |a, b| super::fold::binary(ir::BinOp::LogAnd, a, b);
+        let flag = |name: &str| field(0, name, Ty::Bool);
+        let and = |a, b| Expr::binary(BinOp::LogAnd, a, b);
         let made = match name {
             "psa_clone_i2e" | "psa_clone_e2e" => flag("clone"),
-            "psa_resubmit" => (|| and(ir::Expr::not(flag("drop")?), flag("resubmit")?))(),
-            "psa_normal" => (|| and(ir::Expr::not(flag("drop")?), ir::Expr::not(flag("resubmit")?)))(),
+            "psa_resubmit" => (|| Some(and(Expr::not(flag("drop")?), flag("resubmit")?)))(),
+            "psa_normal" => (|| Some(and(Expr::not(flag("drop")?), Expr::not(flag("resubmit")?))))(),
             "psa_recirculate" => (|| {
-                let port = read(1, "egress_port", Ty::Bit(32))?;
-                let there = ir::Expr::binary(ir::BinOp::Eq, port, ir::Expr::bits(32, 0xffff_fffa));
-                and(ir::Expr::not(flag("drop")?), there)
+                let port = field(1, "egress_port", Ty::Bit(32))?;
+                let there = Expr::binary(BinOp::Eq, port, Expr::bits(32, 0xffff_fffa));
+                Some(and(Expr::not(flag("drop")?), there))
             })(),
             _ => None,
         };
-        made.map_or_else(|| self.error("E0503", span, format!("`{name}` takes PSA's metadata")), Ok)
-    }
-}
-
-/// An argument by name or place.
-pub(super) fn argument<'a>(args: &'a [ast::Argument], name: &str, at: usize) -> Option<&'a ast::Expr> {
-    let named = args.iter().find(|a| a.name.as_ref().is_some_and(|n| n.text == name));
-    named.or(args.get(at))?.value.as_ref()
-}
-
-/// A field of a struct that is a variable.
-pub(super) fn scalar(store: &Store, name: &str) -> Option<VarId> {
-    let Store::Struct(ty, parts) = store else { return None };
-    match &parts[ty.field(name)?] {
-        Store::Scalar(Place::Var(var), _) => Some(*var),
-        _ => None,
+        match made {
+            Some(answer) => Ok(Val::Scalar(answer)),
+            None => self.bug(span, "metadata that is not PSA's"),
+        }
     }
 }
 
@@ -190,7 +178,7 @@ fn pass(from: &Store, to: &Store, out: &mut Vec<Passed>) -> Option<()> {
         (Store::Header(HeaderRef::Header(from), _), Store::Header(HeaderRef::Header(to), _)) => {
             out.push(Passed::Header { from: *from, to: *to });
         }
-        (Store::Struct(_, from) | Store::Tuple(from), Store::Struct(_, to) | Store::Tuple(to)) => {
+        (Store::Struct(from), Store::Struct(to)) => {
             for (from, to) in from.iter().zip(to.iter()) {
                 pass(from, to, out)?;
             }

@@ -1,20 +1,30 @@
-//! Tables: keys, actions, default action, entries.
-
-use std::rc::Rc;
+//! Tables: keys, actions, default action, entries; and how they are applied.
 
 use abi::{Bits, MatchKind, MatchValue};
-use ir::{KeySet, VarKind};
+use ir::{Expr, KeySet, Place, StmtKind as Ir, Ty, VarId, VarKind};
 use num_traits::ToPrimitive;
 
-use super::scope::{Binding, Env, Object, Scope};
-use super::types::T;
-use super::{Exit, Lower, Res, Return};
-use crate::ast::{self, Direction, ExprKind, PropertyValue};
-use crate::diag::{Diagnostic, did_you_mean};
+use super::object::Object;
+use super::storage::{Store, scalar};
+use super::value::{Val, read};
+use super::{Exit, Lower, MadeAction, Res};
+use crate::ast::{self, Direction, ExprKind, KeyElement, PropertyValue, TableDecl};
+use crate::check::{Arg, DeclId, Type};
 use crate::source::Span;
 
 /// v1model's size of a table that declares none.
 const DEFAULT_SIZE: u64 = 1024;
+/// Most entries of a table.
+const MOST_ENTRIES: u64 = 1 << 30;
+
+/// What applying a table needs besides its number.
+#[derive(Clone)]
+pub struct Made<'a> {
+    /// Keys whose evaluation takes statements: where each value is put before the table is applied.
+    keys: Vec<(VarId, &'a ast::Expr)>,
+    /// Some action may exit.
+    exits: bool,
+}
 
 /// How the priorities of a table's entries are meant.
 #[derive(Clone, Copy)]
@@ -25,13 +35,19 @@ struct Priorities {
     delta: i64,
 }
 
-impl<'a> Lower<'a, '_> {
-    pub(super) fn table(
-        &mut self,
-        decl: &'a ast::Decl,
-        table: &'a ast::TableDecl,
-        env: &Env<'a>,
-    ) -> Res<ir::TableId> {
+fn property<'a>(table: &'a TableDecl, name: &str) -> Option<&'a ast::TableProperty> {
+    table.properties.iter().find(|p| p.name.text == name)
+}
+
+fn value<'a>(table: &'a TableDecl, name: &str) -> Option<&'a ast::Expr> {
+    match property(table, name).map(|p| &p.value) {
+        Some(PropertyValue::Expr(e)) => Some(e),
+        _ => None,
+    }
+}
+
+impl<'a> Lower<'_, 'a> {
+    pub(super) fn table(&mut self, decl: &'a ast::Decl, table: &'a TableDecl) -> Res<()> {
         let mut out = ir::Table {
             name: self.full_name(decl, &self.path.clone()),
             loc: self.at(decl.name.span),
@@ -51,223 +67,165 @@ impl<'a> Lower<'a, '_> {
             ages: false,
             notifies_idle: false,
         };
-        let property = |name: &str| table.properties.iter().find(|p| p.name.text == name);
+        let mut made = Made { keys: Vec::new(), exits: false };
         let mut types = Vec::new();
-        let mut before = Vec::new();
-        if let Some(PropertyValue::Key(keys)) = property("key").map(|p| &p.value) {
-            let mut made = Vec::new();
-            let (statements, result) = self.in_block(|l| {
-                for key in keys {
-                    made.push(l.key(key, env)?);
-                }
-                Ok(())
-            });
-            result?;
-            before = statements;
-            for (key, ty) in made {
-                // A selector's key is no part of an entry: it chooses a member of the entry's group.
-                if key.kind == MatchKind::Selector {
-                    out.selector.push(key.expr);
-                } else {
-                    out.keys.push(key);
-                    types.push(ty);
-                }
+        if let Some(PropertyValue::Key(keys)) = property(table, "key").map(|p| &p.value) {
+            made.keys = self.keys(keys, &mut out, &mut types)?;
+        }
+        if let Some(PropertyValue::Actions(refs)) = property(table, "actions").map(|p| &p.value) {
+            for action in refs {
+                made.exits |= self.table_action(action, &mut out)?;
             }
         }
-        let Some(PropertyValue::Actions(refs)) = property("actions").map(|p| &p.value) else {
-            let message = format!("table `{}` has no actions", decl.name.text);
-            return self.error_hint("E0503", decl.name.span, message, "add `actions = { NoAction; }`");
-        };
-        let mut exits = false;
-        for action in refs {
-            exits |= self.table_action(action, &mut out, env)?;
-        }
-        self.default_action(property("default_action"), &mut out, env)?;
-        if let Some(list) = property("entries") {
+        self.default_action(table, &mut out, decl.span)?;
+        if let Some(list) = property(table, "entries")
+            && let PropertyValue::Entries(entries) = &list.value
+        {
             out.const_entries = list.is_const;
-            if let PropertyValue::Entries(entries) = &list.value {
-                let rules = Priorities {
-                    largest_wins: match property("largest_priority_wins").map(|p| &p.value) {
-                        Some(PropertyValue::Expr(e)) => {
-                            self.condition(e, env)?.as_const().is_none_or(|v| !v.is_zero())
-                        }
-                        _ => true,
-                    },
-                    delta: match property("priority_delta").map(|p| &p.value) {
-                        Some(PropertyValue::Expr(e)) => self.integer(e, env)?.to_i64().unwrap_or(1).max(1),
-                        _ => 1,
-                    },
-                };
-                self.entries(entries, &mut out, &types, rules, env)?;
-            }
+            self.entries(entries, table, &mut out, &types)?;
         }
         for p in &table.properties {
-            self.other_property(p, &mut out, env)?;
+            if let PropertyValue::Expr(e) = &p.value {
+                self.other_property(p, e, &mut out)?;
+            }
         }
         let id = ir::TableId(self.out.tables.len() as u32);
         self.out.tables.push(out);
-        if !before.is_empty() {
-            self.key_statements.insert(id, before);
-        }
-        if exits {
-            self.exiting.push(id);
-        }
-        Ok(id)
+        self.tables.insert(id, made);
+        self.scope.objects.insert(decl.id, Object::Table(id));
+        Ok(())
     }
 
-    fn other_property(&mut self, p: &'a ast::TableProperty, out: &mut ir::Table, env: &Env<'a>) -> Res<()> {
-        match (p.name.text.as_str(), &p.value) {
-            ("key" | "actions" | "entries" | "default_action", _) => Ok(()),
-            ("size", PropertyValue::Expr(e)) => match self.integer(e, env)?.to_u64() {
-                Some(size) if size > 0 && size <= 1 << 30 => {
-                    out.size = size;
-                    out.size_declared = true;
-                    Ok(())
-                }
-                _ => self.error("E0503", e.span, "this is not a sensible table size"),
-            },
-            ("counters" | "psa_direct_counter" | "pna_direct_counter", PropertyValue::Expr(e)) => {
-                match named(e, env) {
-                    Some(Binding::Object(Object::DirectCounter(id))) => {
-                        out.direct_counter = Some(id);
-                        Ok(())
-                    }
-                    _ => self.not_direct(e, "counters", "direct_counter"),
-                }
-            }
-            ("meters" | "psa_direct_meter" | "pna_direct_meter", PropertyValue::Expr(e)) => {
-                match named(e, env) {
-                    Some(Binding::Object(Object::DirectMeter(id))) => {
-                        out.direct_meter = Some(id);
-                        Ok(())
-                    }
-                    _ => self.not_direct(e, "meters", "direct_meter"),
-                }
-            }
-            ("implementation" | "psa_implementation" | "pna_implementation", PropertyValue::Expr(e)) => {
-                out.profile = Some(self.implementation(p, e, env)?);
-                Ok(())
-            }
-            ("largest_priority_wins" | "priority_delta", _) => Ok(()),
-            ("add_on_miss", PropertyValue::Expr(e)) => {
-                out.add_on_miss = matches!(e.kind, ExprKind::Bool(true));
-                let inexact = out.keys.iter().find(|k| k.kind != MatchKind::Exact);
-                if inexact.is_some() && out.add_on_miss {
-                    return self.error("E0503", e.span, "a table with `add_on_miss` has exact keys only");
-                }
-                Ok(())
-            }
-            ("idle_timeout_with_auto_delete", PropertyValue::Expr(e)) => {
-                out.ages |= matches!(e.kind, ExprKind::Bool(true));
-                Ok(())
-            }
-            ("psa_idle_timeout" | "pna_idle_timeout", PropertyValue::Expr(e)) => {
-                let kind = self.enum_member(e, env)?;
-                out.ages |= kind.as_deref() == Some("AUTO_DELETE");
-                out.notifies_idle = kind.as_deref() == Some("NOTIFY_CONTROL");
-                Ok(())
-            }
-            ("support_timeout", PropertyValue::Expr(e)) => {
-                out.notifies_idle = matches!(e.kind, ExprKind::Bool(true));
-                Ok(())
-            }
-            // Every `add_entry` says the profile of its own entry.
-            ("default_idle_timeout_for_data_plane_added_entries", _) => Ok(()),
-            ("psa_empty_group_action", _) => {
-                self.not_yet(p.span, &format!("the table property `{}`", p.name.text))
-            }
-            (other, _) => {
-                let known = ["key", "actions", "entries", "default_action", "size", "counters"];
-                let d =
-                    Diagnostic::warning("W0402", p.name.span, format!("unknown table property `{other}`"));
-                self.diags.push(match did_you_mean(other, known) {
-                    Some(near) => d.hint(format!("did you mean `{near}`?")),
-                    None => d.hint("it is passed over"),
-                });
-                Ok(())
-            }
-        }
-    }
+    // ---- applying ----
 
-    /// The action profile that a property names, or makes in its place.
-    fn implementation(
+    /// Applies a table; gives the variables that say whether it was hit and which action ran.
+    pub(super) fn apply_table(
         &mut self,
-        p: &'a ast::TableProperty,
-        e: &'a ast::Expr,
-        env: &Env<'a>,
-    ) -> Res<ir::ProfileId> {
-        if let Some(Binding::Object(Object::ActionProfile(id))) = named(e, env) {
-            return Ok(id);
+        id: DeclId,
+        hit: bool,
+        action: bool,
+        span: Span,
+    ) -> Res<(Option<VarId>, Option<VarId>)> {
+        let Some(Object::Table(table)) = self.scope.objects.get(&id).cloned() else {
+            // Something in the table is beyond this release, and was reported.
+            return if self.failed {
+                Err(super::Failed)
+            } else {
+                self.bug(span, "a table that was never made")
+            };
+        };
+        use ir::Role::{Egress, Ingress, PreControl};
+        if !matches!(self.role, Ingress | Egress | PreControl) {
+            return self.limit(
+                "E0524",
+                span,
+                "a table is applied in a control that only handles checksums or headers",
+            );
         }
-        if let ExprKind::Call { callee, args, .. } = &e.kind
-            && let ExprKind::Name { name: ty, .. } = &callee.kind
-        {
-            let own = ast::annotation_string(&p.annotations, "name");
-            let name = own.unwrap_or_else(|| p.name.text.clone());
-            return self.profile(&ty.text, name, args, env, e.span);
+        let made = self.tables.get(&table).cloned().unwrap_or(Made { keys: Vec::new(), exits: false });
+        self.set_keys(&made.keys)?;
+        let hit = hit.then(|| self.var("$hit", Ty::Bool, VarKind::Local));
+        let action = action.then(|| self.var("$action", Ty::Bit(32), VarKind::Local));
+        if !made.exits {
+            self.push(Ir::Apply { table, hit, action });
+            return Ok((hit, action));
         }
-        self.not_direct(e, &p.name.text, "action_profile or action_selector")
+        let flag = self.flag();
+        self.push(Ir::Assign { dst: Place::Var(flag), src: Expr::bool(false) });
+        self.push(Ir::Apply { table, hit, action });
+        let (then, left) = self.in_block(|l| l.exit(span));
+        left?;
+        self.push(Ir::If { cond: read(&Place::Var(flag), Ty::Bool), then, otherwise: Vec::new() });
+        Ok((hit, action))
     }
 
-    fn not_direct<X>(&mut self, e: &ast::Expr, property: &str, what: &str) -> Res<X> {
-        let message = format!("`{property}` names a {what}");
-        self.error_hint("E0503", e.span, message, "declare one before the table")
+    fn set_keys(&mut self, keys: &[(VarId, &'a ast::Expr)]) -> Res<()> {
+        let vals = self.values(&keys.iter().map(|(_, e)| *e).collect::<Vec<_>>())?;
+        for ((var, e), val) in keys.iter().zip(vals) {
+            match val {
+                Val::Scalar(src) => self.push(Ir::Assign { dst: Place::Var(*var), src }),
+                _ => return self.bug(e.span, "a key that is no scalar"),
+            }
+        }
+        Ok(())
     }
 
-    fn key(&mut self, key: &'a ast::KeyElement, env: &Env<'a>) -> Res<(ir::TableKey, T)> {
-        let (expr, ty) = self.scalar(&key.expr, env, None)?;
-        let kind = self.match_kind(&key.match_kind.text, key.match_kind.span)?;
-        let own = ast::annotation_string(&key.annotations, "name");
-        let name = own.unwrap_or_else(|| key_name(self.map.text(key.expr.span)));
-        Ok((ir::TableKey { name, expr, kind, loc: self.at(key.expr.span) }, ty))
+    // ---- keys ----
+
+    /// The keys of a table. Where one of them takes statements, all are put into variables before the table is applied.
+    fn keys(
+        &mut self,
+        keys: &'a [KeyElement],
+        out: &mut ir::Table,
+        types: &mut Vec<Type>,
+    ) -> Res<Vec<(VarId, &'a ast::Expr)>> {
+        let (statements, vals) =
+            self.in_block(|l| l.values(&keys.iter().map(|k| &k.expr).collect::<Vec<_>>()));
+        let mut evaluated = Vec::new();
+        for (key, val) in keys.iter().zip(vals?) {
+            let Val::Scalar(mut expr) = val else {
+                return self.bug(key.expr.span, "a key that is no scalar");
+            };
+            let kind = self.match_kind(&key.match_kind.text, key.match_kind.span)?;
+            let own = ast::annotation_string(&key.annotations, "name");
+            let name = own.unwrap_or_else(|| key_name(self.map.text(key.expr.span)));
+            if !statements.is_empty() {
+                let var = self.var("$key", expr.ty, VarKind::Local);
+                evaluated.push((var, &key.expr));
+                expr = read(&Place::Var(var), expr.ty);
+            }
+            // A selector's key is no part of an entry: it chooses a member of the entry's group.
+            if kind == MatchKind::Selector {
+                out.selector.push(expr);
+                continue;
+            }
+            out.keys.push(ir::TableKey { name, expr, kind, loc: self.at(key.expr.span) });
+            types.push(self.ty(&key.expr));
+        }
+        Ok(evaluated)
     }
 
     pub(super) fn match_kind(&mut self, name: &str, span: Span) -> Res<MatchKind> {
-        let known = [
-            ("exact", MatchKind::Exact),
-            ("lpm", MatchKind::Lpm),
-            ("ternary", MatchKind::Ternary),
-            ("range", MatchKind::Range),
-            ("optional", MatchKind::Optional),
-            ("selector", MatchKind::Selector),
-        ];
-        if let Some((_, kind)) = known.iter().find(|(known, _)| *known == name) {
-            return Ok(*kind);
-        }
-        let d = Diagnostic::error("E0503", span, format!("there is no match kind `{name}`"));
-        let names = known.map(|(name, _)| name);
-        match did_you_mean(name, names) {
-            Some(near) => self.report(d.hint(format!("did you mean `{near}`?"))),
-            None => self.report(d.hint(format!("v1model has {}", names.join(", ")))),
-        }
+        Ok(match name {
+            "exact" => MatchKind::Exact,
+            "lpm" => MatchKind::Lpm,
+            "ternary" => MatchKind::Ternary,
+            "range" => MatchKind::Range,
+            "optional" => MatchKind::Optional,
+            "selector" => MatchKind::Selector,
+            other => {
+                return self.limit("E0526", span, &format!("`{other}` is a match kind of the program's own"));
+            }
+        })
     }
 
-    /// An action's declaration and the scope it sees, by name.
-    fn find_action(
-        &mut self,
-        e: &'a ast::Expr,
-        env: &Env<'a>,
-    ) -> Res<(&'a ast::Decl, Env<'a>, &'a [ast::Argument])> {
-        let (name, args, global): (_, &'a [ast::Argument], _) = match &e.kind {
-            ExprKind::Name { name, global } => (name, &[], *global),
-            ExprKind::Call { callee, args, .. } => match &callee.kind {
-                ExprKind::Name { name, global } => (name, args, *global),
-                _ => return self.error("E0503", e.span, "this is no action"),
-            },
-            _ => return self.error("E0503", e.span, "this is no action"),
+    // ---- actions ----
+
+    /// What an action is called in the control plane.
+    pub(super) fn action_name(&self, decl: &ast::Decl) -> String {
+        self.full_name(decl, if self.is_global(decl) { "" } else { &self.path })
+    }
+
+    fn is_global(&self, decl: &ast::Decl) -> bool {
+        self.typed.program.decls.iter().any(|d| d.id == decl.id)
+    }
+
+    /// The action that `a`, `.a` or `a(x)` names, and what it is called with.
+    fn named_action(&mut self, e: &'a ast::Expr) -> Res<(&'a ast::Decl, &'a [ast::Argument])> {
+        let (callee, args) = match &e.kind {
+            ExprKind::Call { callee, args, .. } => (&**callee, &args[..]),
+            _ => (e, &[][..]),
         };
-        let scope = if global { env.global() } else { env.clone() };
-        match scope.get(&name.text) {
-            Some(Binding::Action(decl, home)) => Ok((decl, home, args)),
-            Some(_) => self.error("E0503", name.span, format!("`{}` is not an action", name.text)),
-            None => self.unknown_name(name, env),
+        match self.meant(callee).and_then(|id| self.typed.syntax(id)) {
+            Some(decl) if matches!(decl.kind, ast::DeclKind::Action { .. }) => Ok((decl, args)),
+            _ => self.bug(e.span, "this is no action"),
         }
     }
 
     /// Adds an action to a table; whether it may exit.
-    fn table_action(&mut self, action: &'a ast::ActionRef, out: &mut ir::Table, env: &Env<'a>) -> Res<bool> {
-        let (decl, home, args) = self.find_action(&action.expr, env)?;
-        let (id, exits) = self.make_action(decl, &home, args, env, action.expr.span)?;
+    fn table_action(&mut self, action: &'a ast::ActionRef, out: &mut ir::Table) -> Res<bool> {
+        let (decl, args) = self.named_action(&action.expr)?;
+        let (id, exits) = self.make_action(decl, args, action.expr.span)?;
         out.actions.push(ir::TableAction {
             action: id,
             default_only: ast::annotation(&action.annotations, "defaultonly").is_some(),
@@ -276,45 +234,23 @@ impl<'a> Lower<'a, '_> {
         Ok(exits)
     }
 
-    /// The IR's action for a table; with directional arguments it is made for this table alone.
-    fn make_action(
-        &mut self,
-        decl: &'a ast::Decl,
-        home: &Env<'a>,
-        args: &'a [ast::Argument],
-        env: &Env<'a>,
-        span: Span,
-    ) -> Res<(ir::ActionId, bool)> {
-        let ast::DeclKind::Action { params, body } = &decl.kind else { return Err(super::Failed) };
-        let key = (decl as *const ast::Decl, Rc::as_ptr(home));
+    /// The IR's action for a table; with bound arguments it is made for this table alone.
+    fn make_action(&mut self, decl: &'a ast::Decl, args: &'a [ast::Argument], span: Span) -> Res<MadeAction> {
+        let ast::DeclKind::Action { params, body } = &decl.kind else {
+            return self.bug(span, "this is no action");
+        };
+        let key = (decl.id, if self.is_global(decl) { 0 } else { self.instance });
         let shared = params.iter().all(|p| p.direction == Direction::None);
         if let (true, Some(known)) = (shared, self.actions.get(&key)) {
             return Ok(*known);
         }
         let id = ir::ActionId(self.out.actions.len() as u32);
-        let name = self.action_name(decl);
-        let loc = self.at(decl.name.span);
+        let (name, loc) = (self.action_name(decl), self.at(decl.name.span));
         // Takes its number now: actions made on the way come behind it.
         self.out.actions.push(ir::Action { name: name.clone(), loc, params: Vec::new(), body: Vec::new() });
-        let inner = Scope::new(Some(home.clone()));
-        let bound: Vec<_> = params.iter().filter(|p| p.direction != Direction::None).collect();
-        if bound.len() != args.len() {
-            let message =
-                format!("action `{}` takes {} arguments in a table's list", decl.name.text, bound.len());
-            return self.error_hint("E0503", span, message, "parameters with a direction are bound there");
-        }
-        let made = self.action_params(params, id, &inner)?;
-        for (param, arg) in bound.into_iter().zip(args) {
-            let Some(e) = &arg.value else { return self.error("E0503", arg.span, "an argument is missing") };
-            let ty = self.ty(&param.ty, &inner)?;
-            let val = self.expr(e, env, Some(&ty))?;
-            let val = self.convert(val.clone(), &ty, e.span).map(|v| match self.store_of(&val) {
-                Some(store) => Binding::Store(store),
-                None => Binding::Value(v),
-            })?;
-            inner.bind(&param.name.text, val);
-        }
-        let (block, exits) = self.action_body(name, body, &inner)?;
+        let made = self.action_data(params, id)?;
+        let bound = bound_arguments(params, args);
+        let (block, exits) = self.action_body(name, body, &bound, span)?;
         let slot = &mut self.out.actions[id.index()];
         (slot.params, slot.body) = (made, block);
         if shared {
@@ -323,101 +259,74 @@ impl<'a> Lower<'a, '_> {
         Ok((id, exits))
     }
 
-    fn action_params(
-        &mut self,
-        params: &'a [ast::Parameter],
-        id: ir::ActionId,
-        inner: &Env<'a>,
-    ) -> Res<Vec<ir::Param>> {
+    /// Parameters without direction: the control plane fills them.
+    fn action_data(&mut self, params: &'a [ast::Parameter], id: ir::ActionId) -> Res<Vec<ir::Param>> {
         let mut made = Vec::new();
         for param in params.iter().filter(|p| p.direction == Direction::None) {
-            let ty = self.ty(&param.ty, inner)?;
-            let kind = std::mem::replace(&mut self.kind, VarKind::Param(id));
-            let store = self.storage(&param.name.text, &ty, param.span);
-            self.kind = kind;
-            let store = store?;
-            let super::types::Store::Scalar(ir::Place::Var(var), _) = &store else {
-                return self.not_yet(param.span, "an action parameter that is no scalar");
+            let ty = self.decl_ty(param.id);
+            let Some(ty) = scalar(&ty).filter(|t| !t.is_varbit()) else {
+                return self.limit("E0527", param.span, &format!("the data of this action is a `{ty}`"));
             };
-            made.push(ir::Param { name: param.name.text.clone(), var: *var });
-            inner.bind(&param.name.text, Binding::Store(store));
+            let var = self.var(&param.name.text, ty, VarKind::Param(id));
+            made.push(ir::Param { name: param.name.text.clone(), var });
+            self.scope.stores.insert(param.id, Store::Scalar(Place::Var(var), ty));
         }
         Ok(made)
     }
 
+    /// The body of a table's action. What the list of actions binds is evaluated, and copied in and out, each time it runs.
     fn action_body(
         &mut self,
         name: String,
         body: &'a ast::BlockStmt,
-        inner: &Env<'a>,
+        bound: &[(DeclId, Arg<'a>)],
+        span: Span,
     ) -> Res<(Vec<ir::Stmt>, bool)> {
         let label = self.label();
         let saved = (
             std::mem::replace(&mut self.exit, Exit::Flag(label)),
             std::mem::replace(&mut self.drop_name, name),
-            std::mem::take(&mut self.loops),
+            std::mem::take(&mut self.copies),
             self.loc,
         );
-        self.returns.push(Return { label, used: false, value: None });
-        let (inner_block, result) = self.in_block(|l| l.block(body, inner));
-        self.returns.pop();
-        (self.exit, self.drop_name, self.loops, self.loc) = saved;
-        result?;
-        let (mut leaves, mut exits) = (false, false);
-        ir::visit::stmts(&inner_block, &mut |s| match &s.kind {
-            ir::StmtKind::Break(l) if *l == label => leaves = true,
-            ir::StmtKind::Assign { dst: ir::Place::Var(v), .. } if Some(*v) == self.exit_flag => exits = true,
-            _ => {}
+        let (block, result) = self.in_block(|l| {
+            let copies = l.copy_in(bound, &crate::check::Subst::new(), span)?;
+            l.copies.push(copies.clone());
+            l.body(body, None)?;
+            l.copies.pop();
+            l.copy_out(&copies, span)
         });
-        let (block, ()) = self.in_block(|l| l.splice(label, inner_block, leaves));
-        Ok((block, exits))
+        (self.exit, self.drop_name, self.copies, self.loc) = saved;
+        result?;
+        let (mut leaves, flag) = (false, self.exit_flag);
+        ir::visit::stmts(&block, &mut |s| leaves |= matches!(&s.kind, Ir::Break(l) if *l == label));
+        if !leaves || flag.is_none() {
+            return Ok((block, false));
+        }
+        let (block, ()) = self.in_block(|l| l.push(Ir::Block { label, body: block }));
+        Ok((block, true))
     }
 
-    fn default_action(
-        &mut self,
-        property: Option<&'a ast::TableProperty>,
-        out: &mut ir::Table,
-        env: &Env<'a>,
-    ) -> Res<()> {
-        let Some(property) = property else {
-            // core.p4's NoAction is what a table without a default does (section 14.2.1.3).
-            let (decl, home) = match self.global.get("NoAction") {
-                Some(Binding::Action(decl, home)) => (decl, home),
-                _ => {
-                    return self.error(
-                        "E0503",
-                        Span::default(),
-                        "core.p4's NoAction is missing: include <core.p4>",
-                    );
-                }
-            };
-            let (id, _) = self.make_action(decl, &home, &[], env, decl.span)?;
-            out.default = (self.index_in(out, id), Vec::new());
+    fn default_action(&mut self, table: &'a TableDecl, out: &mut ir::Table, span: Span) -> Res<()> {
+        if let Some(e) = value(table, "default_action") {
+            out.const_default = property(table, "default_action").is_some_and(|p| p.is_const);
+            let (decl, args) = self.named_action(e)?;
+            out.default = self.action_with_values(decl, args, out, e.span)?;
             return Ok(());
+        }
+        // core.p4's NoAction is what a table without a default does (section 14.2.1.3).
+        let named =
+            |d: &&ast::Decl| d.name.text == "NoAction" && matches!(d.kind, ast::DeclKind::Action { .. });
+        let Some(decl) = self.typed.program.decls.iter().find(named) else {
+            return self.bug(span, "a table without a default action");
         };
-        out.const_default = property.is_const;
-        let PropertyValue::Expr(e) = &property.value else { return Err(super::Failed) };
-        let (decl, _, args) = self.find_action(e, env)?;
-        let listed =
-            out.actions.iter().any(|a| self.out.actions[a.action.index()].name == self.action_name(decl));
-        if !listed {
-            let message = format!("the default action `{}` is not in the table's `actions`", decl.name.text);
-            let hint = format!("add `@defaultonly {};` to the list", decl.name.text);
-            return self.error_hint("E0503", e.span, message, hint);
-        }
-        out.default = self.action_with_values(decl, args, out, env, e.span)?;
+        let (id, _) = self.make_action(decl, &[], decl.span)?;
+        let at = out.actions.iter().position(|a| a.action == id).unwrap_or_else(|| {
+            out.actions.push(ir::TableAction { action: id, default_only: true, table_only: false });
+            out.actions.len() - 1
+        });
+        out.default = (at as u32, Vec::new());
         Ok(())
-    }
-
-    /// Position of an action in a table's list; one that is not listed is added for the default alone.
-    fn index_in(&self, out: &mut ir::Table, id: ir::ActionId) -> u32 {
-        match out.actions.iter().position(|a| a.action == id) {
-            Some(index) => index as u32,
-            None => {
-                out.actions.push(ir::TableAction { action: id, default_only: true, table_only: false });
-                out.actions.len() as u32 - 1
-            }
-        }
     }
 
     /// `a(1, 2)` of an entry or default: which of the table's actions, and the control plane's arguments.
@@ -426,58 +335,56 @@ impl<'a> Lower<'a, '_> {
         decl: &'a ast::Decl,
         args: &'a [ast::Argument],
         out: &ir::Table,
-        env: &Env<'a>,
         span: Span,
     ) -> Res<(u32, Vec<Bits>)> {
-        let ast::DeclKind::Action { params, .. } = &decl.kind else { return Err(super::Failed) };
+        let ast::DeclKind::Action { params, .. } = &decl.kind else {
+            return self.bug(span, "this is no action");
+        };
         let name = self.action_name(decl);
         let index = out.actions.iter().position(|a| self.out.actions[a.action.index()].name == name);
-        let Some(index) = index else {
-            let known: Vec<_> =
-                out.actions.iter().map(|a| self.out.actions[a.action.index()].name.clone()).collect();
-            let message = format!("`{}` is not one of the table's actions", decl.name.text);
-            return self.error_hint("E0503", span, message, format!("they are {}", known.join(", ")));
-        };
-        // Arguments for parameters with a direction repeat those of the list; the others are values.
+        let Some(index) = index else { return self.bug(span, "an action that the table does not list") };
+        // Arguments for parameters with a direction may be repeated in front; the others are values.
         let free: Vec<_> = params.iter().filter(|p| p.direction == Direction::None).collect();
-        let args = match args.len() == params.len() {
-            true => &args[params.len() - free.len()..],
-            false => args,
-        };
-        if args.len() != free.len() {
-            let message = format!(
-                "action `{}` takes {} arguments here, not {}",
-                decl.name.text,
-                free.len(),
-                args.len()
-            );
-            return self.error("E0503", span, message);
-        }
+        let bound = args.len().saturating_sub(free.len());
         let mut values = Vec::new();
-        for (param, arg) in free.into_iter().zip(args) {
-            let Some(e) = &arg.value else { return self.error("E0503", arg.span, "an argument is missing") };
-            let global = self.global.clone();
-            let ty = self.ty(&param.ty, &global)?;
-            values.push(self.known(e, &ty, env)?);
+        for (i, param) in free.into_iter().enumerate() {
+            let named = args.iter().find(|a| a.name.as_ref().is_some_and(|n| n.text == param.name.text));
+            let given = named.or(args.get(bound + i)).and_then(|a| a.value.as_ref());
+            let ty = self.decl_ty(param.id);
+            let value = given.or(param.default.as_ref()).and_then(|e| self.bits(&self.known(e)?, &ty));
+            match value {
+                Some(bits) => values.push(bits),
+                None => return self.bug(span, "an argument that is not known"),
+            }
         }
         Ok((index as u32, values))
     }
 
+    // ---- entries ----
+
     fn entries(
         &mut self,
         entries: &'a [ast::EntryDecl],
+        table: &'a TableDecl,
         out: &mut ir::Table,
-        types: &[T],
-        rules: Priorities,
-        env: &Env<'a>,
+        types: &[Type],
     ) -> Res<()> {
-        let priorities = self.priorities(entries, rules, env)?;
+        let rules = Priorities {
+            largest_wins: value(table, "largest_priority_wins")
+                .and_then(|e| self.known(e)?.as_bool())
+                .unwrap_or(true),
+            delta: value(table, "priority_delta")
+                .and_then(|e| self.known_number(e)?.to_i64())
+                .unwrap_or(1)
+                .max(1),
+        };
+        let priorities = self.priorities(entries, rules)?;
         for (entry, priority) in entries.iter().zip(priorities) {
-            let sets = self.keysets(&entry.keyset, types, env)?;
+            let sets = self.keysets(&entry.keyset, types)?;
             let matches = out.keys.iter().zip(sets).map(|(k, s)| self.match_value(k, s, entry.span));
             let matches = matches.collect::<Res<Vec<_>>>()?;
-            let (decl, _, args) = self.find_action(&entry.action, env)?;
-            let (action, args) = self.action_with_values(decl, args, out, env, entry.action.span)?;
+            let (decl, args) = self.named_action(&entry.action)?;
+            let (action, args) = self.action_with_values(decl, args, out, entry.action.span)?;
             out.entries.push(ir::TableEntry { loc: self.at(entry.span), matches, priority, action, args });
         }
         // Best first, whatever the order of the source; entries of one priority keep it.
@@ -486,30 +393,7 @@ impl<'a> Lower<'a, '_> {
     }
 
     /// Section 14.2.1.4: as given, or counted on from the one before; the larger wins in the result.
-    fn priorities(
-        &mut self,
-        entries: &'a [ast::EntryDecl],
-        rules: Priorities,
-        env: &Env<'a>,
-    ) -> Res<Vec<i32>> {
-        let step = if rules.largest_wins { -rules.delta } else { rules.delta };
-        let mut given = Vec::new();
-        for entry in entries {
-            given.push(match &entry.priority {
-                Some(e) => {
-                    match self.integer(e, env)?.to_i64().filter(|p| (0..i32::MAX.into()).contains(p)) {
-                        Some(priority) => Some(priority),
-                        None => return self.error("E0503", e.span, "this is no sensible priority"),
-                    }
-                }
-                None => None,
-            });
-        }
-        if given.iter().any(Option::is_some) && given.first().is_some_and(Option::is_none) {
-            let span = entries.first().map_or(Span::default(), |e| e.span);
-            let hint = "give it one, or none to any";
-            return self.error_hint("E0503", span, "the first entry has no priority, and others have", hint);
-        }
+    fn priorities(&mut self, entries: &'a [ast::EntryDecl], rules: Priorities) -> Res<Vec<i32>> {
         // The annotation of older programs: the smaller wins, and an entry without one has its position.
         if entries.iter().any(|e| ast::annotation(&e.annotations, "priority").is_some()) {
             let number =
@@ -522,13 +406,19 @@ impl<'a> Lower<'a, '_> {
             let all = entries.iter().zip(1..).map(|(e, at)| i32::MAX - number(e).unwrap_or(at));
             return Ok(all.collect());
         }
-        let first = if rules.largest_wins { 1 + rules.delta * (entries.len() as i64 - 1).max(0) } else { 1 };
-        let mut next = first;
+        let step = if rules.largest_wins { -rules.delta } else { rules.delta };
+        let count = i64::try_from(entries.len()).unwrap_or(i64::MAX).saturating_sub(1);
+        let mut next =
+            if rules.largest_wins { rules.delta.saturating_mul(count).saturating_add(1) } else { 1 };
         let mut all = Vec::new();
-        for priority in given {
-            let priority = priority.unwrap_or(next);
-            next = priority + step;
-            let larger_wins = if rules.largest_wins { priority } else { i64::from(i32::MAX) - priority };
+        for entry in entries {
+            let priority = match &entry.priority {
+                Some(e) => self.size(e, i32::MAX as u64)? as i64,
+                None => next,
+            };
+            next = priority.saturating_add(step);
+            let larger_wins =
+                if rules.largest_wins { priority } else { i64::from(i32::MAX).saturating_sub(priority) };
             all.push(larger_wins.clamp(0, i32::MAX.into()) as i32);
         }
         Ok(all)
@@ -544,9 +434,6 @@ impl<'a> Lower<'a, '_> {
             (MatchKind::Lpm, KeySet::Any) => MatchValue::Lpm(Bits::zero(width), 0),
             (MatchKind::Lpm, KeySet::Mask(v, m)) => {
                 let len = (0..width).filter(|&b| m.get(b)).count() as u32;
-                if m != Bits::prefix_mask(width, len) {
-                    return self.error("E0503", span, "the mask of an lpm key has its ones at the front");
-                }
                 MatchValue::Lpm(v.and(&m), len)
             }
             (MatchKind::Ternary, KeySet::Value(v)) => MatchValue::Ternary(v, Bits::ones(width)),
@@ -555,35 +442,64 @@ impl<'a> Lower<'a, '_> {
             (MatchKind::Range, KeySet::Range { lo, hi, .. }) => MatchValue::Range(lo, hi),
             (MatchKind::Range, KeySet::Value(v)) => MatchValue::Range(v.clone(), v),
             (MatchKind::Range, KeySet::Any) => MatchValue::Range(Bits::zero(width), Bits::ones(width)),
-            (kind, _) => {
-                let message =
-                    format!("key `{}` is matched as {kind:?}, which this set does not fit", key.name);
-                return self.error("E0503", span, message.to_lowercase());
-            }
+            _ => return self.bug(span, "a set that its match kind does not take"),
         })
     }
 
-    /// The number of an action in a table's list, by the name a `switch` uses.
-    pub(super) fn action_index(
-        &mut self,
-        table: ir::TableId,
-        name: &'a ast::Name,
-        env: &Env<'a>,
-    ) -> Option<usize> {
-        let Some(Binding::Action(decl, _)) = env.get(&name.text) else { return None };
-        let full = self.action_name(decl);
-        let table = &self.out.tables[table.index()];
-        table.actions.iter().position(|a| self.out.actions[a.action.index()].name == full)
+    // ---- other properties ----
+
+    fn other_property(&mut self, p: &ast::TableProperty, e: &'a ast::Expr, out: &mut ir::Table) -> Res<()> {
+        let known = |l: &Self| l.known(e).and_then(|v| v.as_bool()).unwrap_or(false);
+        match p.name.text.as_str() {
+            "size" => {
+                let size = self.size(e, MOST_ENTRIES)?;
+                (out.size, out.size_declared) = if size == 0 { (DEFAULT_SIZE, false) } else { (size, true) };
+            }
+            "counters" | "psa_direct_counter" | "pna_direct_counter" => {
+                match self.object_of_property(p, e)? {
+                    Object::DirectCounter(id) => out.direct_counter = Some(id),
+                    _ => return self.limit("E0528", e.span, "this is no direct counter"),
+                }
+            }
+            "meters" | "psa_direct_meter" | "pna_direct_meter" => match self.object_of_property(p, e)? {
+                Object::DirectMeter(id) => out.direct_meter = Some(id),
+                _ => return self.limit("E0528", e.span, "this is no direct meter"),
+            },
+            "implementation" | "psa_implementation" | "pna_implementation" => {
+                match self.object_of_property(p, e)? {
+                    Object::ActionProfile(id) => out.profile = Some(id),
+                    _ => return self.limit("E0528", e.span, "this is no action profile or selector"),
+                }
+            }
+            "add_on_miss" => out.add_on_miss = known(self),
+            "idle_timeout_with_auto_delete" => out.ages |= known(self),
+            "psa_idle_timeout" | "pna_idle_timeout" => {
+                let kind = self.known_member(e);
+                out.ages |= kind.as_deref() == Some("AUTO_DELETE");
+                out.notifies_idle = kind.as_deref() == Some("NOTIFY_CONTROL");
+            }
+            "support_timeout" => out.notifies_idle = known(self),
+            "psa_empty_group_action" => {
+                return self.limit("E0528", p.span, "this table says what an empty group does");
+            }
+            _ => {}
+        }
+        Ok(())
     }
 }
 
-/// What an expression names, if it is a name.
-/// What a plain name stands for.
-pub(super) fn named<'a>(e: &ast::Expr, env: &Env<'a>) -> Option<Binding<'a>> {
-    match &e.kind {
-        ExprKind::Name { name, .. } => env.get(&name.text),
-        _ => None,
-    }
+/// Arguments of a table's list of actions, with the parameters that they are for.
+fn bound_arguments<'a>(params: &'a [ast::Parameter], args: &'a [ast::Argument]) -> Vec<(DeclId, Arg<'a>)> {
+    let directed = params.iter().filter(|p| p.direction != Direction::None);
+    let find = |i: usize, p: &ast::Parameter| {
+        let named = args.iter().find(|a| a.name.as_ref().is_some_and(|n| n.text == p.name.text));
+        named.or(args.get(i).filter(|a| a.name.is_none())).and_then(|a| a.value.as_ref())
+    };
+    let bound = directed.enumerate().map(|(i, p)| match find(i, p) {
+        Some(e) => (p.id, Arg::Given(e)),
+        None => (p.id, p.default.as_ref().map_or(Arg::Omitted, Arg::Default)),
+    });
+    bound.collect()
 }
 
 /// The control plane's name of a key: its text, with `isValid()` as `$valid$` (as P4Runtime has it).

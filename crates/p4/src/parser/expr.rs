@@ -463,6 +463,8 @@ fn unescape(text: &str) -> String {
                 Some('n') => out.push('\n'),
                 Some('t') => out.push('\t'),
                 Some('r') => out.push('\r'),
+                // The line goes on.
+                Some('\n') => {}
                 Some(other) => out.push(other),
                 None => {}
             },

@@ -33,6 +33,11 @@ type Parsed<T> = Result<T, Failed>;
 
 /// Parses what the preprocessor made.
 pub fn parse(tokens: &[Token], diags: &mut Diagnostics) -> Program {
+    if let Some(at) = p4_14(tokens) {
+        let d = Diagnostic::error("E0127", at, "this is P4-14, another language: Strait reads P4-16");
+        diags.push(d.hint("p4c translates it: `p4test --std p4-14 --pp new.p4 old.p4`"));
+        return Program { decls: Vec::new(), expr_count: 0, decl_count: 0 };
+    }
     let clean = without_strays(tokens, diags);
     let mut parser = Parser {
         tokens: &clean,
@@ -50,6 +55,40 @@ pub fn parse(tokens: &[Token], diags: &mut Diagnostics) -> Program {
     };
     let decls = parser.program();
     Program { decls, expr_count: parser.exprs, decl_count: parser.decls }
+}
+
+/// The first declaration that only P4-14 has.
+fn p4_14(tokens: &[Token]) -> Option<Span> {
+    let word = |i: usize| match tokens.get(i).map(|t| &t.kind) {
+        Some(TokenKind::Word(w)) => &**w,
+        _ => "",
+    };
+    let is =
+        |i: usize, p: &str| matches!(tokens.get(i).map(|t| &t.kind), Some(TokenKind::Punct(q)) if *q == p);
+    let mut depth = 0_usize;
+    for (i, token) in tokens.iter().enumerate() {
+        match &token.kind {
+            TokenKind::Punct("{") => depth += 1,
+            TokenKind::Punct("}") => depth = depth.saturating_sub(1),
+            TokenKind::Word(w) if depth == 0 && !word(i + 1).is_empty() => {
+                let block = is(i + 2, "{");
+                let only = match &**w {
+                    "header_type" | "field_list" | "field_list_calculation" => block,
+                    "table" => block && word(i + 3) == "reads",
+                    "parser" => block && matches!(word(i + 3), "extract" | "return" | "set_metadata"),
+                    "header" | "metadata" => {
+                        !word(i + 2).is_empty() && (is(i + 3, ";") || is(i + 3, "[") || is(i + 3, "{"))
+                    }
+                    _ => false,
+                };
+                if only {
+                    return Some(token.span);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Reports characters that mean nothing and takes them out; only an annotation's free text may contain them.

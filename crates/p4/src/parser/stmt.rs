@@ -15,14 +15,14 @@ impl Parser<'_> {
             p.types.push(Default::default());
             let stmts = p.statements_until_brace();
             p.types.pop();
-            let end = p.expect("}")?;
+            let end = if p.member_begins() { p.not_closed(start) } else { p.expect("}")? };
             Ok(BlockStmt { annotations, stmts, span: start.to(end) })
         })
     }
 
     pub(super) fn statements_until_brace(&mut self) -> Vec<Stmt> {
         let mut stmts = Vec::new();
-        while !self.is("}") && !self.at_end() && !self.is_word("transition") {
+        while !self.is("}") && !self.at_end() && !self.is_word("transition") && !self.member_begins() {
             let start = self.at;
             match self.statement() {
                 Ok(stmt) => stmts.push(stmt),
@@ -32,6 +32,23 @@ impl Parser<'_> {
             }
         }
         stmts
+    }
+
+    /// Whether what comes can only stand in a control, outside of all statements.
+    fn member_begins(&self) -> bool {
+        let word = |w: &str| self.is_word(w) && self.token().first;
+        (word("table") && self.name_at(1) && self.ahead_is(2, "{"))
+            || (word("action") && self.name_at(1) && self.ahead_is(2, "("))
+            || (word("apply") && self.ahead_is(1, "{"))
+    }
+
+    /// A block that goes on where the next member of the control begins.
+    fn not_closed(&mut self, open: Span) -> Span {
+        let end = self.before().after();
+        let text = format!("expected `}}`, found {}, which cannot stand in a block", self.token().kind);
+        let d = Diagnostic::error("E0110", end, text).label("`}` is missing here");
+        let _ = self.fail(d.also(open, "this is not closed"));
+        end
     }
 
     pub(super) fn statement(&mut self) -> Parsed<Stmt> {
@@ -79,6 +96,11 @@ impl Parser<'_> {
                 let d = Diagnostic::error("E0119", start, format!("P4 has no `{word}`"))
                     .hint("`for (bit<8> i in 0 .. 9) { … }` repeats a known number of times");
                 return Err(self.fail(d));
+            }
+            "elif" | "elsif" | "elseif" if self.ahead_is(1, "(") => {
+                let d = Diagnostic::error("E0119", start, format!("P4 has no `{word}`"));
+                let _ = self.fail(d.hint("write `else if (…) { … }`"));
+                self.if_statement()?
             }
             "else" => {
                 let d = Diagnostic::error("E0119", start, "`else` without an `if` before it")
@@ -369,6 +391,7 @@ fn is_type_apply(callee: &Expr, parser: &Parser<'_>) -> bool {
 }
 
 fn direct_apply(callee: Expr, args: Vec<Argument>) -> StmtKind {
+    let id = callee.id;
     let ty = match callee.kind {
         ExprKind::Member { base, .. } => match base.kind {
             ExprKind::Type(ty) => ty,
@@ -379,5 +402,5 @@ fn direct_apply(callee: Expr, args: Vec<Argument>) -> StmtKind {
         },
         _ => Type { kind: TypeKind::Void, span: callee.span },
     };
-    StmtKind::DirectApply { ty, args }
+    StmtKind::DirectApply { id, ty, args }
 }

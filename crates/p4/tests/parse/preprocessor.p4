@@ -10,7 +10,7 @@
 #warning careful      // warning: #warning careful
 #error stop           // error: #error stop
 #define ONE(a) a
-const bit<8> a = ONE(1, 2); // error: the arguments of macro `ONE`
+const bit<8> a = ONE(1, 2); // error: macro `ONE` takes 1 argument, 2 given
 // error@13: expected an expression
 #define              // error: `#define` without a name
 #line 3 "elsewhere.p4"
@@ -22,4 +22,7 @@ const bit<8> a = ONE(1, 2); // error: the arguments of macro `ONE`
 #else                // error: `#else` after `#else`
 #endif
 const bit<8> line = __LINE__;
+# a comment as in a shell // warning: this line is no directive
+## and another             // warning: this line is no directive
+                           // help: a comment begins with `//`
 #if 1                // error: an `#if` without its `#endif`

@@ -60,7 +60,7 @@ fn picture(args: &BuildArgs, program: &ir::Verified) -> anyhow::Result<()> {
 }
 
 fn write(out: Option<&Path>, text: &str) -> anyhow::Result<()> {
-    match out {
+    match out.filter(|path| *path != Path::new("-")) {
         Some(path) => std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display())),
         None => {
             print!("{text}");
@@ -72,24 +72,19 @@ fn write(out: Option<&Path>, text: &str) -> anyhow::Result<()> {
 /// The object, and its manifest beside it.
 fn object(args: &BuildArgs, name: &str, output: &emit::Output) -> anyhow::Result<()> {
     let ending = if args.target == BuildTarget::Native { "so" } else { "o" };
+    if args.out.as_deref() == Some(Path::new("-")) {
+        bail!(
+            "an object and its manifest are two files: `-o FILE` names one, and the other stands beside it"
+        );
+    }
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.{ending}")));
-    let made = match args.target {
-        BuildTarget::Native => copy(io::native::Object::make(&output.c)?.path(), &out),
-        _ => {
-            let dir = std::env::temp_dir().join(format!("strait-build-{}", std::process::id()));
-            std::fs::create_dir_all(&dir)?;
-            let made = tc::compile(&output.c, &dir, name).and_then(|object| copy(&object, &out));
-            let _ = std::fs::remove_dir_all(&dir);
-            made
-        }
+    let object = match args.target {
+        BuildTarget::Native => io::native::Object::make(&output.c)?.bytes()?,
+        _ => tc::compile(&output.c, name)?,
     };
-    made?;
+    std::fs::write(&out, object).with_context(|| format!("cannot write {}", out.display()))?;
     let manifest = out.with_extension("json");
     write(Some(&manifest), &serde_json::to_string_pretty(&output.manifest)?)?;
     println!("{} and {}", out.display(), manifest.display());
     Ok(())
-}
-
-fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
-    std::fs::copy(from, to).map(drop).with_context(|| format!("cannot write {}", to.display()))
 }

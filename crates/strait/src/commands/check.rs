@@ -1,29 +1,100 @@
-//! `strait check`: whether a program is right, and what of it this release cannot run.
+//! `strait check`: whether a program is right, and what of it which target cannot run.
 
 use std::process::ExitCode;
 
-use p4::{Diagnostics, Severity};
+use p4::limits::{self, Target};
+use p4::{Diagnostic, Diagnostics, SourceMap};
 
-use crate::cli::CheckArgs;
+use crate::cli::{CheckArgs, RunTarget};
 use crate::frontend;
 
-/// 0 accepted, 1 diagnostics. What is right and beyond this release is a warning here, and an error where it should run.
+/// The targets that have limits of their own; the interpreter runs whatever becomes IR.
+const TARGETS: [Target; 2] = [Target::Tc, Target::Native];
+
+/// 0 accepted, 1 diagnostics. Without a target, what is right and beyond this release is a warning; with one, it is an error.
 pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    let mut checked = frontend::check(&args.source.program, &args.source.preprocess)?;
-    if let Some(tree) = &checked.tree {
-        let (typed, _) = p4::check(tree, &checked.map);
-        checked.diags.extend(p4::lint(&typed, &checked.map));
-        let mut limits = Diagnostics::default();
-        p4::lower_verified(tree, &checked.map, &mut limits);
-        for limit in limits.list() {
-            checked.diags.push(p4::Diagnostic { severity: Severity::Warning, ..limit.clone() });
+    anyhow::ensure!(
+        !args.target.contains(&RunTarget::Xdp),
+        "the target xdp is not in this release; interp, native and tc are"
+    );
+    let mut front = frontend::Front::default();
+    let notes = front.check(&args.source.program, &args.source.preprocess, |typed, map, diags| {
+        diags.extend(p4::lint(typed, map));
+        what_runs(args, typed, map, diags)
+    })?;
+    let accepted = notes.is_some();
+    let mut notes = notes.unwrap_or_default();
+    let silent = |d: &Diagnostic| args.allow.iter().any(|name| p4::lint::is_called(d.code, name));
+    front.diags.silence(silent);
+    notes.retain(|d| !silent(d));
+    let good = accepted && !front.diags.has_errors();
+    if args.json {
+        let all: Vec<Diagnostic> = front.diags.list().iter().chain(&notes).cloned().collect();
+        println!("{}", p4::render::json(&front.map, &all));
+    } else {
+        frontend::print(&front.map, &front.diags);
+        for note in &notes {
+            eprintln!("{}", line(note, &front.map));
         }
     }
-    checked.diags.silence(|d| args.allow.iter().any(|name| p4::lint::is_called(d.code, name)));
-    if args.json {
-        println!("{}", p4::render::json(&checked.map, checked.diags.list()));
-    } else {
-        frontend::print(&checked.map, &checked.diags);
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// What no target runs, and what those do not run that were asked for; else a line a target, to be told at the end.
+fn what_runs(
+    args: &CheckArgs,
+    typed: &p4::check::Typed<'_>,
+    map: &SourceMap,
+    diags: &mut Diagnostics,
+) -> Vec<Diagnostic> {
+    let mut notes: Vec<Diagnostic> = Vec::new();
+    let asked = !args.target.is_empty();
+    let mut refused = Diagnostics::default();
+    // A library is right without a `main`; only who wants to run it misses one.
+    let whole = typed.main.is_some() || asked;
+    match whole.then(|| p4::lower_verified(typed, map, &p4::Passes::default(), &mut refused)).flatten() {
+        Some(program) if asked => {
+            for target in wanted(args) {
+                limits_of(target, &program, map).into_iter().for_each(|d| diags.push(d));
+            }
+        }
+        Some(program) => {
+            for target in TARGETS {
+                let all = limits_of(target, &program, map);
+                if let Some(first) = all.first() {
+                    notes.push(target.note(first, all.len() - 1));
+                }
+            }
+        }
+        None if asked => diags.extend(refused),
+        None => limits::of_every_target(&refused).into_iter().for_each(|d| diags.push(d)),
     }
-    Ok(if checked.tree.is_some() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    notes
+}
+
+/// The targets with limits that `--target` names.
+fn wanted(args: &CheckArgs) -> impl Iterator<Item = Target> {
+    let named = |target: Target| args.target.iter().any(|t| t.name() == target.name());
+    TARGETS.into_iter().filter(move |t| named(*t))
+}
+
+/// What a target cannot do of a program.
+fn limits_of(target: Target, program: &ir::Verified, map: &SourceMap) -> Vec<Diagnostic> {
+    let made = match target {
+        Target::Tc => emit::tc(program),
+        Target::Native => emit::native(program),
+    };
+    let limits = made.err().unwrap_or_default();
+    let diagnostic = |l: &emit::Unsupported| {
+        let at = map.span_at(l.loc.file as usize, l.loc.line as usize, l.loc.col as usize);
+        target.limit(at, &l.what, &l.hint)
+    };
+    limits.iter().map(diagnostic).collect()
+}
+
+/// A diagnostic in one line.
+fn line(d: &Diagnostic, map: &SourceMap) -> String {
+    let at = map.position(d.primary.span);
+    let hint = d.hint.as_ref().map(|h| format!("; {h}")).unwrap_or_default();
+    format!("{}:{}:{}: warning[{}]: {}{hint}", at.file, at.line, at.column, d.code, d.message)
 }

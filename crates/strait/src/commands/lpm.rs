@@ -118,7 +118,7 @@ fn one(
 ) -> anyhow::Result<Figures> {
     let routes = routes(family, count, NEXT_HOPS, seed);
     let table = if family == Family::V4 { "L3Ingress.ipv4_routes" } else { "L3Ingress.ipv6_routes" };
-    let program = NativeProgram::load(object.path(), manifest, &[])?;
+    let program = NativeProgram::load(object, manifest, &[])?;
     let memory = program.memory();
     let entries: Vec<Entry> = routes.iter().map(|r| entry(family, r)).collect();
     let (before, begun) = (resident(), Instant::now());
@@ -137,10 +137,10 @@ fn one(
     let mut best = [Timing { nanoseconds: f64::INFINITY, ..Timing::default() }; 4];
     for _ in 0..TURNS {
         for dependent in [false, true] {
-            let ours = harness.look_up(memory, at, &keys, size, dependent)?;
+            let ours = harness.lookup(memory, at, &keys, size, dependent)?;
             keep(&mut best[usize::from(dependent)], ours);
             if peer.is_ok() {
-                let theirs = harness.peer_look_up(&bytes, family == Family::V6, dependent)?;
+                let theirs = harness.peer_lookup(&bytes, family == Family::V6, dependent)?;
                 // The next key depends on the sum: only bursts look the same keys up.
                 anyhow::ensure!(dependent || theirs.sum == sum, "rte_fib finds other routes");
                 keep(&mut best[2 + usize::from(dependent)], theirs);

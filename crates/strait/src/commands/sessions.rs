@@ -35,7 +35,7 @@ pub fn run(args: &SessionsArgs) -> anyhow::Result<()> {
     let (object, manifest) = compiled("nat44.p4", NAT44)?;
     let mut all: Vec<Figures> = Vec::new();
     for &sessions in &args.sessions {
-        let program = NativeProgram::load(object.path(), &manifest, &[])?;
+        let program = NativeProgram::load(&object, &manifest, &[])?;
         let begun = Instant::now();
         fill(&program, sessions)?;
         let insert_seconds = begun.elapsed().as_secs_f64();

@@ -9,7 +9,7 @@ use crate::cli::Cli;
 
 /// Prints a completion script.
 pub fn completions(shell: clap_complete::Shell) {
-    clap_complete::generate(shell, &mut Cli::command(), "strait", &mut std::io::stdout());
+    clap_complete::generate(shell, &mut Cli::command(), "strait", &mut crate::out::Stdout);
 }
 
 /// Writes a page for each command.

@@ -90,7 +90,7 @@ pub fn run(args: &TablesArgs) -> anyhow::Result<()> {
 
 fn one(kind: Kind, count: usize, args: &TablesArgs) -> anyhow::Result<Figures> {
     let (object, manifest) = compiled("tables.p4", &program(kind, count))?;
-    let program = NativeProgram::load(object.path(), &manifest, &[])?;
+    let program = NativeProgram::load(&object, &manifest, &[])?;
     let mut dice = Dice::new(args.seed);
     let rules: Vec<Rule> = (0..count).map(|_| Rule::draw(&mut dice)).collect();
     let begun = Instant::now();

@@ -46,13 +46,15 @@ pub fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
     if let Some(packets) = args.fuzz {
         return compare(args, packets, &programs, cases);
     }
+    // Standard output is JSON and nothing else where that is asked for; people read the same lines on standard error.
+    let say = |line: String| if args.json { eprintln!("{line}") } else { println!("{line}") };
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     let mut reports = Vec::new();
     let mut objects = BTreeMap::new();
     for target in &args.targets {
         if let Some(why) = unavailable(*target) {
             for (case, ..) in &cases {
-                println!("skipped: {} on {}: {why}", case.name, target.name());
+                say(format!("skipped: {} on {}: {why}", case.name, target.name()));
             }
             skipped += cases.len();
             continue;
@@ -60,7 +62,7 @@ pub fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
         for (case, only_for, path) in &cases {
             let Some(program) = programs.get(path) else { continue };
             if let Some(only) = excluded(only_for, *target) {
-                println!("skipped: {} on {}: the case is for {only} only", case.name, target.name());
+                say(format!("skipped: {} on {}: the case is for {only} only", case.name, target.name()));
                 skipped += 1;
                 continue;
             }
@@ -70,7 +72,7 @@ pub fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
             };
             let report = match report {
                 Err(error) if error.is::<Limits>() => {
-                    println!("skipped: {} on {}: {error}", case.name, target.name());
+                    say(format!("skipped: {} on {}: {error}", case.name, target.name()));
                     skipped += 1;
                     continue;
                 }
@@ -79,14 +81,14 @@ pub fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
             match (report.passed, report.unsupported()) {
                 (true, _) => passed += 1,
                 (false, Some(why)) => {
-                    println!("skipped: {} on {}: {why}", case.name, target.name());
+                    say(format!("skipped: {} on {}: {why}", case.name, target.name()));
                     skipped += 1;
                 }
                 (false, None) => {
                     report
                         .failures
                         .iter()
-                        .for_each(|f| println!("FAILED on {}: {}", target.name(), report.line(f)));
+                        .for_each(|f| say(format!("FAILED on {}: {}", target.name(), report.line(f))));
                     failed += 1;
                 }
             }
@@ -97,7 +99,7 @@ pub fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
         println!("{}", serde_json::to_string_pretty(&reports)?);
     }
     let tail = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
-    println!("{passed} passed, {failed} failed{tail}");
+    say(format!("{passed} passed, {failed} failed{tail}"));
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 

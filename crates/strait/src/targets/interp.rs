@@ -143,8 +143,8 @@ impl Target for InterpTarget<'_> {
         self.0.set_idle_timeout(table, handle, Some(micros)).map_err(TargetError::failed)
     }
 
-    fn tell_idle(&mut self) -> Done<Vec<(String, Entry)>> {
-        Ok(self.0.tell_idle())
+    fn take_idle(&mut self) -> Done<Vec<(String, Entry)>> {
+        Ok(self.0.take_idle())
     }
 
     fn digests(&mut self) -> Done<Vec<Digest>> {

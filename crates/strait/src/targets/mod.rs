@@ -6,9 +6,33 @@ pub mod tc;
 mod wires;
 
 use abi::Entry;
+use clap::ValueEnum;
 use control::stf::Target;
 
-use crate::cli::RunTarget;
+/// What runs a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RunTarget {
+    /// The reference interpreter.
+    Interp,
+    /// Machine code.
+    Native,
+    /// The kernel's traffic control.
+    Tc,
+    /// The kernel's express data path (not in this release).
+    Xdp,
+}
+
+impl RunTarget {
+    /// As the command line spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            RunTarget::Interp => "interp",
+            RunTarget::Native => "native",
+            RunTarget::Tc => "tc",
+            RunTarget::Xdp => "xdp",
+        }
+    }
+}
 
 /// A target that a program is compiled for, to be held against the interpreter.
 pub trait Compiled: Target {
@@ -33,7 +57,7 @@ impl Object {
     pub fn make(target: RunTarget, program: &ir::Verified) -> anyhow::Result<Option<Object>> {
         Ok(match target {
             RunTarget::Tc => Some(Object::Tc(tc::Object::make(program)?)),
-            RunTarget::Native => Some(Object::Native(native::Object::make(program)?)),
+            RunTarget::Native => Some(Object::Native(native::Object::checked(program)?)),
             RunTarget::Interp | RunTarget::Xdp => None,
         })
     }

@@ -6,24 +6,47 @@ use abi::{ActionCall, Bits, Digest, Entry, Manifest, MatchValue};
 use control::stf::{self, Outputs, Target, TargetError};
 use dataplane::memory::Worker;
 use dataplane::{Count, Indirect, Mirror, Rate};
+use io::native::guarded::{CHECKED, Guarded, Ran};
 use io::native::{self, Batch, NativeProgram, Verdict};
+use ir::{Call, StmtKind};
 
 use super::interp::{done, written};
 use super::{Compiled, Limits, Sent};
 
 /// A program compiled for this machine, to be loaded as often as there are cases.
 pub struct Object {
-    object: native::Object,
+    object: Arc<native::Object>,
     manifest: Manifest,
     registers: Vec<Bits>,
+    /// A packet may be written several times.
+    goes_round: bool,
 }
 
 impl Object {
     /// Emits and compiles a program.
     pub fn make(program: &ir::Verified) -> anyhow::Result<Object> {
+        Object::make_with(program, &[])
+    }
+
+    /// As [`Object::make`], for tests: what the program has not written holds a pattern, not what the packet before left there.
+    pub fn checked(program: &ir::Verified) -> anyhow::Result<Object> {
+        Object::make_with(program, &[CHECKED.to_string()])
+    }
+
+    fn make_with(program: &ir::Verified, flags: &[String]) -> anyhow::Result<Object> {
         let output = emit::native(program).map_err(|limits| Limits::of(program, &limits))?;
+        let object = native::Object::make_with(&output.c, flags)?;
+        Ok(Object::shared(Arc::new(object), output.manifest, program))
+    }
+
+    /// A program in an object that holds several; the manifest names its entry.
+    pub fn shared(object: Arc<native::Object>, manifest: Manifest, program: &ir::Program) -> Object {
         let registers = program.registers.iter().map(|r| r.initial.clone()).collect();
-        Ok(Object { object: native::Object::make(&output.c)?, manifest: output.manifest, registers })
+        let mut goes_round = false;
+        ir::visit::all_stmts(program, &mut |stmt| {
+            goes_round |= matches!(&stmt.kind, StmtKind::Call(Call::Recirculate { .. }));
+        });
+        Object { object, manifest, registers, goes_round }
     }
 }
 
@@ -37,7 +60,7 @@ pub struct NativeTarget {
     program: Arc<NativeProgram>,
     worker: Worker,
     clock: u64,
-    batch: Batch,
+    packets: Guarded,
 }
 
 impl NativeTarget {
@@ -57,10 +80,11 @@ impl NativeTarget {
 
     /// Loads a program.
     pub fn load(object: &Object) -> anyhow::Result<NativeTarget> {
-        let program = NativeProgram::load(object.object.path(), &object.manifest, &object.registers)?;
+        let program = NativeProgram::load(&object.object, &object.manifest, &object.registers)?;
         let worker = program.memory().worker();
-        let batch = Batch::new(1, LARGEST, COPIES);
-        Ok(NativeTarget { program: Arc::new(program), worker, clock: 0, batch })
+        let mut packets = Guarded::new(LARGEST, COPIES)?;
+        packets.moves_twice = object.goes_round;
+        Ok(NativeTarget { program: Arc::new(program), worker, clock: 0, packets })
     }
 
     /// The program, for others to run as well.
@@ -68,12 +92,9 @@ impl NativeTarget {
         self.program.clone()
     }
 
-    /// Runs one packet: what leaves, each with its port.
-    fn run(&mut self, port: u32, packet: &[u8]) -> Outputs {
-        self.batch.clear();
-        self.batch.push(port, packet);
-        self.program.run(&mut self.worker, &mut self.batch);
-        self.batch.sent().map(|(port, bytes)| (port, bytes.to_vec())).collect()
+    /// Runs one packet.
+    fn run(&mut self, port: u32, packet: &[u8]) -> Ran {
+        self.packets.run(&self.program, &mut self.worker, port, packet)
     }
 }
 
@@ -102,7 +123,7 @@ impl Target for NativeTarget {
     }
 
     fn send(&mut self, port: u32, packet: &[u8]) -> Done<Outputs> {
-        Ok(self.run(port, packet))
+        Ok(self.run(port, packet).sent)
     }
 
     fn counter(&mut self, name: &str, index: u64) -> Done<Option<Count>> {
@@ -175,8 +196,8 @@ impl Target for NativeTarget {
         done(set.map_err(failed)?, "entry")
     }
 
-    fn tell_idle(&mut self) -> Done<Vec<(String, Entry)>> {
-        Ok(self.program.memory().tell_idle(self.clock))
+    fn take_idle(&mut self) -> Done<Vec<(String, Entry)>> {
+        Ok(self.program.memory().take_idle(self.clock))
     }
 
     fn digests(&mut self) -> Done<Vec<Digest>> {
@@ -195,9 +216,9 @@ impl Target for NativeTarget {
 
 impl Compiled for NativeTarget {
     fn process(&mut self, port: u32, packet: &[u8]) -> anyhow::Result<Sent> {
-        let packets = self.run(port, packet);
-        let reason = match self.batch.packets().next() {
-            Some((Some(Verdict::Dropped(number)), _)) if packets.is_empty() => Some(number),
+        let Ran { sent: packets, verdict } = self.run(port, packet);
+        let reason = match verdict {
+            Some(Verdict::Dropped(number)) if packets.is_empty() => Some(number),
             _ => None,
         };
         let name = |number| self.manifest().drops.get(number as usize).map(|d| d.name.clone());

@@ -1,6 +1,6 @@
 //! The kernel's traffic control as a target of packet tests: packets run through BPF_PROG_TEST_RUN, or over real cables.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use control::stf::{Outputs, Target, TargetError};
 use dataplane::Count;
 use io::bpf::{Instance, SkBuff};
 use io::tc::{EgressPort, TcProgram};
+use io::workdir::WorkDir;
 
 use super::wires::{self, Wires};
 use super::{Compiled, Limits, Sent};
@@ -37,17 +38,22 @@ enum Way {
 }
 
 /// Compiles emitted C into an eBPF object.
-pub fn compile(c: &str, dir: &Path, name: &str) -> anyhow::Result<PathBuf> {
-    let (source, object) = (dir.join(format!("{name}.c")), dir.join(format!("{name}.o")));
-    std::fs::write(&source, c).with_context(|| format!("cannot write {}", source.display()))?;
+pub fn compile(c: &str, name: &str) -> anyhow::Result<Vec<u8>> {
+    let dir = WorkDir::new()?;
+    let source = dir.write("program.c", c.as_bytes())?;
     let arguments =
         ["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wno-parentheses-equality", "-Wno-unused-label", "-c"];
-    let run = Command::new("clang").args(arguments).arg(&source).arg("-o").arg(&object).output();
+    let run = Command::new("clang")
+        .args(arguments)
+        .arg(&source)
+        .arg("-o")
+        .arg(dir.path().join("program.o"))
+        .output();
     let run = run.context("clang is needed for a program that is not bundled: apt-get install clang")?;
     if !run.status.success() {
         bail!("clang does not take the C of {name}:\n{}", String::from_utf8_lossy(&run.stderr));
     }
-    Ok(object)
+    Ok(dir.read("program.o")?)
 }
 
 /// A program compiled for tc, to be loaded as often as there are cases.
@@ -61,11 +67,8 @@ impl Object {
     /// Emits and compiles a program.
     pub fn make(program: &ir::Verified) -> anyhow::Result<Object> {
         let output = emit::tc(program).map_err(|limits| Limits::of(program, &limits))?;
-        let dir = std::env::temp_dir().join(format!("strait-{}-{}", program.name, std::process::id()));
-        std::fs::create_dir_all(&dir)?;
-        let elf = compile(&output.c, &dir, &program.name).and_then(|o| Ok(std::fs::read(o)?));
-        let _ = std::fs::remove_dir_all(&dir);
-        Ok(Object { name: program.name.clone(), elf: elf?, manifest: output.manifest })
+        let elf = compile(&output.c, &program.name)?;
+        Ok(Object { name: program.name.clone(), elf, manifest: output.manifest })
     }
 }
 
@@ -218,7 +221,7 @@ impl Target for TcTarget {
         }
     }
 
-    fn settle(&mut self) -> Result<Outputs, TargetError> {
+    fn drain(&mut self) -> Result<Outputs, TargetError> {
         match &self.way {
             Way::Veth(Some(wires)) => wires.rest().map_err(text),
             _ => Ok(Outputs::new()),

@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use io::netns::Namespace;
+use io::workdir::WorkDir;
 use nix::sys::socket::{setsockopt, sockopt::UdpGsoSegment};
 
 /// The server as the client calls it.
@@ -20,7 +21,7 @@ pub struct Lab {
     client: Namespace,
     pub router: Namespace,
     server: Namespace,
-    files: PathBuf,
+    files: WorkDir,
 }
 
 /// Whether a test may run; says why not.
@@ -45,8 +46,7 @@ impl Lab {
             let name = format!("st-e2e-{}-{name}-{role}", std::process::id());
             Namespace::temporary(&name).expect("a namespace")
         };
-        let files = std::env::temp_dir().join(format!("st-e2e-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&files).expect("a directory");
+        let files = WorkDir::named(&format!("st-e2e-{name}-")).expect("a directory");
         let lab = Lab { client: space("c"), router: space("r"), server: space("s"), files };
         // Without duplicate address detection, which keeps link-local addresses and so neighbour discovery waiting for a second.
         for space in [&lab.client, &lab.router, &lab.server] {
@@ -86,7 +86,7 @@ impl Lab {
             "[nat64]\nmode = \"stateless\"\nprefix = \"2001:db8:64::/96\"\nattach = {attach}\n{more}\n\
              [[map]]\nipv4 = \"198.51.100.0/24\"\nipv6 = \"2001:db8:100::/120\"\n"
         );
-        let file = self.files.join("nat64.toml");
+        let file = self.files.path().join("nat64.toml");
         std::fs::write(&file, text).expect("a file");
         file
     }
@@ -95,7 +95,7 @@ impl Lab {
     pub fn strait(&self, verb: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net={}", self.router.path().display())).arg(env!("CARGO_BIN_EXE_strait"));
-        command.args(["nat64", verb, "--config"]).arg(self.files.join("nat64.toml"));
+        command.args(["nat64", verb, "--config"]).arg(self.files.path().join("nat64.toml"));
         command
     }
 
@@ -207,7 +207,6 @@ impl Drop for Lab {
     fn drop(&mut self) {
         // A test that failed leaves its translator; pins outlive namespaces.
         let _ = self.strait("down").output();
-        let _ = std::fs::remove_dir_all(&self.files);
     }
 }
 

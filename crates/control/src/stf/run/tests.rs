@@ -9,7 +9,7 @@ struct Toy {
     drops: Count,
     late: bool,
     held: Outputs,
-    told: Vec<Digest>,
+    sent: Vec<Digest>,
 }
 
 impl Target for Toy {
@@ -22,14 +22,14 @@ impl Target for Toy {
     fn set_default(&mut self, _: &str, _: &ActionCall) -> Result<(), TargetError> {
         Ok(())
     }
-    fn tell_idle(&mut self) -> Result<Vec<(String, Entry)>, TargetError> {
+    fn take_idle(&mut self) -> Result<Vec<(String, Entry)>, TargetError> {
         Ok(Vec::new())
     }
     fn digests(&mut self) -> Result<Vec<Digest>, TargetError> {
-        Ok(std::mem::take(&mut self.told))
+        Ok(std::mem::take(&mut self.sent))
     }
     fn send(&mut self, port: u32, packet: &[u8]) -> Result<Outputs, TargetError> {
-        self.told.push(Digest {
+        self.sent.push(Digest {
             name: "In.seen".into(),
             fields: vec![("port".into(), Bits::new(9, port.into()))],
         });
@@ -44,7 +44,7 @@ impl Target for Toy {
         }
         Ok(out)
     }
-    fn settle(&mut self) -> Result<Outputs, TargetError> {
+    fn drain(&mut self) -> Result<Outputs, TargetError> {
         Ok(std::mem::take(&mut self.held))
     }
     fn counter(&mut self, _: &str, _: u64) -> Result<Option<Count>, TargetError> {
@@ -102,16 +102,16 @@ fn what_does_not_fit_is_shown() {
 }
 
 #[test]
-fn what_is_told_is_held_against_what_was_expected() {
+fn digests_are_compared_with_what_is_expected() {
     let good = "packet 1 00\npacket 3 00\ncheck_digest seen port:1\ncheck_digest In.seen\nno_digest";
     assert!(play(good, false).passed);
     let text = |text: &str| play(text, false).text();
-    assert!(text("check_digest seen").contains("no digest came, not even `seen`"));
-    assert!(text("packet 1 00\ncheck_digest other").contains("a digest `In.seen` came, not `other`"));
+    assert!(text("check_digest seen").contains("no digest was sent; `seen` was expected"));
+    assert!(text("packet 1 00\ncheck_digest other").contains("digest `In.seen` was sent, not `other`"));
     assert!(text("packet 1 00\ncheck_digest seen port:2").contains("field `port` of digest `seen` is"));
     assert!(text("packet 1 00\ncheck_digest seen host:2").contains("no field `host`; it has port"));
-    assert!(text("packet 1 00\nno_digest").contains("a digest `In.seen` came, where none should"));
-    assert!(text("check_idle $a").contains("no `add … = a` stands before this line"));
+    assert!(text("packet 1 00\nno_digest").contains("digest `In.seen` was sent; none was expected"));
+    assert!(text("check_idle $a").contains("no `add … = a` precedes this line"));
     assert!(text("value_set v 1").contains("there is no value set `v`"));
 }
 

@@ -113,8 +113,8 @@ pub fn ordinary(template: &mut Template) {
     for (name, value) in ORDINARY {
         let Ok(field) = template.field(&format!("hdr.{name}")).cloned() else { continue };
         let value = values::number(value).unwrap_or_default();
-        let (mask, demanded) = template.demanded(&field);
-        template::write(&mut template.bytes, field.at, field.width, value & !mask | demanded);
+        let (mask, fixed) = template.fixed_bits(&field);
+        template::write(&mut template.bytes, field.at, field.width, value & !mask | fixed);
     }
 }
 
@@ -194,7 +194,7 @@ pub fn listing(templates: &[Template]) -> String {
     for template in templates {
         text += &format!("{}\n", template.name);
         for field in template.fields.iter() {
-            let (mask, value) = template.demanded(field);
+            let (mask, value) = template.fixed_bits(field);
             let all = if field.width == 128 { u128::MAX } else { (1 << field.width) - 1 };
             let must = match mask {
                 0 => String::new(),

@@ -235,7 +235,7 @@ fn write_entries(
 
 fn create(file: &Path) -> anyhow::Result<Box<dyn Write>> {
     if file == Path::new("-") {
-        return Ok(Box::new(BufWriter::new(std::io::stdout())));
+        return Ok(Box::new(BufWriter::new(crate::out::Stdout)));
     }
     let out = std::fs::File::create(file).with_context(|| format!("cannot write {}", file.display()))?;
     Ok(Box::new(BufWriter::new(out)))

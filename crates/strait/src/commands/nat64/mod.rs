@@ -36,9 +36,19 @@ pub fn run(command: &Nat64Command) -> anyhow::Result<()> {
         Nat64Command::Down(args) => down(args),
         Nat64Command::Status(args) => status(args),
         Nat64Command::Check(args) => {
-            read(&args.config)?;
-            println!("{} is good", args.config.display());
-            Ok(())
+            let checked = read(&args.config);
+            match (&checked, args.json) {
+                (_, true) => {
+                    let problem = checked.as_ref().err().map(|error| format!("{error:#}"));
+                    println!(
+                        "{}",
+                        serde_json::json!({"file": args.config, "good": problem.is_none(), "problem": problem})
+                    );
+                }
+                (Ok(_), false) => println!("{} is good", args.config.display()),
+                (Err(_), false) => {}
+            }
+            checked.map(drop)
         }
         Nat64Command::Sessions(_) => bail!("sessions belong to stateful NAT64, which is not in this release"),
     }
@@ -179,8 +189,15 @@ fn open_or_load(name: &str, fresh: bool) -> anyhow::Result<TcProgram> {
     if !fresh && let Some(program) = TcProgram::open_same(&manifest, &instance, OBJECT) {
         return Ok(program);
     }
-    Instance::remove_by_name(&instance)?;
-    Ok(TcProgram::load(OBJECT, &manifest, &instance)?)
+    // What runs goes only when the new one has been loaded.
+    let next = format!("{instance}-next");
+    Instance::remove_by_name(&next)?;
+    let program = TcProgram::load(OBJECT, &manifest, &next)?;
+    let replaced = program.replace(&instance);
+    if replaced.is_err() {
+        let _ = Instance::remove_by_name(&next);
+    }
+    Ok(replaced?)
 }
 
 /// What the program is pinned as: pins are the whole host's, a device is its namespace's.

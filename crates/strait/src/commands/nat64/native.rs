@@ -49,7 +49,7 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     anyhow::ensure!(workers > 0, "--workers 0: it takes at least one");
     let manifest = serde_json::from_str(MANIFEST).context("the bundled manifest is damaged")?;
     let object = Object::make_or(C, &PREPARED)?;
-    let program = Arc::new(NativeProgram::load(object.path(), &manifest, &[])?);
+    let program = Arc::new(NativeProgram::load(&object, &manifest, &[])?);
     fill(program.memory(), &wanted(&config))?;
     let signals = signals::listen(&[Signal::Interrupt, Signal::Terminate, Signal::Hangup])?;
     let name = device(&config).to_string();
@@ -172,8 +172,8 @@ mod tests {
         let config = config::parse(CONFIG).expect("the configuration is good");
         let manifest = serde_json::from_str(MANIFEST).expect("the manifest is");
         for prepared in PREPARED.iter().filter(|p| p.suits()) {
-            let object = prepared.keep().expect("it can be kept");
-            let program = NativeProgram::load(object.path(), &manifest, &[]).expect("it loads");
+            let object = prepared.object().expect("it can be kept");
+            let program = NativeProgram::load(&object, &manifest, &[]).expect("it loads");
             fill(program.memory(), &wanted(&config)).expect("tables are filled");
             let mut worker = program.memory().worker();
             let mut batch = Batch::new(1, 2048, 0);

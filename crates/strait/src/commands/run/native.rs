@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use control::apps::{BuiltIn, Controller, Effect};
-use dataplane::TableError;
+use control::apps::{self, BuiltIn, Controller, Effect, Event};
 use dataplane::port::PortCounts;
+use dataplane::{Memory, TableError};
 use io::native::NativeProgram;
 use io::port::Driver;
 use io::switch::{PortQueues, Switch};
@@ -42,18 +42,18 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let plural = if workers == 1 { "worker" } else { "workers" };
     eprintln!("running with {workers} {plural}; Ctrl-C ends it");
     while !stop.load(Ordering::Acquire) && !switch.ended() {
-        if let Some(message) = switch.message(TURN) {
+        if let Some(message) = switch.digest(TURN) {
             if args.digests {
                 println!("{}", shown(&message));
             }
-            plane.message(&message, switch.now());
+            plane.tell(Event::Digest(&message), switch.now());
         }
         plane.look_around(switch.now());
     }
-    plane.tell_refused();
-    let lost = switch.messages_lost();
+    plane.report_refused();
+    let lost = switch.digests_lost();
     let (counts, broken) = switch.stop();
-    summary(args, &drivers, &counts, lost, &target)?;
+    summary(args, &drivers, &counts, (lost, plane.refused), &target)?;
     broken.map_or(Ok(()), |error| Err(error.into()))
 }
 
@@ -62,9 +62,8 @@ struct Plane {
     controller: Option<Box<dyn Controller>>,
     program: Arc<NativeProgram>,
     looked: u64,
-    /// Writes that a table did not take, and why the first of them was refused.
+    /// Writes that a table did not take.
     refused: u64,
-    why: Option<TableError>,
 }
 
 impl Plane {
@@ -86,54 +85,56 @@ impl Plane {
             }
         }
         let controller = built_in.map(|b| b.make());
-        let mut plane = Plane { controller, program, looked: 0, refused: 0, why: None };
+        let mut plane = Plane { controller, program, looked: 0, refused: 0 };
         let ports: Vec<u32> = drivers.iter().map(|(number, _)| *number).collect();
-        let effects = plane.controller.as_mut().map_or(Vec::new(), |c| c.start(&ports));
-        plane.carry_out(effects, 0);
+        plane.tell(Event::Started(&ports), 0);
         Ok(plane)
     }
 
-    fn message(&mut self, message: &abi::Digest, now: u64) {
-        let effects = self.controller.as_mut().map_or(Vec::new(), |c| c.message(message));
-        self.carry_out(effects, now);
+    /// Tells the control plane of an event, and does what it wants.
+    fn tell(&mut self, event: Event<'_>, now: u64) {
+        let Some(controller) = &mut self.controller else { return };
+        let memory = self.program.memory();
+        let refused = apps::tell(&mut **controller, now, event, |effect| write(memory, effect, now));
+        for (_, why) in refused {
+            if self.refused == 0 {
+                eprintln!("warning: a table write of the control plane was refused: {why}");
+            }
+            self.refused += 1;
+        }
     }
 
     /// Entries that have become idle; looked for once a second.
     fn look_around(&mut self, now: u64) {
-        let Some(controller) = &mut self.controller else { return };
-        if now < self.looked + 1_000_000 {
+        if self.controller.is_none() || now < self.looked + 1_000_000 {
             return;
         }
         self.looked = now;
-        let idle = self.program.memory().tell_idle(now);
-        let effects = idle.iter().flat_map(|(table, entry)| controller.idle(table, entry)).collect();
-        self.carry_out(effects, now);
+        let idle = self.program.memory().take_idle(now);
+        idle.iter().for_each(|(table, entry)| self.tell(Event::Idle(table, entry), now));
     }
 
-    fn carry_out(&mut self, effects: Vec<Effect>, now: u64) {
-        let memory = self.program.memory();
-        for effect in effects {
-            let done = match effect {
-                Effect::Set(table, entry, None) => memory.upsert(table, &entry),
-                Effect::Set(table, entry, idle) => memory
-                    .upsert(table, &entry)
-                    .and_then(|()| memory.set_idle_timeout(table, &entry, idle, now).map(drop)),
-                Effect::Remove(table, entry) => memory.delete(table, &entry),
-                Effect::Group(group, ports) => {
-                    memory.set_group(group, &ports.iter().map(|port| (0, *port)).collect::<Vec<_>>());
-                    Ok(())
-                }
-            };
-            if let Err(error) = done {
-                self.refused += 1;
-                self.why.get_or_insert(error);
-            }
+    fn report_refused(&self) {
+        if self.refused > 1 {
+            eprintln!("warning: {} table writes of the control plane were refused", self.refused);
         }
     }
+}
 
-    fn tell_refused(&self) {
-        if let Some(why) = &self.why {
-            eprintln!("warning: {} table writes were refused; the first: {why}", self.refused);
+/// Carries out what the control plane wants.
+fn write(memory: &Memory, effect: &Effect, now: u64) -> Result<(), TableError> {
+    match effect {
+        Effect::Set(table, entry, idle) => {
+            memory.upsert(table, entry)?;
+            match idle {
+                Some(_) => memory.set_idle_timeout(table, entry, *idle, now).map(drop),
+                None => Ok(()),
+            }
+        }
+        Effect::Remove(table, entry) => memory.delete(table, entry),
+        Effect::Group(group, ports) => {
+            memory.set_group(*group, &ports.iter().map(|port| (0, *port)).collect::<Vec<_>>());
+            Ok(())
         }
     }
 }
@@ -161,7 +162,7 @@ fn summary(
     args: &RunArgs,
     drivers: &[(u32, Driver)],
     counts: &[PortCounts],
-    lost: u64,
+    (lost, refused): (u64, u64),
     target: &NativeTarget,
 ) -> anyhow::Result<()> {
     let program = target.program();
@@ -178,7 +179,10 @@ fn summary(
         let drop = |(name, count): &(&str, dataplane::Count)| serde_json::json!({"reason": name, "packets": count.packets, "bytes": count.bytes});
         let ports: Vec<_> = drivers.iter().zip(counts).map(port).collect();
         let drops: Vec<_> = drops.iter().map(drop).collect();
-        println!("{}", serde_json::json!({"ports": ports, "drops": drops, "digests_lost": lost}));
+        println!(
+            "{}",
+            serde_json::json!({"ports": ports, "drops": drops, "digests_lost": lost, "writes_refused": refused})
+        );
         return Ok(());
     }
     for ((number, _), c) in drivers.iter().zip(counts) {

@@ -1,0 +1,339 @@
+//! `bind`: a variable and its copy share storage where no program can tell.
+//!
+//! Calls copy their arguments into parameters and back. Where one is never written while the value of the other is still needed,
+//! both hold the same value whenever both are live, so one piece of storage can serve as both, and the copies go. This is copy
+//! coalescing as register allocators do it (Chaitin 1982): two objects that a copy relates *interfere* when one is written, other
+//! than by a copy of the other, at a point where the other is live. Whole stacks are bound first, then headers, then scalars.
+
+use std::collections::{HashMap, HashSet};
+
+use super::rename::Rename;
+use crate::cells::{Cell, CellSet};
+use crate::effects::{self, Effect};
+use crate::expr::{ExprKind, Place};
+use crate::liveness::{self, Event, Liveness};
+use crate::program::{HeaderId, Passed, Program, Stack, StackId, VarId, VarKind};
+use crate::stmt::{HeaderRef, Stmt, StmtKind};
+use crate::visit;
+use crate::visit_mut::{self, Part};
+
+/// Storage that a copy reads or writes as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Object {
+    Stack(StackId),
+    Header(HeaderId),
+    Field(HeaderId, u32),
+    Var(VarId),
+}
+
+/// Which copies a run looks at.
+#[derive(Clone, Copy, PartialEq)]
+enum Level {
+    Stacks,
+    Headers,
+    Scalars,
+}
+
+/// Binds what can be bound.
+pub fn run(program: &mut Program) -> bool {
+    let mut changed = false;
+    for level in [Level::Stacks, Level::Headers, Level::Scalars] {
+        changed |= bind(program, level);
+    }
+    changed
+}
+
+fn bind(program: &mut Program, level: Level) -> bool {
+    let fixed = Fixed::of(program);
+    let copies = copies(program, level, &fixed);
+    if copies.is_empty() {
+        return false;
+    }
+    let mut groups = Groups::new(program, &copies);
+    groups.interfere(program);
+    let rename = groups.merge(program, &copies, &fixed);
+    let changed = !rename.is_empty();
+    rename.apply(program);
+    changed
+}
+
+/// The two objects of a copy: written, read.
+type Copy = (Object, Object);
+
+/// The objects that a statement copies from one to the other.
+fn copied(program: &Program, stmt: &Stmt, level: Level) -> Option<Copy> {
+    let own = |s: &StackId| program.stacks[s.index()].index == *s;
+    let pair = match (&stmt.kind, level) {
+        (StmtKind::CopyStack { dst, src }, Level::Stacks) if own(dst) && own(src) => {
+            (Object::Stack(*dst), Object::Stack(*src))
+        }
+        (StmtKind::CopyHeader { dst: HeaderRef::Header(a), src: HeaderRef::Header(b) }, Level::Headers) => {
+            (Object::Header(*a), Object::Header(*b))
+        }
+        (StmtKind::Assign { dst, src }, Level::Scalars) => match &src.kind {
+            ExprKind::Read(from) => (scalar(dst)?, scalar(from)?),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    (pair.0 != pair.1).then_some(pair)
+}
+
+fn scalar(place: &Place) -> Option<Object> {
+    match place {
+        Place::Var(v) => Some(Object::Var(*v)),
+        Place::Field(HeaderRef::Header(h), field) => Some(Object::Field(*h, *field)),
+        Place::Field(..) => None,
+    }
+}
+
+/// All copies of a level of which one side may go, each pair once.
+fn copies(program: &Program, level: Level, fixed: &Fixed) -> Vec<Copy> {
+    let mut all = Vec::new();
+    let mut seen = HashSet::new();
+    visit::all_stmts(program, &mut |stmt| {
+        if let Some((a, b)) = copied(program, stmt, level)
+            && (fixed.may_go(program, a) || fixed.may_go(program, b))
+            && seen.insert((a.min(b), a.max(b)))
+        {
+            all.push((a, b));
+        }
+    });
+    all
+}
+
+/// Storage whose name somebody else knows.
+struct Fixed {
+    /// Headers in stacks, and those that PSA hands on.
+    headers: HashSet<HeaderId>,
+    /// Stacks of which PSA hands on elements.
+    stacks: HashSet<StackId>,
+    /// Variables that a statement names without their being places: they can become other variables, but no fields.
+    named: HashSet<VarId>,
+}
+
+impl Fixed {
+    fn of(program: &mut Program) -> Fixed {
+        let mut named = HashSet::new();
+        visit_mut::parts(program, &mut |part| {
+            if let Part::Var(v) = part {
+                named.insert(*v);
+            }
+        });
+        let mut headers = HashSet::new();
+        for passed in program.psa.iter().flat_map(|psa| psa.passed()) {
+            if let Passed::Header { from, to } = passed {
+                headers.extend([*from, *to]);
+            }
+        }
+        let elements = |s: &Stack| (s.first.0..s.first.0 + s.size).map(HeaderId);
+        let fixed = |s: &StackId| elements(&program.stacks[s.index()]).any(|h| headers.contains(&h));
+        let stacks = (0..program.stacks.len() as u32).map(StackId).filter(fixed).collect();
+        headers.extend(program.stacks.iter().flat_map(elements));
+        Fixed { headers, stacks, named }
+    }
+
+    /// Whether another object may stand for this one.
+    fn may_go(&self, program: &Program, object: Object) -> bool {
+        match object {
+            Object::Stack(s) => !self.stacks.contains(&s),
+            Object::Header(h) => !self.headers.contains(&h),
+            Object::Field(..) => false,
+            Object::Var(v) => program.var(v).kind == VarKind::Local,
+        }
+    }
+}
+
+/// Objects that copies relate, and which of them interfere.
+struct Groups {
+    objects: Vec<Object>,
+    /// The numbers of each object's cells; those of related objects correspond one by one.
+    cells: Vec<Vec<usize>>,
+    /// By cell number: the objects that it belongs to in a group, with its position there.
+    owner: HashMap<usize, (usize, usize)>,
+    /// By object: the others of its group.
+    group: Vec<usize>,
+    members: Vec<Vec<usize>>,
+    interfering: HashSet<(usize, usize)>,
+    level: Level,
+}
+
+impl Groups {
+    fn new(program: &Program, copies: &[Copy]) -> Groups {
+        let numbers = crate::cells::Cells::new(program);
+        let mut at: HashMap<Object, usize> = HashMap::new();
+        let mut objects = Vec::new();
+        for object in copies.iter().flat_map(|(a, b)| [*a, *b]) {
+            at.entry(object).or_insert_with(|| {
+                objects.push(object);
+                objects.len() - 1
+            });
+        }
+        let mut classes = Classes::new(objects.len());
+        for (a, b) in copies {
+            classes.union(at[a], at[b]);
+        }
+        let mut members = vec![Vec::new(); objects.len()];
+        let group: Vec<usize> = (0..objects.len()).map(|i| classes.find(i)).collect();
+        group.iter().enumerate().for_each(|(i, g)| members[*g].push(i));
+        let header = |h: HeaderId| numbers.of_header(h).collect::<Vec<_>>();
+        let cells: Vec<Vec<usize>> = objects
+            .iter()
+            .map(|object| match object {
+                Object::Var(v) => vec![numbers.number(Cell::Var(*v))],
+                Object::Field(h, f) => vec![numbers.number(Cell::Field(*h, *f))],
+                Object::Header(h) => header(*h),
+                Object::Stack(s) => {
+                    let stack = &program.stacks[s.index()];
+                    let elements = (stack.first.0..stack.first.0 + stack.size).map(HeaderId);
+                    elements.flat_map(header).chain([numbers.number(Cell::Next(*s))]).collect()
+                }
+            })
+            .collect();
+        let mut owner = HashMap::new();
+        for (i, own) in cells.iter().enumerate() {
+            for (position, cell) in own.iter().enumerate() {
+                owner.insert(*cell, (i, position));
+            }
+        }
+        let level = match copies[0].0 {
+            Object::Stack(_) => Level::Stacks,
+            Object::Header(_) => Level::Headers,
+            Object::Field(..) | Object::Var(_) => Level::Scalars,
+        };
+        Groups { objects, cells, owner, group, members, interfering: HashSet::new(), level }
+    }
+
+    /// Finds out which objects of a group interfere.
+    fn interfere(&mut self, program: &Program) {
+        let live = Liveness::new(program);
+        for unit in liveness::units(program) {
+            live.walk(program, unit, &mut |event, after| match event {
+                Event::Stmt(stmt) => {
+                    let copy = copied(program, stmt, self.level);
+                    effects::of(program, stmt, &mut |effect| {
+                        if let Effect::Write(cell) | Effect::MayWrite(cell) = effect {
+                            self.written(live.cells.number(cell), after, copy);
+                        }
+                    });
+                }
+                Event::Params(action) => {
+                    for param in &action.params {
+                        self.written(live.cells.number(Cell::Var(param.var)), after, None);
+                    }
+                }
+                Event::Entry => {
+                    let begun: Vec<usize> =
+                        self.owner.keys().copied().filter(|cell| after.has(*cell)).collect();
+                    begun.into_iter().for_each(|cell| self.written(cell, after, None));
+                }
+            });
+        }
+    }
+
+    /// A cell is written where `live` are live. A copy between two objects leaves them equal.
+    fn written(&mut self, cell: usize, live: &CellSet, copy: Option<Copy>) {
+        let Some(&(object, position)) = self.owner.get(&cell) else { return };
+        for &other in &self.members[self.group[object]] {
+            if other == object || !live.has(self.cells[other][position]) {
+                continue;
+            }
+            let equal =
+                copy.is_some_and(|(to, from)| (self.objects[object], self.objects[other]) == (to, from));
+            if !equal {
+                self.interfering.insert((object.min(other), object.max(other)));
+            }
+        }
+    }
+
+    /// Merges related objects that do not interfere, copy by copy; at most one object of a class keeps its name in any case.
+    fn merge(&self, program: &Program, copies: &[Copy], fixed: &Fixed) -> Rename {
+        let at: HashMap<Object, usize> = self.objects.iter().enumerate().map(|(i, o)| (*o, i)).collect();
+        let mut classes = Classes::new(self.objects.len());
+        for (a, b) in copies {
+            let (a, b) = (classes.find(at[a]), classes.find(at[b]));
+            if a != b && self.fits(program, fixed, classes.members(a), classes.members(b)) {
+                classes.union(a, b);
+            }
+        }
+        let mut rename = Rename::default();
+        for root in 0..self.objects.len() {
+            if classes.find(root) == root && classes.members(root).len() > 1 {
+                let class: Vec<Object> = classes.members(root).iter().map(|i| self.objects[*i]).collect();
+                self.stand_for(program, fixed, &class, &mut rename);
+            }
+        }
+        rename
+    }
+
+    fn fits(&self, program: &Program, fixed: &Fixed, a: &[usize], b: &[usize]) -> bool {
+        let stays = |i: &&usize| !fixed.may_go(program, self.objects[**i]);
+        let is_field = |i: &usize| matches!(self.objects[*i], Object::Field(..));
+        let is_named = |i: &usize| matches!(self.objects[*i], Object::Var(v) if fixed.named.contains(&v));
+        let both = || a.iter().chain(b);
+        both().filter(stays).count() <= 1
+            && !(both().any(is_field) && both().any(is_named))
+            && a.iter().all(|x| b.iter().all(|y| !self.interfering.contains(&(*x.min(y), *x.max(y)))))
+    }
+
+    /// Names what one object of a class stands for: the others. The one that must stay is chosen, or the oldest.
+    fn stand_for(&self, program: &Program, fixed: &Fixed, class: &[Object], rename: &mut Rename) {
+        let stays = class.iter().find(|o| !fixed.may_go(program, **o));
+        let Some(&kept) = stays.or(class.iter().min()) else { return };
+        for &object in class.iter().filter(|o| **o != kept) {
+            match (object, kept) {
+                (Object::Var(v), Object::Var(to)) => {
+                    rename.vars.insert(v, Place::Var(to));
+                }
+                (Object::Var(v), Object::Field(h, f)) => {
+                    rename.vars.insert(v, Place::field(h, f));
+                }
+                (Object::Header(h), Object::Header(to)) => {
+                    rename.headers.insert(h, to);
+                }
+                (Object::Stack(s), Object::Stack(to)) => {
+                    let (from, onto) = (&program.stacks[s.index()], &program.stacks[to.index()]);
+                    for i in 0..from.size {
+                        rename.headers.insert(HeaderId(from.first.0 + i), HeaderId(onto.first.0 + i));
+                    }
+                    rename.stacks.insert(s, to);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Disjoint classes of objects.
+struct Classes {
+    parent: Vec<usize>,
+    members: Vec<Vec<usize>>,
+}
+
+impl Classes {
+    fn new(count: usize) -> Classes {
+        Classes { parent: (0..count).collect(), members: (0..count).map(|i| vec![i]).collect() }
+    }
+
+    fn find(&mut self, mut i: usize) -> usize {
+        while self.parent[i] != i {
+            self.parent[i] = self.parent[self.parent[i]];
+            i = self.parent[i];
+        }
+        i
+    }
+
+    /// The members of the class of a root.
+    fn members(&self, root: usize) -> &[usize] {
+        &self.members[root]
+    }
+
+    fn union(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.find(a), self.find(b));
+        if a != b {
+            let moved = std::mem::take(&mut self.members[b]);
+            self.members[a].extend(moved);
+            self.parent[b] = a;
+        }
+    }
+}

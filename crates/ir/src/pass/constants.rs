@@ -1,0 +1,83 @@
+//! `constants`: a variable that never holds anything but one constant is that constant.
+//!
+//! A local qualifies when every write of it in the whole program assigns the same constant, and when it is not live where a unit
+//! begins: then no read can meet the zero that it held before.
+
+use std::collections::HashMap;
+
+use abi::Bits;
+
+use crate::cells::Cell;
+use crate::effects::{self, Effect};
+use crate::expr::{Expr, ExprKind, Place};
+use crate::liveness::{self, Liveness};
+use crate::program::{Program, VarId, VarKind};
+use crate::stmt::{Stmt, StmtKind};
+use crate::visit;
+use crate::visit_mut::{self, Part};
+
+/// What is known of a variable.
+enum Known {
+    /// Every write so far assigns this.
+    Constant(Expr),
+    /// Something else is written as well.
+    Varies,
+}
+
+/// Puts constants in the place of such variables.
+pub fn run(program: &mut Program) -> bool {
+    let known = known(program);
+    if known.is_empty() {
+        return false;
+    }
+    let mut changed = false;
+    visit_mut::parts(program, &mut |part| {
+        if let Part::Expr(e) = part
+            && let ExprKind::Read(Place::Var(v)) = &e.kind
+            && let Some(value) = known.get(v)
+        {
+            *e = Expr { kind: ExprKind::Const(value.clone()), ty: e.ty };
+            changed = true;
+        }
+    });
+    changed
+}
+
+fn known(program: &Program) -> HashMap<VarId, Bits> {
+    let mut all: HashMap<VarId, Known> = HashMap::new();
+    visit::all_stmts(program, &mut |stmt| {
+        let constant = assigned_constant(stmt);
+        effects::of(program, stmt, &mut |effect| {
+            let (Effect::Write(Cell::Var(v)) | Effect::MayWrite(Cell::Var(v))) = effect else { return };
+            let same = |old: &Known| matches!((old, constant), (Known::Constant(a), Some(b)) if a == b);
+            let now = match (all.get(&v), constant) {
+                (None, Some(e)) => Known::Constant(e.clone()),
+                (Some(old), _) if same(old) => return,
+                _ => Known::Varies,
+            };
+            all.insert(v, now);
+        });
+    });
+    all.retain(|v, k| matches!(k, Known::Constant(_)) && program.var(*v).kind == VarKind::Local);
+    if all.is_empty() {
+        return HashMap::new();
+    }
+    let live = Liveness::new(program);
+    for unit in liveness::units(program) {
+        if let Some(begin) = live.at_entry(unit) {
+            all.retain(|v, _| !begin.has(live.cells.number(Cell::Var(*v))));
+        }
+    }
+    let value = |k: Known| match k {
+        Known::Constant(e) => e.as_const().cloned(),
+        Known::Varies => None,
+    };
+    all.into_iter().filter_map(|(v, k)| Some((v, value(k)?))).collect()
+}
+
+fn assigned_constant(stmt: &Stmt) -> Option<&Expr> {
+    match &stmt.kind {
+        StmtKind::Assign { dst: Place::Var(_), src } if src.as_const().is_some() => Some(src),
+        _ => None,
+    }
+}

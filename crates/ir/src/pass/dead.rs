@@ -1,0 +1,79 @@
+//! `dead`: stores that nobody reads are left out.
+//!
+//! A statement goes when it has no effect outside of the packet's cells and none of the cells that it writes is live after it.
+
+use std::collections::HashSet;
+
+use crate::effects::{self, Effect};
+use crate::expr::{ExprKind, Place};
+use crate::liveness::{self, Event, Liveness};
+use crate::program::Program;
+use crate::stmt::{Block, HeaderRef, Stmt, StmtKind};
+use crate::visit_mut;
+
+/// Leaves out dead stores.
+pub fn run(program: &mut Program) -> bool {
+    let mut needed: HashSet<*const Stmt> = HashSet::new();
+    let mut useless: HashSet<*const Stmt> = HashSet::new();
+    {
+        let live = Liveness::new(program);
+        for unit in liveness::units(program) {
+            live.walk(program, unit, &mut |event, after| {
+                let Event::Stmt(stmt) = event else { return };
+                if has_blocks(stmt) || !is_useless(program, stmt, |cell| after.has(live.cells.number(cell))) {
+                    needed.insert(stmt as *const Stmt);
+                } else {
+                    useless.insert(stmt as *const Stmt);
+                }
+            });
+        }
+    }
+    // An action's statements are met once for each application of its table: one that needs them is enough.
+    useless.retain(|stmt| !needed.contains(stmt));
+    if useless.is_empty() {
+        return false;
+    }
+    visit_mut::blocks(program, &mut |block| sweep(block, &useless));
+    true
+}
+
+fn has_blocks(stmt: &Stmt) -> bool {
+    !crate::visit::inner_blocks(stmt).is_empty()
+        || matches!(stmt.kind, StmtKind::Break(_) | StmtKind::Continue(_))
+}
+
+fn is_useless(program: &Program, stmt: &Stmt, live: impl Fn(crate::cells::Cell) -> bool) -> bool {
+    let mut useless = true;
+    effects::of(program, stmt, &mut |effect| match effect {
+        Effect::Read(_) => {}
+        Effect::Write(cell) | Effect::MayWrite(cell) => useless &= !live(cell),
+        Effect::Outside(_) => useless = false,
+    });
+    useless || is_identity(&stmt.kind)
+}
+
+/// A store of what is there already.
+fn is_identity(kind: &StmtKind) -> bool {
+    match kind {
+        StmtKind::Assign { dst, src } => {
+            matches!(&src.kind, ExprKind::Read(place) if place == dst && fixed(place))
+        }
+        StmtKind::CopyHeader { dst: HeaderRef::Header(a), src: HeaderRef::Header(b) } => a == b,
+        StmtKind::CopyStack { dst, src } => dst == src,
+        _ => false,
+    }
+}
+
+fn fixed(place: &Place) -> bool {
+    !matches!(place, Place::Field(HeaderRef::Element(..) | HeaderRef::Next(_) | HeaderRef::Last(_), _))
+}
+
+fn sweep(block: &mut Block, useless: &HashSet<*const Stmt>) {
+    block.retain_mut(|stmt| {
+        if useless.contains(&(stmt as *const Stmt)) {
+            return false;
+        }
+        visit_mut::inner_blocks(stmt).into_iter().for_each(|b| sweep(b, useless));
+        true
+    });
+}

@@ -1,0 +1,95 @@
+//! Passes: a program in, an equal program out that costs less to run.
+//!
+//! The front end's program is literal: every call copies its arguments in and out, every operand that a later call might change
+//! is saved. Each pass here is small, can be switched off by its name ([`Passes::without`]), and takes its reason from
+//! [`crate::effects`]. The interpreter runs the literal program and the passed one alike, and differential tests hold them
+//! against each other.
+//!
+//! | pass | what it does | why it may |
+//! |---|---|---|
+//! | `fold` | computes expressions of constants, takes the branch that a constant condition decides | expressions are pure |
+//! | `constants` | puts a constant in the place of a variable that never holds anything else | no other write exists, and no read comes before it |
+//! | `bind` | lets a variable, header or stack and its copy share storage | neither is written while the other's value is still needed |
+//! | `dead` | leaves out stores that nobody reads | the cells are not live, and the statement does nothing else |
+//! | `jumps` | leaves out jumps to where control goes anyway, and blocks that nothing leaves | control flow stays the same |
+//! | `shrink` | declares only the storage that is mentioned | nobody can tell |
+
+mod bind;
+mod constants;
+mod dead;
+mod fold;
+mod jumps;
+mod rename;
+mod shrink;
+
+use crate::program::Program;
+use crate::verify::{Fault, Verified, verify};
+
+/// A pass: its name, and what it does. `true`: it changed something.
+struct Pass {
+    name: &'static str,
+    run: fn(&mut Program) -> bool,
+}
+
+const PASSES: [Pass; 6] = [
+    Pass { name: "fold", run: fold::run },
+    Pass { name: "constants", run: constants::run },
+    Pass { name: "bind", run: bind::run },
+    Pass { name: "dead", run: dead::run },
+    Pass { name: "jumps", run: jumps::run },
+    Pass { name: "shrink", run: shrink::run },
+];
+
+/// How often the passes run one after the other: each may make work for the others.
+const ROUNDS: usize = 4;
+
+/// The names of all passes, in the order in which they run.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    PASSES.iter().map(|p| p.name)
+}
+
+/// Which passes run.
+#[derive(Clone, Debug)]
+pub struct Passes {
+    on: [bool; PASSES.len()],
+}
+
+impl Default for Passes {
+    /// All of them.
+    fn default() -> Self {
+        Passes { on: [true; PASSES.len()] }
+    }
+}
+
+impl Passes {
+    /// No pass: the program stays literal.
+    pub fn none() -> Passes {
+        Passes { on: [false; PASSES.len()] }
+    }
+
+    /// Switches one pass off, or all of them by `all`; `None` where there is no pass of that name.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Option<Passes> {
+        if name == "all" {
+            return Some(Passes::none());
+        }
+        let at = PASSES.iter().position(|p| p.name == name)?;
+        self.on[at] = false;
+        Some(self)
+    }
+
+    /// Runs the passes until nothing changes any more. The result is verified anew: a fault is a bug of a pass.
+    pub fn run(&self, program: Verified) -> Result<Verified, Vec<Fault>> {
+        let mut program = program.into_program();
+        for _ in 0..ROUNDS {
+            let mut changed = false;
+            for (pass, on) in PASSES.iter().zip(self.on) {
+                changed |= on && (pass.run)(&mut program);
+            }
+            if !changed {
+                break;
+            }
+        }
+        verify(program)
+    }
+}

@@ -1,0 +1,89 @@
+//! Rules of calls of externs.
+
+use super::{Check, Rule};
+use crate::expr::{Expr, Place, Ty};
+use crate::program::{MeterId, RegisterId};
+use crate::stmt::Call;
+
+impl Check<'_> {
+    pub(super) fn call(&mut self, call: &Call) {
+        match call {
+            Call::Count { counter, index } => {
+                self.require(counter.index() < self.p.counters.len(), Rule::KnownExtern);
+                self.index(index);
+            }
+            Call::DirectCount(counter) => {
+                self.require(counter.index() < self.p.direct_counters.len(), Rule::KnownExtern);
+            }
+            Call::RegisterRead { register, dst, index } => {
+                let ty = self.place(dst);
+                self.register(*register, ty, index);
+            }
+            Call::RegisterWrite { register, index, value } => self.register(*register, Some(value.ty), index),
+            Call::Meter { meter, index, dst } => {
+                self.meter(*meter, true);
+                self.index(index);
+                self.bits_result(dst);
+            }
+            Call::DirectMeter { meter, dst } => {
+                self.meter(*meter, false);
+                self.bits_result(dst);
+            }
+            Call::Digest { name: _, fields, data } => {
+                self.require(fields.len() == data.len(), Rule::DigestFields)
+            }
+            Call::Clone { egress: _, session: _, keep }
+            | Call::Resubmit { keep }
+            | Call::Recirculate { keep } => {
+                let known = keep.iter().all(|v| v.index() < self.p.vars.len());
+                self.require(known, Rule::KnownKept);
+            }
+            Call::SendToPort(_) | Call::MirrorPacket { .. } | Call::RestartTimer(_) | Call::LogMsg { .. } => {
+            }
+            Call::AddEntry { done, action, args: _, profile: _ } => {
+                if let Some(done) = done {
+                    let ty = self.place(done);
+                    self.require(ty == Some(Ty::Bool), Rule::ResultType);
+                }
+                let suffix = format!(".{action}");
+                let known = self.p.actions.iter().any(|a| a.name == *action || a.name.ends_with(&suffix));
+                self.require(known, Rule::KnownEntryAction);
+            }
+            Call::FlowId(dst) => self.bits_result(dst),
+            Call::Truncate(length) => self.require(length.ty == Ty::Bit(32), Rule::BitCount),
+            Call::Hash { dst, algorithm: _, base: _, data: _, max: _ } => self.bits_result(dst),
+            Call::Random { dst, lo, hi } => {
+                let ty = self.place(dst);
+                self.require(ty == Some(lo.ty) && lo.ty == hi.ty, Rule::ResultType);
+            }
+            Call::VerifyChecksum { cond, data: _, checksum, algorithm: _, payload: _ }
+            | Call::UpdateChecksum { cond, data: _, checksum, algorithm: _, payload: _, nonzero: _ } => {
+                self.condition(cond);
+                self.bits_result(checksum);
+            }
+            Call::Assert { cond, text: _ } => self.condition(cond),
+        }
+    }
+
+    fn index(&mut self, index: &Expr) {
+        self.require(matches!(index.ty, Ty::Bit(_)), Rule::IndexType);
+    }
+
+    /// A place that takes a number.
+    fn bits_result(&mut self, dst: &Place) {
+        let ty = self.place(dst);
+        self.require(ty.is_none_or(|t| !t.is_varbit() && t != Ty::Bool), Rule::ResultType);
+    }
+
+    fn register(&mut self, register: RegisterId, ty: Option<Ty>, index: &Expr) {
+        let cell = self.p.registers.get(register.index()).map(|r| r.ty);
+        self.require(cell.is_some(), Rule::KnownExtern);
+        self.require(cell.is_none() || ty.is_none() || cell == ty, Rule::RegisterType);
+        self.index(index);
+    }
+
+    fn meter(&mut self, meter: MeterId, indexed: bool) {
+        let known = self.p.meters.get(meter.index()).is_some_and(|m| m.size.is_some() == indexed);
+        self.require(known, Rule::KnownExtern);
+    }
+}

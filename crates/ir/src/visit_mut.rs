@@ -1,0 +1,196 @@
+//! Walks that change a program: over all blocks, over the parts of a statement, over the parts of an expression.
+
+use crate::expr::{Expr, ExprKind, Place};
+use crate::program::{Program, StackId, Transition, VarId};
+use crate::stmt::{Block, Call, HeaderRef, Stmt, StmtKind};
+
+/// A part of a statement or expression that may be changed in place.
+pub enum Part<'a> {
+    /// An expression that the statement holds; the expressions in it are reached by [`expr_parts`].
+    Expr(&'a mut Expr),
+    /// A place that is written, or summed.
+    Place(&'a mut Place),
+    /// A header that is read or written as a whole.
+    Header(&'a mut HeaderRef),
+    /// A stack.
+    Stack(&'a mut StackId),
+    /// A variable that is named without being a place.
+    Var(&'a mut VarId),
+}
+
+/// Calls `f` for every block of a program that is no part of another one.
+pub fn blocks(program: &mut Program, f: &mut dyn FnMut(&mut Block)) {
+    for parser in &mut program.parsers {
+        f(&mut parser.prologue);
+        for state in &mut parser.states {
+            f(&mut state.body);
+            f(&mut state.rejected);
+        }
+    }
+    program.controls.iter_mut().for_each(|c| f(&mut c.body));
+    program.actions.iter_mut().for_each(|a| f(&mut a.body));
+}
+
+/// Calls `f` for each statement of a block and of the blocks in it, inner ones first.
+pub fn stmts(block: &mut Block, f: &mut dyn FnMut(&mut Stmt)) {
+    for stmt in block {
+        for inner in inner_blocks(stmt) {
+            stmts(inner, f);
+        }
+        f(stmt);
+    }
+}
+
+/// The blocks that a statement holds.
+pub fn inner_blocks(stmt: &mut Stmt) -> Vec<&mut Block> {
+    match &mut stmt.kind {
+        StmtKind::If { then, otherwise, .. } => vec![then, otherwise],
+        StmtKind::Switch { arms, default, .. } => arms.iter_mut().map(|(_, b)| b).chain([default]).collect(),
+        StmtKind::Block { body, .. } | StmtKind::Loop { body, .. } | StmtKind::Atomic(body) => vec![body],
+        _ => Vec::new(),
+    }
+}
+
+/// Calls `f` for every part of a program: those of all statements, of the keys of selects and tables, of selectors. Parts of
+/// expressions come before the expression itself.
+pub fn parts(program: &mut Program, f: &mut dyn FnMut(Part<'_>)) {
+    blocks(program, &mut |block| stmts(block, &mut |stmt| stmt_parts(stmt, f)));
+    for state in program.parsers.iter_mut().flat_map(|p| &mut p.states) {
+        if let Transition::Select(select) = &mut state.next {
+            select.keys.iter_mut().for_each(|k| whole(k, f));
+        }
+    }
+    for table in &mut program.tables {
+        table.keys.iter_mut().for_each(|k| whole(&mut k.expr, f));
+        table.selector.iter_mut().for_each(|k| whole(k, f));
+    }
+}
+
+/// An expression: its parts, then itself.
+pub fn whole(e: &mut Expr, f: &mut dyn FnMut(Part<'_>)) {
+    expr_parts(e, f);
+    f(Part::Expr(e));
+}
+
+/// Calls `f` for the parts of an expression, inner ones first.
+pub fn expr_parts(e: &mut Expr, f: &mut dyn FnMut(Part<'_>)) {
+    match &mut e.kind {
+        ExprKind::Const(_) => {}
+        ExprKind::Read(place) => place_parts(place, f),
+        ExprKind::IsValid(h) => header_parts(h, f),
+        ExprKind::NextIndex(s) => f(Part::Stack(s)),
+        ExprKind::Unary(_, a) | ExprKind::Cast(a) | ExprKind::Slice { base: a, hi: _, lo: _ } => whole(a, f),
+        ExprKind::Binary(_, a, b) | ExprKind::Concat(a, b) => {
+            whole(a, f);
+            whole(b, f);
+        }
+        ExprKind::Mux(c, a, b) => {
+            whole(c, f);
+            whole(a, f);
+            whole(b, f);
+        }
+    }
+}
+
+fn place_parts(place: &mut Place, f: &mut dyn FnMut(Part<'_>)) {
+    if let Place::Field(h, _) = place {
+        header_parts(h, f);
+    }
+    f(Part::Place(place));
+}
+
+fn header_parts(h: &mut HeaderRef, f: &mut dyn FnMut(Part<'_>)) {
+    match h {
+        HeaderRef::Header(_) => {}
+        HeaderRef::Element(s, index) => {
+            f(Part::Stack(s));
+            whole(index, f);
+        }
+        HeaderRef::Next(s) | HeaderRef::Last(s) => f(Part::Stack(s)),
+    }
+    f(Part::Header(h));
+}
+
+/// Calls `f` for the parts of a statement itself, without those of the blocks in it.
+pub fn stmt_parts(stmt: &mut Stmt, f: &mut dyn FnMut(Part<'_>)) {
+    match &mut stmt.kind {
+        StmtKind::Assign { dst, src } => {
+            place_parts(dst, f);
+            whole(src, f);
+        }
+        StmtKind::CopyHeader { dst, src } => {
+            header_parts(dst, f);
+            header_parts(src, f);
+        }
+        StmtKind::CopyStack { dst, src } => {
+            f(Part::Stack(dst));
+            f(Part::Stack(src));
+        }
+        StmtKind::SetValid(h) | StmtKind::SetInvalid(h) | StmtKind::Emit(h) => header_parts(h, f),
+        StmtKind::PushFront(s, _) | StmtKind::PopFront(s, _) => f(Part::Stack(s)),
+        StmtKind::If { cond: e, then: _, otherwise: _ }
+        | StmtKind::Switch { on: e, arms: _, default: _ }
+        | StmtKind::Verify { cond: e, error: _ }
+        | StmtKind::Advance(e) => whole(e, f),
+        StmtKind::Block { label: _, body: _ }
+        | StmtKind::Atomic(_)
+        | StmtKind::Loop { label: _, bound: _, body: _ }
+        | StmtKind::Break(_)
+        | StmtKind::Continue(_)
+        | StmtKind::Drop(_) => {}
+        StmtKind::Apply { table: _, hit, action } => {
+            hit.iter_mut().chain(action).for_each(|v| f(Part::Var(v)));
+        }
+        StmtKind::Extract { header, varbit } => {
+            header_parts(header, f);
+            varbit.iter_mut().for_each(|e| whole(e, f));
+        }
+        StmtKind::Lookahead { dst } => place_parts(dst, f),
+        StmtKind::Call(call) => call_parts(call, f),
+    }
+}
+
+fn call_parts(call: &mut Call, f: &mut dyn FnMut(Part<'_>)) {
+    let all = |es: &mut [&mut Expr], f: &mut dyn FnMut(Part<'_>)| es.iter_mut().for_each(|e| whole(e, f));
+    match call {
+        Call::Count { counter: _, index } => whole(index, f),
+        Call::DirectCount(_) => {}
+        Call::RegisterRead { register: _, dst, index } | Call::Meter { meter: _, index, dst } => {
+            place_parts(dst, f);
+            whole(index, f);
+        }
+        Call::RegisterWrite { register: _, index, value } => all(&mut [index, value], f),
+        Call::DirectMeter { meter: _, dst } | Call::FlowId(dst) => place_parts(dst, f),
+        Call::Digest { name: _, fields: _, data } => data.iter_mut().for_each(|e| whole(e, f)),
+        Call::Clone { egress: _, session, keep } => {
+            whole(session, f);
+            keep.iter_mut().for_each(|v| f(Part::Var(v)));
+        }
+        Call::Resubmit { keep } | Call::Recirculate { keep } => keep.iter_mut().for_each(|v| f(Part::Var(v))),
+        Call::SendToPort(e) | Call::Truncate(e) => whole(e, f),
+        Call::MirrorPacket { slot, session } => all(&mut [slot, session], f),
+        Call::AddEntry { done, action: _, args, profile } => {
+            done.iter_mut().for_each(|p| place_parts(p, f));
+            args.iter_mut().for_each(|e| whole(e, f));
+            whole(profile, f);
+        }
+        Call::RestartTimer(profile) => profile.iter_mut().for_each(|e| whole(e, f)),
+        Call::Hash { dst, algorithm: _, base, data, max } => {
+            place_parts(dst, f);
+            data.iter_mut().for_each(|e| whole(e, f));
+            all(&mut [base, max], f);
+        }
+        Call::Random { dst, lo, hi } => {
+            place_parts(dst, f);
+            all(&mut [lo, hi], f);
+        }
+        Call::VerifyChecksum { cond, data, checksum, algorithm: _, payload: _ }
+        | Call::UpdateChecksum { cond, data, checksum, algorithm: _, payload: _, nonzero: _ } => {
+            whole(cond, f);
+            data.iter_mut().for_each(|e| whole(e, f));
+            place_parts(checksum, f);
+        }
+        Call::LogMsg { format: _, args } => args.iter_mut().for_each(|e| whole(e, f)),
+        Call::Assert { cond, text: _ } => whole(cond, f),
+    }
+}

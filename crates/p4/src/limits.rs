@@ -1,0 +1,51 @@
+//! Limits of this release as diagnostics. A code is either a warning or an error, always: `strait check` warns of what no target runs
+//! (W0501) and of what one of them does not run (W0502); where a target is asked for, each limit is an error with its own code.
+
+use crate::diag::{Diagnostic, Diagnostics, Severity};
+use crate::source::Span;
+
+/// A target with limits of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// eBPF for the kernel's traffic control.
+    Tc,
+    /// Machine code.
+    Native,
+}
+
+impl Target {
+    /// As the command line has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Target::Tc => "tc",
+            Target::Native => "native",
+        }
+    }
+
+    /// What this target cannot do, where it was asked for.
+    pub fn limit(self, at: Span, what: &str, hint: &str) -> Diagnostic {
+        let code = match self {
+            Target::Tc => "E0551",
+            Target::Native => "E0552",
+        };
+        Diagnostic::error(code, at, format!("{}: {what}", self.name())).hint(hint)
+    }
+
+    /// The first of some limits of this target, where no target was asked for.
+    pub fn note(self, first: &Diagnostic, more: usize) -> Diagnostic {
+        let others =
+            if more == 0 { String::new() } else { format!(" ({more} more: `--target {}`)", self.name()) };
+        let text = first.message.strip_prefix(self.name()).unwrap_or(&first.message);
+        let text = format!("{} cannot run this program{text}{others}", self.name());
+        Diagnostic { code: "W0502", severity: Severity::Warning, message: text, ..first.clone() }
+    }
+}
+
+/// What lowering refused, as warnings: the program is right, and no target of this release runs it.
+pub fn of_every_target(refused: &Diagnostics) -> Vec<Diagnostic> {
+    let warning = |d: &Diagnostic| match d.severity {
+        Severity::Error => Diagnostic { code: "W0501", severity: Severity::Warning, ..d.clone() },
+        Severity::Warning => d.clone(),
+    };
+    refused.list().iter().map(warning).collect()
+}

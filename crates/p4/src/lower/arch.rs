@@ -1,0 +1,237 @@
+//! The beginning: `main`, and which storage the architecture hands from block to block.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use ir::{Place, Program, Role, Stmt, StmtKind, VarId, VarKind};
+
+use super::block::Block;
+use super::storage::Store;
+use super::{Exit, Lower, Res};
+use crate::ast;
+use crate::check::{Arg, Call, Callee, Type, Typed};
+use crate::source::{SourceMap, Span};
+
+/// Storage that blocks share, by the letter that stands for it in a block's shape, with its type.
+pub(super) type Shared = HashMap<char, (Store, Type)>;
+
+/// v1model's blocks in the order of the package's parameters: role, and what each parameter is: the packet, headers,
+/// metadata, standard metadata.
+const V1MODEL: [(Role, &str); 6] = [
+    (Role::Parser, "phms"),
+    (Role::VerifyChecksum, "hm"),
+    (Role::Ingress, "hms"),
+    (Role::Egress, "hms"),
+    (Role::ComputeChecksum, "hm"),
+    (Role::Deparser, "ph"),
+];
+
+impl<'a> Lower<'_, 'a> {
+    /// What is declared outside, then the package that `main` is.
+    pub(super) fn program(&mut self) -> Res<()> {
+        let Some(main) = self.typed.main else {
+            let at = self.typed.program.decls.last().map_or(Span::default(), |d| d.span.after());
+            return self.limit("E0511", at, "a program without `main` is a library");
+        };
+        for decl in &self.typed.program.decls {
+            if let ast::DeclKind::Instance { .. } = &decl.kind {
+                self.instance(decl, "")?;
+            }
+        }
+        let span = self.typed.decl(main).map_or(Span::default(), |d| d.span);
+        let Some(call) = self.typed.instance(main) else { return self.bug(span, "`main` is nothing") };
+        match crate::api::architecture(self.typed) {
+            "v1model" => self.v1model(call, span),
+            "psa" => self.psa(call, span),
+            "pna" => self.pna(call, span),
+            _ => {
+                let package = match &call.callee {
+                    Callee::Constructor(ty, _) => ty.named().map(|n| n.name.to_string()),
+                    _ => None,
+                };
+                let what = format!("`main` is a `{}`", package.unwrap_or_default());
+                self.limit("E0511", span, &what)
+            }
+        }
+    }
+
+    fn v1model(&mut self, call: &Call<'a>, span: Span) -> Res<()> {
+        let mut shared = Shared::new();
+        let mut failed = false;
+        for (i, (role, shape)) in V1MODEL.into_iter().enumerate() {
+            let block = self.package_block(call, i, span)?;
+            failed |= self.top_level(&block, role, shape, &mut shared).is_err();
+        }
+        if failed { Err(super::Failed) } else { Ok(()) }
+    }
+
+    /// The block that a package has at some place.
+    pub(super) fn package_block(&mut self, call: &Call<'a>, at: usize, span: Span) -> Res<Rc<Block<'a>>> {
+        match call.args.get(at) {
+            Some((_, Arg::Given(e) | Arg::Default(e))) => self.block_of(e),
+            _ => self.limit("E0511", span, "a block of the architecture is left out"),
+        }
+    }
+
+    pub(super) fn top_level(
+        &mut self,
+        block: &Rc<Block<'a>>,
+        role: Role,
+        shape: &str,
+        shared: &mut Shared,
+    ) -> Res<()> {
+        let decl = block.decl;
+        self.enter(block);
+        let params = self.typed.decl(decl.id).map(|d| d.params.clone()).unwrap_or_default();
+        if params.len() != shape.len() {
+            let what = format!("`{}` leaves parameters of its architecture out", decl.name.text);
+            return self.limit("E0511", decl.name.span, &what);
+        }
+        self.kind = VarKind::Metadata;
+        let bound =
+            params.iter().zip(shape.chars()).try_for_each(|(id, what)| self.top_param(*id, what, shared));
+        self.kind = VarKind::Local;
+        bound?;
+        (self.path, self.drop_name, self.role) = (block.path.clone(), block.path.clone(), role);
+        self.instance = block.number;
+        match &decl.kind {
+            ast::DeclKind::Parser(p) => self.top_parser(decl, p, role),
+            ast::DeclKind::Control(c) => self.top_control(decl, c, role),
+            _ => self.bug(decl.span, "this is no parser or control"),
+        }
+    }
+
+    /// Binds a parameter of one of the architecture's blocks to the storage that the architecture keeps.
+    fn top_param(&mut self, id: crate::check::DeclId, what: char, shared: &mut Shared) -> Res<()> {
+        if what == 'p' {
+            return Ok(());
+        }
+        let (name, ty) = (self.name_of(id), self.decl_ty(id));
+        let span = self.typed.decl(id).map_or(Span::default(), |d| d.span);
+        if let Some((store, known)) = shared.get(&what) {
+            if *known != ty {
+                return self.bug(span, "blocks that disagree about a type");
+            }
+            self.scope.stores.insert(id, store.clone());
+            return Ok(());
+        }
+        self.loc = self.at(span);
+        let store = self.storage(&name, &ty, span)?;
+        match what {
+            's' => self.standard(&store, &ty, span)?,
+            'm' => self.metadata = Some((store.clone(), ty.clone())),
+            _ => {}
+        }
+        self.scope.stores.insert(id, store.clone());
+        shared.insert(what, (store, ty));
+        Ok(())
+    }
+
+    /// The variable of a field of a struct.
+    pub(super) fn field_var(&self, store: &Store, ty: &Type, name: &str) -> Option<VarId> {
+        let Store::Struct(parts) = store else { return None };
+        let at = self.typed.fields(ty).iter().position(|(n, ..)| **n == *name)?;
+        match parts.get(at)? {
+            Store::Scalar(Place::Var(var), _) => Some(*var),
+            _ => None,
+        }
+    }
+
+    fn standard(&mut self, store: &Store, ty: &Type, span: Span) -> Res<()> {
+        let find = |name: &str| self.field_var(store, ty, name);
+        let all = (|| {
+            Some(ir::StandardMetadata {
+                ingress_port: find("ingress_port")?,
+                egress_spec: find("egress_spec")?,
+                egress_port: find("egress_port")?,
+                instance_type: find("instance_type")?,
+                packet_length: find("packet_length")?,
+                enq_timestamp: find("enq_timestamp")?,
+                enq_qdepth: find("enq_qdepth")?,
+                deq_timedelta: find("deq_timedelta")?,
+                deq_qdepth: find("deq_qdepth")?,
+                ingress_global_timestamp: find("ingress_global_timestamp")?,
+                egress_global_timestamp: find("egress_global_timestamp")?,
+                mcast_grp: find("mcast_grp")?,
+                egress_rid: find("egress_rid")?,
+                checksum_error: find("checksum_error")?,
+                parser_error: find("parser_error")?,
+                priority: find("priority")?,
+            })
+        })();
+        match all {
+            Some(standard) => {
+                self.out.standard = standard;
+                Ok(())
+            }
+            None => self.limit("E0511", span, "this struct is not v1model's `standard_metadata_t`"),
+        }
+    }
+
+    fn top_control(&mut self, decl: &'a ast::Decl, control: &'a ast::ControlDecl, role: Role) -> Res<()> {
+        let label = self.label();
+        self.exit = Exit::Break(label);
+        let (body, result) = self.in_block(|l| {
+            l.make_locals(&control.locals)?;
+            l.initialise_locals(&control.locals)?;
+            l.body(&control.apply, None)
+        });
+        self.exit = Exit::Nowhere;
+        result?;
+        let loc = self.at(decl.name.span);
+        let body = vec![Stmt::new(StmtKind::Block { label, body }, loc)];
+        self.out.controls.push(ir::Control { name: decl.name.text.clone(), role, loc, body });
+        Ok(())
+    }
+}
+
+/// A program of which nothing is known but its files and its errors.
+pub(super) fn empty_program(typed: &Typed<'_>, map: &SourceMap) -> Program {
+    let sources = map.files().iter().map(|f| ir::Source { name: f.name.clone(), text: f.text.to_string() });
+    let name = map.files().first().map_or("", |f| f.name.as_str());
+    let name = name.rsplit('/').next().unwrap_or(name);
+    let errors = typed.errors.iter().filter_map(|e| typed.decl(*e));
+    let none = VarId(0);
+    Program {
+        name: name.strip_suffix(".p4").unwrap_or(name).to_string(),
+        arch: ir::Arch::V1Model,
+        sources: sources.collect(),
+        header_types: Vec::new(),
+        headers: Vec::new(),
+        stacks: Vec::new(),
+        vars: Vec::new(),
+        standard: ir::StandardMetadata {
+            ingress_port: none,
+            egress_spec: none,
+            egress_port: none,
+            instance_type: none,
+            packet_length: none,
+            enq_timestamp: none,
+            enq_qdepth: none,
+            deq_timedelta: none,
+            deq_qdepth: none,
+            ingress_global_timestamp: none,
+            egress_global_timestamp: none,
+            mcast_grp: none,
+            egress_rid: none,
+            checksum_error: none,
+            parser_error: none,
+            priority: none,
+        },
+        psa: None,
+        pna: None,
+        errors: errors.map(|e| e.name.to_string()).collect(),
+        parsers: Vec::new(),
+        controls: Vec::new(),
+        actions: Vec::new(),
+        tables: Vec::new(),
+        profiles: Vec::new(),
+        counters: Vec::new(),
+        direct_counters: Vec::new(),
+        registers: Vec::new(),
+        meters: Vec::new(),
+        value_sets: Vec::new(),
+        drop_sites: Vec::new(),
+        labels: 0,
+    }
+}

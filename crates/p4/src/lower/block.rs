@@ -1,0 +1,297 @@
+//! Instances of parsers and controls. Their parameters, variables, tables and actions are made once, at the first
+//! application; each application copies arguments in, gives variables their first values, runs the body, and copies out.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::object::Object;
+use super::place::CopyOut;
+use super::{Lower, Res, Scope};
+use crate::ast::{self, DeclKind, Direction};
+use crate::check::{Arg, Callee, DeclId, Kind, Type};
+use crate::source::Span;
+
+/// An instance of a parser or control.
+pub struct Block<'a> {
+    pub decl: &'a ast::Decl,
+    /// Full control-plane name.
+    pub path: String,
+    /// Its number, from 1.
+    pub number: u32,
+    /// What its declarations stand for: constructor and type parameters, and the others after the first application.
+    scope: RefCell<Scope<'a>>,
+    made: RefCell<bool>,
+}
+
+impl<'a> Lower<'_, 'a> {
+    // ---- making ----
+
+    /// The instance that a constructor call makes.
+    pub(super) fn make_block(
+        &mut self,
+        ty: &Type,
+        args: &[(DeclId, Arg<'a>)],
+        path: String,
+        span: Span,
+    ) -> Res<Rc<Block<'a>>> {
+        let ty = ty.subst(&self.scope.types);
+        let Some(decl) = ty.named().and_then(|n| self.typed.syntax(n.decl)) else {
+            return self.bug(span, "an instance of nothing");
+        };
+        let mut scope = Scope { types: self.typed.subst_of(&ty), ..Scope::default() };
+        for (param, arg) in args {
+            let (Arg::Given(e) | Arg::Default(e)) = arg else { continue };
+            match self.typed.decl(*param).map(|p| &p.ty) {
+                Some(Type::Parser(_) | Type::Control(_)) => {
+                    let block = self.block_of(e)?;
+                    scope.objects.insert(*param, Object::Block(block));
+                }
+                Some(Type::Extern(_)) => {
+                    let object = self.object_of(e)?;
+                    scope.objects.insert(*param, object);
+                }
+                _ => match self.known(e) {
+                    Some(value) => drop(scope.values.insert(*param, value)),
+                    None => return self.bug(e.span, "a constructor's argument that is not known"),
+                },
+            }
+        }
+        self.instances += 1;
+        let number = self.instances;
+        Ok(Rc::new(Block { decl, path, number, scope: RefCell::new(scope), made: RefCell::new(false) }))
+    }
+
+    /// `MyParser()`, or the name of an instance.
+    pub(super) fn block_of(&mut self, e: &'a ast::Expr) -> Res<Rc<Block<'a>>> {
+        if let Some(call) = self.typed.call(e.id)
+            && let Callee::Constructor(ty, _) = &call.callee
+        {
+            // P4Info names the blocks of `main` by their types, whatever `@name` says.
+            let name = ty.named().map_or(String::new(), |n| n.name.to_string());
+            return self.make_block(ty, &call.args, name, e.span);
+        }
+        match self.meant(e).and_then(|id| self.block_of_decl(id)) {
+            Some(block) => Ok(block),
+            None => self.bug(e.span, "this is no parser or control"),
+        }
+    }
+
+    pub(super) fn block_of_decl(&self, id: DeclId) -> Option<Rc<Block<'a>>> {
+        match self.scope.objects.get(&id) {
+            Some(Object::Block(block)) => Some(block.clone()),
+            _ => None,
+        }
+    }
+
+    /// `T(args) name;`
+    pub(super) fn instance(&mut self, decl: &'a ast::Decl, path: &str) -> Res<()> {
+        let Some(call) = self.typed.instance(decl.id) else {
+            return self.bug(decl.span, "an instance of nothing");
+        };
+        let name = self.full_name(decl, path);
+        let object = match &call.callee {
+            Callee::Constructor(ty @ (Type::Parser(_) | Type::Control(_)), _) => {
+                Object::Block(self.make_block(ty, &call.args, name, decl.span)?)
+            }
+            Callee::Constructor(Type::Package(_), _) => return Ok(()),
+            Callee::Constructor(ty, _) => {
+                if matches!(&decl.kind, DeclKind::Instance { body: Some(_), .. }) {
+                    return self.limit("E0518", decl.span, "this instance has methods of its own");
+                }
+                let ty = ty.subst(&self.scope.types);
+                self.extern_object(name, &ty, &call.args, decl.span)?
+            }
+            _ => return self.bug(decl.span, "an instance of nothing"),
+        };
+        self.scope.objects.insert(decl.id, object);
+        Ok(())
+    }
+
+    // ---- walking ----
+
+    /// Enters an instance: its declarations stand for what they stand for in it.
+    pub(super) fn enter(&mut self, block: &Block<'a>) {
+        self.scope.extend(&block.scope.borrow());
+    }
+
+    /// Keeps what the declarations of an instance stand for, for the next time.
+    fn keep(&self, block: &Block<'a>, params: &[DeclId]) {
+        let members = self.typed.decl(block.decl.id).map(|d| d.members.clone()).unwrap_or_default();
+        let mut scope = block.scope.borrow_mut();
+        for id in members.iter().chain(params) {
+            scope.stores.extend(self.scope.stores.get(id).map(|s| (*id, s.clone())));
+            scope.objects.extend(self.scope.objects.get(id).map(|o| (*id, o.clone())));
+        }
+        *block.made.borrow_mut() = true;
+    }
+
+    /// Everything that is declared in a parser or control but the values of variables.
+    pub(super) fn make_locals(&mut self, locals: &'a [ast::Decl]) -> Res<()> {
+        let mut failed = false;
+        for decl in locals {
+            self.loc = self.at(decl.span);
+            let path = self.path.clone();
+            failed |= match &decl.kind {
+                DeclKind::Variable { .. } => self.variable(decl),
+                DeclKind::Instance { .. } => self.instance(decl, &path),
+                DeclKind::Table(table) => self.table(decl, table),
+                DeclKind::ValueSet { ty, size } => self.value_set(decl, ty.span, size),
+                _ => Ok(()),
+            }
+            .is_err();
+        }
+        if failed { Err(super::Failed) } else { Ok(()) }
+    }
+
+    /// Variables get their first values.
+    pub(super) fn initialise_locals(&mut self, locals: &'a [ast::Decl]) -> Res<()> {
+        locals.iter().try_for_each(|decl| match &decl.kind {
+            DeclKind::Variable { init, .. } => self.initialise(decl, init.as_ref()),
+            _ => Ok(()),
+        })
+    }
+
+    pub(super) fn locals_of(block: &Block<'a>) -> &'a [ast::Decl] {
+        match &block.decl.kind {
+            DeclKind::Parser(p) => &p.locals,
+            DeclKind::Control(c) => &c.locals,
+            _ => &[],
+        }
+    }
+
+    /// `T.apply(args)`: an instance of its own for this one place.
+    pub(super) fn direct_apply(&mut self, id: ast::ExprId, span: Span) -> Res<()> {
+        let (Some(call), ty) = (self.typed.call(id), self.typed.own_ty(id).clone()) else {
+            return self.bug(span, "an application of nothing");
+        };
+        let Some(decl) = ty.named().and_then(|n| self.typed.syntax(n.decl)) else {
+            return self.bug(span, "an application of nothing");
+        };
+        let path = self.full_name(decl, &self.path.clone());
+        let params = self.typed.decl(decl.id).map(|d| d.ctor_params.clone()).unwrap_or_default();
+        let defaults =
+            params.into_iter().filter_map(|p| Some((p, Arg::Default(self.typed.decl(p)?.default?))));
+        let defaults: Vec<_> = defaults.collect();
+        let block = self.make_block(&ty, &defaults, path, span)?;
+        self.apply_block(&block, &call.args, span)
+    }
+
+    /// `sub.apply(args)`.
+    pub(super) fn apply_block(
+        &mut self,
+        block: &Rc<Block<'a>>,
+        args: &[(DeclId, Arg<'a>)],
+        span: Span,
+    ) -> Res<()> {
+        let first = !*block.made.borrow();
+        // The call may name the parameters of a type of controls, which stand in the same order.
+        let params = self.typed.decl(block.decl.id).map(|d| d.params.clone()).unwrap_or_default();
+        let given = |i: usize| args.get(i).map_or(Arg::Omitted, |(_, arg)| *arg);
+        let args: Vec<_> = params.into_iter().enumerate().map(|(i, p)| (p, given(i))).collect();
+        let args = args.as_slice();
+        let mut inner = block.scope.borrow().clone();
+        let copies = self.block_arguments(block, args, &mut inner, first, span)?;
+        self.scope.extend(&inner);
+        let saved = (
+            std::mem::replace(&mut self.path, block.path.clone()),
+            std::mem::replace(&mut self.drop_name, block.path.clone()),
+            std::mem::replace(&mut self.instance, block.number),
+            self.loc,
+        );
+        let result = self.run_block(block, args, first, copies, span);
+        (self.path, self.drop_name, self.instance, self.loc) = saved;
+        result
+    }
+
+    fn run_block(
+        &mut self,
+        block: &Rc<Block<'a>>,
+        args: &[(DeclId, Arg<'a>)],
+        first: bool,
+        copies: Vec<CopyOut>,
+        span: Span,
+    ) -> Res<()> {
+        let locals = Self::locals_of(block);
+        if first {
+            // Tables' actions are walked here, and leave none of the calls that are under way.
+            let outer = std::mem::take(&mut self.copies);
+            let made = self.make_locals(locals);
+            self.copies = outer;
+            made?;
+            self.keep(block, &args.iter().map(|(id, _)| *id).collect::<Vec<_>>());
+        }
+        match &block.decl.kind {
+            DeclKind::Control(control) => {
+                self.copies.push(copies);
+                let done = self.initialise_locals(locals).and_then(|()| self.body(&control.apply, None));
+                let copies = self.copies.pop().unwrap_or_default();
+                done?;
+                self.copy_out(&copies, span)
+            }
+            DeclKind::Parser(parser) => self.sub_parser(block, parser, copies, span),
+            _ => self.bug(span, "an application of no parser or control"),
+        }
+    }
+
+    /// Copies the arguments of an application into the parameters of the instance.
+    fn block_arguments(
+        &mut self,
+        block: &Block<'a>,
+        args: &[(DeclId, Arg<'a>)],
+        inner: &mut Scope<'a>,
+        first: bool,
+        span: Span,
+    ) -> Res<Vec<CopyOut>> {
+        let mut copies: Vec<(usize, CopyOut)> = Vec::new();
+        for (at, id, arg) in super::call::in_text_order(args) {
+            let Some(param) = self.typed.decl(id).filter(|p| p.kind == Kind::Param) else { continue };
+            let ty = param.ty.subst(&inner.types);
+            if let Type::Extern(n) = &ty {
+                if !matches!(&*n.name, "packet_in" | "packet_out") {
+                    self.object_argument(id, arg, inner, first, span)?;
+                }
+                continue;
+            }
+            if let (Type::Int | Type::String, Arg::Given(e) | Arg::Default(e)) = (&ty, arg) {
+                inner.values.extend(self.known(e).map(|v| (id, v)));
+                continue;
+            }
+            let store = match inner.stores.get(&id) {
+                Some(store) => store.clone(),
+                None => {
+                    let store = self.storage(&format!("{}.{}", block.path, param.name), &ty, span)?;
+                    inner.stores.insert(id, store.clone());
+                    store
+                }
+            };
+            let direction = if param.direction == Direction::None { Direction::In } else { param.direction };
+            let copy = self.copy_in_one(direction, arg, &store, span)?;
+            copies.extend(copy.map(|c| (at, c)));
+        }
+        copies.sort_by_key(|(at, _)| *at);
+        Ok(copies.into_iter().map(|(_, c)| c).collect())
+    }
+
+    /// An extern's instance as an argument. The tables and actions of a block are made once, so it has the same one whenever it
+    /// is applied.
+    fn object_argument(
+        &mut self,
+        id: DeclId,
+        arg: Arg<'a>,
+        inner: &mut Scope<'a>,
+        first: bool,
+        span: Span,
+    ) -> Res<()> {
+        let (Arg::Given(e) | Arg::Default(e)) = arg else { return Ok(()) };
+        let object = self.object_of(e)?;
+        match inner.objects.get(&id) {
+            Some(before) if !first && !before.is(&object) => {
+                self.limit("E0517", span, "one instance is applied to several extern objects")
+            }
+            _ => {
+                inner.objects.insert(id, object);
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,420 @@
+//! Extern functions of v1model, PSA and PNA: each becomes a statement of the IR. The place to add the next one.
+
+use ir::{BinOp, Call, Expr, HashAlgorithm, Place, Role, StmtKind as Ir, Ty};
+use num_traits::ToPrimitive;
+
+use super::object::given;
+use super::place::Target;
+use super::storage::{Store, scalar};
+use super::value::{Val, constant, read};
+use super::{Lower, Res};
+use crate::ast::{self, AnnotationBody};
+use crate::check::{DeclId, Kind, Type, Value};
+use crate::source::Span;
+
+impl<'a> Lower<'_, 'a> {
+    pub(super) fn extern_function(&mut self, id: DeclId, e: &'a ast::Expr) -> Res<Val> {
+        let Some(call) = self.typed.call(e.id) else { return self.bug(e.span, "a call of nothing") };
+        let (name, args, span) = (self.name_of(id), given(&call.args), e.span);
+        match (name.as_str(), args.as_slice()) {
+            ("mark_to_drop" | "drop_packet", args) => self.drop_call(args.first().copied(), span)?,
+            ("verify", [cond, error]) => self.verify(cond, error)?,
+            (
+                "verify_checksum"
+                | "update_checksum"
+                | "verify_checksum_with_payload"
+                | "update_checksum_with_payload",
+                [cond, data, checksum, algorithm],
+            ) => self.checksum(&name, [cond, data, checksum, algorithm], span)?,
+            ("hash", [to, algorithm, base, data, max]) => self.hash(to, algorithm, [base, data, max])?,
+            ("random", [to, lo, hi]) => {
+                self.written(to, |l, dst, _| {
+                    let [lo, hi] = l.scalars([lo, hi])?;
+                    l.push(Ir::Call(Call::Random { dst, lo, hi }));
+                    Ok(())
+                })?;
+            }
+            ("log_msg", [format, data @ ..]) => self.log_msg(format, data, span)?,
+            ("assert" | "assume", [cond]) => {
+                let cond = self.scalar(cond)?;
+                let text = self.map.text(span).to_string();
+                self.push(Ir::Call(Call::Assert { cond, text }));
+            }
+            ("static_assert", _) => return Ok(Val::Scalar(Expr::bool(true))),
+            ("digest", [_, data]) => {
+                let ty = self.ty(data);
+                self.digest(data, &ty)?;
+            }
+            ("truncate", [length]) => {
+                let length = self.number_of(length, 32)?;
+                self.push(Ir::Call(Call::Truncate(length)));
+            }
+            ("clone" | "clone_preserving_field_list" | "clone3", [kind, session, rest @ ..]) => {
+                let egress = match self.known_member(kind).as_deref() {
+                    Some("I2E") => false,
+                    Some("E2E") => true,
+                    _ => return self.limit("E0515", kind.span, "the kind of this clone is not known"),
+                };
+                let session = self.number_of(session, 32)?;
+                let keep = self.kept(&name, rest.first().copied())?;
+                self.push(Ir::Call(Call::Clone { egress, session, keep }));
+            }
+            ("resubmit" | "resubmit_preserving_field_list", rest) => {
+                let keep = self.kept(&name, rest.first().copied())?;
+                self.push(Ir::Call(Call::Resubmit { keep }));
+            }
+            ("recirculate" | "recirculate_preserving_field_list", rest) => {
+                let keep = self.kept(&name, rest.first().copied())?;
+                self.push(Ir::Call(Call::Recirculate { keep }));
+            }
+            ("psa_clone_i2e" | "psa_clone_e2e" | "psa_resubmit" | "psa_normal" | "psa_recirculate", _) => {
+                return self.psa_question(&name, &args, span);
+            }
+            (
+                "send_to_port"
+                | "mirror_packet"
+                | "add_entry"
+                | "allocate_flow_id"
+                | "set_entry_expire_time"
+                | "restart_expire_timer"
+                | "SelectByDirection",
+                _,
+            ) => return self.pna_call(&name, &args, e),
+            (other, _) => return self.limit("E0510", span, &format!("this calls the extern `{other}`")),
+        }
+        Ok(Val::Void)
+    }
+
+    /// Runs `f` with a place for what is written to `to`: the place itself, or a variable that is copied to its bits.
+    pub(super) fn written(
+        &mut self,
+        to: &'a ast::Expr,
+        f: impl FnOnce(&mut Self, Place, Ty) -> Res<()>,
+    ) -> Res<()> {
+        if matches!(to.kind, ast::ExprKind::DontCare) {
+            return self.limit("E0515", to.span, "nothing is told about what is written here");
+        }
+        match self.target(to)? {
+            Target::Store(Store::Scalar(place, ty)) => f(self, place, ty),
+            Target::Store(_) => {
+                self.limit("E0512", to.span, "the result of this call goes into no single number")
+            }
+            bits => {
+                let Some(ty) = scalar(&self.ty(to)) else { return self.bug(to.span, "bits of no type") };
+                let place = self.temp("$bits", ty);
+                f(self, place.clone(), ty)?;
+                self.store(&bits, Val::Scalar(read(&place, ty)), to.span)
+            }
+        }
+    }
+
+    // ---- drops ----
+
+    /// `mark_to_drop(metadata)`: the metadata may be a parameter's, whose copy is to say the same.
+    fn drop_call(&mut self, metadata: Option<&'a ast::Expr>, span: Span) -> Res<()> {
+        if !matches!(self.role, Role::Ingress | Role::Egress | Role::PreControl) {
+            return self.limit(
+                "E0524",
+                span,
+                "a packet is dropped where the architecture does not look at it",
+            );
+        }
+        let site = self.drop_site(span);
+        self.push(Ir::Drop(site));
+        let Some(e) = metadata else { return Ok(()) };
+        let (Target::Store(store), ty) = (self.target(e)?, self.ty(e)) else { return Ok(()) };
+        let own = self.out.standard;
+        for (field, own, value) in [("egress_spec", own.egress_spec, 511), ("mcast_grp", own.mcast_grp, 0)] {
+            if let Some(var) = self.field_var(&store, &ty, field).filter(|var| *var != own) {
+                let width = self.out.var(var).ty.width();
+                self.push(Ir::Assign { dst: Place::Var(var), src: Expr::bits(width, value) });
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls put in place meet one place of the source several times: it is one site only where the name is the same, too.
+    fn drop_site(&mut self, span: Span) -> ir::DropSiteId {
+        let loc = self.at(span);
+        let own = self.drop_name.clone();
+        let with_line = format!("{own} line {}", loc.line);
+        let sites = &self.out.drop_sites;
+        let known = sites.iter().position(|s| s.loc == loc && (s.name == own || s.name == with_line));
+        if let Some(index) = known {
+            return ir::DropSiteId(index as u32);
+        }
+        let name = if sites.iter().any(|s| s.name == own) { with_line } else { own };
+        self.out.drop_sites.push(ir::DropSite { name, loc });
+        ir::DropSiteId(self.out.drop_sites.len() as u32 - 1)
+    }
+
+    // ---- checks ----
+
+    fn verify(&mut self, cond: &'a ast::Expr, error: &'a ast::Expr) -> Res<()> {
+        if let Some(error) = self.known_bits(error).and_then(|v| v.to_u64()) {
+            let cond = self.scalar(cond)?;
+            self.push(Ir::Verify { cond, error: ir::ErrorId(error as u32) });
+            return Ok(());
+        }
+        // One check for each error that it may be.
+        let [cond, error] = self.scalars([cond, error])?;
+        let loc = self.loc;
+        let fails =
+            |i: u32| vec![ir::Stmt::new(Ir::Verify { cond: Expr::bool(false), error: ir::ErrorId(i) }, loc)];
+        let all = 0..self.out.errors.len() as u32;
+        let arms = all.map(|i| (vec![abi::Bits::new(32, i.into())], fails(i))).collect();
+        let check = Ir::Switch { on: error, arms, default: Vec::new() };
+        self.push(Ir::If { cond, then: Vec::new(), otherwise: vec![ir::Stmt::new(check, loc)] });
+        Ok(())
+    }
+
+    fn checksum(
+        &mut self,
+        name: &str,
+        [cond, data, checksum, algorithm]: [&'a ast::Expr; 4],
+        span: Span,
+    ) -> Res<()> {
+        let verifies = name.starts_with("verify");
+        if self.role != if verifies { Role::VerifyChecksum } else { Role::ComputeChecksum } {
+            return self.limit(
+                "E0524",
+                span,
+                &format!("`{name}` is called where the architecture does not look at it"),
+            );
+        }
+        let (payload, algorithm) = (name.ends_with("with_payload"), self.algorithm(algorithm)?);
+        if payload && algorithm != HashAlgorithm::Csum16 {
+            return self.limit("E0525", span, "this checksum over the payload is not csum16");
+        }
+        if verifies {
+            let vals = self.values(&[cond, data, checksum])?;
+            let (cond, data, sum) = self.sum_parts(vals, span)?;
+            // What is compared needs a place.
+            let (place, ty) = match sum {
+                Expr { kind: ir::ExprKind::Read(place), ty } => (place, ty),
+                value => {
+                    let (ty, place) = (value.ty, self.temp("$sum", value.ty));
+                    self.push(Ir::Assign { dst: place.clone(), src: value });
+                    (place, ty)
+                }
+            };
+            return self.verified_sum(cond, data, place, ty, algorithm, payload);
+        }
+        self.written(checksum, |l, place, ty| {
+            let vals = l.values(&[cond, data])?;
+            let (cond, data, _) = l.sum_parts(vals, span)?;
+            l.updated_sum(cond, data, place, ty, algorithm, payload);
+            Ok(())
+        })
+    }
+
+    /// The condition, the data as scalars, and the sum where it is among the values.
+    fn sum_parts(&mut self, vals: Vec<Val>, span: Span) -> Res<(Expr, Vec<Expr>, Expr)> {
+        let mut vals = vals.into_iter();
+        let (Some(Val::Scalar(cond)), Some(list)) = (vals.next(), vals.next()) else {
+            return self.bug(span, "a condition that is no bool");
+        };
+        let mut data = Vec::new();
+        self.flatten(list, span, &mut data)?;
+        match vals.next() {
+            Some(Val::Scalar(sum)) => Ok((cond, data, sum)),
+            None => Ok((cond, data, Expr::bool(false))),
+            Some(_) => self.limit("E0512", span, "this checksum is no single number"),
+        }
+    }
+
+    fn verified_sum(
+        &mut self,
+        cond: Expr,
+        data: Vec<Expr>,
+        checksum: Place,
+        ty: Ty,
+        algorithm: HashAlgorithm,
+        payload: bool,
+    ) -> Res<()> {
+        if algorithm == HashAlgorithm::Csum16 && ty.width() == 16 {
+            self.push(Ir::Call(Call::VerifyChecksum { cond, data, checksum, algorithm, payload }));
+            return Ok(());
+        }
+        // Another hash than the Internet's is a value like any.
+        let (then, ()) = self.in_block(|l| {
+            let sum = l.temp("$sum", ty);
+            l.push(hash_of_width(sum.clone(), ty, algorithm, data));
+            let error = Place::Var(l.out.standard.checksum_error);
+            let wrong = ir::Stmt::new(Ir::Assign { dst: error, src: Expr::bits(1, 1) }, l.loc);
+            let cond = Expr::binary(BinOp::Ne, read(&sum, ty), read(&checksum, ty));
+            l.push(Ir::If { cond, then: vec![wrong], otherwise: Vec::new() });
+        });
+        self.push(Ir::If { cond, then, otherwise: Vec::new() });
+        Ok(())
+    }
+
+    fn updated_sum(
+        &mut self,
+        cond: Expr,
+        data: Vec<Expr>,
+        checksum: Place,
+        ty: Ty,
+        algorithm: HashAlgorithm,
+        payload: bool,
+    ) {
+        if algorithm == HashAlgorithm::Csum16 && ty.width() == 16 {
+            let nonzero = self.is_nonzero(&checksum);
+            self.push(Ir::Call(Call::UpdateChecksum { cond, data, checksum, algorithm, payload, nonzero }));
+            return;
+        }
+        let (then, ()) = self.in_block(|l| l.push(hash_of_width(checksum, ty, algorithm, data)));
+        self.push(Ir::If { cond, then, otherwise: Vec::new() });
+    }
+
+    // ---- values ----
+
+    fn hash(
+        &mut self,
+        to: &'a ast::Expr,
+        algorithm: &'a ast::Expr,
+        [base, data, max]: [&'a ast::Expr; 3],
+    ) -> Res<()> {
+        let algorithm = self.algorithm(algorithm)?;
+        self.written(to, |l, dst, _| {
+            let mut vals = l.values(&[base, data, max])?.into_iter();
+            let (Some(Val::Scalar(base)), Some(list), Some(Val::Scalar(max))) =
+                (vals.next(), vals.next(), vals.next())
+            else {
+                return l.bug(to.span, "bounds of a hash that are no numbers");
+            };
+            let mut parts = Vec::new();
+            l.flatten(list, data.span, &mut parts)?;
+            l.push(Ir::Call(Call::Hash { dst, algorithm, base, data: parts, max }));
+            Ok(())
+        })
+    }
+
+    fn log_msg(&mut self, format: &'a ast::Expr, data: &[&'a ast::Expr], span: Span) -> Res<()> {
+        let format = self.known_text(format)?;
+        let mut args = Vec::new();
+        for val in self.values(data)? {
+            self.flatten(val, span, &mut args)?;
+        }
+        if format.matches("{}").count() != args.len() {
+            let what = format!("{} values for {} places `{{}}`", args.len(), format.matches("{}").count());
+            return self.limit("E0515", span, &what);
+        }
+        self.push(Ir::Call(Call::LogMsg { format, args }));
+        Ok(())
+    }
+
+    /// A message to the control plane, named after the type of its data.
+    pub(super) fn digest(&mut self, e: &'a ast::Expr, ty: &Type) -> Res<()> {
+        let mut data = Vec::new();
+        let val = self.expr(e)?;
+        self.flatten(val, e.span, &mut data)?;
+        let (name, mut fields) = match ty {
+            Type::Struct(_) | Type::Header(_) => {
+                let fields = self.typed.fields(ty).into_iter().map(|(name, ..)| name.to_string());
+                (ty.to_string(), fields.collect())
+            }
+            _ => ("digest".to_string(), Vec::new()),
+        };
+        if fields.len() != data.len() {
+            fields = (0..data.len()).map(|i| format!("f{i}")).collect();
+        }
+        self.push(Ir::Call(Call::Digest { name, fields, data }));
+        Ok(())
+    }
+
+    // ---- what a further round of the packet takes along ----
+
+    /// The variables of a field list, or those that are named.
+    fn kept(&mut self, name: &str, arg: Option<&'a ast::Expr>) -> Res<Vec<ir::VarId>> {
+        let Some(e) = arg else { return Ok(Vec::new()) };
+        let mut keep = Vec::new();
+        if !name.ends_with("_preserving_field_list") {
+            let mut data = Vec::new();
+            let val = self.expr(e)?;
+            self.flatten(val, e.span, &mut data)?;
+            keep.extend(data.iter().filter_map(|e| match &e.kind {
+                ir::ExprKind::Read(Place::Var(var)) => Some(self.origin(*var)),
+                _ => None,
+            }));
+            return Ok(keep);
+        }
+        let Some(list) = self.known_number(e).and_then(|n| n.to_u64()) else {
+            return self.limit("E0515", e.span, "this field list is not known when the program is compiled");
+        };
+        if let Some((store, ty)) = self.metadata.clone() {
+            self.in_field_list(&store, &ty, list, false, &mut keep)?;
+        }
+        Ok(keep)
+    }
+
+    /// The variables of all fields that are in that field list, or of all where everything is taken.
+    fn in_field_list(
+        &mut self,
+        store: &Store,
+        ty: &Type,
+        list: u64,
+        all: bool,
+        out: &mut Vec<ir::VarId>,
+    ) -> Res<()> {
+        match store {
+            Store::Scalar(Place::Var(var), _) if all => out.push(*var),
+            Store::Struct(parts) => {
+                let fields = self.typed.fields(ty);
+                for (i, (part, ty)) in parts.iter().zip(self.typed.parts(ty)).enumerate() {
+                    let field = fields.get(i).and_then(|(_, _, id)| self.typed.field(*id));
+                    let lists = match field.and_then(|f| ast::annotation(&f.annotations, "field_list")) {
+                        Some(annotation) => self.field_lists(annotation)?,
+                        None => Vec::new(),
+                    };
+                    self.in_field_list(part, &ty, list, all || lists.contains(&list), out)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The numbers of `@field_list(1, TWO, E.three)`.
+    fn field_lists(&mut self, annotation: &'a ast::Annotation) -> Res<Vec<u64>> {
+        let tokens = match &annotation.body {
+            AnnotationBody::Unstructured(tokens) => tokens,
+            _ => return self.limit("E0515", annotation.span, "this annotation says no field list"),
+        };
+        let mut lists = Vec::new();
+        for item in tokens.split(|(text, _)| text == ",") {
+            let Some((text, span)) = item.first() else { continue };
+            let known = match self.typed.program.decls.iter().find(|d| d.name.text == *text) {
+                Some(decl) => self.global_number(decl, item.get(2).map(|(member, _)| member.as_str())),
+                None => text.rsplit('w').next().and_then(|digits| digits.parse().ok()),
+            };
+            match known {
+                Some(number) => lists.push(number),
+                None => return self.limit("E0515", *span, &format!("`{text}` is no number of a field list")),
+            }
+        }
+        Ok(lists)
+    }
+
+    /// The number of a constant, or of an enum's member.
+    fn global_number(&self, decl: &ast::Decl, member: Option<&str>) -> Option<u64> {
+        let known = self.typed.decl(decl.id)?;
+        let value = match known.kind {
+            Kind::Const => known.value.clone()?,
+            _ => {
+                let found = known.members.iter().find(|m| self.name_of(**m) == member.unwrap_or_default())?;
+                let position = || Some(Value::int(self.typed.position(*found)? as u64));
+                self.typed.decl(*found)?.value.clone().or_else(position)?
+            }
+        };
+        value.as_int()?.to_u64()
+    }
+}
+
+/// A hash that fills its place.
+fn hash_of_width(dst: Place, ty: Ty, algorithm: HashAlgorithm, data: Vec<Expr>) -> Ir {
+    let width = ty.width();
+    let base = constant(abi::Bits::zero(width), Ty::Bit(width));
+    let max = Expr::bits(width + 1, 1 << width.min(127));
+    Ir::Call(Call::Hash { dst, algorithm, base, data, max })
+}

@@ -1,0 +1,159 @@
+//! Methods of the architectures' objects.
+
+use ir::{BinOp, Call, Expr, HashAlgorithm, Place, StmtKind as Ir, Ty, UnOp};
+
+use super::object::{Object, given};
+use super::value::{Val, cast, constant, read, slice};
+use super::{Lower, Res};
+use crate::ast::{self, ExprKind};
+use crate::check::{DeclId, Type};
+
+impl<'a> Lower<'_, 'a> {
+    /// `base.method(args)` of an extern.
+    pub(super) fn method(&mut self, id: DeclId, e: &'a ast::Expr, callee: &'a ast::Expr) -> Res<Val> {
+        let (Some(call), ExprKind::Member { base, .. }) = (self.typed.call(e.id), &callee.kind) else {
+            return self.bug(e.span, "a method of nothing");
+        };
+        let name = self.name_of(id);
+        if let Type::Extern(n) = self.own_ty(base)
+            && matches!(&*n.name, "packet_in" | "packet_out")
+        {
+            return self.packet_method(&name, e, call);
+        }
+        let object = self.object_of(base)?;
+        let args = given(&call.args);
+        match (object, name.as_str(), args.as_slice()) {
+            (Object::Counter(counter), "count", [index, ..]) => {
+                let index = self.number_of(index, 32)?;
+                self.push(Ir::Call(Call::Count { counter, index }));
+            }
+            (Object::DirectCounter(counter), "count", _) => self.push(Ir::Call(Call::DirectCount(counter))),
+            (Object::Register(register, ty), "read", [index]) => {
+                let index = self.number_of(index, 32)?;
+                let (dst, val) = self.result("$read", ty);
+                self.push(Ir::Call(Call::RegisterRead { register, dst, index }));
+                return Ok(val);
+            }
+            (Object::Register(register, _), "read", [to, index]) => self.written(to, |l, dst, _| {
+                let index = l.number_of(index, 32)?;
+                l.push(Ir::Call(Call::RegisterRead { register, dst, index }));
+                Ok(())
+            })?,
+            (Object::Register(register, ty), "write", [index, value]) => {
+                let vals = self.values(&[index, value])?;
+                let (Some(Val::Scalar(index)), Some(Val::Scalar(value))) = (vals.first(), vals.get(1)) else {
+                    return self.bug(e.span, "a register's cell that is no number");
+                };
+                let (index, value) = (index.clone(), cast(value.clone(), ty));
+                self.push(Ir::Call(Call::RegisterWrite { register, index, value }));
+            }
+            (Object::Meter(meter), "execute_meter", [index, to]) => {
+                let index = self.number_of(index, 32)?;
+                self.colour(to, |dst| Call::Meter { meter, index, dst })?;
+            }
+            (Object::DirectMeter(meter), "read", [to]) => {
+                self.colour(to, |dst| Call::DirectMeter { meter, dst })?
+            }
+            (Object::Meter(meter), "execute", [index, ..]) => {
+                let index = self.number_of(index, 32)?;
+                let (dst, colour) = self.result("$colour", Ty::Bit(32));
+                self.push(Ir::Call(Call::Meter { meter, index, dst }));
+                return Ok(psa_colour(colour));
+            }
+            (Object::DirectMeter(meter), "execute", _) => {
+                let (dst, colour) = self.result("$colour", Ty::Bit(32));
+                self.push(Ir::Call(Call::DirectMeter { meter, dst }));
+                return Ok(psa_colour(colour));
+            }
+            (Object::Hash(algorithm, ty), "get_hash", args) => return self.get_hash(algorithm, ty, args),
+            (Object::InternetChecksum(var), method, args) => {
+                return self.internet_checksum(Place::Var(var), method, args);
+            }
+            (Object::Random(lo, hi, ty), "read", []) => {
+                let (dst, val) = self.result("$random", ty);
+                self.push(Ir::Call(Call::Random { dst, lo: constant(lo, ty), hi: constant(hi, ty) }));
+                return Ok(val);
+            }
+            (Object::Digest, "pack", [data]) => {
+                let ty = self.ty(data);
+                self.digest(data, &ty)?;
+            }
+            _ => return self.limit("E0510", e.span, &format!("this calls `{name}` of an extern object")),
+        }
+        Ok(Val::Void)
+    }
+
+    /// v1model's colours are numbers of two bits or more.
+    fn colour(&mut self, to: &'a ast::Expr, call: impl FnOnce(Place) -> Call) -> Res<()> {
+        self.written(to, |l, dst, ty| {
+            if ty.width() < 2 {
+                return l.limit("E0512", to.span, "a colour is written to one bit");
+            }
+            l.push(Ir::Call(call(dst)));
+            Ok(())
+        })
+    }
+
+    /// `get_hash(data)` and `get_hash(base, data, max)`.
+    fn get_hash(&mut self, algorithm: HashAlgorithm, ty: Ty, args: &[&'a ast::Expr]) -> Res<Val> {
+        let width = ty.width();
+        let mut vals = self.values(args)?.into_iter();
+        let (base, list, max) = match (vals.next(), vals.next(), vals.next()) {
+            (Some(list), None, None) => {
+                let whole = Expr::bits(width + 1, 1 << width.min(126));
+                (constant(abi::Bits::zero(width), Ty::Bit(width)), list, whole)
+            }
+            (Some(Val::Scalar(base)), Some(list), Some(Val::Scalar(max))) => (base, list, max),
+            _ => return self.bug(args.first().map(|e| e.span).unwrap_or_default(), "a hash of nothing"),
+        };
+        let mut data = Vec::new();
+        self.flatten(list, args.first().map(|e| e.span).unwrap_or_default(), &mut data)?;
+        let (dst, val) = self.result("$hash", ty);
+        self.push(Ir::Call(Call::Hash { dst, algorithm, base, data, max }));
+        Ok(val)
+    }
+
+    /// The sum so far, in one's complement (RFC 1624); `get` gives its complement.
+    fn internet_checksum(&mut self, var: Place, method: &str, args: &[&'a ast::Expr]) -> Res<Val> {
+        let not = |e: Expr| {
+            let ty = e.ty;
+            Expr { kind: ir::ExprKind::Unary(UnOp::BitNot, Box::new(e)), ty }
+        };
+        let sum = || read(&var, Ty::Bit(16));
+        let new = match (method, args) {
+            ("get", _) => return Ok(Val::Scalar(not(sum()))),
+            ("get_state", _) => return Ok(Val::Scalar(sum())),
+            ("set_state", [e]) => self.scalar(e)?,
+            ("add" | "subtract", [e]) => {
+                let mut data = Vec::new();
+                let val = self.expr(e)?;
+                self.flatten(val, e.span, &mut data)?;
+                // The complement of the data's sum: what `subtract` adds.
+                let (dst, _) = self.result("$sum", Ty::Bit(16));
+                let part = read(&dst, Ty::Bit(16));
+                let (base, max) = (Expr::bits(16, 0), Expr::bits(17, 1 << 16));
+                self.push(Ir::Call(Call::Hash { dst, algorithm: HashAlgorithm::Csum16, base, data, max }));
+                let part = if method == "add" { not(part) } else { part };
+                let wide = |e| cast(e, Ty::Bit(17));
+                let carry = self.temp("$carry", Ty::Bit(17));
+                let src = Expr::binary(BinOp::Add, wide(sum()), wide(part));
+                self.push(Ir::Assign { dst: carry.clone(), src });
+                let total = || read(&carry, Ty::Bit(17));
+                let high = cast(slice(total(), 16, 16), Ty::Bit(16));
+                Expr::binary(BinOp::Add, slice(total(), 15, 0), high)
+            }
+            _ => Expr::bits(16, 0),
+        };
+        self.push(Ir::Assign { dst: var, src: new });
+        Ok(Val::Void)
+    }
+}
+
+/// The IR's colours count up from green; those of `PSA_MeterColor_t` are RED, GREEN, YELLOW.
+fn psa_colour(colour: Val) -> Val {
+    let Val::Scalar(colour) = colour else { return Val::Void };
+    let red = Expr::binary(BinOp::Eq, colour.clone(), Expr::bits(32, 2));
+    let next = Expr::binary(BinOp::Add, colour, Expr::bits(32, 1));
+    let kind = ir::ExprKind::Mux(Box::new(red), Box::new(Expr::bits(32, 0)), Box::new(next));
+    Val::Scalar(Expr { kind, ty: Ty::Bit(32) })
+}

@@ -1,0 +1,197 @@
+//! tc while its tables are written: no packet sees half an entry, another key's entry, or half a default action.
+//!
+//! The program itself looks for mixtures, so that the kernel can run it many times a call.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use abi::{ActionCall, Bits, Entry, Manifest, MatchValue};
+use io::bpf::{Instance, SkBuff};
+use io::tc::{EgressPort, TcProgram};
+use io::workdir::WorkDir;
+
+/// An entry's data are its key, and a number twice.
+const PROGRAM: &str = r#"
+#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<48> dst; bit<48> src; bit<16> type; bit<32> key; }
+struct headers { h_t h; }
+struct metadata { bit<32> of; bit<128> a; bit<128> b; }
+parser P(packet_in p, out headers hdr, inout metadata m, inout standard_metadata_t sm) {
+    state start { p.extract(hdr.h); transition accept; }
+}
+control V(inout headers hdr, inout metadata m) { apply { } }
+control I(inout headers hdr, inout metadata m, inout standard_metadata_t sm) {
+    counter(8, CounterType.packets) seen;
+    action set(bit<32> of, bit<128> a, bit<128> b) { m.of = of; m.a = a; m.b = b; }
+    table exacts { key = { hdr.h.key: exact; } actions = { set; NoAction; } default_action = NoAction(); size = 64; }
+    table masks { key = { hdr.h.key: ternary; } actions = { set; NoAction; } default_action = NoAction(); size = 64; }
+    table prefixes { key = { hdr.h.key: lpm; } actions = { set; NoAction; } default_action = NoAction(); size = 64; }
+    table defaults { key = { hdr.h.key: exact; } actions = { set; } default_action = set(0, 0, 0); size = 64; }
+    apply {
+        if (!exacts.apply().hit) { seen.count(1); }
+        else if (m.of != hdr.h.key || m.a != m.b) { seen.count(2); }
+        if (!masks.apply().hit) { seen.count(3); }
+        else if (m.of != hdr.h.key || m.a != m.b) { seen.count(4); }
+        if (!prefixes.apply().hit) { seen.count(5); }
+        else if (m.of != hdr.h.key || m.a != m.b) { seen.count(6); }
+        defaults.apply();
+        if (m.a != m.b) { seen.count(7); }
+        seen.count(0);
+        sm.egress_spec = 1;
+    }
+}
+control E(inout headers hdr, inout metadata m, inout standard_metadata_t sm) { apply { } }
+control C(inout headers hdr, inout metadata m) { apply { } }
+control D(packet_out p, in headers hdr) { apply { p.emit(hdr.h); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#;
+
+/// The key of the packets, which has an entry at all times.
+const KEY: u32 = 7;
+
+fn compile() -> Option<(Vec<u8>, Manifest)> {
+    if !std::fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0")) {
+        println!("skipped: tc under change: needs root");
+        return None;
+    }
+    let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
+    let program = p4::compile(&mut map, "churn.p4", PROGRAM, &[], &p4::Embedded, &mut diags);
+    let output = emit::tc(&program.expect("it is right")).expect("it is within the target");
+    let dir = WorkDir::new().expect("a directory");
+    let source = dir.write("churn.c", output.c.as_bytes()).expect("writes");
+    let arguments = ["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-c", "-Wno-unused-label"];
+    let run =
+        Command::new("clang").args(arguments).arg(&source).arg("-o").arg(dir.path().join("churn.o")).status();
+    let Ok(run) = run else {
+        println!("skipped: tc under change: needs clang");
+        return None;
+    };
+    assert!(run.success(), "clang does not take the program");
+    Some((dir.read("churn.o").expect("clang wrote it"), output.manifest))
+}
+
+fn set(of: u32, number: u64) -> ActionCall {
+    // Every byte of both values changes with the number.
+    let value = Bits::new(128, u128::from(number & 0xff) * (u128::MAX / 0xff));
+    ActionCall { action: "I.set".into(), args: vec![Bits::new(32, of.into()), value.clone(), value] }
+}
+
+fn exact(key: u32, number: u64) -> Entry {
+    Entry {
+        matches: vec![MatchValue::Exact(Bits::new(32, key.into()))],
+        priority: 0,
+        action: set(key, number),
+    }
+}
+
+/// An entry for one key with a mask that has only this bit more than the key needs, so that masks differ.
+fn ternary(key: u32, bit: u32, priority: i32, number: u64) -> Entry {
+    let mask = Bits::new(32, u128::from(0xffffu32 | 1 << bit));
+    Entry {
+        matches: vec![MatchValue::Ternary(Bits::new(32, key.into()), mask)],
+        priority,
+        action: set(key, number),
+    }
+}
+
+fn lpm(key: u32, number: u64) -> Entry {
+    Entry {
+        matches: vec![MatchValue::Lpm(Bits::new(32, key.into()), 32)],
+        priority: 0,
+        action: set(key, number),
+    }
+}
+
+/// What one test changes under traffic: the number is another one each time.
+type Change = fn(&mut TcProgram, u64) -> io::Result<()>;
+
+/// The packets' entry is replaced again and again, so that elements are recycled at the highest rate.
+fn replace(program: &mut TcProgram, number: u64) -> io::Result<()> {
+    program.modify("I.exacts", &exact(KEY, number))
+}
+
+/// Other entries come and go beside the packets' own.
+fn come_and_go(program: &mut TcProgram, number: u64) -> io::Result<()> {
+    let other = 100 + (number % 8) as u32;
+    program.insert("I.exacts", &exact(other, number))?;
+    program.modify("I.exacts", &exact(KEY, number))?;
+    program.delete("I.exacts", &exact(other, number))?;
+    program.modify("I.prefixes", &lpm(KEY, number))?;
+    program.insert("I.prefixes", &lpm(other, number))?;
+    program.delete("I.prefixes", &lpm(other, number)).map(|_| ())
+}
+
+/// Tuples come to stand before the packets' own, with their key and with another one, and go again.
+fn reorder(program: &mut TcProgram, number: u64) -> io::Result<()> {
+    let (bit, other) = (16 + (number % 8) as u32, 100 + (number % 8) as u32);
+    program.insert("I.masks", &ternary(KEY, bit, 20, number))?;
+    program.modify("I.masks", &ternary(KEY, 31, 10, number))?;
+    program.delete("I.masks", &ternary(KEY, bit, 20, number))?;
+    program.insert("I.masks", &ternary(other, bit, 30, number))?;
+    program.delete("I.masks", &ternary(other, bit, 30, number)).map(|_| ())
+}
+
+fn set_default(program: &mut TcProgram, number: u64) -> io::Result<()> {
+    program.set_default("I.defaults", &set(0, number))
+}
+
+#[test]
+fn packets_see_whole_entries_while_tables_change() {
+    let Some((object, manifest)) = compile() else { return };
+    struct Cleanup(String);
+    impl Drop for Cleanup {
+        fn drop(&mut self) {
+            let _ = Instance::remove_by_name(&self.0);
+        }
+    }
+    let name = Cleanup(format!("test-churn-{}", std::process::id()));
+    let mut program = TcProgram::load(&object, &manifest, &name.0).expect("it loads");
+    program.set_ingress_port(1, 0).expect("a port");
+    program.set_egress_port(1, EgressPort { ifindex: 1, flags: 0 }).expect("a port");
+    program.insert("I.exacts", &exact(KEY, 0)).expect("inserts");
+    program.insert("I.prefixes", &lpm(KEY, 0)).expect("inserts");
+    program.insert("I.masks", &ternary(KEY, 31, 10, 0)).expect("inserts");
+    let mut frame = vec![0; 64];
+    frame[14..18].copy_from_slice(&KEY.to_be_bytes());
+    let skb = SkBuff { ifindex: 1, ..SkBuff::default() };
+
+    let mut changes = [0; 4];
+    let all: [Change; 4] = [replace, come_and_go, reorder, set_default];
+    for (change, done) in all.iter().zip(&mut changes) {
+        let running = AtomicBool::new(true);
+        let result = std::thread::scope(|threads| {
+            threads.spawn(|| {
+                let program = Instance::open(&name.0).and_then(|i| i.program()).expect("it is there");
+                while running.load(Ordering::Relaxed) {
+                    program.test_run(&frame, &skb, 20_000).expect("it runs");
+                }
+            });
+            let end = Instant::now() + Duration::from_secs(2);
+            let mut result = Ok(());
+            while Instant::now() < end && result.is_ok() {
+                *done += 1;
+                result = change(&mut program, *done);
+            }
+            running.store(false, Ordering::Relaxed);
+            result
+        });
+        result.expect("tables take changes");
+    }
+    let mut seen = |at| program.counter("I.seen", at).expect("counts").packets;
+    let runs = seen(0);
+    println!("{runs} packets met {changes:?} rounds of changes");
+    assert!(
+        changes.iter().all(|n| *n > 20) && runs > 10_000,
+        "{runs} packets, {changes:?}: nothing was tried"
+    );
+    let what = ["exact: misses", "exact: mixtures", "ternary: misses", "ternary: mixtures", "lpm: misses"];
+    let what = what.iter().chain(&["lpm: mixtures", "default: mixtures"]);
+    let wrong: Vec<_> = what.zip(1..).map(|(what, at)| (*what, seen(at))).filter(|(_, n)| *n > 0).collect();
+    assert!(wrong.is_empty(), "of {runs} packets: {wrong:?}");
+    let drops = program.drops().expect("drops are counted");
+    let dropped: Vec<_> =
+        drops.iter().filter(|d| d.name.starts_with("target.") && d.count.packets > 0).collect();
+    assert!(dropped.is_empty(), "{dropped:?}");
+}

@@ -1,0 +1,175 @@
+//! Directories, caches and objects that another user has prepared: root neither follows, writes nor loads them.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use io::workdir::WorkDir;
+
+const NOBODY: Option<u32> = Some(65_534);
+const EVIL: &[u8] = b"what root must never use";
+
+/// Whether a test that needs another user may run; says why not.
+fn root(name: &str) -> bool {
+    let is_root = fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0"));
+    if !is_root {
+        println!("skipped: {name}: needs root");
+    }
+    is_root
+}
+
+/// A directory in which a hostile user prepares things. Everybody may enter it.
+fn ground() -> WorkDir {
+    let dir = WorkDir::named("st-hostile-").expect("a directory");
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).expect("ours");
+    dir
+}
+
+/// `sh -c PREPARATION; exec strait ARGUMENTS`: what is prepared can name the process that strait will be, as `$$`.
+fn strait(dir: &Path, cache: &Path, preparation: &str, arguments: &str) -> Output {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cases/forward.p4");
+    let script = format!(
+        "{preparation}\nexec {} {}",
+        env!("CARGO_BIN_EXE_strait"),
+        arguments.replace("PROGRAM", &program.display().to_string())
+    );
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(script).current_dir(dir).env("STRAIT_CACHE", cache);
+    command.env("TMPDIR", dir).output().expect("strait starts")
+}
+
+/// A directory with these owner and mode.
+fn directory(path: PathBuf, owner: Option<u32>, mode: u32) -> PathBuf {
+    fs::create_dir(&path).expect("makes");
+    chown(&path, owner, owner).expect("root may");
+    fs::set_permissions(&path, Permissions::from_mode(mode)).expect("root may");
+    path
+}
+
+fn is_elf(file: &Path) -> bool {
+    fs::read(file).expect("it was built").starts_with(b"\x7fELF")
+}
+
+/// Builds once, to learn as what an object is kept; `None` where there is no compiler.
+fn kept_as() -> Option<String> {
+    if !io::native::has_compiler() {
+        println!("skipped: hostile caches: no C compiler is installed");
+        return None;
+    }
+    let dir = ground();
+    let cache = directory(dir.path().join("own"), None, 0o700);
+    let out = strait(dir.path(), &cache, "", "build --target native PROGRAM -o out.so");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let mut kept = fs::read_dir(&cache).expect("the cache").flatten();
+    let name = kept.next().expect("one object is kept").file_name();
+    assert!(kept.next().is_none(), "and nothing else");
+    name.into_string().ok()
+}
+
+#[test]
+fn caches_that_others_can_write_are_not_used() {
+    if !root("hostile caches") {
+        return;
+    }
+    let Some(object) = kept_as() else { return };
+    let dir = ground();
+    // Name, owner and mode of the cache and of the object in it, and whether the cache itself is refused.
+    let cases = [
+        ("another-user", NOBODY, 0o755, NOBODY, 0o644, true),
+        ("world-writable", None, 0o777, None, 0o644, true),
+        ("sticky", None, 0o1777, None, 0o644, true),
+        ("object-of-another-user", None, 0o755, NOBODY, 0o644, false),
+        ("writable-object", None, 0o755, None, 0o666, false),
+    ];
+    for (name, owner, mode, object_owner, object_mode, is_refused) in cases {
+        let cache = directory(dir.path().join(name), owner, mode);
+        let planted = cache.join(&object);
+        fs::write(&planted, EVIL).expect("plants");
+        chown(&planted, object_owner, object_owner).expect("root may");
+        fs::set_permissions(&planted, Permissions::from_mode(object_mode)).expect("root may");
+        let out = strait(dir.path(), &cache, "", &format!("build --target native PROGRAM -o {name}.so"));
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{name}: {said}");
+        assert!(is_elf(&dir.path().join(format!("{name}.so"))), "{name}: the planted object was used");
+        assert_eq!(said.contains("warning: compiled programs are not kept"), is_refused, "{name}: {said}");
+        let files = fs::read_dir(&cache).expect("the cache").count();
+        assert_eq!(files, 1, "{name}: something was left in the cache");
+        if is_refused {
+            assert_eq!(fs::read(&planted).expect("it is there"), EVIL, "{name}: nothing is written either");
+        }
+    }
+}
+
+#[test]
+fn links_in_a_cache_are_not_followed() {
+    if !root("links in a cache") {
+        return;
+    }
+    let Some(object) = kept_as() else { return };
+    let dir = ground();
+    let cache = directory(dir.path().join("links"), None, 0o755);
+    let elsewhere = dir.path().join("elsewhere");
+    fs::write(&elsewhere, EVIL).expect("plants");
+    symlink(&elsewhere, cache.join(&object)).expect("plants");
+    let out = strait(dir.path(), &cache, "", "build --target native PROGRAM -o out.so");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(is_elf(&dir.path().join("out.so")), "the link was followed");
+    assert_eq!(fs::read(&elsewhere).expect("it is there"), EVIL, "the link was written through");
+}
+
+/// A cache in another user's home, as sudo leaves it where it keeps HOME: that user may exchange the whole directory.
+#[test]
+fn a_cache_in_another_users_home_is_not_made() {
+    if !root("a cache in another user's home") {
+        return;
+    }
+    let dir = ground();
+    let home = directory(dir.path().join("home"), NOBODY, 0o755);
+    if io::native::has_compiler() {
+        let cache = home.join(".cache/strait");
+        let out = strait(dir.path(), &cache, "", "build --target native PROGRAM -o out.so");
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        assert!(!home.join(".cache").exists(), "root has written into the home");
+    }
+}
+
+/// Work directories whose names can be foretold: what lies in them would be overwritten, compiled or loaded.
+#[test]
+fn prepared_work_directories_are_not_used() {
+    if !root("prepared work directories") {
+        return;
+    }
+    if Command::new("clang").arg("--version").output().is_err() {
+        println!("skipped: prepared work directories: needs clang");
+        return;
+    }
+    let dir = ground();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).expect("ours");
+    let victim = dir.path().join("victim");
+    fs::write(&victim, EVIL).expect("writes");
+    let names = ["strait-build-$$", "strait-forward-$$", "strait-$$", "strait-$$-0"];
+    let mut preparation = String::new();
+    for name in names {
+        preparation += &format!("mkdir {name} && chown -R 65534 {name} && chmod 777 {name}\n");
+        for file in ["forward.c", "forward.o", "program.c", "program.o", "prepared.so"] {
+            preparation += &format!("ln -s {} {name}/{file}\n", victim.display());
+        }
+    }
+    let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cases/forward.stf");
+    let test = format!("test --target tc {}", case.display());
+    for arguments in ["build --target tc PROGRAM -o out.o", &test] {
+        let out = strait(dir.path(), dir.path(), &preparation, arguments);
+        assert_eq!(fs::read(&victim).expect("it is there"), EVIL, "strait {arguments} followed a link");
+        assert!(out.status.success(), "strait {arguments}: {}", String::from_utf8_lossy(&out.stderr));
+        let left = fs::read_dir(dir.path()).expect("ours").flatten();
+        let left: Vec<_> =
+            left.map(|e| e.file_name()).filter(|n| n.to_string_lossy().starts_with("strait-")).collect();
+        assert_eq!(left.len() % names.len(), 0, "nothing else is left: {left:?}");
+    }
+    // A directory for temporary files that belongs to another user is no place at all.
+    let theirs = directory(dir.path().join("theirs"), NOBODY, 0o755);
+    let out = strait(&theirs, dir.path(), "", "build --target tc PROGRAM -o out.o");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert_eq!(fs::read_dir(&theirs).expect("theirs").count(), 2, "out.o and out.json");
+}

@@ -1,0 +1,375 @@
+//! What a program is run with: entries for its tables and packets for its parser, made of a number.
+//!
+//! Packets take the ways through the parser that [`ir::ways`] finds, with random values elsewhere; some are cut short, some are changed, some
+//! are noise. Entries match what such packets looked up, or nearly.
+
+use std::collections::{BTreeMap, HashSet};
+
+use abi::manifest::{KeyField, Table};
+use abi::{ActionCall, Bits, Entry, Manifest, MatchKind, MatchValue};
+use bench::dice::Dice;
+use control::stf::{Mirror, Target};
+use interp::{Event, Interpreter, Observer, Silent};
+use ir::Verified;
+use ir::ways::{Goal, ways};
+use serde::{Deserialize, Serialize};
+
+use crate::targets::interp::InterpTarget;
+
+/// Ways through a parser that packets are made of.
+const WAYS: usize = 40;
+/// Rounds in which wrong checksums of a packet are put right.
+const ROUNDS: usize = 4;
+/// The multicast group, and the mirroring session, that generated programs use.
+const GROUP: u32 = 3;
+const SESSION: u32 = 5;
+
+/// All that a run needs beside the program.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Case {
+    pub entries: Vec<(String, Entry)>,
+    pub defaults: Vec<(String, ActionCall)>,
+    pub value_sets: Vec<(String, Vec<Vec<MatchValue>>)>,
+    /// Whether packets are copied: then there are a group and a session.
+    pub copies: bool,
+    pub packets: Vec<(u32, Vec<u8>)>,
+}
+
+impl Case {
+    /// A case for a program.
+    pub fn of(program: &Verified, text: &str, seed: u64, packets: usize) -> Result<Case, String> {
+        let mut dice = Dice::new(seed ^ 0x5eed);
+        let fresh = || Interpreter::new(program).map_err(|e| e.to_string());
+        let mut interpreter = fresh()?;
+        let copies = ["clone", "mcast_grp"].iter().any(|w| text.contains(w));
+        let raw = raw_packets(program, &mut dice, packets);
+        let mut looked = LookedUp::default();
+        for (port, packet) in raw.iter().take(64) {
+            interpreter.process(*port, packet, &mut looked);
+        }
+        let manifest = interpreter.manifest().clone();
+        let mut case = Case { copies, ..Case::default() };
+        case.fill(&manifest, &looked.0, &mut dice);
+        let mut target = InterpTarget::new(fresh()?);
+        // Equal matches of different priority are for targets that keep priorities apart from keys; tc does not.
+        let mut known = HashSet::new();
+        let twice = dice.index(10) == 0;
+        case.entries.retain(|(table, entry)| {
+            let new = known.insert((table.clone(), entry.matches.clone()));
+            (new || twice) && target.insert(table, entry).is_ok()
+        });
+        let mut target = InterpTarget::new(fresh()?);
+        case.load(&mut target)?;
+        let right = |packet| with_right_sums(&mut target.0, packet);
+        case.packets = raw.into_iter().map(right).collect();
+        Ok(case)
+    }
+
+    /// Fills a target's tables.
+    pub fn load(&self, target: &mut dyn Target) -> Result<(), String> {
+        let failed = |what: &str, e: control::stf::TargetError| format!("{what}: {e}");
+        for (table, entry) in &self.entries {
+            target.insert(table, entry).map_err(|e| failed(&format!("an entry of {table}"), e))?;
+        }
+        for (table, call) in &self.defaults {
+            target.set_default(table, call).map_err(|e| failed(&format!("the default of {table}"), e))?;
+        }
+        for (name, members) in &self.value_sets {
+            target.set_value_set(name, members).map_err(|e| failed(name, e))?;
+        }
+        if self.copies {
+            target.set_group(GROUP, &[(0, 1), (1, 2), (7, 9)]).map_err(|e| failed("the group", e))?;
+            target.set_mirror(SESSION, Some(Mirror::Port(7))).map_err(|e| failed("the session", e))?;
+        }
+        Ok(())
+    }
+
+    /// The case as STF, without what is expected of its packets.
+    pub fn stf(&self, manifest: &Manifest) -> String {
+        let mut text = String::new();
+        for (table, entry) in &self.entries {
+            let Some(definition) = manifest.table(table) else { continue };
+            let priority =
+                if definition.needs_priority() { format!(" {}", entry.priority) } else { String::new() };
+            let matches = definition.keys.iter().zip(&entry.matches).map(|(k, m)| written(k, m));
+            let matches: String = matches.collect();
+            text += &format!("add {table}{priority}{matches} {}\n", call(definition, &entry.action));
+        }
+        for (table, action) in &self.defaults {
+            let Some(definition) = manifest.table(table) else { continue };
+            text += &format!("setdefault {table} {}\n", call(definition, action));
+        }
+        for (name, members) in &self.value_sets {
+            let member = |m: &Vec<MatchValue>| m.iter().map(value_of).collect::<Vec<_>>().join(",");
+            let members: Vec<String> = members.iter().map(member).collect();
+            text += &format!("value_set {name} {}\n", members.join(" "));
+        }
+        if self.copies {
+            text += &format!("mc_mgrp_create {GROUP}\n");
+            for (node, (rid, port)) in [(0, 1), (1, 2), (7, 9)].into_iter().enumerate() {
+                text += &format!("mc_node_create {rid} {port}\nmc_node_associate {GROUP} {node}\n");
+            }
+            text += &format!("mirroring_add {SESSION} 7\n");
+        }
+        text
+    }
+
+    fn fill(&mut self, manifest: &Manifest, looked: &BTreeMap<String, Vec<Vec<Bits>>>, dice: &mut Dice) {
+        let none = Vec::new();
+        for table in &manifest.tables {
+            let unfit =
+                table.implementation.is_some() || table.keys.iter().any(|k| k.kind == MatchKind::Selector);
+            let callable = |default: bool| {
+                let fits =
+                    move |a: &&abi::manifest::Action| if default { !a.table_only } else { !a.default_only };
+                table.actions.iter().filter(fits).collect::<Vec<_>>()
+            };
+            if unfit {
+                continue;
+            }
+            let actions = callable(true);
+            if !table.const_default && !actions.is_empty() && dice.below(100) < 30 {
+                let action = actions[dice.index(actions.len())];
+                self.defaults.push((table.name.clone(), arguments(action, dice)));
+            }
+            let actions = callable(false);
+            if table.const_entries || table.keys.is_empty() || actions.is_empty() {
+                continue;
+            }
+            let count = match dice.index(10) {
+                0 => 0,
+                1 => 40 + dice.index(60),
+                _ => 1 + dice.index(10),
+            };
+            let seen = looked.get(&table.name).unwrap_or(&none);
+            let masks = Masks::new(table, dice);
+            for n in 0..count.min(table.size as usize) {
+                let near = (!seen.is_empty() && dice.below(100) < 75).then(|| &seen[dice.index(seen.len())]);
+                let matches = masks.matches(table, near, dice);
+                let action = arguments(actions[dice.index(actions.len())], dice);
+                // Each has its own: which of equals wins is not for P4 to say, and tc does not keep their age.
+                let priority = if table.needs_priority() { 1 + (n * 37 % 101) as i32 } else { 0 };
+                self.entries.push((table.name.clone(), Entry { matches, priority, action }));
+            }
+        }
+        for set in &manifest.value_sets {
+            let member = |dice: &mut Dice| {
+                let part = |k: &KeyField, dice: &mut Dice| match k.kind {
+                    MatchKind::Ternary => {
+                        let mask = random(k.width, dice);
+                        MatchValue::Ternary(random(k.width, dice).and(&mask), mask)
+                    }
+                    MatchKind::Range => range(random(k.width, dice), random(k.width, dice)),
+                    MatchKind::Lpm => {
+                        MatchValue::Lpm(random(k.width, dice), dice.index(k.width as usize + 1) as u32)
+                    }
+                    _ => MatchValue::Exact(random(k.width, dice)),
+                };
+                set.keys.iter().map(|k| part(k, dice)).collect()
+            };
+            let members = (0..dice.index(set.size as usize + 1)).map(|_| member(dice)).collect();
+            self.value_sets.push((set.name.clone(), members));
+        }
+    }
+}
+
+/// An action's call with random arguments.
+fn arguments(action: &abi::manifest::Action, dice: &mut Dice) -> ActionCall {
+    let args = action.params.iter().map(|p| random(p.width, dice)).collect();
+    ActionCall { action: action.name.clone(), args }
+}
+
+/// A value at which something happens, or any.
+fn random(width: u32, dice: &mut Dice) -> Bits {
+    match dice.index(6) {
+        0 => Bits::zero(width),
+        1 => Bits::ones(width),
+        2 => Bits::new(width, dice.index(8) as u128),
+        _ => {
+            let bytes: Vec<u8> = (0..width.div_ceil(8)).map(|_| dice.next_u64() as u8).collect();
+            Bits::from_bytes_be(width, &bytes)
+        }
+    }
+}
+
+fn range(a: Bits, b: Bits) -> MatchValue {
+    if a.cmp_unsigned(&b).is_le() { MatchValue::Range(a, b) } else { MatchValue::Range(b, a) }
+}
+
+/// Few masks for each field, as people write them, and as targets bound their number.
+struct Masks(Vec<Vec<Bits>>);
+
+impl Masks {
+    fn new(table: &Table, dice: &mut Dice) -> Masks {
+        let mask = |key: &KeyField, dice: &mut Dice| match dice.index(4) {
+            0 => Bits::ones(key.width),
+            1 => Bits::prefix_mask(key.width, dice.index(key.width as usize + 1) as u32),
+            _ => random(key.width, dice),
+        };
+        Masks(table.keys.iter().map(|k| (0..3).map(|_| mask(k, dice)).collect()).collect())
+    }
+
+    fn matches(&self, table: &Table, near: Option<&Vec<Bits>>, dice: &mut Dice) -> Vec<MatchValue> {
+        let one = |(n, key): (usize, &KeyField)| {
+            let seen = near.and_then(|keys| keys.get(n)).filter(|b| b.width() == key.width).cloned();
+            let value = seen.unwrap_or_else(|| random(key.width, dice));
+            match key.kind {
+                MatchKind::Exact | MatchKind::Selector => MatchValue::Exact(value),
+                MatchKind::Lpm => {
+                    let length = [key.width, key.width / 2, dice.index(key.width as usize + 1) as u32, 0]
+                        [dice.index(4)];
+                    MatchValue::Lpm(value.and(&Bits::prefix_mask(key.width, length)), length)
+                }
+                MatchKind::Ternary => {
+                    let mask = self.0[n][dice.index(3)].clone();
+                    MatchValue::Ternary(value.and(&mask), mask)
+                }
+                MatchKind::Range => match dice.index(3) {
+                    0 => MatchValue::Range(value.clone(), value),
+                    _ => range(value, random(key.width, dice)),
+                },
+                MatchKind::Optional => MatchValue::Optional((dice.index(3) != 0).then_some(value)),
+            }
+        };
+        table.keys.iter().enumerate().map(one).collect()
+    }
+}
+
+/// What packets looked up, by table.
+#[derive(Default)]
+struct LookedUp(BTreeMap<String, Vec<Vec<Bits>>>);
+
+impl Observer for LookedUp {
+    fn event(&mut self, event: Event<'_>) {
+        if let Event::Applied { table, key, .. } = event {
+            self.0.entry(table.to_string()).or_default().push(key.into_iter().map(|(_, v)| v).collect());
+        }
+    }
+}
+
+/// Packets along the parser's ways, and others.
+fn raw_packets(program: &Verified, dice: &mut Dice, count: usize) -> Vec<(u32, Vec<u8>)> {
+    let ways = ways(program, &Goal::All, WAYS);
+    (0..count).map(|_| (dice.index(4) as u32, packet(&ways, dice))).collect()
+}
+
+fn packet(ways: &[ir::ways::Way], dice: &mut Dice) -> Vec<u8> {
+    let style = dice.index(4);
+    let mut byte = || match style {
+        0 => dice.next_u64() as u8,
+        1 => dice.index(4) as u8,
+        2 => [0, 0xff, 0x80, 1][dice.index(4)],
+        _ => {
+            if dice.index(3) == 0 {
+                dice.next_u64() as u8
+            } else {
+                0
+            }
+        }
+    };
+    let mut bytes: Vec<u8> = (0..400).map(|_| byte()).collect();
+    let mut length = dice.index(120);
+    if !ways.is_empty() && dice.index(10) != 0 {
+        let way = &ways[dice.index(ways.len())];
+        let known = way.known.bits();
+        for (at, bit) in known.iter().enumerate().take(8 * bytes.len()) {
+            if let Some(bit) = bit {
+                bench::traffic::template::write(&mut bytes, at as u32, 1, (*bit).into());
+            }
+        }
+        let whole = known.len().div_ceil(8).min(bytes.len());
+        length = match dice.index(8) {
+            0 => dice.index(whole + 1),
+            1 => whole,
+            2 => whole + dice.index(4),
+            _ => whole + dice.index(80),
+        };
+    }
+    bytes.truncate(length.min(400));
+    if dice.index(6) == 0 && !bytes.is_empty() {
+        let at = dice.index(bytes.len());
+        bytes[at] ^= 1 << dice.index(8);
+    }
+    bytes
+}
+
+/// Notes where headers stand, and which verified checksums are wrong.
+#[derive(Default)]
+struct Sums {
+    /// Name and fields, in the order of the packet.
+    extracted: Vec<(String, Vec<(String, u32)>)>,
+    wrong: Vec<(String, u16)>,
+}
+
+impl Observer for Sums {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Extracted { header, fields, .. } => {
+                let fields = fields.iter().map(|(n, v)| (n.to_string(), v.width())).collect();
+                self.extracted.push((header.to_string(), fields));
+            }
+            Event::Checksum { place, value, right: Some(false), .. } => self.wrong.push((place, value)),
+            _ => {}
+        }
+    }
+}
+
+/// The packet with the checksums that the program verifies, as far as they stand where headers follow each other.
+fn with_right_sums(interpreter: &mut Interpreter<'_>, (port, mut packet): (u32, Vec<u8>)) -> (u32, Vec<u8>) {
+    for _ in 0..ROUNDS {
+        let mut sums = Sums::default();
+        interpreter.process(port, &packet, &mut sums);
+        if sums.wrong.is_empty() {
+            break;
+        }
+        for (place, value) in &sums.wrong {
+            let mut at = 0;
+            for (header, fields) in &sums.extracted {
+                for (field, width) in fields {
+                    if *width == 16 && *place == format!("{header}.{field}") {
+                        bench::traffic::template::write(&mut packet, at, 16, (*value).into());
+                    }
+                    at += width;
+                }
+            }
+        }
+    }
+    (port, packet)
+}
+
+/// Whether a verified checksum of a packet is wrong, so that a target may carry the damage over.
+pub fn has_wrong_sum(interpreter: &mut Interpreter<'_>, port: u32, packet: &[u8]) -> bool {
+    let mut sums = Sums::default();
+    interpreter.process(port, packet, &mut sums);
+    !sums.wrong.is_empty()
+}
+
+/// Runs a packet for what it does to the program's state.
+pub fn pass(interpreter: &mut Interpreter<'_>, port: u32, packet: &[u8]) -> interp::Outcome {
+    interpreter.process(port, packet, &mut Silent)
+}
+
+fn hex(value: &Bits) -> String {
+    format!("{:#x}", value.to_big())
+}
+
+fn value_of(value: &MatchValue) -> String {
+    match value {
+        MatchValue::Exact(v) | MatchValue::Optional(Some(v)) => hex(v),
+        MatchValue::Optional(None) => "*".into(),
+        MatchValue::Lpm(v, length) => format!("{}/{length}", hex(v)),
+        MatchValue::Ternary(v, mask) => format!("{}&&&{}", hex(v), hex(mask)),
+        MatchValue::Range(low, high) => format!("{}..{}", hex(low), hex(high)),
+    }
+}
+
+fn written(key: &KeyField, value: &MatchValue) -> String {
+    format!(" \"{}\":{}", key.name, value_of(value))
+}
+
+fn call(table: &Table, call: &ActionCall) -> String {
+    let params = table.action(&call.action).map(|n| &table.actions[n].params);
+    let arguments = params.into_iter().flatten().zip(&call.args);
+    let arguments: Vec<String> = arguments.map(|(p, a)| format!("{}:{}", p.name, hex(a))).collect();
+    format!("{}({})", call.action, arguments.join(", "))
+}

@@ -1,0 +1,39 @@
+//! From text to IR.
+
+use std::path::Path;
+
+use p4::{Diagnostics, Embedded, Severity, SourceMap, SourceProvider};
+
+/// Includes that stand beside a program, then Strait's own.
+struct Beside;
+
+impl SourceProvider for Beside {
+    fn include(&self, name: &str, from: &str, quoted: bool) -> Option<(String, String)> {
+        let beside = || {
+            let path = Path::new(from).parent()?.join(name);
+            let text = std::fs::read(&path).ok()?;
+            Some((path.display().to_string(), String::from_utf8_lossy(&text).into_owned()))
+        };
+        quoted.then(beside).flatten().or_else(|| Embedded.include(name, from, quoted))
+    }
+}
+
+/// Why a program has no IR: its first error, and whether that is a limit of this release (E05xx) and no mistake.
+pub struct Rejected {
+    pub text: String,
+    pub limit: bool,
+}
+
+/// Compiles a program, as `strait` does it.
+pub fn program(name: &str, text: &str) -> Result<ir::Verified, Rejected> {
+    let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
+    let compiled = p4::compile(&mut map, name, text, &[], &Beside, &mut diags);
+    compiled.ok_or_else(|| {
+        let Some(first) = diags.list().iter().find(|d| d.severity == Severity::Error) else {
+            return Rejected { text: "rejected without an error".into(), limit: false };
+        };
+        let line = map.position(first.primary.span).line;
+        let limit = first.code.starts_with("E05") && first.code != "E0599";
+        Rejected { text: format!("{} {} (line {line})", first.code, first.message), limit }
+    })
+}

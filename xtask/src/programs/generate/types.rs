@@ -1,0 +1,302 @@
+//! Types of generated programs, and the declarations of those that have names.
+
+use super::Generator;
+
+/// A type of a value or a variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ty {
+    Bool,
+    Bit(u32),
+    Int(u32),
+    /// `E`, an `enum bit<W>`.
+    Enum,
+    Struct(usize),
+    Header(usize),
+}
+
+impl Ty {
+    /// Bits of a number; 1 for `bool`.
+    pub fn width(&self) -> u32 {
+        match self {
+            Ty::Bool => 1,
+            Ty::Bit(w) | Ty::Int(w) => *w,
+            Ty::Enum => ENUM_WIDTH,
+            Ty::Struct(_) | Ty::Header(_) => 0,
+        }
+    }
+
+    pub fn is_number(&self) -> bool {
+        matches!(self, Ty::Bit(_) | Ty::Int(_))
+    }
+
+    pub fn is_scalar(&self) -> bool {
+        !matches!(self, Ty::Struct(_) | Ty::Header(_))
+    }
+}
+
+/// Bits of the enumeration, and how many members it has: fewer than values.
+pub const ENUM_WIDTH: u32 = 3;
+pub const MEMBERS: usize = 5;
+
+/// A struct or a header.
+#[derive(Clone, Debug)]
+pub struct Record {
+    pub name: String,
+    pub fields: Vec<(String, Ty)>,
+    /// A header's last field, of so many bytes at most.
+    pub varbit: Option<u32>,
+}
+
+/// A member of `headers`.
+#[derive(Clone, Debug)]
+pub struct Member {
+    pub name: String,
+    pub shape: Shape,
+}
+
+/// What a member of `headers` is.
+#[derive(Clone, Debug)]
+pub enum Shape {
+    One(usize),
+    Stack(usize, u32),
+    /// Of headers of these types, called `m0`, `m1`, …
+    Union(Vec<usize>),
+}
+
+/// Widths at which layouts and machine words change.
+const WIDTHS: &[u32] = &[
+    1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 15, 16, 17, 20, 24, 31, 32, 33, 40, 47, 48, 56, 63, 64, 65, 80, 96, 100,
+    120, 127, 128,
+];
+
+impl Generator {
+    /// The widths that a program uses most, so that its variables have types in common.
+    pub fn choose_palette(&mut self) {
+        let numbers = 3 + self.below(4);
+        for _ in 0..numbers {
+            let width = self.any_width();
+            let ty = if width > 1 && self.chance(30) { Ty::Int(width) } else { Ty::Bit(width) };
+            self.palette.push(ty);
+        }
+        self.palette.push(Ty::Bit(8));
+        if self.chance(60) {
+            self.palette.push(Ty::Bool);
+        }
+    }
+
+    fn any_width(&mut self) -> u32 {
+        if self.features.wide && self.chance(25) {
+            return 129 + self.below(384) as u32;
+        }
+        let small = WIDTHS.iter().position(|w| *w > 64).unwrap_or(WIDTHS.len());
+        match self.below(8) {
+            0 => 1 + self.below(128) as u32,
+            1 => WIDTHS[self.below(WIDTHS.len())],
+            _ => WIDTHS[self.below(small)],
+        }
+    }
+
+    /// A type of a number.
+    pub fn number(&mut self) -> Ty {
+        let numbers: Vec<Ty> = self.palette.iter().filter(|t| t.is_number()).cloned().collect();
+        numbers[self.below(numbers.len())].clone()
+    }
+
+    /// A type of a plain value.
+    pub fn scalar(&mut self) -> Ty {
+        if self.features.enums && self.chance(5) {
+            return Ty::Enum;
+        }
+        {
+            let at = self.below(self.palette.len());
+            self.palette[at].clone()
+        }
+    }
+
+    /// A header without a varbit, which may be written as a list.
+    pub fn plain_header(&mut self) -> usize {
+        let plain: Vec<usize> =
+            (0..self.headers.len()).filter(|h| self.headers[*h].varbit.is_none()).collect();
+        plain[self.below(plain.len())]
+    }
+
+    /// A type of a parameter or local variable.
+    pub fn any_type(&mut self) -> Ty {
+        if self.chance(12) && !self.headers.is_empty() {
+            return Ty::Header(self.plain_header());
+        }
+        if self.chance(12) && !self.structs.is_empty() {
+            return Ty::Struct(self.below(self.structs.len()));
+        }
+        self.scalar()
+    }
+
+    /// As it is written.
+    pub fn spell(&self, ty: &Ty) -> String {
+        match ty {
+            Ty::Bool => "bool".into(),
+            Ty::Bit(w) => format!("bit<{w}>"),
+            Ty::Int(w) => format!("int<{w}>"),
+            Ty::Enum => "E".into(),
+            Ty::Struct(n) => self.structs[*n].name.clone(),
+            Ty::Header(n) => self.headers[*n].name.clone(),
+        }
+    }
+
+    /// Declares all types with names.
+    pub fn declare_types(&mut self) {
+        if self.features.enums {
+            let members: Vec<String> = (0..MEMBERS).map(|n| format!("M{n} = {}", n + 1)).collect();
+            self.line(&format!("enum bit<{ENUM_WIDTH}> E {{ {} }}", members.join(", ")));
+        }
+        self.line("error { Strange, Odd }");
+        let headers = 2 + self.below(3);
+        for number in 0..headers {
+            self.header(number);
+        }
+        if self.features.varbit {
+            self.varbit_header();
+        }
+        for number in 0..self.below(3) {
+            self.structure(format!("s{number}_t"));
+        }
+        self.choose_members();
+        self.declare_members();
+    }
+
+    /// A header: fields of any width, filled up to whole bytes.
+    fn header(&mut self, number: usize) {
+        let mut fields = Vec::new();
+        let count = 1 + self.below(6);
+        for at in 0..count {
+            let ty = match self.below(8) {
+                0 => Ty::Bit(1 + self.below(40) as u32),
+                1 if self.features.enums => Ty::Enum,
+                _ => self.scalar(),
+            };
+            // p4c's back end for BMv2 lays out no bool in a header without a byte of its own.
+            let ty = if ty == Ty::Bool { Ty::Bit(1) } else { ty };
+            fields.push((format!("f{at}"), ty));
+        }
+        let bits: u32 = fields.iter().map(|(_, t)| t.width()).sum();
+        if !bits.is_multiple_of(8) {
+            let at = self.below(fields.len() + 1);
+            fields.insert(at, ("pad".into(), Ty::Bit(8 - bits % 8)));
+        }
+        // What lies between checksums and tables everywhere: fields of 16 bits.
+        if self.features.sums && self.chance(70) {
+            // At a whole byte, mostly: elsewhere no compiled target writes a sum over the payload.
+            let whole =
+                |n: &usize| fields[..*n].iter().map(|(_, t)| t.width()).sum::<u32>().is_multiple_of(8);
+            let places: Vec<usize> = (0..=fields.len()).filter(whole).collect();
+            let at =
+                if self.chance(95) { places[self.below(places.len())] } else { self.below(fields.len() + 1) };
+            fields.insert(at, ("sum".into(), Ty::Bit(16)));
+        }
+        self.add_header(format!("h{number}_t"), fields, None);
+    }
+
+    fn varbit_header(&mut self) {
+        let most = 8 * (1 + self.below(20) as u32);
+        self.add_header("v_t".into(), vec![("size".into(), Ty::Bit(8))], Some(most));
+    }
+
+    fn add_header(&mut self, name: String, fields: Vec<(String, Ty)>, varbit: Option<u32>) {
+        self.open(&format!("header {name} {{"));
+        for (field, ty) in &fields {
+            self.line(&format!("{} {field};", self.spell(ty)));
+        }
+        if let Some(bits) = varbit {
+            self.line(&format!("varbit<{bits}> rest;"));
+        }
+        self.close("}");
+        self.headers.push(Record { name, fields, varbit });
+    }
+
+    /// A struct of plain values, structs that were declared before and headers.
+    fn structure(&mut self, name: String) {
+        let mut fields = Vec::new();
+        for at in 0..1 + self.below(4) {
+            let ty = match self.below(10) {
+                0 if !self.structs.is_empty() => Ty::Struct(self.below(self.structs.len())),
+                1 if self.features.headers_in_structs => Ty::Header(self.plain_header()),
+                _ => self.scalar(),
+            };
+            fields.push((format!("m{at}"), ty));
+        }
+        self.add_struct(name, fields);
+    }
+
+    fn add_struct(&mut self, name: String, fields: Vec<(String, Ty)>) {
+        self.open(&format!("struct {name} {{"));
+        for (field, ty) in &fields {
+            self.line(&format!("{} {field};", self.spell(ty)));
+        }
+        self.close("}");
+        self.structs.push(Record { name, fields, varbit: None });
+    }
+
+    fn choose_members(&mut self) {
+        let plain: Vec<usize> =
+            (0..self.headers.len()).filter(|h| self.headers[*h].varbit.is_none()).collect();
+        let count = 2 + self.below(4);
+        for number in 0..count {
+            let one = plain[self.below(plain.len())];
+            let shape = match self.below(10) {
+                0 | 1 if self.features.stacks => Shape::Stack(one, 1 + self.below(5) as u32),
+                2 if self.features.unions => {
+                    let other = plain[self.below(plain.len())];
+                    let mut all = vec![one, other];
+                    all.dedup();
+                    Shape::Union(all)
+                }
+                _ => Shape::One(one),
+            };
+            self.members.push(Member { name: format!("a{number}"), shape });
+        }
+        if let Some(header) = self.headers.iter().position(|h| h.varbit.is_some()) {
+            let at = 1 + self.below(self.members.len());
+            self.members.insert(at, Member { name: "v".into(), shape: Shape::One(header) });
+        }
+    }
+
+    fn declare_members(&mut self) {
+        for member in self.members.clone() {
+            if let Shape::Union(types) = &member.shape {
+                self.open(&format!("header_union {}_t {{", member.name));
+                for (n, h) in types.iter().enumerate() {
+                    self.line(&format!("{} m{n};", self.headers[*h].name));
+                }
+                self.close("}");
+            }
+        }
+        self.open("struct headers {");
+        for member in self.members.clone() {
+            let ty = match &member.shape {
+                Shape::One(h) => self.headers[*h].name.clone(),
+                Shape::Stack(h, size) => format!("{}[{size}]", self.headers[*h].name),
+                Shape::Union(_) => format!("{}_t", member.name),
+            };
+            self.line(&format!("{ty} {};", member.name));
+        }
+        self.close("}");
+        let mut fields: Vec<(String, Ty)> = Vec::new();
+        for at in 0..4 + self.below(5) {
+            let ty = self.any_type();
+            let is_header = matches!(ty, Ty::Header(_));
+            let ty = if is_header && !self.features.headers_in_structs { self.scalar() } else { ty };
+            fields.push((format!("x{at}"), ty));
+        }
+        self.open("struct meta_t {");
+        if self.features.again {
+            self.line("@field_list(1) bit<8> round;");
+        }
+        for (field, ty) in &fields {
+            let kept =
+                if self.features.again && ty.is_number() && self.chance(40) { "@field_list(1) " } else { "" };
+            self.line(&format!("{kept}{} {field};", self.spell(ty)));
+        }
+        self.close("}");
+        self.meta = fields;
+    }
+}

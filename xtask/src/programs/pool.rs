@@ -1,0 +1,249 @@
+//! Processes that run programs, watched; and what came of all programs.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use serde::Serialize;
+
+use super::worker::{self, Class, Said};
+use super::{Job, Options, save};
+
+/// A process that says nothing for so long has hung.
+const PATIENCE: Duration = Duration::from_secs(180);
+/// Programs that one process runs.
+const CHUNK: usize = 240;
+/// Differences that are saved and printed.
+const SHOWN: usize = 200;
+
+/// What came of a program on a target.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    pub class: Class,
+    pub text: String,
+}
+
+/// All that came of all programs.
+#[derive(Default)]
+pub struct Results {
+    /// By number and target.
+    pub verdicts: BTreeMap<(u64, String), Verdict>,
+    times: BTreeMap<String, f64>,
+}
+
+/// Counts, for people and programs.
+#[derive(Serialize)]
+struct Summary {
+    seed: u64,
+    programs: usize,
+    seconds: f64,
+    packets: u64,
+    classes: BTreeMap<String, BTreeMap<Class, u64>>,
+    reasons: BTreeMap<String, BTreeMap<String, u64>>,
+    times: BTreeMap<String, f64>,
+}
+
+/// Where the processes make what they leave behind when they are ended.
+pub fn scratch() -> PathBuf {
+    worker::scratch().join(format!("strait-programs-{}", std::process::id()))
+}
+
+/// Runs all programs in processes, and reports.
+pub fn run(job: &Job, options: &Options, numbers: Vec<u64>) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    std::fs::DirBuilder::new().mode(0o700).create(scratch()).context("a directory for objects")?;
+    let chunk = CHUNK.min(numbers.len().div_ceil(options.jobs.max(1)).max(1));
+    let count = numbers.len();
+    let queue: Mutex<VecDeque<Vec<u64>>> = Mutex::new(numbers.chunks(chunk).map(<[u64]>::to_vec).collect());
+    let results = Mutex::new(Results::default());
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let next = queue.lock().ok().and_then(|mut q| q.pop_front());
+                    let Some(numbers) = next else { break };
+                    if let Err(why) = chunk_of(options, numbers, &results) {
+                        eprintln!("{why:#}");
+                    }
+                }
+            });
+        }
+    });
+    let results = results.into_inner().unwrap_or_default();
+    let reported = report(job, options, &results, count, begun.elapsed().as_secs_f64());
+    let _ = std::fs::remove_dir_all(scratch());
+    reported
+}
+
+/// Runs some programs; where a process ends early, another one goes on behind the program that ended it.
+fn chunk_of(options: &Options, numbers: Vec<u64>, results: &Mutex<Results>) -> anyhow::Result<()> {
+    let mut left = numbers;
+    while !left.is_empty() {
+        let mut child = start(options, &left)?;
+        let ended = listen(&mut child, results)?;
+        let Some((number, target, class)) = ended else { break };
+        note(results, number, &target, class, "the process ended while it ran this program".into());
+        // Others of its group may have results on some targets already; they get the same ones again.
+        left.retain(|n| *n != number && !is_complete(results, *n, options));
+    }
+    Ok(())
+}
+
+fn is_complete(results: &Mutex<Results>, number: u64, options: &Options) -> bool {
+    let Ok(results) = results.lock() else { return true };
+    let has = |target: &str| results.verdicts.contains_key(&(number, target.to_string()));
+    has("check") || has("interp") || options.target.iter().all(|t| has(t.name()))
+}
+
+fn note(results: &Mutex<Results>, number: u64, target: &str, class: Class, text: String) {
+    if let Ok(mut results) = results.lock() {
+        results.verdicts.insert((number, target.to_string()), Verdict { class, text });
+    }
+}
+
+/// A process of this command with some of its options.
+fn command(options: &Options) -> anyhow::Result<Command> {
+    let mut command = Command::new(std::env::current_exe().context("the name of this command")?);
+    let targets: Vec<&str> = options.target.iter().map(|t| t.name()).collect();
+    command.arg("programs");
+    for (name, value) in [
+        ("--seed", options.seed.to_string()),
+        ("--size", options.size.to_string()),
+        ("--packets", options.packets.to_string()),
+        ("--group", options.group.to_string()),
+        ("--level", options.level.clone()),
+        ("--target", targets.join(",")),
+    ] {
+        command.args([name, &value]);
+    }
+    if let Some(corpus) = &options.corpus {
+        command.arg("--corpus").arg(corpus);
+    }
+    quiet(&mut command);
+    Ok(command)
+}
+
+/// Objects are made to be thrown away: in memory, and in nobody's cache.
+pub fn quiet(command: &mut Command) {
+    command.env("TMPDIR", scratch()).env("STRAIT_CACHE", "/dev/null/none").stdin(Stdio::null());
+}
+
+fn start(options: &Options, numbers: &[u64]) -> anyhow::Result<Child> {
+    let list: Vec<String> = numbers.iter().map(u64::to_string).collect();
+    let mut command = command(options)?;
+    command.arg("--numbers").arg(list.join(",")).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.spawn().context("cannot start a process")
+}
+
+/// Takes what a process says until it ends. If it did not end well: at which program and target.
+fn listen(child: &mut Child, results: &Mutex<Results>) -> anyhow::Result<Option<(u64, String, Class)>> {
+    let out = child.stdout.take().context("a process without output")?;
+    let (sender, lines) = mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        for line in BufReader::new(out).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    let mut at = None;
+    let hung = loop {
+        match lines.recv_timeout(PATIENCE) {
+            Ok(line) => match serde_json::from_str(&line) {
+                Ok(Said::At { number, target }) => at = Some((number, target)),
+                Ok(Said::Is { number, target, class, text }) => note(results, number, &target, class, text),
+                Ok(Said::Took(times)) => {
+                    if let Ok(mut results) = results.lock() {
+                        times.into_iter().for_each(|(name, s)| *results.times.entry(name).or_default() += s);
+                    }
+                }
+                Err(_) => {}
+            },
+            Err(RecvTimeoutError::Disconnected) => break false,
+            Err(RecvTimeoutError::Timeout) => break true,
+        }
+    };
+    if hung {
+        let _ = child.kill();
+    }
+    let status = child.wait().context("a process")?;
+    let _ = reader.join();
+    let class = if hung { Class::Hung } else { Class::Crashed };
+    Ok(at.filter(|_| hung || !status.success()).map(|(number, target)| (number, target, class)))
+}
+
+fn report(
+    job: &Job,
+    options: &Options,
+    results: &Results,
+    programs: usize,
+    seconds: f64,
+) -> anyhow::Result<()> {
+    let mut summary = Summary {
+        seed: options.seed,
+        programs,
+        seconds,
+        packets: 0,
+        classes: BTreeMap::new(),
+        reasons: BTreeMap::new(),
+        times: results.times.clone(),
+    };
+    let mut bad = Vec::new();
+    for ((number, target), verdict) in &results.verdicts {
+        *summary.classes.entry(target.clone()).or_default().entry(verdict.class).or_default() += 1;
+        match verdict.class {
+            Class::Equal => summary.packets += verdict.text.parse::<u64>().unwrap_or(0),
+            Class::Refused | Class::Rejected | Class::Limit => {
+                let reason = verdict.text.split(" (line ").next().unwrap_or_default();
+                *summary.reasons.entry(target.clone()).or_default().entry(reason.into()).or_default() += 1;
+            }
+            Class::Different | Class::Crashed | Class::Hung => {}
+        }
+        // A corpus may hold programs that are wrong; a generated one never is.
+        let wrong = verdict.class == Class::Rejected && options.corpus.is_none();
+        if wrong || matches!(verdict.class, Class::Different | Class::Crashed | Class::Hung) {
+            bad.push((*number, target.as_str(), verdict));
+        }
+    }
+    for (number, target, verdict) in bad.iter().take(SHOWN) {
+        save::report(job, options, *number, target, verdict);
+    }
+    println!(
+        "{programs} programs, seed {}, {seconds:.1} s, {:.1} programs/s",
+        options.seed,
+        programs as f64 / seconds
+    );
+    for (target, classes) in &summary.classes {
+        let text: Vec<String> = classes.iter().map(|(class, n)| format!("{n} {}", name(*class))).collect();
+        println!("{target:8} {}", text.join(", "));
+        for (reason, count) in summary.reasons.get(target).into_iter().flatten() {
+            println!("    {count:6} {reason}");
+        }
+    }
+    let times: Vec<String> = summary.times.iter().map(|(name, s)| format!("{name} {s:.1} s")).collect();
+    println!("{} packets compared; {}", summary.packets, times.join(", "));
+    if options.json {
+        println!("{}", serde_json::to_string(&summary)?);
+    }
+    anyhow::ensure!(bad.is_empty(), "{} programs are not as they should be", bad.len());
+    Ok(())
+}
+
+/// In words.
+pub fn name(class: Class) -> &'static str {
+    match class {
+        Class::Equal => "equal",
+        Class::Refused => "refused",
+        Class::Different => "different",
+        Class::Crashed => "crashed",
+        Class::Hung => "hung",
+        Class::Rejected => "rejected",
+        Class::Limit => "rejected for a limit",
+    }
+}

@@ -1,0 +1,243 @@
+//! The process that runs programs: machine code that goes wrong takes it along, and nothing else.
+//!
+//! It says in lines of JSON which program it is at, and what came of each. Objects are made in groups.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+use io::native::guarded::CHECKED;
+use serde::{Deserialize, Serialize};
+
+use super::case::Case;
+use super::group::{self, Emitted};
+use super::play;
+use super::{Job, compile, generate};
+use crate::targets::{Compiled, RunTarget, Sent, native, tc};
+
+/// A line of a worker.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Said {
+    /// It begins with a step of a program.
+    At { number: u64, target: String },
+    /// What came of a program on a target; of the front end, the target is `check`.
+    Is { number: u64, target: String, class: Class, text: String },
+    /// Seconds that it took, by what for.
+    Took(BTreeMap<String, f64>),
+}
+
+/// What became of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// Every packet and every cell.
+    Equal,
+    /// The target says that it cannot do it.
+    Refused,
+    Different,
+    /// The process ended, or the compiler does not take what was emitted.
+    Crashed,
+    Hung,
+    /// By the checker, or by lowering for a limit of this release.
+    Rejected,
+    /// As rejected, with E05xx.
+    Limit,
+}
+
+/// A program with what it is run with.
+struct Ready {
+    number: u64,
+    program: ir::Verified,
+    case: Case,
+}
+
+/// Runs programs, a group at a time.
+pub fn run(job: &Job, numbers: &[u64]) {
+    let mut times = Times::default();
+    for group in numbers.chunks(job.group.max(1)) {
+        let ready: Vec<Ready> =
+            times.take("compile P4", || group.iter().filter_map(|n| prepare(job, *n)).collect());
+        for target in &job.targets {
+            match target {
+                RunTarget::Native => natives(job, &ready, &mut times),
+                RunTarget::Tc => kernels(job, &ready, &mut times),
+                RunTarget::Interp | RunTarget::Xdp => {}
+            }
+        }
+    }
+    say(&Said::Took(times.0));
+}
+
+fn say(line: &Said) {
+    let mut out = std::io::stdout().lock();
+    let text = serde_json::to_string(line).unwrap_or_default();
+    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+}
+
+fn is(number: u64, target: &str, class: Class, text: impl Into<String>) {
+    say(&Said::Is { number, target: target.into(), class, text: text.into() });
+}
+
+fn at(number: u64, target: &str) {
+    say(&Said::At { number, target: target.into() });
+}
+
+/// The text of a program: generated, or of a file.
+pub fn text_of(job: &Job, number: u64) -> Option<(String, String)> {
+    match &job.corpus {
+        None => Some((format!("g{number}.p4"), generate::program(job.seed, number, job.size))),
+        Some(files) => {
+            let file = files.get(number as usize)?;
+            let text = std::fs::read(file).ok()?;
+            Some((file.display().to_string(), String::from_utf8_lossy(&text).into_owned()))
+        }
+    }
+}
+
+fn prepare(job: &Job, number: u64) -> Option<Ready> {
+    at(number, "check");
+    let (name, text) = text_of(job, number)?;
+    match compile::program(&name, &text) {
+        Err(why) => {
+            is(number, "check", if why.limit { Class::Limit } else { Class::Rejected }, why.text);
+            None
+        }
+        Ok(program) => {
+            at(number, "interp");
+            match Case::of(&program, &text, job.seed ^ number, job.packets) {
+                Ok(case) => Some(Ready { number, program, case }),
+                Err(why) => {
+                    is(number, "interp", Class::Refused, kind_of(&why));
+                    None
+                }
+            }
+        }
+    }
+}
+
+/// Machine code for a group, then each program.
+fn natives(job: &Job, ready: &[Ready], times: &mut Times) {
+    let mut emitted = Vec::new();
+    for (n, one) in ready.iter().enumerate() {
+        at(one.number, "native");
+        match times.take("emit C", || emit::native(&one.program)) {
+            Ok(output) => {
+                emitted.push(Emitted { number: n, output, program: &one.program });
+            }
+            Err(limits) => is(one.number, "native", Class::Refused, kind_of(&limits[0].what)),
+        }
+    }
+    let level = job.level(ready.first().map_or(0, |r| r.number));
+    let objects = times.take("cc", || group::compile(emitted, &[level, CHECKED.to_string()]));
+    for (n, object) in objects {
+        let one = &ready[n];
+        at(one.number, "native");
+        match object {
+            Err(why) => is(one.number, "native", Class::Crashed, why),
+            Ok(object) => times.take("run native", || match native::NativeTarget::load(&object) {
+                Ok(mut target) => judge(one, "native", &mut target),
+                Err(why) => is(one.number, "native", Class::Crashed, format!("{why:#}")),
+            }),
+        }
+    }
+}
+
+/// The kernel, one program after the other.
+fn kernels(_job: &Job, ready: &[Ready], times: &mut Times) {
+    for one in ready {
+        at(one.number, "tc");
+        if let Err(limits) = emit::tc(&one.program) {
+            is(one.number, "tc", Class::Refused, kind_of(&limits[0].what));
+            continue;
+        }
+        let loaded = times.take("clang, verifier", || {
+            let object = tc::Object::make(&one.program)?;
+            tc::TcTarget::load_named(&object, &format!("test-programs-{}", std::process::id()))
+        });
+        match loaded {
+            Ok(mut target) => {
+                let fits =
+                    Ready { number: one.number, program: one.program.clone(), case: whole_frames(one) };
+                times.take("run tc", || judge(&fits, "tc", &mut target));
+                if let Err(why) = target.remove() {
+                    is(one.number, "tc", Class::Crashed, format!("{why:#}"));
+                }
+            }
+            Err(why) if format!("{why:#}").contains(TOO_LARGE) => {
+                is(one.number, "tc", Class::Refused, TOO_LARGE)
+            }
+            Err(why) => is(one.number, "tc", Class::Crashed, format!("{why:#}")),
+        }
+    }
+}
+
+/// What the kernel's limit is called.
+const TOO_LARGE: &str = "larger than this kernel takes";
+/// The kernel has no frames without an Ethernet header.
+const SHORTEST: usize = 14;
+
+/// The case with the packets that come and leave as whole frames: others are dropped on tc, and counted.
+fn whole_frames(one: &Ready) -> Case {
+    let mut case = one.case.clone();
+    loop {
+        let all = play::Outcome { sent: vec![Some(NOTHING); case.packets.len()], ..play::Outcome::default() };
+        let Ok(outcome) = play::interpreted(&one.program, &case, &all, &[]) else { return case };
+        let whole =
+            |sent: &Option<Sent>| sent.iter().flat_map(|s| &s.packets).all(|(_, p)| p.len() >= SHORTEST);
+        let mut keep =
+            case.packets.iter().zip(&outcome.sent).map(|((_, p), sent)| p.len() >= SHORTEST && whole(sent));
+        let before = case.packets.len();
+        // Registers remember packets: without some of them others may become short.
+        case.packets = case.packets.clone().into_iter().filter(|_| keep.next() == Some(true)).collect();
+        if case.packets.len() == before {
+            return case;
+        }
+    }
+}
+
+const NOTHING: Sent = Sent { packets: Vec::new(), reason: None };
+
+fn judge(one: &Ready, name: &str, target: &mut dyn Compiled) {
+    let got = match play::compiled(target, &one.case) {
+        Ok(got) => got,
+        Err(why) => return is(one.number, name, Class::Refused, format!("a table write: {}", kind_of(&why))),
+    };
+    let entries = target.counted().unwrap_or_default();
+    let expected = match play::interpreted(&one.program, &one.case, &got, &entries) {
+        Ok(expected) => expected,
+        Err(why) => return is(one.number, name, Class::Different, format!("the interpreter: {why}")),
+    };
+    match play::difference(&one.program, &one.case, &expected, &got) {
+        None => is(one.number, name, Class::Equal, got.sent.iter().flatten().count().to_string()),
+        Some(difference) => is(one.number, name, Class::Different, difference.text),
+    }
+}
+
+/// A refusal without the names and widths in it, so that equal ones are counted together.
+fn kind_of(why: &str) -> String {
+    let text = why.split('`').step_by(2).collect::<Vec<_>>().join("…");
+    let text = text.rsplit(": ").next().unwrap_or_default();
+    text.split('<')
+        .map(|part| part.split_once('>').map_or(part, |(_, rest)| rest))
+        .collect::<Vec<_>>()
+        .join("<W>")
+}
+
+/// Where objects and sources are made: memory, if there is some.
+pub fn scratch() -> &'static Path {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { memory } else { Path::new("/tmp") }
+}
+
+/// How long things took, by name.
+#[derive(Default)]
+struct Times(BTreeMap<String, f64>);
+
+impl Times {
+    fn take<T>(&mut self, name: &str, run: impl FnOnce() -> T) -> T {
+        let begun = std::time::Instant::now();
+        let result = run();
+        *self.0.entry(name.into()).or_default() += begun.elapsed().as_secs_f64();
+        result
+    }
+}
