@@ -417,7 +417,7 @@ impl Run<'_, '_> {
                 let value = sums::checksum(p, &self.s, data, *payload);
                 let found = read(p, &self.s, checksum, ir::Ty::Bit(16)).low_u64();
                 let right = found == value as u64;
-                if let Some(carry) = self.carry {
+                if let Some(carry) = self.carry.filter(|_| self.arrived(checksum)) {
                     carry.verified(call, found as u16, value, &mut self.s.wrong_by);
                 }
                 if !right {
@@ -439,6 +439,16 @@ impl Run<'_, '_> {
                 self.write(checksum, Bits::new(16, value as u128), loc);
             }
             _ => {}
+        }
+    }
+
+    /// Whether the field of a checksum arrived: a packet without its header has no checksum from which another could be derived.
+    fn arrived(&self, checksum: &Place) -> bool {
+        match checksum {
+            Place::Field(h, _) => {
+                header(self.program, &self.s, h).is_some_and(|id| self.s.headers[id.index()].valid)
+            }
+            Place::Var(_) => false,
         }
     }
 

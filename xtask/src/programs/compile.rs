@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use ir::pass::Passes;
 use p4::{Diagnostics, Embedded, Severity, SourceMap, SourceProvider};
 
 /// Includes that stand beside a program, then Strait's own.
@@ -24,11 +25,21 @@ pub struct Rejected {
     pub limit: bool,
 }
 
-/// Compiles a program, as `strait` does it.
-pub fn program(name: &str, text: &str) -> Result<ir::Verified, Rejected> {
+/// A program as the front end lowers it, and after all passes over the IR.
+pub struct Forms {
+    pub literal: ir::Verified,
+    pub optimised: ir::Verified,
+}
+
+/// Compiles a program, as `strait` does it, and without passes.
+pub fn program(name: &str, text: &str) -> Result<Forms, Rejected> {
     let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
-    let compiled = p4::compile(&mut map, name, text, &[], &Beside, &mut diags);
-    compiled.ok_or_else(|| {
+    let forms = p4::accept(&mut map, name, text, &[], &Beside, &mut diags, |typed, map, diags| {
+        let literal = p4::lower_verified(typed, map, &Passes::none(), diags)?;
+        let optimised = p4::lower_verified(typed, map, &Passes::default(), diags)?;
+        Some(Forms { literal, optimised })
+    });
+    forms.flatten().ok_or_else(|| {
         let Some(first) = diags.list().iter().find(|d| d.severity == Severity::Error) else {
             return Rejected { text: "rejected without an error".into(), limit: false };
         };

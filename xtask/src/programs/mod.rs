@@ -39,8 +39,8 @@ pub struct Options {
     /// Packets for each program.
     #[arg(long, default_value_t = 100)]
     pub packets: usize,
-    /// Targets beside the interpreter.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "native")]
+    /// Targets that are held against the interpreter; `interp` is the interpreter before and after the passes over the IR.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "interp,native")]
     pub target: Vec<RunTarget>,
     /// Processes at a time.
     #[arg(long, default_value_t = 2)]

@@ -98,7 +98,7 @@ fn chunk_of(options: &Options, numbers: Vec<u64>, results: &Mutex<Results>) -> a
 fn is_complete(results: &Mutex<Results>, number: u64, options: &Options) -> bool {
     let Ok(results) = results.lock() else { return true };
     let has = |target: &str| results.verdicts.contains_key(&(number, target.to_string()));
-    has("check") || has("interp") || options.target.iter().all(|t| has(t.name()))
+    has("check") || has(worker::CASE) || options.target.iter().all(|t| has(t.name()))
 }
 
 fn note(results: &Mutex<Results>, number: u64, target: &str, class: Class, text: String) {

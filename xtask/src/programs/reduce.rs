@@ -12,6 +12,8 @@ use io::native::guarded::CHECKED;
 use serde::{Deserialize, Serialize};
 
 use super::case::Case;
+use super::compile::Forms;
+use super::play::Sums;
 use super::{Job, compile, play, pool, save, worker};
 use crate::targets::{Compiled, Limits, Object, native, tc};
 
@@ -46,8 +48,8 @@ struct Smaller {
 /// Makes a program smaller and keeps it beside the whole one.
 pub fn run(job: &Job, number: u64, target: &str, stem: &Path) -> anyhow::Result<()> {
     let (name, text) = worker::text_of(job, number).context("no such program")?;
-    let program = compile::program(&name, &text).map_err(|why| anyhow::anyhow!("{}", why.text))?;
-    let case = Case::of(&program, &text, job.seed ^ number, job.packets).map_err(anyhow::Error::msg)?;
+    let forms = compile::program(&name, &text).map_err(|why| anyhow::anyhow!("{}", why.text))?;
+    let case = Case::of(&forms.literal, &text, job.seed ^ number, job.packets).map_err(anyhow::Error::msg)?;
     let now = Trial { name, target: target.into(), text, case, level: "-O0".into() };
     let file = pool::scratch().join("trial.json");
     let mut smaller = Smaller { now, file, fault: Some(DIFFERS), until: Instant::now() + BUDGET };
@@ -60,12 +62,12 @@ pub fn run(job: &Job, number: u64, target: &str, stem: &Path) -> anyhow::Result<
     smaller.fault = ended;
     smaller.all();
     let _ = std::fs::remove_file(&smaller.file);
-    let program = compile::program(&smaller.now.name, &smaller.now.text)
+    let forms = compile::program(&smaller.now.name, &smaller.now.text)
         .map_err(|why| anyhow::anyhow!("{}", why.text))?;
     let file =
         stem.with_file_name(format!("{}-small.p4", stem.file_name().unwrap_or_default().to_string_lossy()));
     std::fs::write(&file, &smaller.now.text)?;
-    std::fs::write(file.with_extension("stf"), save::stf(&program, &smaller.now.case))?;
+    std::fs::write(file.with_extension("stf"), save::stf(&forms.optimised, &smaller.now.case))?;
     println!("    made smaller: {} lines, {}", smaller.now.text.lines().count(), file.display());
     Ok(())
 }
@@ -73,8 +75,14 @@ pub fn run(job: &Job, number: u64, target: &str, stem: &Path) -> anyhow::Result<
 /// The process that tries a program; it ends with [`DIFFERS`] where it differs.
 pub fn trial(file: &Path) -> anyhow::Result<()> {
     let trial: Trial = serde_json::from_str(&std::fs::read_to_string(file)?)?;
-    let Ok(program) = compile::program(&trial.name, &trial.text) else { return Ok(()) };
+    let Ok(Forms { literal, optimised: program }) = compile::program(&trial.name, &trial.text) else {
+        return Ok(());
+    };
     let object = match trial.target.as_str() {
+        "interp" => {
+            let differs = play::passes_differ(&literal, &program, &trial.case);
+            std::process::exit(if matches!(differs, Ok(None)) { 0 } else { DIFFERS });
+        }
         "tc" => tc::Object::make(&program).map(Object::Tc),
         _ => machine_code(&program, &trial.level).map(Object::Native),
     };
@@ -221,8 +229,10 @@ impl Smaller {
 fn differs(program: &ir::Verified, case: &Case, target: &mut dyn Compiled) -> bool {
     let Ok(got) = play::compiled(target, case) else { return false };
     let entries = target.counted().unwrap_or_default();
-    let Ok(expected) = play::interpreted(program, case, &got, &entries) else { return false };
-    play::difference(program, case, &expected, &got).is_some()
+    let Ok(expected) = play::interpreted(program, case, Sums::Carried, Some(&got), &entries) else {
+        return false;
+    };
+    play::difference(case, &expected, &got).is_some()
 }
 
 /// The line that closes what a line opens; itself if it opens nothing; none for lines that close something.

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use interp::Interpreter;
+use interp::{Interpreter, Silent};
 use ir::Verified;
 
-use super::case::{self, Case};
+use super::case::Case;
 use super::play::bytes;
 use super::pool::{Verdict, name};
 use super::{Job, Options, compile, reduce, worker};
@@ -49,10 +49,10 @@ fn keep(
     std::fs::create_dir_all(&options.keep)?;
     let file = options.keep.join(format!("{stem}.p4"));
     std::fs::write(&file, text)?;
-    if let Ok(program) = compile::program(title, text)
-        && let Ok(case) = Case::of(&program, text, job.seed ^ number, job.packets)
+    if let Ok(forms) = compile::program(title, text)
+        && let Ok(case) = Case::of(&forms.literal, text, job.seed ^ number, job.packets)
     {
-        std::fs::write(file.with_extension("stf"), stf(&program, &case))?;
+        std::fs::write(file.with_extension("stf"), stf(&forms.literal, &case))?;
     }
     println!("    kept as {}", file.display());
     Ok(())
@@ -69,7 +69,7 @@ pub fn stf(program: &Verified, case: &Case) -> String {
     interpreter = target.0;
     for (port, packet) in &case.packets {
         text += &format!("packet {port} {}\n", bytes(packet));
-        let outcome = case::pass(&mut interpreter, *port, packet);
+        let outcome = interpreter.process(*port, packet, &mut Silent);
         for (port, packet) in outcome.sent {
             text += &format!("expect {port} {}$\n", bytes(&packet));
         }

@@ -10,8 +10,9 @@ use io::native::guarded::CHECKED;
 use serde::{Deserialize, Serialize};
 
 use super::case::Case;
+use super::compile::Forms;
 use super::group::{self, Emitted};
-use super::play;
+use super::play::{self, Sums};
 use super::{Job, compile, generate};
 use crate::targets::{Compiled, RunTarget, Sent, native, tc};
 
@@ -20,11 +21,14 @@ use crate::targets::{Compiled, RunTarget, Sent, native, tc};
 pub enum Said {
     /// It begins with a step of a program.
     At { number: u64, target: String },
-    /// What came of a program on a target; of the front end, the target is `check`.
+    /// What came of a program on a target; of the front end, the target is `check`, of its entries and packets [`CASE`].
     Is { number: u64, target: String, class: Class, text: String },
     /// Seconds that it took, by what for.
     Took(BTreeMap<String, f64>),
 }
+
+/// In the place of a target: entries and packets for a program.
+pub const CASE: &str = "case";
 
 /// What became of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -47,6 +51,7 @@ pub enum Class {
 /// A program with what it is run with.
 struct Ready {
     number: u64,
+    literal: ir::Verified,
     program: ir::Verified,
     case: Case,
 }
@@ -61,7 +66,8 @@ pub fn run(job: &Job, numbers: &[u64]) {
             match target {
                 RunTarget::Native => natives(job, &ready, &mut times),
                 RunTarget::Tc => kernels(job, &ready, &mut times),
-                RunTarget::Interp | RunTarget::Xdp => {}
+                RunTarget::Interp => times.take("run interp", || ready.iter().for_each(passes)),
+                RunTarget::Xdp => {}
             }
         }
     }
@@ -102,16 +108,26 @@ fn prepare(job: &Job, number: u64) -> Option<Ready> {
             is(number, "check", if why.limit { Class::Limit } else { Class::Rejected }, why.text);
             None
         }
-        Ok(program) => {
-            at(number, "interp");
-            match Case::of(&program, &text, job.seed ^ number, job.packets) {
-                Ok(case) => Some(Ready { number, program, case }),
+        Ok(Forms { literal, optimised: program }) => {
+            at(number, CASE);
+            match Case::of(&literal, &text, job.seed ^ number, job.packets) {
+                Ok(case) => Some(Ready { number, literal, program, case }),
                 Err(why) => {
-                    is(number, "interp", Class::Refused, kind_of(&why));
+                    is(number, CASE, Class::Refused, kind_of(&why));
                     None
                 }
             }
         }
+    }
+}
+
+/// The interpreter on the optimised program, held against the interpreter on the literal one.
+fn passes(one: &Ready) {
+    at(one.number, "interp");
+    match play::passes_differ(&one.literal, &one.program, &one.case) {
+        Ok(None) => is(one.number, "interp", Class::Equal, one.case.packets.len().to_string()),
+        Ok(Some(difference)) => is(one.number, "interp", Class::Different, difference.text),
+        Err(why) => is(one.number, "interp", Class::Different, why),
     }
 }
 
@@ -135,7 +151,7 @@ fn natives(job: &Job, ready: &[Ready], times: &mut Times) {
         match object {
             Err(why) => is(one.number, "native", Class::Crashed, why),
             Ok(object) => times.take("run native", || match native::NativeTarget::load(&object) {
-                Ok(mut target) => judge(one, "native", &mut target),
+                Ok(mut target) => judge(one, &one.case, "native", &mut target),
                 Err(why) => is(one.number, "native", Class::Crashed, format!("{why:#}")),
             }),
         }
@@ -156,9 +172,8 @@ fn kernels(_job: &Job, ready: &[Ready], times: &mut Times) {
         });
         match loaded {
             Ok(mut target) => {
-                let fits =
-                    Ready { number: one.number, program: one.program.clone(), case: whole_frames(one) };
-                times.take("run tc", || judge(&fits, "tc", &mut target));
+                let case = whole_frames(one);
+                times.take("run tc", || judge(one, &case, "tc", &mut target));
                 if let Err(why) = target.remove() {
                     is(one.number, "tc", Class::Crashed, format!("{why:#}"));
                 }
@@ -180,8 +195,9 @@ const SHORTEST: usize = 14;
 fn whole_frames(one: &Ready) -> Case {
     let mut case = one.case.clone();
     loop {
-        let all = play::Outcome { sent: vec![Some(NOTHING); case.packets.len()], ..play::Outcome::default() };
-        let Ok(outcome) = play::interpreted(&one.program, &case, &all, &[]) else { return case };
+        let Ok(outcome) = play::interpreted(&one.program, &case, Sums::Carried, None, &[]) else {
+            return case;
+        };
         let whole =
             |sent: &Option<Sent>| sent.iter().flat_map(|s| &s.packets).all(|(_, p)| p.len() >= SHORTEST);
         let mut keep =
@@ -195,19 +211,17 @@ fn whole_frames(one: &Ready) -> Case {
     }
 }
 
-const NOTHING: Sent = Sent { packets: Vec::new(), reason: None };
-
-fn judge(one: &Ready, name: &str, target: &mut dyn Compiled) {
-    let got = match play::compiled(target, &one.case) {
+fn judge(one: &Ready, case: &Case, name: &str, target: &mut dyn Compiled) {
+    let got = match play::compiled(target, case) {
         Ok(got) => got,
         Err(why) => return is(one.number, name, Class::Refused, format!("a table write: {}", kind_of(&why))),
     };
     let entries = target.counted().unwrap_or_default();
-    let expected = match play::interpreted(&one.program, &one.case, &got, &entries) {
+    let expected = match play::interpreted(&one.program, case, Sums::Carried, Some(&got), &entries) {
         Ok(expected) => expected,
         Err(why) => return is(one.number, name, Class::Different, format!("the interpreter: {why}")),
     };
-    match play::difference(&one.program, &one.case, &expected, &got) {
+    match play::difference(case, &expected, &got) {
         None => is(one.number, name, Class::Equal, got.sent.iter().flatten().count().to_string()),
         Some(difference) => is(one.number, name, Class::Different, difference.text),
     }

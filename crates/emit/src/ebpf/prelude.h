@@ -162,7 +162,7 @@ INLINE u8 *packet_at(struct __sk_buff *skb, u32 at, u32 len)
     return 0;
 }
 
-enum { VLAN = 0x8100, SERVICE_VLAN = 0x88a8 };
+enum { VLAN = 0x8100, SERVICE_VLAN = 0x88a8, VLAN_HEADERS = 18 };
 
 /* The kernel takes the outer VLAN tag off a packet before tc sees it, and keeps it beside the bytes. A program must see it
  * where the wire had it: pushing another tag writes the kept one back, and what is kept now is a dummy. */
@@ -173,10 +173,12 @@ INLINE int show_tag(struct __sk_buff *skb)
 
 /* Takes the dummy away, and lets the kernel keep the tag that the packet now begins with, if any, which is how it knows
  * what follows. The kernel's idea of the EtherType, which may be from before the program, is read anew on the way: as the
- * one behind a second dummy. */
+ * one behind a second dummy. A tag that is not whole makes the last call fail, and stays in the packet. */
 INLINE int hide_tag(struct __sk_buff *skb)
 {
-    return bpf_skb_vlan_push(skb, bswap16(VLAN), 0) || bpf_skb_vlan_pop(skb) || bpf_skb_vlan_pop(skb);
+    if (bpf_skb_vlan_push(skb, bswap16(VLAN), 0) || bpf_skb_vlan_pop(skb))
+        return 1;
+    return bpf_skb_vlan_pop(skb) && skb->len >= VLAN_HEADERS;
 }
 
 /* struct bpf_fib_lookup, of which the kernel reads the question and writes the answer. */

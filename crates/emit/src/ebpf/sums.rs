@@ -71,11 +71,13 @@ pub fn apply(body: &mut Body<'_>, at: &UpdateAt<'_>) {
         ));
         text.line(format!("u32 body = fold((u64)s->leaves_{i}_body + (u16)~s->arrived_{source}_body);"));
         text.line(format!("change_sum(skb, at, pseudo, body, {mangled});"));
-        // A difference cannot tell zeros from ones (RFC 1624, section 3): only where nothing but zeros is summed is the sum 0.
+        // A difference cannot tell zeros from ones (RFC 1624, section 3): only where nothing but zeros is summed is the sum 0. A checksum
+        // that was wrong on arrival is not 0 then, and stays.
         let listed = format!("s->leaves_{i}_pseudo + s->leaves_{i}_body + {stable}");
-        text.open(format!("if (!({listed}) && !payload_sum(skb, t->payload))"));
-        text.line("u16 ones = 0xffff;");
-        text.line("bpf_skb_store_bytes(skb, at, &ones, 2, 0);");
+        text.line("u16 sum = 1;");
+        text.open(format!("if (!({listed}) && !bpf_skb_load_bytes(skb, at, &sum, 2) && !sum && !payload_sum(skb, t->payload))"));
+        text.line("sum = 0xffff;");
+        text.line("bpf_skb_store_bytes(skb, at, &sum, 2, 0);");
         text.close("");
         text.close("");
         head = "else if";

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use abi::Entry;
+use abi::{Entry, drops};
 use bench::dice::Dice;
 use control::stf::{self, Kind, Target};
 use dataplane::Count;
@@ -107,6 +107,7 @@ fn one_case(
     }
     let random = |_| seeds.get(dice.index(seeds.len())).map(|(port, seed)| (*port, mutated(seed, dice)));
     let random: Vec<_> = (0..packets).map_while(random).collect();
+    let mut too_short = Count::default();
     for (port, packet) in truncated(&packets_of(case)).into_iter().chain(random) {
         let Ok(sent) = compiled.process(port, &packet) else {
             tally.refused += 1;
@@ -114,7 +115,7 @@ fn one_case(
         };
         let mut sums = Sums::default();
         let expected = oracle.0.process(port, &packet, &mut sums);
-        let expected = Sent {
+        let mut expected = Sent {
             reason: expected
                 .dropped
                 .last()
@@ -122,7 +123,12 @@ fn one_case(
                 .map(|&r| oracle.manifest().drops[r].name.clone()),
             packets: expected.sent,
         };
-        if sent == expected || (sums.wrong && same_but_for_zeros(&sent, &expected)) {
+        if expected.packets.iter().any(|(_, bytes)| bytes.len() < compiled.shortest_frame()) {
+            expected = Sent { packets: Vec::new(), reason: Some(drops::BAD_RESIZE.to_string()) };
+            too_short.packets += 1;
+            too_short.bytes += packet.len() as u64;
+        }
+        if sent == expected || (sums.wrong && sent.same_but_for_zeros(&expected)) {
             tally.equal += 1;
             tally.carried += u64::from(sums.wrong);
             continue;
@@ -133,42 +139,24 @@ fn one_case(
             println!("  interp {}\n  {target:6} {}", shown(&expected), shown(&sent));
         }
     }
-    compare_counts(target, &case.name, &mut oracle, &mut *compiled, tally)?;
+    compare_counts(target, &case.name, &mut oracle, &mut *compiled, too_short, tally)?;
     compiled.end()
 }
 
-/// Whether two results differ in nothing but words that are 0000 in one and ffff in the other.
-fn same_but_for_zeros(a: &Sent, b: &Sent) -> bool {
-    let ports = |sent: &Sent| sent.packets.iter().map(|(port, _)| *port).collect::<Vec<_>>();
-    let packets = || a.packets.iter().zip(&b.packets);
-    a.reason == b.reason && ports(a) == ports(b) && packets().all(|((_, a), (_, b))| zeros_differ(a, b))
-}
-
-fn zeros_differ(a: &[u8], b: &[u8]) -> bool {
-    let mut rest = (a, b);
-    while let (Some((x, more_a)), Some((y, more_b))) = (rest.0.split_first(), rest.1.split_first()) {
-        rest = if x == y {
-            (more_a, more_b)
-        } else {
-            match (rest.0, rest.1) {
-                ([0, 0, a @ ..], [0xff, 0xff, b @ ..]) | ([0xff, 0xff, a @ ..], [0, 0, b @ ..]) => (a, b),
-                _ => return false,
-            }
-        };
-    }
-    rest.0.is_empty() && rest.1.is_empty()
-}
-
-/// Every cell of every counter, and every drop reason.
+/// Every cell of every counter, and every drop reason. `too_short` counts the packets that only the interpreter could send.
 fn compare_counts(
     target: &str,
     case: &str,
     oracle: &mut InterpTarget<'_>,
     compiled: &mut dyn Compiled,
+    too_short: Count,
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
     let entries = compiled.counted()?;
-    let (expected, got) = (counts(oracle, &entries)?, counts(compiled, &entries)?);
+    let (mut expected, got) = (counts(oracle, &entries)?, counts(compiled, &entries)?);
+    let dropped = expected.entry(format!("drops for {}", drops::BAD_RESIZE)).or_default();
+    dropped.packets += too_short.packets;
+    dropped.bytes += too_short.bytes;
     tally.cells += got.len() as u64;
     for name in expected.keys().chain(got.keys().filter(|name| !expected.contains_key(*name))) {
         // A target counts for nothing what it has no name for.

@@ -38,6 +38,10 @@ impl RunTarget {
 pub trait Compiled: Target {
     /// Runs one packet, whatever its port.
     fn process(&mut self, port: u32, packet: &[u8]) -> anyhow::Result<Sent>;
+    /// The length below which the target can send no frame. It drops a packet that becomes shorter, for `target.bad_resize`.
+    fn shortest_frame(&self) -> usize {
+        0
+    }
     /// The entries that count what hits them, each with its table.
     fn counted(&mut self) -> anyhow::Result<Vec<(String, Entry)>>;
     /// Leaves nothing behind.
@@ -86,6 +90,32 @@ pub struct Sent {
     pub packets: Vec<(u32, Vec<u8>)>,
     /// Where none left: name of the drop reason, of several packets the last one's.
     pub reason: Option<String>,
+}
+
+impl Sent {
+    /// Whether two results differ in nothing but words that are 0000 in one and ffff in the other: one number in one's complement.
+    pub fn same_but_for_zeros(&self, other: &Sent) -> bool {
+        let ports = |sent: &Sent| sent.packets.iter().map(|(port, _)| *port).collect::<Vec<_>>();
+        let mut packets = self.packets.iter().zip(&other.packets);
+        self.reason == other.reason
+            && ports(self) == ports(other)
+            && packets.all(|((_, a), (_, b))| zeros_differ(a, b))
+    }
+}
+
+fn zeros_differ(a: &[u8], b: &[u8]) -> bool {
+    let mut rest = (a, b);
+    while let (Some((x, more_a)), Some((y, more_b))) = (rest.0.split_first(), rest.1.split_first()) {
+        rest = if x == y {
+            (more_a, more_b)
+        } else {
+            match (rest.0, rest.1) {
+                ([0, 0, a @ ..], [0xff, 0xff, b @ ..]) | ([0xff, 0xff, a @ ..], [0, 0, b @ ..]) => (a, b),
+                _ => return false,
+            }
+        };
+    }
+    rest.0.is_empty() && rest.1.is_empty()
 }
 
 /// What of a program is beyond a target, each with its place.

@@ -280,6 +280,10 @@ impl Compiled for TcTarget {
         })
     }
 
+    fn shortest_frame(&self) -> usize {
+        SHORTEST
+    }
+
     fn counted(&mut self) -> anyhow::Result<Vec<(String, Entry)>> {
         let counted = self.manifest().tables.iter().filter(|t| t.direct_counter.is_some());
         let tables: Vec<_> = counted.map(|t| t.name.clone()).collect();
