@@ -106,7 +106,7 @@ impl Liveness {
 }
 
 /// The cells that more than one unit, or the architecture, may look at.
-fn shared(program: &Program, cells: &Cells) -> CellSet {
+pub(crate) fn shared(program: &Program, cells: &Cells) -> CellSet {
     let mut seen = CellSet::new(cells);
     let mut shared = CellSet::new(cells);
     for unit in units(program) {

@@ -207,6 +207,7 @@ impl Groups {
     /// Finds out which objects of a group interfere.
     fn interfere(&mut self, program: &Program) {
         let live = Liveness::new(program);
+        let shared = liveness::shared(program, &live.cells);
         for unit in liveness::units(program) {
             live.walk(program, unit, &mut |event, after| match event {
                 Event::Stmt(stmt) => {
@@ -225,9 +226,24 @@ impl Groups {
                 Event::Entry => {
                     let begun: Vec<usize> =
                         self.owner.keys().copied().filter(|cell| after.has(*cell)).collect();
-                    begun.into_iter().for_each(|cell| self.written(cell, after, None));
+                    for cell in begun {
+                        self.written(cell, after, None);
+                        if !shared.has(cell) {
+                            self.starts_with_zero(cell, &shared);
+                        }
+                    }
                 }
             });
+        }
+    }
+
+    /// A unit reads the zero with which a cell of its own begins. Other units write shared cells, and do not see that this one is live.
+    fn starts_with_zero(&mut self, cell: usize, shared: &CellSet) {
+        let Some(&(object, position)) = self.owner.get(&cell) else { return };
+        for &other in &self.members[self.group[object]] {
+            if other != object && shared.has(self.cells[other][position]) {
+                self.interfering.insert((object.min(other), object.max(other)));
+            }
         }
     }
 
