@@ -375,13 +375,15 @@ impl Effects<'_, '_> {
                 self.outside(Outside::Cursor);
                 self.write(Cell::Var(self.program.standard.checksum_error), false);
             }
-            Call::UpdateChecksum { cond, data, checksum, algorithm: _, payload: _, nonzero: _ } => {
+            Call::UpdateChecksum { cond, data, checksum, algorithm: _, payload, nonzero: _ } => {
                 self.expr(cond);
                 self.exprs(data);
                 self.locate_place(checksum);
-                // An incremental update starts from what the field holds.
-                self.read_place(checksum);
-                self.outside(Outside::Cursor);
+                if *payload {
+                    // A target that derives the sum starts from what the field holds.
+                    self.read_place(checksum);
+                    self.outside(Outside::Cursor);
+                }
                 cells_of(self.program, checksum, |cell, _| (self.f)(Effect::MayWrite(cell)));
             }
             Call::LogMsg { format: _, args } => {

@@ -6,7 +6,7 @@
 //! *private* to the unit: they are live at its end only where they are live at its beginning, since a copy of a packet may pass
 //! the unit again with the storage that it left.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::cells::{Cell, CellSet, Cells};
 use crate::effects::{self, Effect, Outside};
@@ -82,6 +82,21 @@ impl Liveness {
     pub fn at_entry(&self, unit: Unit) -> Option<&CellSet> {
         let at = self.units.iter().position(|u| *u == unit)?;
         self.bounds.get(at).map(|(_, begin)| begin)
+    }
+
+    /// The variables that some unit may read before it writes them: those must be zero when a packet arrives.
+    pub fn read_first(&self, program: &Program) -> BTreeSet<VarId> {
+        let mut found = BTreeSet::new();
+        for (unit, (_, begin)) in self.units.iter().zip(&self.bounds) {
+            mentions(program, *unit, &mut |cell| {
+                if let Cell::Var(v) = cell
+                    && begin.has(self.cells.number(cell))
+                {
+                    found.insert(v);
+                }
+            });
+        }
+        found
     }
 
     /// One walk over a unit; gives what is live where it begins.

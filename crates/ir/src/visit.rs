@@ -5,7 +5,7 @@ use crate::program::{Program, Transition};
 use crate::stmt::{Block, Call, HeaderRef, Stmt, StmtKind};
 
 /// Calls `f` for each statement of a block and of the blocks in it, outer ones first.
-pub fn stmts<'a>(block: &'a Block, f: &mut impl FnMut(&'a Stmt)) {
+pub fn stmts<'a>(block: &'a [Stmt], f: &mut impl FnMut(&'a Stmt)) {
     for stmt in block {
         f(stmt);
         for inner in inner_blocks(stmt) {
@@ -144,22 +144,6 @@ pub fn children(expr: &Expr) -> Vec<&Expr> {
         ExprKind::Unary(_, a) | ExprKind::Cast(a) | ExprKind::Slice { base: a, .. } => vec![a],
         ExprKind::Binary(_, a, b) | ExprKind::Concat(a, b) => vec![a, b],
         ExprKind::Mux(a, b, c) => vec![a, b, c],
-    }
-}
-
-/// The place that a statement writes directly, if it writes one (extraction, copies and header operations aside).
-pub fn written(stmt: &Stmt) -> Option<&Place> {
-    match &stmt.kind {
-        StmtKind::Assign { dst, .. } | StmtKind::Lookahead { dst } => Some(dst),
-        StmtKind::Call(
-            Call::RegisterRead { dst, .. }
-            | Call::Meter { dst, .. }
-            | Call::DirectMeter { dst, .. }
-            | Call::Hash { dst, .. }
-            | Call::Random { dst, .. }
-            | Call::UpdateChecksum { checksum: dst, .. },
-        ) => Some(dst),
-        _ => None,
     }
 }
 

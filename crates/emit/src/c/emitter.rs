@@ -1,9 +1,9 @@
 //! The text of a program under construction: the packet's state, and the functions of parser and controls.
 
 use abi::manifest::{DropReason, Manifest};
-use ir::{Program, Role};
+use ir::{Program, Role, Verified};
 
-use super::{Body, Dialect, Facts, Home, Names, Text, Unit, Units, c_type, cleared, layout, stack, sums};
+use super::{Body, Dialect, Facts, Home, Names, Text, Unit, Units, c_type, layout, stack, sums};
 use crate::Output;
 use crate::unsupported::Unsupported;
 
@@ -23,7 +23,7 @@ pub struct Emitter<'p> {
 impl<'p> Emitter<'p> {
     /// Nothing written yet; `reasons` are the target's own, behind the program's, and `prelude` is the C that it puts before them.
     pub fn new(
-        program: &'p Program,
+        program: &'p Verified,
         dialect: Dialect,
         target: &str,
         entry: &str,
@@ -51,14 +51,15 @@ impl<'p> Emitter<'p> {
             digests: ir::manifest::digests(program),
             drops: drop_reasons(program, reasons),
         };
+        let facts = Facts::new(program, dialect);
         Emitter {
             program,
             names,
-            units: Units::new(program),
+            units: Units::new(program, &facts.cleared),
             text: Text::default(),
             problems,
             manifest,
-            facts: Facts::new(program, dialect),
+            facts,
             early: Vec::new(),
         }
     }
@@ -98,7 +99,7 @@ impl<'p> Emitter<'p> {
 
     /// `struct state`, `struct scratch`, and the map's value that holds both.
     fn packet(&mut self) {
-        let cleared = cleared(self.program);
+        let cleared = self.facts.cleared.clone();
         self.text
             .line("/* A packet on its way. Down to `rest` all of it is zero when the packet arrives. */");
         self.text.open("struct state");

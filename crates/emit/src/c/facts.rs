@@ -1,13 +1,13 @@
 //! What is known of a program before a line of it is written.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use ir::cells::Cell;
 use ir::checksum::Plan;
 use ir::effects::{self, Effect};
-use ir::{Call, HeaderId, Place, Program, StmtKind, VarId, visit};
+use ir::{Call, HeaderId, Program, Stmt, StmtKind, Transition, VarId, VarKind, Verified, visit};
 
-use super::{header, stack};
+use super::header;
 
 /// For which machine the C is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +51,8 @@ pub struct Facts {
     pub dialect: Dialect,
     /// Checksums to derive.
     pub plan: Plan,
+    /// Variables that must be zero when a packet arrives. To clear what need not be is a cost on every packet (docs/device-mode.md).
+    pub cleared: BTreeSet<VarId>,
     /// Fields that something reads after extraction.
     pub used: HashSet<(HeaderId, u32)>,
     /// Headers that the program makes: it sets them valid, copies them, or changes every byte. All their fields are extracted and written.
@@ -89,7 +91,9 @@ impl Ways {
         let mut ways = Ways::default();
         let group = program.standard.mcast_grp;
         visit::all_stmts(program, &mut |stmt| {
-            ways.multicast |= matches!(visit::written(stmt), Some(Place::Var(v)) if *v == group);
+            if !matches!(stmt.kind, StmtKind::Drop(_)) {
+                writes(program, stmt, &mut |cell| ways.multicast |= cell == Cell::Var(group));
+            }
             let StmtKind::Call(call) = &stmt.kind else { return };
             ways.truncate |= matches!(call, Call::Truncate(_));
             let (asked, keep) = match call {
@@ -119,29 +123,22 @@ impl Ways {
 
 impl Facts {
     /// Looks a program over.
-    pub fn new(program: &Program, dialect: Dialect) -> Facts {
+    pub fn new(program: &Verified, dialect: Dialect) -> Facts {
         let plan = ir::checksum::plan(program);
-        let mut used = HashSet::new();
-        visit::all_exprs(program, &mut |e| {
-            if let ir::ExprKind::Read(Place::Field(h, f)) = &e.kind {
-                used.extend(stack::elements(program, h).into_iter().map(|h| (h, *f)));
-            }
+        let (mut used, mut checks) = (HashSet::new(), false);
+        let error = program.standard.checksum_error;
+        all_needs(program, &mut |cell| match cell {
+            Cell::Field(h, f) => drop(used.insert((h, f))),
+            cell => checks |= cell == Cell::Var(error),
         });
-        visit::all_stmts(program, &mut |stmt| {
-            if let StmtKind::Call(Call::VerifyChecksum { checksum: Place::Field(h, f), .. }) = &stmt.kind {
-                used.extend(stack::elements(program, h).into_iter().map(|h| (h, *f)));
-            }
-        });
+        let metadata = |(i, v): (usize, &ir::Var)| (v.kind == VarKind::Metadata).then_some(VarId(i as u32));
+        let mut cleared = program.liveness().read_first(program);
+        cleared.extend(program.vars.iter().enumerate().filter_map(metadata));
         let changed = changed(program);
         let made = made(program, &changed);
         let touched: HashSet<_> = changed.iter().map(|(h, _)| *h).chain(made.iter().copied()).collect();
         let whole = if dialect == Dialect::Native { &made } else { &touched };
         let raw = (0..program.headers.len() as u32).filter(|h| !whole.contains(&HeaderId(*h))).collect();
-        let mut checks = false;
-        let error = program.standard.checksum_error;
-        visit::all_exprs(program, &mut |e| {
-            checks |= matches!(&e.kind, ir::ExprKind::Read(Place::Var(v)) if *v == error);
-        });
         let mut applications = vec![0; program.tables.len()];
         visit::all_stmts(program, &mut |stmt| {
             if let StmtKind::Apply { table, .. } = &stmt.kind {
@@ -150,7 +147,7 @@ impl Facts {
         });
         let count = Default::default();
         let ways = Ways::of(program);
-        Facts { dialect, plan, used, made, changed, touched, raw, checks, applications, count, ways }
+        Facts { dialect, plan, cleared, used, made, changed, touched, raw, checks, applications, count, ways }
     }
 
     /// Whether a field is extracted.
@@ -160,19 +157,74 @@ impl Facts {
     }
 }
 
-/// A sum that is written incrementally changes no field here: it is changed in the packet.
+/// Calls `f` for each cell that a statement writes, if it may or must.
+fn writes(program: &Program, stmt: &Stmt, f: &mut dyn FnMut(Cell)) {
+    effects::of(program, stmt, &mut |effect| {
+        if let Effect::Write(cell) | Effect::MayWrite(cell) = effect {
+            f(cell);
+        }
+    });
+}
+
+/// Whether a statement writes a sum over the payload: it changes the packet when that leaves, and no field here.
+fn is_deferred(stmt: &Stmt) -> bool {
+    matches!(&stmt.kind, StmtKind::Call(Call::UpdateChecksum { payload: true, .. }))
+}
+
+/// Calls `f` for each cell whose value a statement works with. What is emitted as it stands in the packet is not among them.
+pub fn needs(program: &Program, stmt: &Stmt, f: &mut dyn FnMut(Cell)) {
+    match &stmt.kind {
+        StmtKind::Emit(_) => {}
+        StmtKind::Call(Call::UpdateChecksum { payload: true, cond, data, .. }) => {
+            data.iter().chain([cond]).for_each(|e| effects::reads(program, e, f));
+        }
+        _ => effects::of(program, stmt, &mut |effect| {
+            if let Effect::Read(cell) = effect {
+                f(cell);
+            }
+        }),
+    }
+}
+
+/// As [`needs`], of all statements and of what parsers select by.
+fn all_needs(program: &Program, f: &mut dyn FnMut(Cell)) {
+    visit::all_stmts(program, &mut |stmt| needs(program, stmt, f));
+    for state in program.parsers.iter().flat_map(|p| &p.states) {
+        if let Transition::Select(select) = &state.next {
+            select.keys.iter().for_each(|k| effects::reads(program, k, f));
+        }
+    }
+}
+
+/// Fields that a statement writes by themselves, with those that share bytes with them. Headers as a whole are [`made`].
 fn changed(program: &Program) -> HashSet<(HeaderId, u32)> {
     let mut changed = HashSet::new();
     visit::all_stmts(program, &mut |stmt| {
-        let deferred = matches!(&stmt.kind, StmtKind::Call(Call::UpdateChecksum { payload: true, .. }));
-        let (Some(Place::Field(header, field)), false) = (visit::written(stmt), deferred) else { return };
-        for h in stack::elements(program, header) {
-            let groups = header::groups(program.header_type(h));
-            let group = groups.into_iter().find(|group| group.contains(&(*field as usize)));
-            changed.extend(group.into_iter().flatten().map(|f| (h, f as u32)));
+        if is_deferred(stmt) || is_whole(stmt) {
+            return;
         }
+        writes(program, stmt, &mut |cell| {
+            let Cell::Field(h, field) = cell else { return };
+            let groups = header::groups(program.header_type(h));
+            let group = groups.into_iter().find(|group| group.contains(&(field as usize)));
+            changed.extend(group.into_iter().flatten().map(|f| (h, f as u32)));
+        });
     });
     changed
+}
+
+/// Whether a statement writes whole headers.
+fn is_whole(stmt: &Stmt) -> bool {
+    matches!(
+        stmt.kind,
+        StmtKind::Extract { .. }
+            | StmtKind::SetValid(_)
+            | StmtKind::SetInvalid(_)
+            | StmtKind::CopyHeader { .. }
+            | StmtKind::CopyStack { .. }
+            | StmtKind::PushFront(..)
+            | StmtKind::PopFront(..)
+    )
 }
 
 fn made(program: &Program, changed: &HashSet<(HeaderId, u32)>) -> HashSet<HeaderId> {
@@ -180,21 +232,19 @@ fn made(program: &Program, changed: &HashSet<(HeaderId, u32)>) -> HashSet<Header
     let every =
         |h: &HeaderId| (0..program.header_type(*h).fields.len() as u32).all(|f| changed.contains(&(*h, f)));
     let mut made: HashSet<HeaderId> = headers.filter(every).collect();
-    visit::all_stmts(program, &mut |stmt| match &stmt.kind {
+    visit::all_stmts(program, &mut |stmt| {
+        if !is_whole(stmt) || matches!(stmt.kind, StmtKind::Extract { .. } | StmtKind::SetInvalid(_)) {
+            return;
+        }
         // What is copied is read as a whole.
-        StmtKind::SetValid(_)
-        | StmtKind::CopyHeader { .. }
-        | StmtKind::CopyStack { .. }
-        | StmtKind::PushFront(..)
-        | StmtKind::PopFront(..) => effects::of(program, stmt, &mut |effect| {
+        effects::of(program, stmt, &mut |effect| {
             if let Effect::Read(Cell::Valid(h))
             | Effect::MayWrite(Cell::Valid(h))
             | Effect::Write(Cell::Valid(h)) = effect
             {
                 made.insert(h);
             }
-        }),
-        _ => {}
+        });
     });
     made
 }

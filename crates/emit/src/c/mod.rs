@@ -1,15 +1,14 @@
 //! The C that compiled targets share. A target adds how tables are looked up, how packets leave, and what is around them.
 //!
-//! * `text`: lines and braces; `names`: P4 names as C names; `place`: where variables live; `assigned`: which of them
-//!   must be cleared; `facts`: what else is known before a line is written, and for which [`Dialect`] it is;
-//! * `access`: the one way to the bytes of the packet that leaves; `expr`, `stmt`, `special`, `stack`: code; `header`: fields in packets; `layout`: what a host must know; `parser`, `table`, `deparse`, `sums`: functions; `emitter`: the text as
-//!   a whole.
+//! * `text`: lines and braces; `names`: P4 names as C names; `place`: where variables live; `facts`: what is known before a line is written,
+//!   and for which [`Dialect`] it is;
+//! * `access`: the one way to the bytes of the packet that leaves; `expr`, `stmt`, `special`, `stack`: code; `header`: fields in packets;
+//!   `layout`: what a host must know; `parser`, `table`, `deparse`, `sums`: functions; `emitter`: the text as a whole.
 //!
 //! A value of at most 8, 16, 32 or 64 bits is a `u8` … `u64`, one of at most 128 a `u128`. Bits above a value's width
 //! are zero, always: whatever may set them masks its result.
 
 mod access;
-mod assigned;
 mod deparse;
 mod emitter;
 mod expr;
@@ -27,7 +26,6 @@ pub mod table;
 mod text;
 
 pub use access::Emitted;
-pub use assigned::cleared;
 pub use deparse::UpdateAt;
 pub use emitter::{Emitter, stage_name};
 pub use expr::{constant, equal, mask, signed_range};

@@ -1,10 +1,10 @@
 //! Where variables live: what one function alone uses is a local of it, everything else a member of the packet's state.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use ir::{Block, ExprKind, Place, Program, Role, StmtKind, Transition, Var, VarId, VarKind, visit};
-
-use super::assigned::cleared;
+use ir::cells::Cell;
+use ir::effects::{self, Effect};
+use ir::{Block, Program, Role, Transition, Var, VarId, VarKind, visit};
 
 /// A function of the generated code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -64,40 +64,40 @@ pub struct Units {
 impl Units {
     /// Finds a home for each variable. Values of more than 64 bits always live in the state: on the stack of an eBPF
     /// program, 512 bytes, a few addresses would fill it.
-    pub fn new(program: &Program) -> Units {
+    pub fn new(program: &Program, cleared: &BTreeSet<VarId>) -> Units {
         let mut users: HashMap<VarId, HashSet<Unit>> = HashMap::new();
         let mut note = |var: VarId, unit: Unit| {
             users.entry(var).or_default().insert(unit);
         };
         for parser in &program.parsers {
-            let blocks = [&parser.prologue].into_iter().chain(parser.states.iter().map(|s| &s.body));
-            blocks.for_each(|b| vars_of(b, &mut |v| note(v, Unit::Parser)));
+            let bodies = parser.states.iter().flat_map(|s| [&s.body, &s.rejected]);
+            let blocks = [&parser.prologue].into_iter().chain(bodies);
+            blocks.for_each(|b| vars_of(program, b, &mut |v| note(v, Unit::Parser)));
             for state in &parser.states {
                 if let Transition::Select(select) = &state.next {
-                    select.keys.iter().for_each(|k| vars_of_expr(k, &mut |v| note(v, Unit::Parser)));
+                    select.keys.iter().for_each(|k| vars_of_expr(program, k, &mut |v| note(v, Unit::Parser)));
                 }
             }
         }
         for control in &program.controls {
-            vars_of(&control.body, &mut |v| note(v, Unit::of(control.role)));
+            vars_of(program, &control.body, &mut |v| note(v, Unit::of(control.role)));
         }
         for (i, table) in program.tables.iter().enumerate() {
             let unit = Unit::Table(i as u32);
             let keys = table.keys.iter().map(|k| &k.expr).chain(&table.selector);
-            keys.for_each(|e| vars_of_expr(e, &mut |v| note(v, unit)));
+            keys.for_each(|e| vars_of_expr(program, e, &mut |v| note(v, unit)));
             for listed in &table.actions {
                 let action = &program.actions[listed.action.index()];
-                vars_of(&action.body, &mut |v| note(v, unit));
+                vars_of(program, &action.body, &mut |v| note(v, unit));
                 action.params.iter().for_each(|p| note(p.var, unit));
             }
         }
         for var in architecture(program) {
             note(var, Unit::Frame);
         }
-        let early = cleared(program);
         let home = |(i, var): (usize, &Var)| {
             let id = VarId(i as u32);
-            home(var, users.get(&id), early.contains(&id))
+            home(var, users.get(&id), cleared.contains(&id))
         };
         Units { homes: program.vars.iter().enumerate().map(home).collect() }
     }
@@ -134,28 +134,23 @@ fn architecture(program: &Program) -> Vec<VarId> {
     vec![s.ingress_port, s.egress_spec, s.egress_port, s.packet_length, s.mcast_grp, s.parser_error]
 }
 
-/// The variables that a block mentions, results of tables included.
-fn vars_of(block: &Block, f: &mut impl FnMut(VarId)) {
+/// The variables that a block reads or writes, keys and results of the tables that it applies included.
+fn vars_of(program: &Program, block: &Block, f: &mut impl FnMut(VarId)) {
     visit::stmts(block, &mut |stmt| {
-        visit::operands(stmt, &mut |e| vars_of_expr(e, f));
-        if let Some(Place::Var(v)) = visit::written(stmt) {
-            f(*v);
-        }
-        match &stmt.kind {
-            StmtKind::Apply { hit, action, .. } => hit.iter().chain(action).for_each(|v| f(*v)),
-            StmtKind::Call(ir::Call::VerifyChecksum { checksum: Place::Var(v), .. }) => f(*v),
-            StmtKind::Call(
-                ir::Call::Clone { keep, .. } | ir::Call::Resubmit { keep } | ir::Call::Recirculate { keep },
-            ) => keep.iter().for_each(|v| f(*v)),
-            _ => {}
-        }
+        effects::of(program, stmt, &mut |effect| {
+            if let Effect::Read(Cell::Var(v)) | Effect::MayWrite(Cell::Var(v)) | Effect::Write(Cell::Var(v)) =
+                effect
+            {
+                f(v);
+            }
+        });
     });
 }
 
-fn vars_of_expr(e: &ir::Expr, f: &mut impl FnMut(VarId)) {
-    visit::exprs(e, &mut |e| {
-        if let ExprKind::Read(Place::Var(v)) = &e.kind {
-            f(*v);
+fn vars_of_expr(program: &Program, e: &ir::Expr, f: &mut impl FnMut(VarId)) {
+    effects::reads(program, e, &mut |cell| {
+        if let Cell::Var(v) = cell {
+            f(v);
         }
     });
 }

@@ -1,9 +1,12 @@
 //! Checksums as [`ir::checksum`] plans them: remembered on arrival, applied as differences on leaving.
 
+use std::collections::HashSet;
+
+use ir::cells::cells_of;
 use ir::checksum::{List, Part, Plan, Term};
 use ir::{Call, Expr, ExprKind, HashAlgorithm, HeaderRef, Place, StmtKind, visit};
 
-use super::{Body, Dialect, Text, mask};
+use super::{Body, Dialect, Text, facts, mask};
 
 /// Members of the state that say which of the others hold something.
 pub fn cleared_members(plan: &Plan, text: &mut Text) {
@@ -116,17 +119,16 @@ fn begins_at_a_byte(program: &ir::Program, place: &Place) -> bool {
     before.map(|f| f.ty.width()).sum::<u32>().is_multiple_of(8)
 }
 
-/// Whether a control reads a checksum behind the statement that updates it, the `number`th of its kind.
+/// Whether a control reads a checksum behind the statement that updates it, the `number`th of its kind. Another update of the same sum reads
+/// it where it is in the packet, and the deparser emits it from there.
 fn read_later(program: &ir::Program, checksum: &Place, number: usize) -> bool {
+    let mut own = HashSet::new();
+    cells_of(program, checksum, |cell, _| own.extend([cell]));
     let (mut seen, mut later) = (0, false);
     for control in &program.controls {
         visit::stmts(&control.body, &mut |stmt| {
             if seen > number {
-                visit::operands(stmt, &mut |e| {
-                    visit::exprs(e, &mut |e| {
-                        later |= matches!(&e.kind, ExprKind::Read(place) if place == checksum)
-                    });
-                });
+                facts::needs(program, stmt, &mut |cell| later |= own.contains(&cell));
             }
             seen += usize::from(matches!(stmt.kind, StmtKind::Call(Call::UpdateChecksum { .. })));
         });

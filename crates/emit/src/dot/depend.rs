@@ -4,14 +4,16 @@
 //! * *action*: actions of both write the same;
 //! * *control*: whether the second is applied depends on the first.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
-use ir::{Block, Expr, ExprKind, HeaderRef, Place, Program, Stmt, StmtKind, TableId};
+use ir::cells::Cell;
+use ir::effects::{self, Effect};
+use ir::{Block, Expr, Program, Stmt, StmtKind, TableId};
 
 use super::{Graph, Shape};
 
-/// Names of places that are read or written.
-type Places = BTreeSet<String>;
+/// What is read or written.
+type Places = HashSet<Cell>;
 
 /// A table in the order of its application.
 struct Applied {
@@ -65,7 +67,7 @@ fn walk(program: &Program, block: &Block, under: &Places, out: &mut Vec<Applied>
                     wrote(program, s, &mut writes)
                 });
             }
-            let result = hit.iter().chain(action).map(|v| program.vars[v.index()].name.clone());
+            let result = hit.iter().chain(action).map(|v| Cell::Var(*v));
             out.push(Applied {
                 table: *table,
                 under: under.clone(),
@@ -86,29 +88,14 @@ fn walk(program: &Program, block: &Block, under: &Places, out: &mut Vec<Applied>
 
 /// What an expression reads.
 fn read(program: &Program, e: &Expr, out: &mut Places) {
-    ir::visit::exprs(e, &mut |e| match &e.kind {
-        ExprKind::Read(place) => drop(out.insert(ir::text::place(program, place))),
-        ExprKind::IsValid(header) => drop(out.insert(valid(program, header))),
-        _ => {}
-    });
+    effects::reads(program, e, &mut |cell| out.extend([cell]));
 }
 
 /// What a statement writes.
 fn wrote(program: &Program, stmt: &Stmt, out: &mut Places) {
-    if let Some(place) = ir::visit::written(stmt) {
-        out.insert(ir::text::place(program, place));
-        // A place inside a header that another statement takes as a whole is not followed: sets of fields are what tables look up.
-        if let Place::Field(header, _) = place {
-            out.insert(ir::text::header(program, header));
+    effects::of(program, stmt, &mut |effect| {
+        if let Effect::Write(cell) | Effect::MayWrite(cell) = effect {
+            out.insert(cell);
         }
-    }
-    match &stmt.kind {
-        StmtKind::SetValid(h) | StmtKind::SetInvalid(h) => drop(out.insert(valid(program, h))),
-        StmtKind::CopyHeader { dst, .. } => drop(out.insert(valid(program, dst))),
-        _ => {}
-    }
-}
-
-fn valid(program: &Program, header: &HeaderRef) -> String {
-    format!("{}.isValid()", ir::text::header(program, header))
+    });
 }

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use abi::Bits;
 
-use crate::{BinOp, Expr, ExprKind, HeaderId, HeaderRef, Place, Program, StackId, StmtKind, Ty, UnOp, VarId};
+use crate::cells::Cell;
+use crate::effects::{self, Effect};
+use crate::{BinOp, Expr, ExprKind, HeaderId, HeaderRef, Place, Program, StackId, Ty, UnOp, VarId};
 
 /// One bit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,27 +130,21 @@ impl Known {
 
     /// Nothing is known any more of what these statements may write.
     pub fn forget(&mut self, program: &Program, block: &[crate::Stmt]) {
-        let mut places = Vec::new();
-        for stmt in block {
-            places.extend(crate::visit::written(stmt).cloned());
-            for inner in crate::visit::inner_blocks(stmt) {
-                self.forget(program, inner);
-            }
-            if let StmtKind::SetValid(header) | StmtKind::SetInvalid(header) = &stmt.kind
-                && let Some(id) = self.resolve(program, header)
-            {
-                self.valid.remove(&id);
-            }
-        }
-        for place in places {
-            let ty = match &place {
-                Place::Var(var) => program.var(*var).ty,
-                Place::Field(header, field) => match self.resolve(program, header) {
-                    Some(id) => program.header_type(id).fields[*field as usize].ty,
-                    None => continue,
-                },
-            };
-            self.set(program, &place, unknown(ty));
+        crate::visit::stmts(block, &mut |stmt| {
+            effects::of(program, stmt, &mut |effect| match effect {
+                Effect::Write(cell) | Effect::MayWrite(cell) => self.forget_cell(cell),
+                Effect::Read(_) | Effect::Outside(_) => {}
+            });
+        });
+    }
+
+    fn forget_cell(&mut self, cell: Cell) {
+        match cell {
+            Cell::Var(var) => drop(self.vars.remove(&var)),
+            Cell::Field(header, field) => drop(self.fields.remove(&(header, field))),
+            Cell::Valid(header) => drop(self.valid.remove(&header)),
+            // A stack that a branch may fill is taken to be as full as before.
+            Cell::Next(_) => {}
         }
     }
 
