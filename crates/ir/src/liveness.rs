@@ -58,13 +58,11 @@ impl Liveness {
         let shared = shared(program, &cells);
         let mut live = Liveness { units: units(program).collect(), cells, bounds: Vec::new() };
         for unit in units(program) {
+            // What is live at the beginning is live at the end, too. That makes no more cells live at the beginning, since what a
+            // walk gives for a union is the union of what it gives: one walk is enough.
             let mut end = shared.clone();
-            let begin = loop {
-                let begin = live.pass(program, unit, &end, None);
-                if !end.union(&begin) {
-                    break begin;
-                }
-            };
+            let begin = live.pass(program, unit, &end, None);
+            end.union(&begin);
             live.bounds.push((end, begin));
         }
         live
@@ -107,6 +105,7 @@ impl Liveness {
             leave: HashMap::new(),
             head: HashMap::new(),
             reject: end.clone(),
+            read: Vec::new(),
             visitor: f,
         };
         match unit {
@@ -217,6 +216,8 @@ struct Walk<'a, 'v> {
     head: HashMap<LabelId, CellSet>,
     /// What is live where the parser rejects.
     reject: CellSet,
+    /// The cells that the statement at hand reads.
+    read: Vec<usize>,
     visitor: Option<Visitor<'v>>,
 }
 
@@ -323,23 +324,21 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The statement's own effects.
+    /// The statement's own effects: what it writes is not live before it, what it reads is.
     fn own(&mut self, stmt: &Stmt, live: &mut CellSet) {
         let mut rejects = false;
-        let cells = self.cells;
+        let (cells, read) = (self.cells, &mut self.read);
+        read.clear();
         effects::of(self.program, stmt, &mut |effect| match effect {
             Effect::Write(cell) => live.remove(cells.number(cell)),
+            Effect::Read(cell) => read.push(cells.number(cell)),
             Effect::Outside(Outside::Reject) => rejects = true,
-            Effect::Outside(_) | Effect::Read(_) | Effect::MayWrite(_) => {}
+            Effect::Outside(_) | Effect::MayWrite(_) => {}
         });
         if rejects {
             live.union(&self.reject);
         }
-        effects::of(self.program, stmt, &mut |effect| {
-            if let Effect::Read(cell) = effect {
-                live.add(cells.number(cell));
-            }
-        });
+        self.read.iter().for_each(|number| live.add(*number));
     }
 
     /// What is live where the first round begins.

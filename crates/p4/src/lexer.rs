@@ -188,7 +188,8 @@ impl Lexer {
     }
 
     fn punct(&mut self) -> Option<TokenKind> {
-        let found = PUNCTS.iter().find(|p| self.rest().starts_with(**p))?;
+        let rest = self.rest().as_bytes();
+        let found = PUNCTS.iter().find(|p| p.as_bytes()[0] == rest[0] && rest.starts_with(p.as_bytes()))?;
         self.at += found.len();
         Some(TokenKind::Punct(found))
     }

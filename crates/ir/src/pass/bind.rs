@@ -19,7 +19,7 @@ use crate::visit_mut::{self, Part};
 
 /// Storage that a copy reads or writes as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Object {
+pub(super) enum Object {
     Stack(StackId),
     Header(HeaderId),
     Field(HeaderId, u32),
@@ -51,32 +51,37 @@ fn bind(program: &mut Program, level: Level) -> bool {
     }
     let mut groups = Groups::new(program, &copies);
     groups.interfere(program);
-    let rename = groups.merge(program, &copies, &fixed);
-    let changed = !rename.is_empty();
-    rename.apply(program);
-    changed
+    groups.merge(program, &copies, &fixed).apply(program)
 }
 
 /// The two objects of a copy: written, read.
-type Copy = (Object, Object);
+pub(super) type Copy = (Object, Object);
 
 /// The objects that a statement copies from one to the other.
-fn copied(program: &Program, stmt: &Stmt, level: Level) -> Option<Copy> {
+pub(super) fn copied(program: &Program, stmt: &Stmt) -> Option<Copy> {
     let own = |s: &StackId| program.stacks[s.index()].index == *s;
-    let pair = match (&stmt.kind, level) {
-        (StmtKind::CopyStack { dst, src }, Level::Stacks) if own(dst) && own(src) => {
+    let pair = match &stmt.kind {
+        StmtKind::CopyStack { dst, src } if own(dst) && own(src) => {
             (Object::Stack(*dst), Object::Stack(*src))
         }
-        (StmtKind::CopyHeader { dst: HeaderRef::Header(a), src: HeaderRef::Header(b) }, Level::Headers) => {
+        StmtKind::CopyHeader { dst: HeaderRef::Header(a), src: HeaderRef::Header(b) } => {
             (Object::Header(*a), Object::Header(*b))
         }
-        (StmtKind::Assign { dst, src }, Level::Scalars) => match &src.kind {
+        StmtKind::Assign { dst, src } => match &src.kind {
             ExprKind::Read(from) => (scalar(dst)?, scalar(from)?),
             _ => return None,
         },
         _ => return None,
     };
     (pair.0 != pair.1).then_some(pair)
+}
+
+fn level(object: Object) -> Level {
+    match object {
+        Object::Stack(_) => Level::Stacks,
+        Object::Header(_) => Level::Headers,
+        Object::Field(..) | Object::Var(_) => Level::Scalars,
+    }
 }
 
 fn scalar(place: &Place) -> Option<Object> {
@@ -88,11 +93,12 @@ fn scalar(place: &Place) -> Option<Object> {
 }
 
 /// All copies of a level of which one side may go, each pair once.
-fn copies(program: &Program, level: Level, fixed: &Fixed) -> Vec<Copy> {
+fn copies(program: &Program, of: Level, fixed: &Fixed) -> Vec<Copy> {
     let mut all = Vec::new();
     let mut seen = HashSet::new();
     visit::all_stmts(program, &mut |stmt| {
-        if let Some((a, b)) = copied(program, stmt, level)
+        if let Some((a, b)) = copied(program, stmt)
+            && level(a) == of
             && (fixed.may_go(program, a) || fixed.may_go(program, b))
             && seen.insert((a.min(b), a.max(b)))
         {
@@ -103,17 +109,17 @@ fn copies(program: &Program, level: Level, fixed: &Fixed) -> Vec<Copy> {
 }
 
 /// Storage whose name somebody else knows.
-struct Fixed {
+pub(super) struct Fixed {
     /// Headers in stacks, and those that PSA hands on.
     headers: HashSet<HeaderId>,
-    /// Stacks of which PSA hands on elements.
+    /// Stacks of which PSA hands on elements, and those whose next index another stack has, too.
     stacks: HashSet<StackId>,
     /// Variables that a statement names without their being places: they can become other variables, but no fields.
-    named: HashSet<VarId>,
+    pub(super) named: HashSet<VarId>,
 }
 
 impl Fixed {
-    fn of(program: &mut Program) -> Fixed {
+    pub(super) fn of(program: &mut Program) -> Fixed {
         let mut named = HashSet::new();
         visit_mut::parts(program, &mut |part| {
             if let Part::Var(v) = part {
@@ -128,18 +134,34 @@ impl Fixed {
         }
         let elements = |s: &Stack| (s.first.0..s.first.0 + s.size).map(HeaderId);
         let fixed = |s: &StackId| elements(&program.stacks[s.index()]).any(|h| headers.contains(&h));
-        let stacks = (0..program.stacks.len() as u32).map(StackId).filter(fixed).collect();
+        let mut stacks: HashSet<StackId> =
+            (0..program.stacks.len() as u32).map(StackId).filter(fixed).collect();
+        let numbered = program.stacks.iter().enumerate();
+        stacks.extend(numbered.filter(|(i, s)| s.index.index() != *i).map(|(_, s)| s.index));
         headers.extend(program.stacks.iter().flat_map(elements));
         Fixed { headers, stacks, named }
     }
 
     /// Whether another object may stand for this one.
-    fn may_go(&self, program: &Program, object: Object) -> bool {
+    pub(super) fn may_go(&self, program: &Program, object: Object) -> bool {
         match object {
             Object::Stack(s) => !self.stacks.contains(&s),
             Object::Header(h) => !self.headers.contains(&h),
             Object::Field(..) => false,
             Object::Var(v) => program.var(v).kind == VarKind::Local,
+        }
+    }
+
+    /// Lets an object stand for another one, where that can be named.
+    pub(super) fn stand_for(&self, program: &Program, object: Object, kept: Object, rename: &mut Rename) {
+        match (object, kept) {
+            (Object::Var(v), Object::Var(to)) => rename.var(v, Place::Var(to)),
+            (Object::Var(v), Object::Field(h, f)) if !self.named.contains(&v) => {
+                rename.var(v, Place::field(h, f));
+            }
+            (Object::Header(h), Object::Header(to)) => rename.header(h, to),
+            (Object::Stack(s), Object::Stack(to)) => rename.stack(program, s, to),
+            _ => {}
         }
     }
 }
@@ -155,7 +177,6 @@ struct Groups {
     group: Vec<usize>,
     members: Vec<Vec<usize>>,
     interfering: HashSet<(usize, usize)>,
-    level: Level,
 }
 
 impl Groups {
@@ -196,12 +217,7 @@ impl Groups {
                 owner.insert(*cell, (i, position));
             }
         }
-        let level = match copies[0].0 {
-            Object::Stack(_) => Level::Stacks,
-            Object::Header(_) => Level::Headers,
-            Object::Field(..) | Object::Var(_) => Level::Scalars,
-        };
-        Groups { objects, cells, owner, group, members, interfering: HashSet::new(), level }
+        Groups { objects, cells, owner, group, members, interfering: HashSet::new() }
     }
 
     /// Finds out which objects of a group interfere.
@@ -211,7 +227,7 @@ impl Groups {
         for unit in liveness::units(program) {
             live.walk(program, unit, &mut |event, after| match event {
                 Event::Stmt(stmt) => {
-                    let copy = copied(program, stmt, self.level);
+                    let copy = copied(program, stmt);
                     effects::of(program, stmt, &mut |effect| {
                         if let Effect::Write(cell) | Effect::MayWrite(cell) = effect {
                             self.written(live.cells.number(cell), after, copy);
@@ -272,7 +288,7 @@ impl Groups {
                 classes.union(a, b);
             }
         }
-        let mut rename = Rename::default();
+        let mut rename = Rename::new(program);
         for root in 0..self.objects.len() {
             if classes.find(root) == root && classes.members(root).len() > 1 {
                 let class: Vec<Object> = classes.members(root).iter().map(|i| self.objects[*i]).collect();
@@ -296,27 +312,7 @@ impl Groups {
     fn stand_for(&self, program: &Program, fixed: &Fixed, class: &[Object], rename: &mut Rename) {
         let stays = class.iter().find(|o| !fixed.may_go(program, **o));
         let Some(&kept) = stays.or(class.iter().min()) else { return };
-        for &object in class.iter().filter(|o| **o != kept) {
-            match (object, kept) {
-                (Object::Var(v), Object::Var(to)) => {
-                    rename.vars.insert(v, Place::Var(to));
-                }
-                (Object::Var(v), Object::Field(h, f)) => {
-                    rename.vars.insert(v, Place::field(h, f));
-                }
-                (Object::Header(h), Object::Header(to)) => {
-                    rename.headers.insert(h, to);
-                }
-                (Object::Stack(s), Object::Stack(to)) => {
-                    let (from, onto) = (&program.stacks[s.index()], &program.stacks[to.index()]);
-                    for i in 0..from.size {
-                        rename.headers.insert(HeaderId(from.first.0 + i), HeaderId(onto.first.0 + i));
-                    }
-                    rename.stacks.insert(s, to);
-                }
-                _ => {}
-            }
-        }
+        class.iter().filter(|o| **o != kept).for_each(|o| fixed.stand_for(program, *o, kept, rename));
     }
 }
 

@@ -53,7 +53,7 @@ fn is_useless(program: &Program, stmt: &Stmt, live: impl Fn(crate::cells::Cell) 
 }
 
 /// A store of what is there already.
-fn is_identity(kind: &StmtKind) -> bool {
+pub(super) fn is_identity(kind: &StmtKind) -> bool {
     match kind {
         StmtKind::Assign { dst, src } => {
             matches!(&src.kind, ExprKind::Read(place) if place == dst && fixed(place))

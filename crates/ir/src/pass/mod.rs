@@ -7,13 +7,15 @@
 //!
 //! | pass | what it does | why it may |
 //! |---|---|---|
+//! | `arguments` | lets an argument stand for the parameter that is copied from it and back to it | nothing between the copies mentions it |
+//! | `shrink` | declares only the storage that is mentioned | nobody can tell |
 //! | `fold` | computes expressions of constants, takes the branch that a constant condition decides | expressions are pure |
 //! | `constants` | puts a constant in the place of a variable that never holds anything else | no other write exists, and no read comes before it |
 //! | `bind` | lets a variable, header or stack and its copy share storage | neither is written while the other's value is still needed |
 //! | `dead` | leaves out stores that nobody reads | the cells are not live, and the statement does nothing else |
 //! | `jumps` | leaves out jumps to where control goes anyway, and blocks that nothing leaves | control flow stays the same |
-//! | `shrink` | declares only the storage that is mentioned | nobody can tell |
 
+mod arguments;
 mod bind;
 mod constants;
 mod dead;
@@ -25,19 +27,20 @@ mod shrink;
 use crate::program::Program;
 use crate::verify::{Fault, Verified, verify};
 
-/// A pass: its name, and what it does. `true`: it changed something.
+/// A pass: its name, and what it does. `true`: it changed something that may give others work.
 struct Pass {
     name: &'static str,
     run: fn(&mut Program) -> bool,
 }
 
-const PASSES: [Pass; 6] = [
+const PASSES: [Pass; 7] = [
+    Pass { name: "arguments", run: arguments::run },
+    Pass { name: "shrink", run: shrink::run },
     Pass { name: "fold", run: fold::run },
     Pass { name: "constants", run: constants::run },
     Pass { name: "bind", run: bind::run },
     Pass { name: "dead", run: dead::run },
     Pass { name: "jumps", run: jumps::run },
-    Pass { name: "shrink", run: shrink::run },
 ];
 
 /// How often the passes run one after the other: each may make work for the others.

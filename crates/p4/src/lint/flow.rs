@@ -23,11 +23,10 @@ pub(super) struct Known {
 }
 
 impl Known {
-    fn meet(self, other: &Known) -> Known {
-        Known {
-            empty: self.empty.intersection(&other.empty).copied().collect(),
-            invalid: self.invalid.intersection(&other.invalid).cloned().collect(),
-        }
+    fn meet(mut self, other: &Known) -> Known {
+        self.empty.retain(|id| other.empty.contains(id));
+        self.invalid.retain(|path| other.invalid.contains(path));
+        self
     }
 
     /// Something at or below this place is written.
