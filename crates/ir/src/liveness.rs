@@ -46,6 +46,8 @@ pub fn units(program: &Program) -> impl Iterator<Item = Unit> + use<> {
 pub struct Liveness {
     /// The cells' numbers.
     pub cells: Cells,
+    /// The cells that more than one unit, or the architecture, may look at.
+    pub(crate) shared: CellSet,
     units: Vec<Unit>,
     /// By unit, in the order of [`units`]: what is live where it ends, and where it begins.
     bounds: Vec<(CellSet, CellSet)>,
@@ -56,11 +58,11 @@ impl Liveness {
     pub fn new(program: &Program) -> Liveness {
         let cells = Cells::new(program);
         let shared = shared(program, &cells);
-        let mut live = Liveness { units: units(program).collect(), cells, bounds: Vec::new() };
+        let mut live = Liveness { units: units(program).collect(), cells, shared, bounds: Vec::new() };
         for unit in units(program) {
             // What is live at the beginning is live at the end, too. That makes no more cells live at the beginning, since what a
             // walk gives for a union is the union of what it gives: one walk is enough.
-            let mut end = shared.clone();
+            let mut end = live.shared.clone();
             let begin = live.pass(program, unit, &end, None);
             end.union(&begin);
             live.bounds.push((end, begin));
@@ -120,7 +122,7 @@ impl Liveness {
 }
 
 /// The cells that more than one unit, or the architecture, may look at.
-pub(crate) fn shared(program: &Program, cells: &Cells) -> CellSet {
+fn shared(program: &Program, cells: &Cells) -> CellSet {
     let mut seen = CellSet::new(cells);
     let mut shared = CellSet::new(cells);
     for unit in units(program) {

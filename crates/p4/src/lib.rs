@@ -16,6 +16,7 @@ pub mod lexer;
 pub mod limits;
 pub mod lint;
 pub mod lower;
+pub mod map;
 pub mod parser;
 pub mod preproc;
 pub mod render;

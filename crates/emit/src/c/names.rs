@@ -39,13 +39,20 @@ pub fn c_name(name: &str) -> String {
     if text.starts_with(|c: char| c.is_ascii_digit()) { format!("_{text}") } else { text.to_string() }
 }
 
-/// Names that are taken.
-struct Taken(HashSet<String>);
+/// Names that are taken: words that are, and names that were given.
+struct Taken<'w> {
+    words: &'w HashSet<String>,
+    given: HashSet<String>,
+}
 
-impl Taken {
-    /// The words of C, and more.
-    fn with(words: impl Iterator<Item = String>) -> Taken {
-        Taken(words.chain(KEYWORDS.split_whitespace().map(String::from)).collect())
+/// The words of C, and more.
+fn with_keywords(words: impl Iterator<Item = String>) -> HashSet<String> {
+    words.chain(KEYWORDS.split_whitespace().map(String::from)).collect()
+}
+
+impl<'w> Taken<'w> {
+    fn new(words: &'w HashSet<String>) -> Taken<'w> {
+        Taken { words, given: HashSet::new() }
     }
 
     fn unique(&mut self, name: &str) -> String {
@@ -54,10 +61,11 @@ impl Taken {
             name => name,
         };
         let numbered = (2..).map(|n| format!("{name}__{n}"));
-        let is_free = |name: &String| !self.0.contains(name) && !is_numbered(name);
+        let is_free =
+            |name: &String| !self.words.contains(name) && !self.given.contains(name) && !is_numbered(name);
         let free = std::iter::once(name.clone()).chain(numbered).find(is_free);
         let free = free.unwrap_or(name);
-        self.0.insert(free.clone());
+        self.given.insert(free.clone());
         free
     }
 }
@@ -115,18 +123,20 @@ impl Names {
         // A variable may be a local: one that has the name of a function or of a type would hide it.
         let used =
             texts.iter().flat_map(|text| words(text)).chain(RESERVED.split_whitespace().map(String::from));
-        let mut taken = Taken::with(used);
+        let used = with_keywords(used);
+        let mut taken = Taken::new(&used);
         let header = |h: &ir::Header| {
             let name = taken.unique(&h.name);
-            taken.0.insert(format!("{name}_valid"));
+            taken.given.insert(format!("{name}_valid"));
             name
         };
         let headers = program.headers.iter().map(header).collect();
         let vars = program.vars.iter().map(|v| taken.unique(&v.name)).collect();
         let tables = program.tables.iter().map(|t| taken.unique(&t.name)).collect();
         // The rest has a prefix, or is a member of a structure of its own, where nothing but macros can harm.
+        let macros = with_keywords(texts.iter().flat_map(|text| macros(text)));
         let apart = |names: &mut dyn Iterator<Item = &String>| {
-            let mut taken = Taken::with(texts.iter().flat_map(|text| macros(text)));
+            let mut taken = Taken::new(&macros);
             names.map(|name| taken.unique(name)).collect::<Vec<_>>()
         };
         let fields = |ty: &ir::HeaderType| apart(&mut ty.fields.iter().map(|f| &f.name));

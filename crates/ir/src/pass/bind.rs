@@ -37,21 +37,20 @@ enum Level {
 /// Binds what can be bound.
 pub fn run(program: &mut Program) -> bool {
     let mut changed = false;
+    let mut fixed = Fixed::of(program);
+    let mut live = None;
     for level in [Level::Stacks, Level::Headers, Level::Scalars] {
-        changed |= bind(program, level);
+        let copies = copies(program, level, &fixed);
+        if copies.is_empty() {
+            continue;
+        }
+        let mut groups = Groups::new(program, &copies);
+        groups.interfere(program, live.get_or_insert_with(|| Liveness::new(program)));
+        if groups.merge(program, &copies, &fixed).apply(program) {
+            (changed, fixed, live) = (true, Fixed::of(program), None);
+        }
     }
     changed
-}
-
-fn bind(program: &mut Program, level: Level) -> bool {
-    let fixed = Fixed::of(program);
-    let copies = copies(program, level, &fixed);
-    if copies.is_empty() {
-        return false;
-    }
-    let mut groups = Groups::new(program, &copies);
-    groups.interfere(program);
-    groups.merge(program, &copies, &fixed).apply(program)
 }
 
 /// The two objects of a copy: written, read.
@@ -221,9 +220,7 @@ impl Groups {
     }
 
     /// Finds out which objects of a group interfere.
-    fn interfere(&mut self, program: &Program) {
-        let live = Liveness::new(program);
-        let shared = liveness::shared(program, &live.cells);
+    fn interfere(&mut self, program: &Program, live: &Liveness) {
         for unit in liveness::units(program) {
             live.walk(program, unit, &mut |event, after| match event {
                 Event::Stmt(stmt) => {
@@ -244,8 +241,8 @@ impl Groups {
                         self.owner.keys().copied().filter(|cell| after.has(*cell)).collect();
                     for cell in begun {
                         self.written(cell, after, None);
-                        if !shared.has(cell) {
-                            self.starts_with_zero(cell, &shared);
+                        if !live.shared.has(cell) {
+                            self.starts_with_zero(cell, &live.shared);
                         }
                     }
                 }

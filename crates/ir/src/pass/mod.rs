@@ -27,7 +27,7 @@ mod shrink;
 use crate::program::Program;
 use crate::verify::{Fault, Verified, verify};
 
-/// A pass: its name, and what it does. `true`: it changed something that may give others work.
+/// A pass: its name, and what it does. `true`: it changed something.
 struct Pass {
     name: &'static str,
     run: fn(&mut Program) -> bool,
@@ -43,7 +43,11 @@ const PASSES: [Pass; 7] = [
     Pass { name: "jumps", run: jumps::run },
 ];
 
-/// How often the passes run one after the other: each may make work for the others.
+/// The passes that run once, before the others and after them: they find work where calls were put in place, and where storage
+/// is no longer used.
+const ONCE: usize = 2;
+
+/// How often the other passes run one after the other: each may make work for the others.
 const ROUNDS: usize = 4;
 
 /// The names of all passes, in the order in which they run.
@@ -84,15 +88,17 @@ impl Passes {
     /// Runs the passes until nothing changes any more. The result is verified anew: a fault is a bug of a pass.
     pub fn run(&self, program: Verified) -> Result<Verified, Vec<Fault>> {
         let mut program = program.into_program();
+        let run = |pass: usize, program: &mut Program| self.on[pass] && (PASSES[pass].run)(program);
+        for pass in 0..ONCE {
+            run(pass, &mut program);
+        }
         for _ in 0..ROUNDS {
-            let mut changed = false;
-            for (pass, on) in PASSES.iter().zip(self.on) {
-                changed |= on && (pass.run)(&mut program);
-            }
+            let changed = (ONCE..PASSES.len()).fold(false, |changed, pass| run(pass, &mut program) | changed);
             if !changed {
                 break;
             }
         }
+        run(ONCE - 1, &mut program);
         verify(program)
     }
 }

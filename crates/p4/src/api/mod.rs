@@ -10,13 +10,14 @@ mod table;
 mod types;
 mod values;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use ir::api::{self, Api};
 use num_traits::ToPrimitive;
 
 use crate::ast::{self, AnnotationBody, ControlDecl, DeclKind, Stmt, StmtKind};
 use crate::check::{Arg, Call, Callee, DeclId, Subst, Type, Typed, Value};
+use crate::map::Map;
 use crate::source::{SourceMap, Span};
 use values::Values;
 
@@ -26,9 +27,9 @@ pub fn of(typed: &Typed<'_>, map: &SourceMap) -> Api {
         typed,
         map,
         api: Api::default(),
-        syntax: HashMap::new(),
+        syntax: Map::default(),
         applied: HashSet::new(),
-        fields: HashMap::new(),
+        fields: Map::default(),
         called: HashSet::new(),
         listed: HashSet::new(),
         dead: Vec::new(),
@@ -65,11 +66,11 @@ struct Walk<'t, 'a> {
     map: &'t SourceMap,
     api: Api,
     /// Declarations, by their numbers.
-    syntax: HashMap<DeclId, &'a ast::Decl>,
+    syntax: Map<DeclId, &'a ast::Decl>,
     /// Tables that somebody applies.
     applied: HashSet<DeclId>,
     /// Fields of structs and headers, by their numbers.
-    fields: HashMap<DeclId, &'a ast::FieldDecl>,
+    fields: Map<DeclId, &'a ast::FieldDecl>,
     /// Actions that a control calls; what an action calls is a part of it.
     called: HashSet<DeclId>,
     /// Actions in the list of such a table.

@@ -1,19 +1,18 @@
 //! Numbers that are known where a program is instantiated: literals, constants, and what constructors were given.
 
-use std::collections::HashMap;
-
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 
 use super::{Place, Walk};
 use crate::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
 use crate::check::{DeclId, Res, Value};
+use crate::map::Map;
 
 /// What the parameters of a constructor stand for.
 #[derive(Clone, Default)]
 pub(super) struct Values<'a> {
-    known: HashMap<DeclId, Value>,
-    given: HashMap<DeclId, &'a Expr>,
+    known: Map<DeclId, Value>,
+    given: Map<DeclId, &'a Expr>,
 }
 
 impl<'a> Values<'a> {

@@ -2,7 +2,7 @@
 //!
 //! They need the whole program, so they are asked at its end: of the tables, and of the calls as they were made.
 
-use std::collections::HashMap;
+use crate::map::Map;
 use std::collections::hash_map::Entry;
 
 use super::typed::{Arg, Callee, Decl, Kind, Res};
@@ -289,7 +289,7 @@ impl<'a> Checker<'a, '_> {
     /// Section 18.3: what the control plane sees has a name of its own. Names that begin with a dot are whole names; others stand
     /// below the control. p4c asks for it only where it makes P4Info, so here it is a warning; who makes P4Info refuses.
     pub(super) fn whole_names(&mut self) {
-        let mut seen: HashMap<(bool, String), Span> = HashMap::new();
+        let mut seen: Map<(bool, String), Span> = Map::default();
         let mut problems = Vec::new();
         for (d, control) in controlled(self.typed.program) {
             let table = matches!(d.kind, DeclKind::Table(_));

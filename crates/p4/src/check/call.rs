@@ -71,7 +71,7 @@ impl<'a> Checker<'a, '_> {
         let Some((id, matched)) = self.choose(&name, &candidates, args, e.span) else { return Type::Bad };
         self.typed.refs.insert(callee.id, Res::Decl(id));
         self.place_of_function(id, e.span);
-        let (ret, call) = self.apply(id, Callee::Function(id), Subst::new(), &types, matched, e.span);
+        let (ret, call) = self.apply(id, Callee::Function(id), Subst::default(), &types, matched, e.span);
         if name == "static_assert" {
             self.static_assert(e, &call);
         }

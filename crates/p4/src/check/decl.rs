@@ -1,6 +1,6 @@
 //! Declarations: from the top of the program downwards, in the order of the text.
 
-use std::collections::HashMap;
+use crate::map::Map;
 use std::sync::Arc;
 
 use super::typed::{Callee, Decl, Kind};
@@ -595,7 +595,7 @@ impl<'a> Checker<'a, '_> {
         self.push_scope();
         let (ids, args) = self.type_params(type_params);
         let named = Named { args, ..Named::plain(d.id, &d.name.text) };
-        let mut seen: HashMap<&str, Span> = HashMap::new();
+        let mut seen: Map<&str, Span> = Map::default();
         for f in fields {
             let ty = self.ty(&f.ty);
             self.typed.fields.insert(f.id, f);
@@ -635,7 +635,7 @@ impl<'a> Checker<'a, '_> {
             Some((t, _)) => (Kind::SerEnum, Type::SerEnum(named, Arc::new(t.clone()))),
             None => (Kind::Enum, Type::Enum(named)),
         };
-        let mut seen: HashMap<&str, Span> = HashMap::new();
+        let mut seen: Map<&str, Span> = Map::default();
         let ids: Vec<DeclId> = members.iter().map(|m| m.id).collect();
         self.declare(d.id, &d.name, Decl { members: ids, ..Decl::new(&d.name, kind, ty.clone()) });
         self.push_scope();

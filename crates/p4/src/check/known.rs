@@ -4,7 +4,7 @@
 //! [`Typed::value`] knows what the text alone says. A size that is a constructor's parameter is known in each instance; here
 //! the same folder computes it from what the parameters stand for.
 
-use std::collections::HashMap;
+use crate::map::Map;
 
 use num_traits::ToPrimitive;
 
@@ -19,7 +19,7 @@ pub struct Known<'t, 'a> {
     /// The checked program.
     pub typed: &'t Typed<'a>,
     /// Constructor parameters, and constants that depend on them.
-    pub values: &'t HashMap<DeclId, Value>,
+    pub values: &'t Map<DeclId, Value>,
     /// Type parameters.
     pub types: &'t Subst,
 }

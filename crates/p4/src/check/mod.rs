@@ -31,7 +31,7 @@ pub use typed::{Arg, Builtin, Call, Callee, Decl, Kind, Res, Typed};
 pub use types::{DeclId, Named, Subst, Type};
 pub use value::Value;
 
-use std::collections::HashMap;
+use crate::map::Map;
 
 use crate::ast::{Expr, Program};
 use crate::diag::{Diagnostic, Diagnostics};
@@ -47,8 +47,8 @@ pub fn check<'a>(program: &'a Program, map: &SourceMap) -> (Typed<'a>, Diagnosti
         typed: Typed::new(program),
         diags: Diagnostics::default(),
         map,
-        scopes: vec![HashMap::new()],
-        later: HashMap::new(),
+        scopes: vec![Map::default()],
+        later: Map::default(),
         unknowns: Unknowns::default(),
         place: Place::Top,
         ret: None,
@@ -58,7 +58,7 @@ pub fn check<'a>(program: &'a Program, map: &SourceMap) -> (Typed<'a>, Diagnosti
         this: None,
         may_define: Vec::new(),
         made: Vec::new(),
-        parts: HashMap::new(),
+        parts: Map::default(),
         absent: Vec::new(),
     };
     checker.program();
@@ -88,9 +88,9 @@ struct Checker<'a, 'm> {
     typed: Typed<'a>,
     diags: Diagnostics,
     map: &'m SourceMap,
-    scopes: Vec<HashMap<&'a str, Vec<DeclId>>>,
+    scopes: Vec<Map<&'a str, Vec<DeclId>>>,
     /// Names that are declared later, at the top or in the enclosing control: for the message only.
-    later: HashMap<&'a str, Span>,
+    later: Map<&'a str, Span>,
     unknowns: Unknowns,
     place: Place,
     ret: Option<Type>,
@@ -105,7 +105,7 @@ struct Checker<'a, 'm> {
     /// Calls as they were made, for rules that need the whole program.
     made: Vec<arch::Made>,
     /// How many parts each declared struct, header and union has.
-    parts: HashMap<DeclId, u64>,
+    parts: Map<DeclId, u64>,
     /// Includes that the program lacks, and that it was told of.
     absent: Vec<&'static str>,
 }

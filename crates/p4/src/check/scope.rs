@@ -1,6 +1,6 @@
 //! Names: who is visible where (P4-16 section 6.9).
 
-use std::collections::HashMap;
+use crate::map::Map;
 
 use super::typed::{Decl, Kind};
 use super::types::{DeclId, Type};
@@ -33,7 +33,7 @@ impl<'a> Decl<'a> {
 
 impl<'a> Checker<'a, '_> {
     pub(super) fn push_scope(&mut self) {
-        self.scopes.push(HashMap::new());
+        self.scopes.push(Map::default());
     }
 
     pub(super) fn pop_scope(&mut self) {

@@ -1,6 +1,6 @@
 //! Parser states, transitions and keysets (P4-16 section 13).
 
-use std::collections::HashSet;
+use crate::map::Set;
 
 use super::typed::{Decl, Kind};
 use super::types::Type;
@@ -31,7 +31,7 @@ impl<'a> Checker<'a, '_> {
             }
             self.report(e.hint("parsing begins in `state start { … }`"));
         }
-        let known: HashSet<&str> = p.states.iter().map(|s| s.name.text.as_str()).collect();
+        let known: Set<&str> = p.states.iter().map(|s| s.name.text.as_str()).collect();
         self.place = Place::ParserState;
         for s in &p.states {
             self.state(s, &known);
@@ -44,7 +44,7 @@ impl<'a> Checker<'a, '_> {
     /// A parser from whose start no way leads to `accept` or `reject` never ends.
     fn ends(&mut self, d: &'a ast::Decl, p: &'a ParserDecl) {
         let state = |name: &str| p.states.iter().find(|s| s.name.text == name);
-        let (mut reached, mut open) = (HashSet::from(["start"]), vec!["start"]);
+        let (mut reached, mut open) = (Set::from_iter(["start"]), vec!["start"]);
         while let Some(name) = open.pop() {
             let Some(s) = state(name) else { return };
             // A select without a case for everything rejects.
@@ -73,7 +73,7 @@ impl<'a> Checker<'a, '_> {
         self.report(Diagnostic::error("E0421", d.name.span, text));
     }
 
-    fn state(&mut self, s: &'a StateDecl, known: &HashSet<&'a str>) {
+    fn state(&mut self, s: &'a StateDecl, known: &Set<&'a str>) {
         self.push_scope();
         for stmt in &s.body {
             self.stmt(stmt);
@@ -90,7 +90,7 @@ impl<'a> Checker<'a, '_> {
         self.pop_scope();
     }
 
-    fn target(&mut self, name: &Name, known: &HashSet<&'a str>) {
+    fn target(&mut self, name: &Name, known: &Set<&'a str>) {
         if known.contains(name.text.as_str()) || matches!(name.text.as_str(), "accept" | "reject") {
             return;
         }
@@ -104,7 +104,7 @@ impl<'a> Checker<'a, '_> {
         self.report(e);
     }
 
-    fn select(&mut self, keys: &'a [Expr], cases: &'a [SelectCase], known: &HashSet<&'a str>) {
+    fn select(&mut self, keys: &'a [Expr], cases: &'a [SelectCase], known: &Set<&'a str>) {
         let types: Vec<Type> = keys.iter().map(|k| self.expr(k)).collect();
         for (key, ty) in keys.iter().zip(&types) {
             let inner = ty.underlying();

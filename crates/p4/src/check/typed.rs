@@ -20,7 +20,7 @@
 //! [`Typed::value`] is already cut to it. Initialisers (`{1, 2}`, `{a = 1}`, `{#}`, `...`) get the type they initialise as
 //! such a cast; their parts carry casts of their own where they need them.
 
-use std::collections::{HashMap, HashSet};
+use crate::map::{Map, Set};
 use std::sync::Arc;
 
 use super::types::{DeclId, Type};
@@ -183,16 +183,16 @@ pub struct Typed<'a> {
     /// Members of `match_kind`, in order.
     pub match_kinds: Vec<DeclId>,
     pub(super) types: Vec<Option<Type>>,
-    pub(super) casts: HashMap<ExprId, Type>,
-    pub(super) values: HashMap<ExprId, Value>,
-    pub(super) refs: HashMap<ExprId, Res>,
-    pub(super) calls: HashMap<ExprId, Call<'a>>,
-    pub(super) spans: HashMap<ExprId, Span>,
-    pub(super) used: HashSet<DeclId>,
-    pub(super) instances: HashMap<DeclId, Call<'a>>,
+    pub(super) casts: Map<ExprId, Type>,
+    pub(super) values: Map<ExprId, Value>,
+    pub(super) refs: Map<ExprId, Res>,
+    pub(super) calls: Map<ExprId, Call<'a>>,
+    pub(super) spans: Map<ExprId, Span>,
+    pub(super) used: Set<DeclId>,
+    pub(super) instances: Map<DeclId, Call<'a>>,
     pub(super) decls: Vec<Option<Decl<'a>>>,
-    pub(super) syntax: HashMap<DeclId, &'a ast::Decl>,
-    pub(super) fields: HashMap<DeclId, &'a ast::FieldDecl>,
+    pub(super) syntax: Map<DeclId, &'a ast::Decl>,
+    pub(super) fields: Map<DeclId, &'a ast::FieldDecl>,
 }
 
 impl<'a> Typed<'a> {
@@ -203,16 +203,16 @@ impl<'a> Typed<'a> {
             errors: Vec::new(),
             match_kinds: Vec::new(),
             types: vec![None; program.expr_count as usize],
-            casts: HashMap::new(),
-            values: HashMap::new(),
-            refs: HashMap::new(),
-            calls: HashMap::new(),
-            spans: HashMap::new(),
-            used: HashSet::new(),
-            instances: HashMap::new(),
+            casts: Map::default(),
+            values: Map::default(),
+            refs: Map::default(),
+            calls: Map::default(),
+            spans: Map::default(),
+            used: Set::default(),
+            instances: Map::default(),
             decls: vec![None; program.decl_count as usize],
-            syntax: HashMap::new(),
-            fields: HashMap::new(),
+            syntax: Map::default(),
+            fields: Map::default(),
         }
     }
 
@@ -293,8 +293,8 @@ impl<'a> Typed<'a> {
 
     /// What the type parameters of a named type stand for.
     pub fn subst_of(&self, ty: &Type) -> super::types::Subst {
-        let Some(named) = ty.named() else { return HashMap::new() };
-        let Some(decl) = self.decl(named.decl) else { return HashMap::new() };
+        let Some(named) = ty.named() else { return Map::default() };
+        let Some(decl) = self.decl(named.decl) else { return Map::default() };
         decl.type_params.iter().copied().zip(named.args.iter().cloned()).collect()
     }
 }

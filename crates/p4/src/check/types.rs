@@ -4,7 +4,7 @@
 //! type arguments of a generic type are part of it. Generic bodies are checked once: inside them a type parameter is a
 //! [`Type::Param`], which [`Subst`] replaces when a stage instantiates the body.
 
-use std::collections::HashMap;
+use crate::map::Map;
 use std::fmt;
 use std::sync::Arc;
 
@@ -109,7 +109,7 @@ pub enum Type {
 }
 
 /// What type parameters stand for.
-pub type Subst = HashMap<DeclId, Type>;
+pub type Subst = Map<DeclId, Type>;
 
 impl Named {
     /// A named type without type arguments.

@@ -1,6 +1,6 @@
 //! Types as written to types as meant, with the rules about which type may hold which (P4-16 section 7).
 
-use std::collections::HashMap;
+use crate::map::Map;
 use std::sync::Arc;
 
 use num_traits::ToPrimitive;
@@ -23,7 +23,7 @@ const MAX_VARBIT: u32 = 65_535 * 8;
 const MAX_PARTS: u64 = 1 << 18;
 
 /// Types that were counted, by the place of their arguments; each is kept, so that its place is nobody else's.
-type Counted = HashMap<*const Type, (u64, Type)>;
+type Counted = Map<*const Type, (u64, Type)>;
 
 impl<'a> Checker<'a, '_> {
     /// The type that a piece of syntax means; a generic type needs its arguments.
@@ -47,7 +47,7 @@ impl<'a> Checker<'a, '_> {
             return Type::Bad;
         }
         let simple = ty.named().is_none() && !matches!(ty, Type::Tuple(_) | Type::Stack(..));
-        if simple || self.parts_of(&ty, &mut Counted::new()) <= MAX_PARTS {
+        if simple || self.parts_of(&ty, &mut Counted::default()) <= MAX_PARTS {
             return ty;
         }
         let text = format!("this type has more than {MAX_PARTS} parts");
@@ -93,7 +93,7 @@ impl<'a> Checker<'a, '_> {
 
     /// Counts the parts of a struct, header or union that was just declared; too many are an error.
     pub(super) fn count_parts(&mut self, id: DeclId, ty: &Type, span: Span) -> Type {
-        let parts = self.field_parts(ty, &mut Counted::new());
+        let parts = self.field_parts(ty, &mut Counted::default());
         self.parts.insert(id, parts);
         self.bounded(ty.clone(), span)
     }

@@ -3,7 +3,9 @@
 //! Only what is certain is told: where paths meet, what holds on all of them remains. A loop's body is walked twice, so that what
 //! its first round does is known at the beginning of the second.
 
-use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use crate::map::{Map, Set};
 
 use super::{Lint, is_place, targets};
 use crate::ast::{
@@ -17,9 +19,9 @@ use crate::source::Span;
 #[derive(Clone, Default, PartialEq)]
 pub(super) struct Known {
     /// Variables without a value.
-    empty: HashSet<DeclId>,
+    empty: Set<DeclId>,
     /// Headers that are not valid, as `#declaration.member`.
-    invalid: HashSet<String>,
+    invalid: Set<Rc<str>>,
 }
 
 impl Known {
@@ -57,7 +59,7 @@ impl<'a> Lint<'_, 'a> {
 
     /// A parser: states in the order in which they are reached, until nothing changes; then once more, aloud.
     pub(super) fn parser(&mut self, p: &'a ParserDecl) {
-        let mut entry: HashMap<&str, Known> = HashMap::from([("start", self.at_start(&p.params, true))]);
+        let mut entry: Map<&str, Known> = Map::from_iter([("start", self.at_start(&p.params, true))]);
         let diags = std::mem::take(&mut self.diags);
         let mut open = vec!["start"];
         while let Some(name) = open.pop() {
@@ -70,7 +72,7 @@ impl<'a> Lint<'_, 'a> {
                 };
                 if entry.get(to) != Some(&new) {
                     entry.insert(to, new);
-                    open.push(to);
+                    open.extend(Some(to).filter(|to| !open.contains(to)));
                 }
             }
         }
@@ -105,9 +107,9 @@ impl<'a> Lint<'_, 'a> {
     }
 
     /// The headers of a value, one by one.
-    fn headers(&self, path: &str, ty: &Type, out: &mut HashSet<String>) {
+    fn headers(&self, path: &str, ty: &Type, out: &mut Set<Rc<str>>) {
         match ty {
-            Type::Header(_) | Type::Union(_) => drop(out.insert(path.to_string())),
+            Type::Header(_) | Type::Union(_) => drop(out.insert(path.into())),
             Type::Struct(_) => {
                 for (name, ty, _) in self.typed.fields(ty) {
                     self.headers(&format!("{path}.{name}"), &ty, out);
@@ -233,7 +235,7 @@ impl<'a> Lint<'_, 'a> {
         }
         known.touch(&path);
         if matches!(value.kind, ExprKind::InvalidHeader) {
-            known.invalid.insert(path);
+            known.invalid.insert(path.into());
         }
     }
 
@@ -273,7 +275,7 @@ impl<'a> Lint<'_, 'a> {
             }
             ExprKind::Member { base, .. } => {
                 let header = matches!(self.typed.own_ty(base.id), Type::Header(_));
-                if header && self.path(base).is_some_and(|path| known.invalid.contains(&path)) {
+                if header && self.path(base).is_some_and(|path| known.invalid.contains(&*path)) {
                     let text = format!("`{}` is not valid here", self.text(base.span));
 
                     let w = Diagnostic::warning("W0603", e.span, text);
@@ -319,7 +321,7 @@ impl<'a> Lint<'_, 'a> {
             match builtin {
                 Builtin::SetInvalid => {
                     known.touch(&path);
-                    known.invalid.insert(path);
+                    known.invalid.insert(path.into());
                 }
                 Builtin::IsValid => {}
                 _ => known.touch(&path),

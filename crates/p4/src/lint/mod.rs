@@ -5,7 +5,7 @@
 mod flow;
 mod unused;
 
-use std::collections::HashSet;
+use crate::map::Set;
 
 use crate::ast::{self, Annotation, AnnotationBody, Decl, DeclKind, ExprKind, ParserDecl, Transition};
 use crate::check::Typed;
@@ -102,7 +102,7 @@ impl<'a> Lint<'_, 'a> {
     }
 
     fn unreachable_states(&mut self, p: &'a ParserDecl) {
-        let mut reached: HashSet<&str> = HashSet::from(["start"]);
+        let mut reached: Set<&str> = Set::from_iter(["start"]);
         let mut open = vec!["start"];
         while let Some(name) = open.pop() {
             for s in p.states.iter().filter(|s| s.name.text == name) {

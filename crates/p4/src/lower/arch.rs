@@ -1,6 +1,6 @@
 //! The beginning: `main`, and which storage the architecture hands from block to block.
 
-use std::collections::HashMap;
+use crate::map::Map;
 use std::rc::Rc;
 
 use ir::{Place, Program, Role, Stmt, StmtKind, VarId, VarKind};
@@ -13,7 +13,7 @@ use crate::check::{Arg, Call, Callee, Type, Typed};
 use crate::source::{SourceMap, Span};
 
 /// Storage that blocks share, by the letter that stands for it in a block's shape, with its type.
-pub(super) type Shared = HashMap<char, (Store, Type)>;
+pub(super) type Shared = Map<char, (Store, Type)>;
 
 /// v1model's blocks in the order of the package's parameters: role, and what each parameter is: the packet, headers,
 /// metadata, standard metadata.
@@ -56,7 +56,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn v1model(&mut self, call: &Call<'a>, span: Span) -> Res<()> {
-        let mut shared = Shared::new();
+        let mut shared = Shared::default();
         let mut failed = false;
         for (i, (role, shape)) in V1MODEL.into_iter().enumerate() {
             let block = self.package_block(call, i, span)?;

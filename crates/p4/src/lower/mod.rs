@@ -33,7 +33,7 @@ mod storage;
 mod table;
 mod value;
 
-use std::collections::HashMap;
+use crate::map::Map;
 use std::rc::Rc;
 
 use ir::{LabelId, Loc, Place, Program, Stmt, StmtKind, Ty, Var, VarId, VarKind};
@@ -77,15 +77,15 @@ pub fn lower(typed: &Typed<'_>, map: &SourceMap, diags: &mut Diagnostics) -> Opt
         depth: 0,
         made: 0,
         failed: false,
-        names: HashMap::new(),
+        names: Map::default(),
         layouts: Vec::new(),
         unions: storage::Unions::default(),
-        tables: HashMap::new(),
-        actions: HashMap::new(),
+        tables: Map::default(),
+        actions: Map::default(),
         instances: 0,
         instance: 0,
         parser: None,
-        origins: HashMap::new(),
+        origins: Map::default(),
         metadata: None,
     };
     let done = lowering.program();
@@ -97,11 +97,11 @@ pub fn lower(typed: &Typed<'_>, map: &SourceMap, diags: &mut Diagnostics) -> Opt
 #[derive(Clone, Default)]
 struct Scope<'a> {
     /// Variables and parameters.
-    stores: HashMap<DeclId, Store>,
+    stores: Map<DeclId, Store>,
     /// Extern objects, tables, parsers and controls.
-    objects: HashMap<DeclId, Object<'a>>,
+    objects: Map<DeclId, Object<'a>>,
     /// Constructor parameters, and others that have no storage.
-    values: HashMap<DeclId, Value>,
+    values: Map<DeclId, Value>,
     /// Type parameters.
     types: Subst,
 }
@@ -169,19 +169,19 @@ struct Lower<'t, 'a> {
     depth: usize,
     made: usize,
     failed: bool,
-    names: HashMap<String, u32>,
+    names: Map<String, u32>,
     /// What the fields of each header type are made of.
     layouts: Vec<Rc<Vec<storage::Part>>>,
     unions: storage::Unions,
-    tables: HashMap<ir::TableId, table::Made<'a>>,
+    tables: Map<ir::TableId, table::Made<'a>>,
     /// Actions without bound arguments, by declaration and instance: two instances may have one name.
-    actions: HashMap<(DeclId, u32), MadeAction>,
+    actions: Map<(DeclId, u32), MadeAction>,
     /// How many instances of parsers and controls there are, and which of them is walked.
     instances: u32,
     instance: u32,
     parser: Option<parser::Building>,
     /// What the variables of `inout` parameters are copies of.
-    origins: HashMap<VarId, VarId>,
+    origins: Map<VarId, VarId>,
     /// v1model's user metadata.
     metadata: Option<(Store, Type)>,
 }

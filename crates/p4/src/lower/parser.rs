@@ -1,6 +1,6 @@
 //! Parsers: states, selects, and sub-parsers as states of the parser that applies them.
 
-use std::collections::HashMap;
+use crate::map::Map;
 use std::rc::Rc;
 
 use abi::{Bits, MatchKind};
@@ -25,7 +25,7 @@ pub struct Building {
 
 /// States by name, and where `accept` leads: for a sub-parser, back to where it was applied.
 struct States<'a> {
-    ids: HashMap<&'a str, StateId>,
+    ids: Map<&'a str, StateId>,
     accept: Target,
 }
 

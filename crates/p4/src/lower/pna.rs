@@ -18,7 +18,7 @@ impl<'a> Lower<'_, 'a> {
     pub(super) fn pna(&mut self, call: &check::Call<'a>, span: Span) -> Res<()> {
         self.out.arch = ir::Arch::Pna;
         self.pipeline_variables();
-        let mut shared = Shared::new();
+        let mut shared = Shared::default();
         for (i, (role, shape)) in BLOCKS.into_iter().enumerate() {
             let block = self.package_block(call, i, span)?;
             // Where the pre control has the main control's metadata, it is the same: 'n' is 'm' then. What is of another type

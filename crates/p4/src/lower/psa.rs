@@ -22,7 +22,7 @@ impl<'t, 'a> Lower<'t, 'a> {
     pub(super) fn psa(&mut self, call: &Call<'a>, span: Span) -> Res<()> {
         self.out.arch = ir::Arch::Psa;
         self.pipeline_variables();
-        let mut shared = Shared::new();
+        let mut shared = Shared::default();
         for (at, blocks) in [(0, INGRESS), (2, EGRESS)] {
             let pipeline = self.pipeline(call, at, span)?;
             for (i, (role, shape)) in blocks.into_iter().enumerate() {

@@ -3,7 +3,7 @@
 //! The IR knows no header unions. Here they become headers of which at most one is valid (P4-16 section 8.20): whatever makes a
 //! member valid is followed by statements that make the others invalid. A stack of unions becomes stacks side by side.
 
-use std::collections::HashMap;
+use crate::map::Map;
 use std::rc::Rc;
 
 use ir::{Expr, ExprKind, HeaderId, HeaderRef, HeaderTypeId, Place, StackId, StmtKind as Ir, Ty};
@@ -71,8 +71,8 @@ pub fn scalar(ty: &Type) -> Option<Ty> {
 /// Which headers and stacks exclude each other.
 #[derive(Default)]
 pub struct Unions {
-    headers: HashMap<HeaderId, Rc<Vec<HeaderId>>>,
-    stacks: HashMap<StackId, Rc<Vec<StackId>>>,
+    headers: Map<HeaderId, Rc<Vec<HeaderId>>>,
+    stacks: Map<StackId, Rc<Vec<StackId>>>,
 }
 
 impl Unions {

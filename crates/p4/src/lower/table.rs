@@ -290,7 +290,7 @@ impl<'a> Lower<'_, 'a> {
             self.loc,
         );
         let (block, result) = self.in_block(|l| {
-            let copies = l.copy_in(bound, &crate::check::Subst::new(), span)?;
+            let copies = l.copy_in(bound, &crate::check::Subst::default(), span)?;
             l.copies.push(copies.clone());
             l.body(body, None)?;
             l.copies.pop();

@@ -6,7 +6,7 @@
 mod condition;
 mod expand;
 
-use std::collections::HashMap;
+use crate::map::Map;
 use std::sync::Arc;
 
 use crate::diag::{Diagnostic, Diagnostics, did_you_mean};
@@ -54,7 +54,7 @@ pub fn preprocess(
         map,
         provider,
         diags,
-        macros: HashMap::new(),
+        macros: Map::default(),
         out: Output::default(),
         once: Vec::new(),
         pending: Vec::new(),
@@ -75,7 +75,7 @@ struct Preproc<'a> {
     map: &'a mut SourceMap,
     provider: &'a dyn SourceProvider,
     diags: &'a mut Diagnostics,
-    macros: HashMap<Arc<str>, Macro>,
+    macros: Map<Arc<str>, Macro>,
     out: Output,
     once: Vec<String>,
     /// Tokens since macros were last expanded. A use of a macro may reach over conditionals, so these do not end it.
