@@ -162,8 +162,7 @@ impl<'a> Checker<'a, '_> {
         for table in tables {
             for name in ["implementation", "psa_implementation", "pna_implementation"] {
                 if let Some(e) = table.property(name).filter(|e| matches!(e.kind, ExprKind::List { .. })) {
-                    let text = format!("`{name}` names one action profile or selector");
-                    self.report(Diagnostic::error("E0414", e.span, text));
+                    self.error("E0414", e.span, format!("`{name}` names one action profile or selector"));
                 }
             }
         }
@@ -207,7 +206,7 @@ impl<'a> Checker<'a, '_> {
         if homes.is_empty() || !adding {
             let text =
                 "`add_entry` can only be called in the default action of a table with `add_on_miss = true`";
-            self.report(Diagnostic::error("E0419", made.span, text));
+            self.error("E0419", made.span, text);
             return;
         }
         let args = self.typed.call(made.call).map(|c| c.args.clone()).unwrap_or_default();
@@ -225,7 +224,7 @@ impl<'a> Checker<'a, '_> {
                 }
                 Some(_) => continue,
             };
-            self.report(Diagnostic::error("E0419", e.span, text));
+            self.error("E0419", e.span, text);
         }
     }
 
@@ -262,7 +261,7 @@ impl<'a> Checker<'a, '_> {
                     "`mirror_packet` can only be called in the main control, not in the {}",
                     param.replace('_', " ")
                 );
-                self.report(Diagnostic::error("E0402", made.span, text));
+                self.error("E0402", made.span, text);
             }
         }
     }

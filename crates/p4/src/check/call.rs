@@ -27,7 +27,7 @@ impl<'a> Checker<'a, '_> {
         let types: Vec<Type> = type_args.iter().map(|t| self.ty(t)).collect();
         for (ty, written) in types.iter().zip(type_args).filter(|(t, _)| **t == Type::Void) {
             let text = format!("`{ty}` has no values: it cannot be a type argument of a call");
-            self.report(Diagnostic::error("E0308", written.span, text));
+            self.error("E0308", written.span, text);
         }
         if let ExprKind::Member { base, member } = &callee.kind {
             return self.method_call(e, callee, (base, member), &types, args);
@@ -99,7 +99,7 @@ impl<'a> Checker<'a, '_> {
         };
         self.set_value(e, Value::Bool(holds));
         if !holds {
-            self.report(Diagnostic::error("E0317", e.span, format!("this assertion does not hold{said}")));
+            self.error("E0317", e.span, format!("this assertion does not hold{said}"));
         }
     }
 
@@ -414,8 +414,7 @@ impl<'a> Checker<'a, '_> {
         for (id, arg) in matched {
             let Some(arg) = arg.filter(|a| a.value.is_none()) else { continue };
             if self.decl(*id).is_some_and(|p| p.direction != Direction::Out) {
-                let text = "`_` can only be the argument of an `out` parameter";
-                self.report(Diagnostic::error("E0301", arg.span, text));
+                self.error("E0301", arg.span, "`_` can only be the argument of an `out` parameter");
             }
         }
         let types: Vec<Type> = values.iter().map(|v| v.map_or(Type::DontCare, |v| self.expr(v))).collect();
@@ -447,7 +446,7 @@ impl<'a> Checker<'a, '_> {
             Type::Table(_) | Type::Action(_) | Type::Function | Type::TypeName(_) | Type::State | Type::Void
         ) {
             let text = format!("`{}` cannot be an argument: it is `{ty}`", self.text(value));
-            self.report(Diagnostic::error("E0301", value.span, text));
+            self.error("E0301", value.span, text);
             return;
         }
         if let Direction::Out | Direction::InOut = param.direction {
@@ -487,7 +486,7 @@ impl<'a> Checker<'a, '_> {
             if constructor && !self.is_known(value) {
                 let text =
                     format!("argument `{}` of a constructor must be known at compile time", param.name);
-                self.report(Diagnostic::error("E0306", value.span, text));
+                self.error("E0306", value.span, text);
             }
         }
     }

@@ -68,8 +68,7 @@ impl<'a> Checker<'a, '_> {
             }
             (_, Type::Default, w) => {
                 if matches!(w, Type::List(_) | Type::Extern(_) | Type::Infer(_) | Type::Set(_) | Type::Void) {
-                    let text = format!("`{w}` has no default value");
-                    self.report(Diagnostic::error("E0312", e.span, text));
+                    self.error("E0312", e.span, format!("`{w}` has no default value"));
                     return false;
                 }
                 self.cast(e, &want);
@@ -254,8 +253,7 @@ impl<'a> Checker<'a, '_> {
             (Some(Value::Bool(b)), Type::Bit(_)) => self.set_value(e, Value::int(u8::from(b))),
             (Some(Value::Int(v)), Type::Bool) => {
                 if *from == Type::Int && !v.is_zero() && !v.is_one() {
-                    let text = format!("only 0 and 1 can be cast to `bool`, not {v}");
-                    self.report(Diagnostic::error("E0304", e.span, text));
+                    self.error("E0304", e.span, format!("only 0 and 1 can be cast to `bool`, not {v}"));
                 }
                 self.set_value(e, Value::Bool(!v.is_zero()));
             }
@@ -295,7 +293,7 @@ impl<'a> Checker<'a, '_> {
         let (at, bt) = (self.expr(left), self.expr(right));
         for (side, ty) in [(left, &at), (right, &bt)] {
             if *ty == Type::Default {
-                self.report(Diagnostic::error("E0302", side.span, "`...` cannot be an operand"));
+                self.error("E0302", side.span, "`...` cannot be an operand");
             }
         }
         if at.is_bad() || bt.is_bad() {
@@ -343,11 +341,8 @@ impl<'a> Checker<'a, '_> {
                 }
             }
             (f, g) if f.is_fixed() && g.is_fixed() => {
-                let d = Diagnostic::error(
-                    "E0302",
-                    e.span,
-                    format!("`{s}` needs operands of one width: `{at}` and `{bt}`"),
-                );
+                let text = format!("`{s}` needs operands of one width: `{at}` and `{bt}`");
+                let d = Diagnostic::error("E0302", e.span, text);
                 if at.scalar_width() > bt.scalar_width() {
                     d.hint(format!("cast the narrower one: `{x} {s} ({at})({y})`"))
                 } else {
@@ -390,19 +385,13 @@ impl<'a> Checker<'a, '_> {
                 return self.bad(d.hint(format!("cast it: `(bit<{w}>)({})`", self.text(b.0))));
             }
             _ => {
-                return self.bad(Diagnostic::error(
-                    "E0302",
-                    b.0.span,
-                    format!("`{bt}` cannot be the amount of a shift"),
-                ));
+                let text = format!("`{bt}` cannot be the amount of a shift");
+                return self.bad(Diagnostic::error("E0302", b.0.span, text));
             }
         }
         if at == Type::Int && known.is_none() {
-            let d = Diagnostic::error(
-                "E0302",
-                e.span,
-                "a number without width can only be shifted by a known amount",
-            );
+            let text = "a number without width can only be shifted by a known amount";
+            let d = Diagnostic::error("E0302", e.span, text);
             return self.bad(d.hint(format!("give it a width, such as `32w{}`", self.text(a.0))));
         }
         at
@@ -515,11 +504,8 @@ impl<'a> Checker<'a, '_> {
         if at.underlying().is_integer() && at == bt {
             return Type::Set(std::sync::Arc::new(at));
         }
-        let d = Diagnostic::error(
-            "E0302",
-            e.span,
-            format!("both ends of a set need one type: `{at}` and `{bt}`"),
-        );
+        let text = format!("both ends of a set need one type: `{at}` and `{bt}`");
+        let d = Diagnostic::error("E0302", e.span, text);
         self.bad(d)
     }
 

@@ -42,12 +42,12 @@ impl<'a> Checker<'a, '_> {
             Some((id, d)) if d.kind == Kind::Instance => {
                 if !matches!(d.ty, Type::Package(_) | Type::Bad) {
                     let text = format!("`main` must be an instance of a package, not of `{}`", d.ty);
-                    self.report(Diagnostic::error("E0407", d.span, text));
+                    self.error("E0407", d.span, text);
                 }
                 self.typed.main = Some(id);
             }
             Some((_, d)) if d.kind != Kind::Function => {
-                self.report(Diagnostic::error("E0407", d.span, "`main` must be an instance of a package"));
+                self.error("E0407", d.span, "`main` must be an instance of a package");
             }
             _ => {
                 let decls = &self.typed.program.decls;
@@ -110,11 +110,7 @@ impl<'a> Checker<'a, '_> {
                 let item = self.ty(ty);
                 self.expr(size);
                 if !self.is_known(size) {
-                    self.report(Diagnostic::error(
-                        "E0306",
-                        size.span,
-                        "the size of a value set must be known at compile time",
-                    ));
+                    self.error("E0306", size.span, "the size of a value set must be known at compile time");
                 }
                 let ty = Type::Set(Arc::new(item));
                 self.declare(d.id, &d.name, Decl::new(&d.name, Kind::ValueSet, ty));
@@ -145,11 +141,8 @@ impl<'a> Checker<'a, '_> {
         }
         let found = self.expr_to(value, &want);
         if !found.is_bad() && !self.is_known(value) {
-            let e = Diagnostic::error(
-                "E0306",
-                value.span,
-                "the value of a constant must be known at compile time",
-            );
+            let text = "the value of a constant must be known at compile time";
+            let e = Diagnostic::error("E0306", value.span, text);
             self.report(e.hint("for a value that changes, declare a variable without `const`"));
         }
         let made = Decl {
@@ -193,11 +186,8 @@ impl<'a> Checker<'a, '_> {
             None => Type::Bad,
         };
         if self.place == Place::Top && matches!(made, Type::Parser(_) | Type::Control(_)) {
-            let e = Diagnostic::error(
-                "E0405",
-                d.span,
-                format!("`{made}` cannot be instantiated at the top of a program"),
-            );
+            let text = format!("`{made}` cannot be instantiated at the top of a program");
+            let e = Diagnostic::error("E0405", d.span, text);
             self.report(e.hint(
                 "write `T(…)` as an argument of the package, or declare the instance in a parser or control",
             ));
@@ -214,11 +204,8 @@ impl<'a> Checker<'a, '_> {
             _ => open(&made),
         };
         if whole {
-            let e = Diagnostic::error(
-                "E0310",
-                ty.span,
-                format!("the type arguments of `{}` cannot be inferred", self.map.text(ty.span)),
-            );
+            let text = format!("the type arguments of `{}` cannot be inferred", self.map.text(ty.span));
+            let e = Diagnostic::error("E0310", ty.span, text);
             self.report(e.hint("write them: `<bit<32>>`, for example"));
         }
         self.declare(d.id, &d.name, Decl::new(&d.name, Kind::Instance, made.clone()));
@@ -259,7 +246,7 @@ impl<'a> Checker<'a, '_> {
             });
             if function && !spare && !ty.is_bad() && !wanted.iter().any(|w| **w == *part.name.text) {
                 let text = format!("`{ty}` has no abstract method `{}`", part.name.text);
-                self.report(Diagnostic::error("E0406", part.name.span, text));
+                self.error("E0406", part.name.span, text);
             }
         }
         self.pop_scope();
@@ -267,7 +254,7 @@ impl<'a> Checker<'a, '_> {
         let given = |w: &str| body.iter().any(|p| p.name.text == w);
         if let Some(missing) = wanted.iter().find(|w| !given(w)) {
             let text = format!("`{ty}` has the abstract method `{missing}`, which this instance must define");
-            self.report(Diagnostic::error("E0406", d.span, text));
+            self.error("E0406", d.span, text);
         }
     }
 
@@ -324,20 +311,13 @@ impl<'a> Checker<'a, '_> {
                     _ => self.expr_to(default, &ty),
                 };
                 if p.direction == Direction::Out {
-                    self.report(Diagnostic::error(
-                        "E0315",
-                        default.span,
-                        "an `out` parameter cannot have a default value",
-                    ));
+                    self.error("E0315", default.span, "an `out` parameter cannot have a default value");
                 }
             }
             let built = matches!(holder, Kind::Parser | Kind::Control) && kind == Kind::CtorParam;
             if optional && (built || matches!(holder, Kind::Function | Kind::Action)) {
-                self.report(Diagnostic::error(
-                    "E0315",
-                    p.span,
-                    "only parameters of externs, packages, parsers and controls can be @optional",
-                ));
+                let text = "only parameters of externs, packages, parsers and controls can be @optional";
+                self.error("E0315", p.span, text);
             }
             let mut made = Decl::new(&p.name, kind, ty);
             (made.direction, made.optional, made.default) = (p.direction, optional, p.default.as_ref());
@@ -382,7 +362,7 @@ impl<'a> Checker<'a, '_> {
             }
             _ => return,
         };
-        self.report(Diagnostic::error("E0315", p.span, text));
+        self.error("E0315", p.span, text);
     }
 
     /// The head of what can be called. The caller opened its scope.
@@ -396,7 +376,7 @@ impl<'a> Checker<'a, '_> {
                 Type::Int | Type::Parser(_) | Type::Control(_) | Type::Package(_) | Type::MatchKind
             )
         {
-            self.report(Diagnostic::error("E0308", p.ret.span, format!("`{ret}` cannot be returned")));
+            self.error("E0308", p.ret.span, format!("`{ret}` cannot be returned"));
         }
         let params = match kind {
             Kind::Constructor => self.parameters(&p.params, Kind::CtorParam, Kind::Extern),
@@ -489,7 +469,7 @@ impl<'a> Checker<'a, '_> {
                     "`{}` has a direction, so it must stand before the parameters without one",
                     p.name.text
                 );
-                self.report(Diagnostic::error("E0315", p.span, text));
+                self.error("E0315", p.span, text);
             }
             free |= p.direction == Direction::None;
         }
@@ -628,8 +608,7 @@ impl<'a> Checker<'a, '_> {
         let named = Named::plain(d.id, &d.name.text);
         let under = under.map(|t| (self.ty(t), t.span));
         if let Some((t, span)) = under.as_ref().filter(|(t, _)| !t.is_fixed() && !t.is_bad()) {
-            let text = format!("an enum is represented by bit<W> or int<W>, not by `{t}`");
-            self.report(Diagnostic::error("E0308", *span, text));
+            self.error("E0308", *span, format!("an enum is represented by bit<W> or int<W>, not by `{t}`"));
         }
         let (kind, ty) = match &under {
             Some((t, _)) => (Kind::SerEnum, Type::SerEnum(named, Arc::new(t.clone()))),
@@ -663,16 +642,12 @@ impl<'a> Checker<'a, '_> {
             && !fits(v, under)
         {
             let text = format!("{v} does not fit in `{under}`, the representation of this enum");
-            self.report(Diagnostic::error("E0305", value.span, text));
+            self.error("E0305", value.span, text);
             return None;
         }
         self.coerce(value, &own, under);
         if !self.is_known(value) {
-            self.report(Diagnostic::error(
-                "E0306",
-                value.span,
-                "the value of an enum's member must be known at compile time",
-            ));
+            self.error("E0306", value.span, "the value of an enum's member must be known at compile time");
         }
         self.known_value(value)
     }

@@ -313,11 +313,8 @@ impl<'a> Checker<'a, '_> {
             Type::Tuple(items) => match known.as_ref().and_then(ToPrimitive::to_usize) {
                 Some(i) => (items.get(i).cloned(), items.len()),
                 None => {
-                    let d = Diagnostic::error(
-                        "E0306",
-                        index.span,
-                        "a tuple's index must be known at compile time",
-                    );
+                    let text = "a tuple's index must be known at compile time";
+                    let d = Diagnostic::error("E0306", index.span, text);
                     return self.bad(d);
                 }
             },
@@ -372,11 +369,8 @@ impl<'a> Checker<'a, '_> {
             return self.bad(Diagnostic::error("E0305", hi.span.to(lo.span), text));
         }
         if h >= MAX_WIDTH && width.is_none() {
-            return self.bad(Diagnostic::error(
-                "E0305",
-                hi.span,
-                format!("bit {h} is beyond the widest number"),
-            ));
+            let text = format!("bit {h} is beyond the widest number");
+            return self.bad(Diagnostic::error("E0305", hi.span, text));
         }
         if let Some(w) = width.filter(|w| h >= *w) {
             let text =
@@ -399,7 +393,7 @@ impl<'a> Checker<'a, '_> {
         }
         if !matches!(low.underlying(), Type::Bit(_) | Type::Bad) {
             let text = format!("the low bit of a slice is a number without sign, not `{low}`");
-            self.report(Diagnostic::error("E0301", lo.span, text));
+            self.error("E0301", lo.span, text);
         }
         self.expr(hi);
         self.size(width, "the width of a slice").filter(|w| (1..=MAX_WIDTH).contains(w))
@@ -473,8 +467,7 @@ impl<'a> Checker<'a, '_> {
         let divides = matches!(op, BinaryOp::Div | BinaryOp::Mod);
         let (a, b) = (self.known_value(left), self.known_value(right));
         if divides && matches!(lt, Type::Signed(_)) {
-            let text = format!("`{}` is not defined for signed numbers", op.symbol());
-            self.report(Diagnostic::error("E0311", e.span, text));
+            self.error("E0311", e.span, format!("`{}` is not defined for signed numbers", op.symbol()));
             return;
         }
         // A literal has its type by now, and with it its sign lost.
@@ -495,7 +488,7 @@ impl<'a> Checker<'a, '_> {
             _ => None,
         };
         if let Some(text) = fault {
-            self.report(Diagnostic::error("E0311", e.span, text));
+            self.error("E0311", e.span, text);
             return;
         }
         let zero = b.as_ref().and_then(Value::as_int).is_some_and(num_traits::Zero::is_zero);
@@ -512,7 +505,7 @@ impl<'a> Checker<'a, '_> {
             Err(Fault::NegativeShift) => "a shift by a negative amount",
             Err(Fault::TooLarge) => "this value is too large to be meant",
         };
-        self.report(Diagnostic::error("E0311", e.span, text));
+        self.error("E0311", e.span, text);
     }
 
     /// Whether an expression can be written; otherwise why not and what would help.

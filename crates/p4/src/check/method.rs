@@ -104,7 +104,7 @@ impl<'a> Checker<'a, '_> {
         self.loose(args);
         if args.len() != params {
             let text = format!("`{}` takes {params} arguments, {} given", member.text, args.len());
-            self.report(Diagnostic::error("E0313", member.span, text));
+            self.error("E0313", member.span, text);
         }
         if matches!(builtin, SetValid | SetInvalid | PushFront | PopFront) {
             self.need_lvalue(base, "");
@@ -150,7 +150,7 @@ impl<'a> Checker<'a, '_> {
             let d = Diagnostic::error("E0402", e.span, text);
             self.report(d.hint("headers are read in parser states; here they are there already"));
         } else if self.place == Place::Top {
-            self.report(Diagnostic::error("E0402", e.span, "nothing can be called here"));
+            self.error("E0402", e.span, "nothing can be called here");
         }
         self.typed.refs.insert(callee.id, Res::Decl(id));
         let subst = self.typed.subst_of(ty);
@@ -162,11 +162,7 @@ impl<'a> Checker<'a, '_> {
             && member.text == "lookahead"
             && self.holds(&ret, &|t| matches!(t, Type::Varbit(_)))
         {
-            self.report(Diagnostic::error(
-                "E0404",
-                e.span,
-                format!("`{ret}` has no fixed size: lookahead cannot read it"),
-            ));
+            self.error("E0404", e.span, format!("`{ret}` has no fixed size: lookahead cannot read it"));
         }
         self.finish(e, call, ret)
     }
@@ -178,26 +174,17 @@ impl<'a> Checker<'a, '_> {
         let varbit = self.holds(&ty, &|t| matches!(t, Type::Varbit(_)));
         match &ty {
             Type::Header(_) if self.varbits(&ty) > 1 => {
-                self.report(Diagnostic::error(
-                    "E0404",
-                    span,
-                    format!("`{ty}` has more than one varbit field: it cannot be extracted"),
-                ));
+                let text = format!("`{ty}` has more than one varbit field: it cannot be extracted");
+                self.error("E0404", span, text);
             }
             Type::Header(_) if varbit && call.args.len() == 1 => {
-                let d = Diagnostic::error(
-                    "E0404",
-                    span,
-                    format!("`{ty}` has a varbit field: its size in bits must be given"),
-                );
+                let text = format!("`{ty}` has a varbit field: its size in bits must be given");
+                let d = Diagnostic::error("E0404", span, text);
                 self.report(d.hint(format!("`extract({}, size_in_bits)`", self.text(header))));
             }
             Type::Header(_) if !varbit && call.args.len() == 2 => {
-                self.report(Diagnostic::error(
-                    "E0404",
-                    span,
-                    format!("`{ty}` has no varbit field: `extract` takes only the header"),
-                ));
+                let text = format!("`{ty}` has no varbit field: `extract` takes only the header");
+                self.error("E0404", span, text);
             }
             Type::Header(_) | Type::Param(_) | Type::Bad | Type::DontCare => {}
             _ => {
@@ -227,11 +214,7 @@ impl<'a> Checker<'a, '_> {
     fn table_apply(&mut self, e: &'a Expr, table: &Named, args: &'a [Argument]) -> Type {
         self.loose(args);
         if !args.is_empty() {
-            self.report(Diagnostic::error(
-                "E0313",
-                e.span,
-                format!("`{}.apply` takes no arguments", table.name),
-            ));
+            self.error("E0313", e.span, format!("`{}.apply` takes no arguments", table.name));
         }
         if self.place != Place::ControlApply {
             let place = if self.place == Place::Action { "an action" } else { "this place" };
@@ -252,11 +235,8 @@ impl<'a> Checker<'a, '_> {
     ) -> Type {
         self.place_of_block(ty, e.span);
         if self.owner == Some(n.decl) {
-            return self.bad(Diagnostic::error(
-                "E0403",
-                e.span,
-                format!("`{}` calls itself; P4 has no recursion", n.name),
-            ));
+            let text = format!("`{}` calls itself; P4 has no recursion", n.name);
+            return self.bad(Diagnostic::error("E0403", e.span, text));
         }
         let Some((id, matched)) = self.choose(&format!("{}.apply", n.name), &[n.decl], args, e.span) else {
             return Type::Bad;
@@ -270,7 +250,7 @@ impl<'a> Checker<'a, '_> {
     pub(super) fn direct_apply(&mut self, at: ExprId, span: Span, ty: &Type, args: &'a [Argument]) {
         let Some(n) = ty.named().filter(|_| matches!(ty, Type::Parser(_) | Type::Control(_))).cloned() else {
             if !ty.is_bad() {
-                self.report(Diagnostic::error("E0206", span, format!("`{ty}` has no `apply`")));
+                self.error("E0206", span, format!("`{ty}` has no `apply`"));
             }
             self.loose(args);
             return;
@@ -278,11 +258,7 @@ impl<'a> Checker<'a, '_> {
         self.construct(ty, &[], span);
         self.place_of_block(ty, span);
         if self.owner == Some(n.decl) {
-            self.report(Diagnostic::error(
-                "E0403",
-                span,
-                format!("`{}` calls itself; P4 has no recursion", n.name),
-            ));
+            self.error("E0403", span, format!("`{}` calls itself; P4 has no recursion", n.name));
             return;
         }
         if let Some((id, matched)) = self.choose(&format!("{}.apply", n.name), &[n.decl], args, span) {

@@ -115,6 +115,10 @@ impl<'a> Checker<'a, '_> {
         self.diags.push(diagnostic);
     }
 
+    fn error(&mut self, code: &'static str, span: Span, text: impl Into<String>) {
+        self.report(Diagnostic::error(code, span, text));
+    }
+
     /// Reports an error and gives the type that absorbs what follows from it.
     fn bad(&mut self, diagnostic: Diagnostic) -> Type {
         self.diags.push(diagnostic);
@@ -134,7 +138,7 @@ impl<'a> Checker<'a, '_> {
     /// Runs `f` one level deeper; too deep is an error instead of a stack overflow.
     fn nested<R>(&mut self, span: Span, otherwise: R, f: impl FnOnce(&mut Self) -> R) -> R {
         if self.depth >= DEPTH {
-            self.report(Diagnostic::error("E0300", span, "this is nested too deeply"));
+            self.error("E0300", span, "this is nested too deeply");
             return otherwise;
         }
         self.depth += 1;

@@ -56,8 +56,7 @@ impl<'a> Checker<'a, '_> {
                 return None;
             }
             _ => {
-                let text = format!("`{ty}` has no constructor");
-                let d = Diagnostic::error("E0314", span, text);
+                let d = Diagnostic::error("E0314", span, format!("`{ty}` has no constructor"));
                 self.report(d.hint(
                     "only externs, parsers, controls and packages are instantiated; for a value write a cast",
                 ));
@@ -72,11 +71,7 @@ impl<'a> Checker<'a, '_> {
             let ctors: Vec<DeclId> = decl.members.iter().copied().filter(|m| is_ctor(self, *m)).collect();
             if ctors.is_empty() {
                 if !args.is_empty() {
-                    self.report(Diagnostic::error(
-                        "E0313",
-                        span,
-                        format!("`{ty}` has no constructor with arguments"),
-                    ));
+                    self.error("E0313", span, format!("`{ty}` has no constructor with arguments"));
                 }
                 return Some(Call {
                     callee: Callee::Constructor(ty.clone(), None),
@@ -96,7 +91,7 @@ impl<'a> Checker<'a, '_> {
                 decl.name,
                 if decl.kind == Kind::ParserType { "parsers" } else { "controls" }
             );
-            self.report(Diagnostic::error("E0314", span, text));
+            self.error("E0314", span, text);
             return None;
         }
         // For the choice below, a block's constructor parameters stand in the place of its parameters.

@@ -24,8 +24,7 @@ impl<'a> Checker<'a, '_> {
     pub(super) fn place_of_function(&mut self, id: DeclId, span: Span) {
         let Some(d) = self.decl(id).cloned() else { return };
         if self.owner == Some(id) {
-            let text = format!("`{}` calls itself; P4 has no recursion", d.name);
-            self.report(Diagnostic::error("E0403", span, text));
+            self.error("E0403", span, format!("`{}` calls itself; P4 has no recursion", d.name));
         }
         let text = match (d.kind, self.place, &*d.name) {
             (Kind::Action, Place::ControlApply | Place::Action, _) => return,
@@ -42,7 +41,7 @@ impl<'a> Checker<'a, '_> {
             }
             _ => return,
         };
-        self.report(Diagnostic::error("E0402", span, text));
+        self.error("E0402", span, text);
     }
 
     /// Where objects may be made (the second table of the appendix).

@@ -68,7 +68,7 @@ impl<'a> Checker<'a, '_> {
                         if !simple {
                             let text =
                                 format!("`{}` of an annotation is a number, a string or a boolean", key.text);
-                            self.report(Diagnostic::error("E0418", value.span, text));
+                            self.error("E0418", value.span, text);
                         }
                     }
                 }
@@ -121,8 +121,7 @@ impl<'a> Checker<'a, '_> {
     fn annotated(&mut self, value: &'a ast::Expr) {
         let ty = self.expr(value);
         if matches!(ty, Type::TypeName(_)) || !self.is_known(value) {
-            let text = "an expression in an annotation must be known at compile time";
-            self.report(Diagnostic::error("E0306", value.span, text));
+            self.error("E0306", value.span, "an expression in an annotation must be known at compile time");
         }
     }
 

@@ -15,7 +15,7 @@ impl<'a> Checker<'a, '_> {
         for s in &p.states {
             if matches!(s.name.text.as_str(), "accept" | "reject") {
                 let text = format!("state `{}` is built in and cannot be declared", s.name.text);
-                self.report(Diagnostic::error("E0411", s.name.span, text));
+                self.error("E0411", s.name.span, text);
             }
             self.declare(
                 s.id,
@@ -70,7 +70,7 @@ impl<'a> Checker<'a, '_> {
             }
         }
         let text = format!("parser `{}` never ends: no way leads to `accept` or `reject`", d.name.text);
-        self.report(Diagnostic::error("E0421", d.name.span, text));
+        self.error("E0421", d.name.span, text);
     }
 
     fn state(&mut self, s: &'a StateDecl, known: &Set<&'a str>) {
@@ -153,8 +153,7 @@ impl<'a> Checker<'a, '_> {
             _ => {
                 let ty = self.expr(e);
                 if !matches!(ty, Type::Set(_) | Type::Bad) {
-                    let text = format!("1 value for {} keys", keys.len());
-                    let d = Diagnostic::error("E0413", e.span, text);
+                    let d = Diagnostic::error("E0413", e.span, format!("1 value for {} keys", keys.len()));
                     self.report(d.hint("write a tuple: `(a, b)`; `_` stands for any value"));
                 }
             }
@@ -171,16 +170,14 @@ impl<'a> Checker<'a, '_> {
                     self.coerce(left, &Type::Int, &want);
                     self.coerce(right, &Type::Int, &want);
                 } else if t.underlying() != key.underlying() && !t.is_bad() && !key.is_bad() {
-                    let text = format!("expected `{key}`, found `{t}`");
-                    self.report(Diagnostic::error("E0301", e.span, text));
+                    self.error("E0301", e.span, format!("expected `{key}`, found `{t}`"));
                 }
             }
             (Type::Set(t), _) => {
                 if !self.unknowns.unify(t, key) {
                     let fields = if t.has_fields() { self.typed.fields(t) } else { Vec::new() };
                     if !matches!(&fields[..], [only] if only.1 == *key) {
-                        let text = format!("expected a set of `{key}`, found `{own}`");
-                        self.report(Diagnostic::error("E0301", e.span, text));
+                        self.error("E0301", e.span, format!("expected a set of `{key}`, found `{own}`"));
                     }
                 }
             }

@@ -71,11 +71,7 @@ impl<'a> Checker<'a, '_> {
             StmtKind::Exit => {
                 if self.place == Place::Function || self.place.in_parser() {
                     let place = if self.place == Place::Function { "a function" } else { "a parser" };
-                    self.report(Diagnostic::error(
-                        "E0409",
-                        s.span,
-                        format!("`exit` cannot be used in {place}"),
-                    ));
+                    self.error("E0409", s.span, format!("`exit` cannot be used in {place}"));
                 }
             }
         }
@@ -101,7 +97,7 @@ impl<'a> Checker<'a, '_> {
             Type::Extern(_) | Type::Table(_) | Type::Parser(_) | Type::Control(_) | Type::TypeName(_)
         ) {
             self.expr(value);
-            self.report(Diagnostic::error("E0303", span, format!("`{want}` cannot be assigned")));
+            self.error("E0303", span, format!("`{want}` cannot be assigned"));
             return;
         }
         match op {
@@ -114,8 +110,7 @@ impl<'a> Checker<'a, '_> {
             Some(op) => {
                 let own = self.expr_to(value, &want);
                 if !own.is_bad() && !want.underlying().is_fixed() {
-                    let text = format!("`{}=` cannot be applied to `{want}`", op.symbol());
-                    self.report(Diagnostic::error("E0302", span, text));
+                    self.error("E0302", span, format!("`{}=` cannot be applied to `{want}`", op.symbol()));
                 }
             }
         }
@@ -139,7 +134,7 @@ impl<'a> Checker<'a, '_> {
             self.coerce(left, &Type::Int, &ty);
             self.coerce(right, &Type::Int, &ty);
         } else if !matches!(item, Type::Int) && !self.unknowns.unify(&item, &ty) {
-            self.report(Diagnostic::error("E0301", span, format!("expected `{item}`, found `{ty}`")));
+            self.error("E0301", span, format!("expected `{item}`, found `{ty}`"));
         }
         self.looped(body);
         self.pop_scope();
@@ -164,7 +159,7 @@ impl<'a> Checker<'a, '_> {
                 self.expr_to(value, &ret);
             }
             None if ret != Type::Void => {
-                self.report(Diagnostic::error("E0316", span, format!("this must return a `{ret}`")));
+                self.error("E0316", span, format!("this must return a `{ret}`"));
             }
             None => {}
         }
@@ -179,8 +174,7 @@ impl<'a> Checker<'a, '_> {
         ) && !ty.is_fixed()
             && ty != Type::Bool
         {
-            let text = format!("`switch` cannot decide by `{ty}`");
-            let e = Diagnostic::error("E0410", on.span, text);
+            let e = Diagnostic::error("E0410", on.span, format!("`switch` cannot decide by `{ty}`"));
             let e = match &ty {
                 Type::ApplyResult(n) => e.hint(format!("switch on `{n}.apply().action_run`")),
                 _ => e.hint("it takes bit<W>, int<W>, enums, errors, and `table.apply().action_run`"),
@@ -192,8 +186,7 @@ impl<'a> Checker<'a, '_> {
         for case in cases {
             let is_default = case.label.as_ref().is_none_or(|l| matches!(l.kind, ExprKind::Default));
             if let Some(first) = default {
-                let text = "`default` must be the last case";
-                self.report(Diagnostic::error("E0410", first, text));
+                self.error("E0410", first, "`default` must be the last case");
             }
             if is_default {
                 default = Some(case.span);
@@ -220,20 +213,12 @@ impl<'a> Checker<'a, '_> {
         let Type::ActionList(table) = on else {
             let own = self.expr_to(label, on);
             if !own.is_bad() && !on.is_bad() && !self.is_known(label) {
-                self.report(Diagnostic::error(
-                    "E0306",
-                    label.span,
-                    "the value of a case must be known at compile time",
-                ));
+                self.error("E0306", label.span, "the value of a case must be known at compile time");
             }
             return;
         };
         let ExprKind::Name { name, .. } = &label.kind else {
-            self.report(Diagnostic::error(
-                "E0410",
-                label.span,
-                "a case of action_run is the name of an action",
-            ));
+            self.error("E0410", label.span, "a case of action_run is the name of an action");
             return;
         };
         let actions = self.actions_of(table.decl);

@@ -53,11 +53,8 @@ impl<'a> Checker<'a, '_> {
         let actions = match find("actions").map(|p| &p.value) {
             Some(PropertyValue::Actions(list)) => self.action_list(list),
             _ => {
-                let e = Diagnostic::error(
-                    "E0414",
-                    d.name.span,
-                    format!("table `{}` has no `actions`", d.name.text),
-                );
+                let text = format!("table `{}` has no `actions`", d.name.text);
+                let e = Diagnostic::error("E0414", d.name.span, text);
                 self.report(e.hint("add `actions = { … }`; it may list `NoAction`"));
                 Vec::new()
             }
@@ -76,11 +73,8 @@ impl<'a> Checker<'a, '_> {
     fn duplicates(&mut self, t: &'a TableDecl) {
         for (i, p) in t.properties.iter().enumerate() {
             if let Some(first) = t.properties[..i].iter().find(|q| q.name.text == p.name.text) {
-                let e = Diagnostic::error(
-                    "E0414",
-                    p.name.span,
-                    format!("property `{}` is given twice", p.name.text),
-                );
+                let text = format!("property `{}` is given twice", p.name.text);
+                let e = Diagnostic::error("E0414", p.name.span, text);
                 self.report(e.also(first.name.span, "given here first"));
             }
         }
@@ -96,11 +90,8 @@ impl<'a> Checker<'a, '_> {
         if names.is_empty() && !self.absent.is_empty() {
             // They come with the include that the program was told of.
         } else if !k.match_kind.text.is_empty() && !known {
-            let e = Diagnostic::error(
-                "E0415",
-                k.match_kind.span,
-                format!("there is no match kind `{}`", k.match_kind.text),
-            );
+            let text = format!("there is no match kind `{}`", k.match_kind.text);
+            let e = Diagnostic::error("E0415", k.match_kind.span, text);
             let e = match did_you_mean(&k.match_kind.text, names.iter().copied()) {
                 Some(near) => e.hint(format!("did you mean `{near}`?")),
                 None => e.hint(format!("match kinds: {}", names.join(", "))),
@@ -146,7 +137,7 @@ impl<'a> Checker<'a, '_> {
         };
         let ExprKind::Name { name, global } = &callee.kind else {
             if !matches!(callee.kind, ExprKind::Error) {
-                self.report(Diagnostic::error("E0416", e.span, "this must be the name of an action"));
+                self.error("E0416", e.span, "this must be the name of an action");
             }
             return None;
         };
@@ -221,11 +212,7 @@ impl<'a> Checker<'a, '_> {
             };
             let Some((_, param)) = param else {
                 if let Some(name) = &arg.name {
-                    self.report(Diagnostic::error(
-                        "E0416",
-                        name.span,
-                        format!("there is no parameter `{}`", name.text),
-                    ));
+                    self.error("E0416", name.span, format!("there is no parameter `{}`", name.text));
                 }
                 continue;
             };
@@ -242,7 +229,7 @@ impl<'a> Checker<'a, '_> {
             }
             let table = self.calls(value, |c| matches!(c, Callee::Table(_)));
             if table {
-                self.report(Diagnostic::error("E0402", value.span, "a table cannot be applied here"));
+                self.error("E0402", value.span, "a table cannot be applied here");
             }
         }
     }
@@ -260,24 +247,15 @@ impl<'a> Checker<'a, '_> {
             ("size", PropertyValue::Expr(e)) => {
                 let ty = self.expr(e);
                 if !ty.is_bad() && !ty.underlying().is_integer() {
-                    self.report(Diagnostic::error(
-                        "E0301",
-                        e.span,
-                        format!("a table's size is a number, not `{ty}`"),
-                    ));
+                    self.error("E0301", e.span, format!("a table's size is a number, not `{ty}`"));
                 } else if !self.is_known(e) {
-                    self.report(Diagnostic::error(
-                        "E0306",
-                        e.span,
-                        "a table's size must be known at compile time",
-                    ));
+                    self.error("E0306", e.span, "a table's size must be known at compile time");
                 }
             }
             ("largest_priority_wins", PropertyValue::Expr(e)) => {
                 let ty = self.expr(e);
                 if !ty.is_bad() && (ty != Type::Bool || !self.is_known(e)) {
-                    let text = format!("`{}` is `true` or `false`", p.name.text);
-                    self.report(Diagnostic::error("E0414", e.span, text));
+                    self.error("E0414", e.span, format!("`{}` is `true` or `false`", p.name.text));
                 }
             }
             ("priority_delta", PropertyValue::Expr(e)) => {
@@ -286,26 +264,19 @@ impl<'a> Checker<'a, '_> {
                 if !self.known_value(e).is_some_and(positive) {
                     let text =
                         format!("`{}` is a number above zero that is known at compile time", p.name.text);
-                    self.report(Diagnostic::error("E0414", e.span, text));
+                    self.error("E0414", e.span, text);
                 }
             }
             (name, PropertyValue::Expr(e)) => {
                 let list = matches!(name, "key" | "actions" | "entries");
                 if list {
-                    self.report(Diagnostic::error(
-                        "E0414",
-                        p.span,
-                        format!("`{name}` needs a list: `{name} = {{ … }}`"),
-                    ));
+                    self.error("E0414", p.span, format!("`{name}` needs a list: `{name} = {{ … }}`"));
                     return;
                 }
                 let near = did_you_mean(name, ["key", "actions", "default_action", "entries", "size"]);
                 if let Some(near) = near {
-                    let e = Diagnostic::warning(
-                        "W0402",
-                        p.name.span,
-                        format!("`{name}` is not a property that P4 knows"),
-                    );
+                    let text = format!("`{name}` is not a property that P4 knows");
+                    let e = Diagnostic::warning("W0402", p.name.span, text);
                     self.report(e.hint(format!("did you mean `{near}`?")));
                 }
                 let place = std::mem::replace(&mut self.place, Place::ControlLocals);
@@ -369,11 +340,8 @@ impl<'a> Checker<'a, '_> {
                 _ => squeeze(given.span) == squeeze(listed.span),
             };
             if !same {
-                let d = Diagnostic::error(
-                    "E0416",
-                    given.span,
-                    "this differs from what the list of actions binds",
-                );
+                let text = "this differs from what the list of actions binds";
+                let d = Diagnostic::error("E0416", given.span, text);
                 self.report(d.also(listed.span, "bound here"));
             }
         }
@@ -389,7 +357,7 @@ impl<'a> Checker<'a, '_> {
     ) {
         if keys.is_empty() && !list.is_empty() {
             let text = format!("table `{}` has no key, so it cannot have entries", d.name.text);
-            self.report(Diagnostic::error("E0417", p.name.span, text));
+            self.error("E0417", p.name.span, text);
             return;
         }
         self.priorities(d, p, list);
@@ -414,11 +382,9 @@ impl<'a> Checker<'a, '_> {
             if let Some(priority) = &entry.priority {
                 self.size(priority, "a priority");
                 if !ordered {
-                    self.report(Diagnostic::error(
-                        "E0417",
-                        priority.span,
-                        "entries of this table have no priorities: no key is ternary, range or optional",
-                    ));
+                    let text =
+                        "entries of this table have no priorities: no key is ternary, range or optional";
+                    self.error("E0417", priority.span, text);
                 }
             }
         }
@@ -509,11 +475,7 @@ impl<'a> Checker<'a, '_> {
                 );
             }
             if !self.is_known(item) {
-                self.report(Diagnostic::error(
-                    "E0306",
-                    item.span,
-                    "the key of an entry must be known at compile time",
-                ));
+                self.error("E0306", item.span, "the key of an entry must be known at compile time");
             }
         }
     }

@@ -50,8 +50,7 @@ impl<'a> Checker<'a, '_> {
         if simple || self.parts_of(&ty, &mut Counted::default()) <= MAX_PARTS {
             return ty;
         }
-        let text = format!("this type has more than {MAX_PARTS} parts");
-        let d = Diagnostic::error("E0318", span, text);
+        let d = Diagnostic::error("E0318", span, format!("this type has more than {MAX_PARTS} parts"));
         self.bad(d.hint("fields of types inside count, and so does each element of a stack"))
     }
 
@@ -155,8 +154,7 @@ impl<'a> Checker<'a, '_> {
             Some(Value::Int(v)) => match v.to_u32() {
                 Some(n) => Some(n),
                 None => {
-                    let text = format!("{what} cannot be {v}");
-                    self.report(Diagnostic::error("E0305", e.span, text));
+                    self.error("E0305", e.span, format!("{what} cannot be {v}"));
                     None
                 }
             },

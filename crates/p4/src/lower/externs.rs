@@ -113,11 +113,8 @@ impl<'a> Lower<'_, 'a> {
     /// `mark_to_drop(metadata)`: the metadata may be a parameter's, whose copy is to say the same.
     fn drop_call(&mut self, metadata: Option<&'a ast::Expr>, span: Span) -> Res<()> {
         if !matches!(self.role, Role::Ingress | Role::Egress | Role::PreControl) {
-            return self.limit(
-                "E0524",
-                span,
-                "a packet is dropped where the architecture does not look at it",
-            );
+            let what = "a packet is dropped where the architecture does not look at it";
+            return self.limit("E0524", span, what);
         }
         let site = self.drop_site(span);
         self.push(Ir::Drop(site));
@@ -176,11 +173,8 @@ impl<'a> Lower<'_, 'a> {
     ) -> Res<()> {
         let verifies = name.starts_with("verify");
         if self.role != if verifies { Role::VerifyChecksum } else { Role::ComputeChecksum } {
-            return self.limit(
-                "E0524",
-                span,
-                &format!("`{name}` is called where the architecture does not look at it"),
-            );
+            let what = format!("`{name}` is called where the architecture does not look at it");
+            return self.limit("E0524", span, &what);
         }
         let (payload, algorithm) = (name.ends_with("with_payload"), self.algorithm(algorithm)?);
         if payload && algorithm != HashAlgorithm::Csum16 {

@@ -204,11 +204,8 @@ impl<'a> Lower<'_, 'a> {
                 return self.limit("E0515", e.span, &format!("`{other}` is a hash function of its own"));
             }
             None => {
-                return self.limit(
-                    "E0515",
-                    e.span,
-                    "this hash function is not known when the program is compiled",
-                );
+                let what = "this hash function is not known when the program is compiled";
+                return self.limit("E0515", e.span, what);
             }
         })
     }

@@ -137,11 +137,8 @@ impl<'t, 'a> Lower<'t, 'a> {
             match val {
                 Val::Store(store) => stores.push((store, self.ty(e))),
                 _ => {
-                    return self.limit(
-                        "E0510",
-                        e.span,
-                        &format!("`{name}` is asked about no metadata of PSA"),
-                    );
+                    let what = format!("`{name}` is asked about no metadata of PSA");
+                    return self.limit("E0510", e.span, &what);
                 }
             }
         }

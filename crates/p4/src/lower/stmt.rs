@@ -31,11 +31,8 @@ impl<'a> Lower<'_, 'a> {
 
     fn stmt(&mut self, stmt: &'a ast::Stmt) -> Res<()> {
         if self.made > MOST {
-            return self.limit(
-                "E0502",
-                stmt.span,
-                "the program grows beyond all bounds when its calls are put in place",
-            );
+            let what = "the program grows beyond all bounds when its calls are put in place";
+            return self.limit("E0502", stmt.span, what);
         }
         self.loc = self.at(stmt.span);
         match &stmt.kind {

@@ -116,11 +116,8 @@ impl<'a> Lower<'_, 'a> {
         };
         use ir::Role::{Egress, Ingress, PreControl};
         if !matches!(self.role, Ingress | Egress | PreControl) {
-            return self.limit(
-                "E0524",
-                span,
-                "a table is applied in a control that only handles checksums or headers",
-            );
+            let what = "a table is applied in a control that only handles checksums or headers";
+            return self.limit("E0524", span, what);
         }
         let made = self.tables.get(&table).cloned().unwrap_or(Made { keys: Vec::new(), exits: false });
         self.set_keys(&made.keys)?;

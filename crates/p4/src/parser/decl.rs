@@ -416,12 +416,8 @@ impl Parser<'_> {
         }
         self.expect("}")?;
         let Some(apply) = apply else {
-            let d = Diagnostic::error(
-                "E0122",
-                name.span,
-                format!("control `{}` has no `apply` block", name.text),
-            )
-            .hint("add `apply { }` at its end");
+            let text = format!("control `{}` has no `apply` block", name.text);
+            let d = Diagnostic::error("E0122", name.span, text).hint("add `apply { }` at its end");
             return Err(self.fail(d));
         };
         Ok(DeclKind::Control(ControlDecl { type_params, params, ctor_params, locals, apply }))

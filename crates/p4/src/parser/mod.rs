@@ -317,11 +317,8 @@ impl<'a> Parser<'a> {
         if self.is_word(word) {
             return Ok(self.bump().span);
         }
-        let d = Diagnostic::error(
-            "E0110",
-            self.span(),
-            format!("expected `{word}`, found {}", self.token().kind),
-        );
+        let text = format!("expected `{word}`, found {}", self.token().kind);
+        let d = Diagnostic::error("E0110", self.span(), text);
         let near = match &self.token().kind {
             TokenKind::Word(w) => did_you_mean(w, [word]).map(|n| format!("did you mean `{n}`?")),
             _ => None,
@@ -345,11 +342,8 @@ impl<'a> Parser<'a> {
                 Err(self.fail(d))
             }
             found => {
-                let d = Diagnostic::error(
-                    "E0111",
-                    token.span,
-                    format!("expected the name of {what}, found {found}"),
-                );
+                let text = format!("expected the name of {what}, found {found}");
+                let d = Diagnostic::error("E0111", token.span, text);
                 Err(self.fail(d))
             }
         }

@@ -90,11 +90,8 @@ impl Parser<'_> {
 
     fn named_type(&mut self) -> Parsed<TypeKind> {
         if !(self.name_at(0) || self.is(".") && self.name_at(1)) {
-            let d = Diagnostic::error(
-                "E0113",
-                self.span(),
-                format!("expected a type, found {}", self.token().kind),
-            );
+            let text = format!("expected a type, found {}", self.token().kind);
+            let d = Diagnostic::error("E0113", self.span(), text);
             return Err(self.fail(d));
         }
         if self.quiet > 0 && !self.is(".") && !self.is_type_name(0) {

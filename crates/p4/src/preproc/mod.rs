@@ -120,12 +120,8 @@ impl Preproc<'_> {
                 }
             } else {
                 if self.out.tokens.len() + self.pending.len() >= MOST_TOKENS {
-                    self.error(
-                        "E0009",
-                        token.span,
-                        format!("the program has more than {MOST_TOKENS} tokens"),
-                        "",
-                    );
+                    let text = format!("the program has more than {MOST_TOKENS} tokens");
+                    self.error("E0009", token.span, text, "");
                     break;
                 }
                 let token = self.directives_in_string(token, &name, depth);
@@ -293,12 +289,8 @@ impl Preproc<'_> {
                 match condition::evaluate(&tokens) {
                     Some(value) => value != 0,
                     None => {
-                        self.error(
-                            "E0004",
-                            span,
-                            "this condition is not an integer expression",
-                            "as in C: `#if X > 1`",
-                        );
+                        let text = "this condition is not an integer expression";
+                        self.error("E0004", span, text, "as in C: `#if X > 1`");
                         false
                     }
                 }
@@ -340,21 +332,13 @@ impl Preproc<'_> {
         let quoted = arg.starts_with('"');
         let inner = arg.strip_prefix('"').and_then(|a| a.split_once('"'));
         let Some((name, _)) = inner.or_else(|| arg.strip_prefix('<').and_then(|a| a.split_once('>'))) else {
-            self.error(
-                "E0001",
-                span,
-                "this is not an include",
-                "write `#include <core.p4>` or `#include \"file.p4\"`",
-            );
+            let text = "this is not an include";
+            self.error("E0001", span, text, "write `#include <core.p4>` or `#include \"file.p4\"`");
             return;
         };
         if depth >= DEPTH {
-            self.error(
-                "E0002",
-                span,
-                format!("includes nest deeper than {DEPTH}"),
-                "does a file include itself?",
-            );
+            let text = format!("includes nest deeper than {DEPTH}");
+            self.error("E0002", span, text, "does a file include itself?");
             return;
         }
         match self.provider.include(name, from, quoted) {
