@@ -77,6 +77,17 @@ pub struct Decl {
     pub span: Span,
 }
 
+impl Decl {
+    /// What is declared in a parser or control.
+    pub fn locals(&self) -> &[Decl] {
+        match &self.kind {
+            DeclKind::Control(c) => &c.locals,
+            DeclKind::Parser(p) => &p.locals,
+            _ => &[],
+        }
+    }
+}
+
 /// What a declaration declares.
 #[derive(Clone, Debug)]
 pub enum DeclKind {
@@ -389,6 +400,25 @@ pub struct Stmt {
     pub kind: StmtKind,
     /// All of it.
     pub span: Span,
+}
+
+impl Stmt {
+    /// The statements inside: those of blocks, branches, cases and loops.
+    pub fn bodies(&self) -> Vec<&[Stmt]> {
+        use std::slice::from_ref;
+        match &self.kind {
+            StmtKind::Block(b) => vec![&b.stmts],
+            StmtKind::If { then, otherwise: None, .. } => vec![from_ref(then)],
+            StmtKind::If { then, otherwise: Some(otherwise), .. } => {
+                vec![from_ref(then), from_ref(otherwise)]
+            }
+            StmtKind::Switch { cases, .. } => {
+                cases.iter().filter_map(|c| Some(&c.body.as_ref()?.stmts[..])).collect()
+            }
+            StmtKind::For { body, .. } | StmtKind::ForIn { body, .. } => vec![from_ref(body)],
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// What a statement does.

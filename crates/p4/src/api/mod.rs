@@ -19,7 +19,6 @@ use crate::ast::{self, AnnotationBody, ControlDecl, DeclKind, Stmt, StmtKind};
 use crate::check::{Arg, Call, Callee, DeclId, Subst, Type, Typed, Value};
 use crate::map::Map;
 use crate::source::{SourceMap, Span};
-use values::Values;
 
 /// The control plane's view of a program.
 pub fn of(typed: &Typed<'_>, map: &SourceMap) -> Api {
@@ -27,9 +26,7 @@ pub fn of(typed: &Typed<'_>, map: &SourceMap) -> Api {
         typed,
         map,
         api: Api::default(),
-        syntax: Map::default(),
         applied: HashSet::new(),
-        fields: Map::default(),
         called: HashSet::new(),
         listed: HashSet::new(),
         dead: Vec::new(),
@@ -57,7 +54,9 @@ pub fn architecture(typed: &Typed<'_>) -> &'static str {
 #[derive(Clone, Default)]
 struct Place<'a> {
     path: String,
-    values: Values<'a>,
+    /// The values of constructor parameters, and what those of objects were given.
+    values: Map<DeclId, Value>,
+    given: Map<DeclId, &'a ast::Expr>,
     types: Subst,
 }
 
@@ -65,12 +64,8 @@ struct Walk<'t, 'a> {
     typed: &'t Typed<'a>,
     map: &'t SourceMap,
     api: Api,
-    /// Declarations, by their numbers.
-    syntax: Map<DeclId, &'a ast::Decl>,
     /// Tables that somebody applies.
     applied: HashSet<DeclId>,
-    /// Fields of structs and headers, by their numbers.
-    fields: Map<DeclId, &'a ast::FieldDecl>,
     /// Actions that a control calls; what an action calls is a part of it.
     called: HashSet<DeclId>,
     /// Actions in the list of such a table.
@@ -83,34 +78,18 @@ struct Walk<'t, 'a> {
 
 impl<'a> Walk<'_, 'a> {
     fn index(&mut self) {
-        for d in &self.typed.program.decls {
-            let locals = match &d.kind {
-                DeclKind::Control(c) => &c.locals[..],
-                DeclKind::Parser(p) => &p.locals,
-                _ => &[],
-            };
-            self.syntax.extend([d].into_iter().chain(locals).map(|d| (d.id, d)));
-            if let DeclKind::Struct { fields, .. }
-            | DeclKind::Header { fields, .. }
-            | DeclKind::HeaderUnion { fields, .. } = &d.kind
-            {
-                self.fields.extend(fields.iter().map(|f| (f.id, f)));
-            }
-        }
-        let inside: Vec<Span> = self
-            .syntax
-            .values()
-            .filter(|d| matches!(d.kind, DeclKind::Action { .. }))
-            .map(|d| d.span)
-            .collect();
-        let by_an_action = |at: Span| inside.iter().any(|s| s.start <= at.start && at.end <= s.end);
+        let decls = &self.typed.program.decls;
+        let mut inside: Vec<Span> = Vec::new();
         let mut dead = Vec::new();
-        for d in self.syntax.values() {
-            if let DeclKind::Control(c) = &d.kind {
-                self.dead(&c.apply.stmts, &mut dead);
+        for d in decls.iter().flat_map(|d| [d].into_iter().chain(d.locals())) {
+            match &d.kind {
+                DeclKind::Action { .. } => inside.push(d.span),
+                DeclKind::Control(c) => drop(self.dead(&c.apply.stmts, &mut dead)),
+                _ => {}
             }
         }
         self.dead = dead;
+        let by_an_action = |at: Span| inside.iter().any(|s| s.start <= at.start && at.end <= s.end);
         for (at, call) in self.typed.calls_by_place() {
             if self.is_dead(at) {
                 continue;
@@ -131,7 +110,7 @@ impl<'a> Walk<'_, 'a> {
     fn program(&mut self) {
         let Some(main) = self.typed.main else { return };
         self.api.has_main = true;
-        if let Some(d) = self.syntax.get(&main) {
+        if let Some(d) = self.typed.syntax(main) {
             self.api.package = self.annotations(&d.annotations);
         }
         // What is declared at the top of a program belongs to nobody.
@@ -162,7 +141,7 @@ impl<'a> Walk<'_, 'a> {
             match &inner.callee {
                 Callee::Constructor(Type::Package(_), _) => self.package(inner),
                 Callee::Constructor(ty @ (Type::Parser(n) | Type::Control(n)), _) => {
-                    let Some(decl) = self.syntax.get(&n.decl).copied() else { continue };
+                    let Some(decl) = self.typed.syntax(n.decl) else { continue };
                     let place = self.enter(&Place::default(), &decl.name.text, ty, inner);
                     self.block(decl, &place);
                 }
@@ -173,21 +152,22 @@ impl<'a> Walk<'_, 'a> {
 
     /// The place inside an instance of a parser or control.
     fn enter(&self, from: &Place<'a>, path: &str, ty: &Type, call: &Call<'a>) -> Place<'a> {
-        let mut values = Values::default();
+        let types = self.typed.subst_of(&ty.subst(&from.types));
+        let mut place = Place { path: path.to_string(), types, ..Place::default() };
         for (param, arg) in &call.args {
             if let Arg::Given(e) | Arg::Default(e) = arg {
-                values.bind(*param, self.value(e, from), e);
+                place.values.extend(self.value(e, from).map(|v| (*param, v)));
+                place.given.insert(*param, e);
             }
         }
-        let types = self.typed.subst_of(&ty.subst(&from.types));
-        Place { path: path.to_string(), values, types }
+        place
     }
 
     fn block(&mut self, decl: &'a ast::Decl, place: &Place<'a>) {
         match &decl.kind {
             DeclKind::Control(c) => self.control(c, place),
-            DeclKind::Parser(p) => {
-                for local in &p.locals {
+            _ => {
+                for local in decl.locals() {
                     match &local.kind {
                         DeclKind::ValueSet { size, .. } => self.value_set(local, size, place),
                         DeclKind::Instance { .. } => self.local_instance(local, place),
@@ -195,7 +175,6 @@ impl<'a> Walk<'_, 'a> {
                     }
                 }
             }
-            _ => {}
         }
     }
 
@@ -218,7 +197,7 @@ impl<'a> Walk<'_, 'a> {
         match &call.callee {
             Callee::Constructor(ty @ (Type::Parser(n) | Type::Control(n)), _) => {
                 // A constructor's parameter may stand for a block of the caller's.
-                let Some(decl) = self.syntax.get(&n.decl).copied() else { return };
+                let Some(decl) = self.typed.syntax(n.decl) else { return };
                 let inner = self.enter(place, &full_name(d, &place.path), ty, call);
                 self.block(decl, &inner);
             }
@@ -229,35 +208,15 @@ impl<'a> Walk<'_, 'a> {
     /// `C.apply(…)` on a type: an instance that has the type's name.
     fn applied_directly(&mut self, stmts: &'a [Stmt], place: &Place<'a>) {
         for s in stmts {
-            match &s.kind {
-                StmtKind::DirectApply { ty, .. } => {
-                    let ast::TypeKind::Named { name, .. } = &ty.kind else { continue };
-                    let named = |d: &&&'a ast::Decl| {
-                        d.name.text == name.text
-                            && matches!(d.kind, DeclKind::Control(_) | DeclKind::Parser(_))
-                    };
-                    let decls: Vec<&'a ast::Decl> = self.typed.program.decls.iter().collect();
-                    let Some(decl) = decls.iter().find(named).copied() else { continue };
-                    let inner = Place { path: full_name(decl, &place.path), ..Place::default() };
-                    self.block(decl, &inner);
-                }
-                StmtKind::Block(b) => self.applied_directly(&b.stmts, place),
-                StmtKind::If { then, otherwise, .. } => {
-                    self.applied_directly(std::slice::from_ref(then), place);
-                    if let Some(otherwise) = otherwise {
-                        self.applied_directly(std::slice::from_ref(otherwise), place);
-                    }
-                }
-                StmtKind::Switch { cases, .. } => {
-                    for body in cases.iter().filter_map(|c| c.body.as_ref()) {
-                        self.applied_directly(&body.stmts, place);
-                    }
-                }
-                StmtKind::For { body, .. } | StmtKind::ForIn { body, .. } => {
-                    self.applied_directly(std::slice::from_ref(body), place);
-                }
-                _ => {}
+            if let StmtKind::DirectApply { id, .. } = &s.kind
+                && let ty = self.typed.own_ty(*id)
+                && let Some(decl) = ty.named().and_then(|n| self.typed.syntax(n.decl))
+            {
+                let types = self.typed.subst_of(&ty.subst(&place.types));
+                let inner = Place { path: full_name(decl, &place.path), types, ..Place::default() };
+                self.block(decl, &inner);
             }
+            s.bodies().into_iter().for_each(|b| self.applied_directly(b, place));
         }
     }
 

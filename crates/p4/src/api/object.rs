@@ -5,7 +5,7 @@ use ir::api::{ControllerHeader, Counter, Digest, Key, Object, Profile, Register,
 
 use super::{Place, Walk};
 use crate::ast::{self, ControlDecl, DeclKind, Expr, ExprKind};
-use crate::check::{Arg, Call, Callee, Named, Type};
+use crate::check::{Arg, Call, Callee, DeclId, Named, Type};
 
 impl<'a> Walk<'_, 'a> {
     /// A declared instance of an extern.
@@ -44,28 +44,20 @@ impl<'a> Walk<'_, 'a> {
         };
         let arg_type = |i: usize| n.args.get(i).map(|t| t.subst(&place.types));
         match &*n.name {
-            "counter" => {
-                let made = Counter { object, unit: unit(), size: number("size"), table: None, index: None };
-                self.api.counters.push(made);
+            "counter" | "Counter" | "meter" | "Meter" => {
+                // v1model's are indexed by `bit<32>`, PSA's and PNA's by a type argument.
+                let (size, at) = match &*n.name {
+                    "Counter" => ("n_counters", Some(1)),
+                    "Meter" => ("n_meters", Some(0)),
+                    _ => ("size", None),
+                };
+                let (unit, size) = (unit(), number(size));
+                let index = at.and_then(arg_type).and_then(|t| self.new_type_name(&t));
+                self.cells(n, Counter { object, unit, size, table: None, index });
             }
-            "meter" => {
-                let made = Counter { object, unit: unit(), size: number("size"), table: None, index: None };
-                self.api.meters.push(made);
-            }
-            "Counter" | "Meter" => {
-                let (size, at) = if &*n.name == "Counter" { ("n_counters", 1) } else { ("n_meters", 0) };
-                let (size, unit) = (number(size), unit());
-                let index = arg_type(at).and_then(|t| self.new_type_name(&t));
-                let made = Counter { object, unit, size, table: None, index };
-                if &*n.name == "Counter" { self.api.counters.push(made) } else { self.api.meters.push(made) }
-            }
-            "direct_counter" | "DirectCounter" => {
+            "direct_counter" | "DirectCounter" | "direct_meter" | "DirectMeter" => {
                 let made = Counter { object, unit: unit(), size: 0, table: Some(String::new()), index: None };
-                self.api.counters.push(made);
-            }
-            "direct_meter" | "DirectMeter" => {
-                let made = Counter { object, unit: unit(), size: 0, table: Some(String::new()), index: None };
-                self.api.meters.push(made);
+                self.cells(n, made);
             }
             "register" | "Register" => {
                 let size = number("size");
@@ -84,6 +76,11 @@ impl<'a> Walk<'_, 'a> {
             }
             _ => {}
         }
+    }
+
+    fn cells(&mut self, of: &Named, made: Counter) {
+        let meter = of.name.to_lowercase().contains("meter");
+        if meter { self.api.meters.push(made) } else { self.api.counters.push(made) }
     }
 
     /// v1model: a digest is a call, and has the name of the type that it tells.
@@ -123,13 +120,12 @@ impl<'a> Walk<'_, 'a> {
             type_name: None,
         };
         let keys = match &*item {
-            Type::Struct(n) => {
-                let syntax = self.syntax.get(&n.decl).copied();
+            Type::Struct(_) => {
                 let fields = self.typed.fields(&item);
                 fields
                     .into_iter()
                     .map(|(name, ty, id)| {
-                        let list = syntax.and_then(|d| field_annotations(d, id)).unwrap_or_default();
+                        let list = self.field_annotations(id);
                         let mut key = exact(name.to_string(), self.width(&ty), self.annotations(list));
                         if let Some(ast::AnnotationBody::Unstructured(tokens)) =
                             ast::annotation(list, "match").map(|a| &a.body)
@@ -160,31 +156,26 @@ impl<'a> Walk<'_, 'a> {
             let Some(role) = ast::annotation_string(&d.annotations, "controller_header") else { continue };
             let Some(ty) = self.typed.decl(d.id).map(|d| d.ty.clone()) else { continue };
             let mut fields = Vec::new();
-            self.header_fields(d, &ty, "", &mut fields);
+            self.header_fields(&ty, "", &mut fields);
             self.api.controller_headers.push(ControllerHeader { object: self.named(d, ""), role, fields });
         }
     }
 
-    fn header_fields(&mut self, d: &'a ast::Decl, ty: &Type, prefix: &str, out: &mut Vec<ir::api::Param>) {
+    fn header_fields(&mut self, ty: &Type, prefix: &str, out: &mut Vec<ir::api::Param>) {
         for (name, t, id) in self.typed.fields(ty) {
-            if let Type::Struct(n) = &t {
-                let inner = self.syntax.get(&n.decl).copied().unwrap_or(d);
-                self.header_fields(inner, &t, &format!("{prefix}{name}."), out);
+            if let Type::Struct(_) = &t {
+                self.header_fields(&t, &format!("{prefix}{name}."), out);
                 continue;
             }
-            let list = field_annotations(d, id).unwrap_or_default();
+            let list = self.field_annotations(id);
             if ast::annotation(list, "hidden").is_none() {
                 out.push(self.param(format!("{prefix}{name}"), list, &t));
             }
         }
     }
-}
 
-/// What stands before a field.
-fn field_annotations(d: &ast::Decl, id: crate::check::DeclId) -> Option<&[ast::Annotation]> {
-    let fields = match &d.kind {
-        DeclKind::Struct { fields, .. } | DeclKind::Header { fields, .. } => fields,
-        _ => return None,
-    };
-    fields.iter().find(|f| f.id == id).map(|f| &f.annotations[..])
+    /// What stands before a field.
+    fn field_annotations(&self, id: DeclId) -> &'a [ast::Annotation] {
+        self.typed.field(id).map_or(&[], |f| &f.annotations)
+    }
 }

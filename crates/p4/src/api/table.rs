@@ -7,7 +7,7 @@ use ir::api::{Action, ActionRef, Annotation, AnnotationBody, Direct, Key, Object
 use super::values::bytes;
 use super::{Place, Walk, full_name};
 use crate::ast::{self, DeclKind, Direction, Expr, ExprKind, PropertyValue, TableDecl};
-use crate::check::{Callee, DeclId, Res, Type};
+use crate::check::{Callee, DeclId, Res, Type, Value};
 
 impl<'a> Walk<'_, 'a> {
     /// An action of a control.
@@ -45,7 +45,7 @@ impl<'a> Walk<'_, 'a> {
             _ => (e, &[][..]),
         };
         let Some(Res::Decl(id)) = self.typed.res(callee.id) else { return None };
-        let decl = self.syntax.get(id).copied()?;
+        let decl = self.typed.syntax(*id)?;
         let top = self.typed.program.decls.iter().any(|d| d.id == decl.id);
         let path = if top { "" } else { place.path.as_str() };
         self.one_action(decl, path, place);
@@ -82,7 +82,7 @@ impl<'a> Walk<'_, 'a> {
                 }
                 ("size", PropertyValue::Expr(e)) => made.size = self.size(e, place),
                 ("support_timeout", PropertyValue::Expr(e)) => {
-                    made.notifies_idle = matches!(e.kind, ExprKind::Bool(true));
+                    made.notifies_idle = self.value(e, place) == Some(Value::Bool(true));
                 }
                 ("psa_idle_timeout" | "pna_idle_timeout", PropertyValue::Expr(e)) => {
                     made.notifies_idle =
@@ -149,7 +149,7 @@ impl<'a> Walk<'_, 'a> {
             ExprKind::Name { name, .. } => name.text.clone(),
             ExprKind::Member { base, member } => {
                 let field = match self.typed.res(e.id) {
-                    Some(Res::Decl(id)) => self.fields.get(id),
+                    Some(Res::Decl(id)) => self.typed.field(*id),
                     _ => None,
                 };
                 let said = field.and_then(|f| ast::annotation_string(&f.annotations, "name"));
@@ -208,11 +208,11 @@ impl<'a> Walk<'_, 'a> {
             let name = match (self.typed.res(e.id).cloned(), self.typed.call(e.id)) {
                 (Some(Res::Decl(id)), _) => {
                     // A constructor's parameter stands for what it was given.
-                    let id = match place.values.expr(id).and_then(|e| self.typed.res(e.id)) {
+                    let id = match place.given.get(&id).and_then(|e| self.typed.res(e.id)) {
                         Some(Res::Decl(given)) => *given,
                         _ => id,
                     };
-                    let Some(decl) = self.syntax.get(&id).copied().filter(|_| seen.insert(id)) else {
+                    let Some(decl) = self.typed.syntax(id).filter(|_| seen.insert(id)) else {
                         continue;
                     };
                     let top = self.typed.program.decls.iter().any(|d| d.id == id);

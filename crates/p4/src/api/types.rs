@@ -72,14 +72,11 @@ impl<'a> Walk<'_, 'a> {
             Type::New(n, under) => {
                 let name = self.type_name(n.decl, &n.name);
                 let deepest = under.underlying().clone();
+                let syntax = self.typed.syntax(n.decl);
                 let made = NewType {
                     under: self.data_type(&deepest),
-                    translation: self.syntax.get(&n.decl).and_then(|d| translation(d)),
-                    annotations: self
-                        .syntax
-                        .get(&n.decl)
-                        .map(|d| self.annotations(&d.annotations))
-                        .unwrap_or_default(),
+                    translation: syntax.and_then(translation),
+                    annotations: syntax.map(|d| self.annotations(&d.annotations)).unwrap_or_default(),
                 };
                 self.api.types.new_types.insert(name.clone(), made);
                 DataType::New(name)
@@ -97,8 +94,8 @@ impl<'a> Walk<'_, 'a> {
     /// A generic type is named with its arguments, as p4c names it.
     fn generic_name(&self, n: &Named) -> String {
         let mut name = self.type_name(n.decl, &n.name);
-        let said = |d: &&'a ast::Decl| ast::annotation(&d.annotations, "name").is_some();
-        let said = self.syntax.get(&n.decl).is_some_and(said);
+        let said = |d: &ast::Decl| ast::annotation(&d.annotations, "name").is_some();
+        let said = self.typed.syntax(n.decl).is_some_and(said);
         for arg in n.args.iter().filter(|_| !said) {
             let text = arg.to_string();
             let text = text.chars().filter(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
@@ -108,7 +105,7 @@ impl<'a> Walk<'_, 'a> {
     }
 
     fn type_name(&self, decl: crate::check::DeclId, name: &str) -> String {
-        let said = self.syntax.get(&decl).and_then(|d| ast::annotation_string(&d.annotations, "name"));
+        let said = self.typed.syntax(decl).and_then(|d| ast::annotation_string(&d.annotations, "name"));
         said.map_or_else(|| name.to_string(), |s| s.trim_start_matches('.').to_string())
     }
 
@@ -147,7 +144,7 @@ impl<'a> Walk<'_, 'a> {
     /// Bits that a controller gives for a value of this type; 0 for texts.
     pub(super) fn width(&self, ty: &Type) -> u32 {
         match ty {
-            Type::New(n, under) => match self.syntax.get(&n.decl).and_then(|d| translation(d)) {
+            Type::New(n, under) => match self.typed.syntax(n.decl).and_then(translation) {
                 Some((_, bits)) => bits.unwrap_or(0),
                 None => under.underlying().scalar_width().unwrap_or(0),
             },

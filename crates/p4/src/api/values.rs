@@ -1,61 +1,16 @@
-//! Numbers that are known where a program is instantiated: literals, constants, and what constructors were given.
+//! Numbers that are known where a program is instantiated.
 
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 
 use super::{Place, Walk};
-use crate::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
-use crate::check::{DeclId, Res, Value};
-use crate::map::Map;
-
-/// What the parameters of a constructor stand for.
-#[derive(Clone, Default)]
-pub(super) struct Values<'a> {
-    known: Map<DeclId, Value>,
-    given: Map<DeclId, &'a Expr>,
-}
-
-impl<'a> Values<'a> {
-    pub(super) fn bind(&mut self, param: DeclId, value: Option<Value>, e: &'a Expr) {
-        if let Some(value) = value {
-            self.known.insert(param, value);
-        }
-        self.given.insert(param, e);
-    }
-
-    /// The expression that a parameter was given.
-    pub(super) fn expr(&self, param: DeclId) -> Option<&'a Expr> {
-        self.given.get(&param).copied()
-    }
-}
+use crate::ast::Expr;
+use crate::check::{Known, Value};
 
 impl<'a> Walk<'_, 'a> {
     /// The value of an expression in an instance.
     pub(super) fn value(&self, e: &'a Expr, place: &Place<'a>) -> Option<Value> {
-        if let Some(value) = self.typed.value(e.id) {
-            return Some(value);
-        }
-        match &e.kind {
-            ExprKind::Name { .. } => match self.typed.res(e.id)? {
-                Res::Decl(id) => place.values.known.get(id).cloned(),
-                _ => None,
-            },
-            ExprKind::Cast { operand, .. } => self.value(operand, place),
-            ExprKind::Unary { op: UnaryOp::Minus, operand } => Some(Value::Int(-self.int(operand, place)?)),
-            ExprKind::Binary { op, left, right } => {
-                let (a, b) = (self.int(left, place)?, self.int(right, place)?);
-                Some(Value::Int(match op {
-                    BinaryOp::Add => a + b,
-                    BinaryOp::Sub => a - b,
-                    BinaryOp::Mul => a * b,
-                    BinaryOp::Div if b != BigInt::from(0) => a / b,
-                    BinaryOp::Shl => a << b.to_u16()?,
-                    BinaryOp::Shr => a >> b.to_u16()?,
-                    _ => return None,
-                }))
-            }
-            _ => None,
-        }
+        Known { typed: self.typed, values: &place.values, types: &place.types }.value(e)
     }
 
     /// A number, an enum's member with a representation among them.

@@ -1,7 +1,7 @@
 //! What is declared and never used: tables, actions, instances, variables, constants, functions, parsers and controls.
 
 use super::Lint;
-use crate::ast::{Decl, DeclKind, ParserDecl, Stmt, StmtKind};
+use crate::ast::{Decl, DeclKind, Stmt, StmtKind};
 use crate::check::Kind;
 use crate::diag::Diagnostic;
 
@@ -17,15 +17,10 @@ impl<'a> Lint<'_, 'a> {
     fn unused_decl(&mut self, d: &'a Decl) {
         self.silenced(&d.annotations, |l| {
             l.unused_name(d);
+            d.locals().iter().for_each(|local| l.unused_decl(local));
             match &d.kind {
-                DeclKind::Control(c) => {
-                    c.locals.iter().for_each(|local| l.unused_decl(local));
-                    l.unused_in(&c.apply.stmts);
-                }
-                DeclKind::Parser(ParserDecl { locals, states, .. }) => {
-                    locals.iter().for_each(|local| l.unused_decl(local));
-                    states.iter().for_each(|s| l.unused_in(&s.body));
-                }
+                DeclKind::Control(c) => l.unused_in(&c.apply.stmts),
+                DeclKind::Parser(p) => p.states.iter().for_each(|s| l.unused_in(&s.body)),
                 DeclKind::Action { body, .. } | DeclKind::Function { body, .. } => l.unused_in(&body.stmts),
                 _ => {}
             }
@@ -34,23 +29,10 @@ impl<'a> Lint<'_, 'a> {
 
     fn unused_in(&mut self, stmts: &'a [Stmt]) {
         for s in stmts {
-            match &s.kind {
-                StmtKind::Decl(d) => self.unused_decl(d),
-                StmtKind::Block(b) => self.unused_in(&b.stmts),
-                StmtKind::If { then, otherwise, .. } => {
-                    self.unused_in(std::slice::from_ref(then));
-                    if let Some(otherwise) = otherwise {
-                        self.unused_in(std::slice::from_ref(otherwise));
-                    }
-                }
-                StmtKind::Switch { cases, .. } => {
-                    cases.iter().filter_map(|c| c.body.as_ref()).for_each(|b| self.unused_in(&b.stmts));
-                }
-                StmtKind::For { body, .. } | StmtKind::ForIn { body, .. } => {
-                    self.unused_in(std::slice::from_ref(body));
-                }
-                _ => {}
+            if let StmtKind::Decl(d) = &s.kind {
+                self.unused_decl(d);
             }
+            s.bodies().into_iter().for_each(|b| self.unused_in(b));
         }
     }
 

@@ -151,14 +151,6 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    pub(super) fn locals_of(block: &Block<'a>) -> &'a [ast::Decl] {
-        match &block.decl.kind {
-            DeclKind::Parser(p) => &p.locals,
-            DeclKind::Control(c) => &c.locals,
-            _ => &[],
-        }
-    }
-
     /// `T.apply(args)`: an instance of its own for this one place.
     pub(super) fn direct_apply(&mut self, id: ast::ExprId, span: Span) -> Res<()> {
         let (Some(call), ty) = (self.typed.call(id), self.typed.own_ty(id).clone()) else {
@@ -211,7 +203,7 @@ impl<'a> Lower<'_, 'a> {
         copies: Vec<CopyOut>,
         span: Span,
     ) -> Res<()> {
-        let locals = Self::locals_of(block);
+        let locals = block.decl.locals();
         if first {
             // Tables' actions are walked here, and leave none of the calls that are under way.
             let outer = std::mem::take(&mut self.copies);
