@@ -24,6 +24,9 @@ const KEYWORDS: &[&str] = &[
     "error",
 ];
 
+/// A name, and what it stands for.
+type Declared = (Name, DeclKind);
+
 impl Parser<'_> {
     /// Any declaration that begins with a keyword, or a function, variable or instance.
     pub(super) fn declaration(&mut self) -> Parsed<Decl> {
@@ -45,60 +48,93 @@ impl Parser<'_> {
                 return Err(self.fail(d));
             }
         };
-        match &*word {
-            "const" => self.constant(annotations, start),
-            "extern" => self.extern_decl(annotations, start),
-            "action" => self.action(annotations, start),
-            "parser" => self.parser_decl(annotations, start),
-            "control" => self.control(annotations, start),
-            "package" => self.package(annotations, start),
-            "struct" | "header" | "header_union" => self.aggregate(&word, annotations, start),
-            "enum" => self.enumeration(annotations, start),
-            "error" if self.ahead_is(1, "{") => self.members_of(annotations, start),
-            "match_kind" if self.ahead_is(1, "{") => self.members_of(annotations, start),
-            "typedef" => self.typedef(annotations, start, false),
-            "type" if !self.ahead_is(1, "(") && !self.ahead_is(1, "<") => {
-                self.typedef(annotations, start, true)
-            }
-            "table" => self.table(annotations, start),
-            "value_set" | "valueset" => self.value_set(annotations, start),
-            _ => self.function_or_variable(annotations, start),
-        }
+        let (name, kind) = match &*word {
+            "const" => self.constant()?,
+            "extern" => self.extern_decl()?,
+            "action" => self.action()?,
+            "parser" => self.parser_decl()?,
+            "control" => self.control()?,
+            "package" => self.package()?,
+            "struct" | "header" | "header_union" => self.aggregate(&word)?,
+            "enum" => self.enumeration()?,
+            "error" | "match_kind" if self.ahead_is(1, "{") => self.members_of(&word)?,
+            "typedef" => self.typedef(false)?,
+            "type" if !self.ahead_is(1, "(") && !self.ahead_is(1, "<") => self.typedef(true)?,
+            "table" => self.table()?,
+            "value_set" | "valueset" => self.value_set()?,
+            _ => self.function_or_variable()?,
+        };
+        Ok(self.finish(annotations, (name, kind), start))
     }
 
-    fn finish(&mut self, annotations: Vec<Annotation>, name: Name, kind: DeclKind, start: Span) -> Decl {
+    pub(super) fn finish(&mut self, annotations: Vec<Annotation>, what: Declared, start: Span) -> Decl {
+        let (name, kind) = what;
         Decl { id: self.decl_id(), annotations, kind, name, span: start.to(self.before()) }
     }
 
-    fn constant(&mut self, annotations: Vec<Annotation>, start: Span) -> Parsed<Decl> {
+    /// Runs `f` in a scope of its own for the names of types.
+    pub(super) fn scoped<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
+        self.types.push(Default::default());
+        let result = f(self);
+        self.types.pop();
+        result
+    }
+
+    /// `{ … }`: what `f` reads, again and again.
+    fn braced<T>(&mut self, mut f: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        self.expect("{")?;
+        let mut items = Vec::new();
+        while !self.is("}") && !self.at_end() {
+            items.push(f(self)?);
+        }
+        self.expect("}")?;
+        Ok(items)
+    }
+
+    /// The same, where a mistake in one does not lose the others.
+    fn braced_members<T>(&mut self, mut f: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        let members = self.braced(|p| {
+            let at = p.at;
+            let member = f(p);
+            if member.is_err() {
+                p.recover(at);
+            }
+            Ok(member.ok())
+        })?;
+        Ok(members.into_iter().flatten().collect())
+    }
+
+    /// A name that is a type from here on.
+    fn type_name(&mut self, what: &str) -> Parsed<Name> {
+        let name = self.name(what)?;
+        self.declare_type(&name);
+        Ok(name)
+    }
+
+    fn constant(&mut self) -> Parsed<Declared> {
         self.bump();
         let ty = self.parse_type()?;
         let (ty, name) = self.declarator(ty, "a constant")?;
         self.expect("=")?;
         let value = self.expression()?;
         self.expect(";")?;
-        Ok(self.finish(annotations, name, DeclKind::Const { ty, value }, start))
+        Ok((name, DeclKind::Const { ty, value }))
     }
 
-    fn function_or_variable(&mut self, annotations: Vec<Annotation>, start: Span) -> Parsed<Decl> {
+    fn function_or_variable(&mut self) -> Parsed<Declared> {
         if !self.declaration_follows() || self.misspelt_keyword() {
             return Err(self.not_a_declaration());
         }
-        if self.function_follows() {
-            let ret = self.parse_type()?;
-            let name = self.name("a function")?;
-            self.types.push(Default::default());
-            let parts = self.function_parts(ret);
-            self.types.pop();
-            let (prototype, body) = parts?;
-            return Ok(self.finish(annotations, name, DeclKind::Function { prototype, body }, start));
+        if !self.function_follows() {
+            return self.variable_or_instance();
         }
-        self.variable_or_instance(annotations)
-    }
-
-    fn function_parts(&mut self, ret: Type) -> Parsed<(FunctionPrototype, BlockStmt)> {
-        let prototype = self.prototype(ret)?;
-        Ok((prototype, self.block()?))
+        let ret = self.parse_type()?;
+        let name = self.name("a function")?;
+        let kind = self.scoped(|p| {
+            let prototype = p.prototype(ret)?;
+            Ok(DeclKind::Function { prototype, body: p.block()? })
+        })?;
+        Ok((name, kind))
     }
 
     fn prototype(&mut self, ret: Type) -> Parsed<FunctionPrototype> {
@@ -147,76 +183,51 @@ impl Parser<'_> {
     }
 
     /// `T x;`, `T x = e;`, `T(args) x;`, `T(args) x = { … };`
-    pub(super) fn variable_or_instance(&mut self, annotations: Vec<Annotation>) -> Parsed<Decl> {
-        let start = annotations.first().map_or(self.span(), |a| a.span);
+    pub(super) fn variable_or_instance(&mut self) -> Parsed<Declared> {
         let ty = self.parse_type()?;
         if self.is("(") {
             let args = self.arguments()?;
             let (ty, name) = self.declarator(ty, "an instance")?;
-            let body = if self.eat("=") { Some(self.instance_body()?) } else { None };
+            let body = if self.eat("=") { Some(self.braced(|p| p.declaration())?) } else { None };
             self.expect(";")?;
-            return Ok(self.finish(annotations, name, DeclKind::Instance { ty, args, body }, start));
+            return Ok((name, DeclKind::Instance { ty, args, body }));
         }
+        let variable = self.variable(ty)?;
+        self.expect(";")?;
+        Ok(variable)
+    }
+
+    /// What follows the type of a variable.
+    pub(super) fn variable(&mut self, ty: Type) -> Parsed<Declared> {
         let (ty, name) = self.declarator(ty, "a variable")?;
         let init = if self.eat("=") { Some(self.expression()?) } else { None };
-        self.expect(";")?;
-        Ok(self.finish(annotations, name, DeclKind::Variable { ty, init }, start))
+        Ok((name, DeclKind::Variable { ty, init }))
     }
 
-    fn instance_body(&mut self) -> Parsed<Vec<Decl>> {
-        self.expect("{")?;
-        let mut decls = Vec::new();
-        while !self.is("}") && !self.at_end() {
-            decls.push(self.declaration()?);
-        }
-        self.expect("}")?;
-        Ok(decls)
-    }
-
-    fn extern_decl(&mut self, annotations: Vec<Annotation>, start: Span) -> Parsed<Decl> {
+    fn extern_decl(&mut self) -> Parsed<Declared> {
         self.bump();
         if self.name_at(0) && (self.ahead_is(1, "{") || self.ahead_is(1, "<") && self.extern_object_follows())
         {
-            let name = self.name("an extern")?;
-            self.declare_type(&name);
-            self.types.push(Default::default());
-            let body = self.extern_body(&name);
-            self.types.pop();
-            let (type_params, methods) = body?;
-            return Ok(self.finish(annotations, name, DeclKind::Extern { type_params, methods }, start));
+            let name = self.type_name("an extern")?;
+            let kind = self.scoped(|p| {
+                let type_params = p.type_params()?;
+                let methods = p.braced(|p| p.scoped(|p| p.extern_method(&name.text)))?;
+                Ok(DeclKind::Extern { type_params, methods })
+            })?;
+            return Ok((name, kind));
         }
-        self.types.push(Default::default());
-        let function = self.extern_function();
-        self.types.pop();
-        let (name, prototype) = function?;
-        Ok(self.finish(annotations, name, DeclKind::ExternFunction(prototype), start))
+        self.scoped(|p| {
+            let ret = p.parse_type()?;
+            let name = p.name("a function")?;
+            let prototype = p.prototype(ret)?;
+            p.expect(";")?;
+            Ok((name, DeclKind::ExternFunction(prototype)))
+        })
     }
 
     /// Distinguishes `extern E<T> {` from `extern T f<…>(`.
     fn extern_object_follows(&self) -> bool {
         (2..64).find(|&n| self.ahead_is(n, ">")).is_some_and(|n| self.ahead_is(n + 1, "{"))
-    }
-
-    fn extern_function(&mut self) -> Parsed<(Name, FunctionPrototype)> {
-        let ret = self.parse_type()?;
-        let name = self.name("a function")?;
-        let prototype = self.prototype(ret)?;
-        self.expect(";")?;
-        Ok((name, prototype))
-    }
-
-    fn extern_body(&mut self, name: &Name) -> Parsed<(Vec<TypeParam>, Vec<ExternMethod>)> {
-        let type_params = self.type_params()?;
-        self.expect("{")?;
-        let mut methods = Vec::new();
-        while !self.is("}") && !self.at_end() {
-            self.types.push(Default::default());
-            let method = self.extern_method(&name.text);
-            self.types.pop();
-            methods.push(method?);
-        }
-        self.expect("}")?;
-        Ok((type_params, methods))
     }
 
     fn extern_method(&mut self, of: &str) -> Parsed<ExternMethod> {
@@ -233,35 +244,23 @@ impl Parser<'_> {
         let prototype = self.prototype(ret)?;
         self.expect(";")?;
         let span = start.to(self.before());
-        Ok(ExternMethod {
-            id: self.decl_id(),
-            annotations,
-            is_abstract,
-            is_constructor,
-            name,
-            prototype,
-            span,
-        })
+        let id = self.decl_id();
+        Ok(ExternMethod { id, annotations, is_abstract, is_constructor, name, prototype, span })
     }
 
-    fn action(&mut self, annotations: Vec<Annotation>, start: Span) -> Parsed<Decl> {
+    fn action(&mut self) -> Parsed<Declared> {
         self.bump();
         let name = self.name("an action")?;
         let params = self.parameters()?;
-        let body = self.block()?;
-        Ok(self.finish(annotations, name, DeclKind::Action { params, body }, start))
+        Ok((name, DeclKind::Action { params, body: self.block()? }))
     }
 
-    fn package(&mut self, annotations: Vec<Annotation>, start: Span) -> Parsed<Decl> {
+    fn package(&mut self) -> Parsed<Declared> {
         self.bump();
-        let name = self.name("a package")?;
-        self.declare_type(&name);
-        self.types.push(Default::default());
-        let head = self.generic_head();
-        self.types.pop();
-        let (type_params, params) = head?;
+        let name = self.type_name("a package")?;
+        let (type_params, params) = self.scoped(|p| p.generic_head())?;
         self.expect(";")?;
-        Ok(self.finish(annotations, name, DeclKind::Package { type_params, params }, start))
+        Ok((name, DeclKind::Package { type_params, params }))
     }
 
     fn generic_head(&mut self) -> Parsed<(Vec<TypeParam>, Vec<Parameter>)> {
@@ -269,15 +268,15 @@ impl Parser<'_> {
         Ok((type_params, self.parameters()?))
     }
 
-    fn parser_decl(&mut self, annotations: Vec<Annotation>, start: Span) -> Parsed<Decl> {
+    fn ctor_params(&mut self) -> Parsed<Vec<Parameter>> {
+        if self.is("(") { self.parameters() } else { Ok(Vec::new()) }
+    }
+
+    fn parser_decl(&mut self) -> Parsed<Declared> {
         self.bump();
-        let name = self.name("a parser")?;
-        self.declare_type(&name);
-        self.types.push(Default::default());
-        let kind = self.parser_rest();
-        self.types.pop();
-        let kind = kind?;
-        Ok(self.finish(annotations, name, kind, start))
+        let name = self.type_name("a parser")?;
+        let kind = self.scoped(|p| p.parser_rest())?;
+        Ok((name, kind))
     }
 
     fn parser_rest(&mut self) -> Parsed<DeclKind> {
@@ -285,27 +284,17 @@ impl Parser<'_> {
         if self.eat(";") {
             return Ok(DeclKind::ParserType { type_params, params });
         }
-        let ctor_params = if self.is("(") { self.parameters()? } else { Vec::new() };
-        self.expect("{")?;
+        let ctor_params = self.ctor_params()?;
         let (mut locals, mut states) = (Vec::new(), Vec::new());
-        while !self.is("}") && !self.at_end() {
-            let at = self.at;
-            let failed = if self.state_follows() {
-                self.state().map(|s| states.push(s)).is_err()
+        self.braced_members(|p| {
+            if p.state_follows() {
+                states.push(p.state()?);
             } else {
-                self.declaration().map(|d| locals.push(d)).is_err()
-            };
-            self.step_over(failed, at);
-        }
-        self.expect("}")?;
+                locals.push(p.declaration()?);
+            }
+            Ok(())
+        })?;
         Ok(DeclKind::Parser(ParserDecl { type_params, params, ctor_params, locals, states }))
-    }
-
-    /// After a mistake in a body: on to something that can be parsed, and never standing still.
-    fn step_over(&mut self, failed: bool, at: usize) {
-        if failed {
-            self.recover(at);
-        }
     }
 
     fn state_follows(&self) -> bool {
@@ -333,25 +322,19 @@ impl Parser<'_> {
         self.expect_word("state")?;
         let name = self.name("a state")?;
         self.expect("{")?;
-        self.types.push(Default::default());
-        let body = self.statements_until_brace();
-        let transition = if self.is_word("transition") { self.transition().map(Some) } else { Ok(None) };
-        self.types.pop();
-        let transition = transition?;
+        let (body, transition) = self.scoped(|p| {
+            let body = p.statements_until_brace();
+            let transition = if p.is_word("transition") { Some(p.transition()?) } else { None };
+            Ok((body, transition))
+        })?;
         if !self.is("}") && transition.is_some() {
             let d = Diagnostic::error("E0121", self.span(), "a statement after `transition`")
                 .hint("`transition` is the last statement of a state");
             return Err(self.fail(d));
         }
         self.expect("}")?;
-        Ok(StateDecl {
-            id: self.decl_id(),
-            annotations,
-            name,
-            body,
-            transition,
-            span: start.to(self.before()),
-        })
+        let (id, span) = (self.decl_id(), start.to(self.before()));
+        Ok(StateDecl { id, annotations, name, body, transition, span })
     }
 
     fn transition(&mut self) -> Parsed<Transition> {
@@ -364,32 +347,25 @@ impl Parser<'_> {
         self.bump();
         self.expect("(")?;
         let keys = self.list(")", |p| p.expression())?;
-        self.expect("{")?;
-        let mut cases = Vec::new();
-        while !self.is("}") && !self.at_end() {
-            let at = self.span();
-            self.links = 0;
-            let keyset = self.keyset()?;
-            self.expect(":")?;
-            let state = self.name("a state")?;
-            self.expect(";")?;
-            cases.push(SelectCase { keyset, state, span: at.to(self.before()) });
-        }
-        self.expect("}")?;
+        let cases = self.braced(|p| {
+            let at = p.span();
+            p.links = 0;
+            let keyset = p.keyset()?;
+            p.expect(":")?;
+            let state = p.name("a state")?;
+            p.expect(";")?;
+            Ok(SelectCase { keyset, state, span: at.to(p.before()) })
+        })?;
         // The specification has no `;` here; many programs write one all the same.
         self.eat(";");
         Ok(Transition::Select { keys, cases, span: start.to(self.before()) })
     }
 
-    fn control(&mut self, annotations: Vec<Annotation>, start: Span) -> Parsed<Decl> {
+    fn control(&mut self) -> Parsed<Declared> {
         self.bump();
-        let name = self.name("a control")?;
-        self.declare_type(&name);
-        self.types.push(Default::default());
-        let kind = self.control_rest(&name);
-        self.types.pop();
-        let kind = kind?;
-        Ok(self.finish(annotations, name, kind, start))
+        let name = self.type_name("a control")?;
+        let kind = self.scoped(|p| p.control_rest(&name))?;
+        Ok((name, kind))
     }
 
     fn control_rest(&mut self, name: &Name) -> Parsed<DeclKind> {
@@ -397,24 +373,19 @@ impl Parser<'_> {
         if self.eat(";") {
             return Ok(DeclKind::ControlType { type_params, params });
         }
-        let ctor_params = if self.is("(") { self.parameters()? } else { Vec::new() };
-        self.expect("{")?;
+        let ctor_params = self.ctor_params()?;
         let mut locals = Vec::new();
         let mut apply = None;
-        while !self.is("}") && !self.at_end() {
-            let at = self.at;
-            let failed = if self.is_word("apply") && !self.ahead_is(1, "(") {
-                self.bump();
-                let block = self.block();
-                let failed = block.is_err();
-                apply = Some(block.unwrap_or_default());
-                failed
+        self.braced_members(|p| {
+            if p.is_word("apply") && !p.ahead_is(1, "(") {
+                p.bump();
+                apply = Some(BlockStmt::default());
+                apply = Some(p.block()?);
             } else {
-                self.declaration().map(|d| locals.push(d)).is_err()
-            };
-            self.step_over(failed, at);
-        }
-        self.expect("}")?;
+                locals.push(p.declaration()?);
+            }
+            Ok(())
+        })?;
         let Some(apply) = apply else {
             let text = format!("control `{}` has no `apply` block", name.text);
             let d = Diagnostic::error("E0122", name.span, text).hint("add `apply { }` at its end");
@@ -423,33 +394,19 @@ impl Parser<'_> {
         Ok(DeclKind::Control(ControlDecl { type_params, params, ctor_params, locals, apply }))
     }
 
-    fn aggregate(&mut self, word: &str, annotations: Vec<Annotation>, start: Span) -> Parsed<Decl> {
+    fn aggregate(&mut self, word: &str) -> Parsed<Declared> {
         self.bump();
-        let name = self.name(&format!("a {word}"))?;
-        self.declare_type(&name);
-        self.types.push(Default::default());
-        let parts = self.aggregate_body();
-        self.types.pop();
-        let (type_params, fields) = parts?;
-        let kind = match word {
-            "struct" => DeclKind::Struct { type_params, fields },
-            "header" => DeclKind::Header { type_params, fields },
-            _ => DeclKind::HeaderUnion { type_params, fields },
-        };
-        Ok(self.finish(annotations, name, kind, start))
-    }
-
-    fn aggregate_body(&mut self) -> Parsed<(Vec<TypeParam>, Vec<FieldDecl>)> {
-        let type_params = self.type_params()?;
-        self.expect("{")?;
-        let mut fields = Vec::new();
-        while !self.is("}") && !self.at_end() {
-            let at = self.at;
-            let failed = self.field().map(|f| fields.push(f)).is_err();
-            self.step_over(failed, at);
-        }
-        self.expect("}")?;
-        Ok((type_params, fields))
+        let name = self.type_name(&format!("a {word}"))?;
+        let kind = self.scoped(|p| {
+            let type_params = p.type_params()?;
+            let fields = p.braced_members(|p| p.field())?;
+            Ok(match word {
+                "struct" => DeclKind::Struct { type_params, fields },
+                "header" => DeclKind::Header { type_params, fields },
+                _ => DeclKind::HeaderUnion { type_params, fields },
+            })
+        })?;
+        Ok((name, kind))
     }
 
     fn field(&mut self) -> Parsed<FieldDecl> {
@@ -465,26 +422,25 @@ impl Parser<'_> {
         Ok(FieldDecl { id: self.decl_id(), annotations, ty, name })
     }
 
-    fn enumeration(&mut self, annotations: Vec<Annotation>, start: Span) -> Parsed<Decl> {
+    fn enumeration(&mut self) -> Parsed<Declared> {
         self.bump();
         let typed = self.builtin_type_at(0) || self.name_at(0) && self.name_at(1) || self.is(".");
         let ty = if typed { Some(self.parse_type()?) } else { None };
-        let name = self.name("an enum")?;
-        self.declare_type(&name);
+        let name = self.type_name("an enum")?;
         let members = self.members()?;
         let kind = match ty {
             Some(ty) => DeclKind::SerEnum { ty, members },
             None => DeclKind::Enum { members },
         };
-        Ok(self.finish(annotations, name, kind, start))
+        Ok((name, kind))
     }
 
-    fn members_of(&mut self, annotations: Vec<Annotation>, start: Span) -> Parsed<Decl> {
-        let is_error = self.is_word("error");
+    fn members_of(&mut self, word: &str) -> Parsed<Declared> {
         let span = self.bump().span;
         let members = self.members()?;
-        let kind = if is_error { DeclKind::Error { members } } else { DeclKind::MatchKind { members } };
-        Ok(self.finish(annotations, Name { text: String::new(), span }, kind, start))
+        let kind =
+            if word == "error" { DeclKind::Error { members } } else { DeclKind::MatchKind { members } };
+        Ok((Name { text: String::new(), span }, kind))
     }
 
     fn members(&mut self) -> Parsed<Vec<EnumMember>> {
@@ -497,14 +453,13 @@ impl Parser<'_> {
         })
     }
 
-    fn typedef(&mut self, annotations: Vec<Annotation>, start: Span, fresh: bool) -> Parsed<Decl> {
+    fn typedef(&mut self, fresh: bool) -> Parsed<Declared> {
         self.bump();
         let ty = self.typedef_source()?;
         let (ty, name) = self.declarator(ty, "a type")?;
         self.declare_type(&name);
         self.expect(";")?;
-        let kind = if fresh { DeclKind::NewType(ty) } else { DeclKind::Typedef(ty) };
-        Ok(self.finish(annotations, name, kind, start))
+        Ok((name, if fresh { DeclKind::NewType(ty) } else { DeclKind::Typedef(ty) }))
     }
 
     /// The type that a `typedef` names; it may be declared right there.
@@ -515,10 +470,11 @@ impl Parser<'_> {
             _ => return self.parse_type(),
         };
         let decl = match &*word {
-            "struct" | "header" | "header_union" => self.aggregate(&word, Vec::new(), start)?,
-            "enum" => self.enumeration(Vec::new(), start)?,
+            "struct" | "header" | "header_union" => self.aggregate(&word)?,
+            "enum" => self.enumeration()?,
             _ => return self.parse_type(),
         };
+        let decl = self.finish(Vec::new(), decl, start);
         let kind = TypeKind::Named { global: false, name: decl.name.clone(), args: Vec::new() };
         self.extra.push(decl);
         Ok(Type { kind, span: start.to(self.before()) })
@@ -537,8 +493,8 @@ impl Parser<'_> {
         found
     }
 
-    fn value_set(&mut self, annotations: Vec<Annotation>, start: Span) -> Parsed<Decl> {
-        self.bump();
+    fn value_set(&mut self) -> Parsed<Declared> {
+        let start = self.bump().span;
         let mut types = self.type_args()?;
         let (Some(ty), true) = (types.pop(), types.is_empty()) else {
             let d = Diagnostic::error("E0113", start, "`value_set` takes one type")
@@ -550,21 +506,14 @@ impl Parser<'_> {
         self.expect(")")?;
         let name = self.name("a value set")?;
         self.expect(";")?;
-        Ok(self.finish(annotations, name, DeclKind::ValueSet { ty, size }, start))
+        Ok((name, DeclKind::ValueSet { ty, size }))
     }
 
-    fn table(&mut self, annotations: Vec<Annotation>, start: Span) -> Parsed<Decl> {
+    fn table(&mut self) -> Parsed<Declared> {
         self.bump();
         let name = self.name("a table")?;
-        self.expect("{")?;
-        let mut properties = Vec::new();
-        while !self.is("}") && !self.at_end() {
-            let at = self.at;
-            let failed = self.property().map(|p| properties.push(p)).is_err();
-            self.step_over(failed, at);
-        }
-        self.expect("}")?;
-        Ok(self.finish(annotations, name, DeclKind::Table(TableDecl { properties }), start))
+        let properties = self.braced_members(|p| p.property())?;
+        Ok((name, DeclKind::Table(TableDecl { properties })))
     }
 
     fn property(&mut self) -> Parsed<TableProperty> {
@@ -587,13 +536,10 @@ impl Parser<'_> {
     }
 
     fn braced_list<T>(&mut self, mut f: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
-        self.expect("{")?;
-        let mut items = Vec::new();
-        while !self.is("}") && !self.at_end() {
-            self.links = 0;
-            items.push(f(self)?);
-        }
-        self.expect("}")?;
+        let items = self.braced(|p| {
+            p.links = 0;
+            f(p)
+        })?;
         self.eat(";");
         Ok(items)
     }

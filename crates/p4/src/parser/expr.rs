@@ -256,7 +256,7 @@ impl Parser<'_> {
             }
             TokenKind::String(_) => self.strings(),
             TokenKind::Word(w) => return self.word(w, span),
-            TokenKind::Punct("{") => return self.braced(),
+            TokenKind::Punct("{") => return self.braces(),
             TokenKind::Punct("(") => return self.parenthesis(),
             TokenKind::Punct("...") => {
                 self.bump();
@@ -341,7 +341,7 @@ impl Parser<'_> {
     }
 
     /// `{a, b}`, `{x = a}`, `{#}`, `{}`.
-    fn braced(&mut self) -> Parsed<Expr> {
+    fn braces(&mut self) -> Parsed<Expr> {
         let start = self.expect("{")?;
         let kind = if self.is("#") && !self.token().spaced && self.ahead_is(1, "}") && !self.ahead(1).spaced {
             self.bump();

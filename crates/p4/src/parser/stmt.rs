@@ -12,9 +12,7 @@ impl Parser<'_> {
         self.deeper(|p| {
             let annotations = p.annotations()?;
             let start = p.expect("{")?;
-            p.types.push(Default::default());
-            let stmts = p.statements_until_brace();
-            p.types.pop();
+            let stmts = p.scoped(|p| p.statements_until_brace());
             let end = if p.member_begins() { p.not_closed(start) } else { p.expect("}")? };
             Ok(BlockStmt { annotations, stmts, span: start.to(end) })
         })
@@ -107,9 +105,7 @@ impl Parser<'_> {
                     .hint("is there a `;` or a `}` too many before it?");
                 return Err(self.fail(d));
             }
-            _ if self.declaration_follows() => {
-                StmtKind::Decl(Box::new(self.variable_or_instance(Vec::new())?))
-            }
+            _ if self.declaration_follows() => self.local(Vec::new(), start)?,
             _ => self.assignment_or_call()?,
         };
         Ok(Stmt { kind, span: start.to(self.before()) })
@@ -140,12 +136,15 @@ impl Parser<'_> {
                 decl.annotations.splice(0..0, annotations);
                 StmtKind::Decl(Box::new(decl))
             }
-            () if self.declaration_follows() => {
-                StmtKind::Decl(Box::new(self.variable_or_instance(annotations)?))
-            }
+            () if self.declaration_follows() => self.local(annotations, start)?,
             () => return self.statement(),
         };
         Ok(Stmt { kind, span: start.to(self.before()) })
+    }
+
+    fn local(&mut self, annotations: Vec<Annotation>, start: Span) -> Parsed<StmtKind> {
+        let declared = self.variable_or_instance()?;
+        Ok(StmtKind::Decl(Box::new(self.finish(annotations, declared, start))))
     }
 
     /// Whether `T x` begins here, where `T` may have type arguments, sizes, and constructor arguments: told by the name
@@ -362,12 +361,9 @@ impl Parser<'_> {
             if declarations && p.declaration_follows() {
                 let annotations = p.annotations()?;
                 let ty = p.parse_type()?;
-                let (ty, name) = p.declarator(ty, "a variable")?;
-                let init = if p.eat("=") { Some(p.expression()?) } else { None };
-                let span = start.to(p.before());
-                let kind = DeclKind::Variable { ty, init };
-                let decl = Decl { id: p.decl_id(), annotations, kind, name, span };
-                return Ok(Stmt { kind: StmtKind::Decl(Box::new(decl)), span });
+                let declared = p.variable(ty)?;
+                let decl = p.finish(annotations, declared, start);
+                return Ok(Stmt { span: decl.span, kind: StmtKind::Decl(Box::new(decl)) });
             }
             let target = p.lvalue_or_call()?;
             let kind = match p.assignment_operator() {
