@@ -48,23 +48,23 @@ impl Parser<'_> {
                 return Err(self.fail(d));
             }
         };
-        let (name, kind) = match &*word {
-            "const" => self.constant()?,
-            "extern" => self.extern_decl()?,
-            "action" => self.action()?,
-            "parser" => self.parser_decl()?,
-            "control" => self.control()?,
-            "package" => self.package()?,
-            "struct" | "header" | "header_union" => self.aggregate(&word)?,
-            "enum" => self.enumeration()?,
-            "error" | "match_kind" if self.ahead_is(1, "{") => self.members_of(&word)?,
-            "typedef" => self.typedef(false)?,
-            "type" if !self.ahead_is(1, "(") && !self.ahead_is(1, "<") => self.typedef(true)?,
-            "table" => self.table()?,
-            "value_set" | "valueset" => self.value_set()?,
-            _ => self.function_or_variable()?,
+        let declared = match &*word {
+            "const" => self.constant(),
+            "extern" => self.extern_decl(),
+            "action" => self.action(),
+            "parser" => self.parser_decl(),
+            "control" => self.control(),
+            "package" => self.package(),
+            "struct" | "header" | "header_union" => self.aggregate(&word),
+            "enum" => self.enumeration(),
+            "error" | "match_kind" if self.ahead_is(1, "{") => self.members_of(&word),
+            "typedef" => self.typedef(false),
+            "type" if !self.ahead_is(1, "(") && !self.ahead_is(1, "<") => self.typedef(true),
+            "table" => self.table(),
+            "value_set" | "valueset" => self.value_set(),
+            _ => self.function_or_variable(),
         };
-        Ok(self.finish(annotations, (name, kind), start))
+        Ok(self.finish(annotations, declared?, start))
     }
 
     pub(super) fn finish(&mut self, annotations: Vec<Annotation>, what: Declared, start: Span) -> Decl {

@@ -12,7 +12,9 @@ impl Parser<'_> {
         self.deeper(|p| {
             let annotations = p.annotations()?;
             let start = p.expect("{")?;
-            let stmts = p.scoped(|p| p.statements_until_brace());
+            p.types.push(Default::default());
+            let stmts = p.statements_until_brace();
+            p.types.pop();
             let end = if p.member_begins() { p.not_closed(start) } else { p.expect("}")? };
             Ok(BlockStmt { annotations, stmts, span: start.to(end) })
         })
