@@ -5,6 +5,10 @@
 //! [`crate::effects`]. The interpreter runs the literal program and the passed one alike, and differential tests hold them
 //! against each other.
 //!
+//! What a pass costs is the number of cells in its sets. p4c's largest program, switch_p4_16.p4, is 16 000 copies of 50 000 cells
+//! when its calls are put in place. While every round analysed all of them, the passes took 0.9 s of the 1.1 s of `strait check` (debug).
+//! Now `arguments`, which needs no sets, and `shrink` leave the others a tenth of the cells, and all passes take 0.06 s.
+//!
 //! | pass | what it does | why it may |
 //! |---|---|---|
 //! | `arguments` | lets an argument stand for the parameter that is copied from it and back to it | nothing between the copies mentions it |
