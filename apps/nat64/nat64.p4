@@ -707,7 +707,7 @@ control Refuse(in bit<32> address, in bool well_known, inout standard_metadata_t
 
 // One IPv4 address becomes an IPv6 address: by the longest explicit mapping, else
 // by RFC 6052, which is the table's default action.
-control ToIpv6(in bit<32> ipv4, out bit<128> ipv6, inout standard_metadata_t standard_metadata) {
+control ToIpv6(in bit<32> ipv4, inout bit<128> ipv6, inout standard_metadata_t standard_metadata) {
     Refuse() refuse;
     bool well_known = false;
     bool mapped = true;
@@ -759,7 +759,7 @@ control ToIpv6(in bit<32> ipv4, out bit<128> ipv6, inout standard_metadata_t sta
 // One IPv6 address becomes an IPv4 address. The RFC 6052 prefix is an entry beside
 // the mappings; where a mapping covers that prefix, the control plane leaves it out,
 // since mappings are tried first.
-control ToIpv4(in bit<128> ipv6, out bit<32> ipv4, inout standard_metadata_t standard_metadata) {
+control ToIpv4(in bit<128> ipv6, inout bit<32> ipv4, inout standard_metadata_t standard_metadata) {
     Refuse() refuse;
     bool well_known = false;
 

@@ -1,6 +1,7 @@
 //! `dead`: stores that nobody reads are left out.
 //!
-//! A statement goes when it has no effect outside of the packet's cells and none of the cells that it writes is live after it.
+//! A statement goes when it has no effect outside of the packet's cells and none of the cells that it writes is live after it, or when it
+//! stores what is there: a place's own value, or what a drop has just stored.
 
 use std::collections::HashSet;
 
@@ -9,7 +10,7 @@ use crate::expr::{ExprKind, Place};
 use crate::liveness::{self, Event, Liveness};
 use crate::program::Program;
 use crate::stmt::{Block, HeaderRef, Stmt, StmtKind};
-use crate::visit_mut;
+use crate::{visit, visit_mut};
 
 /// Leaves out dead stores.
 pub fn run(program: &mut Program) -> bool {
@@ -30,6 +31,9 @@ pub fn run(program: &mut Program) -> bool {
     }
     // An action's statements are met once for each application of its table: one that needs them is enough.
     useless.retain(|stmt| !needed.contains(stmt));
+    for block in visit::blocks(program) {
+        repeated_drops(program, block, &mut useless);
+    }
     if useless.is_empty() {
         return false;
     }
@@ -38,7 +42,7 @@ pub fn run(program: &mut Program) -> bool {
 }
 
 fn has_blocks(stmt: &Stmt) -> bool {
-    !crate::visit::inner_blocks(stmt).is_empty()
+    !visit::inner_blocks(stmt).is_empty()
         || matches!(stmt.kind, StmtKind::Break(_) | StmtKind::Continue(_))
 }
 
@@ -61,6 +65,28 @@ pub(super) fn is_identity(kind: &StmtKind) -> bool {
         StmtKind::CopyHeader { dst: HeaderRef::Header(a), src: HeaderRef::Header(b) } => a == b,
         StmtKind::CopyStack { dst, src } => dst == src,
         _ => false,
+    }
+}
+
+/// Stores right behind a drop of what the drop itself stores. Calls leave them: their copy of the metadata comes back with what
+/// `mark_to_drop` has put into it.
+fn repeated_drops(program: &Program, block: &Block, useless: &mut HashSet<*const Stmt>) {
+    let standard = &program.standard;
+    let stored = |stmt: &Stmt| {
+        let StmtKind::Assign { dst: Place::Var(v), src } = &stmt.kind else { return false };
+        let value = src.as_const().and_then(|bits| bits.to_u64());
+        (*v == standard.egress_spec && value == Some(u64::from(abi::DROP_PORT)))
+            || (*v == standard.mcast_grp && value == Some(0))
+    };
+    let mut dropped = false;
+    for stmt in block {
+        dropped = matches!(stmt.kind, StmtKind::Drop(_)) || (dropped && stored(stmt));
+        if dropped && stored(stmt) {
+            useless.insert(stmt as *const Stmt);
+        }
+        for inner in visit::inner_blocks(stmt) {
+            repeated_drops(program, inner, useless);
+        }
     }
 }
 
