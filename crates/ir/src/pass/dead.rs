@@ -42,8 +42,7 @@ pub fn run(program: &mut Program) -> bool {
 }
 
 fn has_blocks(stmt: &Stmt) -> bool {
-    !visit::inner_blocks(stmt).is_empty()
-        || matches!(stmt.kind, StmtKind::Break(_) | StmtKind::Continue(_))
+    !visit::inner_blocks(stmt).is_empty() || matches!(stmt.kind, StmtKind::Break(_) | StmtKind::Continue(_))
 }
 
 fn is_useless(program: &Program, stmt: &Stmt, live: impl Fn(crate::cells::Cell) -> bool) -> bool {
