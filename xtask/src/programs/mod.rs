@@ -57,6 +57,9 @@ pub struct Options {
     /// The programs of a directory instead of generated ones: all .p4 files there.
     #[arg(long)]
     pub corpus: Option<PathBuf>,
+    /// Write what every program is run with as a packet test into this directory, with what the interpreter sends: other judges can play it.
+    #[arg(long)]
+    pub cases: Option<PathBuf>,
     /// Make programs that differ smaller, as long as they still differ; this takes minutes.
     #[arg(long)]
     pub reduce: bool,
@@ -83,6 +86,7 @@ pub struct Job {
     pub level: String,
     pub targets: Vec<RunTarget>,
     pub corpus: Option<Vec<PathBuf>>,
+    pub cases: Option<PathBuf>,
 }
 
 impl Job {
@@ -95,6 +99,7 @@ impl Job {
             level: options.level.clone(),
             targets: options.target.clone(),
             corpus: options.corpus.as_deref().map(files).transpose()?,
+            cases: options.cases.clone(),
         })
     }
 

@@ -125,6 +125,9 @@ fn command(options: &Options) -> anyhow::Result<Command> {
     if let Some(corpus) = &options.corpus {
         command.arg("--corpus").arg(corpus);
     }
+    if let Some(cases) = &options.cases {
+        command.arg("--cases").arg(cases);
+    }
     quiet(&mut command);
     Ok(command)
 }

@@ -58,6 +58,13 @@ fn keep(
     Ok(())
 }
 
+/// Writes a packet test under a program's name.
+pub fn case(dir: &Path, name: &str, program: &Verified, case: &Case) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    let name = Path::new(name).file_name().unwrap_or_default();
+    Ok(std::fs::write(dir.join(name).with_extension("stf"), stf(program, case))?)
+}
+
 /// A packet test with what the interpreter sends.
 pub fn stf(program: &Verified, case: &Case) -> String {
     let Ok(mut interpreter) = Interpreter::new(program) else { return String::new() };

@@ -13,7 +13,7 @@ use super::case::Case;
 use super::compile::Forms;
 use super::group::{self, Emitted};
 use super::play::{self, Sums};
-use super::{Job, compile, generate};
+use super::{Job, compile, generate, save};
 use crate::targets::{Compiled, RunTarget, Sent, native, tc};
 
 /// A line of a worker.
@@ -111,7 +111,14 @@ fn prepare(job: &Job, number: u64) -> Option<Ready> {
         Ok(Forms { literal, optimised: program }) => {
             at(number, CASE);
             match Case::of(&literal, &text, job.seed ^ number, job.packets) {
-                Ok(case) => Some(Ready { number, literal, program, case }),
+                Ok(case) => {
+                    if let Some(dir) = &job.cases
+                        && let Err(why) = save::case(dir, &name, &literal, &case)
+                    {
+                        is(number, CASE, Class::Crashed, format!("the case is not written: {why:#}"));
+                    }
+                    Some(Ready { number, literal, program, case })
+                }
                 Err(why) => {
                     is(number, CASE, Class::Refused, kind_of(&why));
                     None
