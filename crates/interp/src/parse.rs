@@ -9,7 +9,7 @@ use crate::exec::Flow;
 use crate::machine::Run;
 use crate::packet::read_bits;
 
-/// The numbers of the errors that core.p4 declares. Every program begins with them.
+/// The numbers of the errors that core.p4 declares ([`ir::CORE_ERRORS`]).
 pub mod errors {
     pub const PACKET_TOO_SHORT: u32 = 1;
     pub const NO_MATCH: u32 = 2;

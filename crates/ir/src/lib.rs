@@ -129,10 +129,10 @@ pub mod ways;
 
 pub use expr::{BinOp, Expr, ExprKind, Place, Ty, UnOp};
 pub use program::{
-    Action, Arch, Control, CounterKind, DirectCounter, DropSite, Field, Header, HeaderType, IndexedCounter,
-    KeySet, Loc, Meter, Param, Parser, Passed, PnaMetadata, Program, PsaMetadata, Register, Role, Select,
-    SelectCase, Source, Stack, StandardMetadata, State, Table, TableAction, TableEntry, TableKey, Target,
-    Transition, ValueSet, ValueSetKey, Var, VarKind,
+    Action, Arch, CORE_ERRORS, Control, CounterKind, DirectCounter, DropSite, Field, Header, HeaderType,
+    IndexedCounter, KeySet, Loc, Meter, Param, Parser, Passed, PnaMetadata, Program, PsaMetadata, Register,
+    Role, Select, SelectCase, Source, Stack, StandardMetadata, State, Table, TableAction, TableEntry,
+    TableKey, Target, Transition, ValueSet, ValueSetKey, Var, VarKind,
 };
 pub use program::{
     ActionId, ActionProfile, CounterId, DirectCounterId, DropSiteId, ErrorId, HeaderId, HeaderTypeId,

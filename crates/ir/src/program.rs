@@ -63,6 +63,17 @@ pub struct Loc {
     pub col: u32,
 }
 
+/// The errors that core.p4 declares, whose numbers the targets know.
+pub const CORE_ERRORS: [&str; 7] = [
+    "NoError",
+    "PacketTooShort",
+    "NoMatch",
+    "StackOutOfBounds",
+    "HeaderTooShort",
+    "ParserTimeout",
+    "ParserInvalidArgument",
+];
+
 /// A source file, kept for traces, comments in generated code and errors of later stages.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Source {
@@ -294,7 +305,7 @@ pub struct Program {
     pub psa: Option<Box<PsaMetadata>>,
     /// PNA's metadata, of a program for PNA.
     pub pna: Option<Box<PnaMetadata>>,
-    /// Names of `error` members; 0 is `NoError`.
+    /// Names of errors by number: [`CORE_ERRORS`], then those of the program.
     pub errors: Vec<String>,
     /// Parsers (v1model has one).
     pub parsers: Vec<Parser>,

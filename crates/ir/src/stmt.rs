@@ -25,9 +25,10 @@ pub enum HeaderRef {
     Header(HeaderId),
     /// An element of a stack. Out of range: reads give zero, writes do nothing.
     Element(StackId, Box<Expr>),
-    /// `stack.next` in a parser; past the end: `StackOutOfBounds` and reject.
+    /// `stack.next` in a parser. An extraction past the end rejects with `StackOutOfBounds`; all else is as out of range, and the front end
+    /// puts a check before it (P4-16 section 8.18).
     Next(StackId),
-    /// `stack.last` in a parser; an empty stack: `StackOutOfBounds` and reject.
+    /// `stack.last` in a parser; the same of an empty stack.
     Last(StackId),
 }
 

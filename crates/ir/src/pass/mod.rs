@@ -17,12 +17,14 @@
 //! | `constants` | puts a constant in the place of a variable that never holds anything else | no other write exists, and no read comes before it |
 //! | `bind` | lets a variable, header or stack and its copy share storage | neither is written while the other's value is still needed |
 //! | `dead` | leaves out stores that nobody reads | the cells are not live, and the statement does nothing else |
+//! | `filled` | leaves out checks of a stack's next index where it is known to be right | an extraction or a check before it decides |
 //! | `jumps` | leaves out jumps to where control goes anyway, and blocks that nothing leaves | control flow stays the same |
 
 mod arguments;
 mod bind;
 mod constants;
 mod dead;
+mod filled;
 mod fold;
 mod jumps;
 mod rename;
@@ -37,13 +39,14 @@ struct Pass {
     run: fn(&mut Program) -> bool,
 }
 
-const PASSES: [Pass; 7] = [
+const PASSES: [Pass; 8] = [
     Pass { name: "arguments", run: arguments::run },
     Pass { name: "shrink", run: shrink::run },
     Pass { name: "fold", run: fold::run },
     Pass { name: "constants", run: constants::run },
     Pass { name: "bind", run: bind::run },
     Pass { name: "dead", run: dead::run },
+    Pass { name: "filled", run: filled::run },
     Pass { name: "jumps", run: jumps::run },
 ];
 

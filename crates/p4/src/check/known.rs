@@ -152,7 +152,10 @@ impl<'a> Typed<'a> {
             Type::Int | Type::Bit(_) | Type::Signed(_) | Type::SerEnum(..) => Value::int(0),
             Type::New(_, under) => self.default_value(under)?,
             Type::String => Value::Str("".into()),
-            Type::Error => Value::Member(*self.errors.first()?),
+            Type::Error => {
+                let name = |e: &&DeclId| self.decl(**e).is_some_and(|d| &*d.name == "NoError");
+                Value::Member(*self.errors.iter().find(name).or(self.errors.first())?)
+            }
             Type::Enum(n) => Value::Member(*self.decl(n.decl)?.members.first()?),
             Type::Header(_) | Type::Union(_) => Value::Invalid,
             Type::Struct(_) | Type::Tuple(_) | Type::Stack(..) => {

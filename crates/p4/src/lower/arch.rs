@@ -190,7 +190,9 @@ pub(super) fn empty_program(typed: &Typed<'_>, map: &SourceMap) -> Program {
     let sources = map.files().iter().map(|f| ir::Source { name: f.name.clone(), text: f.text.to_string() });
     let name = map.files().first().map_or("", |f| f.name.as_str());
     let name = name.rsplit('/').next().unwrap_or(name);
-    let errors = typed.errors.iter().filter_map(|e| typed.decl(*e));
+    // A program may declare errors of its own in front of core.p4's, which have the same numbers everywhere.
+    let declared = typed.errors.iter().filter_map(|e| typed.decl(*e)).map(|d| &*d.name);
+    let own = declared.filter(|name| !ir::CORE_ERRORS.contains(name));
     let none = VarId(0);
     Program {
         name: name.strip_suffix(".p4").unwrap_or(name).to_string(),
@@ -220,7 +222,7 @@ pub(super) fn empty_program(typed: &Typed<'_>, map: &SourceMap) -> Program {
         },
         psa: None,
         pna: None,
-        errors: errors.map(|e| e.name.to_string()).collect(),
+        errors: ir::CORE_ERRORS.into_iter().chain(own).map(str::to_string).collect(),
         parsers: Vec::new(),
         controls: Vec::new(),
         actions: Vec::new(),

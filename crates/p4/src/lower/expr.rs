@@ -151,6 +151,7 @@ impl<'a> Lower<'_, 'a> {
             }
             Some(Meaning::Builtin(which @ (Builtin::Next | Builtin::Last))) => {
                 let (val, which) = (self.expr(base)?, *which);
+                self.check_next_index(&val, which);
                 let element = |id| match which {
                     Builtin::Next => ir::HeaderRef::Next(id),
                     _ => ir::HeaderRef::Last(id),
@@ -162,6 +163,22 @@ impl<'a> Lower<'_, 'a> {
             }
             _ => self.bug(e.span, "a member without a meaning"),
         }
+    }
+
+    /// Evaluating `next` of a stack that is full, or `last` of one that is empty, rejects (section 8.18).
+    fn check_next_index(&mut self, val: &Val, which: Builtin) {
+        let (id, size) = match val {
+            Val::Store(Store::Stack(id, _, size)) => (*id, *size),
+            Val::Store(Store::UnionStack(stacks, size)) => (stacks[0].0, *size),
+            _ => return,
+        };
+        let Some(error) = self.out.errors.iter().position(|e| e == "StackOutOfBounds") else { return };
+        let index = Expr { kind: Ir::NextIndex(id), ty: Ty::Bit(32) };
+        let cond = match which {
+            Builtin::Next => Expr::binary(BinOp::Lt, index, Expr::bits(32, size.into())),
+            _ => Expr::binary(BinOp::Ne, index, Expr::bits(32, 0)),
+        };
+        self.push(ir::StmtKind::Verify { cond, error: ir::ErrorId(error as u32) });
     }
 
     fn found(&mut self, store: Option<Store>, span: Span) -> Res<Val> {

@@ -265,7 +265,9 @@ impl<'a> Lower<'_, 'a> {
                 return self.limit("E0527", param.span, &format!("the data of this action is a `{ty}`"));
             };
             let var = self.var(&param.name.text, ty, VarKind::Param(id));
-            made.push(ir::Param { name: param.name.text.clone(), var });
+            // The control plane knows it by the name that P4Info gives.
+            let said = ast::annotation_string(&param.annotations, "name");
+            made.push(ir::Param { name: said.unwrap_or_else(|| param.name.text.clone()), var });
             self.scope.stores.insert(param.id, Store::Scalar(Place::Var(var), ty));
         }
         Ok(made)

@@ -100,7 +100,10 @@ impl<'a> Lower<'_, 'a> {
             Value::Int(v) => Some(to_bits(v, width)),
             Value::Member(m) => {
                 let number = match ty.underlying() {
-                    Type::Error => self.typed.errors.iter().position(|e| e == m),
+                    Type::Error => {
+                        let name = &self.typed.decl(*m)?.name;
+                        self.out.errors.iter().position(|e| **e == **name)
+                    }
                     Type::Enum(_) => self.typed.position(*m),
                     _ => return Some(to_bits(self.typed.decl(*m)?.value.as_ref()?.as_int()?, width)),
                 };
