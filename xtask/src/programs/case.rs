@@ -96,16 +96,17 @@ impl Case {
                 if definition.needs_priority() { format!(" {}", entry.priority) } else { String::new() };
             let matches = definition.keys.iter().zip(&entry.matches).map(|(k, m)| written(k, m));
             let matches: String = matches.collect();
+            let table = name(table);
             text += &format!("add {table}{priority}{matches} {}\n", call(definition, &entry.action));
         }
         for (table, action) in &self.defaults {
             let Some(definition) = manifest.table(table) else { continue };
-            text += &format!("setdefault {table} {}\n", call(definition, action));
+            text += &format!("setdefault {} {}\n", name(table), call(definition, action));
         }
         for (name, members) in &self.value_sets {
             let member = |m: &Vec<MatchValue>| m.iter().map(value_of).collect::<Vec<_>>().join(",");
             let members: Vec<String> = members.iter().map(member).collect();
-            text += &format!("value_set {name} {}\n", members.join(" "));
+            text += &format!("value_set {} {}\n", self::name(name), members.join(" "));
         }
         if self.copies {
             text += &format!("mc_mgrp_create {GROUP}\n");
@@ -354,6 +355,12 @@ fn value_of(value: &MatchValue) -> String {
     }
 }
 
+/// A name as STF reads it: `@name` may give any text.
+fn name(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._".contains(c);
+    if text.chars().all(plain) { text.to_string() } else { format!("\"{text}\"") }
+}
+
 fn written(key: &KeyField, value: &MatchValue) -> String {
     format!(" \"{}\":{}", key.name, value_of(value))
 }
@@ -361,6 +368,6 @@ fn written(key: &KeyField, value: &MatchValue) -> String {
 fn call(table: &Table, call: &ActionCall) -> String {
     let params = table.action(&call.action).map(|n| &table.actions[n].params);
     let arguments = params.into_iter().flatten().zip(&call.args);
-    let arguments: Vec<String> = arguments.map(|(p, a)| format!("{}:{}", p.name, hex(a))).collect();
-    format!("{}({})", call.action, arguments.join(", "))
+    let arguments: Vec<String> = arguments.map(|(p, a)| format!("{}:{}", name(&p.name), hex(a))).collect();
+    format!("{}({})", name(&call.action), arguments.join(", "))
 }
