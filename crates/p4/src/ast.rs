@@ -2,7 +2,7 @@
 //!
 //! Every node has a span. Every expression has an [`ExprId`] and every declaration a [`DeclId`], unique in the program, so
 //! that later stages keep what they find out in tables beside the tree. The names of the nodes are the specification's
-//! (appendix A, "P4 grammar").
+//! (appendix A, "P4 grammar"). `span` is all of a node, `id` its number; a comment stands where a name does not say it.
 
 #![allow(missing_docs)] // Fields of the node kinds: the comment beside each shows the syntax that names them.
 
@@ -21,9 +21,7 @@ pub struct DeclId(pub u32);
 /// A name and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Name {
-    /// The identifier.
     pub text: String,
-    /// Where.
     pub span: Span,
 }
 
@@ -45,7 +43,6 @@ pub struct Annotation {
     pub name: Name,
     /// What follows.
     pub body: AnnotationBody,
-    /// All of it.
     pub span: Span,
 }
 
@@ -62,18 +59,14 @@ pub enum AnnotationBody {
     KeyValues(Vec<(Name, Expr)>),
 }
 
-/// A declaration.
 #[derive(Clone, Debug)]
 pub struct Decl {
-    /// Its number.
     pub id: DeclId,
     /// Annotations before it.
     pub annotations: Vec<Annotation>,
-    /// What it declares.
     pub kind: DeclKind,
     /// The name (empty for `error` and `match_kind` declarations).
     pub name: Name,
-    /// All of it.
     pub span: Span,
 }
 
@@ -142,9 +135,7 @@ pub enum DeclKind {
 /// A type parameter of a generic declaration.
 #[derive(Clone, Debug)]
 pub struct TypeParam {
-    /// Its number.
     pub id: DeclId,
-    /// Its name.
     pub name: Name,
 }
 
@@ -153,28 +144,22 @@ pub struct TypeParam {
 pub struct FunctionPrototype {
     /// What it returns.
     pub ret: Type,
-    /// Generics.
     pub type_params: Vec<TypeParam>,
-    /// Parameters.
     pub params: Vec<Parameter>,
 }
 
 /// A method of an extern.
 #[derive(Clone, Debug)]
 pub struct ExternMethod {
-    /// Its number.
     pub id: DeclId,
-    /// Annotations.
     pub annotations: Vec<Annotation>,
     /// To be given by the instance.
     pub is_abstract: bool,
     /// Named like its extern: a constructor, whose `ret` is `void`.
     pub is_constructor: bool,
-    /// Name.
     pub name: Name,
     /// The rest.
     pub prototype: FunctionPrototype,
-    /// All of it.
     pub span: Span,
 }
 
@@ -191,80 +176,57 @@ pub enum Direction {
     InOut,
 }
 
-/// A parameter.
 #[derive(Clone, Debug)]
 pub struct Parameter {
-    /// Its number.
     pub id: DeclId,
     /// Annotations (`@optional` among them).
     pub annotations: Vec<Annotation>,
-    /// Direction.
     pub direction: Direction,
-    /// Type.
     pub ty: Type,
-    /// Name.
     pub name: Name,
     /// `= value`.
     pub default: Option<Expr>,
-    /// All of it.
     pub span: Span,
 }
 
 /// A field of a struct, header or union.
 #[derive(Clone, Debug)]
 pub struct FieldDecl {
-    /// Its number.
     pub id: DeclId,
-    /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Type.
     pub ty: Type,
-    /// Name.
     pub name: Name,
 }
 
 /// A member of an enum, `error` or `match_kind`.
 #[derive(Clone, Debug)]
 pub struct EnumMember {
-    /// Its number.
     pub id: DeclId,
-    /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Name.
     pub name: Name,
     /// `= value` (serializable enums).
     pub value: Option<Expr>,
 }
 
-/// A parser.
 #[derive(Clone, Debug)]
 pub struct ParserDecl {
-    /// Generics.
     pub type_params: Vec<TypeParam>,
-    /// Parameters of `apply`.
     pub params: Vec<Parameter>,
-    /// Parameters of the constructor.
     pub ctor_params: Vec<Parameter>,
     /// Constants, variables, instances, value sets.
     pub locals: Vec<Decl>,
-    /// States.
     pub states: Vec<StateDecl>,
 }
 
 /// A parser state.
 #[derive(Clone, Debug)]
 pub struct StateDecl {
-    /// Its number.
     pub id: DeclId,
-    /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Name.
     pub name: Name,
-    /// Statements.
     pub body: Vec<Stmt>,
     /// Where to; `None` without a `transition` (that is reject).
     pub transition: Option<Transition>,
-    /// All of it.
     pub span: Span,
 }
 
@@ -277,9 +239,7 @@ pub enum Transition {
     Select {
         /// What is selected on.
         keys: Vec<Expr>,
-        /// Cases in order.
         cases: Vec<SelectCase>,
-        /// All of it.
         span: Span,
     },
 }
@@ -291,18 +251,13 @@ pub struct SelectCase {
     pub keyset: Expr,
     /// Where to.
     pub state: Name,
-    /// All of it.
     pub span: Span,
 }
 
-/// A control.
 #[derive(Clone, Debug)]
 pub struct ControlDecl {
-    /// Generics.
     pub type_params: Vec<TypeParam>,
-    /// Parameters of `apply`.
     pub params: Vec<Parameter>,
-    /// Parameters of the constructor.
     pub ctor_params: Vec<Parameter>,
     /// Constants, variables, instances, actions, tables.
     pub locals: Vec<Decl>,
@@ -310,25 +265,19 @@ pub struct ControlDecl {
     pub apply: BlockStmt,
 }
 
-/// A table.
 #[derive(Clone, Debug)]
 pub struct TableDecl {
-    /// Properties in order.
     pub properties: Vec<TableProperty>,
 }
 
 /// A property of a table.
 #[derive(Clone, Debug)]
 pub struct TableProperty {
-    /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// `const`.
     pub is_const: bool,
     /// Its name: `key`, `actions`, `entries`, `default_action`, `size`, …
     pub name: Name,
-    /// What.
     pub value: PropertyValue,
-    /// All of it.
     pub span: Span,
 }
 
@@ -348,18 +297,14 @@ pub enum PropertyValue {
 /// An element of a table's key.
 #[derive(Clone, Debug)]
 pub struct KeyElement {
-    /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// What is looked up.
     pub expr: Expr,
-    /// How.
     pub match_kind: Name,
 }
 
 /// An action in a table's list.
 #[derive(Clone, Debug)]
 pub struct ActionRef {
-    /// Annotations.
     pub annotations: Vec<Annotation>,
     /// A name, or a call with the directional arguments.
     pub expr: Expr,
@@ -368,9 +313,7 @@ pub struct ActionRef {
 /// An entry written in the program.
 #[derive(Clone, Debug)]
 pub struct EntryDecl {
-    /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// `const`.
     pub is_const: bool,
     /// `priority = e :`
     pub priority: Option<Expr>,
@@ -378,27 +321,20 @@ pub struct EntryDecl {
     pub keyset: Expr,
     /// A name or a call.
     pub action: Expr,
-    /// All of it.
     pub span: Span,
 }
 
 /// `{ … }`.
 #[derive(Clone, Debug, Default)]
 pub struct BlockStmt {
-    /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Statements.
     pub stmts: Vec<Stmt>,
-    /// All of it.
     pub span: Span,
 }
 
-/// A statement.
 #[derive(Clone, Debug)]
 pub struct Stmt {
-    /// What.
     pub kind: StmtKind,
-    /// All of it.
     pub span: Span,
 }
 
@@ -421,7 +357,6 @@ impl Stmt {
     }
 }
 
-/// What a statement does.
 #[derive(Clone, Debug)]
 pub enum StmtKind {
     /// `;`
@@ -457,11 +392,8 @@ pub enum StmtKind {
 /// The variable of a `for … in`.
 #[derive(Clone, Debug)]
 pub struct ForVariable {
-    /// Its number.
     pub id: DeclId,
-    /// Its type.
     pub ty: Type,
-    /// Its name.
     pub name: Name,
 }
 
@@ -472,20 +404,16 @@ pub struct SwitchCase {
     pub label: Option<Expr>,
     /// `None` falls through to the next.
     pub body: Option<BlockStmt>,
-    /// All of it.
     pub span: Span,
 }
 
 /// A type as written.
 #[derive(Clone, Debug)]
 pub struct Type {
-    /// What.
     pub kind: TypeKind,
-    /// Where.
     pub span: Span,
 }
 
-/// What a type is.
 #[derive(Clone, Debug)]
 pub enum TypeKind {
     /// `bool`
@@ -525,22 +453,16 @@ pub struct Argument {
     pub name: Option<Name>,
     /// What; `None` is `_`.
     pub value: Option<Expr>,
-    /// All of it.
     pub span: Span,
 }
 
-/// An expression.
 #[derive(Clone, Debug)]
 pub struct Expr {
-    /// Its number.
     pub id: ExprId,
-    /// What.
     pub kind: ExprKind,
-    /// Where.
     pub span: Span,
 }
 
-/// What an expression is.
 #[derive(Clone, Debug)]
 pub enum ExprKind {
     /// A number; with a width (`8w255`, `4s1`) it has a type of its own.

@@ -68,6 +68,14 @@ impl Diagnostic {
         self
     }
 
+    /// Says which of the known names is meant, or which there are.
+    pub fn one_of(self, name: &str, what: &str, known: &[&str]) -> Diagnostic {
+        match did_you_mean(name, known.iter().copied()) {
+            Some(near) => self.hint(format!("did you mean `{near}`?")),
+            None => self.hint(format!("{what}: {}", known.join(", "))),
+        }
+    }
+
     /// Says what to do.
     pub fn hint(mut self, text: impl Into<String>) -> Diagnostic {
         self.hint = Some(text.into());

@@ -483,10 +483,8 @@ impl<'a> Checker<'a, '_> {
             self.report(Diagnostic::error("E0408", value.span, text).also(param.span, "the parameter"));
         } else {
             self.coerce(value, ty, &want);
-            if constructor && !self.is_known(value) {
-                let text =
-                    format!("argument `{}` of a constructor must be known at compile time", param.name);
-                self.error("E0306", value.span, text);
+            if constructor {
+                self.need_known(value, &format!("argument `{}` of a constructor", param.name));
             }
         }
     }

@@ -9,7 +9,7 @@ use super::types::Type;
 use super::tyref::MAX_WIDTH;
 use super::value::{Value, fits, wrap};
 use crate::ast::{BinaryOp, Expr, ExprKind};
-use crate::diag::{Diagnostic, did_you_mean};
+use crate::diag::Diagnostic;
 
 impl<'a> Checker<'a, '_> {
     /// Checks an expression where a type is expected, and inserts the cast if there is one to insert.
@@ -116,8 +116,7 @@ impl<'a> Checker<'a, '_> {
             let text = format!("`{want}` has {} {what}, {given} given", wants.len());
             let mut d = Diagnostic::error("E0312", e.span, text);
             if want.has_fields() {
-                let names: Vec<String> = self.typed.fields(want).iter().map(|f| f.0.to_string()).collect();
-                d = d.hint(format!("fields: {}", names.join(", ")));
+                d = d.hint(format!("fields: {}", self.field_names(want)));
             }
             self.report(d);
             return Some(false);
@@ -147,13 +146,9 @@ impl<'a> Checker<'a, '_> {
         for (name, value) in given {
             let Some((_, ty, _)) = fields.iter().find(|f| *f.0 == *name.text) else {
                 let names: Vec<&str> = fields.iter().map(|f| f.0.as_ref()).collect();
-                let mut d =
-                    Diagnostic::error("E0206", name.span, format!("`{want}` has no field `{}`", name.text));
-                d = match did_you_mean(&name.text, names.iter().copied()) {
-                    Some(near) => d.hint(format!("did you mean `{near}`?")),
-                    None => d.hint(format!("fields: {}", names.join(", "))),
-                };
-                self.report(d);
+                let text = format!("`{want}` has no field `{}`", name.text);
+                let d = Diagnostic::error("E0206", name.span, text);
+                self.report(d.one_of(&name.text, "fields", &names));
                 ok = false;
                 continue;
             };
@@ -481,9 +476,7 @@ impl<'a> Checker<'a, '_> {
             }
             (Header(_) | Struct(_), g) | (g, Header(_) | Struct(_)) if g.is_integer() => {
                 let holder = if at.has_fields() { &at } else { &bt };
-                let fields: Vec<std::string::String> =
-                    self.typed.fields(holder).iter().map(|f| f.0.to_string()).collect();
-                d.hint(format!("choose a field: {}", fields.join(", ")))
+                d.hint(format!("choose a field: {}", self.field_names(holder)))
             }
             (Header(_), Header(_)) => {
                 d.hint("only headers of one type can be compared; compare their fields")

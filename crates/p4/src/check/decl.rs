@@ -109,9 +109,7 @@ impl<'a> Checker<'a, '_> {
             DeclKind::ValueSet { ty, size } => {
                 let item = self.ty(ty);
                 self.expr(size);
-                if !self.is_known(size) {
-                    self.error("E0306", size.span, "the size of a value set must be known at compile time");
-                }
+                self.need_known(size, "the size of a value set");
                 let ty = Type::Set(Arc::new(item));
                 self.declare(d.id, &d.name, Decl::new(&d.name, Kind::ValueSet, ty));
             }
@@ -429,8 +427,11 @@ impl<'a> Checker<'a, '_> {
             .filter_map(|m| self.decl(*m))
             .find(|m| m.name == method.name && names(self, m) == mine);
         if let Some(first) = same.map(|m| m.span) {
-            let text = format!("method `{}` is declared twice with the same parameters", method.name);
-            self.report(Diagnostic::error("E0202", method.span, text).also(first, "declared here first"));
+            self.twice(
+                method.span,
+                first,
+                format!("method `{}` is declared twice with the same parameters", method.name),
+            );
         }
     }
 
@@ -581,8 +582,7 @@ impl<'a> Checker<'a, '_> {
             self.typed.fields.insert(f.id, f);
             self.field_allowed(kind, &ty, f.ty.span);
             if let Some(first) = seen.insert(&f.name.text, f.name.span) {
-                let text = format!("field `{}` is declared twice", f.name.text);
-                self.report(Diagnostic::error("E0202", f.name.span, text).also(first, "declared here first"));
+                self.twice(f.name.span, first, format!("field `{}` is declared twice", f.name.text));
             }
             self.record(f.id, Decl { parent: Some(d.id), ..Decl::new(&f.name, Kind::Field, ty) });
         }
@@ -624,8 +624,7 @@ impl<'a> Checker<'a, '_> {
                 made.value = self.member_value(value, t);
             }
             if let Some(first) = seen.insert(&m.name.text, m.name.span) {
-                let text = format!("`{}` is declared twice", m.name.text);
-                self.report(Diagnostic::error("E0202", m.name.span, text).also(first, "declared here first"));
+                self.twice(m.name.span, first, format!("`{}` is declared twice", m.name.text));
             }
             // The values of later members may mention it.
             if let Some(scope) = self.scopes.last_mut() {
@@ -646,9 +645,7 @@ impl<'a> Checker<'a, '_> {
             return None;
         }
         self.coerce(value, &own, under);
-        if !self.is_known(value) {
-            self.error("E0306", value.span, "the value of an enum's member must be known at compile time");
-        }
+        self.need_known(value, "the value of an enum's member");
         self.known_value(value)
     }
 
@@ -659,8 +656,7 @@ impl<'a> Checker<'a, '_> {
             let first =
                 all.iter().filter_map(|i| self.decl(*i)).find(|d| *d.name == *m.name.text).map(|d| d.span);
             if let Some(first) = first {
-                let text = format!("`{}` is declared twice", m.name.text);
-                self.report(Diagnostic::error("E0202", m.name.span, text).also(first, "declared here first"));
+                self.twice(m.name.span, first, format!("`{}` is declared twice", m.name.text));
                 continue;
             }
             self.record(m.id, Decl::new(&m.name, Kind::Member, ty.clone()));

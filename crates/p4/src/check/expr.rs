@@ -12,7 +12,7 @@ use super::types::{DeclId, Named, Type};
 use super::tyref::MAX_WIDTH;
 use super::value::Value;
 use crate::ast::{BinaryOp, Expr, ExprId, ExprKind, Name, UnaryOp};
-use crate::diag::{Diagnostic, did_you_mean};
+use crate::diag::Diagnostic;
 
 impl<'a> Checker<'a, '_> {
     /// Checks an expression and notes its type.
@@ -216,10 +216,8 @@ impl<'a> Checker<'a, '_> {
         } else if ty.is_header_like() && matches!(member.text.as_str(), "isValid" | "setValid" | "setInvalid")
         {
             d = d.hint(format!("`{0}` is a method: `{0}()`", member.text));
-        } else if let Some(near) = did_you_mean(&member.text, names.iter().copied()) {
-            d = d.hint(format!("did you mean `{near}`?"));
         } else {
-            d = d.hint(format!("fields: {}", names.join(", ")));
+            d = d.one_of(&member.text, "fields", &names);
         }
         if let Some(decl) = ty.named().and_then(|n| self.decl(n.decl)) {
             d = d.also(decl.span, format!("`{ty}` is declared here"));
@@ -252,12 +250,9 @@ impl<'a> Checker<'a, '_> {
         }
         let names: Vec<Arc<str>> = members.iter().filter_map(|m| name_of(self, *m)).collect();
         let text = format!("`{ty}` has no member `{}`", member.text);
-        let mut d = Diagnostic::error("E0206", member.span, text);
-        d = match did_you_mean(&member.text, names.iter().map(AsRef::as_ref)) {
-            Some(near) => d.hint(format!("did you mean `{near}`?")),
-            None => d.hint(format!("members: {}", names.join(", "))),
-        };
-        self.bad(d)
+        let d = Diagnostic::error("E0206", member.span, text);
+        let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+        self.bad(d.one_of(&member.text, "members", &names))
     }
 
     fn stack_member(&mut self, e: &'a Expr, item: &Type, n: u32, member: &'a Name) -> Type {

@@ -137,11 +137,8 @@ impl<'a> Checker<'a, '_> {
                 members.iter().filter_map(|m| Some(self.decl(*m)?.name.clone())).collect();
             let d =
                 Diagnostic::error("E0206", member.span, format!("`{ty}` has no method `{}`", member.text));
-            let d = match did_you_mean(&member.text, names.iter().map(AsRef::as_ref)) {
-                Some(near) => d.hint(format!("did you mean `{near}`?")),
-                None => d.hint(format!("methods: {}", names.join(", "))),
-            };
-            return self.bad(d);
+            let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+            return self.bad(d.one_of(&member.text, "methods", &names));
         }
         let full = format!("{}.{}", named.name, member.text);
         let Some((id, matched)) = self.choose(&full, &candidates, args, e.span) else { return Type::Bad };

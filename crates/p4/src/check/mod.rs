@@ -119,6 +119,24 @@ impl<'a> Checker<'a, '_> {
         self.report(Diagnostic::error(code, span, text));
     }
 
+    /// Reports an expression that only run time could tell.
+    fn need_known(&mut self, e: &Expr, what: &str) {
+        if !self.is_known(e) {
+            self.error("E0306", e.span, format!("{what} must be known at compile time"));
+        }
+    }
+
+    /// Reports a second declaration of a name.
+    fn twice(&mut self, at: Span, first: Span, text: String) {
+        self.report(Diagnostic::error("E0202", at, text).also(first, "declared here first"));
+    }
+
+    /// Names of fields, for a hint.
+    fn field_names(&self, ty: &Type) -> String {
+        let names: Vec<String> = self.typed.fields(ty).iter().map(|f| f.0.to_string()).collect();
+        names.join(", ")
+    }
+
     /// Reports an error and gives the type that absorbs what follows from it.
     fn bad(&mut self, diagnostic: Diagnostic) -> Type {
         self.diags.push(diagnostic);

@@ -6,7 +6,7 @@ use super::typed::{Decl, Kind};
 use super::types::Type;
 use super::{Checker, Place};
 use crate::ast::{self, Expr, ExprKind, Name, ParserDecl, SelectCase, StateDecl, Transition};
-use crate::diag::{Diagnostic, did_you_mean};
+use crate::diag::Diagnostic;
 
 impl<'a> Checker<'a, '_> {
     /// All states of a parser; they see each other whatever their order.
@@ -97,11 +97,7 @@ impl<'a> Checker<'a, '_> {
         let mut all: Vec<&str> = known.iter().copied().chain(["accept", "reject"]).collect();
         all.sort_unstable();
         let e = Diagnostic::error("E0411", name.span, format!("there is no state `{}`", name.text));
-        let e = match did_you_mean(&name.text, all.iter().copied()) {
-            Some(near) => e.hint(format!("did you mean `{near}`?")),
-            None => e.hint(format!("states: {}", all.join(", "))),
-        };
-        self.report(e);
+        self.report(e.one_of(&name.text, "states", &all));
     }
 
     fn select(&mut self, keys: &'a [Expr], cases: &'a [SelectCase], known: &Set<&'a str>) {
@@ -114,8 +110,7 @@ impl<'a> Checker<'a, '_> {
                 if *inner == Type::Int {
                     e = e.hint("a number needs a width here");
                 } else if ty.has_fields() {
-                    let names: Vec<String> = self.typed.fields(ty).iter().map(|f| f.0.to_string()).collect();
-                    e = e.hint(format!("choose a field: {}", names.join(", ")));
+                    e = e.hint(format!("choose a field: {}", self.field_names(ty)));
                 }
                 self.report(e);
             }

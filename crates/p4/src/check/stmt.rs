@@ -212,8 +212,8 @@ impl<'a> Checker<'a, '_> {
     fn label(&mut self, label: &'a Expr, on: &Type) {
         let Type::ActionList(table) = on else {
             let own = self.expr_to(label, on);
-            if !own.is_bad() && !on.is_bad() && !self.is_known(label) {
-                self.error("E0306", label.span, "the value of a case must be known at compile time");
+            if !own.is_bad() && !on.is_bad() {
+                self.need_known(label, "the value of a case");
             }
             return;
         };

@@ -92,11 +92,7 @@ impl<'a> Checker<'a, '_> {
         } else if !k.match_kind.text.is_empty() && !known {
             let text = format!("there is no match kind `{}`", k.match_kind.text);
             let e = Diagnostic::error("E0415", k.match_kind.span, text);
-            let e = match did_you_mean(&k.match_kind.text, names.iter().copied()) {
-                Some(near) => e.hint(format!("did you mean `{near}`?")),
-                None => e.hint(format!("match kinds: {}", names.join(", "))),
-            };
-            self.report(e);
+            self.report(e.one_of(&k.match_kind.text, "match kinds", &names));
         }
         let inner = ty.underlying();
         let simple =
@@ -119,8 +115,7 @@ impl<'a> Checker<'a, '_> {
         if !simple && !matches!(inner, Type::Bad | Type::Param(_)) {
             let mut e = Diagnostic::error("E0415", k.expr.span, format!("`{ty}` cannot be a key"));
             if ty.has_fields() {
-                let names: Vec<String> = self.typed.fields(&ty).iter().map(|f| f.0.to_string()).collect();
-                e = e.hint(format!("choose a field: {}", names.join(", ")));
+                e = e.hint(format!("choose a field: {}", self.field_names(&ty)));
             } else if *inner == Type::Int {
                 e = e.hint("a number needs a width here, such as `8w1`");
             }
@@ -248,8 +243,8 @@ impl<'a> Checker<'a, '_> {
                 let ty = self.expr(e);
                 if !ty.is_bad() && !ty.underlying().is_integer() {
                     self.error("E0301", e.span, format!("a table's size is a number, not `{ty}`"));
-                } else if !self.is_known(e) {
-                    self.error("E0306", e.span, "a table's size must be known at compile time");
+                } else {
+                    self.need_known(e, "a table's size");
                 }
             }
             ("largest_priority_wins", PropertyValue::Expr(e)) => {
@@ -474,9 +469,7 @@ impl<'a> Checker<'a, '_> {
                     d.hint("an lpm mask is ones, then zeros; for other masks make the key `ternary`"),
                 );
             }
-            if !self.is_known(item) {
-                self.error("E0306", item.span, "the key of an entry must be known at compile time");
-            }
+            self.need_known(item, "the key of an entry");
         }
     }
 
