@@ -84,9 +84,10 @@ pub struct Source {
 }
 
 /// Which architecture's rules hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Arch {
     /// BMv2's simple_switch.
+    #[default]
     V1Model,
     /// The Portable Switch Architecture.
     Psa,
@@ -202,6 +203,28 @@ impl PnaMetadata {
 }
 
 impl StandardMetadata {
+    /// Each field by its name; `None` where one is not there.
+    pub fn from_names(mut find: impl FnMut(&str) -> Option<VarId>) -> Option<StandardMetadata> {
+        Some(StandardMetadata {
+            ingress_port: find("ingress_port")?,
+            egress_spec: find("egress_spec")?,
+            egress_port: find("egress_port")?,
+            instance_type: find("instance_type")?,
+            packet_length: find("packet_length")?,
+            enq_timestamp: find("enq_timestamp")?,
+            enq_qdepth: find("enq_qdepth")?,
+            deq_timedelta: find("deq_timedelta")?,
+            deq_qdepth: find("deq_qdepth")?,
+            ingress_global_timestamp: find("ingress_global_timestamp")?,
+            egress_global_timestamp: find("egress_global_timestamp")?,
+            mcast_grp: find("mcast_grp")?,
+            egress_rid: find("egress_rid")?,
+            checksum_error: find("checksum_error")?,
+            parser_error: find("parser_error")?,
+            priority: find("priority")?,
+        })
+    }
+
     /// Calls `f` for each variable that the architecture reads or writes.
     pub fn each_mut(&mut self, f: &mut dyn FnMut(&mut VarId)) {
         let StandardMetadata {
@@ -283,7 +306,7 @@ pub struct PsaEgressOutput {
 }
 
 /// The whole program.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
     /// Base name of the P4 file, without directory and ending.
     pub name: String,
@@ -403,7 +426,7 @@ pub enum VarKind {
 }
 
 /// v1model's `standard_metadata_t`, each field a variable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // The fields are named and typed as in v1model.p4, which documents them.
 pub struct StandardMetadata {
     pub ingress_port: VarId,
@@ -592,7 +615,7 @@ pub struct Param {
 }
 
 /// A match-action table.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     /// Full control-plane name.
     pub name: String,

@@ -270,6 +270,21 @@ pub struct TableDecl {
     pub properties: Vec<TableProperty>,
 }
 
+impl TableDecl {
+    /// The property of that name.
+    pub fn property(&self, name: &str) -> Option<&TableProperty> {
+        self.properties.iter().find(|p| p.name.text == name)
+    }
+
+    /// The expression that is the value of a property.
+    pub fn value(&self, name: &str) -> Option<&Expr> {
+        match &self.property(name)?.value {
+            PropertyValue::Expr(e) => Some(e),
+            _ => None,
+        }
+    }
+}
+
 /// A property of a table.
 #[derive(Clone, Debug)]
 pub struct TableProperty {
@@ -461,6 +476,24 @@ pub struct Expr {
     pub id: ExprId,
     pub kind: ExprKind,
     pub span: Span,
+}
+
+impl Expr {
+    /// The items of a list; of what is none, that alone.
+    pub fn items(&self) -> Vec<&Expr> {
+        match &self.kind {
+            ExprKind::List { items, .. } => items.iter().collect(),
+            _ => vec![self],
+        }
+    }
+
+    /// `a(x)` or `a`: what is called, and with what.
+    pub fn called(&self) -> (&Expr, &[Argument]) {
+        match &self.kind {
+            ExprKind::Call { callee, args, .. } => (callee, args),
+            _ => (self, &[]),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

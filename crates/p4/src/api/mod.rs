@@ -130,14 +130,8 @@ impl<'a> Walk<'_, 'a> {
     fn package(&mut self, call: &Call<'a>) {
         for (_, arg) in &call.args {
             let (Arg::Given(e) | Arg::Default(e)) = arg else { continue };
-            let inner = match (self.typed.call(e.id), self.typed.res(e.id)) {
-                (Some(inner), _) => inner,
-                (None, Some(crate::check::Res::Decl(id))) => match self.typed.instance(*id) {
-                    Some(inner) => inner,
-                    None => continue,
-                },
-                _ => continue,
-            };
+            let named = || self.typed.meant(e.id).and_then(|id| self.typed.instance(id));
+            let Some(inner) = self.typed.call(e.id).or_else(named) else { continue };
             match &inner.callee {
                 Callee::Constructor(Type::Package(_), _) => self.package(inner),
                 Callee::Constructor(ty @ (Type::Parser(n) | Type::Control(n)), _) => {

@@ -7,7 +7,7 @@ use ir::api::{Action, ActionRef, Annotation, AnnotationBody, Direct, Key, Object
 use super::values::bytes;
 use super::{Place, Walk, full_name};
 use crate::ast::{self, DeclKind, Direction, Expr, ExprKind, PropertyValue, TableDecl};
-use crate::check::{Callee, DeclId, Res, Type, Value};
+use crate::check::{Callee, DeclId, Type, Value};
 
 impl<'a> Walk<'_, 'a> {
     /// An action of a control.
@@ -40,12 +40,8 @@ impl<'a> Walk<'_, 'a> {
         e: &'a Expr,
         place: &Place<'a>,
     ) -> Option<(String, &'a ast::Decl, &'a [ast::Argument])> {
-        let (callee, args) = match &e.kind {
-            ExprKind::Call { callee, args, .. } => (&**callee, &args[..]),
-            _ => (e, &[][..]),
-        };
-        let Some(Res::Decl(id)) = self.typed.res(callee.id) else { return None };
-        let decl = self.typed.syntax(*id)?;
+        let (callee, args) = e.called();
+        let decl = self.typed.syntax(self.typed.meant(callee.id)?)?;
         let top = self.typed.program.decls.iter().any(|d| d.id == decl.id);
         let path = if top { "" } else { place.path.as_str() };
         self.one_action(decl, path, place);
@@ -148,10 +144,7 @@ impl<'a> Walk<'_, 'a> {
         match &e.kind {
             ExprKind::Name { name, .. } => name.text.clone(),
             ExprKind::Member { base, member } => {
-                let field = match self.typed.res(e.id) {
-                    Some(Res::Decl(id)) => self.typed.field(*id),
-                    _ => None,
-                };
+                let field = self.typed.meant(e.id).and_then(|id| self.typed.field(id));
                 let said = field.and_then(|f| ast::annotation_string(&f.annotations, "name"));
                 match said.as_deref().map(|s| (s.strip_prefix('.'), s)) {
                     Some((Some(whole), _)) => whole.to_string(),
@@ -198,20 +191,13 @@ impl<'a> Walk<'_, 'a> {
         made: &mut Table,
         place: &Place<'a>,
     ) {
-        let named: Vec<&'a Expr> = match &e.kind {
-            ExprKind::List { items, .. } => items.iter().collect(),
-            _ => vec![e],
-        };
         let mut seen: HashSet<DeclId> = HashSet::new();
-        for e in named {
+        for e in e.items() {
             let Type::Extern(n) = self.typed.ty(e.id).clone() else { continue };
-            let name = match (self.typed.res(e.id).cloned(), self.typed.call(e.id)) {
-                (Some(Res::Decl(id)), _) => {
+            let name = match (self.typed.meant(e.id), self.typed.call(e.id)) {
+                (Some(id), _) => {
                     // A constructor's parameter stands for what it was given.
-                    let id = match place.given.get(&id).and_then(|e| self.typed.res(e.id)) {
-                        Some(Res::Decl(given)) => *given,
-                        _ => id,
-                    };
+                    let id = place.given.get(&id).and_then(|e| self.typed.meant(e.id)).unwrap_or(id);
                     let Some(decl) = self.typed.syntax(id).filter(|_| seen.insert(id)) else {
                         continue;
                     };

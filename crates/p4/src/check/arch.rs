@@ -5,7 +5,7 @@
 use crate::map::Map;
 use std::collections::hash_map::Entry;
 
-use super::typed::{Arg, Callee, Decl, Kind, Res};
+use super::typed::{Arg, Callee, Decl, Kind};
 use super::types::{DeclId, Type};
 use super::value::Value;
 use super::{Checker, Place};
@@ -37,19 +37,6 @@ struct Of<'a> {
     actions: Vec<DeclId>,
 }
 
-impl<'a> Of<'a> {
-    fn property(&self, name: &str) -> Option<&'a Expr> {
-        self.syntax.properties.iter().find(|p| p.name.text == name).and_then(|p| match &p.value {
-            PropertyValue::Expr(e) => Some(e),
-            _ => None,
-        })
-    }
-
-    fn says(&self, name: &str) -> bool {
-        self.property(name).is_some_and(|e| matches!(e.kind, ExprKind::Bool(true)))
-    }
-}
-
 impl<'a> Checker<'a, '_> {
     /// All of them.
     pub(super) fn architecture(&mut self) {
@@ -78,12 +65,15 @@ impl<'a> Checker<'a, '_> {
         .collect()
     }
 
+    /// Whether a property is `true`.
+    fn says(&self, table: &TableDecl, name: &str) -> bool {
+        table.value(name).and_then(|e| self.known_value(e)?.as_bool()) == Some(true)
+    }
+
     /// The object that an expression names.
     fn object_of(&self, e: &Expr) -> Option<(DeclId, &Decl<'a>)> {
-        match self.typed.res(e.id) {
-            Some(Res::Decl(id)) => Some((*id, self.decl(*id)?)),
-            _ => None,
-        }
+        let id = self.typed.meant(e.id)?;
+        Some((id, self.decl(id)?))
     }
 
     /// A direct counter or meter belongs to one table, and counts in that table's actions.
@@ -97,11 +87,7 @@ impl<'a> Checker<'a, '_> {
         for table in tables {
             for p in &table.syntax.properties {
                 let PropertyValue::Expr(e) = &p.value else { continue };
-                let named: Vec<&Expr> = match &e.kind {
-                    ExprKind::List { items, .. } => items.iter().collect(),
-                    _ => vec![e],
-                };
-                for e in named {
+                for e in e.items() {
                     let Some((id, d)) = self.object_of(e).filter(|(_, d)| direct(d)) else { continue };
                     if let Some((_, first)) = owners.iter().find(|(o, t)| *o == id && t.id != table.id) {
                         let text = format!("`{}` belongs to table `{}` already", d.name, first.name);
@@ -161,7 +147,8 @@ impl<'a> Checker<'a, '_> {
     fn single_implementation(&mut self, tables: &[Of<'a>]) {
         for table in tables {
             for name in ["implementation", "psa_implementation", "pna_implementation"] {
-                if let Some(e) = table.property(name).filter(|e| matches!(e.kind, ExprKind::List { .. })) {
+                if let Some(e) = table.syntax.value(name).filter(|e| matches!(e.kind, ExprKind::List { .. }))
+                {
                     self.error("E0414", e.span, format!("`{name}` names one action profile or selector"));
                 }
             }
@@ -189,20 +176,13 @@ impl<'a> Checker<'a, '_> {
     /// PNA: `add_entry` adds an entry of the table whose default action runs.
     fn add_entry(&mut self, made: &Made, tables: &[Of<'a>]) {
         let default = |c: &Self, t: &Of<'a>| -> Option<DeclId> {
-            let e = t.property("default_action")?;
-            let callee = match &e.kind {
-                ExprKind::Call { callee, .. } => callee,
-                _ => e,
-            };
-            match c.typed.res(callee.id) {
-                Some(Res::Decl(id)) => Some(*id),
-                _ => None,
-            }
+            let (callee, _) = t.syntax.value("default_action")?.called();
+            c.typed.meant(callee.id)
         };
         let own = made.owner.filter(|_| made.place == Place::Action);
         let homes: Vec<&Of<'a>> =
             tables.iter().filter(|t| own.is_some() && default(self, t) == own).collect();
-        let adding = homes.iter().all(|t| t.says("add_on_miss"));
+        let adding = homes.iter().all(|t| self.says(t.syntax, "add_on_miss"));
         if homes.is_empty() || !adding {
             let text =
                 "`add_entry` can only be called in the default action of a table with `add_on_miss = true`";
@@ -232,8 +212,10 @@ impl<'a> Checker<'a, '_> {
     fn expiry(&mut self, made: &Made, name: &str, tables: &[Of<'a>]) {
         let own = made.owner.filter(|_| made.place == Place::Action);
         let homes = tables.iter().filter(|t| own.is_some_and(|a| t.actions.contains(&a)));
-        let ages =
-            |t: &&Of<'a>| t.says("idle_timeout_with_auto_delete") || t.property("pna_idle_timeout").is_some();
+        let ages = |t: &&Of<'a>| {
+            self.says(t.syntax, "idle_timeout_with_auto_delete")
+                || t.syntax.value("pna_idle_timeout").is_some()
+        };
         if homes.filter(ages).count() == 0 {
             let text = format!("`{name}` can only be called in an action of a table whose entries age");
             let d = Diagnostic::error("E0419", made.span, text);
@@ -292,12 +274,7 @@ impl<'a> Checker<'a, '_> {
         let mut problems = Vec::new();
         for (d, control) in controlled(self.typed.program) {
             let table = matches!(d.kind, DeclKind::Table(_));
-            let own = ast::annotation_string(&d.annotations, "name").unwrap_or_else(|| d.name.text.clone());
-            let whole = match (own.strip_prefix('.'), control) {
-                (Some(whole), _) => whole.to_string(),
-                (None, None) => own,
-                (None, Some(control)) => format!("{control}.{own}"),
-            };
+            let whole = crate::api::full_name(d, control.unwrap_or_default());
             // p4c writes what core.p4 declares into each control again, as `@name(".NoAction")`.
             if whole == "NoAction" {
                 continue;

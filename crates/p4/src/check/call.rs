@@ -357,12 +357,10 @@ impl<'a> Checker<'a, '_> {
     /// Whether an expression is made of action data.
     fn is_data(&self, e: &Expr) -> bool {
         match &e.kind {
-            ExprKind::Name { .. } => match self.typed.res(e.id) {
-                Some(Res::Decl(id)) => {
-                    self.decl(*id).is_some_and(|d| d.kind == Kind::Param && d.direction == Direction::None)
-                }
-                _ => false,
-            },
+            ExprKind::Name { .. } => {
+                let meant = self.typed.meant(e.id).and_then(|id| self.decl(id));
+                meant.is_some_and(|d| d.kind == Kind::Param && d.direction == Direction::None)
+            }
             ExprKind::Cast { operand, .. } => self.is_known(operand) || self.is_data(operand),
             _ => false,
         }

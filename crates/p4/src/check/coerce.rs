@@ -509,10 +509,10 @@ impl<'a> Checker<'a, '_> {
             return true;
         }
         match &e.kind {
-            ExprKind::Name { .. } => match self.typed.res(e.id) {
-                Some(Res::Decl(id)) => !matches!(self.kind(*id), Some(Kind::Variable | Kind::Param)),
-                _ => true,
-            },
+            ExprKind::Name { .. } => {
+                let kind = self.typed.meant(e.id).and_then(|id| self.kind(id));
+                !matches!(kind, Some(Kind::Variable | Kind::Param))
+            }
             ExprKind::Member { base, .. } => match self.typed.res(e.id) {
                 Some(Res::Builtin(Builtin::Size)) => true,
                 Some(Res::Builtin(_)) => false,

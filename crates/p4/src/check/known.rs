@@ -9,7 +9,7 @@ use crate::map::Map;
 use num_traits::ToPrimitive;
 
 use super::fold;
-use super::typed::{Builtin, Callee, Kind, Res, Typed};
+use super::typed::{Builtin, Callee, Kind, Typed};
 use super::types::{DeclId, Subst, Type};
 use super::value::{Value, cast};
 use crate::ast::{Expr, ExprKind};
@@ -49,14 +49,8 @@ impl<'a> Known<'_, 'a> {
 
     fn own(&self, e: &'a Expr) -> Option<Value> {
         match &e.kind {
-            ExprKind::Name { .. } => match self.typed.res(e.id)? {
-                Res::Decl(id) => self.of(*id),
-                _ => None,
-            },
-            ExprKind::Member { base, .. } => match self.typed.res(e.id)? {
-                Res::Decl(field) => self.part(base, self.typed.position(*field)?),
-                _ => None,
-            },
+            ExprKind::Name { .. } => self.of(self.typed.meant(e.id)?),
+            ExprKind::Member { base, .. } => self.part(base, self.typed.position(self.typed.meant(e.id)?)?),
             ExprKind::Index { base, index } => self.part(base, self.number(index)?),
             ExprKind::Slice { base, hi, lo } => match self.value(base)? {
                 Value::Int(v) => {

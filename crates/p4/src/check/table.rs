@@ -7,7 +7,7 @@ use super::types::{DeclId, Named, Type};
 use super::value::Value;
 use super::{Checker, Place};
 use crate::ast::{
-    self, ActionRef, DeclKind, Direction, EntryDecl, Expr, ExprKind, KeyElement, PropertyValue, TableDecl,
+    self, ActionRef, Direction, EntryDecl, Expr, ExprKind, KeyElement, PropertyValue, TableDecl,
     TableProperty,
 };
 use crate::diag::{Diagnostic, did_you_mean};
@@ -18,7 +18,6 @@ type Listed<'a> = (String, DeclId, &'a ActionRef);
 impl<'a> Checker<'a, '_> {
     pub(super) fn table(&mut self, d: &'a ast::Decl, t: &'a TableDecl) {
         let place = std::mem::replace(&mut self.place, Place::ControlApply);
-        let find = |name: &str| t.properties.iter().find(|p| p.name.text == name);
         self.duplicates(t);
         let at = |name: &str| t.properties.iter().position(|p| p.name.text == name);
         if let (Some(default), Some(listed)) = (at("default_action"), at("actions"))
@@ -37,7 +36,7 @@ impl<'a> Checker<'a, '_> {
                 self.report(e.hint("entries come last: they are made of keys and actions"));
             }
         }
-        if find("default_action").is_none()
+        if t.property("default_action").is_none()
             && let Some(id) = self.find("NoAction", true).first().copied()
             && self.decl(id).is_some_and(|d| d.kind != Kind::Action || !d.params.is_empty())
         {
@@ -47,10 +46,10 @@ impl<'a> Checker<'a, '_> {
             self.report(e.hint("give the table a `default_action`"));
         }
         let mut keys: Vec<(Type, &'a KeyElement)> = Vec::new();
-        if let Some(PropertyValue::Key(elements)) = find("key").map(|p| &p.value) {
+        if let Some(PropertyValue::Key(elements)) = t.property("key").map(|p| &p.value) {
             keys = elements.iter().map(|k| (self.key(k), k)).collect();
         }
-        let actions = match find("actions").map(|p| &p.value) {
+        let actions = match t.property("actions").map(|p| &p.value) {
             Some(PropertyValue::Actions(list)) => self.action_list(list),
             _ => {
                 let text = format!("table `{}` has no `actions`", d.name.text);
@@ -62,6 +61,12 @@ impl<'a> Checker<'a, '_> {
         let members = actions.iter().map(|a| a.1).collect();
         for p in &t.properties {
             self.property(d, p, &keys, &actions);
+        }
+        if let Some(TableProperty { value: PropertyValue::Entries(list), is_const, .. }) =
+            t.property("entries")
+            && !keys.is_empty()
+        {
+            self.priorities(t, *is_const, list);
         }
         self.place = place;
         let ty = Type::Table(Named::plain(d.id, &d.name.text));
@@ -308,14 +313,10 @@ impl<'a> Checker<'a, '_> {
     /// Arguments that the list of actions binds must be repeated as they stand there.
     fn same_bound(&mut self, args: &'a [ast::Argument], listed: &'a ActionRef) {
         let ExprKind::Call { args: bound, .. } = &listed.expr.kind else { return };
-        let params = match &listed.expr.kind {
-            ExprKind::Call { callee, .. } => match self.typed.res(callee.id) {
-                Some(Res::Decl(id)) => self.decl(*id).map_or(0, |d| d.params.len()),
-                _ => return,
-            },
-            _ => return,
+        let Some(action) = self.typed.meant(listed.expr.called().0.id).and_then(|id| self.decl(id)) else {
+            return;
         };
-        if args.len() != params {
+        if args.len() != action.params.len() {
             return;
         }
         let squeeze = |span| self.map.text(span).chars().filter(|c| !c.is_whitespace()).collect::<String>();
@@ -355,7 +356,6 @@ impl<'a> Checker<'a, '_> {
             self.error("E0417", p.name.span, text);
             return;
         }
-        self.priorities(d, p, list);
         let types: Vec<Type> = keys.iter().map(|k| k.0.clone()).collect();
         let ordered =
             keys.iter().any(|k| matches!(k.1.match_kind.text.as_str(), "ternary" | "range" | "optional"));
@@ -387,18 +387,14 @@ impl<'a> Checker<'a, '_> {
 
     /// The key of an entry of exact keys, as a text that is equal where the keys are.
     fn exact_key(&self, keyset: &Expr) -> Option<String> {
-        let items: Vec<&Expr> = match &keyset.kind {
-            ExprKind::List { items, .. } => items.iter().collect(),
-            _ => vec![keyset],
-        };
-        items.into_iter().map(|i| self.known_value(i).map(|v| format!("{v:?} "))).collect()
+        keyset.items().into_iter().map(|i| self.known_value(i).map(|v| format!("{v:?} "))).collect()
     }
 
     /// Section 14.2.1.4: the first entry says where counting begins, and constant entries have their order alone.
-    fn priorities(&mut self, d: &'a ast::Decl, p: &'a TableProperty, list: &'a [EntryDecl]) {
+    fn priorities(&mut self, table: &'a TableDecl, is_const: bool, list: &'a [EntryDecl]) {
         let first = list.iter().find_map(|e| e.priority.as_ref());
         let Some(given) = first else { return };
-        if p.is_const {
+        if is_const {
             let text = "constant entries have no priorities: the first that matches wins";
             self.report(Diagnostic::error("E0417", given.span, text).hint("write `entries` without `const`"));
         } else if list.first().is_some_and(|e| e.priority.is_none()) {
@@ -406,25 +402,13 @@ impl<'a> Checker<'a, '_> {
                 Diagnostic::error("E0417", list[0].span, "the first entry has no priority, and others have");
             self.report(e.hint("give it one, or none to any"));
         }
-        let DeclKind::Table(table) = &d.kind else { return };
-        let named = |name: &str| {
-            table.properties.iter().find(|p| p.name.text == name).and_then(|p| match &p.value {
-                PropertyValue::Expr(e) => Some(e),
-                _ => None,
-            })
-        };
-        let falls = !named("largest_priority_wins").is_some_and(|e| matches!(e.kind, ExprKind::Bool(false)));
-        let delta = named("priority_delta").and_then(|e| match &e.kind {
-            ExprKind::Number { value, .. } => value.to_i64(),
-            _ => None,
-        });
-        let delta = delta.unwrap_or(1);
+        let number = |e: &Expr| self.known_value(e)?.as_int()?.to_i64();
+        let largest = table.value("largest_priority_wins").and_then(|e| self.known_value(e)?.as_bool());
+        let falls = largest != Some(false);
+        let delta = table.value("priority_delta").and_then(number).unwrap_or(1);
         let mut next = None;
         for entry in list {
-            let own = entry.priority.as_ref().and_then(|e| match &e.kind {
-                ExprKind::Number { value, .. } => value.to_i64(),
-                _ => None,
-            });
+            let own = entry.priority.as_ref().and_then(number);
             next = own.or(next.map(|n: i64| if falls { n - delta } else { n + delta }));
             if next.is_some_and(|n| n < 0) {
                 let text = "the priority that follows for this entry is negative";
@@ -437,10 +421,7 @@ impl<'a> Checker<'a, '_> {
 
     /// What each match kind takes as a value.
     fn entry_keys(&mut self, keyset: &'a Expr, keys: &[(Type, &'a KeyElement)]) {
-        let items: Vec<&'a Expr> = match &keyset.kind {
-            ExprKind::List { items, .. } => items.iter().collect(),
-            _ => vec![keyset],
-        };
+        let items = keyset.items();
         if items.len() != keys.len() {
             return;
         }

@@ -246,6 +246,14 @@ impl<'a> Typed<'a> {
         self.refs.get(&e)
     }
 
+    /// The declaration that a name or member means.
+    pub fn meant(&self, e: ExprId) -> Option<DeclId> {
+        match self.res(e)? {
+            Res::Decl(id) => Some(*id),
+            _ => None,
+        }
+    }
+
     /// What a call calls.
     pub fn call(&self, e: ExprId) -> Option<&Call<'a>> {
         self.calls.get(&e)

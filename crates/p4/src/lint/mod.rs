@@ -86,14 +86,14 @@ impl<'a> Lint<'_, 'a> {
     }
 
     fn table(&mut self, d: &'a Decl, t: &'a ast::TableDecl) {
-        let has = |name: &str| t.properties.iter().any(|p| p.name.text == name);
+        let has = |name: &str| t.property(name).is_some();
         let name = &d.name.text;
         if !has("default_action") {
             let text = format!("table `{name}` says nothing of a miss: `NoAction` runs");
             let w = Diagnostic::warning("W0605", d.name.span, text);
             self.say(w.hint("write `default_action = NoAction;` where that is meant"));
         }
-        let constant = t.properties.iter().any(|p| p.name.text == "entries" && p.is_const);
+        let constant = t.property("entries").is_some_and(|p| p.is_const);
         if has("key") && !has("size") && !constant {
             let text = format!("table `{name}` does not say how many entries it has room for");
             let w = Diagnostic::warning("W0606", d.name.span, text);

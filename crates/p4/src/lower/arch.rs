@@ -138,28 +138,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn standard(&mut self, store: &Store, ty: &Type, span: Span) -> Res<()> {
-        let find = |name: &str| self.field_var(store, ty, name);
-        let all = (|| {
-            Some(ir::StandardMetadata {
-                ingress_port: find("ingress_port")?,
-                egress_spec: find("egress_spec")?,
-                egress_port: find("egress_port")?,
-                instance_type: find("instance_type")?,
-                packet_length: find("packet_length")?,
-                enq_timestamp: find("enq_timestamp")?,
-                enq_qdepth: find("enq_qdepth")?,
-                deq_timedelta: find("deq_timedelta")?,
-                deq_qdepth: find("deq_qdepth")?,
-                ingress_global_timestamp: find("ingress_global_timestamp")?,
-                egress_global_timestamp: find("egress_global_timestamp")?,
-                mcast_grp: find("mcast_grp")?,
-                egress_rid: find("egress_rid")?,
-                checksum_error: find("checksum_error")?,
-                parser_error: find("parser_error")?,
-                priority: find("priority")?,
-            })
-        })();
-        match all {
+        match ir::StandardMetadata::from_names(|name| self.field_var(store, ty, name)) {
             Some(standard) => {
                 self.out.standard = standard;
                 Ok(())
@@ -193,47 +172,10 @@ pub(super) fn empty_program(typed: &Typed<'_>, map: &SourceMap) -> Program {
     // A program may declare errors of its own in front of core.p4's, which have the same numbers everywhere.
     let declared = typed.errors.iter().filter_map(|e| typed.decl(*e)).map(|d| &*d.name);
     let own = declared.filter(|name| !ir::CORE_ERRORS.contains(name));
-    let none = VarId(0);
     Program {
         name: name.strip_suffix(".p4").unwrap_or(name).to_string(),
-        arch: ir::Arch::V1Model,
         sources: sources.collect(),
-        header_types: Vec::new(),
-        headers: Vec::new(),
-        stacks: Vec::new(),
-        vars: Vec::new(),
-        standard: ir::StandardMetadata {
-            ingress_port: none,
-            egress_spec: none,
-            egress_port: none,
-            instance_type: none,
-            packet_length: none,
-            enq_timestamp: none,
-            enq_qdepth: none,
-            deq_timedelta: none,
-            deq_qdepth: none,
-            ingress_global_timestamp: none,
-            egress_global_timestamp: none,
-            mcast_grp: none,
-            egress_rid: none,
-            checksum_error: none,
-            parser_error: none,
-            priority: none,
-        },
-        psa: None,
-        pna: None,
         errors: ir::CORE_ERRORS.into_iter().chain(own).map(str::to_string).collect(),
-        parsers: Vec::new(),
-        controls: Vec::new(),
-        actions: Vec::new(),
-        tables: Vec::new(),
-        profiles: Vec::new(),
-        counters: Vec::new(),
-        direct_counters: Vec::new(),
-        registers: Vec::new(),
-        meters: Vec::new(),
-        value_sets: Vec::new(),
-        drop_sites: Vec::new(),
-        labels: 0,
+        ..Program::default()
     }
 }

@@ -39,7 +39,7 @@ use std::rc::Rc;
 use ir::{LabelId, Loc, Place, Program, Stmt, StmtKind, Ty, Var, VarId, VarKind};
 
 use crate::ast::{self, Expr};
-use crate::check::{DeclId, Known, Res as Meaning, Subst, Type, Typed, Value};
+use crate::check::{DeclId, Known, Subst, Type, Typed, Value};
 use crate::diag::{Diagnostic, Diagnostics};
 use crate::source::{SourceMap, Span};
 use object::Object;
@@ -235,10 +235,7 @@ impl<'a> Lower<'_, 'a> {
 
     /// The declaration that a name means.
     fn meant(&self, e: &Expr) -> Option<DeclId> {
-        match self.typed.res(e.id)? {
-            Meaning::Decl(id) => Some(*id),
-            _ => None,
-        }
+        self.typed.meant(e.id)
     }
 
     /// Name of a declaration, as declared.

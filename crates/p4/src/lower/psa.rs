@@ -17,6 +17,19 @@ const INGRESS: [(Role, &str); 3] =
 const EGRESS: [(Role, &str); 3] =
     [(Role::EgressParser, "pXYijkl"), (Role::Egress, "XYno"), (Role::Deparser, "pqrXYot")];
 
+/// Bits of the standard metadata that is not 32 bits wide.
+const WIDTHS: [(&str, u32); 9] = [
+    ("egress_spec", 9),
+    ("enq_qdepth", 19),
+    ("deq_qdepth", 19),
+    ("ingress_global_timestamp", 48),
+    ("egress_global_timestamp", 48),
+    ("mcast_grp", 16),
+    ("egress_rid", 16),
+    ("checksum_error", 1),
+    ("priority", 3),
+];
+
 impl<'t, 'a> Lower<'t, 'a> {
     /// `PSA_Switch(ingress, pre, egress, bqe) main;`
     pub(super) fn psa(&mut self, call: &Call<'a>, span: Span) -> Res<()> {
@@ -50,26 +63,11 @@ impl<'t, 'a> Lower<'t, 'a> {
 
     /// What v1model calls standard metadata, and here only the pipeline knows.
     pub(super) fn pipeline_variables(&mut self) {
-        let mut var =
-            |name: &str, width| self.var(&format!("$pipeline.{name}"), Ty::Bit(width), VarKind::Metadata);
-        self.out.standard = ir::StandardMetadata {
-            ingress_port: var("ingress_port", 32),
-            egress_spec: var("egress_spec", 9),
-            egress_port: var("egress_port", 32),
-            instance_type: var("instance_type", 32),
-            packet_length: var("packet_length", 32),
-            enq_timestamp: var("enq_timestamp", 32),
-            enq_qdepth: var("enq_qdepth", 19),
-            deq_timedelta: var("deq_timedelta", 32),
-            deq_qdepth: var("deq_qdepth", 19),
-            ingress_global_timestamp: var("ingress_global_timestamp", 48),
-            egress_global_timestamp: var("egress_global_timestamp", 48),
-            mcast_grp: var("mcast_grp", 16),
-            egress_rid: var("egress_rid", 16),
-            checksum_error: var("checksum_error", 1),
-            parser_error: var("parser_error", 32),
-            priority: var("priority", 3),
-        };
+        let standard = ir::StandardMetadata::from_names(|name| {
+            let width = WIDTHS.iter().find(|(n, _)| *n == name).map_or(32, |(_, width)| *width);
+            Some(self.var(&format!("$pipeline.{name}"), Ty::Bit(width), VarKind::Metadata))
+        });
+        self.out.standard = standard.unwrap_or_default();
     }
 
     fn psa_metadata(&mut self, shared: &Shared, span: Span) -> Res<PsaMetadata> {

@@ -8,7 +8,7 @@ use super::object::Object;
 use super::storage::{Store, scalar};
 use super::value::{Val, read};
 use super::{Exit, Lower, MadeAction, Res};
-use crate::ast::{self, Direction, ExprKind, KeyElement, PropertyValue, TableDecl};
+use crate::ast::{self, Direction, KeyElement, PropertyValue, TableDecl};
 use crate::check::{Arg, DeclId, Type};
 use crate::source::Span;
 
@@ -35,50 +35,26 @@ struct Priorities {
     delta: i64,
 }
 
-fn property<'a>(table: &'a TableDecl, name: &str) -> Option<&'a ast::TableProperty> {
-    table.properties.iter().find(|p| p.name.text == name)
-}
-
-fn value<'a>(table: &'a TableDecl, name: &str) -> Option<&'a ast::Expr> {
-    match property(table, name).map(|p| &p.value) {
-        Some(PropertyValue::Expr(e)) => Some(e),
-        _ => None,
-    }
-}
-
 impl<'a> Lower<'_, 'a> {
     pub(super) fn table(&mut self, decl: &'a ast::Decl, table: &'a TableDecl) -> Res<()> {
         let mut out = ir::Table {
             name: self.full_name(decl, &self.path.clone()),
             loc: self.at(decl.name.span),
-            keys: Vec::new(),
-            actions: Vec::new(),
-            default: (0, Vec::new()),
-            const_default: false,
             size: DEFAULT_SIZE,
-            size_declared: false,
-            entries: Vec::new(),
-            const_entries: false,
-            direct_counter: None,
-            direct_meter: None,
-            profile: None,
-            selector: Vec::new(),
-            add_on_miss: false,
-            ages: false,
-            notifies_idle: false,
+            ..ir::Table::default()
         };
         let mut made = Made { keys: Vec::new(), exits: false };
         let mut types = Vec::new();
-        if let Some(PropertyValue::Key(keys)) = property(table, "key").map(|p| &p.value) {
+        if let Some(PropertyValue::Key(keys)) = table.property("key").map(|p| &p.value) {
             made.keys = self.keys(keys, &mut out, &mut types)?;
         }
-        if let Some(PropertyValue::Actions(refs)) = property(table, "actions").map(|p| &p.value) {
+        if let Some(PropertyValue::Actions(refs)) = table.property("actions").map(|p| &p.value) {
             for action in refs {
                 made.exits |= self.table_action(action, &mut out)?;
             }
         }
         self.default_action(table, &mut out, decl.span)?;
-        if let Some(list) = property(table, "entries")
+        if let Some(list) = table.property("entries")
             && let PropertyValue::Entries(entries) = &list.value
         {
             out.const_entries = list.is_const;
@@ -209,10 +185,7 @@ impl<'a> Lower<'_, 'a> {
 
     /// The action that `a`, `.a` or `a(x)` names, and what it is called with.
     fn named_action(&mut self, e: &'a ast::Expr) -> Res<(&'a ast::Decl, &'a [ast::Argument])> {
-        let (callee, args) = match &e.kind {
-            ExprKind::Call { callee, args, .. } => (&**callee, &args[..]),
-            _ => (e, &[][..]),
-        };
+        let (callee, args) = e.called();
         match self.meant(callee).and_then(|id| self.typed.syntax(id)) {
             Some(decl) if matches!(decl.kind, ast::DeclKind::Action { .. }) => Ok((decl, args)),
             _ => self.bug(e.span, "this is no action"),
@@ -307,8 +280,8 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn default_action(&mut self, table: &'a TableDecl, out: &mut ir::Table, span: Span) -> Res<()> {
-        if let Some(e) = value(table, "default_action") {
-            out.const_default = property(table, "default_action").is_some_and(|p| p.is_const);
+        if let Some(e) = table.value("default_action") {
+            out.const_default = table.property("default_action").is_some_and(|p| p.is_const);
             let (decl, args) = self.named_action(e)?;
             out.default = self.action_with_values(decl, args, out, e.span)?;
             return Ok(());
@@ -369,10 +342,12 @@ impl<'a> Lower<'_, 'a> {
         types: &[Type],
     ) -> Res<()> {
         let rules = Priorities {
-            largest_wins: value(table, "largest_priority_wins")
+            largest_wins: table
+                .value("largest_priority_wins")
                 .and_then(|e| self.known(e)?.as_bool())
                 .unwrap_or(true),
-            delta: value(table, "priority_delta")
+            delta: table
+                .value("priority_delta")
                 .and_then(|e| self.known_number(e)?.to_i64())
                 .unwrap_or(1)
                 .max(1),
