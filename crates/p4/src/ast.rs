@@ -584,34 +584,28 @@ pub enum BinaryOp {
 }
 
 impl BinaryOp {
+    /// Those of expressions, loosest level first. P4 binds `&`, `^` and `|` tighter than comparisons, unlike C.
+    pub const LEVELS: [&[(&str, BinaryOp)]; 10] = {
+        use BinaryOp::*;
+        [
+            &[("||", Or)],
+            &[("&&", And)],
+            &[("==", Eq), ("!=", Ne)],
+            &[("<=", Le), (">=", Ge), ("<", Lt), (">", Gt)],
+            &[("|", BitOr)],
+            &[("^", BitXor)],
+            &[("&", BitAnd)],
+            &[("<<", Shl), (">>", Shr)],
+            &[("++", Concat), ("+", Add), ("-", Sub), ("|+|", AddSat), ("|-|", SubSat)],
+            &[("*", Mul), ("/", Div), ("%", Mod)],
+        ]
+    };
+
     /// As written.
     pub fn symbol(self) -> &'static str {
-        use BinaryOp::*;
-        match self {
-            Mul => "*",
-            Div => "/",
-            Mod => "%",
-            Add => "+",
-            Sub => "-",
-            AddSat => "|+|",
-            SubSat => "|-|",
-            Shl => "<<",
-            Shr => ">>",
-            Le => "<=",
-            Ge => ">=",
-            Lt => "<",
-            Gt => ">",
-            Ne => "!=",
-            Eq => "==",
-            BitAnd => "&",
-            BitXor => "^",
-            BitOr => "|",
-            Concat => "++",
-            And => "&&",
-            Or => "||",
-            Mask => "&&&",
-            Range => "..",
-        }
+        let keysets: &[_] = &[("&&&", BinaryOp::Mask), ("..", BinaryOp::Range)];
+        let mut all = Self::LEVELS.iter().copied().flatten().chain(keysets);
+        all.find(|(_, op)| *op == self).map_or("", |(text, _)| text)
     }
 }
 

@@ -391,7 +391,7 @@ impl<'a> Checker<'a, '_> {
                     Diagnostic::error("E0310", value.span, text)
                         .hint("write its type in front: `(my_struct_t){ … }`")
                 }
-                Some(t @ (Type::Parser(_) | Type::Control(_) | Type::Package(_))) => {
+                Some(t) if t.is_block() => {
                     Diagnostic::error("E0301", value.span, format!("`{t}` cannot be an argument"))
                 }
                 _ => continue,
@@ -472,10 +472,7 @@ impl<'a> Checker<'a, '_> {
             matches!((ty, &want), (Type::Parser(_), Type::Parser(_)) | (Type::Control(_), Type::Control(_)));
         if blocks {
             self.conform(value, ty, &want, &param.name);
-        } else if constructor
-            && matches!(want, Type::Parser(_) | Type::Control(_) | Type::Package(_))
-            && !self.unknowns.unify(ty, &want)
-        {
+        } else if constructor && want.is_block() && !self.unknowns.unify(ty, &want) {
             let want = self.unknowns.resolve(&want);
             let text = format!("argument `{}` must be `{want}`, found `{ty}`", param.name);
             self.report(Diagnostic::error("E0408", value.span, text).also(param.span, "the parameter"));

@@ -446,24 +446,22 @@ impl<'a> Checker<'a, '_> {
         }
         use Type::*;
         let comparable = !at.any(&mut |t| {
-            matches!(
-                t,
-                Extern(_)
-                    | Parser(_)
-                    | Control(_)
-                    | Package(_)
-                    | Table(_)
-                    | ApplyResult(_)
-                    | Action(_)
-                    | Function
-                    | Void
-                    | TypeName(_)
-                    | Set(_)
-                    | Invalid
-                    | State
-                    | ActionList(_)
-                    | Param(_)
-            )
+            t.is_block()
+                || matches!(
+                    t,
+                    Extern(_)
+                        | Table(_)
+                        | ApplyResult(_)
+                        | Action(_)
+                        | Function
+                        | Void
+                        | TypeName(_)
+                        | Set(_)
+                        | Invalid
+                        | State
+                        | ActionList(_)
+                        | Param(_)
+                )
         });
         if comparable && self.unknowns.unify(&at, &bt) {
             return Type::Bool;

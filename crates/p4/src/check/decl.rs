@@ -81,15 +81,13 @@ impl<'a> Checker<'a, '_> {
             DeclKind::Extern { type_params, methods } => self.extern_decl(d, type_params, methods),
             DeclKind::Function { prototype, body } => self.function(d, prototype, body),
             DeclKind::Action { params, body } => self.action(d, params, body),
-            DeclKind::ParserType { type_params, params } => {
-                self.block_type(d, Kind::ParserType, type_params, params)
+            DeclKind::ParserType { type_params: t, params } => {
+                self.block_type(d, Kind::ParserType, t, params)
             }
-            DeclKind::ControlType { type_params, params } => {
-                self.block_type(d, Kind::ControlType, type_params, params)
+            DeclKind::ControlType { type_params: t, params } => {
+                self.block_type(d, Kind::ControlType, t, params)
             }
-            DeclKind::Package { type_params, params } => {
-                self.block_type(d, Kind::Package, type_params, params)
-            }
+            DeclKind::Package { type_params: t, params } => self.block_type(d, Kind::Package, t, params),
             DeclKind::Parser(p) => self.parser(d, p),
             DeclKind::Control(c) => self.control(d, c),
             DeclKind::Struct { type_params, fields } => self.fields(d, Kind::Struct, type_params, fields),
@@ -130,10 +128,7 @@ impl<'a> Checker<'a, '_> {
 
     fn constant(&mut self, d: &'a ast::Decl, ty: &'a ast::Type, value: &'a Expr) {
         let want = self.ty(ty);
-        if matches!(
-            want,
-            Type::Extern(_) | Type::Parser(_) | Type::Control(_) | Type::Package(_) | Type::Void
-        ) {
+        if want.is_block() || matches!(want, Type::Extern(_) | Type::Void) {
             let e = Diagnostic::error("E0308", ty.span, format!("a constant cannot have the type `{want}`"));
             self.report(e.hint("objects are made without `const`: `T(…) name;`"));
         }
@@ -305,7 +300,7 @@ impl<'a> Checker<'a, '_> {
             if let Some(default) = &p.default {
                 match ty {
                     // Blocks are compared by their parameters where the package is instantiated.
-                    Type::Parser(_) | Type::Control(_) | Type::Package(_) => self.expr(default),
+                    _ if ty.is_block() => self.expr(default),
                     _ => self.expr_to(default, &ty),
                 };
                 if p.direction == Direction::Out {
@@ -368,12 +363,7 @@ impl<'a> Checker<'a, '_> {
         let (type_params, _) = self.type_params(&p.type_params);
         let ret = self.ty(&p.ret);
         let object = matches!(ret, Type::Extern(_)) && kind != Kind::ExternFunction;
-        if object
-            || matches!(
-                ret,
-                Type::Int | Type::Parser(_) | Type::Control(_) | Type::Package(_) | Type::MatchKind
-            )
-        {
+        if object || ret.is_block() || matches!(ret, Type::Int | Type::MatchKind) {
             self.error("E0308", p.ret.span, format!("`{ret}` cannot be returned"));
         }
         let params = match kind {
@@ -383,20 +373,13 @@ impl<'a> Checker<'a, '_> {
         Decl { type_params, params, ..Decl::new(name, kind, ret) }
     }
 
-    fn extern_decl(
-        &mut self,
-        d: &'a ast::Decl,
-        type_params: &'a [TypeParam],
-        methods: &'a [ast::ExternMethod],
-    ) {
+    fn extern_decl(&mut self, d: &'a ast::Decl, params: &'a [TypeParam], methods: &'a [ast::ExternMethod]) {
         self.push_scope();
-        let (ids, args) = self.type_params(type_params);
+        let (ids, args) = self.type_params(params);
         let ty = Type::Extern(Named { args, ..Named::plain(d.id, &d.name.text) });
         let made = Decl { type_params: ids, ..Decl::new(&d.name, Kind::Extern, ty) };
         // Its methods may mention it, so it is visible to them already.
-        let inner = self.scopes.pop().unwrap_or_default();
-        self.declare(d.id, &d.name, made.clone());
-        self.scopes.push(inner);
+        self.declare_outside(d, made.clone());
         let mut members = Vec::new();
         for m in methods {
             self.push_scope();
@@ -414,6 +397,13 @@ impl<'a> Checker<'a, '_> {
         }
         self.pop_scope();
         self.record(d.id, Decl { members, ..made });
+    }
+
+    /// Declares in the scope around the one that is open.
+    fn declare_outside(&mut self, d: &'a ast::Decl, made: Decl<'a>) {
+        let inner = self.scopes.pop().unwrap_or_default();
+        self.declare(d.id, &d.name, made);
+        self.scopes.push(inner);
     }
 
     /// Two methods of one name need different parameters.
@@ -439,9 +429,7 @@ impl<'a> Checker<'a, '_> {
         self.push_scope();
         let made = self.callable(&d.name, Kind::Function, p);
         let ret = made.ty.clone();
-        let inner = self.scopes.pop().unwrap_or_default();
-        self.declare(d.id, &d.name, made);
-        self.scopes.push(inner);
+        self.declare_outside(d, made);
         self.body(d.id, Place::Function, ret.clone(), body);
         self.pop_scope();
         if ret != Type::Void && !ret.is_bad() && !super::stmt::returns(&body.stmts) {
@@ -474,10 +462,7 @@ impl<'a> Checker<'a, '_> {
             }
             free |= p.direction == Direction::None;
         }
-        let inner = self.scopes.pop().unwrap_or_default();
-        let made = Decl { params: ids, ..Decl::new(&d.name, Kind::Action, Type::Void) };
-        self.declare(d.id, &d.name, made);
-        self.scopes.push(inner);
+        self.declare_outside(d, Decl { params: ids, ..Decl::new(&d.name, Kind::Action, Type::Void) });
         self.body(d.id, Place::Action, Type::Void, body);
         self.pop_scope();
     }
@@ -486,11 +471,11 @@ impl<'a> Checker<'a, '_> {
         &mut self,
         d: &'a ast::Decl,
         kind: Kind,
-        type_params: &'a [TypeParam],
+        generic: &'a [TypeParam],
         params: &'a [Parameter],
     ) {
         self.push_scope();
-        let (ids, args) = self.type_params(type_params);
+        let (ids, args) = self.type_params(generic);
         let named = Named { args, ..Named::plain(d.id, &d.name.text) };
         let (ty, param_kind) = match kind {
             Kind::ParserType => (Type::Parser(named), Kind::Param),
@@ -504,33 +489,13 @@ impl<'a> Checker<'a, '_> {
     }
 
     fn parser(&mut self, d: &'a ast::Decl, p: &'a ast::ParserDecl) {
-        self.push_scope();
-        let (type_params, args) = self.type_params(&p.type_params);
-        let named = Named { args, ..Named::plain(d.id, &d.name.text) };
-        let ctor_params = self.parameters(&p.ctor_params, Kind::CtorParam, Kind::Parser);
-        let params = self.parameters(&p.params, Kind::Param, Kind::Parser);
-        let made = Decl {
-            type_params,
-            params,
-            ctor_params,
-            ..Decl::new(&d.name, Kind::Parser, Type::Parser(named))
-        };
-        self.inside(d, made, Place::ParserLocals, &p.locals, |c| c.states(d, p));
+        let params = (&p.type_params[..], &p.ctor_params[..], &p.params[..]);
+        self.inside(d, Kind::Parser, params, Place::ParserLocals, |c| c.states(d, p));
     }
 
     fn control(&mut self, d: &'a ast::Decl, p: &'a ast::ControlDecl) {
-        self.push_scope();
-        let (type_params, args) = self.type_params(&p.type_params);
-        let named = Named { args, ..Named::plain(d.id, &d.name.text) };
-        let ctor_params = self.parameters(&p.ctor_params, Kind::CtorParam, Kind::Control);
-        let params = self.parameters(&p.params, Kind::Param, Kind::Control);
-        let made = Decl {
-            type_params,
-            params,
-            ctor_params,
-            ..Decl::new(&d.name, Kind::Control, Type::Control(named))
-        };
-        self.inside(d, made, Place::ControlLocals, &p.locals, |c| {
+        let params = (&p.type_params[..], &p.ctor_params[..], &p.params[..]);
+        self.inside(d, Kind::Control, params, Place::ControlLocals, |c| {
             c.body(d.id, Place::ControlApply, Type::Void, &p.apply);
         });
     }
@@ -540,14 +505,20 @@ impl<'a> Checker<'a, '_> {
     fn inside(
         &mut self,
         d: &'a ast::Decl,
-        made: Decl<'a>,
+        kind: Kind,
+        (type_params, ctor_params, params): (&'a [TypeParam], &'a [Parameter], &'a [Parameter]),
         place: Place,
-        locals: &'a [ast::Decl],
         rest: impl FnOnce(&mut Self),
     ) {
-        let inner = self.scopes.pop().unwrap_or_default();
-        self.declare(d.id, &d.name, made.clone());
-        self.scopes.push(inner);
+        self.push_scope();
+        let (type_params, args) = self.type_params(type_params);
+        let named = Named { args, ..Named::plain(d.id, &d.name.text) };
+        let ty = if kind == Kind::Parser { Type::Parser(named) } else { Type::Control(named) };
+        let ctor_params = self.parameters(ctor_params, Kind::CtorParam, kind);
+        let params = self.parameters(params, Kind::Param, kind);
+        let made = Decl { type_params, params, ctor_params, ..Decl::new(&d.name, kind, ty) };
+        let locals = d.locals();
+        self.declare_outside(d, made.clone());
         let outer = (self.place, self.owner);
         (self.place, self.owner) = (place, Some(d.id));
         let later = self.later.clone();
@@ -566,15 +537,9 @@ impl<'a> Checker<'a, '_> {
         (self.place, self.owner) = outer;
     }
 
-    fn fields(
-        &mut self,
-        d: &'a ast::Decl,
-        kind: Kind,
-        type_params: &'a [TypeParam],
-        fields: &'a [FieldDecl],
-    ) {
+    fn fields(&mut self, d: &'a ast::Decl, kind: Kind, params: &'a [TypeParam], fields: &'a [FieldDecl]) {
         self.push_scope();
-        let (ids, args) = self.type_params(type_params);
+        let (ids, args) = self.type_params(params);
         let named = Named { args, ..Named::plain(d.id, &d.name.text) };
         let mut seen: Map<&str, Span> = Map::default();
         for f in fields {

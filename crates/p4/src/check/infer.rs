@@ -1,5 +1,6 @@
 //! Type inference: unknown types and the equations between them (P4-16 section 8.18; unification after Robinson).
 
+use std::mem::discriminant;
 use std::sync::Arc;
 
 use super::Checker;
@@ -75,16 +76,9 @@ impl Unknowns {
             (DontCare, _) | (_, DontCare) => true,
             (Infer(x), other) | (other, Infer(x)) => self.bind(*x, other),
             (Bad, _) | (_, Bad) => true,
-            (Enum(x), Enum(y))
-            | (SerEnum(x, _), SerEnum(y, _))
-            | (New(x, _), New(y, _))
-            | (Struct(x), Struct(y))
-            | (Header(x), Header(y))
-            | (Union(x), Union(y))
-            | (Extern(x), Extern(y))
-            | (Parser(x), Parser(y))
-            | (Control(x), Control(y))
-            | (Package(x), Package(y)) => self.unify_named(x, y),
+            (a, b) if a.named().is_some() && discriminant(a) == discriminant(b) => {
+                a.named().zip(b.named()).is_some_and(|(x, y)| self.unify_named(x, y))
+            }
             (Stack(x, n), Stack(y, m)) => n == m && self.unify(x, y),
             (Tuple(x), Tuple(y)) => self.unify_all(x, y),
             (List(x), List(y)) | (Set(x), Set(y)) => self.unify(x, y),

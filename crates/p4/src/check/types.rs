@@ -179,6 +179,11 @@ impl Type {
         }
     }
 
+    /// A parser, control or package.
+    pub fn is_block(&self) -> bool {
+        matches!(self, Type::Parser(_) | Type::Control(_) | Type::Package(_))
+    }
+
     /// `header` or `header_union`.
     pub fn is_header_like(&self) -> bool {
         matches!(self, Type::Header(_) | Type::Union(_))
@@ -291,12 +296,8 @@ impl fmt::Display for Type {
             List(t) => write!(f, "list<{t}>"),
             Set(t) => write!(f, "set of {t}"),
             Record(fields) => {
-                write!(f, "{{")?;
-                for (i, (name, ty)) in fields.iter().enumerate() {
-                    let comma = if i == 0 { "" } else { ", " };
-                    write!(f, "{comma}{ty} {name}")?;
-                }
-                write!(f, "}}")
+                let fields: Vec<_> = fields.iter().map(|(name, ty)| format!("{ty} {name}")).collect();
+                write!(f, "{{{}}}", fields.join(", "))
             }
             Invalid => write!(f, "{{#}}"),
             Default => write!(f, "..."),
@@ -309,17 +310,7 @@ impl fmt::Display for Type {
             State => write!(f, "parser state"),
             TypeName(t) => write!(f, "type {t}"),
             Infer(_) => write!(f, "_"),
-            Enum(n)
-            | SerEnum(n, _)
-            | New(n, _)
-            | Struct(n)
-            | Header(n)
-            | Union(n)
-            | Extern(n)
-            | Parser(n)
-            | Control(n)
-            | Package(n)
-            | Param(n) => write!(f, "{n}"),
+            other => other.named().map_or(Ok(()), |n| write!(f, "{n}")),
         }
     }
 }

@@ -189,7 +189,7 @@ impl<'a> Checker<'a, '_> {
             return self.bad(Diagnostic::error("E0307", name.span, text).also(decl.span, "declared here"));
         }
         for arg in &args {
-            if matches!(arg, Type::Parser(_) | Type::Control(_) | Type::Package(_)) {
+            if arg.is_block() {
                 let text = format!("`{arg}` cannot be a type argument");
                 return self.bad(Diagnostic::error("E0308", name.span, text));
             }

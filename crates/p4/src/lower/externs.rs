@@ -12,6 +12,16 @@ use crate::ast::{self, AnnotationBody};
 use crate::check::{DeclId, Kind, Type, Value};
 use crate::source::Span;
 
+/// A checksum to verify or to update.
+struct Sum {
+    cond: Expr,
+    data: Vec<Expr>,
+    place: Place,
+    ty: Ty,
+    algorithm: HashAlgorithm,
+    payload: bool,
+}
+
 impl<'a> Lower<'_, 'a> {
     pub(super) fn extern_function(&mut self, id: DeclId, e: &'a ast::Expr) -> Res<Val> {
         let Some(call) = self.typed.call(e.id) else { return self.bug(e.span, "a call of nothing") };
@@ -26,7 +36,7 @@ impl<'a> Lower<'_, 'a> {
                 | "update_checksum_with_payload",
                 [cond, data, checksum, algorithm],
             ) => self.checksum(&name, [cond, data, checksum, algorithm], span)?,
-            ("hash", [to, algorithm, base, data, max]) => self.hash(to, algorithm, [base, data, max])?,
+            ("hash", [to, algorithm, base, data, max]) => self.hash([to, algorithm, base, data, max])?,
             ("random", [to, lo, hi]) => {
                 self.written(to, |l, dst, _| {
                     let [lo, hi] = l.scalars([lo, hi])?;
@@ -165,12 +175,8 @@ impl<'a> Lower<'_, 'a> {
         Ok(())
     }
 
-    fn checksum(
-        &mut self,
-        name: &str,
-        [cond, data, checksum, algorithm]: [&'a ast::Expr; 4],
-        span: Span,
-    ) -> Res<()> {
+    fn checksum(&mut self, name: &str, args: [&'a ast::Expr; 4], span: Span) -> Res<()> {
+        let [cond, data, checksum, algorithm] = args;
         let verifies = name.starts_with("verify");
         if self.role != if verifies { Role::VerifyChecksum } else { Role::ComputeChecksum } {
             let what = format!("`{name}` is called where the architecture does not look at it");
@@ -192,12 +198,13 @@ impl<'a> Lower<'_, 'a> {
                     (place, ty)
                 }
             };
-            return self.verified_sum(cond, data, place, ty, algorithm, payload);
+            let sum = Sum { cond, data, place, ty, algorithm, payload };
+            return self.verified_sum(sum);
         }
         self.written(checksum, |l, place, ty| {
             let vals = l.values(&[cond, data])?;
             let (cond, data, _) = l.sum_parts(vals, span)?;
-            l.updated_sum(cond, data, place, ty, algorithm, payload);
+            l.updated_sum(Sum { cond, data, place, ty, algorithm, payload });
             Ok(())
         })
     }
@@ -217,15 +224,8 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    fn verified_sum(
-        &mut self,
-        cond: Expr,
-        data: Vec<Expr>,
-        checksum: Place,
-        ty: Ty,
-        algorithm: HashAlgorithm,
-        payload: bool,
-    ) -> Res<()> {
+    fn verified_sum(&mut self, sum: Sum) -> Res<()> {
+        let Sum { cond, data, place: checksum, ty, algorithm, payload } = sum;
         if algorithm == HashAlgorithm::Csum16 && ty.width() == 16 {
             self.push(Ir::Call(Call::VerifyChecksum { cond, data, checksum, algorithm, payload }));
             return Ok(());
@@ -243,15 +243,8 @@ impl<'a> Lower<'_, 'a> {
         Ok(())
     }
 
-    fn updated_sum(
-        &mut self,
-        cond: Expr,
-        data: Vec<Expr>,
-        checksum: Place,
-        ty: Ty,
-        algorithm: HashAlgorithm,
-        payload: bool,
-    ) {
+    fn updated_sum(&mut self, sum: Sum) {
+        let Sum { cond, data, place: checksum, ty, algorithm, payload } = sum;
         if algorithm == HashAlgorithm::Csum16 && ty.width() == 16 {
             let nonzero = self.is_nonzero(&checksum);
             self.push(Ir::Call(Call::UpdateChecksum { cond, data, checksum, algorithm, payload, nonzero }));
@@ -263,12 +256,7 @@ impl<'a> Lower<'_, 'a> {
 
     // ---- values ----
 
-    fn hash(
-        &mut self,
-        to: &'a ast::Expr,
-        algorithm: &'a ast::Expr,
-        [base, data, max]: [&'a ast::Expr; 3],
-    ) -> Res<()> {
+    fn hash(&mut self, [to, algorithm, base, data, max]: [&'a ast::Expr; 5]) -> Res<()> {
         let algorithm = self.algorithm(algorithm)?;
         self.written(to, |l, dst, _| {
             let mut vals = l.values(&[base, data, max])?.into_iter();

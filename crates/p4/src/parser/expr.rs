@@ -8,27 +8,7 @@ use crate::diag::Diagnostic;
 use crate::lexer::TokenKind;
 use crate::source::Span;
 
-/// Binary operators, loosest level first. P4 binds `&`, `^` and `|` tighter than comparisons, unlike C.
-const LEVELS: &[&[(&str, BinaryOp)]] = &[
-    &[("||", BinaryOp::Or)],
-    &[("&&", BinaryOp::And)],
-    &[("==", BinaryOp::Eq), ("!=", BinaryOp::Ne)],
-    &[("<=", BinaryOp::Le), (">=", BinaryOp::Ge), ("<", BinaryOp::Lt), (">", BinaryOp::Gt)],
-    &[("|", BinaryOp::BitOr)],
-    &[("^", BinaryOp::BitXor)],
-    &[("&", BinaryOp::BitAnd)],
-    &[("<<", BinaryOp::Shl), (">>", BinaryOp::Shr)],
-    &[
-        ("++", BinaryOp::Concat),
-        ("+", BinaryOp::Add),
-        ("-", BinaryOp::Sub),
-        ("|+|", BinaryOp::AddSat),
-        ("|-|", BinaryOp::SubSat),
-    ],
-    &[("*", BinaryOp::Mul), ("/", BinaryOp::Div), ("%", BinaryOp::Mod)],
-];
-
-/// Index in [`LEVELS`] of the shifts, above which assignments cannot be mistaken for operators.
+/// Index in [`BinaryOp::LEVELS`] of the shifts, above which assignments cannot be mistaken for operators.
 const SHIFTS: usize = 7;
 
 impl Parser<'_> {
@@ -85,7 +65,7 @@ impl Parser<'_> {
                 return Some((SHIFTS, BinaryOp::Shr));
             }
         }
-        let mut levels = LEVELS.iter().enumerate().skip(lowest);
+        let mut levels = BinaryOp::LEVELS.iter().enumerate().skip(lowest);
         let found =
             levels.find_map(|(n, ops)| ops.iter().find(|(text, _)| *text == next).map(|(_, op)| (n, *op)));
         if found.is_some() {

@@ -243,22 +243,16 @@ impl Parser<'_> {
         let TokenKind::Punct(punct) = self.token().kind else { return None };
         let op = match punct {
             "=" => None,
-            "+=" => Some(BinaryOp::Add),
-            "-=" => Some(BinaryOp::Sub),
-            "|+|=" => Some(BinaryOp::AddSat),
-            "|-|=" => Some(BinaryOp::SubSat),
-            "*=" => Some(BinaryOp::Mul),
-            "/=" => Some(BinaryOp::Div),
-            "%=" => Some(BinaryOp::Mod),
-            "<<=" => Some(BinaryOp::Shl),
-            "&=" => Some(BinaryOp::BitAnd),
-            "|=" => Some(BinaryOp::BitOr),
-            "^=" => Some(BinaryOp::BitXor),
             ">" if self.ahead_is(1, ">=") && !self.ahead(1).spaced => {
                 self.bump();
                 Some(BinaryOp::Shr)
             }
-            _ => return None,
+            // Comparisons end in `=` as well.
+            _ => {
+                let mut arithmetic = BinaryOp::LEVELS[4..].iter().copied().flatten();
+                let text = punct.strip_suffix('=')?;
+                Some(arithmetic.find(|(op, _)| *op == text)?.1)
+            }
         };
         self.bump();
         Some(op)

@@ -42,6 +42,22 @@ struct Conditional {
     seen_else: bool,
 }
 
+/// A text that is being read.
+struct File {
+    name: String,
+    lexer: Lexer,
+    /// Its conditions that are open, innermost last.
+    open: Vec<Conditional>,
+    /// How many includes it is in.
+    depth: usize,
+}
+
+impl File {
+    fn is_active(&self) -> bool {
+        self.open.last().is_none_or(|c| c.active)
+    }
+}
+
 /// Runs the preprocessor over a file that stands in the map already.
 pub fn preprocess(
     map: &mut SourceMap,
@@ -99,37 +115,32 @@ impl Preproc<'_> {
 
     fn file(&mut self, index: usize, depth: usize) {
         let file = &self.map.files()[index];
-        let (name, mut lexer) = (file.name.clone(), Lexer::new(file.text.clone(), file.start));
-        let mut open: Vec<Conditional> = Vec::new();
+        let (name, lexer) = (file.name.clone(), Lexer::new(file.text.clone(), file.start));
+        let mut file = File { name, lexer, open: Vec::new(), depth };
         loop {
-            let token = lexer.next(self.diags);
+            let token = file.lexer.next(self.diags);
             if token.kind == TokenKind::Eof {
                 break;
             }
             if token.first && matches!(token.kind, TokenKind::Punct("#" | "##")) {
-                self.hash_line(&mut lexer, token, &name, &mut open, depth);
-                lexer.at_line_start();
+                self.hash_line(&mut file, token);
                 // An inner condition is never active in one that is not: the innermost says it for all.
-                while open.last().is_some_and(|c| !c.active) {
-                    if !lexer.skip_to_directive() {
-                        break;
-                    }
-                    let hash = lexer.next(self.diags);
-                    self.hash_line(&mut lexer, hash, &name, &mut open, depth);
-                    lexer.at_line_start();
+                while !file.is_active() && file.lexer.skip_to_directive() {
+                    let hash = file.lexer.next(self.diags);
+                    self.hash_line(&mut file, hash);
                 }
-            } else {
-                if self.out.tokens.len() + self.pending.len() >= MOST_TOKENS {
-                    let text = format!("the program has more than {MOST_TOKENS} tokens");
-                    self.error("E0009", token.span, text, "");
-                    break;
-                }
-                let token = self.directives_in_string(token, &name, depth);
-                self.pending.push(token);
+                continue;
             }
+            if self.out.tokens.len() + self.pending.len() >= MOST_TOKENS {
+                let text = format!("the program has more than {MOST_TOKENS} tokens");
+                self.error("E0009", token.span, text, "");
+                break;
+            }
+            let token = self.directives_in_string(token, &file);
+            self.pending.push(token);
         }
         self.flush();
-        self.all_closed(open);
+        self.all_closed(file.open);
     }
 
     fn all_closed(&mut self, open: Vec<Conditional>) {
@@ -147,75 +158,69 @@ impl Preproc<'_> {
 
     /// A string of several lines, the directives in it carried out: C's preprocessor, which p4c runs, reads such a string line by
     /// line. SONiC's models choose the lines of their `@entry_restriction` so. Each directive leaves an empty line.
-    fn directives_in_string(&mut self, token: Token, name: &str, depth: usize) -> Token {
+    fn directives_in_string(&mut self, token: Token, file: &File) -> Token {
         let TokenKind::String(text) = &token.kind else { return token };
         let has_directive = |line: &str| line.trim_start_matches([' ', '\t']).starts_with('#');
         if !text.lines().skip(1).any(has_directive) {
             return token;
         }
-        let mut lexer = Lexer::new(text.clone(), token.span.start + 1);
-        let mut open: Vec<Conditional> = Vec::new();
-        let mut kept = lexer.line();
-        while !lexer.at_end() {
-            match lexer.directive_word() {
+        let lexer = Lexer::new(text.clone(), token.span.start + 1);
+        let mut inner = File { name: file.name.clone(), lexer, open: Vec::new(), depth: file.depth };
+        let mut kept = inner.lexer.line();
+        while !inner.lexer.at_end() {
+            match inner.lexer.directive_word() {
                 Some("if" | "ifdef" | "ifndef" | "elif" | "elifdef" | "elifndef" | "else" | "endif") => {
-                    let hash = lexer.next(self.diags);
-                    self.directive(&mut lexer, hash.span, name, &mut open, depth);
-                    kept += &lexer.line();
+                    let hash = inner.lexer.next(self.diags);
+                    self.directive(&mut inner, hash.span);
+                    kept += &inner.lexer.line();
                 }
                 _ => {
-                    let line = lexer.line();
-                    let active = open.last().is_none_or(|c| c.active);
-                    kept += if active { &line } else { "\n" };
+                    let line = inner.lexer.line();
+                    kept += if inner.is_active() { &line } else { "\n" };
                 }
             }
         }
-        self.all_closed(open);
+        self.all_closed(inner.open);
         Token { kind: TokenKind::String(Arc::from(kept)), ..token }
     }
 
     /// A line that begins with `#`.
-    fn hash_line(
-        &mut self,
-        lexer: &mut Lexer,
-        hash: Token,
-        name: &str,
-        open: &mut Vec<Conditional>,
-        depth: usize,
-    ) {
+    fn hash_line(&mut self, file: &mut File, hash: Token) {
         if hash.kind == TokenKind::Punct("#") {
-            return self.directive(lexer, hash.span, name, open, depth);
+            self.directive(file, hash.span);
+        } else {
+            let (_, rest) = file.lexer.rest_of_line();
+            if file.is_active() {
+                self.no_directive("", hash.span.to(rest));
+            }
         }
-        let (_, rest) = lexer.rest_of_line();
-        if open.last().is_none_or(|c| c.active) {
-            self.no_directive("", hash.span.to(rest));
-        }
+        file.lexer.at_line_start();
     }
 
-    fn directive(
-        &mut self,
-        lexer: &mut Lexer,
-        hash: Span,
-        name: &str,
-        open: &mut Vec<Conditional>,
-        depth: usize,
-    ) {
-        let (text, rest) = lexer.rest_of_line();
+    fn directive(&mut self, file: &mut File, hash: Span) {
+        let (text, rest) = file.lexer.rest_of_line();
         let span = hash.to(rest);
         let word_len = text.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(text.len());
         let (word, arg) = (&text[..word_len], text[word_len..].trim());
-        let active = open.last().is_none_or(|c| c.active);
+        let active = file.is_active();
         match word {
             "if" | "ifdef" | "ifndef" => {
                 let holds = active && self.condition(word, arg, span);
                 // Inside a branch that is left out, no branch of this one is read.
-                open.push(Conditional { span, active: holds, taken: holds || !active, seen_else: false });
+                file.open.push(Conditional {
+                    span,
+                    active: holds,
+                    taken: holds || !active,
+                    seen_else: false,
+                });
             }
-            "elif" | "elifdef" | "elifndef" | "else" | "endif" => self.branch(word, arg, span, open),
+            "elif" | "elifdef" | "elifndef" | "else" | "endif" => {
+                self.branch(word, arg, span, &mut file.open)
+            }
             _ if !active => {}
             "include" => {
                 self.flush();
-                self.include(arg, span, name, depth);
+                self.include(arg, span, &file.name, file.depth);
             }
             "define" => {
                 self.flush();
@@ -227,7 +232,7 @@ impl Preproc<'_> {
             }
             "error" => self.error("E0005", span, format!("#error {arg}"), ""),
             "warning" => self.diags.push(Diagnostic::warning("W0001", span, format!("#warning {arg}"))),
-            "pragma" if arg == "once" => self.once.push(name.to_string()),
+            "pragma" if arg == "once" => self.once.push(file.name.clone()),
             // A line marker of another preprocessor says what we know better; pragmas are other compilers'.
             "line" | "pragma" | "" => {}
             _ if word.chars().all(|c| c.is_ascii_digit()) => {}
