@@ -230,6 +230,17 @@ pub struct StateDecl {
     pub span: Span,
 }
 
+impl StateDecl {
+    /// The names of the states to which it may go.
+    pub fn targets(&self) -> Vec<&str> {
+        match &self.transition {
+            None => Vec::new(),
+            Some(Transition::State(name)) => vec![&name.text],
+            Some(Transition::Select { cases, .. }) => cases.iter().map(|c| c.state.text.as_str()).collect(),
+        }
+    }
+}
+
 /// A `transition`.
 #[derive(Clone, Debug)]
 pub enum Transition {
@@ -420,6 +431,13 @@ pub struct SwitchCase {
     /// `None` falls through to the next.
     pub body: Option<BlockStmt>,
     pub span: Span,
+}
+
+impl SwitchCase {
+    /// Whether it is for all values that no other case has.
+    pub fn is_default(&self) -> bool {
+        self.label.as_ref().is_none_or(|l| matches!(l.kind, ExprKind::Default))
+    }
 }
 
 /// A type as written.

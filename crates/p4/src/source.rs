@@ -15,6 +15,11 @@ pub struct Span {
 }
 
 impl Span {
+    /// Whether another one lies in this one.
+    pub fn contains(self, other: Span) -> bool {
+        self.start <= other.start && other.end <= self.end
+    }
+
     /// From one offset to another.
     pub fn new(start: u32, end: u32) -> Span {
         Span { start, end }

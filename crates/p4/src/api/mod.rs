@@ -89,7 +89,7 @@ impl<'a> Walk<'_, 'a> {
             }
         }
         self.dead = dead;
-        let by_an_action = |at: Span| inside.iter().any(|s| s.start <= at.start && at.end <= s.end);
+        let by_an_action = |at: Span| inside.iter().any(|s| s.contains(at));
         for (at, call) in self.typed.calls_by_place() {
             if self.is_dead(at) {
                 continue;
@@ -220,16 +220,14 @@ impl<'a> Walk<'_, 'a> {
         for (span, call) in self.typed.calls_by_place() {
             let Callee::Function(id) = &call.callee else { continue };
             let top = self.typed.program.decls.iter().find(|d| d.id == *id);
-            if let Some(d) =
-                top.filter(|_| at.start <= span.start && span.end <= at.end && !self.is_dead(span))
-            {
+            if let Some(d) = top.filter(|_| at.contains(span) && !self.is_dead(span)) {
                 self.one_action(d, "", place);
             }
         }
     }
 
     fn is_dead(&self, at: Span) -> bool {
-        self.dead.iter().any(|s| s.start <= at.start && at.end <= s.end)
+        self.dead.iter().any(|s| s.contains(at))
     }
 
     /// Annotations as the control plane may read them.

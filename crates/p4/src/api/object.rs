@@ -92,7 +92,7 @@ impl<'a> Walk<'_, 'a> {
         for (at, call) in self.typed.calls_by_place() {
             let Callee::Function(id) = &call.callee else { continue };
             let digest = self.typed.decl(*id).is_some_and(|d| &*d.name == "digest");
-            if digest && spans.iter().any(|s| s.start <= at.start && at.end <= s.end) {
+            if digest && spans.iter().any(|s| s.contains(at)) {
                 told.extend(call.type_args.first().map(|(_, t)| t.subst(&place.types)));
             }
         }

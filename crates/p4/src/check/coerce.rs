@@ -159,9 +159,9 @@ impl<'a> Checker<'a, '_> {
         let missing: Vec<&str> = fields.iter().map(|f| f.0.as_ref()).filter(|f| find(f).is_none()).collect();
         if ok && !more && !missing.is_empty() {
             let text = format!("`{want}` needs a value for: {}", missing.join(", "));
-            self.report(
-                Diagnostic::error("E0312", e.span, text).hint("end the list with `...` for default values"),
-            );
+            let d =
+                Diagnostic::error("E0312", e.span, text).hint("end the list with `...` for default values");
+            self.report(d);
             ok = false;
         }
         if let Some(values) = fields.iter().map(|f| self.known_value(find(&f.0)?)).collect() {

@@ -118,9 +118,9 @@ impl<'a> Checker<'a, '_> {
         let under = self.ty(ty);
         if !matches!(under, Type::Bit(_) | Type::Signed(_) | Type::Bool | Type::New(..) | Type::Bad) {
             let text = format!("`type` makes a new type of bit<W>, int<W> or bool, not of `{under}`");
-            self.report(
-                Diagnostic::error("E0308", ty.span, text).hint("use `typedef` for another name of a type"),
-            );
+            let d =
+                Diagnostic::error("E0308", ty.span, text).hint("use `typedef` for another name of a type");
+            self.report(d);
         }
         let made = Type::New(Named::plain(d.id, &d.name.text), Arc::new(under));
         self.declare(d.id, &d.name, Decl::new(&d.name, Kind::NewType, made));
@@ -219,10 +219,9 @@ impl<'a> Checker<'a, '_> {
             if let Some(first) = wanted.first().filter(|_| matches!(ty, Type::Extern(_))) {
                 let text =
                     format!("`{ty}` has the abstract method `{first}`, which this instance must define");
-                self.report(
-                    Diagnostic::error("E0406", d.span, text)
-                        .hint("write `= { … }` behind the instance's name"),
-                );
+                let d = Diagnostic::error("E0406", d.span, text)
+                    .hint("write `= { … }` behind the instance's name");
+                self.report(d);
             }
             return;
         };
@@ -275,9 +274,8 @@ impl<'a> Checker<'a, '_> {
             let text = format!("`{}` differs from the abstract method of `{ty}`", mine.name);
             let d = Diagnostic::error("E0406", part.name.span, text);
             let at = self.decl(*first).map_or(part.name.span, |d| d.span);
-            self.report(
-                d.also(at, "declared here").hint(format!("declared as `{}`", self.signature(*first))),
-            );
+            let d = d.also(at, "declared here").hint(format!("declared as `{}`", self.signature(*first)));
+            self.report(d);
         }
     }
 
@@ -434,10 +432,9 @@ impl<'a> Checker<'a, '_> {
         self.pop_scope();
         if ret != Type::Void && !ret.is_bad() && !super::stmt::returns(&body.stmts) {
             let text = format!("not every path through `{}` returns a value", d.name.text);
-            self.report(
-                Diagnostic::error("E0316", d.name.span, text)
-                    .hint(format!("it must return `{ret}`: add a `return` at the end")),
-            );
+            let d = Diagnostic::error("E0316", d.name.span, text)
+                .hint(format!("it must return `{ret}`: add a `return` at the end"));
+            self.report(d);
         }
     }
 

@@ -184,9 +184,9 @@ impl<'a> Checker<'a, '_> {
             _ => {
                 let d =
                     Diagnostic::error("E0404", header.span, format!("`extract` reads a header, not `{ty}`"));
-                self.report(
-                    d.hint("extract the headers inside one by one; an element of a stack is `stack.next`"),
-                );
+                let d =
+                    d.hint("extract the headers inside one by one; an element of a stack is `stack.next`");
+                self.report(d);
             }
         }
     }

@@ -15,9 +15,8 @@ impl<'a> Checker<'a, '_> {
             }
         };
         if !ok {
-            self.report(
-                Diagnostic::error("E0402", span, format!("`{ty}` cannot be applied here")).hint(hint),
-            );
+            let d = Diagnostic::error("E0402", span, format!("`{ty}` cannot be applied here")).hint(hint);
+            self.report(d);
         }
     }
 

@@ -48,19 +48,13 @@ impl<'a> Checker<'a, '_> {
         while let Some(name) = open.pop() {
             let Some(s) = state(name) else { return };
             // A select without a case for everything rejects.
-            let next: Vec<&str> = match &s.transition {
+            let all = |c: &SelectCase| matches!(c.keyset.kind, ExprKind::Default | ExprKind::DontCare);
+            match &s.transition {
                 None => return,
-                Some(Transition::State(name)) => vec![&name.text],
-                Some(Transition::Select { cases, .. }) => {
-                    let all =
-                        |c: &SelectCase| matches!(c.keyset.kind, ExprKind::Default | ExprKind::DontCare);
-                    if !cases.iter().any(all) {
-                        return;
-                    }
-                    cases.iter().map(|c| c.state.text.as_str()).collect()
-                }
-            };
-            for name in next {
+                Some(Transition::Select { cases, .. }) if !cases.iter().any(all) => return,
+                Some(_) => {}
+            }
+            for name in s.targets() {
                 if matches!(name, "accept" | "reject") {
                     return;
                 }
@@ -134,9 +128,8 @@ impl<'a> Checker<'a, '_> {
                     let s = |n: usize| if n == 1 { "" } else { "s" };
                     let (n, k) = (items.len(), keys.len());
                     let text = format!("{n} value{} for {k} key{}", s(n), s(k));
-                    self.report(
-                        Diagnostic::error("E0413", e.span, text).hint("give one value a key, or `_`"),
-                    );
+                    let d = Diagnostic::error("E0413", e.span, text).hint("give one value a key, or `_`");
+                    self.report(d);
                     return;
                 }
                 for (item, key) in items.iter().zip(keys) {

@@ -184,7 +184,7 @@ impl<'a> Checker<'a, '_> {
         let mut seen: Vec<(String, Span)> = Vec::new();
         let mut default: Option<Span> = None;
         for case in cases {
-            let is_default = case.label.as_ref().is_none_or(|l| matches!(l.kind, ExprKind::Default));
+            let is_default = case.is_default();
             if let Some(first) = default {
                 self.error("E0410", first, "`default` must be the last case");
             }
@@ -225,10 +225,9 @@ impl<'a> Checker<'a, '_> {
         let Some((_, id)) = actions.iter().find(|(n, _)| *n == name.text) else {
             let text = format!("`{}` is not an action of table `{}`", name.text, table.name);
             let known: Vec<&str> = actions.iter().map(|(n, _)| n.as_str()).collect();
-            self.report(
-                Diagnostic::error("E0410", label.span, text)
-                    .hint(format!("its actions: {}", known.join(", "))),
-            );
+            let d = Diagnostic::error("E0410", label.span, text)
+                .hint(format!("its actions: {}", known.join(", ")));
+            self.report(d);
             return;
         };
         self.typed.refs.insert(label.id, Res::Decl(*id));
@@ -249,8 +248,7 @@ pub(super) fn returns(stmts: &[Stmt]) -> bool {
             returns(std::slice::from_ref(then)) && returns(std::slice::from_ref(otherwise))
         }
         StmtKind::Switch { cases, .. } => {
-            let default =
-                cases.iter().any(|c| c.label.as_ref().is_none_or(|l| matches!(l.kind, ExprKind::Default)));
+            let default = cases.iter().any(|c| c.is_default());
             default && cases.iter().all(|c| c.body.as_ref().is_none_or(|b| returns(&b.stmts)))
         }
         _ => false,

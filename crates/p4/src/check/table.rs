@@ -446,9 +446,8 @@ impl<'a> Checker<'a, '_> {
                 && self.known_value(right).is_some_and(|v| !is_prefix(&v, self.typed.ty(right.id)))
             {
                 let d = Diagnostic::error("E0417", right.span, "this mask is not a prefix");
-                self.report(
-                    d.hint("an lpm mask is ones, then zeros; for other masks make the key `ternary`"),
-                );
+                let d = d.hint("an lpm mask is ones, then zeros; for other masks make the key `ternary`");
+                self.report(d);
             }
             self.need_known(item, "the key of an entry");
         }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use crate::map::{Map, Set};
 
-use super::{Lint, is_place, targets};
+use super::{Lint, is_place};
 use crate::ast::{
     self, BlockStmt, DeclKind, Direction, Expr, ExprKind, Parameter, ParserDecl, Stmt, StmtKind, Transition,
 };
@@ -65,7 +65,7 @@ impl<'a> Lint<'_, 'a> {
         while let Some(name) = open.pop() {
             let Some(s) = p.states.iter().find(|s| s.name.text == name) else { continue };
             let Some(out) = self.state(s, entry[name].clone()) else { continue };
-            for to in targets(s.transition.as_ref()) {
+            for to in s.targets() {
                 let new = match entry.get(to) {
                     Some(old) => old.clone().meet(&out),
                     None => out.clone(),
@@ -165,9 +165,7 @@ impl<'a> Lint<'_, 'a> {
                 for body in cases.iter().filter_map(|c| c.body.as_ref()) {
                     out = join(out, self.block(&body.stmts, Some(known.clone())));
                 }
-                let all = cases
-                    .iter()
-                    .any(|c| c.label.as_ref().is_none_or(|l| matches!(l.kind, ExprKind::Default)));
+                let all = cases.iter().any(|c| c.is_default());
                 return if all { out } else { join(out, Some(known)) };
             }
             StmtKind::Block(BlockStmt { stmts, .. }) => return self.block(stmts, Some(known)),

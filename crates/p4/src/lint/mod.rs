@@ -7,7 +7,7 @@ mod unused;
 
 use crate::map::Set;
 
-use crate::ast::{self, Annotation, AnnotationBody, Decl, DeclKind, ExprKind, ParserDecl, Transition};
+use crate::ast::{self, Annotation, AnnotationBody, Decl, DeclKind, ExprKind, ParserDecl};
 use crate::check::Typed;
 use crate::diag::{Diagnostic, Diagnostics};
 use crate::source::{SourceMap, Span};
@@ -106,7 +106,7 @@ impl<'a> Lint<'_, 'a> {
         let mut open = vec!["start"];
         while let Some(name) = open.pop() {
             for s in p.states.iter().filter(|s| s.name.text == name) {
-                open.extend(targets(s.transition.as_ref()).into_iter().filter(|t| reached.insert(*t)));
+                open.extend(s.targets().into_iter().filter(|t| reached.insert(*t)));
             }
         }
         for s in p.states.iter().filter(|s| !reached.contains(s.name.text.as_str())) {
@@ -117,15 +117,6 @@ impl<'a> Lint<'_, 'a> {
 
     fn never(&mut self, span: Span) {
         self.say(Diagnostic::warning("W0604", span, "this is never reached"));
-    }
-}
-
-/// Where a state may go.
-fn targets(transition: Option<&Transition>) -> Vec<&str> {
-    match transition {
-        None => Vec::new(),
-        Some(Transition::State(name)) => vec![&name.text],
-        Some(Transition::Select { cases, .. }) => cases.iter().map(|c| c.state.text.as_str()).collect(),
     }
 }
 

@@ -22,11 +22,11 @@ impl<'a> Lower<'_, 'a> {
             ExprKind::Name { .. } => self.name(e),
             ExprKind::Member { base, .. } => self.member(e, base),
             ExprKind::Index { base, index } => self.index(base, index),
-            ExprKind::Slice { base, hi, lo } => self.slice(e, base, hi, lo),
+            ExprKind::Slice { base, hi, lo } => self.slice(e, [base, hi, lo]),
             ExprKind::Call { callee, args, .. } => self.call(e, callee, args),
             ExprKind::Unary { op, operand } => self.unary(*op, operand),
-            ExprKind::Binary { op, left, right } => self.binary(e, *op, left, right),
-            ExprKind::Ternary { cond, yes, no } => self.ternary(e, cond, yes, no),
+            ExprKind::Binary { op, left, right } => self.binary(e, *op, [left, right]),
+            ExprKind::Ternary { cond, yes, no } => self.ternary(e, [cond, yes, no]),
             ExprKind::Cast { operand, .. } => self.cast(e, operand),
             ExprKind::List { items, .. } => self.list(e, items),
             ExprKind::Struct { fields, .. } => self.record(e, fields),
@@ -235,13 +235,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    fn slice(
-        &mut self,
-        e: &'a ast::Expr,
-        base: &'a ast::Expr,
-        hi: &'a ast::Expr,
-        lo: &'a ast::Expr,
-    ) -> Res<Val> {
+    fn slice(&mut self, e: &'a ast::Expr, [base, hi, lo]: [&'a ast::Expr; 3]) -> Res<Val> {
         if let Some((hi, lo)) = self.slice_bounds(hi, lo) {
             return Ok(Val::Scalar(slice(self.scalar(base)?, hi, lo)));
         }
@@ -272,13 +266,7 @@ impl<'a> Lower<'_, 'a> {
         Ok(Val::Scalar(Expr { kind: Ir::Unary(op, Box::new(e)), ty }))
     }
 
-    fn binary(
-        &mut self,
-        e: &'a ast::Expr,
-        op: BinaryOp,
-        left: &'a ast::Expr,
-        right: &'a ast::Expr,
-    ) -> Res<Val> {
+    fn binary(&mut self, e: &'a ast::Expr, op: BinaryOp, [left, right]: [&'a ast::Expr; 2]) -> Res<Val> {
         if matches!(op, BinaryOp::And | BinaryOp::Or) {
             return self.lazy(op, left, right);
         }
@@ -332,13 +320,7 @@ impl<'a> Lower<'_, 'a> {
         Ok(Val::Scalar(seen))
     }
 
-    fn ternary(
-        &mut self,
-        e: &'a ast::Expr,
-        cond: &'a ast::Expr,
-        yes: &'a ast::Expr,
-        no: &'a ast::Expr,
-    ) -> Res<Val> {
+    fn ternary(&mut self, e: &'a ast::Expr, [cond, yes, no]: [&'a ast::Expr; 3]) -> Res<Val> {
         if let Some(known) = self.known(cond).and_then(|v| v.as_bool()) {
             return self.expr(if known { yes } else { no });
         }

@@ -29,7 +29,7 @@ impl<'a> Lower<'_, 'a> {
     /// What an expression names, to be written. An index is evaluated now: what happens until the write does not change it.
     pub(super) fn target(&mut self, e: &'a ast::Expr) -> Res<Target> {
         if let ExprKind::Slice { base, hi, lo } = &e.kind {
-            return self.bits_target(e, base, hi, lo);
+            return self.bits_target(e, [base, hi, lo]);
         }
         match self.lvalue(e)? {
             Some(store) => Ok(Target::Store(self.pinned(store))),
@@ -47,13 +47,7 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    fn bits_target(
-        &mut self,
-        e: &'a ast::Expr,
-        base: &'a ast::Expr,
-        hi: &'a ast::Expr,
-        lo: &'a ast::Expr,
-    ) -> Res<Target> {
+    fn bits_target(&mut self, e: &'a ast::Expr, [base, hi, lo]: [&'a ast::Expr; 3]) -> Res<Target> {
         let bounds = self.slice_bounds(hi, lo);
         let (place, ty, first) = match self.target(base)? {
             Target::Store(Store::Scalar(place, ty)) => (place, ty, None),
