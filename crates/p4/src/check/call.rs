@@ -1,8 +1,6 @@
 //! Calls: which declaration is meant, what its type parameters stand for, which argument is for which parameter (P4-16
 //! sections 6.8 and 8.20).
 
-use std::sync::Arc;
-
 use super::Checker;
 use super::coerce::can_cast;
 use super::typed::{Arg, Call, Callee, Decl, Kind, Res};
@@ -175,34 +173,25 @@ impl<'a> Checker<'a, '_> {
         self.loose(args);
         let plural = |n: usize| if n == 1 { "argument" } else { "arguments" };
         let given = args.len();
-        let mut d = match ids {
-            [one] => match self.fit(&self.params(*one), args) {
-                Err(Misfit::Count(wanted)) => {
-                    let text = format!("`{name}` takes {wanted} {}, {given} given", plural(wanted));
-                    Diagnostic::error("E0313", span, text)
-                }
-                Err(Misfit::Missing(p)) => {
-                    Diagnostic::error("E0313", span, format!("`{name}` needs an argument for `{p}`"))
-                }
-                Err(Misfit::Unknown(n)) => {
-                    let known: Vec<Arc<str>> = self.params(*one).iter().map(|p| p.1.name.clone()).collect();
-                    let d =
-                        Diagnostic::error("E0313", n.span, format!("`{name}` has no parameter `{}`", n.text));
-                    match did_you_mean(&n.text, known.iter().map(AsRef::as_ref)) {
-                        Some(near) => d.hint(format!("did you mean `{near}`?")),
-                        None => d,
-                    }
-                }
-                Err(Misfit::Twice(n)) => {
-                    Diagnostic::error("E0313", n.span, format!("`{}` is given twice", n.text))
-                }
-                Err(Misfit::Mixed) => {
-                    Diagnostic::error("E0313", span, "either all arguments have names or none")
-                }
-                Ok(_) => return None,
-            },
-            _ => Diagnostic::error("E0313", span, format!("no `{name}` takes {given} {}", plural(given))),
+        let misfit = match ids {
+            [one] => self.fit(&self.params(*one), args).err(),
+            _ => None,
         };
+        let mut near = None;
+        let (at, text) = match misfit {
+            Some(Misfit::Count(n)) => (span, format!("`{name}` takes {n} {}, {given} given", plural(n))),
+            Some(Misfit::Missing(p)) => (span, format!("`{name}` needs an argument for `{p}`")),
+            Some(Misfit::Unknown(n)) => {
+                let params = self.params(ids[0]);
+                let known = params.iter().map(|(_, p)| &*p.name);
+                near = did_you_mean(&n.text, known).map(|near| format!("did you mean `{near}`?"));
+                (n.span, format!("`{name}` has no parameter `{}`", n.text))
+            }
+            Some(Misfit::Twice(n)) => (n.span, format!("`{}` is given twice", n.text)),
+            Some(Misfit::Mixed) => (span, "either all arguments have names or none".to_string()),
+            None => (span, format!("no `{name}` takes {given} {}", plural(given))),
+        };
+        let mut d = Diagnostic { hint: near, ..Diagnostic::error("E0313", at, text) };
         for id in ids {
             let text = self.signature(*id);
             if let Some(decl) = self.decl(*id) {
@@ -218,8 +207,12 @@ impl<'a> Checker<'a, '_> {
     }
 
     pub(super) fn params(&self, id: DeclId) -> Vec<(DeclId, Decl<'a>)> {
-        let ids = self.decl(id).map(|d| d.params.clone()).unwrap_or_default();
-        ids.into_iter().filter_map(|p| Some((p, self.decl(p)?.clone()))).collect()
+        self.decl(id).map(|d| self.with_decls(&d.params)).unwrap_or_default()
+    }
+
+    /// What is known of each of these.
+    pub(super) fn with_decls(&self, ids: &[DeclId]) -> Vec<(DeclId, Decl<'a>)> {
+        ids.iter().filter_map(|p| Some((*p, self.decl(*p)?.clone()))).collect()
     }
 
     /// A declaration's head, for messages.
@@ -289,12 +282,11 @@ impl<'a> Checker<'a, '_> {
         span: Span,
     ) -> (Type, Call<'a>) {
         let Some(decl) = self.decl(id).cloned() else {
-            return (Type::Bad, Call { callee, type_args: Vec::new(), args: Vec::new() });
+            return (Type::Bad, Call::plain(callee));
         };
-        let own: &[DeclId] = if matches!(callee, Callee::Constructor(..) | Callee::Block(..)) {
-            &[]
-        } else {
-            &decl.type_params
+        let own: &[DeclId] = match callee {
+            Callee::Constructor(..) | Callee::Block(..) => &[],
+            _ => &decl.type_params,
         };
         if !type_args.is_empty() && type_args.len() != own.len() {
             let text =

@@ -22,7 +22,7 @@ impl<'a> Checker<'a, '_> {
         let ty = self.expr(base);
         self.note(callee, &Type::Function);
         if let Some((builtin, ret)) = self.builtin(&ty, base, member, args) {
-            let call = Call { callee: Callee::Builtin(builtin), type_args: Vec::new(), args: Vec::new() };
+            let call = Call::plain(Callee::Builtin(builtin));
             self.typed.refs.insert(callee.id, Res::Builtin(builtin));
             self.size_value(e, builtin, &ty);
             return self.finish(e, call, ret);
@@ -47,15 +47,7 @@ impl<'a> Checker<'a, '_> {
                 self.loose(args);
                 let text = format!("`{ty}` has no method `{}`", member.text);
                 let mut d = Diagnostic::error("E0206", member.span, text);
-                let known = [
-                    "isValid",
-                    "setValid",
-                    "setInvalid",
-                    "push_front",
-                    "pop_front",
-                    "apply",
-                    "minSizeInBits",
-                ];
+                let known = "isValid setValid setInvalid push_front pop_front apply minSizeInBits".split(' ');
                 if let Some(near) = did_you_mean(&member.text, known) {
                     d = d.hint(format!("did you mean `{near}`?"));
                 } else if ty.is_header_like() {
@@ -215,8 +207,7 @@ impl<'a> Checker<'a, '_> {
             let d = Diagnostic::error("E0402", e.span, format!("a table cannot be applied in {place}"));
             return self.bad(d.hint("apply it in the control's `apply { }` block"));
         }
-        let call = Call { callee: Callee::Table(table.decl), type_args: Vec::new(), args: Vec::new() };
-        self.finish(e, call, Type::ApplyResult(table.clone()))
+        self.finish(e, Call::plain(Callee::Table(table.decl)), Type::ApplyResult(table.clone()))
     }
 
     fn block_apply(
@@ -228,9 +219,8 @@ impl<'a> Checker<'a, '_> {
         args: &'a [Argument],
     ) -> Type {
         self.place_of_block(ty, e.span);
-        if self.owner == Some(n.decl) {
-            let text = format!("`{}` calls itself; P4 has no recursion", n.name);
-            return self.bad(Diagnostic::error("E0403", e.span, text));
+        if self.recurs(n.decl, &n.name, e.span) {
+            return Type::Bad;
         }
         let Some((id, matched)) = self.choose(&format!("{}.apply", n.name), &[n.decl], args, e.span) else {
             return Type::Bad;
@@ -251,8 +241,7 @@ impl<'a> Checker<'a, '_> {
         };
         self.construct(ty, &[], span);
         self.place_of_block(ty, span);
-        if self.owner == Some(n.decl) {
-            self.error("E0403", span, format!("`{}` calls itself; P4 has no recursion", n.name));
+        if self.recurs(n.decl, &n.name, span) {
             return;
         }
         if let Some((id, matched)) = self.choose(&format!("{}.apply", n.name), &[n.decl], args, span) {

@@ -57,9 +57,9 @@ impl<'a> Checker<'a, '_> {
             }
             _ => {
                 let d = Diagnostic::error("E0314", span, format!("`{ty}` has no constructor"));
-                self.report(d.hint(
-                    "only externs, parsers, controls and packages are instantiated; for a value write a cast",
-                ));
+                let hint =
+                    "only externs, parsers, controls and packages are instantiated; for a value write a cast";
+                self.report(d.hint(hint));
                 return None;
             }
         };
@@ -73,11 +73,7 @@ impl<'a> Checker<'a, '_> {
                 if !args.is_empty() {
                     self.error("E0313", span, format!("`{ty}` has no constructor with arguments"));
                 }
-                return Some(Call {
-                    callee: Callee::Constructor(ty.clone(), None),
-                    type_args: Vec::new(),
-                    args: Vec::new(),
-                });
+                return Some(Call::plain(Callee::Constructor(ty.clone(), None)));
             }
             let (id, matched) = self.choose(&decl.name, &ctors, args, span)?;
             let callee = Callee::Constructor(ty.clone(), Some(id));
@@ -86,34 +82,24 @@ impl<'a> Checker<'a, '_> {
             return Some(call);
         }
         if matches!(decl.kind, Kind::ParserType | Kind::ControlType) {
-            let text = format!(
-                "`{}` is only a type of {}: it has no body",
-                decl.name,
-                if decl.kind == Kind::ParserType { "parsers" } else { "controls" }
-            );
+            let what = if decl.kind == Kind::ParserType { "parsers" } else { "controls" };
+            let text = format!("`{}` is only a type of {what}: it has no body", decl.name);
             self.error("E0314", span, text);
             return None;
         }
         // For the choice below, a block's constructor parameters stand in the place of its parameters.
-        let params = if decl.kind == Kind::Package { decl.params.clone() } else { decl.ctor_params.clone() };
-        let list: Vec<(DeclId, Decl)> =
-            params.iter().filter_map(|p| Some((*p, self.decl(*p)?.clone()))).collect();
+        let params = if decl.kind == Kind::Package { &decl.params } else { &decl.ctor_params };
+        let list = self.with_decls(params);
         let matched = match self.fit(&list, args) {
             Ok(matched) => matched,
             Err(misfit) => {
                 self.loose(args);
                 let shape: Vec<String> = list.iter().map(|(_, p)| parameter(p)).collect();
-                let text = match misfit {
-                    Misfit::Missing(p) => {
-                        format!("the constructor of `{}` needs an argument for `{p}`", decl.name)
-                    }
-                    _ => format!(
-                        "the constructor of `{}` takes {} arguments, {} given",
-                        decl.name,
-                        list.len(),
-                        args.len()
-                    ),
+                let misfit = match misfit {
+                    Misfit::Missing(p) => format!("needs an argument for `{p}`"),
+                    _ => format!("takes {} arguments, {} given", list.len(), args.len()),
                 };
+                let text = format!("the constructor of `{}` {misfit}", decl.name);
                 let d = Diagnostic::error("E0313", span, text).also(decl.span, "declared here");
                 self.report(d.hint(format!("its parameters: ({})", shape.join(", "))));
                 return None;

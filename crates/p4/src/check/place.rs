@@ -20,11 +20,18 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
+    /// Whether what is called is what is being walked: that is an error.
+    pub(super) fn recurs(&mut self, id: DeclId, name: &str, span: Span) -> bool {
+        let recurs = self.owner == Some(id);
+        if recurs {
+            self.error("E0403", span, format!("`{name}` calls itself; P4 has no recursion"));
+        }
+        recurs
+    }
+
     pub(super) fn place_of_function(&mut self, id: DeclId, span: Span) {
         let Some(d) = self.decl(id).cloned() else { return };
-        if self.owner == Some(id) {
-            self.error("E0403", span, format!("`{}` calls itself; P4 has no recursion", d.name));
-        }
+        self.recurs(id, &d.name, span);
         let text = match (d.kind, self.place, &*d.name) {
             (Kind::Action, Place::ControlApply | Place::Action, _) => return,
             (Kind::Action, ..) => {

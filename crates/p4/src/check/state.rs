@@ -17,11 +17,8 @@ impl<'a> Checker<'a, '_> {
                 let text = format!("state `{}` is built in and cannot be declared", s.name.text);
                 self.error("E0411", s.name.span, text);
             }
-            self.declare(
-                s.id,
-                &s.name,
-                Decl { parent: Some(d.id), ..Decl::new(&s.name, Kind::State, Type::State) },
-            );
+            let made = Decl { parent: Some(d.id), ..Decl::new(&s.name, Kind::State, Type::State) };
+            self.declare(s.id, &s.name, made);
         }
         if !p.states.iter().any(|s| s.name.text == "start") {
             let text = format!("parser `{}` has no state `start`", d.name.text);

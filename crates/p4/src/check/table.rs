@@ -175,9 +175,7 @@ impl<'a> Checker<'a, '_> {
 
     /// Arguments of an action: those with a direction in the list; all of them in entries and defaults.
     fn bound(&mut self, e: &'a Expr, id: DeclId, args: &'a [ast::Argument], all: bool) {
-        let params = self.decl(id).map(|d| d.params.clone()).unwrap_or_default();
-        let params: Vec<(DeclId, Decl<'a>)> =
-            params.iter().filter_map(|p| Some((*p, self.decl(*p)?.clone()))).collect();
+        let params = self.params(id);
         let directed = params.iter().filter(|(_, p)| p.direction != Direction::None).count();
         // Entries and defaults repeat the list's directional arguments, or leave them out.
         let wanted: Vec<&(DeclId, Decl<'a>)> = match all {
@@ -188,11 +186,8 @@ impl<'a> Checker<'a, '_> {
         if args.len() != wanted.len() {
             let name = self.decl(id).map(|d| d.name.to_string()).unwrap_or_default();
             let n = wanted.len();
-            let text = format!(
-                "`{name}` takes {n} argument{} here, {} given",
-                if n == 1 { "" } else { "s" },
-                args.len()
-            );
+            let s = if n == 1 { "" } else { "s" };
+            let text = format!("`{name}` takes {n} argument{s} here, {} given", args.len());
             let d = Diagnostic::error("E0416", e.span, text);
             let hint = match all {
                 true => format!("declared as `{}`", self.signature(id)),
@@ -218,10 +213,8 @@ impl<'a> Checker<'a, '_> {
             };
             self.coerce(value, &own, &param.ty);
             if matches!(param.direction, Direction::Out | Direction::InOut) {
-                self.need_lvalue(
-                    value,
-                    "this parameter is written: its argument must be a variable or a field",
-                );
+                let why = "this parameter is written: its argument must be a variable or a field";
+                self.need_lvalue(value, why);
             }
             if all && param.direction == Direction::None && !self.is_known(value) {
                 let d = Diagnostic::error("E0306", value.span, "this argument must be known at compile time");

@@ -160,6 +160,13 @@ pub struct Call<'a> {
     pub args: Vec<(DeclId, Arg<'a>)>,
 }
 
+impl Call<'_> {
+    /// A call without arguments.
+    pub(super) fn plain(callee: Callee) -> Self {
+        Call { callee, type_args: Vec::new(), args: Vec::new() }
+    }
+}
+
 /// An argument.
 #[derive(Clone, Copy, Debug)]
 pub enum Arg<'a> {

@@ -77,11 +77,18 @@ impl<'a> Lower<'_, 'a> {
         Ok(vals.into_iter().flatten().collect())
     }
 
+    /// The same, of as many as are given.
+    pub(super) fn values_of<const N: usize>(&mut self, all: [&'a ast::Expr; N]) -> Res<[Val; N]> {
+        match self.values(&all)?.try_into() {
+            Ok(vals) => Ok(vals),
+            Err(_) => self.bug(all[0].span, "an operand is missing"),
+        }
+    }
+
     /// The same, of scalars.
     pub(super) fn scalars<const N: usize>(&mut self, all: [&'a ast::Expr; N]) -> Res<[Expr; N]> {
-        let vals = self.values(&all)?;
-        let scalars: Option<Vec<Expr>> =
-            vals.into_iter().map(|v| if let Val::Scalar(e) = v { Some(e) } else { None }).collect();
+        let scalar = |val| if let Val::Scalar(e) = val { Some(e) } else { None };
+        let scalars: Option<Vec<Expr>> = self.values(&all)?.into_iter().map(scalar).collect();
         match scalars.and_then(|s| s.try_into().ok()) {
             Some(scalars) => Ok(scalars),
             None => self.bug(all[0].span, "an aggregate where a scalar should be"),
@@ -270,10 +277,7 @@ impl<'a> Lower<'_, 'a> {
         if matches!(op, BinaryOp::And | BinaryOp::Or) {
             return self.lazy(op, left, right);
         }
-        let mut vals = self.values(&[left, right])?.into_iter();
-        let (Some(a), Some(b)) = (vals.next(), vals.next()) else {
-            return self.bug(e.span, "an operand is missing");
-        };
+        let [a, b] = self.values_of([left, right])?;
         if let BinaryOp::Eq | BinaryOp::Ne = op {
             let (lt, rt) = (self.ty(left), self.ty(right));
             let ty = if let Val::Store(_) = b { rt } else { lt };

@@ -259,10 +259,7 @@ impl<'a> Lower<'_, 'a> {
     fn hash(&mut self, [to, algorithm, base, data, max]: [&'a ast::Expr; 5]) -> Res<()> {
         let algorithm = self.algorithm(algorithm)?;
         self.written(to, |l, dst, _| {
-            let mut vals = l.values(&[base, data, max])?.into_iter();
-            let (Some(Val::Scalar(base)), Some(list), Some(Val::Scalar(max))) =
-                (vals.next(), vals.next(), vals.next())
-            else {
+            let [Val::Scalar(base), list, Val::Scalar(max)] = l.values_of([base, data, max])? else {
                 return l.bug(to.span, "bounds of a hash that are no numbers");
             };
             let mut parts = Vec::new();

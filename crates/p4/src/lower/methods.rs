@@ -40,11 +40,8 @@ impl<'a> Lower<'_, 'a> {
                 Ok(())
             })?,
             (Object::Register(register, ty), "write", [index, value]) => {
-                let vals = self.values(&[index, value])?;
-                let (Some(Val::Scalar(index)), Some(Val::Scalar(value))) = (vals.first(), vals.get(1)) else {
-                    return self.bug(e.span, "a register's cell that is no number");
-                };
-                let (index, value) = (index.clone(), cast(value.clone(), ty));
+                let [index, value] = self.scalars([index, value])?;
+                let value = cast(value, ty);
                 self.push(Ir::Call(Call::RegisterWrite { register, index, value }));
             }
             (Object::Meter(meter), "execute_meter", [index, to]) => {

@@ -99,8 +99,7 @@ impl<'a> Lower<'_, 'a> {
 
     fn add_entry(&mut self, action: &'a ast::Expr, data: &'a ast::Expr, profile: &'a ast::Expr) -> Res<Val> {
         let action = self.known_text(action)?;
-        let mut vals = self.values(&[data, profile])?.into_iter();
-        let (Some(data_val), Some(Val::Scalar(profile))) = (vals.next(), vals.next()) else {
+        let [data_val, Val::Scalar(profile)] = self.values_of([data, profile])? else {
             return self.bug(profile.span, "a profile that is no number");
         };
         let mut args = Vec::new();
@@ -113,9 +112,7 @@ impl<'a> Lower<'_, 'a> {
     /// `SelectByDirection(direction, from_net, from_host)`.
     fn by_direction(&mut self, e: &'a ast::Expr, args: [&'a ast::Expr; 3]) -> Res<Val> {
         let ty = self.own_ty(e);
-        let mut vals = self.values(&args)?.into_iter();
-        let (Some(Val::Scalar(direction)), Some(net), Some(host)) = (vals.next(), vals.next(), vals.next())
-        else {
+        let [Val::Scalar(direction), net, host] = self.values_of(args)? else {
             return self.bug(e.span, "a direction that is no number");
         };
         let store = self.storage("$by_direction", &ty, e.span)?;

@@ -17,19 +17,6 @@ const INGRESS: [(Role, &str); 3] =
 const EGRESS: [(Role, &str); 3] =
     [(Role::EgressParser, "pXYijkl"), (Role::Egress, "XYno"), (Role::Deparser, "pqrXYot")];
 
-/// Bits of the standard metadata that is not 32 bits wide.
-const WIDTHS: [(&str, u32); 9] = [
-    ("egress_spec", 9),
-    ("enq_qdepth", 19),
-    ("deq_qdepth", 19),
-    ("ingress_global_timestamp", 48),
-    ("egress_global_timestamp", 48),
-    ("mcast_grp", 16),
-    ("egress_rid", 16),
-    ("checksum_error", 1),
-    ("priority", 3),
-];
-
 impl<'t, 'a> Lower<'t, 'a> {
     /// `PSA_Switch(ingress, pre, egress, bqe) main;`
     pub(super) fn psa(&mut self, call: &Call<'a>, span: Span) -> Res<()> {
@@ -64,7 +51,15 @@ impl<'t, 'a> Lower<'t, 'a> {
     /// What v1model calls standard metadata, and here only the pipeline knows.
     pub(super) fn pipeline_variables(&mut self) {
         let standard = ir::StandardMetadata::from_names(|name| {
-            let width = WIDTHS.iter().find(|(n, _)| *n == name).map_or(32, |(_, width)| *width);
+            let width = match name {
+                "egress_spec" => 9,
+                "enq_qdepth" | "deq_qdepth" => 19,
+                "ingress_global_timestamp" | "egress_global_timestamp" => 48,
+                "mcast_grp" | "egress_rid" => 16,
+                "checksum_error" => 1,
+                "priority" => 3,
+                _ => 32,
+            };
             Some(self.var(&format!("$pipeline.{name}"), Ty::Bit(width), VarKind::Metadata))
         });
         self.out.standard = standard.unwrap_or_default();

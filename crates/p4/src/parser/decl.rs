@@ -7,22 +7,8 @@ use crate::lexer::TokenKind;
 use crate::source::Span;
 
 /// Words that begin a declaration.
-const KEYWORDS: &[&str] = &[
-    "header",
-    "struct",
-    "header_union",
-    "enum",
-    "typedef",
-    "const",
-    "parser",
-    "control",
-    "action",
-    "table",
-    "extern",
-    "package",
-    "state",
-    "error",
-];
+const KEYWORDS: &str = "header struct header_union enum typedef const parser control action table extern
+    package state error";
 
 /// A name, and what it stands for.
 type Declared = (Name, DeclKind);
@@ -163,14 +149,14 @@ impl Parser<'_> {
         let unknown = self.name_at(0) && !self.is_type_name(0) && self.name_at(1);
         unknown
             && (self.ahead_is(2, "{") || self.ahead_is(2, "("))
-            && did_you_mean(word, KEYWORDS.iter().copied()).is_some()
+            && did_you_mean(word, KEYWORDS.split_whitespace()).is_some()
     }
 
     fn not_a_declaration(&mut self) -> Failed {
         let found = &self.token().kind;
         let d = Diagnostic::error("E0120", self.span(), format!("expected a declaration, found {found}"));
         let TokenKind::Word(word) = found else { return self.fail(d) };
-        let hint = match (&**word, did_you_mean(word, KEYWORDS.iter().copied())) {
+        let hint = match (&**word, did_you_mean(word, KEYWORDS.split_whitespace())) {
             ("apply", _) => "`apply { … }` belongs into a control".to_string(),
             (
                 "uint8_t" | "uint16_t" | "uint32_t" | "uint64_t" | "char" | "short" | "long" | "unsigned",

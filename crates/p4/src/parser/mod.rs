@@ -11,12 +11,12 @@ mod stmt;
 mod types;
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::ast::*;
 use crate::diag::{Diagnostic, Diagnostics, did_you_mean};
 use crate::lexer::{Token, TokenKind};
+use crate::map::Set;
 use crate::source::Span;
 
 /// How deep blocks, types and expressions may nest: far below what the stack of a 2 MiB thread holds.
@@ -41,16 +41,17 @@ pub fn parse(tokens: &[Token], diags: &mut Diagnostics) -> Program {
     let clean = without_strays(tokens, diags);
     let mut parser = Parser {
         tokens: &clean,
+        keywords: KEYWORDS.split_whitespace().collect(),
         at: 0,
         diags,
         exprs: 0,
         decls: 0,
-        types: vec![HashSet::new()],
+        types: vec![Set::default()],
         depth: 0,
         links: 0,
         no_gt: false,
         quiet: 0,
-        refuted: HashSet::new(),
+        refuted: Set::default(),
         extra: Vec::new(),
     };
     let decls = parser.program();
@@ -122,12 +123,13 @@ fn without_strays<'a>(tokens: &'a [Token], diags: &mut Diagnostics) -> Cow<'a, [
 
 pub(crate) struct Parser<'a> {
     tokens: &'a [Token],
+    keywords: Set<&'static str>,
     at: usize,
     diags: &'a mut Diagnostics,
     exprs: u32,
     decls: u32,
     /// Names of types, innermost scope last.
-    types: Vec<HashSet<Arc<str>>>,
+    types: Vec<Set<Arc<str>>>,
     depth: u32,
     /// Chained operators of the statement so far; see [`LINKS`].
     links: u32,
@@ -136,7 +138,7 @@ pub(crate) struct Parser<'a> {
     /// Above zero while the parser only tries something.
     quiet: u32,
     /// Trials that failed, by place and kind: nested ones would otherwise be repeated exponentially often.
-    refuted: HashSet<(usize, Trial)>,
+    refuted: Set<(usize, Trial)>,
     /// Declarations that came inside another one (`typedef struct S { … } T;`): they go before it.
     extra: Vec<Decl>,
 }
@@ -151,48 +153,9 @@ enum Trial {
     ForIn,
 }
 
-const KEYWORDS: &[&str] = &[
-    "abstract",
-    "action",
-    "bit",
-    "bool",
-    "break",
-    "const",
-    "continue",
-    "control",
-    "default",
-    "else",
-    "enum",
-    "error",
-    "exit",
-    "extern",
-    "false",
-    "for",
-    "header",
-    "header_union",
-    "if",
-    "in",
-    "inout",
-    "int",
-    "match_kind",
-    "out",
-    "package",
-    "parser",
-    "return",
-    "select",
-    "string",
-    "struct",
-    "switch",
-    "table",
-    "this",
-    "transition",
-    "true",
-    "tuple",
-    "typedef",
-    "varbit",
-    "value_set",
-    "void",
-];
+const KEYWORDS: &str = "abstract action bit bool break const continue control default else enum error exit
+    extern false for header header_union if in inout int match_kind out package parser return select string
+    struct switch table this transition true tuple typedef varbit value_set void";
 
 static END: Token =
     Token { kind: TokenKind::Eof, span: Span { start: 0, end: 0 }, first: true, spaced: true };
@@ -231,7 +194,7 @@ impl<'a> Parser<'a> {
 
     /// A word that may be a name: no keyword.
     fn name_at(&self, n: usize) -> bool {
-        matches!(&self.ahead(n).kind, TokenKind::Word(w) if !KEYWORDS.contains(&&**w) && &**w != "_")
+        matches!(&self.ahead(n).kind, TokenKind::Word(w) if !self.keywords.contains(&**w) && &**w != "_")
     }
 
     fn at_end(&self) -> bool {

@@ -242,10 +242,7 @@ impl Preproc<'_> {
 
     /// A line that begins with `#` and is no directive. p4c passes over it; a misspelt directive is a mistake all the same.
     fn no_directive(&mut self, word: &str, span: Span) {
-        let known = [
-            "include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "error",
-            "warning",
-        ];
+        let known = "include define undef if ifdef ifndef elif else endif error warning".split(' ');
         let attached = self.map.text(span).starts_with(&format!("#{word}"));
         match did_you_mean(word, known).filter(|_| attached) {
             Some(near) => {
