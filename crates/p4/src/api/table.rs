@@ -214,20 +214,17 @@ impl<'a> Walk<'_, 'a> {
                 }
                 _ => continue,
             };
-            match &*n.name {
+            let direct = match &*n.name {
                 "action_profile" | "action_selector" | "ActionProfile" | "ActionSelector" => {
                     made.implementation = Some(name);
+                    continue;
                 }
-                "direct_counter" | "DirectCounter" => {
-                    self.owned_by(&name, d, place);
-                    made.direct.push(Direct::Counter(name));
-                }
-                "direct_meter" | "DirectMeter" => {
-                    self.owned_by(&name, d, place);
-                    made.direct.push(Direct::Meter(name));
-                }
-                _ => {}
-            }
+                "direct_counter" | "DirectCounter" => Direct::Counter(name.clone()),
+                "direct_meter" | "DirectMeter" => Direct::Meter(name.clone()),
+                _ => continue,
+            };
+            self.owned_by(&name, d, place);
+            made.direct.push(direct);
         }
     }
 

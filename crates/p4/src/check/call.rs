@@ -141,7 +141,7 @@ impl<'a> Checker<'a, '_> {
                 format!("`{}` takes {} type arguments, {} given", named.name, named.args.len(), args.len());
             return self.bad(Diagnostic::error("E0307", span, text));
         }
-        super::tyref::with_args(ty, args.to_vec().into())
+        ty.with_args(args.to_vec().into())
     }
 
     /// The candidate that takes these arguments.

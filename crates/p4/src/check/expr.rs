@@ -167,7 +167,7 @@ impl<'a> Checker<'a, '_> {
                     decl.ty
                 } else {
                     let fresh: Vec<Type> = decl.type_params.iter().map(|_| self.unknowns.fresh()).collect();
-                    super::tyref::with_args(&decl.ty, fresh.into())
+                    decl.ty.with_args(fresh.into())
                 };
                 self.typed.refs.insert(e.id, Res::Type(ty.clone()));
                 Type::TypeName(Arc::new(ty))

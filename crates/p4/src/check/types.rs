@@ -201,24 +201,37 @@ impl Type {
         }
         use Type::*;
         match self {
-            Enum(n) => Enum(n.map(f)),
             SerEnum(n, u) => SerEnum(n.map(f), Arc::new(u.map(f))),
             New(n, u) => New(n.map(f), Arc::new(u.map(f))),
-            Struct(n) => Struct(n.map(f)),
-            Header(n) => Header(n.map(f)),
-            Union(n) => Union(n.map(f)),
             Stack(t, size) => Stack(Arc::new(t.map(f)), *size),
             Tuple(items) => Tuple(items.iter().map(|t| t.map(f)).collect()),
             List(t) => List(Arc::new(t.map(f))),
             Set(t) => Set(Arc::new(t.map(f))),
             Record(fields) => Record(fields.iter().map(|(n, t)| (n.clone(), t.map(f))).collect()),
-            Extern(n) => Extern(n.map(f)),
-            Parser(n) => Parser(n.map(f)),
-            Control(n) => Control(n.map(f)),
-            Package(n) => Package(n.map(f)),
             TypeName(t) => TypeName(Arc::new(t.map(f))),
+            other => other.with_named(|n| n.map(f)),
+        }
+    }
+
+    /// The type with something else in the place of its name and arguments.
+    fn with_named(&self, new: impl FnOnce(&Named) -> Named) -> Type {
+        use Type::*;
+        match self {
+            Enum(n) => Enum(new(n)),
+            Struct(n) => Struct(new(n)),
+            Header(n) => Header(new(n)),
+            Union(n) => Union(new(n)),
+            Extern(n) => Extern(new(n)),
+            Parser(n) => Parser(new(n)),
+            Control(n) => Control(new(n)),
+            Package(n) => Package(new(n)),
             other => other.clone(),
         }
+    }
+
+    /// A generic type with these arguments.
+    pub fn with_args(&self, args: Arc<[Type]>) -> Type {
+        self.with_named(|n| Named { args, ..n.clone() })
     }
 
     /// The type with its type parameters replaced.

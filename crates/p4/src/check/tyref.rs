@@ -8,7 +8,7 @@ use num_traits::ToPrimitive;
 use super::Checker;
 use super::scope::is_type;
 use super::typed::Kind;
-use super::types::{DeclId, Named, Type};
+use super::types::{DeclId, Type};
 use super::value::Value;
 use crate::ast::{self, Expr, Name, TypeKind};
 use crate::diag::Diagnostic;
@@ -182,7 +182,7 @@ impl<'a> Checker<'a, '_> {
         let wanted = decl.type_params.len();
         if args.is_empty() && wanted > 0 && (open || self.owner == Some(id)) {
             let fresh: Vec<Type> = (0..wanted).map(|_| self.unknowns.fresh()).collect();
-            return with_args(&decl.ty, fresh.into());
+            return decl.ty.with_args(fresh.into());
         }
         if args.len() != wanted {
             let text = format!("`{}` takes {wanted} type arguments, {} given", name.text, args.len());
@@ -197,7 +197,7 @@ impl<'a> Checker<'a, '_> {
         if wanted == 0 {
             return decl.ty;
         }
-        let made = with_args(&decl.ty, args.into());
+        let made = decl.ty.with_args(args.into());
         // What was a type parameter when the fields were declared is known now.
         if matches!(decl.kind, Kind::Header | Kind::Union) {
             for (_, ty, _) in self.typed.fields(&made) {
@@ -261,20 +261,5 @@ impl<'a> Checker<'a, '_> {
             let d = Diagnostic::error("E0308", span, format!("{what} cannot have a field of type `{ty}`"));
             self.report(d.hint(hint));
         }
-    }
-}
-
-/// A named type with other arguments.
-pub(super) fn with_args(ty: &Type, args: Arc<[Type]>) -> Type {
-    let new = |n: &Named| Named { args: args.clone(), ..n.clone() };
-    match ty {
-        Type::Struct(n) => Type::Struct(new(n)),
-        Type::Header(n) => Type::Header(new(n)),
-        Type::Union(n) => Type::Union(new(n)),
-        Type::Extern(n) => Type::Extern(new(n)),
-        Type::Parser(n) => Type::Parser(new(n)),
-        Type::Control(n) => Type::Control(new(n)),
-        Type::Package(n) => Type::Package(new(n)),
-        other => other.clone(),
     }
 }
