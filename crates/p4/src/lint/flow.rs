@@ -260,14 +260,13 @@ impl<'a> Lint<'_, 'a> {
     /// An expression is evaluated.
     fn read(&mut self, e: &'a Expr, known: &mut Known) {
         match &e.kind {
-            ExprKind::Name { name, .. } => {
-                if self.typed.meant(e.id).is_some_and(|id| known.empty.contains(&id)) {
-                    let text = format!("`{}` is read before it has a value", name.text);
-                    let w = Diagnostic::warning("W0602", e.span, text);
-                    self.say(w.hint(
-                        "its value is undefined here (section 6.7); initialise it where it is declared",
-                    ));
-                }
+            ExprKind::Name { name, .. }
+                if self.typed.meant(e.id).is_some_and(|id| known.empty.contains(&id)) =>
+            {
+                let text = format!("`{}` is read before it has a value", name.text);
+                let w = Diagnostic::warning("W0602", e.span, text);
+                let hint = "its value is undefined here (section 6.7); initialise it where it is declared";
+                self.say(w.hint(hint));
             }
             ExprKind::Member { base, .. } => {
                 let header = matches!(self.typed.own_ty(base.id), Type::Header(_));
