@@ -11,7 +11,7 @@ use interp::Interpreter;
 use crate::cli::{RunTarget, TestArgs};
 use crate::frontend;
 use crate::targets::interp::InterpTarget;
-use crate::targets::tc::TcTarget;
+use crate::targets::tc::{self, TcTarget};
 use crate::targets::{Limits, Object};
 
 /// Why a target cannot run here, if so.
@@ -143,7 +143,8 @@ fn excluded(only: &str, target: RunTarget) -> Option<&str> {
     (!only.is_empty() && !named).then_some(only)
 }
 
-/// Compiled once for all cases of a program, loaded anew for each.
+/// Compiled once for all cases of a program, loaded anew for each. A case for tc goes over veth pairs where that is asked for, or where the
+/// kernel would take no test run of one of its frames.
 fn play(
     objects: &mut BTreeMap<(PathBuf, &'static str), Object>,
     (path, target): (&Path, RunTarget),
@@ -158,6 +159,7 @@ fn play(
         objects.insert(key.clone(), object);
     }
     let Some(object) = objects.get(&key) else { bail!("{} was not compiled", path.display()) };
+    let veth = veth || super::fuzz::packets_of(case).iter().any(|(_, frame)| tc::needs_wires(frame));
     if let (true, Object::Tc(object)) = (veth, object) {
         return io::netns::run_in_fresh(|| {
             let mut target = TcTarget::load_with_wires(object)?;

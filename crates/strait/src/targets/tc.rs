@@ -19,6 +19,8 @@ use super::{Compiled, Limits, Sent};
 const LOOPBACK: u32 = 1;
 /// Neither a test run nor an interface takes a frame without a whole Ethernet header.
 const SHORTEST: usize = 14;
+/// Where an EtherType stands in a frame.
+const ETHER_TYPE: std::ops::Range<usize> = 12..14;
 /// Ports that a case may name.
 const PORTS: u32 = abi::DROP_PORT;
 
@@ -103,6 +105,16 @@ impl TcTarget {
     pub fn remove(self) -> anyhow::Result<()> {
         Ok(self.program.remove()?)
     }
+}
+
+/// Whether the kernel takes no test run of a frame that an interface takes: an IP packet without the whole fixed part of its header.
+pub fn needs_wires(frame: &[u8]) -> bool {
+    let header = match frame.get(ETHER_TYPE) {
+        Some([0x08, 0x00]) => 20,
+        Some([0x86, 0xdd]) => 40,
+        _ => return false,
+    };
+    frame.len() < SHORTEST + header
 }
 
 /// What the program leaves at the head of its memory.
