@@ -539,6 +539,7 @@ impl Run<'_, '_> {
         if as_it_is {
             (self.s.headers, self.s.next) = (original.headers.clone(), original.next.clone());
             self.s.cursor = original.cursor;
+            self.s.wrong_by.clone_from(&original.wrong_by);
         } else {
             self.parse_all();
             // The preserved variables overwrite what the parser wrote.

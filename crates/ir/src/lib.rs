@@ -65,7 +65,9 @@
 //! So the receiver sees the damage, as it would without a translator in between. Of several verified sums of the same place
 //! ([`checksum::Update::sources`]) the first decides whose verification ran. The words 0000 and ffff are one number there, and a
 //! field that is never 0 has ffff. An update is computed in full where none of its sources was verified, and so is every sum without
-//! payload. A verification counts only if the header of its field is valid: without it, no checksum arrived. What a program does about `checksum_error` is the same everywhere.
+//! payload. A verification counts only if the header of its field is valid: without it, no checksum arrived.
+//! A clone from egress to egress keeps the verifications of its packet, with its headers; a clone of the packet as it arrived has none.
+//! What a program does about `checksum_error` is the same everywhere.
 //!
 //! # Drops
 //! Every `mark_to_drop` call site is a [`Stmt::Drop`] with its own [`DropSite`], so that a dropped packet always has a

@@ -159,7 +159,7 @@ fn play(
         objects.insert(key.clone(), object);
     }
     let Some(object) = objects.get(&key) else { bail!("{} was not compiled", path.display()) };
-    let veth = veth || super::fuzz::packets_of(case).iter().any(|(_, frame)| tc::needs_wires(frame));
+    let veth = veth || super::fuzz::packets_of(case).iter().any(|(_, frame)| tc::lacks_ip_header(frame));
     if let (true, Object::Tc(object)) = (veth, object) {
         return io::netns::run_in_fresh(|| {
             let mut target = TcTarget::load_with_wires(object)?;

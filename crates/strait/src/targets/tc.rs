@@ -107,8 +107,8 @@ impl TcTarget {
     }
 }
 
-/// Whether the kernel takes no test run of a frame that an interface takes: an IP packet without the whole fixed part of its header.
-pub fn needs_wires(frame: &[u8]) -> bool {
+/// Whether a frame ends before the IP header that its type announces: newer kernels refuse to test-run it, and carry it over interfaces.
+pub fn lacks_ip_header(frame: &[u8]) -> bool {
     let header = match frame.get(ETHER_TYPE) {
         Some([0x08, 0x00]) => 20,
         Some([0x86, 0xdd]) => 40,
@@ -179,16 +179,6 @@ fn sweep() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a frame ends before the IP header that its type announces: newer kernels refuse to test-run it.
-fn lacks_ip_header(frame: &[u8]) -> bool {
-    let header = match frame.get(12..SHORTEST) {
-        Some([0x08, 0x00]) => 20,
-        Some([0x86, 0xdd]) => 40,
-        _ => 0,
-    };
-    frame.len() < SHORTEST + header
-}
-
 fn text(error: impl std::fmt::Display) -> TargetError {
     TargetError::failed(format!("{error:#}"))
 }
@@ -241,9 +231,9 @@ impl Target for TcTarget {
             }
             _ => match self.process(port, packet) {
                 Ok(sent) => Ok(sent.packets),
-                Err(_) if lacks_ip_header(packet) => Err(TargetError::unsupported(
-                    "test runs of frames that end in their IP header (try --veth)",
-                )),
+                Err(_) if lacks_ip_header(packet) => {
+                    Err(TargetError::unsupported("test runs of frames that end in their IP header"))
+                }
                 Err(error) => Err(text(error)),
             },
         }
