@@ -62,14 +62,13 @@ pub fn interpreted(
     case.load(&mut target)?;
     let mut sent = Vec::new();
     for (n, (port, packet)) in case.packets.iter().enumerate() {
-        if taken.is_some_and(|other| other.sent[n].is_none()) {
+        let other = taken.map(|outcome| outcome.sent[n].as_ref());
+        if other == Some(None) {
             sent.push(None);
             continue;
         }
         let outcome = target.0.process(*port, packet, &mut Silent);
-        let last = outcome.dropped.last().filter(|_| outcome.sent.is_empty());
-        let reason = last.map(|&reason| target.manifest().drops[reason].name.clone());
-        sent.push(Some(Sent { reason, packets: outcome.sent }));
+        sent.push(Some(Sent::expected(outcome, target.manifest(), other.flatten())));
     }
     let state = state(&mut target, entries).map_err(|e| e.to_string())?;
     Ok(Outcome { sent, state })

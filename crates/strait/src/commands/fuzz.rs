@@ -114,15 +114,8 @@ fn one_case(
             continue;
         };
         let mut sums = Sums::default();
-        let expected = oracle.0.process(port, &packet, &mut sums);
-        let mut expected = Sent {
-            reason: expected
-                .dropped
-                .last()
-                .filter(|_| expected.sent.is_empty())
-                .map(|&r| oracle.manifest().drops[r].name.clone()),
-            packets: expected.sent,
-        };
+        let outcome = oracle.0.process(port, &packet, &mut sums);
+        let mut expected = Sent::expected(outcome, oracle.manifest(), Some(&sent));
         if expected.packets.iter().any(|(_, bytes)| bytes.len() < compiled.shortest_frame()) {
             expected = Sent { packets: Vec::new(), reason: Some(drops::BAD_RESIZE.to_string()) };
             too_short.packets += 1;

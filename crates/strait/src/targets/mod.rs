@@ -5,7 +5,8 @@ pub mod native;
 pub mod tc;
 mod wires;
 
-use abi::Entry;
+use ::interp::Outcome;
+use abi::{Entry, Manifest};
 use clap::ValueEnum;
 use control::stf::Target;
 
@@ -88,11 +89,21 @@ impl Object {
 pub struct Sent {
     /// Port and bytes of each packet that left.
     pub packets: Vec<(u32, Vec<u8>)>,
-    /// Where none left: name of the drop reason, of several packets the last one's.
+    /// Where none left: the name of the drop reason.
     pub reason: Option<String>,
 }
 
 impl Sent {
+    /// What the interpreter did with a packet, to be compared with what a target did with it. Where several copies of the packet are
+    /// dropped, a target names the reason of one of them.
+    pub fn expected(outcome: Outcome, manifest: &Manifest, target: Option<&Sent>) -> Sent {
+        let names: Vec<&String> =
+            outcome.dropped.iter().map(|&reason| &manifest.drops[reason].name).collect();
+        let named = target.and_then(|sent| sent.reason.as_ref()).filter(|reason| names.contains(reason));
+        let reason = named.or(names.last().copied()).filter(|_| outcome.sent.is_empty()).cloned();
+        Sent { reason, packets: outcome.sent }
+    }
+
     /// Whether two results differ in nothing but words that are 0000 in one and ffff in the other: one number in one's complement.
     pub fn same_but_for_zeros(&self, other: &Sent) -> bool {
         let ports = |sent: &Sent| sent.packets.iter().map(|(port, _)| *port).collect::<Vec<_>>();
