@@ -1,4 +1,4 @@
-//! Compiles the project's own text of P4Info's messages: `protox` reads it, so that no protoc is needed.
+//! Compiles the P4Info messages in the `proto` directory of the repository, with `protox`, so that no protoc is needed.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed={}", proto.display());
     let set = protox::compile([proto.join("p4/config/v1/p4info.proto")], [&proto])?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
-    // Names of fields and messages, for the text format.
+    // The text format needs the names of fields and messages.
     std::fs::write(out.join("p4info.bin"), set.encode_to_vec())?;
     prost_build::Config::new().btree_map(["."]).compile_fds(set)?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Emits a P4 program for tc: C to stdout, manifest to the file named second.
+//! Emits a P4 program for tc. Writes the C to standard output, and the manifest to the file in the second argument.
 fn main() {
     let mut args = std::env::args().skip(1);
     let file = args.next().expect("a program");

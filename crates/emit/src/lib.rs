@@ -1,13 +1,15 @@
-//! Verified IR to text.
+//! The back ends. Each takes a verified program in the IR and returns text.
 //!
-//! * [`c`]: the dialect of C that all compiled targets share: names, types, expressions, statements.
-//! * [`ebpf`]: one eBPF program for the kernel's traffic control, and the manifest that tells a host of its maps.
-//! * [`mod@native`]: a shared object of machine code, and the manifest that tells a host of its memory.
-//! * [`mod@dot`]: pictures of parsers, controls and the dependencies of tables.
-//! * [`p4info`]: what the control plane sees, as P4Runtime's message.
+//! * [`ebpf`] emits C for an eBPF program that runs in the kernel's traffic control, and a manifest of its maps.
+//! * [`mod@native`] emits C for a shared object of machine code, and a manifest of its memory.
+//! * [`c`] has the parts of both that are equal: names, types, expressions, statements.
+//! * [`mod@dot`] draws parsers, controls and the dependencies between tables.
+//! * [`p4info`] makes P4Runtime's description of the program for a controller.
 //!
-//! What a target cannot do is an [`Unsupported`] with its place in the P4 source; nothing is left out in silence.
-//! Invariants: no I/O; equal programs give equal text.
+//! If a target cannot run a program, its back end returns an [`Unsupported`] for each reason, with the location in the P4 source. It never
+//! omits a part of the program.
+//!
+//! Invariants: this crate does no I/O, and equal programs give equal text.
 #![forbid(unsafe_code)]
 
 pub mod c;
@@ -23,11 +25,11 @@ pub use ebpf::tc;
 pub use native::{native, prelude as native_prelude};
 pub use unsupported::Unsupported;
 
-/// What the emitter of a compiled target makes.
+/// The output of a back end for a compiled target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Output {
-    /// A C file: for `clang -O2 -g -target bpf -mcpu=v3`, or for `cc -O3 -shared -fPIC`.
+    /// The text of a C file, for `clang -O2 -g -target bpf -mcpu=v3` or for `cc -O3 -shared -fPIC`.
     pub c: String,
-    /// What a host must know.
+    /// The description of the program for its host.
     pub manifest: Manifest,
 }

@@ -1,22 +1,22 @@
-//! A limit of a target, met by a program that is right in itself.
+//! The error for a correct program that exceeds a limit of a target.
 
 use std::fmt;
 
 use ir::Loc;
 
-/// What a target cannot do.
+/// Something in a program that a target does not support.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unsupported {
-    /// Where in the P4 source.
+    /// The location in the P4 source.
     pub loc: Loc,
-    /// What.
+    /// What the target does not support.
     pub what: String,
-    /// What to do instead.
+    /// What the programmer can do instead.
     pub hint: String,
 }
 
 impl Unsupported {
-    /// A limit met at a place.
+    /// Describes something that the target does not support.
     pub fn new(loc: Loc, what: impl Into<String>, hint: impl Into<String>) -> Unsupported {
         Unsupported { loc, what: what.into(), hint: hint.into() }
     }

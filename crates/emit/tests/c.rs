@@ -1,9 +1,9 @@
-//! The C that is emitted: snapshots of small programs, so that a change of it is looked at; and limits, which are located and
-//! say what to do. Accept a change of a snapshot with `cargo insta review`, or with INSTA_UPDATE=always.
+//! Tests of the emitted C. Snapshots of small programs make every change visible; accept changes with `cargo insta review`, or with
+//! INSTA_UPDATE=always. Other tests check that each limit is reported at its line.
 
 use std::path::{Path, PathBuf};
 
-/// Programs of `tests/cases` whose C is kept; their packets are played there.
+/// The programs whose C has a snapshot. They are in `tests/cases`, with packets that test what they do.
 fn kept() -> Vec<(String, PathBuf)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cases");
     ["forward", "rewrite", "route"].map(|name| (name.to_string(), folder.join(format!("{name}.p4")))).into()
@@ -27,10 +27,10 @@ fn compile(name: &str, file: &Path) -> ir::Verified {
 }
 
 #[test]
-fn what_is_emitted() {
+fn emitted_c_equals_its_snapshot() {
     for (name, file) in kept() {
         let output = emit::tc(&compile(&name, &file)).expect("within the limits");
-        // The prelude is the same for all; what comes behind it is the program's.
+        // The prelude is the same for all programs, so the snapshot has only the text after it.
         let own = output.c.split_once("struct state {").map_or(output.c.as_str(), |(_, own)| own);
         insta::assert_snapshot!(format!("{name}.c"), format!("struct state {{{own}"));
         let native = emit::native(&compile(&name, &file)).expect("within the limits");
@@ -42,7 +42,7 @@ fn what_is_emitted() {
 }
 
 #[test]
-fn the_same_program_gives_the_same_bytes() {
+fn equal_programs_give_equal_text() {
     for (name, file) in kept() {
         let once = emit::tc(&compile(&name, &file)).expect("within the limits");
         let native = emit::native(&compile(&name, &file)).expect("within the limits");
@@ -51,9 +51,9 @@ fn the_same_program_gives_the_same_bytes() {
     }
 }
 
-/// `// unsupported: WORDS` stands on the line that a limit is reported at.
+/// Each program in `tests/limits` marks the lines where limits must be reported with `// unsupported: WORDS`.
 #[test]
-fn limits_are_located() {
+fn limits_are_reported_at_their_lines() {
     for (name, file) in limited() {
         let text = std::fs::read_to_string(&file).expect("readable");
         let program = compile(&name, &file);

@@ -1,4 +1,4 @@
-//! Pictures: a snapshot of one program's, and every program of the suite can be drawn.
+//! Tests of the pictures: a snapshot for one program, and a check that every program in `tests/cases` can be drawn.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ fn cases() -> PathBuf {
 }
 
 #[test]
-fn states_tables_and_what_depends_on_what() {
+fn picture_equals_its_snapshot() {
     insta::assert_snapshot!("route.dot", emit::dot::dot(&compile(&cases().join("route.p4"))));
 }
 

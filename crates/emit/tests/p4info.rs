@@ -1,4 +1,4 @@
-//! P4Info: a snapshot of a program with everything, ids that p4c gives, and what P4Runtime cannot say.
+//! Tests of P4Info: a snapshot for a program with all kinds of objects, ids equal to those of p4c, and programs that P4Runtime cannot describe.
 
 use emit::p4info::{self, proto::P4Info};
 
@@ -10,7 +10,7 @@ fn info(text: &str) -> Result<P4Info, p4info::Problem> {
 }
 
 #[test]
-fn everything_that_has_a_message() {
+fn message_equals_its_snapshot() {
     let made = info(include_str!("control-plane/features.p4")).expect("P4Runtime can say it");
     let text = p4info::text(&made);
     insta::assert_snapshot!("features.p4info", text);
@@ -28,7 +28,7 @@ fn control(locals: &str) -> String {
 fn ids_are_those_of_p4c() {
     let made = info(&control("table t { actions = { NoAction; } }")).expect("a program");
     let head = |p: &Option<p4info::proto::Preamble>| p.clone().map(|p| (p.id, p.name, p.alias));
-    // As in every P4Info that p4c writes.
+    // p4c gives NoAction this id in every program.
     assert_eq!(head(&made.actions[0].preamble), Some((21257015, "NoAction".into(), "NoAction".into())));
     assert_eq!(made.tables[0].size, 1024);
 }
@@ -45,7 +45,7 @@ fn short_names_are_as_long_as_they_must_be() {
 }
 
 #[test]
-fn ids_that_cannot_be_are_said() {
+fn impossible_ids_are_reported() {
     let twice = "@id(5) action a() {} @id(5) action b() {} table t { actions = { a; b; NoAction; } }";
     let prefix = "@id(0x02000001) action a() {} table t { actions = { a; NoAction; } }";
     let whole = "action a(tuple<bit<8>, bit<8>> y) {} table t { actions = { a; NoAction; } }";

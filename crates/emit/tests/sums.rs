@@ -1,8 +1,8 @@
-//! What is derived from declared checksums: which elements must be summed, and which cancel.
+//! Tests of the plan of incremental checksum updates: which terms must be summed, and which cancel.
 
 use ir::checksum::{List, Part, plan};
 
-/// A program that moves a flow from one header to another; `%` is the ingress control's body.
+/// A program with a checksum over the payload. `%` stands for the body of the ingress control.
 const PROGRAM: &str = r#"
 #include <core.p4>
 #include <v1model.p4>
@@ -38,20 +38,21 @@ control D(packet_out b, in headers hdr) { apply { b.emit(hdr); } }
 V1Switch(P(), V(), I(), E(), C(), D()) main;
 "#;
 
-fn derived(ingress: &str) -> ir::checksum::Plan {
+fn plan_of(ingress: &str) -> ir::checksum::Plan {
     let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
     let text = PROGRAM.replace('%', ingress);
     let program = p4::compile(&mut map, "sums.p4", &text, &[], &p4::Embedded, &mut diags);
     plan(&program.unwrap_or_else(|| panic!("{:?}", diags.list())))
 }
 
+/// The widths and parts of the terms that are summed.
 fn summed(list: &List) -> Vec<(u32, Part)> {
     list.terms.iter().map(|t| (t.value.ty.width(), t.part)).collect()
 }
 
 #[test]
-fn what_nobody_writes_cancels() {
-    let plan = derived("hdr.flow.to = 7;");
+fn unwritten_fields_cancel() {
+    let plan = plan_of("hdr.flow.to = 7;");
     let update = &plan.updates[0];
     assert_eq!(summed(&update.list), [(32, Part::Body)], "only the field that changes is summed");
     assert_eq!(summed(&plan.sources[0].list), [(32, Part::Body)]);
@@ -59,31 +60,31 @@ fn what_nobody_writes_cancels() {
 }
 
 #[test]
-fn nothing_written_leaves_nothing_to_sum() {
-    assert!(derived("").updates[0].list.terms.is_empty());
+fn without_writes_all_terms_cancel() {
+    assert!(plan_of("").updates[0].list.terms.is_empty());
 }
 
 #[test]
-fn headers_before_the_sum_are_pseudo_header() {
-    let plan = derived("hdr.outer.label = 7; hdr.flow.port = 9;");
+fn headers_before_the_checksum_are_pseudo_header() {
+    let plan = plan_of("hdr.outer.label = 7; hdr.flow.port = 9;");
     let mut parts = summed(&plan.updates[0].list);
     parts.sort_by_key(|p| p.0);
     assert_eq!(parts, [(16, Part::Body), (32, Part::Pseudo)]);
 }
 
-/// The value of an element is rotated to where it stands in its 16-bit word: of two bytes the first is the upper one.
+/// Each value is shifted to its position in its 16-bit word. The first of two bytes is the high one.
 #[test]
-fn bytes_stand_in_words() {
+fn values_are_shifted_to_their_position_in_a_word() {
     let shift =
-        |ingress: &str| derived(ingress).updates[0].list.terms.iter().map(|t| t.shift).collect::<Vec<_>>();
+        |ingress: &str| plan_of(ingress).updates[0].list.terms.iter().map(|t| t.shift).collect::<Vec<_>>();
     assert_eq!(shift("hdr.flow.flags = 1;"), [8]);
     assert_eq!(shift("hdr.flow.rest = 1;"), [0]);
 }
 
 #[test]
-fn a_checksum_that_the_program_writes_itself_is_remembered_as_it_arrived() {
+fn a_checksum_that_the_program_overwrites_is_remembered_on_arrival() {
     let remembered = |ingress: &str| {
-        let plan = derived(ingress);
+        let plan = plan_of(ingress);
         assert_eq!(plan.updates[0].sources, [0]);
         plan.updates[0].rewritten && plan.remembers(0)
     };
@@ -92,9 +93,9 @@ fn a_checksum_that_the_program_writes_itself_is_remembered_as_it_arrived() {
     assert!(remembered("hdr.flow.setInvalid(); hdr.flow.setValid();"));
 }
 
-/// A header that is replaced as a whole is written, field by field.
+/// A header that is made valid or invalid counts as written, with all its fields.
 #[test]
-fn validity_counts_as_writing() {
-    let plan = derived("hdr.flow.setInvalid(); hdr.flow.setValid();");
+fn a_change_of_validity_counts_as_a_write() {
+    let plan = plan_of("hdr.flow.setInvalid(); hdr.flow.setValid();");
     assert_eq!(plan.updates[0].list.terms.len(), 5, "all but the label: {:#?}", plan.updates[0].list);
 }

@@ -1,25 +1,25 @@
-//! The bytes of the packet that leaves. Every read and every write of them goes through [`Body::in_packet`], which asks for the proof
-//! that the header is there: an [`Emitted`] header, under the test of its validity.
+//! Access to the bytes of the packet that leaves. Every access goes through [`Body::in_packet`], which guarantees that the header is in the
+//! packet: it takes an [`Emitted`] header, and emits a test of its validity around the access.
 //!
-//! What arrives is read by `packet_at`, which checks the length: [`Body::extract`] and lookahead.
+//! The bytes of the packet that arrives are read with `packet_at`, which checks the packet's length: [`Body::extract`] and lookahead.
 
 use ir::HeaderId;
 
 use super::{Body, Dialect};
 
-/// A header that the deparser emits. Only [`Body::emitted`] makes one, and [`Body::place_header`] is called for each: where the header is
-/// valid, its `*_out` is set, and all its bytes lie in the packet that leaves.
+/// A header that the deparser emits. Only [`Body::emitted`] creates one, and [`Body::place_header`] is called for each. So if the header is
+/// valid, its `*_out` is set, and all its bytes lie within the packet that leaves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Emitted {
-    /// The header.
+    /// The number of the header.
     pub id: HeaderId,
-    /// Its C name.
+    /// The C name of the header.
     pub name: String,
-    /// Its length. Headers of varying length are beyond these targets.
+    /// The length of the header in bytes. The compiled targets do not support headers of variable length.
     pub bytes: u32,
 }
 
-/// Where a valid, emitted header stands, as C sees it. Exists only inside [`Body::in_packet`].
+/// The place of a valid, emitted header in the packet. It exists only inside [`Body::in_packet`].
 pub struct Standing<'a>(&'a Emitted);
 
 impl Emitted {
@@ -30,20 +30,21 @@ impl Emitted {
 }
 
 impl Standing<'_> {
-    /// The offset of byte `at` of the header in the packet that leaves.
+    /// The C of the offset of byte `at` of the header in the packet that leaves.
     pub fn out(&self, at: u32) -> String {
-        assert!(at < self.0.bytes, "an access behind the end of a header");
+        assert!(at < self.0.bytes, "an access after the end of a header");
         if at == 0 { format!("t->{}_out", self.0.name) } else { format!("t->{}_out + {at}", self.0.name) }
     }
 
-    /// The offset of the header in the packet that arrived; `None` where the program may have made the header, so that it has none.
+    /// The C of the offset of the header in the packet that arrived. `None` if the program may have created the header.
     pub fn arrived(&self, body: &Body<'_>) -> Option<String> {
         (!body.facts.made.contains(&self.0.id)).then(|| format!("t->{}_in", self.0.name))
     }
 }
 
 impl Body<'_> {
-    /// Writes code that runs where the header is valid and `also` holds. Headers without bytes have no code.
+    /// Emits code that runs if the header is valid and the condition `also` holds (an empty text is always true). Emits nothing for a
+    /// header without bytes.
     pub fn in_packet(&mut self, h: &Emitted, also: &str, write: impl FnOnce(&mut Self, &Standing<'_>)) {
         if h.bytes == 0 {
             return;
@@ -54,7 +55,7 @@ impl Body<'_> {
         self.text.close("");
     }
 
-    /// Points `p` at byte `at` of the header and the `bytes` behind it.
+    /// Emits an assignment of `p`: it points to `bytes` accessible bytes, which begin at byte `at` of the header.
     pub fn point(&mut self, standing: &Standing<'_>, at: u32, bytes: u32) {
         let out = standing.out(at);
         match self.facts.dialect {

@@ -1,4 +1,4 @@
-//! What deparsers of all machines share: which headers leave, and where they will stand.
+//! The parts of the deparser that the targets share: the headers that leave, their new offsets, and the checksum updates.
 
 use ir::{Control, HeaderId, HeaderRef, Place, StmtKind, visit};
 
@@ -6,7 +6,8 @@ use super::access::Emitted;
 use super::{Body, Dialect};
 
 impl Body<'_> {
-    /// The headers that a deparser emits, in order, each once. A deparser that does more is beyond these targets.
+    /// The headers that a deparser emits, in order. The compiled targets do not support deparsers that do anything else, or that emit a
+    /// header twice.
     pub fn emitted(&mut self, control: &Control) -> Vec<Emitted> {
         let mut order: Vec<HeaderId> = Vec::new();
         let (mut simple, mut again) = (true, None);
@@ -30,8 +31,8 @@ impl Body<'_> {
         order.into_iter().map(|h| Emitted::new(self, h)).collect()
     }
 
-    /// Notes where the header will stand (`*_out`), and makes room for it in `out`. On native, `moved` is no longer 0 where one that was not
-    /// made stands elsewhere.
+    /// Emits the computation of a header's new offset (`*_out`), and adds the header's length to `out`. On native, it also makes `moved`
+    /// non-zero if the header arrived at another offset.
     pub fn place_header(&mut self, h: &Emitted) {
         let (name, bytes) = (&h.name, h.bytes);
         self.text.open(format!("if (s->{name}_valid)"));
@@ -43,8 +44,8 @@ impl Body<'_> {
         self.text.close("");
     }
 
-    /// Writes each planned update of a checksum over the payload. It has no effect where its header does not leave, and where a later
-    /// update of the same checksum is made too.
+    /// Emits each planned update of a checksum over the payload, with `write`. An update has no effect on a packet if the checksum's header
+    /// does not leave, or if a later update of the same checksum runs too.
     pub fn updates(&mut self, order: &[Emitted], write: impl Fn(&mut Self, &UpdateAt<'_>)) {
         let plan = self.facts.plan.clone();
         for (number, update) in plan.updates.iter().enumerate() {
@@ -64,14 +65,14 @@ impl Body<'_> {
     }
 }
 
-/// A planned update, where its header leaves: `p` points at the checksum.
+/// A planned update of a checksum whose header is in the packet. The C variable `p` points to the checksum.
 pub struct UpdateAt<'p> {
-    /// Its number in the plan.
+    /// The number of the update in the plan.
     pub number: usize,
-    /// What is known of it.
+    /// The update in the plan.
     pub update: &'p ir::checksum::Update,
-    /// The checksum's offset in the packet.
+    /// The C of the checksum's offset in the packet.
     pub place: String,
-    /// A checksum of 0 leaves as ffff.
+    /// Whether a checksum of 0 is written as ffff, as UDP requires.
     pub nonzero: bool,
 }

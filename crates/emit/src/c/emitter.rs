@@ -1,4 +1,4 @@
-//! The text of a program under construction: the packet's state, and the functions of parser and controls.
+//! The emitter of one program: it declares the packet's state, and emits the functions of the controls.
 
 use abi::manifest::{DropReason, Manifest};
 use ir::{Program, Role, Verified};
@@ -7,8 +7,8 @@ use super::{Body, Dialect, Facts, Home, Names, Text, Unit, Units, c_type, layout
 use crate::Output;
 use crate::unsupported::Unsupported;
 
-/// One program for one machine.
-#[allow(missing_docs)] // What the names say.
+/// The emission of one program for one target.
+#[allow(missing_docs)] // Each field is named after its type.
 pub struct Emitter<'p> {
     pub program: &'p Program,
     pub names: Names,
@@ -21,7 +21,8 @@ pub struct Emitter<'p> {
 }
 
 impl<'p> Emitter<'p> {
-    /// Nothing written yet; `reasons` are the target's own, behind the program's, and `prelude` is the C that it puts before them.
+    /// Starts the emission of a program. `reasons` are the target's own drop reasons, and `prelude` is the target's C prelude, whose names
+    /// the program must not use.
     pub fn new(
         program: &'p Verified,
         dialect: Dialect,
@@ -64,7 +65,7 @@ impl<'p> Emitter<'p> {
         }
     }
 
-    /// What was made, or every limit that was met.
+    /// The finished output, or every limit of the target that the program exceeds.
     pub fn output(self) -> Result<Output, Vec<Unsupported>> {
         match self.problems.is_empty() {
             true => Ok(Output { c: self.text.finish(), manifest: self.manifest }),
@@ -72,7 +73,7 @@ impl<'p> Emitter<'p> {
         }
     }
 
-    /// `struct state`, headers first.
+    /// Declares the structures of the headers, and the packet with its state.
     pub fn state(&mut self) {
         let p = self.program;
         for (i, ty) in p.header_types.iter().enumerate() {
@@ -97,11 +98,11 @@ impl<'p> Emitter<'p> {
         self.packet();
     }
 
-    /// `struct state`, `struct scratch`, and the map's value that holds both.
+    /// Declares `struct state`, `struct scratch`, and `struct packet`, which holds both.
     fn packet(&mut self) {
         let cleared = self.facts.cleared.clone();
         self.text
-            .line("/* A packet on its way. Down to `rest` all of it is zero when the packet arrives. */");
+            .line("/* The state of a packet. All members before `rest` are zero when the packet arrives. */");
         self.text.open("struct state");
         for id in (0..self.program.headers.len() as u32).map(ir::HeaderId) {
             let (name, structure) = (self.names.header(id), self.names.header_type(id));
@@ -113,20 +114,20 @@ impl<'p> Emitter<'p> {
             self.text.line(format!("u8 {name}_valid;"));
         }
         sums::cleared_members(&self.facts.plan, &mut self.text);
-        self.text.line("u32 cursor;       /* bytes that the parser has passed */");
-        self.text.line("u32 site;         /* 1 + the drop site that ran last */");
+        self.text.line("u32 cursor;       /* number of bytes that the parser has consumed */");
+        self.text.line("u32 site;         /* 1 + the drop site that ran last, or 0 */");
         self.text.line("u32 timeout;      /* the parser did not come to an end */");
         if stack::counted(self.program) {
             for (i, stack) in self.program.stacks.iter().enumerate().filter(|(i, s)| s.index.index() == *i) {
-                self.text.line(format!("u32 next_{i};      /* of {} */", stack.name));
+                self.text.line(format!("u32 next_{i};      /* the next index of {} */", stack.name));
             }
         }
         self.asked();
         let tables = &self.program.tables;
         for meter in tables.iter().filter_map(|t| t.direct_meter) {
-            self.text.line(format!("u8 colour_{};     /* that the direct meter gave */", meter.0));
+            self.text.line(format!("u8 colour_{};     /* the result of the direct meter */", meter.0));
         }
-        self.text.line("u64 rest[0];      /* from here on: written before it is read */");
+        self.text.line("u64 rest[0];      /* the following members are written before they are read */");
         self.variables(|id| !cleared.contains(&id));
         sums::members(&self.facts.plan, self.facts.dialect, &mut self.text);
         self.text.close(";");
@@ -143,20 +144,23 @@ impl<'p> Emitter<'p> {
         self.text.close(";");
     }
 
-    /// What the program has asked for this packet, where it asks.
+    /// Declares the members of the state that remember clone, resubmit, recirculate and truncate calls, if the program has any.
     fn asked(&mut self) {
         if self.facts.dialect == Dialect::Tc || !self.facts.ways.any() {
             return;
         }
-        self.text.line("u32 clone;        /* what a clone takes along, or 0 where none was asked for */");
+        self.text
+            .line("u32 clone;        /* the list of variables that the clone keeps, or 0 without a clone */");
         self.text.line("u32 clone_session;");
-        self.text.line("u32 clone_egress; /* as egress has it, not as it came */");
-        self.text.line("u32 resubmit;     /* what it takes along, or 0 */");
-        self.text.line("u32 recirculate;  /* what it takes along, or 0 */");
-        self.text.line("u32 truncate;     /* 1 + the bytes that are kept, or 0 */");
+        self.text.line(
+            "u32 clone_egress; /* 1 for a clone of the packet in egress, 0 for a clone as it arrived */",
+        );
+        self.text.line("u32 resubmit;     /* the list of variables that are kept, or 0 */");
+        self.text.line("u32 recirculate;  /* the list of variables that are kept, or 0 */");
+        self.text.line("u32 truncate;     /* 1 + the length to truncate to, or 0 */");
     }
 
-    /// The variables of the state that `chosen` takes.
+    /// Declares the variables in the state for which `chosen` returns true.
     fn variables(&mut self, chosen: impl Fn(ir::VarId) -> bool) {
         for (i, var) in self.program.vars.iter().enumerate() {
             let id = ir::VarId(i as u32);
@@ -174,28 +178,28 @@ impl<'p> Emitter<'p> {
         }
     }
 
-    /// What is not the program's: notes for the host, places of headers, room for keys.
+    /// Declares `struct scratch`: the verdict for the host, the offsets of headers, and buffers.
     fn scratch(&mut self) {
         let p = self.program;
         let tc = self.facts.dialect == Dialect::Tc;
-        let first = if tc { "; the verdict comes first, where hosts look for it" } else { "" };
-        self.text.line(format!("/* Written before it is read{first}. */"));
+        let first = if tc { " The host reads the first four." } else { "" };
+        self.text.line(format!("/* All members are written before they are read.{first} */"));
         self.text.open("struct scratch");
         if tc {
             self.text.line(
-                "u32 verdict;      /* 0 passed by, 1 sent, 2 dropped: for test runs, which see no redirect */",
+                "u32 verdict;      /* 0 not processed, 1 sent, 2 dropped; for test runs, which cannot see a redirect */",
             );
             self.text.line("u32 port;");
             self.text.line("u32 reason;");
-            self.text.line(
-                "u32 tag;          /* the VLAN tag that the kernel keeps beside the bytes that are sent, or 0 */",
-            );
-            self.text.line("u32 payload;      /* where the payload starts on leaving */");
+            self.text
+                .line("u32 tag;          /* the VLAN tag in the metadata of the skb that is sent, or 0 */");
+            self.text.line("u32 payload;      /* the offset of the payload in the packet that leaves */");
         }
         for i in 0..p.headers.len() {
             let name = self.names.header(ir::HeaderId(i as u32)).to_string();
-            self.text.line(format!("u32 {name}_in;   /* where it stood on arrival */"));
-            self.text.line(format!("u32 {name}_out;  /* where it stands on leaving */"));
+            self.text.line(format!("u32 {name}_in;   /* the offset of the header on arrival */"));
+            self.text
+                .line(format!("u32 {name}_out;  /* the offset of the header in the packet that leaves */"));
         }
         for i in self.facts.raw.clone() {
             let name = self.names.header(ir::HeaderId(i)).to_string();
@@ -210,22 +214,24 @@ impl<'p> Emitter<'p> {
             self.text.line("u32 buffer[64];");
             let data = self.hashed_data();
             if data > 0 {
-                self.text.line("u32 busy;         /* a table was being written whenever it was read */");
-                self.text.line(format!("u64 data[{data}];      /* of the entry that was found */"));
+                self.text.line("u32 busy;         /* 1 if a table was being written whenever it was read */");
+                self.text.line(format!(
+                    "u64 data[{data}];      /* the action data of the entry that was found */"
+                ));
                 self.text.line(format!("u64 candidate[{data}];"));
             }
         }
         for table in &self.early {
             let name = self.names.table(*table);
             let key = self.manifest.tables[table.index()].layout.as_ref().map_or(0, |l| l.key_size);
-            self.text.line(format!("u8 {name}_early; /* looked up already: */"));
+            self.text.line(format!("u8 {name}_early; /* 1 if the row was looked up early */"));
             self.text.line(format!("const struct row *{name}_row;"));
             self.text.line(format!("u64 {name}_key[{}];", key.div_ceil(8) + 1));
         }
         self.text.close(";");
     }
 
-    /// The controls before the deparser, a function each.
+    /// Emits a function for each control before the deparser.
     pub fn controls(&mut self) {
         for role in [Role::VerifyChecksum, Role::Ingress, Role::Egress, Role::ComputeChecksum] {
             let Some(control) = self.program.control(role) else { continue };
@@ -234,15 +240,16 @@ impl<'p> Emitter<'p> {
         }
     }
 
-    /// What makes a packet that goes out of one port a normal one for egress, whatever ingress wrote (BMv2's simple_switch).
+    /// The statement that sets `instance_type` to normal before egress, as BMv2's simple_switch does for unicast packets. `None` if the
+    /// program does not use it.
     pub fn normal_in_egress(&self) -> Option<String> {
         let kind = self.program.standard.instance_type;
         let used = self.units.home(kind) == Home::State;
         used.then(|| format!("s->{} = 0;", self.names.var(kind)))
     }
 
-    /// A function over the packet, with the state as `s` and the scratch as `t`. What stands `alone` the kernel verifies by
-    /// itself; what does not saves some nanoseconds a call and is verified with its caller.
+    /// Emits a function of the packet, which has the state as `s` and the scratch as `t`. On tc, the kernel verifies an `alone` function
+    /// separately. Any other function is inlined, which saves some nanoseconds for each call, and is verified with its caller.
     pub fn function(&mut self, alone: bool, name: &str, unit: Unit, write: impl FnOnce(&mut Body<'_>)) {
         self.text.line("");
         match self.facts.dialect {
@@ -250,7 +257,7 @@ impl<'p> Emitter<'p> {
                 let linkage = if alone { "NOINLINE" } else { "INLINE" };
                 self.text.open(format!("{linkage} int {name}(struct __sk_buff *skb)"));
                 self.get_state("-1");
-                // An argument that a function does not use is not passed, and the verifier wants it all the same.
+                // The compiler does not pass an argument that the function does not use, but the verifier requires it.
                 self.text.line("asm volatile(\"\" : : \"r\"(skb));");
             }
             Dialect::Native => {
@@ -266,7 +273,8 @@ impl<'p> Emitter<'p> {
         self.text.close("");
     }
 
-    /// Declares `s` and `t`; on tc they may, for all that the verifier knows, be missing.
+    /// Declares `s` and `t`. On tc the function returns `otherwise` if they are missing: that cannot happen, but the verifier does not
+    /// know it.
     pub fn get_state(&mut self, otherwise: &str) {
         let mut packet = "pkt";
         if self.facts.dialect == Dialect::Tc {
@@ -282,7 +290,7 @@ impl<'p> Emitter<'p> {
     }
 }
 
-/// Where a header of a type is extracted first, which is where a reader looks for it.
+/// The location of the first statement that extracts a header of a type, for error messages.
 fn first_use(program: &Program, header_type: usize) -> ir::Loc {
     let mut at = None;
     ir::visit::all_stmts(program, &mut |stmt| {
@@ -313,7 +321,7 @@ pub fn stage_name(role: Role) -> &'static str {
     }
 }
 
-/// Why packets are dropped: the program's own reasons, then the target's.
+/// All drop reasons: the program's own, then the target's.
 fn drop_reasons(program: &Program, own: &[(&str, &str)]) -> Vec<DropReason> {
     let sites = program.drop_sites.iter().map(|s| DropReason {
         name: s.name.clone(),

@@ -1,4 +1,4 @@
-//! Expressions.
+//! The C of expressions.
 
 use abi::{Bits, MatchKind};
 use ir::{BinOp, Expr, ExprKind, HeaderRef, Place, Ty, UnOp};
@@ -6,7 +6,7 @@ use ir::{BinOp, Expr, ExprKind, HeaderRef, Place, Ty, UnOp};
 use super::stmt::Body;
 use super::{c_type, container};
 
-/// A constant of C.
+/// The C of a constant of at most 128 bits.
 pub fn constant(value: &Bits) -> String {
     let width = value.width();
     match value.to_u128() {
@@ -20,7 +20,7 @@ pub fn constant(value: &Bits) -> String {
     }
 }
 
-/// `value` cut to `width` bits.
+/// The C of `value` truncated to `width` bits.
 pub fn mask(value: String, width: u32) -> String {
     let ty = c_type(Ty::Bit(width)).unwrap_or("u128");
     if width == container(width) {
@@ -74,7 +74,7 @@ impl Body<'_> {
         }
     }
 
-    /// A place as C reads and writes it.
+    /// The C of a place, for reading and writing.
     pub fn place(&mut self, place: &Place) -> String {
         match place {
             Place::Var(id) => self.var(*id),
@@ -88,7 +88,7 @@ impl Body<'_> {
         }
     }
 
-    /// A cast: sign extension where the operand has a sign, else zeros or a cut.
+    /// The C of a cast. A signed operand is sign-extended; any other one is zero-extended or truncated.
     fn cast(&mut self, a: &Expr, to: Ty) -> String {
         let value = self.expr(a);
         let (from, width) = (a.ty.width(), to.width());
@@ -141,7 +141,7 @@ impl Body<'_> {
                 self.unsupported("a product of more than 64 bits", "multiply narrower values");
                 x
             }
-            // C promotes small operands to int; the mask brings the result back.
+            // C promotes small operands to `int`. The cast to `u32` keeps them unsigned, and the mask restores the width.
             Add | Sub | Mul | Div | Mod => {
                 let wide = c_type(ty).unwrap_or("u128");
                 let wide = if container(width) < 32 { "u32" } else { wide };
@@ -184,13 +184,13 @@ impl Body<'_> {
     }
 }
 
-/// The C of `x == y`. Up to 64 bits it goes through `is`, which keeps gcc from reading neighbouring fields in one load.
+/// The C of `x == y`. For up to 64 bits it calls `is`, which keeps gcc from merging the loads of adjacent fields.
 pub fn equal(x: &str, y: &str, width: u32) -> String {
     if width <= 64 { format!("is({x}, {y})") } else { format!("({x} == {y})") }
 }
 
-/// A pattern of `width` bits as a signed C number of `bits` bits. Beyond 64 bits it goes without shifts: clang joins those of two branches into
-/// one whose distance it does not know, which eBPF has not.
+/// The C of a value of `width` bits, sign-extended to a signed number of `bits` bits. For more than 64 bits it uses no shifts: clang merges
+/// the shifts of two branches into one with a variable distance, which eBPF does not support.
 pub fn signed(value: &str, width: u32, bits: u32) -> String {
     let up = bits - width;
     let (unsigned, signed) = (format!("u{bits}"), format!("s{bits}"));
@@ -205,7 +205,7 @@ pub fn signed(value: &str, width: u32, bits: u32) -> String {
     }
 }
 
-/// The sign bit of a key whose ranges are of signed numbers.
+/// The sign bit of a key that is matched by ranges of signed numbers; otherwise `None`.
 pub fn signed_range(kind: MatchKind, ty: Ty) -> Option<Bits> {
     let width = ty.width();
     let signed = kind == MatchKind::Range && ty.is_signed() && width > 0;

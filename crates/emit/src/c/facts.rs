@@ -1,4 +1,4 @@
-//! What is known of a program before a line of it is written.
+//! What an emitter must know about a program before it writes the first line.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -9,17 +9,17 @@ use ir::{Call, HeaderId, Program, Stmt, StmtKind, Transition, VarId, VarKind, Ve
 
 use super::header;
 
-/// For which machine the C is.
+/// The target that the C is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// The kernel's traffic control: no stack to speak of, maps, helpers, a verifier that follows every way.
+    /// The kernel's traffic control. A program has 512 bytes of stack, and uses maps and helpers. The verifier follows every path.
     Tc,
-    /// A processor: plain memory.
+    /// Machine code, which uses ordinary memory.
     Native,
 }
 
 impl Dialect {
-    /// What functions call the packet.
+    /// The parameter of emitted functions that is the packet.
     pub fn packet(self) -> &'static str {
         match self {
             Dialect::Tc => "skb",
@@ -27,7 +27,7 @@ impl Dialect {
         }
     }
 
-    /// The packet's length.
+    /// The C of the packet's length in bytes.
     pub fn length(self) -> &'static str {
         match self {
             Dialect::Tc => "skb->len",
@@ -35,54 +35,54 @@ impl Dialect {
         }
     }
 
-    /// Rounds that a loop may have at most: the kernel's verifier walks each of them.
+    /// The largest number of iterations of a loop. The kernel's verifier follows each iteration.
     pub fn loop_bound(self) -> u64 {
         match self {
             Dialect::Tc => 256,
-            // The counter has 32 bits and passes its bound by one.
+            // The counter has 32 bits, and its last value is the bound plus 1.
             Dialect::Native => u64::from(u32::MAX) - 1,
         }
     }
 }
 
-/// What an emitter keeps beside the text.
+/// The facts about a program that decide what is emitted.
 pub struct Facts {
-    /// For which machine.
+    /// The target of the emission.
     pub dialect: Dialect,
-    /// Checksums to derive.
+    /// The checksums over the payload that are updated incrementally.
     pub plan: Plan,
-    /// Variables that must be zero when a packet arrives. To clear what need not be is a cost on every packet (docs/device-mode.md).
+    /// Variables that must be zero when a packet arrives. Clearing any others would cost time for every packet (docs/device-mode.md).
     pub cleared: BTreeSet<VarId>,
     /// Fields that something reads after extraction.
     pub used: HashSet<(HeaderId, u32)>,
-    /// Headers that the program makes: it sets them valid, copies them, or changes every byte. All their fields are extracted and written.
+    /// Headers that the program creates: it sets them valid, copies them, or changes every byte. All their fields are extracted and written.
     pub made: HashSet<HeaderId>,
-    /// Fields that anything but extraction writes, with those that share bytes with them.
+    /// Fields that statements other than extraction write, and the fields that share bytes with them.
     pub changed: HashSet<(HeaderId, u32)>,
-    /// Headers that the program changes or makes.
+    /// Headers that the program changes or creates.
     pub touched: HashSet<HeaderId>,
-    /// Headers that are not written as a whole, and may have to be moved as they are.
+    /// Headers whose bytes the deparser may have to copy, because it does not write them as a whole.
     pub raw: Vec<u32>,
-    /// Whether the program looks at `checksum_error`.
+    /// Whether the program reads `checksum_error`.
     pub checks: bool,
-    /// How many statements apply each table.
+    /// The number of statements that apply each table.
     pub applications: Vec<u32>,
-    /// Statements with checksums met so far.
+    /// The number of checksum statements that were emitted so far.
     pub count: ir::checksum::Numbering,
-    /// What packets may do besides leaving once.
+    /// The ways in which the program replicates packets or processes them again.
     pub ways: Ways,
 }
 
-/// What packets may do besides leaving once.
+/// The ways in which a program replicates packets, processes them again, or truncates them.
 #[derive(Clone, Debug, Default)]
-#[allow(missing_docs)] // Whether the program does what the name says.
+#[allow(missing_docs)] // Each flag says whether the program does what its name says.
 pub struct Ways {
     pub multicast: bool,
     pub clone: bool,
     pub resubmit: bool,
     pub recirculate: bool,
     pub truncate: bool,
-    /// Lists of variables that a copy or a further round takes along, each once.
+    /// The different lists of variables that clone, resubmit and recirculate calls keep.
     pub keeps: Vec<Vec<VarId>>,
 }
 
@@ -110,19 +110,19 @@ impl Ways {
         ways
     }
 
-    /// Whether there are any.
+    /// Whether the program does any of this.
     pub fn any(&self) -> bool {
         self.multicast || self.clone || self.resubmit || self.recirculate || self.truncate
     }
 
-    /// What stands in the packet's state for a list that is kept: 0 is nothing asked.
+    /// The number of a list of kept variables in the packet's state. It is at least 1; 0 means that there was no call.
     pub fn number(&self, keep: &Vec<VarId>) -> usize {
         self.keeps.iter().position(|k| k == keep).map_or(0, |at| at + 1)
     }
 }
 
 impl Facts {
-    /// Looks a program over.
+    /// Computes the facts about a program.
     pub fn new(program: &Verified, dialect: Dialect) -> Facts {
         let plan = ir::checksum::plan(program);
         let (mut used, mut checks) = (HashSet::new(), false);
@@ -150,14 +150,14 @@ impl Facts {
         Facts { dialect, plan, cleared, used, made, changed, touched, raw, checks, applications, count, ways }
     }
 
-    /// Whether a field is extracted.
+    /// Whether the parser must copy a field to the state when it extracts the header.
     pub fn extracts(&self, h: HeaderId, field: u32) -> bool {
         let whole = if self.dialect == Dialect::Native { &self.made } else { &self.touched };
         whole.contains(&h) || self.changed.contains(&(h, field)) || self.used.contains(&(h, field))
     }
 }
 
-/// Calls `f` for each cell that a statement writes, if it may or must.
+/// Calls `f` for each cell that a statement writes or may write.
 fn writes(program: &Program, stmt: &Stmt, f: &mut dyn FnMut(Cell)) {
     effects::of(program, stmt, &mut |effect| {
         if let Effect::Write(cell) | Effect::MayWrite(cell) = effect {
@@ -166,12 +166,13 @@ fn writes(program: &Program, stmt: &Stmt, f: &mut dyn FnMut(Cell)) {
     });
 }
 
-/// Whether a statement writes a sum over the payload: it changes the packet when that leaves, and no field here.
+/// Whether a statement updates a checksum over the payload. The deparser makes this update in the packet; the statement changes no field.
 fn is_deferred(stmt: &Stmt) -> bool {
     matches!(&stmt.kind, StmtKind::Call(Call::UpdateChecksum { payload: true, .. }))
 }
 
-/// Calls `f` for each cell whose value a statement works with. What is emitted as it stands in the packet is not among them.
+/// Calls `f` for each cell whose value a statement needs. An emit statement needs no values: the deparser can leave the bytes in the
+/// packet.
 pub fn needs(program: &Program, stmt: &Stmt, f: &mut dyn FnMut(Cell)) {
     match &stmt.kind {
         StmtKind::Emit(_) => {}
@@ -186,7 +187,7 @@ pub fn needs(program: &Program, stmt: &Stmt, f: &mut dyn FnMut(Cell)) {
     }
 }
 
-/// As [`needs`], of all statements and of what parsers select by.
+/// Calls `f` for each cell that some statement [`needs`] or some parser state selects by.
 fn all_needs(program: &Program, f: &mut dyn FnMut(Cell)) {
     visit::all_stmts(program, &mut |stmt| needs(program, stmt, f));
     for state in program.parsers.iter().flat_map(|p| &p.states) {
@@ -196,7 +197,7 @@ fn all_needs(program: &Program, f: &mut dyn FnMut(Cell)) {
     }
 }
 
-/// Fields that a statement writes by themselves, with those that share bytes with them. Headers as a whole are [`made`].
+/// Fields that statements write individually, and the fields that share bytes with them. Headers that are written as a whole are [`made`].
 fn changed(program: &Program) -> HashSet<(HeaderId, u32)> {
     let mut changed = HashSet::new();
     visit::all_stmts(program, &mut |stmt| {
@@ -227,6 +228,7 @@ fn is_whole(stmt: &Stmt) -> bool {
     )
 }
 
+/// Headers that the program creates; see [`Facts::made`].
 fn made(program: &Program, changed: &HashSet<(HeaderId, u32)>) -> HashSet<HeaderId> {
     let headers = (0..program.headers.len() as u32).map(HeaderId);
     let every =
@@ -236,7 +238,7 @@ fn made(program: &Program, changed: &HashSet<(HeaderId, u32)>) -> HashSet<Header
         if !is_whole(stmt) || matches!(stmt.kind, StmtKind::Extract { .. } | StmtKind::SetInvalid(_)) {
             return;
         }
-        // What is copied is read as a whole.
+        // A header that is copied must be extracted as a whole, so it counts too.
         effects::of(program, stmt, &mut |effect| {
             if let Effect::Read(Cell::Valid(h))
             | Effect::MayWrite(Cell::Valid(h))

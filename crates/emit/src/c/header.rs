@@ -1,4 +1,4 @@
-//! Fields in the packet: how each is read into the state and written back.
+//! The conversion of fields between the packet and the state.
 
 use std::cmp::Ordering;
 
@@ -6,7 +6,7 @@ use ir::{Field, HeaderId, HeaderType};
 
 use super::{Body, Text, c_type, constant, mask};
 
-/// The C that reads a field whose header stands at `p`.
+/// The C that reads a field from the packet. `p` points to the header.
 pub fn read(field: &Field) -> String {
     let (at, width) = (field.offset, field.ty.width());
     if width == 0 {
@@ -19,8 +19,9 @@ pub fn read(field: &Field) -> String {
     }
     let wide = machine_word(width);
     let part = |span @ (from, size): (u32, u32)| {
-        // How far the piece's last bit lies before the field's, or behind it. A field of at most 128 bits may lie in 17 bytes, so a piece
-        // can reach over the value on both sides: what it has of the fields before goes by the mask, or off the left end of the word.
+        // The piece may end before or after the field, so it is shifted left or right by the distance. A field of at most 128 bits may
+        // span 17 bytes, and its pieces may contain bits of other fields on both sides. The mask, or the left end of the word, removes the
+        // bits of the fields before.
         let (piece_end, field_end) = (8 * (from + size), at + width);
         let loaded = load(span);
         match piece_end.cmp(&field_end) {
@@ -32,7 +33,7 @@ pub fn read(field: &Field) -> String {
     mask(whole.into_iter().map(part).collect::<Vec<_>>().join(" | "), width)
 }
 
-/// The type in which a value of so many bits is put together: never one that C would promote to a signed number.
+/// The type in which a value of `width` bits is assembled. It has at least 32 bits, because C would promote a smaller one to a signed `int`.
 fn machine_word(width: u32) -> &'static str {
     match width {
         0..=32 => "u32",
@@ -41,7 +42,7 @@ fn machine_word(width: u32) -> &'static str {
     }
 }
 
-/// Bytes `first..end` as naturally sized pieces: offset and size.
+/// Divides the bytes `first..end` into pieces of 8, 4, 2 or 1 bytes. Returns the offset and the size of each.
 fn spans(first: u32, end: u32) -> Vec<(u32, u32)> {
     let mut at = first;
     let mut out = Vec::new();
@@ -57,7 +58,7 @@ fn load((at, size): (u32, u32)) -> String {
     format!("rd{}(p + {at})", size * 8)
 }
 
-/// Groups of fields that share bytes: each group is a whole number of bytes.
+/// The groups of fields that share bytes. Each group is a whole number of bytes.
 pub fn groups(ty: &HeaderType) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut at = 0;
@@ -71,7 +72,7 @@ pub fn groups(ty: &HeaderType) -> Vec<Vec<usize>> {
     groups
 }
 
-/// Writes a group of fields of a header at `p`, piece by piece: a piece has the bits of each field that lie in it.
+/// Emits stores of a group of fields to the header at `p`. Each store writes a piece with the bits of all fields that lie in it.
 pub fn write(body: &mut Body<'_>, header: HeaderId, group: &[usize]) {
     let ty = body.program.header_type(header);
     let (Some(first), Some(last)) = (group.first(), group.last()) else { return };
@@ -96,7 +97,7 @@ pub fn write(body: &mut Body<'_>, header: HeaderId, group: &[usize]) {
     }
 }
 
-/// Writes a packed key field (big-endian, whole bytes) at `k + at`.
+/// Emits stores of a packed key field, which has whole bytes in network order, at `k + at`.
 pub fn write_key(value: &str, width: u32, at: u32, text: &mut Text) {
     let bytes = width.div_ceil(8);
     let wide = c_type(ir::Ty::Bit(width.max(8))).unwrap_or("u128");
@@ -108,7 +109,7 @@ pub fn write_key(value: &str, width: u32, at: u32, text: &mut Text) {
     }
 }
 
-/// A condition that holds when a value lies under a constant value and mask.
+/// The C of a ternary match: whether `value` equals `v` under the mask `m`.
 pub fn masked_equal(value: &str, v: &abi::Bits, m: &abi::Bits) -> String {
     super::equal(&format!("(({value}) & {})", constant(m)), &constant(&v.and(m)), v.width())
 }

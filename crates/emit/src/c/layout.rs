@@ -1,4 +1,4 @@
-//! Tables, counters and registers in a machine's memory: the manifest's layouts.
+//! The manifest's layouts of tables, counters and registers in the target's memory.
 
 use abi::manifest::{Action, Counter, KeyField, Param, Register, Structure, Table, TableLayout};
 use abi::{ActionCall, Entry, MatchKind};
@@ -7,10 +7,10 @@ use ir::Program;
 use super::{Dialect, Names};
 use crate::unsupported::Unsupported;
 
-/// Different masks that one ternary table may hold at a time on tc.
+/// The largest number of different masks in a ternary table on tc.
 const TUPLES: u32 = 64;
 
-/// All tables with their layouts.
+/// All tables with their layouts, and the limits of the target that they exceed.
 pub fn tables(program: &Program, names: &Names, dialect: Dialect) -> (Vec<Table>, Vec<Unsupported>) {
     let mut problems = Vec::new();
     let ids = (0..program.tables.len() as u32).map(ir::TableId);
@@ -118,7 +118,7 @@ fn structure(t: &ir::Table, dialect: Dialect) -> Structure {
     let exact = t.keys.iter().all(|k| k.kind == MatchKind::Exact);
     match () {
         () if t.keys.is_empty() => Structure::Keyless,
-        // What code matches, nobody counts.
+        // Entries that are compiled to code have no cells on native, so a table with a direct counter cannot be code there.
         () if t.const_entries && (dialect == Dialect::Tc || t.direct_counter.is_none()) => Structure::Code,
         () if dialect == Dialect::Native && exact && key_bytes(t) <= 2 => Structure::Array,
         () if exact => Structure::Hash,
@@ -132,20 +132,20 @@ fn structure(t: &ir::Table, dialect: Dialect) -> Structure {
     }
 }
 
-/// On native a trie begins with 64 MB of address space and a page for each part that is used; few prefixes are found as fast by
-/// their lengths.
+/// Whether a table gets a trie on native. A trie takes 64 MB of address space, and a page for each part of it that is used. In a table with
+/// few prefixes, tuple-space search by prefix length is as fast.
 fn worth_a_trie(t: &ir::Table) -> bool {
     t.size > 4096 && key_bytes(t) >= 3
 }
 
-/// Bytes of a packed key.
+/// The size of a packed key in bytes.
 fn key_bytes(t: &ir::Table) -> u32 {
     t.keys.iter().map(|k| k.expr.ty.width().div_ceil(8)).sum()
 }
 
 fn layout(t: &ir::Table, map: &str, structure: Structure, dialect: Dialect, data_size: u32) -> TableLayout {
     let bytes = |k: &ir::TableKey| k.expr.ty.width().div_ceil(8);
-    // The lpm field stands last; all others keep their order.
+    // The lpm field of a trie comes last. The other fields keep their order.
     let last = |k: &ir::TableKey| structure == Structure::LpmTrie && k.kind == MatchKind::Lpm;
     let mut at = 0;
     let mut key_offsets = vec![0; t.keys.len()];
@@ -156,7 +156,7 @@ fn layout(t: &ir::Table, map: &str, structure: Structure, dialect: Dialect, data
         }
     }
     let stored = !matches!(structure, Structure::Keyless | Structure::Code);
-    // On native the priority and the counter stand before the entry, in `struct row`.
+    // On native, the priority and the cell's index are in the head of `struct row`.
     let mapped = dialect == Dialect::Tc;
     let priority = if mapped && structure == Structure::TupleSpace { 8 } else { 0 };
     let counter_offset = t.direct_counter.map(|_| priority);
@@ -167,7 +167,7 @@ fn layout(t: &ir::Table, map: &str, structure: Structure, dialect: Dialect, data
         map: stored.then(|| format!("t_{map}")),
         tuples: (structure == Structure::TupleSpace).then(|| (format!("m_{map}"), TUPLES)),
         default_map: (!t.const_default).then(|| format!("d_{map}")),
-        // Keys of no bits at all are a byte that is always zero: a map has no keys of no bytes.
+        // A map cannot have keys of zero bytes, so a key of zero bits is stored as a zero byte.
         key_size: at.max(u32::from(!t.keys.is_empty())),
         key_offsets,
         data_size,
@@ -177,7 +177,7 @@ fn layout(t: &ir::Table, map: &str, structure: Structure, dialect: Dialect, data
     }
 }
 
-/// Indexed counters.
+/// The layouts of the indexed counters.
 pub fn counters(program: &Program, names: &Names) -> Vec<Counter> {
     let counter = |(i, c): (usize, &ir::IndexedCounter)| Counter {
         name: c.name.clone(),
@@ -187,7 +187,8 @@ pub fn counters(program: &Program, names: &Names) -> Vec<Counter> {
     program.counters.iter().enumerate().map(counter).collect()
 }
 
-/// Registers: one 64-bit cell each. Two CPUs that write one cell race, as on any multi-core switch without locks.
+/// The layouts of the registers. A cell has 64 bits. If two processors write one cell at the same time, one write is lost, as on any
+/// multi-core switch without locks.
 pub fn registers(
     program: &Program,
     names: &Names,

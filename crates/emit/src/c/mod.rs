@@ -1,12 +1,15 @@
-//! The C that compiled targets share. A target adds how tables are looked up, how packets leave, and what is around them.
+//! The parts of the C emitter that the compiled targets share. A target adds table lookups, the deparser and the entry point.
 //!
-//! * `text`: lines and braces; `names`: P4 names as C names; `place`: where variables live; `facts`: what is known before a line is written,
-//!   and for which [`Dialect`] it is;
-//! * `access`: the one way to the bytes of the packet that leaves; `expr`, `stmt`, `special`, `stack`: code; `header`: fields in packets;
-//!   `layout`: what a host must know; `parser`, `table`, `deparse`, `sums`: functions; `emitter`: the text as a whole.
+//! * `text` writes lines with indentation, and `names` converts P4 names to C names.
+//! * `place` decides which variables are locals, and `facts` collects what the emitter must know about the program. It also names the
+//!   [`Dialect`].
+//! * `expr`, `stmt`, `special` and `stack` emit expressions and statements.
+//! * `header` converts fields between packet and state. `access` is the only way to the bytes of the packet that leaves.
+//! * `parser`, `table`, `deparse` and `sums` emit functions, and `emitter` emits the program.
+//! * `layout` makes the manifest's layouts of tables, counters and registers.
 //!
-//! A value of at most 8, 16, 32 or 64 bits is a `u8` … `u64`, one of at most 128 a `u128`. Bits above a value's width
-//! are zero, always: whatever may set them masks its result.
+//! A value of at most 8, 16, 32 or 64 bits has the type `u8`, `u16`, `u32` or `u64`, and a value of at most 128 bits `u128`. The bits above
+//! the value's width are always zero: an operation that could set them masks its result.
 
 mod access;
 mod deparse;
@@ -37,10 +40,10 @@ pub use text::Text;
 
 use ir::Ty;
 
-/// The C that all programs begin with.
+/// The common part of all programs.
 pub const PRELUDE: &str = include_str!("prelude.h");
 
-/// The C type of a value, if it has one.
+/// The C type of a value. `None` for `varbit` and for more than 128 bits.
 pub fn c_type(ty: Ty) -> Option<&'static str> {
     if ty.is_varbit() {
         return None;
@@ -55,7 +58,7 @@ pub fn c_type(ty: Ty) -> Option<&'static str> {
     })
 }
 
-/// Bits of the C type that holds a value of that width.
+/// The size in bits of the C type that holds a value of `width` bits.
 pub fn container(width: u32) -> u32 {
     abi::manifest::Param::size_of(width) * 8
 }

@@ -1,4 +1,4 @@
-//! P4 names as C names: `hdr.ipv4` becomes `hdr_ipv4`, and no two become the same.
+//! C names for P4 names: `hdr.ipv4` becomes `hdr_ipv4`. Different P4 names get different C names.
 
 use std::collections::HashSet;
 
@@ -13,39 +13,39 @@ pub struct Names {
     counters: Vec<String>,
     registers: Vec<String>,
     header_types: Vec<String>,
-    /// Of each header's type, by the type.
+    /// The names of the fields of each header type.
     fields: Vec<Vec<String>>,
     /// The type of each header.
     types: Vec<usize>,
 }
 
-/// What generated functions call their own variables, and members of the packet's state that are not the program's.
+/// The names of local variables in emitted functions, and of members of the packet's state that the emitter adds.
 const RESERVED: &str = "s t p d k c i v to at bits cell copies cursor diff draw early error failed found from gone group hash h in index
     jobs job key keys length moved most next out packet packets parse payload pkt result rest row raw resized round scratch seed site
     skb span state steps sum swapped tagged timeout turn value words clone clone_session clone_egress resubmit recirculate truncate
     verdict reason tag buffer masked frame instance order choices slot table";
 
-/// Members of the packet's state that have numbers.
+/// Prefixes of members of the packet's state whose names end in a number.
 const NUMBERED: [&str; 6] = ["next_", "colour_", "update_", "verified_", "arrived_", "leaves_"];
 
-/// Words of C (those that no P4 name can be as well are left out).
+/// Keywords of C, except for those that are also keywords of P4.
 const KEYWORDS: &str = "asm auto break case char continue do double enum extern float for goto inline int long register restrict short
     signed sizeof static struct typeof typedef union unsigned void volatile while _Bool";
 
-/// A name of C's making: letters, digits and `_`, no digit first.
+/// Converts a name to a C identifier: other characters become `_`, and a leading digit gets a `_` before it.
 pub fn c_name(name: &str) -> String {
     let text: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     let text = text.trim_end_matches('_');
     if text.starts_with(|c: char| c.is_ascii_digit()) { format!("_{text}") } else { text.to_string() }
 }
 
-/// Names that are taken: words that are, and names that were given.
+/// The names that cannot be used any more: reserved words, and names that were given to something else.
 struct Taken<'w> {
     words: &'w HashSet<String>,
     given: HashSet<String>,
 }
 
-/// The words of C, and more.
+/// The keywords of C and the given words.
 fn with_keywords(words: impl Iterator<Item = String>) -> HashSet<String> {
     words.chain(KEYWORDS.split_whitespace().map(String::from)).collect()
 }
@@ -55,6 +55,7 @@ impl<'w> Taken<'w> {
         Taken { words, given: HashSet::new() }
     }
 
+    /// Converts a name to a C identifier that is not taken, by appending a number if necessary, and takes it.
     fn unique(&mut self, name: &str) -> String {
         let name = match c_name(name) {
             name if name.is_empty() => "unnamed".to_string(),
@@ -70,7 +71,7 @@ impl<'w> Taken<'w> {
     }
 }
 
-/// Whether a member of the packet's state that has a number may be called so.
+/// Whether a name could be that of a numbered member of the packet's state.
 fn is_numbered(name: &str) -> bool {
     let parts = ["_pseudo", "_body", "_stable"];
     let name = parts.iter().find_map(|part| name.strip_suffix(part)).unwrap_or(name);
@@ -78,8 +79,8 @@ fn is_numbered(name: &str) -> bool {
     number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// The functions, macros, types and constants of a C text, which a local variable would hide. Types and constants are told by how they are
-/// written: types by their `typedef`, constants in capitals.
+/// The functions, macros, types and constants of a C text, which a local variable would hide. The function recognises a function or macro by
+/// the parenthesis after it, a type by its `typedef`, and a constant by its capital letters.
 fn words(text: &str) -> Vec<String> {
     let mut code = String::new();
     for (i, part) in text.split("/*").enumerate() {
@@ -118,9 +119,9 @@ fn macros(text: &str) -> impl Iterator<Item = String> {
 }
 
 impl Names {
-    /// Names for everything that a program stores; `texts` are what stands before it.
+    /// Chooses the names for everything that a program stores. `texts` are the preludes of the emitted C.
     pub fn new(program: &Program, texts: &[&str]) -> Names {
-        // A variable may be a local: one that has the name of a function or of a type would hide it.
+        // A variable may become a local, which would hide a function or type of the same name.
         let used =
             texts.iter().flat_map(|text| words(text)).chain(RESERVED.split_whitespace().map(String::from));
         let used = with_keywords(used);
@@ -133,7 +134,7 @@ impl Names {
         let headers = program.headers.iter().map(header).collect();
         let vars = program.vars.iter().map(|v| taken.unique(&v.name)).collect();
         let tables = program.tables.iter().map(|t| taken.unique(&t.name)).collect();
-        // The rest has a prefix, or is a member of a structure of its own, where nothing but macros can harm.
+        // All other names get a prefix or are members of a structure of their own. They can only conflict with macros.
         let macros = with_keywords(texts.iter().flat_map(|text| macros(text)));
         let apart = |names: &mut dyn Iterator<Item = &String>| {
             let mut taken = Taken::new(&macros);

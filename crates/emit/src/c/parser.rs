@@ -1,4 +1,4 @@
-//! The parser: one label a state, `goto` between them.
+//! The parser's function. Each state is a label, and each transition a `goto`.
 
 use abi::MatchKind;
 use ir::{KeySet, Parser, Select, Target, Transition};
@@ -6,11 +6,11 @@ use ir::{KeySet, Parser, Select, Target, Transition};
 use super::expr::{signed, signed_range};
 use super::{Body, Dialect, Emitter, Unit, constant, container, equal, header};
 
-/// Parser states that a packet may pass; interp allows more, and no packet has as many headers.
+/// How often a packet may enter states that are part of a loop. The interpreter allows more, but no packet has that many headers.
 const PARSER_STEPS: u32 = 128;
 
 impl Emitter<'_> {
-    /// The parser's function.
+    /// Emits the parser's function.
     pub fn parser(&mut self) {
         let Some(parser) = self.program.parsers.first() else { return };
         let loops = loops(parser);
@@ -52,7 +52,7 @@ impl Emitter<'_> {
     }
 }
 
-/// Which states can be entered more than once: those that some path leads back to.
+/// For each state, whether a packet can enter it more than once.
 fn loops(parser: &Parser) -> Vec<bool> {
     let next: Vec<Vec<usize>> = parser.states.iter().map(|s| successors(&s.next)).collect();
     let reach = |from: usize| {
@@ -110,7 +110,7 @@ fn select_cases(body: &mut Body<'_>, select: &Select) {
     body.text.line(format!("goto {};", body.rejected));
 }
 
-/// The C of "these keys together are a member of a value set".
+/// The C of the test whether a member of a value set matches the keys.
 fn member(body: &mut Body<'_>, set: ir::ValueSetId, select: &Select, keys: &[String]) -> String {
     if body.facts.dialect == Dialect::Tc {
         body.unsupported(
@@ -134,7 +134,7 @@ fn member(body: &mut Body<'_>, set: ir::ValueSetId, select: &Select, keys: &[Str
     format!("is_member(pkt->frame.shared, {set}, (u128[]){{ {keys} }}, {count}, {ranges:#x})")
 }
 
-/// The C of `key in set`; `None` is always.
+/// The C of the test whether a key is in a set; `None` if every key is.
 pub fn test(key: &str, set: &KeySet) -> Option<String> {
     Some(match set {
         KeySet::Any => return None,

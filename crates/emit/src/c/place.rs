@@ -1,4 +1,4 @@
-//! Where variables live: what one function alone uses is a local of it, everything else a member of the packet's state.
+//! The storage of variables. A variable that only one function uses is a local of that function. All others are in the packet's state.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -6,20 +6,20 @@ use ir::cells::Cell;
 use ir::effects::{self, Effect};
 use ir::{Block, Program, Role, Transition, Var, VarId, VarKind, visit};
 
-/// A function of the generated code.
+/// An emitted function, or a group of functions that cannot have locals of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Unit {
-    /// The parser.
+    /// The function of the parser.
     Parser,
-    /// A control.
+    /// The function of a control.
     Control(Stage),
-    /// A table with its actions.
+    /// The function of the table with this number, with its actions.
     Table(u32),
-    /// The frame around them.
+    /// The functions that call the others: the entry point and what it consists of.
     Frame,
 }
 
-/// A control's role, ordered.
+/// The role of a control, in the order in which packets pass the controls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum Stage {
@@ -31,7 +31,7 @@ pub enum Stage {
 }
 
 impl Unit {
-    /// The unit of a control.
+    /// The function of a parser or control.
     pub fn of(role: Role) -> Unit {
         match role {
             Role::Parser | Role::EgressParser => Unit::Parser,
@@ -44,18 +44,18 @@ impl Unit {
     }
 }
 
-/// Where a variable lives.
+/// The storage of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
-    /// A local of that function.
+    /// The variable is a local of this function.
     Local(Unit),
-    /// A member of the state.
+    /// The variable is a member of the state.
     State,
-    /// Nowhere: nothing mentions it.
+    /// The variable has no storage, because nothing uses it.
     Nowhere,
 }
 
-/// Who uses what.
+/// The storage of all variables.
 #[derive(Debug)]
 pub struct Units {
     homes: Vec<Home>,
@@ -102,7 +102,7 @@ impl Units {
         Units { homes: program.vars.iter().enumerate().map(home).collect() }
     }
 
-    /// Where a variable lives.
+    /// The storage of a variable.
     pub fn home(&self, var: VarId) -> Home {
         self.homes[var.index()]
     }
@@ -114,8 +114,8 @@ impl Units {
     }
 }
 
-/// A table may be applied several times: what its actions read before they write it is what the last time left behind, and no local
-/// of its function keeps that.
+/// Chooses the storage of a variable from the functions that use it. A table may be applied several times. If its actions read the variable
+/// before they write it, they read the value from the previous application, and a local would not keep that value.
 fn home(var: &Var, users: Option<&HashSet<Unit>>, read_early: bool) -> Home {
     let Some(users) = users else { return Home::Nowhere };
     let forgets = |unit: &Unit| read_early && matches!(unit, Unit::Table(_));
@@ -128,13 +128,13 @@ fn home(var: &Var, users: Option<&HashSet<Unit>>, read_early: bool) -> Home {
     }
 }
 
-/// What the frame reads and writes of the architecture's metadata.
+/// The variables of the architecture's metadata that the entry point reads or writes.
 fn architecture(program: &Program) -> Vec<VarId> {
     let s = &program.standard;
     vec![s.ingress_port, s.egress_spec, s.egress_port, s.packet_length, s.mcast_grp, s.parser_error]
 }
 
-/// The variables that a block reads or writes, keys and results of the tables that it applies included.
+/// Calls `f` for the variables that a block reads or writes, including the keys and results of the tables that it applies.
 fn vars_of(program: &Program, block: &Block, f: &mut impl FnMut(VarId)) {
     visit::stmts(block, &mut |stmt| {
         effects::of(program, stmt, &mut |effect| {

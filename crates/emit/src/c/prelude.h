@@ -1,4 +1,4 @@
-/* What every program of Strait begins with. */
+/* The common part of all programs of Strait. */
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -16,7 +16,7 @@ typedef __int128 s128;
 #define bswap16(x) __builtin_bswap16(x)
 #define bswap32(x) __builtin_bswap32(x)
 #define bswap64(x) __builtin_bswap64(x)
-/* x86 and arm64 read unaligned; so do kernels, whose verifier knows. */
+/* Reads and writes in network order, at any alignment. x86, arm64 and eBPF support unaligned access. */
 #define rd8(p) (*(u8 *)(p))
 #define rd16(p) bswap16(*(u16 *)(p))
 #define rd32(p) bswap32(*(u32 *)(p))
@@ -26,12 +26,13 @@ typedef __int128 s128;
 #define wr32(p, v) (*(u32 *)(p) = bswap32(v))
 #define wr64(p, v) (*(u64 *)(p) = bswap64(v))
 
+/* A cell of a counter. */
 struct count {
     u64 packets;
     u64 bytes;
 };
 
-/* Shifts of 128 bits by a distance known at run time only; the compiler would call a library. */
+/* Shifts of 128 bits by a distance that is not constant. For these the compiler would call a library function. */
 INLINE u128 shl128(u128 v, u32 n)
 {
     u64 hi = (u64)(v >> 64), lo = (u64)v;
@@ -56,14 +57,15 @@ INLINE u128 shr128(u128 v, u32 n)
     return U128(hi >> n, (lo >> n) | (hi << (64 - n)));
 }
 
-/* As a signed number: copies of the sign come in. */
+/* An arithmetic shift to the right, which fills with copies of the sign bit. */
 INLINE u128 sar128(u128 v, u32 n)
 {
     u128 sign = (s64)(v >> 64) < 0 ? ~(u128)0 : 0;
     return n ? shr128(v, n) | shl128(sign, n < 128 ? 128 - n : 0) : v;
 }
 
-/* Saturating arithmetic (P4-16 section 8.5) of at most 64 bits: `most` is the largest value, and the smallest is 0 or -most - 1. */
+/* Saturating arithmetic (P4-16 section 8.5) of at most 64 bits. `most` is the largest value. The smallest value is 0 for the unsigned
+ * functions (saturated_*) and -most - 1 for the signed ones (saturating_*). */
 INLINE u64 saturated_add(u64 a, u64 b, u64 most)
 {
     return b > most - a ? most : a + b;
@@ -92,15 +94,15 @@ INLINE u64 saturating_sub(s64 a, s64 b, s64 most)
     return a - b;
 }
 
-/* Sums are of 16-bit words in host order, folded (RFC 1071). */
+/* Folds a sum of 16-bit words in host order to 16 bits (RFC 1071). */
 INLINE u32 fold(u64 sum)
 {
-    /* A number and itself with its halves exchanged: the upper half of their sum has the lower half's carry in it. */
+    /* The sum of a number and the same number with its halves exchanged has, in its upper half, both halves plus their carry. */
     u32 half = (u32)((sum + (sum << 32 | sum >> 32)) >> 32);
     return (half + (half << 16 | half >> 16)) >> 16;
 }
 
-/* The words of a value whose last bit ends a word. */
+/* Returns a sum of the words of a value, not folded. The value's last bit must be the last bit of a 16-bit word. */
 INLINE u64 words64(u64 v)
 {
     return (v & 0xffffffff) + (v >> 32);

@@ -1,11 +1,11 @@
-//! Statements that do more than compute: packet access, tables, drops, externs.
+//! The C of statements that access packets, tables or externs, and of drops.
 
 use ir::{Call, HashAlgorithm, HeaderId, HeaderRef, Place, Role, Stmt, StmtKind};
 
 use super::{Body, Dialect, Unit, c_type, header, mask, stack, sums};
 
 impl Body<'_> {
-    /// Writes one of them.
+    /// Emits such a statement.
     pub(super) fn special(&mut self, stmt: &Stmt) {
         match &stmt.kind {
             StmtKind::Extract { header: HeaderRef::Header(h), varbit: None } => self.extract(*h),
@@ -32,6 +32,7 @@ impl Body<'_> {
 }
 
 impl Body<'_> {
+    /// Emits a rejection with `error.PacketTooShort`.
     fn too_short(&mut self) {
         self.text.line("error = 1; /* PacketTooShort */");
         self.text.line(format!("goto {};", self.rejected));
@@ -83,7 +84,7 @@ impl Body<'_> {
         self.too_short();
         self.text.close("");
         self.text.open("if (bits & 7)");
-        self.text.line("error = 6; /* ParserInvalidArgument: this target moves by whole bytes */");
+        self.text.line("error = 6; /* ParserInvalidArgument: this target can only advance by whole bytes */");
         self.text.line(format!("goto {};", self.rejected));
         self.text.close("");
         self.text.line("s->cursor += bits >> 3;");
@@ -108,7 +109,7 @@ impl Body<'_> {
             self.text.line(format!("apply_{name}({pkt});"));
             return;
         }
-        // Bit 16 tells a hit, the bits below it which action ran.
+        // Bit 16 is set on a hit. The bits below are the number of the action that ran.
         self.text.open("");
         self.text.line(format!("u32 result = apply_{name}({pkt});"));
         if let Some(var) = hit {
@@ -216,7 +217,7 @@ impl Body<'_> {
         }
     }
 
-    /// What a packet costs a meter.
+    /// The C of the number of units that a meter counts for this packet: its length in bytes, or 1.
     pub fn units_of(&mut self, meter: ir::MeterId) -> String {
         match self.program.meters[meter.index()].bytes {
             true => self.var(self.program.standard.packet_length),
@@ -224,7 +225,7 @@ impl Body<'_> {
         }
     }
 
-    /// A message, sent where ingress calls it: egress has none in v1model.
+    /// Emits a digest. A call in egress has no effect in v1model.
     fn digest(&mut self, call: &Call, data: &[ir::Expr]) {
         if self.unit == Unit::of(Role::Egress) {
             return;
@@ -246,7 +247,7 @@ impl Body<'_> {
         self.text.close("");
     }
 
-    /// The cell `index` of a counter, or 0.
+    /// The C of a pointer to the cell `index` of a counter; 0 if the index is too large.
     fn counter_cell(&self, counter: ir::CounterId) -> String {
         match self.facts.dialect {
             Dialect::Tc => {
@@ -257,7 +258,7 @@ impl Body<'_> {
         }
     }
 
-    /// The cell `index` of a register, or 0.
+    /// The C of a pointer to the cell `index` of a register; 0 if the index is too large.
     fn register_cell(&self, register: ir::RegisterId) -> String {
         match self.facts.dialect {
             Dialect::Tc => {
@@ -325,7 +326,8 @@ impl Body<'_> {
         }
     }
 
-    /// The hash of the data's bits, one after the other, and behind them the zeros that fill the last byte. Declares `bytes`.
+    /// The C of the hash of data: its bits are concatenated, and the last byte is padded with zeros. Emits the declaration of `bytes`, which
+    /// holds them.
     pub fn hash_value(&mut self, algorithm: HashAlgorithm, data: &[ir::Expr]) -> String {
         let bits: u32 = data.iter().map(|e| e.ty.width()).sum();
         let size = bits.div_ceil(8);
@@ -344,7 +346,7 @@ impl Body<'_> {
             at += width;
         }
         let function = match algorithm {
-            // BMv2's custom CRCs are the plain ones until a controller changes their parameters.
+            // BMv2's custom CRCs equal the standard ones until a controller changes their parameters.
             HashAlgorithm::Crc32 | HashAlgorithm::Crc32Custom => "crc32",
             HashAlgorithm::Crc16 | HashAlgorithm::Crc16Custom => "crc16",
             HashAlgorithm::Identity => "identity",

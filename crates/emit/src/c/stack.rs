@@ -1,10 +1,10 @@
-//! Elements of header stacks that are found at run time: one case for each element that it may be.
+//! Elements of header stacks whose index is computed at run time. The emitted code has a case for each element.
 
 use ir::{Expr, ExprKind, HeaderId, HeaderRef, Place, StackId, Stmt, StmtKind};
 
 use super::Body;
 
-/// The headers that a reference may mean.
+/// The headers that a reference may refer to at run time.
 pub fn elements(program: &ir::Program, h: &HeaderRef) -> Vec<HeaderId> {
     match h {
         HeaderRef::Header(id) => vec![*id],
@@ -12,13 +12,13 @@ pub fn elements(program: &ir::Program, h: &HeaderRef) -> Vec<HeaderId> {
     }
 }
 
-/// The elements of a stack.
+/// The headers that are the elements of a stack, in order.
 pub fn of(program: &ir::Program, stack: StackId) -> Vec<HeaderId> {
     let stack = &program.stacks[stack.index()];
     (0..stack.size).map(|i| HeaderId(stack.first.0 + i)).collect()
 }
 
-/// A reference of the statement that is found at run time.
+/// A header reference in the statement whose index is computed at run time, if there is one.
 fn found_later(stmt: &mut Stmt) -> Option<&mut HeaderRef> {
     let later = |h: &&mut HeaderRef| !matches!(**h, HeaderRef::Header(_));
     match &mut stmt.kind {
@@ -32,12 +32,12 @@ fn found_later(stmt: &mut Stmt) -> Option<&mut HeaderRef> {
 }
 
 impl Body<'_> {
-    /// The member of the state that counts for a stack.
+    /// The C of a stack's next index. Stacks that are always copied together share one.
     pub fn next_of(&self, stack: StackId) -> String {
         format!("s->next_{}", self.program.stacks[stack.index()].index.0)
     }
 
-    /// The number of the element that a reference means.
+    /// The C of the index of a reference.
     fn index(&mut self, h: &HeaderRef) -> String {
         match h {
             HeaderRef::Header(_) => "0".to_string(),
@@ -47,7 +47,7 @@ impl Body<'_> {
         }
     }
 
-    /// The value of an expression over an element; 0 out of range.
+    /// The C of an expression over an element, where `value` returns it for each one. It is 0 if the index is out of range.
     pub fn of_element(&mut self, h: &HeaderRef, value: impl Fn(&mut Self, HeaderRef) -> String) -> String {
         let index = self.index(h);
         let cases = elements(self.program, h).into_iter().enumerate().map(|(i, id)| {
@@ -58,8 +58,9 @@ impl Body<'_> {
         format!("({cases}0)")
     }
 
-    /// Writes a statement over an element that is found at run time as one for each; false where it is no such statement. Out of
-    /// range nothing happens, but for extraction, which rejects, and a copy from there, which is of an invalid header.
+    /// Emits a statement over an element whose index is computed at run time, as a switch with a case for each element. Returns false if
+    /// the statement is of another kind. With an index out of range, `extract` rejects the packet, a copy from the element makes the
+    /// destination invalid, and other statements have no effect.
     pub fn stack_statement(&mut self, stmt: &Stmt) -> bool {
         let Some(h) = found_later(&mut stmt.clone()).cloned() else { return false };
         let index = self.index(&h);
@@ -92,7 +93,7 @@ impl Body<'_> {
         true
     }
 
-    /// All elements of a stack and its next index.
+    /// Emits a copy of all elements of a stack and of its next index.
     pub fn copy_stack(&mut self, dst: StackId, src: StackId) {
         for (to, from) in of(self.program, dst).into_iter().zip(of(self.program, src)) {
             let (to, from) = (self.names.header(to).to_string(), self.names.header(from).to_string());
@@ -105,7 +106,7 @@ impl Body<'_> {
         }
     }
 
-    /// `push_front` and `pop_front` (P4-16 section 8.20).
+    /// Emits `push_front` or `pop_front` (P4-16 section 8.20).
     pub fn shift_stack(&mut self, stack: StackId, count: u32, push: bool) {
         let elements = of(self.program, stack);
         let size = elements.len();
@@ -124,7 +125,7 @@ impl Body<'_> {
             self.text.line(format!("s->{name}_valid = 0;"));
             self.text.line(format!("__builtin_memset(&s->{name}, 0, sizeof(s->{name}));"));
         }
-        // Moved by the stack whose index it is.
+        // If several stacks share a next index, only its owner changes it.
         if self.program.stacks[stack.index()].index != stack {
             return;
         }
@@ -136,7 +137,7 @@ impl Body<'_> {
     }
 }
 
-/// Whether the program finds elements of stacks at run time, or counts them.
+/// Whether the program needs the next index of a stack at run time.
 pub fn counted(program: &ir::Program) -> bool {
     let mut found = false;
     ir::visit::all_stmts(program, &mut |stmt| {

@@ -1,35 +1,36 @@
-//! Statements.
+//! The C of statements.
 
 use ir::{Block, Call, HeaderRef, LabelId, Loc, Place, Program, Stmt, StmtKind, VarId};
 
 use super::{Facts, Home, Names, Text, Unit, Units, c_type};
 use crate::unsupported::Unsupported;
 
-/// The body of one function under construction.
+/// The emission of the body of one function.
 pub struct Body<'a> {
-    /// The program.
+    /// The program that is emitted.
     pub program: &'a Program,
-    /// C names.
+    /// The C names of the program.
     pub names: &'a Names,
-    /// Homes of variables.
+    /// The storage of the program's variables.
     pub units: &'a Units,
-    /// Which function this is.
+    /// The function that is emitted.
     pub unit: Unit,
-    /// Its text.
+    /// The text that lines are appended to.
     pub text: &'a mut Text,
-    /// Limits that were met.
+    /// The limits of the target that the program exceeds.
     pub problems: &'a mut Vec<Unsupported>,
-    /// What is known of the program.
+    /// The facts about the program.
     pub facts: &'a mut Facts,
-    /// Where the code being written came from.
+    /// The location in the P4 source of the code that is emitted now.
     pub loc: Loc,
-    /// The label where a rejection of the parser leads.
+    /// The label that the parser jumps to when it rejects a packet.
     pub rejected: String,
+    /// File and line of the last P4 line that was emitted as a comment.
     last_line: (u32, u32),
 }
 
 impl<'a> Body<'a> {
-    /// An empty body.
+    /// Starts the body of a function.
     pub fn new(
         program: &'a Program,
         names: &'a Names,
@@ -53,7 +54,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The target cannot do this.
+    /// Reports that the target does not support `what`, at the current location.
     pub fn unsupported(&mut self, what: &str, hint: &str) {
         let problem = Unsupported::new(self.loc, format!("{what} is not supported by this target"), hint);
         if !self.problems.contains(&problem) {
@@ -61,7 +62,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Header stacks are found at run time.
+    /// Reports that the target does not support an element of a header stack with an index that is computed at run time here.
     pub fn stack_unsupported(&mut self) {
         self.unsupported(
             "a header stack's element that is found at run time",
@@ -78,7 +79,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// A variable as C names it.
+    /// The C of a variable.
     pub fn var(&mut self, id: VarId) -> String {
         match self.units.home(id) {
             Home::Local(_) => self.names.var(id).to_string(),
@@ -86,7 +87,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The P4 line that the next lines come from, once for each.
+    /// Emits the P4 line that the next lines come from as a comment, unless it was the last one.
     pub fn comment(&mut self, loc: Loc) {
         self.loc = loc;
         if loc.line == 0 || self.last_line == (loc.file, loc.line) {
@@ -100,14 +101,14 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Statements in order.
+    /// Emits the statements of a block.
     pub fn block(&mut self, block: &Block) {
         for stmt in block {
             self.stmt(stmt);
         }
     }
 
-    /// One statement.
+    /// Emits a statement.
     pub fn stmt(&mut self, stmt: &Stmt) {
         self.comment(stmt.loc);
         if self.stack_statement(stmt) {
@@ -152,7 +153,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// `place = value;`
+    /// Emits `place = value;`, or nothing for a variable without storage.
     pub fn assign(&mut self, place: &Place, value: &str) {
         if matches!(place, Place::Var(v) if self.units.home(*v) == Home::Nowhere) {
             return;
@@ -161,6 +162,7 @@ impl<'a> Body<'a> {
         self.text.line(format!("{place} = {value};"));
     }
 
+    /// Emits a switch as a chain of `if` and `else`.
     fn switch(&mut self, on: &ir::Expr, arms: &[(Vec<abi::Bits>, Block)], default: &Block) {
         let value = self.expr(on);
         for (i, (values, body)) in arms.iter().enumerate() {
@@ -187,6 +189,7 @@ impl<'a> Body<'a> {
         self.text.close("");
     }
 
+    /// Emits a loop with a bound on its iterations, which tc needs for the verifier.
     fn repeat(&mut self, label: LabelId, bound: Option<u64>, body: &Block) {
         match bound {
             Some(bound) if bound <= self.facts.dialect.loop_bound() => {
@@ -234,7 +237,8 @@ impl<'a> Body<'a> {
         self.text.line(format!("s->{to}_valid = s->{from}_valid;"));
     }
 
-    /// Other packets run at the same time on both machines, and there is no lock that a block could hold.
+    /// Emits an `@atomic` block. Both targets process packets in parallel and have no lock for such a block, so it may access registers at
+    /// most once.
     fn atomic(&mut self, body: &Block) {
         let mut accesses = 0;
         ir::visit::stmts(body, &mut |s| {
@@ -252,7 +256,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Whether something in the block leaves the block of that label.
+/// Whether the block contains a `break` to the label.
 fn leaves(block: &Block, label: LabelId) -> bool {
     let mut found = false;
     ir::visit::stmts(block, &mut |s| found |= matches!(s.kind, StmtKind::Break(l) if l == label));

@@ -1,4 +1,5 @@
-//! Checksums as [`ir::checksum`] plans them: remembered on arrival, applied as differences on leaving.
+//! Checksum statements. For checksums over the payload, [`ir::checksum`] plans incremental updates: the verify statement remembers the sum of
+//! the headers on arrival, the update statement computes it again, and the deparser applies the difference.
 
 use std::collections::HashSet;
 
@@ -8,13 +9,14 @@ use ir::{Call, Expr, ExprKind, HashAlgorithm, HeaderRef, Place, StmtKind, visit}
 
 use super::{Body, Dialect, Text, facts, mask};
 
-/// Members of the state that say which of the others hold something.
+/// Declares the members of the state that say which verify and update statements ran.
 pub fn cleared_members(plan: &Plan, text: &mut Text) {
     (0..plan.sources.len()).for_each(|i| text.line(format!("u8 verified_{i};")));
     (0..plan.updates.len()).for_each(|i| text.line(format!("u8 update_{i};")));
 }
 
-/// Members of the state: what arrived, and what shall leave. On native they are not folded: that is done once, for the difference.
+/// Declares the members of the state for the sums of the headers on arrival and on leaving. On native they are not folded, because folding
+/// the difference once is faster.
 pub fn members(plan: &Plan, dialect: Dialect, text: &mut Text) {
     let ty = if dialect == Dialect::Native { "u64" } else { "u32" };
     for i in 0..plan.sources.len() {
@@ -28,7 +30,7 @@ pub fn members(plan: &Plan, dialect: Dialect, text: &mut Text) {
     }
 }
 
-/// The C of a sum over values, each at its place within a 16-bit word; not folded.
+/// The C of a sum of values, not folded. Each value is shifted to its position within a 16-bit word.
 pub fn total<'e>(body: &mut Body<'_>, terms: impl Iterator<Item = (&'e Expr, u32)>) -> String {
     let mut parts = Vec::new();
     for (e, shift) in terms {
@@ -39,29 +41,30 @@ pub fn total<'e>(body: &mut Body<'_>, terms: impl Iterator<Item = (&'e Expr, u32
             0..=32 => format!("((u64){value} << {shift})"),
             33..=64 => format!("words64((u64){value} << {shift})"),
             65..=128 => format!("words128((u128){value} << {shift})"),
-            // What the shift takes beyond 128 bits is a word of its own.
+            // The bits that the shift moves out of the 128 bits are added as a word of their own.
             _ => format!("words128((u128){value} << {shift}) + (u64)((u128){value} >> {})", 128 - shift),
         });
     }
     if parts.is_empty() { "0".to_string() } else { parts.join(" + ") }
 }
 
-/// The C of what is kept of a sum over terms.
+/// The C of a sum of terms as it is stored in the state: folded on tc only.
 fn kept<'e>(body: &mut Body<'_>, terms: impl Iterator<Item = &'e Term>) -> String {
     let sum = total(body, terms.map(|t| (&t.value, t.shift)));
     if body.facts.dialect == Dialect::Native { sum } else { format!("fold({sum})") }
 }
 
+/// The C of the sum of the terms that belong to one part: the pseudo-header or the body.
 fn part(body: &mut Body<'_>, terms: &[Term], part: Part) -> String {
     kept(body, terms.iter().filter(|t| t.part == part))
 }
 
-/// The C of what is the same on arrival and on leaving.
+/// The C of the sum of the terms that are equal on arrival and on leaving.
 pub fn stable(body: &mut Body<'_>, list: &List) -> String {
     kept(body, list.stable.iter())
 }
 
-/// `verify_checksum*`.
+/// Emits `verify_checksum` or `verify_checksum_with_payload`.
 pub fn verify(body: &mut Body<'_>, call: &Call) {
     let Call::VerifyChecksum { cond, data, checksum, algorithm, payload } = call else { return };
     let number = body.facts.count.verifies;
@@ -81,7 +84,7 @@ pub fn verify(body: &mut Body<'_>, call: &Call) {
     let source = body.facts.plan.sources.iter().position(|s| s.statement == number);
     let (Some(i), true) = (source, *payload) else { return };
     let terms = body.facts.plan.sources[i].list.terms.clone();
-    // What arrived without the checksum's header has no checksum to derive another one from.
+    // If the packet arrived without the checksum's header, there is no checksum to update.
     let cond = body.expr(cond);
     let valid = match checksum {
         Place::Field(h, _) => body.expr(&Expr { kind: ExprKind::IsValid(h.clone()), ty: ir::Ty::Bool }),
@@ -99,6 +102,7 @@ pub fn verify(body: &mut Body<'_>, call: &Call) {
     body.text.close("");
 }
 
+/// Emits a verification that sets `checksum_error`, for a checksum over headers only.
 fn verify_header(body: &mut Body<'_>, cond: &Expr, data: &[Expr], checksum: &Place) {
     let (terms, _) = ir::checksum::terms(data);
     let cond = body.expr(cond);
@@ -112,15 +116,16 @@ fn verify_header(body: &mut Body<'_>, cond: &Expr, data: &[Expr], checksum: &Pla
     body.text.close("");
 }
 
-/// Whether a header has a field at a whole byte: a sum over the payload is written into the packet itself.
+/// Whether a field begins at a whole byte. The deparser requires this of a checksum over the payload, because it writes the checksum
+/// directly into the packet.
 fn begins_at_a_byte(program: &ir::Program, place: &Place) -> bool {
     let Place::Field(HeaderRef::Header(h), field) = place else { return true };
     let before = program.header_type(*h).fields.iter().take(*field as usize);
     before.map(|f| f.ty.width()).sum::<u32>().is_multiple_of(8)
 }
 
-/// Whether a control reads a checksum behind the statement that updates it, the `number`th of its kind. Another update of the same sum reads
-/// it where it is in the packet, and the deparser emits it from there.
+/// Whether a control reads a checksum after the update statement with this number. Later updates of the same checksum do not count, because
+/// they and the deparser use the checksum in the packet.
 fn read_later(program: &ir::Program, checksum: &Place, number: usize) -> bool {
     let mut own = HashSet::new();
     cells_of(program, checksum, |cell, _| own.extend([cell]));
@@ -136,7 +141,8 @@ fn read_later(program: &ir::Program, checksum: &Place, number: usize) -> bool {
     later
 }
 
-/// The difference is applied to the checksum that arrived, whatever the program has put into its field.
+/// Emits assignments that restore the checksum that arrived, because the difference must be applied to that one and not to a value that
+/// the program wrote.
 fn restore(body: &mut Body<'_>, checksum: &Place, sources: &[usize]) {
     for (n, source) in sources.iter().enumerate() {
         let head = if n == 0 { "if" } else { "else if" };
@@ -146,7 +152,7 @@ fn restore(body: &mut Body<'_>, checksum: &Place, sources: &[usize]) {
     }
 }
 
-/// `update_checksum*`.
+/// Emits `update_checksum` or `update_checksum_with_payload`.
 pub fn update(body: &mut Body<'_>, call: &Call) {
     let Call::UpdateChecksum { cond, data, checksum, algorithm, payload, nonzero } = call else { return };
     let number = body.facts.count.updates;
@@ -181,7 +187,7 @@ pub fn update(body: &mut Body<'_>, call: &Call) {
             if update.rewritten {
                 restore(body, checksum, &update.sources);
             }
-            // What cancels is summed only where nothing was verified that it could cancel against.
+            // The stable terms are needed only if no source was verified, because in a difference they cancel.
             let verified: Vec<String> = update.sources.iter().map(|s| format!("s->verified_{s}")).collect();
             if !verified.is_empty() {
                 body.text.line(format!("if (!({}))", verified.join(" | ")));

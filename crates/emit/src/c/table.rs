@@ -1,14 +1,14 @@
-//! What tables of all machines share: const entries as code, action data to parameters, actions.
+//! The parts of tables that the targets share: const entries as code, the parameters of actions, and the actions.
 
 use abi::MatchValue;
 use abi::manifest::{Table, TableLayout};
 
 use super::{Body, Dialect, c_type, constant, parser};
 
-/// Set in the result of a look-up that found an entry; the bits below it are the number of the action that ran.
+/// The bit that is set in the result of a table on a hit. The bits below it are the number of the action that ran.
 pub const HIT: u32 = 1 << 16;
 
-/// Const entries as code: the first that matches wins.
+/// Emits const entries as code. The first entry that matches wins.
 pub fn code(body: &mut Body<'_>, definition: &ir::Table, table: &Table) {
     let keys: Vec<_> = definition.keys.iter().map(|k| (body.expr(&k.expr), k.expr.ty.is_signed())).collect();
     let mut order: Vec<&ir::TableEntry> = definition.entries.iter().collect();
@@ -50,7 +50,7 @@ fn test(m: &MatchValue, k: &str, signed: bool) -> Option<String> {
     parser::test(k, &set)
 }
 
-/// Sets an action's parameters to constants.
+/// Emits assignments of constants to an action's parameters.
 fn arguments(body: &mut Body<'_>, definition: &ir::Table, action: u32, args: &[abi::Bits]) {
     let id = definition.actions[action as usize].action;
     let params = body.program.actions[id.index()].params.clone();
@@ -59,7 +59,7 @@ fn arguments(body: &mut Body<'_>, definition: &ir::Table, action: u32, args: &[a
     }
 }
 
-/// What happens without an entry: the default action's data, or its constants.
+/// Emits the choice of the default action on a miss, and the assignment of the parameters from the action data.
 pub fn miss(body: &mut Body<'_>, definition: &ir::Table, table: &Table, layout: &TableLayout) {
     let (action, args) = &definition.default;
     match &layout.default_map {
@@ -96,7 +96,7 @@ pub fn miss(body: &mut Body<'_>, definition: &ir::Table, table: &Table, layout: 
             let ty = c_type(ir::Ty::Bit(param.width)).unwrap_or("u64");
             let at = param.offset;
             let value = match ty {
-                // The kernel aligns values to 8 bytes, not to 16, and no other machine needs more.
+                // The kernel aligns map values to 8 bytes and not to 16.
                 "u128" => format!("U128(*(u64 *)(d + {}), *(u64 *)(d + {at}))", at + 8),
                 _ => format!("*({ty} *)(d + {at})"),
             };
@@ -107,7 +107,7 @@ pub fn miss(body: &mut Body<'_>, definition: &ir::Table, table: &Table, layout: 
     body.text.close("");
 }
 
-/// Runs the action that `result` names.
+/// Emits the actions. The low 16 bits of `result` select the one that runs.
 pub fn run(body: &mut Body<'_>, definition: &ir::Table, table: &Table) {
     let mut first = true;
     for (number, listed) in definition.actions.iter().enumerate() {

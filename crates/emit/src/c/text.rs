@@ -1,8 +1,8 @@
-//! Text under construction.
+//! A buffer for the text of a program.
 
 use std::fmt::Write as _;
 
-/// Lines with their indentation.
+/// Text with an indentation of four columns for each level.
 #[derive(Debug, Default)]
 pub struct Text {
     out: String,
@@ -10,7 +10,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// One line.
+    /// Appends a line with the current indentation.
     pub fn line(&mut self, line: impl AsRef<str>) {
         let line = line.as_ref();
         if line.is_empty() {
@@ -21,35 +21,35 @@ impl Text {
         let _ = writeln!(self.out, "{:width$}{line}", "", width = self.depth * 4);
     }
 
-    /// A line that stands at the margin, for labels and the preprocessor.
+    /// Appends a line without indentation, for labels and the preprocessor.
     pub fn margin(&mut self, line: impl AsRef<str>) {
         self.out.push_str(line.as_ref());
         self.out.push('\n');
     }
 
-    /// Text as it is.
+    /// Appends text unchanged.
     pub fn raw(&mut self, text: &str) {
         self.out.push_str(text);
     }
 
-    /// `head {`
+    /// Appends the line `head {`, and indents the following lines by one more level.
     pub fn open(&mut self, head: impl AsRef<str>) {
         self.line(format!("{} {{", head.as_ref()).trim_start());
         self.depth += 1;
     }
 
-    /// One level deeper, after a line that opened a brace by itself.
+    /// Indents the following lines by one more level, after a line that contained an opening brace.
     pub fn indent(&mut self) {
         self.depth += 1;
     }
 
-    /// `}` and what follows it.
+    /// Ends a level, and appends a line with `}` and `tail`.
     pub fn close(&mut self, tail: &str) {
         self.depth = self.depth.saturating_sub(1);
         self.line(format!("}}{tail}"));
     }
 
-    /// All of it.
+    /// Returns the text.
     pub fn finish(self) -> String {
         self.out
     }

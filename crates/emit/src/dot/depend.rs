@@ -1,8 +1,10 @@
-//! Which table depends on which: what decides how many of them can be looked up at once.
+//! The dependencies between tables. Tables without dependencies can be looked up at the same time.
 //!
-//! * *match*: an action of the first writes what the second looks up;
-//! * *action*: actions of both write the same;
-//! * *control*: whether the second is applied depends on the first.
+//! A later table depends on an earlier one in three cases:
+//!
+//! * *match*: an action of the earlier table writes a field of the later table's key.
+//! * *action*: actions of both tables write the same field.
+//! * *control*: whether the later table is applied depends on the earlier table.
 
 use std::collections::HashSet;
 
@@ -12,21 +14,21 @@ use ir::{Block, Expr, Program, Stmt, StmtKind, TableId};
 
 use super::{Graph, Shape};
 
-/// What is read or written.
+/// The cells that something reads or writes.
 type Places = HashSet<Cell>;
 
-/// A table in the order of its application.
+/// An application of a table.
 struct Applied {
     table: TableId,
-    /// What the conditions around it read.
+    /// The cells that the conditions around the application read.
     under: Places,
     reads: Places,
     writes: Places,
-    /// What tells of its result: hit, action.
+    /// The variables that receive its result: hit or miss, and the action.
     result: Places,
 }
 
-/// The picture of all tables.
+/// The graph of all tables.
 pub(super) fn tables(program: &Program) -> Graph {
     let mut graph = Graph::new("tables".into());
     let mut all: Vec<Applied> = Vec::new();
@@ -55,6 +57,7 @@ pub(super) fn tables(program: &Program) -> Graph {
     graph
 }
 
+/// Appends the applications of tables in a block, in order. `under` has the cells that the conditions around the block read.
 fn walk(program: &Program, block: &Block, under: &Places, out: &mut Vec<Applied>) {
     for stmt in block {
         if let StmtKind::Apply { table, hit, action } = &stmt.kind {
@@ -86,12 +89,12 @@ fn walk(program: &Program, block: &Block, under: &Places, out: &mut Vec<Applied>
     }
 }
 
-/// What an expression reads.
+/// Adds the cells that an expression reads.
 fn read(program: &Program, e: &Expr, out: &mut Places) {
     effects::reads(program, e, &mut |cell| out.extend([cell]));
 }
 
-/// What a statement writes.
+/// Adds the cells that a statement writes or may write.
 fn wrote(program: &Program, stmt: &Stmt, out: &mut Places) {
     effects::of(program, stmt, &mut |effect| {
         if let Effect::Write(cell) | Effect::MayWrite(cell) = effect {

@@ -1,21 +1,22 @@
-//! The way of a packet through a control: tables and the conditions between them. Statements that only compute are left out: a
-//! picture of everything shows nothing.
+//! The paths of a packet through a control: the tables, and the conditions between them. The graph has no statements that only compute,
+//! because with them it would be unreadable.
 
 use ir::{Block, Control, LabelId, Program, Stmt, StmtKind};
 
 use super::{Graph, Shape};
 
-/// Ends of paths that wait for what comes next: the node, and what its edge says.
+/// The open ends of paths, which lead to the next node. Each is the last node of the path and the label of its next edge.
 type Open = Vec<(String, String)>;
 
+/// The construction of the graph of a control.
 struct Flow<'p> {
     program: &'p Program,
     graph: Graph,
-    /// Paths that left a block, by its label.
+    /// The open ends of paths that left a block, with the label of the block.
     left: Vec<(LabelId, Open)>,
 }
 
-/// The picture of a control.
+/// The graph of a control.
 pub(super) fn control(program: &Program, control: &Control) -> Graph {
     let mut flow = Flow { program, graph: Graph::new(format!("control {}", control.name)), left: Vec::new() };
     if !shown(&control.body) {
@@ -28,7 +29,7 @@ pub(super) fn control(program: &Program, control: &Control) -> Graph {
     flow.graph
 }
 
-/// Whether a block has anything that is drawn.
+/// Whether a block contains a statement that is drawn.
 fn shown(block: &Block) -> bool {
     let mut found = false;
     ir::visit::stmts(block, &mut |s: &Stmt| {
@@ -38,12 +39,14 @@ fn shown(block: &Block) -> bool {
 }
 
 impl Flow<'_> {
+    /// Adds edges from all open ends to a node.
     fn join(&mut self, open: &Open, to: &str) {
         for (from, label) in open {
             self.graph.edge(from, to, label.as_str());
         }
     }
 
+    /// Adds the statements of a block, and returns the open ends after it.
     fn block(&mut self, block: &Block, mut open: Open) -> Open {
         for stmt in block {
             open = self.stmt(stmt, open);
@@ -51,7 +54,7 @@ impl Flow<'_> {
         open
     }
 
-    /// A node that one goes on from.
+    /// Adds a node after the open ends, and returns its name.
     fn pass(&mut self, label: String, shape: Shape, open: &Open) -> String {
         let id = format!("n{}", self.graph.nodes.len());
         let id = self.graph.node(id, label, shape);
@@ -59,6 +62,7 @@ impl Flow<'_> {
         id
     }
 
+    /// Adds a statement, and returns the open ends after it.
     fn stmt(&mut self, stmt: &Stmt, open: Open) -> Open {
         let program = self.program;
         match &stmt.kind {
@@ -111,7 +115,7 @@ impl Flow<'_> {
     }
 }
 
-/// Whether a block ends somewhere else.
+/// Whether a block contains a `break` at its top level.
 fn leaves(block: &Block) -> bool {
     block.iter().any(|s| matches!(s.kind, StmtKind::Break(_)))
 }

@@ -1,6 +1,6 @@
-//! Pictures of a program in Graphviz' language: each parser's states, each control's flow, and which table depends on which.
+//! Graphs of a program in Graphviz's language: the states of each parser, the flow of each control, and the dependencies between tables.
 //!
-//! A file of them holds several graphs, one behind the other, as `dot` takes them; [`svg()`] draws them one below the other.
+//! The text contains all graphs, one after the other, as `dot` accepts them. [`svg()`] draws them one below the other.
 
 mod depend;
 mod flow;
@@ -12,7 +12,7 @@ use ir::{Parser, Program, Target, Transition};
 
 pub use svg::svg;
 
-/// A picture: what its nodes and edges are called and how they look.
+/// A graph. A node has a name, a label and a shape; an edge has the names of two nodes and a label.
 #[derive(Default)]
 pub(crate) struct Graph {
     name: String,
@@ -20,16 +20,16 @@ pub(crate) struct Graph {
     edges: Vec<(String, String, String)>,
 }
 
-/// What a node stands for.
+/// The shape of a node, which tells what it stands for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// A state, an action.
+    /// The node is a parser state or an action.
     Round,
-    /// A table.
+    /// The node is a table.
     Box,
-    /// A condition.
+    /// The node is a condition.
     Diamond,
-    /// Where something begins or ends.
+    /// The node is the start or the end of the graph.
     End,
 }
 
@@ -73,17 +73,17 @@ impl Graph {
     }
 }
 
-/// A string of Graphviz; line breaks are written as it wants them.
+/// A string literal of Graphviz.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }
 
-/// All pictures of a program.
+/// The text of all graphs of a program.
 pub fn dot(program: &Program) -> String {
     graphs(program).iter().map(Graph::text).collect::<Vec<_>>().join("\n")
 }
 
-/// The pictures, those without anything in them left out.
+/// The graphs of a program, except for empty ones.
 fn graphs(program: &Program) -> Vec<Graph> {
     let mut all: Vec<Graph> = program.parsers.iter().map(|p| parser(program, p)).collect();
     all.extend(program.controls.iter().map(|c| flow::control(program, c)));
@@ -92,7 +92,7 @@ fn graphs(program: &Program) -> Vec<Graph> {
     all
 }
 
-/// A parser: its states, and the values that lead from one to the next.
+/// The graph of a parser: its states, and the values that select the next state.
 fn parser(program: &Program, parser: &Parser) -> Graph {
     let mut graph = Graph::new(format!("parser {}", parser.name));
     let name = |target: &Target| match target {

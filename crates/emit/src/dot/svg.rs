@@ -1,4 +1,4 @@
-//! Pictures as SVG. `layout-rs` reads Graphviz' language and places the nodes: Graphviz itself need not be installed.
+//! Graphs as SVG. `layout-rs` reads Graphviz's language and places the nodes, so that Graphviz need not be installed.
 
 use layout::backends::svg::SVGWriter;
 use layout::gv::{DotParser, GraphBuilder};
@@ -7,10 +7,10 @@ use ir::Program;
 
 use super::{Graph, graphs};
 
-/// Between two pictures, and around them.
+/// The space in pixels between two graphs, and around them.
 const GAP: f64 = 40.0;
 
-/// All pictures of a program, one below the other, each with its name.
+/// Draws all graphs of a program, one below the other, each with its name.
 pub fn svg(program: &Program) -> Result<String, String> {
     let mut body = String::new();
     let (mut width, mut y) = (0.0f64, GAP);
@@ -27,7 +27,7 @@ pub fn svg(program: &Program) -> Result<String, String> {
         );
         let inner = one.find("<svg").map_or("", |at| &one[at..]);
         let inner = inner.replacen("<svg", &format!("<svg x=\"{GAP}\" y=\"{}\"", y + 10.0), 1);
-        // Names of styles and arrows are the same in each picture, and mean the same.
+        // All graphs define styles and arrows with the same names, but the definitions are equal.
         body += &inner;
         body.push('\n');
         width = width.max(w);

@@ -1,22 +1,23 @@
-//! The deparser: what leaves is made from what arrived, with as little writing as possible.
+//! The deparser of tc programs. It changes the packet that arrived into the packet that leaves, with as few writes as possible.
 //!
-//! 1. Where will each header stand? (`*_out`)
-//! 2. Headers that nothing changed but that move against their surroundings are saved as they are.
-//! 3. The packet grows or shrinks right behind its first 14 bytes. When the EtherType goes from one IP version to the
-//!    other, the kernel changes the protocol, which keeps GSO whole; the rest is `bpf_skb_adjust_room`. Where neither works
-//!    (no IP packet), the bytes behind the headers are moved by hand.
-//! 4. Headers that are new or changed are written; those that stand where they stood are left alone.
-//! 5. Sums over the payload are brought up to date ([`super::sums`]).
+//! 1. It computes the new offset of each header (`*_out`).
+//! 2. It saves the bytes of the unchanged headers that will not be at their new offset once the packet is resized.
+//! 3. It resizes the packet after the first 14 bytes. If the EtherType changes from one IP version to the other, it calls
+//!    `bpf_skb_change_proto`, which keeps GSO packets intact. For the remaining difference it calls `bpf_skb_adjust_room`. If that fails
+//!    (the packet is not an IP packet), the program moves the payload itself.
+//! 4. It writes the new and changed headers, and the saved ones. It does not write a header that is already in place.
+//! 5. It updates the checksums over the payload ([`super::sums`]).
 
 use ir::{HeaderRef, Role, StmtKind, visit};
 
 use super::sums;
 use crate::c::{Body, Emitted, Emitter, Unit, header};
 
-/// Bytes that never move: an Ethernet header.
+/// The number of bytes at the start of a packet that a resize does not move: an Ethernet header.
 const FRONT: u32 = 14;
 
 impl Emitter<'_> {
+    /// Emits `deparse(skb)`. It returns 1 if the packet cannot be written, and 2 if a checksum cannot be computed.
     pub(super) fn deparser(&mut self) {
         if !self.facts.plan.updates.is_empty() {
             self.text.raw(sums::PAYLOAD);
@@ -49,7 +50,8 @@ impl Emitter<'_> {
         self.zero();
     }
 
-    /// The first header's field that is an EtherType, if the program writes it: 16 bits at the end of its 14 bytes.
+    /// The names of the first emitted header and of its EtherType: a field of 16 bits at byte 12. `None` if there is no such field, or if
+    /// the program does not change that header.
     pub(super) fn ether_type(&self) -> Option<(String, String)> {
         let mut first = None;
         visit::stmts(&self.program.control(Role::Deparser)?.body, &mut |s| {
@@ -63,7 +65,7 @@ impl Emitter<'_> {
         Some((self.names.header(first).to_string(), self.names.field(first, field).to_string()))
     }
 
-    /// Clears what must be clear; eBPF has no memset to call, and the stores of a loop unrolled take half its time.
+    /// Emits `zero_state(s)`, which clears the first part of the state. eBPF has no memset. Unrolled stores take half the time of a loop.
     fn zero(&mut self) {
         self.text.line("");
         self.text.open("INLINE void zero_state(struct state *s)");
@@ -71,13 +73,13 @@ impl Emitter<'_> {
         self.text.line("#pragma clang loop unroll(full)");
         self.text.open("for (u32 i = 0; i < __builtin_offsetof(struct state, rest) / 8; i++)");
         self.text.line("word[i] = 0;");
-        self.text.line("asm volatile(\"\" ::: \"memory\"); /* or it becomes a call of memset */");
+        self.text.line("asm volatile(\"\" ::: \"memory\"); /* without it, the compiler would call memset */");
         self.text.close("");
         self.text.close("");
     }
 }
 
-/// Whether a header ends up where the resized packet has it anyway.
+/// The C test whether an unchanged header is at its new offset after the resize.
 fn stays(arrived: &str, out: &str, bytes: u32) -> String {
     format!(
         "(({arrived} == {out} && (!resized || {arrived} + {bytes} <= {FRONT})) || \
@@ -85,7 +87,8 @@ fn stays(arrived: &str, out: &str, bytes: u32) -> String {
     )
 }
 
-/// Copies a header that nothing changed between the packet and its room in the scratch area, where it moves against its surroundings.
+/// Emits a copy between the packet and the scratch area, for an unchanged header that the resize does not bring to its new offset. `helper`
+/// gets the old and the new offset, and returns the helper call.
 fn copy(body: &mut Body<'_>, h: &Emitted, helper: impl Fn(&str, &str) -> String) {
     let test = stays(&format!("t->{}_in", h.name), &format!("t->{}_out", h.name), h.bytes);
     body.in_packet(h, &format!("!{test}"), |body, at| {
@@ -96,6 +99,7 @@ fn copy(body: &mut Body<'_>, h: &Emitted, helper: impl Fn(&str, &str) -> String)
     });
 }
 
+/// Emits step 2 for a header: saves its bytes.
 fn save(body: &mut Body<'_>, h: &Emitted) {
     if !body.facts.touched.contains(&h.id) {
         let (name, bytes) = (&h.name, h.bytes);
@@ -103,6 +107,7 @@ fn save(body: &mut Body<'_>, h: &Emitted) {
     }
 }
 
+/// Emits step 4 for a header: writes its fields, or its saved bytes.
 fn write(body: &mut Body<'_>, h: &Emitted) {
     if !body.facts.touched.contains(&h.id) {
         let (name, bytes) = (&h.name, h.bytes);
@@ -117,8 +122,8 @@ fn write(body: &mut Body<'_>, h: &Emitted) {
     });
 }
 
-/// What changes the packet's length takes away bytes behind its first 14, and puts others there. What begins at `gone` or later moves as
-/// one. Where less was parsed than that, the kernel's helpers would take bytes of the payload.
+/// Computes how the packet is resized. A resize removes and inserts bytes after the first 14. The bytes from offset `gone` on move together.
+/// If the parser has consumed fewer bytes than `gone`, the kernel's helpers would remove bytes of the payload, so `protocol` is set to 0.
 const GONE: &str = r#"
     u32 gone = diff < 0 ? 14 - diff : 14;
     u32 translated = (from == IPV6 && protocol == IPV4) || (from == IPV4 && protocol == IPV6);
@@ -132,7 +137,7 @@ const GONE: &str = r#"
 const RESIZE: &str = r#"
 enum { IPV4 = 0x0800, IPV6 = 0x86dd };
 
-/* Bytes from `in` on move to `out`; for packets that are no IP packets, up to 10 KB. */
+/* Moves the bytes from offset `in` on to offset `out`, for packets that are not IP packets. It moves up to 10 KB. */
 NOINLINE int shift_payload(struct __sk_buff *skb, u32 in, u32 out)
 {
     struct packet *packet = get_packet();
@@ -148,7 +153,8 @@ NOINLINE int shift_payload(struct __sk_buff *skb, u32 in, u32 out)
         if (!rest)
             break;
         u32 n = rest > 256 ? 256 : rest;
-        /* Growing goes from the end, shrinking from the front: neither writes what is still to be read. */
+        /* A packet that grows is copied from the end, a packet that shrinks from the start, so that no byte is overwritten before
+         * it was read. */
         u32 at = out > in ? rest - n : len - in - rest;
         n = one_to_256(n);
         if (bpf_skb_load_bytes(skb, in + at, t->buffer, n) ||
@@ -163,8 +169,8 @@ NOINLINE int shift_payload(struct __sk_buff *skb, u32 in, u32 out)
     return 0;
 }
 
-/* Makes room for `diff` more bytes of headers. `protocols` holds the EtherType before, and behind it the one after; or 0 where the kernel
- * shall not hear of it. */
+/* Resizes the packet by `diff` bytes of headers. The low half of `protocols` is the EtherType on arrival. The high half is the new one, or
+ * 0 if the kernel's helpers must not be told of it. */
 INLINE int resize(struct __sk_buff *skb, u32 protocols, s32 diff, u32 in, u32 gone)
 {
     u32 from = protocols & 0xffff, to = protocols >> 16;

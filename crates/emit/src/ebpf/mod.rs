@@ -1,12 +1,14 @@
-//! One eBPF program for the kernel's traffic control.
+//! The tc back end: it emits C for an eBPF program that runs in the kernel's traffic control.
 //!
-//! What a packet carries through the program (headers, metadata, offsets) is one value of a per-CPU array map, the
-//! *state*: the stack of an eBPF program has 512 bytes. Parser, controls and tables are global functions, which the
-//! kernel verifies one by one, so that the cost of verification adds up and does not multiply.
+//! The headers, metadata and offsets of a packet are in the *state*, a value of a per-CPU array map, because the stack of an eBPF program
+//! has only 512 bytes. The parser, the controls and most tables are global functions. The kernel verifies each of these once, so the
+//! cost of verification is a sum and not a product.
 //!
-//! * `table`: tables as maps, and their look-ups; `deparse`, `sums`: what leaves; `prelude.h`: what all programs share.
+//! * `table` emits tables as maps, and their lookups.
+//! * `deparse` and `sums` emit the deparser and the checksum updates.
+//! * `prelude.h` is the common part of all eBPF programs.
 //!
-//! The rest is of the shared dialect, [`crate::c`].
+//! [`crate::c`] has the parts that this back end shares with the native back end.
 
 mod deparse;
 mod sums;
@@ -19,11 +21,11 @@ use crate::Output;
 use crate::c::{self, Dialect, Emitter, Home, stage_name};
 use crate::unsupported::Unsupported;
 
-/// Name of the state's map and of the entry point; a host reads them in the manifest.
+/// Name of the entry point. The manifest tells it to the host.
 const ENTRY: &str = "strait";
 /// The drop reason of a packet that could not read a table.
 const BUSY: &str = "target.busy";
-/// Reasons of this target, behind the program's own.
+/// The drop reasons of this target with their descriptions. They are numbered after the program's own.
 const REASONS: &[(&str, &str)] = &[
     (drops::EGRESS_SPEC, "the program set egress_spec to the drop port"),
     (drops::NO_SUCH_GROUP, "multicast groups are not supported by this target"),
@@ -37,7 +39,7 @@ const REASONS: &[(&str, &str)] = &[
 
 const PRELUDE: &str = include_str!("prelude.h");
 
-/// Emits a program for tc; every limit that it meets is reported.
+/// Emits a program for tc. Returns every limit of the target that the program exceeds.
 pub fn tc(program: &Verified) -> Result<Output, Vec<Unsupported>> {
     let mut emitter = Emitter::new(program, Dialect::Tc, "tc", ENTRY, REASONS, PRELUDE);
     emitter.tc();
@@ -68,6 +70,7 @@ impl Emitter<'_> {
         self.text.line("char _license[] SEC(\"license\") = \"Dual MIT/GPL\";");
     }
 
+    /// Declares all maps, and `get_packet()`, which returns the state.
     fn maps(&mut self) {
         self.text.line("");
         self.map("strait_packet", "MAP_PERCPU_ARRAY", 1, "u32", "struct packet", false);
@@ -97,7 +100,7 @@ impl Emitter<'_> {
         self.text.close("");
     }
 
-    /// A map in the form that loaders read from BTF.
+    /// Declares a map in the form that loaders read from BTF. `lazy` maps allocate their elements when they are added.
     fn map(&mut self, name: &str, kind: &str, entries: u64, key: &str, value: &str, lazy: bool) {
         let flags = if lazy { " uint_map(map_flags, NO_PREALLOC);" } else { "" };
         self.text.line(format!(
@@ -105,6 +108,7 @@ impl Emitter<'_> {
         ));
     }
 
+    /// Emits the entry point, which processes one packet.
     fn entry(&mut self) {
         let std = self.program.standard;
         let v = |id| format!("s->{}", self.names.var(id));
@@ -123,17 +127,18 @@ impl Emitter<'_> {
         let reason = |name: &str| sites + REASONS.iter().position(|r| r.0 == name).unwrap_or(0);
         let t = &mut self.text;
         t.line("");
+        t.line("/* Counts a drop, and drops the packet. */");
         t.open("INLINE int lost(struct __sk_buff *skb, struct scratch *t, u32 reason)");
         t.line("struct count *c = bpf_map_lookup_elem(&strait_drops, &reason);");
         t.line("if (c)");
         t.line("    count_packet(c, skb->len);");
         t.line("t->reason = reason;");
-        t.line("asm volatile(\"\" ::: \"memory\"); /* whoever sees the verdict sees the rest */");
+        t.line("asm volatile(\"\" ::: \"memory\"); /* the verdict is written last */");
         t.line("t->verdict = 2;");
         t.line("return TC_ACT_SHOT;");
         t.close("");
         t.line("");
-        t.line("/* The program drops the packet, which is as it came: in a lane it goes on untouched. */");
+        t.line("/* Drops a packet that is unchanged. In a lane, the packet continues instead. */");
         t.open(
             "INLINE int dropped(struct __sk_buff *skb, struct scratch *t, struct ingress *from, u32 reason)",
         );
@@ -154,7 +159,7 @@ impl Emitter<'_> {
         t.line("u32 ifindex = skb->ifindex;");
         t.line("struct ingress *from = bpf_map_lookup_elem(&strait_ports, &ifindex);");
         t.line("if (!from)");
-        t.line("    return TC_ACT_OK; /* not ours */");
+        t.line("    return TC_ACT_OK; /* the interface is not a port of the program */");
         t.line("if (from->lane && !bound_for(skb, from->lane, from->ipv4_mtu))");
         t.line("    return TC_ACT_OK;");
         t.line("u32 tagged = skb->vlan_present;");
@@ -228,7 +233,9 @@ impl Emitter<'_> {
         t.line("asm volatile(\"\" ::: \"memory\");");
         t.line("t->verdict = 1;");
         t.line("if (from->lane)");
-        t.line("    return from->flags & DIRECT ? send_on(skb) : TC_ACT_OK; /* the kernel routes it on */");
+        t.line(
+            "    return from->flags & DIRECT ? send_on(skb) : TC_ACT_OK; /* the kernel routes the packet */",
+        );
         t.line("return bpf_redirect(to->ifindex, to->flags);");
         t.close("");
     }

@@ -1,6 +1,6 @@
 
-/* What every eBPF program of Strait has. Self-contained: no kernel header is needed to compile it.
- * Helpers and structures are those of Linux 6.1 (include/uapi/linux/bpf.h). */
+/* The common part of all eBPF programs of Strait. It declares the helpers and structures of Linux 6.1 (include/uapi/linux/bpf.h) itself,
+ * so that no kernel header is needed to compile a program. */
 #define SEC(name) __attribute__((section(name), used))
 #define NOINLINE __attribute__((noinline))
 #define uint_map(name, value) int (*name)[value]
@@ -53,18 +53,18 @@ __attribute__((unused)) static long (*bpf_skb_adjust_room)(struct __sk_buff *skb
 __attribute__((unused)) static long (*bpf_redirect_neigh)(u32 ifindex, void *hop, s32 size, u64 flags) = (void *)152;
 __attribute__((unused)) static u64 (*bpf_ktime_get_coarse_ns)(void) = (void *)160;
 
-/* Headers lie in the first bytes of a packet; the bound lets the verifier follow a variable offset. */
+/* The largest offset of a header in a packet. The verifier accepts a variable offset only with a bound. */
 #define MAX_OFFSET 2047u
 #define NO_OFFSET 0xffffu
 
-/* What a port is on arrival. A lane (an interface index, or 0) makes it a short cut past that interface: only packets that
- * the kernel would route into it are ours, what the program drops goes on untouched and uncounted, what it sends stays
- * here for the kernel to route, or goes straight to the next hop (DIRECT). */
+/* An ingress port. If `lane` is not 0, the port is a shortcut past the interface with that index. The program then processes only the
+ * packets that the kernel would route into that interface. A packet that the program drops continues unchanged, and is not counted. A
+ * packet that it sends is routed by the kernel from here or, with DIRECT, goes to the next hop directly. */
 struct ingress {
     u32 port;
     u32 lane;
     u32 flags;
-    u32 ipv4_mtu; /* of the route into the lane's interface, which bpf_fib_lookup does not look at; or 0 */
+    u32 ipv4_mtu; /* the MTU of the route into the lane's interface, which bpf_fib_lookup does not check; or 0 */
 };
 
 enum { DIRECT = 1 };
@@ -74,14 +74,15 @@ struct egress {
     u32 flags;
 };
 
-/* What the host says of a table, one for each, in the manifest's order. Only the host writes it, each member as one word.
+/* The version of a table. strait_versions has one for each table, in the order of the manifest. Only the host writes it, and it writes
+ * each member as one word.
  *
- * The kernel reuses the memory of a hash element at once when it is deleted or replaced, so a packet that holds a pointer to
- * one may read the next one's bytes. Therefore `writes` changes before an element is written whose memory was in use before:
- * what a packet has read between two equal values of `writes` is one entry. It is odd while an element is being replaced.
+ * When a hash element is deleted or replaced, the kernel reuses its memory immediately. A program that still holds a pointer to the
+ * element may then read the bytes of another one. Therefore the host changes `writes` before it writes an element into reused memory:
+ * what a program reads between two equal values of `writes` belongs to one entry. `writes` is odd while an element is being replaced.
  *
- * Default actions and tuples are in arrays, which the kernel writes in place. There are several versions of them, and the
- * host writes one only after a grace period, when no packet can read it any more. */
+ * Default actions and tuples are in arrays, which the kernel writes in place. The arrays hold several versions, and the host overwrites
+ * a version only after a grace period, when no program can still read it. */
 struct version {
     u64 writes;
     u32 fallback; /* index of the default action in its array */
@@ -90,14 +91,14 @@ struct version {
 
 #define READ(member) (*(volatile typeof(member) *)&(member))
 
-/* `p`, but not before `value` was read: the processor keeps loads in order whose addresses depend on each other. */
+/* Returns `p`, with an address dependency on `value`: the processor loads from `p` only after it has loaded `value`. */
 INLINE void *after(void *p, u64 value)
 {
     asm volatile("%1 &= 0\n\t%0 += %1" : "+r"(p), "+r"(value) : : "memory");
     return p;
 }
 
-/* Copies whole words; returns something that depends on each. */
+/* Copies whole words, and returns a value that depends on each of them, for `after`. */
 INLINE u64 copy(u64 *to, const u8 *from, u32 bytes)
 {
     u64 read = 0;
@@ -110,7 +111,8 @@ INLINE u64 copy(u64 *to, const u8 *from, u32 bytes)
     return read;
 }
 
-/* The compiler must not compute the address of these members: the verifier wants context pointers unmodified. */
+/* Returns skb->data. The assembly keeps the compiler from computing the member's address first, because the verifier rejects context
+ * pointers that were modified. */
 INLINE u8 *packet_start(struct __sk_buff *skb)
 {
     u64 p;
@@ -125,8 +127,8 @@ INLINE u8 *packet_end(struct __sk_buff *skb)
     return (u8 *)(long)p;
 }
 
-/* The packet at an offset of at most MAX_OFFSET. Kernels before 6.8 forget that bound when the offset has been on the stack
- * meanwhile, so it is said once more where it is used, behind a barrier that keeps the compiler from knowing better. */
+/* Returns the address of an offset of at most MAX_OFFSET. Kernels before 6.8 lose that bound when the compiler spills the offset to the
+ * stack, so the function masks the offset again. The barrier keeps the compiler from removing the mask. */
 INLINE u8 *packet_from(struct __sk_buff *skb, u32 at)
 {
     u8 *p = packet_start(skb);
@@ -136,7 +138,8 @@ INLINE u8 *packet_from(struct __sk_buff *skb, u32 at)
     return p + (at & MAX_OFFSET);
 }
 
-/* A length from 1 to 256 as a length from 1 to 256: kernels before 6.8 do not conclude from `n != 0` that n is 1 or more. */
+/* Returns `n`, which is from 1 to 256, in a form whose range the verifier knows: kernels before 6.8 do not conclude from `n != 0` that n
+ * is at least 1. */
 INLINE u32 one_to_256(u32 n)
 {
     n -= 1;
@@ -144,7 +147,8 @@ INLINE u32 one_to_256(u32 n)
     return (n & 255) + 1;
 }
 
-/* `len` bytes at `at` that can be read and written, or 0. What is not linear yet is pulled, that much and no more. */
+/* Returns the address of the `len` bytes at offset `at` for reading and writing, or 0 if the packet is too short. If they are not in the
+ * linear part of the packet, the function pulls the packet up to their end and no further. */
 INLINE u8 *packet_at(struct __sk_buff *skb, u32 at, u32 len)
 {
     if (at > MAX_OFFSET)
@@ -164,16 +168,17 @@ INLINE u8 *packet_at(struct __sk_buff *skb, u32 at, u32 len)
 
 enum { VLAN = 0x8100, SERVICE_VLAN = 0x88a8, VLAN_HEADERS = 18 };
 
-/* The kernel takes the outer VLAN tag off a packet before tc sees it, and keeps it beside the bytes. A program must see it
- * where the wire had it: pushing another tag writes the kept one back, and what is kept now is a dummy. */
+/* Puts the outer VLAN tag back into the packet, where P4 programs expect it. The kernel removes that tag before tc runs, and keeps it in
+ * the metadata of the skb. Pushing a second tag writes the first one into the packet; the second one, now in the metadata, is a
+ * dummy. Returns 0 on success. */
 INLINE int show_tag(struct __sk_buff *skb)
 {
     return bpf_skb_vlan_push(skb, bswap16(VLAN), 0);
 }
 
-/* Takes the dummy away, and lets the kernel keep the tag that the packet now begins with, if any, which is how it knows
- * what follows. The kernel's idea of the EtherType, which may be from before the program, is read anew on the way: as the
- * one behind a second dummy. A tag that is not whole makes the last call fail, and stays in the packet. */
+/* Removes the dummy tag, and moves the tag that the packet now begins with, if any, to the metadata of the skb. This also updates
+ * skb->protocol, which may still have the EtherType from before the program: the kernel reads it from the packet when it pops the second
+ * dummy. The last call fails if the packet ends within its tag; the tag then stays in the packet. Returns 0 on success. */
 INLINE int hide_tag(struct __sk_buff *skb)
 {
     if (bpf_skb_vlan_push(skb, bswap16(VLAN), 0) || bpf_skb_vlan_pop(skb))
@@ -181,12 +186,12 @@ INLINE int hide_tag(struct __sk_buff *skb)
     return bpf_skb_vlan_pop(skb) && skb->len >= VLAN_HEADERS;
 }
 
-/* struct bpf_fib_lookup, of which the kernel reads the question and writes the answer. */
+/* struct bpf_fib_lookup of the kernel. A lookup reads the query from it and writes the result to it. */
 struct route {
     u8 family, protocol;
     u16 source_port, destination_port, length;
     u32 ifindex;
-    u32 tos; /* of IPv4; of IPv6 the flow information, in network order */
+    u32 tos; /* for IPv4 the type of service; for IPv6 the flow information in network order */
     u8 source[16], destination[16];
     u8 vlan[4], macs[12];
 };
@@ -194,18 +199,20 @@ struct route {
 enum { AF_INET = 2, AF_INET6 = 10, IP_PROTOCOL_TCP = 6, ETHERNET = 14 };
 enum { ROUTED = 0, ROUTED_WITHOUT_NEIGHBOUR = 7 };
 
+/* The key of the route cache. */
 struct question {
     u32 ifindex;
     u8 family, tos, none[2];
     u8 source[16], destination[16];
 };
 
-/* What the kernel said lately. An IPv6 look-up costs as much as a translation, so answers are remembered for a tenth of a
- * second: up to which length packets go where, and from which length on they do not. */
+/* An entry of the route cache: the result of a recent lookup in the kernel. An IPv6 lookup takes as long as a translation, so results
+ * are cached for a tenth of a second. Whether a route applies depends on the packet's length because of MTUs, so an entry holds the
+ * largest length that is known to pass and the smallest length that is known to fail. */
 struct answer {
-    u64 until; /* nanoseconds */
+    u64 until; /* the time when the entry expires, in nanoseconds */
     u32 passes, fails;
-    u32 ifindex; /* of the interface to leave by, and the next hop there */
+    u32 ifindex; /* the egress interface; `hop` is the next hop there */
     struct {
         u32 family;
         u8 address[16];
@@ -221,13 +228,14 @@ struct {
     of_type(struct answer, value);
 } strait_routes SEC(".maps");
 
-/* Makes the question of an IP packet. Returns the length of its largest segment, or 0: not for the kernel's routing. */
+/* Sets the cache key and the next protocol of an IP packet. Returns the length of the packet or, with GSO, of its largest segment; or 0
+ * if the kernel would not route the packet. */
 INLINE u32 question(struct __sk_buff *skb, struct question *q, u8 *next)
 {
     u32 at = ETHERNET, segment = skb->gso_size, protocol = skb->protocol, length;
     u8 *p;
     if (skb->pkt_type || skb->vlan_present)
-        return 0; /* for another host, or for another interface */
+        return 0; /* the packet is for another host, or for another interface */
     q->ifindex = skb->ifindex;
     if (protocol == bswap16(0x0800)) {
         p = packet_at(skb, ETHERNET, 20);
@@ -260,7 +268,7 @@ INLINE u32 question(struct __sk_buff *skb, struct question *q, u8 *next)
     return at - ETHERNET + (p[12] >> 4) * 4 + segment;
 }
 
-/* Asks the kernel where packets of a length go; an answer that is still good is kept, and one of its bounds moves. */
+/* Looks up the route for packets of a length in the kernel, and updates `passes` or `fails` of the cache entry. */
 INLINE void ask(struct __sk_buff *skb, struct question *of, u32 length, u8 protocol, struct answer *a)
 {
     struct route q = {};
@@ -282,8 +290,9 @@ INLINE void ask(struct __sk_buff *skb, struct question *of, u32 length, u8 proto
     bpf_map_update_elem(&strait_routes, of, a, BPF_ANY);
 }
 
-/* The interface that the kernel would route the packet to, whole; 0 if to none. It is the kernel's own answer, so that
- * routes, rules, VRFs and MTUs hold in a lane as they hold without one. A GSO packet counts by its segments. */
+/* Returns the interface that the kernel would route the packet to without fragmenting it, or 0 if there is none. The result comes from
+ * the kernel, so that routes, rules, VRFs and MTUs apply to a lane as they apply without one. For a GSO packet the length of a segment
+ * counts. */
 INLINE u32 routed_to(struct __sk_buff *skb, u32 ipv4_mtu, struct answer *a)
 {
     struct question q = {};
@@ -307,13 +316,14 @@ INLINE u32 routed_to(struct __sk_buff *skb, u32 ipv4_mtu, struct answer *a)
     return length <= a->passes ? a->ifindex : 0;
 }
 
+/* Returns whether the kernel would route the packet to an interface. */
 NOINLINE int bound_for(struct __sk_buff *skb, u32 ifindex, u32 ipv4_mtu)
 {
     struct answer a = {};
     return routed_to(skb, ipv4_mtu, &a) == ifindex;
 }
 
-/* Sends the packet to its next hop without the stack, if the kernel has a neighbour there; else the stack routes it. */
+/* Sends the packet to its next hop directly if the kernel knows the neighbour; otherwise the network stack routes the packet. */
 NOINLINE int send_on(struct __sk_buff *skb)
 {
     struct answer a = {};

@@ -1,10 +1,10 @@
-//! Planned checksums in a packet of the kernel's, which may be a GSO packet whose sum the network card will finish.
+//! Planned checksum updates on tc. The packet may be a GSO packet, whose checksum the network card completes.
 
 use crate::c::{Body, UpdateAt, sums};
 
-/// The helper that sums a payload, for the few packets that need it. 64 KiB in steps of 256 bytes.
+/// The function that sums a payload, for the few packets that need it. It sums up to 66 KiB in steps of 256 bytes.
 pub const PAYLOAD: &str = r#"
-/* The sum of all bytes from `at` on, in host order and folded; negative if it cannot be computed. */
+/* Returns the sum of all bytes from `at` on, in host order and folded; or a negative number if it cannot be computed. */
 NOINLINE int payload_sum(struct __sk_buff *skb, u32 at)
 {
     struct packet *packet = get_packet();
@@ -34,9 +34,10 @@ NOINLINE int payload_sum(struct __sk_buff *skb, u32 at)
 }
 "#;
 
-/// Changes a sum by what its pseudo-header and its body change by. The kernel's helper knows packets whose sum a network card will finish;
-/// it refuses odd offsets, where no such sum is.
+/// The function that updates a checksum. `bpf_l4_csum_replace` handles packets whose checksum the network card completes. It refuses odd
+/// offsets, but no such packet has its checksum at one.
 pub const CHANGE: &str = r#"
+/* Adds to the sum of the checksum at `at` the differences of its pseudo-header and of its body. */
 INLINE void change_sum(struct __sk_buff *skb, u32 at, u32 pseudo, u32 body, u64 flags)
 {
     if (at & 1) {
@@ -48,7 +49,7 @@ INLINE void change_sum(struct __sk_buff *skb, u32 at, u32 pseudo, u32 body, u64 
         bpf_skb_store_bytes(skb, at, &sum, 2, 0);
         return;
     }
-    /* 0xffff is zero in one's complement: nothing to change. */
+    /* In one's complement 0xffff is zero too, so there is nothing to add. */
     if (pseudo != 0xffff && pseudo)
         bpf_l4_csum_replace(skb, at, 0, (u64)bswap16(pseudo), BPF_F_PSEUDO_HDR | flags);
     if (body != 0xffff && body)
@@ -56,7 +57,7 @@ INLINE void change_sum(struct __sk_buff *skb, u32 at, u32 pseudo, u32 body, u64 
 }
 "#;
 
-/// Applies a planned update to the packet, whose headers stand at their new places.
+/// Emits a planned update of a checksum in the packet. All headers are at their new offsets.
 pub fn apply(body: &mut Body<'_>, at: &UpdateAt<'_>) {
     let (i, update) = (at.number, at.update);
     let stable = sums::stable(body, &update.list);
@@ -71,8 +72,8 @@ pub fn apply(body: &mut Body<'_>, at: &UpdateAt<'_>) {
         ));
         text.line(format!("u32 body = fold((u64)s->leaves_{i}_body + (u16)~s->arrived_{source}_body);"));
         text.line(format!("change_sum(skb, at, pseudo, body, {mangled});"));
-        // A difference cannot tell zeros from ones (RFC 1624, section 3): only where nothing but zeros is summed is the sum 0. A checksum
-        // that was wrong on arrival is not 0 then, and stays.
+        // An incremental update cannot distinguish the two zeros of one's complement (RFC 1624, section 3). The checksum is 0xffff only if
+        // all summed words are 0. If the checksum was wrong on arrival, it is not 0 in that case, and it keeps its error.
         let listed = format!("s->leaves_{i}_pseudo + s->leaves_{i}_body + {stable}");
         text.line("u16 sum = 1;");
         text.open(format!("if (!({listed}) && !bpf_skb_load_bytes(skb, at, &sum, 2) && !sum && !payload_sum(skb, t->payload))"));

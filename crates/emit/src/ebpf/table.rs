@@ -1,9 +1,9 @@
-//! Tables as maps: their declarations, the key, the lookup by the table's structure.
+//! Tables as maps: declarations of the maps, construction of the key, and lookups.
 //!
-//! The host writes a table's maps while packets read them, and the kernel reuses the memory of a deleted or replaced hash element
-//! at once. `struct version` in the prelude says how a packet still gets one whole entry or none: action data of a hash is
-//! copied, and the copy counts only if no write has begun meanwhile; default actions and tuples are never rewritten while a
-//! packet may read them. The kernel itself keeps the values of an LPM trie for a grace period.
+//! The host writes the maps of a table while packets read them, and the kernel immediately reuses the memory of a hash element that was
+//! deleted or replaced. `struct version` in the prelude explains why a packet still sees an entry either whole or not at all. The program
+//! copies action data from a hash, and uses the copy only if no write began in the meantime. The host does not overwrite default
+//! actions and tuples while a packet may read them. The kernel keeps removed values of an LPM trie for a grace period.
 
 use abi::manifest::{Structure, Table, TableLayout, VERSIONS};
 use ir::TableId;
@@ -11,22 +11,22 @@ use ir::TableId;
 use crate::c::table::{HIT, code, miss, run};
 use crate::c::{Body, Emitter, Unit, header};
 
-/// How often a packet reads a table that is being written before it is dropped.
+/// How often a lookup is repeated because the table is being written. After that, the packet is dropped.
 const TRIES: u32 = 16;
 
-/// Whether entries are in a hash, whose elements the kernel reuses at once.
+/// Whether the entries are in a hash map, whose elements the kernel reuses immediately.
 fn is_hashed(structure: Structure) -> bool {
     matches!(structure, Structure::Hash | Structure::TupleSpace)
 }
 
 impl Emitter<'_> {
-    /// Words of the longest action data in a hash; 0 if no table is one.
+    /// The size of the longest action data in a hash map, in words of 64 bits; 0 if no table is a hash map.
     pub(crate) fn hashed_data(&self) -> u32 {
         let layouts = self.manifest.tables.iter().filter_map(|t| t.layout.as_ref());
         layouts.filter(|l| is_hashed(l.structure)).map(|l| l.data_size / 8).max().unwrap_or(0)
     }
 
-    /// The maps of a table.
+    /// Declares the maps of a table: its entries, its tuples, and its default action.
     pub(super) fn table_maps(&mut self, id: TableId, table: &Table) {
         let Some(layout) = &table.layout else { return };
         let name = self.names.table(id).to_string();
@@ -59,21 +59,21 @@ impl Emitter<'_> {
         }
     }
 
-    /// Declares `struct what_table { u8 bytes[n]; }`, 8-byte aligned where its size allows.
+    /// Declares `struct what_table { u8 bytes[n]; }`, and returns its name.
     fn bytes_type(&mut self, what: &str, table: &str, bytes: u32) -> String {
         let name = format!("struct {what}_{table}");
         self.text.line(format!("{name} {{ u8 bytes[{bytes}]; }};"));
         name
     }
 
-    /// The function that applies a table: returns [`HIT`] and the number of the action that ran.
+    /// Emits the function that applies a table. It returns the number of the action that ran, plus [`HIT`] on a hit.
     pub(super) fn table(&mut self, index: usize) {
         let table = self.manifest.tables[index].clone();
         let id = TableId(index as u32);
         let definition = &self.program.tables[index];
         let name = format!("apply_{}", self.names.table(id));
         let Some(layout) = table.layout.clone() else { return };
-        // Code that stands in one place only is verified there as well as by itself.
+        // If a table is applied only once, verifying it with its caller costs no more than verifying it alone.
         let alone = self.facts.applications[index] != 1;
         self.function(alone, &name, Unit::Table(index as u32), |body| {
             body.comment(definition.loc);
@@ -96,7 +96,7 @@ impl Emitter<'_> {
     }
 }
 
-/// Finds the entry: `d` points to its action data.
+/// Emits the lookup. On a hit, `d` points to the entry's action data.
 fn lookup(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) {
     let Some(map) = &layout.map else { return };
     let skip = match layout.structure {
@@ -135,7 +135,7 @@ fn lookup(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) {
     body.text.close("");
 }
 
-/// A lookup in a hash: `v` is the entry, `t->data` its action data.
+/// Emits a lookup in a hash map. It sets `v` to the entry or 0, and `t->data` to the entry's action data.
 fn hash(body: &mut Body<'_>, layout: &TableLayout, map: &str) {
     let t = &mut *body.text;
     t.line("u8 *v = 0;");
@@ -148,7 +148,7 @@ fn hash(body: &mut Body<'_>, layout: &TableLayout, map: &str) {
     t.line(format!("    read = copy(t->data, found + {}, {});", layout.data_offset, layout.data_size));
     t.line("if (READ(((struct version *)after(version, read))->writes) != writes)");
     t.line("    continue;");
-    t.line("/* While an element is replaced, a walk along its bucket may pass both the new and the old one: once, not twice. */");
+    t.line("/* While an element is being replaced, one walk of its bucket may miss both the old and the new one. A second walk does not. */");
     t.open("if (!found && writes & 1 && missed != writes)");
     t.line("missed = writes;");
     t.line("continue;");
@@ -160,8 +160,8 @@ fn hash(body: &mut Body<'_>, layout: &TableLayout, map: &str) {
     t.line("    t->busy = 1;");
 }
 
-/// Tuple-space search (Srinivasan, Suri, Varghese 1999): the tuples stand best priority first, so the search ends as soon
-/// as no tuple can hold a better entry than the one found. The element after the last tuple is all zeros.
+/// Emits a tuple-space search (Srinivasan, Suri, Varghese 1999). The tuples are sorted by their best priority in descending order, so the
+/// search ends when no further tuple can hold a better entry. The element after the last tuple is all zeros.
 fn tuples(body: &mut Body<'_>, layout: &TableLayout, map: &str) {
     let Some((array, count)) = &layout.tuples else { return };
     let steps = count + 1 + TRIES;

@@ -1,16 +1,17 @@
-//! The deparser: headers are written in front of the payload, which stays where it is.
+//! The deparser of native programs. It writes the headers in front of the payload, which stays where it is.
 //!
-//! 1. Where will each header stand? (`*_out`)
-//! 2. If any header moves against the payload: those that were not made here are saved as they are, the packet begins earlier or later, and
-//!    they are put where they belong. Where there is no room in front of a packet, it is moved towards its end.
-//! 3. Headers that were made are written, and fields that were changed; what stands where it stood is left alone.
-//! 4. Sums over the payload are brought up to date.
+//! 1. It computes the new offset of each header (`*_out`).
+//! 2. If a header moves relative to the payload, it saves the bytes of the headers that arrived, moves the start of the packet, and copies
+//!    the saved bytes to the new offsets. If the headroom is too small, it moves the whole packet towards the end of the buffer.
+//! 3. It writes the headers that the program created, and the fields that the program changed. It does not write anything else.
+//! 4. It updates the checksums over the payload.
 
 use ir::Role;
 
 use crate::c::{Body, Emitted, Emitter, Unit, UpdateAt, header, sums};
 
 impl Emitter<'_> {
+    /// Emits `deparse(pkt)`. It returns 1 if the buffer has no room for the new headers.
     pub(super) fn native_deparser(&mut self) {
         self.text.raw(RESIZE);
         let Some(control) = self.program.control(Role::Deparser) else { return };
@@ -39,7 +40,8 @@ enum Copy {
     Restore,
 }
 
-/// Copies a header that moves as it arrived: out of the packet before the packet changes its length, into it afterwards.
+/// Emits a copy of the bytes of a header that arrived and that moves: from the packet before the packet changes its length, or into the
+/// packet afterwards.
 fn copy(body: &mut Body<'_>, h: &Emitted, which: Copy) {
     if body.facts.made.contains(&h.id) {
         return;
@@ -57,7 +59,7 @@ fn copy(body: &mut Body<'_>, h: &Emitted, which: Copy) {
     });
 }
 
-/// Writes what was changed of a header, or all of it where it was made.
+/// Emits stores for the changed fields of a header, or for all fields if the program created it.
 fn write(body: &mut Body<'_>, h: &Emitted) {
     if !body.facts.touched.contains(&h.id) {
         return;
@@ -74,7 +76,7 @@ fn write(body: &mut Body<'_>, h: &Emitted) {
     });
 }
 
-/// Applies a planned update of a sum over the payload.
+/// Emits a planned update of a checksum over the payload.
 fn sum(body: &mut Body<'_>, at: &UpdateAt<'_>) {
     let (i, update) = (at.number, at.update);
     let stable = sums::stable(body, &update.list);
@@ -107,7 +109,8 @@ fn sum(body: &mut Body<'_>, at: &UpdateAt<'_>) {
     text.line(format!("    sum = ~fold({payload} + s->leaves_{i}_pseudo +"));
     text.line(format!("                s->leaves_{i}_body + s->leaves_{i}_stable);"));
     if !update.sources.is_empty() {
-        // A difference cannot tell zeros from ones (RFC 1624, section 3): only where nothing but zeros is summed is the sum 0.
+        // An incremental update cannot distinguish the two zeros of one's complement (RFC 1624, section 3). The sum is 0, and the checksum
+        // 0xffff, only if all summed words are 0.
         text.line(format!(
             "if (!sum && !(s->leaves_{i}_pseudo + s->leaves_{i}_body + {stable}) && !{bytes})"
         ));
@@ -118,7 +121,7 @@ fn sum(body: &mut Body<'_>, at: &UpdateAt<'_>) {
 }
 
 const RESIZE: &str = r#"
-/* The packet begins `diff` bytes earlier, or later. */
+/* Moves the start of the packet by `diff` bytes: positive for more headers. Returns 1 if the buffer has no room. */
 INLINE int begin_at(struct packet *pkt, s32 diff)
 {
     struct frame *f = &pkt->frame;

@@ -1,7 +1,7 @@
-//! Look-ups before their time: tables whose key the parser has settled are looked up for a whole burst at once, between the two rounds, so
-//! that one packet's wait for memory is another one's work. When the program applies such a table, the row is there.
+//! Early lookups: a table whose key is known after the parser is looked up for a whole burst at once, between the parser and the controls.
+//! The waits for memory of the packets then overlap. When the program applies the table, the row has already been found.
 //!
-//! It pays where tables are larger than caches; small ones are looked up when they are applied.
+//! This makes programs faster only if a table is larger than the caches. Small tables are looked up when they are applied.
 
 use std::collections::HashSet;
 
@@ -14,20 +14,21 @@ use crate::c::{Body, Emitter, Home, Unit, Units};
 
 use super::table::write_keys;
 
-/// Entries from which on a table is looked up early.
+/// Smallest size in entries of a table that is looked up early.
 const LARGE: u64 = 4096;
 
-/// A table that is looked up early, and the headers that its key is made of.
+/// A table that is looked up early, and the headers that its key reads. The lookup is skipped for packets without them.
 #[derive(Clone, Debug)]
 pub struct Early {
     pub table: TableId,
     pub headers: Vec<HeaderId>,
 }
 
-/// What something may write.
+/// The storage cells that the statements before some point may write.
 type Written = HashSet<Cell>;
 
-/// The tables of a program that can be looked up early.
+/// The tables of a program that are looked up early: large tables that ingress applies exactly once, outside of loops, and whose keys
+/// nothing writes before.
 pub fn tables(
     program: &Program,
     units: &Units,
@@ -48,7 +49,8 @@ pub fn tables(
     found
 }
 
-/// Calls `f` for each table that a block applies, with what may have been written before. What loops apply is left out.
+/// Calls `f` for each table that a block applies, with the cells that may have been written before. It does not call `f` for tables that
+/// are applied in loops.
 fn walk(program: &Program, block: &Block, written: &mut Written, f: &mut dyn FnMut(TableId, &Written)) {
     for stmt in block {
         if let StmtKind::Apply { table, .. } = &stmt.kind {
@@ -62,6 +64,7 @@ fn walk(program: &Program, block: &Block, written: &mut Written, f: &mut dyn FnM
     }
 }
 
+/// Adds the cells that a statement and, for a table, its actions may write.
 fn note(program: &Program, stmt: &ir::Stmt, written: &mut Written) {
     effects::of(program, stmt, &mut |effect| {
         if let Effect::Write(cell) | Effect::MayWrite(cell) = effect {
@@ -77,7 +80,7 @@ fn note(program: &Program, stmt: &ir::Stmt, written: &mut Written) {
     }
 }
 
-/// The table, if nothing that was written is in its key.
+/// The early lookup of a table, or `None` if something in its key may have been written.
 fn settled(program: &Program, units: &Units, table: TableId, written: &Written) -> Option<Early> {
     let mut headers = Vec::new();
     let mut settled = true;
@@ -101,14 +104,14 @@ fn settled(program: &Program, units: &Units, table: TableId, written: &Written) 
 }
 
 impl Emitter<'_> {
-    /// `early(work, count)`: all early look-ups of a burst.
+    /// Emits `early(work, count)`: all early lookups of a burst.
     pub(super) fn early(&mut self, tables: &[Early]) {
         for early in tables {
             self.early_key(early);
             self.early_table(early);
         }
         self.text.line("");
-        self.text.line("/* Between the rounds: look-ups whose keys the parser has settled. */");
+        self.text.line("/* Looks up the tables whose keys are known after the parser. */");
         self.text.open("INLINE void early(UNUSED struct packet *work, UNUSED u32 count)");
         for early in tables {
             let name = self.names.table(early.table);
@@ -117,7 +120,7 @@ impl Emitter<'_> {
         self.text.close("");
     }
 
-    /// `key_T(pkt)`: writes the key, or returns 1: the table is not for this packet.
+    /// Emits `key_T(pkt)`: writes the key of table T, or returns 1 if the packet lacks a header of the key.
     fn early_key(&mut self, early: &Early) {
         let name = self.names.table(early.table).to_string();
         let index = early.table.index();
@@ -134,6 +137,7 @@ impl Emitter<'_> {
         });
     }
 
+    /// Emits `early_T(work, count)`: looks up table T for all packets of a burst that have its key.
     fn early_table(&mut self, early: &Early) {
         let name = self.names.table(early.table).to_string();
         let index = early.table.index();
@@ -142,7 +146,8 @@ impl Emitter<'_> {
             Structure::LpmTrie => "find_lpm_bulk(table, keys, rows, m)".to_string(),
             _ => format!("find_exact_bulk(table, keys, rows, m, {})", layout.key_size.div_ceil(8)),
         };
-        // What a hit writes lies elsewhere: a million sessions' times of their last packets cost as much as the sessions themselves.
+        // The cells that a hit writes are prefetched too, because they are not in the row. With a million sessions, the cache misses on
+        // their last hits cost as much time as the lookups.
         let mut cells = Vec::new();
         if layout.counter_offset.is_some() {
             cells.push(format!(

@@ -1,12 +1,19 @@
-//! Machine code: C for cc, which a host loads as a shared object.
+//! The native back end: it emits C, which the host compiles to machine code and loads as a shared object.
 //!
-//! One function works on a burst of packets in two rounds: all are parsed, then all run through the controls and leave; in between, large
-//! tables are looked up for all of them. A packet
-//! never moves: what is behind its headers stays where it is, and the headers are written in front of it.
+//! The entry point processes packets in bursts, and each burst in three steps:
 //!
-//! * `table`: look-ups; `early`: look-ups of a whole burst; `deparse`: what leaves; `paths`: multicast, clones, further rounds; `prelude.h`: the memory shared with the host.
+//! 1. All packets are parsed.
+//! 2. Large tables are looked up for all packets (`early`).
+//! 3. All packets pass the controls and the deparser.
 //!
-//! The rest is of the shared dialect, [`crate::c`].
+//! The payload of a packet stays where it is in its buffer, and the deparser writes the headers in front of it.
+//!
+//! * `table` emits lookups, and `early` emits the lookups for a whole burst.
+//! * `deparse` emits the deparser.
+//! * `paths` emits multicast, clones, resubmission and recirculation.
+//! * `prelude.h` has the structures in the memory that a program shares with its host.
+//!
+//! [`crate::c`] has the parts that this back end shares with the eBPF back end.
 
 mod deparse;
 mod early;
@@ -21,10 +28,10 @@ use crate::Output;
 use crate::c::{self, Dialect, Emitter, Home, stage_name};
 use crate::unsupported::Unsupported;
 
-/// Name of the function that works on a burst.
+/// Name of the function that processes a burst.
 pub const ENTRY: &str = "strait_burst";
 
-/// Reasons of this target, behind the program's own.
+/// The drop reasons of this target with their descriptions. They are numbered after the program's own.
 const REASONS: &[(&str, &str)] = &[
     (drops::EGRESS_SPEC, "the program set egress_spec to the drop port"),
     (drops::NO_SUCH_GROUP, "the multicast group does not exist or has no ports"),
@@ -34,28 +41,30 @@ const REASONS: &[(&str, &str)] = &[
     (drops::NO_BUFFER, "a copy of the packet found no buffer"),
 ];
 
-/// The number of one of them.
+/// The number of one of this target's drop reasons.
 fn reason(program: &ir::Program, name: &str) -> usize {
     program.drop_sites.len() + REASONS.iter().position(|r| r.0 == name).unwrap_or(0)
 }
 
-/// How many packets are worked on together where tables are looked up for whole bursts: many hide memory's latency. With a million sessions
-/// apps/nat44 is 8 % slower with 32, with a million routes apps/l3 20 % slower with 16.
+/// Packets in a burst if the program looks up tables for whole bursts. A large burst hides the latency of memory: with a million sessions
+/// apps/nat44 is 8 % slower with 32 packets, and with a million routes apps/l3 is 20 % slower with 16.
 const LARGE: u32 = 64;
-/// How many otherwise: the state of few stays in the first cache. Apps/nat64 (1.2 KB a packet) is 1 % slower with 32, 6 % with 64.
+/// Packets in a burst otherwise. The state of a small burst stays in the first-level cache: apps/nat64, which has 1.2 KB of state for each
+/// packet, is 1 % slower with 32 packets and 6 % slower with 64.
 const SMALL: u32 = 16;
 
-/// Bytes of a worker's stack for the packets of a burst, and as many again for those that wait. A thread has 2 MiB.
+/// Bytes of a worker's stack for the state of a burst. The packets that wait in the ring of `paths` may take as many again. A thread has
+/// 2 MiB of stack.
 const STACK: u64 = 512 << 10;
 
 const PRELUDE: &str = include_str!("prelude.h");
 
-/// The C that every native program begins with: the memory that it shares with its host, and look-ups in it.
+/// The C that every native program begins with: the structures that it shares with its host, and lookups in them.
 pub fn prelude() -> String {
     format!("{}{PRELUDE}", c::PRELUDE)
 }
 
-/// Emits a program for a processor; every limit that it meets is reported.
+/// Emits a program as C for the processor. Returns every limit of the target that the program exceeds.
 pub fn native(program: &Verified) -> Result<Output, Vec<Unsupported>> {
     let mut emitter = Emitter::new(program, Dialect::Native, "native", ENTRY, REASONS, PRELUDE);
     emitter.native();
@@ -92,7 +101,7 @@ impl Emitter<'_> {
         self.text.raw(BURST);
     }
 
-    /// How many packets are worked on together: as many as wanted, if their states have room on a worker's stack.
+    /// The number of packets in a burst: `wanted`, or fewer if their states would not fit on a worker's stack.
     fn burst(&mut self, wanted: u32) -> u32 {
         let bytes = self.packet_bytes();
         let together = if self.facts.ways.any() { u64::from(paths::RING) } else { 1 };
@@ -111,12 +120,12 @@ impl Emitter<'_> {
         burst
     }
 
-    /// An upper bound of `sizeof(struct packet)`: no value takes more than twice its size with what aligns it.
+    /// An upper bound of `sizeof(struct packet)`. With its padding, a value takes at most twice its size.
     fn packet_bytes(&self) -> u64 {
         let value = |ty: ir::Ty| 2 * u64::from(Param::size_of(ty.width()));
         let of_header = |h: &ir::Header| {
             let ty = &self.program.header_types[h.ty.index()];
-            // Its fields and validity, where it stands before and after, its bytes where they move.
+            // The fields, the validity, the offsets on arrival and on departure, and a copy of the bytes in case the header moves.
             ty.fields.iter().map(|f| value(f.ty)).sum::<u64>() + 16 + u64::from(ty.min_bits() / 8)
         };
         let of_table = |t: &ir::Table| t.keys.iter().map(|k| value(k.expr.ty)).sum::<u64>() + 64;
@@ -129,7 +138,7 @@ impl Emitter<'_> {
             + 4 * p.stacks.len() as u64
     }
 
-    /// A packet as it is when it arrives: nothing parsed.
+    /// Emits `arrive(pkt, shared, worker, p, port)`: initialises the state of a packet that is not parsed yet.
     fn arrive(&mut self) {
         let std = self.program.standard;
         let v = |id| format!("s->{}", self.names.var(id));
@@ -155,7 +164,7 @@ impl Emitter<'_> {
         t.close("");
     }
 
-    /// The first round of a packet: cleared, parsed, its sums verified.
+    /// Emits `begin(pkt, shared, worker, p)`: initialises the state, parses the packet and verifies its checksums.
     fn begin(&mut self) {
         let t = &mut self.text;
         t.line("");
@@ -170,7 +179,8 @@ impl Emitter<'_> {
         t.close("");
     }
 
-    /// The second round of a packet that leaves once, or not at all.
+    /// Emits `finish(pkt, p, jobs)` for programs whose packets leave once or are dropped: the controls and the deparser. The program does
+    /// not use `jobs`.
     fn finish(&mut self) {
         let std = self.program.standard;
         let v = |id| format!("s->{}", self.names.var(id));
@@ -183,7 +193,7 @@ impl Emitter<'_> {
         let t = &mut self.text;
         t.raw(DROP);
         t.line("");
-        t.line("/* The second round of a packet. */");
+        t.line("/* Runs the controls and the deparser. */");
         t.open("INLINE void finish(struct packet *pkt, struct strait_packet *p, UNUSED struct jobs *jobs)");
         t.line("struct state *s = &pkt->state;");
         t.line("if (s->timeout)");
@@ -216,7 +226,7 @@ impl Emitter<'_> {
 }
 
 const DROP: &str = r#"
-/* A packet leaves once, and nothing is left to be done. */
+/* Each packet of this program leaves at most once, so there are no jobs. */
 struct jobs {
 };
 
@@ -229,7 +239,7 @@ INLINE void drop(const struct packet *pkt, struct strait_packet *p, u32 reason)
 "#;
 
 const BURST: &str = r#"
-/* Every packet gets its verdict; a drop is counted here, and what is sent is for the host to send. */
+/* Processes a burst. Each packet gets a verdict. Drops are counted here; the host sends the packets in worker->sent. */
 __attribute__((visibility("default"))) void strait_burst(const struct shared *shared, struct worker *worker,
                                                          struct strait_packet **packets, u32 count)
 {

@@ -1,8 +1,7 @@
-//! How a packet goes on when it may do more than leave once: multicast groups, clones, further rounds (v1model, as BMv2's
-//! simple_switch has it).
+//! The paths of a packet in programs that replicate, clone, resubmit or recirculate (v1model, with the order of BMv2's simple_switch).
 //!
-//! What is still to be done for a packet stands in a ring of jobs, first come, first served. A copy gets a buffer of the worker's
-//! at once, with the bytes as they arrived; nothing of a packet changes before its own deparser writes.
+//! The work that remains for a packet and its copies waits in a ring of jobs, which are processed in order. A copy gets a free buffer of
+//! the worker immediately, with the bytes as they arrived: the bytes of a packet do not change before its deparser writes them.
 
 use abi::drops;
 use ir::{Role, VarId};
@@ -10,10 +9,10 @@ use ir::{Role, VarId};
 use super::reason;
 use crate::c::{Emitter, Home};
 
-/// Copies and further rounds of a packet that may wait.
+/// Number of jobs that may wait for one packet: copies, resubmissions and recirculations.
 pub const RING: u32 = 64;
 
-/// `instance_type` of packets that did not just arrive (v1model, BMv2).
+/// The values of `instance_type` in BMv2.
 mod instance {
     pub const NORMAL: u32 = 0;
     pub const INGRESS_CLONE: u32 = 1;
@@ -24,12 +23,12 @@ mod instance {
 }
 
 impl Emitter<'_> {
-    /// The second round of a packet that may go many ways.
+    /// Emits `finish(pkt, p, jobs)` and the functions that it calls: the controls and the deparser, for a packet and all its copies.
     pub(super) fn paths(&mut self) {
         self.keep();
         self.forget();
         self.text.line("");
-        self.text.line(format!("enum {{ RING = {RING} }}; /* packets that wait */"));
+        self.text.line(format!("enum {{ RING = {RING} }}; /* number of jobs that may wait */"));
         self.text.raw(JOBS);
         self.queue_again();
         self.clone_packet();
@@ -39,7 +38,7 @@ impl Emitter<'_> {
         self.text.raw(FINISH);
     }
 
-    /// `state.var = value;` where the program looks at the variable.
+    /// Emits `state->var = value;` if the program uses the variable.
     fn set(&mut self, state: &str, var: VarId, value: impl std::fmt::Display) {
         if self.units.home(var) == Home::State {
             let name = self.names.var(var);
@@ -47,16 +46,17 @@ impl Emitter<'_> {
         }
     }
 
+    /// The number of one of this target's drop reasons.
     fn own_reason(&self, name: &str) -> usize {
         reason(self.program, name)
     }
 
-    /// `keep(to, from, which)`: the variables that a copy or a further round takes along.
+    /// Emits `keep(to, from, which)`: copies the variables that a clone, a resubmission or a recirculation keeps.
     fn keep(&mut self) {
         let keeps = self.facts.ways.keeps.clone();
         self.text.line("");
         self.text.line(
-            "/* What a clone or a further round takes along; `which` is of the call that asked for it. */",
+            "/* Copies the variables that a clone, resubmit or recirculate call keeps. `which` is the number of the call. */",
         );
         self.text.open("INLINE void keep(struct state *to, const struct state *from, u32 which)");
         self.text.open("switch (which)");
@@ -72,10 +72,11 @@ impl Emitter<'_> {
         self.text.close("");
     }
 
-    /// `forget(s)`: all variables as they are in a packet that arrives; headers stay.
+    /// Emits `forget(s)`: sets all variables to their initial values, and keeps the headers.
     fn forget(&mut self) {
         self.text.line("");
-        self.text.line("/* Variables as they are when a packet arrives; its headers stay. */");
+        self.text
+            .line("/* Sets all variables to their values in a packet that arrives. The headers stay. */");
         self.text.open("UNUSED static void forget(struct state *s)");
         for i in 0..self.program.vars.len() {
             self.set("s", VarId(i as u32), 0);
@@ -85,7 +86,7 @@ impl Emitter<'_> {
         self.text.close("");
     }
 
-    /// `again(pkt, p, which, jobs)`: the packet begins anew with the bytes that `p` has now.
+    /// Emits `again(pkt, p, which, instance, jobs)`: queues the packet for the parser, with the bytes that `p` has now.
     fn queue_again(&mut self) {
         let std = self.program.standard;
         let no_buffer = self.own_reason(drops::NO_BUFFER);
@@ -107,7 +108,8 @@ impl Emitter<'_> {
         self.text.close("");
     }
 
-    /// `clone_packet(pkt, p, jobs)`: a copy for egress, of the packet as it came or as it is now.
+    /// Emits `clone_packet(pkt, p, jobs)`: queues a copy for egress. An ingress clone copies the packet as it arrived, an egress clone as
+    /// it is now.
     fn clone_packet(&mut self) {
         let std = self.program.standard;
         let no_buffer = self.own_reason(drops::NO_BUFFER);
@@ -146,7 +148,8 @@ impl Emitter<'_> {
         self.text.close(" else {");
         self.text.indent();
         self.text.line("arrive(&job->pkt, pkt->frame.shared, pkt->frame.worker, q, port);");
-        // The parser may look at what is kept; what it writes gives way to it.
+        // The variables are copied before the parser, which may read them, and once more after it, because the copies take precedence over
+        // what the parser writes.
         self.text.line("keep(s, &pkt->state, pkt->state.clone);");
         self.set("s", std.instance_type, instance::INGRESS_CLONE);
         self.text.line("parse(&job->pkt);");
@@ -157,7 +160,7 @@ impl Emitter<'_> {
         self.text.close("");
     }
 
-    /// `leave(pkt, p, port, jobs)`: egress, and out.
+    /// Emits `leave(pkt, p, port, jobs)`: runs egress and the deparser, and sends the packet.
     fn leave(&mut self) {
         let std = self.program.standard;
         let names = [std.egress_spec, std.egress_port].map(|v| self.names.var(v).to_string());
@@ -169,7 +172,7 @@ impl Emitter<'_> {
         let (controlled, computed) = (has(Role::Egress), has(Role::ComputeChecksum));
         let t = &mut self.text;
         t.line("");
-        t.line("/* The traffic manager's other side: egress, and out of a port. */");
+        t.line("/* Runs egress and the deparser, and sends or recirculates the packet. */");
         t.open("static void leave(struct packet *pkt, struct strait_packet *p, u32 port, UNUSED struct jobs *jobs)");
         t.line("struct state *s = &pkt->state;");
         t.line(format!("s->{egress} = port;"));
@@ -213,7 +216,7 @@ impl Emitter<'_> {
         t.close("");
     }
 
-    /// `replicate(pkt, p, group, jobs)`: each member of the group leaves with this state.
+    /// Emits `replicate(pkt, p, group, jobs)`: sends one copy of the packet for each member of a multicast group.
     fn replicate(&mut self) {
         let std = self.program.standard;
         let (missing, no_buffer) = (self.own_reason(drops::NO_SUCH_GROUP), self.own_reason(drops::NO_BUFFER));
@@ -227,7 +230,7 @@ impl Emitter<'_> {
         t.line("if (!count)");
         t.line(format!("    drop(pkt, p, {missing});"));
         t.open("for (u64 i = 1; i <= count; i++)");
-        t.line("/* The last one needs no copy. */");
+        t.line("/* The last replica uses the packet itself. */");
         t.line("struct strait_packet *q = i == count ? p : copy_of(pkt, p);");
         t.open("if (!q)");
         t.line(format!("lose(pkt, p, {no_buffer});"));
@@ -243,7 +246,8 @@ impl Emitter<'_> {
         self.text.close("");
     }
 
-    /// `end_of_ingress(pkt, p, jobs)`: ingress, and where it leads.
+    /// Emits `end_of_ingress(pkt, p, jobs)`, which runs ingress and then drops, clones, resubmits, replicates or sends the packet; and
+    /// `work_off(job, jobs)`, which processes one job.
     fn end_of_ingress(&mut self) {
         let std = self.program.standard;
         let [spec, group] = [std.egress_spec, std.mcast_grp].map(|v| self.names.var(v).to_string());
@@ -253,7 +257,7 @@ impl Emitter<'_> {
         let controlled = self.program.control(Role::Ingress).is_some();
         let t = &mut self.text;
         t.line("");
-        t.line("/* Ingress, and where it leads. */");
+        t.line("/* Runs ingress, and then drops, clones, resubmits, replicates or sends the packet. */");
         t.open("static void end_of_ingress(struct packet *pkt, struct strait_packet *p, struct jobs *jobs)");
         t.line("struct state *s = &pkt->state;");
         t.open("if (s->timeout)");
@@ -263,7 +267,7 @@ impl Emitter<'_> {
         if controlled {
             t.line("ingress(pkt);");
         }
-        t.line("/* What was asked of ingress ends with it. */");
+        t.line("/* A recirculate call in ingress has no effect. */");
         t.line("s->recirculate = 0;");
         if clones {
             t.open("if (s->clone)");
@@ -282,11 +286,11 @@ impl Emitter<'_> {
         t.line(format!("drop(pkt, p, s->site ? s->site - 1 : {marked});"));
         t.line("return;");
         t.close("");
-        // What goes out of one port is a normal packet for egress, whatever brought it into ingress (BMv2's simple_switch).
+        // In egress a unicast packet has type NORMAL, even if it was resubmitted or recirculated into ingress (BMv2's simple_switch).
         self.set("s", std.instance_type, format!("group ? {} : {}", instance::REPLICATION, instance::NORMAL));
         let t = &mut self.text;
         t.open("if (jobs->count > jobs->busy)");
-        t.line("/* Somebody is before it in the queue. */");
+        t.line("/* Jobs wait already, and this packet waits after them. */");
         t.line("struct job *job = add(jobs, group ? REPLICAS : EGRESS, group ? group : port, p);");
         t.line("if (job)");
         t.line("    job->pkt = *pkt;");
@@ -303,6 +307,7 @@ impl Emitter<'_> {
         let verify = self.program.control(Role::VerifyChecksum).is_some();
         let t = &mut self.text;
         t.line("");
+        t.line("/* Processes a job. */");
         t.open("static void work_off(struct job *job, struct jobs *jobs)");
         t.open("if (jobs->rounds >= ROUNDS)");
         t.line(format!("drop(&job->pkt, job->p, {budget});"));
@@ -326,25 +331,27 @@ impl Emitter<'_> {
 }
 
 const JOBS: &str = r#"
-/* What is still to be done for a packet. */
+/* Kinds of jobs: parse a packet again, send it through egress to a port, or replicate it to a multicast group. */
 enum { AGAIN, EGRESS, REPLICAS };
 
 struct job {
     struct packet pkt;
     struct strait_packet *p;
     u32 kind;
-    u32 to; /* a port, or a group */
+    u32 to; /* a port or a multicast group */
 };
 
-/* A program may clone, resubmit and recirculate, but not for ever: as many rounds as the interpreter allows. */
+/* The largest number of resubmissions, recirculations and egress clones that one packet may cause, as in the interpreter. */
 enum { ROUNDS = 99 };
 
+/* The ring of jobs that wait. */
 struct jobs {
     u32 first, count, rounds;
-    u32 busy; /* 1 while the first of them is at work */
+    u32 busy; /* 1 while the first job is being processed */
     struct job ring[RING];
 };
 
+/* Appends a job, whose state the caller must set. Returns 0 if the ring is full. */
 INLINE struct job *add(struct jobs *jobs, u32 kind, u32 to, struct strait_packet *p)
 {
     if (jobs->count == RING)
@@ -357,7 +364,7 @@ INLINE struct job *add(struct jobs *jobs, u32 kind, u32 to, struct strait_packet
     return job;
 }
 
-/* A copy that could not be made. */
+/* Counts a copy that could not be made. */
 INLINE void lose(const struct packet *pkt, const struct strait_packet *p, u32 reason)
 {
     count_packet(&pkt->frame.worker->drops[reason], p->length);
@@ -370,7 +377,7 @@ INLINE void drop(const struct packet *pkt, struct strait_packet *p, u32 reason)
     lose(pkt, p, reason);
 }
 
-/* The packet's bytes are now those of another buffer, where they are the same. */
+/* Lets a packet's state refer to another buffer with the same bytes. */
 INLINE void point(struct packet *pkt, const struct strait_packet *p)
 {
     pkt->frame.data = p->data;
@@ -378,7 +385,7 @@ INLINE void point(struct packet *pkt, const struct strait_packet *p)
     pkt->frame.tailroom = p->tailroom;
 }
 
-/* Another buffer with the same bytes, or 0. */
+/* Copies a packet into a free buffer. Returns 0 if there is none, or if it is too small. */
 static struct strait_packet *copy_of(const struct packet *pkt, const struct strait_packet *p)
 {
     struct worker *w = pkt->frame.worker;
@@ -401,7 +408,7 @@ static struct strait_packet *copy_of(const struct packet *pkt, const struct stra
 "#;
 
 const FINISH: &str = r#"
-/* The second round of a packet, and of whatever comes of it. */
+/* Runs the controls and the deparser for a packet and all its copies. */
 static void finish(struct packet *pkt, struct strait_packet *p, struct jobs *jobs)
 {
     jobs->first = jobs->count = jobs->rounds = jobs->busy = 0;

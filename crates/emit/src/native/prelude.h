@@ -1,8 +1,10 @@
 
-/* What every native program of Strait has: the memory that it shares with its host, and look-ups in it. The host's side of these
- * structures is crates/abi/src/native.rs. The host is the only writer; a reader takes no lock. */
+/* The common part of all native programs of Strait: the structures in the memory that a program shares with its host, and the
+ * functions that look up entries in them. crates/abi/src/native.rs defines the same structures for the host. Only the host writes
+ * tables; a program reads them without a lock. */
 #define UNUSED __attribute__((unused))
-/* In tests, what nobody has written yet is a pattern: reading it makes a difference, and as an offset it leads far away. */
+/* In tests, uninitialised memory is filled with a pattern. A program that reads it gives a wrong result, and a program that uses it
+ * as an offset leaves its bounds, which the sanitizer reports. */
 #ifdef STRAIT_CHECKED
 #define UNSET(p, size) __builtin_memset(p, 0xa5, size)
 #else
@@ -10,40 +12,40 @@
 #endif
 #define ACQUIRE(p) __atomic_load_n(&(p), __ATOMIC_ACQUIRE)
 
-/* Whether two values are equal. In a function of its own, because gcc reads neighbouring fields that are compared side by side in
- * one load, which then waits for the store of each to reach the cache. */
+/* Returns whether two values are equal. This is a function because gcc merges the comparisons of adjacent fields into one load, and
+ * that load waits until the store of each field has reached the cache. */
 INLINE int is(u64 a, u64 b)
 {
     return a == b;
 }
 
-/* An entry, which nobody changes once it can be found. Behind it: the key (masked), for tables with ranges their lower and upper
- * ends, then the action's number and parameters. */
+/* A row: an entry as the program reads it. It does not change after it is published. Its bytes are the masked key, in a tuple space
+ * the mask, for range keys the lowest and the highest values, and then the action data: the action's number and parameters. */
 struct row {
-    s64 rank;    /* the larger wins, */
-    u64 age;     /* then the smaller */
-    u64 counter; /* its cell of the direct counter */
+    s64 rank;    /* of several matching rows, the one with the largest rank wins */
+    u64 age;     /* of several rows with equal rank, the one with the smallest age wins */
+    u64 counter; /* the entry's cell in the table's direct counter, direct meter and last hits */
     u64 none;
     u8 bytes[];
 };
 
-/* One cache line of a hash table. A tag of 0 is a free place. */
+/* A bucket of a hash table: one cache line with six slots. A slot with tag 0 is free. */
 struct bucket {
     u16 tags[6];
-    u32 overflow; /* 1 + the bucket that goes on with this one, or 0 */
+    u32 overflow; /* the next bucket of the overflow chain: its index in the overflow array + 1, or 0 at the end */
     const struct row *rows[6];
 };
 
-/* All entries with equal masks. */
+/* A tuple: a hash table for the entries that share one mask. */
 struct tuple {
-    s64 best; /* no entry has a larger rank */
+    s64 best; /* an upper bound of the rows' ranks */
     const u64 *mask;
     const struct bucket *buckets;
     const struct bucket *overflow;
-    u64 last; /* number of buckets - 1, a power of two - 1 */
+    u64 last; /* number of buckets - 1; the number is a power of two, so this is the mask of a bucket number */
 };
 
-/* Best rank first. */
+/* The tuples of a table, sorted by their best rank in descending order. */
 struct index {
     u64 count;
     struct tuple tuples[];
@@ -51,7 +53,7 @@ struct index {
 
 struct table {
     const struct index *index;
-    const u8 *miss; /* the default action's number and parameters */
+    const u8 *miss; /* the action data of the default action, which runs on a miss */
 };
 
 struct cells {
@@ -59,54 +61,56 @@ struct cells {
     u64 size;
 };
 
+/* The state that all workers share. */
 struct shared {
     const struct table *tables;
-    const struct cells *registers; /* u64 */
-    const struct cells *meters;    /* struct meter */
-    /* Directories: the number of ids; then each id, ascending, and a pointer to its words: their number, and they. */
-    const u64 *groups;     /* for each copy its egress_rid (upper half) and port */
-    const u64 *mirrors;    /* one word: a port, or a group */
-    const u64 *value_sets; /* for each member and each part of it value and mask, or lowest and highest, two words each */
+    const struct cells *registers; /* a cell is a u64 */
+    const struct cells *meters;    /* a cell is a struct meter */
+    /* The next three are directories. A directory is the number of its ids, and then for each id, in ascending order, the id and a
+     * pointer to its words. The first of those words is their number. */
+    const u64 *groups;     /* multicast groups: a word for each copy, with the egress_rid (high 32 bits) and the port */
+    const u64 *mirrors;    /* mirroring sessions: one word, a port or MIRROR_GROUP plus a group */
+    const u64 *value_sets; /* for each field of each member value and mask, or lowest and highest value; two words each */
 };
 
 #define MIRROR_GROUP (1ULL << 32)
 
-/* What one thread has for itself. */
+/* The state of one thread. */
 struct worker {
-    const struct cells *counters; /* struct count */
-    const struct cells *direct;   /* struct count, of each table; no cells where it does not count */
-    const struct cells *hits;     /* u64, of each table: when its entries were hit last; no cells where nobody asks */
+    const struct cells *counters; /* a cell is a struct count */
+    const struct cells *direct;   /* the direct counter of each table (struct count); without cells if the table does not count */
+    const struct cells *hits;     /* the time of each entry's last hit (u64) for each table; without cells if it has no timeouts */
     struct count *drops;
     u64 seed;
-    u64 clock;   /* microseconds */
-    u8 *digests; /* messages: number and bytes (u32 each), values, zeros up to a multiple of 8 */
-    u64 digests_used, digests_room;
-    u64 digests_lost;             /* messages that found no room */
-    struct strait_packet **spare; /* buffers for copies, taken from the end */
+    u64 clock;   /* the time that packets see, in microseconds */
+    u8 *digests; /* each digest is its number and size (u32 each), its values, and zeros up to a multiple of 8 bytes */
+    u64 digests_used, digests_room; /* bytes in use, and the size of the buffer in bytes */
+    u64 digests_lost;             /* number of digests lost because the buffer was full */
+    struct strait_packet **spare; /* a stack of free packet buffers for clones */
     u64 spares;
-    struct strait_packet **sent; /* what leaves, in order */
+    struct strait_packet **sent; /* the packets to send, in order */
     u64 sents;
 };
 
-/* A packet of the host's. Before and behind its bytes there is room that may be written. */
+/* A packet and its buffer, which belong to the host. The program may write the packet, its headroom and its tailroom. */
 struct strait_packet {
     u8 *data;
     u32 length;
     u32 headroom;
     u32 tailroom;
-    u32 port;    /* where it came in; then where it goes out */
-    u32 verdict; /* SENT, DROPPED */
-    u32 reason;  /* of a drop */
-    u32 capacity; /* bytes of its buffer, room before and behind included */
-    u32 flags;    /* PARTIAL: its TCP or UDP checksum is the sum of the pseudo-header alone, not complemented */
-    u32 token;    /* the host's; a copy has its original's */
+    u32 port;    /* on entry the ingress port; for a sent packet the egress port */
+    u32 verdict; /* SENT or DROPPED */
+    u32 reason;  /* the drop reason of a dropped packet */
+    u32 capacity; /* size of the buffer in bytes, including headroom and tailroom */
+    u32 flags;    /* PARTIAL: the TCP or UDP checksum field holds the sum over the pseudo-header, not complemented */
+    u32 token;    /* a number that the host chooses; a copy has the number of its original */
 };
 
 enum { PARTIAL = 1 };
 
 enum { SENT = 1, DROPPED = 2 };
 
-/* A packet at work. */
+/* The part of a packet's state that does not depend on the program: where its bytes are, and the memory that it uses. */
 struct frame {
     u8 *data;
     u32 headroom, tailroom;
@@ -115,7 +119,7 @@ struct frame {
     struct worker *worker;
 };
 
-/* The next random number (xorshift64*, Vigna 2016). */
+/* Returns the next random number (xorshift64*, Vigna 2016). */
 INLINE u64 dice(struct worker *w)
 {
     w->seed ^= w->seed >> 12;
@@ -130,14 +134,15 @@ INLINE struct count *counter_cell(const struct worker *w, u32 counter, u64 index
     return index < c->size ? (struct count *)c->cells + index : 0;
 }
 
-/* All workers share registers; two that write one cell race, as on any multi-core switch without locks. */
+/* Returns a register's cell, or 0 if the index is too large. All workers share the registers. If two workers write one cell at the
+ * same time, one write is lost, as on any multi-core switch without locks. */
 INLINE u64 *register_cell(const struct shared *shared, u32 number, u64 index)
 {
     const struct cells *r = &shared->registers[number];
     return index < r->size ? (u64 *)r->cells + index : 0;
 }
 
-/* The words of an id in a directory, their number first; 0 if it is not there. */
+/* Returns the words of an id in a directory, of which the first is their number; or 0 if the directory lacks the id. */
 INLINE const u64 *find_id(const u64 *directory, u64 id)
 {
     u64 low = 0, high = directory ? directory[0] : 0;
@@ -154,7 +159,7 @@ INLINE const u64 *find_id(const u64 *directory, u64 id)
     return 0;
 }
 
-/* Whether keys are together a member of a value set; `ranges` has a bit for each part that is a range. */
+/* Returns whether a member of a value set matches `keys`. `ranges` has a bit for each field that is matched as a range. */
 static UNUSED int is_member(const struct shared *shared, u32 set, const u128 *keys, u32 parts, u64 ranges)
 {
     const u64 *words = find_id(ACQUIRE(shared->value_sets), set);
@@ -172,10 +177,10 @@ static UNUSED int is_member(const struct shared *shared, u32 set, const u128 *ke
     return 0;
 }
 
-/* Two rates, three colours (RFC 2698); dataplane::meter has the same in Rust. */
+/* A token bucket of a meter with two rates and three colours (RFC 2698). dataplane::meter is the same in Rust. */
 struct bucket_of_tokens {
     double per_microsecond, tokens;
-    u64 burst, filled;
+    u64 burst, filled; /* the largest number of tokens, and the time of the last refill in microseconds */
 };
 
 struct meter {
@@ -183,7 +188,8 @@ struct meter {
     struct bucket_of_tokens buckets[2];
 };
 
-/* All workers share a meter: one at a time, and only for what stands here. */
+/* Returns the colour of a packet of `units` units at the time `now`. All workers share a meter, so its spin lock is held, but only
+ * within this function. */
 static UNUSED u8 execute_meter(struct meter *m, u64 now, u64 units)
 {
     u8 colour = 0;
@@ -216,7 +222,7 @@ INLINE u8 meter_colour(const struct shared *shared, const struct worker *w, u32 
     return index < c->size ? execute_meter((struct meter *)c->cells + index, w->clock, units) : 0;
 }
 
-/* Room for a message of so many bytes, zeroed, or 0. */
+/* Allocates a digest with `bytes` bytes of values, and returns the zeroed values; or 0 if the buffer is full. */
 INLINE u8 *message(struct worker *w, u32 number, u32 bytes)
 {
     u64 whole = 8 + ((u64)(bytes + 7) & ~7ULL);
@@ -232,13 +238,13 @@ INLINE u8 *message(struct worker *w, u32 number, u32 bytes)
     return at + 8;
 }
 
-/* Where the entries of a table lead to members: those that it may run, `count` of them. */
+/* The action data of the `count` members that an entry with an action profile may run. */
 struct choices {
     u64 count;
     const u8 *data[];
 };
 
-/* Bits of a value, most significant first, from bit `at` of zeroed bytes on. */
+/* Writes the low `width` bits of a value into zeroed bytes, most significant bit first, starting at bit `at`. */
 INLINE void put_bits(u8 *bytes, u32 at, u32 width, u128 value)
 {
     while (width) {
@@ -249,7 +255,7 @@ INLINE void put_bits(u8 *bytes, u32 at, u32 width, u128 value)
     }
 }
 
-/* Hash functions as dataplane::hash has them: reflected polynomials, four bits at a time. */
+/* The next functions compute the same hashes as dataplane::hash. The CRCs have reflected polynomials, and take four bits a step. */
 static UNUSED u64 hash_crc32(const u8 *p, u32 n)
 {
     static const u32 table[16] = {
@@ -296,7 +302,7 @@ static UNUSED u64 hash_xor16(const u8 *p, u32 n)
     return n ? (u16)(value ^ *p << 8) : value;
 }
 
-/* dataplane::memory has the same in Rust. */
+/* Returns the hash of a key. dataplane::memory is the same in Rust. */
 INLINE u64 hash_key(const u64 *key, u32 words)
 {
     u64 h = 0x9e3779b97f4a7c15ULL;
@@ -307,6 +313,7 @@ INLINE u64 hash_key(const u64 *key, u32 words)
     return h;
 }
 
+/* Returns the tag for a hash. Its lowest bit is set, so it is never 0, the tag of a free slot. */
 INLINE u16 tag_of(u64 hash)
 {
     return (u16)(hash >> 48) | 1;
@@ -314,6 +321,7 @@ INLINE u16 tag_of(u64 hash)
 
 typedef int (*row_test)(const struct row *row, const u8 *key);
 
+/* Returns whether row `a` wins over row `b`. `b` may be 0. */
 INLINE int better(const struct row *a, const struct row *b)
 {
     return !b || a->rank > b->rank || (a->rank == b->rank && a->age < b->age);
@@ -322,7 +330,8 @@ INLINE int better(const struct row *a, const struct row *b)
 typedef u16 tags_of_bucket __attribute__((vector_size(16), aligned(4)));
 typedef char bytes_of_tags __attribute__((vector_size(16)));
 
-/* Two bits for each of the six tags that equals this one. All at once: docs/native.md has what one by one costs. */
+/* Compares all six tags of a bucket with `tag`, and returns a set of bits: bit 2 * i if tag i is equal. The vector instructions
+ * compare them at once; docs/native.md states how much slower single comparisons are. */
 INLINE u32 tags_equal(const struct bucket *b, u16 tag)
 {
 #ifdef __SSE2__
@@ -336,7 +345,7 @@ INLINE u32 tags_equal(const struct bucket *b, u16 tag)
 #endif
 }
 
-/* The row of a key, from the bucket on where its tag would be. */
+/* Returns the row with a key, or 0. The search begins at bucket `b` and follows its overflow chain. */
 INLINE const struct row *find_from(const struct bucket *b, u16 tag, const struct tuple *t, const u64 *key, u32 words)
 {
     for (;;) {
@@ -352,7 +361,7 @@ INLINE const struct row *find_from(const struct bucket *b, u16 tag, const struct
     }
 }
 
-/* Whether a row with a mask of its own matches a key. */
+/* Returns whether a row matches a key under the row's own mask. */
 INLINE int covers(const struct row *row, const u64 *key, u32 words)
 {
     const u64 *value = (const u64 *)row->bytes, *mask = value + words;
@@ -362,7 +371,8 @@ INLINE int covers(const struct row *row, const u64 *key, u32 words)
     return !differs;
 }
 
-/* The better of `best` and a tuple's best row for a key. A tuple's mask is part of its rows' masks. */
+/* Returns the better of `best` and the best row for a key in tuple `t`. The tuple's mask has a subset of the bits of each row's
+ * mask, so each candidate is compared under its own mask. */
 INLINE const struct row *best_in(const struct tuple *t, const u64 *key, u32 words, row_test test, const struct row *best)
 {
     u64 masked[words];
@@ -383,13 +393,13 @@ INLINE const struct row *best_in(const struct tuple *t, const u64 *key, u32 word
     }
 }
 
-/* Tables whose keys have two bytes at most: the index is an array of rows. */
+/* Looks up a key of at most two bytes. The table's index is an array of rows, one for each key. */
 INLINE const struct row *find_indexed(const struct table *table, u32 at)
 {
     return ACQUIRE(((const struct row *const *)table->index)[at]);
 }
 
-/* Tables whose entries all have one mask: all bits. */
+/* Looks up a key in a table of exact entries, which has at most one tuple. Its mask has all bits set. */
 INLINE const struct row *find_exact(const struct table *table, const u64 *key, u32 words)
 {
     const struct index *index = ACQUIRE(table->index);
@@ -400,7 +410,8 @@ INLINE const struct row *find_exact(const struct table *table, const u64 *key, u
     return find_from(&t->buckets[hash & t->last], tag_of(hash), t, key, words);
 }
 
-/* Tuple-space search (Srinivasan, Suri, Varghese 1999): the search ends as soon as no tuple can hold a better entry. */
+/* Looks up a key by tuple-space search (Srinivasan, Suri, Varghese 1999). The search ends when no further tuple can hold a better
+ * entry. */
 INLINE const struct row *find_best(const struct table *table, const u64 *key, u32 words, row_test test)
 {
     const struct index *index = ACQUIRE(table->index);
@@ -414,7 +425,7 @@ INLINE const struct row *find_best(const struct table *table, const u64 *key, u3
     return best;
 }
 
-/* Packets that are worked on together. */
+/* The number of packets that are processed together. */
 #ifndef BURST
 #define BURST 32
 #endif
@@ -428,7 +439,7 @@ INLINE int is_empty(const struct table *table)
     return !index->count;
 }
 
-/* As find_exact for each key: one packet's wait for memory is another one's work. */
+/* Calls find_exact for each key. The loads of all keys are prefetched together, so that the waits for memory overlap. */
 static UNUSED void find_exact_bulk(const struct table *table, const u64 *const *keys, const struct row **rows, u32 count, u32 words)
 {
     const struct index *index = ACQUIRE(table->index);
@@ -453,34 +464,38 @@ static UNUSED void find_exact_bulk(const struct table *table, const u64 *const *
         rows[i] = find_from(at[i], tags[i], t, keys[i], words);
 }
 
-/* Longest-prefix match. The host's side, and what it is: dataplane::memory::trie. */
+/* A trie for longest-prefix match. dataplane::memory::trie builds it and explains its design. A value is the index of a row; 0 means
+ * that no prefix matches. */
 struct lpm {
-    const u32 *root;  /* by a key's first 24 bits: a value, shifted left by one; or a hook, likewise, and 1 */
-    const u64 *hooks; /* two words each: a value, and what hangs below: an address, and 1 more for a list */
-    u64 fallback;
-    const struct row *const *rows; /* by value */
+    const u32 *root;  /* indexed by a key's first 24 bits: a value times 2, or the first word of a link plus 1 */
+    const u64 *hooks; /* the links, two words each: a value, and the address of the subtree, plus 1 if that is a list */
+    u64 fallback;     /* the value of the empty prefix, or 0 */
+    const struct row *const *rows; /* indexed by value */
 };
 
+/* A quarter of a node, for 64 values of the node's byte. A run is a range of byte values in one group that have the same value. */
 struct lpm_group {
-    u64 runs; /* of 64 bytes, where runs of equal values begin */
-    u64 kids; /* which have a child */
-    u32 runs_before, kids_before;
-    u64 pointers; /* to children, in bytes from the node's beginning */
+    u64 runs; /* bitmap of the byte values where a run begins */
+    u64 kids; /* bitmap of the byte values that have a child */
+    u32 runs_before, kids_before; /* the number of runs and children in the groups before this one */
+    u64 pointers; /* the offset in bytes from the node to its array of child addresses */
 };
 
+/* A node, which consumes one byte of a key. */
 struct lpm_node {
     struct lpm_group groups[4];
-    u32 values[];
+    u32 values[]; /* the value of each run */
 };
 
+/* A list of up to four prefixes, which ends a lookup. */
 struct lpm_list {
-    u64 bits[4];   /* longest prefix first */
+    u64 bits[4];   /* the prefixes' bits below the list, left-aligned, longest prefix first */
     u32 values[4];
-    u8 shifts[8];  /* bits that do not count */
-    u64 used;      /* a bit each */
+    u8 shifts[8];  /* for each prefix the number of bits that it does not compare */
+    u64 used;      /* one bit for each prefix that is in use */
 };
 
-/* The value of the longest prefix in a list, or `best`. */
+/* Returns the value of the longest prefix in a list that matches `bits`, or `best` if none does. */
 INLINE u32 lpm_in_list(const struct lpm_list *l, u64 bits, u32 best)
 {
     u32 hits = 0, used = (u32)ACQUIRE(l->used);
@@ -496,14 +511,14 @@ INLINE const struct lpm_list *lpm_list(u64 pointer)
     return (const struct lpm_list *)(pointer - 1);
 }
 
-/* The group of a byte in a node. */
+/* Returns the group of a node that covers a byte value. */
 INLINE const struct lpm_group *lpm_group(u64 pointer, u8 byte)
 {
-    /* As a number: what is prefetched may be the group of no node at all. */
+    /* This computes with integers, because callers also prefetch the group where `pointer` is no node. */
     return (const struct lpm_group *)(pointer + (byte >> 6) * sizeof(struct lpm_group));
 }
 
-/* Where a byte's value and child stand in a node; no child is `none`. */
+/* Returns the address of a byte's value in a node, and sets `kid` to the address of its child pointer, or to `none`. */
 INLINE const u32 *lpm_step(u64 pointer, u8 byte, const u64 *none, const u64 **kid)
 {
     const struct lpm_group *g = lpm_group(pointer, byte);
@@ -513,12 +528,13 @@ INLINE const u32 *lpm_step(u64 pointer, u8 byte, const u64 *none, const u64 **ki
     return &((const struct lpm_node *)pointer)->values[g->runs_before + __builtin_popcountll(g->runs & upto) - 1];
 }
 
+/* Returns a key's index in the root: its first 24 bits. */
 INLINE u32 lpm_slot(const u64 *key)
 {
     return (u32)(bswap64(key[0]) >> 40);
 }
 
-/* The number of the row that a key leads to, or 0. */
+/* Returns the value of the longest prefix that matches a key, or 0 if none does. */
 INLINE u32 lpm_value(const struct lpm *l, const u64 *key)
 {
     static const u64 none = 0;
@@ -550,8 +566,8 @@ static UNUSED const struct row *find_lpm(const struct table *table, const u64 *k
     return best ? ACQUIRE(l->rows[best]) : 0;
 }
 
-/* As lpm_value for each key: a level at a time, so that one key's wait for memory is another one's work. What lists
- * hold is looked at last, for all keys. */
+/* Computes lpm_value for each key. All keys go down the trie together, one level at a time, with prefetches, so that the waits for
+ * memory overlap. The lists are searched at the end, for all keys. */
 INLINE void lpm_values(const struct lpm *l, const u64 *const *keys, u32 *best, u32 count)
 {
     static const u64 none = 0;
@@ -620,7 +636,7 @@ INLINE void lpm_values(const struct lpm *l, const u64 *const *keys, u32 *best, u
         best[i] = best[i] ? best[i] : (u32)l->fallback;
 }
 
-/* As find_lpm for each key. */
+/* Calls find_lpm for each key, with prefetches. */
 static UNUSED void find_lpm_bulk(const struct table *table, const u64 *const *keys, const struct row **rows, u32 count)
 {
     const struct lpm *l = (const struct lpm *)ACQUIRE(table->index);
@@ -634,10 +650,10 @@ static UNUSED void find_lpm_bulk(const struct table *table, const u64 *const *ke
     }
 }
 
-/* `len` bytes at `at`, or 0. */
+/* Returns the address of the `len` bytes at offset `at`, or 0 if the packet is too short. */
 #define packet_at(pkt, at, len) ((at) + (u64)(len) <= (pkt)->length ? (pkt)->frame.data + (at) : 0)
 
-/* The sum of bytes, in host order and folded. */
+/* Returns the sum of the 16-bit words of `length` bytes, in host order and folded. An odd last byte is padded with zero. */
 INLINE u64 bytes_sum(const u8 *p, u64 length)
 {
     u64 sum = 0;
@@ -653,16 +669,18 @@ static UNUSED u64 hash_csum16(const u8 *p, u32 n)
     return (u16)~bytes_sum(p, n);
 }
 
-/* Less a sum, which is of headers' words and not folded: multiples of 0xffff are zero, and this one is larger than any such sum. */
+/* The negative of an unfolded sum of header words. In one's complement every multiple of 0xffff is zero, and this multiple is larger
+ * than any such sum. */
 #define WITHOUT(sum) ((0xffffULL << 32) - (sum))
 
-/* A sum of the pseudo-header alone, which is not complemented. */
+/* Updates a checksum field that holds only the sum over the pseudo-header, not complemented. */
 INLINE u16 updated_partial(u16 old, u64 removed, u64 added)
 {
     return fold(old + WITHOUT(removed) + added);
 }
 
-/* An updated sum (RFC 1624): `removed` leaves it, `added` comes. Never the other zero: a sum over anything is not 0. */
+/* Updates a checksum (RFC 1624): `removed` is subtracted from its sum, and `added` is added. The result is 0 instead of 0xffff where
+ * both represent zero, because a sum over data that is not all zeros is never 0. */
 INLINE u16 updated_sum(u16 old, u64 removed, u64 added)
 {
     return ~fold((u16)~old + WITHOUT(removed) + added);

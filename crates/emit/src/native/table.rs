@@ -1,4 +1,4 @@
-//! Tables: the key in whole words, the look-up by the table's structure, the actions.
+//! Tables of native programs: the function that builds the key, looks it up in the table's structure, and runs the action.
 
 use abi::MatchKind;
 use abi::manifest::{Structure, TableLayout};
@@ -9,7 +9,7 @@ use crate::c::table::{HIT, code, miss, run};
 use crate::c::{Body, Emitter, Unit, constant, header, signed_range};
 
 impl Emitter<'_> {
-    /// The function that applies a table: returns [`HIT`] and the number of the action that ran.
+    /// Emits the function that applies a table. It returns the number of the action that ran, plus [`HIT`] on a hit.
     pub(super) fn native_table(&mut self, index: usize, early: bool) {
         let table = self.manifest.tables[index].clone();
         let id = TableId(index as u32);
@@ -36,7 +36,8 @@ impl Emitter<'_> {
         });
     }
 
-    /// Whether all range fields of a key lie between a row's ends. Packed fields compare as numbers: most significant byte first.
+    /// Emits `between_T(row, key)`: whether each range field of a key lies between the row's lowest and highest values. Packed fields are
+    /// in network order, so they compare as bytes.
     fn range_test(&mut self, definition: &ir::Table, layout: &TableLayout, name: &str) {
         let key = layout.key_size.next_multiple_of(8);
         self.text.line("");
@@ -57,7 +58,7 @@ impl Emitter<'_> {
     }
 }
 
-/// Writes the key into `words`, which has a word more than the key: zeros behind it.
+/// Emits the packed key into `words`. It has one zero word more than the key, because the trie reads eight bytes at any offset of the key.
 pub(super) fn write_keys(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) {
     let words = layout.key_size.div_ceil(8);
     body.text.line(format!("words[{}] = 0;", words.saturating_sub(1)));
@@ -70,8 +71,8 @@ pub(super) fn write_keys(body: &mut Body<'_>, definition: &ir::Table, layout: &T
     }
 }
 
-/// A key field as it is stored. In a range of signed numbers the sign is exchanged, as [`abi::manifest::KeyField::unsigned`] does with
-/// the ends of ranges, so that numbers are in the order of their bytes.
+/// The value of a key field as it is packed. The sign bit of a signed range field is inverted, as
+/// [`abi::manifest::KeyField::unsigned`] does for the ends of ranges, so that byte order equals numeric order.
 fn key_value(body: &mut Body<'_>, key: &ir::TableKey) -> String {
     let value = body.expr(&key.expr);
     match signed_range(key.kind, key.expr.ty) {
@@ -80,7 +81,7 @@ fn key_value(body: &mut Body<'_>, key: &ir::TableKey) -> String {
     }
 }
 
-/// A key of one or two bytes as a number: its packed bytes, the first one uppermost.
+/// Emits `at`: a packed key of one or two bytes as a number in network order.
 fn index_of(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) {
     body.text.line("u32 at = 0;");
     for (key, offset) in definition.keys.iter().zip(&layout.key_offsets) {
@@ -93,7 +94,7 @@ fn index_of(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) {
     }
 }
 
-/// Finds the entry: `d` points to its action data.
+/// Emits the lookup. On a hit, it updates the entry's cells, and `d` points to its action data.
 fn lookup(
     body: &mut Body<'_>,
     definition: &ir::Table,
@@ -160,7 +161,8 @@ fn lookup(
     body.text.close("");
 }
 
-/// An entry that leads to a member, or to a group: the data of the one that this packet gets. Of an empty group nothing runs.
+/// Emits the choice of an action profile's member for an entry: `d` points to the action data of the member that the selector chooses. If
+/// the group is empty, no action runs.
 fn choose(body: &mut Body<'_>, definition: &ir::Table, profile: ir::ProfileId) {
     body.text.line("const struct choices *const *slot = *(const struct choices *const **)d;");
     body.text.line("const struct choices *choices = ACQUIRE(*slot);");

@@ -1,14 +1,14 @@
-//! Annotations: what of them P4Runtime has fields for, and the rest as text.
+//! Annotations. P4Runtime has fields for some of them, and takes the others as text.
 
 use ir::api::{Annotation, AnnotationBody, Api, Literal, Object, annotation};
 
 use super::ids::{Kind, Symbols};
 use super::proto;
 
-/// Said elsewhere in the message.
+/// Annotations that have fields of their own in every message, and do not appear as text.
 const SAID: [&str; 4] = ["name", "id", "brief", "description"];
 
-/// The head of an object; annotations in `hidden` have a field of their own.
+/// The preamble of an object. It omits the annotations in `hidden`, which have fields of their own in the object's message.
 pub fn preamble(object: &Object, symbols: &Symbols, kind: Kind, hidden: &[&str]) -> proto::Preamble {
     let (annotations, structured_annotations) = split(&object.annotations, hidden);
     proto::Preamble {
@@ -22,7 +22,7 @@ pub fn preamble(object: &Object, symbols: &Symbols, kind: Kind, hidden: &[&str])
     }
 }
 
-/// Annotations as texts, and the structured ones.
+/// Separates annotations into unstructured ones, as texts, and structured ones. Omits those in `hidden`.
 pub fn split(all: &[Annotation], hidden: &[&str]) -> (Vec<String>, Vec<proto::StructuredAnnotation>) {
     let (mut texts, mut structured) = (Vec::new(), Vec::new());
     for a in all {
@@ -69,7 +69,7 @@ fn structure(a: &Annotation) -> Option<proto::StructuredAnnotation> {
     Some(proto::StructuredAnnotation { name: a.name.clone(), source_location: None, body })
 }
 
-/// `@brief` and `@description`.
+/// The documentation from `@brief` and `@description`.
 pub fn documentation(all: &[Annotation]) -> Option<proto::Documentation> {
     let say = |name: &str| annotation(all, name).and_then(string);
     let (brief, description) = (say("brief"), say("description"));
@@ -80,7 +80,7 @@ pub fn documentation(all: &[Annotation]) -> Option<proto::Documentation> {
     Some(proto::Documentation { brief: brief.unwrap_or_default(), description })
 }
 
-/// The text of `@a("text")`.
+/// The argument of an annotation with one string: `@a("text")`.
 pub fn string(a: &Annotation) -> Option<String> {
     match &a.body {
         AnnotationBody::Tokens(tokens) => {
@@ -95,12 +95,12 @@ pub fn string(a: &Annotation) -> Option<String> {
     }
 }
 
-/// The number of `@a(1)`.
+/// The argument of an annotation with one number: `@a(1)`.
 pub fn number(a: &Annotation) -> Option<i64> {
     match &a.body {
         AnnotationBody::Tokens(tokens) => {
             let digits: String = tokens.concat().replace('_', "");
-            // Widths stand before the number: 32w1.
+            // A literal may have a width before the number: 32w1.
             let digits = digits.split_once('w').map_or(digits.as_str(), |(_, n)| n);
             match digits.strip_prefix("0x").or(digits.strip_prefix("0X")) {
                 Some(hex) => i64::from_str_radix(hex, 16).ok(),
@@ -115,12 +115,12 @@ pub fn number(a: &Annotation) -> Option<i64> {
     }
 }
 
-/// The number of `@id`.
+/// The argument of an object's `@id`, if it has one.
 pub fn id(object: &Object) -> Option<u32> {
     annotation(&object.annotations, "id").and_then(number).and_then(|n| u32::try_from(n).ok())
 }
 
-/// The program as a whole: `@pkginfo(…)` and `@platform_property[…]` of `main`.
+/// The description of the whole program, from `@pkginfo(…)` and `@platform_property[…]` of `main`.
 pub fn package(program: &Api) -> proto::PkgInfo {
     let hidden = ["pkginfo", "platform_property"];
     let rest: Vec<Annotation> =
@@ -163,7 +163,7 @@ pub fn package(program: &Api) -> proto::PkgInfo {
     info
 }
 
-/// `key = value` of an annotation, structured or not.
+/// The `key = value` pairs of an annotation, structured or not.
 fn pairs(a: &Annotation) -> Vec<(String, Literal)> {
     match &a.body {
         AnnotationBody::Pairs(pairs) => pairs.clone(),

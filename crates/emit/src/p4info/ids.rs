@@ -1,7 +1,7 @@
-//! Ids and short names.
+//! Ids and aliases of objects, as p4c chooses them.
 //!
-//! An id is a byte for the kind and 24 bits of the name's hash (Jenkins' one-at-a-time); the next free one where two names meet.
-//! `@id` says another. A short name is the shortest end of the whole name that no other object has.
+//! An id is a byte for the kind, and 24 bits of the name's hash (Jenkins's one-at-a-time). If that id is taken, the object gets the next free
+//! one. `@id` sets another id. An alias is the shortest suffix of the name, in whole parts, that no other object has.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use ir::api::{self, Api};
 
 use super::{Problem, annotations};
 
-/// Kinds of objects; the number is the id's first byte (P4Ids.Prefix).
+/// The kinds of objects. The number of a kind is the first byte of the ids (P4Ids.Prefix).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     Action = 0x01,
@@ -25,17 +25,17 @@ pub enum Kind {
     Digest = 0x17,
 }
 
-/// Every name's id.
+/// The ids and aliases of all objects of a program.
 pub struct Symbols {
     ids: HashMap<(Kind, String), u32>,
-    /// How many names end in these parts.
+    /// The number of names that end in each suffix.
     ends: HashMap<String, u32>,
-    /// Ids of the parameters of actions.
+    /// The ids of each action's parameters.
     params: HashMap<String, Vec<u32>>,
 }
 
 impl Symbols {
-    /// Of all objects of a program.
+    /// Assigns ids and aliases to all objects of a program.
     pub fn of(program: &Api) -> Result<Symbols, Problem> {
         let mut all: Vec<(Kind, &api::Object)> = Vec::new();
         let direct = |c: &api::Counter, one: Kind, cells: Kind| if c.table.is_some() { one } else { cells };
@@ -105,7 +105,7 @@ impl Symbols {
         }
     }
 
-    /// The id of an object; 0 where there is none.
+    /// The id of an object, or 0 if there is no such object.
     pub fn id(&self, kind: Kind, name: &str) -> u32 {
         self.ids.get(&(kind, name.to_string())).copied().unwrap_or(0)
     }
@@ -115,20 +115,20 @@ impl Symbols {
         self.params.get(action).cloned().unwrap_or_default()
     }
 
-    /// The short name.
+    /// The alias of a name.
     pub fn alias(&self, name: &str) -> String {
         let own = ends(name).find(|end| self.ends.get(*end).is_some_and(|n| *n < 2));
         own.unwrap_or(name).to_string()
     }
 }
 
-/// The ends of a name, part by part, the shortest first.
+/// The suffixes of a name in whole parts, the shortest first.
 fn ends(name: &str) -> impl Iterator<Item = &str> {
     let starts = name.rmatch_indices('.').map(|(at, _)| at + 1).chain([0]);
     starts.map(move |at| &name[at..])
 }
 
-/// Ids of keys, parameters and fields: those that `@id` says, and the others by their order.
+/// The ids of keys, parameters or fields: those from `@id`, and for the others their position from 1 on.
 pub fn fields<'a>(all: impl Iterator<Item = &'a api::Object>) -> Result<Vec<u32>, Problem> {
     let said: Vec<Option<u32>> = all.map(annotations::id).collect();
     let mut taken = HashSet::new();
@@ -141,7 +141,7 @@ pub fn fields<'a>(all: impl Iterator<Item = &'a api::Object>) -> Result<Vec<u32>
     let mut ids = Vec::new();
     for id in said {
         match id {
-            // An id that is said uses up a step of the order, too.
+            // An item with `@id` counts for the positions of the others, too.
             Some(id) => {
                 next += 1;
                 ids.push(id);
@@ -157,7 +157,7 @@ pub fn fields<'a>(all: impl Iterator<Item = &'a api::Object>) -> Result<Vec<u32>
     Ok(ids)
 }
 
-/// Jenkins' one-at-a-time hash (Dr. Dobb's Journal, September 1997).
+/// Jenkins's one-at-a-time hash (Dr. Dobb's Journal, September 1997).
 fn one_at_a_time(bytes: &[u8]) -> u32 {
     let mut hash = 0u32;
     for byte in bytes {

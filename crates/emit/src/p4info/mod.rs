@@ -1,12 +1,12 @@
-//! P4Info: what the control plane sees of a program, as the message of P4Runtime (specification 1.5, section 6), in binary and in
-//! protobuf's text format. Its ids are those that p4c gives, so that controllers need not care which compiler was used.
+//! P4Info: the description of a program for the control plane, as a message of P4Runtime (specification 1.5, section 6), in protobuf's
+//! binary and text formats. The ids equal those that p4c chooses, so that controllers work with either compiler.
 
 mod annotations;
 mod ids;
 mod text;
 mod types;
 
-/// The messages, generated from `proto/`.
+/// The message types, generated from the protobuf definitions by `build.rs`.
 #[allow(missing_docs, clippy::doc_markdown)]
 pub mod proto {
     include!(concat!(env!("OUT_DIR"), "/p4.config.v1.rs"));
@@ -18,17 +18,17 @@ use annotations::{preamble, split};
 use ids::{Kind, Symbols};
 pub use text::{binary, parse, text};
 
-/// Entries of a table that says nothing of its size, as BMv2 and p4c have them.
+/// The size in entries of a table without a `size` property, as in BMv2 and p4c.
 const DEFAULT_SIZE: i64 = 1024;
 
-/// Beyond what P4Runtime can say; the place is a name of the control plane.
+/// Something in a program that P4Runtime cannot express.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// What.
+    /// The description, with the control-plane name of the object.
     pub what: String,
 }
 
-/// The message of a program.
+/// Makes the message for a program.
 pub fn message(program: &Api) -> Result<proto::P4Info, Problem> {
     let symbols = Symbols::of(program)?;
     let seen = |object: &&api::Object| api::annotation(&object.annotations, "hidden").is_none();
@@ -136,7 +136,7 @@ fn table(t: &api::Table, symbols: &Symbols) -> Result<proto::Table, Problem> {
     let visible: Vec<&api::Key> = t.keys.iter().collect();
     let ids = ids::fields(visible.iter().map(|k| &k.object))?;
     let fields = visible.into_iter().zip(ids);
-    // A selector's input is none of the controller's business.
+    // The selector's fields are not part of the key that a controller writes.
     let match_fields = fields.filter(|(k, _)| k.match_kind != "selector").map(|(k, id)| key(k, id, &[]));
     let action_refs = t.actions.iter().map(|a| {
         let says = |name: &str| api::annotation(&a.annotations, name).is_some();

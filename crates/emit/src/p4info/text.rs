@@ -1,7 +1,7 @@
-//! Protobuf's text format, as its own library writes it.
+//! Protobuf's text format, written as protobuf's own library writes it.
 //!
-//! `prost-reflect` knows the names of fields and reads the format: prost itself knows the binary format only. Writing is done here,
-//! because its maps have no order, and equal programs must give equal text.
+//! prost supports only the binary format. `prost-reflect` provides the names of fields, and reads the text format. This module writes it,
+//! because maps in `prost-reflect` have no order, and equal programs must give equal text.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -19,7 +19,7 @@ static DESCRIPTOR: LazyLock<MessageDescriptor> = LazyLock::new(|| {
     found.expect("the build wrote the descriptor of this message")
 });
 
-/// The message as text, with the two lines before it that tell tools what it is.
+/// The message as text. The first two lines tell tools the file and the type of its message.
 pub fn text(info: &P4Info) -> String {
     let mut out =
         "# proto-file: p4/config/v1/p4info.proto\n# proto-message: p4.config.v1.P4Info\n\n".to_string();
@@ -29,7 +29,7 @@ pub fn text(info: &P4Info) -> String {
     out
 }
 
-/// The fields of a message, in the order of their numbers.
+/// Appends the fields of a message, in the order of their numbers.
 fn message(m: &DynamicMessage, depth: usize, out: &mut String) {
     let mut fields: Vec<_> = m.descriptor().fields().filter(|f| m.has_field(f)).collect();
     fields.sort_by_key(prost_reflect::FieldDescriptor::number);
@@ -72,7 +72,7 @@ fn value(name: &str, v: &Value, kind: &Kind, depth: usize, out: &mut String) {
         Value::I64(n) => writeln!(out, "{pad}{name}: {n}"),
         Value::U32(n) => writeln!(out, "{pad}{name}: {n}"),
         Value::U64(n) => writeln!(out, "{pad}{name}: {n}"),
-        // P4Info has no numbers with a point, and lists and maps are told one by one.
+        // P4Info has no floating-point numbers, and `message` writes the elements of lists and maps one by one.
         Value::F32(_) | Value::F64(_) | Value::List(_) | Value::Map(_) => Ok(()),
     };
 }
@@ -88,7 +88,7 @@ fn key(k: &MapKey) -> String {
     }
 }
 
-/// A string with what is not ASCII as octal escapes, or as it is where it is text.
+/// A string literal. Characters outside ASCII are octal escapes in `bytes` fields, and unchanged in `string` fields (`text`).
 fn quoted(bytes: &[u8], text: bool) -> String {
     let mut out = "\"".to_string();
     if let Some(text) = std::str::from_utf8(bytes).ok().filter(|_| text) {
@@ -116,7 +116,7 @@ pub fn binary(info: &P4Info) -> Vec<u8> {
     info.encode_to_vec()
 }
 
-/// A message from text.
+/// Reads a message from text.
 pub fn parse(text: &str) -> Result<P4Info, String> {
     let dynamic = DynamicMessage::parse_text_format(DESCRIPTOR.clone(), text).map_err(|e| e.to_string())?;
     P4Info::decode(dynamic.encode_to_vec().as_slice()).map_err(|e| e.to_string())

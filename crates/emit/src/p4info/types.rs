@@ -1,4 +1,4 @@
-//! Types of data.
+//! The types of data in P4Info messages.
 
 use ir::api::{self, DataType, NewType, Types};
 
@@ -11,7 +11,7 @@ pub fn named(name: impl Into<String>) -> proto::P4NamedType {
     proto::P4NamedType { name: name.into() }
 }
 
-/// A type.
+/// The specification of a type.
 pub fn data_type(ty: &DataType) -> proto::P4DataTypeSpec {
     let spec = match ty {
         DataType::Bit(_) | DataType::Int(_) | DataType::Varbit(_) => TypeSpec::Bitstring(bits(ty)),
@@ -48,7 +48,7 @@ fn bits(ty: &DataType) -> proto::P4BitstringLikeTypeSpec {
     proto::P4BitstringLikeTypeSpec { type_spec: Some(spec), ..Default::default() }
 }
 
-/// All types that have a name.
+/// The definitions of all named types.
 pub fn type_info(types: &Types) -> proto::P4TypeInfo {
     let structs = types.structs.iter().map(|(name, fields)| {
         let member = |(name, ty): &(String, DataType)| proto::p4_struct_type_spec::Member {
