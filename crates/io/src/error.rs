@@ -1,4 +1,4 @@
-//! What the environment refuses, each with a hint where we know one.
+//! The errors of the environment, with a hint where there is a usual remedy.
 
 use std::path::PathBuf;
 
@@ -7,15 +7,15 @@ use thiserror::Error;
 /// The result of everything in this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The environment's failure.
+/// An error of the environment: the kernel, the compiler, a file.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The kernel said no.
+    /// The kernel refused an operation.
     #[error("cannot {what}: {source}{}", hint(source))]
     System {
-        /// What we were about to do, as a verb phrase.
+        /// The operation that failed, as a verb phrase.
         what: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: std::io::Error,
     },
     /// The eBPF object is not one that this loader understands.
@@ -24,59 +24,59 @@ pub enum Error {
     /// The verifier rejected the program.
     #[error("the kernel rejected the program `{program}`: {source}{}\n{log}", hint(source))]
     Rejected {
-        /// The program's symbol.
+        /// The symbol of the program.
         program: String,
-        /// The error number.
+        /// The kernel's error.
         source: std::io::Error,
         /// The last lines of the verifier's log.
         log: String,
     },
-    /// DPDK said no.
+    /// DPDK reported an error.
     #[error("dpdk: {0}")]
     Dpdk(String),
-    /// The C compiler is missing, or does not take what Strait made.
+    /// The C compiler is missing, or it rejects the C that Strait emitted.
     #[error("{0}")]
     Compiler(String),
     /// A compiled program is not one of Strait's, or cannot be loaded.
     #[error("cannot load the object {name}: {why}")]
     Library {
-        /// The shared object.
+        /// The name of the shared object.
         name: String,
-        /// The loader's words.
+        /// The loader's message.
         why: String,
     },
-    /// Another user could exchange what is made or found there.
+    /// Another user could replace files in a directory that must be trusted.
     #[error("{} cannot be used: {why}", path.display())]
     Untrusted {
-        /// The directory.
+        /// The path of the directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason why it is not trusted.
         why: String,
     },
-    /// There is already an instance of that name.
+    /// An instance with that name already exists.
     #[error("`{0}` is loaded already; take it down first, or reload it")]
     Exists(PathBuf),
-    /// There is no instance, map, interface or namespace of that name.
+    /// There is no instance, map, interface or namespace with that name.
     #[error("there is no {0}")]
     NotFound(String),
     /// An entry does not fit its table.
     #[error(transparent)]
     Entry(#[from] abi::manifest::EntryError),
-    /// There is an entry with this key (and mask).
+    /// An entry with an equal key (and mask) already exists.
     #[error("table `{table}`: there is an entry with this key already")]
     Duplicate {
-        /// Full control-plane name.
+        /// The full control-plane name of the table.
         table: String,
     },
-    /// A table operation that makes no sense now.
+    /// A table operation is not possible in the current state.
     #[error("table `{table}`: {problem}")]
     Table {
-        /// Full control-plane name.
+        /// The full control-plane name of the table.
         table: String,
-        /// What is wrong.
+        /// The reason.
         problem: String,
     },
-    /// A capture file that cannot be read.
+    /// A capture file cannot be read.
     #[error("capture file: {0}")]
     Pcap(#[from] pcap_file::PcapError),
 }
@@ -88,7 +88,7 @@ impl Error {
         matches!(source.raw_os_error(), Some(libc::EPERM | libc::EACCES))
     }
 
-    /// The kernel's error number, if the kernel said no.
+    /// The kernel's error number, if the kernel refused an operation.
     pub fn errno(&self) -> Option<i32> {
         match self {
             Error::System { source, .. } | Error::Rejected { source, .. } => source.raw_os_error(),
@@ -97,7 +97,7 @@ impl Error {
     }
 }
 
-/// Names what failed.
+/// Adds the description of the operation to an I/O error.
 pub(crate) trait Context<T> {
     /// `what` is a verb phrase: "set the MTU of eth0".
     fn context(self, what: impl FnOnce() -> String) -> Result<T>;
@@ -109,7 +109,7 @@ impl<T> Context<T> for std::io::Result<T> {
     }
 }
 
-/// What usually helps against an error number.
+/// The usual remedy for an error number.
 fn hint(source: &std::io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::EPERM) => {

@@ -1,7 +1,8 @@
-//! Machine code as files: compiled by the machine's own C compiler, or prepared elsewhere, and kept by content.
+//! Shared objects of native programs. They are compiled by this machine's C compiler or prepared on another machine, and cached by a digest
+//! of their input.
 //!
-//! An [`Object`] is an open file that nobody but root and this user could have written. What is checked and what is loaded are the
-//! same descriptor, so nothing can be exchanged in between.
+//! An [`Object`] is an open file that only root and this user can have written. The same descriptor is checked and loaded, so another user
+//! cannot replace the file in between.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File};
@@ -19,10 +20,10 @@ use crate::error::Context;
 use crate::workdir::{self, WorkDir};
 use crate::{Error, Result};
 
-/// For this machine's processor: objects are made where they run.
+/// The compiler flag for this machine's processor. Objects run on the machine that compiles them.
 const PROCESSOR: &str = "-march=native";
 
-/// A compiled program.
+/// A compiled program as an open file.
 #[derive(Debug)]
 pub struct Object {
     file: File,
@@ -30,12 +31,12 @@ pub struct Object {
 }
 
 impl Object {
-    /// Compiles C, unless the same was compiled before.
+    /// Compiles C, or returns the object from the cache if the same C was compiled before.
     pub fn make(c: &str) -> Result<Object> {
         Object::make_with(c, &[])
     }
 
-    /// As [`Object::make`], with more flags for the compiler.
+    /// Like [`Object::make`], with more flags for the compiler.
     pub fn make_with(c: &str, more: &[String]) -> Result<Object> {
         let name = name_of(c, more)?;
         let cache = match Cache::open() {
@@ -50,14 +51,14 @@ impl Object {
             return Ok(object);
         }
         let object = compile(c, more, &name)?;
-        // Without a copy for the next time, this one is as good.
+        // If the object cannot be cached, it can still be used.
         if let Some(cache) = &cache {
             let _ = object.bytes().map(|bytes| cache.keep(&name, &bytes));
         }
         Ok(object)
     }
 
-    /// As [`Object::make`], or, where there is no C compiler, the first of those prepared that runs on this processor.
+    /// Like [`Object::make`]; but if there is no C compiler, returns the first prepared object that runs on this processor.
     pub fn make_or(c: &str, prepared: &[Prepared]) -> Result<Object> {
         match prepared.iter().find(|p| p.suits()) {
             Some(prepared) if !has_compiler() => prepared.object(),
@@ -65,7 +66,7 @@ impl Object {
         }
     }
 
-    /// The shared object itself.
+    /// The contents of the shared object.
     pub fn bytes(&self) -> Result<Vec<u8>> {
         let what = || format!("read the object {}", self.name);
         let size = self.file.metadata().context(what)?.len();
@@ -79,9 +80,9 @@ impl Object {
         &self.name
     }
 
-    /// A copy of the object in memory, and a path to it. Whoever loads the copy must keep its descriptor: the loader identifies libraries
-    /// by their paths, and by their files. Two loads of one file would share one library under the path of the first, which a later
-    /// descriptor of the same number would then name; each copy is a file of its own.
+    /// Copies the object to a file in memory, and returns it with a path for the loader. The caller must keep the descriptor open as long as
+    /// the library is loaded. The loader identifies libraries by path and by file. If one file were loaded twice, both loads would share
+    /// the library under the path of the first, and later another descriptor could get that path. Each copy is therefore a file of its own.
     pub(crate) fn handle(&self) -> Result<(File, PathBuf)> {
         let what = || format!("copy the object {}", self.name);
         let file = File::from(crate::sys::memory_file(c"strait-object").context(what)?);
@@ -91,21 +92,21 @@ impl Object {
     }
 }
 
-/// An object that was made elsewhere.
+/// An object that was compiled on another machine.
 pub struct Prepared {
-    /// What gcc calls the processors that it is for (`-march`); empty for all of this kind.
+    /// The processors that the object runs on, as gcc's `-march` names them; empty for all processors of the architecture.
     pub processor: &'static str,
-    /// The shared object; empty where there was no compiler.
+    /// The contents of the shared object; empty if there was no compiler when Strait was built.
     pub object: &'static [u8],
 }
 
 impl Prepared {
-    /// Whether it runs on this processor. The levels are those of the x86-64 psABI.
+    /// Whether the object runs on this processor.
     pub fn suits(&self) -> bool {
         !self.object.is_empty() && suits(self.processor)
     }
 
-    /// As an object that can be loaded.
+    /// Writes the object to a file, so that it can be loaded.
     pub fn object(&self) -> Result<Object> {
         let dir = WorkDir::new()?;
         dir.write("prepared.so", self.object)?;
@@ -113,6 +114,7 @@ impl Prepared {
     }
 }
 
+/// Whether this processor has the features of a level of the x86-64 psABI.
 #[cfg(target_arch = "x86_64")]
 fn suits(processor: &str) -> bool {
     use std::arch::is_x86_feature_detected as has;
@@ -145,17 +147,17 @@ fn suits(processor: &str) -> bool {
     processor.is_empty()
 }
 
-/// `$CC`, or the machine's `cc`.
+/// The name of the C compiler: `$CC`, or `cc`.
 pub(crate) fn compiler() -> OsString {
     std::env::var_os("CC").filter(|cc| !cc.is_empty()).unwrap_or_else(|| "cc".into())
 }
 
-/// Whether there is one.
+/// Whether there is a C compiler.
 pub fn has_compiler() -> bool {
     Command::new(compiler()).arg("--version").output().is_ok_and(|run| run.status.success())
 }
 
-/// What an object is kept as: a digest of all that it is made of.
+/// The name of an object in the cache: a digest of the C, the flags, the compiler and its version, and the processor's features.
 fn name_of(c: &str, more: &[String]) -> Result<String> {
     let compiler = compiler();
     let version = Command::new(&compiler).arg("--version").output();
@@ -167,7 +169,7 @@ fn name_of(c: &str, more: &[String]) -> Result<String> {
     let flags = processor.lines().find(|l| l.starts_with("flags") || l.starts_with("Features"));
     let mut digest = Sha256::new();
     let said = C_FLAGS.join(" ") + PROCESSOR + &more.join(" ");
-    // A script that calls the same compiler with other flags says the same version.
+    // The name of the compiler counts too, because a script that adds flags to a compiler reports the same version.
     let name = compiler.as_encoded_bytes();
     for part in [c.as_bytes(), name, &version.stdout, said.as_bytes(), flags.unwrap_or("").as_bytes()] {
         digest.update((part.len() as u64).to_le_bytes());
@@ -176,7 +178,7 @@ fn name_of(c: &str, more: &[String]) -> Result<String> {
     Ok(digest.finalize().iter().take(16).map(|b| format!("{b:02x}")).collect())
 }
 
-/// Compiles in a directory that is gone afterwards; the open file stays.
+/// Compiles an object in a private directory, which is removed afterwards. The object stays accessible through its descriptor.
 fn compile(c: &str, more: &[String], name: &str) -> Result<Object> {
     let dir = WorkDir::new()?;
     let source = dir.write("program.c", c.as_bytes())?;
@@ -197,7 +199,7 @@ fn compile(c: &str, more: &[String], name: &str) -> Result<Object> {
     Ok(Object { file: dir.open("program.so")?, name: name.to_owned() })
 }
 
-/// Where objects are kept: `$STRAIT_CACHE`, `$XDG_CACHE_HOME/strait`, `~/.cache/strait`.
+/// The directory of the cache: the first of `$STRAIT_CACHE`, `$XDG_CACHE_HOME/strait` and `~/.cache/strait` whose variable is set.
 fn place() -> Option<PathBuf> {
     let var = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     var("STRAIT_CACHE")
@@ -205,19 +207,19 @@ fn place() -> Option<PathBuf> {
         .or_else(|| var("HOME").map(|home| home.join(".cache/strait")))
 }
 
-/// A directory of objects that only root and this user can write, wherever the environment says that it is: sudo may keep a variable
-/// that leads into another user's home.
+/// A cache directory that only root and this user can write. This must be checked because sudo may keep an environment variable that names
+/// a directory of another user.
 struct Cache {
-    /// By descriptor, so that it stays the directory that was checked.
+    /// The descriptor of the directory that was checked. A path could be replaced later.
     directory: File,
 }
 
 impl Cache {
-    /// Opens it, and makes it if need be. `None` where the environment names none.
+    /// Opens the cache directory, and creates it if it does not exist. Returns `None` if the environment names no directory.
     fn open() -> std::result::Result<Option<Cache>, String> {
         let Some(place) = place() else { return Ok(None) };
         let problem = |why: &dyn std::fmt::Display| format!("{}: {why}", place.display());
-        // Nothing is created in a directory that another user could have prepared.
+        // The check comes first, so that nothing is created in a directory that another user controls.
         let there = place.ancestors().find(|dir| dir.symlink_metadata().is_ok());
         workdir::trusted_place(there.unwrap_or(Path::new("/")))?;
         DirBuilder::new().recursive(true).mode(0o700).create(&place).map_err(|e| problem(&e))?;
@@ -232,14 +234,15 @@ impl Cache {
         PathBuf::from(format!("/proc/self/fd/{}/{name}", self.directory.as_raw_fd()))
     }
 
-    /// An object that was kept, if it can be trusted.
+    /// Returns an object from the cache, if it exists and only root and this user can have written it.
     fn find(&self, name: &str) -> Option<Object> {
         let file = workdir::open(&self.path(&format!("{name}.so"))).ok()?;
         let found = file.metadata().ok()?;
         (found.is_file() && workdir::trusted(&found).is_ok()).then(|| Object { file, name: name.to_owned() })
     }
 
-    /// Keeps an object. It is written under a name of its own until it is whole: others may keep the same.
+    /// Adds an object to the cache. The function writes a file with a unique name and renames it when it is complete, because other
+    /// processes may add the same object at the same time.
     fn keep(&self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
         static TURN: AtomicU64 = AtomicU64::new(0);
         let turn = TURN.fetch_add(1, Ordering::Relaxed);

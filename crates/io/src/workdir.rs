@@ -1,7 +1,7 @@
-//! Private directories for what is compiled, and the rule for directories that are trusted.
+//! Private directories for compilation, and the checks that decide whether a directory can be trusted.
 //!
-//! What root compiles or loads must be out of the reach of everybody else. A [`WorkDir`] is new, has mode 0700 and a name that
-//! nobody can foretell, and lies where no other user can put another directory in its place. Files in it are made, never found.
+//! No other user may be able to change what root compiles or loads. A [`WorkDir`] is a new directory with mode 0700 and an unpredictable
+//! name, and no other user can replace it or a directory above it. Writing a file in it fails if the file already exists.
 
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{Read as _, Write as _};
@@ -13,17 +13,17 @@ use tempfile::TempDir;
 use crate::error::Context;
 use crate::{Error, Result, sys};
 
-/// A directory of this process alone, which is removed with the value.
+/// A private directory of this process. It is removed when the value is dropped.
 #[derive(Debug)]
 pub struct WorkDir(TempDir);
 
 impl WorkDir {
-    /// Makes one below `$TMPDIR`, or below /tmp where another user controls that.
+    /// Creates a directory in `$TMPDIR`; or in /tmp if another user could replace `$TMPDIR`.
     pub fn new() -> Result<WorkDir> {
         WorkDir::named("strait-")
     }
 
-    /// As [`WorkDir::new`], with a name that begins so.
+    /// Creates a directory like [`WorkDir::new`], with a name that begins with `prefix`.
     pub fn named(prefix: &str) -> Result<WorkDir> {
         let wanted = std::env::temp_dir();
         let base = trusted_place(&wanted).or_else(|why| trusted_place(Path::new("/tmp")).map_err(|_| why));
@@ -34,25 +34,25 @@ impl WorkDir {
         Ok(WorkDir(made))
     }
 
-    /// Where it is.
+    /// The path of the directory, without symbolic links.
     pub fn path(&self) -> &Path {
         self.0.path()
     }
 
-    /// Makes a file, which must not be there, and returns its path.
+    /// Creates a file, which must not exist, and returns its path.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf> {
         let path = self.path().join(name);
         create(&path, bytes).context(|| format!("write {}", path.display()))?;
         Ok(path)
     }
 
-    /// Opens a file that a compiler has made here.
+    /// Opens a file that a compiler created in the directory.
     pub fn open(&self, name: &str) -> Result<File> {
         let path = self.path().join(name);
         open(&path).context(|| format!("open {}", path.display()))
     }
 
-    /// The bytes of a file that a compiler has made here.
+    /// Reads a file that a compiler created in the directory.
     pub fn read(&self, name: &str) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.open(name)?.read_to_end(&mut bytes).context(|| format!("read {name}"))?;
@@ -60,29 +60,29 @@ impl WorkDir {
     }
 }
 
-/// Whether this is a directory of this user's that nobody else can enter, as a [`WorkDir`] that a killed process has left.
+/// Whether a directory belongs to this user and no other user can enter it. This holds for a [`WorkDir`] that a killed process left behind.
 pub fn is_private(dir: &Path) -> bool {
     dir.symlink_metadata().is_ok_and(|d| d.is_dir() && d.uid() == sys::euid() && d.mode() & 0o077 == 0)
 }
 
-/// Makes a file, which must not be there in any form.
+/// Creates a file with mode 0600. Fails if anything exists at the path, including a symbolic link.
 pub(crate) fn create(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
     options.open(path)?.write_all(bytes)
 }
 
-/// Opens a file, and no link to one.
+/// Opens a file for reading. Fails if the path is a symbolic link.
 pub(crate) fn open(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path)
 }
 
-/// The same directory without links in its path, if no other user can replace it or a directory above it; else why not.
+/// The path of a directory without symbolic links, if no other user can replace it or a directory above it; otherwise the reason.
 pub(crate) fn trusted_place(dir: &Path) -> std::result::Result<PathBuf, String> {
     let real = dir.canonicalize().map_err(|e| format!("{}: {e}", dir.display()))?;
     for above in real.ancestors() {
         let found = above.symlink_metadata().map_err(|e| format!("{}: {e}", above.display()))?;
-        // In a sticky directory others can make entries, and neither remove nor rename those that are not theirs.
+        // In a sticky directory other users can create entries, but cannot remove or rename entries that are not theirs.
         let is_sticky = found.mode() & 0o1000 != 0;
         let problem = match () {
             () if !found.is_dir() => "is no directory",
@@ -95,7 +95,7 @@ pub(crate) fn trusted_place(dir: &Path) -> std::result::Result<PathBuf, String> 
     Ok(real)
 }
 
-/// Whether only root and this user can write what an open descriptor leads to; else why not.
+/// Checks that only root and this user can write an open file or directory. Returns the reason if others can.
 pub(crate) fn trusted(found: &Metadata) -> std::result::Result<(), &'static str> {
     match () {
         () if found.uid() != 0 && found.uid() != sys::euid() => Err("belongs to another user"),
@@ -108,16 +108,16 @@ fn is_writable_by_others(found: &Metadata) -> bool {
     found.mode() & 0o022 != 0
 }
 
-/// Root and this user. In a user namespace without the host's root, the host's directories belong to nobody: such a process has no
-/// more rights than the user who made the namespace.
+/// Whether the owner is root or this user. In a user namespace that does not map the host's root, the host's directories seem to belong to
+/// [`NOBODY`], who is trusted there: such a process has no more rights than the user who created the namespace.
 fn is_owner_trusted(found: &Metadata) -> bool {
     found.uid() == 0 || found.uid() == sys::euid() || (found.uid() == NOBODY && is_host_root_absent())
 }
 
-/// The owner of everything whose owner a user namespace does not map (/proc/sys/kernel/overflowuid).
+/// The user that appears as the owner of a file whose owner the user namespace does not map (/proc/sys/kernel/overflowuid).
 const NOBODY: u32 = 65_534;
 
-/// Whether this is a user namespace that does not map the host's users one to one.
+/// Whether this process is in a user namespace that does not map all users of the host to themselves.
 fn is_host_root_absent() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let words: Vec<&str> = map.split_whitespace().collect();

@@ -1,12 +1,13 @@
-//! One packet at a time between pages that nobody may touch: for tests of machine code.
+//! Runs single packets in buffers between guard pages, for tests of machine code.
 //!
-//! A packet lies now against the page before it, without headroom, and now against the page behind it, without tailroom. The 4 GiB behind
-//! all buffers are reserved as well: an offset of 32 bits that was never set, which an object with [`CHECKED`] fills with a pattern, leads
-//! there. Access to any of them ends the process (SIGSEGV). The room around a packet holds another pattern, which must still be there
-//! when the packet has left with the length that it came with.
+//! An access to a guard page ends the process (SIGSEGV). Packets alternate between two positions: against the guard page before the buffer,
+//! without headroom, and against the guard page after it, without tailroom. The 4 GiB after all buffers are guard pages as well, because
+//! an uninitialised 32-bit offset points there: an object that is compiled with [`CHECKED`] fills uninitialised memory with a pattern. The
+//! room around a packet is filled with another pattern. If the packet leaves at the same address and with the same length, that pattern
+//! must be unchanged.
 //!
-//! A door for `unsafe`, as its parent is: all pointers lead into one mapping, which lives as long as the value, and packets say truly how
-//! much room is around them.
+//! A module with `unsafe`: all pointers point into one mapping, which lives as long as the value. The packets state their headroom and
+//! tailroom correctly.
 #![allow(unsafe_code)]
 
 use std::io::Error;
@@ -20,56 +21,60 @@ use super::{NativeProgram, Verdict};
 use crate::Result;
 use crate::error::Context;
 
-/// The flag of the C compiler for objects that fill a packet's state and scratch area with a pattern before each packet.
+/// The compiler flag for objects that fill a packet's state and scratch area with a pattern before they process the packet.
 pub const CHECKED: &str = "-DSTRAIT_CHECKED";
 
-/// Room before or behind a packet.
+/// The headroom or tailroom of a packet in bytes.
 const ROOM: usize = 256;
-/// What it is filled with.
+/// The byte that fills the room around a packet.
 const PATTERN: u8 = 0x5a;
-/// What an offset of 32 bits can reach.
+/// The number of bytes that an offset of 32 bits can reach.
 const REACH: usize = 1 << 32;
 
-/// A buffer for the packet, and more for its copies.
+/// A buffer for a packet and further buffers for its copies, each between guard pages.
 pub struct Guarded {
-    /// All pages, reserved and used.
+    /// The first byte of the mapping, which has all buffers and guard pages.
     start: NonNull<u8>,
+    /// The size of the mapping in bytes.
     size: usize,
+    /// The size of a page in bytes.
     page: usize,
-    /// Bytes of a buffer.
+    /// The size of a buffer in bytes.
     usable: usize,
+    /// The size of the largest packet in bytes.
     largest: usize,
+    /// The number of buffers for copies.
     copies: usize,
-    /// Packets so far.
+    /// The number of packets so far.
     turn: u64,
-    /// The program may recirculate: a packet that is where it was may have been elsewhere, so that the room around it says nothing.
+    /// Whether the program may recirculate. The start of a packet may then move and move back, so the room around it is not checked.
     pub moves_twice: bool,
 }
 
-/// What became of a packet.
+/// The result of a packet.
 pub struct Ran {
-    /// Port and bytes of each packet that left, in order.
+    /// The port and the bytes of each packet that left, in order.
     pub sent: Vec<(u32, Vec<u8>)>,
-    /// Of the packet itself; `None` where the program gave it none.
+    /// The verdict of the packet itself; `None` if the program set none.
     pub verdict: Option<Verdict>,
 }
 
 impl Guarded {
-    /// For packets of at most so many bytes, each with at most so many copies.
+    /// Allocates buffers for packets of at most `largest` bytes that make at most `copies` copies each.
     pub fn new(largest: usize, copies: usize) -> Result<Guarded> {
-        // SAFETY: a question without pointers.
+        // SAFETY: no pointers are passed.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         let usable = (largest + 4 * ROOM).next_multiple_of(page);
         let size = page + (1 + copies) * (usable + page) + REACH;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: a mapping of its own, at an address that the kernel chooses.
+        // SAFETY: this is a new mapping, at an address that the kernel chooses.
         let start = unsafe { libc::mmap(null_mut(), size, libc::PROT_NONE, flags, -1, 0) };
         let mapped = if start == libc::MAP_FAILED { None } else { NonNull::new(start.cast::<u8>()) };
         let start =
             mapped.ok_or_else(Error::last_os_error).context(|| "reserve memory for packets".to_string())?;
         let guarded = Guarded { start, size, page, usable, largest, copies, turn: 0, moves_twice: false };
         for buffer in 0..=copies {
-            // SAFETY: whole pages of the mapping above, which nobody uses yet.
+            // SAFETY: these are whole pages of the mapping above, and nothing uses them yet.
             let opened = unsafe {
                 libc::mprotect(guarded.buffer(buffer).cast(), usable, libc::PROT_READ | libc::PROT_WRITE)
             };
@@ -79,17 +84,18 @@ impl Guarded {
         Ok(guarded)
     }
 
+    /// The first byte of a buffer.
     fn buffer(&self, number: usize) -> *mut u8 {
-        // SAFETY: within the mapping: `new` made it that large.
+        // SAFETY: the result is within the mapping, because `new` computed its size for all buffers.
         unsafe { self.start.as_ptr().add(self.page + number * (self.usable + self.page)) }
     }
 
-    /// A packet with room before and behind it, the one or the other against a page's edge.
+    /// A packet with room before and after it in a buffer. The room begins at the start of the buffer or, with `at_end`, ends at its end.
     fn place(&self, buffer: usize, at_end: bool, length: usize, headroom: usize, tailroom: usize) -> Packet {
         let capacity = headroom + length + tailroom;
         assert!(capacity <= self.usable, "a packet of {length} bytes is larger than its buffer");
         let first = if at_end { self.usable - capacity } else { 0 };
-        // SAFETY: `first + headroom` lies in the buffer.
+        // SAFETY: `first + headroom` is at most the size of the buffer.
         let data = unsafe { self.buffer(buffer).add(first + headroom) };
         Packet {
             data,
@@ -105,13 +111,13 @@ impl Guarded {
         }
     }
 
-    /// The bytes around a packet that are not its own, up to `ROOM` on each side of what it may write, and what it may write.
+    /// The bytes before and after a packet in its buffer, up to `2 * ROOM` on each side: its headroom and tailroom, and what is beyond them.
     fn around(&mut self, packet: &Packet) -> [&mut [u8]; 2] {
         let start = self.buffer(0);
         let used = packet.data as usize - start as usize;
         let end = used + packet.length as usize;
         let (first, last) = (used.saturating_sub(2 * ROOM), (end + 2 * ROOM).min(self.usable));
-        // SAFETY: two parts of the first buffer, on either side of the packet; the program does not run while they are borrowed.
+        // SAFETY: both are parts of the first buffer, before and after the packet. The program does not run while they are borrowed.
         unsafe {
             [
                 std::slice::from_raw_parts_mut(start.add(first), used - first),
@@ -123,7 +129,7 @@ impl Guarded {
     /// Runs a packet through a program.
     ///
     /// # Panics
-    /// When the program wrote what it must not: a bug of the emitter.
+    /// If the program wrote outside of the packet, which is a bug in the emitter; or if the packet is too large.
     pub fn run(&mut self, program: &NativeProgram, worker: &mut Worker, port: u32, bytes: &[u8]) -> Ran {
         assert!(
             bytes.len() <= self.largest,
@@ -139,7 +145,7 @@ impl Guarded {
         for room in self.around(&packet) {
             room.fill(PATTERN);
         }
-        // SAFETY: the buffer has room for the packet, and nobody else uses it.
+        // SAFETY: the buffer has room for the packet, and nothing else uses it.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), packet.data, bytes.len()) };
         let before = (packet.data, packet.length);
         let mut copies: Vec<Packet> =
@@ -152,12 +158,12 @@ impl Guarded {
             worker.spares = spare.len() as u64;
             worker.sent = AtomicPtr::new(sent.as_mut_ptr());
             worker.sents = 0;
-            // SAFETY: as in `NativeProgram::run`: the memory is that of this program, the packets are borrowed by us alone and say truly
-            // how much room is around them, and there is room to name all of them as sent.
+            // SAFETY: as in `NativeProgram::run`, the memory is that of this program. The packets are borrowed by this function alone, and
+            // state their headroom and tailroom correctly. The array of sent packets has room for all of them.
             unsafe { (program.burst)(program.memory.shared(), worker, pointers.as_mut_ptr(), 1) };
             sent.truncate(worker.sents as usize);
         });
-        // SAFETY: the program names packets of ours, each within its buffer.
+        // SAFETY: the program sends only packets from the array above, and each is within its buffer.
         let left = |p: &*mut Packet| unsafe {
             ((**p).port, std::slice::from_raw_parts((**p).data, (**p).length as usize).to_vec())
         };
@@ -181,10 +187,10 @@ impl Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and nothing points into it any more.
+        // SAFETY: the value owns the mapping, and nothing points into it any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.size) };
     }
 }
 
-// SAFETY: the mapping belongs to the value alone, and does not move with it.
+// SAFETY: the value owns the mapping, and the mapping does not move with the value.
 unsafe impl Send for Guarded {}

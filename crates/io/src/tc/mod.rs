@@ -1,18 +1,18 @@
-//! A compiled P4 program in the kernel: the manifest's names on one side, pinned maps on the other.
+//! A compiled P4 program in the kernel. It translates the names of the manifest to pinned maps.
 //!
-//! * `program`: loading, ports, attachment, test runs;
-//! * `table`: writing and reading entries, for every structure;
-//! * `versions`: how tables are written while packets read them;
-//! * `tuples`: tuple-space search, the structure of ternary tables;
-//! * `stats`: counters and drop reasons.
+//! * `program` loads and attaches a program, sets its ports, and runs it on test packets.
+//! * `table` writes and reads entries, for every structure.
+//! * `versions` writes tables while packets read them.
+//! * `tuples` is the host's side of tuple-space search, for ternary tables.
+//! * `stats` reads counters and drop counts, and `registers` reads and writes registers.
 //!
-//! Maps that every tc program has, whatever it says (design of the emitter):
+//! Every tc program has these maps:
 //!
 //! | map | key | value |
 //! |---|---|---|
 //! | `strait_ports` | `u32` interface index | `{u32 P4 port, u32 lane, u32 flags, u32 ipv4_mtu}`: see [`TcProgram::set_lane`] |
 //! | `strait_egress` | `u32` P4 port | `{u32 ifindex, u32 flags of bpf_redirect}` |
-//! | `strait_routes` | a lane's query of the kernel's routes | the kernel's recent answer |
+//! | `strait_routes` | a lane's route query | the kernel's recent result |
 //! | `strait_versions` | `u32` table, as the manifest numbers them | `{u64 writes, u32 fallback, u32 tuples}`: see `versions` |
 //! | `strait_drops` | `u32` reason, as the manifest numbers them | per CPU `{u64 packets, u64 bytes}` |
 

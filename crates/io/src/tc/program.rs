@@ -1,4 +1,4 @@
-//! A program as a whole: loading, ports, attachment, test runs.
+//! Loads and attaches a program, sets its ports, and runs it on test packets.
 
 use std::collections::HashMap;
 
@@ -18,9 +18,9 @@ pub struct TcProgram {
     maps: HashMap<String, Map>,
     /// The tuple spaces of ternary tables, by table name. They are read from the maps when first needed.
     pub(super) tuples: HashMap<String, TupleSpace>,
-    /// What we know of the memory that packets may read, by table name.
+    /// The memory of maps that can be reused without a grace period, by table name.
     pub(super) reuse: HashMap<String, Reuse>,
-    /// Loaded by this value: nobody else has written its maps.
+    /// Whether this value loaded the program, so that no other process has written its maps.
     pub(super) is_fresh: bool,
 }
 
@@ -40,23 +40,23 @@ pub struct Lane {
     pub past: u32,
     /// Whether translated packets go directly to the next hop. The stack, and netfilter with it, does not see them.
     pub direct: bool,
-    /// MTU of the IPv4 routes into the interface, which the kernel does not tell programs; 0 is none.
+    /// The MTU of the IPv4 routes into the interface, which programs cannot query; 0 if they have none.
     pub ipv4_mtu: u32,
 }
 
 impl EgressPort {
-    /// BPF_F_INGRESS: the packet re-enters the stack as if the interface had received it.
+    /// BPF_F_INGRESS: the packet enters the network stack again, as if the interface had received it.
     pub const INGRESS: u32 = 1;
 }
 
 impl TcProgram {
-    /// Loads a program under an instance name, and writes the default actions and entries that the P4 program itself declares.
-    /// Whatever goes wrong, nothing is left behind.
+    /// Loads a program under an instance name, and writes the default actions and entries that the P4 program declares. After an error,
+    /// nothing of the program remains loaded.
     pub fn load(object: &[u8], manifest: &Manifest, instance: &str) -> Result<Self> {
         Self::load_with(object, manifest, instance, &LoadOptions::default())
     }
 
-    /// As [`TcProgram::load`], with other capacities than the object's.
+    /// Like [`TcProgram::load`], with other map sizes than those in the object.
     pub fn load_with(
         object: &[u8],
         manifest: &Manifest,
@@ -72,29 +72,29 @@ impl TcProgram {
         Ok(program)
     }
 
-    /// Finds a loaded one. The manifest must be the one that it was loaded with.
+    /// Opens a loaded program. The manifest must be the one that it was loaded with.
     pub fn open(manifest: &Manifest, instance: &str) -> Result<Self> {
         Ok(Self::around(Instance::open(instance)?, manifest))
     }
 
-    /// As [`TcProgram::open`]; `None` if it is not there, or was loaded from another object.
+    /// Like [`TcProgram::open`]. Returns `None` if there is no such instance, or if it was loaded from another object.
     pub fn open_same(manifest: &Manifest, instance: &str, object: &[u8]) -> Option<Self> {
         let found = Self::open(manifest, instance).ok()?;
         found.instance.is_of(object).then_some(found)
     }
 
-    /// Takes another instance name, in place of what stands under it.
+    /// Renames the instance. An existing instance with that name is replaced.
     pub fn replace(mut self, instance: &str) -> Result<Self> {
         self.instance = self.instance.replace(instance)?;
         Ok(self)
     }
 
-    /// Detaches it and removes all its pins.
+    /// Detaches the program and removes all its pins.
     pub fn remove(self) -> Result<()> {
         self.instance.remove()
     }
 
-    /// What it offers.
+    /// The manifest of the program.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -104,44 +104,45 @@ impl TcProgram {
         &self.instance
     }
 
-    /// Attaches it; attached already is fine.
+    /// Attaches the program to an interface. It is not an error if it is already attached.
     pub fn attach(&self, interface: &str, hook: Hook) -> Result<()> {
         self.instance.attach(interface, hook)
     }
 
-    /// Takes it off; not attached is fine.
+    /// Detaches the program from an interface. It is not an error if it is not attached.
     pub fn detach(&self, interface: &str, hook: Hook) -> Result<()> {
         self.instance.detach(interface, hook)
     }
 
-    /// As [`TcProgram::detach`], of an interface that may be gone.
+    /// Like [`TcProgram::detach`], for an interface that may no longer exist.
     pub fn detach_index(&self, ifindex: u32, hook: Hook) -> Result<()> {
         self.instance.detach_index(ifindex, hook)
     }
 
-    /// Makes an interface a P4 port: packets seen there have this ingress port, and packets for the port leave by it, with these
-    /// flags of `bpf_redirect`.
+    /// Makes an interface a P4 port: its packets have this ingress port, and packets for the port leave through it. `flags` are those of
+    /// `bpf_redirect`.
     pub fn set_port(&mut self, port: u32, interface: &str, flags: u32) -> Result<()> {
         let ifindex = link::index_of(interface)?;
         self.set_ingress_port(ifindex, port)?;
         self.set_egress_port(port, EgressPort { ifindex, flags })
     }
 
-    /// Packets seen on an interface (any index, also one that does not exist, for test runs) have this ingress port.
+    /// Sets the ingress port of an interface's packets. For test runs, the interface need not exist.
     pub fn set_ingress_port(&mut self, ifindex: u32, port: u32) -> Result<()> {
         self.write_ingress(ifindex, [port, 0, 0, 0])
     }
 
-    /// Makes an interface a lane past another one, by which packets reach this port otherwise: those that the kernel would
-    /// route there are processed where they arrive, and the kernel routes on what the program sends. Whatever the
-    /// program drops goes on untouched and uncounted, so it meets the program again there.
+    /// Makes an interface a lane: a shortcut past another interface, which is the one that normally receives the packets of this port. The
+    /// program processes the packets that the kernel would route into the other interface as soon as they arrive, and the kernel routes
+    /// the packets that it sends. A packet that the program drops continues unchanged and is not counted, so the other interface
+    /// processes it again.
     ///
-    /// The interface must have Ethernet headers. A program that counts before it drops counts such packets twice.
+    /// The interface must have Ethernet headers. If the program updates counters before it drops, such packets are counted twice.
     pub fn set_lane(&mut self, ifindex: u32, port: u32, lane: Lane) -> Result<()> {
         self.write_ingress(ifindex, [port, lane.past, lane.direct.into(), lane.ipv4_mtu])
     }
 
-    /// Packets seen on an interface are no longer the program's.
+    /// Removes the ingress port of an interface. The program then ignores its packets.
     pub fn forget_ingress(&mut self, ifindex: u32) -> Result<()> {
         self.map("strait_ports")?.delete(&ifindex.to_ne_bytes()).map(|_| ())
     }
@@ -151,18 +152,18 @@ impl TcProgram {
         self.map("strait_ports")?.set(&ifindex.to_ne_bytes(), &value)
     }
 
-    /// Packets for a P4 port go there.
+    /// Sets the destination of packets that leave through a P4 port.
     pub fn set_egress_port(&mut self, port: u32, to: EgressPort) -> Result<()> {
         let value = [to.ifindex.to_ne_bytes(), to.flags.to_ne_bytes()].concat();
         self.map("strait_egress")?.set(&port.to_ne_bytes(), &value)
     }
 
-    /// Runs the program on a frame, without a network.
+    /// Runs the program once on a frame, without a network.
     pub fn test_run(&self, frame: &[u8], skb: &SkBuff) -> Result<TestRun> {
         self.instance.program()?.test_run(frame, skb, 1)
     }
 
-    /// A map by name, opened once.
+    /// Returns a map by name, and opens it when it is first needed.
     pub fn map(&mut self, name: &str) -> Result<&Map> {
         if !self.maps.contains_key(name) {
             let map = self.instance.map(name)?;
@@ -182,7 +183,7 @@ impl TcProgram {
         }
     }
 
-    /// Writes what the P4 program declares and the object cannot hold.
+    /// Writes the default actions and entries that the P4 program declares. The object cannot contain them.
     fn initialise(&mut self) -> Result<()> {
         for table in self.manifest.tables.clone() {
             if let Some(call) = &table.default_action {

@@ -1,4 +1,4 @@
-//! Registers: an array map of 64-bit cells each.
+//! Reads and writes registers. A register is an array map with cells of 64 bits.
 
 use abi::Bits;
 use abi::manifest::Register;
@@ -8,7 +8,7 @@ use crate::bpf::Map;
 use crate::{Error, Result};
 
 impl TcProgram {
-    /// A cell; `None` out of range.
+    /// The value of a cell; `None` if the index is too large.
     pub fn register(&mut self, name: &str, index: u64) -> Result<Option<Bits>> {
         let (register, map) = self.register_map(name)?;
         let Some(key) = key(&register, index) else { return Ok(None) };
@@ -17,7 +17,7 @@ impl TcProgram {
         Ok(Some(Bits::new(register.width, cell.into())))
     }
 
-    /// Sets a cell; whether there is such a cell. A program that reads and writes it at that moment may overwrite it.
+    /// Sets a cell. Returns false if the index is too large. A program that updates the cell at the same time may overwrite the value.
     pub fn set_register(&mut self, name: &str, index: u64, value: &Bits) -> Result<bool> {
         let (register, map) = self.register_map(name)?;
         let Some(key) = key(&register, index) else { return Ok(false) };
@@ -25,7 +25,7 @@ impl TcProgram {
         Ok(true)
     }
 
-    /// All cells to zero.
+    /// Sets all cells to zero.
     pub fn reset_register(&mut self, name: &str) -> Result<()> {
         let (register, map) = self.register_map(name)?;
         let zero = 0u64.to_ne_bytes();

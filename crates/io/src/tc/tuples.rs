@@ -1,14 +1,13 @@
-//! Tuple-space search, the host's half.
+//! The host's side of tuple-space search.
 //!
-//! Entries that share a mask make a *tuple*: one hash lookup serves them all. The program walks an array of tuples and looks the
-//! masked key up under `{tuple number, masked key}`. The array is sorted by the tuples' best priorities and ends with zeros, so
-//! the program may stop at the first unused element, and at the first tuple whose best priority is below what it has found.
+//! The entries that share a mask are a *tuple*, and one hash lookup searches all of them. The program walks an array of tuples, and looks up
+//! `{tuple number, masked key}` for each. The array is sorted by the tuples' best priorities in descending order, and ends with zeros. The
+//! program therefore stops at the first unused element, or at the first tuple whose best priority is not above that of the entry it found.
 //!
-//! A tuple keeps its number as long as it has entries, and no other tuple gets that number. A changed array is written as a new
-//! version beside the old one ([`super::versions`]), so a packet sees one whole array. Entries are written before the array that
-//! leads to them.
+//! A tuple keeps its number as long as it has entries, and no other tuple gets that number. A changed array is written as a new version
+//! beside the old one ([`super::versions`]), so a packet sees one complete array. The entries of a new tuple are written before the array.
 //!
-//! Everything is recovered from the maps: nothing here needs to survive.
+//! The host can recover all of this from the maps, so it stores nothing else.
 
 use std::collections::BTreeMap;
 
@@ -17,23 +16,25 @@ use abi::layout::PackedKey;
 use crate::Result;
 use crate::bpf::Map;
 
-/// What the host knows of a table.
+/// The tuples and entries of a table.
 #[derive(Debug)]
 pub(super) struct TupleSpace {
+    /// The largest number of tuples.
     capacity: u32,
-    /// In the array's order.
+    /// The tuples, in the order of the array after [`TupleSpace::arrange`].
     tuples: Vec<Tuple>,
-    /// What the array says: a best priority and a number for each tuple.
+    /// The heads in the published array: the best priority and the number of each tuple.
     written: Vec<(i32, u32)>,
     /// The number of the next tuple.
     next: u32,
 }
 
+/// The entries that share a mask.
 #[derive(Clone, Debug, Default)]
 struct Tuple {
     number: u32,
     mask: Vec<u8>,
-    /// Masked keys and their priorities.
+    /// The priority of each entry, by its masked key.
     entries: BTreeMap<Vec<u8>, i32>,
 }
 
@@ -48,7 +49,7 @@ impl Tuple {
 }
 
 impl TupleSpace {
-    /// Reads a table's maps; `first` is where its array begins.
+    /// Reads the tuples and entries from a table's maps. `first` is the index of the published array.
     pub fn recover(key_size: usize, capacity: u32, entries: &Map, array: &Map, first: u32) -> Result<Self> {
         let mut space = Self { capacity, tuples: Vec::new(), written: Vec::new(), next: 1 };
         for at in first..first + capacity {
@@ -66,7 +67,7 @@ impl TupleSpace {
         for (key, value) in entries.entries()? {
             let number = u32::from_ne_bytes(key.first_chunk().copied().unwrap_or_default());
             let priority = i32::from_ne_bytes(value.first_chunk().copied().unwrap_or_default());
-            // A writer that was killed may have left entries to which no array leads.
+            // A writer that was killed may have left entries whose tuple is not in the array. Their numbers must not be used again.
             space.next = space.next.max(number + 1);
             if let Some(tuple) = space.tuples.iter_mut().find(|t| t.number == number) {
                 tuple.entries.insert(key[4..4 + key_size].to_vec(), priority);
@@ -75,32 +76,32 @@ impl TupleSpace {
         Ok(space)
     }
 
-    /// Most tuples there may be.
+    /// The largest number of tuples.
     pub fn capacity(&self) -> u32 {
         self.capacity
     }
 
-    /// The number of the tuple with this mask.
+    /// The number of the tuple with this mask, if there is one.
     pub fn tuple(&self, mask: &[u8]) -> Option<u32> {
         self.tuples.iter().find(|t| t.mask == mask).map(|t| t.number)
     }
 
-    /// The mask of a tuple.
+    /// The mask of the tuple with this number, if there is one.
     pub fn mask(&self, number: u32) -> Option<Vec<u8>> {
         self.tuples.iter().find(|t| t.number == number).map(|t| t.mask.clone())
     }
 
-    /// Whether that very entry is there.
+    /// Whether an entry with this key and mask exists.
     pub fn contains(&self, packed: &PackedKey) -> bool {
         self.tuples.iter().any(|t| t.mask == packed.mask && t.entries.contains_key(&packed.value))
     }
 
-    /// Whether an entry with this mask still fits.
+    /// Whether an entry with this mask can be added without exceeding the capacity.
     pub fn has_room(&self, mask: &[u8]) -> bool {
         self.tuple(mask).is_some() || (self.tuples.len() as u32) < self.capacity
     }
 
-    /// Takes note of an entry, and returns the number of its tuple. A new tuple is not in the array before it is written.
+    /// Adds an entry, and returns the number of its tuple. Packets do not see a new tuple until [`TupleSpace::write`].
     pub fn note(&mut self, packed: &PackedKey, priority: i32) -> u32 {
         let at = self.tuples.iter().position(|t| t.mask == packed.mask).unwrap_or_else(|| {
             self.tuples.push(Tuple { number: self.next, mask: packed.mask.clone(), ..Tuple::default() });
@@ -111,17 +112,17 @@ impl TupleSpace {
         self.tuples[at].number
     }
 
-    /// Forgets an entry.
+    /// Removes an entry.
     pub fn forget(&mut self, packed: &PackedKey) {
         for tuple in self.tuples.iter_mut().filter(|t| t.mask == packed.mask) {
             tuple.entries.remove(&packed.value);
         }
     }
 
-    /// Brings the tuples in order; whether the array must be written.
+    /// Removes empty tuples and sorts the others. Returns whether the array has changed and must be written.
     pub fn arrange(&mut self) -> bool {
         self.tuples.retain(|tuple| !tuple.entries.is_empty());
-        // A stable sort: nothing moves without need.
+        // The sort is stable, so tuples with equal priorities keep their order.
         self.tuples.sort_by_key(|tuple| std::cmp::Reverse(tuple.best()));
         let heads: Vec<_> = self.tuples.iter().map(Tuple::head).collect();
         let is_changed = self.written != heads;
@@ -129,7 +130,7 @@ impl TupleSpace {
         is_changed
     }
 
-    /// Writes the array, from an element on.
+    /// Writes the array of tuples, from the element `first` on.
     pub fn write(&self, array: &Map, first: u32) -> Result<()> {
         for (at, tuple) in (first..).zip(&self.tuples) {
             let (best, number) = tuple.head();

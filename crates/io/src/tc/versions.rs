@@ -1,10 +1,10 @@
-//! How tables are written while packets read them: `struct version` in the emitter's prelude, the host's half.
+//! Writes tables while packets read them. `struct version` in the emitter's prelude defines the protocol; this module is the host's side.
 //!
-//! * Elements of a hash: the kernel reuses their memory at once, so `writes` changes before memory is written that was in use
-//!   before. It is odd while an element is being replaced. Packets check it around each lookup.
-//! * Default actions and arrays of tuples: a new version is written beside the old one, and then published as one word. A version
-//!   that packets may still read is written again only after a grace period; there are [`VERSIONS`], so few writes wait.
-//! * LPM tries need nothing: the kernel itself keeps their values for a grace period.
+//! * Elements of a hash map: the kernel reuses their memory immediately. Therefore the host changes `writes` before it writes an element
+//!   into reused memory, and the program checks `writes` around each lookup. `writes` is odd while an element is being replaced.
+//! * Default actions and arrays of tuples: the host writes a new version beside the current one, and publishes it with one word. It
+//!   overwrites a version that packets may still read only after a grace period. There are [`VERSIONS`] versions, so few writes wait.
+//! * LPM tries: the kernel keeps their values for a grace period, so no protocol is needed.
 //!
 //! A program has one writer at a time.
 
@@ -18,18 +18,19 @@ use crate::{Error, Result};
 
 const MAP: &str = "strait_versions";
 
-/// What packets know of a table.
+/// The published version of a table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Version {
-    /// Changes with writes to the hash of entries.
+    /// The sequence number of writes to the hash map of entries.
     writes: u64,
-    /// Where the default action stands in its array.
+    /// The index of the default action in its array.
     pub fallback: u32,
-    /// Where the tuples begin in their array.
+    /// The index of the first tuple in its array.
     pub tuples: u32,
 }
 
 impl Version {
+    /// Decodes a value of the map; `None` if it is too short.
     fn read(bytes: &[u8]) -> Option<Version> {
         let half = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let writes = u64::from_ne_bytes(*bytes.first_chunk()?);
@@ -41,17 +42,17 @@ impl Version {
     }
 }
 
-/// What this process knows of the memory of a table's maps.
+/// The memory of a table's maps that can be reused without a grace period, as far as this process knows.
 #[derive(Clone, Debug)]
 pub(super) struct Reuse {
-    /// An element of the hash may have been freed since `writes` last changed.
+    /// Whether an element of the hash map may have been freed since `writes` last changed.
     freed: bool,
     fallback: Spare,
     tuples: Spare,
 }
 
 impl Reuse {
-    /// Of a program that was just loaded (no packet has met it), or of one that was found.
+    /// The state for a program that was just loaded (`is_fresh`), which no packet has passed yet, or for a program that was running already.
     pub fn new(is_fresh: bool) -> Reuse {
         let clean = if is_fresh { VERSIONS - 1 } else { 0 };
         let spare = Spare { last: 0, clean };
@@ -59,19 +60,20 @@ impl Reuse {
     }
 }
 
-/// The versions of an array that no packet reads.
+/// The versions of an array that no packet can read.
 #[derive(Clone, Debug)]
 struct Spare {
-    /// The version that this process published last.
+    /// The index of the version that this process published last.
     last: u32,
-    /// How many after it can be written now.
+    /// The number of versions after it that can be written without a grace period.
     clean: u32,
 }
 
 impl Spare {
-    /// Where to write the next version, `size` elements long. `current` is the one that counts now.
+    /// Returns the index where the next version of `size` elements must be written. `current` is the index of the published version. Calls
+    /// `wait` if a grace period must end first.
     fn next(&mut self, current: u32, size: u32, wait: impl FnOnce() -> Result<()>) -> Result<u32> {
-        // Another process has published one in between: nothing is known of the rest.
+        // Another process has published a version in the meantime, so packets may read any of the others.
         if self.last != current {
             self.clean = 0;
         }
@@ -85,13 +87,13 @@ impl Spare {
     }
 }
 
-/// Whether entries are in a hash, whose elements the kernel reuses at once.
+/// Whether the entries are in a hash map, whose elements the kernel reuses immediately.
 fn is_hashed(layout: &TableLayout) -> bool {
     matches!(layout.structure, Structure::Hash | Structure::TupleSpace)
 }
 
 impl TcProgram {
-    /// Adds an element; `false` if there is one with this key.
+    /// Adds an element. Returns false if the key exists.
     pub(super) fn add_element(
         &mut self,
         table: &Table,
@@ -107,7 +109,7 @@ impl TcProgram {
         self.entries_map(table, layout)?.insert(key, value)
     }
 
-    /// Replaces an element.
+    /// Replaces the value of an element.
     pub(super) fn replace_element(
         &mut self,
         table: &Table,
@@ -126,13 +128,13 @@ impl TcProgram {
         replaced
     }
 
-    /// Deletes an element; `false` if there was none.
+    /// Deletes an element. Returns false if the key does not exist.
     pub(super) fn delete_element(&mut self, table: &Table, layout: &TableLayout, key: &[u8]) -> Result<bool> {
         self.reuse(table).freed = true;
         self.entries_map(table, layout)?.delete(key)
     }
 
-    /// Writes a default action beside the current one, and lets it count.
+    /// Writes a default action beside the current one, and publishes it.
     pub(super) fn write_fallback(&mut self, table: &Table, map: &str, data: &[u8]) -> Result<()> {
         let version = self.version(table)?;
         let fallback = self.reuse(table).fallback.next(version.fallback, 1, bpf::grace_period)?;
@@ -140,7 +142,7 @@ impl TcProgram {
         self.publish(table, Version { fallback, ..version })
     }
 
-    /// Writes the tuples beside the current ones, and lets them count.
+    /// Writes an array of tuples beside the current one, and publishes it. `size` is the number of elements of a version.
     pub(super) fn write_tuples(
         &mut self,
         table: &Table,
@@ -154,14 +156,14 @@ impl TcProgram {
         self.publish(table, Version { tuples, ..version })
     }
 
-    /// What packets know of a table now.
+    /// Reads the published version of a table.
     pub(super) fn version(&mut self, table: &Table) -> Result<Version> {
         let number = self.number(table)?;
         let bytes = self.map(MAP)?.lookup(&number)?;
         bytes.and_then(|b| Version::read(&b)).ok_or_else(|| missing(table))
     }
 
-    /// Tells packets. All that was written before is seen before this, and this before all that is written afterwards.
+    /// Publishes a version. The fences order it after all previous writes and before all later ones.
     fn publish(&mut self, table: &Table, version: Version) -> Result<()> {
         let number = self.number(table)?;
         fence(Ordering::SeqCst);
@@ -170,11 +172,13 @@ impl TcProgram {
         Ok(())
     }
 
+    /// The reusable memory of a table's maps.
     fn reuse(&mut self, table: &Table) -> &mut Reuse {
         let is_fresh = self.is_fresh;
         self.reuse.entry(table.name.clone()).or_insert_with(|| Reuse::new(is_fresh))
     }
 
+    /// The index of a table's version in the map: its position in the manifest.
     fn number(&self, table: &Table) -> Result<[u8; 4]> {
         let number = self.manifest.tables.iter().position(|t| t.name == table.name);
         number.map(|n| (n as u32).to_ne_bytes()).ok_or_else(|| missing(table))
