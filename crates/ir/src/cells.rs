@@ -1,19 +1,18 @@
-//! The cells of a packet's state, numbered, and sets of them.
+//! The cells of a packet's state, their numbers, and sets of cells.
 //!
-//! A cell is the smallest piece of storage that a statement reads or writes: a variable, a header field, a header's validity, a
-//! stack's next index. The analyses of [`crate::effects`] and [`crate::liveness`] speak of cells, so that they agree on what
-//! overlaps what.
+//! A cell is the smallest unit of storage that a statement reads or writes: a variable, a header field, a header's validity, or a stack's
+//! next index. [`crate::effects`] and [`crate::liveness`] are defined on cells, so that they agree on which accesses overlap.
 
 use crate::expr::Place;
 use crate::program::{HeaderId, Program, StackId, VarId};
 use crate::stmt::HeaderRef;
 
-/// A piece of a packet's state.
+/// A unit of storage in a packet's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cell {
     /// A scalar variable.
     Var(VarId),
-    /// Whether a header is valid.
+    /// The validity of a header.
     Valid(HeaderId),
     /// A field of a header, by its index in the header's type.
     Field(HeaderId, u32),
@@ -21,10 +20,10 @@ pub enum Cell {
     Next(StackId),
 }
 
-/// Numbers for the cells of one program: variables first, then each header's validity and fields, then next indexes.
+/// The numbering of a program's cells: first the variables, then the validity and the fields of each header, then the next indexes.
 #[derive(Clone, Debug)]
 pub struct Cells {
-    /// The number of each header's validity; its fields follow.
+    /// The number of each header's validity. The numbers of its fields follow.
     headers: Vec<u32>,
     next: u32,
     count: u32,
@@ -44,7 +43,7 @@ impl Cells {
         Cells { headers, next: at, count: at + program.stacks.len() as u32 }
     }
 
-    /// How many cells there are.
+    /// The number of cells.
     pub fn count(&self) -> usize {
         self.count as usize
     }
@@ -65,7 +64,7 @@ impl Cells {
     }
 }
 
-/// A set of cells, by number.
+/// A set of cells as a bitmap of their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CellSet {
     words: Vec<u64>,
@@ -77,7 +76,7 @@ impl CellSet {
         CellSet { words: vec![0; cells.count().div_ceil(64)] }
     }
 
-    /// Whether it has a cell.
+    /// Whether the set contains a cell.
     pub fn has(&self, number: usize) -> bool {
         self.words[number / 64] >> (number % 64) & 1 != 0
     }
@@ -87,12 +86,12 @@ impl CellSet {
         self.words[number / 64] |= 1 << (number % 64);
     }
 
-    /// Takes a cell away.
+    /// Removes a cell.
     pub fn remove(&mut self, number: usize) {
         self.words[number / 64] &= !(1 << (number % 64));
     }
 
-    /// Adds all cells of another set; whether that added any.
+    /// Adds all cells of another set. Returns whether this set has grown.
     pub fn union(&mut self, other: &CellSet) -> bool {
         let mut grown = false;
         for (to, from) in self.words.iter_mut().zip(&other.words) {
@@ -102,13 +101,13 @@ impl CellSet {
         grown
     }
 
-    /// Whether both have a cell in common.
+    /// Whether the two sets have a cell in common.
     pub fn meets(&self, other: &CellSet) -> bool {
         self.words.iter().zip(&other.words).any(|(a, b)| a & b != 0)
     }
 }
 
-/// The headers that a reference may mean, and whether it is certain which one.
+/// The headers that a reference may refer to, and whether this is certain. It is uncertain if the index is computed at run time.
 pub fn headers_of(program: &Program, h: &HeaderRef) -> (std::ops::Range<u32>, bool) {
     let stack = |s: StackId| {
         let stack = &program.stacks[s.index()];
@@ -128,7 +127,7 @@ pub fn headers_of(program: &Program, h: &HeaderRef) -> (std::ops::Range<u32>, bo
     }
 }
 
-/// The cells that a place may mean, and whether it is certain which one.
+/// Calls `f` for the cells that a place may refer to, with whether this is certain.
 pub fn cells_of(program: &Program, place: &Place, mut f: impl FnMut(Cell, bool)) {
     match place {
         Place::Var(v) => f(Cell::Var(*v), true),

@@ -1,42 +1,42 @@
-//! What every statement reads and writes. This is the only place that says so: whoever asks what may change, what is used or
-//! what may be left out asks here.
+//! The effects of statements: which cells a statement reads and writes, and what else it does. All analyses of the program use this module.
 //!
-//! [`of`] tells the effects of a statement itself, without those of the blocks in it ([`crate::visit::inner_blocks`]) and, for
-//! [`StmtKind::Apply`], without those of the actions that may run. The matches name every statement, call and field, so a new
-//! one without effects does not compile.
+//! [`of`] returns the effects of a statement itself. It does not include the effects of inner blocks ([`crate::visit::inner_blocks`]) or, for
+//! [`StmtKind::Apply`], of the actions that may run. The matches name every statement, call and field, so a new one does not compile until
+//! its effects are declared.
 
 use crate::cells::{Cell, cells_of, headers_of};
 use crate::expr::{Expr, ExprKind, Place};
 use crate::program::{HeaderId, LabelId, Program, StackId, TableId, VarId};
 use crate::stmt::{Call, HeaderRef, Stmt, StmtKind};
 
-/// What a statement does to a cell, or to what lies outside of the packet's cells.
+/// An effect of a statement on a cell, or on something outside of the packet's cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It may read the cell.
+    /// The statement may read the cell.
     Read(Cell),
-    /// It may write the cell: the statement may leave it as it is.
+    /// The statement may write the cell, or may leave it unchanged.
     MayWrite(Cell),
-    /// It writes the cell, whatever it held before.
+    /// The statement always writes the cell.
     Write(Cell),
-    /// It does something that no cell shows.
+    /// The statement has an effect outside of the cells.
     Outside(Outside),
 }
 
-/// Effects beyond the cells of the packet. A statement that has one must stay, even where nothing reads what it writes.
+/// Effects outside of the packet's cells. A statement with such an effect must not be removed, even if no cell that it writes is live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outside {
-    /// It moves the parser's cursor, or reads the packet at the cursor.
+    /// The statement moves the parser's cursor, or reads the packet at the cursor.
     Cursor,
-    /// It may end the parser with an error.
+    /// The statement may reject the packet, which ends the parser.
     Reject,
-    /// It looks a table up: counters and ages of the entry change, and an action runs.
+    /// The statement applies a table: it changes the counters and ages of the entry, and runs an action.
     Table(TableId),
-    /// It reads or changes the state of an extern: a counter, meter, register, a random number.
+    /// The statement reads or changes the state of an extern: a counter, a meter, a register or the random number generator.
     Extern,
-    /// It changes what happens to the packet when the control ends: dropped, copied, sent, truncated, resubmitted, recirculated.
+    /// The statement changes what happens to the packet at the end of the control: a drop, clone, send, truncation, resubmission or
+    /// recirculation.
     Fate,
-    /// It tells the control plane or the user something, or appends to the packet.
+    /// The statement reports something to the control plane or the user, or appends to the packet.
     Output,
 }
 
@@ -56,20 +56,20 @@ pub fn reads(program: &Program, expr: &Expr, f: &mut dyn FnMut(Cell)) {
     Effects { program, f: &mut only_reads }.expr(expr);
 }
 
-/// Where a statement may go other than to the next one.
+/// The ways in which control may continue at another statement than the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jump {
-    /// It always goes on to the next statement.
+    /// Control always continues at the next statement.
     None,
-    /// It always goes to the end of that block or loop.
+    /// Control always continues after the block or loop with this label.
     Break(LabelId),
-    /// It always goes to the next round of that loop.
+    /// Control always continues with the next iteration of the loop with this label.
     Continue(LabelId),
-    /// It may end the parser.
+    /// The statement may reject the packet, which ends the parser.
     Reject,
 }
 
-/// Where a statement itself may go, without what the blocks in it do.
+/// The jump of a statement itself, without those of inner blocks.
 pub fn jump(program: &Program, stmt: &Stmt) -> Jump {
     match &stmt.kind {
         StmtKind::Break(label) => Jump::Break(*label),
@@ -82,6 +82,7 @@ pub fn jump(program: &Program, stmt: &Stmt) -> Jump {
     }
 }
 
+/// The enumeration of the effects of one statement.
 struct Effects<'a, 'f> {
     program: &'a Program,
     f: &'f mut dyn FnMut(Effect),
@@ -100,7 +101,7 @@ impl Effects<'_, '_> {
         (self.f)(if certain { Effect::Write(cell) } else { Effect::MayWrite(cell) });
     }
 
-    // ---- what is read ----
+    // ---- Reads ----
 
     fn expr(&mut self, e: &Expr) {
         match &e.kind {
@@ -167,7 +168,7 @@ impl Effects<'_, '_> {
         self.program.header_type(h).fields.len() as u32
     }
 
-    // ---- what is written ----
+    // ---- Writes ----
 
     fn write_place(&mut self, place: &Place) {
         cells_of(self.program, place, |cell, certain| {
@@ -179,7 +180,7 @@ impl Effects<'_, '_> {
         (0..self.fields(h)).for_each(|i| self.write(Cell::Field(h, i), certain));
     }
 
-    /// Validity and all fields.
+    /// A write of a header's validity and all its fields.
     fn write_header(&mut self, h: &HeaderRef) {
         let (headers, certain) = headers_of(self.program, h);
         for h in headers.map(HeaderId) {
@@ -193,7 +194,7 @@ impl Effects<'_, '_> {
         (stack.first.0..stack.first.0 + stack.size).map(HeaderId)
     }
 
-    /// A stack whose elements move: all are read, all are written, and its own next index with them.
+    /// A shift of a stack's elements. It reads and writes all elements, and the next index if the stack has one of its own.
     fn shift(&mut self, stack: StackId) {
         let own = self.program.stacks[stack.index()].index == stack;
         self.elements(stack).for_each(|h| self.read_all_of(h));
@@ -206,7 +207,7 @@ impl Effects<'_, '_> {
         }
     }
 
-    // ---- statements ----
+    // ---- Statements ----
 
     fn stmt(&mut self, kind: &StmtKind) {
         match kind {
@@ -226,7 +227,7 @@ impl Effects<'_, '_> {
                 self.elements(*dst).for_each(|h| self.write_header(&HeaderRef::Header(h)));
                 self.write(Cell::Next(self.program.stacks[dst.index()].index), true);
             }
-            // A header that is valid already keeps its fields.
+            // A header that is already valid keeps its fields, so the write of the fields is not certain.
             StmtKind::SetValid(h) => {
                 self.read_header(h, |e, h| e.read(Cell::Valid(h)));
                 let (headers, certain) = headers_of(self.program, h);
@@ -295,12 +296,12 @@ impl Effects<'_, '_> {
         self.read(Cell::Var(self.program.standard.packet_length));
         self.outside(Outside::Table(table));
         hit.iter().for_each(|v| self.write(Cell::Var(*v), true));
-        // An empty group is a hit after which no action runs, and the variable keeps what it held.
+        // On a hit with an empty group no action runs, and the variable keeps its value.
         let runs = definition.selector.is_empty();
         action.iter().for_each(|v| self.write(Cell::Var(*v), runs));
     }
 
-    // ---- externs ----
+    // ---- Externs ----
 
     fn call(&mut self, call: &Call) {
         match call {
@@ -380,7 +381,7 @@ impl Effects<'_, '_> {
                 self.exprs(data);
                 self.locate_place(checksum);
                 if *payload {
-                    // A target that derives the sum starts from what the field holds.
+                    // A target that derives the checksum reads the field.
                     self.read_place(checksum);
                     self.outside(Outside::Cursor);
                 }
@@ -397,19 +398,19 @@ impl Effects<'_, '_> {
         }
     }
 
-    /// Counters and meters of bytes look at the packet's length.
+    /// A read of the packet's length, by counters and meters.
     fn length(&mut self) {
         self.read(Cell::Var(self.program.standard.packet_length));
     }
 
-    /// A call whose result is written and that does something else as well.
+    /// A call that writes its result and has another effect.
     fn result(&mut self, dst: &Place, what: Outside) {
         self.locate_place(dst);
         self.outside(what);
         self.write_place(dst);
     }
 
-    /// The variables are read when the control ends; they are named here so that nobody thinks them unused.
+    /// A call that keeps variables. They are read at the end of the control; listing them here keeps passes from removing their writes.
     fn keep(&mut self, keep: &[VarId]) {
         keep.iter().for_each(|v| self.read(Cell::Var(*v)));
         self.outside(Outside::Fate);

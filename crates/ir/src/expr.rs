@@ -8,18 +8,18 @@ use crate::stmt::HeaderRef;
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ty {
-    /// `bool`, one bit.
+    /// `bool`, stored as one bit.
     Bool,
-    /// `bit<W>`; enums and errors too.
+    /// `bit<W>`, which also represents enums and errors.
     Bit(u32),
-    /// `int<W>`, two's complement.
+    /// `int<W>`, in two's complement.
     Int(u32),
-    /// `varbit<W>`: at most W bits; only a header field has it.
+    /// `varbit<W>`, which has at most W bits. Only header fields have this type.
     Varbit(u32),
 }
 
 impl Ty {
-    /// Width in bits (the greatest one, for a varbit).
+    /// The width in bits; for a varbit the largest one.
     pub fn width(self) -> u32 {
         match self {
             Ty::Bool => 1,
@@ -27,70 +27,70 @@ impl Ty {
         }
     }
 
-    /// Whether comparisons, shifts and widening look at a sign.
+    /// Whether values have a sign, which matters to comparisons, right shifts and widening casts.
     pub fn is_signed(self) -> bool {
         matches!(self, Ty::Int(_))
     }
 
-    /// Whether it is a varbit.
+    /// Whether the type is `varbit<W>`.
     pub fn is_varbit(self) -> bool {
         matches!(self, Ty::Varbit(_))
     }
 }
 
-/// An expression and its type.
+/// An expression with its type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
-    /// What.
+    /// The expression itself.
     pub kind: ExprKind,
-    /// Of which type.
+    /// The type of its value.
     pub ty: Ty,
 }
 
-/// What an expression is.
+/// The kinds of expressions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExprKind {
     /// A constant of the expression's width.
     Const(Bits),
     /// The value of a place.
     Read(Place),
-    /// `header.isValid()`.
+    /// `header.isValid()`, a bool.
     IsValid(HeaderRef),
-    /// The number of the next free element of a stack (`bit<32>`).
+    /// The next index of a stack (`bit<32>`): the number of elements that the parser has extracted.
     NextIndex(crate::program::StackId),
-    /// One operand, of the expression's type (for `Not`: bool).
+    /// An operator with one operand, which has the type of the expression.
     Unary(UnOp, Box<Expr>),
-    /// Two operands.
+    /// An operator with two operands.
     Binary(BinOp, Box<Expr>, Box<Expr>),
-    /// The operand as the expression's type: cut or extended (by the sign of an `int` operand), bool to and from
-    /// `bit<1>`, `int<W>` to and from `bit<W>`.
+    /// The operand converted to the type of the expression. It is truncated or extended, by the sign for an `int` operand. Casts between bool
+    /// and `bit<1>`, and between `int<W>` and `bit<W>`, keep the bits.
     Cast(Box<Expr>),
     /// `base[hi:lo]`.
     Slice {
-        /// Of this.
+        /// The operand.
         base: Box<Expr>,
-        /// Most significant bit.
+        /// The number of the most significant bit.
         hi: u32,
-        /// Least significant bit.
+        /// The number of the least significant bit.
         lo: u32,
     },
-    /// `high ++ low`.
+    /// `high ++ low`, the concatenation of both.
     Concat(Box<Expr>, Box<Expr>),
     /// `cond ? yes : no`.
     Mux(Box<Expr>, Box<Expr>, Box<Expr>),
 }
 
-/// What a statement can write and an expression read.
+/// A place, which a statement can write and an expression can read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Place {
     /// A scalar variable.
     Var(VarId),
-    /// A field, by its index in the header's type.
+    /// A field of a header, by its index in the header's type.
     Field(HeaderRef, u32),
 }
 
 impl Place {
-    /// A field of a header that is known by id.
+    /// A field of the header with this id.
     pub fn field(header: HeaderId, field: u32) -> Place {
         Place::Field(HeaderRef::Header(header), field)
     }
@@ -99,15 +99,15 @@ impl Place {
 /// Operators with one operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UnOp {
-    /// `!`, on bool.
+    /// `!`, the negation of a bool.
     Not,
-    /// `~`.
+    /// `~`, the complement of all bits.
     BitNot,
-    /// `-`, modulo 2^W.
+    /// `-`, the negative modulo 2^W.
     Neg,
 }
 
-/// Operators with two operands. Signedness comes from the operands' type.
+/// Operators with two operands. The type of the operands determines whether the operation is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // Each is the P4 operator of that name (P4-16 section 8).
 pub enum BinOp {
@@ -121,9 +121,9 @@ pub enum BinOp {
     And,
     Or,
     Xor,
-    /// Right operand: any `bit<W>`.
+    /// The right operand is a `bit<W>` of any width.
     Shl,
-    /// Right operand: any `bit<W>`; arithmetic on `int<W>`.
+    /// The right operand is a `bit<W>` of any width. The shift is arithmetic if the left operand is an `int<W>`.
     Shr,
     Eq,
     Ne,
@@ -131,20 +131,20 @@ pub enum BinOp {
     Le,
     Gt,
     Ge,
-    /// `&&` on bool.
+    /// The P4 operator `&&` on bool.
     LogAnd,
-    /// `||` on bool.
+    /// The P4 operator `||` on bool.
     LogOr,
 }
 
 impl BinOp {
-    /// Whether the result is a bool.
+    /// Whether the result of the operator is a bool.
     pub fn is_predicate(self) -> bool {
         use BinOp::*;
         matches!(self, Eq | Ne | Lt | Le | Gt | Ge | LogAnd | LogOr)
     }
 
-    /// The operator as P4 and C both spell it.
+    /// The operator in P4. C has the same operators, except for the saturating ones.
     pub fn symbol(self) -> &'static str {
         use BinOp::*;
         match self {
@@ -173,22 +173,22 @@ impl BinOp {
 }
 
 impl Expr {
-    /// A constant of type `bit<W>`.
+    /// Makes a constant of type `bit<W>`.
     pub fn bits(width: u32, value: u128) -> Expr {
         Expr { kind: ExprKind::Const(Bits::new(width, value)), ty: Ty::Bit(width) }
     }
 
-    /// `true` or `false`.
+    /// Makes the constant `true` or `false`.
     pub fn bool(value: bool) -> Expr {
         Expr { kind: ExprKind::Const(Bits::bit(value)), ty: Ty::Bool }
     }
 
-    /// The value of a place of that type.
+    /// Makes a read of a place with this type.
     pub fn read(place: Place, ty: Ty) -> Expr {
         Expr { kind: ExprKind::Read(place), ty }
     }
 
-    /// The constant, if it is one.
+    /// The value of a constant; `None` for any other expression.
     pub fn as_const(&self) -> Option<&Bits> {
         match &self.kind {
             ExprKind::Const(v) => Some(v),
@@ -196,13 +196,13 @@ impl Expr {
         }
     }
 
-    /// `!e`.
+    /// Makes the negation of a bool expression.
     #[allow(clippy::should_implement_trait)]
     pub fn not(e: Expr) -> Expr {
         Expr { kind: ExprKind::Unary(UnOp::Not, Box::new(e)), ty: Ty::Bool }
     }
 
-    /// Two operands; the type follows from operator and operands.
+    /// Makes an operation with two operands. The operator and the left operand determine its type.
     pub fn binary(op: BinOp, a: Expr, b: Expr) -> Expr {
         let ty = if op.is_predicate() { Ty::Bool } else { a.ty };
         Expr { kind: ExprKind::Binary(op, Box::new(a), Box::new(b)), ty }

@@ -1,115 +1,120 @@
-//! What a P4-16 program means: the intermediate representation, and the rules that make it well formed.
+//! The intermediate representation (IR) of P4-16 programs, and the rules for well-formed programs.
 //!
-//! The front end produces a literal [`Program`]; [`verify`] alone turns it into a [`Verified`] one, which carries what is known of
-//! its effects; [`pass`](mod@pass)es make an equal program of it that costs less. Every back end takes a `&Verified`, so the proof is in the
-//! signature. This page is the specification of the representation; [`Rule`] lists the rules that [`verify`] checks.
+//! The front end translates P4 literally into a [`Program`]. [`verify`] checks the program and returns a [`Verified`] one, which also
+//! provides the results of the analyses. The [`pass`](mod@pass)es transform a verified program into an equivalent one that runs faster. Every
+//! back end takes a `&Verified`, so its signature proves that the program was checked. This page is the specification of the IR; [`Rule`]
+//! lists the rules that [`verify`] checks.
 //!
 //! # Shape
 //! A program is *monomorphic, inlined and flat*:
-//! * generics are instantiated, compile-time values are constants, enums and errors are numbers;
-//! * functions, sub-controls, sub-parsers and direct action calls are inlined where they are called (P4 has no
-//!   recursion); only table actions remain as [`Action`]s;
-//! * parameters are storage of their own: a call copies its arguments in, runs the body and copies `out` and `inout` parameters
-//!   back, at every way out of the body (P4-16 section 6.8);
-//! * structs are gone: each scalar leaf is a [`Var`], each header a [`Header`] with its own storage and validity;
-//!   header stacks group consecutive headers.
+//! * Generics are instantiated. Compile-time values are constants. Enums and errors are numbers.
+//! * Functions, sub-controls, sub-parsers and direct action calls are inlined at the call (P4 has no recursion). Only the actions of
+//!   tables remain as [`Action`]s.
+//! * Parameters have storage of their own. A call copies its arguments in, runs the body, and copies `out` and `inout` parameters back, at
+//!   every exit of the body (P4-16 section 6.8).
+//! * There are no structs. Each scalar field of a struct is a [`Var`], and each header is a [`Header`] with its own storage and validity. A
+//!   header stack is a group of consecutive headers.
 //!
-//! Names keep the P4 program's spelling (`hdr.ipv4.ttl` belongs to header `hdr.ipv4`, field `ttl`; a table is
-//! `MyIngress.ipv4_lpm`), so that generated code, traces and control planes all say what the programmer wrote.
+//! Names are those of the P4 program: `hdr.ipv4.ttl` is field `ttl` of header `hdr.ipv4`, and a table is called `MyIngress.ipv4_lpm`.
+//! Generated code, traces and the control plane therefore use the names that the programmer wrote.
 //!
 //! # Values
-//! Every [`Expr`] carries its [`Ty`]: `bool`, `bit<W>`, `int<W>` or `varbit<W>` (the last only as a header field that is
-//! extracted, emitted, copied, compared or summed). Values are [`abi::Bits`]; an `int<W>` is its two's complement pattern
-//! and a `bool` is one bit. Expressions are **pure**: nothing in them has a side effect, fails, or reads the packet.
-//! Everything with an effect is a statement that writes a place; `&&`, `||` and `?:` evaluate lazily, which purity makes
-//! unobservable. Arithmetic wraps; shifts by the width or more give zero (or copies of the sign); operands of binary
-//! operators have equal types except for shifts. Division and modulo by zero give zero.
+//! Every [`Expr`] has a type [`Ty`]: `bool`, `bit<W>`, `int<W>` or `varbit<W>`. A `varbit` value exists only as a header field, which can be
+//! extracted, emitted, copied, compared or summed. Values are [`abi::Bits`]: an `int<W>` is its two's complement, and a `bool` is one bit.
+//!
+//! Expressions are **pure**: they have no side effects, cannot fail, and do not read the packet. Everything with an effect is a statement
+//! that writes a place. `&&`, `||` and `?:` evaluate lazily, but because expressions are pure, no program can observe this. Arithmetic wraps.
+//! A shift by the width or more gives zero, or copies of the sign bit for a right shift of an `int<W>`. The operands of a binary operator have
+//! equal types, except for shifts. Division and modulo by zero give zero.
 //!
 //! # Storage
-//! At the start of a packet **every variable and every header field is zero and every header is invalid**, except the
-//! variables that the architecture sets (see [`StandardMetadata`]). Reads and writes of a field of an invalid header are
-//! plain storage. [`Stmt::SetValid`] on an invalid header zeroes its fields and makes it valid; on a valid header it does
-//! nothing. [`Stmt::SetInvalid`] makes it invalid and zeroes its fields. P4-16 leaves these reads undefined (section
-//! 8.25); here they are defined so that all targets agree, and no packet ever sees another's data.
+//! When a packet arrives, **every variable and every header field is zero and every header is invalid**, except for the variables that
+//! the architecture sets (see [`StandardMetadata`]). Reads and writes of a field of an invalid header access its storage normally.
+//! [`StmtKind::SetValid`] on an invalid header sets its fields to zero and makes it valid; on a valid header it has no effect.
+//! [`StmtKind::SetInvalid`] makes a header invalid and sets its fields to zero. P4-16 leaves the values of such reads undefined (section 8.25).
+//! The IR defines them so that all targets agree, and so that no packet ever sees the data of another one.
 //!
 //! # Statements
-//! Structured: `If`, `Switch`, `Block` with `Break` out of it (that is what `return` and `exit` became), `Loop` with
-//! `Break` and `Continue`. `exit` in a control is a break out of the control's outermost block.
-//! [`StmtKind::CopyHeader`] copies the validity and all fields, [`StmtKind::CopyStack`] all elements and the next index.
-//! The statements of [`StmtKind::Atomic`] are not interleaved with those of other packets as far as externs can tell.
-//! A table is applied by [`Stmt::Apply`], which evaluates the key, looks the entry up, runs the action (parameters are
-//! variables of the action, filled from the entry) and then writes the two result variables.
+//! Control flow is structured: `If`, `Switch`, `Block` with `Break`, and `Loop` with `Break` and `Continue`. `return` and `exit` become a
+//! `Break`: `exit` in a control leaves the outermost block of the control. [`StmtKind::CopyHeader`] copies the validity and all fields.
+//! [`StmtKind::CopyStack`] copies all elements and the next index. Other packets cannot access the state of externs while the statements of an
+//! [`StmtKind::Atomic`] run. [`StmtKind::Apply`] applies a table: it evaluates the key, looks up the entry, copies the entry's action data to
+//! the parameters (which are variables of the action), runs the action, and then writes the two result variables.
 //!
 //! # Parser
-//! States run from `start`. [`Stmt::Extract`], [`Stmt::Lookahead`] and [`Stmt::Advance`] move or read at the cursor; one that
-//! would pass the end of the packet sets `parser_error` to `PacketTooShort` and rejects, leaving headers and cursor as
-//! they were before it. `Verify` that fails sets its error and rejects. A `select` with no matching case rejects with
-//! `NoMatch`. The state in which parsing was rejected then runs its [`State::rejected`]: the copies out of the sub-parsers that
-//! are left. What follows a rejection is the architecture's business: v1model goes on with ingress. The *payload* is
-//! what lies behind the cursor when parsing ended; the deparser's emits are put before it.
-//! Advances and varbit fields whose number of bits is not a multiple of 8 reject with `ParserInvalidArgument`, so the
-//! cursor always stands at a byte.
-//! Extraction sets the header valid and overwrites all its fields.
+//! Parsing begins in the state `start`. [`StmtKind::Extract`] and [`StmtKind::Advance`] move the cursor, and [`StmtKind::Lookahead`] reads at
+//! the cursor. If one of them would pass the end of the packet, it sets `parser_error` to `PacketTooShort` and rejects the packet; the headers
+//! and the cursor stay as they were before it. `Verify` with a false condition sets its error and rejects. A `select` without a matching case
+//! rejects with `NoMatch`. After a rejection, the [`State::rejected`] of the state runs: it copies out the parameters of the sub-parsers that
+//! the rejection leaves. The architecture decides what follows; v1model continues with ingress.
+//!
+//! The *payload* is what follows the cursor at the end of parsing. The deparser writes the emitted headers in front of it. Extraction sets
+//! the header valid and overwrites all its fields. If the number of bits of an advance or a varbit field is not a multiple of 8, the statement
+//! rejects with `ParserInvalidArgument`, so the cursor is always at a whole byte.
 //!
 //! # Effects
-//! [`effects`] says of every statement which [`cells::Cell`]s it reads and writes, and what else it does; [`liveness`] says which cells
-//! may still be read. Whoever asks what may have changed or what is still needed asks these two.
+//! [`effects`] tells for every statement which [`cells::Cell`]s it reads and writes, and what other effects it has. [`liveness`] tells which
+//! cells may be read later. All passes and back ends use these two analyses.
 //!
 //! # Checksums
-//! [`Call::VerifyChecksum`] and [`Call::UpdateChecksum`] are *declarations*: their full meaning is the sum over the listed data
-//! (and the payload). The interpreter computes it, as v1model says. A target may derive a sum over the payload from the one
-//! that arrived ([`checksum`]), which gives the same result for each packet whose declared sums were right on arrival.
+//! [`Call::VerifyChecksum`] and [`Call::UpdateChecksum`] are *declarations*. Their meaning is the sum over the listed data, and over the
+//! payload if they include it. The interpreter computes this sum, as v1model requires. A target may instead derive a checksum over the payload
+//! from the one that arrived ([`checksum`]). The result is equal for each packet whose declared checksums were correct on arrival.
 //!
-//! A packet whose declared sum over the payload was wrong on arrival leaves such a target with a sum that is wrong by as much: with
-//! `c` on arrival where `r` is right, and `r'` the right one to leave with, it leaves with `~(~r' + ~c + r)` in one's complement.
-//! So the receiver sees the damage, as it would without a translator in between. Of several verified sums of the same place
-//! ([`checksum::Update::sources`]) the first decides whose verification ran. The words 0000 and ffff are one number there, and a
-//! field that is never 0 has ffff. An update is computed in full where none of its sources was verified, and so is every sum without
-//! payload. A verification counts only if the header of its field is valid: without it, no checksum arrived.
-//! A clone from egress to egress keeps the verifications of its packet, with its headers; a clone of the packet as it arrived has none.
-//! What a program does about `checksum_error` is the same everywhere.
+//! If a declared checksum over the payload was wrong on arrival, such a target sends a checksum with the same error. Let `c` be the
+//! checksum on arrival, `r` the correct one on arrival, and `r'` the correct one on departure. The packet leaves with `~(~r' + ~c + r)` in one's
+//! complement. The receiver therefore detects the damage, as it would without a translator in between. The words 0000 and ffff are equal
+//! in one's complement; a field that must not be 0 gets ffff. If a checksum has several verify statements ([`checksum::Update::sources`]),
+//! the first one that ran for the packet counts. If none of them ran, the target computes the checksum in full. It also computes every
+//! checksum without payload in full. A verify statement counts only if the header of the checksum is valid, because otherwise no
+//! checksum arrived. A clone from egress to egress keeps the verified checksums of its packet together with the headers; a clone of the
+//! packet as it arrived keeps none. The effect of verify statements on `checksum_error` is the same on all targets.
 //!
 //! # Drops
-//! Every `mark_to_drop` call site is a [`Stmt::Drop`] with its own [`DropSite`], so that a dropped packet always has a
-//! named reason. In v1model `Drop` sets `egress_spec` to 511 and `mcast_grp` to 0, and remembers its site; the last site
-//! that ran is the reason if the packet ends up dropped.
+//! Every call of `mark_to_drop` is a [`StmtKind::Drop`] with its own [`DropSite`], so that every dropped packet has a drop reason with a name.
+//! In v1model, `Drop` sets `egress_spec` to 511 and `mcast_grp` to 0, and records its site. If the packet is dropped in the end, the last
+//! recorded site is the reason.
 //!
 //! # v1model
-//! Roles, in the order of the pipeline: [`Role::Parser`], [`Role::VerifyChecksum`], [`Role::Ingress`], (traffic manager),
-//! [`Role::Egress`], [`Role::ComputeChecksum`], [`Role::Deparser`]. After ingress: `mcast_grp != 0` replicates, else
-//! `egress_spec == 511` drops (egress does not run), else the packet goes to `egress_port = egress_spec`. After egress:
-//! `egress_spec == 511` drops. A packet that ends in a parser rejection is processed all the same, with `parser_error`
-//! set. A wrong verified checksum sets `checksum_error`.
+//! A packet passes [`Role::Parser`], [`Role::VerifyChecksum`], [`Role::Ingress`], the traffic manager, [`Role::Egress`],
+//! [`Role::ComputeChecksum`] and [`Role::Deparser`]. The traffic manager replicates the packet if `mcast_grp` is not 0. Otherwise it drops the
+//! packet if `egress_spec` is 511, without egress, and else sends it to `egress_port = egress_spec`. After egress, the packet is dropped if
+//! `egress_spec` is 511. A packet that the parser rejected is processed normally, with `parser_error` set. A wrong verified checksum sets
+//! `checksum_error`.
 //!
-//! Copies and further rounds ([`Call::Clone`], [`Call::Resubmit`], [`Call::Recirculate`]) are asked for anywhere in a half of the
-//! pipeline and happen at its end, in BMv2's order: after ingress clone, digests, resubmission (the packet is forwarded only
-//! without one); after egress clone, then the drop, then recirculation instead of sending. Where the session of a clone is not
-//! configured there is no clone. A packet that begins anew has fresh metadata but for the variables that it keeps, and
-//! `instance_type` says what it is: 1 a clone from ingress, 2 one from egress, 4 recirculated, 5 a replica, 6 resubmitted. A clone from
-//! ingress is the packet as it came, parsed again and sent to egress; one from egress has the headers that egress left.
+//! A program may call [`Call::Clone`], [`Call::Resubmit`] and [`Call::Recirculate`] anywhere in ingress or egress. They take effect at the
+//! end of that half of the pipeline, in the order of BMv2. After ingress: the clone, the digests, the resubmission; the packet is
+//! forwarded only if it is not resubmitted. After egress: the clone, the drop, and then recirculation instead of sending. A clone to a
+//! session that is not configured has no effect. A clone from ingress is a copy of the packet as it arrived, which is parsed again and sent to
+//! egress. A clone from egress has the headers as egress left them. A packet that is processed again has new metadata, except for the
+//! variables that it keeps. Its `instance_type` is 1 for a clone from ingress, 2 for a clone from egress, 4 for a recirculated packet, 5 for a
+//! replica, and 6 for a resubmitted packet.
 //!
 //! # PSA
-//! [`Role::Parser`], [`Role::Ingress`], [`Role::IngressDeparser`], (packet replication), [`Role::EgressParser`], [`Role::Egress`],
-//! [`Role::Deparser`]. Egress parses what the ingress deparser wrote, with storage of its own. After ingress, in this order
-//! (PSA section 6.2): a clone of what came in; a drop; a resubmission; copies for a multicast group; one packet for the egress
-//! port. After egress (section 6.5): a clone of what would leave; a drop; recirculation if the port is
-//! PSA_PORT_RECIRCULATE; else it leaves. [`PsaMetadata`] names the variables that are read and written between.
+//! A packet passes [`Role::Parser`], [`Role::Ingress`], [`Role::IngressDeparser`], packet replication, [`Role::EgressParser`],
+//! [`Role::Egress`] and [`Role::Deparser`]. The egress parser has storage of its own, and parses what the ingress deparser wrote. After ingress
+//! the following happens, in this order (PSA section 6.2): a clone of the packet as it arrived; a drop; a resubmission; copies for a multicast
+//! group; one packet for the egress port. After egress (section 6.5): a clone of the packet as it would leave; a drop; recirculation, if the
+//! port is PSA_PORT_RECIRCULATE; otherwise the packet leaves. [`PsaMetadata`] names the variables that are read and written in between.
 //!
 //! # PNA
-//! [`Role::Parser`], [`Role::PreControl`], [`Role::Ingress`] (the main control), [`Role::Deparser`], for both directions; a port leads to
-//! the network unless the host says that it leads to the host. After the main control: a copy for each mirror slot, as the
-//! deparser writes it; then recirculation, else the port of the last [`Call::SendToPort`]; without one, or with a
-//! [`Stmt::Drop`] behind it, the packet is dropped. [`Call::AddEntry`] adds an entry for the key that missed, and the next packet finds
-//! it; entries of an [ageing](Table::ages) table that were added so are removed when the time of their profile has passed since they
-//! were added or [`Call::RestartTimer`] ran for them. A hit alone restarts nothing (pna.p4 leaves that to targets).
+//! A packet passes [`Role::Parser`], [`Role::PreControl`], [`Role::Ingress`] (the main control) and [`Role::Deparser`], in both directions. A
+//! port belongs to the network, unless the host configures that it belongs to the host. After the main control, a copy is made for each
+//! mirror slot, as the deparser writes the packet. Then the packet is recirculated, or leaves through the port of the last
+//! [`Call::SendToPort`]. If there was none, or a [`StmtKind::Drop`] ran after it, the packet is dropped.
+//!
+//! [`Call::AddEntry`] adds an entry for the key that missed, and the next packet hits it. In a table that [ages](Table::ages), such an entry
+//! is removed when the time of its profile has passed since it was added, or since [`Call::RestartTimer`] last ran for it. A hit alone does
+//! not restart the timer (pna.p4 lets targets decide this).
 //!
 //! # Action profiles
-//! An entry of a table with a profile leads to an action, a member, or a group of members. A group's member is chosen by as many
-//! bits of the hash of [`Table::selector`] as the selector says, modulo the number of members, in the order in which the control plane
-//! gave them; with an empty group the table is hit, and nothing runs.
+//! An entry of a table with a profile refers to an action, a member, or a group of members. The member of a group is chosen by the hash
+//! of [`Table::selector`]: as many bits of it as the selector declares, modulo the number of members, index the members in the order in which
+//! the control plane listed them. With an empty group, the lookup is a hit and no action runs.
 //!
 //! # The control plane's view
-//! [`api`] stands beside the program: names, keys, sizes and types, of every program that is right.
+//! [`api`] describes names, keys, sizes and types for the control plane. The front end provides it for every correct program, even if no
+//! target can run it.
 #![forbid(unsafe_code)]
 
 pub mod api;

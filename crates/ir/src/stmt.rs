@@ -1,4 +1,4 @@
-//! Statements: everything that has an effect.
+//! Statements, which are the only part of a program that has effects.
 
 use crate::expr::{Expr, Place};
 use crate::program::{
@@ -6,322 +6,325 @@ use crate::program::{
     TableId, VarId,
 };
 
-/// Statements, run in order.
+/// A sequence of statements, which run in order.
 pub type Block = Vec<Stmt>;
 
-/// A statement and where it came from.
+/// A statement with its location.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stmt {
-    /// What.
+    /// The statement itself.
     pub kind: StmtKind,
-    /// Where.
+    /// The location in the P4 source that the statement comes from.
     pub loc: Loc,
 }
 
-/// A header, perhaps found at run time.
+/// A reference to a header. The index of a stack's element may be computed at run time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HeaderRef {
-    /// This one.
+    /// This header.
     Header(HeaderId),
-    /// An element of a stack. Out of range: reads give zero, writes do nothing.
+    /// The element of a stack with this index. If the index is out of range, reads give zero and writes have no effect.
     Element(StackId, Box<Expr>),
-    /// `stack.next` in a parser. An extraction past the end rejects with `StackOutOfBounds`; all else is as out of range, and the front end
-    /// puts a check before it (P4-16 section 8.18).
+    /// `stack.next` in a parser: the element at the next index. If the stack is full, `extract` rejects with `StackOutOfBounds`, and any
+    /// other statement sees an index out of range; the front end puts a check before it (P4-16 section 8.18).
     Next(StackId),
-    /// `stack.last` in a parser; the same of an empty stack.
+    /// `stack.last` in a parser: the element before the next index. If the stack is empty, the index is out of range, as for `Next`.
     Last(StackId),
 }
 
-/// What a statement does.
+/// The kinds of statements.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StmtKind {
-    /// `dst = src`, types equal.
+    /// `dst = src`. The types are equal.
     Assign {
-        /// Where to.
+        /// The place that is written.
         dst: Place,
-        /// What.
+        /// The value.
         src: Expr,
     },
-    /// Header to header of the same type: fields and validity.
+    /// Copies a header to another one of the same type: validity and all fields.
     CopyHeader {
-        /// Where to.
+        /// The header that is written.
         dst: HeaderRef,
-        /// From.
+        /// The header that is read.
         src: HeaderRef,
     },
-    /// Stack to stack of the same type and size: all elements, and the next index of a stack that has one of its own.
+    /// Copies a stack to another one of the same type and size: all elements, and the next index if `dst` has one of its own.
     CopyStack {
         /// The stack that is written.
         dst: StackId,
         /// The stack that is read.
         src: StackId,
     },
-    /// `setValid()`.
+    /// `setValid()`: if the header is invalid, sets its fields to zero and makes it valid.
     SetValid(HeaderRef),
-    /// `setInvalid()`.
+    /// `setInvalid()`: makes the header invalid and sets its fields to zero.
     SetInvalid(HeaderRef),
     /// `push_front(count)` on a stack.
     PushFront(StackId, u32),
     /// `pop_front(count)` on a stack.
     PopFront(StackId, u32),
-    /// Two ways.
+    /// Runs one of two blocks.
     If {
-        /// A bool.
+        /// The condition, a bool.
         cond: Expr,
-        /// If so.
+        /// The block that runs if the condition is true.
         then: Block,
-        /// If not.
+        /// The block that runs if the condition is false.
         otherwise: Block,
     },
-    /// Many ways, by a constant each; no fall-through.
+    /// Runs the block of the first arm with an equal value. There is no fall-through.
     Switch {
-        /// A `bit<W>` or `int<W>`.
+        /// The value that selects the arm, a `bit<W>` or `int<W>`.
         on: Expr,
-        /// Values and what they lead to; all values are distinct.
+        /// The arms: their values and their block. All values are distinct.
         arms: Vec<(Vec<abi::Bits>, Block)>,
-        /// Otherwise.
+        /// The block that runs if no value is equal.
         default: Block,
     },
-    /// A block that `Break` may leave.
+    /// A block that `Break` can leave.
     Block {
-        /// Its name.
+        /// The label that `Break` names.
         label: LabelId,
-        /// What.
+        /// The statements.
         body: Block,
     },
-    /// An `@atomic` block (P4-16 section 18.4.1): no other packet sees or changes the state of externs in the middle of it.
+    /// An `@atomic` block (P4-16 section 18.4.1). No other packet accesses the state of externs while it runs.
     Atomic(Block),
-    /// Repeats its body until a `Break` of its label (or of an outer one).
+    /// Repeats its body until a `Break` to its label or to an outer one.
     Loop {
-        /// Its name.
+        /// The label that `Break` and `Continue` name.
         label: LabelId,
-        /// Greatest number of rounds, where the front end knows one. Targets without unbounded loops need it.
+        /// An upper bound of the number of iterations, if the front end knows one. Some targets cannot run loops without it.
         bound: Option<u64>,
-        /// What.
+        /// The statements that are repeated.
         body: Block,
     },
-    /// To the end of the enclosing block or loop of that name.
+    /// Continues after the enclosing block or loop with this label.
     Break(LabelId),
-    /// To the next round of the enclosing loop of that name.
+    /// Continues with the next iteration of the enclosing loop with this label.
     Continue(LabelId),
     /// Applies a table.
     Apply {
-        /// Which.
+        /// The table.
         table: TableId,
-        /// Set to whether an entry was found (bool).
+        /// A bool variable that becomes true on a hit and false on a miss.
         hit: Option<VarId>,
-        /// Set to the index of the action that ran, in the table's list (`bit<32>`).
+        /// A `bit<32>` variable that becomes the index in the table's list of the action that ran.
         action: Option<VarId>,
     },
     /// `mark_to_drop` (see the crate's page).
     Drop(DropSiteId),
-    /// Parser: `packet.extract(header)`, with the width of its varbit field if it has one (`bit<32>`).
+    /// Parser: `packet.extract(header)`.
     Extract {
-        /// Into.
+        /// The header that is extracted.
         header: HeaderRef,
-        /// Bits of the varbit field; more than it holds: `HeaderTooShort` and reject.
+        /// The number of bits of the header's varbit field (`bit<32>`), if it has one. If the field is too small for them, the statement
+        /// rejects with `HeaderTooShort`.
         varbit: Option<Expr>,
     },
-    /// Parser: reads as many bits as `dst` has at the cursor, without moving it.
+    /// Parser: reads bits at the cursor, as many as `dst` has, without moving the cursor.
     Lookahead {
-        /// Where to.
+        /// The place that is written.
         dst: Place,
     },
-    /// Parser: moves the cursor (`bit<32>`, in bits).
+    /// Parser: moves the cursor forward by this number of bits (`bit<32>`).
     Advance(Expr),
-    /// Parser: rejects with that error unless the condition holds.
+    /// Parser: rejects with an error if the condition is false.
     Verify {
-        /// A bool.
+        /// The condition, a bool.
         cond: Expr,
-        /// What is wrong otherwise.
+        /// The error.
         error: ErrorId,
     },
-    /// Deparser: appends the header if it is valid.
+    /// Deparser: appends the header to the packet if it is valid.
     Emit(HeaderRef),
-    /// An extern's function or method.
+    /// A call of an extern function or method.
     Call(Call),
 }
 
-/// Extern calls that have an effect.
+/// Calls of extern functions and methods.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Call {
-    /// `counter.count(index)`; out of range does nothing. Bytes are `packet_length` of the packet.
+    /// `counter.count(index)`: adds 1 packet and `packet_length` bytes. It has no effect if the index is out of range.
     Count {
-        /// Which.
+        /// The counter.
         counter: CounterId,
-        /// Cell.
+        /// The index of the cell.
         index: Expr,
     },
-    /// `direct_counter.count()`. A hit counts once in any case (v1model), so this is a note for targets that need it.
+    /// `direct_counter.count()`. In v1model a hit counts even without this call, so only targets that need the call use it.
     DirectCount(DirectCounterId),
-    /// `register.read(dst, index)`.
+    /// `register.read(dst, index)`: reads a cell, or 0 if the index is out of range.
     RegisterRead {
-        /// Which.
+        /// The register.
         register: RegisterId,
-        /// Where to.
+        /// The place that receives the value.
         dst: Place,
-        /// Cell.
+        /// The index of the cell.
         index: Expr,
     },
-    /// `register.write(index, value)`.
+    /// `register.write(index, value)`. It has no effect if the index is out of range.
     RegisterWrite {
-        /// Which.
+        /// The register.
         register: RegisterId,
-        /// Cell.
+        /// The index of the cell.
         index: Expr,
-        /// What.
+        /// The value that is written.
         value: Expr,
     },
-    /// `meter.execute_meter(index, dst)`: 0 green, 1 yellow, 2 red; green out of range and where no rates are set.
+    /// `meter.execute_meter(index, dst)`. The colour is 0 for green, 1 for yellow and 2 for red. It is green if the index is out of range or
+    /// no rates are configured.
     Meter {
-        /// Which.
+        /// The meter.
         meter: MeterId,
-        /// Cell.
+        /// The index of the cell.
         index: Expr,
-        /// Where to.
+        /// The place that receives the colour.
         dst: Place,
     },
-    /// `direct_meter.read(dst)`: the colour that the last hit of its table gave this packet; green before.
+    /// `direct_meter.read(dst)`: the colour that the last hit in the meter's table gave this packet; green if there was none.
     DirectMeter {
-        /// Which.
+        /// The meter.
         meter: MeterId,
-        /// Where to.
+        /// The place that receives the colour.
         dst: Place,
     },
-    /// `digest(receiver, data)`: a message to the control plane, sent when ingress ends.
+    /// `digest(receiver, data)`: a notification of the control plane, which is sent at the end of ingress.
     Digest {
-        /// Name of the data's type.
+        /// The name of the data's type.
         name: String,
-        /// Names of the values.
+        /// The names of the values.
         fields: Vec<String>,
-        /// Values.
+        /// The values.
         data: Vec<Expr>,
     },
-    /// `clone` and its kin: a copy of the packet for egress, made when this half of the pipeline ends; the last call
-    /// decides.
+    /// `clone` and its variants: a copy of the packet for egress, which is made at the end of this half of the pipeline. Of several calls,
+    /// the last one counts.
     Clone {
-        /// The packet as it left egress, or as it entered ingress.
+        /// Whether the copy has the headers as egress left them. Otherwise it is a copy of the packet as it arrived.
         egress: bool,
-        /// Where to: a mirroring session.
+        /// The number of the mirroring session, which determines the destination.
         session: Expr,
-        /// Variables that the copy takes along.
+        /// The variables that the copy keeps.
         keep: Vec<VarId>,
     },
-    /// `resubmit`: when ingress ends, the packet begins anew as it came.
+    /// `resubmit`: at the end of ingress, the packet as it arrived is processed again from the parser on.
     Resubmit {
-        /// Variables that it takes along.
+        /// The variables that the packet keeps.
         keep: Vec<VarId>,
     },
-    /// `recirculate`: when egress ends, what it would send begins anew.
+    /// `recirculate`: at the end of egress, the deparsed packet is processed again from the parser on.
     Recirculate {
-        /// Variables that it takes along.
+        /// The variables that the packet keeps.
         keep: Vec<VarId>,
     },
-    /// PNA `send_to_port(port)`: where the packet goes when the main control ends; without one, or after a drop, nowhere.
+    /// PNA `send_to_port(port)`: sets the port through which the packet leaves after the main control. Without a call, or with a drop after
+    /// it, the packet is dropped.
     SendToPort(Expr),
-    /// PNA `mirror_packet(slot, session)`: a copy of the packet as the main control leaves it; one a slot, the last call counts.
+    /// PNA `mirror_packet(slot, session)`: a copy of the packet as the main control leaves it. Each slot makes one copy, for its last call.
     MirrorPacket {
-        /// Which slot.
+        /// The number of the slot.
         slot: Expr,
-        /// Where to: a mirroring session.
+        /// The number of the mirroring session, which determines the destination.
         session: Expr,
     },
-    /// PNA `add_entry(action, parameters, profile)`, in the action that ran for a miss: an entry for the key that missed.
+    /// PNA `add_entry(action, parameters, profile)`, in the default action: adds an entry for the key that missed.
     AddEntry {
-        /// Set to whether there is such an entry now (bool): no where the table is full.
+        /// A bool that becomes true if the entry exists afterwards, and false if the table is full.
         done: Option<Place>,
-        /// The action of the new entry: its name in the program.
+        /// The name of the new entry's action in the program.
         action: String,
-        /// Its arguments.
+        /// The arguments of the action.
         args: Vec<Expr>,
-        /// Its time to live: a profile that the control plane gives a time.
+        /// The number of the expiry profile. The control plane sets the time of each profile.
         profile: Expr,
     },
-    /// PNA `restart_expire_timer()`, and with a profile `set_entry_expire_time(profile)`: the entry that was hit begins to age
-    /// anew. A hit alone does not do that: the program decides which packets keep an entry alive.
+    /// PNA `restart_expire_timer()`, or with a profile `set_entry_expire_time(profile)`: restarts the timer of the entry that was hit. A hit
+    /// alone does not restart it, because the program decides which packets keep an entry alive.
     RestartTimer(Option<Expr>),
     /// PNA `allocate_flow_id()`: a number that no other flow has.
     FlowId(Place),
-    /// `truncate(length)`: so many bytes of the deparsed packet are kept.
+    /// `truncate(length)`: truncates the deparsed packet to this number of bytes.
     Truncate(Expr),
-    /// `hash(dst, algorithm, base, data, max)`: `base + H(data) % max`, and `base` where `max` is 0.
+    /// `hash(dst, algorithm, base, data, max)`: `base + H(data) % max`, or `base` if `max` is 0.
     Hash {
-        /// Where to.
+        /// The place that receives the result.
         dst: Place,
-        /// Which function.
+        /// The hash function.
         algorithm: HashAlgorithm,
-        /// Lowest result.
+        /// The smallest result.
         base: Expr,
-        /// What is hashed: the fields' bits one after the other, and behind them as many zero bits as fill the last byte (as in
-        /// BMv2: `{ bit<12> 0x678 }` is hashed as the bytes 67 80).
+        /// The data. The bits of all fields are concatenated, and the last byte is padded with zero bits at its end, as in BMv2:
+        /// `{ bit<12> 0x678 }` is hashed as the bytes 67 80.
         data: Vec<Data>,
-        /// Number of results.
+        /// The number of different results.
         max: Expr,
     },
-    /// `random(dst, lo, hi)`, both included.
+    /// `random(dst, lo, hi)`: a random number from `lo` to `hi`, both included.
     Random {
-        /// Where to.
+        /// The place that receives the number.
         dst: Place,
-        /// Lowest.
+        /// The smallest number.
         lo: Expr,
-        /// Highest.
+        /// The largest number.
         hi: Expr,
     },
     /// `verify_checksum` and `verify_checksum_with_payload`.
     VerifyChecksum {
-        /// Whether it is looked at.
+        /// Whether the checksum is verified, a bool.
         cond: Expr,
-        /// What is summed.
+        /// The data that is summed.
         data: Vec<Data>,
-        /// What the sum should be.
+        /// The place of the checksum.
         checksum: Place,
-        /// How.
+        /// The checksum function.
         algorithm: ChecksumAlgorithm,
-        /// Whether the payload follows the data.
+        /// Whether the payload is summed after the data.
         payload: bool,
     },
     /// `update_checksum` and `update_checksum_with_payload`.
     UpdateChecksum {
-        /// Whether it is written.
+        /// Whether the checksum is written, a bool.
         cond: Expr,
-        /// What is summed.
+        /// The data that is summed.
         data: Vec<Data>,
-        /// Where to.
+        /// The place of the checksum.
         checksum: Place,
-        /// How.
+        /// The checksum function.
         algorithm: ChecksumAlgorithm,
-        /// Whether the payload follows the data.
+        /// Whether the payload is summed after the data.
         payload: bool,
-        /// A sum of 0 is written as all ones (see [`crate::Field::checksum_nonzero`]).
+        /// Whether a checksum of 0 is written as all ones (see [`crate::Field::checksum_nonzero`]).
         nonzero: bool,
     },
     /// `log_msg(format, args)`.
     LogMsg {
-        /// With `{}` for each argument.
+        /// The text, with `{}` for each argument.
         format: String,
-        /// Arguments.
+        /// The arguments.
         args: Vec<Expr>,
     },
-    /// `assert` or `assume`: if it does not hold, the program is wrong; the interpreter says so and goes on.
+    /// `assert` or `assume`. If the condition is false, the program has a bug: the interpreter reports it and continues.
     Assert {
-        /// A bool.
+        /// The condition, a bool.
         cond: Expr,
-        /// The condition's text.
+        /// The text of the condition in the P4 source.
         text: String,
     },
 }
 
-/// An element of a list of data to hash or sum; varbit fields are read as places.
+/// An element of a list of data to hash or sum. It may read a varbit field.
 ///
-/// The front end spells out whole headers, field by field. A field of an invalid header keeps its place in the list, with whatever value
-/// reading it gives: P4-16 (section 8.18) leaves the value open, and on every target of ours it is the same one, zero until the program
-/// writes it. BMv2 leaves such fields out, which moves what stands behind them; a program that must give the same result on both tests
-/// `isValid()`, as the condition of a checksum does.
+/// The front end replaces a header in the list by its fields. A field of an invalid header stays in the list, with the value that reading it
+/// gives. P4-16 (section 8.18) leaves that value undefined; in the IR it is the stored value, which is zero until the program writes it.
+/// BMv2 omits such fields, so the data after them moves. A program that must give the same result on both must test `isValid()`, for
+/// example in the condition of a checksum.
 pub type Data = Expr;
 
 /// Hash functions of v1model. Widths and constants are those of BMv2's `calculations.cpp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // Named as in v1model.p4.
+#[allow(missing_docs)] // The functions are named as in v1model.p4.
 pub enum HashAlgorithm {
     Crc32,
     Crc32Custom,
@@ -333,11 +336,11 @@ pub enum HashAlgorithm {
     Xor16,
 }
 
-/// Checksum functions of v1model's checksum externs: any hash, in practice `csum16`.
+/// The functions of v1model's checksum externs. They may be any hash function; programs use `csum16`.
 pub type ChecksumAlgorithm = HashAlgorithm;
 
 impl Stmt {
-    /// A statement at a place.
+    /// Makes a statement with a location.
     pub fn new(kind: StmtKind, loc: Loc) -> Stmt {
         Stmt { kind, loc }
     }
