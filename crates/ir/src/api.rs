@@ -1,73 +1,73 @@
-//! What the control plane sees of a program: names, keys, sizes and types, and nothing of what happens to packets.
+//! The control plane's view of a program: names, keys, sizes and types. It says nothing about the processing of packets.
 //!
-//! Names are whole: `ingress.child.table`, without a dot in front (P4-16 section 18.3). The front end finds an [`Api`] in every
-//! program that is right, whether it can run here or not.
+//! Names are complete: `ingress.child.table`, without a leading dot (P4-16 section 18.3). The front end makes an [`Api`] for every correct
+//! program, even if no target can run it.
 
 use std::collections::BTreeMap;
 
-/// All of it.
+/// The control plane's view of a program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Api {
-    /// `v1model`, `psa` or `pna`; empty for another.
+    /// `v1model`, `psa` or `pna`; empty for any other architecture.
     pub arch: String,
-    /// Annotations of `main`.
+    /// The annotations of `main`.
     pub package: Vec<Annotation>,
-    /// Whether there is a `main` at all.
+    /// Whether the program has a `main`.
     pub has_main: bool,
-    /// Tables.
+    /// The tables.
     pub tables: Vec<Table>,
-    /// Actions that a table lists or a control calls.
+    /// The actions that a table lists or a control calls.
     pub actions: Vec<Action>,
-    /// Action profiles and selectors.
+    /// The action profiles and selectors.
     pub profiles: Vec<Profile>,
-    /// Counters, direct ones among them.
+    /// The counters, indexed and direct.
     pub counters: Vec<Counter>,
-    /// Meters, direct ones among them.
+    /// The meters, indexed and direct.
     pub meters: Vec<Counter>,
-    /// Registers.
+    /// The registers.
     pub registers: Vec<Register>,
-    /// Digests.
+    /// The digests.
     pub digests: Vec<Digest>,
-    /// Value sets.
+    /// The value sets.
     pub value_sets: Vec<ValueSet>,
-    /// Headers that packets to or from the controller carry.
+    /// The headers of packets to or from the controller.
     pub controller_headers: Vec<ControllerHeader>,
-    /// Types that have a name.
+    /// The named types.
     pub types: Types,
 }
 
-/// A name and what stands before it in the program.
+/// A name with its annotations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Object {
-    /// The whole name.
+    /// The complete name.
     pub name: String,
-    /// Annotations, `@name` and `@id` among them.
+    /// The annotations, including `@name` and `@id`.
     pub annotations: Vec<Annotation>,
 }
 
-/// An annotation.
+/// An annotation of a declaration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Annotation {
-    /// Without the `@`.
+    /// The name without the `@`.
     pub name: String,
-    /// What follows.
+    /// The text after the name.
     pub body: AnnotationBody,
 }
 
-/// What follows an annotation's name.
+/// The body of an annotation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AnnotationBody {
-    /// Nothing.
+    /// The annotation has no body.
     Empty,
-    /// `( … )`: tokens as they are written.
+    /// `( … )`: the tokens as they are written in the program.
     Tokens(Vec<String>),
-    /// `[ … ]`.
+    /// `[ … ]`: a list of values.
     List(Vec<Literal>),
-    /// `[ key = value, … ]`.
+    /// `[ key = value, … ]`: a list of named values.
     Pairs(Vec<(String, Literal)>),
 }
 
-/// A value in an annotation.
+/// A value in a structured annotation.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // The words say it.
 pub enum Literal {
@@ -76,39 +76,39 @@ pub enum Literal {
     Text(String),
 }
 
-/// The annotation of a name.
+/// The annotation with a name, if there is one.
 pub fn annotation<'a>(all: &'a [Annotation], name: &str) -> Option<&'a Annotation> {
     all.iter().find(|a| a.name == name)
 }
 
-/// A table.
+/// A table of the control plane.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// Its name.
+    /// The name of the table.
     pub object: Object,
-    /// Its keys.
+    /// The fields of the key.
     pub keys: Vec<Key>,
-    /// Its actions.
+    /// The actions that the table lists.
     pub actions: Vec<ActionRef>,
-    /// What runs on a miss when the program starts: the action, and its arguments in bytes, most significant first.
+    /// The initial default action: its name, and its arguments as bytes, most significant byte first.
     pub default: (String, Vec<Vec<u8>>),
-    /// Whether the default may not be changed.
+    /// Whether the default action is const.
     pub const_default: bool,
-    /// The action profile or selector.
+    /// The name of the action profile or selector, if the table has one.
     pub implementation: Option<String>,
-    /// Direct counters and meters.
+    /// The direct counters and meters of the table.
     pub direct: Vec<Direct>,
-    /// Entries; 0 where the program says nothing.
+    /// The size in entries; 0 if the program declares none.
     pub size: i64,
-    /// Idle entries are told to the controller.
+    /// Whether the controller can be notified of idle entries.
     pub notifies_idle: bool,
-    /// Entries are constant.
+    /// Whether the entries are const.
     pub is_const: bool,
-    /// Entries stand in the program.
+    /// Whether the program declares entries.
     pub has_entries: bool,
 }
 
-/// A direct resource of a table.
+/// A direct counter or meter of a table, by its name.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // The words say it.
 pub enum Direct {
@@ -116,61 +116,61 @@ pub enum Direct {
     Meter(String),
 }
 
-/// A key, or a part of a value set's members.
+/// A field of a table's key, or of a value set's members.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Key {
-    /// Its name.
+    /// The name of the field.
     pub object: Object,
-    /// `exact`, `lpm`, …
+    /// The match kind: `exact`, `lpm` and so on.
     pub match_kind: String,
-    /// Bits that the controller gives; 0 for texts.
+    /// The width in bits of the values that the controller sends; 0 for strings.
     pub width: u32,
-    /// `type`, if it has one.
+    /// The name of the `type`, if the field has one.
     pub type_name: Option<String>,
 }
 
 /// An action in a table's list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ActionRef {
-    /// The action's name.
+    /// The name of the action.
     pub action: String,
-    /// `@tableonly`, `@defaultonly` and others.
+    /// The annotations in the list, such as `@tableonly` and `@defaultonly`.
     pub annotations: Vec<Annotation>,
 }
 
-/// An action.
+/// An action of the control plane.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Action {
-    /// Its name.
+    /// The name of the action.
     pub object: Object,
-    /// What the control plane fills.
+    /// The parameters that the control plane sets.
     pub params: Vec<Param>,
 }
 
 /// A parameter of an action, or a field of a controller header.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Param {
-    /// Its name.
+    /// The name of the parameter.
     pub object: Object,
-    /// Bits that the controller gives; `None` for enums without a representation, and, without a name of its type, for what a
-    /// controller cannot give: structs, headers, stacks.
+    /// The width in bits of the values that the controller sends. `None` for enums without a representation. If `type_name` is `None` as
+    /// well, a controller cannot send a value: the type is a struct, header or stack.
     pub width: Option<u32>,
-    /// `type` or enum, if it has one.
+    /// The name of the `type` or enum, if the parameter has one.
     pub type_name: Option<String>,
 }
 
-/// An action profile or selector.
+/// An action profile or action selector.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// Its name.
+    /// The name of the profile.
     pub object: Object,
-    /// With groups.
+    /// Whether it is a selector, which has groups.
     pub selector: bool,
-    /// Members.
+    /// The largest number of members.
     pub size: i64,
 }
 
-/// What a counter or meter counts.
+/// The quantities that a counter or meter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // The words say it.
 pub enum Unit {
@@ -179,66 +179,66 @@ pub enum Unit {
     Both,
 }
 
-/// A counter or meter.
+/// A counter or meter, indexed or direct.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counter {
-    /// Its name.
+    /// The name of the counter.
     pub object: Object,
-    /// What it counts.
+    /// The quantities that it counts.
     pub unit: Unit,
-    /// Cells.
+    /// The number of cells.
     pub size: i64,
-    /// A direct one's table.
+    /// The table of a direct counter or meter; `None` for an indexed one.
     pub table: Option<String>,
-    /// The `type` of its index, if it has one.
+    /// The name of the `type` of the index, if it has one.
     pub index: Option<String>,
 }
 
-/// A register.
+/// A register of the control plane.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Register {
-    /// Its name.
+    /// The name of the register.
     pub object: Object,
-    /// Cells.
+    /// The number of cells.
     pub size: i64,
-    /// What a cell holds.
+    /// The type of a cell.
     pub ty: DataType,
-    /// The `type` of its index, if it has one.
+    /// The name of the `type` of the index, if it has one.
     pub index: Option<String>,
 }
 
-/// A digest.
+/// A digest that a program sends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Digest {
-    /// Its name.
+    /// The name of the digest.
     pub object: Object,
-    /// What is told.
+    /// The type of the data.
     pub ty: DataType,
 }
 
-/// A value set.
+/// A value set of a parser.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValueSet {
-    /// Its name.
+    /// The name of the value set.
     pub object: Object,
-    /// Members.
+    /// The largest number of members.
     pub size: i64,
-    /// What a member is made of.
+    /// The fields of a member.
     pub keys: Vec<Key>,
 }
 
 /// A header of packets to or from the controller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ControllerHeader {
-    /// The type's name.
+    /// The name of the header type.
     pub object: Object,
-    /// `packet_in`, `packet_out`.
+    /// `packet_in` or `packet_out`.
     pub role: String,
-    /// Its fields, those of structs inside with a dot.
+    /// The fields. The name of a field of an inner struct contains a dot.
     pub fields: Vec<Param>,
 }
 
-/// A type of data. Names lead to [`Types`].
+/// The type of data. Named types refer to [`Types`].
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // The words say it.
 pub enum DataType {
@@ -258,41 +258,41 @@ pub enum DataType {
     New(String),
 }
 
-/// Types by their names.
+/// The definitions of named types, by their names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Types {
-    /// Structs: fields in order.
+    /// Structs with their fields in order.
     pub structs: BTreeMap<String, Vec<(String, DataType)>>,
-    /// Headers: fields in order, those of structs inside with a dot.
+    /// Headers with their fields in order. The name of a field of an inner struct contains a dot.
     pub headers: BTreeMap<String, Vec<(String, DataType)>>,
-    /// Header unions: members and their header types.
+    /// Header unions with their members and the header types of these.
     pub unions: BTreeMap<String, Vec<(String, String)>>,
-    /// Enums: members.
+    /// Enums without a representation, with their members.
     pub enums: BTreeMap<String, Vec<String>>,
     /// Enums with a representation.
     pub ser_enums: BTreeMap<String, SerEnum>,
-    /// `type` declarations.
+    /// The types that `type` declares.
     pub new_types: BTreeMap<String, NewType>,
-    /// Members of `error`, if it is used.
+    /// The members of `error`, if the control plane sees it.
     pub errors: Option<Vec<String>>,
 }
 
-/// What stands behind a `type`.
+/// The definition of a type that `type` declares.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewType {
-    /// The type that it is made of.
+    /// The underlying type.
     pub under: DataType,
-    /// `@p4runtime_translation`: the URI, and the bits that a controller gives; `None` for texts.
+    /// `@p4runtime_translation`: the URI, and the width in bits of the values that a controller sends; `None` for strings.
     pub translation: Option<(String, Option<u32>)>,
-    /// Annotations.
+    /// The annotations of the declaration.
     pub annotations: Vec<Annotation>,
 }
 
 /// An enum with a representation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SerEnum {
-    /// Bits of the representation.
+    /// The width of the representation in bits.
     pub width: u32,
-    /// Members and their values, most significant byte first.
+    /// The members with their values, most significant byte first.
     pub members: Vec<(String, Vec<u8>)>,
 }

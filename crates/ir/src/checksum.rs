@@ -1,36 +1,35 @@
-//! Checksums are declared; deltas are derived.
+//! Derives incremental checksum updates from declared checksums.
 //!
-//! A program *declares* Internet checksums over its payload: `verify_checksum_with_payload` says which sum a packet
-//! arrives with, `update_checksum_with_payload` which sum it shall leave with. Summing the payload twice would be a
-//! correct way to obey, and a slow one; where a network card or a later segment fills the sum in (a GSO packet, a
-//! partial checksum), it would not even be possible. [`plan`] finds what is enough to remember instead.
+//! A program *declares* Internet checksums over its payload. `verify_checksum_with_payload` declares the checksum with which a packet
+//! arrives, and `update_checksum_with_payload` the one with which it leaves. A target could sum the payload twice, which is correct but
+//! slow. If a network card or a later segmentation completes the checksum (a GSO packet, a partial checksum), that is not even possible.
+//! [`plan`] finds the sums that a target must remember on arrival instead.
 //!
 //! # The derivation
-//! Let `~` be the complement and `+` the one's complement sum of 16-bit words (RFC 1071). A packet whose verified sum was
-//! right arrives with `c = ~(Σold + P)`, where `Σold` sums the declared data and `P` the payload. It shall leave with
-//! `c' = ~(Σnew + P)`. The payload is the same, hence
+//! Let `~` be the complement, and `+` the one's complement sum of 16-bit words (RFC 1071). A packet whose verified checksum is correct
+//! arrives with `c = ~(Σold + P)`, where `Σold` is the sum of the declared data and `P` the sum of the payload. It must leave with
+//! `c' = ~(Σnew + P)`. The payload is equal, hence
 //! ```text
 //! c' = ~(~c + Σnew − Σold)                                      (RFC 1624, equation 3)
 //! ```
-//! and `Σold` is all that must be remembered on arrival: one 16-bit number. Three refinements make it cheap and right:
+//! So a target must remember only `Σold` on arrival, which is one 16-bit number. Two refinements make this fast and correct:
 //!
-//! * **What never changes cancels.** An element that stands at the same place of *every* list declared for one checksum,
-//!   and that nothing writes after the parser, adds the same to `Σold` and `Σnew`. It is summed in neither
-//!   ([`List::stable`]). Most of a TCP header goes that way.
-//! * **Body and pseudo-header are told apart** ([`Part`]). Behind the first byte of the checksum's own header lies what the
-//!   sum covers *in the packet* (body); everything else is pseudo-header. A sum that hardware will finish holds only the
-//!   pseudo-header's part so far (Linux: `CHECKSUM_PARTIAL`), so the two differences are applied separately.
+//! * **Data that never changes cancels.** Consider a term that is at the same position in *every* list declared for one checksum, and that
+//!   nothing writes after the parser. It adds the same value to `Σold` and `Σnew`, so neither sum includes it ([`List::stable`]). This
+//!   applies to most of a TCP header.
+//! * **The body and the pseudo-header are separate** ([`Part`]). The body is what the checksum covers *in the packet*: the checksum's own
+//!   header and what follows. All other terms are the pseudo-header. If hardware completes the checksum, the field holds only the sum of the
+//!   pseudo-header (Linux: `CHECKSUM_PARTIAL`). So the two differences are applied separately.
 //!
-//! The difference is applied to `c`, the checksum that arrived. Where the program may write the field, or make its header itself, the
-//! field may hold something else by then: a target remembers `c` and restores it first ([`Update::rewritten`]).
+//! The difference is applied to `c`, the checksum that arrived. If the program may write the field or create its header, the field may hold
+//! another value by then. In that case a target remembers `c`, and restores it first ([`Update::rewritten`]).
 //!
-//! Where no verified sum held (a UDP checksum of zero, a packet made here), the payload must be summed; a target
-//! does that at run time.
+//! If no verify statement ran for the packet (a UDP checksum of zero, a packet that the program created), the payload must be summed. A
+//! target decides this at run time.
 //!
-//! A 16-bit word is 2^16 ≡ 1 modulo 2^16 − 1, so an element of any width adds its value rotated by its distance to the
-//! next 16-bit boundary ([`Term::shift`]); lists need not be made of words. Behind a list of an odd number of bytes each
-//! byte of the payload stands in the other half of its word ([`List::aligned`]): a difference can be derived only between
-//! two lists that are both odd or both even.
+//! Because 2^16 ≡ 1 modulo 2^16 − 1, a term of any width adds its value, shifted left to the next 16-bit boundary ([`Term::shift`]). So
+//! lists need not consist of 16-bit words. After a list with an odd number of bytes, each byte of the payload is in the other half of its
+//! word ([`List::aligned`]). A difference can be derived only between two lists that are both odd or both even.
 
 use std::collections::HashSet;
 
@@ -41,82 +40,82 @@ use crate::program::{HeaderId, Program, Role};
 use crate::stmt::{Call, Data, HashAlgorithm, HeaderRef, Stmt, StmtKind};
 use crate::visit;
 
-/// Whether an element lies in the packet at or behind the header that holds the checksum.
+/// Whether a term is covered by the checksum in the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// In that header, or in one that is emitted after it.
+    /// All that the term reads is in the header of the checksum, or in headers that are emitted after it.
     Body,
-    /// Anything else: a header before it, metadata, a constant.
+    /// The term is anything else: a header before that of the checksum, metadata, or a constant.
     Pseudo,
 }
 
-/// An element of a declared list.
+/// A term of a sum: an element of a declared list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Term {
-    /// Its value.
+    /// The value of the term.
     pub value: Expr,
-    /// Bits (0 to 15) by which the value is shifted left before it is added.
+    /// The number of bits (0 to 15) by which the value is shifted left before it is added.
     pub shift: u32,
-    /// Where it lies.
+    /// The part to which the term belongs.
     pub part: Part,
 }
 
-/// A declared list, taken apart.
+/// The terms of a declared list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct List {
-    /// What must be summed when the declaration is reached.
+    /// The terms that must be summed when the declaration is reached.
     pub terms: Vec<Term>,
-    /// What stands in every list of the same checksum and never changes after the parser: it cancels there, and may be
-    /// summed at any time where it does not.
+    /// The terms that are in every list of the same checksum and never change after the parser. They cancel in a difference. A sum that is
+    /// computed in full may include them at any time.
     pub stable: Vec<Term>,
-    /// Whether the list is a whole number of 16-bit words, once zero bits fill its last byte. If not, the payload behind it
+    /// Whether the list is a whole number of 16-bit words, after zero bits have padded its last byte. If it is not, the payload after it
     /// begins in the middle of a word.
     pub aligned: bool,
 }
 
-/// A verified sum over the payload that some update needs.
+/// A verified checksum over the payload, from which updates can be derived.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
-    /// Which `VerifyChecksum` statement of the program it is, in order, counted from 0.
+    /// The number of the `VerifyChecksum` statement, counted from 0 in the order of [`Numbering`].
     pub statement: usize,
-    /// The checksum.
+    /// The place of the checksum.
     pub place: Place,
-    /// What it sums.
+    /// The list that it sums.
     pub list: List,
 }
 
-/// An updated sum over the payload.
+/// An updated checksum over the payload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
-    /// Which `UpdateChecksum` statement of the program it is, in order, counted from 0.
+    /// The number of the `UpdateChecksum` statement, counted from 0 in the order of [`Numbering`].
     pub statement: usize,
-    /// The checksum.
+    /// The place of the checksum.
     pub place: Place,
-    /// What it sums.
+    /// The list that it sums.
     pub list: List,
-    /// [`Plan::sources`] of the same checksum: the first that held decides.
+    /// The indexes in [`Plan::sources`] for the same checksum. The first source that was verified for the packet counts.
     pub sources: Vec<usize>,
-    /// Whether the program itself may write the checksum, so that its field no longer holds what arrived.
+    /// Whether the program may write the checksum, so that its field may no longer hold the value that arrived.
     pub rewritten: bool,
 }
 
-/// What to remember on arrival and what to sum on leaving.
+/// The checksums to remember on arrival, and those to update on departure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Sums to remember.
+    /// The checksums to remember.
     pub sources: Vec<Source>,
-    /// Sums to write.
+    /// The checksums to update.
     pub updates: Vec<Update>,
 }
 
 impl Plan {
-    /// Whether the checksum of a source must be remembered as it arrived: an update that starts from it would find another.
+    /// Whether a target must remember the checksum of a source on arrival, because an update may find another value in its field.
     pub fn remembers(&self, source: usize) -> bool {
         self.updates.iter().any(|u| u.rewritten && u.sources.contains(&source))
     }
 }
 
-/// Derives the plan of a program.
+/// Derives the plan for a program.
 pub fn plan(program: &Program) -> Plan {
     let mut lists = Declared::collect(program);
     let writes = Writes::after_parser(program);
@@ -124,21 +123,21 @@ pub fn plan(program: &Program) -> Plan {
     lists.pair(program, &Writes::anywhere(program))
 }
 
-/// Counts `VerifyChecksum` and `UpdateChecksum` statements in the order that [`Source::statement`] and
-/// [`Update::statement`] mean: outer statements before inner ones, controls in program order.
+/// Counts `VerifyChecksum` and `UpdateChecksum` statements in the order of [`Source::statement`] and [`Update::statement`]: controls in
+/// program order, and outer statements before inner ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Numbering {
-    /// `VerifyChecksum` statements seen so far.
+    /// The number of `VerifyChecksum` statements so far.
     pub verifies: usize,
-    /// `UpdateChecksum` statements seen so far.
+    /// The number of `UpdateChecksum` statements so far.
     pub updates: usize,
 }
 
-/// One declaration with payload.
+/// A declaration of a checksum over the payload.
 struct Declaration {
     statement: usize,
     place: Place,
-    /// Headers that are valid wherever it counts.
+    /// The headers that are valid whenever the declaration's condition holds.
     valid: Vec<HeaderId>,
     list: List,
 }
@@ -179,7 +178,7 @@ impl Declared {
         declared
     }
 
-    /// Moves what cancels from `terms` to `stable`, checksum by checksum.
+    /// For each checksum, moves the terms that cancel from `terms` to `stable`.
     fn cancel(&mut self, program: &Program, writes: &Writes) {
         let mut places: Vec<Place> = Vec::new();
         for d in &self.verifies {
@@ -188,7 +187,7 @@ impl Declared {
             }
         }
         for place in places {
-            // A header that is there when the sum is written, and was never made valid after the parser, was there all the time.
+            // If a header is valid when the checksum is written, and nothing makes it valid after the parser, it was valid on arrival.
             let mut lasting: Option<Vec<HeaderId>> = None;
             for update in self.updates.iter().filter(|d| d.place == place) {
                 lasting = Some(match lasting {
@@ -232,7 +231,7 @@ impl Declared {
 }
 
 impl List {
-    /// One occurrence of the term needs no summing.
+    /// Moves one occurrence of a term to `stable`.
     fn retire(&mut self, term: &Term) {
         if let Some(at) = self.terms.iter().position(|t| t == term) {
             let term = self.terms.remove(at);
@@ -241,8 +240,8 @@ impl List {
     }
 }
 
-/// Takes a list of data apart. Constants of zero add nothing and are left out. A varbit element counts as a whole number
-/// of words, which is what the protocols that have one ask for. Zero bits that fill up the last byte stand behind the list.
+/// The terms of a list with their shifts, and whether the list is a whole number of words. Zero constants are omitted because they add
+/// nothing. A varbit element counts as a whole number of words, as in all protocols that have one. Zero bits pad the last byte.
 pub fn terms(data: &[Data]) -> (Vec<(Expr, u32)>, bool) {
     let width = |value: &Expr| if value.ty.is_varbit() { 0 } else { value.ty.width() };
     let mut at = 0u32;
@@ -282,7 +281,7 @@ fn list(program: &Program, order: &[HeaderId], data: &[Data], checksum: &Place) 
     List { terms, stable: Vec::new(), aligned }
 }
 
-/// Headers in the order in which the deparser emits them.
+/// The headers in the order in which the deparser emits them.
 fn emit_order(program: &Program) -> Vec<HeaderId> {
     let mut order = Vec::new();
     for control in program.controls.iter().filter(|c| c.role == Role::Deparser) {
@@ -295,7 +294,7 @@ fn emit_order(program: &Program) -> Vec<HeaderId> {
     order
 }
 
-/// The header, where it is known before run time.
+/// The header, if the reference needs no index that is computed at run time.
 fn header_id(program: &Program, header: &HeaderRef) -> Option<HeaderId> {
     match header {
         HeaderRef::Header(id) => Some(*id),
@@ -308,11 +307,11 @@ fn header_id(program: &Program, header: &HeaderRef) -> Option<HeaderId> {
     }
 }
 
-/// What controls and actions may write, that is, what may change after the parser.
+/// What controls and actions may write; that is, what may change after the parser.
 #[derive(Default)]
 struct Writes {
     cells: HashSet<Cell>,
-    /// Headers that may become invalid, and do nothing else as a whole.
+    /// The headers that may become invalid, but are not written as a whole otherwise.
     gone: HashSet<HeaderId>,
 }
 
@@ -326,7 +325,7 @@ impl Writes {
         for action in &program.actions {
             writes.cells.extend(action.params.iter().map(|p| Cell::Var(p.var)));
         }
-        // The architecture's own: written between the controls.
+        // The architecture writes these variables between the controls.
         let std = &program.standard;
         let own = [std.egress_spec, std.egress_port, std.mcast_grp, std.checksum_error, std.enq_timestamp]
             .into_iter()
@@ -336,7 +335,7 @@ impl Writes {
         writes
     }
 
-    /// What any statement writes, those of parsers included. Extraction does not count as a write here.
+    /// What any statement may write, including those of parsers. Extraction does not count as a write here.
     fn anywhere(program: &Program) -> Writes {
         let mut writes = Writes::default();
         visit::all_stmts(program, &mut |stmt| {
@@ -349,7 +348,7 @@ impl Writes {
 
     fn stmt(&mut self, program: &Program, stmt: &Stmt) {
         match &stmt.kind {
-            // A checksum with payload is written after everything else, so it changes nothing that is summed.
+            // The deparser writes a checksum over the payload, after everything else. So it changes nothing that is summed.
             StmtKind::Call(Call::UpdateChecksum { payload: true, .. }) => {}
             StmtKind::SetInvalid(h) => {
                 let (headers, _) = headers_of(program, h);
@@ -363,7 +362,7 @@ impl Writes {
         }
     }
 
-    /// Whether the packet holds a checksum as it arrived until the declared updates change it.
+    /// Whether the field of a checksum keeps the value that arrived until the declared updates change it.
     fn keep(&self, program: &Program, checksum: &Place) -> bool {
         let Place::Field(header, field) = checksum else { return false };
         let (mut headers, _) = headers_of(program, header);
@@ -373,7 +372,7 @@ impl Writes {
         })
     }
 
-    /// Whether a value is the same at any time after the parser, in packets that keep these headers.
+    /// Whether a value is equal at all times after the parser, in packets that have these headers.
     fn leave_alone(&self, program: &Program, value: &Expr, lasting: &[HeaderId]) -> bool {
         let kept = |h: HeaderId| {
             !self.cells.contains(&Cell::Valid(h)) && (!self.gone.contains(&h) || lasting.contains(&h))
@@ -391,7 +390,7 @@ impl Writes {
     }
 }
 
-/// Headers without which a condition does not hold.
+/// The headers that must be valid for a condition to hold.
 fn valid_where(cond: &Expr) -> Vec<HeaderId> {
     match &cond.kind {
         ExprKind::IsValid(HeaderRef::Header(h)) => vec![*h],

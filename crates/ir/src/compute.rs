@@ -1,10 +1,10 @@
-//! What the operators of expressions compute, of constants when a program is made and of values when the interpreter runs it.
+//! The results of operators, for constant folding and for the interpreter.
 
 use abi::Bits;
 
 use crate::expr::{BinOp, Ty, UnOp};
 
-/// The value of an operator with one operand.
+/// The result of an operator with one operand.
 pub fn unary(op: UnOp, v: &Bits) -> Bits {
     match op {
         UnOp::Neg => v.neg(),
@@ -12,7 +12,7 @@ pub fn unary(op: UnOp, v: &Bits) -> Bits {
     }
 }
 
-/// The value of an operator with two operands, which are signed or not.
+/// The result of an operator with two operands, which may be signed.
 pub fn binary(op: BinOp, signed: bool, x: &Bits, y: &Bits) -> Bits {
     use BinOp::*;
     let order = || if signed { x.cmp_signed(y) } else { x.cmp_unsigned(y) };
@@ -42,7 +42,7 @@ pub fn binary(op: BinOp, signed: bool, x: &Bits, y: &Bits) -> Bits {
     }
 }
 
-/// A value as one of another type: cut or extended, by its sign where it is signed.
+/// The result of a cast: the value is truncated, or extended by its sign if it is signed.
 pub fn cast(from: Ty, to: Ty, v: &Bits) -> Bits {
     if from.is_signed() { v.resize_signed(to.width()) } else { v.resize(to.width()) }
 }

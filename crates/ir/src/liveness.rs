@@ -1,10 +1,8 @@
-//! Liveness: which cells may still be read before they are written again. Passes and back ends ask it which copies, stores and
-//! initial zeros a packet can do without.
+//! Liveness: which cells may be read before they are written again. Passes and back ends use it to remove copies, stores and initial zeros.
 //!
-//! The walk goes backwards over each *unit*: a parser with its states, or a control with the tables that it applies and their
-//! actions. At the end of a unit every cell is live that another unit or the architecture may look at. The other cells are
-//! *private* to the unit: they are live at its end only where they are live at its beginning, since a copy of a packet may pass
-//! the unit again with the storage that it left.
+//! The analysis walks backwards over each *unit*: a parser with its states, or a control with its tables and their actions. At the end of a
+//! unit, every cell is live that another unit or the architecture may read. The other cells are *private* to the unit. They are live at its
+//! end only if they are live at its beginning, because a copy of the packet may pass the unit again with the storage as the unit left it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,27 +14,27 @@ use crate::program::{
 use crate::stmt::{Block, Stmt, StmtKind};
 use crate::visit;
 
-/// What a walk meets, from the end of a unit to its beginning, each with the cells that are live *after* it.
+/// The points that a walk visits, from the end of a unit to its beginning. Each comes with the cells that are live *after* it.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
-    /// A statement.
+    /// A statement runs.
     Stmt(&'a Stmt),
-    /// An action's parameters take the values of an entry.
+    /// The parameters of an action receive the values of an entry.
     Params(&'a Action),
-    /// The unit begins; every cell holds what the packet arrived with.
+    /// The unit begins. Every cell has its value from before the unit.
     Entry,
 }
 
-/// A parser or a control, by its index in the program.
+/// A parser or control, by its index in the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// [`Program::parsers`].
+    /// The index is that of [`Program::parsers`].
     Parser(usize),
-    /// [`Program::controls`].
+    /// The index is that of [`Program::controls`].
     Control(usize),
 }
 
-/// All units of a program, in the order of the pipeline.
+/// All units of a program, in the order in which a packet passes them.
 pub fn units(program: &Program) -> impl Iterator<Item = Unit> + use<> {
     (0..program.parsers.len()).map(Unit::Parser).chain((0..program.controls.len()).map(Unit::Control))
 }
@@ -44,12 +42,12 @@ pub fn units(program: &Program) -> impl Iterator<Item = Unit> + use<> {
 /// The liveness of a program's cells.
 #[derive(Clone, Debug)]
 pub struct Liveness {
-    /// The cells' numbers.
+    /// The numbers of the cells.
     pub cells: Cells,
-    /// The cells that more than one unit, or the architecture, may look at.
+    /// The cells that more than one unit, or the architecture, may access.
     pub(crate) shared: CellSet,
     units: Vec<Unit>,
-    /// By unit, in the order of [`units`]: what is live where it ends, and where it begins.
+    /// For each unit, in the order of [`units`]: the cells that are live at its end, and those that are live at its beginning.
     bounds: Vec<(CellSet, CellSet)>,
 }
 
@@ -60,8 +58,8 @@ impl Liveness {
         let shared = shared(program, &cells);
         let mut live = Liveness { units: units(program).collect(), cells, shared, bounds: Vec::new() };
         for unit in units(program) {
-            // What is live at the beginning is live at the end, too. That makes no more cells live at the beginning, since what a
-            // walk gives for a union is the union of what it gives: one walk is enough.
+            // The cells that are live at the beginning become live at the end, too. This makes no further cells live at the beginning,
+            // because the result of a walk for a union is the union of the results. So one more walk is enough.
             let mut end = live.shared.clone();
             let begin = live.pass(program, unit, &end, None);
             end.union(&begin);
@@ -70,7 +68,7 @@ impl Liveness {
         live
     }
 
-    /// Calls `f` for everything in a unit, from its end to its beginning, with the cells that are live after it.
+    /// Calls `f` for every point of a unit, from its end to its beginning, with the cells that are live after it.
     pub fn walk(&self, program: &Program, unit: Unit, f: &mut dyn FnMut(Event<'_>, &CellSet)) {
         let at = self.units.iter().position(|u| *u == unit);
         let Some((end, begin)) = at.and_then(|at| self.bounds.get(at)) else { return };
@@ -78,13 +76,13 @@ impl Liveness {
         f(Event::Entry, begin);
     }
 
-    /// The cells that are live where a unit begins: what it may read of what the packet arrived with.
+    /// The cells that are live at the beginning of a unit: those whose initial value it may read.
     pub fn at_entry(&self, unit: Unit) -> Option<&CellSet> {
         let at = self.units.iter().position(|u| *u == unit)?;
         self.bounds.get(at).map(|(_, begin)| begin)
     }
 
-    /// The variables that some unit may read before it writes them: those must be zero when a packet arrives.
+    /// The variables that some unit may read before it writes them. They must be zero when a packet arrives.
     pub fn read_first(&self, program: &Program) -> BTreeSet<VarId> {
         let mut found = BTreeSet::new();
         for (unit, (_, begin)) in self.units.iter().zip(&self.bounds) {
@@ -99,7 +97,7 @@ impl Liveness {
         found
     }
 
-    /// One walk over a unit; gives what is live where it begins.
+    /// Walks over a unit once. Returns the cells that are live at its beginning.
     fn pass(&self, program: &Program, unit: Unit, end: &CellSet, f: Option<Visitor<'_>>) -> CellSet {
         let mut walk = Walk {
             program,
@@ -121,7 +119,7 @@ impl Liveness {
     }
 }
 
-/// The cells that more than one unit, or the architecture, may look at.
+/// The cells that more than one unit, or the architecture, may access.
 fn shared(program: &Program, cells: &Cells) -> CellSet {
     let mut seen = CellSet::new(cells);
     let mut shared = CellSet::new(cells);
@@ -141,7 +139,7 @@ fn shared(program: &Program, cells: &Cells) -> CellSet {
         }
     }
     architecture(program, &mut |cell| shared.add(cells.number(cell)));
-    // A header's cells go together: where one is seen elsewhere, all are.
+    // The cells of a header are treated together: if one is shared, all are.
     for h in (0..program.headers.len() as u32).map(HeaderId) {
         if cells.of_header(h).any(|n| shared.has(n)) {
             cells.of_header(h).for_each(|n| shared.add(n));
@@ -150,7 +148,7 @@ fn shared(program: &Program, cells: &Cells) -> CellSet {
     shared
 }
 
-/// Calls `f` for every cell that a unit mentions, with its tables and their actions.
+/// Calls `f` for every cell that a unit mentions, including its tables and their actions.
 pub fn mentions(program: &Program, unit: Unit, f: &mut dyn FnMut(Cell)) {
     let mut applied = vec![false; program.tables.len()];
     let mut todo: Vec<&Block> = Vec::new();
@@ -185,7 +183,7 @@ pub fn mentions(program: &Program, unit: Unit, f: &mut dyn FnMut(Cell)) {
     }
 }
 
-/// The actions of a table.
+/// The actions that a table lists.
 pub fn actions(program: &Program, table: TableId) -> impl Iterator<Item = &Action> {
     program.tables[table.index()].actions.iter().map(|a| &program.actions[a.action.index()])
 }
@@ -212,13 +210,13 @@ type Visitor<'v> = &'v mut dyn FnMut(Event<'_>, &CellSet);
 struct Walk<'a, 'v> {
     program: &'a Program,
     cells: &'a Cells,
-    /// What is live after each enclosing block or loop.
+    /// The cells that are live after each enclosing block or loop.
     leave: HashMap<LabelId, CellSet>,
-    /// What is live where a round of each enclosing loop begins.
+    /// The cells that are live where an iteration of each enclosing loop begins.
     head: HashMap<LabelId, CellSet>,
-    /// What is live where the parser rejects.
+    /// The cells that are live where the parser rejects.
     reject: CellSet,
-    /// The cells that the statement at hand reads.
+    /// The cells that the current statement reads.
     read: Vec<usize>,
     visitor: Option<Visitor<'v>>,
 }
@@ -230,7 +228,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    // ---- parsers ----
+    // ---- Parsers ----
 
     fn parser(&mut self, parser: &Parser, end: &CellSet) -> CellSet {
         let visitor = self.visitor.take();
@@ -285,7 +283,7 @@ impl Walk<'_, '_> {
         effects::reads(self.program, e, &mut |cell| live.add(self.cells.number(cell)));
     }
 
-    // ---- statements ----
+    // ---- Statements ----
 
     fn block(&mut self, block: &Block, live: &mut CellSet) {
         for stmt in block.iter().rev() {
@@ -326,7 +324,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The statement's own effects: what it writes is not live before it, what it reads is.
+    /// Applies the effects of a statement itself: the cells that it writes become dead before it, and those that it reads become live.
     fn own(&mut self, stmt: &Stmt, live: &mut CellSet) {
         let mut rejects = false;
         let (cells, read) = (self.cells, &mut self.read);
@@ -343,7 +341,7 @@ impl Walk<'_, '_> {
         self.read.iter().for_each(|number| live.add(*number));
     }
 
-    /// What is live where the first round begins.
+    /// Walks over a loop until nothing changes. Returns the cells that are live where the first iteration begins.
     fn repeat(&mut self, label: LabelId, body: &Block, after: &CellSet) -> CellSet {
         self.leave.insert(label, after.clone());
         let visitor = self.visitor.take();
@@ -363,7 +361,8 @@ impl Walk<'_, '_> {
         head
     }
 
-    /// The key is read, the action's parameters are written, one of the actions runs or none, and the results are written.
+    /// Walks over the application of a table: the key is read, the parameters are written, one of the actions or none runs, and the results
+    /// are written.
     fn apply(&mut self, table: TableId, stmt: &Stmt, live: &mut CellSet) {
         let (program, cells) = (self.program, self.cells);
         effects::of(program, stmt, &mut |effect| {

@@ -1,4 +1,4 @@
-//! What every target's manifest says alike of a program's externs.
+//! The parts of the manifest that describe externs. They are equal for all targets.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,12 @@ use crate::program::{Program, Select, Transition};
 use crate::stmt::{Call, StmtKind};
 use crate::visit;
 
-/// Meters, indexed and direct.
+/// The meters, indexed and direct.
 pub fn meters(program: &Program) -> Vec<Meter> {
     program.meters.iter().map(|m| Meter { name: m.name.clone(), size: m.size }).collect()
 }
 
-/// Parser value sets.
+/// The value sets of parsers.
 pub fn value_sets(program: &Program) -> Vec<ValueSet> {
     let set = |(i, s): (usize, &crate::ValueSet)| {
         let compared = compared_with(program, i);
@@ -29,7 +29,7 @@ pub fn value_sets(program: &Program) -> Vec<ValueSet> {
     program.value_sets.iter().enumerate().map(set).collect()
 }
 
-/// The keys of the first `select` that looks into a value set; all that do have keys of the same types.
+/// The keys of the first `select` that uses a value set. All others have keys of the same types.
 fn compared_with(program: &Program, set: usize) -> Option<&[Expr]> {
     let states = program.parsers.iter().flat_map(|parser| &parser.states);
     let mut selects = states.filter_map(|state| match &state.next {
@@ -40,7 +40,7 @@ fn compared_with(program: &Program, set: usize) -> Option<&[Expr]> {
     selects.find(looks).map(|select| select.keys.as_slice())
 }
 
-/// Action profiles and selectors.
+/// The action profiles and selectors.
 pub fn profiles(program: &Program) -> Vec<ActionProfile> {
     let profile = |p: &crate::ActionProfile| ActionProfile {
         name: p.name.clone(),
@@ -50,7 +50,7 @@ pub fn profiles(program: &Program) -> Vec<ActionProfile> {
     program.profiles.iter().map(profile).collect()
 }
 
-/// Messages to the control plane, each once.
+/// The different types of digests.
 pub fn digests(program: &Program) -> Vec<DigestType> {
     let mut seen = BTreeSet::new();
     let mut all = Vec::new();
@@ -65,7 +65,7 @@ pub fn digests(program: &Program) -> Vec<DigestType> {
     all
 }
 
-/// The type of a message.
+/// The type of a digest; `None` for other calls.
 pub fn digest(call: &Call) -> Option<DigestType> {
     let Call::Digest { name, fields, data } = call else { return None };
     let fields = fields.iter().cloned().zip(data.iter().map(|e| e.ty.width())).collect();

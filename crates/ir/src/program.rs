@@ -1,4 +1,4 @@
-//! A whole program: storage, parsers, controls, actions, tables, externs, and where each came from.
+//! The parts of a program: storage, parsers, controls, actions, tables and externs, each with its location in the P4 source.
 
 use abi::{Bits, MatchKind};
 
@@ -12,58 +12,58 @@ macro_rules! ids {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub u32);
         impl $name {
-            /// As an index.
+            /// The id as an index into the list.
             pub fn index(self) -> usize { self.0 as usize }
         }
     )*};
 }
 
 ids! {
-    /// A scalar variable.
+    /// The number of a scalar variable.
     VarId indexes "vars";
-    /// A header instance.
+    /// The number of a header instance.
     HeaderId indexes "headers";
-    /// A header's type.
+    /// The number of a header type.
     HeaderTypeId indexes "header_types";
-    /// A header stack.
+    /// The number of a header stack.
     StackId indexes "stacks";
-    /// A table action.
+    /// The number of a table action.
     ActionId indexes "actions";
-    /// A table.
+    /// The number of a table.
     TableId indexes "tables";
-    /// An indexed counter.
+    /// The number of an indexed counter.
     CounterId indexes "counters";
-    /// A direct counter.
+    /// The number of a direct counter.
     DirectCounterId indexes "direct_counters";
-    /// A register array.
+    /// The number of a register.
     RegisterId indexes "registers";
-    /// A meter, indexed or direct.
+    /// The number of a meter, which may be indexed or direct.
     MeterId indexes "meters";
     ProfileId indexes "profiles";
-    /// A set of values that a parser looks at and the control plane fills.
+    /// The number of a value set, which a parser reads and the control plane fills.
     ValueSetId indexes "value_sets";
-    /// A `mark_to_drop` call site.
+    /// The number of a `mark_to_drop` call site.
     DropSiteId indexes "drop_sites";
-    /// An `error` member.
+    /// The number of an `error` member.
     ErrorId indexes "errors";
-    /// A parser state, within its parser.
+    /// The number of a parser state, within its parser.
     StateId indexes "parsers[_].states";
-    /// A block or loop that a `Break` may leave; unique in the program.
+    /// The number of a block or loop that a `Break` can leave. It is unique in the program.
     LabelId indexes "labels";
 }
 
-/// A place in the P4 source. Line and column count from 1; line 0 means made by the compiler.
+/// A location in the P4 source. Lines and columns count from 1. Line 0 marks code that the compiler made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Loc {
-    /// Indexes [`Program::sources`].
+    /// The index of the file in [`Program::sources`].
     pub file: u32,
-    /// Line.
+    /// The line.
     pub line: u32,
-    /// Column in characters.
+    /// The column, in characters.
     pub col: u32,
 }
 
-/// The errors that core.p4 declares, whose numbers the targets know.
+/// The errors that core.p4 declares. Targets refer to them by their index.
 pub const CORE_ERRORS: [&str; 7] = [
     "NoError",
     "PacketTooShort",
@@ -74,19 +74,19 @@ pub const CORE_ERRORS: [&str; 7] = [
     "ParserInvalidArgument",
 ];
 
-/// A source file, kept for traces, comments in generated code and errors of later stages.
+/// A source file, which is kept for traces, for comments in generated code, and for errors of later stages.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Source {
-    /// Name as given or as found by an include.
+    /// The name of the file as it was given, or as an include found it.
     pub name: String,
-    /// Its text.
+    /// The contents of the file.
     pub text: String,
 }
 
-/// Which architecture's rules hold.
+/// The architecture whose rules apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Arch {
-    /// BMv2's simple_switch.
+    /// The architecture of BMv2's simple_switch.
     #[default]
     V1Model,
     /// The Portable Switch Architecture.
@@ -95,19 +95,19 @@ pub enum Arch {
     Pna,
 }
 
-/// PSA's metadata, each field a variable; and what the deparsers hand to the parsers.
+/// PSA's metadata. Each field is a variable. The lists of [`Passed`] name the storage that a deparser passes to a parser.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[allow(missing_docs)] // The fields are named and typed as in psa.p4.
 pub struct PsaMetadata {
-    /// `ingress_port` and `packet_path` of the ingress parser.
+    /// `ingress_port` and `packet_path` for the ingress parser.
     pub ingress_parser: [VarId; 2],
     pub ingress_input: PsaIngressInput,
     pub ingress_output: PsaIngressOutput,
-    /// `egress_port` and `packet_path` of the egress parser.
+    /// `egress_port` and `packet_path` for the egress parser.
     pub egress_parser: [VarId; 2],
     pub egress_input: PsaEgressInput,
     pub egress_output: PsaEgressOutput,
-    /// `egress_port` of the egress deparser.
+    /// `egress_port` for the egress deparser.
     pub egress_deparser: VarId,
     pub resubmit: Vec<Passed>,
     pub recirculate: Vec<Passed>,
@@ -116,34 +116,34 @@ pub struct PsaMetadata {
     pub clone_e2e: Vec<Passed>,
 }
 
-/// PNA's metadata, each field a variable. A direction is 0 from the network to the host, 1 from the host to the network.
+/// PNA's metadata. Each field is a variable. A direction is 0 from the network to the host, and 1 from the host to the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[allow(missing_docs)] // The fields are named and typed as in pna.p4.
 pub struct PnaMetadata {
-    /// `direction`, `pass`, `loopedback`, `input_port` of the parser, the pre control and the main control.
+    /// `direction`, `pass`, `loopedback` and `input_port`, for the parser, the pre control and the main control.
     pub parser: [VarId; 4],
     pub pre: [VarId; 4],
     pub main: [VarId; 4],
-    /// `parser_error` of the pre control and the main control.
+    /// `parser_error`, for the pre control and the main control.
     pub errors: [VarId; 2],
     pub timestamp: VarId,
 }
 
-/// What a deparser writes and a parser reads.
+/// A value that a deparser passes to a parser.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Passed {
-    /// A scalar.
+    /// The value is a scalar.
     Var {
-        /// Of the deparser.
+        /// The deparser's variable.
         from: VarId,
-        /// Of the parser.
+        /// The parser's variable.
         to: VarId,
     },
-    /// A header.
+    /// The value is a header.
     Header {
-        /// Of the deparser.
+        /// The deparser's header.
         from: HeaderId,
-        /// Of the parser.
+        /// The parser's header.
         to: HeaderId,
     },
 }
@@ -174,13 +174,13 @@ impl PsaMetadata {
         all
     }
 
-    /// All that a deparser hands to a parser.
+    /// All values that a deparser passes to a parser.
     pub fn passed(&self) -> impl Iterator<Item = &Passed> {
         let lists = [&self.resubmit, &self.recirculate, &self.normal, &self.clone_i2e, &self.clone_e2e];
         lists.into_iter().flatten()
     }
 
-    /// All that a deparser hands to a parser, to be changed.
+    /// Mutable references to all values that a deparser passes to a parser.
     pub fn passed_mut(&mut self) -> impl Iterator<Item = &mut Passed> {
         let PsaMetadata { resubmit, recirculate, normal, clone_i2e, clone_e2e, .. } = self;
         [resubmit, recirculate, normal, clone_i2e, clone_e2e].into_iter().flatten()
@@ -203,7 +203,7 @@ impl PnaMetadata {
 }
 
 impl StandardMetadata {
-    /// Each field by its name; `None` where one is not there.
+    /// Finds the variable of each field by the field's name. Returns `None` if one does not exist.
     pub fn from_names(mut find: impl FnMut(&str) -> Option<VarId>) -> Option<StandardMetadata> {
         Some(StandardMetadata {
             ingress_port: find("ingress_port")?,
@@ -261,7 +261,7 @@ impl StandardMetadata {
     }
 }
 
-/// `psa_ingress_input_metadata_t`.
+/// The fields of `psa_ingress_input_metadata_t`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[allow(missing_docs)]
 pub struct PsaIngressInput {
@@ -271,7 +271,7 @@ pub struct PsaIngressInput {
     pub parser_error: VarId,
 }
 
-/// `psa_ingress_output_metadata_t`.
+/// The fields of `psa_ingress_output_metadata_t`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[allow(missing_docs)]
 pub struct PsaIngressOutput {
@@ -284,7 +284,7 @@ pub struct PsaIngressOutput {
     pub egress_port: VarId,
 }
 
-/// `psa_egress_input_metadata_t`.
+/// The fields of `psa_egress_input_metadata_t`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[allow(missing_docs)]
 pub struct PsaEgressInput {
@@ -296,7 +296,7 @@ pub struct PsaEgressInput {
     pub parser_error: VarId,
 }
 
-/// `psa_egress_output_metadata_t`.
+/// The fields of `psa_egress_output_metadata_t`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[allow(missing_docs)]
 pub struct PsaEgressOutput {
@@ -305,127 +305,127 @@ pub struct PsaEgressOutput {
     pub drop: VarId,
 }
 
-/// The whole program.
+/// A whole program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
-    /// Base name of the P4 file, without directory and ending.
+    /// The base name of the P4 file, without directory and extension.
     pub name: String,
-    /// Architecture.
+    /// The architecture.
     pub arch: Arch,
-    /// Source files; index 0 is the program itself.
+    /// The source files. Index 0 is the program itself.
     pub sources: Vec<Source>,
-    /// Header types in use.
+    /// The header types that are used.
     pub header_types: Vec<HeaderType>,
-    /// Header instances.
+    /// The header instances.
     pub headers: Vec<Header>,
-    /// Header stacks; their elements are consecutive headers.
+    /// The header stacks. The elements of a stack are consecutive headers.
     pub stacks: Vec<Stack>,
-    /// Scalar variables.
+    /// The scalar variables.
     pub vars: Vec<Var>,
-    /// What the pipeline itself knows of a packet, among them; for PSA they are no names of the program's.
+    /// The variables of v1model's standard metadata. In a program for another architecture, they have no names in the P4 source.
     pub standard: StandardMetadata,
-    /// PSA's metadata, of a program for PSA.
+    /// PSA's metadata, in a program for PSA.
     pub psa: Option<Box<PsaMetadata>>,
-    /// PNA's metadata, of a program for PNA.
+    /// PNA's metadata, in a program for PNA.
     pub pna: Option<Box<PnaMetadata>>,
-    /// Names of errors by number: [`CORE_ERRORS`], then those of the program.
+    /// The names of errors by number: first [`CORE_ERRORS`], then those of the program.
     pub errors: Vec<String>,
-    /// Parsers (v1model has one).
+    /// The parsers. A v1model program has one.
     pub parsers: Vec<Parser>,
-    /// Controls, in pipeline order.
+    /// The controls, in the order in which a packet passes them.
     pub controls: Vec<Control>,
-    /// Actions that tables name. An action whose table binds directional arguments is specialised for that table.
+    /// The actions of tables. If a table binds directional arguments of an action, the action is specialised for that table.
     pub actions: Vec<Action>,
-    /// Tables.
+    /// The tables.
     pub tables: Vec<Table>,
-    /// Action profiles and selectors.
+    /// The action profiles and selectors.
     pub profiles: Vec<ActionProfile>,
-    /// Indexed counters.
+    /// The indexed counters.
     pub counters: Vec<IndexedCounter>,
-    /// Direct counters.
+    /// The direct counters.
     pub direct_counters: Vec<DirectCounter>,
-    /// Registers.
+    /// The registers.
     pub registers: Vec<Register>,
-    /// Meters.
+    /// The meters, indexed and direct.
     pub meters: Vec<Meter>,
-    /// Value sets.
+    /// The value sets.
     pub value_sets: Vec<ValueSet>,
-    /// `mark_to_drop` call sites.
+    /// The `mark_to_drop` call sites.
     pub drop_sites: Vec<DropSite>,
-    /// How many labels there are.
+    /// The number of labels.
     pub labels: u32,
 }
 
-/// A header's layout. Fields follow each other without padding, most significant bit first.
+/// The layout of a header. The fields follow each other without padding, most significant bit first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeaderType {
-    /// P4 name, such as `ipv4_t`.
+    /// The P4 name, such as `ipv4_t`.
     pub name: String,
-    /// Fields in wire order.
+    /// The fields in wire order.
     pub fields: Vec<Field>,
 }
 
 /// A field of a header type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
-    /// P4 name.
+    /// The P4 name.
     pub name: String,
-    /// Its type; at most one field of a header is `varbit`.
+    /// The type. At most one field of a header is a `varbit`.
     pub ty: Ty,
-    /// Bits from the start of the header (for what follows a varbit field: with that field empty).
+    /// The offset in bits from the start of the header. For a field after a varbit field, the varbit field counts as empty.
     pub offset: u32,
-    /// `@checksum_nonzero`: a sum computed into this field as 0 is written as all ones (RFC 768, RFC 8200 section 8.1).
+    /// `@checksum_nonzero`: if a checksum of 0 is computed for this field, it is written as all ones (RFC 768, RFC 8200 section 8.1).
     pub checksum_nonzero: bool,
 }
 
 /// A header instance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
-    /// P4 path, such as `hdr.ipv4` or `hdr.vlan[1]`.
+    /// The P4 path, such as `hdr.ipv4` or `hdr.vlan[1]`.
     pub name: String,
-    /// Layout.
+    /// The type, which determines the layout.
     pub ty: HeaderTypeId,
 }
 
 /// A header stack.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stack {
-    /// P4 path.
+    /// The P4 path.
     pub name: String,
-    /// First element; the others follow.
+    /// The first element. The other elements follow it.
     pub first: HeaderId,
-    /// Number of elements.
+    /// The number of elements.
     pub size: u32,
-    /// The stack whose next index counts for this one: itself, or another where a stack of header unions became
-    /// stacks side by side.
+    /// The stack whose next index this stack uses. It is the stack itself, except where a stack of header unions was split into several
+    /// stacks, which share one next index.
     pub index: StackId,
 }
 
-/// A scalar variable: a metadata field, a local, a temporary, an action's parameter.
+/// A scalar variable: a field of metadata, a local variable, a temporary, or a parameter of an action.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Var {
-    /// P4 path, such as `meta.port`; unique within the program (suffixes are added to locals).
+    /// The P4 path, such as `meta.port`. It is unique in the program; local variables get suffixes.
     pub name: String,
-    /// Type, never varbit.
+    /// The type, which is never varbit.
     pub ty: Ty,
-    /// What it is.
+    /// The kind of variable, which determines its lifetime.
     pub kind: VarKind,
-    /// Where it was declared.
+    /// The location of the declaration.
     pub loc: Loc,
 }
 
-/// What a variable is.
+/// The kinds of variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VarKind {
-    /// A field of user metadata or of standard metadata: lives as long as the packet.
+    /// A field of user metadata or standard metadata. It lives as long as the packet.
     Metadata,
-    /// A local of a parser or control, or a temporary: dead after the parser or control that declares it.
+    /// A local variable or temporary of a parser or control. Its value is not used after that parser or control.
     Local,
-    /// A parameter of a table action, filled from the entry; read-only in practice but assignable.
+    /// A parameter of a table action. The table sets it from the entry. The action may assign it.
     Param(ActionId),
 }
 
-/// v1model's `standard_metadata_t`, each field a variable.
+/// v1model's `standard_metadata_t`. Each field is a variable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // The fields are named and typed as in v1model.p4, which documents them.
 pub struct StandardMetadata {
@@ -447,114 +447,115 @@ pub struct StandardMetadata {
     pub priority: VarId,
 }
 
-/// The place of a parser or control in the architecture.
+/// The role of a parser or control in the architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// v1model's parser.
+    /// The parser; in PSA the ingress parser.
     Parser,
-    /// Declares what the packet's sums should be.
+    /// The control that declares the checksums that the packet should have on arrival.
     VerifyChecksum,
-    /// Before the traffic manager.
+    /// The control before the traffic manager; in PNA the main control.
     Ingress,
-    /// After it.
+    /// The control after the traffic manager.
     Egress,
-    /// Declares the sums to write.
+    /// The control that declares the checksums to write.
     ComputeChecksum,
-    /// Puts the packet together.
+    /// The deparser, which writes the packet that leaves.
     Deparser,
-    /// PSA: puts the packet together between ingress and egress.
+    /// PSA: the deparser between ingress and egress.
     IngressDeparser,
-    /// PSA: takes it apart again.
+    /// PSA: the parser between ingress and egress.
     EgressParser,
-    /// PNA: between the parser and the main control, which is [`Role::Ingress`].
+    /// PNA: the control between the parser and the main control, which is [`Role::Ingress`].
     PreControl,
 }
 
-/// A parser: a graph of states.
+/// A parser, which is a graph of states.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parser {
-    /// P4 name.
+    /// The P4 name.
     pub name: String,
-    /// Its place.
+    /// The role of the parser.
     pub role: Role,
-    /// Run before the first state (initialisers of locals).
+    /// The statements that run before the first state: initialisers of local variables.
     pub prologue: Block,
-    /// States; names of inlined sub-parsers' states are prefixed.
+    /// The states. The names of states from inlined sub-parsers have a prefix.
     pub states: Vec<State>,
-    /// Where parsing begins.
+    /// The state where parsing begins.
     pub start: StateId,
 }
 
 /// A parser state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
-    /// P4 name.
+    /// The P4 name.
     pub name: String,
-    /// Where.
+    /// The location of the state.
     pub loc: Loc,
-    /// What it does.
+    /// The statements of the state.
     pub body: Block,
-    /// Where it goes.
+    /// The transition at the end of the state.
     pub next: Transition,
-    /// Statements that run when parsing is rejected in this state: copies out of the sub-parsers that are left.
+    /// The statements that run if the packet is rejected in this state. They copy out the parameters of the sub-parsers that the rejection
+    /// leaves.
     pub rejected: Block,
 }
 
-/// Where a state goes.
+/// The transition of a state.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Transition {
-    /// Always there.
+    /// Parsing always continues at this target.
     Goto(Target),
-    /// Where the first matching case says; none: reject with `NoMatch`.
+    /// Parsing continues at the target of the first case that matches. If none matches, the packet is rejected with `NoMatch`.
     Select(Select),
 }
 
 /// A `select` expression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Select {
-    /// Where.
+    /// The location of the expression.
     pub loc: Loc,
-    /// The selected values.
+    /// The values that are selected by.
     pub keys: Vec<Expr>,
-    /// Cases in order; the first that matches wins.
+    /// The cases. The first one that matches wins.
     pub cases: Vec<SelectCase>,
 }
 
 /// A case of a `select`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SelectCase {
-    /// Where.
+    /// The location of the case.
     pub loc: Loc,
-    /// One set a key; none where a value set stands for the whole case.
+    /// A set for each key; empty if the case is a value set.
     pub sets: Vec<KeySet>,
-    /// All keys together must be a member of this.
+    /// If set, the keys together must match a member of this value set.
     pub value_set: Option<ValueSetId>,
-    /// Where to go.
+    /// The target if the case matches.
     pub next: Target,
 }
 
-/// What a key may be.
+/// A set of values that a key may have.
 #[derive(Clone, Debug, PartialEq)]
 pub enum KeySet {
-    /// `_` or `default`.
+    /// `_` or `default`: all values.
     Any,
-    /// Equal.
+    /// The single value that is equal.
     Value(Bits),
-    /// `value &&& mask`.
+    /// `value &&& mask`: the values that are equal under the mask.
     Mask(Bits, Bits),
-    /// `lo .. hi`, both included; `signed` when the key is an `int<W>`.
+    /// `lo .. hi`: the values from `lo` to `hi`, both included.
     Range {
-        /// Lowest.
+        /// The smallest value.
         lo: Bits,
-        /// Highest.
+        /// The largest value.
         hi: Bits,
-        /// Compared as `int<W>`.
+        /// Whether values are compared as `int<W>`.
         signed: bool,
     },
 }
 
 impl KeySet {
-    /// Whether a key is in it.
+    /// Whether the set contains a key.
     pub fn contains(&self, key: &Bits) -> bool {
         match self {
             KeySet::Any => true,
@@ -568,268 +569,268 @@ impl KeySet {
     }
 }
 
-/// A state, or an end of parsing.
+/// The target of a transition: a state, or an end of parsing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// On to a state.
+    /// Parsing continues at this state.
     State(StateId),
-    /// Done.
+    /// Parsing ends, and the packet is accepted.
     Accept,
-    /// Done, and `parser_error` says why.
+    /// Parsing ends, and the packet is rejected. `parser_error` is the reason.
     Reject,
 }
 
 /// A control.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Control {
-    /// P4 name.
+    /// The P4 name.
     pub name: String,
-    /// Its place.
+    /// The role of the control.
     pub role: Role,
-    /// Where.
+    /// The location of the control.
     pub loc: Loc,
-    /// What it does.
+    /// The statements of the control.
     pub body: Block,
 }
 
 /// A table action.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Action {
-    /// Full control-plane name.
+    /// The full control-plane name.
     pub name: String,
-    /// Where.
+    /// The location of the action.
     pub loc: Loc,
-    /// Parameters that the control plane fills.
+    /// The parameters that the control plane sets.
     pub params: Vec<Param>,
-    /// What it does.
+    /// The statements of the action.
     pub body: Block,
 }
 
 /// A parameter of an action.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Param {
-    /// Name in the P4 source, without any suffix.
+    /// The name in the P4 source, without a suffix.
     pub name: String,
-    /// Where its value lands.
+    /// The variable that receives the value.
     pub var: VarId,
 }
 
 /// A match-action table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// Full control-plane name.
+    /// The full control-plane name.
     pub name: String,
-    /// Where.
+    /// The location of the table.
     pub loc: Loc,
-    /// Key fields.
+    /// The fields of the key.
     pub keys: Vec<TableKey>,
-    /// Actions, in the order of the P4 list (a default action that is not listed stands last).
+    /// The actions, in the order of the P4 list. A default action that is not in the list comes last.
     pub actions: Vec<TableAction>,
-    /// What happens on a miss: an index into `actions` and its arguments. Without one in the source: `NoAction`.
+    /// The default action, which runs on a miss: an index into `actions`, and the arguments. It is `NoAction` if the program declares none.
     pub default: (u32, Vec<Bits>),
-    /// It cannot be changed.
+    /// Whether the control plane cannot change the default action.
     pub const_default: bool,
-    /// Most entries.
+    /// The largest number of entries.
     pub size: u64,
-    /// Whether the program says so, or it is v1model's default of 1024.
+    /// Whether the program declares the size. Otherwise it is v1model's default of 1024.
     pub size_declared: bool,
-    /// Entries that the program declares, best first where priorities decide.
+    /// The entries that the program declares. If priorities decide, the best is first.
     pub entries: Vec<TableEntry>,
-    /// They cannot be changed.
+    /// Whether the control plane cannot change the entries.
     pub const_entries: bool,
-    /// Counted for each entry.
+    /// The direct counter, which has a cell for each entry.
     pub direct_counter: Option<DirectCounterId>,
-    /// Metered for each entry.
+    /// The direct meter, which has a cell for each entry.
     pub direct_meter: Option<MeterId>,
-    /// Through which its entries lead to actions.
+    /// The action profile through which the entries refer to actions.
     pub profile: Option<ProfileId>,
-    /// What its selector hashes to choose a member of a group.
+    /// The fields that the selector hashes to choose a member of a group.
     pub selector: Vec<Expr>,
-    /// PNA: its default action may add entries.
+    /// PNA: whether the default action may add entries.
     pub add_on_miss: bool,
-    /// PNA: entries that were added by packets are removed when their time is over.
+    /// PNA: whether entries that packets added are removed when their time has passed.
     pub ages: bool,
-    /// The control plane may ask to be told of entries that no packet hits.
+    /// Whether the control plane may ask for notifications about entries that no packet hits.
     pub notifies_idle: bool,
 }
 
-/// An action profile, or a selector.
+/// An action profile or action selector.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ActionProfile {
-    /// Full control-plane name.
+    /// The full control-plane name.
     pub name: String,
-    /// Where.
+    /// The location of the profile.
     pub loc: Loc,
-    /// Most members.
+    /// The largest number of members.
     pub size: u64,
-    /// A selector's hash function, and how many bits of its result count.
+    /// For a selector: its hash function, and the number of bits of the hash that it uses.
     pub selector: Option<(crate::stmt::HashAlgorithm, u32)>,
 }
 
-/// A key field.
+/// A field of a table's key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableKey {
-    /// Control-plane name.
+    /// The control-plane name.
     pub name: String,
-    /// The value looked up.
+    /// The value that is looked up.
     pub expr: Expr,
-    /// How.
+    /// The match kind.
     pub kind: MatchKind,
-    /// Where.
+    /// The location of the field.
     pub loc: Loc,
 }
 
-/// An action as a table lists it.
+/// An action in a table's list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableAction {
-    /// Which.
+    /// The action.
     pub action: ActionId,
-    /// `@defaultonly`.
+    /// `@defaultonly`: whether only the default action may be this one.
     pub default_only: bool,
-    /// `@tableonly`.
+    /// `@tableonly`: whether only entries may have this action.
     pub table_only: bool,
 }
 
 /// An entry that the program declares.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableEntry {
-    /// Where.
+    /// The location of the entry.
     pub loc: Loc,
-    /// One a key.
+    /// The match value of each key field.
     pub matches: Vec<abi::MatchValue>,
-    /// Larger wins, as in [`abi::Entry`]; const entries without priorities get theirs from their order.
+    /// The priority. The largest one wins, as in [`abi::Entry`]. Const entries without priorities get them from their order.
     pub priority: i32,
-    /// Index into the table's `actions`.
+    /// The index of the action in the table's `actions`.
     pub action: u32,
-    /// Arguments.
+    /// The arguments of the action.
     pub args: Vec<Bits>,
 }
 
-/// What a counter counts; targets may keep both in any case.
+/// The quantities that a counter counts. Targets may count both in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterKind {
-    /// Packets.
+    /// The counter counts packets.
     Packets,
-    /// Bytes.
+    /// The counter counts bytes.
     Bytes,
-    /// Both.
+    /// The counter counts packets and bytes.
     Both,
 }
 
 /// An indexed counter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IndexedCounter {
-    /// Full control-plane name.
+    /// The full control-plane name.
     pub name: String,
-    /// Where.
+    /// The location of the counter.
     pub loc: Loc,
-    /// Cells.
+    /// The number of cells.
     pub size: u64,
-    /// What.
+    /// The quantities that it counts.
     pub kind: CounterKind,
 }
 
-/// A counter for each entry of one table (and its default action).
+/// A counter with a cell for each entry of a table, and one for its default action.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DirectCounter {
-    /// Full control-plane name.
+    /// The full control-plane name.
     pub name: String,
-    /// Where.
+    /// The location of the counter.
     pub loc: Loc,
-    /// What.
+    /// The quantities that it counts.
     pub kind: CounterKind,
 }
 
-/// A register array; all cells start at zero. Reads out of range give 0, writes out of range do nothing.
+/// A register, which is an array of cells. Reads out of range give 0, and writes out of range have no effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Register {
-    /// Full control-plane name.
+    /// The full control-plane name.
     pub name: String,
-    /// Where.
+    /// The location of the register.
     pub loc: Loc,
-    /// Cells.
+    /// The number of cells.
     pub size: u64,
-    /// Type of a cell.
+    /// The type of a cell.
     pub ty: Ty,
-    /// What a cell holds until it is written.
+    /// The value of each cell until it is written.
     pub initial: Bits,
 }
 
-/// Meters of two rates and three colours (RFC 2698).
+/// A meter with two rates and three colours (RFC 2698).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Meter {
-    /// Full control-plane name.
+    /// The full control-plane name.
     pub name: String,
-    /// Where.
+    /// The location of the meter.
     pub loc: Loc,
-    /// Cells; `None`: one for each entry of a table.
+    /// The number of cells. `None` for a direct meter, which has a cell for each entry of its table.
     pub size: Option<u64>,
-    /// Whether it measures bytes, or packets.
+    /// Whether it measures bytes instead of packets.
     pub bytes: bool,
 }
 
-/// A set of values that the control plane fills: `value_set` (section 12.14).
+/// A `value_set`: a set of values that the control plane fills (P4-16 section 12.14).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValueSet {
-    /// Full control-plane name.
+    /// The full control-plane name.
     pub name: String,
-    /// Where.
+    /// The location of the value set.
     pub loc: Loc,
-    /// Most members.
+    /// The largest number of members.
     pub size: u64,
-    /// What each member says: name, width and match kind (`@match`, else exact) of each part.
+    /// The fields of a member.
     pub keys: Vec<ValueSetKey>,
 }
 
-/// A part of a value set's members.
+/// A field of a value set's members.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValueSetKey {
-    /// Field name, empty where members are plain values.
+    /// The field's name; empty if members are plain values.
     pub name: String,
-    /// Bits.
+    /// The width in bits.
     pub width: u32,
-    /// How.
+    /// The match kind, from `@match`; exact by default.
     pub kind: MatchKind,
 }
 
 /// A place in the program that drops packets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DropSite {
-    /// Full name of the action, or of the control when it is called there directly; ` line N` is added where one
-    /// name would stand for two sites.
+    /// The full name of the action, or of the control if it calls `mark_to_drop` directly. ` line N` is appended if two sites would have
+    /// the same name.
     pub name: String,
-    /// Where.
+    /// The location of the call.
     pub loc: Loc,
 }
 
 impl Program {
-    /// Variable by id.
+    /// The variable with this id.
     pub fn var(&self, id: VarId) -> &Var {
         &self.vars[id.index()]
     }
 
-    /// Header by id.
+    /// The header with this id.
     pub fn header(&self, id: HeaderId) -> &Header {
         &self.headers[id.index()]
     }
 
-    /// Type of a header instance.
+    /// The type of the header with this id.
     pub fn header_type(&self, id: HeaderId) -> &HeaderType {
         &self.header_types[self.header(id).ty.index()]
     }
 
-    /// The control of that role, if the program has one.
+    /// The control with this role, if the program has one.
     pub fn control(&self, role: Role) -> Option<&Control> {
         self.controls.iter().find(|c| c.role == role)
     }
 
-    /// `file:line` for messages, or `None` for what the compiler made.
+    /// The location as `file:line` for messages; `None` for code that the compiler made.
     pub fn place(&self, loc: Loc) -> Option<String> {
         let source = self.sources.get(loc.file as usize)?;
         (loc.line > 0).then(|| format!("{}:{}", source.name, loc.line))
     }
 
-    /// The text of a source line, trimmed, for comments in generated code and traces.
+    /// The text of a source line without surrounding whitespace, for comments in generated code and for traces.
     pub fn line(&self, loc: Loc) -> Option<&str> {
         let source = self.sources.get(loc.file as usize)?;
         source.text.lines().nth((loc.line as usize).checked_sub(1)?).map(str::trim)
@@ -837,12 +838,12 @@ impl Program {
 }
 
 impl HeaderType {
-    /// Bits on the wire, a varbit field counted as empty.
+    /// The size in bits on the wire, where a varbit field counts as empty.
     pub fn min_bits(&self) -> u32 {
         self.fields.iter().map(|f| if f.ty.is_varbit() { 0 } else { f.ty.width() }).sum()
     }
 
-    /// The varbit field, if there is one.
+    /// The index of the varbit field, if there is one.
     pub fn varbit(&self) -> Option<usize> {
         self.fields.iter().position(|f| f.ty.is_varbit())
     }

@@ -1,4 +1,4 @@
-//! A program as text, for people: `strait build --target ir` and test failures. Nothing reads it back.
+//! A program as text for people, for `strait build --target ir` and for test failures. There is no reader for this format.
 
 use std::fmt::{self, Display, Write as _};
 
@@ -6,7 +6,7 @@ use crate::expr::{Expr, ExprKind, Place, Ty, UnOp};
 use crate::program::{KeySet, Program, State, Table, Target, Transition, VarId, VarKind};
 use crate::stmt::{Block, Call, HeaderRef, Stmt, StmtKind};
 
-/// The whole program.
+/// The text of a whole program.
 pub fn program(p: &Program) -> String {
     let mut out = Printer { p, out: String::new(), depth: 0 };
     out.storage();
@@ -23,7 +23,7 @@ pub fn program(p: &Program) -> String {
     out.out
 }
 
-/// One expression.
+/// The text of an expression.
 pub fn expr(p: &Program, e: &Expr) -> String {
     match &e.kind {
         ExprKind::Const(v) if e.ty == Ty::Bool => if v.is_zero() { "false" } else { "true" }.to_string(),
@@ -47,7 +47,7 @@ pub fn expr(p: &Program, e: &Expr) -> String {
     }
 }
 
-/// A place.
+/// The text of a place.
 pub fn place(p: &Program, place: &Place) -> String {
     match place {
         Place::Var(id) => p.var(*id).name.clone(),
@@ -58,7 +58,7 @@ pub fn place(p: &Program, place: &Place) -> String {
     }
 }
 
-/// A header reference.
+/// The text of a header reference.
 pub fn header(p: &Program, h: &HeaderRef) -> String {
     let stack = |s: &crate::program::StackId| p.stacks[s.index()].name.clone();
     match h {
@@ -232,7 +232,7 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// What a case or entry says of a key.
+/// The text of a set of keys, in a case or an entry.
 pub fn key_set(set: &KeySet) -> String {
     match set {
         KeySet::Any => "_".to_string(),
@@ -242,7 +242,7 @@ pub fn key_set(set: &KeySet) -> String {
     }
 }
 
-/// A statement without inner blocks, on one line.
+/// The text of a statement without inner blocks, on one line.
 fn simple_stmt(p: &Program, kind: &StmtKind) -> String {
     match kind {
         StmtKind::Assign { dst, src } => format!("{} = {}", place(p, dst), expr(p, src)),

@@ -1,4 +1,4 @@
-//! Walks: over the statements of a block, over the expressions of a statement.
+//! Visitors for the statements of a block and the expressions of a statement.
 
 use crate::expr::{Expr, ExprKind, Place};
 use crate::program::{Program, Transition};
@@ -14,7 +14,7 @@ pub fn stmts<'a>(block: &'a [Stmt], f: &mut impl FnMut(&'a Stmt)) {
     }
 }
 
-/// The blocks that a statement holds.
+/// The blocks inside of a statement.
 pub fn inner_blocks(stmt: &Stmt) -> Vec<&Block> {
     match &stmt.kind {
         StmtKind::If { then, otherwise, .. } => vec![then, otherwise],
@@ -24,8 +24,8 @@ pub fn inner_blocks(stmt: &Stmt) -> Vec<&Block> {
     }
 }
 
-/// Calls `f` for each expression that the statement itself holds (not those of inner blocks), index expressions of
-/// places included; sub-expressions are left to [`exprs`].
+/// Calls `f` for each expression of the statement itself, including the indexes in its places, but not for those of inner blocks. It does
+/// not visit sub-expressions; [`exprs`] does.
 pub fn operands<'a>(stmt: &'a Stmt, f: &mut impl FnMut(&'a Expr)) {
     match &stmt.kind {
         StmtKind::Assign { dst, src } => {
@@ -126,7 +126,7 @@ fn header_operands<'a>(header: &'a HeaderRef, f: &mut impl FnMut(&'a Expr)) {
     }
 }
 
-/// Calls `f` for an expression and all below it.
+/// Calls `f` for an expression and all its sub-expressions.
 pub fn exprs<'a>(expr: &'a Expr, f: &mut impl FnMut(&'a Expr)) {
     f(expr);
     for child in children(expr) {
@@ -134,7 +134,7 @@ pub fn exprs<'a>(expr: &'a Expr, f: &mut impl FnMut(&'a Expr)) {
     }
 }
 
-/// Direct operands of an expression.
+/// The direct operands of an expression.
 pub fn children(expr: &Expr) -> Vec<&Expr> {
     match &expr.kind {
         ExprKind::Const(_) | ExprKind::NextIndex(_) => Vec::new(),
@@ -147,7 +147,7 @@ pub fn children(expr: &Expr) -> Vec<&Expr> {
     }
 }
 
-/// Every block of a program: prologues and states, controls, actions.
+/// All blocks of a program: prologues, states, controls and actions.
 pub fn blocks(program: &Program) -> Vec<&Block> {
     let parsers = program
         .parsers
@@ -164,7 +164,7 @@ pub fn all_stmts<'a>(program: &'a Program, f: &mut impl FnMut(&'a Stmt)) {
     }
 }
 
-/// Calls `f` for every expression of a program and all below it: statements, select keys, table keys.
+/// Calls `f` for every expression of a program with all sub-expressions: those of statements, of selects and of table keys.
 pub fn all_exprs<'a>(program: &'a Program, f: &mut impl FnMut(&'a Expr)) {
     all_stmts(program, &mut |s| operands(s, &mut |e| exprs(e, f)));
     for state in program.parsers.iter().flat_map(|p| &p.states) {

@@ -1,4 +1,4 @@
-//! Walks that change a program: over all blocks, over the parts of a statement, over the parts of an expression.
+//! Visitors that can change a program: its blocks, the parts of its statements, and the parts of its expressions.
 
 use crate::expr::{Expr, ExprKind, Place};
 use crate::program::{Program, StackId, Transition, VarId};
@@ -6,19 +6,19 @@ use crate::stmt::{Block, Call, HeaderRef, Stmt, StmtKind};
 
 /// A part of a statement or expression that may be changed in place.
 pub enum Part<'a> {
-    /// An expression that the statement holds; the expressions in it are reached by [`expr_parts`].
+    /// An expression of the statement. [`expr_parts`] visits its sub-expressions.
     Expr(&'a mut Expr),
-    /// A place that is written, or summed.
+    /// A place that the statement writes, or whose checksum it verifies.
     Place(&'a mut Place),
     /// A header that is read or written as a whole.
     Header(&'a mut HeaderRef),
-    /// A stack.
+    /// A stack that is copied or shifted, or whose next index is read.
     Stack(&'a mut StackId),
-    /// A variable that is named without being a place.
+    /// A variable that appears by its id and not in a place.
     Var(&'a mut VarId),
 }
 
-/// Calls `f` for every block of a program that is no part of another one.
+/// Calls `f` for every outermost block of a program.
 pub fn blocks(program: &mut Program, f: &mut dyn FnMut(&mut Block)) {
     for parser in &mut program.parsers {
         f(&mut parser.prologue);
@@ -31,7 +31,7 @@ pub fn blocks(program: &mut Program, f: &mut dyn FnMut(&mut Block)) {
     program.actions.iter_mut().for_each(|a| f(&mut a.body));
 }
 
-/// Calls `f` for each statement of a block and of the blocks in it, inner ones first.
+/// Calls `f` for each statement of a block and of its inner blocks, inner ones first.
 pub fn stmts(block: &mut Block, f: &mut dyn FnMut(&mut Stmt)) {
     for stmt in block {
         for inner in inner_blocks(stmt) {
@@ -41,7 +41,7 @@ pub fn stmts(block: &mut Block, f: &mut dyn FnMut(&mut Stmt)) {
     }
 }
 
-/// The blocks that a statement holds.
+/// The blocks inside of a statement.
 pub fn inner_blocks(stmt: &mut Stmt) -> Vec<&mut Block> {
     match &mut stmt.kind {
         StmtKind::If { then, otherwise, .. } => vec![then, otherwise],
@@ -51,8 +51,8 @@ pub fn inner_blocks(stmt: &mut Stmt) -> Vec<&mut Block> {
     }
 }
 
-/// Calls `f` for every part of a program: those of all statements, of the keys of selects and tables, of selectors. Parts of
-/// expressions come before the expression itself.
+/// Calls `f` for every part of a program: those of all statements, of the keys of selects and tables, and of selectors. The parts of an
+/// expression come before the expression.
 pub fn parts(program: &mut Program, f: &mut dyn FnMut(Part<'_>)) {
     blocks(program, &mut |block| stmts(block, &mut |stmt| stmt_parts(stmt, f)));
     for state in program.parsers.iter_mut().flat_map(|p| &mut p.states) {
@@ -66,7 +66,7 @@ pub fn parts(program: &mut Program, f: &mut dyn FnMut(Part<'_>)) {
     }
 }
 
-/// An expression: its parts, then itself.
+/// Calls `f` for the parts of an expression, and then for the expression itself.
 pub fn whole(e: &mut Expr, f: &mut dyn FnMut(Part<'_>)) {
     expr_parts(e, f);
     f(Part::Expr(e));
@@ -111,7 +111,7 @@ fn header_parts(h: &mut HeaderRef, f: &mut dyn FnMut(Part<'_>)) {
     f(Part::Header(h));
 }
 
-/// Calls `f` for the parts of a statement itself, without those of the blocks in it.
+/// Calls `f` for the parts of a statement itself, but not for those of its inner blocks.
 pub fn stmt_parts(stmt: &mut Stmt, f: &mut dyn FnMut(Part<'_>)) {
     match &mut stmt.kind {
         StmtKind::Assign { dst, src } => {

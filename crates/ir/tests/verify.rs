@@ -1,4 +1,4 @@
-//! Every rule of `verify` has a program that breaks it and nothing else, and the program that they are made from breaks none.
+//! Tests of `verify`. For every rule there is a program that violates only this rule, made from one that violates none.
 
 use abi::{Bits, MatchKind, MatchValue};
 use ir::*;
@@ -11,7 +11,7 @@ const PARAM: VarId = VarId(4);
 const H: HeaderId = HeaderId(0);
 const V: HeaderId = HeaderId(1);
 
-/// A program with one of everything.
+/// A program with one of every construct.
 fn sound() -> Program {
     let loc = Loc::default();
     let field = |name: &str, ty, offset| Field { name: name.into(), ty, offset, checksum_nonzero: false };
@@ -177,7 +177,7 @@ fn boxed(v: VarId, ty: Ty) -> Box<Expr> {
     Box::new(read(v, ty))
 }
 
-/// Breaks one rule.
+/// Changes the program so that it violates a rule.
 fn break_rule(rule: Rule, p: &mut Program) {
     let unknown = VarId(99);
     let bit8 = || read(X, Ty::Bit(8));

@@ -1,9 +1,9 @@
-//! `bind`: a variable and its copy share storage where no program can tell.
+//! `bind`: a variable and its copy share storage if no program can observe it.
 //!
-//! Calls copy their arguments into parameters and back. Where one is never written while the value of the other is still needed,
-//! both hold the same value whenever both are live, so one piece of storage can serve as both, and the copies go. This is copy
-//! coalescing as register allocators do it (Chaitin 1982): two objects that a copy relates *interfere* when one is written, other
-//! than by a copy of the other, at a point where the other is live. Whole stacks are bound first, then headers, then scalars.
+//! Calls copy their arguments into parameters and back. If neither of the two is written while the value of the other is still needed, both
+//! have the same value whenever both are live. So one storage location can serve as both, and the copies are unnecessary. This is copy
+//! coalescing, as in register allocators (Chaitin 1982): two objects of a copy *interfere* if one is written, other than by a copy of the
+//! other, at a point where the other is live. The pass binds whole stacks first, then headers, then scalars.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +17,7 @@ use crate::stmt::{HeaderRef, Stmt, StmtKind};
 use crate::visit;
 use crate::visit_mut::{self, Part};
 
-/// Storage that a copy reads or writes as a whole.
+/// A variable, header or stack, which a copy reads or writes as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Object {
     Stack(StackId),
@@ -26,7 +26,7 @@ pub(super) enum Object {
     Var(VarId),
 }
 
-/// Which copies a run looks at.
+/// The size of the objects whose copies a run considers.
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
     Stacks,
@@ -34,7 +34,7 @@ enum Level {
     Scalars,
 }
 
-/// Binds what can be bound.
+/// Binds all objects that can share storage. Returns whether anything changed.
 pub fn run(program: &mut Program) -> bool {
     let mut changed = false;
     let mut fixed = Fixed::of(program);
@@ -53,10 +53,10 @@ pub fn run(program: &mut Program) -> bool {
     changed
 }
 
-/// The two objects of a copy: written, read.
+/// The two objects of a copy: first the written one, then the read one.
 pub(super) type Copy = (Object, Object);
 
-/// The objects that a statement copies from one to the other.
+/// The objects that a statement copies, if it is a copy.
 pub(super) fn copied(program: &Program, stmt: &Stmt) -> Option<Copy> {
     let own = |s: &StackId| program.stacks[s.index()].index == *s;
     let pair = match &stmt.kind {
@@ -91,7 +91,7 @@ fn scalar(place: &Place) -> Option<Object> {
     }
 }
 
-/// All copies of a level of which one side may go, each pair once.
+/// All copies of a level in which one of the objects can be removed. Each pair occurs once.
 fn copies(program: &Program, of: Level, fixed: &Fixed) -> Vec<Copy> {
     let mut all = Vec::new();
     let mut seen = HashSet::new();
@@ -107,13 +107,13 @@ fn copies(program: &Program, of: Level, fixed: &Fixed) -> Vec<Copy> {
     all
 }
 
-/// Storage whose name somebody else knows.
+/// Objects that cannot be renamed freely, because something outside of the code refers to them.
 pub(super) struct Fixed {
-    /// Headers in stacks, and those that PSA hands on.
+    /// The headers in stacks, and the headers that PSA passes on.
     headers: HashSet<HeaderId>,
-    /// Stacks of which PSA hands on elements, and those whose next index another stack has, too.
+    /// The stacks with elements that PSA passes on, and those that share a next index with another stack.
     stacks: HashSet<StackId>,
-    /// Variables that a statement names without their being places: they can become other variables, but no fields.
+    /// The variables that a statement refers to by id. They can be replaced by other variables, but not by fields.
     pub(super) named: HashSet<VarId>,
 }
 
@@ -141,7 +141,7 @@ impl Fixed {
         Fixed { headers, stacks, named }
     }
 
-    /// Whether another object may stand for this one.
+    /// Whether an object can be replaced by another one.
     pub(super) fn may_go(&self, program: &Program, object: Object) -> bool {
         match object {
             Object::Stack(s) => !self.stacks.contains(&s),
@@ -151,7 +151,7 @@ impl Fixed {
         }
     }
 
-    /// Lets an object stand for another one, where that can be named.
+    /// Replaces an object by another one, if its references can name that one.
     pub(super) fn stand_for(&self, program: &Program, object: Object, kept: Object, rename: &mut Rename) {
         match (object, kept) {
             (Object::Var(v), Object::Var(to)) => rename.var(v, Place::Var(to)),
@@ -165,14 +165,14 @@ impl Fixed {
     }
 }
 
-/// Objects that copies relate, and which of them interfere.
+/// The objects that are related by copies, and which of them interfere.
 struct Groups {
     objects: Vec<Object>,
-    /// The numbers of each object's cells; those of related objects correspond one by one.
+    /// The numbers of the cells of each object. The cells of related objects correspond one to one.
     cells: Vec<Vec<usize>>,
-    /// By cell number: the objects that it belongs to in a group, with its position there.
+    /// For each cell number: the objects in groups that contain it, with its position there.
     owner: HashMap<usize, (usize, usize)>,
-    /// By object: the others of its group.
+    /// For each object: the number of its group.
     group: Vec<usize>,
     members: Vec<Vec<usize>>,
     interfering: HashSet<(usize, usize)>,
@@ -219,7 +219,7 @@ impl Groups {
         Groups { objects, cells, owner, group, members, interfering: HashSet::new() }
     }
 
-    /// Finds out which objects of a group interfere.
+    /// Determines which objects of a group interfere.
     fn interfere(&mut self, program: &Program, live: &Liveness) {
         for unit in liveness::units(program) {
             live.walk(program, unit, &mut |event, after| match event {
@@ -250,7 +250,8 @@ impl Groups {
         }
     }
 
-    /// A unit reads the zero with which a cell of its own begins. Other units write shared cells, and do not see that this one is live.
+    /// A cell that only this unit uses is read with its initial zero. It interferes with shared cells, because other units write those and
+    /// do not see that this cell is live.
     fn starts_with_zero(&mut self, cell: usize, shared: &CellSet) {
         let Some(&(object, position)) = self.owner.get(&cell) else { return };
         for &other in &self.members[self.group[object]] {
@@ -260,7 +261,8 @@ impl Groups {
         }
     }
 
-    /// A cell is written where `live` are live. A copy between two objects leaves them equal.
+    /// Records a write of a cell where the cells in `live` are live. A copy between two objects leaves them equal, so it is no
+    /// interference.
     fn written(&mut self, cell: usize, live: &CellSet, copy: Option<Copy>) {
         let Some(&(object, position)) = self.owner.get(&cell) else { return };
         for &other in &self.members[self.group[object]] {
@@ -275,7 +277,7 @@ impl Groups {
         }
     }
 
-    /// Merges related objects that do not interfere, copy by copy; at most one object of a class keeps its name in any case.
+    /// Merges related objects that do not interfere, copy by copy. At most one object of a class may be one that must keep its name.
     fn merge(&self, program: &Program, copies: &[Copy], fixed: &Fixed) -> Rename {
         let at: HashMap<Object, usize> = self.objects.iter().enumerate().map(|(i, o)| (*o, i)).collect();
         let mut classes = Classes::new(self.objects.len());
@@ -305,7 +307,7 @@ impl Groups {
             && a.iter().all(|x| b.iter().all(|y| !self.interfering.contains(&(*x.min(y), *x.max(y)))))
     }
 
-    /// Names what one object of a class stands for: the others. The one that must stay is chosen, or the oldest.
+    /// Replaces the objects of a class by one of them: the one that must keep its name, or else the oldest.
     fn stand_for(&self, program: &Program, fixed: &Fixed, class: &[Object], rename: &mut Rename) {
         let stays = class.iter().find(|o| !fixed.may_go(program, **o));
         let Some(&kept) = stays.or(class.iter().min()) else { return };
@@ -313,7 +315,7 @@ impl Groups {
     }
 }
 
-/// Disjoint classes of objects.
+/// A union-find structure of objects.
 struct Classes {
     parent: Vec<usize>,
     members: Vec<Vec<usize>>,
@@ -332,7 +334,7 @@ impl Classes {
         i
     }
 
-    /// The members of the class of a root.
+    /// The members of a class, by its root.
     fn members(&self, root: usize) -> &[usize] {
         &self.members[root]
     }

@@ -1,7 +1,7 @@
-//! `constants`: a variable that never holds anything but one constant is that constant.
+//! `constants`: a variable that only ever holds one constant is replaced by that constant.
 //!
-//! A local qualifies when every write of it in the whole program assigns the same constant, and when it is not live where a unit
-//! begins: then no read can meet the zero that it held before.
+//! This applies to a local if every write in the whole program assigns the same constant, and if the local is not live at the beginning of
+//! a unit. Then no read can see the zero that it had before.
 
 use std::collections::HashMap;
 
@@ -16,15 +16,15 @@ use crate::stmt::{Stmt, StmtKind};
 use crate::visit;
 use crate::visit_mut::{self, Part};
 
-/// What is known of a variable.
+/// The knowledge about the value of a variable.
 enum Known {
-    /// Every write so far assigns this.
+    /// Every write so far assigns this constant.
     Constant(Expr),
-    /// Something else is written as well.
+    /// The writes assign different values.
     Varies,
 }
 
-/// Puts constants in the place of such variables.
+/// Replaces such variables by their constants. Returns whether anything changed.
 pub fn run(program: &mut Program) -> bool {
     let known = known(program);
     if known.is_empty() {

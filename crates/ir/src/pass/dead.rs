@@ -1,7 +1,7 @@
-//! `dead`: stores that nobody reads are left out.
+//! `dead`: stores that nothing reads are removed.
 //!
-//! A statement goes when it has no effect outside of the packet's cells and none of the cells that it writes is live after it, or when it
-//! stores what is there: a place's own value, or what a drop has just stored.
+//! A statement is removed if it has no effect outside of the packet's cells and no cell that it writes is live after it. It is also removed
+//! if it stores a value that is already there: the place's own value, or a value that a drop has just stored.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::program::Program;
 use crate::stmt::{Block, HeaderRef, Stmt, StmtKind};
 use crate::{visit, visit_mut};
 
-/// Leaves out dead stores.
+/// Removes dead stores. Returns whether anything changed.
 pub fn run(program: &mut Program) -> bool {
     let mut needed: HashSet<*const Stmt> = HashSet::new();
     let mut useless: HashSet<*const Stmt> = HashSet::new();
@@ -29,7 +29,7 @@ pub fn run(program: &mut Program) -> bool {
             });
         }
     }
-    // An action's statements are met once for each application of its table: one that needs them is enough.
+    // The walk visits the statements of an action once for each application of its table. If one of these needs a statement, it stays.
     useless.retain(|stmt| !needed.contains(stmt));
     for block in visit::blocks(program) {
         repeated_drops(program, block, &mut useless);
@@ -55,7 +55,7 @@ fn is_useless(program: &Program, stmt: &Stmt, live: impl Fn(crate::cells::Cell) 
     useless || is_identity(&stmt.kind)
 }
 
-/// A store of what is there already.
+/// Whether a statement copies something to itself.
 pub(super) fn is_identity(kind: &StmtKind) -> bool {
     match kind {
         StmtKind::Assign { dst, src } => {
@@ -67,8 +67,8 @@ pub(super) fn is_identity(kind: &StmtKind) -> bool {
     }
 }
 
-/// Stores right behind a drop of what the drop itself stores. Calls leave them: their copy of the metadata comes back with what
-/// `mark_to_drop` has put into it.
+/// Finds stores, immediately after a drop, of values that the drop itself stores. They result from calls that copy the metadata back after
+/// `mark_to_drop`.
 fn repeated_drops(program: &Program, block: &Block, useless: &mut HashSet<*const Stmt>) {
     let standard = &program.standard;
     let stored = |stmt: &Stmt| {

@@ -1,7 +1,7 @@
-//! `filled`: checks of a stack's next index that are known to hold are left out.
+//! `filled`: checks of a stack's next index that always succeed are removed.
 //!
-//! Evaluating `stack.last` rejects where the stack is empty, and `stack.next` where it is full (P4-16 section 8.18). Programs mostly read the
-//! element that they have just extracted, and an extraction into `next` rejects by itself.
+//! Evaluating `stack.last` rejects if the stack is empty, and evaluating `stack.next` if it is full (P4-16 section 8.18). Programs mostly
+//! read the element that they have just extracted, and an extraction into `next` rejects by itself.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::program::{Program, StackId};
 use crate::stmt::{Block, HeaderRef, Stmt, StmtKind};
 use crate::{visit, visit_mut};
 
-/// Leaves out the checks of all parsers.
+/// Removes such checks from all parsers. Returns whether anything changed.
 pub fn run(program: &mut Program) -> bool {
     let mut checks = false;
     visit::all_stmts(program, &mut |stmt| checks |= asked(program, stmt).is_some());
@@ -25,7 +25,8 @@ pub fn run(program: &mut Program) -> bool {
     changed
 }
 
-/// `filled`: the stacks that have an element where the block begins, named by where their next index is.
+/// Removes checks from a block. `filled` has the stacks that have an element where the block begins; a stack is named by the owner of its
+/// next index.
 fn sweep(program: &Program, block: &mut Block, mut filled: HashSet<StackId>) -> bool {
     let mut changed = false;
     let mut out = Vec::with_capacity(block.len());
@@ -60,7 +61,7 @@ enum Asked {
     HasNext(StackId),
 }
 
-/// The check that a statement is, if it is one of a next index.
+/// The kind of check that a statement makes, if it checks a next index.
 fn asked(program: &Program, stmt: &Stmt) -> Option<Asked> {
     let StmtKind::Verify { cond: Expr { kind: ExprKind::Binary(op, index, bound), .. }, error } = &stmt.kind
     else {
@@ -78,7 +79,7 @@ fn asked(program: &Program, stmt: &Stmt) -> Option<Asked> {
     }
 }
 
-/// The stack into whose next element a statement extracts.
+/// The stack whose next element a statement extracts.
 fn extracted(program: &Program, stmt: &Stmt) -> Option<StackId> {
     match &stmt.kind {
         StmtKind::Extract { header: HeaderRef::Next(stack), .. } => Some(program.stacks[stack.index()].index),
@@ -86,7 +87,7 @@ fn extracted(program: &Program, stmt: &Stmt) -> Option<StackId> {
     }
 }
 
-/// Nothing is known any more of the stacks whose next index a statement may change.
+/// Removes the stacks from `filled` whose next index a statement may change.
 fn moved(program: &Program, stmt: &Stmt, filled: &mut HashSet<StackId>) {
     effects::of(program, stmt, &mut |effect| {
         if let Effect::Write(Cell::Next(stack)) | Effect::MayWrite(Cell::Next(stack)) = effect {

@@ -1,4 +1,4 @@
-//! `fold`: expressions of constants become constants, and a constant condition decides for its branch.
+//! `fold`: expressions of constants become constants, and branches with a constant condition are replaced by the statements that run.
 
 use abi::Bits;
 
@@ -8,7 +8,7 @@ use crate::program::Program;
 use crate::stmt::{Block, Stmt, StmtKind};
 use crate::visit_mut::{self, Part};
 
-/// Folds all expressions and branches of a program.
+/// Folds all expressions and branches of a program. Returns whether anything changed.
 pub fn run(program: &mut Program) -> bool {
     let mut changed = false;
     visit_mut::parts(program, &mut |part| {
@@ -23,7 +23,7 @@ pub fn run(program: &mut Program) -> bool {
     changed
 }
 
-/// Puts the statements of a decided branch in the place of the statement that decides.
+/// Replaces each decided branch by its statements.
 fn branches(block: &mut Block) -> bool {
     let mut changed = false;
     let mut out = Vec::with_capacity(block.len());
@@ -71,7 +71,7 @@ fn taken(stmt: Stmt) -> Block {
     }
 }
 
-/// A simpler expression of the same value and type, where there is one.
+/// A simpler expression with the same value and type, if there is one.
 fn simpler(e: &Expr) -> Option<Expr> {
     let constant = |v: Bits| Some(Expr { kind: ExprKind::Const(v), ty: e.ty });
     match &e.kind {
@@ -103,7 +103,7 @@ fn simpler(e: &Expr) -> Option<Expr> {
     }
 }
 
-/// `true && e` is `e`, and the like.
+/// The result of a logical operator with one known operand: `true && e` is `e`, for example.
 fn short(op: BinOp, known: bool, other: &Expr) -> Option<Expr> {
     match (op, known) {
         (BinOp::LogAnd, true) | (BinOp::LogOr, false) => Some(other.clone()),

@@ -1,7 +1,7 @@
-//! `jumps`: what a block needs no label for.
+//! `jumps`: unnecessary labels and jumps are removed.
 //!
-//! A `Break` that is the last thing before the end of its own block goes there anyway; statements after a jump never run; a block
-//! that nothing breaks out of is its statements.
+//! A `Break` at the end of its own block is unnecessary. Statements after a jump never run. A block that no `Break` leaves is replaced by
+//! its statements.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use crate::stmt::{Block, StmtKind};
 use crate::visit;
 use crate::visit_mut;
 
-/// Simplifies the jumps of a program.
+/// Simplifies the jumps of a program. Returns whether anything changed.
 pub fn run(program: &mut Program) -> bool {
     let mut changed = false;
     visit_mut::blocks(program, &mut |block| changed |= simplify(block));
@@ -46,7 +46,7 @@ fn simplify(block: &mut Block) -> bool {
     changed
 }
 
-/// Leaves out what follows a jump.
+/// Removes the statements after a jump.
 fn cut(block: &mut Block) -> bool {
     let jump = block.iter().position(|s| matches!(s.kind, StmtKind::Break(_) | StmtKind::Continue(_)));
     match jump {
@@ -58,7 +58,7 @@ fn cut(block: &mut Block) -> bool {
     }
 }
 
-/// Leaves out breaks of `label` that stand where the block of that label ends.
+/// Removes breaks of `label` at the end of the block with that label.
 fn tail(block: &mut Block, label: LabelId) -> bool {
     let mut changed = false;
     while matches!(block.last().map(|s| &s.kind), Some(StmtKind::Break(l)) if *l == label) {
@@ -80,7 +80,7 @@ fn tail(block: &mut Block, label: LabelId) -> bool {
     changed
 }
 
-/// The labels that breaks in a block name.
+/// The labels that the breaks in a block name.
 fn targets(block: &Block) -> HashSet<LabelId> {
     let mut all = HashSet::new();
     visit::stmts(block, &mut |s| {

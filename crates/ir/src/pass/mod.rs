@@ -1,24 +1,23 @@
-//! Passes: a program in, an equal program out that costs less to run.
+//! Passes, which transform a program into an equivalent one that runs faster.
 //!
-//! The front end's program is literal: every call copies its arguments in and out, every operand that a later call might change
-//! is saved. Each pass here is small, can be switched off by its name ([`Passes::without`]), and takes its reason from
-//! [`crate::effects`]. The interpreter runs the literal program and the passed one alike, and differential tests hold them
-//! against each other.
+//! The front end's program is literal: every call copies its arguments in and out, and every operand that a later call might change is
+//! saved. Each pass is small, is justified by [`crate::effects`], and can be switched off by its name ([`Passes::without`]). The
+//! interpreter can run the program before and after the passes, and differential tests compare the results.
 //!
-//! What a pass costs is the number of cells in its sets. p4c's largest program, switch_p4_16.p4, is 16 000 copies of 50 000 cells
-//! when its calls are put in place. While every round analysed all of them, the passes took 0.9 s of the 1.1 s of `strait check` (debug).
-//! Now `arguments`, which needs no sets, and `shrink` leave the others a tenth of the cells, and all passes take 0.06 s.
+//! The cost of a pass depends on the number of cells in its sets. After inlining, p4c's largest program, switch_p4_16.p4, has 16 000 copies
+//! and 50 000 cells. When every round analysed all of them, the passes took 0.9 s of the 1.1 s of `strait check` (debug build). `arguments`
+//! needs no sets, and with `shrink` it removes nine tenths of the cells before the other passes run. All passes now take 0.06 s.
 //!
-//! | pass | what it does | why it may |
+//! | pass | what it does | why this is correct |
 //! |---|---|---|
-//! | `arguments` | lets an argument stand for the parameter that is copied from it and back to it | nothing between the copies mentions it |
-//! | `shrink` | declares only the storage that is mentioned | nobody can tell |
-//! | `fold` | computes expressions of constants, takes the branch that a constant condition decides | expressions are pure |
-//! | `constants` | puts a constant in the place of a variable that never holds anything else | no other write exists, and no read comes before it |
-//! | `bind` | lets a variable, header or stack and its copy share storage | neither is written while the other's value is still needed |
-//! | `dead` | leaves out stores that nobody reads | the cells are not live, and the statement does nothing else |
-//! | `filled` | leaves out checks of a stack's next index where it is known to be right | an extraction or a check before it decides |
-//! | `jumps` | leaves out jumps to where control goes anyway, and blocks that nothing leaves | control flow stays the same |
+//! | `arguments` | replaces a parameter by the argument that is copied to it and back | nothing between the copies mentions the argument |
+//! | `shrink` | removes storage that nothing mentions | no program can observe it |
+//! | `fold` | computes expressions of constants, and selects the branch of a constant condition | expressions are pure |
+//! | `constants` | replaces a variable that only ever holds one constant | no other write exists, and no read comes before the write |
+//! | `bind` | lets a variable, header or stack share storage with its copy | neither is written while the other's value is needed |
+//! | `dead` | removes stores that nothing reads | the cells are not live, and the statement has no other effect |
+//! | `filled` | removes checks of a stack's next index that always succeed | an extraction or a check before it guarantees the result |
+//! | `jumps` | removes jumps to the next statement, and blocks that nothing leaves | control flow stays the same |
 
 mod arguments;
 mod bind;
@@ -33,7 +32,7 @@ mod shrink;
 use crate::program::Program;
 use crate::verify::{Fault, Verified, verify};
 
-/// A pass: its name, and what it does. `true`: it changed something.
+/// A pass: its name, and its function, which returns whether it changed anything.
 struct Pass {
     name: &'static str,
     run: fn(&mut Program) -> bool,
@@ -50,11 +49,11 @@ const PASSES: [Pass; 8] = [
     Pass { name: "jumps", run: jumps::run },
 ];
 
-/// The passes that run once, before the others and after them: they find work where calls were put in place, and where storage
-/// is no longer used.
+/// The number of passes that run only once before the others and once after them. They remove what inlining leaves, and storage that is no
+/// longer used.
 const ONCE: usize = 2;
 
-/// How often the other passes run one after the other: each may make work for the others.
+/// The largest number of rounds of the other passes. Each pass may enable further changes by the others.
 const ROUNDS: usize = 4;
 
 /// The names of all passes, in the order in which they run.
@@ -62,26 +61,26 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     PASSES.iter().map(|p| p.name)
 }
 
-/// Which passes run.
+/// The selection of passes that run.
 #[derive(Clone, Debug)]
 pub struct Passes {
     on: [bool; PASSES.len()],
 }
 
 impl Default for Passes {
-    /// All of them.
+    /// Selects all passes.
     fn default() -> Self {
         Passes { on: [true; PASSES.len()] }
     }
 }
 
 impl Passes {
-    /// No pass: the program stays literal.
+    /// Selects no pass, so that the program stays literal.
     pub fn none() -> Passes {
         Passes { on: [false; PASSES.len()] }
     }
 
-    /// Switches one pass off, or all of them by `all`; `None` where there is no pass of that name.
+    /// Switches off the pass with this name, or all passes for `all`. Returns `None` if there is no such pass.
     #[must_use]
     pub fn without(mut self, name: &str) -> Option<Passes> {
         if name == "all" {
@@ -92,7 +91,7 @@ impl Passes {
         Some(self)
     }
 
-    /// Runs the passes until nothing changes any more. The result is verified anew: a fault is a bug of a pass.
+    /// Runs the passes until nothing changes, and verifies the result. A fault is a bug in a pass.
     pub fn run(&self, program: Verified) -> Result<Verified, Vec<Fault>> {
         let mut program = program.into_program();
         let run = |pass: usize, program: &mut Program| self.on[pass] && (PASSES[pass].run)(program);

@@ -1,23 +1,23 @@
-//! Puts storage in the place of other storage, everywhere in a program.
+//! Replaces storage by other storage everywhere in a program.
 
 use crate::expr::Place;
 use crate::program::{HeaderId, Program, StackId, VarId};
 use crate::stmt::HeaderRef;
 use crate::visit_mut::{self, Part};
 
-/// What stands for what from now on, by the number of what is renamed: a program has more names than a hash table is good for.
+/// The replacements, indexed by the number of the replaced object. (A program may have so many objects that hash tables would be slow.)
 #[derive(Debug)]
 pub struct Rename {
-    /// A variable becomes a place.
+    /// The place that replaces each variable.
     vars: Vec<Option<Place>>,
-    /// A header becomes another one of its type.
+    /// The header that replaces each header. Both have the same type.
     headers: Vec<Option<HeaderId>>,
-    /// A stack becomes another one of its type; its elements are in `headers`.
+    /// The stack that replaces each stack. Both have the same type; the elements are in `headers`.
     stacks: Vec<Option<StackId>>,
 }
 
 impl Rename {
-    /// Nothing is renamed.
+    /// Starts without replacements.
     pub fn new(program: &Program) -> Rename {
         Rename {
             vars: vec![None; program.vars.len()],
@@ -26,17 +26,17 @@ impl Rename {
         }
     }
 
-    /// A variable becomes a place.
+    /// Replaces a variable by a place.
     pub fn var(&mut self, from: VarId, to: Place) {
         self.vars[from.index()] = Some(to);
     }
 
-    /// A header becomes another one of its type.
+    /// Replaces a header by another one of its type.
     pub fn header(&mut self, from: HeaderId, to: HeaderId) {
         self.headers[from.index()] = Some(to);
     }
 
-    /// A stack becomes another one, and its elements the elements there.
+    /// Replaces a stack by another one, and its elements by those of the other one.
     pub fn stack(&mut self, program: &Program, from: StackId, to: StackId) {
         let (old, new) = (&program.stacks[from.index()], &program.stacks[to.index()]);
         for i in 0..old.size {
@@ -45,8 +45,8 @@ impl Rename {
         self.stacks[from.index()] = Some(to);
     }
 
-    /// Renames everything in the code of a program; whether there was anything to rename. What stands for something may itself
-    /// be renamed. What the program declares stays.
+    /// Makes the replacements everywhere in the code of a program, but not in its declarations. A replacement may itself be replaced.
+    /// Returns whether there were any replacements.
     pub fn apply(self, program: &mut Program) -> bool {
         let any = self.vars.iter().any(Option::is_some)
             || self.headers.iter().any(Option::is_some)

@@ -1,6 +1,6 @@
-//! `shrink`: storage that nothing mentions is not declared.
+//! `shrink`: storage that nothing mentions is removed.
 //!
-//! Binding leaves parameters without use. Their storage would cost every packet its zeroing, and the interpreter its copying.
+//! `bind` leaves parameters that nothing uses. Otherwise every packet would have to clear their storage, and the interpreter would copy it.
 
 use crate::cells::{Cell, CellSet, Cells};
 use crate::effects::{self, Effect};
@@ -11,7 +11,7 @@ use crate::stmt::HeaderRef;
 use crate::visit;
 use crate::visit_mut::{self, Part};
 
-/// Leaves out variables, headers and stacks that the program does not mention.
+/// Removes the variables, headers and stacks that the program does not mention. Returns whether anything changed.
 pub fn run(program: &mut Program) -> bool {
     let kept = Kept::of(program);
     if kept.all() {
@@ -50,7 +50,7 @@ pub fn run(program: &mut Program) -> bool {
     true
 }
 
-/// By number: whether a variable, header or stack stays.
+/// For each variable, header or stack: whether it is kept.
 struct Kept {
     vars: Vec<bool>,
     headers: Vec<bool>,
@@ -115,7 +115,7 @@ fn mentions(program: &Program, f: &mut dyn FnMut(Cell)) {
     liveness::architecture(program, f);
 }
 
-/// New numbers for those that stay.
+/// The new numbers of the kept objects.
 fn numbers(kept: &[bool]) -> Vec<u32> {
     let mut next = 0;
     let number = |kept: &bool| {

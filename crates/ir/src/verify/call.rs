@@ -1,4 +1,4 @@
-//! Rules of calls of externs.
+//! The rules for calls of externs.
 
 use super::{Check, Rule};
 use crate::expr::{Expr, Place, Ty};
@@ -69,7 +69,7 @@ impl Check<'_> {
         self.require(matches!(index.ty, Ty::Bit(_)), Rule::IndexType);
     }
 
-    /// A place that takes a number.
+    /// Checks a place that receives a number.
     fn bits_result(&mut self, dst: &Place) {
         let ty = self.place(dst);
         self.require(ty.is_none_or(|t| !t.is_varbit() && t != Ty::Bool), Rule::ResultType);

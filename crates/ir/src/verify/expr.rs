@@ -1,4 +1,4 @@
-//! Rules of expressions and of the places that they read.
+//! The rules for expressions and places.
 
 use super::{Check, Context, Rule};
 use crate::expr::{BinOp, Expr, ExprKind, Place, Ty, UnOp};
@@ -7,7 +7,7 @@ use crate::stmt::HeaderRef;
 use crate::visit;
 
 impl Check<'_> {
-    /// The type of a header, if the reference is good.
+    /// The type of a header, if the reference is valid.
     pub(super) fn header_type(&self, header: &HeaderRef) -> Option<HeaderTypeId> {
         let id = match header {
             HeaderRef::Header(id) => *id,
@@ -30,7 +30,7 @@ impl Check<'_> {
         }
     }
 
-    /// A header that a statement or expression names.
+    /// Checks a header that a statement or expression refers to.
     pub(super) fn header(&mut self, header: &HeaderRef) {
         let known = self.header_type(header).is_some();
         self.require(known, Rule::KnownHeader);
@@ -43,7 +43,7 @@ impl Check<'_> {
         }
     }
 
-    /// A place that is written, or summed; gives its type.
+    /// Checks a place that is written or summed, and returns its type.
     pub(super) fn place(&mut self, place: &Place) -> Option<Ty> {
         let ty = self.place_type(place);
         self.require(ty.is_some(), Rule::KnownPlace);
@@ -53,12 +53,12 @@ impl Check<'_> {
         ty
     }
 
-    /// An expression that must be a bool.
+    /// Checks an expression that must be a bool.
     pub(super) fn condition(&mut self, e: &Expr) {
         self.require(e.ty == Ty::Bool, Rule::BoolType);
     }
 
-    /// An expression and all below it.
+    /// Checks an expression and all its sub-expressions.
     pub(super) fn expr(&mut self, e: &Expr) {
         match &e.kind {
             ExprKind::Const(v) => {

@@ -1,8 +1,8 @@
-//! The rules of a well-formed program, checked. Only [`verify`] makes a [`Verified`].
+//! The verifier, which checks the rules of well-formed programs. Only [`verify`] makes a [`Verified`].
 //!
-//! A fault here is a bug of the front end or of a pass, never of the P4 programmer: what a programmer can get wrong has a
-//! diagnostic. The checks follow the program: storage, then parsers and controls with their statements and expressions, then
-//! tables. Nothing here relies on a rule that was only reported: a program with any fault is walked to its end.
+//! A fault is a bug in the front end or in a pass. It is never a mistake of the P4 programmer, because those are reported as diagnostics.
+//! The checks follow the program: storage, then parsers and controls with their statements and expressions, then tables. A check does not
+//! rely on rules that other checks report, so a program with faults can be checked to its end.
 
 mod call;
 mod expr;
@@ -22,7 +22,7 @@ use crate::program::{LabelId, Loc, Program, Role};
 
 pub use rule::Rule;
 
-/// A program that keeps every rule of the crate's page, and what is known of its effects.
+/// A program that satisfies all rules, with the results of its analyses.
 #[derive(Clone, Debug)]
 pub struct Verified {
     program: Program,
@@ -30,12 +30,12 @@ pub struct Verified {
 }
 
 impl Verified {
-    /// The program, to be changed and verified anew.
+    /// Returns the program, which can then be changed and verified again.
     pub fn into_program(self) -> Program {
         self.program
     }
 
-    /// Which cells are live where; worked out when it is first asked for.
+    /// The liveness of the program's cells. It is computed when it is first needed.
     pub fn liveness(&self) -> &Liveness {
         self.liveness.get_or_init(|| Liveness::new(&self.program))
     }
@@ -48,12 +48,12 @@ impl Deref for Verified {
     }
 }
 
-/// A broken rule.
+/// A violation of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Where in the P4 source the faulty piece came from.
+    /// The location in the P4 source of the faulty part.
     pub loc: Loc,
-    /// Which rule it breaks.
+    /// The rule that the program violates.
     pub rule: Rule,
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Checks every rule; all faults are reported.
+/// Checks every rule, and returns all faults.
 pub fn verify(program: Program) -> Result<Verified, Vec<Fault>> {
     let mut check = Check {
         p: &program,
@@ -77,7 +77,7 @@ pub fn verify(program: Program) -> Result<Verified, Vec<Fault>> {
     if faults.is_empty() { Ok(Verified { program, liveness: OnceLock::new() }) } else { Err(faults) }
 }
 
-/// The block of the program that is being walked: it decides which statements have a meaning.
+/// The kind of block that is being checked. It decides which statements are allowed.
 #[derive(Clone, Copy, PartialEq)]
 enum Context {
     Parser,
@@ -88,7 +88,7 @@ enum Context {
     Deparser,
 }
 
-/// A label that a jump may name: of a block, or of a loop.
+/// A label that a jump may name, and whether it belongs to a loop.
 #[derive(Clone, Copy, PartialEq)]
 struct Scope {
     label: LabelId,
@@ -98,9 +98,9 @@ struct Scope {
 struct Check<'a> {
     p: &'a Program,
     faults: Vec<Fault>,
-    /// Where the piece being checked came from.
+    /// The location of the part that is being checked.
     loc: Loc,
-    /// The labels met so far.
+    /// The labels that have occurred so far.
     labels: HashSet<LabelId>,
     context: Context,
 }

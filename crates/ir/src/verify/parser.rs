@@ -1,4 +1,4 @@
-//! Rules of parsers: states, transitions, selects.
+//! The rules for parsers: states, transitions and selects.
 
 use super::{Check, Context, Rule};
 use crate::expr::Ty;
@@ -17,7 +17,7 @@ impl Check<'_> {
                 Transition::Goto(target) => self.target(*target, states),
                 Transition::Select(select) => self.select(select, states),
             }
-            // Parsing is over: nothing may reject once more.
+            // These statements run after a rejection, so they must not reject again.
             self.context = Context::Match;
             self.block(&state.rejected, &mut Vec::new());
             self.context = Context::Parser;

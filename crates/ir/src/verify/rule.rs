@@ -1,10 +1,10 @@
-//! The rules that a program must keep, each with its text.
+//! The rules for well-formed programs, each with a description of its violation.
 
 use std::fmt;
 
 macro_rules! rules {
     ($($(#[$doc:meta])* $name:ident: $text:literal,)*) => {
-        /// A rule of the representation. Its text says what is wrong with a program that breaks it.
+        /// A rule of the IR. Its text describes a program that violates it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[allow(missing_docs)] // The texts say it.
         pub enum Rule { $($(#[$doc])* $name,)* }
@@ -13,7 +13,7 @@ macro_rules! rules {
             /// All rules.
             pub const ALL: &[Rule] = &[$(Rule::$name,)*];
 
-            /// What is wrong where the rule is broken.
+            /// The description of a violation.
             pub fn text(self) -> &'static str {
                 match self { $(Rule::$name => $text,)* }
             }

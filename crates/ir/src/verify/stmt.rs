@@ -1,4 +1,4 @@
-//! Rules of statements, but for calls of externs.
+//! The rules for statements, except for calls of externs.
 
 use std::collections::HashSet;
 

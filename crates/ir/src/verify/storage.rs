@@ -1,4 +1,4 @@
-//! Rules of storage: header types, headers, stacks, variables, the architecture's metadata.
+//! The rules for storage: header types, headers, stacks, variables, and the architecture's metadata.
 
 use super::{Check, Rule};
 use crate::program::{Passed, VarId};

@@ -1,4 +1,4 @@
-//! Rules of tables and of the actions that they list.
+//! The rules for tables and for the actions that they list.
 
 use super::{Check, Rule};
 use crate::program::{Action, ActionId, Table, VarKind};

@@ -1,8 +1,8 @@
-//! Ways through a parser: which headers a packet has that takes one, and which of its bits must have which value.
+//! Paths through a parser: the headers of a packet that takes a path, and the bits that the packet must have.
 //!
-//! A way is followed with the packet's bits as unknowns. What a `select` asks for becomes a value of these bits, wherever the key is
-//! made of bits by moving them (fields, slices, casts, concatenations, masks, lookahead). A key that is computed otherwise leaves the way
-//! unsure: whoever makes packets of it parses one to see.
+//! The search follows a path with the packet's bits as unknowns. A `select` case determines some of these bits, if the key consists of
+//! moved bits (fields, slices, casts, concatenations, masks, lookahead). If the key is computed in another way, the path is marked as
+//! unsure: a caller that makes a packet for it must parse the packet to see whether it takes the path.
 
 mod symbol;
 
@@ -16,44 +16,44 @@ pub use symbol::{Known, Symbol, Symbols};
 use crate::program::{KeySet, Loc, Parser, Program, Role, Select, StateId, Target, Transition};
 use crate::{BinOp, Expr, ExprKind, HeaderId, HeaderRef, Stmt, StmtKind};
 
-/// Partial ways that are looked at before the search gives up.
+/// The largest number of partial paths that the search examines.
 const MOST: usize = 100_000;
-/// Values of a key that are tried beyond those that other cases take.
+/// The number of values that the search tries for a key, in addition to the number of other cases.
 const TRIED: u128 = 64;
-/// Visits of one state on one way where a goal is given.
+/// The largest number of visits of one state on a path to a goal.
 const ROUNDS: usize = 16;
 
-/// Which ways are looked for. Names of headers need not have what stands before the last dot, nor a stack's index.
+/// The paths to look for. The name of a header may omit everything up to the last dot, and the index in a stack.
 #[derive(Clone, Debug)]
 pub enum Goal {
-    /// Every way that meets no state twice.
+    /// Every path that visits no state twice.
     All,
-    /// Ways with exactly these headers, in order; also where the program calls them `inner_` and that name.
+    /// The paths with exactly these headers, in order. A name also stands for the header whose name has the prefix `inner_`.
     Headers(Vec<String>),
-    /// The shortest way that meets these states, in this order.
+    /// The shortest path that visits these states in this order.
     States(Vec<String>),
 }
 
-/// A way to `accept`.
+/// A path to `accept`.
 #[derive(Clone, Debug)]
 pub struct Way {
-    /// States, in order.
+    /// The states of the path, in order.
     pub states: Vec<StateId>,
-    /// Headers and the bit where each begins.
+    /// The headers of the packet, each with the offset of its first bit.
     pub headers: Vec<(HeaderId, u32)>,
-    /// What the parser has made known of variables, fields and the packet's bits.
+    /// The known values of variables, fields and bits of the packet.
     pub known: Known,
-    /// Where a decision could not be followed.
+    /// The location of a decision that the search could not follow, if there is one.
     pub unsure: Option<Loc>,
-    /// Conditions that must hold once what they compare is settled.
+    /// Conditions that must hold once the values that they compare are known.
     conditions: Vec<Condition>,
-    /// The cursor.
+    /// The position of the cursor in bits.
     at: u32,
-    /// How much of the goal is reached.
+    /// The number of steps of the goal that the path has reached.
     reached: usize,
 }
 
-/// A comparison of numbers without signs.
+/// A comparison of unsigned numbers.
 #[derive(Clone, Debug)]
 struct Condition {
     op: BinOp,
@@ -61,19 +61,19 @@ struct Condition {
     right: Symbols,
 }
 
-/// What came of asking for a value.
+/// The result of a request for a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// The packet has it.
+    /// The packet has the value.
     Given,
-    /// It can never have it.
+    /// The packet cannot have the value.
     Impossible,
-    /// Part of it is computed; the rest is given.
+    /// A part of the value is computed, and the packet has the rest.
     Unsure,
 }
 
 impl Asked {
-    /// Two things at once.
+    /// The result of two requests together.
     fn and(self, other: Asked) -> Asked {
         match (self, other) {
             (Asked::Impossible, _) | (_, Asked::Impossible) => Asked::Impossible,
@@ -84,7 +84,7 @@ impl Asked {
 }
 
 impl Way {
-    /// Lets the packet be such that these bits have this value, where the mask is set.
+    /// Requires that bits of the packet have a value where the mask is set.
     pub fn ask(&mut self, symbols: &Symbols, value: &Bits, mask: &Bits) -> Asked {
         let mut asked = Asked::Given;
         let before = self.known.clone();
@@ -106,7 +106,7 @@ impl Way {
         asked
     }
 
-    /// Lets the packet be such that a condition holds.
+    /// Requires that a condition holds.
     pub fn ask_true(&mut self, program: &Program, cond: &Expr) -> Asked {
         match &cond.kind {
             ExprKind::Binary(BinOp::LogAnd, a, b) => self.ask_true(program, a).and(self.ask_true(program, b)),
@@ -143,7 +143,7 @@ impl Way {
         }
     }
 
-    /// Whether no condition is broken so far.
+    /// Whether no condition is violated so far.
     fn holds(&self) -> bool {
         self.conditions.iter().all(|c| match (self.known.value(&c.left), self.known.value(&c.right)) {
             (Some(left), Some(right)) => match c.op {
@@ -158,7 +158,7 @@ impl Way {
     }
 }
 
-/// Ways of the program's parser, shortest first.
+/// The paths through the program's parser, shortest first.
 pub fn ways(program: &Program, goal: &Goal, most: usize) -> Vec<Way> {
     let Some(parser) = program.parsers.iter().find(|p| p.role == Role::Parser) else { return Vec::new() };
     let search = Search { program, parser, goal };
@@ -181,7 +181,8 @@ pub fn ways(program: &Program, goal: &Goal, most: usize) -> Vec<Way> {
     done
 }
 
-/// Whether a header's or a state's full name ends in this one: `ipv4` or `hdr.ipv4` means `hdr.ipv4`, `vlan` means `hdr.vlan[1]` too.
+/// Whether a name refers to a header or state with this full name: `ipv4` and `hdr.ipv4` refer to `hdr.ipv4`, and `vlan` also to
+/// `hdr.vlan[1]`.
 pub fn means(full: &str, name: &str) -> bool {
     let plain = full.split('[').next().unwrap_or(full);
     let ends = |full: &str| full == name || full.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'));
@@ -216,7 +217,7 @@ impl Search<'_> {
         }
     }
 
-    /// Where a way goes from a state: nowhere, if the goal cannot be reached there.
+    /// The continuations of a path after a state. There are none if the goal cannot be reached.
     fn step(&self, id: StateId, mut way: Way) -> Vec<(Target, Way)> {
         let rounds = if matches!(self.goal, Goal::All) { 1 } else { ROUNDS };
         if way.states.iter().filter(|s| **s == id).count() >= rounds {
@@ -244,7 +245,7 @@ impl Search<'_> {
         block.iter().all(|stmt| self.stmt(way, stmt))
     }
 
-    /// Follows a statement; false if no packet gets past it, or none that is looked for.
+    /// Follows a statement. Returns false if no packet passes it, or if the path cannot reach the goal.
     fn stmt(&self, way: &mut Way, stmt: &Stmt) -> bool {
         let p = self.program;
         match &stmt.kind {
@@ -286,7 +287,7 @@ impl Search<'_> {
     fn extract(&self, way: &mut Way, header: &HeaderRef, varbit: Option<&Expr>, loc: Loc) -> bool {
         let p = self.program;
         let Some(id) = way.known.resolve(p, header) else { return false };
-        // A varbit field is as long as the packet says, and left out where it may be.
+        // The packet determines the length of a varbit field. The search makes it empty where it can.
         let mut varied = 0;
         if let Some(bits) = varbit {
             let length = way.known.eval(p, bits);
@@ -311,7 +312,7 @@ impl Search<'_> {
         true
     }
 
-    /// Whether the goal allows that header next.
+    /// Whether the goal allows this header as the next one.
     fn wanted(&self, way: &mut Way, id: HeaderId) -> bool {
         let Goal::Headers(names) = self.goal else { return true };
         let Some(name) = names.get(way.reached) else { return false };
@@ -321,11 +322,11 @@ impl Search<'_> {
     }
 }
 
-/// The way that takes a case of a `select`, if there is one: the case's values, and none of an earlier case.
+/// The path that takes a case of a `select`, if there is one: the keys match the case and no earlier case.
 fn choose(p: &Program, select: &Select, chosen: usize, way: &Way) -> Option<(Target, Way)> {
     let case = &select.cases[chosen];
     if case.value_set.is_some() {
-        // What is in it only the control plane knows.
+        // Only the control plane knows the members of a value set.
         return None;
     }
     let mut way = way.clone();
@@ -346,7 +347,7 @@ fn choose(p: &Program, select: &Select, chosen: usize, way: &Way) -> Option<(Tar
     avoid(&mut way, &keys, &case.sets, &rivals, select.loc).then_some((case.next, way))
 }
 
-/// What a set asks of a key; of a range its lower end.
+/// The value and mask that a set requires of a key. For a range, the value is its lower end.
 fn asked_for(set: &KeySet, width: u32) -> (Bits, Bits) {
     match set {
         KeySet::Any => (Bits::zero(width), Bits::zero(width)),
@@ -356,7 +357,7 @@ fn asked_for(set: &KeySet, width: u32) -> (Bits, Bits) {
     }
 }
 
-/// Whether a packet of this way may still be in these sets.
+/// Whether a packet of this path may match these sets.
 fn fits(way: &Way, keys: &[Symbols], sets: &[KeySet]) -> bool {
     keys.iter().zip(sets).all(|(key, set)| match way.known.value(key) {
         Some(value) => set.contains(&value),
@@ -367,7 +368,7 @@ fn fits(way: &Way, keys: &[Symbols], sets: &[KeySet]) -> bool {
     })
 }
 
-/// Gives one key a value that none of the rivals takes; false if there is none.
+/// Chooses a value for one key that none of the rivals matches. Returns false if there is none.
 fn avoid(way: &mut Way, keys: &[Symbols], own: &[KeySet], rivals: &[&Vec<KeySet>], loc: Loc) -> bool {
     if rivals.is_empty() {
         return true;
@@ -376,7 +377,8 @@ fn avoid(way: &mut Way, keys: &[Symbols], own: &[KeySet], rivals: &[&Vec<KeySet>
         let width = key.len() as u32;
         let taken = |value: &Bits| rivals.iter().any(|sets| sets[number].contains(value));
         let free = |value: &Bits| own[number].contains(value) && !taken(value);
-        // Among one value more than there are rivals is a free one, if a key has that many; high ones are tried for masks.
+        // Of one value more than there are rivals, at least one is free, if the key has that many values. Large values are tried because of
+        // masks.
         let few = (0..rivals.len() as u128 + TRIED).map(|n| Bits::new(width, n));
         let bits = (0..width).map(|n| Bits::ones(width).shl(n.into()));
         for value in few.chain(bits).filter(free) {

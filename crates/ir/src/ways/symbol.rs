@@ -1,4 +1,4 @@
-//! Values of which some bits are known, some are bits of the packet, and nothing is said of the rest.
+//! Symbolic values: each bit is known, is a bit of the packet, or is unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,34 +8,34 @@ use crate::cells::Cell;
 use crate::effects::{self, Effect};
 use crate::{BinOp, Expr, ExprKind, HeaderId, HeaderRef, Place, Program, StackId, Ty, UnOp, VarId};
 
-/// One bit of a value.
+/// A bit of a symbolic value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Symbol {
-    /// Known.
+    /// The bit has this value.
     Is(bool),
-    /// The packet's bit of that number, 0 being the most significant of the first byte.
+    /// The bit is the bit of the packet with this number. Bit 0 is the most significant bit of the first byte.
     Packet(u32),
-    /// Anything.
+    /// Nothing is known about the bit.
     Unknown,
 }
 
 use Symbol::{Is, Packet, Unknown};
 
-/// A value, least significant bit first.
+/// A symbolic value, least significant bit first.
 pub type Symbols = Vec<Symbol>;
 
-/// What a way through a parser has made known.
+/// The values that are known on a path through a parser.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     vars: BTreeMap<VarId, Symbols>,
     fields: BTreeMap<(HeaderId, u32), Symbols>,
     valid: BTreeSet<HeaderId>,
     next: BTreeMap<StackId, u32>,
-    /// Bits of the packet that must have a value.
+    /// The bits of the packet that must have a value.
     bits: Vec<Option<bool>>,
 }
 
-/// As many bits of the packet, the first one the most significant.
+/// The value of `width` bits of the packet from bit `at` on. The first one is the most significant.
 pub fn of_packet(at: u32, width: u32) -> Symbols {
     (at..at + width).rev().map(Packet).collect()
 }
@@ -48,7 +48,7 @@ fn unknown(ty: Ty) -> Symbols {
     vec![Unknown; ty.width() as usize]
 }
 
-/// The value, where all of it is known.
+/// The value of a symbolic value, if all its bits are known.
 fn constant(symbols: &Symbols) -> Option<Bits> {
     let bit = |s: &Symbol| if let Is(bit) = s { Some(Bits::bit(*bit)) } else { None };
     let bits: Option<Vec<Bits>> = symbols.iter().rev().map(bit).collect();
@@ -56,24 +56,24 @@ fn constant(symbols: &Symbols) -> Option<Bits> {
 }
 
 impl Known {
-    /// Bits of the packet, as many as anybody has looked at, and the value that they must have.
+    /// The bits of the packet that the parser has read so far, and the values that they must have.
     pub fn bits(&self) -> &[Option<bool>] {
         &self.bits
     }
 
-    /// Lets the packet have so many bits at least.
+    /// Makes the packet at least this many bits long.
     pub fn reach(&mut self, bits: u32) {
         let bits = self.bits.len().max(bits as usize);
         self.bits.resize(bits, None);
     }
 
-    /// Lets a bit of the packet have this value; false if it must have the other.
+    /// Requires that a bit of the packet has a value. Returns false if it must have the other value.
     pub fn fix(&mut self, at: u32, value: bool) -> bool {
         self.reach(at + 1);
         *self.bits[at as usize].get_or_insert(value) == value
     }
 
-    /// What is known of a value whose bits of the packet have what they must have.
+    /// Replaces the bits of the packet that must have a value by that value.
     pub fn settled(&self, symbols: &Symbols) -> Symbols {
         let settle = |s: &Symbol| match s {
             Packet(at) => self.bits.get(*at as usize).copied().flatten().map_or(*s, Is),
@@ -82,12 +82,13 @@ impl Known {
         symbols.iter().map(settle).collect()
     }
 
-    /// The value, where bits of the packet that have one make it known.
+    /// The value, if it is known after [`Known::settled`].
     pub fn value(&self, symbols: &Symbols) -> Option<Bits> {
         constant(&self.settled(symbols))
     }
 
-    /// A header that the packet has from this bit on; `sizes` are those of its fields. False if it was there before.
+    /// Records that the packet has a header at bit `at`. `sizes` are the widths of its fields. Returns false if the header was extracted
+    /// before.
     pub fn extract(&mut self, header: HeaderId, mut at: u32, sizes: &[u32]) -> bool {
         for (number, size) in sizes.iter().enumerate() {
             self.fields.insert((header, number as u32), of_packet(at, *size));
@@ -96,12 +97,12 @@ impl Known {
         self.valid.insert(header)
     }
 
-    /// One more element of a stack is in use.
+    /// Increments the next index of a stack.
     pub fn advance(&mut self, program: &Program, stack: StackId) {
         *self.next.entry(program.stacks[stack.index()].index).or_default() += 1;
     }
 
-    /// The header that is meant, where that is known.
+    /// The header that a reference refers to, if its index is known.
     pub fn resolve(&self, program: &Program, header: &HeaderRef) -> Option<HeaderId> {
         let next = |stack: &StackId| self.next.get(&program.stacks[stack.index()].index).copied();
         let (stack, at) = match header {
@@ -116,7 +117,7 @@ impl Known {
         (at < stack.size).then(|| HeaderId(stack.first.0 + at))
     }
 
-    /// Gives a place a value.
+    /// Sets the value of a place.
     pub fn set(&mut self, program: &Program, place: &Place, value: Symbols) {
         match place {
             Place::Var(var) => drop(self.vars.insert(*var, value)),
@@ -128,7 +129,7 @@ impl Known {
         }
     }
 
-    /// Nothing is known any more of what these statements may write.
+    /// Makes everything unknown that these statements may write.
     pub fn forget(&mut self, program: &Program, block: &[crate::Stmt]) {
         crate::visit::stmts(block, &mut |stmt| {
             effects::of(program, stmt, &mut |effect| match effect {
@@ -143,12 +144,12 @@ impl Known {
             Cell::Var(var) => drop(self.vars.remove(&var)),
             Cell::Field(header, field) => drop(self.fields.remove(&(header, field))),
             Cell::Valid(header) => drop(self.valid.remove(&header)),
-            // A stack that a branch may fill is taken to be as full as before.
+            // A stack that a branch may fill is assumed to keep its next index.
             Cell::Next(_) => {}
         }
     }
 
-    /// What is known of an expression.
+    /// The symbolic value of an expression.
     pub fn eval(&self, p: &Program, e: &Expr) -> Symbols {
         match &e.kind {
             ExprKind::Const(bits) => of_bits(bits),
@@ -221,7 +222,7 @@ impl Known {
                 shifted(&a, by as usize, op == BinOp::Shl)
             }
             BinOp::Eq | BinOp::Ne if a.len() == 1 => {
-                // `field == 1` of one bit is that bit.
+                // A comparison of a single bit with 1 is that bit.
                 let same = match (a[0], b[0]) {
                     (Is(true), other) | (other, Is(true)) => other,
                     (Is(false), Is(false)) => Is(true),
@@ -239,14 +240,14 @@ impl Known {
     }
 }
 
-/// A value shifted by a number that is known; zeros come in.
+/// A value shifted by a known distance. Zeros are shifted in.
 fn shifted(value: &Symbols, by: usize, left: bool) -> Symbols {
     let from = |n: usize| if left { n.checked_sub(by) } else { n.checked_add(by) };
     let bit = |n| from(n).and_then(|at| value.get(at).copied()).unwrap_or(Is(false));
     (0..value.len()).map(bit).collect()
 }
 
-/// Two known values without signs, where that is easy; what loops and lengths need.
+/// The result of an operation on two known unsigned values, for the operators that loops and lengths need.
 fn folded(op: BinOp, a: &Bits, b: &Bits) -> Option<Bits> {
     Some(match op {
         BinOp::Add => a.add(b),
