@@ -43,3 +43,7 @@ pub mod drops {
 
 /// The v1model port number that means "drop" (BMv2 simple_switch). `mark_to_drop` sets `egress_spec` to it.
 pub const DROP_PORT: u32 = 511;
+
+/// How often a packet and its copies may pass through ingress again, or be cloned from egress to egress, together. Every target drops what
+/// is left then for [`drops::STEP_BUDGET`].
+pub const ROUNDS: u32 = 99;

@@ -17,9 +17,6 @@ use crate::pna::{Applying, Pna};
 /// loops for ever exceeds it quickly.
 const STEPS: u32 = 100_000;
 
-/// The cost of a clone, resubmit or recirculate in the packet's budget. It limits how often a program can repeat them.
-const ROUND: u32 = 1000;
-
 /// The drop reasons of the interpreter. They come after the program's own reasons.
 const FIXED: [&str; 4] = [drops::EGRESS_SPEC, drops::NO_SUCH_GROUP, drops::STEP_BUDGET, drops::DROP];
 
@@ -132,6 +129,8 @@ pub(crate) struct Run<'p, 'o> {
     pub observer: &'o mut dyn Observer,
     pub watched: bool,
     pub steps: u32,
+    /// Rounds so far: further passes through ingress, and clones of what leaves egress ([`abi::ROUNDS`]).
+    pub rounds: u32,
     pub emitted: BitWriter,
     /// PNA: the table that is being applied.
     pub applying: Option<Applying>,
@@ -398,6 +397,7 @@ impl<'p> Interpreter<'p> {
             observer,
             watched,
             steps: STEPS,
+            rounds: 0,
             emitted: BitWriter::default(),
             applying: None,
             clock: self.clock,
@@ -433,23 +433,18 @@ impl Run<'_, '_> {
         self.ingress();
         while let Some(job) = self.jobs.pop_front() {
             self.s = job.state;
-            if self.steps < ROUND {
+            if self.rounds >= abi::ROUNDS {
                 self.dropped(drops::STEP_BUDGET);
                 continue;
             }
             match job.to {
                 Half::Ingress => {
-                    self.steps -= ROUND;
+                    self.rounds += 1;
                     self.ingress();
                 }
                 Half::Egress(port) => self.egress(port),
             }
         }
-    }
-
-    /// Deducts the cost of a clone, resubmit or recirculate from the budget.
-    pub(crate) fn spend_round(&mut self) {
-        self.steps = self.steps.saturating_sub(ROUND);
     }
 
     fn ingress(&mut self) {
@@ -584,7 +579,7 @@ impl Run<'_, '_> {
         }
         let asked = std::mem::take(&mut self.s.asked);
         if let Some((egress, session, keep)) = asked.clone {
-            self.steps = self.steps.saturating_sub(ROUND);
+            self.rounds += 1;
             self.clone_packet(egress, session, &keep);
         }
         if self.number(standard.egress_spec) as u32 == DROP_PORT {

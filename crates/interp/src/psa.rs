@@ -169,7 +169,12 @@ impl Run<'_, '_> {
     fn psa_clone(&mut self, psa: &PsaMetadata, session: u32, data: &[u8], path: u128) {
         let Some(to) = self.state.mirrors.get(&session).copied() else { return };
         self.tell("cloned", Some(session));
-        let passed = if path == path::CLONE_I2E { &psa.clone_i2e } else { &psa.clone_e2e };
+        let passed = if path == path::CLONE_I2E {
+            &psa.clone_i2e
+        } else {
+            self.rounds += 1;
+            &psa.clone_e2e
+        };
         let packet = self.next(data, passed);
         match to {
             Mirror::Port(port) => self.send_to_egress(psa, packet, port, 0, path),
@@ -178,7 +183,6 @@ impl Run<'_, '_> {
     }
 
     pub(crate) fn psa_egress(&mut self, psa: &PsaMetadata, port: u32) {
-        self.spend_round();
         self.parse_psa(Role::EgressParser, psa.egress_input.parser_error);
         if !self.control(Role::Egress) {
             return self.dropped(drops::STEP_BUDGET);

@@ -309,7 +309,7 @@ impl Emitter<'_> {
         t.line("");
         t.line("/* Processes a job. */");
         t.open("static void work_off(struct job *job, struct jobs *jobs)");
-        t.open("if (jobs->rounds >= ROUNDS)");
+        t.open(format!("if (jobs->rounds >= {})", abi::ROUNDS));
         t.line(format!("drop(&job->pkt, job->p, {budget});"));
         t.close(" else if (job->kind == EGRESS) {");
         t.indent();
@@ -340,9 +340,6 @@ struct job {
     u32 kind;
     u32 to; /* a port or a multicast group */
 };
-
-/* The largest number of resubmissions, recirculations and egress clones that one packet may cause, as in the interpreter. */
-enum { ROUNDS = 99 };
 
 /* The ring of jobs that wait. */
 struct jobs {
