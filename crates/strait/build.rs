@@ -1,7 +1,7 @@
 //! Compiles the bundled apps, so that Strait needs no clang where it runs.
 //!
-//! P4 to C by the very crates that Strait is made of, C to an eBPF object by clang. Without clang the object is empty, and
-//! `strait nat64 up` says so.
+//! Strait's own crates compile the P4 to C, and clang compiles the C to an eBPF object. Without clang the object is empty, and
+//! `strait nat64 up` reports this.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,8 +37,8 @@ fn main() {
     }
 }
 
-/// For machines without a C compiler, so for processors of this machine's kind: of one level (`-march`), or of any. Without a compiler here,
-/// or for another kind, it is empty.
+/// Compiles a shared object for machines without a C compiler. It is for one level of this machine's architecture (`-march`), or for all. The
+/// object is empty if there is no compiler, or if Strait is built for another architecture.
 fn library(source: &Path, library: &Path, processor: &str) {
     let compiler = std::env::var_os("CC").filter(|cc| !cc.is_empty()).unwrap_or_else(|| "cc".into());
     println!("cargo::rerun-if-env-changed=CC");

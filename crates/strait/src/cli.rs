@@ -1,6 +1,6 @@
-//! The command line as BLUEPRINT section 4 fixes it: what can be said, not what is done.
+//! The definition of the command line (BLUEPRINT section 4): commands, arguments and options. `commands` executes them.
 //!
-//! Help, completions and manual pages all come from this one description.
+//! Help texts, completions and manual pages are generated from this definition, so the doc comments here are texts for users.
 
 use std::path::PathBuf;
 
@@ -12,22 +12,22 @@ pub use crate::targets::RunTarget;
 #[derive(Debug, Parser)]
 #[command(name = "strait", version, propagate_version = true, max_term_width = 100)]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
-    /// Say more; twice for details.
+    /// Print more; twice for details.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
 }
 
-/// What Strait does.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Check a P4 program: exit 0 accepted, 1 diagnostics on stderr, 2 usage.
     Check(CheckArgs),
-    /// Say what a diagnostic means, with an example.
+    /// Explain a diagnostic, with examples.
     Explain {
-        /// Its code, such as E0301; none: a list of all.
+        /// The code, such as E0301; without it, print a list of all codes.
         code: Option<String>,
     },
     /// Compile a P4 program for a target.
@@ -36,38 +36,38 @@ pub enum Command {
     Run(RunArgs),
     /// Run packet tests (STF cases) on one or more targets.
     Test(TestArgs),
-    /// Show what happens to each packet of a capture, with P4 lines.
+    /// Show how each packet of a capture is processed, with lines of the P4 program.
     Trace(TraceArgs),
     /// NAT64: translate between IPv6 and IPv4.
     #[command(subcommand)]
     Nat64(Nat64Command),
-    /// Make traffic: packets into a capture or out of a port, and table entries to go with them.
+    /// Generate packets, and table entries for them, into files or out of a port.
     Gen(Box<GenArgs>),
     /// Measure, and report as a table, JSON and SVG.
     #[command(subcommand)]
     Bench(BenchCommand),
-    /// What this machine can do, and how to get the rest.
+    /// Show what this machine supports, and how to get what is missing.
     Doctor {
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Show NAT64 at work: three network namespaces, real traffic, plain forwarding beside it.
+    /// Demonstrate NAT64 with real traffic in three network namespaces, beside plain forwarding.
     Demo(bench::DemoOptions),
     /// Print a shell's completion script.
     Completions {
-        /// Which shell.
+        /// The shell.
         shell: clap_complete::Shell,
     },
     /// Write manual pages into a directory.
     Man {
-        /// Where to.
+        /// The directory.
         #[arg(value_hint = ValueHint::DirPath)]
         dir: PathBuf,
     },
 }
 
-/// How the front end reads a program.
+/// The options of the front end for reading a program.
 #[derive(Debug, Clone, Args)]
 pub struct Source {
     /// The P4-16 program.
@@ -77,10 +77,10 @@ pub struct Source {
     pub preprocess: Preprocess,
 }
 
-/// Options of the preprocessor.
+/// The options of the preprocessor.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Preprocess {
-    /// Where includes are looked for, before Strait's own.
+    /// Directories to search for includes, before Strait's own.
     #[arg(short = 'I', value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub include: Vec<PathBuf>,
     /// Define a macro.
@@ -89,24 +89,24 @@ pub struct Preprocess {
     /// The architecture that the program must be written for.
     #[arg(long, value_enum)]
     pub arch: Option<Arch>,
-    /// A pass over the IR that is left out, or `all`: to find out which one is wrong, or what it is worth.
+    /// Switch off a pass over the IR, or `all`: to find a faulty pass, or to measure the effect of one.
     #[arg(long, value_name = "PASS")]
     pub without_pass: Vec<String>,
 }
 
-/// Architectures by name.
+/// The names of architectures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Arch {
-    /// BMv2's simple_switch.
+    /// The architecture of BMv2's simple_switch.
     V1model,
-    /// Portable Switch Architecture.
+    /// The Portable Switch Architecture.
     Psa,
-    /// Portable NIC Architecture.
+    /// The Portable NIC Architecture.
     Pna,
 }
 
 impl Arch {
-    /// As the front end calls it.
+    /// The name in the front end.
     pub fn name(self) -> &'static str {
         match self {
             Arch::V1model => "v1model",
@@ -123,7 +123,7 @@ pub struct CheckArgs {
     /// Report as errors what this target cannot run; may be repeated.
     #[arg(long, value_name = "TARGET")]
     pub target: Vec<RunTarget>,
-    /// Do not show a warning: its code (W0601), its name (unused) or `all`.
+    /// Hide a warning: its code (W0601), its name (unused), or `all`.
     #[arg(long, value_name = "WARNING", value_parser = known_warning)]
     pub allow: Vec<String>,
     /// Print diagnostics as JSON on stdout.
@@ -131,7 +131,7 @@ pub struct CheckArgs {
     pub json: bool,
 }
 
-/// A warning that exists.
+/// Parses the name of a warning.
 fn known_warning(name: &str) -> Result<String, String> {
     if name == "all" || p4::explain::codes().any(|code| p4::lint::is_called(code, name)) {
         return Ok(name.to_string());
@@ -140,22 +140,22 @@ fn known_warning(name: &str) -> Result<String, String> {
     Err(format!("there is no such warning; names: all, {}; or a code such as W0301", names.join(", ")))
 }
 
-/// What `build` makes.
+/// The outputs of `build`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum BuildTarget {
-    /// A shared object for this machine, with its manifest beside it; its C where OUT ends in .c.
+    /// A shared object for this machine, with its manifest in a second file; if OUT ends in .c, its C.
     Native,
-    /// An eBPF object for tc, with its manifest beside it; its C where OUT ends in .c.
+    /// An eBPF object for tc, with its manifest in a second file; if OUT ends in .c, its C.
     Tc,
     /// An eBPF object for XDP (not in this release).
     Xdp,
     /// The C of the native target.
     C,
-    /// P4Runtime's P4Info: text, or binary where OUT ends in .bin or .pb.
+    /// P4Runtime's P4Info: as text, or binary if OUT ends in .bin or .pb.
     P4info,
     /// The intermediate representation as text.
     Ir,
-    /// Pictures of parsers, controls and the dependencies of tables: for Graphviz, or SVG where OUT ends in .svg.
+    /// Graphs of parsers, controls and the dependencies between tables: for Graphviz, or SVG if OUT ends in .svg.
     Dot,
 }
 
@@ -163,10 +163,10 @@ pub enum BuildTarget {
 pub struct BuildArgs {
     #[command(flatten)]
     pub source: Source,
-    /// What to make.
+    /// The output to make.
     #[arg(long, value_enum)]
     pub target: BuildTarget,
-    /// Where to write; text goes to stdout otherwise, objects to PROG.o or PROG.so.
+    /// The file to write. Without it, text goes to stdout, and objects to PROG.o or PROG.so.
     #[arg(short, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub out: Option<PathBuf>,
 }
@@ -175,7 +175,7 @@ pub struct BuildArgs {
 pub struct RunArgs {
     #[command(flatten)]
     pub source: Source,
-    /// What runs it.
+    /// The target that runs the program.
     #[arg(long, value_enum, default_value = "tc")]
     pub target: RunTarget,
     /// A port: `0=eth0` on tc; on native `0=af_packet:eth0`, `0=af_xdp:eth0[:QUEUE]`, `0=tap:NAME`, `0=tun:NAME`, `0=pcap:IN,OUT`,
@@ -188,13 +188,13 @@ pub struct RunArgs {
     /// Serve P4Runtime (not in this release).
     #[arg(long, value_name = "ADDR")]
     pub grpc: Option<String>,
-    /// Worker threads of the native target (1), each on a processor of its own.
+    /// Number of worker threads of the native target (1), each on a processor of its own.
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
     /// A built-in control plane of a bundled app (native): `l2[:SECONDS]`, `nat44:POOL`.
     #[arg(long, value_name = "NAME[:ARG]")]
     pub controller: Option<String>,
-    /// Print messages to the control plane (digests) as they come, one JSON object a line (native).
+    /// Print digests as they arrive, one JSON object per line (native).
     #[arg(long)]
     pub digests: bool,
     /// Print counters as JSON at the end.
@@ -204,27 +204,27 @@ pub struct RunArgs {
 
 #[derive(Debug, Args)]
 pub struct TestArgs {
-    /// The program of all cases; a case without one uses its own base name.
+    /// The program of all cases. Without it, a case uses the program with the same base name.
     #[arg(long, value_name = "PROG.p4", value_hint = ValueHint::FilePath)]
     pub program: Option<PathBuf>,
-    /// What runs them; several may be given.
+    /// The targets to run on.
     #[arg(long = "target", value_enum, default_value = "interp")]
     pub targets: Vec<RunTarget>,
-    /// On tc: send the packets over veth pairs, in a network namespace of their own, instead of test runs of the program.
+    /// On tc: send the packets over veth pairs in a new network namespace, instead of test runs.
     #[arg(long, conflicts_with = "fuzz")]
     pub veth: bool,
     #[command(flatten)]
     pub preprocess: Preprocess,
-    /// Compare the targets on that many generated and mutated packets, seeded by the cases, instead of running them.
+    /// Compare the targets on this number of generated and mutated packets, which are derived from the cases, instead of running the cases.
     #[arg(long, value_name = "PACKETS")]
     pub fuzz: Option<u64>,
-    /// Seed of the packet generator.
+    /// The seed of the packet generator.
     #[arg(long, default_value_t = 1, requires = "fuzz")]
     pub seed: u64,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// The cases.
+    /// The case files.
     #[arg(value_name = "CASE.stf", required = true, value_hint = ValueHint::FilePath)]
     pub cases: Vec<PathBuf>,
 }
@@ -233,13 +233,13 @@ pub struct TestArgs {
 pub struct TraceArgs {
     #[command(flatten)]
     pub source: Source,
-    /// Packets that arrive at a port.
+    /// A capture with packets that arrive at a port.
     #[arg(long = "in", value_name = "N=FILE.pcap", required = true)]
     pub inputs: Vec<String>,
     /// Table entries: `add` and `setdefault` lines of STF.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub entries: Option<PathBuf>,
-    /// Write what came in and what went out, each packet's way as its comment: Wireshark shows it.
+    /// Write the packets that arrived and left. The path of each packet is its comment, which Wireshark shows.
     #[arg(long, value_name = "OUT.pcapng", value_hint = ValueHint::FilePath, conflicts_with = "json")]
     pub pcapng: Option<PathBuf>,
     /// Print JSON.
@@ -247,20 +247,20 @@ pub struct TraceArgs {
     pub json: bool,
 }
 
-/// NAT64 for operators.
+/// The commands of NAT64 for operators.
 #[derive(Debug, Subcommand)]
 pub enum Nat64Command {
-    /// Start translating, or bring what runs in line with the file.
+    /// Start translating, or update a running translator to match the file.
     Up(UpArgs),
-    /// Stop, and leave nothing behind.
+    /// Stop, and remove everything.
     Down(ConfigArgs),
-    /// Counters, drop reasons and mappings.
+    /// Show counters, drop reasons and mappings.
     Status(ConfigArgs),
-    /// Sessions of stateful NAT64 (not in this release).
+    /// Show sessions of stateful NAT64 (not in this release).
     Sessions(ConfigArgs),
-    /// Bring what runs in line with the file; a bad file changes nothing.
+    /// Update a running translator to match the file; an invalid file changes nothing.
     Reload(ConfigArgs),
-    /// Check the file only.
+    /// Check the file without applying it.
     Check(ConfigArgs),
 }
 
@@ -268,26 +268,26 @@ pub enum Nat64Command {
 pub struct UpArgs {
     #[command(flatten)]
     pub of: ConfigArgs,
-    /// Where packets are translated: in the kernel, or in this process behind a TUN interface, in the foreground.
+    /// Where packets are translated: in the kernel, or in this process with a TUN interface, in the foreground.
     #[arg(long, value_enum, default_value = "tc")]
     pub target: Nat64Target,
-    /// Worker threads of the native target (1).
+    /// Number of worker threads of the native target (1).
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
 }
 
-/// What translates.
+/// The targets that can translate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Nat64Target {
     /// The kernel's traffic control.
     Tc,
-    /// Machine code in this process; needs no privileges but those of its network namespace.
+    /// Machine code in this process. It needs only the privileges of its own network namespace.
     Native,
 }
 
 #[derive(Debug, Clone, Args)]
 pub struct ConfigArgs {
-    /// The configuration.
+    /// The configuration file.
     #[arg(long, default_value = "/etc/strait/nat64.toml", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: PathBuf,
     /// Print JSON.
@@ -304,82 +304,83 @@ pub struct GenArgs {
     pub traffic: TrafficArgs,
 }
 
-/// What else can be made.
+/// The subcommands of `gen`.
 #[derive(Debug, Subcommand)]
 pub enum GenCommand {
-    /// Routing tables of the Internet's shape.
+    /// Generate routing tables with the shape of the Internet's.
     Routes(RoutesArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct TrafficArgs {
-    /// Make packets of the headers that this program declares and its parser accepts, instead of the usual protocols'.
+    /// Generate packets with the headers that this program declares and its parser accepts, instead of those of the usual protocols.
     #[arg(long, value_name = "PROG.p4", value_hint = ValueHint::FilePath)]
     pub program: Option<PathBuf>,
     #[command(flatten)]
     pub preprocess: Preprocess,
-    /// The headers, as the parser extracts them: `ethernet/vlan/ipv6/tcp`, `ethernet/ipv4/udp/vxlan/ethernet/ipv4/udp`
-    /// [default: ethernet/ipv4/udp; of a program, every way through its parser in turn].
+    /// The headers, in the order in which the parser extracts them: `ethernet/vlan/ipv6/tcp`, `ethernet/ipv4/udp/vxlan/ethernet/ipv4/udp`
+    /// [default: ethernet/ipv4/udp; with a program, all paths through its parser in turn].
     #[arg(long, value_name = "A/B/…")]
     pub headers: Option<String>,
-    /// Packets that come through these states of the parser, in this order.
+    /// Generate packets that pass these states of the parser, in this order.
     #[arg(long, value_name = "STATE,…", conflicts_with = "headers")]
     pub reach: Option<String>,
-    /// Packets that hit the entries of this table, which `--entries` gives.
+    /// Generate packets that hit the entries of this table, which are given by `--entries`.
     #[arg(long, value_name = "TABLE", requires = "entries", requires = "program")]
     pub hit: Option<String>,
-    /// Table entries in STF that the program has while packets are tried on it.
+    /// Table entries in STF that the program has while packets are checked with it.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "program")]
     pub entries: Option<PathBuf>,
-    /// What a field holds: `ipv4.dst=198.51.100.0/24`, `tcp.src=1024..65535`, `udp.dst=53,123`. Flows differ in such fields; behind
-    /// `uniform:`, `seq:`, `zipf:` or `zipf(S):` values change from packet to packet instead.
+    /// The values of a field: `ipv4.dst=198.51.100.0/24`, `tcp.src=1024..65535`, `udp.dst=53,123`. Different flows get different values.
+    /// After `uniform:`, `seq:`, `zipf:` or `zipf(S):`, the values change from packet to packet instead.
     #[arg(long, value_name = "FIELD=VALUES")]
     pub set: Vec<String>,
-    /// Bytes of a frame with its check sequence: `64`, `64,1518`, `uniform:64..1518`, or `imix` (seven of 64, four of 594, one of 1518).
+    /// The size of a frame in bytes with its check sequence: `64`, `64,1518`, `uniform:64..1518`, or `imix` (seven of 64, four of 594, one
+    /// of 1518).
     #[arg(long, value_name = "SIZES", default_value = "64")]
     pub size: bench::traffic::Sizes,
-    /// How many flows [default: as many as fields make, up to the number of packets].
+    /// The number of flows [default: the number of values of the fields, at most the number of packets].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub flows: Option<u64>,
-    /// Which flow comes next: `seq`, `uniform`, `zipf`, `zipf(S)` [default: seq].
+    /// The order of flows: `seq`, `uniform`, `zipf`, `zipf(S)` [default: seq].
     #[arg(long, value_name = "ORDER")]
     pub pick: Option<String>,
-    /// How many packets [default: one for each of `--flows`, or 1000].
+    /// The number of packets [default: one for each of `--flows`, or 1000].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// Other random values for another number.
+    /// The seed of random values.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Write a capture (`-`: to stdout).
+    /// Write a capture file (`-` for stdout).
     #[arg(long, short, value_name = "OUT.pcap", value_hint = ValueHint::FilePath, conflicts_with = "port")]
     pub write: Option<PathBuf>,
-    /// Send out of a port: `af_packet:IF`, `af_xdp:IF[:QUEUE]`, `tap:NAME`.
+    /// Send the packets out of a port: `af_packet:IF`, `af_xdp:IF[:QUEUE]`, `tap:NAME`.
     #[arg(long, value_name = "DRIVER:ARG")]
     pub port: Option<io::port::Driver>,
-    /// Packets a second [default: as many as the port takes].
+    /// The rate in packets per second [default: as fast as the port accepts them].
     #[arg(long, value_name = "N", requires = "port", value_parser = rate)]
     pub rate: Option<f64>,
-    /// Send the packets round and round for so long.
+    /// Send the packets repeatedly for this duration.
     #[arg(long, value_name = "SECONDS", requires = "port", value_parser = bench::drivers::seconds)]
     pub seconds: Option<f64>,
-    /// Make the entry that each flow's packet hits: `TABLE ACTION(VALUES, …)`, with the next values for each.
+    /// Make the table entry that the packets of each flow hit: `TABLE ACTION(VALUES, …)`, with the next values for each flow.
     #[arg(long, value_name = "ENTRY", requires = "program", requires = "write_entries")]
     pub add: Option<String>,
-    /// Where such entries are written, in STF (`-`: to stdout).
+    /// The file for these entries, in STF (`-` for stdout).
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "add")]
     pub write_entries: Option<PathBuf>,
-    /// The port of the program where packets are taken to come in.
+    /// The ingress port at which the program receives the packets.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub in_port: u32,
-    /// Print what fields there are, and what they must hold.
+    /// Print the fields and their required values.
     #[arg(long)]
     pub list: bool,
-    /// Say what was made as JSON, on stderr.
+    /// Print a summary as JSON on stderr.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Packets a second: one in a quarter of an hour at least, so that no time is too long to be counted.
+/// Parses a rate in packets per second. The lower limit is one packet in a quarter of an hour, so that times do not overflow.
 fn rate(text: &str) -> Result<f64, String> {
     let value: Option<f64> = text.parse().ok();
     value
@@ -387,7 +388,7 @@ fn rate(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("`{text}` is not a rate, 0.001 or more"))
 }
 
-/// What a table of a benchmark may hold.
+/// Parses the size of a table in a benchmark.
 fn entries(text: &str) -> Result<usize, String> {
     const MOST: usize = 4_000_000;
     let count: Option<usize> = text.parse().ok();
@@ -398,32 +399,33 @@ fn entries(text: &str) -> Result<usize, String> {
 
 #[derive(Debug, Args)]
 pub struct RoutesArgs {
-    /// How many.
+    /// The number of routes.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = count_of_routes)]
     pub count: usize,
-    /// IPv4 or IPv6.
+    /// The IP version: IPv4 or IPv6.
     #[arg(long, value_name = "4|6", default_value = "4", value_parser = ["4", "6"])]
     pub family: String,
-    /// To how many next hops, numbered from 1 on.
+    /// The number of next hops, which are numbered from 1 on.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..))]
     pub next_hops: u16,
-    /// Other routes for another number.
+    /// The seed of the routes.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Entries of a program's table instead of `PREFIX/LENGTH NEXT-HOP`: `TABLE ACTION(VALUES, …)`; a next hop has the values of its number.
+    /// Write entries of a program's table instead of `PREFIX/LENGTH NEXT-HOP`: `TABLE ACTION(VALUES, …)`. Each next hop has the values with
+    /// its number.
     #[arg(long, value_name = "ENTRY", requires = "program")]
     pub add: Option<String>,
-    /// The program.
+    /// The program that has the table.
     #[arg(long, value_name = "PROG.p4", value_hint = ValueHint::FilePath)]
     pub program: Option<PathBuf>,
     #[command(flatten)]
     pub preprocess: Preprocess,
-    /// Where to (`-`: to stdout).
+    /// The file to write (`-` for stdout).
     #[arg(short, value_name = "OUT", default_value = "-", value_hint = ValueHint::FilePath)]
     pub out: PathBuf,
 }
 
-/// As many as tables are measured with.
+/// Parses a number of routes. The limit is the largest table that the benchmarks measure.
 fn count_of_routes(text: &str) -> Result<usize, String> {
     const MOST: usize = 2_000_000;
     let count: Option<usize> = text.parse().ok();
@@ -432,24 +434,24 @@ fn count_of_routes(text: &str) -> Result<usize, String> {
         .ok_or_else(|| format!("`{text}` is not a number from 1 to {MOST}"))
 }
 
-/// Benchmarks.
+/// The benchmarks.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// NAT64 beside plain forwarding, and beside Tayga where it is installed.
+    /// NAT64, beside plain forwarding and, if it is installed, Tayga.
     Nat64(bench::Nat64Options),
-    /// Packet drivers: a program that only forwards, beside DPDK's testpmd and the kernel.
+    /// Packet drivers with a program that only forwards, beside DPDK's testpmd and the kernel.
     Io(bench::IoOptions),
-    /// A program as machine code beside the interpreter, in memory and on one core.
+    /// A program as machine code, beside the interpreter, in memory on one core.
     Pipeline(PipelineArgs),
-    /// A million routes: inserting them, looking up in them beside DPDK's rte_fib, and the router of apps/l3 over memory.
+    /// A million routes: inserts, lookups beside DPDK's rte_fib, and the router of apps/l3 from memory to memory.
     Lpm(LpmArgs),
-    /// Tables by match kind and number of entries, over memory.
+    /// Tables by match kind and number of entries, from memory to memory.
     Tables(TablesArgs),
-    /// apps/nat44 with many sessions, over memory.
+    /// apps/nat44 with many sessions, from memory to memory.
     Sessions(SessionsArgs),
 }
 
-/// As many as there are processors, at most: each has one of its own.
+/// Parses a number of worker threads. The limit is the number of processors, because each worker has one of its own.
 fn workers(text: &str) -> Result<usize, String> {
     let most = io::port::processors().len();
     let count: Option<usize> = text.parse().ok();
@@ -460,40 +462,40 @@ fn workers(text: &str) -> Result<usize, String> {
 
 #[derive(Debug, Args)]
 pub struct TablesArgs {
-    /// Match kinds, with commas [default: all].
+    /// The match kinds, separated by commas [default: all].
     #[arg(long, value_enum, value_name = "KIND,…", value_delimiter = ',')]
     pub kinds: Vec<crate::commands::tables::Kind>,
-    /// Numbers of entries, with commas.
+    /// The numbers of entries, separated by commas.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [100, 1000, 10_000, 100_000], value_parser = entries)]
     pub entries: Vec<usize>,
-    /// Numbers of worker threads, with commas.
+    /// The numbers of worker threads, separated by commas.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1], value_parser = workers)]
     pub workers: Vec<usize>,
-    /// Other entries and packets for another number.
+    /// The seed of entries and packets.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Draw rates by the number of entries into this SVG file.
+    /// Write a graph of the rates by the number of entries to this SVG file.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub struct SessionsArgs {
-    /// Draw rates into this SVG file.
+    /// Write a graph of the rates to this SVG file.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub svg: Option<PathBuf>,
-    /// Numbers of worker threads, with commas.
+    /// The numbers of worker threads, separated by commas.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1],
 value_parser = workers)]
     pub workers: Vec<usize>,
-    /// Numbers of sessions, with commas.
+    /// The numbers of sessions, separated by commas.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1000, 100_000, 1_000_000],
         value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub sessions: Vec<u32>,
-    /// Another order of packets for another number.
+    /// The seed of the order of packets.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Print JSON.
@@ -503,20 +505,20 @@ value_parser = workers)]
 
 #[derive(Debug, Args)]
 pub struct LpmArgs {
-    /// Draw rates into this SVG file.
+    /// Write a graph of the rates to this SVG file.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub svg: Option<PathBuf>,
-    /// Numbers of worker threads, with commas.
+    /// The numbers of worker threads, separated by commas.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1],
 value_parser = workers)]
     pub workers: Vec<usize>,
-    /// Numbers of routes, with commas.
+    /// The numbers of routes, separated by commas.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1000, 10_000, 100_000, 200_000, 1_000_000], value_parser = count_of_routes)]
     pub routes: Vec<usize>,
-    /// IPv4, IPv6: `4`, `6` [default: both].
+    /// The IP versions, `4` and `6` [default: both].
     #[arg(long = "family", value_name = "4|6")]
     pub families: Option<Vec<u8>>,
-    /// Other routes for another number.
+    /// The seed of the routes.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Print JSON.
@@ -534,7 +536,7 @@ pub struct PipelineArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Cases that lend their packets and tables.
+    /// The cases that provide the packets and table entries.
     #[arg(value_name = "CASE.stf", required = true, value_hint = ValueHint::FilePath)]
     pub cases: Vec<PathBuf>,
 }

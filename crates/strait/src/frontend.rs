@@ -1,4 +1,4 @@
-//! Files to programs: the only place where the front end meets the file system.
+//! Compiles files. This is the only module where the front end accesses the file system.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use p4::{Diagnostics, Embedded, SourceMap, SourceProvider};
 
 use crate::cli::Preprocess;
 
-/// Includes from directories, then Strait's own.
+/// A provider of included files: it searches the given directories, and then Strait's own.
 struct Files<'a>(&'a [PathBuf]);
 
 impl SourceProvider for Files<'_> {
@@ -23,18 +23,17 @@ impl SourceProvider for Files<'_> {
     }
 }
 
-/// A file's way through the front end: the files that were read, and what there was to say.
+/// The state of the front end for one file: the source files that it read, and the diagnostics.
 #[derive(Default)]
 pub struct Front {
-    /// Files.
+    /// The source files.
     pub map: SourceMap,
-    /// Mistakes and warnings.
+    /// The diagnostics: mistakes and warnings.
     pub diags: Diagnostics,
 }
 
 impl Front {
-    /// Checks a file: names, types and the rules of the language. `then` is given what was found out; `None` where there was a
-    /// mistake.
+    /// Checks a file: names, types and the rules of the language. Calls `then` with the result, or with `None` after a mistake.
     pub fn check<R>(
         &mut self,
         file: &Path,
@@ -53,7 +52,7 @@ impl Front {
     }
 }
 
-/// The name and the text of a file; `-` is standard input.
+/// The name and the text of a file. `-` is the standard input.
 fn read(file: &Path) -> anyhow::Result<(String, String)> {
     let stdin = file == Path::new("-");
     let text = match stdin {
@@ -68,7 +67,7 @@ fn read(file: &Path) -> anyhow::Result<(String, String)> {
     Ok((name, String::from_utf8_lossy(&text).into_owned()))
 }
 
-/// Whether a program is written for the architecture that was asked for.
+/// Checks that a program is written for the requested architecture.
 fn architecture(file: &Path, options: &Preprocess, typed: &p4::check::Typed<'_>) -> anyhow::Result<()> {
     let Some(wanted) = options.arch.map(|a| a.name()) else { return Ok(()) };
     let found = p4::api::architecture(typed);
@@ -81,7 +80,7 @@ fn architecture(file: &Path, options: &Preprocess, typed: &p4::check::Typed<'_>)
     Ok(())
 }
 
-/// What becomes of a file; mistakes go to stderr and become the error.
+/// Runs the front end on a file. Prints the diagnostics to stderr, and turns mistakes into the error.
 fn made<R>(
     file: &Path,
     options: &Preprocess,
@@ -93,23 +92,23 @@ fn made<R>(
     made.ok_or_else(|| anyhow::anyhow!("{} is not accepted", file.display()))
 }
 
-/// What the control plane sees of a file's program.
+/// The control plane's view of the program in a file.
 pub fn control_plane(file: &Path, options: &Preprocess) -> anyhow::Result<ir::api::Api> {
     let api = made(file, options, |typed, map, diags| {
         let twice = diags.list().iter().any(|d| d.code == "W0420");
         Some((!twice).then(|| p4::api::of(typed, map)))
     })?;
-    // A warning to who runs the program; a controller could not tell the two apart.
+    // Here this is an error and not a warning, because a controller could not distinguish the two objects.
     api.with_context(|| format!("no P4Info can be made of {}: see W0420 above", file.display()))
 }
 
-/// Compiles a file.
+/// Compiles a file to a verified program.
 pub fn program(file: &Path, options: &Preprocess) -> anyhow::Result<ir::Verified> {
     let passes = passes(options)?;
     made(file, options, |typed, map, diags| p4::lower_verified(typed, map, &passes, diags))
 }
 
-/// The passes that are not switched off.
+/// The passes that the options do not switch off.
 fn passes(options: &Preprocess) -> anyhow::Result<p4::Passes> {
     let all = p4::Passes::default();
     options.without_pass.iter().try_fold(all, |passes, name| {
@@ -120,7 +119,7 @@ fn passes(options: &Preprocess) -> anyhow::Result<p4::Passes> {
     })
 }
 
-/// Mistakes and warnings to stderr.
+/// Prints diagnostics to stderr.
 pub fn print(map: &SourceMap, diags: &Diagnostics) {
     use std::io::IsTerminal as _;
     if !diags.list().is_empty() {

@@ -1,7 +1,7 @@
-//! The command line, and the only crate that knows all the others.
+//! The command line. This is the only crate that depends on all others.
 //!
-//! `cli` says what can be said, `commands` does it, one file a command; `frontend` turns files into programs, `targets`
-//! adapts what runs them to packet tests, `out` prints.
+//! `cli` defines the command line, and `commands` executes it, with one file for each command. `frontend` compiles files, `targets` runs
+//! packet tests on targets, and `out` prints.
 #![forbid(unsafe_code)]
 
 #[macro_use]
@@ -19,7 +19,7 @@ use clap::Parser;
 
 use cli::{BenchCommand, Cli, Command};
 
-/// Tables of a million entries are a million small pieces of memory: docs/tables.md has what this allocator saves.
+/// A table with a million entries is a million small allocations. docs/tables.md states how much memory this allocator saves.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,14 +1,14 @@
-//! Printing. Where whoever reads the output has gone (`strait trace … | head`), the command ends quietly, as a Unix tool does; all
-//! that it made in the kernel is removed on the way, for this unwinds instead of dying of SIGPIPE.
+//! Printing. If the reader of the output has closed the pipe (`strait trace … | head`), the command ends without a message, as Unix tools
+//! do. It unwinds instead of dying from SIGPIPE, so that everything it created in the kernel is removed.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
-/// What a shell shows of a process that SIGPIPE ended.
+/// The exit status that a shell shows for a process that SIGPIPE ended.
 const CLOSED: u8 = 128 + 13;
 
-/// Why printing ended the command.
+/// The panic payload that ends a command when printing fails.
 struct Stopped(io::Error);
 
 macro_rules! print {
@@ -25,7 +25,7 @@ macro_rules! eprintln {
     ($($text:tt)*) => { $crate::out::stderr(format_args!("{}\n", format_args!($($text)*))) };
 }
 
-/// Runs a command until it ends, or nobody reads what it prints.
+/// Runs a command until it ends, or until the reader of its output has closed the pipe.
 pub fn until_closed(command: impl FnOnce() -> ExitCode + std::panic::UnwindSafe) -> ExitCode {
     let payload = match std::panic::catch_unwind(command) {
         Ok(code) => return code,
@@ -41,18 +41,18 @@ pub fn until_closed(command: impl FnOnce() -> ExitCode + std::panic::UnwindSafe)
     }
 }
 
-/// Prints to standard output.
+/// Prints to the standard output.
 pub fn stdout(text: Arguments<'_>) {
     printed(io::stdout().lock().write_fmt(text));
 }
 
-/// Prints to standard error.
+/// Prints to the standard error.
 pub fn stderr(text: Arguments<'_>) {
     printed(io::stderr().lock().write_fmt(text));
 }
 
 fn printed(result: io::Result<()>) {
-    // While the command is unwinding already, there is nothing more to stop.
+    // If the command is already unwinding, nothing more must be stopped.
     if let Err(error) = result
         && !std::thread::panicking()
     {
@@ -60,7 +60,7 @@ fn printed(result: io::Result<()>) {
     }
 }
 
-/// Standard output for what writes bytes.
+/// The standard output as a writer of bytes.
 pub struct Stdout;
 
 impl Write for Stdout {

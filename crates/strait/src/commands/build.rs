@@ -1,4 +1,4 @@
-//! `strait build`.
+//! `strait build`: compiles a program to a file.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use crate::cli::{BuildArgs, BuildTarget};
 use crate::frontend;
 use crate::targets::{Limits, tc};
 
-/// Compiles for a target.
+/// Compiles a program for a target.
 pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
     let later = match args.target {
         BuildTarget::Xdp => Some("xdp"),
@@ -36,7 +36,7 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
     object(args, &program.name, &output)
 }
 
-/// What the control plane sees: of every program that is right, whether it runs here or not.
+/// Writes P4Info. This works for every correct program, even if no target can run it.
 fn p4info(args: &BuildArgs) -> anyhow::Result<()> {
     let api = frontend::control_plane(&args.source.program, &args.source.preprocess)?;
     let info =
@@ -49,7 +49,7 @@ fn p4info(args: &BuildArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Pictures: Graphviz' language, or SVG where OUT ends in .svg.
+/// Writes graphs: in Graphviz's language, or as SVG if OUT ends in .svg.
 fn picture(args: &BuildArgs, program: &ir::Verified) -> anyhow::Result<()> {
     let drawn = args.out.as_deref().is_some_and(|path| path.extension().is_some_and(|e| e == "svg"));
     let text = match drawn {
@@ -69,7 +69,7 @@ fn write(out: Option<&Path>, text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// The object, and its manifest beside it.
+/// Writes an object, and its manifest in a second file.
 fn object(args: &BuildArgs, name: &str, output: &emit::Output) -> anyhow::Result<()> {
     let ending = if args.target == BuildTarget::Native { "so" } else { "o" };
     if args.out.as_deref() == Some(Path::new("-")) {

@@ -1,4 +1,4 @@
-//! `strait check`: whether a program is right, and what of it which target cannot run.
+//! `strait check`: checks whether a program is correct, and which targets can run it.
 
 use std::process::ExitCode;
 
@@ -8,10 +8,11 @@ use p4::{Diagnostic, Diagnostics, SourceMap};
 use crate::cli::{CheckArgs, RunTarget};
 use crate::frontend;
 
-/// The targets that have limits of their own; the interpreter runs whatever becomes IR.
+/// The targets that have limits of their own. The interpreter runs every program that the front end can lower.
 const TARGETS: [Target; 2] = [Target::Tc, Target::Native];
 
-/// 0 accepted, 1 diagnostics. Without a target, what is right and beyond this release is a warning; with one, it is an error.
+/// Returns 0 for an accepted program, and 1 for one with errors. Without a target, something that this release does not support is a
+/// warning; with a target, it is an error.
 pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(
         !args.target.contains(&RunTarget::Xdp),
@@ -40,7 +41,8 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// What no target runs, and what those do not run that were asked for; else a line a target, to be told at the end.
+/// The limits that no target supports, and those of the requested targets. Without requested targets, returns a line about each target
+/// instead, which is printed at the end.
 fn what_runs(
     args: &CheckArgs,
     typed: &p4::check::Typed<'_>,
@@ -50,7 +52,7 @@ fn what_runs(
     let mut notes: Vec<Diagnostic> = Vec::new();
     let asked = !args.target.is_empty();
     let mut refused = Diagnostics::default();
-    // A library is right without a `main`; only who wants to run it misses one.
+    // A library without a `main` is correct. This matters only to users who want to run it.
     let whole = typed.main.is_some() || asked;
     match whole.then(|| p4::lower_verified(typed, map, &p4::Passes::default(), &mut refused)).flatten() {
         Some(program) if asked => {
@@ -72,13 +74,13 @@ fn what_runs(
     notes
 }
 
-/// The targets with limits that `--target` names.
+/// The targets in `--target` that have limits of their own.
 fn wanted(args: &CheckArgs) -> impl Iterator<Item = Target> {
     let named = |target: Target| args.target.iter().any(|t| t.name() == target.name());
     TARGETS.into_iter().filter(move |t| named(*t))
 }
 
-/// What a target cannot do of a program.
+/// The limits of a target that a program exceeds.
 fn limits_of(target: Target, program: &ir::Verified, map: &SourceMap) -> Vec<Diagnostic> {
     let made = match target {
         Target::Tc => emit::tc(program),
@@ -92,7 +94,7 @@ fn limits_of(target: Target, program: &ir::Verified, map: &SourceMap) -> Vec<Dia
     limits.iter().map(diagnostic).collect()
 }
 
-/// A diagnostic in one line.
+/// A diagnostic on one line.
 fn line(d: &Diagnostic, map: &SourceMap) -> String {
     let at = map.position(d.primary.span);
     let hint = d.hint.as_ref().map(|h| format!("; {h}")).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! `strait doctor`: what this machine can do, what follows, and how to get the rest.
+//! `strait doctor`: prints what this machine supports, the consequences, and how to get what is missing.
 
-/// Prints the probes.
+/// Prints the results of the probes.
 pub fn run(json: bool) -> anyhow::Result<()> {
     let probes = io::doctor::examine();
     if json {

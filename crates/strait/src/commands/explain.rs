@@ -1,8 +1,8 @@
-//! `strait explain`: what a diagnostic means.
+//! `strait explain`: prints the explanation of a diagnostic.
 
 use std::process::ExitCode;
 
-/// The text about a code, or a list of all codes.
+/// Prints the explanation of a code, or a list of all codes.
 pub fn run(code: Option<&str>) -> anyhow::Result<ExitCode> {
     let Some(code) = code else {
         for code in p4::explain::codes() {

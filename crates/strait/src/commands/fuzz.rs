@@ -1,9 +1,9 @@
-//! `strait test --fuzz`: the interpreter against a compiled target, on packets that nobody wrote.
+//! `strait test --fuzz`: compares the interpreter with a compiled target on random packets.
 //!
-//! Packets of the cases are mutated, with the tables of the case that they come from. Bytes, port and drop reason must be
-//! equal, and every counter cell after each case. A packet whose declared sum was wrong on arrival must leave with one that is
-//! wrong by as much: the interpreter carries the difference over ([`Interpreter::carry_wrong_sums`]). The two zeros of one's
-//! complement, 0000 and ffff, are one number in the sums of such a packet.
+//! The packets of the cases are mutated, and processed with the tables of their case. Bytes, ports and drop reasons must be equal, and
+//! every counter cell after each case. If a declared checksum was wrong on arrival, the packet must leave with the same error: the
+//! interpreter carries it over ([`Interpreter::carry_wrong_sums`]). The words 0000 and ffff are equal in one's complement, so they are
+//! equal in the checksums of such a packet.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -18,10 +18,10 @@ use crate::cli::RunTarget;
 use crate::targets::interp::InterpTarget;
 use crate::targets::{Compiled, Object, Sent};
 
-/// Cases that lend their tables, spread over all that are given: loading takes longer than thousands of packets.
+/// The number of cases whose tables are used, spread over all given cases. Loading a program takes longer than thousands of packets.
 const CASES: usize = 12;
 
-/// Notes whether a verified sum was wrong.
+/// Records whether a verified checksum was wrong.
 #[derive(Default)]
 struct Sums {
     wrong: bool,
@@ -36,7 +36,7 @@ impl Observer for Sums {
 #[derive(Default)]
 struct Tally {
     equal: u64,
-    /// Of the equal ones: with a wrong sum on arrival.
+    /// The number of equal packets whose checksum was wrong on arrival.
     carried: u64,
     refused: u64,
     different: u64,
@@ -80,7 +80,7 @@ pub(super) fn packets_of(case: &stf::Case) -> Vec<(u32, Vec<u8>)> {
     case.statements.iter().filter_map(packet).collect()
 }
 
-/// The lines of a case that a control plane says: entries, groups, sessions, rates and the like, and nothing is removed.
+/// The lines of a case that add control-plane state: entries, groups, sessions, rates and similar. Lines that remove state are omitted.
 pub(super) fn tables_of(case: &stf::Case) -> stf::Case {
     let tables = |s: &&stf::Statement| s.kind.fills() && !matches!(s.kind, Kind::RemoveAll);
     stf::Case {
@@ -136,7 +136,7 @@ fn one_case(
     compiled.end()
 }
 
-/// Every cell of every counter, and every drop reason. `too_short` counts the packets that only the interpreter could send.
+/// Compares every cell of every counter and every drop reason. `too_short` is the number of packets that only the interpreter could send.
 fn compare_counts(
     target: &str,
     case: &str,
@@ -152,7 +152,7 @@ fn compare_counts(
     dropped.bytes += too_short.bytes;
     tally.cells += got.len() as u64;
     for name in expected.keys().chain(got.keys().filter(|name| !expected.contains_key(*name))) {
-        // A target counts for nothing what it has no name for.
+        // A target has no count for a drop reason that it does not have.
         let of = |counts: &BTreeMap<String, Count>| counts.get(name).copied().unwrap_or_default();
         if of(&expected) != of(&got) {
             tally.different += 1;
@@ -162,7 +162,7 @@ fn compare_counts(
     Ok(())
 }
 
-/// By name.
+/// The drop count with a name.
 fn counts(target: &mut dyn Target, entries: &[(String, Entry)]) -> anyhow::Result<BTreeMap<String, Count>> {
     let manifest = target.manifest().clone();
     let mut counts = BTreeMap::new();
@@ -182,8 +182,8 @@ fn counts(target: &mut dyn Target, entries: &[(String, Entry)]) -> anyhow::Resul
     Ok(counts)
 }
 
-/// Packets for which programs were rarely written: each of these, cut to every length up to its first 64 bytes. A parser rejects them in the
-/// middle of a header, and controls and the deparser run without that header.
+/// Packets that programs rarely expect. Each of these is truncated to every length up to 64 bytes. A parser then rejects it in the middle
+/// of a header, and the controls and the deparser run without that header.
 fn truncated(packets: &[(u32, Vec<u8>)]) -> Vec<(u32, Vec<u8>)> {
     let mut seen = std::collections::HashSet::new();
     let cut = |(port, bytes): &(u32, Vec<u8>)| {
@@ -193,7 +193,7 @@ fn truncated(packets: &[(u32, Vec<u8>)]) -> Vec<(u32, Vec<u8>)> {
     packets.iter().flat_map(cut).filter(|packet| seen.insert(packet.clone())).collect()
 }
 
-/// A few changes, most of them in the headers, where programs look.
+/// Makes a few changes. Most are in the headers, because programs read those.
 fn mutated(seed: &[u8], dice: &mut Dice) -> Vec<u8> {
     let mut packet = seed.to_vec();
     for _ in 0..dice.index(4) {

@@ -1,12 +1,12 @@
 
-/* Behind the prelude of native programs: look-ups alone, for `strait bench lpm`. */
+/* Lookups without a program, for `strait bench lpm`. This text follows the prelude of native programs. */
 #include <sched.h>
 #include <time.h>
 #include <unistd.h>
 
 struct timing {
-    u64 sum;         /* of the values that were found */
-    double nanoseconds, cycles; /* one look-up */
+    u64 sum;         /* the sum of the results */
+    double nanoseconds, cycles; /* the duration of one lookup */
 };
 
 static u64 stamp(void)
@@ -31,19 +31,19 @@ static void finish_timing(struct timing *t, double begun, u64 from, u64 count)
     t->nanoseconds = (seconds() - begun) * 1e9 / count;
 }
 
-/* A route's action data: its number, then the next hop. */
+/* The action data of a route: the action's number, then the next hop. */
 static u64 next_hop(const struct row *row)
 {
     return row ? *(const u16 *)(row->bytes + 4) : 0;
 }
 
-/* Keys lie one after the other, as rte_fib has them. */
+/* Keys follow each other without padding, as rte_fib expects them. */
 static const u64 *key_at(const u8 *keys, u64 at)
 {
     return (const u64 *)(keys + at);
 }
 
-/* The sum of all next hops; for comparison, not for the clock. */
+/* Returns the sum of the next hops of all keys, for a comparison of results. It is not measured. */
 __attribute__((visibility("default"))) u64 strait_sum(const struct shared *shared, u32 table, const u8 *keys, u32 size, u64 count)
 {
     u64 sum = 0;
@@ -52,8 +52,9 @@ __attribute__((visibility("default"))) u64 strait_sum(const struct shared *share
     return sum;
 }
 
-/* `keys` are `size` bytes each, a power of two of them, and some bytes more. In bursts, or each after the one before: the next key depends
- * on what was found. A look-up gives a row's number, as rte_fib's gives a next hop's. */
+/* Measures lookups of keys with `size` bytes each. The number of keys is a power of two, and some bytes follow the last one. The lookups
+ * are in bursts, or one after the other, where the next key depends on the previous result. A lookup returns the number of a row, as
+ * rte_fib's returns the number of a next hop. */
 __attribute__((visibility("default"))) void strait_look_up(const struct shared *shared, u32 table, const u8 *keys, u32 size,
                                                            u64 count, u32 dependent, struct timing *timing)
 {
@@ -88,7 +89,7 @@ __attribute__((visibility("default"))) void strait_look_up(const struct shared *
 static struct rte_fib *fib;
 static struct rte_fib6 *fib6;
 
-/* DPDK's own structures with the same routes: 0, or why not. `prefixes` are 16 bytes each, in network order. */
+/* Fills DPDK's structures with the same routes. Returns 0, or the reason of the failure. Each prefix has 16 bytes in network order. */
 __attribute__((visibility("default"))) int peer_begin(const u8 *prefixes, const u8 *lengths, const u16 *values, u64 count, u32 v6,
                                                       u32 groups, double *took)
 {
@@ -96,14 +97,14 @@ __attribute__((visibility("default"))) int peer_begin(const u8 *prefixes, const 
     char *arguments[] = { "strait", "--in-memory", "--no-pci", "--no-telemetry", "--log-level=lib.eal:1",
                           "--force-max-simd-bitwidth=512", "-l", "0" };
     if (!ready) {
-        /* DPDK keeps the thread that starts it on one processor. */
+        /* DPDK pins the thread that starts it to one processor. */
         cpu_set_t own;
         int known = !sched_getaffinity(0, sizeof own, &own);
         if (rte_eal_init(8, arguments) < 0)
             return 1;
         if (known)
             sched_setaffinity(0, sizeof own, &own);
-        /* It made a directory for other processes of this one's. */
+        /* DPDK created a directory for secondary processes, which is not needed. */
         rmdir(rte_eal_get_runtime_dir());
         ready = 1;
     }

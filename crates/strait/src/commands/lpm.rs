@@ -1,5 +1,5 @@
-//! `strait bench lpm`: apps/l3 with routing tables of the Internet's shape: inserting them, looking up in them, and the whole router over
-//! memory. DPDK's rte_fib has the same routes and keys in the same run, where libdpdk is installed.
+//! `strait bench lpm`: measures apps/l3 with routing tables of the shape of the Internet's: inserts, lookups, and the whole router from
+//! memory to memory. If libdpdk is installed, DPDK's rte_fib is measured in the same run with the same routes and keys.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -22,21 +22,21 @@ use crate::cli::LpmArgs;
 static L3: &str = include_str!("../../../../apps/l3/l3.p4");
 static HARNESS: &str = include_str!("lpm.c");
 
-/// Keys of a measurement: far more than caches hold.
+/// The number of keys of a measurement. They are far more than fit into caches.
 const KEYS: usize = 1 << 20;
 const NEXT_HOPS: u16 = 1000;
 
-/// One table and what it costs.
+/// The measurements of one table.
 #[derive(Serialize)]
 struct Figures {
     family: u8,
     routes: usize,
     insert_seconds: f64,
-    /// Of the whole process, before and after inserting.
+    /// The memory of the whole process before and after the inserts.
     memory_mb: f64,
     bulk: Cost,
     dependent: Cost,
-    /// The router: parser, look-ups, headers, checksum, from memory to memory.
+    /// The whole router from memory to memory: parser, lookups, headers and checksum.
     router: Vec<Scaled>,
     #[serde(skip_serializing_if = "Option::is_none")]
     peer: Option<Peer>,
@@ -44,18 +44,18 @@ struct Figures {
     peer_skipped: Option<String>,
 }
 
-/// DPDK's rte_fib or rte_fib6.
+/// The measurements of DPDK's rte_fib or rte_fib6.
 #[derive(Serialize)]
 struct Peer {
     insert_seconds: f64,
     bulk: Cost,
     dependent: Cost,
-    /// How many times its rate ours is.
+    /// Strait's rate divided by DPDK's.
     bulk_ratio: f64,
     dependent_ratio: f64,
 }
 
-/// Measures each family and size.
+/// Measures each IP version and each size.
 pub fn run(args: &LpmArgs) -> anyhow::Result<()> {
     let (object, manifest) = compiled("l3.p4", L3)?;
     let harness = Harness::make(&format!(
@@ -84,10 +84,10 @@ pub fn run(args: &LpmArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Look-ups above, the router below, by the number of routes.
+/// Draws the rates of lookups, and below them those of the router, by the number of routes.
 fn draw(all: &[Figures], file: &Path) -> anyhow::Result<()> {
     let mut look_ups = Lines {
-        y: "million look-ups a second".to_string(),
+        y: "million lookups a second".to_string(),
         limit: None,
         ..rates("Longest-prefix match in bursts", "routes")
     };
@@ -141,7 +141,7 @@ fn one(
             keep(&mut best[usize::from(dependent)], ours);
             if peer.is_ok() {
                 let theirs = harness.peer_lookup(&bytes, family == Family::V6, dependent)?;
-                // The next key depends on the sum: only bursts look the same keys up.
+                // The next key depends on the sum of the results, so only the lookups in bursts have the same keys.
                 anyhow::ensure!(dependent || theirs.sum == sum, "rte_fib finds other routes");
                 keep(&mut best[2 + usize::from(dependent)], theirs);
             }
@@ -198,12 +198,12 @@ fn entry(family: Family, route: &Route) -> Entry {
     }
 }
 
-/// DPDK's structure with the same routes: the seconds that it took, or why there is none.
+/// Builds DPDK's structure with the same routes. Returns the time in seconds, or the reason why it is not available.
 fn peer(harness: &Harness, family: Family, routes: &[Route]) -> anyhow::Result<Result<f64, String>> {
     if !harness.peer {
         return Ok(Err("libdpdk is not installed (apt-get install libdpdk-dev)".to_string()));
     }
-    // DPDK itself would say so with a page of its options.
+    // DPDK would report this with a page about its options.
     if huge_pages_free() == 0 {
         return Ok(Err("DPDK wants huge pages (sysctl vm.nr_hugepages=2700)".to_string()));
     }
@@ -222,21 +222,21 @@ fn peer(harness: &Harness, family: Family, routes: &[Route]) -> anyhow::Result<R
     Ok(filled.map_err(str::to_owned))
 }
 
-/// Huge pages that nobody has.
+/// The number of free huge pages.
 fn huge_pages_free() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("HugePages_Free:"));
     line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Bytes of this process's memory that are in use.
+/// The memory in use by this process, in bytes.
 fn resident() -> i64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = text.split_whitespace().nth(1).and_then(|w| w.parse::<i64>().ok());
     pages.unwrap_or(0) * 4096
 }
 
-/// A packet to an address, as a router's neighbour sends it.
+/// A packet to an address, as a neighbour of the router sends it.
 fn packet(family: Family, to: u128) -> Vec<u8> {
     let source = match family {
         Family::V4 => Ipv4Addr::new(192, 0, 2, 1).into(),
@@ -264,7 +264,7 @@ fn shown(f: &Figures) -> String {
         f.routes,
         f.insert_seconds,
         f.memory_mb,
-        cost("look-ups in bursts", f.bulk),
+        cost("lookups in bursts", f.bulk),
         cost("each after the one before", f.dependent)
     );
     if let Some(peer) = &f.peer {

@@ -1,4 +1,4 @@
-//! What benchmarks of bundled programs share: a program, and one core that carries packets from memory through it to memory.
+//! The common part of the benchmarks of bundled programs: it loads a program, and moves packets from memory through it to memory.
 
 use std::fmt;
 use std::sync::{Arc, Barrier};
@@ -14,16 +14,16 @@ use io::native::{Batch, NativeProgram, Object};
 use io::port::mem::{Mem, Packets};
 use serde::Serialize;
 
-/// Measurements, of which the best counts.
+/// The number of measurements. The best one counts.
 pub const TURNS: usize = 5;
-/// Bytes of the smallest packet, without its frame check sequence.
+/// The size in bytes of the smallest packet, without its frame check sequence.
 pub const SMALLEST: usize = 60;
 
-/// What a packet, or a look-up, costs.
+/// The cost of a packet or a lookup.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Cost {
     pub nanoseconds: f64,
-    /// By the time-stamp counter.
+    /// The cost in cycles of the time-stamp counter.
     pub cycles: f64,
     pub million_per_second: f64,
 }
@@ -44,7 +44,7 @@ impl fmt::Display for Cost {
     }
 }
 
-/// A program of Strait's own as machine code.
+/// Compiles a bundled program to machine code.
 pub fn compiled(name: &str, text: &str) -> anyhow::Result<(Object, Manifest)> {
     let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
     let program = p4::compile(&mut map, name, text, &[], &p4::Embedded, &mut diags);
@@ -63,7 +63,7 @@ pub fn exact(keys: &[(u32, u128)], action: &str, args: &[(u32, u128)]) -> Entry 
     }
 }
 
-/// A burst that is filled from a port.
+/// A burst that is received from a port.
 struct Filling<'b>(&'b mut Batch);
 
 impl Inbox for Filling<'_> {
@@ -76,11 +76,11 @@ impl Inbox for Filling<'_> {
     }
 }
 
-/// Packets that a worker takes at once.
+/// The number of packets in a worker's burst.
 const BURST: usize = 64;
 
-/// Workers, each on a core of its own and with a queue of its own, from a port in memory (port 0 of the program) to another; every
-/// packet must leave. The cost is the time that all of them together take a packet.
+/// Measures workers, each on a processor of its own and with a queue of its own. They move packets from a port in memory (port 0 of the
+/// program) to another one, and every packet must leave. The cost is the time per packet of all workers together.
 pub fn carry(program: &NativeProgram, packets: &Arc<Packets>, workers: usize) -> anyhow::Result<Cost> {
     let rounds = packets.len().max(1 << 20) / BURST;
     let (begin, end) = (Barrier::new(workers + 1), Barrier::new(workers + 1));
@@ -113,7 +113,7 @@ pub fn carry(program: &NativeProgram, packets: &Arc<Packets>, workers: usize) ->
     })
 }
 
-/// One worker's turns.
+/// The measurements of one worker.
 fn queue(
     program: &NativeProgram,
     packets: Arc<Packets>,
@@ -142,7 +142,7 @@ fn queue(
     };
     let mut done = pinned.map_err(anyhow::Error::from);
     for _ in 0..TURNS {
-        // Who has failed keeps the others' time all the same.
+        // A worker that failed must still take part in the others' barriers.
         begin.wait();
         done = done.and_then(|()| turn());
         end.wait();
@@ -159,7 +159,7 @@ pub struct Scaled {
     pub workers: usize,
     #[serde(flatten)]
     pub cost: Cost,
-    /// Times the rate of the first number.
+    /// The rate divided by that of the first number of workers.
     pub scaling: f64,
 }
 
@@ -176,13 +176,13 @@ pub fn scaled(program: &NativeProgram, packets: Packets, workers: &[usize]) -> a
 }
 
 impl Scaled {
-    /// A curve's name: what was measured, with so many workers.
+    /// The name of a curve: the measured quantity and the number of workers.
     pub fn named(&self, what: &str) -> String {
         if self.workers == 1 { what.to_string() } else { format!("{what}, {} workers", self.workers) }
     }
 }
 
-/// A picture of packet rates, with the rate of a full link.
+/// A graph of packet rates, with the rate of a full link.
 pub fn rates(title: &str, x: &str) -> Lines {
     Lines {
         title: title.to_string(),

@@ -1,7 +1,7 @@
-//! `strait bench pipeline`: a program's machine code beside the interpreter, on the packets of cases and with their tables.
+//! `strait bench pipeline`: compares a program's machine code with the interpreter, on the packets and tables of cases.
 //!
-//! Packets lie in memory, and each is copied into a buffer before it is run, as a network card would: no port, one core. Both targets take
-//! turns in one run, so that what slows the machine down slows down both; the best turn of each counts.
+//! The packets are in memory, and each one is copied into a buffer before it is processed, as a network card would do. There are no ports,
+//! and one core is used. Both targets take turns in one run, so that disturbances affect both. The best turn of each counts.
 
 use std::time::{Duration, Instant};
 
@@ -16,23 +16,23 @@ use crate::frontend;
 use crate::targets::interp::InterpTarget;
 use crate::targets::native::{NativeTarget, Object};
 
-/// Turns that each target has.
+/// The number of turns of each target.
 const TURNS: u32 = 3;
 
-/// What a case gave.
+/// The measurements of a case.
 #[derive(Serialize)]
 struct Speed {
     case: String,
-    /// Packets that take turns.
+    /// The number of different packets.
     packets: usize,
-    /// Nanoseconds a packet.
+    /// The time per packet in nanoseconds.
     interp_ns: f64,
     native_ns: f64,
-    /// How many times the interpreter's rate.
+    /// The native rate divided by the interpreter's.
     ratio: f64,
 }
 
-/// Measures each case, and prints a line of it.
+/// Measures each case, and prints a line about it.
 pub fn run(args: &PipelineArgs) -> anyhow::Result<()> {
     ensure!(io::native::has_compiler(), "the native target needs a C compiler: apt-get install gcc");
     let program = frontend::program(&args.program, &args.preprocess)?;
@@ -98,7 +98,7 @@ fn one(program: &ir::Verified, object: &Object, case: &stf::Case) -> anyhow::Res
     Ok(Speed { case, packets: packets.len(), interp_ns, native_ns, ratio: interp_ns / native_ns })
 }
 
-/// Seconds that one time takes, of as many times as fill a twentieth of a second.
+/// The time of one call in seconds, measured over as many calls as take a twentieth of a second.
 fn timed(work: &mut impl FnMut(usize)) -> f64 {
     const ENOUGH: Duration = Duration::from_millis(50);
     let mut times = 16;

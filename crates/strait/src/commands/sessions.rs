@@ -1,4 +1,5 @@
-//! `strait bench sessions`: apps/nat44 with many sessions, 64-byte UDP packets from inside to outside, from memory to memory on one core.
+//! `strait bench sessions`: measures apps/nat44 with many sessions. UDP packets of 64 bytes go from inside to outside, from memory to
+//! memory on one core.
 
 use std::net::Ipv4Addr;
 use std::time::Instant;
@@ -14,9 +15,9 @@ use crate::cli::SessionsArgs;
 
 static NAT44: &str = include_str!("../../../../apps/nat44/nat44.p4");
 
-/// 10.0.0.0: inside there is room for millions of hosts; the packets never leave this process.
+/// 10.0.0.0, the inside network. It has addresses for millions of hosts; the packets never leave this process.
 const INSIDE: u128 = 0x0a00_0000;
-/// 203.0.113.1 and 198.51.100.2.
+/// The addresses 203.0.113.1 and 198.51.100.2.
 const OUTSIDE: u128 = 0xcb00_7101;
 const SERVER: u32 = 0xc633_6402;
 const UDP: u128 = 17;
@@ -26,7 +27,7 @@ struct Figures {
     sessions: u32,
     insert_seconds: f64,
     packet: Vec<Scaled>,
-    /// Times the first number's cycles.
+    /// The number of cycles divided by that of the first number of sessions.
     ratio: f64,
 }
 
@@ -66,7 +67,7 @@ pub fn run(args: &SessionsArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A session's inside address and port: sixteen sessions to a host.
+/// The inside address and port of a session. A host has sixteen sessions.
 fn inside(session: u32) -> (u128, u128) {
     (INSIDE + u128::from(session / 16), 4000 + u128::from(session % 16))
 }

@@ -1,4 +1,4 @@
-//! Completion scripts and manual pages, from the same description as the command line itself.
+//! Prints completion scripts and manual pages, which are generated from the definition of the command line.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ pub fn completions(shell: clap_complete::Shell) {
     clap_complete::generate(shell, &mut Cli::command(), "strait", &mut crate::out::Stdout);
 }
 
-/// Writes a page for each command.
+/// Writes a manual page for each command.
 pub fn man(dir: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     clap_mangen::generate_to(Cli::command(), dir)

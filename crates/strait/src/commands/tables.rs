@@ -1,5 +1,5 @@
-//! `strait bench tables`: what a look-up costs by match kind and by the number of entries, as part of a small program over memory. Entries
-//! are made up as access lists have them: prefixes of usual lengths, ports that are anything, one value or a range.
+//! `strait bench tables`: measures lookups by match kind and number of entries, as part of a small program from memory to memory. The
+//! entries are random, with the properties of access lists: prefixes of usual lengths, and ports that are any value, one value or a range.
 
 use std::path::Path;
 use std::time::Instant;
@@ -13,29 +13,29 @@ use serde::Serialize;
 use super::over_memory::{Scaled, compiled, rates, scaled};
 use crate::cli::TablesArgs;
 
-/// Packets in turn.
+/// The number of different packets.
 const PACKETS: usize = 1 << 18;
-/// What a packet of this program is: the five fields, room for what was found, and zeros.
+/// The layout of this program's packets: the five fields, room for the result, and zeros.
 const BYTES: usize = 60;
 
-/// How the fields are matched.
+/// The key of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// All five fields.
+    /// All five fields are exact.
     Exact,
-    /// The destination.
+    /// The destination is a longest prefix.
     Lpm,
-    /// Prefixes of both addresses; ports and protocol one or any.
+    /// Both addresses are prefixes. Ports and protocol are one value or any.
     Ternary,
-    /// The same with ranges of ports.
+    /// The same as the ternary kind, with ranges of ports.
     Range,
 }
 
 impl Kind {
     const ALL: [Kind; 4] = [Kind::Exact, Kind::Lpm, Kind::Ternary, Kind::Range];
 
-    /// The kinds of the five fields; of those that are not matched, none.
+    /// The match kinds of the five fields; `None` for those that are not in the key.
     fn of_fields(self) -> [Option<&'static str>; 5] {
         match self {
             Kind::Exact => [Some("exact"); 5],
@@ -46,7 +46,7 @@ impl Kind {
     }
 }
 
-/// Names and widths.
+/// The names and widths of the five fields.
 const FIELDS: [(&str, u32); 5] = [("src", 32), ("dst", 32), ("sport", 16), ("dport", 16), ("protocol", 8)];
 
 #[derive(Serialize)]
@@ -55,11 +55,11 @@ struct Figures {
     entries: usize,
     insert_seconds: f64,
     packet: Vec<Scaled>,
-    /// Of the packets, those that hit an entry.
+    /// The share of packets that hit an entry.
     hits: f64,
 }
 
-/// Measures each kind and number.
+/// Measures each kind and each number of entries.
 pub fn run(args: &TablesArgs) -> anyhow::Result<()> {
     let kinds = if args.kinds.is_empty() { Kind::ALL.to_vec() } else { args.kinds.clone() };
     let mut all = Vec::new();
@@ -97,7 +97,7 @@ fn one(kind: Kind, count: usize, args: &TablesArgs) -> anyhow::Result<Figures> {
     let mut twice = 0;
     for (number, rule) in rules.iter().enumerate() {
         match program.memory().insert("I.rules", &rule.entry(kind, number)) {
-            // Two rules may be the same where only a part of them is matched.
+            // Two rules may be equal if only some of their fields are in the key.
             Err(dataplane::TableError::Exists(_)) => twice += 1,
             done => done?,
         }
@@ -110,7 +110,7 @@ fn one(kind: Kind, count: usize, args: &TablesArgs) -> anyhow::Result<Figures> {
     Ok(Figures { kind, entries: count - twice, insert_seconds, packet, hits })
 }
 
-/// The share of packets in which something was found.
+/// The share of packets that hit an entry.
 fn hits(program: &NativeProgram, packets: &[Vec<u8>]) -> f64 {
     let mut worker = program.memory().worker();
     let mut batch = io::native::Batch::new(64, 128, 0);
@@ -126,7 +126,7 @@ fn hits(program: &NativeProgram, packets: &[Vec<u8>]) -> f64 {
     hits as f64 / packets.len() as f64
 }
 
-/// A program that writes the number of the entry into the packet.
+/// The text of a program that writes the number of the entry into the packet.
 fn program(kind: Kind, size: usize) -> String {
     let fields: String = FIELDS.iter().map(|(name, width)| format!("bit<{width}> {name}; ")).collect();
     let kinds = FIELDS.iter().zip(kind.of_fields());
@@ -155,19 +155,19 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
     )
 }
 
-/// A line of an access list.
+/// A rule of an access list.
 struct Rule {
-    /// Addresses, and how many bits of each count.
+    /// The addresses, each with its prefix length.
     addresses: [(u32, u32); 2],
-    /// Lowest and highest port.
+    /// The lowest and highest value of each port.
     ports: [(u16, u16); 2],
-    /// One, or any.
+    /// The protocol; `None` for any.
     protocol: Option<u8>,
 }
 
 impl Rule {
-    /// Lengths, ports and protocols in shares as published filter sets have them (Taylor and Turner, ClassBench, 2007): a third of the
-    /// prefixes are hosts, half of the ports are anything.
+    /// Makes a random rule. The shares of lengths, ports and protocols are those of published filter sets (Taylor and Turner, ClassBench,
+    /// 2007): a third of the prefixes are hosts, and half of the ports are any value.
     fn draw(dice: &mut Dice) -> Rule {
         const LENGTHS: [u32; 16] = [32, 32, 32, 32, 32, 24, 24, 24, 28, 27, 26, 23, 22, 16, 8, 0];
         let address = |dice: &mut Dice| {
@@ -226,13 +226,14 @@ impl Rule {
         let ranked = matches!(kind, Kind::Ternary | Kind::Range);
         Entry {
             matches: matches.collect(),
-            // The first line of a list wins.
+            // The first rule of a list wins.
             priority: if ranked { i32::MAX - number as i32 } else { 0 },
             action: ActionCall { action: "I.rule".into(), args: vec![Bits::new(32, number as u128 + 1)] },
         }
     }
 
-    /// A packet that it matches, random where it does not care: half of the packets have the lowest value there. An exact table cares.
+    /// A packet that matches the rule. Bits that the rule does not match are random in half of the packets, and 0 in the others, because an
+    /// exact table matches these bits too.
     fn packet(&self, kind: Kind, dice: &mut Dice) -> Vec<u8> {
         let lowest = |dice: &mut Dice| kind == Kind::Exact || dice.below(2) == 0;
         let mut bytes = Vec::with_capacity(BYTES);
@@ -252,7 +253,7 @@ impl Rule {
     }
 }
 
-/// Rates by the number of entries.
+/// Draws the rates by the number of entries.
 fn draw(all: &[Figures], file: &Path) -> anyhow::Result<()> {
     let mut picture = rates("Packets through one table", "entries");
     for figures in all {

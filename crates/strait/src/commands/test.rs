@@ -1,4 +1,4 @@
-//! `strait test`: cases on targets, each result a line, the sum in the last.
+//! `strait test`: runs cases on targets. It prints a line for each result, and a summary in the last line.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::targets::interp::InterpTarget;
 use crate::targets::tc::{self, TcTarget};
 use crate::targets::{Limits, Object};
 
-/// Why a target cannot run here, if so.
+/// The reason why a target cannot run on this machine, if there is one.
 fn unavailable(target: RunTarget) -> Option<&'static str> {
     let root = std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0);
     match target {
@@ -46,7 +46,7 @@ pub fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
     if let Some(packets) = args.fuzz {
         return compare(args, packets, &programs, cases);
     }
-    // Standard output is JSON and nothing else where that is asked for; people read the same lines on standard error.
+    // With `--json`, only JSON goes to the standard output; the lines for people go to the standard error.
     let say = |line: String| if args.json { eprintln!("{line}") } else { println!("{line}") };
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     let mut reports = Vec::new();
@@ -103,7 +103,7 @@ pub fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// `--fuzz`: the first program's targets against each other.
+/// Runs `--fuzz`: compares the targets on the first program.
 fn compare(
     args: &TestArgs,
     packets: u64,
@@ -125,7 +125,7 @@ fn compare(
     super::fuzz::run(**target, program, &cases, packets, args.seed)
 }
 
-/// A case, and what its line `# only: interp` says: the targets that can run it.
+/// A case, with the targets of its line `# only: interp`, which are the only ones that can run it.
 pub(super) fn read(file: &Path) -> anyhow::Result<(stf::Case, String)> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let parsed = stf::parse(&file.display().to_string(), &text);
@@ -137,14 +137,14 @@ pub(super) fn read(file: &Path) -> anyhow::Result<(stf::Case, String)> {
     Ok((case, only))
 }
 
-/// The targets that a case is for, if this is none of them.
+/// The targets that a case is for, if this target is not one of them.
 fn excluded(only: &str, target: RunTarget) -> Option<&str> {
     let named = only.split([',', ' ']).any(|name| name == target.name());
     (!only.is_empty() && !named).then_some(only)
 }
 
-/// Compiled once for all cases of a program, loaded anew for each. A case for tc goes over veth pairs where that is asked for, or where the
-/// kernel would take no test run of one of its frames.
+/// A program that is compiled once for all its cases, and loaded again for each. A case for tc goes over veth pairs if this was requested,
+/// or if the kernel cannot test-run one of its frames.
 fn play(
     objects: &mut BTreeMap<(PathBuf, &'static str), Object>,
     (path, target): (&Path, RunTarget),

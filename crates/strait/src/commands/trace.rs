@@ -1,4 +1,4 @@
-//! `strait trace`: what happens to each packet of a capture.
+//! `strait trace`: prints how each packet of a capture is processed.
 
 use anyhow::Context;
 use interp::Interpreter;
@@ -9,7 +9,7 @@ use crate::cli::TraceArgs;
 use crate::frontend;
 use crate::targets::interp::InterpTarget;
 
-/// Traces the packets of all ports in the order of their times, which are the time that the program sees.
+/// Traces the packets of all ports in the order of their timestamps, which are also the time that the program reads.
 pub fn run(args: &TraceArgs) -> anyhow::Result<()> {
     let program = frontend::program(&args.source.program, &args.source.preprocess)?;
     let mut target = InterpTarget::new(Interpreter::new(&program)?);
@@ -41,7 +41,7 @@ pub fn run(args: &TraceArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The packets of `PORT=FILE` captures, by time; those of one time stay in the order in which they are given.
+/// The packets of all `PORT=FILE` captures, ordered by time. Packets with equal times stay in the order in which they are given.
 fn packets(inputs: &[String]) -> anyhow::Result<Vec<(u32, Frame)>> {
     let mut all = Vec::new();
     for input in inputs {
@@ -56,7 +56,7 @@ fn packets(inputs: &[String]) -> anyhow::Result<Vec<(u32, Frame)>> {
     Ok(all)
 }
 
-/// A packet with its way, and what came of it.
+/// A packet with its path and its result.
 fn remark(number: usize, port: u32, frame: Frame, way: &str, sent: &[(u32, Vec<u8>)]) -> Vec<Remark> {
     let name = |port: u32| format!("port {port}");
     let time = frame.time;

@@ -1,15 +1,15 @@
-//! The interpreter as a target of packet tests.
+//! Adapts the interpreter for packet tests.
 
 use abi::{ActionCall, Bits, Digest, Entry, Manifest, MatchValue};
 use control::stf::{self, Outputs, Target, TargetError};
 use dataplane::{Count, Indirect, ProfileError, Rate};
 use interp::{Interpreter, Silent};
 
-/// An interpreter, and what it has told the control plane.
+/// An interpreter, and the notifications that it has sent to the control plane.
 pub struct InterpTarget<'p>(pub Interpreter<'p>, Vec<Digest>);
 
 impl<'p> InterpTarget<'p> {
-    /// Around an interpreter at rest.
+    /// Adapts an interpreter that has processed no packets.
     pub fn new(interpreter: Interpreter<'p>) -> InterpTarget<'p> {
         InterpTarget(interpreter, Vec::new())
     }
@@ -17,12 +17,12 @@ impl<'p> InterpTarget<'p> {
 
 type Done<T> = Result<T, TargetError>;
 
-/// An error where it was not found.
+/// Turns `false`, which means that the object was not found, into an error.
 pub fn done(found: bool, what: &str) -> Done<()> {
     if found { Ok(()) } else { Err(TargetError::failed(format!("there is no such {what}"))) }
 }
 
-/// What came of writing a profile.
+/// Converts the result of a write to an action profile.
 pub fn written(result: Option<Result<(), ProfileError>>) -> Done<()> {
     match result {
         Some(result) => result.map_err(TargetError::failed),

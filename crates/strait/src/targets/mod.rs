@@ -1,4 +1,4 @@
-//! What a packet test runs on: one adapter a target.
+//! Adapters for packet tests, one for each target.
 
 pub mod interp;
 pub mod native;
@@ -10,12 +10,12 @@ use abi::{Entry, Manifest};
 use clap::ValueEnum;
 use control::stf::Target;
 
-/// What runs a program.
+/// The targets that can run a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RunTarget {
     /// The reference interpreter.
     Interp,
-    /// Machine code.
+    /// Machine code in this process.
     Native,
     /// The kernel's traffic control.
     Tc,
@@ -24,7 +24,7 @@ pub enum RunTarget {
 }
 
 impl RunTarget {
-    /// As the command line spells it.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             RunTarget::Interp => "interp",
@@ -35,30 +35,30 @@ impl RunTarget {
     }
 }
 
-/// A target that a program is compiled for, to be held against the interpreter.
+/// A compiled target that can be compared with the interpreter.
 pub trait Compiled: Target {
-    /// Runs one packet, whatever its port.
+    /// Runs one packet.
     fn process(&mut self, port: u32, packet: &[u8]) -> anyhow::Result<Sent>;
-    /// The length below which the target can send no frame. It drops a packet that becomes shorter, for `target.bad_resize`.
+    /// The smallest length of a frame that the target can send. It drops a packet that becomes shorter, for `target.bad_resize`.
     fn shortest_frame(&self) -> usize {
         0
     }
-    /// The entries that count what hits them, each with its table.
+    /// The entries with a counter of hits, each with its table.
     fn counted(&mut self) -> anyhow::Result<Vec<(String, Entry)>>;
-    /// Leaves nothing behind.
+    /// Removes everything that the target created.
     fn end(self: Box<Self>) -> anyhow::Result<()>;
 }
 
-/// A program that was compiled for a target, to be loaded as often as there are cases.
+/// A program that was compiled for a target. It is loaded once for each case.
 pub enum Object {
-    /// For the kernel's traffic control.
+    /// The program is compiled for the kernel's traffic control.
     Tc(tc::Object),
-    /// For this machine.
+    /// The program is compiled for this machine.
     Native(native::Object),
 }
 
 impl Object {
-    /// Compiles a program; `None` for targets that compile nothing.
+    /// Compiles a program. Returns `None` for targets that do not compile.
     pub fn make(target: RunTarget, program: &ir::Verified) -> anyhow::Result<Option<Object>> {
         Ok(match target {
             RunTarget::Tc => Some(Object::Tc(tc::Object::make(program)?)),
@@ -67,7 +67,7 @@ impl Object {
         })
     }
 
-    /// The target's name.
+    /// The name of the target.
     pub fn target(&self) -> &'static str {
         match self {
             Object::Tc(_) => RunTarget::Tc.name(),
@@ -75,7 +75,7 @@ impl Object {
         }
     }
 
-    /// Loads it.
+    /// Loads the program.
     pub fn load(&self) -> anyhow::Result<Box<dyn Compiled>> {
         Ok(match self {
             Object::Tc(object) => Box::new(tc::TcTarget::load(object)?),
@@ -84,18 +84,18 @@ impl Object {
     }
 }
 
-/// What became of a packet.
+/// The result of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// Port and bytes of each packet that left.
+    /// The port and the bytes of each packet that left.
     pub packets: Vec<(u32, Vec<u8>)>,
-    /// Where none left: the name of the drop reason.
+    /// The name of the drop reason, if none left.
     pub reason: Option<String>,
 }
 
 impl Sent {
-    /// What the interpreter did with a packet, to be compared with what a target did with it. Where several copies of the packet are
-    /// dropped, a target names the reason of one of them.
+    /// The interpreter's result for a packet, in a form that can be compared with a target's result. If several copies of the packet are
+    /// dropped, a target reports the reason of one of them.
     pub fn expected(outcome: Outcome, manifest: &Manifest, target: Option<&Sent>) -> Sent {
         let names: Vec<&String> =
             outcome.dropped.iter().map(|&reason| &manifest.drops[reason].name).collect();
@@ -104,7 +104,8 @@ impl Sent {
         Sent { reason, packets: outcome.sent }
     }
 
-    /// Whether two results differ in nothing but words that are 0000 in one and ffff in the other: one number in one's complement.
+    /// Whether two results are equal, or differ only in words that are 0000 in one and ffff in the other. In one's complement these are
+    /// equal.
     pub fn same_but_for_zeros(&self, other: &Sent) -> bool {
         let ports = |sent: &Sent| sent.packets.iter().map(|(port, _)| *port).collect::<Vec<_>>();
         let mut packets = self.packets.iter().zip(&other.packets);
@@ -129,13 +130,13 @@ fn zeros_differ(a: &[u8], b: &[u8]) -> bool {
     rest.0.is_empty() && rest.1.is_empty()
 }
 
-/// What of a program is beyond a target, each with its place.
+/// The limits of a target that a program exceeds, each with its location.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Limits(String);
 
 impl Limits {
-    /// For people.
+    /// Formats the limits for people.
     pub fn of(program: &ir::Verified, limits: &[emit::Unsupported]) -> Limits {
         let one = |l: &emit::Unsupported| {
             format!("{}: {l}", program.place(l.loc).unwrap_or_else(|| program.name.clone()))

@@ -1,4 +1,4 @@
-//! Machine code as a target of packet tests: packets go through it one by one, in this process.
+//! Adapts machine code for packet tests. It processes packets one by one, in this process.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use ir::{Call, StmtKind};
 use super::interp::{done, written};
 use super::{Compiled, Limits, Sent};
 
-/// A program compiled for this machine, to be loaded as often as there are cases.
+/// A program that was compiled for this machine. It is loaded once for each case.
 pub struct Object {
     object: Arc<native::Object>,
     manifest: Manifest,
     registers: Vec<Bits>,
-    /// A packet may be written several times.
+    /// Whether a packet may be written several times.
     goes_round: bool,
 }
 
@@ -28,7 +28,7 @@ impl Object {
         Object::make_with(program, &[])
     }
 
-    /// As [`Object::make`], for tests: what the program has not written holds a pattern, not what the packet before left there.
+    /// Like [`Object::make`], for tests: uninitialised memory holds a pattern instead of the values of the previous packet.
     pub fn checked(program: &ir::Verified) -> anyhow::Result<Object> {
         Object::make_with(program, &[CHECKED.to_string()])
     }
@@ -39,7 +39,7 @@ impl Object {
         Ok(Object::shared(Arc::new(object), output.manifest, program))
     }
 
-    /// A program in an object that holds several; the manifest names its entry.
+    /// Selects one of several programs in an object. The manifest names its entry point.
     pub fn shared(object: Arc<native::Object>, manifest: Manifest, program: &ir::Program) -> Object {
         let registers = program.registers.iter().map(|r| r.initial.clone()).collect();
         let mut goes_round = false;
@@ -50,9 +50,9 @@ impl Object {
     }
 }
 
-/// Bytes of the largest packet.
+/// The size of the largest packet in bytes.
 const LARGEST: usize = 65_536;
-/// Copies that a packet may make.
+/// The largest number of copies of a packet.
 const COPIES: usize = 600;
 
 /// A program in memory, with one worker.
@@ -64,7 +64,7 @@ pub struct NativeTarget {
 }
 
 impl NativeTarget {
-    /// Runs packets over and over, as many times; for measurements.
+    /// Runs packets repeatedly, for measurements.
     pub fn repeat(&mut self, packets: &[(u32, Vec<u8>)], times: usize) {
         let largest = packets.iter().map(|(_, bytes)| bytes.len()).max().unwrap_or(0);
         let mut batch = Batch::new(32, largest, COPIES);
@@ -87,7 +87,7 @@ impl NativeTarget {
         Ok(NativeTarget { program: Arc::new(program), worker, clock: 0, packets })
     }
 
-    /// The program, for others to run as well.
+    /// The program, so that other code can run it as well.
     pub fn program(&self) -> Arc<NativeProgram> {
         self.program.clone()
     }

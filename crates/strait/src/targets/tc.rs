@@ -1,4 +1,4 @@
-//! The kernel's traffic control as a target of packet tests: packets run through BPF_PROG_TEST_RUN, or over real cables.
+//! Adapts the kernel's traffic control for packet tests. Packets go through BPF_PROG_TEST_RUN, or over veth pairs.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,31 +15,31 @@ use io::workdir::WorkDir;
 use super::wires::{self, Wires};
 use super::{Compiled, Limits, Sent};
 
-/// The loopback's index, which every namespace has: test runs come in there.
+/// The interface index of the loopback, which every namespace has. Test runs use it as the ingress interface.
 const LOOPBACK: u32 = 1;
-/// Neither a test run nor an interface takes a frame without a whole Ethernet header.
+/// The smallest frame: neither a test run nor an interface accepts a frame without a complete Ethernet header.
 const SHORTEST: usize = 14;
-/// Where an EtherType stands in a frame.
+/// The offset of the EtherType in a frame.
 const ETHER_TYPE: std::ops::Range<usize> = 12..14;
-/// Ports that a case may name.
+/// The number of ports that a case may use.
 const PORTS: u32 = abi::DROP_PORT;
 
 /// A program in the kernel.
 pub struct TcTarget {
     program: TcProgram,
-    /// The ingress port that is set.
+    /// The ingress port that is configured for test runs.
     port: Option<u32>,
     way: Way,
 }
 
-/// How packets get to the program.
+/// The way in which packets reach the program.
 enum Way {
     TestRun,
-    /// Over veth pairs, which are made for the ports of the case.
+    /// Packets go over veth pairs, which are created for the ports of the case.
     Veth(Option<Wires>),
 }
 
-/// Compiles emitted C into an eBPF object.
+/// Compiles emitted C to an eBPF object.
 pub fn compile(c: &str, name: &str) -> anyhow::Result<Vec<u8>> {
     let dir = WorkDir::new()?;
     let source = dir.write("program.c", c.as_bytes())?;
@@ -58,7 +58,7 @@ pub fn compile(c: &str, name: &str) -> anyhow::Result<Vec<u8>> {
     Ok(dir.read("program.o")?)
 }
 
-/// A program compiled for tc, to be loaded as often as there are cases.
+/// A program that was compiled for tc. It is loaded once for each case.
 pub struct Object {
     name: String,
     elf: Vec<u8>,
@@ -75,12 +75,12 @@ impl Object {
 }
 
 impl TcTarget {
-    /// Loads a program, every port of which is attached.
+    /// Loads a program with all ports attached.
     pub fn load(object: &Object) -> anyhow::Result<TcTarget> {
         Self::load_named(object, &format!("test-{}-{}", object.name, std::process::id()))
     }
 
-    /// As [`TcTarget::load`], under a name of the caller's.
+    /// Like [`TcTarget::load`], with an instance name that the caller chooses.
     pub fn load_named(object: &Object, name: &str) -> anyhow::Result<TcTarget> {
         sweep()?;
         let mut program = TcProgram::load(&object.elf, &object.manifest, name)?;
@@ -90,24 +90,25 @@ impl TcTarget {
         Ok(TcTarget { program, port: None, way: Way::TestRun })
     }
 
-    /// As [`TcTarget::load`], with a real interface for each port of the case. They are made in the calling thread's network
-    /// namespace, and are not removed: use one that ends with its thread.
+    /// Like [`TcTarget::load`], with a real interface for each port of the case. They are created in the network namespace of the calling
+    /// thread and are not removed, so the namespace should end with the thread.
     pub fn load_with_wires(object: &Object) -> anyhow::Result<TcTarget> {
         Ok(TcTarget { way: Way::Veth(None), ..Self::load(object)? })
     }
 
-    /// The program itself.
+    /// The loaded program.
     pub fn program(&mut self) -> &mut TcProgram {
         &mut self.program
     }
 
-    /// Removes it from the kernel.
+    /// Removes the program from the kernel.
     pub fn remove(self) -> anyhow::Result<()> {
         Ok(self.program.remove()?)
     }
 }
 
-/// Whether a frame ends before the IP header that its type announces: newer kernels refuse to test-run it, and carry it over interfaces.
+/// Whether a frame ends before the end of the IP header that its EtherType announces. Newer kernels refuse to test-run such a frame, but
+/// transmit it over interfaces.
 pub fn lacks_ip_header(frame: &[u8]) -> bool {
     let header = match frame.get(ETHER_TYPE) {
         Some([0x08, 0x00]) => 20,
@@ -117,7 +118,7 @@ pub fn lacks_ip_header(frame: &[u8]) -> bool {
     frame.len() < SHORTEST + header
 }
 
-/// What the program leaves at the head of its memory.
+/// The verdict that the program writes at the start of its scratch area.
 #[derive(Default)]
 struct Noted {
     verdict: u32,
@@ -127,18 +128,18 @@ struct Noted {
 }
 
 impl Noted {
-    /// What became of the last packet.
+    /// The verdict for the last packet.
     fn take(program: &mut TcProgram) -> anyhow::Result<Noted> {
         let map = program.map("strait_packet")?;
         let all = map.lookup_per_cpu(&0u32.to_ne_bytes())?.unwrap_or_default();
         let noted = all.iter().map(|v| Noted::read(v)).find(|n| n.verdict != 0).unwrap_or_default();
-        // The next packet may run on another CPU: nobody's note may be taken for its.
+        // The next packet may run on another CPU, so the verdicts of all CPUs are cleared.
         let value = vec![0; map.value_size()];
         map.set(&0u32.to_ne_bytes(), &value)?;
         Ok(noted)
     }
 
-    /// As [`Noted::take`], once the program has come to an end with a packet that is on its way.
+    /// Like [`Noted::take`], but waits until the program has processed a packet that was sent.
     fn wait(program: &mut TcProgram) -> anyhow::Result<Noted> {
         let begun = Instant::now();
         loop {
@@ -158,7 +159,7 @@ impl Noted {
     }
 }
 
-/// The packet with the VLAN tag that the kernel would write on its way out.
+/// The packet with the VLAN tag that the kernel would write when it sends the packet.
 fn with_tag(mut packet: Vec<u8>, tag: u32) -> Vec<u8> {
     const MACS: usize = 12;
     if tag != 0 && packet.len() >= MACS {
@@ -167,7 +168,7 @@ fn with_tag(mut packet: Vec<u8>, tag: u32) -> Vec<u8> {
     packet
 }
 
-/// Removes what processes that were killed have left: instances are named after theirs.
+/// Removes instances that killed processes left behind. The names of instances contain the id of the process.
 fn sweep() -> anyhow::Result<()> {
     for name in Instance::all()? {
         let ours = name.starts_with("run-") || name.starts_with("test-");
@@ -223,7 +224,7 @@ impl Target for TcTarget {
         match &self.way {
             Way::Veth(Some(wires)) => {
                 wires.send(port, packet).map_err(text)?;
-                // The program says what it did with the packet, so there is no guessing how long to wait.
+                // The program writes its verdict, so it is known when the packet has been processed.
                 match Noted::wait(&mut self.program).map_err(text)? {
                     Noted { verdict: 1, port, .. } => wires.receive(port).map_err(text),
                     _ => Ok(Outputs::new()),

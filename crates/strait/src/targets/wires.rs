@@ -1,4 +1,4 @@
-//! Real cables for packet tests: a veth pair a port. The near end is the program's, the far end is the tester's.
+//! Veth pairs for packet tests, one for each port. The program is attached to the near end; the test uses the far end.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,27 +9,26 @@ use io::link::{Change, Handle, sysctl};
 use io::packet::PacketSocket;
 use io::tc::TcProgram;
 
-/// How long a cable may take to carry packets, and a packet to arrive at its end. It is there at once unless the machine is
-/// very busy.
+/// The timeout for a pair to carry packets, and for a packet to arrive. A packet arrives immediately unless the machine is very busy.
 pub const ARRIVES: Duration = Duration::from_secs(5);
 
-/// EtherType of probes: Local Experimental (IEEE 802).
+/// The EtherType of probes: Local Experimental (IEEE 802).
 const PROBE: u16 = 0x88b5;
 
-/// One port.
+/// The veth pair of a port.
 struct Wire {
-    /// Hears what arrives at the near end. Such sockets hear a packet right before the program does.
+    /// A socket that receives the packets that arrive at the near end. It receives a packet immediately before the program does.
     near: PacketSocket,
     far: PacketSocket,
 }
 
-/// All ports of a case, in the calling thread's network namespace, which should be nobody else's.
+/// The veth pairs of a case. They are in the network namespace of the calling thread, which nothing else should use.
 pub struct Wires(BTreeMap<u32, Wire>);
 
 impl Wires {
-    /// Makes the pairs, and attaches the program to the near ends.
+    /// Creates the pairs, and attaches the program to the near ends.
     pub fn make(ports: &[u32], program: &mut TcProgram) -> io::Result<Wires> {
-        // Whatever the kernel says of its own on a new interface would be a packet that nothing expects.
+        // The kernel must not send packets of its own on a new interface, because no case expects them.
         let _ = sysctl::set("net/ipv6/conf/default/disable_ipv6", "1");
         let kernel = Handle::open()?;
         let mut wires = BTreeMap::new();
@@ -50,7 +49,7 @@ impl Wires {
         Ok(Wires(wires))
     }
 
-    /// Sends a packet into a port, and waits until it is there.
+    /// Sends a packet into a port, and waits until it has arrived.
     pub fn send(&self, port: u32, packet: &[u8]) -> anyhow::Result<()> {
         let Some(wire) = self.0.get(&port) else { anyhow::bail!("port {port} has no wire") };
         wire.far.send(packet)?;
@@ -58,14 +57,14 @@ impl Wires {
         Ok(())
     }
 
-    /// The packet that the program has sent out of a port; none if it has no wire.
+    /// The next packet that the program sent out of a port; `None` if the port has no pair.
     pub fn receive(&self, port: u32) -> anyhow::Result<Outputs> {
         let Some(wire) = self.0.get(&port) else { return Ok(Outputs::new()) };
         let packet = wire.far.receive(ARRIVES)?;
         Ok(packet.map(|packet| (port, packet)).into_iter().collect())
     }
 
-    /// What has come out without being asked for.
+    /// The packets that arrived and that no case expected.
     pub fn rest(&self) -> anyhow::Result<Outputs> {
         let mut outputs = Outputs::new();
         for (port, wire) in &self.0 {
@@ -77,13 +76,13 @@ impl Wires {
     }
 }
 
-/// Sends probes until one comes through. The kernel drops what an interface sends until its queue is made, which happens some
-/// time after the carrier came on; a listing of interfaces may say "running" before that. (In three runs of 147
-/// cases 9, 41 and 16 cables lost their first probe, on Linux 6.18.)
+/// Sends probes until one arrives. The kernel drops packets that an interface sends until its queue exists, which happens some time after
+/// the carrier is on; a listing of interfaces may show "running" before that. (In three runs of 147 cases on Linux 6.18, 9, 41 and 16 pairs
+/// lost their first probe.)
 fn wait_until_carried(from: &PacketSocket, to: &PacketSocket) -> io::Result<()> {
     const PATIENCE: Duration = Duration::from_millis(20);
     let begun = Instant::now();
-    // Probes are numbered: when one is there, no earlier one is still on its way.
+    // Probes are numbered. When one has arrived, no earlier one is still in transit.
     for number in 0u32.. {
         let probe = [&[2; 12], &PROBE.to_be_bytes()[..], &number.to_be_bytes(), &[0; 42]].concat();
         from.send(&probe)?;

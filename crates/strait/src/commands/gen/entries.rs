@@ -1,4 +1,4 @@
-//! Table entries that go with made-up packets or routes, as lines of STF: `TABLE ACTION(VALUES, …)`.
+//! Generates table entries for generated packets or routes, as lines of STF. The option is `TABLE ACTION(VALUES, …)`.
 
 use std::collections::HashSet;
 
@@ -9,17 +9,17 @@ use bench::traffic::Values;
 use control::stf;
 use interp::{Event, Observer};
 
-/// Entries of a table, each with the next values for its action.
+/// Generates entries of a table. Each entry gets the next values for the parameters of its action.
 pub struct Adding<'m> {
     table: &'m Table,
     action: &'m Action,
     values: Vec<Values>,
-    /// Keys that have an entry.
+    /// The keys that have an entry.
     known: HashSet<Vec<Bits>>,
 }
 
 impl<'m> Adding<'m> {
-    /// Reads `TABLE ACTION(VALUES, …)`. Lists stand in parentheses of their own: `(1,2)`.
+    /// Parses `TABLE ACTION(VALUES, …)`. Lists are in parentheses of their own: `(1,2)`.
     pub fn parse(text: &str, manifest: &'m Manifest) -> anyhow::Result<Adding<'m>> {
         let wrong = || format!("`{text}` is not TABLE ACTION(VALUES, …)");
         let (table, call) = text.trim().split_once(char::is_whitespace).with_context(wrong)?;
@@ -46,17 +46,17 @@ impl<'m> Adding<'m> {
         Ok(Adding { table, action, values, known: HashSet::new() })
     }
 
-    /// The table's full name.
+    /// The full name of the table.
     pub fn table(&self) -> &str {
         &self.table.name
     }
 
-    /// How many entries there are.
+    /// The number of entries so far.
     pub fn count(&self) -> usize {
         self.known.len()
     }
 
-    /// The entry that a packet hits which looked these keys up; none if there is one already. `number` chooses values.
+    /// The entry for a packet that looked up these keys; `None` if it exists already. `number` selects the values.
     pub fn line(&mut self, keys: Vec<Bits>, number: u64) -> anyhow::Result<Option<String>> {
         if self.known.contains(&keys) {
             return Ok(None);
@@ -70,7 +70,7 @@ impl<'m> Adding<'m> {
         Ok(Some(line))
     }
 
-    /// The entry of a prefix, in a table with one key.
+    /// The entry for a prefix, in a table with one key field.
     pub fn prefix(&mut self, value: Bits, length: u32, number: u64) -> anyhow::Result<String> {
         let [key] = &self.table.keys[..] else { bail!("{} has more keys than a prefix", self.table.name) };
         if key.kind != MatchKind::Lpm || key.width != value.width() {
@@ -98,7 +98,7 @@ impl<'m> Adding<'m> {
     }
 }
 
-/// At commas that stand in no parentheses; a list has them around it.
+/// Splits a text at the commas outside of parentheses. Lists have parentheses around them.
 fn split(args: &str) -> Vec<&str> {
     let mut depth = 0;
     let parts = args.split(|c| {
@@ -109,7 +109,7 @@ fn split(args: &str) -> Vec<&str> {
     parts.map(|p| p.strip_prefix('(').and_then(|p| p.strip_suffix(')')).unwrap_or(p)).collect()
 }
 
-/// A match of one value.
+/// A match of a single value.
 fn exactly(kind: MatchKind, key: &Bits) -> String {
     let value = hex(key);
     match kind {
@@ -124,15 +124,15 @@ fn hex(value: &Bits) -> String {
     format!("{:#x}", value.to_big())
 }
 
-/// What a packet looked up in a table, the first time that it was applied.
+/// Records the key of the first lookup of a packet in a table.
 pub struct LookedUp<'t> {
     table: &'t str,
-    /// The keys, and whether an entry was hit.
+    /// The key, and whether the lookup was a hit.
     pub found: Option<(Vec<Bits>, bool)>,
 }
 
 impl<'t> LookedUp<'t> {
-    /// In that table.
+    /// The name of the table.
     pub fn of(table: &'t str) -> LookedUp<'t> {
         LookedUp { table, found: None }
     }

@@ -1,4 +1,4 @@
-//! From ways through a program's parser to templates of packets.
+//! Makes templates of packets from the paths through a program's parser.
 
 use abi::{Bits, MatchValue};
 use anyhow::{Context, bail};
@@ -7,10 +7,10 @@ use interp::{Event, Interpreter, Observer};
 use ir::ways::{Asked, Goal, Way, ways};
 use ir::{Expr, Loc, Program, Verified};
 
-/// Ways that are made packets of where no goal says which.
+/// The largest number of paths for which packets are made, if there is no goal.
 const MOST: usize = 1000;
 
-/// What the bundled headers hold where nobody says anything else: documentation addresses, ports that nobody serves.
+/// The default values of the fields of the bundled headers: addresses for documentation, and ports without a service.
 const ORDINARY: &[(&str, &str)] = &[
     ("ethernet.dst", "02:00:00:00:00:01"),
     ("ethernet.src", "02:00:00:00:00:0a"),
@@ -53,7 +53,7 @@ const ORDINARY: &[(&str, &str)] = &[
     ("inner_udp.dst", "9"),
 ];
 
-/// Ways that end in `accept`, for a goal.
+/// The paths to `accept` for a goal.
 pub fn find(program: &Program, goal: &Goal) -> anyhow::Result<Vec<Way>> {
     let found = ways(program, goal, MOST);
     if !found.is_empty() {
@@ -77,12 +77,12 @@ fn names_of<'a>(all: impl Iterator<Item = &'a str>) -> String {
     all.map(short).collect::<Vec<_>>().join(", ")
 }
 
-/// A header's or a state's own name.
+/// The last part of the name of a header or state.
 fn short(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// A way's packet.
+/// The template of the packets of a path.
 pub fn template(program: &Program, way: &Way) -> Template {
     let mut fields = Vec::new();
     for (id, begin) in &way.headers {
@@ -108,7 +108,7 @@ pub fn template(program: &Program, way: &Way) -> Template {
     Template { name, fields: fields.into(), bytes, fixed }
 }
 
-/// Gives the fields of the bundled headers what they ordinarily hold.
+/// Sets the fields of the bundled headers to their default values.
 pub fn ordinary(template: &mut Template) {
     for (name, value) in ORDINARY {
         let Ok(field) = template.field(&format!("hdr.{name}")).cloned() else { continue };
@@ -118,7 +118,7 @@ pub fn ordinary(template: &mut Template) {
     }
 }
 
-/// Packets of a way that an entry with these values matches; none if no packet of this way can be.
+/// The template of the packets of a path that match an entry with these values; `None` if no packet of the path can match.
 pub fn hitting(program: &Program, way: &Way, keys: &[Expr], entry: &[MatchValue]) -> Option<Template> {
     let mut way = way.clone();
     for (key, wanted) in keys.iter().zip(entry) {
@@ -140,7 +140,7 @@ pub fn hitting(program: &Program, way: &Way, keys: &[Expr], entry: &[MatchValue]
     Some(template(program, &way))
 }
 
-/// Notes which headers a packet has.
+/// Records which headers a packet has.
 #[derive(Default)]
 struct Headers(Vec<String>);
 
@@ -152,7 +152,7 @@ impl Observer for Headers {
     }
 }
 
-/// Whether a packet takes the way that it was made for; why not, otherwise.
+/// Checks whether a packet takes the path that it was made for. Returns the reason if it does not.
 pub fn takes(
     program: &Verified,
     interpreter: &mut Interpreter<'_>,
@@ -163,7 +163,7 @@ pub fn takes(
     let mut headers = Headers::default();
     interpreter.process(port, packet, &mut headers);
     let wanted: Vec<&str> = way.headers.iter().map(|(id, _)| program.header(*id).name.as_str()).collect();
-    // A packet that begins anew is parsed again; the first round counts.
+    // A resubmitted or recirculated packet is parsed again. Only the first parse counts.
     headers.0.truncate(wanted.len());
     if headers.0 == wanted {
         return Ok(());
@@ -180,7 +180,7 @@ pub fn takes(
     )
 }
 
-/// The program whose headers are used where no other is given.
+/// The program whose headers are used if no program is given.
 pub fn bundled() -> anyhow::Result<Verified> {
     let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
     let text = include_str!("protocols.p4");
@@ -188,7 +188,7 @@ pub fn bundled() -> anyhow::Result<Verified> {
     program.context("the bundled protocols.p4 is not accepted")
 }
 
-/// Field names, once for each way that has them.
+/// The names of fields. A field occurs once for each path that has it.
 pub fn listing(templates: &[Template]) -> String {
     let mut text = String::new();
     for template in templates {

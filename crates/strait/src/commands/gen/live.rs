@@ -1,4 +1,4 @@
-//! Made packets out of a port, at a rate.
+//! Sends generated packets out of a port at a rate.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -11,26 +11,26 @@ use serde::Serialize;
 
 use crate::cli::TrafficArgs;
 
-/// Packets between two looks at the clock, at most; at a low rate those of a millisecond.
+/// The largest number of packets between two reads of the clock. At low rates, it is the number of packets in a millisecond.
 const BURST: usize = 64;
 
-/// What left.
+/// The packets that were sent.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sent {
     packets: u64,
     bytes: u64,
-    /// Too long for the port.
+    /// The number of packets that were too long for the port.
     unfit: u64,
     seconds: f64,
     packets_per_second: f64,
-    /// Bits a second on a wire: with preamble, frame check sequence and the gap between frames.
+    /// The rate on the wire in bits per second, including preamble, frame check sequence and interframe gap.
     wire_gbit: f64,
 }
 
-/// Bytes that a frame takes on a wire beside those that a port sees (IEEE 802.3: preamble 8, check sequence 4, gap 12).
+/// The number of bytes of a frame on the wire that a port does not see (IEEE 802.3: preamble 8, check sequence 4, gap 12).
 const AROUND: u64 = 24;
 
-/// Sends the packets, once or round and round until the time is over or a signal comes.
+/// Sends the packets once, or repeatedly until the time is over or a signal arrives.
 pub fn send(args: &TrafficArgs, driver: &Driver, packets: &[Vec<u8>]) -> anyhow::Result<Sent> {
     ensure!(!packets.is_empty(), "there is nothing to send");
     let signals = signals::listen(&[Signal::Interrupt, Signal::Terminate])?;
@@ -45,7 +45,7 @@ pub fn send(args: &TrafficArgs, driver: &Driver, packets: &[Vec<u8>]) -> anyhow:
         out(port.as_mut(), burst)?;
         tried += burst.len() as u64;
         let elapsed = begun.elapsed();
-        // A system call for a signal now and then, not for each burst.
+        // Signals are checked only now and then, because a check is a system call.
         let told = round % 64 == 0 && signals.wait(Duration::ZERO).is_some();
         if told || limit.is_some_and(|limit| elapsed >= limit) {
             break;
@@ -70,7 +70,7 @@ pub fn send(args: &TrafficArgs, driver: &Driver, packets: &[Vec<u8>]) -> anyhow:
     })
 }
 
-/// A burst; what finds the queue full waits for it.
+/// Sends a burst. If the queue is full, it waits.
 fn out(port: &mut dyn Port, burst: &[Vec<u8>]) -> anyhow::Result<()> {
     for packet in burst {
         while port.send(packet, None) == Err(Unsent::Full) {

@@ -1,4 +1,4 @@
-//! `strait gen`: packets by the million, and table entries to go with them.
+//! `strait gen`: generates packets, and table entries for them.
 
 mod entries;
 mod headers;
@@ -22,14 +22,14 @@ use crate::frontend;
 use crate::targets::interp::InterpTarget;
 use entries::{Adding, LookedUp};
 
-/// Packets without a number of them.
+/// The default number of packets.
 const COUNT: u64 = 1000;
-/// Packets that are tried to see whether they hit the entries that they were made for.
+/// The number of packets that are checked for whether they hit the entries that they were made for.
 const TRIED: u64 = 1000;
-/// Between packets in a capture: nobody asked for a rate there.
+/// The time between packets in a capture if no rate is given.
 const APART: Duration = Duration::from_micros(1);
 
-/// What was made.
+/// A summary of the generated packets.
 #[derive(Default, Serialize)]
 struct Made {
     packets: u64,
@@ -38,14 +38,14 @@ struct Made {
     headers: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     entries: Option<usize>,
-    /// Of so many packets that were tried, how many hit an entry.
+    /// The number of checked packets, and the number of those that hit an entry.
     #[serde(skip_serializing_if = "Option::is_none")]
     hits: Option<(u64, u64)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sent: Option<live::Sent>,
 }
 
-/// Makes traffic, or routes.
+/// Generates packets or routes.
 pub fn run(args: &GenArgs) -> anyhow::Result<()> {
     match &args.command {
         Some(GenCommand::Routes(routes)) => routes::run(routes),
@@ -99,7 +99,7 @@ fn goal(args: &TrafficArgs) -> Goal {
     }
 }
 
-/// Each name once.
+/// Removes repeated names.
 fn names(templates: &[Template]) -> Vec<String> {
     let mut all: Vec<String> = templates.iter().map(|t| t.name.clone()).collect();
     all.sort();
@@ -127,7 +127,8 @@ fn plan(args: &TrafficArgs, templates: Vec<Template>, flows: Option<u64>) -> any
     Traffic::new(plan, most).map_err(anyhow::Error::msg)
 }
 
-/// The ways whose packets take them: each way's first packet is parsed, and a decision that could not be followed shows.
+/// The paths that their packets take. The first packet of each path is parsed, because a path may contain a decision that the search could
+/// not follow.
 fn passable(
     args: &TrafficArgs,
     program: &Verified,
@@ -149,7 +150,7 @@ fn passable(
             Ok(()) => good.push(way),
             Err(why) => wrong.push(why),
         }
-        // Several values may lead to the same headers: the first ones that go with what fields hold.
+        // Several values may select the same headers. The first ones that agree with the given values of fields are used.
         if matches!(goal, Goal::Headers(_)) && !good.is_empty() {
             return Ok(good);
         }
@@ -163,7 +164,7 @@ fn passable(
     Ok(good)
 }
 
-/// A template for each entry and each way on which a packet can hit it.
+/// A template for each entry and each path on which a packet can hit it.
 fn hitting(
     program: &Verified,
     target: &InterpTarget<'_>,
@@ -183,7 +184,7 @@ fn hitting(
     Ok(all)
 }
 
-/// How many of the first packets hit an entry, of how many.
+/// The number of packets that hit an entry, and the number of packets that were checked.
 fn hits(
     args: &TrafficArgs,
     target: &mut InterpTarget<'_>,
@@ -207,7 +208,7 @@ fn hits(
     Ok((hits, tried))
 }
 
-/// Runs each flow's packet to learn what it looks up, and writes the entry that it would hit.
+/// Runs the packet of each flow to find the key that it looks up, and writes the entry that it would hit.
 fn write_entries(
     args: &TrafficArgs,
     text: &str,
@@ -241,7 +242,7 @@ fn create(file: &Path) -> anyhow::Result<Box<dyn Write>> {
     Ok(Box::new(BufWriter::new(out)))
 }
 
-/// Writes packets, or sends them.
+/// Writes packets to a file, or sends them.
 fn deliver(args: &TrafficArgs, mut traffic: Traffic, made: &mut Made) -> anyhow::Result<()> {
     let asked = args.flows.map(|flows| flows.max(1));
     made.packets = args.count.or(asked).unwrap_or_else(|| COUNT.max(traffic.flows()));

@@ -1,4 +1,4 @@
-//! `strait gen routes`: routing tables of the Internet's shape.
+//! `strait gen routes`: generates routing tables with the shape of the Internet's.
 
 use std::io::Write;
 

@@ -1,8 +1,8 @@
-//! `strait nat64`: the bundled translator as a device of the kernel (or, in [`native`], of this process).
+//! `strait nat64`: the bundled translator as a device of the kernel or, in [`native`], of this process.
 //!
-//! `up` makes a veth pair of which only one end is used: what is routed into it meets the program on its egress hook, and
-//! the translated packet re-enters the kernel as received on it. Everything lives in the kernel, so nothing has to keep
-//! running. `up` brings what is there in line with the file, whether that is nothing or an older state.
+//! `up` creates a veth pair, of which only one end is used. The program is attached to its egress hook, so it processes the packets that
+//! are routed into the device. A translated packet enters the kernel again as if the device had received it. All state is in the kernel, so
+//! no process must keep running. `up` updates whatever exists to match the file: nothing, or an older state.
 
 mod native;
 
@@ -22,10 +22,10 @@ use crate::cli::{ConfigArgs, Nat64Command, Nat64Target, UpArgs};
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nat64.o"));
 static MANIFEST: &str = include_str!(concat!(env!("OUT_DIR"), "/nat64.json"));
 
-/// The P4 port that is the device.
+/// The P4 port of the device.
 const PORT: u32 = 0;
 
-/// Does what is asked.
+/// Executes a subcommand.
 pub fn run(command: &Nat64Command) -> anyhow::Result<()> {
     match command {
         Nat64Command::Up(args) if args.target == Nat64Target::Native => native::up(args),
@@ -102,7 +102,7 @@ fn up(args: &ConfigArgs) -> anyhow::Result<()> {
     let fresh = links.link(&name)?.is_none();
     let result = bring_up(&config, &name, &links, &lanes, fresh);
     if result.is_err() && fresh {
-        // What this run made goes; what was there before stays as it was.
+        // After an error, what this run created is removed, and what existed before is kept.
         let _ = take_down(&name, &links);
     }
     result?;
@@ -138,7 +138,7 @@ fn bring_up(config: &Config, name: &str, links: &Handle, lanes: &[Link], fresh: 
     lay_lanes(&mut program, lanes, lane)
 }
 
-/// The interfaces of `express`, each of which must be able to be a lane: asked before anything changes.
+/// The interfaces in `express`. This checks that each of them can be a lane, before anything changes.
 fn lanes(config: &Config, links: &Handle) -> anyhow::Result<Vec<Link>> {
     express(config).0.iter().map(|name| lane(name, links)).collect()
 }
@@ -152,8 +152,8 @@ fn lane(name: &str, links: &Handle) -> anyhow::Result<Link> {
             "`express` names `{name}`, which has no Ethernet headers: its packets take the way through the device; nothing was changed"
         );
     }
-    // The kernel takes the larger of the two (Documentation/networking/ip-sysctl.rst); 1 is RFC 3704's strict mode, in which a
-    // translated source, whose route points to the device, may not arrive here.
+    // The kernel uses the larger of the two values (Documentation/networking/ip-sysctl.rst). 1 is the strict mode of RFC 3704. In this mode
+    // the kernel drops a translated packet here, because the route to its source leads to the device.
     let filter = |scope: &str| {
         let value = io::link::sysctl::get(&format!("net/ipv4/conf/{scope}/rp_filter")).ok()?;
         value.parse::<u8>().ok()
@@ -167,7 +167,7 @@ fn lane(name: &str, links: &Handle) -> anyhow::Result<Link> {
     Ok(link)
 }
 
-/// Lanes as the file says: those that are no longer wanted go.
+/// Sets the lanes of the file, and removes those that are not in it.
 fn lay_lanes(program: &mut TcProgram, lanes: &[Link], way: Lane) -> anyhow::Result<()> {
     for (ifindex, hook) in program.instance().attachments()? {
         if hook == Hook::Ingress && !lanes.iter().any(|l| l.index == ifindex) {
@@ -182,14 +182,14 @@ fn lay_lanes(program: &mut TcProgram, lanes: &[Link], way: Lane) -> anyhow::Resu
     Ok(())
 }
 
-/// The program as it runs, or a new one: where there is none, where the device was made again and has lost it, and where it
-/// is another version's.
+/// The running program if it can be kept, or a new one. A new one is needed if there is none, if the device was created again, or if the
+/// running one is from another version.
 fn open_or_load(name: &str, fresh: bool) -> anyhow::Result<TcProgram> {
     let (instance, manifest) = (instance(name)?, manifest()?);
     if !fresh && let Some(program) = TcProgram::open_same(&manifest, &instance, OBJECT) {
         return Ok(program);
     }
-    // What runs goes only when the new one has been loaded.
+    // The running program is removed only after the new one has been loaded.
     let next = format!("{instance}-next");
     Instance::remove_by_name(&next)?;
     let program = TcProgram::load(OBJECT, &manifest, &next)?;
@@ -200,17 +200,17 @@ fn open_or_load(name: &str, fresh: bool) -> anyhow::Result<TcProgram> {
     Ok(replaced?)
 }
 
-/// What the program is pinned as: pins are the whole host's, a device is its namespace's.
+/// The instance name of the program. It identifies the namespace, because pins belong to the host and devices to a namespace.
 fn instance(name: &str) -> anyhow::Result<String> {
     Ok(format!("{name}-{}", io::netns::id()?))
 }
 
-/// No neighbour discovery, no addresses of the kernel's making, no multicast: nothing but routed packets comes to it.
+/// Switches off neighbour discovery, automatic addresses and multicast, so that only routed packets reach the device.
 fn quiet(name: &str, peer: &str, links: &Handle, config: &Config) -> anyhow::Result<()> {
     let _ = io::link::sysctl::set(&format!("net/ipv6/conf/{peer}/disable_ipv6"), "1");
     let silent =
         Change { noarp: Some(true), multicast: Some(false), no_link_local: true, ..Change::default() };
-    // What arrives by IPv6 may carry a fragment header that the IPv4 side does not have.
+    // A packet that arrives by IPv6 may have a fragment header, which the IPv4 packet does not have.
     let mtu = config.ipv6_mtu as u32 + 8;
     for end in [name, peer] {
         links.change(end, &Change { up: Some(true), mtu: Some(mtu), ..silent.clone() })?;
@@ -218,7 +218,7 @@ fn quiet(name: &str, peer: &str, links: &Handle, config: &Config) -> anyhow::Res
     Ok(())
 }
 
-/// Whether all mappings fit their tables: asked before anything changes.
+/// Checks that all mappings fit into their tables, before anything changes.
 fn fits(config: &Config) -> anyhow::Result<()> {
     let wanted = wanted(config);
     for table in &manifest()?.tables {
@@ -230,7 +230,7 @@ fn fits(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tables as the file says: what is not wanted goes, what is missing comes.
+/// Updates the tables to match the file: removes entries that are not in it, and adds the missing ones.
 fn fill(program: &mut TcProgram, config: &Config) -> anyhow::Result<()> {
     let wanted = wanted(config);
     let tables: Vec<String> = program.manifest().tables.iter().map(|t| t.name.clone()).collect();
@@ -251,7 +251,7 @@ fn fill(program: &mut TcProgram, config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What fits the IPv6 side after it grew by a header and a fragment header.
+/// The IPv4 MTU for packets that still fit the IPv6 side after they have grown by the larger header and a fragment header.
 fn ipv4_mtu(config: &Config) -> u32 {
     (config.ipv6_mtu - entries::FRAGMENT_GROWTH).into()
 }
@@ -305,7 +305,7 @@ fn down(args: &ConfigArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The device and its program, if they are there and this version's.
+/// The device and its program, if they exist and are from this version.
 fn running(name: &str, links: &Handle, manifest: &Manifest) -> anyhow::Result<Option<(Link, TcProgram)>> {
     let instance = instance(name)?;
     let (Some(link), Ok(program)) = (links.link(name)?, TcProgram::open(manifest, &instance)) else {
@@ -317,7 +317,7 @@ fn running(name: &str, links: &Handle, manifest: &Manifest) -> anyhow::Result<Op
     Ok(Some((link, program)))
 }
 
-/// Names of the interfaces that have a lane.
+/// The names of the interfaces that have a lane.
 fn laid_lanes(program: &TcProgram, links: &Handle) -> anyhow::Result<Vec<String>> {
     let attached = program.instance().attachments()?;
     let has = |link: &Link| attached.contains(&(link.index, Hook::Ingress));

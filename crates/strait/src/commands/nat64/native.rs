@@ -1,7 +1,7 @@
-//! The translator in this process, behind a TUN interface: no eBPF, no privileges but those of a network namespace of one's own.
+//! The translator in this process, with a TUN interface. It needs no eBPF, and only the privileges of its own network namespace.
 //!
-//! It runs in the foreground until it is interrupted, and its interface and routes go with it, however it ends. A hangup signal makes
-//! it read its file again; a file that is no good changes nothing.
+//! It runs in the foreground until it is interrupted. Its interface and routes are removed when the process ends for any reason. A hangup
+//! signal makes it read its file again; an invalid file changes nothing.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::cli::UpArgs;
 
 static C: &str = include_str!(concat!(env!("OUT_DIR"), "/nat64.native.c"));
 static MANIFEST: &str = include_str!(concat!(env!("OUT_DIR"), "/nat64.native.json"));
-/// For machines without a C compiler, the most demanding first; build.rs makes them.
+/// Objects for machines without a C compiler, for the newest processors first. build.rs makes them.
 static PREPARED: [Prepared; 3] = [
     Prepared {
         processor: "x86-64-v4",
@@ -35,7 +35,7 @@ static PREPARED: [Prepared; 3] = [
     Prepared { processor: "", object: include_bytes!(concat!(env!("OUT_DIR"), "/nat64.so")) },
 ];
 
-/// How often signals are looked at.
+/// The interval of checks for signals.
 const TURN: Duration = Duration::from_millis(50);
 
 /// Translates until it is interrupted.
@@ -80,7 +80,7 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     end(args, &name, switch)
 }
 
-/// The interface as the file says: nothing but routed packets comes to it.
+/// Configures the interface as the file says. Only routed packets reach it.
 fn lay(config: &Config, name: &str, links: &Handle) -> anyhow::Result<()> {
     let mtu = config.ipv6_mtu as u32 + 8;
     let change = Change { up: Some(true), mtu: Some(mtu), no_link_local: true, ..Change::default() };
@@ -88,7 +88,7 @@ fn lay(config: &Config, name: &str, links: &Handle) -> anyhow::Result<()> {
     routes(config, name, links)
 }
 
-/// The file anew: everything is looked at before anything changes.
+/// Applies the file again. Everything is checked before anything changes.
 fn again(file: &Path, name: &str, links: &Handle, switch: &Switch) -> anyhow::Result<()> {
     let config = read(file)?;
     fits(&config)?;
@@ -97,7 +97,7 @@ fn again(file: &Path, name: &str, links: &Handle, switch: &Switch) -> anyhow::Re
     lay(&config, name, links)
 }
 
-/// Tables as the file says: what is not wanted goes, what is missing comes, what differs changes.
+/// Updates the tables to match the file: removes entries that are not in it, adds the missing ones, and modifies those that differ.
 fn fill(memory: &Memory, wanted: &Wanted) -> anyhow::Result<()> {
     let tables = &memory.manifest().tables;
     for table in tables.iter().filter(|t| t.name.ends_with(".eam4") || t.name.ends_with(".eam6")) {
@@ -117,7 +117,7 @@ fn fill(memory: &Memory, wanted: &Wanted) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Counters at the end.
+/// Prints the counters at the end.
 fn end(args: &UpArgs, name: &str, switch: Switch) -> anyhow::Result<()> {
     let memory = switch.program().memory();
     let reasons = memory.manifest().drops.iter();
@@ -158,7 +158,7 @@ mod tests {
         ipv6 = "2001:db8:100::/120"
     "#;
 
-    /// The packet of a line of the case.
+    /// The packet in a line of a case.
     fn packet(begins: &str) -> Vec<u8> {
         let hex = CASE.lines().find_map(|line| line.strip_prefix(begins)).expect("the case has such a line");
         let hex = hex.trim_end_matches(" $").as_bytes();

@@ -1,4 +1,4 @@
-//! `strait run`: a P4 program on ports, until interrupted.
+//! `strait run`: runs a P4 program on ports until it is interrupted.
 
 mod native;
 mod tc;
@@ -31,7 +31,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The number of a port and what is behind it, of `N=WHAT`.
+/// Parses `N=WHAT`: the number of a port, and its interface or driver.
 fn numbered(text: &str) -> anyhow::Result<(u32, &str)> {
     let (number, what) = text.split_once('=').with_context(|| format!("`{text}` is not N=[DRIVER:]ARG"))?;
     let number: u32 = number.parse().with_context(|| format!("`{number}` is not a port number"))?;
@@ -41,7 +41,7 @@ fn numbered(text: &str) -> anyhow::Result<(u32, &str)> {
     Ok((number, what))
 }
 
-/// The ports, each number once.
+/// Parses all ports. Each number may occur once.
 fn ports<T>(args: &RunArgs, port: impl Fn(&str) -> anyhow::Result<T>) -> anyhow::Result<Vec<(u32, T)>> {
     let mut all: Vec<(u32, T)> = Vec::new();
     for text in &args.ports {
@@ -54,7 +54,7 @@ fn ports<T>(args: &RunArgs, port: impl Fn(&str) -> anyhow::Result<T>) -> anyhow:
     Ok(all)
 }
 
-/// Plays what fills tables.
+/// Executes the table entries of an STF file.
 pub fn fill(file: &Path, target: &mut dyn stf::Target) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let case = stf::parse(&file.display().to_string(), &text);

@@ -1,4 +1,4 @@
-//! On native: workers of this process between packet drivers.
+//! Runs a program on the native target: workers of this process move packets between ports.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,10 +17,10 @@ use crate::cli::RunArgs;
 use crate::frontend;
 use crate::targets::native::{NativeTarget, Object};
 
-/// How often the control plane looks around.
+/// The interval at which the control plane polls for events.
 const TURN: Duration = Duration::from_millis(100);
 
-/// Runs until interrupted, or until the ports have nothing more to give.
+/// Runs until it is interrupted, or until no port can receive more packets.
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let workers = args.workers.unwrap_or(1);
     if workers == 0 {
@@ -57,12 +57,12 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     broken.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// The built-in control plane, if one is wanted.
+/// The built-in control plane, if one was requested.
 struct Plane {
     controller: Option<Box<dyn Controller>>,
     program: Arc<NativeProgram>,
     looked: u64,
-    /// Writes that a table did not take.
+    /// The number of writes that a table refused.
     refused: u64,
 }
 
@@ -91,7 +91,7 @@ impl Plane {
         Ok(plane)
     }
 
-    /// Tells the control plane of an event, and does what it wants.
+    /// Passes an event to the control plane, and executes the actions that it returns.
     fn tell(&mut self, event: Event<'_>, now: u64) {
         let Some(controller) = &mut self.controller else { return };
         let memory = self.program.memory();
@@ -104,7 +104,7 @@ impl Plane {
         }
     }
 
-    /// Entries that have become idle; looked for once a second.
+    /// Reports entries that have become idle. They are searched once a second.
     fn look_around(&mut self, now: u64) {
         if self.controller.is_none() || now < self.looked + 1_000_000 {
             return;
@@ -121,7 +121,7 @@ impl Plane {
     }
 }
 
-/// Carries out what the control plane wants.
+/// Executes an action of the control plane.
 fn write(memory: &Memory, effect: &Effect, now: u64) -> Result<(), TableError> {
     match effect {
         Effect::Set(table, entry, idle) => {
@@ -139,13 +139,13 @@ fn write(memory: &Memory, effect: &Effect, now: u64) -> Result<(), TableError> {
     }
 }
 
-/// A message as JSON; numbers are hexadecimal, for they may have any width.
+/// A digest as JSON. Numbers are hexadecimal, because they may have any width.
 fn shown(message: &abi::Digest) -> serde_json::Value {
     let field = |(name, value): &(String, abi::Bits)| (name.clone(), value.to_string().into());
     serde_json::json!({"digest": message.name, "fields": message.fields.iter().map(field).collect::<serde_json::Map<_, _>>()})
 }
 
-/// Opens all ports, and says how each of them works.
+/// Opens all ports, and prints how each of them works.
 fn open(args: &RunArgs, drivers: &[(u32, Driver)], workers: usize) -> anyhow::Result<Vec<PortQueues>> {
     let mut queues = Vec::new();
     for ((number, driver), text) in drivers.iter().zip(&args.ports) {
@@ -157,7 +157,7 @@ fn open(args: &RunArgs, drivers: &[(u32, Driver)], workers: usize) -> anyhow::Re
     Ok(queues)
 }
 
-/// What the ports did, and why packets were dropped.
+/// Prints the counters of the ports, and the drop reasons.
 fn summary(
     args: &RunArgs,
     drivers: &[(u32, Driver)],

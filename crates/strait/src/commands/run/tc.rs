@@ -1,4 +1,4 @@
-//! On tc: the kernel carries the packets.
+//! Runs a program on tc, where the kernel moves the packets.
 
 use std::sync::mpsc;
 
@@ -10,7 +10,7 @@ use crate::cli::RunArgs;
 use crate::frontend;
 use crate::targets::tc::{Object, TcTarget};
 
-/// Attaches the program to the ingress of each port's interface; what leaves by a port is sent there.
+/// Attaches the program to the ingress hook of each port's interface. Packets that leave through a port are sent out of its interface.
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let ports = ports(args, |what| Ok(what.strip_prefix("tc:").unwrap_or(what).to_string()))?;
     let program = frontend::program(&args.source.program, &args.source.preprocess)?;
@@ -43,7 +43,7 @@ fn serve(args: &RunArgs, ports: &[(u32, String)], target: &mut TcTarget) -> anyh
     summary(args.json, target)
 }
 
-/// Drop reasons at the end.
+/// Prints the drop reasons at the end.
 fn summary(json: bool, target: &mut TcTarget) -> anyhow::Result<()> {
     let drops = target.program().drops()?;
     if json {
