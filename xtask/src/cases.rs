@@ -1,4 +1,4 @@
-//! p4c's packet cases on every target.
+//! Runs p4c's packet cases on every target.
 
 use control::stf::{self, Target};
 use interp::Interpreter;
@@ -6,22 +6,22 @@ use interp::Interpreter;
 use crate::targets::interp::InterpTarget;
 use crate::targets::{Limits, Object, RunTarget, tc};
 
-/// What became of a packet case on a target.
+/// The result of a packet case on a target.
 #[derive(Clone, Debug)]
 pub enum Case {
     Passed,
-    /// What came out is not what p4c's case says.
+    /// The output differs from the expectations of p4c's case.
     Wrong(String),
-    /// The target, or this release, says that it lacks something.
+    /// The target or this release does not support something in the case.
     Refused(String),
-    /// Of an architecture that does not run there, or on a machine that cannot.
+    /// The program is for an architecture that does not run on the target, or this machine cannot run the target.
     NotRun(String),
 }
 
 /// The targets that have a column, in order.
 pub const TARGETS: [RunTarget; 3] = [RunTarget::Interp, RunTarget::Native, RunTarget::Tc];
 
-/// Plays a case on every target.
+/// Runs a case on every target.
 pub fn play(name: &str, program: &ir::Verified, text: &str) -> Vec<Case> {
     let case = match stf::parse(name, text) {
         Ok(case) => case,
@@ -58,7 +58,7 @@ fn on(target: RunTarget, program: &ir::Verified, case: &stf::Case) -> Case {
     }
 }
 
-/// By test runs; where these do not take a frame, over interfaces of a network namespace of its own.
+/// Runs a case on tc by test runs or, if these do not accept a frame, over interfaces in a network namespace of its own.
 fn on_kernel(object: &tc::Object, case: &stf::Case) -> Case {
     match by_test_run(object, case) {
         Case::Passed => Case::Passed,
@@ -86,7 +86,7 @@ fn over_wires(object: &tc::Object, case: &stf::Case) -> Case {
 
 fn finish(mut target: tc::TcTarget, case: &stf::Case) -> Case {
     let mut judged = judged(&stf::run(case, &mut target));
-    // What the kernel refused to make shorter or longer was dropped, and counted: that is no wrong answer.
+    // If the kernel refused to resize a packet, the packet was dropped and counted, so the result is not wrong.
     if matches!(judged, Case::Wrong(_)) && target.drops(abi::drops::BAD_RESIZE).is_ok_and(|n| n.packets > 0) {
         judged =
             Case::Refused("a frame that the kernel cannot make as long or short as the program asks".into());

@@ -1,4 +1,4 @@
-//! Every program of the corpus through the front end, and every packet case on every target.
+//! Runs every program of p4c's corpus through the front end, and every packet case on every target.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use p4::{Diagnostics, Embedded, Severity, SourceMap, SourceProvider};
 
 use crate::cases::{self, Case};
 
-/// Folders below `testdata`, and whether their programs are right.
+/// The folders in `testdata`, and whether their programs are correct.
 const FOLDERS: [(&str, bool); 5] = [
     ("p4_16_samples", true),
     ("p4_16_errors", false),
@@ -17,38 +17,38 @@ const FOLDERS: [(&str, bool); 5] = [
     ("p4_16_pna_errors", false),
 ];
 
-/// What became of a program.
+/// The result of a program.
 pub struct Outcome {
-    /// Below `testdata`.
+    /// The folder in `testdata`.
     pub folder: &'static str,
-    /// Path below its folder, without ending.
+    /// The path in that folder, without the extension.
     pub name: String,
-    /// Whether it should be accepted.
+    /// Whether the program should be accepted.
     pub right: bool,
     pub arch: Arch,
-    /// Its first error with its place, if it was rejected.
+    /// The first error with its location, if the program was rejected.
     pub rejected: Option<Rejection>,
-    /// For v1model, PSA and PNA: why it does not become IR, if it does not.
+    /// For v1model, PSA and PNA: the reason why the program cannot be lowered, if it cannot.
     pub beyond: Option<String>,
-    /// Its packet case, if it has one, on each target ([`crate::cases::TARGETS`]).
+    /// The result of its packet case on each target ([`crate::cases::TARGETS`]), if it has a case.
     pub cases: Vec<Case>,
-    /// For programs with p4c's P4Info beside them: where Strait's differs; empty where it does not.
+    /// For programs with a P4Info from p4c: the difference between it and Strait's, which is empty if they are equal.
     pub p4info: Option<String>,
 }
 
-/// Why a program was rejected.
+/// The kind of error for which a program was rejected.
 pub struct Rejection {
     pub text: String,
     pub located: bool,
 }
 
-/// By what a program includes.
+/// The architecture of a program, by what it includes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Arch {
     V1model,
     Psa,
     Pna,
-    /// eBPF, XDP, uBPF: p4c's own, which Strait has no includes for.
+    /// eBPF, XDP and uBPF: p4c's own architectures. Strait has no include files for them.
     Other,
     Core,
 }
@@ -80,7 +80,7 @@ impl Arch {
 }
 
 impl Outcome {
-    /// Whether the front end said what it should.
+    /// Whether the front end accepted or rejected the program as it should.
     pub fn as_it_should(&self) -> bool {
         match &self.rejected {
             Some(rejection) => !self.right && rejection.located,
@@ -89,7 +89,7 @@ impl Outcome {
     }
 }
 
-/// Includes beside the program, Strait's own, then those of p4c that Strait does not have.
+/// A provider of include files: from the program's directory, then Strait's own, then those of p4c that Strait does not have.
 struct Corpus {
     p4include: PathBuf,
     testdata: PathBuf,
@@ -106,7 +106,7 @@ impl SourceProvider for Corpus {
     }
 }
 
-/// Runs all programs whose name contains `only`.
+/// Runs all programs whose names contain `only`.
 pub fn run(p4c: &Path, only: &str) -> anyhow::Result<Vec<Outcome>> {
     let provider = Corpus { p4include: p4c.join("p4include"), testdata: p4c.join("testdata") };
     let mut outcomes = Vec::new();
@@ -125,7 +125,8 @@ pub fn run(p4c: &Path, only: &str) -> anyhow::Result<Vec<Outcome>> {
     Ok(outcomes)
 }
 
-/// Programs of a folder and below. Fragments that others include have no `main` and no include of their own in folders below.
+/// All programs of a folder and its subfolders. In subfolders, a file without a `main` and without includes is a fragment of another
+/// program, and is skipped.
 fn collect(dir: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(dir)? {
         let path = entry?.path();
@@ -193,7 +194,7 @@ fn fill(outcome: &mut Outcome, path: &Path, text: &str, stf: Option<String>, pro
     }
 }
 
-/// The first error.
+/// The first error of the diagnostics.
 fn first(map: &SourceMap, diags: &Diagnostics) -> Option<Rejection> {
     let first = diags.list().iter().find(|d| d.severity == Severity::Error)?;
     let at = map.position(first.primary.span);
@@ -202,7 +203,7 @@ fn first(map: &SourceMap, diags: &Diagnostics) -> Option<Rejection> {
     Some(Rejection { text, located: at.line > 0 })
 }
 
-/// Lowers an accepted program, and plays its packets.
+/// Lowers an accepted program, and runs its packet case.
 fn lowered(outcome: &mut Outcome, typed: &p4::check::Typed<'_>, map: &SourceMap, stf: Option<String>) {
     if !matches!(outcome.arch, Arch::V1model | Arch::Psa | Arch::Pna) {
         return;
@@ -210,7 +211,7 @@ fn lowered(outcome: &mut Outcome, typed: &p4::check::Typed<'_>, map: &SourceMap,
     let mut limits = Diagnostics::default();
     let program = p4::lower_verified(typed, map, &p4::Passes::default(), &mut limits);
     let limit = first(map, &limits);
-    // What p4c's back end for BMv2 rejects may be rejected where it would run.
+    // If p4c's back end for BMv2 rejects a program, Strait may reject it where it would run.
     if !outcome.right && outcome.folder == "p4_16_bmv_errors" {
         outcome.rejected = limit;
         return;
@@ -223,7 +224,7 @@ fn lowered(outcome: &mut Outcome, typed: &p4::check::Typed<'_>, map: &SourceMap,
         }
         (Some(program), Some(stf)) => cases::play(&outcome.name, &program, &stf),
     };
-    // What is accepted may meet a limit; anything else is a bug.
+    // An accepted program may exceed a limit. Any other failure to lower it is a bug.
     if limits.list().iter().any(|d| d.code == "E0599") {
         outcome.cases = vec![Case::Wrong(outcome.beyond.clone().unwrap_or_default()); cases::TARGETS.len()];
     }

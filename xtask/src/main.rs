@@ -1,4 +1,4 @@
-//! What maintainers run, and users never: `cargo xtask conformance --p4c DIR`, `cargo xtask speed CASE.stf…`.
+//! Tasks for maintainers, such as `cargo xtask conformance --p4c DIR` and `cargo xtask speed CASE.stf…`.
 #![forbid(unsafe_code)]
 
 mod cases;
@@ -7,7 +7,7 @@ mod p4info;
 mod programs;
 mod report;
 mod speed;
-/// Those of the command line: what is measured is what users run.
+/// The allocator of the command line, so that measurements equal what users run.
 #[path = "../../crates/strait/src/targets/mod.rs"]
 #[allow(dead_code)]
 mod targets;
@@ -16,30 +16,30 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
-/// Maintainers' tasks.
+/// The tasks.
 #[derive(Parser)]
 enum Task {
-    /// Hold the front end and every target against p4c's test corpus, which is not part of this repository. Tc needs root.
+    /// Test the front end and every target with p4c's test corpus, which is not part of this repository. Tc needs root.
     Conformance {
         /// A checkout of p4lang/p4c.
         #[arg(long)]
         p4c: PathBuf,
-        /// Only programs whose name contains this, with all that is to be said of each; nothing is written.
+        /// Run only the programs whose names contain this, and print details about each; no file is written.
         #[arg(long)]
         only: Option<String>,
-        /// Where the tables go.
+        /// The file for the tables.
         #[arg(long, default_value = "docs/reference/conformance.md")]
         out: PathBuf,
     },
-    /// Write the manual's page of diagnostics.
+    /// Write the manual's page about diagnostics.
     Diagnostics {
-        /// Where it goes.
+        /// The file to write.
         #[arg(long, default_value = "docs/reference/diagnostics.md")]
         out: PathBuf,
     },
-    /// Run generated programs, or those of a directory, on the interpreter and on other targets, and compare.
+    /// Run generated programs, or those of a directory, on the interpreter and on other targets, and compare the results.
     Programs(Box<programs::Options>),
-    /// Measure the interpreter: packets a second of each case.
+    /// Measure the packet rate of the interpreter for each case.
     Speed {
         /// The program of all cases.
         #[arg(long, default_value = "apps/nat64/nat64.p4")]

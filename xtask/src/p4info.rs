@@ -1,8 +1,8 @@
-//! P4Info beside p4c's: equal in content, in whatever order the parts stand.
+//! Compares Strait's P4Info with p4c's. The order of their parts does not matter.
 
 use emit::p4info::proto::{P4Info, Preamble};
 
-/// Where two messages differ first, if they do.
+/// The first difference between two messages, if there is one.
 pub fn difference(ours: &P4Info, theirs: &str) -> Option<String> {
     let theirs = match emit::p4info::parse(theirs) {
         Ok(info) => info,
@@ -27,7 +27,7 @@ pub fn difference(ours: &P4Info, theirs: &str) -> Option<String> {
     Some("they differ".into())
 }
 
-/// The order of the parts says nothing.
+/// Sorts the parts, because their order has no meaning.
 fn sorted(mut info: P4Info) -> P4Info {
     fn by_name<T>(list: &mut [T], head: impl Fn(&T) -> &Option<Preamble>) {
         list.sort_by_key(|x| head(x).as_ref().map(|p| (p.name.clone(), p.id)));

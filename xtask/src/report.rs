@@ -1,4 +1,4 @@
-//! Tables of what came out, as Markdown; and what is excused, with the reason.
+//! Writes tables of the results as Markdown, with the exceptions and their reasons.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use serde::Deserialize;
 use crate::cases::{Case, TARGETS};
 use crate::conformance::{Arch, Outcome};
 
-/// Programs that do not do what p4c has them do, each with the reason why: `xtask/exceptions.toml`.
+/// Programs that give another result than p4c's, each with the reason: `xtask/exceptions.toml`.
 #[derive(Deserialize)]
 pub struct Exceptions {
-    /// By folder and name.
+    /// The reason for each folder and name.
     #[serde(flatten)]
     folders: BTreeMap<String, BTreeMap<String, String>>,
 }
@@ -26,19 +26,19 @@ impl Exceptions {
     }
 }
 
-/// On the interpreter every case should pass; no target may give a wrong answer.
+/// Checks the packet cases: every case should pass on the interpreter, and no target may give a wrong result.
 fn failed(outcome: &Outcome) -> bool {
     let wrong = outcome.cases.iter().any(|c| matches!(c, Case::Wrong(_)));
     wrong || matches!(outcome.cases.first(), Some(Case::Refused(_)))
 }
 
-/// How many programs are neither as they should be nor excused.
+/// The number of programs that have a wrong result and no exception.
 pub fn unexplained(outcomes: &[Outcome], exceptions: &Exceptions) -> usize {
     let wrong = outcomes.iter().filter(|o| !o.as_it_should() || failed(o));
     wrong.filter(|o| exceptions.reason(o).is_none()).count()
 }
 
-/// What must never be, but for a reason: a right program that does not parse, a packet case that fails, a panic.
+/// Failures that need an exception: a correct program that does not parse, a packet case that fails, or a panic.
 pub fn broken(outcomes: &[Outcome], exceptions: &Exceptions) -> Vec<String> {
     let unparsed = |o: &Outcome| {
         let text = o.rejected.as_ref().map_or("", |r| r.text.as_str());
@@ -48,13 +48,13 @@ pub fn broken(outcomes: &[Outcome], exceptions: &Exceptions) -> Vec<String> {
     bad.map(|o| format!("{}/{}", o.folder, o.name)).collect()
 }
 
-/// Counts, and their share.
+/// A count, and its share of the total.
 fn share(good: usize, all: usize) -> String {
     let percent = if all == 0 { 100.0 } else { good as f64 * 100.0 / all as f64 };
     format!("{good} of {all} ({percent:.1} %)")
 }
 
-/// Rows of (title, those that are good, all).
+/// Rows of a title, the number of good programs, and the number of all programs.
 fn rows(outcomes: &[Outcome]) -> Vec<(String, usize, usize)> {
     let mut rows = Vec::new();
     let mut row = |title: String, of: &dyn Fn(&Outcome) -> bool, good: &dyn Fn(&Outcome) -> bool| {
@@ -96,13 +96,13 @@ fn rows(outcomes: &[Outcome]) -> Vec<(String, usize, usize)> {
     rows
 }
 
-/// One line a row.
+/// A table with a line for each row.
 pub fn summary(outcomes: &[Outcome]) -> String {
     let line = |(title, good, all): (String, usize, usize)| format!("{title:<46} {}\n", share(good, all));
     rows(outcomes).into_iter().map(line).collect()
 }
 
-/// The page.
+/// The whole page.
 pub fn markdown(outcomes: &[Outcome], exceptions: &Exceptions) -> String {
     let mut page = String::from(
         "# Conformance\n\n\
@@ -136,7 +136,7 @@ pub fn markdown(outcomes: &[Outcome], exceptions: &Exceptions) -> String {
     page + &packet_cases(outcomes, exceptions)
 }
 
-/// A column for each target: of the cases that do not pass everywhere, why.
+/// A table with a column for each target: the reasons for the cases that do not pass everywhere.
 fn packet_cases(outcomes: &[Outcome], exceptions: &Exceptions) -> String {
     let names: Vec<&str> = TARGETS.iter().map(|t| t.name()).collect();
     let ours = |o: &&Outcome| o.right && o.arch == Arch::V1model && !o.cases.is_empty();
@@ -161,10 +161,10 @@ fn packet_cases(outcomes: &[Outcome], exceptions: &Exceptions) -> String {
     page
 }
 
-/// Tells whether it is that.
+/// A predicate on the result of a case.
 type Is = fn(&Case) -> bool;
 
-/// What may become of a case, in words.
+/// The possible results of a case, with their descriptions.
 const KINDS: [(&str, Is); 4] = [
     ("pass", |c| matches!(c, Case::Passed)),
     ("refused: the target or this release lacks something", |c| matches!(c, Case::Refused(_))),
@@ -182,13 +182,13 @@ fn cell(case: &Case) -> String {
     format!("{word}{}", without_folders(why.lines().next().unwrap_or_default()).replace('|', "\\|"))
 }
 
-/// A message whose file is named without its folders, which are another machine's.
+/// A message with the name of its file but without the folders, which differ between machines.
 fn without_folders(why: &str) -> &str {
     let end = why.find(".p4:").unwrap_or(0);
     why[..end].rfind('/').map_or(why, |slash| &why[slash + 1..])
 }
 
-/// All that is to be said of a program.
+/// All details about a program.
 pub fn whole(o: &Outcome) -> String {
     let said = match &o.rejected {
         Some(rejection) => rejection.text.as_str(),

@@ -1,4 +1,4 @@
-//! How many packets a second the interpreter runs: the packets of a case, over and over, with the case's tables.
+//! Measures the packet rate of the interpreter, with the packets and tables of cases.
 
 use std::path::Path;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use p4::{Diagnostics, Embedded, SourceMap};
 
 use crate::targets::interp::InterpTarget;
 
-/// Prints the rate of each case, and of all.
+/// Prints the rate of each case, and the rate of all together.
 pub fn run(program: &Path, cases: &[std::path::PathBuf]) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(program).with_context(|| program.display().to_string())?;
     let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());

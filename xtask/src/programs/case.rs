@@ -1,7 +1,8 @@
-//! What a program is run with: entries for its tables and packets for its parser, made of a number.
+//! The input of a run: entries for a program's tables, and packets for its parser. Both are generated from a number.
 //!
-//! Packets take the ways through the parser that [`ir::ways`] finds, with random values elsewhere; some are cut short, some are changed, some
-//! are noise. One in eight keeps the checksums that it happens to have, which are wrong. Entries match what such packets looked up, or nearly.
+//! Packets follow the paths through the parser that [`ir::ways`] finds, with random values elsewhere. Some are truncated, some are mutated,
+//! and some are random bytes. One in eight keeps random checksums, which are wrong. Entries match the keys that such packets look up, or
+//! similar keys.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -16,27 +17,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::targets::interp::InterpTarget;
 
-/// Ways through a parser that packets are made of.
+/// The largest number of paths through the parser that packets are made for.
 const WAYS: usize = 40;
-/// Rounds in which wrong checksums of a packet are put right.
+/// The largest number of rounds in which the wrong checksums of a packet are corrected.
 const ROUNDS: usize = 4;
-/// The multicast group, and the mirroring session, that generated programs use.
+/// The number of the multicast group and of the mirroring session that generated programs use.
 const GROUP: u32 = 3;
 const SESSION: u32 = 5;
 
-/// All that a run needs beside the program.
+/// The input of a run: entries, packets and other control-plane state.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Case {
     pub entries: Vec<(String, Entry)>,
     pub defaults: Vec<(String, ActionCall)>,
     pub value_sets: Vec<(String, Vec<Vec<MatchValue>>)>,
-    /// Whether packets are copied: then there are a group and a session.
+    /// Whether packets are replicated or cloned, so that a group and a session are needed.
     pub copies: bool,
     pub packets: Vec<(u32, Vec<u8>)>,
 }
 
 impl Case {
-    /// A case for a program.
+    /// Generates a case for a program.
     pub fn of(program: &Verified, text: &str, seed: u64, packets: usize) -> Result<Case, String> {
         let mut dice = Dice::new(seed ^ 0x5eed);
         let fresh = || Interpreter::new(program).map_err(|e| e.to_string());
@@ -51,7 +52,7 @@ impl Case {
         let mut case = Case { copies, ..Case::default() };
         case.fill(&manifest, &looked.0, &mut dice);
         let mut target = InterpTarget::new(fresh()?);
-        // Equal matches of different priority are for targets that keep priorities apart from keys; tc does not.
+        // Entries with equal matches and different priorities need a target that keeps the priority separate from the key. Tc does not.
         let mut known = HashSet::new();
         let twice = dice.index(10) == 0;
         case.entries.retain(|(table, entry)| {
@@ -68,7 +69,7 @@ impl Case {
         Ok(case)
     }
 
-    /// Fills a target's tables.
+    /// Adds the entries to a target's tables.
     pub fn load(&self, target: &mut dyn Target) -> Result<(), String> {
         let failed = |what: &str, e: control::stf::TargetError| format!("{what}: {e}");
         for (table, entry) in &self.entries {
@@ -87,7 +88,7 @@ impl Case {
         Ok(())
     }
 
-    /// The case as STF, without what is expected of its packets.
+    /// The case as STF, without expected packets.
     pub fn stf(&self, manifest: &Manifest) -> String {
         let mut text = String::new();
         for (table, entry) in &self.entries {
@@ -151,7 +152,7 @@ impl Case {
                 let near = (!seen.is_empty() && dice.below(100) < 75).then(|| &seen[dice.index(seen.len())]);
                 let matches = masks.matches(table, near, dice);
                 let action = arguments(actions[dice.index(actions.len())], dice);
-                // Each has its own: which of equals wins is not for P4 to say, and tc does not keep their age.
+                // Each entry has its own priority. P4 does not define which of two equal ones wins, and tc does not keep their age.
                 let priority = if table.needs_priority() { 1 + (n * 37 % 101) as i32 } else { 0 };
                 self.entries.push((table.name.clone(), Entry { matches, priority, action }));
             }
@@ -177,13 +178,13 @@ impl Case {
     }
 }
 
-/// An action's call with random arguments.
+/// A call of an action with random arguments.
 fn arguments(action: &abi::manifest::Action, dice: &mut Dice) -> ActionCall {
     let args = action.params.iter().map(|p| random(p.width, dice)).collect();
     ActionCall { action: action.name.clone(), args }
 }
 
-/// A value at which something happens, or any.
+/// A random value. Values at the limits of a type are more frequent.
 fn random(width: u32, dice: &mut Dice) -> Bits {
     match dice.index(6) {
         0 => Bits::zero(width),
@@ -200,7 +201,7 @@ fn range(a: Bits, b: Bits) -> MatchValue {
     if a.cmp_unsigned(&b).is_le() { MatchValue::Range(a, b) } else { MatchValue::Range(b, a) }
 }
 
-/// Few masks for each field, as people write them, and as targets bound their number.
+/// The masks for each field. There are few, as in practice, and because targets limit their number.
 struct Masks(Vec<Vec<Bits>>);
 
 impl Masks {
@@ -239,7 +240,7 @@ impl Masks {
     }
 }
 
-/// What packets looked up, by table.
+/// Records the keys that packets look up, by table.
 #[derive(Default)]
 struct LookedUp(BTreeMap<String, Vec<Vec<Bits>>>);
 
@@ -251,7 +252,7 @@ impl Observer for LookedUp {
     }
 }
 
-/// Packets along the parser's ways, and others.
+/// Generates packets on the parser's paths, and others.
 fn raw_packets(program: &Verified, dice: &mut Dice, count: usize) -> Vec<(u32, Vec<u8>)> {
     let ways = ways(program, &Goal::All, WAYS);
     (0..count).map(|_| (dice.index(4) as u32, packet(&ways, dice))).collect()
@@ -297,10 +298,10 @@ fn packet(ways: &[ir::ways::Way], dice: &mut Dice) -> Vec<u8> {
     bytes
 }
 
-/// Notes where headers stand, and which verified checksums are wrong.
+/// Records where the headers of a packet are, and which verified checksums are wrong.
 #[derive(Default)]
 struct Sums {
-    /// Name and fields, in the order of the packet.
+    /// The name and fields of each header, in the order of the packet.
     extracted: Vec<(String, Vec<(String, u32)>)>,
     wrong: Vec<(String, u16)>,
 }
@@ -318,7 +319,7 @@ impl Observer for Sums {
     }
 }
 
-/// The packet with the checksums that the program verifies, as far as they stand where headers follow each other.
+/// Corrects the checksums that the program verifies, as far as they are in headers that follow each other.
 fn with_right_sums(interpreter: &mut Interpreter<'_>, (port, mut packet): (u32, Vec<u8>)) -> (u32, Vec<u8>) {
     for _ in 0..ROUNDS {
         let mut sums = Sums::default();
@@ -355,7 +356,7 @@ fn value_of(value: &MatchValue) -> String {
     }
 }
 
-/// A name as STF reads it: `@name` may give any text.
+/// A name in the syntax of STF. `@name` may give any text.
 fn name(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._".contains(c);
     if text.chars().all(plain) { text.to_string() } else { format!("\"{text}\"") }

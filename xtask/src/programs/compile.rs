@@ -1,11 +1,11 @@
-//! From text to IR.
+//! Compiles the text of a program to the IR.
 
 use std::path::Path;
 
 use ir::pass::Passes;
 use p4::{Diagnostics, Embedded, Severity, SourceMap, SourceProvider};
 
-/// Includes that stand beside a program, then Strait's own.
+/// A provider of include files: from the program's directory, then Strait's own.
 struct Beside;
 
 impl SourceProvider for Beside {
@@ -19,19 +19,19 @@ impl SourceProvider for Beside {
     }
 }
 
-/// Why a program has no IR: its first error, and whether that is a limit of this release (E05xx) and no mistake.
+/// The reason why a program was not compiled: its first error, and whether that is a limit of this release (E05xx) and not a mistake.
 pub struct Rejected {
     pub text: String,
     pub limit: bool,
 }
 
-/// A program as the front end lowers it, and after all passes over the IR.
+/// A program as the front end lowers it, and the same program after all passes.
 pub struct Forms {
     pub literal: ir::Verified,
     pub optimised: ir::Verified,
 }
 
-/// Compiles a program, as `strait` does it, and without passes.
+/// Compiles a program with all passes, as `strait` does, and without passes.
 pub fn program(name: &str, text: &str) -> Result<Forms, Rejected> {
     let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
     let forms = p4::accept(&mut map, name, text, &[], &Beside, &mut diags, |typed, map, diags| {

@@ -1,6 +1,6 @@
-//! Many programs in one C file: the compiler starts once, and reads once what all programs begin with.
+//! Compiles many programs in one C file, so that the compiler starts only once and reads the common part only once.
 //!
-//! What a program declares at the top level gets a prefix by macros of the preprocessor, which are taken back behind it.
+//! The preprocessor adds a prefix to everything that a program declares at the top level. After the program, its macros are removed again.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -10,14 +10,14 @@ use emit::Output;
 
 use crate::targets::native::Object;
 
-/// A program that waits for the compiler.
+/// A program that waits for compilation.
 pub struct Emitted<'p> {
     pub number: usize,
     pub output: Output,
     pub program: &'p ir::Program,
 }
 
-/// Compiles programs together, or one by one where that fails.
+/// Compiles programs together. If that fails, compiles them separately.
 pub fn compile(programs: Vec<Emitted<'_>>, flags: &[String]) -> Vec<(usize, Result<Object, String>)> {
     let mut sizes: BTreeSet<String> = BTreeSet::new();
     sizes.extend(programs.iter().filter_map(|p| split(&p.output.c)).map(|(burst, _)| burst));
@@ -33,7 +33,7 @@ pub fn compile(programs: Vec<Emitted<'_>>, flags: &[String]) -> Vec<(usize, Resu
     done
 }
 
-/// All in one object, or half of them in one each, down to single programs.
+/// Compiles all programs into one object. After a failure, compiles each half into an object, down to single programs.
 fn halves(
     mut these: Vec<Emitted<'_>>,
     burst: &str,
@@ -61,7 +61,7 @@ fn alone(program: Emitted<'_>, flags: &[String]) -> (usize, Result<Object, Strin
     (program.number, object.map_err(|e| e.to_string()))
 }
 
-/// How many packets a program works on together, and what is its own of its C.
+/// The burst size of a program, and the part of its C that is not the common prelude.
 fn split(c: &str) -> Option<(String, &str)> {
     let (head, body) = c.split_once(&emit::native_prelude())?;
     let burst = head.lines().find(|l| l.starts_with("#define BURST"))?;
@@ -85,7 +85,7 @@ fn together(programs: &[Emitted<'_>], burst: &str, flags: &[String]) -> Option<A
     io::native::Object::make_with(&c, flags).ok().map(Arc::new)
 }
 
-/// Functions, structures and constants at the top level, which begin their lines.
+/// The names of functions, structures and constants at the top level, whose declarations begin at the start of a line.
 fn declared(body: &str) -> BTreeSet<String> {
     let begins = |l: &&str| l.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     let name = |line: &str| {
@@ -99,7 +99,7 @@ fn declared(body: &str) -> BTreeSet<String> {
         let start = head.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |n| n + 1);
         Some(head[start..].to_string())
     };
-    // An attribute has parentheses of its own before the function's name.
+    // An attribute before the function's name has parentheses of its own.
     let plain = |l: &str| l.replace("__attribute__((visibility(\"default\")))", "");
     let mut all = BTreeSet::new();
     for line in body.lines().filter(begins) {
@@ -116,7 +116,7 @@ fn declared(body: &str) -> BTreeSet<String> {
     all
 }
 
-/// What a program defines for the preprocessor.
+/// The macros that a program defines.
 fn macros(body: &str) -> BTreeSet<String> {
     let defined = body.lines().filter_map(|l| l.strip_prefix("#define "));
     let name = |l: &str| l.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().map(str::to_string);

@@ -1,8 +1,10 @@
-//! Differential tests on programs: whole programs that nobody wrote, on the interpreter and on every other target.
+//! Differential tests on programs: generated programs run on the interpreter and on every other target, and the results are compared.
 //!
-//! * `generate`: P4 text from a number. `compile`: from text to IR. `case`: entries and packets. `play`: a run, and what tells two apart.
-//! * `group`: many programs in one object. `worker`: the process that runs them. `pool`: processes, and what came of them.
-//! * `reduce`: smaller programs that differ still. `save`: programs and packet tests for people.
+//! * `generate` generates P4 text from a number, and `compile` compiles it. `case` generates entries and packets.
+//! * `play` runs a case and compares two runs.
+//! * `group` compiles many programs into one object. `worker` is the process that runs them. `pool` starts these processes, and collects
+//!   the results.
+//! * `reduce` makes programs smaller that give different results. `save` writes programs and packet tests for people.
 
 mod case;
 mod compile;
@@ -21,46 +23,47 @@ use clap::Args;
 
 use crate::targets::RunTarget;
 
-/// Run generated programs, or those of a directory, on the interpreter and on other targets, and compare.
+/// Run generated programs, or those of a directory, on the interpreter and on other targets, and compare the results.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// How many programs.
+    /// The number of programs.
     #[arg(long, default_value_t = 1000)]
     pub count: u64,
-    /// The number of the first one.
+    /// The number of the first program.
     #[arg(long, default_value_t = 0)]
     pub first: u64,
-    /// Other seeds, other programs.
+    /// The seed of the programs.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// How large programs are: 1 to 4.
+    /// The size of the programs, from 1 to 4.
     #[arg(long, default_value_t = 2)]
     pub size: u32,
-    /// Packets for each program.
+    /// The number of packets for each program.
     #[arg(long, default_value_t = 100)]
     pub packets: usize,
-    /// Targets that are held against the interpreter; `interp` is the interpreter before and after the passes over the IR.
+    /// The targets that are compared with the interpreter; `interp` compares the interpreter before and after the passes over the IR.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "interp,native")]
     pub target: Vec<RunTarget>,
-    /// Processes at a time.
+    /// The number of parallel processes.
     #[arg(long, default_value_t = 2)]
     pub jobs: usize,
-    /// Programs in one object.
+    /// The number of programs in one object.
     #[arg(long, default_value_t = 24)]
     pub group: usize,
-    /// The C compiler's level of optimisation; `mixed` has one group in eight with -O3, the others with -O0.
+    /// The optimisation level of the C compiler; `mixed` compiles one group in eight with -O3, and the others with -O0.
     #[arg(long, default_value = "mixed")]
     pub level: String,
-    /// Where programs that differ are kept, each with a packet test.
+    /// The directory for programs that give different results, each with a packet test.
     #[arg(long, default_value = "target/programs")]
     pub keep: PathBuf,
-    /// The programs of a directory instead of generated ones: all .p4 files there.
+    /// Run all .p4 files in this directory instead of generated programs.
     #[arg(long)]
     pub corpus: Option<PathBuf>,
-    /// Write what every program is run with as a packet test into this directory, with what the interpreter sends: other judges can play it.
+    /// Write the input of every program as a packet test into this directory, with the packets that the interpreter sends, so that other
+    /// implementations can run it.
     #[arg(long)]
     pub cases: Option<PathBuf>,
-    /// Make programs that differ smaller, as long as they still differ; this takes minutes.
+    /// Reduce programs as long as they still give different results; this takes minutes.
     #[arg(long)]
     pub reduce: bool,
     /// Print the counts as JSON, too.
@@ -69,15 +72,15 @@ pub struct Options {
     /// Print the programs, and run nothing.
     #[arg(long)]
     pub print: bool,
-    /// For the processes that this command starts: their programs.
+    /// For child processes: the programs to run.
     #[arg(long, value_delimiter = ',', hide = true)]
     pub numbers: Vec<u64>,
-    /// For the process that tries a smaller program: the file with it.
+    /// For the process that tries a reduced program: the file with it.
     #[arg(long, hide = true)]
     pub trial: Option<PathBuf>,
 }
 
-/// What a process has to do.
+/// The task of a process.
 pub struct Job {
     pub seed: u64,
     pub size: u32,
@@ -103,7 +106,7 @@ impl Job {
         })
     }
 
-    /// The level of optimisation for a group that begins with a program.
+    /// The optimisation level of the group that begins with a program.
     fn level(&self, first: u64) -> String {
         let mixed =
             || if (first / self.group.max(1) as u64).is_multiple_of(8) { "-O3" } else { "-O0" }.to_string();
@@ -114,7 +117,7 @@ impl Job {
     }
 }
 
-/// All programs of a directory and below, in order.
+/// All programs in a directory and its subdirectories, in order.
 fn files(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open = vec![dir.to_path_buf()];
@@ -132,7 +135,7 @@ fn files(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Runs what the options say.
+/// Executes the command.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let job = Job::of(options)?;
     if let Some(file) = &options.trial {

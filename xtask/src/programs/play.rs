@@ -1,4 +1,4 @@
-//! Runs a case, and tells two runs apart.
+//! Runs a case, and compares two runs.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,25 @@ use super::case::Case;
 use crate::targets::interp::InterpTarget;
 use crate::targets::{Compiled, Sent};
 
-/// Cells of an array that are compared.
+/// The largest number of cells of an array that are compared.
 const CELLS: u64 = 64;
 
-/// What a run left behind.
+/// The results of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// Of each packet; none where the target does not take it.
+    /// The result of each packet; `None` if the target does not accept the packet.
     pub sent: Vec<Option<Sent>>,
-    /// Counters, drops and registers, by name.
+    /// The values of counters, drop counts and registers, by name.
     pub state: BTreeMap<String, String>,
 }
 
-/// Two runs that differ.
+/// Two runs with different results.
 #[derive(Clone, Debug)]
 pub struct Difference {
     pub text: String,
 }
 
-/// Runs a case on a compiled target. Packets that it does not take are left out.
+/// Runs a case on a compiled target. Packets that the target does not accept are omitted.
 pub fn compiled(target: &mut dyn Compiled, case: &Case) -> Result<Outcome, String> {
     case.load(target)?;
     let sent = case.packets.iter().map(|(port, packet)| target.process(*port, packet).ok()).collect();
@@ -38,16 +38,16 @@ pub fn compiled(target: &mut dyn Compiled, case: &Case) -> Result<Outcome, Strin
     Ok(Outcome { sent, state })
 }
 
-/// What the interpreter does about a checksum over the payload that was wrong on arrival.
+/// How the interpreter treats a checksum over the payload that was wrong on arrival.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Sums {
-    /// It computes each checksum in full, as v1model says.
+    /// The interpreter computes each checksum in full, as v1model requires.
     Full,
-    /// It carries the difference over, as compiled targets do.
+    /// The interpreter carries the error over, as compiled targets do.
     Carried,
 }
 
-/// Runs a case on the interpreter, with the packets that another run took; all of them if there is no other.
+/// Runs a case on the interpreter, with the packets that another run accepted; or with all packets if there is no other run.
 pub fn interpreted(
     program: &Verified,
     case: &Case,
@@ -74,7 +74,7 @@ pub fn interpreted(
     Ok(Outcome { sent, state })
 }
 
-/// How the interpreter differs on a program before and after the passes.
+/// The difference between the interpreter's runs of a program before and after the passes, if there is one.
 pub fn passes_differ(
     literal: &Verified,
     optimised: &Verified,
@@ -85,7 +85,7 @@ pub fn passes_differ(
     Ok(difference(case, &expected, &got))
 }
 
-/// Every cell of what outlives packets, but for what nothing has touched.
+/// Every cell of counters and registers, the counts of entries, and the drop counts that are not zero.
 fn state(
     target: &mut dyn Target,
     entries: &[(String, Entry)],
@@ -132,7 +132,7 @@ fn state(
     Ok(all)
 }
 
-/// The first difference, if there is one.
+/// The first difference between two runs, if there is one.
 pub fn difference(case: &Case, expected: &Outcome, got: &Outcome) -> Option<Difference> {
     for (n, (want, have)) in expected.sent.iter().zip(&got.sent).enumerate() {
         let same = match (want, have) {
@@ -176,7 +176,7 @@ fn shown(sent: &Option<Sent>) -> String {
     }
 }
 
-/// In hexadecimal.
+/// Bytes in hexadecimal.
 pub fn bytes(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }

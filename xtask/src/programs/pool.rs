@@ -1,4 +1,4 @@
-//! Processes that run programs, watched; and what came of all programs.
+//! Starts and supervises the processes that run programs, and collects the results.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader};
@@ -15,29 +15,29 @@ use serde::Serialize;
 use super::worker::{self, Class, Said};
 use super::{Job, Options, save};
 
-/// A process that says nothing for so long has hung.
+/// The time without output after which a process counts as hung.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// Programs that one process runs.
+/// The number of programs that one process runs.
 const CHUNK: usize = 240;
-/// Differences that are saved and printed.
+/// The largest number of differences that are saved and printed.
 const SHOWN: usize = 200;
 
-/// What came of a program on a target.
+/// The result of a program on a target.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     pub class: Class,
     pub text: String,
 }
 
-/// All that came of all programs.
+/// The results of all programs.
 #[derive(Default)]
 pub struct Results {
-    /// By number and target.
+    /// The result for each number and target.
     pub verdicts: BTreeMap<(u64, String), Verdict>,
     times: BTreeMap<String, f64>,
 }
 
-/// Counts, for people and programs.
+/// The counts of the results, for people and as JSON.
 #[derive(Serialize)]
 struct Summary {
     seed: u64,
@@ -49,12 +49,12 @@ struct Summary {
     times: BTreeMap<String, f64>,
 }
 
-/// Where the processes make what they leave behind when they are ended.
+/// The directory for files of the child processes, which is removed even if they are killed.
 pub fn scratch() -> PathBuf {
     worker::scratch().join(format!("strait-programs-{}", std::process::id()))
 }
 
-/// Runs all programs in processes, and reports.
+/// Runs all programs in child processes, and reports the results.
 pub fn run(job: &Job, options: &Options, numbers: Vec<u64>) -> anyhow::Result<()> {
     let begun = Instant::now();
     std::fs::DirBuilder::new().mode(0o700).create(scratch()).context("a directory for objects")?;
@@ -81,7 +81,7 @@ pub fn run(job: &Job, options: &Options, numbers: Vec<u64>) -> anyhow::Result<()
     reported
 }
 
-/// Runs some programs; where a process ends early, another one goes on behind the program that ended it.
+/// Runs some programs. If a process ends early, another one continues after the program that ended it.
 fn chunk_of(options: &Options, numbers: Vec<u64>, results: &Mutex<Results>) -> anyhow::Result<()> {
     let mut left = numbers;
     while !left.is_empty() {
@@ -89,7 +89,7 @@ fn chunk_of(options: &Options, numbers: Vec<u64>, results: &Mutex<Results>) -> a
         let ended = listen(&mut child, results)?;
         let Some((number, target, class)) = ended else { break };
         note(results, number, &target, class, "the process ended while it ran this program".into());
-        // Others of its group may have results on some targets already; they get the same ones again.
+        // Other programs of its group may already have results on some targets. They run again, with the same results.
         left.retain(|n| *n != number && !is_complete(results, *n, options));
     }
     Ok(())
@@ -107,7 +107,7 @@ fn note(results: &Mutex<Results>, number: u64, target: &str, class: Class, text:
     }
 }
 
-/// A process of this command with some of its options.
+/// Starts a process of this command with some of its options.
 fn command(options: &Options) -> anyhow::Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("the name of this command")?);
     let targets: Vec<&str> = options.target.iter().map(|t| t.name()).collect();
@@ -132,7 +132,7 @@ fn command(options: &Options) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Objects are made to be thrown away: in memory, and in nobody's cache.
+/// The objects are temporary: they are written to memory, and not to the cache.
 pub fn quiet(command: &mut Command) {
     command.env("TMPDIR", scratch()).env("STRAIT_CACHE", "/dev/null/none").stdin(Stdio::null());
 }
@@ -144,7 +144,7 @@ fn start(options: &Options, numbers: &[u64]) -> anyhow::Result<Child> {
     command.spawn().context("cannot start a process")
 }
 
-/// Takes what a process says until it ends. If it did not end well: at which program and target.
+/// Reads the output of a process until it ends. If the process failed, returns the program and target at which it failed.
 fn listen(child: &mut Child, results: &Mutex<Results>) -> anyhow::Result<Option<(u64, String, Class)>> {
     let out = child.stdout.take().context("a process without output")?;
     let (sender, lines) = mpsc::channel();
@@ -208,7 +208,7 @@ fn report(
             }
             Class::Different | Class::Crashed | Class::Hung => {}
         }
-        // A corpus may hold programs that are wrong; a generated one never is.
+        // A corpus may contain wrong programs, but a generated program must be correct.
         let wrong = verdict.class == Class::Rejected && options.corpus.is_none();
         if wrong || matches!(verdict.class, Class::Different | Class::Crashed | Class::Hung) {
             bad.push((*number, target.as_str(), verdict));
@@ -238,7 +238,7 @@ fn report(
     Ok(())
 }
 
-/// In words.
+/// The name of a result.
 pub fn name(class: Class) -> &'static str {
     match class {
         Class::Equal => "equal",

@@ -1,6 +1,8 @@
-//! Makes a program that differs smaller: packets, entries, statements and expressions go, one after the other, as long as it still differs.
+//! Reduces a program that gives different results: it removes packets, entries, statements and expressions one by one, as long as the
+//! results still differ.
 //!
-//! It works on text, so that it serves programs of all origins: what is no program any more is rejected by the checker, and stays.
+//! It works on text, so that it can reduce programs of any origin. The checker rejects a text that is no longer a program, and that change
+//! is undone.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,35 +19,35 @@ use super::play::Sums;
 use super::{Job, compile, play, pool, save, worker};
 use crate::targets::{Compiled, Limits, Object, native, tc};
 
-/// The most that one program may take.
+/// The time limit for one program.
 const BUDGET: Duration = Duration::from_secs(300);
-/// How a process ends whose program differs.
+/// The exit status of a process whose program gives different results.
 const DIFFERS: i32 = 7;
 
-/// How it ends where the target's compiler or the kernel does not take what was emitted.
+/// The exit status of a process if the target's compiler or the kernel rejects the emitted code.
 const NO_OBJECT: i32 = 8;
 
-/// What is tried in a process of its own: a smaller program may end it.
+/// The reduction of one program. Each attempt runs in a process of its own, because a reduced program may crash it.
 #[derive(Clone, Serialize, Deserialize)]
 struct Trial {
     name: String,
     target: String,
     text: String,
     case: Case,
-    /// The C compiler's: what shows without optimisation is found sooner.
+    /// The optimisation level of the C compiler. A difference that occurs without optimisation is found faster.
     level: String,
 }
 
-/// A program and a case that go wrong.
+/// A program and a case with different results.
 struct Smaller {
     now: Trial,
     file: PathBuf,
-    /// How the process ends: it says that the runs differ, or it is killed.
+    /// The exit status of the process: it reports a difference, or a signal ended it.
     fault: Option<i32>,
     until: Instant,
 }
 
-/// Makes a program smaller and keeps it beside the whole one.
+/// Reduces a program, and writes the result beside the original.
 pub fn run(job: &Job, number: u64, target: &str, stem: &Path) -> anyhow::Result<()> {
     let (name, text) = worker::text_of(job, number).context("no such program")?;
     let forms = compile::program(&name, &text).map_err(|why| anyhow::anyhow!("{}", why.text))?;
@@ -72,7 +74,7 @@ pub fn run(job: &Job, number: u64, target: &str, stem: &Path) -> anyhow::Result<
     Ok(())
 }
 
-/// The process that tries a program; it ends with [`DIFFERS`] where it differs.
+/// The process that tries a program. It exits with [`DIFFERS`] if the results differ.
 pub fn trial(file: &Path) -> anyhow::Result<()> {
     let trial: Trial = serde_json::from_str(&std::fs::read_to_string(file)?)?;
     let Ok(Forms { literal, optimised: program }) = compile::program(&trial.name, &trial.text) else {
@@ -108,14 +110,14 @@ fn machine_code(program: &ir::Verified, level: &str) -> anyhow::Result<native::O
 }
 
 impl Smaller {
-    /// Everything, until nothing goes any more.
+    /// Applies all reductions until none succeeds.
     fn all(&mut self) {
         self.fewer_packets();
         self.fewer_entries();
         let mut before = usize::MAX;
         while self.now.text.len() < before && Instant::now() < self.until {
             before = self.now.text.len();
-            // Whole declarations first, then what is in them.
+            // Whole declarations are removed first, then their parts.
             for depth in 0..8 {
                 self.fewer_lines(depth);
             }
@@ -123,7 +125,7 @@ impl Smaller {
         }
     }
 
-    /// How a process ends that tries this.
+    /// The exit status of a process that tries this program.
     fn ends(&self, trial: &Trial) -> anyhow::Result<Option<i32>> {
         std::fs::write(&self.file, serde_json::to_string(trial)?)?;
         let mut command = Command::new(std::env::current_exe()?);
@@ -132,7 +134,7 @@ impl Smaller {
         Ok(command.status()?.code())
     }
 
-    /// Goes on with this if it goes wrong in the same way. What is no program is not worth a process.
+    /// Keeps a change if the program still fails in the same way. A text that is not a program is rejected without a process.
     fn keep(&mut self, trial: Trial) -> bool {
         let keeps = Instant::now() < self.until
             && (trial.text == self.now.text || compile::program(&trial.name, &trial.text).is_ok())
@@ -151,7 +153,7 @@ impl Smaller {
         self.keep(Trial { case, ..self.now.clone() })
     }
 
-    /// One packet alone if that does, or halves and single ones fewer.
+    /// Keeps a single packet if that is enough. Otherwise removes halves and then single packets.
     fn fewer_packets(&mut self) {
         for packet in self.now.case.packets.clone() {
             let alone = Case { packets: vec![packet], ..self.now.case.clone() };
@@ -168,7 +170,7 @@ impl Smaller {
         self.without(|case| &mut case.value_sets);
     }
 
-    /// Less and less of a list.
+    /// Removes smaller and smaller parts of a list.
     fn without<T>(&mut self, list: impl Fn(&mut Case) -> &mut Vec<T>) {
         let mut step = list(&mut self.now.case).len();
         while step > 0 {
@@ -185,7 +187,7 @@ impl Smaller {
         }
     }
 
-    /// Without lines, each with the block that it opens; or without what is around a block.
+    /// Removes lines, each with the block that it opens; or removes the lines around a block.
     fn fewer_lines(&mut self, depth: usize) {
         let mut at = self.now.text.lines().count();
         while at > 0 {
@@ -209,7 +211,7 @@ impl Smaller {
         }
     }
 
-    /// A part of an expression instead of the whole.
+    /// Replaces an expression by a part of it.
     fn shorter_expressions(&mut self) {
         let mut at = 0;
         while let Some(open) = self.now.text[at..].find('(').map(|n| at + n) {
@@ -235,7 +237,7 @@ fn differs(program: &ir::Verified, case: &Case, target: &mut dyn Compiled) -> bo
     play::difference(case, &expected, &got).is_some()
 }
 
-/// The line that closes what a line opens; itself if it opens nothing; none for lines that close something.
+/// The line that closes what a line opens; the line itself if it opens nothing; `None` for a line that closes something.
 fn block_end(lines: &[String], at: usize) -> Option<usize> {
     let mut depth = 0i32;
     for (n, line) in lines.iter().enumerate().skip(at) {
@@ -252,7 +254,7 @@ fn block_end(lines: &[String], at: usize) -> Option<usize> {
     None
 }
 
-/// The parenthesis that closes one.
+/// The position of the parenthesis that closes this one.
 fn partner(text: &str, open: usize) -> Option<usize> {
     let mut depth = 0;
     for (n, c) in text[open..].char_indices() {
@@ -267,7 +269,7 @@ fn partner(text: &str, open: usize) -> Option<usize> {
     None
 }
 
-/// What stands between parentheses at the top level, split at operators: groups, and names.
+/// The parts between parentheses at the top level, split at operators: groups and names.
 fn parts(text: &str, open: usize, close: usize) -> Vec<String> {
     let inner = &text[open + 1..close];
     let (mut depth, mut all, mut part) = (0, Vec::new(), String::new());

@@ -1,4 +1,4 @@
-//! Programs that differ, for people: the program, and a packet test that shows it.
+//! Writes programs that give different results for people: the program, and a packet test that shows the difference.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::play::bytes;
 use super::pool::{Verdict, name};
 use super::{Job, Options, compile, reduce, worker};
 
-/// Prints what came of a program, keeps it, and makes it smaller where that was asked for.
+/// Prints the result of a program, saves the program, and reduces it if that was requested.
 pub fn report(job: &Job, options: &Options, number: u64, target: &str, verdict: &Verdict) {
     let Some((title, text)) = worker::text_of(job, number) else { return };
     println!("{target}: {title}: {}\n    {}", name(verdict.class), verdict.text.trim_end());
@@ -58,14 +58,14 @@ fn keep(
     Ok(())
 }
 
-/// Writes a packet test under a program's name.
+/// Writes a packet test with a program's name.
 pub fn case(dir: &Path, name: &str, program: &Verified, case: &Case) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir)?;
     let name = Path::new(name).file_name().unwrap_or_default();
     Ok(std::fs::write(dir.join(name).with_extension("stf"), stf(program, case))?)
 }
 
-/// A packet test with what the interpreter sends.
+/// A packet test with the packets that the interpreter sends.
 pub fn stf(program: &Verified, case: &Case) -> String {
     let Ok(mut interpreter) = Interpreter::new(program) else { return String::new() };
     let mut text = case.stf(interpreter.manifest());

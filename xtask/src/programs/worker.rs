@@ -1,6 +1,6 @@
-//! The process that runs programs: machine code that goes wrong takes it along, and nothing else.
+//! The process that runs programs. If machine code crashes, it ends only this process.
 //!
-//! It says in lines of JSON which program it is at, and what came of each. Objects are made in groups.
+//! It prints lines of JSON: the program that it runs now, and the result of each program. Programs are compiled in groups.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -16,39 +16,40 @@ use super::play::{self, Sums};
 use super::{Job, compile, generate, save};
 use crate::targets::{Compiled, RunTarget, Sent, native, tc};
 
-/// A line of a worker.
+/// A line that a worker prints.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Said {
-    /// It begins with a step of a program.
+    /// The worker begins a step of a program.
     At { number: u64, target: String },
-    /// What came of a program on a target; of the front end, the target is `check`, of its entries and packets [`CASE`].
+    /// The result of a program on a target. For the front end, the target is `check`; for the program's entries and packets, it is
+    /// [`CASE`].
     Is { number: u64, target: String, class: Class, text: String },
-    /// Seconds that it took, by what for.
+    /// The time in seconds that each kind of work took.
     Took(BTreeMap<String, f64>),
 }
 
-/// In the place of a target: entries and packets for a program.
+/// The name that stands for a target in results about the entries and packets of a program.
 pub const CASE: &str = "case";
 
-/// What became of a program.
+/// The result of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// Every packet and every cell.
+    /// Every packet and every cell is equal.
     Equal,
-    /// The target says that it cannot do it.
+    /// The target reports that it does not support the program.
     Refused,
     Different,
-    /// The process ended, or the compiler does not take what was emitted.
+    /// The process ended, or the compiler rejected the emitted code.
     Crashed,
     Hung,
-    /// By the checker, or by lowering for a limit of this release.
+    /// The checker rejected the program, or lowering did because of a limit of this release.
     Rejected,
-    /// As rejected, with E05xx.
+    /// The program was rejected with E05xx.
     Limit,
 }
 
-/// A program with what it is run with.
+/// A program with its input.
 struct Ready {
     number: u64,
     literal: ir::Verified,
@@ -56,7 +57,7 @@ struct Ready {
     case: Case,
 }
 
-/// Runs programs, a group at a time.
+/// Runs programs, one group at a time.
 pub fn run(job: &Job, numbers: &[u64]) {
     let mut times = Times::default();
     for group in numbers.chunks(job.group.max(1)) {
@@ -88,7 +89,7 @@ fn at(number: u64, target: &str) {
     say(&Said::At { number, target: target.into() });
 }
 
-/// The text of a program: generated, or of a file.
+/// The text of a program, which is generated or read from a file.
 pub fn text_of(job: &Job, number: u64) -> Option<(String, String)> {
     match &job.corpus {
         None => Some((format!("g{number}.p4"), generate::program(job.seed, number, job.size))),
@@ -128,7 +129,7 @@ fn prepare(job: &Job, number: u64) -> Option<Ready> {
     }
 }
 
-/// The interpreter on the optimised program, held against the interpreter on the literal one.
+/// Compares the interpreter's run of the optimised program with that of the literal one.
 fn passes(one: &Ready) {
     at(one.number, "interp");
     match play::passes_differ(&one.literal, &one.program, &one.case) {
@@ -138,7 +139,7 @@ fn passes(one: &Ready) {
     }
 }
 
-/// Machine code for a group, then each program.
+/// Compiles a group to machine code, and then runs each program.
 fn natives(job: &Job, ready: &[Ready], times: &mut Times) {
     let mut emitted = Vec::new();
     for (n, one) in ready.iter().enumerate() {
@@ -165,7 +166,7 @@ fn natives(job: &Job, ready: &[Ready], times: &mut Times) {
     }
 }
 
-/// The kernel, one program after the other.
+/// Runs the programs on the kernel, one after the other.
 fn kernels(_job: &Job, ready: &[Ready], times: &mut Times) {
     for one in ready {
         at(one.number, "tc");
@@ -193,12 +194,12 @@ fn kernels(_job: &Job, ready: &[Ready], times: &mut Times) {
     }
 }
 
-/// What the kernel's limit is called.
+/// The category of a limit of the kernel.
 const TOO_LARGE: &str = "larger than this kernel takes";
-/// The kernel has no frames without an Ethernet header.
+/// The kernel does not accept frames without an Ethernet header.
 const SHORTEST: usize = 14;
 
-/// The case with the packets that come and leave as whole frames: others are dropped on tc, and counted.
+/// The case with only those packets that arrive and leave as complete frames, because tc drops and counts the others.
 fn whole_frames(one: &Ready) -> Case {
     let mut case = one.case.clone();
     loop {
@@ -210,7 +211,7 @@ fn whole_frames(one: &Ready) -> Case {
         let mut keep =
             case.packets.iter().zip(&outcome.sent).map(|((_, p), sent)| p.len() >= SHORTEST && whole(sent));
         let before = case.packets.len();
-        // Registers remember packets: without some of them others may become short.
+        // Registers depend on earlier packets, so without some of these others may become too short.
         case.packets = case.packets.clone().into_iter().filter(|_| keep.next() == Some(true)).collect();
         if case.packets.len() == before {
             return case;
@@ -234,7 +235,7 @@ fn judge(one: &Ready, case: &Case, name: &str, target: &mut dyn Compiled) {
     }
 }
 
-/// A refusal without the names and widths in it, so that equal ones are counted together.
+/// A refusal without the names and widths in it, so that similar ones are counted together.
 fn kind_of(why: &str) -> String {
     let text = why.split('`').step_by(2).collect::<Vec<_>>().join("…");
     let text = text.rsplit(": ").next().unwrap_or_default();
@@ -244,13 +245,13 @@ fn kind_of(why: &str) -> String {
         .join("<W>")
 }
 
-/// Where objects and sources are made: memory, if there is some.
+/// The directory for objects and sources, which is in memory if possible.
 pub fn scratch() -> &'static Path {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory } else { Path::new("/tmp") }
 }
 
-/// How long things took, by name.
+/// The time that each kind of work took.
 #[derive(Default)]
 struct Times(BTreeMap<String, f64>);
 

@@ -1,9 +1,9 @@
-//! Functions, actions and controls that others call.
+//! Generates functions, actions and controls that other code calls.
 
 use super::Generator;
 use super::types::Ty;
 
-/// Of a parameter.
+/// The direction of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     In,
@@ -21,7 +21,7 @@ impl Direction {
     }
 }
 
-/// Parameters: direction, name, type.
+/// Parameters with their direction, name and type.
 pub type Params = Vec<(Direction, String, Ty)>;
 
 /// A function, or an action that is called with all its arguments.
@@ -36,9 +36,9 @@ pub struct Function {
 #[derive(Clone, Debug)]
 pub struct Action {
     pub name: String,
-    /// Given where the table lists it.
+    /// The parameters whose arguments the table's list gives.
     pub bound: Params,
-    /// Given by entries.
+    /// The parameters whose arguments the entries give.
     pub data: Vec<(String, Ty)>,
 }
 
@@ -49,7 +49,7 @@ pub struct Block {
     pub params: Params,
 }
 
-/// Where statements stand, and so what they may be.
+/// The kind of body that contains statements. It decides which statements are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
     Function,
@@ -68,7 +68,7 @@ impl Generator {
                 1 | 2 => Direction::InOut,
                 _ => Direction::In,
             };
-            // One type again and again makes arguments that overlap.
+            // Using one type several times makes arguments that overlap.
             let same = params.last().map(|(_, _, ty): &(_, _, Ty)| ty.clone()).filter(|_| self.chance(50));
             let ty = match same {
                 Some(ty) => ty,
@@ -92,7 +92,7 @@ impl Generator {
         }
     }
 
-    /// Functions, each of which may call those before it.
+    /// Declares functions. Each one may call those before it.
     pub fn declare_functions(&mut self) {
         for _ in 0..self.below(4) {
             let name = self.fresh("f");
@@ -116,7 +116,7 @@ impl Generator {
         }
     }
 
-    /// Actions that are called like functions, and those of tables. They see what their control sees.
+    /// Declares actions that are called like functions, and actions of tables. They can use everything that their control can use.
     pub fn declare_actions(&mut self) {
         self.actions.clear();
         self.callable_actions.clear();
@@ -152,7 +152,7 @@ impl Generator {
             }
             let count = 1 + g.below(3);
             g.statements(Body::Action, count, 1);
-            // What entries say must show.
+            // The values from entries must have a visible effect.
             for (name, ty) in data {
                 if let Some(target) = g.place(|p| p.writable && p.ty.is_number()) {
                     let value = g.converted(name, ty, &target.ty);
@@ -163,7 +163,7 @@ impl Generator {
         self.close("}");
     }
 
-    /// Controls, each of which may be instantiated by those behind it.
+    /// Declares controls. Each one may be instantiated by those after it.
     pub fn declare_controls(&mut self) {
         for _ in 0..self.below(3) {
             let name = self.fresh("C");
@@ -180,7 +180,7 @@ impl Generator {
         }
     }
 
-    /// What a control declares, and what it applies.
+    /// Generates the declarations of a control and its `apply` block.
     pub fn control_body(&mut self, is_main: bool) {
         let is_ingress = self.scope.places.iter().any(|p| p.text == "sm.egress_spec");
         self.tables.clear();
@@ -191,7 +191,7 @@ impl Generator {
                 let name = self.fresh("c");
                 self.line(&format!("{}() {name};", control.name));
                 self.instances.push((name, control.params.clone()));
-                // Two instances of one control have tables each of their own.
+                // Each instance of a control has tables of its own.
                 if self.chance(25) {
                     let name = self.fresh("c");
                     self.line(&format!("{}() {name};", control.name));
@@ -224,14 +224,14 @@ impl Generator {
         self.close("}");
     }
 
-    /// Variables of a control, a few of which nobody gives a value.
+    /// Declares the variables of a control. A few of them have no initial value.
     pub fn declare_locals(&mut self, most: usize) {
         for _ in 0..self.below(most + 1) {
             self.local();
         }
     }
 
-    /// One variable.
+    /// Declares a variable.
     pub fn local(&mut self) {
         let (ty, name) = (self.any_type(), self.fresh("l"));
         let is_plain = ty.is_scalar() || matches!(ty, Ty::Struct(_));

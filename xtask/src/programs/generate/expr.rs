@@ -1,4 +1,4 @@
-//! Expressions of a type. Every operand stands in parentheses, so that precedence never matters.
+//! Generates expressions of a type. Every operand is in parentheses, so that precedence does not matter.
 
 use super::Generator;
 use super::callable::Direction;
@@ -32,7 +32,7 @@ impl Generator {
         }
     }
 
-    /// A place, a converted place, or a literal.
+    /// A place, a cast of a place, or a literal.
     pub fn leaf(&mut self, ty: &Ty) -> String {
         if let Ty::Header(header) = ty
             && self.chance(20)
@@ -57,7 +57,7 @@ impl Generator {
         self.literal(ty)
     }
 
-    /// A value of one type as one of another.
+    /// A cast of a value to another type.
     pub fn converted(&mut self, text: &str, from: &Ty, to: &Ty) -> String {
         if from == to {
             return text.to_string();
@@ -90,7 +90,7 @@ impl Generator {
         }
     }
 
-    /// A constant.
+    /// A constant of a type.
     pub fn literal(&mut self, ty: &Ty) -> String {
         match ty {
             Ty::Bool => if self.chance(50) { "true" } else { "false" }.into(),
@@ -105,7 +105,7 @@ impl Generator {
                 let fields = self.structs[*n].fields.clone();
                 self.record(&fields, 0)
             }
-            // A varbit has no literal: another header of this type, of which there is one at least.
+            // A varbit has no literal, so another header of this type is used. There is at least one.
             Ty::Header(n) if self.headers[*n].varbit.is_some() => {
                 self.place(|p| p.ty == *ty).map_or("hdr.v".into(), |p| p.text)
             }
@@ -116,7 +116,7 @@ impl Generator {
         }
     }
 
-    /// A number of so many bits, most often one at which something happens.
+    /// A number of this width. Values at the limits of the type are more frequent.
     pub fn value(&mut self, width: u32) -> String {
         let width = width.min(128);
         let all = if width == 0 { 0 } else { u128::MAX >> (128 - width) };
@@ -244,13 +244,13 @@ impl Generator {
     }
 
     fn arithmetic(&mut self, ty: &Ty, depth: u32) -> String {
-        // Compiled targets multiply and saturate within 64 bits.
+        // Compiled targets support products and saturating arithmetic of at most 64 bits.
         let all = ["+", "-", "*", "|+|", "|-|"];
         let op = if ty.width() <= 64 || self.chance(2) { self.choose(&all) } else { self.choose(&all[..2]) };
         format!("({} {op} {})", self.expr(ty, depth), self.expr(ty, depth))
     }
 
-    /// What is divided: p4c takes no minus in front of it, as of a literal.
+    /// A dividend. p4c accepts neither a minus before it nor a negative literal.
     fn dividend(&mut self, width: u32) -> String {
         match self.place(|p| p.ty == Ty::Bit(width)) {
             Some(place) => place.text,
@@ -258,7 +258,7 @@ impl Generator {
         }
     }
 
-    /// A number that is not 0: divisions by zero are nobody's program.
+    /// A number that is not 0, because programs do not divide by zero intentionally.
     fn divisor(&mut self, width: u32) -> String {
         let most = if width >= 16 { 1000 } else { (1 << width) - 1 };
         format!("{width}w{}", 1 + self.below(most))
@@ -275,7 +275,7 @@ impl Generator {
                 self.expr(&Ty::Bit(width), depth)
             }
         };
-        // `8s1 >> 3` with a literal left is a constant, which p4c wants to have a width.
+        // `8s1 >> 3` with a literal on the left is a constant, for which p4c requires a width.
         format!("({left} {op} {amount})")
     }
 
@@ -291,7 +291,7 @@ impl Generator {
         format!("{}[{}:{low}]", from.0, low + width - 1)
     }
 
-    /// A call of a function that gives a type.
+    /// A call of a function that returns a type.
     fn function_call(&mut self, ty: &Ty) -> Option<String> {
         if self.constant || self.calls_in_expr == 0 {
             return None;
@@ -308,7 +308,7 @@ impl Generator {
         Some(format!("{}({arguments})", function.name))
     }
 
-    /// Arguments for parameters; several may be the same variable. None where there is nothing to write to.
+    /// Arguments for parameters. Several may be the same variable. `None` if there is no place that can be written.
     pub fn arguments(&mut self, params: &[(Direction, String, Ty)]) -> Option<String> {
         let mut all: Vec<(String, Ty)> = Vec::new();
         for (direction, _, ty) in params {

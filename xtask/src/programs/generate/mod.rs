@@ -1,8 +1,8 @@
-//! P4 programs for v1model, made of a number: whole, typed, and right by construction.
+//! Generates P4 programs for v1model from a number. The programs are complete, well typed, and correct.
 //!
-//! What comes out is text, so that the whole compiler is tested. A program that the checker rejects is a mistake here or there. Programs
-//! lean on what compilers get wrong: fields of odd widths, arguments that overlap, calls with side effects within expressions, keys that
-//! were written before their table is applied, parts of headers that are not there.
+//! The output is text, so that the whole compiler is tested. If the checker rejects a program, there is a bug in the checker or in the
+//! generator. The programs concentrate on what compilers get wrong: fields of odd widths, arguments that overlap, calls with side effects
+//! in expressions, keys that are written before their table is applied, and accesses to invalid headers.
 
 mod callable;
 mod expr;
@@ -22,10 +22,10 @@ use state::State;
 use table::Table;
 use types::{Member, Record, Ty};
 
-/// What a program may have. Rare ones are what some targets refuse: most programs run everywhere.
+/// The features of a program. Features that some targets do not support are rare, so that most programs run everywhere.
 #[derive(Clone, Debug, Default)]
 struct Features {
-    /// Fields of more than 128 bits.
+    /// Fields may have more than 128 bits.
     wide: bool,
     varbit: bool,
     stacks: bool,
@@ -39,12 +39,12 @@ struct Features {
     sums: bool,
     ranges: bool,
     value_sets: bool,
-    /// Clones, resubmission, recirculation.
+    /// The program may clone, resubmit and recirculate.
     again: bool,
     multicast: bool,
 }
 
-/// A program in the making.
+/// The generation of a program.
 struct Generator {
     dice: Dice,
     size: u32,
@@ -60,28 +60,28 @@ struct Generator {
     functions: Vec<Function>,
     controls: Vec<Block>,
     subparsers: Vec<Block>,
-    /// Of the control in hand.
+    /// The actions of the current control that can be called like functions.
     callable_actions: Vec<Function>,
     actions: Vec<Action>,
     instances: Vec<(String, Params)>,
     tables: Vec<Table>,
     state: Vec<State>,
     scope: Scope,
-    /// Only constants may stand in expressions.
+    /// Whether expressions may contain only constants.
     constant: bool,
-    /// How many calls the expression in hand may still have.
+    /// The number of further calls that the current expression may contain.
     calls_in_expr: u32,
-    /// What the function in hand gives back.
+    /// The type that the current function returns.
     returns: Option<Ty>,
-    /// The architecture's metadata is in sight.
+    /// Whether the architecture's metadata is in scope.
     pipeline: bool,
     value_set: Option<String>,
 }
 
-/// The program of a number. The size says how many statements and tables there are: 1 is small, 4 is large.
+/// The program with a number. The size determines the number of statements and tables: 1 is small, and 4 is large.
 pub fn program(seed: u64, number: u64, size: u32) -> String {
     let mut dice = Dice::new(seed ^ number.wrapping_mul(0xd134_2543_de82_ef95));
-    // Neighbouring seeds give like numbers at first.
+    // Without mixing, the first values of adjacent seeds would be similar.
     for _ in 0..8 {
         dice.next_u64();
     }
@@ -172,7 +172,7 @@ impl Generator {
         self.line(text);
     }
 
-    /// `} else {`.
+    /// Emits `} else {`.
     fn turn(&mut self, text: &str) {
         self.close(text);
         self.depth += 1;

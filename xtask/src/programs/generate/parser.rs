@@ -1,11 +1,11 @@
-//! Parsers: states that go forward, loops over stacks, selects of every kind.
+//! Generates parsers: states that go forward, loops over stacks, and selects of every kind.
 
 use super::Generator;
 use super::callable::{Block, Body, Direction, Params};
 use super::types::{Shape, Ty};
 
 impl Generator {
-    /// Parsers that the main one applies.
+    /// Declares the parsers that the main one applies.
     pub fn declare_subparsers(&mut self) {
         for _ in 0..self.below(2 + usize::from(self.features.calls)) {
             let name = self.fresh("P");
@@ -48,7 +48,7 @@ impl Generator {
         }
     }
 
-    /// The program's parser.
+    /// Declares the program's main parser.
     pub fn main_parser(&mut self) {
         self.open(
             "parser Parse(packet_in pkt, out headers hdr, inout meta_t meta, inout standard_metadata_t sm) {",
@@ -81,7 +81,7 @@ impl Generator {
         if number == 0 { "start".into() } else { format!("s{number}") }
     }
 
-    /// The state that takes the member of that number; those behind it follow.
+    /// Generates the state that extracts the member with this number. The states of later members follow.
     fn state_of(&mut self, number: usize, instances: &[(String, Params)]) {
         self.calls_in_expr = 1;
         let member = self.members[number].clone();
@@ -99,7 +99,7 @@ impl Generator {
                 Shape::Stack(_, size) => {
                     g.line(&format!("pkt.extract({text}.next);"));
                     if g.chance(60) {
-                        // The state comes back to itself: the stack or the packet ends it.
+                        // The state may continue at itself. The stack or the packet ends the loop.
                         following.insert(0, Self::state_name(number));
                     }
                     if g.chance(40) {
@@ -118,7 +118,7 @@ impl Generator {
             if g.chance(40) {
                 g.statements(Body::Parser, 1, 1);
             }
-            // The last member's state ends the parser in one way at least.
+            // At least one transition of the last member's state ends the parser.
             match number + 1 == g.members.len() && following.len() > 1 {
                 true => g.last_transition(&following),
                 false => g.transition(&following),
@@ -141,7 +141,7 @@ impl Generator {
         }
     }
 
-    /// Extracts a header, itself or by another parser.
+    /// Extracts a header directly, or with another parser.
     fn take(&mut self, text: &str, header: usize, instances: &[(String, Params)]) {
         if let Some(most) = self.headers[header].varbit {
             let bytes = most / 8 + 1;
@@ -159,7 +159,7 @@ impl Generator {
         self.line(&format!("pkt.extract({text});"));
     }
 
-    /// Looks ahead, moves on, or verifies.
+    /// Generates a lookahead, an advance or a verify.
     fn parser_step(&mut self) {
         match self.below(5) {
             0 => {
@@ -181,7 +181,7 @@ impl Generator {
             }
             _ => {
                 let (condition, error) = (self.expr(&Ty::Bool, 2), self.choose(&["Strange", "Odd"]));
-                // Mostly true.
+                // The condition is true most of the time.
                 let rarely = self.scope.places.iter().any(|p| p.text == "sm.packet_length");
                 let or = if rarely { " || sm.packet_length > 40" } else { "" };
                 self.line(&format!("verify({condition}{or}, error.{error});"));
@@ -189,10 +189,10 @@ impl Generator {
         }
     }
 
-    /// `transition …;`.
+    /// Generates `transition …;`.
     fn transition(&mut self, following: &[String]) {
         if self.chance(25) {
-            // Not the first, which may be the state itself.
+            // The first target is excluded, because it may be the state itself.
             let next = following[following.len() - 1 - self.below(following.len().div_ceil(2))].clone();
             return self.line(&format!("transition {next};"));
         }
@@ -208,7 +208,7 @@ impl Generator {
                 _ => self.line(&format!("({}): {next};", sets.join(", "))),
             }
         }
-        // One way leads on: a parser that only goes round is rejected.
+        // One case continues forward, because the checker rejects a parser that only loops.
         if self.chance(85) || following.len() > 1 {
             let next = following[following.len() - 1 - self.below(following.len().div_ceil(2))].clone();
             let word = if keys.len() == 1 && self.chance(30) { "_" } else { "default" };
@@ -227,7 +227,7 @@ impl Generator {
             _ => match self
                 .place(|p| p.ty.is_number() && p.ty.width() <= 128 || p.ty == Ty::Enum || p.ty == Ty::Bool)
             {
-                // Few bits, so that packets meet the cases.
+                // The key has few bits, so that packets match the cases.
                 Some(place) if place.ty.is_number() && place.ty.width() > 8 && self.chance(70) => {
                     (format!("{}[2:0]", place.text), Ty::Bit(3))
                 }

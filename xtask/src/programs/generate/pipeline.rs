@@ -1,10 +1,10 @@
-//! The main controls of v1model, and what stands between them.
+//! Generates the main controls of v1model and the code between them.
 
 use super::Generator;
 use super::types::{Shape, Ty};
 
 impl Generator {
-    /// Ingress or egress.
+    /// Declares ingress or egress.
     pub fn main_control(&mut self, name: &str) {
         self.pipeline = true;
         self.open(&format!(
@@ -25,7 +25,7 @@ impl Generator {
         self.pipeline = false;
     }
 
-    /// Behind the statements of a main control's `apply`: the packet's port, copies and further rounds.
+    /// Generates the end of a main control's `apply` block: the egress port, clones, resubmission and recirculation.
     pub fn epilogue(&mut self, is_ingress: bool) {
         if self.features.again {
             let kind = if is_ingress { "I2E" } else { "E2E" };
@@ -38,7 +38,7 @@ impl Generator {
             };
             if once {
                 let condition = self.expr(&Ty::Bool, 1);
-                // Endless rounds end in other ways on other targets.
+                // Programs do not recirculate without end, because targets end that in different ways.
                 self.line(&format!(
                     "if (meta.round < 2 && {condition}) {{ meta.round = meta.round + 1; {ask}; }}"
                 ));
@@ -50,7 +50,7 @@ impl Generator {
         }
     }
 
-    /// A list of fields that a checksum is over, and the header that has the sum.
+    /// A list of fields for a checksum, and the header that has the checksum.
     fn sum(&mut self) -> Option<(String, String, String)> {
         let owners: Vec<String> = self
             .members
@@ -82,7 +82,7 @@ impl Generator {
             bits += place.ty.width();
             list.push(place.text);
         }
-        // BMv2 and RFC 1071 sum words: most lists are whole ones.
+        // BMv2 and RFC 1071 sum 16-bit words, so most lists are a whole number of words.
         let odd = bits % 16;
         if odd != 0 && (bits % 8 != 0 || self.chance(85)) {
             list.push(format!("{}w0", 16 - odd));
@@ -99,7 +99,7 @@ impl Generator {
         (!list.is_empty()).then(|| (condition, format!("{{ {} }}", list.join(", ")), target))
     }
 
-    /// Both checksum controls, with sums that are verified, updated, or both.
+    /// Declares both checksum controls. A checksum is verified, updated, or both.
     pub fn checksum_controls(&mut self) {
         let (mut verified, mut updated) = (Vec::new(), Vec::new());
         self.apart(|g| {
@@ -135,7 +135,7 @@ impl Generator {
         }
     }
 
-    /// The deparser: every header once, mostly.
+    /// Declares the deparser, which emits most headers once.
     pub fn deparser(&mut self) {
         self.open("control Deparse(packet_out pkt, in headers hdr) {");
         self.open("apply {");

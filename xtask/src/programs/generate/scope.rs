@@ -1,9 +1,9 @@
-//! What a piece of a generated program can read and write.
+//! The storage that a part of a generated program can read and write.
 
 use super::Generator;
 use super::types::{Shape, Ty};
 
-/// A variable, or a part of one.
+/// A variable or a part of one.
 #[derive(Clone, Debug)]
 pub struct Place {
     pub text: String,
@@ -11,7 +11,7 @@ pub struct Place {
     pub writable: bool,
 }
 
-/// A header stack, whose elements are places too.
+/// A header stack. Its elements are places too.
 #[derive(Clone, Debug)]
 pub struct Stack {
     pub text: String,
@@ -19,7 +19,7 @@ pub struct Stack {
     pub size: u32,
 }
 
-/// The places in sight, and the stacks.
+/// The places and stacks in scope.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     pub places: Vec<Place>,
@@ -27,7 +27,7 @@ pub struct Scope {
 }
 
 impl Generator {
-    /// Brings a variable with all its parts in sight.
+    /// Adds a variable with all its parts to the scope.
     pub fn see(&mut self, text: &str, ty: &Ty, writable: bool) {
         self.scope.places.push(Place { text: text.into(), ty: ty.clone(), writable });
         let fields = match ty {
@@ -40,7 +40,7 @@ impl Generator {
         }
     }
 
-    /// All headers of the program, by `hdr`.
+    /// Adds all headers of the program, which are fields of `hdr`.
     pub fn see_headers(&mut self, writable: bool) {
         for member in self.members.clone() {
             let text = format!("hdr.{}", member.name);
@@ -61,7 +61,7 @@ impl Generator {
         }
     }
 
-    /// The program's metadata, by `meta`, and what of the architecture's may be read.
+    /// Adds the program's metadata, which is `meta`, and the readable fields of the architecture's metadata.
     pub fn see_metadata(&mut self) {
         for (field, ty) in self.meta.clone() {
             self.see(&format!("meta.{field}"), &ty, true);
@@ -70,7 +70,7 @@ impl Generator {
         self.see("sm.packet_length", &Ty::Bit(32), false);
     }
 
-    /// Runs with the scope as it is; what is added is forgotten.
+    /// Calls a function, and then removes from the scope what it added.
     pub fn inside<T>(&mut self, run: impl FnOnce(&mut Self) -> T) -> T {
         let (places, stacks) = (self.scope.places.len(), self.scope.stacks.len());
         let result = run(self);
@@ -79,7 +79,7 @@ impl Generator {
         result
     }
 
-    /// Runs with nothing in sight.
+    /// Calls a function with an empty scope.
     pub fn apart<T>(&mut self, run: impl FnOnce(&mut Self) -> T) -> T {
         let outer = std::mem::take(&mut self.scope);
         let result = run(self);
@@ -87,7 +87,7 @@ impl Generator {
         result
     }
 
-    /// A place for which something holds. Late ones, which are local, are as likely as all others together.
+    /// A random place that satisfies a condition. Half of the time it is one of the places that were added last, which are local.
     pub fn place(&mut self, suits: impl Fn(&Place) -> bool) -> Option<Place> {
         let found: Vec<usize> =
             (0..self.scope.places.len()).filter(|n| suits(&self.scope.places[*n])).collect();
@@ -100,7 +100,7 @@ impl Generator {
         Some(self.scope.places[found[at]].clone())
     }
 
-    /// A place that can be written, of a type.
+    /// A writable place of a type.
     pub fn target(&mut self, ty: &Ty) -> Option<String> {
         if let Ty::Header(header) = ty
             && self.chance(25)
@@ -121,7 +121,7 @@ impl Generator {
         sliced.or(whole)
     }
 
-    /// An element of a stack by an index that is known when the packet is there.
+    /// An element of a stack with an index that is computed at run time.
     pub fn element(&mut self, header: usize) -> Option<String> {
         if !self.features.indices || self.constant {
             return None;
@@ -132,7 +132,7 @@ impl Generator {
         }
         let stack = stacks[self.below(stacks.len())].clone();
         let index = self.place(|p| matches!(p.ty, Ty::Bit(2..=64)))?;
-        // Beyond the last element is allowed as well, at times.
+        // Sometimes the index is beyond the last element, which is allowed.
         let index = match self.below(4) {
             0 => index.text,
             _ if stack.size.is_power_of_two() && stack.size > 1 => {

@@ -1,9 +1,9 @@
-//! What outlives a packet.
+//! Generates the state that outlives a packet: counters and registers.
 
 use super::Generator;
 use super::types::Ty;
 
-/// A counter or a register of a control.
+/// A counter or register of a control.
 #[derive(Clone, Debug)]
 pub enum State {
     Counter { name: String, size: u64 },
@@ -19,13 +19,13 @@ impl State {
 }
 
 impl Generator {
-    /// A type of a register's cells: of more than 64 bits at times, which compiled targets refuse.
+    /// A type for the cells of a register. It sometimes has more than 64 bits, which compiled targets refuse.
     fn cell(&mut self) -> Ty {
         let ty = self.number();
         if ty.width() > 64 && !self.chance(5) { Ty::Bit(8) } else { ty }
     }
 
-    /// Counters and registers.
+    /// Declares counters and registers.
     pub fn declare_state(&mut self, is_main: bool) {
         let most = if is_main { 3 } else { 1 };
         for _ in 0..self.below(most + 1) {

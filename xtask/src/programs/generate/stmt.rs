@@ -1,4 +1,4 @@
-//! Statements.
+//! Generates statements.
 
 use super::Generator;
 use super::callable::Body;
@@ -6,7 +6,7 @@ use super::state::State;
 use super::types::Ty;
 
 impl Generator {
-    /// Some statements, nested at most so deep.
+    /// Generates some statements, with at most `depth` levels of nesting.
     pub fn statements(&mut self, body: Body, count: usize, depth: u32) {
         for _ in 0..count {
             self.statement(body, depth);
@@ -76,7 +76,7 @@ impl Generator {
         self.close("}");
     }
 
-    /// A switch over a value, with labels that share a block.
+    /// Generates a switch, with labels that share a block.
     fn switch(&mut self, body: Body, depth: u32) {
         let ty = Ty::Bit(2 + self.below(7) as u32);
         let value = self.expr(&ty, 2);
@@ -100,10 +100,10 @@ impl Generator {
         self.close("}");
     }
 
-    /// A loop that ends.
+    /// Generates a loop that ends.
     fn repeat(&mut self, body: Body, depth: u32) {
         let (name, most) = (self.fresh("i"), 1 + self.below(5));
-        // No compiled target knows how often the first form goes round.
+        // Compiled targets do not know the number of iterations of the first form.
         let head = match self.chance(10) {
             true => format!("for (bit<8> {name} = 0; {name} < {most}; {name} = {name} + 1) {{"),
             false => format!("for (bit<8> {name} in 8w0..8w{most}) {{"),
@@ -122,7 +122,7 @@ impl Generator {
         self.close("}");
     }
 
-    /// What makes a header valid or not, or moves a stack.
+    /// Generates a statement that changes the validity of a header, or shifts a stack.
     fn validity(&mut self, body: Body) {
         let stacks = self.scope.stacks.clone();
         if !stacks.is_empty() && body != Body::Parser && self.chance(35) {
@@ -137,7 +137,7 @@ impl Generator {
         self.line(&format!("{target}.{verb}();"));
     }
 
-    /// A function for what it does to its arguments.
+    /// Generates a call of a function for its effect on its arguments.
     fn call_function(&mut self) {
         if self.functions.is_empty() {
             return self.assignment();
@@ -151,7 +151,7 @@ impl Generator {
         }
     }
 
-    /// An action or another control.
+    /// Generates a call of an action or of another control.
     fn call(&mut self, body: Body) {
         let is_control = body == Body::Control && !self.instances.is_empty() && self.chance(60);
         if is_control {
@@ -173,7 +173,7 @@ impl Generator {
         }
     }
 
-    /// `return`, `exit`, or a drop, under a condition.
+    /// Generates a conditional `return`, `exit` or drop.
     fn leave(&mut self, body: Body) {
         let condition = self.expr(&Ty::Bool, 2);
         let what = match body {
@@ -188,7 +188,7 @@ impl Generator {
         self.line(&format!("if ({condition}) {{ {what} }}"));
     }
 
-    /// A counter, a register or a hash.
+    /// Generates a use of a counter, a register or a hash.
     fn use_state(&mut self) {
         if self.features.hash && self.pipeline && self.chance(30) {
             return self.hash();

@@ -1,10 +1,10 @@
-//! Tables: keys of all kinds, sizes on both sides of the emitter's thresholds, entries in the program.
+//! Generates tables: keys of all kinds, sizes on both sides of the emitter's thresholds, and entries in the program.
 
 use super::Generator;
 use super::callable::{Action, Body};
 use super::types::Ty;
 
-/// A table of the control in hand.
+/// A table of the current control.
 #[derive(Clone, Debug)]
 pub struct Table {
     pub name: String,
@@ -12,10 +12,11 @@ pub struct Table {
     pub applied: bool,
 }
 
-/// Sizes at which structures change: bytes index arrays, large tables are looked up early, very large prefixes become tries.
+/// Sizes at which structures change: keys of few bits index arrays, large tables are looked up early, and very large tables of prefixes are
+/// tries.
 const SIZES: &[u32] = &[1, 2, 7, 16, 64, 255, 256, 1024, 1024, 4095, 4096, 4097, 5000];
 
-/// One key field.
+/// A field of a key.
 struct Key {
     text: String,
     ty: Ty,
@@ -23,7 +24,7 @@ struct Key {
 }
 
 impl Generator {
-    /// One table, with whatever it needs before it.
+    /// Declares a table, with the counters that it needs.
     pub fn declare_table(&mut self) {
         let name = self.fresh("t");
         let keys = self.keys();
@@ -66,7 +67,7 @@ impl Generator {
         self.tables.push(Table { name, actions, applied: false });
     }
 
-    /// The actions of a table, each with the arguments that it is bound to.
+    /// The actions of a table, each with its bound arguments.
     fn listed(&mut self) -> Vec<(Action, String)> {
         let mut listed = Vec::new();
         for action in self.actions.clone() {
@@ -146,7 +147,7 @@ impl Generator {
         format!("{}({})", action.name, data.join(", "))
     }
 
-    /// Entries of the program, from one to some dozens.
+    /// Generates the entries of the program, from one to some dozens.
     fn entries(&mut self, keys: &[Key], actions: &[Action]) {
         let ordered = keys.iter().any(|k| matches!(k.kind, "ternary" | "range" | "optional"));
         let constant = self.chance(75);
@@ -179,7 +180,7 @@ impl Generator {
         self.close("}");
     }
 
-    /// What an entry of a kind says of a field.
+    /// The match of an entry for a field.
     fn keyset(&mut self, ty: &Ty, kind: &str) -> String {
         match kind {
             "ternary" if self.chance(20) => "_".into(),
@@ -190,7 +191,7 @@ impl Generator {
         }
     }
 
-    /// `value &&& mask`.
+    /// A match of the form `value &&& mask`.
     pub fn masked(&mut self, ty: &Ty, is_prefix: bool) -> String {
         let width = ty.width().min(128);
         let all = u128::MAX >> (128 - width);
@@ -202,7 +203,7 @@ impl Generator {
         };
         let value = self.dice.bits() & mask;
         match ty {
-            // Patterns with the sign's bit have no positive literal.
+            // A pattern with the sign bit set has no positive literal.
             Ty::Int(w) => {
                 let positive = all >> 1;
                 format!("{w}s{:#x} &&& {w}s{:#x}", value & positive, mask & positive)
@@ -211,7 +212,7 @@ impl Generator {
         }
     }
 
-    /// `low .. high`.
+    /// A match of the form `low .. high`.
     pub fn range(&mut self, ty: &Ty) -> String {
         let width = ty.width().min(127);
         match ty {
@@ -232,7 +233,7 @@ impl Generator {
         }
     }
 
-    /// One value; small ones are more often met. One value is always written in the same way.
+    /// A single value. Small values are more frequent, so that packets match them. A value is always written in the same way.
     pub fn small(&mut self, ty: &Ty) -> String {
         match ty {
             Ty::Bit(w) if self.chance(60) => format!("{w}w{}", self.below(1 << w.min(&3))),
@@ -251,7 +252,7 @@ impl Generator {
         }
     }
 
-    /// Applies a table, and looks at what came of it.
+    /// Applies a table, and uses the result.
     pub fn apply_one(&mut self, depth: u32) {
         let again = self.chance(15);
         let known: Vec<usize> =
@@ -296,14 +297,14 @@ impl Generator {
                 }
             }
         }
-        // The last label needs a block behind it.
+        // The last label must have a block.
         self.open("default: {");
         self.some(depth);
         self.close("}");
         self.close("}");
     }
 
-    /// Applies the tables that nobody has applied, so that none is there for nothing.
+    /// Applies the tables that no statement applies yet, so that all tables are used.
     pub fn apply_rest(&mut self) {
         for _ in 0..self.tables.len() {
             if self.tables.iter().any(|t| !t.applied) {

@@ -1,8 +1,8 @@
-//! Types of generated programs, and the declarations of those that have names.
+//! Generates the types of a program, and the declarations of named types.
 
 use super::Generator;
 
-/// A type of a value or a variable.
+/// The type of a value or variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ty {
     Bool,
@@ -15,7 +15,7 @@ pub enum Ty {
 }
 
 impl Ty {
-    /// Bits of a number; 1 for `bool`.
+    /// The width of a number in bits; 1 for `bool`.
     pub fn width(&self) -> u32 {
         match self {
             Ty::Bool => 1,
@@ -34,7 +34,7 @@ impl Ty {
     }
 }
 
-/// Bits of the enumeration, and how many members it has: fewer than values.
+/// The width of the generated enum in bits. Some of its values have no member.
 pub const ENUM_WIDTH: u32 = 3;
 pub const MEMBERS: usize = 5;
 
@@ -43,7 +43,7 @@ pub const MEMBERS: usize = 5;
 pub struct Record {
     pub name: String,
     pub fields: Vec<(String, Ty)>,
-    /// A header's last field, of so many bytes at most.
+    /// The maximum size in bytes of a header's last field, if that is a varbit.
     pub varbit: Option<u32>,
 }
 
@@ -54,12 +54,12 @@ pub struct Member {
     pub shape: Shape,
 }
 
-/// What a member of `headers` is.
+/// The kind of a member of `headers`.
 #[derive(Clone, Debug)]
 pub enum Shape {
     One(usize),
     Stack(usize, u32),
-    /// Of headers of these types, called `m0`, `m1`, …
+    /// A header union with headers of these types, which are called `m0`, `m1` and so on.
     Union(Vec<usize>),
 }
 
@@ -70,7 +70,7 @@ const WIDTHS: &[u32] = &[
 ];
 
 impl Generator {
-    /// The widths that a program uses most, so that its variables have types in common.
+    /// The widths that a program uses most, so that several variables have the same type.
     pub fn choose_palette(&mut self) {
         let numbers = 3 + self.below(4);
         for _ in 0..numbers {
@@ -113,7 +113,7 @@ impl Generator {
         }
     }
 
-    /// A header without a varbit, which may be written as a list.
+    /// The type of a header without a varbit, which may be written as a list.
     pub fn plain_header(&mut self) -> usize {
         let plain: Vec<usize> =
             (0..self.headers.len()).filter(|h| self.headers[*h].varbit.is_none()).collect();
@@ -131,7 +131,7 @@ impl Generator {
         self.scalar()
     }
 
-    /// As it is written.
+    /// The P4 text of the type.
     pub fn spell(&self, ty: &Ty) -> String {
         match ty {
             Ty::Bool => "bool".into(),
@@ -143,7 +143,7 @@ impl Generator {
         }
     }
 
-    /// Declares all types with names.
+    /// Declares all named types.
     pub fn declare_types(&mut self) {
         if self.features.enums {
             let members: Vec<String> = (0..MEMBERS).map(|n| format!("M{n} = {}", n + 1)).collect();
@@ -164,7 +164,7 @@ impl Generator {
         self.declare_members();
     }
 
-    /// A header: fields of any width, filled up to whole bytes.
+    /// Declares a header: fields of any width, padded to whole bytes.
     fn header(&mut self, number: usize) {
         let mut fields = Vec::new();
         let count = 1 + self.below(6);
@@ -174,7 +174,7 @@ impl Generator {
                 1 if self.features.enums => Ty::Enum,
                 _ => self.scalar(),
             };
-            // p4c's back end for BMv2 lays out no bool in a header without a byte of its own.
+            // p4c's back end for BMv2 does not support a bool in a header unless it has a byte of its own.
             let ty = if ty == Ty::Bool { Ty::Bit(1) } else { ty };
             fields.push((format!("f{at}"), ty));
         }
@@ -183,9 +183,9 @@ impl Generator {
             let at = self.below(fields.len() + 1);
             fields.insert(at, ("pad".into(), Ty::Bit(8 - bits % 8)));
         }
-        // What lies between checksums and tables everywhere: fields of 16 bits.
+        // Fields of 16 bits are used by checksums and by keys of tables.
         if self.features.sums && self.chance(70) {
-            // At a whole byte, mostly: elsewhere no compiled target writes a sum over the payload.
+            // Most of these fields begin at a whole byte, because compiled targets write a checksum over the payload only there.
             let whole =
                 |n: &usize| fields[..*n].iter().map(|(_, t)| t.width()).sum::<u32>().is_multiple_of(8);
             let places: Vec<usize> = (0..=fields.len()).filter(whole).collect();
@@ -213,7 +213,7 @@ impl Generator {
         self.headers.push(Record { name, fields, varbit });
     }
 
-    /// A struct of plain values, structs that were declared before and headers.
+    /// Declares a struct of plain values, of earlier structs, and of headers.
     fn structure(&mut self, name: String) {
         let mut fields = Vec::new();
         for at in 0..1 + self.below(4) {
