@@ -4,7 +4,7 @@ use abi::{Bits, MatchKind};
 use ir::{BinOp, Expr, ExprKind, HeaderRef, Place, Ty, UnOp};
 
 use super::stmt::Body;
-use super::{c_type, container};
+use super::{Dialect, c_type, container};
 
 /// The C of a constant of at most 128 bits.
 pub fn constant(value: &Bits) -> String {
@@ -114,31 +114,32 @@ impl Body<'_> {
             Lt | Le | Gt | Ge => format!("({x} {symbol} {y})"),
             And | Or | Xor => format!("({x} {symbol} {y})"),
             Shl | Shr => self.shift(op, a, b, &x, &y, ty),
-            AddSat | SubSat if width > 64 => {
-                self.unsupported("saturating arithmetic of more than 64 bits", "compare before adding");
-                x
-            }
             AddSat | SubSat => {
                 let name = if op == AddSat { "add" } else { "sub" };
                 let c = c_type(ty).unwrap_or("u64");
+                let bits = if width > 64 { 128 } else { 64 };
                 match a.ty.is_signed() {
                     true => {
                         let [x, y] = [x, y].map(|v| signed(&v, width, container(width)));
-                        let most = Bits::ones(width.saturating_sub(1)).resize(64);
-                        mask(format!("({c})saturating_{name}({x}, {y}, {})", constant(&most)), width)
+                        let most = constant(&Bits::ones(width.saturating_sub(1)).resize(bits));
+                        mask(format!("({c})saturating_{name}{bits}({x}, {y}, {most})"), width)
                     }
                     false => {
-                        let most = constant(&Bits::ones(width).resize(64));
-                        format!("({c})saturated_{name}({x}, {y}, {most})")
+                        let most = constant(&Bits::ones(width).resize(bits));
+                        format!("({c})saturated_{name}{bits}({x}, {y}, {most})")
                     }
                 }
             }
-            Div | Mod if width > 64 || a.ty.is_signed() => {
-                self.unsupported("a division of this type", "divide unsigned values of at most 64 bits");
+            Div | Mod if a.ty.is_signed() => {
+                self.unsupported("a division of signed values", "divide unsigned values");
                 x
             }
-            Mul if width > 64 => {
-                self.unsupported("a product of more than 64 bits", "multiply narrower values");
+            // eBPF has no instructions for them, and no library.
+            Mul | Div | Mod if width > 64 && self.facts.dialect == Dialect::Tc => {
+                self.unsupported(
+                    "a product or quotient of more than 64 bits",
+                    "multiply or divide narrower values",
+                );
                 x
             }
             // C promotes small operands to `int`. The cast to `u32` keeps them unsigned, and the mask restores the width.

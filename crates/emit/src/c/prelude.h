@@ -64,35 +64,35 @@ INLINE u128 sar128(u128 v, u32 n)
     return n ? shr128(v, n) | shl128(sign, n < 128 ? 128 - n : 0) : v;
 }
 
-/* Saturating arithmetic (P4-16 section 8.5) of at most 64 bits. `most` is the largest value. The smallest value is 0 for the unsigned
- * functions (saturated_*) and -most - 1 for the signed ones (saturating_*). */
-INLINE u64 saturated_add(u64 a, u64 b, u64 most)
-{
-    return b > most - a ? most : a + b;
-}
-
-INLINE u64 saturated_sub(u64 a, u64 b, u64 most)
-{
-    return a > b ? a - b : 0;
-}
-
-INLINE u64 saturating_add(s64 a, s64 b, s64 most)
-{
-    if (a > 0 && b > most - a)
-        return most;
-    if (a < 0 && b < -most - 1 - a)
-        return -most - 1;
-    return a + b;
-}
-
-INLINE u64 saturating_sub(s64 a, s64 b, s64 most)
-{
-    if (b < 0 && a > most + b)
-        return most;
-    if (b > 0 && a < -most - 1 + b)
-        return -most - 1;
-    return a - b;
-}
+/* Saturating arithmetic (P4-16 section 8.5) of at most 64 bits, and of at most 128. `most` is the largest value. The smallest value is 0 for
+ * the unsigned functions (saturated_*) and -most - 1 for the signed ones (saturating_*). */
+#define SATURATING(BITS)                                                             \
+    INLINE u##BITS saturated_add##BITS(u##BITS a, u##BITS b, u##BITS most)           \
+    {                                                                                \
+        return b > most - a ? most : a + b;                                          \
+    }                                                                                \
+    INLINE u##BITS saturated_sub##BITS(u##BITS a, u##BITS b, u##BITS most)           \
+    {                                                                                \
+        return a > b ? a - b : 0;                                                    \
+    }                                                                                \
+    INLINE u##BITS saturating_add##BITS(s##BITS a, s##BITS b, s##BITS most)          \
+    {                                                                                \
+        if (a > 0 && b > most - a)                                                   \
+            return most;                                                             \
+        if (a < 0 && b < -most - 1 - a)                                              \
+            return -most - 1;                                                        \
+        return a + b;                                                                \
+    }                                                                                \
+    INLINE u##BITS saturating_sub##BITS(s##BITS a, s##BITS b, s##BITS most)          \
+    {                                                                                \
+        if (b < 0 && a > most + b)                                                   \
+            return most;                                                             \
+        if (b > 0 && a < -most - 1 + b)                                              \
+            return -most - 1;                                                        \
+        return a - b;                                                                \
+    }
+SATURATING(64)
+SATURATING(128)
 
 /* Folds a sum of 16-bit words in host order to 16 bits (RFC 1071). */
 INLINE u32 fold(u64 sum)
