@@ -38,7 +38,7 @@ pub const SLACK: usize = 16;
 
 /// The compiled benchmark harness.
 pub struct Harness {
-    /// Before its file.
+    /// The library is dropped before its file, because the loader identifies it by the path of the descriptor.
     library: Library,
     /// Whether the harness contains DPDK.
     pub peer: bool,

@@ -305,7 +305,7 @@ pub struct PsaEgressOutput {
     pub drop: VarId,
 }
 
-/// A whole program.
+/// A whole program: the lists of everything that it declares. Ids are indexes into these lists.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
     /// The base name of the P4 file, without directory and extension.
@@ -378,7 +378,7 @@ pub struct Field {
     pub checksum_nonzero: bool,
 }
 
-/// A header instance.
+/// A header instance, with storage and validity of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
     /// The P4 path, such as `hdr.ipv4` or `hdr.vlan[1]`.
@@ -387,7 +387,7 @@ pub struct Header {
     pub ty: HeaderTypeId,
 }
 
-/// A header stack.
+/// A header stack: consecutive headers of one type, with a next index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stack {
     /// The P4 path.
@@ -485,7 +485,7 @@ pub struct Parser {
     pub start: StateId,
 }
 
-/// A parser state.
+/// A parser state: statements, followed by a transition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
     /// The P4 name.
@@ -510,7 +510,7 @@ pub enum Transition {
     Select(Select),
 }
 
-/// A `select` expression.
+/// A `select` expression, which chooses the next state by the values of its keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Select {
     /// The location of the expression.
@@ -580,7 +580,7 @@ pub enum Target {
     Reject,
 }
 
-/// A control.
+/// A control, which a packet passes between the parser and the deparser; or the deparser itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Control {
     /// The P4 name.
@@ -593,7 +593,7 @@ pub struct Control {
     pub body: Block,
 }
 
-/// A table action.
+/// An action that a table can run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Action {
     /// The full control-plane name.
@@ -615,7 +615,7 @@ pub struct Param {
     pub var: VarId,
 }
 
-/// A match-action table.
+/// A match-action table: its key, its actions, and the entries that the program declares.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     /// The full control-plane name.
@@ -717,7 +717,7 @@ pub enum CounterKind {
     Both,
 }
 
-/// An indexed counter.
+/// An indexed counter, which is an array of cells.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IndexedCounter {
     /// The full control-plane name.

@@ -178,7 +178,7 @@ fn boxed(v: VarId, ty: Ty) -> Box<Expr> {
 }
 
 /// Changes the program so that it violates a rule.
-fn break_rule(rule: Rule, p: &mut Program) {
+fn violate(rule: Rule, p: &mut Program) {
     let unknown = VarId(99);
     let bit8 = || read(X, Ty::Bit(8));
     match rule {
@@ -289,7 +289,7 @@ fn break_rule(rule: Rule, p: &mut Program) {
 }
 
 #[test]
-fn the_sound_program_breaks_no_rule() {
+fn the_valid_program_violates_no_rule() {
     assert_eq!(verify(sound()).err(), None);
 }
 
@@ -297,7 +297,7 @@ fn the_sound_program_breaks_no_rule() {
 fn each_rule_is_checked() {
     for rule in Rule::ALL {
         let mut program = sound();
-        break_rule(*rule, &mut program);
+        violate(*rule, &mut program);
         let found: Vec<Rule> =
             verify(program).err().unwrap_or_default().into_iter().map(|f| f.rule).collect();
         assert!(found.contains(rule), "{rule:?}: found {found:?}");

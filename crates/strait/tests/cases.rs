@@ -1,5 +1,5 @@
-//! Packet cases on the interpreter: `tests/cases` (one program a feature) and those of the bundled applications, played
-//! by the command line as a user would.
+//! Runs the packet cases on the interpreter: those in `tests/cases` (one program for each feature), and those of the bundled applications.
+//! It uses the command line, as a user would.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The cases of a folder, in order.
+/// The case files of a directory, sorted.
 fn cases(folder: &str) -> Vec<PathBuf> {
     let files = std::fs::read_dir(root().join(folder)).expect("the folder is there");
     let mut files: Vec<PathBuf> = files.map(|f| f.expect("a file").path()).collect();

@@ -1,6 +1,6 @@
-//! tc while its tables are written: no packet sees half an entry, another key's entry, or half a default action.
+//! Writes tables on tc while packets read them. No packet may see half an entry, the entry of another key, or half a default action.
 //!
-//! The program itself looks for mixtures, so that the kernel can run it many times a call.
+//! The P4 program detects such mixtures itself, so that one system call can run it many times.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use io::bpf::{Instance, SkBuff};
 use io::tc::{EgressPort, TcProgram};
 use io::workdir::WorkDir;
 
-/// An entry's data are its key, and a number twice.
+/// A program whose entries have as action data their key, and a number twice.
 const PROGRAM: &str = r#"
 #include <core.p4>
 #include <v1model.p4>
@@ -48,7 +48,7 @@ control D(packet_out p, in headers hdr) { apply { p.emit(hdr.h); } }
 V1Switch(P(), V(), I(), E(), C(), D()) main;
 "#;
 
-/// The key of the packets, which has an entry at all times.
+/// The key of all packets. It always has an entry.
 const KEY: u32 = 7;
 
 fn compile() -> Option<(Vec<u8>, Manifest)> {
@@ -73,7 +73,7 @@ fn compile() -> Option<(Vec<u8>, Manifest)> {
 }
 
 fn set(of: u32, number: u64) -> ActionCall {
-    // Every byte of both values changes with the number.
+    // A different number changes every byte of both values.
     let value = Bits::new(128, u128::from(number & 0xff) * (u128::MAX / 0xff));
     ActionCall { action: "I.set".into(), args: vec![Bits::new(32, of.into()), value.clone(), value] }
 }
@@ -86,7 +86,7 @@ fn exact(key: u32, number: u64) -> Entry {
     }
 }
 
-/// An entry for one key with a mask that has only this bit more than the key needs, so that masks differ.
+/// An entry for a key. Its mask has one bit more than the key needs, so that different bits give different masks.
 fn ternary(key: u32, bit: u32, priority: i32, number: u64) -> Entry {
     let mask = Bits::new(32, u128::from(0xffffu32 | 1 << bit));
     Entry {
@@ -104,16 +104,16 @@ fn lpm(key: u32, number: u64) -> Entry {
     }
 }
 
-/// What one test changes under traffic: the number is another one each time.
+/// A change that one test makes under traffic. The number differs in each call.
 type Change = fn(&mut TcProgram, u64) -> io::Result<()>;
 
-/// The packets' entry is replaced again and again, so that elements are recycled at the highest rate.
+/// Replaces the packets' entry, so that elements are reused as fast as possible.
 fn replace(program: &mut TcProgram, number: u64) -> io::Result<()> {
     program.modify("I.exacts", &exact(KEY, number))
 }
 
-/// Other entries come and go beside the packets' own.
-fn come_and_go(program: &mut TcProgram, number: u64) -> io::Result<()> {
+/// Adds and deletes other entries.
+fn add_and_delete(program: &mut TcProgram, number: u64) -> io::Result<()> {
     let other = 100 + (number % 8) as u32;
     program.insert("I.exacts", &exact(other, number))?;
     program.modify("I.exacts", &exact(KEY, number))?;
@@ -123,7 +123,7 @@ fn come_and_go(program: &mut TcProgram, number: u64) -> io::Result<()> {
     program.delete("I.prefixes", &lpm(other, number)).map(|_| ())
 }
 
-/// Tuples come to stand before the packets' own, with their key and with another one, and go again.
+/// Adds and deletes tuples before that of the packets' entry, for the packets' key and for another one.
 fn reorder(program: &mut TcProgram, number: u64) -> io::Result<()> {
     let (bit, other) = (16 + (number % 8) as u32, 100 + (number % 8) as u32);
     program.insert("I.masks", &ternary(KEY, bit, 20, number))?;
@@ -158,7 +158,7 @@ fn packets_see_whole_entries_while_tables_change() {
     let skb = SkBuff { ifindex: 1, ..SkBuff::default() };
 
     let mut changes = [0; 4];
-    let all: [Change; 4] = [replace, come_and_go, reorder, set_default];
+    let all: [Change; 4] = [replace, add_and_delete, reorder, set_default];
     for (change, done) in all.iter().zip(&mut changes) {
         let running = AtomicBool::new(true);
         let result = std::thread::scope(|threads| {

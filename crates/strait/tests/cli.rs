@@ -1,4 +1,4 @@
-//! The command line as scripts depend on it: exit codes, what goes where, JSON. One line a case.
+//! Tests the command line as scripts depend on it: exit codes, output streams, JSON.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -11,7 +11,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
 }
 
-/// A directory with a program that is right, one that is wrong, and a configuration that is wrong.
+/// A directory with a correct program, a wrong program, and a wrong configuration.
 struct Files(WorkDir);
 
 impl Files {
@@ -37,7 +37,7 @@ impl Files {
 #[test]
 fn exit_codes_and_streams() {
     let files = Files::new("codes");
-    // Line, exit code, what standard output and standard error say.
+    // Each line has a command, the exit code, and parts of the standard output and the standard error.
     let cases: &[(&str, i32, &str, &str)] = &[
         ("--version", 0, "strait ", ""),
         ("bench sessions --workers 0", 2, "", "is not a number from 1 to"),
@@ -127,7 +127,7 @@ fn exit_codes_and_streams() {
     assert!(pages.filter(|f| f.path().extension().is_some_and(|e| e == "1")).count() > 5, "manual pages");
 }
 
-/// Who reads the output goes away: the command ends quietly, as other tools do.
+/// If the reader of the output closes the pipe, the command ends without a message, as other tools do.
 #[test]
 fn a_closed_pipe_ends_quietly() {
     use std::process::Stdio;
@@ -169,13 +169,13 @@ fn json_has_its_shape() {
     assert!(json("doctor --json").as_array().is_some_and(|a| a.iter().all(|f| f["name"].is_string())));
 }
 
-/// What needs privileges says so, with what to do; and what does not need them works without.
+/// A command that needs privileges reports this, with a remedy. A command that needs none works without them.
 #[test]
 fn without_root() {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let is_root = status.lines().any(|line| line.starts_with("Uid:\t0\t0"));
     let files = Files::new("nobody");
-    // Copied to where anybody may run it: the checkout may be root's alone.
+    // The binary is copied to a directory that everybody can read, because only root may be able to read the checkout.
     let (exe, config) = (files.0.path().join("strait"), files.0.path().join("nat64.toml"));
     std::fs::copy(env!("CARGO_BIN_EXE_strait"), &exe).expect("a copy");
     std::fs::copy(root().join("apps/nat64/nat64.toml"), &config).expect("a copy");

@@ -1,4 +1,4 @@
-//! Documentation cannot rot: what it names must exist.
+//! Checks that paths and links in the documentation exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,20 +9,20 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The texts between single backticks, outside fenced blocks.
+/// The texts between single backticks, outside of fenced blocks.
 fn quoted(text: &str) -> Vec<&str> {
-    // Fences are pairs of three backticks, so every other part between them is prose.
+    // A fence is a pair of lines with three backticks, so every other part between fences is prose.
     let prose = text.split("```").step_by(2);
     prose.flat_map(|prose| prose.split('`').skip(1).step_by(2)).collect()
 }
 
-/// Targets of Markdown links that point into the repository.
+/// The targets of Markdown links that point into the repository.
 fn linked(text: &str) -> Vec<&str> {
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(target, _)| target));
     targets.filter(|target| !target.contains("://") && !target.starts_with('#')).collect()
 }
 
-/// Whether a quoted text means a path: it starts with a name that stands at the root of the repository.
+/// Whether a quoted text is a path: it begins with a name from the root of the repository.
 fn is_path(quoted: &str, top: &BTreeSet<String>) -> bool {
     let first = quoted.split('/').next().unwrap_or_default();
     top.contains(first) && !quoted.contains([' ', '*', '<', '…'])
@@ -47,7 +47,7 @@ fn paths_named_in_documents_exist() {
 }
 
 #[test]
-fn links_between_documents_lead_somewhere() {
+fn links_between_documents_exist() {
     let root = root();
     let mut wrong = Vec::new();
     for document in

@@ -1,5 +1,5 @@
-//! `strait gen`: packets that other software takes for what they say they are, flows that differ, entries that are hit, and the ways
-//! through a program's parser.
+//! Tests `strait gen`: other software must understand the packets, flows must differ, packets must hit their entries, and packets must take
+//! the intended paths through a program's parser.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
 }
 
-/// A directory of its own.
+/// A new directory for the files of a test.
 struct Place(WorkDir);
 
 impl Place {
@@ -21,7 +21,8 @@ impl Place {
         Place(WorkDir::named(&format!("st-gen-{name}-")).expect("a directory"))
     }
 
-    /// What it says on stdout and on stderr; arguments are separated by blanks, `~` stands for one in an argument.
+    /// Runs a command, and returns its standard output and standard error. Arguments are separated by blanks; `~` stands for a blank in an
+    /// argument.
     fn strait(&self, line: &str) -> (bool, String, String) {
         let line = line.replace("ROOT", &root().display().to_string());
         let args = line.split_whitespace().map(|arg| arg.replace('~', " "));
@@ -37,7 +38,7 @@ impl Place {
         said
     }
 
-    /// The packets that a command makes.
+    /// Runs a command, and returns the packets that it makes.
     fn packets(&self, line: &str) -> Vec<Vec<u8>> {
         self.done(&format!("gen {line} -w out.pcap"));
         let file = std::fs::File::open(self.0.path().join("out.pcap")).expect("a capture");
@@ -45,7 +46,7 @@ impl Place {
     }
 }
 
-/// Asserts lengths and checksums of a frame as another library reads and sums it; returns what is above UDP or GRE.
+/// Asserts that the lengths and checksums of a frame are correct, with another library. Returns the payload of UDP or GRE.
 fn check(frame: &[u8], what: &str) {
     let packet = SlicedPacket::from_ethernet(frame).unwrap_or_else(|e| panic!("{what}: {e}"));
     match packet.net.as_ref().expect("an IP packet") {
@@ -111,7 +112,7 @@ fn lengths_and_checksums_are_right() {
         assert!(sizes.contains(&1514) && sizes.contains(&590), "{headers}: {sizes:?}");
         packets.iter().for_each(|packet| check(packet, headers));
     }
-    // What is in a tunnel: Ethernet, IPv4, UDP and VXLAN take 50 bytes; Ethernet, IPv6 and GRE 58.
+    // The inner packets of tunnels: Ethernet, IPv4, UDP and VXLAN take 50 bytes; Ethernet, IPv6 and GRE take 58.
     for (headers, outer) in [
         ("ethernet/ipv4/udp/vxlan/ethernet/ipv4/tcp", 50),
         ("ethernet/ipv4/udp/vxlan/ethernet/ipv6/icmpv6", 50),
@@ -133,7 +134,7 @@ fn flows_differ_and_are_repeatable() {
     assert_eq!(packets.iter().collect::<HashSet<_>>().len(), 25_000);
     let uniform = format!("{line} --pick uniform --seed 7");
     assert_eq!(place.packets(&uniform), place.packets(&uniform));
-    // By Zipf's law the first of 25600 flows has about one packet in eleven; uniformly it would have none or one.
+    // By Zipf's law, the first of 25600 flows has about one packet in eleven. With a uniform distribution, it would have none or one.
     let mut flows: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
     for packet in place.packets(&format!("{line} --pick zipf --count 20000")) {
         *flows.entry(packet).or_default() += 1;
@@ -143,7 +144,7 @@ fn flows_differ_and_are_repeatable() {
 }
 
 #[test]
-fn fields_that_were_set_stand() {
+fn fields_have_the_given_values() {
     let place = Place::new("set");
     let packets = place.packets("--set udp.checksum=0x1234 --set ipv4.length=9 --set ipv4.ttl=1,7 --count 2");
     let at = |packet: &[u8], at: usize| u16::from_be_bytes([packet[at], packet[at + 1]]);
@@ -153,9 +154,9 @@ fn fields_that_were_set_stand() {
     );
 }
 
-/// Programs whose parsers ask in different ways, and what the packets that get through must hold.
+/// Programs whose parsers select in different ways, and the bytes that accepted packets must have.
 #[test]
-fn ways_through_a_parser() {
+fn packets_take_the_paths_through_a_parser() {
     let place = Place::new("ways");
     let program = |states: &str| {
         format!(
@@ -170,7 +171,7 @@ fn ways_through_a_parser() {
             V1Switch(P(), V(), I(), I(), V(), D()) main;"
         )
     };
-    // States, and of `a` and `b` the bytes that must have a value, with their masks; in the order of ways.
+    // The states, and the bytes of `a` and `b` that must have a value, with their masks; in the order of the paths.
     let cases: &[(&str, &str)] = &[
         ("state start { p.extract(hdr.a); transition select(hdr.a.n) { 7: more; default: accept; } }",
             "a n=0x0/0xff; a/b n=0x7/0xff"),
@@ -211,7 +212,7 @@ fn ways_through_a_parser() {
 }
 
 #[test]
-fn packets_of_the_translator_are_all_parsed_as_meant() {
+fn packets_of_the_translator_take_their_paths() {
     let place = Place::new("nat64");
     for headers in ["ethernet/ipv6/fragment/udp", "ethernet/ipv4/tcp", "ethernet/ipv6/icmp", "ethernet/arp"] {
         place.done(&format!("gen --program ROOT/apps/nat64/nat64.p4 --headers {headers} -w out.pcap"));
@@ -247,7 +248,7 @@ fn entries_that_packets_hit() {
 }
 
 #[test]
-fn routes_are_as_many_as_wanted_and_differ() {
+fn routes_have_the_requested_number_and_differ() {
     let place = Place::new("routes");
     for family in ["4", "6"] {
         place.done(&format!("gen routes --count 20000 --family {family} -o routes.txt"));
@@ -261,7 +262,7 @@ fn routes_are_as_many_as_wanted_and_differ() {
 }
 
 #[test]
-fn what_cannot_be_made_is_said() {
+fn impossible_requests_are_reported() {
     let place = Place::new("wrong");
     for (line, why) in [
         (

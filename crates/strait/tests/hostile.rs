@@ -1,4 +1,4 @@
-//! Directories, caches and objects that another user has prepared: root neither follows, writes nor loads them.
+//! Tests with directories, caches and objects that another user has prepared. Root must not follow, write or load them.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
@@ -10,7 +10,7 @@ use io::workdir::WorkDir;
 const NOBODY: Option<u32> = Some(65_534);
 const EVIL: &[u8] = b"what root must never use";
 
-/// Whether a test that needs another user may run; says why not.
+/// Whether a test that needs another user can run. Prints the reason if it cannot.
 fn root(name: &str) -> bool {
     let is_root = fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0"));
     if !is_root {
@@ -19,14 +19,14 @@ fn root(name: &str) -> bool {
     is_root
 }
 
-/// A directory in which a hostile user prepares things. Everybody may enter it.
+/// A directory that everybody can enter, in which a hostile user prepares files.
 fn ground() -> WorkDir {
     let dir = WorkDir::named("st-hostile-").expect("a directory");
     fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).expect("ours");
     dir
 }
 
-/// `sh -c PREPARATION; exec strait ARGUMENTS`: what is prepared can name the process that strait will be, as `$$`.
+/// Runs `sh -c PREPARATION; exec strait ARGUMENTS`. The preparation knows the process id of strait as `$$`.
 fn strait(dir: &Path, cache: &Path, preparation: &str, arguments: &str) -> Output {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cases/forward.p4");
     let script = format!(
@@ -39,7 +39,7 @@ fn strait(dir: &Path, cache: &Path, preparation: &str, arguments: &str) -> Outpu
     command.env("TMPDIR", dir).output().expect("strait starts")
 }
 
-/// A directory with these owner and mode.
+/// Creates a directory with an owner and a mode.
 fn directory(path: PathBuf, owner: Option<u32>, mode: u32) -> PathBuf {
     fs::create_dir(&path).expect("makes");
     chown(&path, owner, owner).expect("root may");
@@ -51,7 +51,7 @@ fn is_elf(file: &Path) -> bool {
     fs::read(file).expect("it was built").starts_with(b"\x7fELF")
 }
 
-/// Builds once, to learn as what an object is kept; `None` where there is no compiler.
+/// Builds a program once, and returns the name of its object in the cache. Returns `None` if there is no compiler.
 fn kept_as() -> Option<String> {
     if !io::native::has_compiler() {
         println!("skipped: hostile caches: no C compiler is installed");
@@ -74,7 +74,7 @@ fn caches_that_others_can_write_are_not_used() {
     }
     let Some(object) = kept_as() else { return };
     let dir = ground();
-    // Name, owner and mode of the cache and of the object in it, and whether the cache itself is refused.
+    // The name, the owner and mode of the cache and of the object in it, and whether the cache itself is refused.
     let cases = [
         ("another-user", NOBODY, 0o755, NOBODY, 0o644, true),
         ("world-writable", None, 0o777, None, 0o644, true),
@@ -118,7 +118,7 @@ fn links_in_a_cache_are_not_followed() {
     assert_eq!(fs::read(&elsewhere).expect("it is there"), EVIL, "the link was written through");
 }
 
-/// A cache in another user's home, as sudo leaves it where it keeps HOME: that user may exchange the whole directory.
+/// A cache in the home directory of another user, as with a sudo that keeps HOME. That user could replace the whole directory.
 #[test]
 fn a_cache_in_another_users_home_is_not_made() {
     if !root("a cache in another user's home") {
@@ -134,7 +134,7 @@ fn a_cache_in_another_users_home_is_not_made() {
     }
 }
 
-/// Work directories whose names can be foretold: what lies in them would be overwritten, compiled or loaded.
+/// Work directories with predictable names, whose files would be overwritten, compiled or loaded.
 #[test]
 fn prepared_work_directories_are_not_used() {
     if !root("prepared work directories") {
@@ -167,7 +167,7 @@ fn prepared_work_directories_are_not_used() {
             left.map(|e| e.file_name()).filter(|n| n.to_string_lossy().starts_with("strait-")).collect();
         assert_eq!(left.len() % names.len(), 0, "nothing else is left: {left:?}");
     }
-    // A directory for temporary files that belongs to another user is no place at all.
+    // A directory for temporary files that belongs to another user cannot be used at all.
     let theirs = directory(dir.path().join("theirs"), NOBODY, 0o755);
     let out = strait(&theirs, dir.path(), "", "build --target tc PROGRAM -o out.o");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));

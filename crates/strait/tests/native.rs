@@ -1,4 +1,4 @@
-//! Machine code while its tables are written: no packet sees half an entry, and what is full says so.
+//! Writes tables of machine code while packets read them. No packet may see half an entry. A full table must report that it is full.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use abi::{ActionCall, Bits, Entry, MatchValue};
 use dataplane::TableError;
 use io::native::{Batch, NativeProgram, Object, Verdict, has_compiler};
 
-/// A packet is an address and room for what was found: the mark is always three times the port, whichever entry matched.
+/// A packet is an address and room for the result. In every entry, the mark is three times the port.
 const PROGRAM: &str = r#"
 #include <core.p4>
 #include <v1model.p4>
@@ -43,7 +43,7 @@ control D(packet_out b, in headers hdr) { apply { b.emit(hdr.h); } }
 V1Switch(P(), V(), I(), E(), C(), D()) main;
 "#;
 
-/// `size` is that of the routes: a small table is searched by its masks, a large one is a trie.
+/// Loads the program. `size` is that of the routes: a small table is searched by masks, and a large one by a trie.
 fn load(size: u32) -> Option<NativeProgram> {
     load_text(PROGRAM, size)
 }
@@ -92,7 +92,7 @@ fn packet(address: u32, range: u16) -> Vec<u8> {
     [&address.to_be_bytes()[..], &[0; 4], &range.to_be_bytes(), b"payload"].concat()
 }
 
-/// Where a packet went, if its mark is that of the same entry.
+/// The port of a sent packet. It is an error if the packet's mark belongs to another entry.
 fn way((verdict, bytes): (Option<Verdict>, &[u8])) -> Result<Option<u32>, String> {
     match verdict {
         Some(Verdict::Sent(port)) => {
@@ -123,7 +123,7 @@ fn hashes_change_under_traffic() {
         matches: vec![MatchValue::Exact(Bits::new(16, u128::from((i + round) % 64) * 1000))],
         ..route(0, 0, port)
     };
-    // A key of two bytes indexes an array, one of three is hashed; the third byte is the same in all packets.
+    // A key of two bytes indexes an array, and one of three bytes is hashed. The third byte is equal in all packets.
     change_under_traffic(
         load_text(&PROGRAM.replace("hdr.h.address: lpm", "hdr.h.range: exact"), 4096),
         exact,
@@ -138,13 +138,13 @@ fn hashes_change_under_traffic() {
     change_under_traffic(load_text(&PROGRAM.replace("hdr.h.address: lpm", keys), 4096), wide, None);
 }
 
-/// Routes of 12 to 31 bits; several of a round are the same prefix.
+/// A route of 12 to 31 bits. Several routes of a round have the same prefix.
 fn nested(i: u32, round: u32, port: u32) -> Entry {
     route(0x0a00_0000 | (i << 14), 12 + (i + round) % 20, port)
 }
 
-/// Entries come, lead elsewhere and go, each with a port of its own, while two workers look up. `kept` is always there; without it packets
-/// may find nothing.
+/// Adds, modifies and deletes entries, each with a port of its own, while two workers look up. The entry `kept` always exists; without it,
+/// packets may miss.
 fn change_under_traffic(
     program: Option<NativeProgram>,
     entry: impl Fn(u32, u32, u32) -> Entry + Copy,
@@ -179,7 +179,7 @@ fn change_under_traffic(
         }
         Ok(seen)
     };
-    // SOAK=SECONDS makes it a long one. On a busy machine the workers may come late.
+    // SOAK=SECONDS sets a longer duration. On a busy machine, the workers may start late.
     let least =
         std::env::var("SOAK").ok().and_then(|s| s.parse().ok()).map_or(Duration::ZERO, Duration::from_secs);
     let begun = Instant::now();
@@ -188,7 +188,7 @@ fn change_under_traffic(
         let start = |(seed, bursts)| scope.spawn(move || traffic(seed, bursts));
         let workers: Vec<_> = [1, 77].into_iter().zip(&bursts).map(start).collect();
         for round in (0..).take_while(|round| *round < 40 || !enough()) {
-            // A worker that found something wrong has ended.
+            // A worker that found an error has ended.
             if workers.iter().any(|w| w.is_finished()) {
                 break;
             }
@@ -213,7 +213,7 @@ fn change_under_traffic(
     assert!(kept.is_none() || seen.iter().all(|s| s[1] > 0), "{seen:?}");
     assert!((2..4).all(|port| seen.iter().any(|s| s[port] > 0)), "{seen:?}");
     println!("{seen:?} packets by port, in {:?}", begun.elapsed());
-    // Everything that came is gone.
+    // All entries that were added have been deleted.
     assert_eq!(memory.entries("I.routes").len(), usize::from(kept.is_some()));
     if let Some(kept) = &kept {
         assert!(memory.direct_count("I.routes", kept).unwrap().packets > 0);
@@ -221,7 +221,7 @@ fn change_under_traffic(
 }
 
 #[test]
-fn a_full_table_says_so() {
+fn a_full_table_reports_an_error() {
     let Some(program) = load(4096) else { return };
     let memory = program.memory();
     for i in 0..64u16 {
@@ -269,14 +269,14 @@ fn the_best_of_equal_masks_and_ranges_wins() {
         batch.packets().next().map(|packet| way(packet).unwrap()).unwrap()
     };
     let found = [10, 60, 92, 150, 250, 301].map(&mut port);
-    // Among equals the older wins.
+    // Of several equal entries, the oldest wins.
     assert_eq!(found, [Some(1), Some(2), Some(2), Some(2), Some(4), Some(9)]);
 }
 
-/// Address, mask, range, priority and port.
+/// The address, mask, range, priority and port of a rule.
 type Line = (u32, u32, (u16, u16), i32, u32);
 
-/// Two thousand lines of all shapes, of which every third goes again, beside a search line by line.
+/// Compares the table with a linear search over two thousand rules of all shapes. Every third rule is deleted again.
 #[test]
 fn merged_tuples_find_what_a_search_line_by_line_finds() {
     let Some(program) = load_text(&PROGRAM.replace("size = 64", "size = 4000"), 4096) else { return };
@@ -289,14 +289,14 @@ fn merged_tuples_find_what_a_search_line_by_line_finds() {
     };
     let mut lines: Vec<Line> = Vec::new();
     for number in 0..2000u32 {
-        // Prefixes, masks with holes, and nothing; single values, ranges that share bits and others.
+        // The masks are prefixes, masks with holes, and empty; the ranges are single values, ranges with common bits, and others.
         let mask = match dice(4) {
             0 => u32::MAX.checked_shl(dice(33) as u32).unwrap_or(0),
             1 => [0xff00_ff00, 0x0000_00ff, 0xf0f0_0f0f, 0x8000_0001][dice(4) as usize],
             2 => 0xffff_ff00,
             _ => u32::MAX,
         };
-        // Few different addresses, so that many lines match one packet.
+        // There are few different addresses, so that many rules match one packet.
         let address = [0x0a00_0000, 0x0a00_00ff, 0x0a0f_f001, 0xffff_ffff][dice(4) as usize] ^ dice(4) as u32;
         let low = dice(300) as u16;
         let high = low + [0, 0, 1, 200][dice(4) as usize] + dice(3) as u16;
@@ -319,26 +319,26 @@ fn merged_tuples_find_what_a_search_line_by_line_finds() {
             let matches = kept.iter().map(|(_, line)| line).filter(|(of, mask, (low, high), ..)| {
                 address & mask == *of && (*low..=*high).contains(&value)
             });
-            // Of equals the first: `max_by_key` would take the last.
+            // Of equal rules the first one wins. (`max_by_key` would return the last.)
             let best = matches.min_by_key(|line| -line.3).map_or(511, |line| line.4);
             wanted.push(Some(best));
             assert!(batch.push(0, &packet(address, value)));
         }
         program.run(&mut worker, &mut batch);
         let found: Vec<_> = batch.packets().map(|packet| way(packet).unwrap()).collect();
-        // Port 511 drops.
+        // Port 511 drops the packet.
         let wanted: Vec<_> = wanted.into_iter().map(|port| port.filter(|port| *port != 511)).collect();
         assert_eq!(found, wanted);
     }
 }
 
-/// The same program, with routes that lead to members.
+/// The same program, where the entries of the routes refer to members.
 fn members() -> String {
     let profile = PROGRAM.replace("direct_counter(CounterType.packets) hits;", "action_profile(16) members;");
     profile.replace("counters = hits;", "implementation = members;")
 }
 
-/// A second entry of the same match is refused, and the first one leads where its member does, now and after the member changed.
+/// A second entry with the same match is refused. The first one still refers to its member, also after the member has changed.
 #[test]
 fn a_refused_entry_leaves_the_members_of_the_first() {
     for size in [4096, 100_000] {

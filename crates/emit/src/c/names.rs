@@ -153,47 +153,47 @@ impl Names {
         }
     }
 
-    /// A variable's name.
+    /// The C name of a variable.
     pub fn var(&self, id: VarId) -> &str {
         &self.vars[id.index()]
     }
 
-    /// A header's name.
+    /// The C name of a header.
     pub fn header(&self, id: HeaderId) -> &str {
         &self.headers[id.index()]
     }
 
-    /// The name of a header's structure.
+    /// The C name of the structure of a header's type.
     pub fn header_type(&self, id: HeaderId) -> &str {
         self.structure(self.types[id.index()])
     }
 
-    /// The name of a header type's structure.
+    /// The C name of the structure of a header type.
     pub fn structure(&self, header_type: usize) -> &str {
         &self.header_types[header_type]
     }
 
-    /// The name of a field of a header.
+    /// The C name of a field of a header.
     pub fn field(&self, id: HeaderId, field: usize) -> &str {
         self.member(self.types[id.index()], field)
     }
 
-    /// The name of a field of a header type.
+    /// The C name of a field of a header type.
     pub fn member(&self, header_type: usize, field: usize) -> &str {
         &self.fields[header_type][field]
     }
 
-    /// A table's name.
+    /// The C name of a table, without the prefixes of its maps and functions.
     pub fn table(&self, id: TableId) -> &str {
         &self.tables[id.index()]
     }
 
-    /// An indexed counter's name.
+    /// The C name of an indexed counter, without the prefix of its map.
     pub fn counter(&self, id: CounterId) -> &str {
         &self.counters[id.index()]
     }
 
-    /// A register's name.
+    /// The C name of a register, without the prefix of its map.
     pub fn register(&self, id: RegisterId) -> &str {
         &self.registers[id.index()]
     }

@@ -82,7 +82,7 @@ enum Fanout {
     None,
     /// The next socket makes it.
     New,
-    /// Its number.
+    /// The number of the fanout group.
     Group(u16),
 }
 

@@ -1,4 +1,4 @@
-//! Three namespaces in a row, as in the demo: an IPv6-only client, a router, an IPv4-only server.
+//! Three namespaces in a row, as in the demo: an IPv6-only client, a router, and an IPv4-only server.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -10,13 +10,13 @@ use io::netns::Namespace;
 use io::workdir::WorkDir;
 use nix::sys::socket::{setsockopt, sockopt::UdpGsoSegment};
 
-/// The server as the client calls it.
+/// The address of the server for the client.
 pub const SERVER6: &str = "2001:db8:64::c000:202";
-/// The client as the server sees it.
+/// The address of the client for the server.
 pub const CLIENT4: &str = "198.51.100.2";
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A lab, which goes away with its value.
+/// A lab, which is removed when the value is dropped.
 pub struct Lab {
     client: Namespace,
     pub router: Namespace,
@@ -24,7 +24,7 @@ pub struct Lab {
     files: WorkDir,
 }
 
-/// Whether a test may run; says why not.
+/// Whether a test can run. Prints the reason if it cannot.
 pub fn possible(name: &str) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let missing = if !status.lines().any(|line| line.starts_with("Uid:\t0\t0")) {
@@ -48,7 +48,7 @@ impl Lab {
         };
         let files = WorkDir::named(&format!("st-e2e-{name}-")).expect("a directory");
         let lab = Lab { client: space("c"), router: space("r"), server: space("s"), files };
-        // Without duplicate address detection, which keeps link-local addresses and so neighbour discovery waiting for a second.
+        // Duplicate address detection is off. It would delay link-local addresses, and thus neighbour discovery, by a second.
         for space in [&lab.client, &lab.router, &lab.server] {
             let off = || io::link::sysctl::set("net/ipv6/conf/default/accept_dad", "0");
             space.run(off).expect("a namespace").expect("a sysctl");
@@ -80,7 +80,7 @@ impl Lab {
         lab
     }
 
-    /// Writes `nat64.toml` with this `attach`, and what else there is to say.
+    /// Writes `nat64.toml` with this `attach` line and further lines.
     pub fn config(&self, attach: &str, more: &str) -> PathBuf {
         let text = format!(
             "[nat64]\nmode = \"stateless\"\nprefix = \"2001:db8:64::/96\"\nattach = {attach}\n{more}\n\
@@ -91,7 +91,7 @@ impl Lab {
         file
     }
 
-    /// `strait nat64 VERB` in the router, not yet started.
+    /// A command `strait nat64 VERB` in the router, which is not started yet.
     pub fn strait(&self, verb: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net={}", self.router.path().display())).arg(env!("CARGO_BIN_EXE_strait"));
@@ -99,14 +99,14 @@ impl Lab {
         command
     }
 
-    /// Runs it, and it must succeed.
+    /// Runs a command, which must succeed, and returns its output.
     pub fn must(&self, verb: &str) -> String {
         let output = self.strait(verb).output().expect("strait starts");
         assert!(output.status.success(), "{verb}: {}", both(&output));
         both(&output)
     }
 
-    /// What the router is made of: links, routes, filters, pins.
+    /// The state of the router: links, routes, filters and pins.
     pub fn state(&self) -> String {
         let router = self.router.name();
         let show = |words: &str| out(Command::new("ip").args(format!("-n {router} {words}").split(' ')));
@@ -117,7 +117,7 @@ impl Lab {
         pins.sort();
         let filters =
             ["r0", "r1"].map(|i| out(Command::new("tc").args(["-n", router, "qdisc", "show", "dev", i])));
-        // Interfaces come up and get link-local addresses by and by, whatever anybody does.
+        // Interfaces come up and get link-local addresses after some time, so these are omitted.
         let links: Vec<_> =
             show("-br link").lines().filter_map(|l| Some(l.split(' ').next()?.to_owned())).collect();
         let routes = show("-6 route");
@@ -125,7 +125,7 @@ impl Lab {
         format!("{links:?}{}{routes:?}{pins:?}{filters:?}", show("route"))
     }
 
-    /// The client sends so many megabytes to the server, which must arrive whole, and calls `between` after each.
+    /// Sends this number of megabytes from the client to the server, which must receive all of them correctly. Calls `between` after each.
     pub fn transfer(&self, megabytes: usize, mut between: impl FnMut(usize) + Send) {
         let listener =
             self.server.run(|| TcpListener::bind("192.0.2.2:0").expect("listens")).expect("server");
@@ -153,7 +153,7 @@ impl Lab {
         assert_eq!(from.ip().to_string(), CLIENT4);
     }
 
-    /// A datagram there and back, of a size; small ones and some that need fragments.
+    /// Sends a datagram of a size to the server and back. Large ones need fragments.
     pub fn datagram(&self, size: usize) {
         let server = self.server.run(|| UdpSocket::bind("192.0.2.2:0").expect("binds")).expect("server");
         let client = self.client.run(|| UdpSocket::bind("[::]:0").expect("binds")).expect("client");
@@ -175,7 +175,7 @@ impl Lab {
 }
 
 impl Lab {
-    /// Datagrams there and back that the sender hands to the kernel in one piece, as QUIC servers do (UDP_SEGMENT).
+    /// Sends datagrams to the server and back. The sender passes several to the kernel at once, as QUIC servers do (UDP_SEGMENT).
     pub fn datagrams_at_once(&self, size: u16, count: usize) {
         let server = self.server.run(|| UdpSocket::bind("192.0.2.2:0").expect("binds")).expect("server");
         let client = self.client.run(|| UdpSocket::bind("[::]:0").expect("binds")).expect("client");
@@ -205,7 +205,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        // A test that failed leaves its translator; pins outlive namespaces.
+        // A test that failed leaves its translator running, because pins outlive namespaces.
         let _ = self.strait("down").output();
     }
 }
@@ -220,7 +220,7 @@ fn out(command: &mut Command) -> String {
     command.output().map(|o| both(&o)).unwrap_or_default()
 }
 
-/// Standard output and standard error.
+/// The standard output and the standard error of a process.
 pub fn both(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }

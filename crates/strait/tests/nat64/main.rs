@@ -1,4 +1,4 @@
-//! `strait nat64` end to end, in namespaces of its own: what an operator does, and what an operator fears.
+//! Tests `strait nat64` end to end, in namespaces of its own: what operators do, and what can go wrong.
 
 mod lab;
 
@@ -17,7 +17,7 @@ fn kernel() -> (u32, u32) {
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
 }
 
-/// TCP and UDP by one way through the router; all counters afterwards.
+/// Sends TCP and UDP through the router with one kind of attachment, and returns all counters.
 fn carries(name: &str, attach: &str) -> Option<serde_json::Value> {
     if !possible(name) {
         return None;
@@ -61,14 +61,14 @@ fn lanes_past_netfilter_carry_traffic() {
 }
 
 #[test]
-fn a_lane_takes_only_what_is_bound_for_the_device() {
+fn a_lane_takes_only_packets_for_the_device() {
     if !possible("lane") {
         return;
     }
     let lab = Lab::new("lane");
     lab.config(EXPRESS, "");
     lab.must("up");
-    // Packets between mapped IPv6 hosts, and to addresses of the router, could be translated and must not be.
+    // Packets between mapped IPv6 hosts, and packets to the router itself, could be translated but must not be.
     let router = lab.router.name();
     ip(&format!("-n {router} addr add 198.51.100.77/32 dev lo"));
     ip(&format!("-n {router} link set lo up"));
@@ -95,7 +95,7 @@ fn up_twice_changes_nothing() {
     let once = lab.state();
     lab.must("up");
     assert_eq!(lab.state(), once);
-    // A lane that is no longer wanted goes.
+    // A lane that is no longer in the file is removed.
     lab.config(DEVICE, "");
     lab.must("reload");
     let status = lab.must("status");
@@ -104,7 +104,7 @@ fn up_twice_changes_nothing() {
 }
 
 #[test]
-fn several_at_once_do_not_meet() {
+fn several_at_once_do_not_interfere() {
     if !possible("at once") {
         return;
     }
@@ -124,7 +124,7 @@ fn several_at_once_do_not_meet() {
 }
 
 #[test]
-fn a_rejected_reload_leaves_what_runs() {
+fn a_rejected_reload_changes_nothing() {
     if !possible("reload") {
         return;
     }
@@ -150,7 +150,7 @@ fn a_rejected_reload_leaves_what_runs() {
 }
 
 #[test]
-fn strict_reverse_path_filtering_is_seen_before_it_hurts() {
+fn strict_reverse_path_filtering_is_reported() {
     if !possible("rp_filter") {
         return;
     }
@@ -167,7 +167,7 @@ fn strict_reverse_path_filtering_is_seen_before_it_hurts() {
 }
 
 #[test]
-fn an_interface_of_somebody_else_is_left_alone() {
+fn a_foreign_interface_is_not_changed() {
     if !possible("taken") {
         return;
     }
@@ -195,7 +195,7 @@ fn without_forwarding_it_warns() {
 }
 
 #[test]
-fn killed_at_any_moment_it_flows_on() {
+fn traffic_continues_after_a_kill_at_any_moment() {
     if !possible("kill") {
         return;
     }
@@ -205,7 +205,7 @@ fn killed_at_any_moment_it_flows_on() {
     lab.must("up");
     let up = lab.state();
     lab.transfer(30, |round| {
-        // `up` again and again, each ended a little later than the last: whatever it was doing stays half done.
+        // Runs `up` repeatedly, and kills each one a little later than the last, so that each leaves another partial state.
         let mut again =
             lab.strait(if round % 2 == 0 { "up" } else { "reload" }).spawn().expect("strait starts");
         std::thread::sleep(Duration::from_millis(round as u64));
@@ -216,7 +216,7 @@ fn killed_at_any_moment_it_flows_on() {
     assert_eq!(lab.state(), up);
     lab.must("down");
     assert_eq!(lab.state(), clean);
-    // Ended in the middle of the first `up`, what is there is completed by the next or removed by `down`.
+    // If the first `up` is killed, the next `up` completes its state, or `down` removes it.
     for milliseconds in [0, 2, 5, 10, 20, 50, 100, 150, 200] {
         let mut first = lab.strait("up").spawn().expect("strait starts");
         std::thread::sleep(Duration::from_millis(milliseconds));
@@ -246,7 +246,7 @@ fn two_namespaces_have_a_device_of_the_same_name() {
 }
 
 #[test]
-fn pins_of_a_deleted_namespace_are_swept_by_the_next_up() {
+fn pins_of_a_deleted_namespace_are_removed_by_the_next_up() {
     if !possible("sweep") {
         return;
     }
@@ -262,7 +262,7 @@ fn pins_of_a_deleted_namespace_are_swept_by_the_next_up() {
         lost.router.run(|| io::netns::id().expect("an id")).expect("it")
     );
     ip(&format!("netns del {}", lost.router.name()));
-    // The kernel takes a namespace apart by and by.
+    // The kernel removes a namespace with some delay.
     next.config(DEVICE, "");
     let gone = (0..50).any(|_| {
         std::thread::sleep(Duration::from_millis(100));
