@@ -38,7 +38,7 @@ impl Standing<'_> {
 
     /// The C of the offset of the header in the packet that arrived. `None` if the program may have created the header.
     pub fn arrived(&self, body: &Body<'_>) -> Option<String> {
-        (!body.facts.made.contains(&self.0.id)).then(|| format!("t->{}_in", self.0.name))
+        (!body.facts.created.contains(&self.0.id)).then(|| format!("t->{}_in", self.0.name))
     }
 }
 

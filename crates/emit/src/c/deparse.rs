@@ -37,7 +37,7 @@ impl Body<'_> {
         let (name, bytes) = (&h.name, h.bytes);
         self.text.open(format!("if (s->{name}_valid)"));
         self.text.line(format!("t->{name}_out = out;"));
-        if self.facts.dialect == Dialect::Native && bytes > 0 && !self.facts.made.contains(&h.id) {
+        if self.facts.dialect == Dialect::Native && bytes > 0 && !self.facts.created.contains(&h.id) {
             self.text.line(format!("moved |= t->{name}_in ^ out;"));
         }
         self.text.line(format!("out += {bytes};"));

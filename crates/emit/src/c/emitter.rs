@@ -146,7 +146,7 @@ impl<'p> Emitter<'p> {
 
     /// Declares the members of the state that remember clone, resubmit, recirculate and truncate calls, if the program has any.
     fn asked(&mut self) {
-        if self.facts.dialect == Dialect::Tc || !self.facts.ways.any() {
+        if self.facts.dialect == Dialect::Tc || !self.facts.paths.any() {
             return;
         }
         self.text

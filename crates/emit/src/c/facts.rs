@@ -56,7 +56,7 @@ pub struct Facts {
     /// Fields that something reads after extraction.
     pub used: HashSet<(HeaderId, u32)>,
     /// Headers that the program creates: it sets them valid, copies them, or changes every byte. All their fields are extracted and written.
-    pub made: HashSet<HeaderId>,
+    pub created: HashSet<HeaderId>,
     /// Fields that statements other than extraction write, and the fields that share bytes with them.
     pub changed: HashSet<(HeaderId, u32)>,
     /// Headers that the program changes or creates.
@@ -69,14 +69,15 @@ pub struct Facts {
     pub applications: Vec<u32>,
     /// The number of checksum statements that were emitted so far.
     pub count: ir::checksum::Numbering,
-    /// The ways in which the program replicates packets or processes them again.
-    pub ways: Ways,
+    /// The paths of packets besides leaving once or being dropped.
+    pub paths: Paths,
 }
 
-/// The ways in which a program replicates packets, processes them again, or truncates them.
+/// The paths of a program's packets besides leaving once or being dropped: copies, and packets that are processed again. Truncation counts
+/// too, because it needs the same emitted code.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)] // Each flag says whether the program does what its name says.
-pub struct Ways {
+pub struct Paths {
     pub multicast: bool,
     pub clone: bool,
     pub resubmit: bool,
@@ -86,28 +87,28 @@ pub struct Ways {
     pub keeps: Vec<Vec<VarId>>,
 }
 
-impl Ways {
-    fn of(program: &Program) -> Ways {
-        let mut ways = Ways::default();
+impl Paths {
+    fn of(program: &Program) -> Paths {
+        let mut paths = Paths::default();
         let group = program.standard.mcast_grp;
         visit::all_stmts(program, &mut |stmt| {
             if !matches!(stmt.kind, StmtKind::Drop(_)) {
-                writes(program, stmt, &mut |cell| ways.multicast |= cell == Cell::Var(group));
+                writes(program, stmt, &mut |cell| paths.multicast |= cell == Cell::Var(group));
             }
             let StmtKind::Call(call) = &stmt.kind else { return };
-            ways.truncate |= matches!(call, Call::Truncate(_));
+            paths.truncate |= matches!(call, Call::Truncate(_));
             let (asked, keep) = match call {
-                Call::Clone { keep, .. } => (&mut ways.clone, keep),
-                Call::Resubmit { keep } => (&mut ways.resubmit, keep),
-                Call::Recirculate { keep } => (&mut ways.recirculate, keep),
+                Call::Clone { keep, .. } => (&mut paths.clone, keep),
+                Call::Resubmit { keep } => (&mut paths.resubmit, keep),
+                Call::Recirculate { keep } => (&mut paths.recirculate, keep),
                 _ => return,
             };
             *asked = true;
-            if !ways.keeps.contains(keep) {
-                ways.keeps.push(keep.clone());
+            if !paths.keeps.contains(keep) {
+                paths.keeps.push(keep.clone());
             }
         });
-        ways
+        paths
     }
 
     /// Whether the program does any of this.
@@ -135,9 +136,9 @@ impl Facts {
         let mut cleared = program.liveness().read_first(program);
         cleared.extend(program.vars.iter().enumerate().filter_map(metadata));
         let changed = changed(program);
-        let made = made(program, &changed);
-        let touched: HashSet<_> = changed.iter().map(|(h, _)| *h).chain(made.iter().copied()).collect();
-        let whole = if dialect == Dialect::Native { &made } else { &touched };
+        let created = created(program, &changed);
+        let touched: HashSet<_> = changed.iter().map(|(h, _)| *h).chain(created.iter().copied()).collect();
+        let whole = if dialect == Dialect::Native { &created } else { &touched };
         let raw = (0..program.headers.len() as u32).filter(|h| !whole.contains(&HeaderId(*h))).collect();
         let mut applications = vec![0; program.tables.len()];
         visit::all_stmts(program, &mut |stmt| {
@@ -146,13 +147,26 @@ impl Facts {
             }
         });
         let count = Default::default();
-        let ways = Ways::of(program);
-        Facts { dialect, plan, cleared, used, made, changed, touched, raw, checks, applications, count, ways }
+        let paths = Paths::of(program);
+        Facts {
+            dialect,
+            plan,
+            cleared,
+            used,
+            created,
+            changed,
+            touched,
+            raw,
+            checks,
+            applications,
+            count,
+            paths,
+        }
     }
 
     /// Whether the parser must copy a field to the state when it extracts the header.
     pub fn extracts(&self, h: HeaderId, field: u32) -> bool {
-        let whole = if self.dialect == Dialect::Native { &self.made } else { &self.touched };
+        let whole = if self.dialect == Dialect::Native { &self.created } else { &self.touched };
         whole.contains(&h) || self.changed.contains(&(h, field)) || self.used.contains(&(h, field))
     }
 }
@@ -197,7 +211,8 @@ fn all_needs(program: &Program, f: &mut dyn FnMut(Cell)) {
     }
 }
 
-/// Fields that statements write individually, and the fields that share bytes with them. Headers that are written as a whole are [`made`].
+/// Fields that statements write individually, and the fields that share bytes with them. Headers that are written as a whole are
+/// [`created`].
 fn changed(program: &Program) -> HashSet<(HeaderId, u32)> {
     let mut changed = HashSet::new();
     visit::all_stmts(program, &mut |stmt| {
@@ -228,12 +243,12 @@ fn is_whole(stmt: &Stmt) -> bool {
     )
 }
 
-/// Headers that the program creates; see [`Facts::made`].
-fn made(program: &Program, changed: &HashSet<(HeaderId, u32)>) -> HashSet<HeaderId> {
+/// Headers that the program creates; see [`Facts::created`].
+fn created(program: &Program, changed: &HashSet<(HeaderId, u32)>) -> HashSet<HeaderId> {
     let headers = (0..program.headers.len() as u32).map(HeaderId);
     let every =
         |h: &HeaderId| (0..program.header_type(*h).fields.len() as u32).all(|f| changed.contains(&(*h, f)));
-    let mut made: HashSet<HeaderId> = headers.filter(every).collect();
+    let mut created: HashSet<HeaderId> = headers.filter(every).collect();
     visit::all_stmts(program, &mut |stmt| {
         if !is_whole(stmt) || matches!(stmt.kind, StmtKind::Extract { .. } | StmtKind::SetInvalid(_)) {
             return;
@@ -244,9 +259,9 @@ fn made(program: &Program, changed: &HashSet<(HeaderId, u32)>) -> HashSet<Header
             | Effect::MayWrite(Cell::Valid(h))
             | Effect::Write(Cell::Valid(h)) = effect
             {
-                made.insert(h);
+                created.insert(h);
             }
         });
     });
-    made
+    created
 }

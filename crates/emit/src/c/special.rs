@@ -188,17 +188,17 @@ impl Body<'_> {
                 self.unsupported("a clone or another round of the packet", hint)
             }
             Call::Clone { egress, session, keep } => {
-                let (session, number) = (self.expr(session), self.facts.ways.number(keep));
+                let (session, number) = (self.expr(session), self.facts.paths.number(keep));
                 self.text.line(format!("s->clone = {number};"));
                 self.text.line(format!("s->clone_session = {session};"));
                 self.text.line(format!("s->clone_egress = {};", u32::from(*egress)));
             }
             Call::Resubmit { keep } => {
-                let number = self.facts.ways.number(keep);
+                let number = self.facts.paths.number(keep);
                 self.text.line(format!("s->resubmit = {number};"));
             }
             Call::Recirculate { keep } => {
-                let number = self.facts.ways.number(keep);
+                let number = self.facts.paths.number(keep);
                 self.text.line(format!("s->recirculate = {number};"));
             }
             Call::Truncate(_) if self.facts.dialect == Dialect::Tc => {

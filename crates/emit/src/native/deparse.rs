@@ -43,7 +43,7 @@ enum Copy {
 /// Emits a copy of the bytes of a header that arrived and that moves: from the packet before the packet changes its length, or into the
 /// packet afterwards.
 fn copy(body: &mut Body<'_>, h: &Emitted, which: Copy) {
-    if body.facts.made.contains(&h.id) {
+    if body.facts.created.contains(&h.id) {
         return;
     }
     let (name, bytes) = (&h.name, h.bytes);
@@ -67,9 +67,9 @@ fn write(body: &mut Body<'_>, h: &Emitted) {
     body.in_packet(h, "", |body, at| {
         body.point(at, 0, h.bytes);
         let ty = body.program.header_type(h.id);
-        let made = body.facts.made.contains(&h.id);
+        let created = body.facts.created.contains(&h.id);
         for group in header::groups(ty) {
-            if made || group.iter().any(|f| body.facts.changed.contains(&(h.id, *f as u32))) {
+            if created || group.iter().any(|f| body.facts.changed.contains(&(h.id, *f as u32))) {
                 header::write(body, h.id, &group);
             }
         }

@@ -92,7 +92,7 @@ impl Emitter<'_> {
         self.controls();
         self.native_deparser();
         self.arrive();
-        match self.facts.ways.any() {
+        match self.facts.paths.any() {
             true => self.paths(),
             false => self.finish(),
         }
@@ -104,7 +104,7 @@ impl Emitter<'_> {
     /// The number of packets in a burst: `wanted`, or fewer if their states would not fit on a worker's stack.
     fn burst(&mut self, wanted: u32) -> u32 {
         let bytes = self.packet_bytes();
-        let together = if self.facts.ways.any() { u64::from(paths::RING) } else { 1 };
+        let together = if self.facts.paths.any() { u64::from(paths::RING) } else { 1 };
         if bytes * together > STACK {
             let loc = self.program.controls.first().map(|c| c.loc).unwrap_or_default();
             let what =

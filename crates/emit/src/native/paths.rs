@@ -53,7 +53,7 @@ impl Emitter<'_> {
 
     /// Emits `keep(to, from, which)`: copies the variables that a clone, a resubmission or a recirculation keeps.
     fn keep(&mut self) {
-        let keeps = self.facts.ways.keeps.clone();
+        let keeps = self.facts.paths.keeps.clone();
         self.text.line("");
         self.text.line(
             "/* Copies the variables that a clone, resubmit or recirculate call keeps. `which` is the number of the call. */",
@@ -165,8 +165,8 @@ impl Emitter<'_> {
         let std = self.program.standard;
         let names = [std.egress_spec, std.egress_port].map(|v| self.names.var(v).to_string());
         let [spec, egress] = &names;
-        let ways = &self.facts.ways;
-        let (clones, recirculates, truncates) = (ways.clone, ways.recirculate, ways.truncate);
+        let paths = &self.facts.paths;
+        let (clones, recirculates, truncates) = (paths.clone, paths.recirculate, paths.truncate);
         let (marked, resize) = (self.own_reason(drops::EGRESS_SPEC), self.own_reason(drops::BAD_RESIZE));
         let has = |role| self.program.control(role).is_some();
         let (controlled, computed) = (has(Role::Egress), has(Role::ComputeChecksum));
@@ -251,7 +251,7 @@ impl Emitter<'_> {
     fn end_of_ingress(&mut self) {
         let std = self.program.standard;
         let [spec, group] = [std.egress_spec, std.mcast_grp].map(|v| self.names.var(v).to_string());
-        let (clones, resubmits) = (self.facts.ways.clone, self.facts.ways.resubmit);
+        let (clones, resubmits) = (self.facts.paths.clone, self.facts.paths.resubmit);
         let reasons = [drops::STEP_BUDGET, drops::EGRESS_SPEC, drops::NO_BUFFER].map(|r| self.own_reason(r));
         let [budget, marked, no_buffer] = reasons;
         let controlled = self.program.control(Role::Ingress).is_some();
