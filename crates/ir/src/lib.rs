@@ -126,13 +126,13 @@ pub mod expr;
 pub mod liveness;
 pub mod manifest;
 pub mod pass;
+pub mod paths;
 pub mod program;
 pub mod stmt;
 pub mod text;
 pub mod verify;
 pub mod visit;
 pub mod visit_mut;
-pub mod ways;
 
 pub use expr::{BinOp, Expr, ExprKind, Place, Ty, UnOp};
 pub use program::{

@@ -1,6 +1,6 @@
 //! The input of a run: entries for a program's tables, and packets for its parser. Both are generated from a number.
 //!
-//! Packets follow the paths through the parser that [`ir::ways`] finds, with random values elsewhere. Some are truncated, some are mutated,
+//! Packets follow the paths through the parser that [`ir::paths`] finds, with random values elsewhere. Some are truncated, some are mutated,
 //! and some are random bytes. One in eight keeps random checksums, which are wrong. Entries match the keys that such packets look up, or
 //! similar keys.
 
@@ -12,13 +12,13 @@ use bench::dice::Dice;
 use control::stf::{Mirror, Target};
 use interp::{Event, Interpreter, Observer};
 use ir::Verified;
-use ir::ways::{Goal, ways};
+use ir::paths::{Goal, paths};
 use serde::{Deserialize, Serialize};
 
 use crate::targets::interp::InterpTarget;
 
 /// The largest number of paths through the parser that packets are made for.
-const WAYS: usize = 40;
+const PATHS: usize = 40;
 /// The largest number of rounds in which the wrong checksums of a packet are corrected.
 const ROUNDS: usize = 4;
 /// The number of the multicast group and of the mirroring session that generated programs use.
@@ -254,11 +254,11 @@ impl Observer for LookedUp {
 
 /// Generates packets on the parser's paths, and others.
 fn raw_packets(program: &Verified, dice: &mut Dice, count: usize) -> Vec<(u32, Vec<u8>)> {
-    let ways = ways(program, &Goal::All, WAYS);
-    (0..count).map(|_| (dice.index(4) as u32, packet(&ways, dice))).collect()
+    let paths = paths(program, &Goal::All, PATHS);
+    (0..count).map(|_| (dice.index(4) as u32, packet(&paths, dice))).collect()
 }
 
-fn packet(ways: &[ir::ways::Way], dice: &mut Dice) -> Vec<u8> {
+fn packet(paths: &[ir::paths::ParserPath], dice: &mut Dice) -> Vec<u8> {
     let style = dice.index(4);
     let mut byte = || match style {
         0 => dice.next_u64() as u8,
@@ -274,9 +274,9 @@ fn packet(ways: &[ir::ways::Way], dice: &mut Dice) -> Vec<u8> {
     };
     let mut bytes: Vec<u8> = (0..400).map(|_| byte()).collect();
     let mut length = dice.index(120);
-    if !ways.is_empty() && dice.index(10) != 0 {
-        let way = &ways[dice.index(ways.len())];
-        let known = way.known.bits();
+    if !paths.is_empty() && dice.index(10) != 0 {
+        let path = &paths[dice.index(paths.len())];
+        let known = path.known.bits();
         for (at, bit) in known.iter().enumerate().take(8 * bytes.len()) {
             if let Some(bit) = bit {
                 bench::traffic::template::write(&mut bytes, at as u32, 1, (*bit).into());

@@ -4,7 +4,7 @@ use abi::{Bits, MatchValue};
 use anyhow::{Context, bail};
 use bench::traffic::{Field, Template, template, values};
 use interp::{Event, Interpreter, Observer};
-use ir::ways::{Asked, Goal, Way, ways};
+use ir::paths::{Asked, Goal, ParserPath, paths};
 use ir::{Expr, Loc, Program, Verified};
 
 /// The largest number of paths for which packets are made, if there is no goal.
@@ -54,8 +54,8 @@ const ORDINARY: &[(&str, &str)] = &[
 ];
 
 /// The paths to `accept` for a goal.
-pub fn find(program: &Program, goal: &Goal) -> anyhow::Result<Vec<Way>> {
-    let found = ways(program, goal, MOST);
+pub fn find(program: &Program, goal: &Goal) -> anyhow::Result<Vec<ParserPath>> {
+    let found = paths(program, goal, MOST);
     if !found.is_empty() {
         return Ok(found);
     }
@@ -83,9 +83,9 @@ fn short(name: &str) -> &str {
 }
 
 /// The template of the packets of a path.
-pub fn template(program: &Program, way: &Way) -> Template {
+pub fn template(program: &Program, path: &ParserPath) -> Template {
     let mut fields = Vec::new();
-    for (id, begin) in &way.headers {
+    for (id, begin) in &path.headers {
         let (header, mut at) = (program.header(*id), *begin);
         for field in &program.header_type(*id).fields {
             let width = if field.ty.is_varbit() { 0 } else { field.ty.width() };
@@ -95,16 +95,16 @@ pub fn template(program: &Program, way: &Way) -> Template {
             at += width;
         }
     }
-    let size = way.known.bits().len().div_ceil(8);
+    let size = path.known.bits().len().div_ceil(8);
     let (mut bytes, mut fixed) = (vec![0; size], vec![0; size]);
-    for (at, bit) in way.known.bits().iter().enumerate() {
+    for (at, bit) in path.known.bits().iter().enumerate() {
         if let Some(bit) = bit {
             template::write(&mut bytes, at as u32, 1, (*bit).into());
             template::write(&mut fixed, at as u32, 1, 1);
         }
     }
     let name =
-        way.headers.iter().map(|(id, _)| short(&program.header(*id).name)).collect::<Vec<_>>().join("/");
+        path.headers.iter().map(|(id, _)| short(&program.header(*id).name)).collect::<Vec<_>>().join("/");
     Template { name, fields: fields.into(), bytes, fixed }
 }
 
@@ -119,10 +119,15 @@ pub fn ordinary(template: &mut Template) {
 }
 
 /// The template of the packets of a path that match an entry with these values; `None` if no packet of the path can match.
-pub fn hitting(program: &Program, way: &Way, keys: &[Expr], entry: &[MatchValue]) -> Option<Template> {
-    let mut way = way.clone();
+pub fn hitting(
+    program: &Program,
+    path: &ParserPath,
+    keys: &[Expr],
+    entry: &[MatchValue],
+) -> Option<Template> {
+    let mut path = path.clone();
     for (key, wanted) in keys.iter().zip(entry) {
-        let symbols = way.known.eval(program, key);
+        let symbols = path.known.eval(program, key);
         let width = symbols.len() as u32;
         let (value, mask) = match wanted {
             MatchValue::Exact(value) | MatchValue::Optional(Some(value)) => {
@@ -133,11 +138,11 @@ pub fn hitting(program: &Program, way: &Way, keys: &[Expr], entry: &[MatchValue]
             MatchValue::Range(low, _) => (low.clone(), Bits::ones(width)),
             MatchValue::Optional(None) => continue,
         };
-        if way.ask(&symbols, &value, &mask) == Asked::Impossible {
+        if path.ask(&symbols, &value, &mask) == Asked::Impossible {
             return None;
         }
     }
-    Some(template(program, &way))
+    Some(template(program, &path))
 }
 
 /// Records which headers a packet has.
@@ -156,21 +161,21 @@ impl Observer for Headers {
 pub fn takes(
     program: &Verified,
     interpreter: &mut Interpreter<'_>,
-    way: &Way,
+    path: &ParserPath,
     port: u32,
     packet: &[u8],
 ) -> anyhow::Result<()> {
     let mut headers = Headers::default();
     interpreter.process(port, packet, &mut headers);
-    let wanted: Vec<&str> = way.headers.iter().map(|(id, _)| program.header(*id).name.as_str()).collect();
+    let wanted: Vec<&str> = path.headers.iter().map(|(id, _)| program.header(*id).name.as_str()).collect();
     // A resubmitted or recirculated packet is parsed again. Only the first parse counts.
     headers.0.truncate(wanted.len());
     if headers.0 == wanted {
         return Ok(());
     }
     let place = |loc: Loc| program.place(loc).unwrap_or_default();
-    let why = way.unsure.map_or_else(
-        || "a field that was set leads elsewhere".to_string(),
+    let why = path.unsure.map_or_else(
+        || "the value of a field selects another path".to_string(),
         |loc| format!("{} depends on more than bits of the packet", place(loc)),
     );
     bail!(

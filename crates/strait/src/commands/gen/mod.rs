@@ -14,7 +14,7 @@ use bench::traffic::{Plan, Template, Traffic, Values};
 use interp::Interpreter;
 use io::pcap::Frame;
 use ir::Verified;
-use ir::ways::{Goal, Way};
+use ir::paths::{Goal, ParserPath};
 use serde::Serialize;
 
 use crate::cli::{GenArgs, GenCommand, TrafficArgs};
@@ -63,11 +63,11 @@ fn traffic(args: &TrafficArgs) -> anyhow::Result<()> {
         super::run::fill(file, &mut target)?;
     }
     let goal = goal(args);
-    let ways = headers::find(&program, &goal)?;
-    let ways = passable(args, &program, &mut target, &goal, ways)?;
-    let mut templates: Vec<Template> = ways.iter().map(|way| headers::template(&program, way)).collect();
+    let paths = headers::find(&program, &goal)?;
+    let paths = passable(args, &program, &mut target, &goal, paths)?;
+    let mut templates: Vec<Template> = paths.iter().map(|path| headers::template(&program, path)).collect();
     if let Some(table) = &args.hit {
-        templates = hitting(&program, &target, &ways, table)?;
+        templates = hitting(&program, &target, &paths, table)?;
     }
     if args.program.is_none() {
         templates.iter_mut().for_each(headers::ordinary);
@@ -134,20 +134,20 @@ fn passable(
     program: &Verified,
     target: &mut InterpTarget<'_>,
     goal: &Goal,
-    ways: Vec<Way>,
-) -> anyhow::Result<Vec<Way>> {
+    paths: Vec<ParserPath>,
+) -> anyhow::Result<Vec<ParserPath>> {
     let (mut good, mut wrong) = (Vec::new(), Vec::new());
-    for way in ways {
-        let mut template = headers::template(program, &way);
+    for path in paths {
+        let mut template = headers::template(program, &path);
         if args.program.is_none() {
             headers::ordinary(&mut template);
         }
         let taken = plan(args, vec![template], None).and_then(|mut traffic| {
             let packet = traffic.of_flow(0);
-            headers::takes(program, &mut target.0, &way, args.in_port, packet)
+            headers::takes(program, &mut target.0, &path, args.in_port, packet)
         });
         match taken {
-            Ok(()) => good.push(way),
+            Ok(()) => good.push(path),
             Err(why) => wrong.push(why),
         }
         // Several values may select the same headers. The first ones that agree with the given values of fields are used.
@@ -159,7 +159,7 @@ fn passable(
         return Err(wrong.swap_remove(0));
     }
     if let Some(why) = wrong.first() {
-        eprintln!("note: {} ways through the parser are left out; of the first: {why:#}", wrong.len());
+        eprintln!("note: {} paths through the parser are left out; of the first: {why:#}", wrong.len());
     }
     Ok(good)
 }
@@ -168,7 +168,7 @@ fn passable(
 fn hitting(
     program: &Verified,
     target: &InterpTarget<'_>,
-    ways: &[Way],
+    paths: &[ParserPath],
     name: &str,
 ) -> anyhow::Result<Vec<Template>> {
     let table = control::stf::resolve::pick(&program.tables, name, |t| &t.name, "table");
@@ -178,9 +178,11 @@ fn hitting(
     ensure!(!entries.is_empty(), "{} has no entries; give some with --entries", table.name);
     let mut all = Vec::new();
     for row in &entries {
-        all.extend(ways.iter().filter_map(|way| headers::hitting(program, way, &keys, &row.entry.matches)));
+        all.extend(
+            paths.iter().filter_map(|path| headers::hitting(program, path, &keys, &row.entry.matches)),
+        );
     }
-    ensure!(!all.is_empty(), "no packet on these ways can hit an entry of {}", table.name);
+    ensure!(!all.is_empty(), "no packet on these paths can hit an entry of {}", table.name);
     Ok(all)
 }
 

@@ -1,7 +1,7 @@
 //! Paths through a parser: the headers of a packet that takes a path, and the bits that the packet must have.
 //!
 //! The search follows a path with the packet's bits as unknowns. A `select` case determines some of these bits, if the key consists of
-//! moved bits (fields, slices, casts, concatenations, masks, lookahead). If the key is computed in another way, the path is marked as
+//! moved bits (fields, slices, casts, concatenations, masks, lookahead). If the key is computed in another path, the path is marked as
 //! unsure: a caller that makes a packet for it must parse the packet to see whether it takes the path.
 
 mod symbol;
@@ -36,7 +36,7 @@ pub enum Goal {
 
 /// A path to `accept`.
 #[derive(Clone, Debug)]
-pub struct Way {
+pub struct ParserPath {
     /// The states of the path, in order.
     pub states: Vec<StateId>,
     /// The headers of the packet, each with the offset of its first bit.
@@ -83,7 +83,7 @@ impl Asked {
     }
 }
 
-impl Way {
+impl ParserPath {
     /// Requires that bits of the packet have a value where the mask is set.
     pub fn ask(&mut self, symbols: &Symbols, value: &Bits, mask: &Bits) -> Asked {
         let mut asked = Asked::Given;
@@ -159,16 +159,16 @@ impl Way {
 }
 
 /// The paths through the program's parser, shortest first.
-pub fn ways(program: &Program, goal: &Goal, most: usize) -> Vec<Way> {
+pub fn paths(program: &Program, goal: &Goal, most: usize) -> Vec<ParserPath> {
     let Some(parser) = program.parsers.iter().find(|p| p.role == Role::Parser) else { return Vec::new() };
     let search = Search { program, parser, goal };
     let (mut open, mut done) = (VecDeque::from([(parser.start, search.begin())]), Vec::new());
     for _ in 0..MOST {
-        let Some((state, way)) = open.pop_front() else { break };
-        for (next, way) in search.step(state, way) {
+        let Some((state, path)) = open.pop_front() else { break };
+        for (next, path) in search.step(state, path) {
             match next {
-                Target::State(id) => open.push_back((id, way)),
-                Target::Accept if search.complete(&way) => done.push(way),
+                Target::State(id) => open.push_back((id, path)),
+                Target::Accept if search.complete(&path) => done.push(path),
                 Target::Accept | Target::Reject => {}
             }
         }
@@ -196,8 +196,8 @@ struct Search<'s> {
 }
 
 impl Search<'_> {
-    fn begin(&self) -> Way {
-        let mut way = Way {
+    fn begin(&self) -> ParserPath {
+        let mut path = ParserPath {
             states: Vec::new(),
             headers: Vec::new(),
             known: Known::default(),
@@ -206,145 +206,147 @@ impl Search<'_> {
             at: 0,
             reached: 0,
         };
-        self.block(&mut way, &self.parser.prologue);
-        way
+        self.block(&mut path, &self.parser.prologue);
+        path
     }
 
-    fn complete(&self, way: &Way) -> bool {
+    fn complete(&self, path: &ParserPath) -> bool {
         match self.goal {
             Goal::All => true,
-            Goal::Headers(names) | Goal::States(names) => way.reached == names.len(),
+            Goal::Headers(names) | Goal::States(names) => path.reached == names.len(),
         }
     }
 
     /// The continuations of a path after a state. There are none if the goal cannot be reached.
-    fn step(&self, id: StateId, mut way: Way) -> Vec<(Target, Way)> {
+    fn step(&self, id: StateId, mut path: ParserPath) -> Vec<(Target, ParserPath)> {
         let rounds = if matches!(self.goal, Goal::All) { 1 } else { ROUNDS };
-        if way.states.iter().filter(|s| **s == id).count() >= rounds {
+        if path.states.iter().filter(|s| **s == id).count() >= rounds {
             return Vec::new();
         }
-        way.states.push(id);
+        path.states.push(id);
         let state = &self.parser.states[id.index()];
         if let Goal::States(names) = self.goal
-            && names.get(way.reached).is_some_and(|name| means(&state.name, name))
+            && names.get(path.reached).is_some_and(|name| means(&state.name, name))
         {
-            way.reached += 1;
+            path.reached += 1;
         }
-        if !self.block(&mut way, &state.body) {
+        if !self.block(&mut path, &state.body) {
             return Vec::new();
         }
         match &state.next {
-            Transition::Goto(target) => vec![(*target, way)],
+            Transition::Goto(target) => vec![(*target, path)],
             Transition::Select(select) => {
-                (0..select.cases.len()).filter_map(|case| choose(self.program, select, case, &way)).collect()
+                (0..select.cases.len()).filter_map(|case| choose(self.program, select, case, &path)).collect()
             }
         }
     }
 
-    fn block(&self, way: &mut Way, block: &[Stmt]) -> bool {
-        block.iter().all(|stmt| self.stmt(way, stmt))
+    fn block(&self, path: &mut ParserPath, block: &[Stmt]) -> bool {
+        block.iter().all(|stmt| self.stmt(path, stmt))
     }
 
     /// Follows a statement. Returns false if no packet passes it, or if the path cannot reach the goal.
-    fn stmt(&self, way: &mut Way, stmt: &Stmt) -> bool {
+    fn stmt(&self, path: &mut ParserPath, stmt: &Stmt) -> bool {
         let p = self.program;
         match &stmt.kind {
             StmtKind::Extract { header, varbit } => {
-                return self.extract(way, header, varbit.as_ref(), stmt.loc);
+                return self.extract(path, header, varbit.as_ref(), stmt.loc);
             }
             StmtKind::Assign { dst, src } => {
-                let value = way.known.eval(p, src);
-                way.known.set(p, dst, value);
+                let value = path.known.eval(p, src);
+                path.known.set(p, dst, value);
             }
             StmtKind::Lookahead { dst: crate::Place::Var(var) } => {
-                let value = of_packet(way.at, p.var(*var).ty.width());
-                way.known.set(p, &crate::Place::Var(*var), value);
+                let value = of_packet(path.at, p.var(*var).ty.width());
+                path.known.set(p, &crate::Place::Var(*var), value);
             }
             StmtKind::Advance(bits) => {
-                match way.known.value(&way.known.eval(p, bits)).and_then(|b| b.to_u64()) {
+                match path.known.value(&path.known.eval(p, bits)).and_then(|b| b.to_u64()) {
                     Some(bits) => {
-                        way.at += bits as u32;
-                        way.known.reach(way.at);
+                        path.at += bits as u32;
+                        path.known.reach(path.at);
                     }
-                    None => way.unsure = Some(stmt.loc),
+                    None => path.unsure = Some(stmt.loc),
                 }
             }
-            StmtKind::Verify { cond, .. } => match way.ask_true(p, cond) {
+            StmtKind::Verify { cond, .. } => match path.ask_true(p, cond) {
                 Asked::Given => {}
                 Asked::Impossible => return false,
-                Asked::Unsure => way.unsure = Some(stmt.loc),
+                Asked::Unsure => path.unsure = Some(stmt.loc),
             },
-            StmtKind::If { cond, then, otherwise } => match way.known.settled(&way.known.eval(p, cond))[..] {
-                [Symbol::Is(true)] => return self.block(way, then),
-                [Symbol::Is(false)] => return self.block(way, otherwise),
-                _ => way.known.forget(p, std::slice::from_ref(stmt)),
+            StmtKind::If { cond, then, otherwise } => match path.known.settled(&path.known.eval(p, cond))[..]
+            {
+                [Symbol::Is(true)] => return self.block(path, then),
+                [Symbol::Is(false)] => return self.block(path, otherwise),
+                _ => path.known.forget(p, std::slice::from_ref(stmt)),
             },
-            _ => way.known.forget(p, std::slice::from_ref(stmt)),
+            _ => path.known.forget(p, std::slice::from_ref(stmt)),
         }
         true
     }
 
-    fn extract(&self, way: &mut Way, header: &HeaderRef, varbit: Option<&Expr>, loc: Loc) -> bool {
+    fn extract(&self, path: &mut ParserPath, header: &HeaderRef, varbit: Option<&Expr>, loc: Loc) -> bool {
         let p = self.program;
-        let Some(id) = way.known.resolve(p, header) else { return false };
+        let Some(id) = path.known.resolve(p, header) else { return false };
         // The packet determines the length of a varbit field. The search makes it empty where it can.
         let mut varied = 0;
         if let Some(bits) = varbit {
-            let length = way.known.eval(p, bits);
-            let _ = way.ask(&length, &Bits::zero(length.len() as u32), &Bits::ones(length.len() as u32));
-            match way.known.value(&length).and_then(|b| b.to_u64()) {
+            let length = path.known.eval(p, bits);
+            let _ = path.ask(&length, &Bits::zero(length.len() as u32), &Bits::ones(length.len() as u32));
+            match path.known.value(&length).and_then(|b| b.to_u64()) {
                 Some(bits) => varied = bits as u32,
-                None => way.unsure = Some(loc),
+                None => path.unsure = Some(loc),
             }
         }
         let fields = &p.header_type(id).fields;
         let sizes: Vec<u32> =
             fields.iter().map(|f| if f.ty.is_varbit() { varied } else { f.ty.width() }).collect();
-        if !way.known.extract(id, way.at, &sizes) || !self.wanted(way, id) {
+        if !path.known.extract(id, path.at, &sizes) || !self.wanted(path, id) {
             return false;
         }
         if let HeaderRef::Next(stack) = header {
-            way.known.advance(p, *stack);
+            path.known.advance(p, *stack);
         }
-        way.headers.push((id, way.at));
-        way.at += sizes.iter().sum::<u32>();
-        way.known.reach(way.at);
+        path.headers.push((id, path.at));
+        path.at += sizes.iter().sum::<u32>();
+        path.known.reach(path.at);
         true
     }
 
     /// Whether the goal allows this header as the next one.
-    fn wanted(&self, way: &mut Way, id: HeaderId) -> bool {
+    fn wanted(&self, path: &mut ParserPath, id: HeaderId) -> bool {
         let Goal::Headers(names) = self.goal else { return true };
-        let Some(name) = names.get(way.reached) else { return false };
+        let Some(name) = names.get(path.reached) else { return false };
         let full = &self.program.header(id).name;
-        way.reached += 1;
+        path.reached += 1;
         means(full, name) || means(full, &format!("inner_{name}"))
     }
 }
 
 /// The path that takes a case of a `select`, if there is one: the keys match the case and no earlier case.
-fn choose(p: &Program, select: &Select, chosen: usize, way: &Way) -> Option<(Target, Way)> {
+fn choose(p: &Program, select: &Select, chosen: usize, path: &ParserPath) -> Option<(Target, ParserPath)> {
     let case = &select.cases[chosen];
     if case.value_set.is_some() {
         // Only the control plane knows the members of a value set.
         return None;
     }
-    let mut way = way.clone();
-    let keys: Vec<Symbols> = select.keys.iter().map(|key| way.known.eval(p, key)).collect();
+    let mut path = path.clone();
+    let keys: Vec<Symbols> = select.keys.iter().map(|key| path.known.eval(p, key)).collect();
     for (key, set) in keys.iter().zip(&case.sets) {
         let (value, mask) = asked_for(set, key.len() as u32);
-        match way.ask(key, &value, &mask) {
+        match path.ask(key, &value, &mask) {
             Asked::Given => {}
             Asked::Impossible => return None,
-            Asked::Unsure => way.unsure = Some(select.loc),
+            Asked::Unsure => path.unsure = Some(select.loc),
         }
     }
-    if !way.holds() {
+    if !path.holds() {
         return None;
     }
     let earlier = select.cases[..chosen].iter().filter(|c| c.value_set.is_none());
-    let rivals: Vec<&Vec<KeySet>> = earlier.map(|c| &c.sets).filter(|sets| fits(&way, &keys, sets)).collect();
-    avoid(&mut way, &keys, &case.sets, &rivals, select.loc).then_some((case.next, way))
+    let rivals: Vec<&Vec<KeySet>> =
+        earlier.map(|c| &c.sets).filter(|sets| fits(&path, &keys, sets)).collect();
+    avoid(&mut path, &keys, &case.sets, &rivals, select.loc).then_some((case.next, path))
 }
 
 /// The value and mask that a set requires of a key. For a range, the value is its lower end.
@@ -358,18 +360,18 @@ fn asked_for(set: &KeySet, width: u32) -> (Bits, Bits) {
 }
 
 /// Whether a packet of this path may match these sets.
-fn fits(way: &Way, keys: &[Symbols], sets: &[KeySet]) -> bool {
-    keys.iter().zip(sets).all(|(key, set)| match way.known.value(key) {
+fn fits(path: &ParserPath, keys: &[Symbols], sets: &[KeySet]) -> bool {
+    keys.iter().zip(sets).all(|(key, set)| match path.known.value(key) {
         Some(value) => set.contains(&value),
         None => {
             let (value, mask) = asked_for(set, key.len() as u32);
-            matches!(set, KeySet::Range { .. }) || way.clone().ask(key, &value, &mask) != Asked::Impossible
+            matches!(set, KeySet::Range { .. }) || path.clone().ask(key, &value, &mask) != Asked::Impossible
         }
     })
 }
 
 /// Chooses a value for one key that none of the rivals matches. Returns false if there is none.
-fn avoid(way: &mut Way, keys: &[Symbols], own: &[KeySet], rivals: &[&Vec<KeySet>], loc: Loc) -> bool {
+fn avoid(path: &mut ParserPath, keys: &[Symbols], own: &[KeySet], rivals: &[&Vec<KeySet>], loc: Loc) -> bool {
     if rivals.is_empty() {
         return true;
     }
@@ -382,7 +384,7 @@ fn avoid(way: &mut Way, keys: &[Symbols], own: &[KeySet], rivals: &[&Vec<KeySet>
         let few = (0..rivals.len() as u128 + TRIED).map(|n| Bits::new(width, n));
         let bits = (0..width).map(|n| Bits::ones(width).shl(n.into()));
         for value in few.chain(bits).filter(free) {
-            let mut tried = way.clone();
+            let mut tried = path.clone();
             let asked = tried.ask(key, &value, &Bits::ones(width));
             if asked == Asked::Impossible || !tried.holds() {
                 continue;
@@ -390,7 +392,7 @@ fn avoid(way: &mut Way, keys: &[Symbols], own: &[KeySet], rivals: &[&Vec<KeySet>
             if asked == Asked::Unsure {
                 tried.unsure = Some(loc);
             }
-            *way = tried;
+            *path = tried;
             return true;
         }
     }
