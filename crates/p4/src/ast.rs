@@ -99,25 +99,23 @@ pub enum DeclKind {
     /// `action a(…) { … }`
     Action { params: Vec<Parameter>, body: BlockStmt },
     /// `parser P<…>(…);`, a parser type.
-    ParserType { type_params: Vec<TypeParam>, params: Vec<Parameter> },
+    ParserType(Head),
     /// `parser P<…>(…)(…) { … }`
     Parser(ParserDecl),
     /// `control C<…>(…);`, a control type.
-    ControlType { type_params: Vec<TypeParam>, params: Vec<Parameter> },
+    ControlType(Head),
     /// `control C<…>(…)(…) { … apply { … } }`
     Control(ControlDecl),
     /// `package K<…>(…);`
-    Package { type_params: Vec<TypeParam>, params: Vec<Parameter> },
+    Package(Head),
     /// `struct S<…> { … }`
     Struct { type_params: Vec<TypeParam>, fields: Vec<FieldDecl> },
     /// `header H<…> { … }`
     Header { type_params: Vec<TypeParam>, fields: Vec<FieldDecl> },
     /// `header_union U<…> { … }`
     HeaderUnion { type_params: Vec<TypeParam>, fields: Vec<FieldDecl> },
-    /// `enum E { A, B }`
-    Enum { members: Vec<EnumMember> },
-    /// `enum bit<W> E { A = 1, B = 2 }`
-    SerEnum { ty: Type, members: Vec<EnumMember> },
+    /// `enum E { A, B }`, `enum bit<W> E { A = 1, B = 2 }`
+    Enum { ty: Option<Type>, members: Vec<EnumMember> },
     /// `error { A, B }`
     Error { members: Vec<EnumMember> },
     /// `match_kind { a, b }`
@@ -164,9 +162,10 @@ pub struct ExternMethod {
 }
 
 /// Which way a parameter's value flows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// No direction: bound when compiled, or by the control plane.
+    #[default]
     None,
     /// Read only.
     In,
@@ -208,11 +207,17 @@ pub struct EnumMember {
     pub value: Option<Expr>,
 }
 
+/// What follows the name of a parser, control or package: `<…>(…)(…)`.
 #[derive(Clone, Debug)]
-pub struct ParserDecl {
+pub struct Head {
     pub type_params: Vec<TypeParam>,
     pub params: Vec<Parameter>,
     pub ctor_params: Vec<Parameter>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ParserDecl {
+    pub head: Head,
     /// Constants, variables, instances, value sets.
     pub locals: Vec<Decl>,
     pub states: Vec<StateDecl>,
@@ -267,9 +272,7 @@ pub struct SelectCase {
 
 #[derive(Clone, Debug)]
 pub struct ControlDecl {
-    pub type_params: Vec<TypeParam>,
-    pub params: Vec<Parameter>,
-    pub ctor_params: Vec<Parameter>,
+    pub head: Head,
     /// Constants, variables, instances, actions, tables.
     pub locals: Vec<Decl>,
     /// The `apply` block.

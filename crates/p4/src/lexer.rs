@@ -141,11 +141,8 @@ impl Lexer {
                 self.at += 2;
                 let span = self.span(start);
                 self.at = self.text.len();
-                diags.push(
-                    Diagnostic::error("E0101", span, "a comment without an end")
-                        .label("it begins here")
-                        .hint("close it with `*/`"),
-                );
+                let d = Diagnostic::error("E0101", span, "a comment without an end").label("it begins here");
+                diags.push(d.hint("close it with `*/`"));
             }
         }
     }
@@ -180,10 +177,8 @@ impl Lexer {
         let line = &self.rest()[..self.rest().find('\n').unwrap_or(self.rest().len())];
         self.at += line.rfind(';').unwrap_or(line.len());
         let text = Arc::from(&self.text[start + 1..self.at]);
-        diags.push(
-            Diagnostic::error("E0102", self.span(start), "a string without an end")
-                .hint("close it with `\"`"),
-        );
+        let d = Diagnostic::error("E0102", self.span(start), "a string without an end");
+        diags.push(d.hint("close it with `\"`"));
         Some(TokenKind::String(text))
     }
 

@@ -10,17 +10,16 @@ use crate::check::{Known, Value};
 impl<'a> Walk<'_, 'a> {
     /// The value of an expression in an instance.
     pub(super) fn value(&self, e: &'a Expr, place: &Place<'a>) -> Option<Value> {
-        Known { typed: self.typed, values: &place.values, types: &place.types }.value(e)
+        self.known(place).value(e)
     }
 
     /// A number, an enum's member with a representation among them.
     pub(super) fn int(&self, e: &'a Expr, place: &Place<'a>) -> Option<BigInt> {
-        match self.value(e, place)? {
-            Value::Int(v) => Some(v),
-            Value::Bool(b) => Some(BigInt::from(u8::from(b))),
-            Value::Member(m) => self.typed.decl(m)?.value.as_ref()?.as_int().cloned(),
-            _ => None,
-        }
+        self.known(place).number(e)
+    }
+
+    fn known<'p>(&'p self, place: &'p Place<'a>) -> Known<'p, 'a> {
+        Known { typed: self.typed, values: &place.values, types: &place.types }
     }
 
     /// A number of cells or entries.

@@ -3,7 +3,7 @@
 
 use super::Checker;
 use super::coerce::can_cast;
-use super::typed::{Arg, Call, Callee, Decl, Kind, Res};
+use super::typed::{Arg, Args, Call, Callee, Decl, Kind, Res};
 use super::types::{DeclId, Subst, Type};
 use super::value::Value;
 use crate::ast::{self, Argument, Direction, Expr, ExprKind, Name};
@@ -112,8 +112,7 @@ impl<'a> Checker<'a, '_> {
 
     /// An extern with abstract methods needs a declaration, which says what they do.
     fn concrete(&mut self, ty: &Type, span: Span) {
-        let members =
-            ty.named().and_then(|n| self.decl(n.decl)).map(|d| d.members.clone()).unwrap_or_default();
+        let members = ty.named().map_or(Vec::new(), |n| self.members(n.decl));
         let open = |m: &DeclId| {
             self.decl(*m).filter(|d| d.optional && d.kind == Kind::Method).map(|d| d.name.clone())
         };
@@ -332,7 +331,7 @@ impl<'a> Checker<'a, '_> {
 
     /// Section 6.8: without a direction, an argument is known when the program is compiled; so is what an action got from the control
     /// plane, as p4c has it.
-    fn settled(&mut self, args: &[(DeclId, Arg<'a>)]) {
+    fn settled(&mut self, args: &Args<'a>) {
         for (id, arg) in args {
             let (Arg::Given(value), Some(param)) = (arg, self.decl(*id)) else { continue };
             let name = param.name.clone();
@@ -359,7 +358,7 @@ impl<'a> Checker<'a, '_> {
     }
 
     /// Data of a call needs a size: numbers without width and nameless structs have none.
-    fn inferred(&mut self, args: &[(DeclId, Arg<'a>)], subst: &Subst, own: &[DeclId], bodied: bool) {
+    fn inferred(&mut self, args: &Args<'a>, subst: &Subst, own: &[DeclId], bodied: bool) {
         for (id, arg) in args {
             let (Arg::Given(value), Some(param)) = (arg, self.decl(*id).cloned()) else { continue };
             let Type::Param(p) = &param.ty else { continue };
@@ -427,14 +426,10 @@ impl<'a> Checker<'a, '_> {
 
     fn argument(&mut self, value: &'a Expr, ty: &Type, param: &Decl<'a>, subst: &Subst, constructor: bool) {
         let want = self.unknowns.resolve(&param.ty.subst(subst));
-
         if matches!(value.kind, ExprKind::DontCare) || ty.is_bad() {
             return;
         }
-        if matches!(
-            ty,
-            Type::Table(_) | Type::Action(_) | Type::Function | Type::TypeName(_) | Type::State | Type::Void
-        ) {
+        if ty.is_only_named() {
             let text = format!("`{}` cannot be an argument: it is `{ty}`", self.text(value));
             self.error("E0301", value.span, text);
             return;

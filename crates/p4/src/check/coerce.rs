@@ -446,22 +446,8 @@ impl<'a> Checker<'a, '_> {
         }
         use Type::*;
         let comparable = !at.any(&mut |t| {
-            t.is_block()
-                || matches!(
-                    t,
-                    Extern(_)
-                        | Table(_)
-                        | ApplyResult(_)
-                        | Action(_)
-                        | Function
-                        | Void
-                        | TypeName(_)
-                        | Set(_)
-                        | Invalid
-                        | State
-                        | ActionList(_)
-                        | Param(_)
-                )
+            let valueless = t.is_block() || t.is_only_named();
+            valueless || matches!(t, Extern(_) | ApplyResult(_) | ActionList(_) | Set(_) | Invalid | Param(_))
         });
         if comparable && self.unknowns.unify(&at, &bt) {
             return Type::Bool;
@@ -568,7 +554,6 @@ pub(super) fn can_cast(from: &Type, to: &Type) -> bool {
         // A number is first one of the representation.
         (Int, New(_, b)) => can_cast(&Int, b),
         (a, New(_, b)) if *a == **b => true,
-
         (SerEnum(_, a), SerEnum(_, b)) => a == b,
         (SerEnum(_, a), b) => **a == *b || can_cast(a, b),
         (a, SerEnum(_, b)) => *a == **b || can_cast(a, b),

@@ -52,7 +52,7 @@ impl<'a> Checker<'a, '_> {
             _ => {
                 let decls = &self.typed.program.decls;
                 let block = |d: &&ast::Decl| matches!(d.kind, DeclKind::Control(_) | DeclKind::Parser(_));
-                let package = decls.iter().find(|d| matches!(d.kind, DeclKind::Package { .. }));
+                let package = decls.iter().find(|d| matches!(d.kind, DeclKind::Package(_)));
                 let Some(last) = decls.iter().rfind(block) else { return };
                 let Some(package) = package else { return };
                 // It may be a library; to run it is an error.
@@ -81,20 +81,21 @@ impl<'a> Checker<'a, '_> {
             DeclKind::Extern { type_params, methods } => self.extern_decl(d, type_params, methods),
             DeclKind::Function { prototype, body } => self.function(d, prototype, body),
             DeclKind::Action { params, body } => self.action(d, params, body),
-            DeclKind::ParserType { type_params: t, params } => {
-                self.block_type(d, Kind::ParserType, t, params)
+            DeclKind::ParserType(head) => self.block_type(d, Kind::ParserType, head),
+            DeclKind::ControlType(head) => self.block_type(d, Kind::ControlType, head),
+            DeclKind::Package(head) => self.block_type(d, Kind::Package, head),
+            DeclKind::Parser(p) => {
+                self.inside(d, Kind::Parser, &p.head, Place::ParserLocals, |c| c.states(d, p));
             }
-            DeclKind::ControlType { type_params: t, params } => {
-                self.block_type(d, Kind::ControlType, t, params)
+            DeclKind::Control(control) => {
+                self.inside(d, Kind::Control, &control.head, Place::ControlLocals, |c| {
+                    c.body(d.id, Place::ControlApply, Type::Void, &control.apply);
+                });
             }
-            DeclKind::Package { type_params: t, params } => self.block_type(d, Kind::Package, t, params),
-            DeclKind::Parser(p) => self.parser(d, p),
-            DeclKind::Control(c) => self.control(d, c),
             DeclKind::Struct { type_params, fields } => self.fields(d, Kind::Struct, type_params, fields),
             DeclKind::Header { type_params, fields } => self.fields(d, Kind::Header, type_params, fields),
             DeclKind::HeaderUnion { type_params, fields } => self.fields(d, Kind::Union, type_params, fields),
-            DeclKind::Enum { members } => self.enumeration(d, None, members),
-            DeclKind::SerEnum { ty, members } => self.enumeration(d, Some(ty), members),
+            DeclKind::Enum { ty, members } => self.enumeration(d, ty.as_ref(), members),
             // Done before all others.
             DeclKind::Error { .. } => {}
             DeclKind::MatchKind { members } => self.extend(members, Type::MatchKind),
@@ -207,27 +208,12 @@ impl<'a> Checker<'a, '_> {
 
     /// The methods that an instance gives to its extern (section 10.3.1).
     fn abstract_methods(&mut self, d: &'a ast::Decl, ty: &Type, body: Option<&'a [ast::Decl]>) {
-        let members =
-            ty.named().and_then(|n| self.decl(n.decl)).map(|x| x.members.clone()).unwrap_or_default();
-        let wanted: Vec<Arc<str>> = members
-            .iter()
-            .filter_map(|m| self.decl(*m))
-            .filter(|m| m.optional)
-            .map(|m| m.name.clone())
-            .collect();
-        let Some(body) = body else {
-            if let Some(first) = wanted.first().filter(|_| matches!(ty, Type::Extern(_))) {
-                let text =
-                    format!("`{ty}` has the abstract method `{first}`, which this instance must define");
-                let d = Diagnostic::error("E0406", d.span, text)
-                    .hint("write `= { … }` behind the instance's name");
-                self.report(d);
-            }
-            return;
-        };
+        let members = ty.named().map_or(Vec::new(), |n| self.members(n.decl));
+        let wanted = members.iter().filter_map(|m| self.decl(*m)).filter(|m| m.optional);
+        let wanted: Vec<Arc<str>> = wanted.map(|m| m.name.clone()).collect();
         let outer = (self.this.replace(ty.clone()), self.place, self.owner);
         self.push_scope();
-        for part in body {
+        for part in body.into_iter().flatten() {
             self.decl_of(part);
             let function = matches!(part.kind, DeclKind::Function { .. });
             if function {
@@ -243,10 +229,12 @@ impl<'a> Checker<'a, '_> {
         }
         self.pop_scope();
         (self.this, self.place, self.owner) = outer;
-        let given = |w: &str| body.iter().any(|p| p.name.text == w);
+        let given = |w: &str| body.into_iter().flatten().any(|p| p.name.text == w);
         if let Some(missing) = wanted.iter().find(|w| !given(w)) {
             let text = format!("`{ty}` has the abstract method `{missing}`, which this instance must define");
-            self.error("E0406", d.span, text);
+            let e = Diagnostic::error("E0406", d.span, text);
+            let whole = e.clone().hint("write `= { … }` behind the instance's name");
+            self.report(if body.is_some() { e } else { whole });
         }
     }
 
@@ -415,11 +403,8 @@ impl<'a> Checker<'a, '_> {
             .filter_map(|m| self.decl(*m))
             .find(|m| m.name == method.name && names(self, m) == mine);
         if let Some(first) = same.map(|m| m.span) {
-            self.twice(
-                method.span,
-                first,
-                format!("method `{}` is declared twice with the same parameters", method.name),
-            );
+            let text = format!("method `{}` is declared twice with the same parameters", method.name);
+            self.twice(method.span, first, text);
         }
     }
 
@@ -451,10 +436,9 @@ impl<'a> Checker<'a, '_> {
         let mut free = false;
         for p in params {
             if free && p.direction != Direction::None {
-                let text = format!(
-                    "`{}` has a direction, so it must stand before the parameters without one",
-                    p.name.text
-                );
+                let name = &p.name.text;
+                let text =
+                    format!("`{name}` has a direction, so it must stand before the parameters without one");
                 self.error("E0315", p.span, text);
             }
             free |= p.direction == Direction::None;
@@ -464,37 +448,25 @@ impl<'a> Checker<'a, '_> {
         self.pop_scope();
     }
 
-    fn block_type(
-        &mut self,
-        d: &'a ast::Decl,
-        kind: Kind,
-        generic: &'a [TypeParam],
-        params: &'a [Parameter],
-    ) {
-        self.push_scope();
-        let (ids, args) = self.type_params(generic);
+    /// What is known of a parser, control, package, or type of those. The caller opened its scope.
+    fn head(&mut self, d: &'a ast::Decl, kind: Kind, head: &'a ast::Head) -> Decl<'a> {
+        let (type_params, args) = self.type_params(&head.type_params);
         let named = Named { args, ..Named::plain(d.id, &d.name.text) };
         let (ty, param_kind) = match kind {
-            Kind::ParserType => (Type::Parser(named), Kind::Param),
-            Kind::ControlType => (Type::Control(named), Kind::Param),
-            _ => (Type::Package(named), Kind::CtorParam),
+            Kind::ParserType | Kind::Parser => (Type::Parser(named), Kind::Param),
+            Kind::Package => (Type::Package(named), Kind::CtorParam),
+            _ => (Type::Control(named), Kind::Param),
         };
-        let params = self.parameters(params, param_kind, kind);
+        let ctor_params = self.parameters(&head.ctor_params, Kind::CtorParam, kind);
+        let params = self.parameters(&head.params, param_kind, kind);
+        Decl { type_params, params, ctor_params, ..Decl::new(&d.name, kind, ty) }
+    }
+
+    fn block_type(&mut self, d: &'a ast::Decl, kind: Kind, head: &'a ast::Head) {
+        self.push_scope();
+        let made = self.head(d, kind, head);
         self.pop_scope();
-        let made = Decl { type_params: ids, params, ..Decl::new(&d.name, kind, ty) };
         self.declare(d.id, &d.name, made);
-    }
-
-    fn parser(&mut self, d: &'a ast::Decl, p: &'a ast::ParserDecl) {
-        let params = (&p.type_params[..], &p.ctor_params[..], &p.params[..]);
-        self.inside(d, Kind::Parser, params, Place::ParserLocals, |c| c.states(d, p));
-    }
-
-    fn control(&mut self, d: &'a ast::Decl, p: &'a ast::ControlDecl) {
-        let params = (&p.type_params[..], &p.ctor_params[..], &p.params[..]);
-        self.inside(d, Kind::Control, params, Place::ControlLocals, |c| {
-            c.body(d.id, Place::ControlApply, Type::Void, &p.apply);
-        });
     }
 
     /// A parser's or control's inside: locals, then the rest. Its name is visible behind it only, but its own body may
@@ -503,17 +475,12 @@ impl<'a> Checker<'a, '_> {
         &mut self,
         d: &'a ast::Decl,
         kind: Kind,
-        (type_params, ctor_params, params): (&'a [TypeParam], &'a [Parameter], &'a [Parameter]),
+        head: &'a ast::Head,
         place: Place,
         rest: impl FnOnce(&mut Self),
     ) {
         self.push_scope();
-        let (type_params, args) = self.type_params(type_params);
-        let named = Named { args, ..Named::plain(d.id, &d.name.text) };
-        let ty = if kind == Kind::Parser { Type::Parser(named) } else { Type::Control(named) };
-        let ctor_params = self.parameters(ctor_params, Kind::CtorParam, kind);
-        let params = self.parameters(params, Kind::Param, kind);
-        let made = Decl { type_params, params, ctor_params, ..Decl::new(&d.name, kind, ty) };
+        let made = self.head(d, kind, head);
         let locals = d.locals();
         self.declare_outside(d, made.clone());
         let outer = (self.place, self.owner);

@@ -229,9 +229,7 @@ impl<'a> Checker<'a, '_> {
         let members = match ty {
             Type::Error => self.typed.errors.clone(),
             Type::MatchKind => self.typed.match_kinds.clone(),
-            Type::Enum(n) | Type::SerEnum(n, _) => {
-                self.decl(n.decl).map(|d| d.members.clone()).unwrap_or_default()
-            }
+            Type::Enum(n) | Type::SerEnum(n, _) => self.members(n.decl),
             Type::Bad => return Type::Bad,
             _ => {
                 let text = format!("type `{ty}` has no member `{}`", member.text);

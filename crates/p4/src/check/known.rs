@@ -6,6 +6,7 @@
 
 use crate::map::Map;
 
+use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 
 use super::fold;
@@ -51,10 +52,10 @@ impl<'a> Known<'_, 'a> {
         match &e.kind {
             ExprKind::Name { .. } => self.of(self.typed.meant(e.id)?),
             ExprKind::Member { base, .. } => self.part(base, self.typed.position(self.typed.meant(e.id)?)?),
-            ExprKind::Index { base, index } => self.part(base, self.number(index)?),
+            ExprKind::Index { base, index } => self.part(base, self.index(index)?),
             ExprKind::Slice { base, hi, lo } => match self.value(base)? {
                 Value::Int(v) => {
-                    Some(Value::Int(fold::slice(&v, self.number(hi)? as u32, self.number(lo)? as u32)))
+                    Some(Value::Int(fold::slice(&v, self.index(hi)? as u32, self.index(lo)? as u32)))
                 }
                 _ => None,
             },
@@ -102,7 +103,17 @@ impl<'a> Known<'_, 'a> {
         }
     }
 
-    fn number(&self, e: &'a Expr) -> Option<usize> {
+    /// The number that an expression is, or that an enum's member stands for.
+    pub fn number(&self, e: &'a Expr) -> Option<BigInt> {
+        match self.value(e)? {
+            Value::Int(v) => Some(v),
+            Value::Bool(b) => Some(BigInt::from(u8::from(b))),
+            Value::Member(m) => self.typed.decl(m)?.value.as_ref()?.as_int().cloned(),
+            _ => None,
+        }
+    }
+
+    fn index(&self, e: &'a Expr) -> Option<usize> {
         self.value(e)?.as_int()?.to_usize()
     }
 

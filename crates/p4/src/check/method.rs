@@ -115,7 +115,7 @@ impl<'a> Checker<'a, '_> {
         types: &[Type],
         args: &'a [Argument],
     ) -> Type {
-        let members = self.decl(named.decl).map(|d| d.members.clone()).unwrap_or_default();
+        let members = self.members(named.decl);
         let of_name = |c: &Self, m: &DeclId| {
             c.decl(*m).is_some_and(|d| d.kind == Kind::Method && *d.name == *member.text)
         };

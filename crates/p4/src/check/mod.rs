@@ -27,7 +27,7 @@ mod tyref;
 mod value;
 
 pub use known::Known;
-pub use typed::{Arg, Builtin, Call, Callee, Decl, Kind, Res, Typed};
+pub use typed::{Arg, Args, Builtin, Call, Callee, Decl, Kind, Res, Typed};
 pub use types::{DeclId, Named, Subst, Type};
 pub use value::Value;
 

@@ -5,29 +5,14 @@ use crate::map::Map;
 use super::typed::{Decl, Kind};
 use super::types::{DeclId, Type};
 use super::{Checker, Place};
-use crate::ast::{Direction, Name};
+use crate::ast::Name;
 use crate::diag::{Diagnostic, Diagnostics, did_you_mean};
 use crate::lexer::{Lexer, TokenKind};
 use crate::source::{Embedded, SourceProvider as _};
 
 impl<'a> Decl<'a> {
     pub(super) fn new(name: &Name, kind: Kind, ty: Type) -> Decl<'a> {
-        Decl {
-            name: name.text.as_str().into(),
-            span: name.span,
-            kind,
-            ty,
-            parent: None,
-            members: Vec::new(),
-            type_params: Vec::new(),
-            params: Vec::new(),
-            ctor_params: Vec::new(),
-            direction: Direction::None,
-            optional: false,
-            default: None,
-            value: None,
-            table: None,
-        }
+        Decl { name: name.text.as_str().into(), span: name.span, kind, ty, ..Decl::default() }
     }
 }
 
@@ -84,6 +69,11 @@ impl<'a> Checker<'a, '_> {
 
     pub(super) fn decl(&self, id: DeclId) -> Option<&Decl<'a>> {
         self.typed.decl(id)
+    }
+
+    /// What is declared in something.
+    pub(super) fn members(&self, id: DeclId) -> Vec<DeclId> {
+        self.decl(id).map_or(Vec::new(), |d| d.members.clone())
     }
 
     pub(super) fn kind(&self, id: DeclId) -> Option<Kind> {
@@ -190,21 +180,7 @@ fn declares(file: &str, name: &str) -> bool {
 /// Whether a declaration stands for a type.
 pub(super) fn is_type(kind: Kind) -> bool {
     use Kind::*;
-    matches!(
-        kind,
-        TypeParam
-            | Typedef
-            | NewType
-            | Struct
-            | Header
-            | Union
-            | Enum
-            | SerEnum
-            | Extern
-            | ParserType
-            | Parser
-            | ControlType
-            | Control
-            | Package
-    )
+    let block = matches!(kind, ParserType | Parser | ControlType | Control | Package);
+    let fields = matches!(kind, Struct | Header | Union);
+    block || fields || matches!(kind, TypeParam | Typedef | NewType | Enum | SerEnum | Extern)
 }

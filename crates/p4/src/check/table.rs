@@ -448,7 +448,7 @@ impl<'a> Checker<'a, '_> {
 
     /// The actions of a table by name.
     pub(super) fn actions_of(&self, table: DeclId) -> Vec<(String, DeclId)> {
-        let members = self.decl(table).map(|d| d.members.clone()).unwrap_or_default();
+        let members = self.members(table);
         members.into_iter().filter_map(|m| Some((self.decl(m)?.name.to_string(), m))).collect()
     }
 }

@@ -29,9 +29,10 @@ use crate::ast::{self, Direction, Expr, ExprId};
 use crate::source::Span;
 
 /// What kind of thing a declaration declares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // The grammar's words.
 pub enum Kind {
+    #[default]
     TypeParam,
     Typedef,
     NewType,
@@ -67,7 +68,7 @@ pub enum Kind {
 }
 
 /// What is known of a declaration.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Decl<'a> {
     /// As declared.
     pub name: Arc<str>,
@@ -177,6 +178,19 @@ pub enum Arg<'a> {
     /// Left out (`@optional`), `_`, or filled by the control plane.
     Omitted,
 }
+
+impl<'a> Arg<'a> {
+    /// What is passed.
+    pub fn expr(self) -> Option<&'a Expr> {
+        match self {
+            Arg::Given(e) | Arg::Default(e) => Some(e),
+            Arg::Omitted => None,
+        }
+    }
+}
+
+/// Arguments of a call, one a parameter, in the order of the declaration.
+pub type Args<'a> = [(DeclId, Arg<'a>)];
 
 /// A checked program.
 #[derive(Debug)]

@@ -30,9 +30,10 @@ impl PartialEq for Named {
 impl Eq for Named {}
 
 /// A type (P4-16 section 7).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Type {
     /// Something was wrong and has been reported; agrees with every type, so that one mistake is told once.
+    #[default]
     Bad,
     /// `void`, the result of what has none.
     Void,
@@ -182,6 +183,12 @@ impl Type {
     /// A parser, control or package.
     pub fn is_block(&self) -> bool {
         matches!(self, Type::Parser(_) | Type::Control(_) | Type::Package(_))
+    }
+
+    /// What has a name and no value: it is called, applied or asked for a member.
+    pub fn is_only_named(&self) -> bool {
+        use Type::*;
+        matches!(self, Table(_) | Action(_) | Function | TypeName(_) | State | Void)
     }
 
     /// `header` or `header_union`.

@@ -210,21 +210,8 @@ impl<'a> Checker<'a, '_> {
     /// Reports what cannot be part of a struct, tuple or variable.
     pub(super) fn storable(&mut self, ty: &Type, span: crate::source::Span, holder: &str) -> bool {
         use Type::*;
-        let wrong = matches!(
-            ty,
-            Void | Int
-                | String
-                | MatchKind
-                | Extern(_)
-                | Parser(_)
-                | Control(_)
-                | Package(_)
-                | Function
-                | Set(_)
-                | List(_)
-                | Table(_)
-                | Action(_)
-        );
+        let valueless = ty.is_block() || ty.is_only_named();
+        let wrong = valueless || matches!(ty, Int | String | MatchKind | Extern(_) | Set(_) | List(_));
         if wrong {
             let mut d = Diagnostic::error("E0308", span, format!("{holder} cannot have the type `{ty}`"));
             if *ty == Int {

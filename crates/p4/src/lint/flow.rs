@@ -13,7 +13,6 @@ use crate::ast::{
 };
 use crate::check::{Arg, Builtin, Callee, DeclId, Kind, Res, Type};
 use crate::diag::Diagnostic;
-use crate::source::Span;
 
 /// What is certain at a point of a body. `None` in the place of one: no path gets there.
 #[derive(Clone, Default, PartialEq)]
@@ -59,7 +58,7 @@ impl<'a> Lint<'_, 'a> {
 
     /// A parser: states in the order in which they are reached, until nothing changes; then once more, aloud.
     pub(super) fn parser(&mut self, p: &'a ParserDecl) {
-        let mut entry: Map<&str, Known> = Map::from_iter([("start", self.at_start(&p.params, true))]);
+        let mut entry: Map<&str, Known> = Map::from_iter([("start", self.at_start(&p.head.params, true))]);
         let diags = std::mem::take(&mut self.diags);
         let mut open = vec!["start"];
         while let Some(name) = open.pop() {
@@ -271,8 +270,7 @@ impl<'a> Lint<'_, 'a> {
             ExprKind::Member { base, .. } => {
                 let header = matches!(self.typed.own_ty(base.id), Type::Header(_));
                 if header && self.path(base).is_some_and(|path| known.invalid.contains(&*path)) {
-                    let text = format!("`{}` is not valid here", self.text(base.span));
-
+                    let text = format!("`{}` is not valid here", self.map.text(base.span));
                     let w = Diagnostic::warning("W0603", e.span, text);
                     self.say(w.hint("a field of an invalid header has no value (section 8.17)"));
                 }
@@ -363,9 +361,5 @@ impl<'a> Lint<'_, 'a> {
             ExprKind::Index { base, .. } | ExprKind::Slice { base, .. } => self.path(base),
             _ => None,
         }
-    }
-
-    fn text(&self, span: Span) -> String {
-        self.map.text(span).to_string()
     }
 }

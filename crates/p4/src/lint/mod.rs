@@ -72,7 +72,7 @@ impl<'a> Lint<'_, 'a> {
         self.silenced(&d.annotations, |l| match &d.kind {
             DeclKind::Control(c) => {
                 c.locals.iter().for_each(|local| l.decl(local));
-                l.body(&c.params, &c.apply.stmts);
+                l.body(&c.head.params, &c.apply.stmts);
             }
             DeclKind::Action { params, body } => l.body(params, &body.stmts),
             DeclKind::Function { prototype, body } => l.body(&prototype.params, &body.stmts),

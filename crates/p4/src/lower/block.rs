@@ -7,8 +7,8 @@ use std::rc::Rc;
 use super::object::Object;
 use super::place::CopyOut;
 use super::{Lower, Res, Scope};
-use crate::ast::{self, DeclKind, Direction};
-use crate::check::{Arg, Callee, DeclId, Kind, Type};
+use crate::ast::{self, DeclKind};
+use crate::check::{Arg, Args, Callee, DeclId, Kind, Type};
 use crate::source::Span;
 
 /// An instance of a parser or control.
@@ -23,6 +23,13 @@ pub struct Block<'a> {
     made: RefCell<bool>,
 }
 
+/// An instance is what its number says.
+impl PartialEq for Block<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
 impl<'a> Lower<'_, 'a> {
     // ---- making ----
 
@@ -30,7 +37,7 @@ impl<'a> Lower<'_, 'a> {
     pub(super) fn make_block(
         &mut self,
         ty: &Type,
-        args: &[(DeclId, Arg<'a>)],
+        args: &Args<'a>,
         path: String,
         span: Span,
     ) -> Res<Rc<Block<'a>>> {
@@ -40,7 +47,7 @@ impl<'a> Lower<'_, 'a> {
         };
         let mut scope = Scope { types: self.typed.subst_of(&ty), ..Scope::default() };
         for (param, arg) in args {
-            let (Arg::Given(e) | Arg::Default(e)) = arg else { continue };
+            let Some(e) = arg.expr() else { continue };
             match self.typed.decl(*param).map(|p| &p.ty) {
                 Some(Type::Parser(_) | Type::Control(_)) => {
                     let block = self.block_of(e)?;
@@ -169,12 +176,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// `sub.apply(args)`.
-    pub(super) fn apply_block(
-        &mut self,
-        block: &Rc<Block<'a>>,
-        args: &[(DeclId, Arg<'a>)],
-        span: Span,
-    ) -> Res<()> {
+    pub(super) fn apply_block(&mut self, block: &Rc<Block<'a>>, args: &Args<'a>, span: Span) -> Res<()> {
         let first = !*block.made.borrow();
         // The call may name the parameters of a type of controls, which stand in the same order.
         let params = self.typed.decl(block.decl.id).map(|d| d.params.clone()).unwrap_or_default();
@@ -198,7 +200,7 @@ impl<'a> Lower<'_, 'a> {
     fn run_block(
         &mut self,
         block: &Rc<Block<'a>>,
-        args: &[(DeclId, Arg<'a>)],
+        args: &Args<'a>,
         first: bool,
         copies: Vec<CopyOut>,
         span: Span,
@@ -229,12 +231,12 @@ impl<'a> Lower<'_, 'a> {
     fn block_arguments(
         &mut self,
         block: &Block<'a>,
-        args: &[(DeclId, Arg<'a>)],
+        args: &Args<'a>,
         inner: &mut Scope<'a>,
         first: bool,
         span: Span,
     ) -> Res<Vec<CopyOut>> {
-        let mut copies: Vec<(usize, CopyOut)> = Vec::new();
+        let mut copies = vec![None; args.len()];
         for (at, id, arg) in super::call::in_text_order(args) {
             let Some(param) = self.typed.decl(id).filter(|p| p.kind == Kind::Param) else { continue };
             let ty = param.ty.subst(&inner.types);
@@ -244,7 +246,7 @@ impl<'a> Lower<'_, 'a> {
                 }
                 continue;
             }
-            if let (Type::Int | Type::String, Arg::Given(e) | Arg::Default(e)) = (&ty, arg) {
+            if let (Type::Int | Type::String, Some(e)) = (&ty, arg.expr()) {
                 inner.values.extend(self.known(e).map(|v| (id, v)));
                 continue;
             }
@@ -256,12 +258,9 @@ impl<'a> Lower<'_, 'a> {
                     store
                 }
             };
-            let direction = if param.direction == Direction::None { Direction::In } else { param.direction };
-            let copy = self.copy_in_one(direction, arg, &store, span)?;
-            copies.extend(copy.map(|c| (at, c)));
+            copies[at] = self.copy_in_one(param.direction, arg, &store, span)?;
         }
-        copies.sort_by_key(|(at, _)| *at);
-        Ok(copies.into_iter().map(|(_, c)| c).collect())
+        Ok(copies.into_iter().flatten().collect())
     }
 
     /// An extern's instance as an argument. The tables and actions of a block are made once, so it has the same one whenever it
@@ -274,10 +273,10 @@ impl<'a> Lower<'_, 'a> {
         first: bool,
         span: Span,
     ) -> Res<()> {
-        let (Arg::Given(e) | Arg::Default(e)) = arg else { return Ok(()) };
+        let Some(e) = arg.expr() else { return Ok(()) };
         let object = self.object_of(e)?;
         match inner.objects.get(&id) {
-            Some(before) if !first && !before.is(&object) => {
+            Some(before) if !first && *before != object => {
                 self.limit("E0517", span, "one instance is applied to several extern objects")
             }
             _ => {

@@ -9,7 +9,7 @@ use super::storage::Store;
 use super::value::{Val, read};
 use super::{DEPTH, Exit, Lower, Res, Return};
 use crate::ast::{self, Direction, ExprKind};
-use crate::check::{Arg, Builtin, Callee, DeclId, Kind, Subst, Type, Value};
+use crate::check::{Arg, Args, Builtin, Callee, DeclId, Kind, Subst, Type, Value};
 use crate::source::Span;
 
 /// A parameter's storage in a call, and what it stands for.
@@ -53,13 +53,7 @@ impl<'a> Lower<'_, 'a> {
     // ---- functions and actions ----
 
     /// A function or a directly called action: its body is walked in place.
-    fn inlined(
-        &mut self,
-        id: DeclId,
-        args: &[(DeclId, Arg<'a>)],
-        type_args: &[(DeclId, Type)],
-        span: Span,
-    ) -> Res<Val> {
+    fn inlined(&mut self, id: DeclId, args: &Args<'a>, type_args: &[(DeclId, Type)], span: Span) -> Res<Val> {
         let Some(decl) = self.typed.syntax(id) else { return self.bug(span, "a function without a body") };
         let (body, action) = match &decl.kind {
             ast::DeclKind::Function { body, .. } => (body, false),
@@ -101,18 +95,13 @@ impl<'a> Lower<'_, 'a> {
 
     /// Evaluates arguments and copies them into variables of the parameters, which are bound when all are there: an argument
     /// may call the same function. Gives what is to be copied out.
-    pub(super) fn copy_in(
-        &mut self,
-        args: &[(DeclId, Arg<'a>)],
-        types: &Subst,
-        span: Span,
-    ) -> Res<Vec<CopyOut>> {
+    pub(super) fn copy_in(&mut self, args: &Args<'a>, types: &Subst, span: Span) -> Res<Vec<CopyOut>> {
         let mut bound: Vec<(DeclId, Bound)> = Vec::new();
-        let mut copies: Vec<(usize, CopyOut)> = Vec::new();
+        let mut copies = vec![None; args.len()];
         for (at, id, arg) in in_text_order(args) {
             let Some(param) = self.typed.decl(id) else { continue };
             let ty = param.ty.subst(types).subst(&self.scope.types);
-            if let (Type::Int | Type::String, Arg::Given(e) | Arg::Default(e)) = (&ty, arg) {
+            if let (Type::Int | Type::String, Some(e)) = (&ty, arg.expr()) {
                 match self.known(e) {
                     Some(value) => bound.push((id, Bound::Value(value))),
                     None => return self.bug(e.span, "an argument that is not known"),
@@ -120,8 +109,7 @@ impl<'a> Lower<'_, 'a> {
                 continue;
             }
             let store = self.storage(&param.name, &ty, span)?;
-            let copy = self.copy_in_one(param.direction, arg, &store, span)?;
-            copies.extend(copy.map(|c| (at, c)));
+            copies[at] = self.copy_in_one(param.direction, arg, &store, span)?;
             bound.push((id, Bound::Store(store)));
         }
         self.scope.types.extend(types.iter().map(|(id, t)| (*id, t.clone())));
@@ -131,8 +119,7 @@ impl<'a> Lower<'_, 'a> {
                 Bound::Value(value) => drop(self.scope.values.insert(id, value)),
             }
         }
-        copies.sort_by_key(|(at, _)| *at);
-        Ok(copies.into_iter().map(|(_, c)| c).collect())
+        Ok(copies.into_iter().flatten().collect())
     }
 
     /// Copies one argument into the storage of its parameter.
@@ -143,39 +130,27 @@ impl<'a> Lower<'_, 'a> {
         store: &Store,
         span: Span,
     ) -> Res<Option<CopyOut>> {
-        let e = match arg {
-            Arg::Given(e) | Arg::Default(e) => e,
-            Arg::Omitted => {
-                self.invalidate(store);
-                return Ok(None);
-            }
+        let directed = matches!(direction, Direction::Out | Direction::InOut);
+        let Some(e) = arg.expr().filter(|e| !(directed && matches!(e.kind, ExprKind::DontCare))) else {
+            self.invalidate(store);
+            return Ok(None);
         };
-        let back = |target: Target| Some(CopyOut { target, from: store.clone() });
-        match direction {
-            Direction::In | Direction::None => {
-                let val = self.expr(e)?;
-                self.assign(store, val, e.span)?;
-                Ok(None)
-            }
-            _ if matches!(e.kind, ExprKind::DontCare) => {
-                self.invalidate(store);
-                Ok(None)
-            }
-            Direction::Out => {
-                let target = self.target(e)?;
-                self.invalidate(store);
-                Ok(back(target))
-            }
-            Direction::InOut => {
-                let target = self.target(e)?;
-                if let Target::Store(from) = &target {
-                    self.note_origins(store, from);
-                }
-                let val = self.load(&target);
-                self.assign(store, val, span)?;
-                Ok(back(target))
-            }
+        if !directed {
+            let val = self.expr(e)?;
+            self.assign(store, val, e.span)?;
+            return Ok(None);
         }
+        let target = self.target(e)?;
+        if direction == Direction::Out {
+            self.invalidate(store);
+        } else {
+            if let Target::Store(from) = &target {
+                self.note_origins(store, from);
+            }
+            let val = self.load(&target);
+            self.assign(store, val, span)?;
+        }
+        Ok(Some(CopyOut { target, from: store.clone() }))
     }
 
     /// Remembers which variables a parameter's variables are copies of.
@@ -301,7 +276,7 @@ impl<'a> Lower<'_, 'a> {
 }
 
 /// Arguments in the order in which they are written, each with the place of its parameter; defaults come last.
-pub(super) fn in_text_order<'a>(args: &[(DeclId, Arg<'a>)]) -> Vec<(usize, DeclId, Arg<'a>)> {
+pub(super) fn in_text_order<'a>(args: &Args<'a>) -> Vec<(usize, DeclId, Arg<'a>)> {
     let mut all: Vec<_> = args.iter().enumerate().map(|(at, (id, arg))| (at, *id, *arg)).collect();
     all.sort_by_key(|(at, _, arg)| match arg {
         Arg::Given(e) => (0, e.id.0, *at),

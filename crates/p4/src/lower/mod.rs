@@ -230,7 +230,11 @@ impl<'a> Lower<'_, 'a> {
 
     /// The value of an expression, where it is known in this instance.
     fn known(&self, e: &'a Expr) -> Option<Value> {
-        Known { typed: self.typed, values: &self.scope.values, types: &self.scope.types }.value(e)
+        self.knows().value(e)
+    }
+
+    fn knows(&self) -> Known<'_, 'a> {
+        Known { typed: self.typed, values: &self.scope.values, types: &self.scope.types }
     }
 
     /// The declaration that a name means.

@@ -9,14 +9,14 @@ use super::block::Block;
 use super::storage::scalar;
 use super::{Lower, Res};
 use crate::ast;
-use crate::check::{Arg, Callee, DeclId, Type};
+use crate::check::{Args, Callee, Type};
 use crate::source::Span;
 
 /// Most cells of an array, members of a profile, values of a set.
 pub const MOST_CELLS: u64 = 1 << 28;
 
-/// What a declared object is.
-#[derive(Clone)]
+/// What a declared object is. Those are equal that nothing tells apart.
+#[derive(Clone, PartialEq)]
 pub enum Object<'a> {
     Counter(CounterId),
     DirectCounter(DirectCounterId),
@@ -41,32 +41,9 @@ pub enum Object<'a> {
     Block(Rc<Block<'a>>),
 }
 
-impl Object<'_> {
-    /// Whether both are the same instance of an extern.
-    pub fn is(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Object::Counter(a), Object::Counter(b)) => a == b,
-            (Object::DirectCounter(a), Object::DirectCounter(b)) => a == b,
-            (Object::Register(a, _), Object::Register(b, _)) => a == b,
-            (Object::Meter(a), Object::Meter(b)) | (Object::DirectMeter(a), Object::DirectMeter(b)) => a == b,
-            (Object::InternetChecksum(a), Object::InternetChecksum(b)) => a == b,
-            (Object::Hash(a, _), Object::Hash(b, _)) => a == b,
-            (Object::ActionProfile(a), Object::ActionProfile(b)) => a == b,
-            // Nothing tells one from another.
-            (Object::Digest, Object::Digest) | (Object::Engine, Object::Engine) => true,
-            (Object::Random(a, b, _), Object::Random(c, d, _)) => (a, b) == (c, d),
-            _ => false,
-        }
-    }
-}
-
 /// Arguments of a constructor or call that are given or have a default, in the order of the parameters.
-pub fn given<'a>(args: &[(DeclId, Arg<'a>)]) -> Vec<&'a ast::Expr> {
-    let given = args.iter().filter_map(|(_, arg)| match arg {
-        Arg::Given(e) | Arg::Default(e) => Some(*e),
-        Arg::Omitted => None,
-    });
-    given.collect()
+pub fn given<'a>(args: &Args<'a>) -> Vec<&'a ast::Expr> {
+    args.iter().filter_map(|(_, arg)| arg.expr()).collect()
 }
 
 impl<'a> Lower<'_, 'a> {
@@ -96,7 +73,7 @@ impl<'a> Lower<'_, 'a> {
         &mut self,
         name: String,
         ty: &Type,
-        args: &[(DeclId, Arg<'a>)],
+        args: &Args<'a>,
         span: Span,
     ) -> Res<Object<'a>> {
         let Type::Extern(of) = ty else { return self.bug(span, "an object of no extern") };

@@ -113,16 +113,20 @@ impl<'a> Lower<'_, 'a> {
             (Target::Store(store), val) => self.assign(store, val, span),
             (Target::Bits(place, ty, hi, lo), Val::Scalar(new)) => {
                 let src = with_bits(read(place, *ty), *hi, *lo, new);
-                self.push(Ir::Assign { dst: place.clone(), src });
-                Ok(())
+                self.done(Ir::Assign { dst: place.clone(), src })
             }
             (Target::From(place, ty, low, part), Val::Scalar(new)) => {
                 let src = with_bits_from(read(place, *ty), low, *part, new);
-                self.push(Ir::Assign { dst: place.clone(), src });
-                Ok(())
+                self.done(Ir::Assign { dst: place.clone(), src })
             }
             _ => self.bug(span, "bits that are no number"),
         }
+    }
+
+    /// A statement, with which something is done.
+    fn done(&mut self, kind: Ir) -> Res<()> {
+        self.push(kind);
+        Ok(())
     }
 
     /// `target = value` and `target op= value`.
@@ -155,18 +159,14 @@ impl<'a> Lower<'_, 'a> {
     pub(super) fn assign(&mut self, to: &Store, val: Val, span: Span) -> Res<()> {
         match (to, val) {
             (_, Val::Store(from)) if *to == from => Ok(()),
-            (Store::Scalar(dst, _), Val::Scalar(src)) => {
-                self.push(Ir::Assign { dst: dst.clone(), src });
-                Ok(())
-            }
+            (Store::Scalar(dst, _), Val::Scalar(src)) => self.done(Ir::Assign { dst: dst.clone(), src }),
             (Store::Header(dst, _), Val::Store(Store::Header(src, _))) => {
                 self.push(Ir::CopyHeader { dst: dst.clone(), src });
                 self.only_valid_if_copied(dst);
                 Ok(())
             }
             (Store::Stack(dst, ..), Val::Store(Store::Stack(src, ..))) => {
-                self.push(Ir::CopyStack { dst: *dst, src });
-                Ok(())
+                self.done(Ir::CopyStack { dst: *dst, src })
             }
             (Store::UnionStack(to, _), Val::Store(Store::UnionStack(from, _))) => {
                 for ((dst, _), (src, _)) in to.iter().zip(from.iter()) {

@@ -9,7 +9,7 @@ use super::storage::{Store, scalar};
 use super::value::{Val, read};
 use super::{Exit, Lower, MadeAction, Res};
 use crate::ast::{self, Direction, KeyElement, PropertyValue, TableDecl};
-use crate::check::{Arg, DeclId, Type};
+use crate::check::{Arg, Args, DeclId, Type};
 use crate::source::Span;
 
 /// v1model's size of a table that declares none.
@@ -251,7 +251,7 @@ impl<'a> Lower<'_, 'a> {
         &mut self,
         name: String,
         body: &'a ast::BlockStmt,
-        bound: &[(DeclId, Arg<'a>)],
+        bound: &Args<'a>,
         span: Span,
     ) -> Res<(Vec<ir::Stmt>, bool)> {
         let label = self.label();

@@ -128,12 +128,7 @@ impl<'a> Lower<'_, 'a> {
 
     /// A number that is known in this instance.
     pub(super) fn known_number(&self, e: &'a ast::Expr) -> Option<BigInt> {
-        match self.known(e)? {
-            Value::Int(v) => Some(v),
-            Value::Bool(b) => Some(BigInt::from(u8::from(b))),
-            Value::Member(m) => self.typed.decl(m)?.value.as_ref()?.as_int().cloned(),
-            _ => None,
-        }
+        self.knows().number(e)
     }
 
     /// A number of cells, entries or bits.

@@ -38,9 +38,7 @@ impl Parser<'_> {
             "const" => self.constant(),
             "extern" => self.extern_decl(),
             "action" => self.action(),
-            "parser" => self.parser_decl(),
-            "control" => self.control(),
-            "package" => self.package(),
+            "parser" | "control" | "package" => self.block_decl(&word),
             "struct" | "header" | "header_union" => self.aggregate(&word),
             "enum" => self.enumeration(),
             "error" | "match_kind" if self.ahead_is(1, "{") => self.members_of(&word),
@@ -241,36 +239,27 @@ impl Parser<'_> {
         Ok((name, DeclKind::Action { params, body: self.block()? }))
     }
 
-    fn package(&mut self) -> Parsed<Declared> {
+    /// A parser, control or package: the name is a type. Without a body, a parser or control is a type alone.
+    fn block_decl(&mut self, word: &str) -> Parsed<Declared> {
         self.bump();
-        let name = self.type_name("a package")?;
-        let (type_params, params) = self.scoped(|p| p.generic_head())?;
-        self.expect(";")?;
-        Ok((name, DeclKind::Package { type_params, params }))
-    }
-
-    fn generic_head(&mut self) -> Parsed<(Vec<TypeParam>, Vec<Parameter>)> {
-        let type_params = self.type_params()?;
-        Ok((type_params, self.parameters()?))
-    }
-
-    fn ctor_params(&mut self) -> Parsed<Vec<Parameter>> {
-        if self.is("(") { self.parameters() } else { Ok(Vec::new()) }
-    }
-
-    fn parser_decl(&mut self) -> Parsed<Declared> {
-        self.bump();
-        let name = self.type_name("a parser")?;
-        let kind = self.scoped(|p| p.parser_rest())?;
+        let name = self.type_name(&format!("a {word}"))?;
+        let kind = self.scoped(|p| {
+            let (type_params, params) = (p.type_params()?, p.parameters()?);
+            let built = word != "package" && p.is("(");
+            let ctor_params = if built { p.parameters()? } else { Vec::new() };
+            let head = Head { type_params, params, ctor_params };
+            match word {
+                "package" => p.expect(";").map(|_| DeclKind::Package(head)),
+                "parser" if !built && p.eat(";") => Ok(DeclKind::ParserType(head)),
+                "parser" => p.parser_body(head),
+                _ if !built && p.eat(";") => Ok(DeclKind::ControlType(head)),
+                _ => p.control_body(head, &name),
+            }
+        })?;
         Ok((name, kind))
     }
 
-    fn parser_rest(&mut self) -> Parsed<DeclKind> {
-        let (type_params, params) = self.generic_head()?;
-        if self.eat(";") {
-            return Ok(DeclKind::ParserType { type_params, params });
-        }
-        let ctor_params = self.ctor_params()?;
+    fn parser_body(&mut self, head: Head) -> Parsed<DeclKind> {
         let (mut locals, mut states) = (Vec::new(), Vec::new());
         self.braced_members(|p| {
             if p.state_follows() {
@@ -280,7 +269,7 @@ impl Parser<'_> {
             }
             Ok(())
         })?;
-        Ok(DeclKind::Parser(ParserDecl { type_params, params, ctor_params, locals, states }))
+        Ok(DeclKind::Parser(ParserDecl { head, locals, states }))
     }
 
     fn state_follows(&self) -> bool {
@@ -314,9 +303,12 @@ impl Parser<'_> {
             Ok((body, transition))
         })?;
         if !self.is("}") && transition.is_some() {
-            let d = Diagnostic::error("E0121", self.span(), "a statement after `transition`")
-                .hint("`transition` is the last statement of a state");
-            return Err(self.fail(d));
+            return self.wrong(
+                "E0121",
+                self.span(),
+                "a statement after `transition`",
+                "`transition` is the last statement of a state",
+            );
         }
         self.expect("}")?;
         let (id, span) = (self.decl_id(), start.to(self.before()));
@@ -347,19 +339,7 @@ impl Parser<'_> {
         Ok(Transition::Select { keys, cases, span: start.to(self.before()) })
     }
 
-    fn control(&mut self) -> Parsed<Declared> {
-        self.bump();
-        let name = self.type_name("a control")?;
-        let kind = self.scoped(|p| p.control_rest(&name))?;
-        Ok((name, kind))
-    }
-
-    fn control_rest(&mut self, name: &Name) -> Parsed<DeclKind> {
-        let (type_params, params) = self.generic_head()?;
-        if self.eat(";") {
-            return Ok(DeclKind::ControlType { type_params, params });
-        }
-        let ctor_params = self.ctor_params()?;
+    fn control_body(&mut self, head: Head, name: &Name) -> Parsed<DeclKind> {
         let mut locals = Vec::new();
         let mut apply = None;
         self.braced_members(|p| {
@@ -374,10 +354,9 @@ impl Parser<'_> {
         })?;
         let Some(apply) = apply else {
             let text = format!("control `{}` has no `apply` block", name.text);
-            let d = Diagnostic::error("E0122", name.span, text).hint("add `apply { }` at its end");
-            return Err(self.fail(d));
+            return self.wrong("E0122", name.span, text, "add `apply { }` at its end");
         };
-        Ok(DeclKind::Control(ControlDecl { type_params, params, ctor_params, locals, apply }))
+        Ok(DeclKind::Control(ControlDecl { head, locals, apply }))
     }
 
     fn aggregate(&mut self, word: &str) -> Parsed<Declared> {
@@ -398,9 +377,7 @@ impl Parser<'_> {
     fn field(&mut self) -> Parsed<FieldDecl> {
         let annotations = self.annotations()?;
         if !self.declaration_follows() && self.name_at(0) && self.ahead_is(1, ";") {
-            let d = Diagnostic::error("E0123", self.span(), "a field without a type")
-                .hint("write `bit<8> name;`");
-            return Err(self.fail(d));
+            return self.wrong("E0123", self.span(), "a field without a type", "write `bit<8> name;`");
         }
         let ty = self.parse_type()?;
         let (ty, name) = self.declarator(ty, "a field")?;
@@ -414,11 +391,7 @@ impl Parser<'_> {
         let ty = if typed { Some(self.parse_type()?) } else { None };
         let name = self.type_name("an enum")?;
         let members = self.members()?;
-        let kind = match ty {
-            Some(ty) => DeclKind::SerEnum { ty, members },
-            None => DeclKind::Enum { members },
-        };
-        Ok((name, kind))
+        Ok((name, DeclKind::Enum { ty, members }))
     }
 
     fn members_of(&mut self, word: &str) -> Parsed<Declared> {
@@ -483,9 +456,7 @@ impl Parser<'_> {
         let start = self.bump().span;
         let mut types = self.type_args()?;
         let (Some(ty), true) = (types.pop(), types.is_empty()) else {
-            let d = Diagnostic::error("E0113", start, "`value_set` takes one type")
-                .hint("`value_set<bit<16>>(4) name;`");
-            return Err(self.fail(d));
+            return self.wrong("E0113", start, "`value_set` takes one type", "`value_set<bit<16>>(4) name;`");
         };
         self.expect("(")?;
         let size = self.expression()?;

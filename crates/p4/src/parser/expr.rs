@@ -38,10 +38,15 @@ impl Parser<'_> {
         while let Some((found, op)) = self.operator(level) {
             self.link()?;
             let right = self.binary(found + 1)?;
-            let span = left.span.to(right.span);
-            left = self.expr(ExprKind::Binary { op, left: Box::new(left), right: Box::new(right) }, span);
+            left = self.joined(op, left, right);
         }
         Ok(left)
+    }
+
+    /// `left op right`.
+    pub(super) fn joined(&mut self, op: BinaryOp, left: Expr, right: Expr) -> Expr {
+        let span = left.span.to(right.span);
+        self.expr(ExprKind::Binary { op, left: Box::new(left), right: Box::new(right) }, span)
     }
 
     /// Takes an operator of that level or a tighter one, if one is next.
@@ -134,8 +139,7 @@ impl Parser<'_> {
                     None => return Ok(e),
                 },
                 TokenKind::Punct("->") => {
-                    let d = Diagnostic::error("E0115", self.span(), "P4 has no `->`").hint("write `.`");
-                    return Err(self.fail(d));
+                    return self.wrong("E0115", self.span(), "P4 has no `->`", "write `.`");
                 }
                 _ => return Ok(e),
             };
@@ -186,10 +190,12 @@ impl Parser<'_> {
         let behind = self.at;
         let nested = self.tokens.get(from..behind.saturating_sub(1)).unwrap_or_default();
         if nested.iter().any(|t| t.kind == TokenKind::Punct("+:")) {
-            let d =
-                Diagnostic::error("E0126", self.before(), "a slice with `+:` inside the low end of another")
-                    .hint("use a variable or constant for the inner one");
-            return Err(self.fail(d));
+            return self.wrong(
+                "E0126",
+                self.before(),
+                "a slice with `+:` inside the low end of another",
+                "use a variable or constant for the inner one",
+            );
         }
         self.at = from;
         let low = self.expression()?;
@@ -197,10 +203,8 @@ impl Parser<'_> {
         let width = self.expression()?;
         let span = low.span.to(width.span);
         let one = self.expr(ExprKind::Number { value: 1.into(), width: None }, span);
-        let sum = ExprKind::Binary { op: BinaryOp::Add, left: Box::new(low), right: Box::new(width) };
-        let sum = self.expr(sum, span);
-        let top = ExprKind::Binary { op: BinaryOp::Sub, left: Box::new(sum), right: Box::new(one) };
-        Ok(self.expr(top, span))
+        let sum = self.joined(BinaryOp::Add, low, width);
+        Ok(self.joined(BinaryOp::Sub, sum, one))
     }
 
     fn call(&mut self, callee: Expr, type_args: Vec<Type>) -> Parsed<Expr> {
@@ -394,8 +398,7 @@ impl Parser<'_> {
         };
         self.bump();
         let right = self.expression()?;
-        let span = left.span.to(right.span);
-        Ok(self.expr(ExprKind::Binary { op, left: Box::new(left), right: Box::new(right) }, span))
+        Ok(self.joined(op, left, right))
     }
 
     fn number(&mut self, text: &str, span: Span) -> ExprKind {

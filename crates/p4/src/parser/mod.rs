@@ -300,9 +300,7 @@ impl<'a> Parser<'a> {
             }
             TokenKind::Word(w) => {
                 let message = format!("expected the name of {what}, and `{w}` is a keyword");
-                let d = Diagnostic::error("E0111", token.span, message)
-                    .hint(format!("call it `{w}_` or otherwise"));
-                Err(self.fail(d))
+                self.wrong("E0111", token.span, message, &format!("call it `{w}_` or otherwise"))
             }
             found => {
                 let text = format!("expected the name of {what}, found {found}");
@@ -335,6 +333,11 @@ impl<'a> Parser<'a> {
             TokenKind::Word(w) => self.types.iter().any(|scope| scope.contains(w)),
             _ => false,
         }
+    }
+
+    /// Reports a mistake, and what to do about it.
+    fn wrong<T>(&mut self, code: &'static str, at: Span, text: impl Into<String>, hint: &str) -> Parsed<T> {
+        Err(self.fail(Diagnostic::error(code, at, text).hint(hint)))
     }
 
     fn fail(&mut self, diagnostic: Diagnostic) -> Failed {
@@ -392,9 +395,8 @@ impl<'a> Parser<'a> {
         if self.links <= LINKS {
             return Ok(());
         }
-        let d = Diagnostic::error("E0112", self.span(), format!("this chains more than {LINKS} operators"))
-            .hint("split it, with a variable for a part of it");
-        Err(self.fail(d))
+        let text = format!("this chains more than {LINKS} operators");
+        self.wrong("E0112", self.span(), text, "split it, with a variable for a part of it")
     }
 
     /// Elements separated by commas up to a closing bracket, which is taken. A comma before it is allowed where the

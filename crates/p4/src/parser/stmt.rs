@@ -12,9 +12,7 @@ impl Parser<'_> {
         self.deeper(|p| {
             let annotations = p.annotations()?;
             let start = p.expect("{")?;
-            p.types.push(Default::default());
-            let stmts = p.statements_until_brace();
-            p.types.pop();
+            let stmts = p.scoped(|p| p.statements_until_brace());
             let end = if p.member_begins() { p.not_closed(start) } else { p.expect("}")? };
             Ok(BlockStmt { annotations, stmts, span: start.to(end) })
         })
@@ -26,9 +24,7 @@ impl Parser<'_> {
             let start = self.at;
             match self.statement() {
                 Ok(stmt) => stmts.push(stmt),
-                Err(Failed) => {
-                    self.recover(start);
-                }
+                Err(Failed) => self.recover(start),
             }
         }
         stmts
@@ -93,9 +89,12 @@ impl Parser<'_> {
             }
             "const" => StmtKind::Decl(Box::new(self.declaration()?)),
             "while" | "do" | "goto" if self.c_statement_follows() => {
-                let d = Diagnostic::error("E0119", start, format!("P4 has no `{word}`"))
-                    .hint("`for (bit<8> i in 0 .. 9) { … }` repeats a known number of times");
-                return Err(self.fail(d));
+                return self.wrong(
+                    "E0119",
+                    start,
+                    format!("P4 has no `{word}`"),
+                    "`for (bit<8> i in 0 .. 9) { … }` repeats a known number of times",
+                );
             }
             "elif" | "elsif" | "elseif" if self.ahead_is(1, "(") => {
                 let d = Diagnostic::error("E0119", start, format!("P4 has no `{word}`"));
@@ -103,9 +102,12 @@ impl Parser<'_> {
                 self.if_statement()?
             }
             "else" => {
-                let d = Diagnostic::error("E0119", start, "`else` without an `if` before it")
-                    .hint("is there a `;` or a `}` too many before it?");
-                return Err(self.fail(d));
+                return self.wrong(
+                    "E0119",
+                    start,
+                    "`else` without an `if` before it",
+                    "is there a `;` or a `}` too many before it?",
+                );
             }
             _ if self.declaration_follows() => self.local(Vec::new(), start)?,
             _ => self.assignment_or_call()?,
@@ -152,10 +154,7 @@ impl Parser<'_> {
     /// Whether `T x` begins here, where `T` may have type arguments, sizes, and constructor arguments: told by the name
     /// that follows them.
     pub(super) fn declaration_follows(&self) -> bool {
-        let mut n = 0;
-        if self.ahead_is(n, ".") {
-            n += 1;
-        }
+        let mut n = usize::from(self.ahead_is(0, "."));
         let builtin = self.builtin_type_at(n) && !(self.ahead_is(n + 1, "."));
         if !builtin
             && !self.name_at(n)
@@ -164,24 +163,14 @@ impl Parser<'_> {
             return false;
         }
         n += 1;
-        if self.ahead_is(n, "<") {
-            match self.matching(n, "<", ">") {
-                Some(end) => n = end + 1,
-                None => return false,
-            }
-        }
-        while self.ahead_is(n, "[") {
-            match self.matching(n, "[", "]") {
-                Some(end) => n = end + 1,
-                None => return false,
+        for (open, close) in [("<", ">"), ("[", "]")] {
+            while self.ahead_is(n, open) {
+                let Some(end) = self.matching(n, open, close) else { return false };
+                n = end + 1;
             }
         }
         if self.ahead_is(n, "(") {
-            match self.matching(n, "(", ")") {
-                Some(end) => n = end + 1,
-                None => return false,
-            }
-            return self.name_at(n);
+            return self.matching(n, "(", ")").is_some_and(|end| self.name_at(end + 1));
         }
         matches!(self.ahead(n).kind, TokenKind::Word(_)) && !self.ahead(n).first || builtin
     }
@@ -288,9 +277,12 @@ impl Parser<'_> {
 
     fn simple_label(&mut self) -> Parsed<Expr> {
         if self.is_word("case") {
-            let d = Diagnostic::error("E0119", self.span(), "P4 has no `case`")
-                .hint("write the label alone: `my_action: { … }`");
-            return Err(self.fail(d));
+            return self.wrong(
+                "E0119",
+                self.span(),
+                "P4 has no `case`",
+                "write the label alone: `my_action: { … }`",
+            );
         }
         self.expression()
     }
@@ -298,19 +290,16 @@ impl Parser<'_> {
     fn for_loop(&mut self, annotations: Vec<Annotation>) -> Parsed<StmtKind> {
         self.bump();
         self.expect("(")?;
-        self.types.push(Default::default());
         if self.name_at(0) && matches!(&self.ahead(1).kind, TokenKind::Word(w) if &**w == "in") {
             let text = "the variable of a `for … in` is declared in it";
             let name = self.token().kind.text();
             let d = Diagnostic::error("E0118", self.token().span, text);
             return Err(self.fail(d.hint(format!("write its type: `for (bit<8> {name} in …)`"))));
         }
-        let kind = match self.attempt(Trial::ForIn, |p| p.for_in_head()) {
-            Some(variable) => self.for_in(annotations, variable),
-            None => self.for_classic(annotations),
-        };
-        self.types.pop();
-        kind
+        self.scoped(|p| match p.attempt(Trial::ForIn, |p| p.for_in_head()) {
+            Some(variable) => p.for_in(annotations, variable),
+            None => p.for_classic(annotations),
+        })
     }
 
     /// `T x in`.
@@ -332,9 +321,7 @@ impl Parser<'_> {
         let mut over = self.expression()?;
         if self.eat("..") {
             let right = self.expression()?;
-            let span = over.span.to(right.span);
-            let kind = ExprKind::Binary { op: BinaryOp::Range, left: Box::new(over), right: Box::new(right) };
-            over = self.expr(kind, span);
+            over = self.joined(BinaryOp::Range, over, right);
         }
         self.expect(")")?;
         let body = Box::new(self.statement()?);

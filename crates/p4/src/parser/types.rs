@@ -167,9 +167,7 @@ impl Parser<'_> {
         let start = self.expect("@")?;
         // Keywords are good names for annotations.
         let TokenKind::Word(word) = &self.token().kind else {
-            let d = Diagnostic::error("E0114", self.span(), "an annotation without a name")
-                .hint("write `@name(\"x\")`");
-            return Err(self.fail(d));
+            return self.wrong("E0114", self.span(), "an annotation without a name", "write `@name(\"x\")`");
         };
         let name = Name { text: word.to_string(), span: self.bump().span };
         let body = match () {

@@ -133,11 +133,10 @@ fn apply(op: &str, a: i64, b: i64) -> Option<i64> {
 fn integer(text: &str) -> Option<i64> {
     let text = text.replace('_', "").to_ascii_lowercase();
     let text = text.trim_end_matches(['u', 'l']);
-    match text.strip_prefix("0x") {
-        Some(hex) => i64::from_str_radix(hex, 16).ok(),
-        None => match text.strip_prefix("0b") {
-            Some(bits) => i64::from_str_radix(bits, 2).ok(),
-            None => text.parse().ok(),
-        },
-    }
+    let (radix, digits) = match text.split_at_checked(2) {
+        Some(("0x", hex)) => (16, hex),
+        Some(("0b", bits)) => (2, bits),
+        _ => (10, text),
+    };
+    i64::from_str_radix(digits, radix).ok()
 }
