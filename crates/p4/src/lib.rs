@@ -31,7 +31,7 @@ pub use diag::{Diagnostic, Diagnostics, Severity};
 pub use lint::lint;
 pub use source::{Embedded, SourceMap, SourceProvider, Span};
 
-/// Text to tree: preprocessor, then parser. `defines` are macros (`-D`); the file's index in the map is returned, too.
+/// Text to tree: preprocessor, then parser. `defines` are macros (`-D`).
 pub fn parse(
     map: &mut SourceMap,
     name: &str,
@@ -39,10 +39,10 @@ pub fn parse(
     defines: &[(String, String)],
     provider: &dyn SourceProvider,
     diags: &mut Diagnostics,
-) -> (ast::Program, preproc::Output) {
+) -> ast::Program {
     let file = map.add(name, text);
-    let output = preproc::preprocess(map, file, defines, provider, diags);
-    (parser::parse(&output.tokens, diags), output)
+    let tokens = preproc::preprocess(map, file, defines, provider, diags);
+    parser::parse(&tokens, diags)
 }
 
 /// Text to what a check found out, which `then` is given; `None` where a mistake was reported. Everything begins here: text,
@@ -56,7 +56,7 @@ pub fn accept<R>(
     diags: &mut Diagnostics,
     then: impl FnOnce(&check::Typed<'_>, &SourceMap, &mut Diagnostics) -> R,
 ) -> Option<R> {
-    let (program, _) = parse(map, name, text, defines, provider, diags);
+    let program = parse(map, name, text, defines, provider, diags);
     if diags.has_errors() {
         return None;
     }

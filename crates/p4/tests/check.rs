@@ -31,7 +31,7 @@ fn check(path: &Path) -> (SourceMap, Diagnostics) {
     let text = String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
     let disk = Disk { beside: path.parent().unwrap().to_path_buf() };
     let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
-    let (program, _) = p4::parse(&mut map, &path.display().to_string(), &text, &[], &disk, &mut diags);
+    let program = p4::parse(&mut map, &path.display().to_string(), &text, &[], &disk, &mut diags);
     if !diags.has_errors() {
         diags.extend(p4::check::check(&program, &map).1);
     }
@@ -146,8 +146,7 @@ fn damaged_programs_do_not_panic() {
             let rest = lines.iter().enumerate().filter(|(i, _)| *i != hole).map(|(_, l)| *l);
             let rest: Vec<&str> = if step == 5 { rest.take(hole).collect() } else { rest.collect() };
             let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
-            let (program, _) =
-                p4::parse(&mut map, "damaged.p4", &rest.join("\n"), &[], &Embedded, &mut diags);
+            let program = p4::parse(&mut map, "damaged.p4", &rest.join("\n"), &[], &Embedded, &mut diags);
             p4::check(&program, &map);
         }
     }
@@ -159,7 +158,7 @@ fn deep_nesting_is_an_error() {
     let deep = |open: &str, close: &str| {
         let text = format!("const bit<8> a = {}1{};", open.repeat(20_000), close.repeat(20_000));
         let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
-        let (program, _) = p4::parse(&mut map, "deep.p4", &text, &[], &Embedded, &mut diags);
+        let program = p4::parse(&mut map, "deep.p4", &text, &[], &Embedded, &mut diags);
         diags.extend(p4::check(&program, &map).1);
         assert!(diags.has_errors(), "{open}");
     };

@@ -24,7 +24,7 @@ fn parse(name: &str, text: &str) -> (SourceMap, ast::Program, Diagnostics) {
     let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
     let defines = [("FROM_OUTSIDE".to_string(), "7".to_string())];
     let beside = Beside(programs());
-    let (program, _) = p4::parse(&mut map, name, text, &defines, &beside, &mut diags);
+    let program = p4::parse(&mut map, name, text, &defines, &beside, &mut diags);
     (map, program, diags)
 }
 

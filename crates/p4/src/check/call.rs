@@ -300,7 +300,7 @@ impl<'a> Checker<'a, '_> {
             subst.insert(*p, ty);
         }
         let constructor = matches!(callee, Callee::Constructor(..));
-        let matched_nothing = matched.iter().any(|(_, a)| a.is_some_and(|a| a.value.is_none()));
+        let skipped = matched.iter().any(|(_, a)| a.is_some_and(|a| a.value.is_none()));
         let args = self.arguments(&matched, &subst, constructor);
         let mut solved = true;
         for p in own {
@@ -312,15 +312,13 @@ impl<'a> Checker<'a, '_> {
         }
         let ret = self.unknowns.resolve(&decl.ty.subst(&subst));
         // What `_` stands for has a type all the same: `extract(_)` must know what it skips.
-        let skipped = matched_nothing;
         if !solved && (skipped || ret.any(&mut |t| matches!(t, Type::Infer(_)))) {
             let text = format!("the type arguments of `{}` cannot be inferred", decl.name);
             let d = Diagnostic::error("E0310", span, text).also(decl.span, "declared here");
             self.report(d.hint(format!("write them: `{}<bit<8>>(…)`", decl.name)));
             return (Type::Bad, Call { callee, type_args: Vec::new(), args });
         }
-        let bodied = decl.kind == Kind::Function;
-        self.inferred(&args, &subst, own, bodied);
+        self.inferred(&args, &subst, own, decl.kind == Kind::Function);
         if matches!(decl.kind, Kind::Function | Kind::ExternFunction | Kind::Method) {
             self.settled(&args);
         }

@@ -8,7 +8,7 @@ use super::typed::Kind;
 use super::types::Type;
 use super::tyref::MAX_WIDTH;
 use super::value::{Value, fits, wrap};
-use crate::ast::{BinaryOp, Expr, ExprKind};
+use crate::ast::{BinaryOp, Expr, ExprKind, Name};
 use crate::diag::Diagnostic;
 
 impl<'a> Checker<'a, '_> {
@@ -43,6 +43,18 @@ impl<'a> Checker<'a, '_> {
         if from.is_bad() || want.is_bad() {
             return true;
         }
+        let taken = match (&from, &want) {
+            (f, Type::Int) if f.is_fixed() => self.typed.own_value(e.id).is_some(),
+            (Type::SerEnum(..), w) if w.is_integer() => from.underlying() == w,
+            // Section 7.2.8 wants a cast; p4c, and with it every program of PINS, takes a literal as it is.
+            (Type::Int, Type::New(..)) => want.underlying().is_fixed() && self.is_known(e),
+            (Type::Invalid, w) => w.is_header_like() || matches!(w, Type::Param(_)),
+            _ => false,
+        };
+        if taken {
+            self.cast(e, &want);
+            return true;
+        }
         match (&e.kind, &from, &want) {
             (_, Type::DontCare, _) | (_, _, Type::DontCare) => return true,
             (_, Type::Infer(_), _) | (_, _, Type::Infer(_)) => return self.unknowns.unify(&from, &want),
@@ -53,29 +65,12 @@ impl<'a> Checker<'a, '_> {
                 self.cast(e, w);
                 return true;
             }
-            (_, f, Type::Int) if f.is_fixed() && self.typed.own_value(e.id).is_some() => {
-                self.cast(e, &want);
-                return true;
-            }
-            (_, Type::SerEnum(..), w) if w.is_integer() && from.underlying() == w => {
-                self.cast(e, w);
-                return true;
-            }
-            // Section 7.2.8 wants a cast; p4c, and with it every program of PINS, takes a literal as it is.
-            (_, Type::Int, Type::New(..)) if want.underlying().is_fixed() && self.is_known(e) => {
-                self.cast(e, &want);
-                return true;
-            }
             (_, Type::Default, w) => {
                 if matches!(w, Type::List(_) | Type::Extern(_) | Type::Infer(_) | Type::Set(_) | Type::Void) {
                     self.error("E0312", e.span, format!("`{w}` has no default value"));
                     return false;
                 }
                 self.cast(e, &want);
-                return true;
-            }
-            (_, Type::Invalid, w) if w.is_header_like() || matches!(w, Type::Param(_)) => {
-                self.cast(e, w);
                 return true;
             }
             (ExprKind::Ternary { yes, no, .. }, Type::Int | Type::Tuple(_) | Type::Record(_), _) => {
@@ -134,13 +129,7 @@ impl<'a> Checker<'a, '_> {
     }
 
     /// `{ x = a, y = b }` as a struct or header.
-    fn coerce_record(
-        &mut self,
-        e: &'a Expr,
-        given: &'a [(crate::ast::Name, Expr)],
-        more: bool,
-        want: &Type,
-    ) -> bool {
+    fn coerce_record(&mut self, e: &'a Expr, given: &'a [(Name, Expr)], more: bool, want: &Type) -> bool {
         let fields = self.typed.fields(want);
         let mut ok = true;
         for (name, value) in given {

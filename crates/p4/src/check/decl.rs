@@ -7,7 +7,9 @@ use super::typed::{Callee, Decl, Kind};
 use super::types::{DeclId, Named, Type};
 use super::value::{Value, fits};
 use super::{Checker, Place};
-use crate::ast::{self, DeclKind, Direction, Expr, FieldDecl, FunctionPrototype, Parameter, TypeParam};
+use crate::ast::{
+    self, DeclKind, Direction, EnumMember, Expr, FieldDecl, FunctionPrototype, Parameter, TypeParam,
+};
 use crate::diag::Diagnostic;
 use crate::source::Span;
 
@@ -528,12 +530,7 @@ impl<'a> Checker<'a, '_> {
         self.record(d.id, Decl { ty, ..made });
     }
 
-    fn enumeration(
-        &mut self,
-        d: &'a ast::Decl,
-        under: Option<&'a ast::Type>,
-        members: &'a [ast::EnumMember],
-    ) {
+    fn enumeration(&mut self, d: &'a ast::Decl, under: Option<&'a ast::Type>, members: &'a [EnumMember]) {
         let named = Named::plain(d.id, &d.name.text);
         let under = under.map(|t| (self.ty(t), t.span));
         if let Some((t, span)) = under.as_ref().filter(|(t, _)| !t.is_fixed() && !t.is_bad()) {
@@ -579,7 +576,7 @@ impl<'a> Checker<'a, '_> {
     }
 
     /// `error { … }` and `match_kind { … }` add to one namespace each.
-    fn extend(&mut self, members: &'a [ast::EnumMember], ty: Type) {
+    fn extend(&mut self, members: &'a [EnumMember], ty: Type) {
         for m in members {
             let all = if ty == Type::Error { &self.typed.errors } else { &self.typed.match_kinds };
             let first =

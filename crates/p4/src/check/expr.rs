@@ -238,19 +238,16 @@ impl<'a> Checker<'a, '_> {
                     .bad(d.hint("this names a type, not a value; perhaps a variable or parameter is meant"));
             }
         };
-        let name_of = |c: &Self, id: DeclId| c.decl(id).map(|d| d.name.clone());
-        if let Some(id) =
-            members.iter().copied().find(|m| name_of(self, *m).as_deref() == Some(member.text.as_str()))
-        {
-            self.typed.refs.insert(e.id, Res::Decl(id));
-            self.set_value(e, Value::Member(id));
+        let known = members.iter().filter_map(|m| Some((*m, &*self.decl(*m)?.name)));
+        let (ids, names): (Vec<DeclId>, Vec<&str>) = known.unzip();
+        if let Some(i) = names.iter().position(|n| *n == member.text) {
+            self.typed.refs.insert(e.id, Res::Decl(ids[i]));
+            self.set_value(e, Value::Member(ids[i]));
             return ty.clone();
         }
-        let names: Vec<Arc<str>> = members.iter().filter_map(|m| name_of(self, *m)).collect();
         let text = format!("`{ty}` has no member `{}`", member.text);
-        let d = Diagnostic::error("E0206", member.span, text);
-        let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
-        self.bad(d.one_of(&member.text, "members", &names))
+        let d = Diagnostic::error("E0206", member.span, text).one_of(&member.text, "members", &names);
+        self.bad(d)
     }
 
     fn stack_member(&mut self, e: &'a Expr, item: &Type, n: u32, member: &'a Name) -> Type {
@@ -474,19 +471,16 @@ impl<'a> Checker<'a, '_> {
             v.as_ref().and_then(Value::as_int).is_some_and(num_traits::Signed::is_negative)
         };
         let fault = match op {
-            BinaryOp::Shl | BinaryOp::Shr if negative(&b) => Some("a shift by a negative amount"),
+            BinaryOp::Shl | BinaryOp::Shr if negative(&b) => Some(Fault::NegativeShift),
             _ if divides && (negative(&a) || negative(&b) || minus(left) || minus(right)) => {
-                Some("`/` and `%` are not defined for negative numbers")
+                Some(Fault::NegativeDivision)
             }
             _ => None,
         };
-        if let Some(text) = fault {
-            self.error("E0311", e.span, text);
-            return;
-        }
         let zero = b.as_ref().and_then(Value::as_int).is_some_and(num_traits::Zero::is_zero);
-        let result = match (&a, &b) {
-            (Some(a), Some(b)) => fold::binary(op, a, b, &lt, &rt),
+        let result = match (fault, &a, &b) {
+            (Some(fault), ..) => Err(fault),
+            (None, Some(a), Some(b)) => fold::binary(op, a, b, &lt, &rt),
             _ if divides && zero => Err(Fault::DivideByZero),
             _ => return,
         };

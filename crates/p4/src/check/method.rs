@@ -32,7 +32,10 @@ impl<'a> Checker<'a, '_> {
             Type::Extern(n) => self.extern_call(e, callee, (n, &ty, object), member, types, args),
             Type::Table(n) if member.text == "apply" => self.table_apply(e, n, args),
             Type::Parser(n) | Type::Control(n) if member.text == "apply" => {
-                self.block_apply(e, &ty, n, object, args)
+                match self.applied(&ty, n, object, args, e.span) {
+                    Some(call) => self.finish(e, call, Type::Void),
+                    None => Type::Bad,
+                }
             }
             Type::TypeName(t) if member.text == "apply" => {
                 let made = self.with_type_args(t, types, base.span);
@@ -210,24 +213,22 @@ impl<'a> Checker<'a, '_> {
         self.finish(e, Call::plain(Callee::Table(table.decl)), Type::ApplyResult(table.clone()))
     }
 
-    fn block_apply(
+    /// An application of a parser or control, of a declared object where it is known.
+    fn applied(
         &mut self,
-        e: &'a Expr,
         ty: &Type,
         n: &Named,
         object: Option<DeclId>,
         args: &'a [Argument],
-    ) -> Type {
-        self.place_of_block(ty, e.span);
-        if self.recurs(n.decl, &n.name, e.span) {
-            return Type::Bad;
+        span: Span,
+    ) -> Option<Call<'a>> {
+        self.place_of_block(ty, span);
+        if self.recurs(n.decl, &n.name, span) {
+            return None;
         }
-        let Some((id, matched)) = self.choose(&format!("{}.apply", n.name), &[n.decl], args, e.span) else {
-            return Type::Bad;
-        };
+        let (id, matched) = self.choose(&format!("{}.apply", n.name), &[n.decl], args, span)?;
         let subst = self.typed.subst_of(ty);
-        let (_, call) = self.apply(id, Callee::Block(id, object), subst, &[], matched, e.span);
-        self.finish(e, call, Type::Void)
+        Some(self.apply(id, Callee::Block(id, object), subst, &[], matched, span).1)
     }
 
     /// `Type.apply(args);`: instantiated and applied in one go.
@@ -240,13 +241,7 @@ impl<'a> Checker<'a, '_> {
             return;
         };
         self.construct(ty, &[], span);
-        self.place_of_block(ty, span);
-        if self.recurs(n.decl, &n.name, span) {
-            return;
-        }
-        if let Some((id, matched)) = self.choose(&format!("{}.apply", n.name), &[n.decl], args, span) {
-            let subst = self.typed.subst_of(ty);
-            let (_, call) = self.apply(id, Callee::Block(id, None), subst, &[], matched, span);
+        if let Some(call) = self.applied(ty, &n, None, args, span) {
             self.typed.calls.insert(at, call);
             self.note_type(at, ty);
         }

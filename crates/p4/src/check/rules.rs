@@ -75,22 +75,15 @@ impl<'a> Checker<'a, '_> {
                 AnnotationBody::Unstructured(tokens) if NAMING.contains(&a.name.text.as_str()) => {
                     let string = matches!(tokens.as_slice(), [(text, _), ..] if text.starts_with('"'));
                     let all = tokens.iter().all(|(text, _)| text.starts_with('"') || text == "++");
-                    if !string || !all {
-                        let text = format!("`@{}` takes a string", a.name.text);
-                        let hint = format!("write `@{}(\"…\")`", a.name.text);
-                        self.report(Diagnostic::error("E0418", a.span, text).hint(hint));
-                    }
+                    self.takes(a, string && all, "a string", "\"…\"");
                 }
                 AnnotationBody::Empty if a.name.text == "pkginfo" => {
-                    let d = Diagnostic::error("E0418", a.span, "`@pkginfo` takes keys and values");
-                    self.report(d.hint("write `@pkginfo(name = \"…\")`"));
+                    self.takes(a, false, "keys and values", "name = \"…\"");
                 }
                 AnnotationBody::Unstructured(tokens) if a.name.text == "match" => {
                     let word = |(t, _): &(String, _)| t.starts_with(|c: char| c.is_alphabetic() || c == '_');
-                    if !matches!(tokens.as_slice(), [one] if word(one)) {
-                        let text = "`@match` takes a match kind";
-                        self.report(Diagnostic::error("E0418", a.span, text).hint("write `@match(ternary)`"));
-                    }
+                    let fits = matches!(tokens.as_slice(), [one] if word(one));
+                    self.takes(a, fits, "a match kind", "ternary");
                 }
                 AnnotationBody::Unstructured(tokens) if a.name.text == "p4runtime_translation" => {
                     let text: Vec<&str> = tokens.iter().map(|(t, _)| t.as_str()).collect();
@@ -102,18 +95,20 @@ impl<'a> Checker<'a, '_> {
                         }
                         _ => false,
                     };
-                    if !fits {
-                        let text = "`@p4runtime_translation` takes a URI and `bit<W>` or `string`";
-                        let hint = "write `@p4runtime_translation(\"…\", bit<32>)`";
-                        self.report(Diagnostic::error("E0418", a.span, text).hint(hint));
-                    }
+                    self.takes(a, fits, "a URI and `bit<W>` or `string`", "\"…\", bit<32>");
                 }
-                AnnotationBody::Empty if a.name.text == "name" => {
-                    let d = Diagnostic::error("E0418", a.span, "`@name` takes a string");
-                    self.report(d.hint("write `@name(\"…\")`"));
-                }
+                AnnotationBody::Empty if a.name.text == "name" => self.takes(a, false, "a string", "\"…\""),
                 _ => {}
             }
+        }
+    }
+
+    /// Reports an annotation whose body does not fit what it takes.
+    fn takes(&mut self, a: &Annotation, fits: bool, what: &str, example: &str) {
+        let name = &a.name.text;
+        if !fits {
+            let d = Diagnostic::error("E0418", a.span, format!("`@{name}` takes {what}"));
+            self.report(d.hint(format!("write `@{name}({example})`")));
         }
     }
 

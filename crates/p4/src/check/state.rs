@@ -115,9 +115,7 @@ impl<'a> Checker<'a, '_> {
     /// A keyset for these keys: a set a key, or one that matches all.
     pub(super) fn keyset(&mut self, e: &'a Expr, keys: &[Type]) {
         match &e.kind {
-            ExprKind::Default | ExprKind::DontCare => {
-                self.expr(e);
-            }
+            ExprKind::Default | ExprKind::DontCare => drop(self.expr(e)),
             ExprKind::List { items, .. }
                 if !(keys.len() == 1 && matches!(keys[0], Type::Tuple(_) | Type::Struct(_))) =>
             {

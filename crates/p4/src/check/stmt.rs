@@ -35,9 +35,7 @@ impl<'a> Checker<'a, '_> {
                 self.decl_of(d);
             }
             StmtKind::Assign { target, op, value } => self.assign(s.span, target, *op, value),
-            StmtKind::Call(e) => {
-                self.expr(e);
-            }
+            StmtKind::Call(e) => drop(self.expr(e)),
             StmtKind::DirectApply { id, ty, args } => {
                 let ty = self.ty_open(ty);
                 self.direct_apply(*id, s.span, &ty, args);
@@ -101,12 +99,8 @@ impl<'a> Checker<'a, '_> {
             return;
         }
         match op {
-            None => {
-                self.expr_to(value, &want);
-            }
-            Some(BinaryOp::Shl | BinaryOp::Shr) => {
-                self.expr(value);
-            }
+            None => drop(self.expr_to(value, &want)),
+            Some(BinaryOp::Shl | BinaryOp::Shr) => drop(self.expr(value)),
             Some(op) => {
                 let own = self.expr_to(value, &want);
                 if !own.is_bad() && !want.underlying().is_fixed() {
@@ -155,12 +149,8 @@ impl<'a> Checker<'a, '_> {
                 let e = Diagnostic::error("E0316", value.span, "there is nothing to return a value to");
                 self.report(e.hint("write `return;`"));
             }
-            Some(value) => {
-                self.expr_to(value, &ret);
-            }
-            None if ret != Type::Void => {
-                self.error("E0316", span, format!("this must return a `{ret}`"));
-            }
+            Some(value) => drop(self.expr_to(value, &ret)),
+            None if ret != Type::Void => self.error("E0316", span, format!("this must return a `{ret}`")),
             None => {}
         }
     }

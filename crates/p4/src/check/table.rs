@@ -107,11 +107,8 @@ impl<'a> Checker<'a, '_> {
         if arithmetic && ast::annotation(&k.annotations, "name").is_none() {
             let e =
                 Diagnostic::error("E0415", k.expr.span, "a computed key needs a name for the control plane");
-            self.report(e.hint(format!(
-                "write `{} : {} @name(\"key\");`",
-                self.text(&k.expr),
-                k.match_kind.text
-            )));
+            let (key, kind) = (self.text(&k.expr), &k.match_kind.text);
+            self.report(e.hint(format!("write `{key} : {kind} @name(\"key\");`")));
         }
         if k.match_kind.text == "lpm" && simple && !inner.is_fixed() {
             let text = format!("an lpm key is bit<W> or int<W>: `{ty}` has no prefixes");
@@ -130,11 +127,8 @@ impl<'a> Checker<'a, '_> {
     }
 
     /// The declaration and the arguments of `a`, `.a`, `a(x)`.
-    fn action_name(&mut self, e: &'a Expr) -> Option<(String, DeclId, Option<&'a [ast::Argument]>)> {
-        let (callee, args) = match &e.kind {
-            ExprKind::Call { callee, args, .. } => (&**callee, Some(&args[..])),
-            _ => (e, None),
-        };
+    fn action_name(&mut self, e: &'a Expr) -> Option<(String, DeclId, &'a [ast::Argument])> {
+        let (callee, args) = e.called();
         let ExprKind::Name { name, global } = &callee.kind else {
             if !matches!(callee.kind, ExprKind::Error) {
                 self.error("E0416", e.span, "this must be the name of an action");
@@ -167,7 +161,7 @@ impl<'a> Checker<'a, '_> {
                 self.report(e.also(first.2.expr.span, "listed here first"));
                 continue;
             }
-            self.bound(&a.expr, id, args.unwrap_or_default(), false);
+            self.bound(&a.expr, id, args, false);
             listed.push((name, id, a));
         }
         listed
@@ -298,7 +292,6 @@ impl<'a> Checker<'a, '_> {
             let text = format!("`{name}` is @{forbidden}: it cannot be used here");
             self.report(Diagnostic::error("E0416", e.span, text).also(listed.2.expr.span, "listed here"));
         }
-        let args = args.unwrap_or_default();
         self.bound(e, id, args, true);
         self.same_bound(args, listed.2);
     }

@@ -117,6 +117,13 @@ impl Named {
     pub fn plain(decl: DeclId, name: &str) -> Named {
         Named { decl, name: name.into(), args: Arc::new([]) }
     }
+
+    fn map(&self, f: &mut dyn FnMut(&Type) -> Option<Type>) -> Named {
+        if self.args.is_empty() {
+            return self.clone();
+        }
+        Named { args: self.args.iter().map(|t| t.map(f)).collect(), ..self.clone() }
+    }
 }
 
 impl Type {
@@ -260,15 +267,6 @@ impl Type {
             found.then(|| t.clone())
         });
         found
-    }
-}
-
-impl Named {
-    fn map(&self, f: &mut dyn FnMut(&Type) -> Option<Type>) -> Named {
-        if self.args.is_empty() {
-            return self.clone();
-        }
-        Named { args: self.args.iter().map(|t| t.map(f)).collect(), ..self.clone() }
     }
 }
 

@@ -121,15 +121,13 @@ impl<'a> Checker<'a, '_> {
                 Type::tuple(parts)
             }
             TypeKind::List(item) => Type::List(Arc::new(self.ty(item))),
-            TypeKind::Stack { element, size } => self.stack(element, size),
+            TypeKind::Stack { element, size } => {
+                let item = Arc::new(self.ty(element));
+                let size = self.size(size, "the size of a header stack");
+                size.map_or(Type::Bad, |n| Type::Stack(item, n))
+            }
             TypeKind::Named { global, name, args } => self.named_ty(*global, name, args, open),
         }
-    }
-
-    fn stack(&mut self, element: &'a ast::Type, size: &'a Expr) -> Type {
-        let item = self.ty(element);
-        let Some(n) = self.size(size, "the size of a header stack") else { return Type::Bad };
-        Type::Stack(Arc::new(item), n)
     }
 
     /// A width that is known here and now.

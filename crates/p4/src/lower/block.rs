@@ -122,10 +122,10 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// Keeps what the declarations of an instance stand for, for the next time.
-    fn keep(&self, block: &Block<'a>, params: &[DeclId]) {
-        let members = self.typed.decl(block.decl.id).map(|d| d.members.clone()).unwrap_or_default();
+    fn keep(&self, block: &Block<'a>) {
         let mut scope = block.scope.borrow_mut();
-        for id in members.iter().chain(params) {
+        let known = self.typed.decl(block.decl.id).into_iter();
+        for id in known.flat_map(|d| d.members.iter().chain(&d.params)) {
             scope.stores.extend(self.scope.stores.get(id).map(|s| (*id, s.clone())));
             scope.objects.extend(self.scope.objects.get(id).map(|o| (*id, o.clone())));
         }
@@ -177,42 +177,31 @@ impl<'a> Lower<'_, 'a> {
 
     /// `sub.apply(args)`.
     pub(super) fn apply_block(&mut self, block: &Rc<Block<'a>>, args: &Args<'a>, span: Span) -> Res<()> {
-        let first = !*block.made.borrow();
         // The call may name the parameters of a type of controls, which stand in the same order.
         let params = self.typed.decl(block.decl.id).map(|d| d.params.clone()).unwrap_or_default();
         let given = |i: usize| args.get(i).map_or(Arg::Omitted, |(_, arg)| *arg);
         let args: Vec<_> = params.into_iter().enumerate().map(|(i, p)| (p, given(i))).collect();
-        let args = args.as_slice();
-        let mut inner = block.scope.borrow().clone();
-        let copies = self.block_arguments(block, args, &mut inner, first, span)?;
-        self.scope.extend(&inner);
+        let copies = self.block_arguments(block, &args, span)?;
         let saved = (
             std::mem::replace(&mut self.path, block.path.clone()),
             std::mem::replace(&mut self.drop_name, block.path.clone()),
             std::mem::replace(&mut self.instance, block.number),
             self.loc,
         );
-        let result = self.run_block(block, args, first, copies, span);
+        let result = self.run_block(block, copies, span);
         (self.path, self.drop_name, self.instance, self.loc) = saved;
         result
     }
 
-    fn run_block(
-        &mut self,
-        block: &Rc<Block<'a>>,
-        args: &Args<'a>,
-        first: bool,
-        copies: Vec<CopyOut>,
-        span: Span,
-    ) -> Res<()> {
+    fn run_block(&mut self, block: &Rc<Block<'a>>, copies: Vec<CopyOut>, span: Span) -> Res<()> {
         let locals = block.decl.locals();
-        if first {
+        if !*block.made.borrow() {
             // Tables' actions are walked here, and leave none of the calls that are under way.
             let outer = std::mem::take(&mut self.copies);
             let made = self.make_locals(locals);
             self.copies = outer;
             made?;
-            self.keep(block, &args.iter().map(|(id, _)| *id).collect::<Vec<_>>());
+            self.keep(block);
         }
         match &block.decl.kind {
             DeclKind::Control(control) => {
@@ -228,21 +217,24 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// Copies the arguments of an application into the parameters of the instance.
-    fn block_arguments(
-        &mut self,
-        block: &Block<'a>,
-        args: &Args<'a>,
-        inner: &mut Scope<'a>,
-        first: bool,
-        span: Span,
-    ) -> Res<Vec<CopyOut>> {
+    fn block_arguments(&mut self, block: &Block<'a>, args: &Args<'a>, span: Span) -> Res<Vec<CopyOut>> {
+        let mut inner = block.scope.borrow().clone();
         let mut copies = vec![None; args.len()];
         for (at, id, arg) in super::call::in_text_order(args) {
             let Some(param) = self.typed.decl(id).filter(|p| p.kind == Kind::Param) else { continue };
             let ty = param.ty.subst(&inner.types);
             if let Type::Extern(n) = &ty {
-                if !matches!(&*n.name, "packet_in" | "packet_out") {
-                    self.object_argument(id, arg, inner, first, span)?;
+                if let Some(e) = arg.expr().filter(|_| !matches!(&*n.name, "packet_in" | "packet_out")) {
+                    let object = self.object_of(e)?;
+                    let before = inner.objects.insert(id, object.clone());
+                    // The tables and actions of a block are made once: it has the same object whenever it is applied.
+                    if *block.made.borrow() && before.is_some_and(|before| before != object) {
+                        return self.limit(
+                            "E0517",
+                            span,
+                            "one instance is applied to several extern objects",
+                        );
+                    }
                 }
                 continue;
             }
@@ -260,29 +252,7 @@ impl<'a> Lower<'_, 'a> {
             };
             copies[at] = self.copy_in_one(param.direction, arg, &store, span)?;
         }
+        self.scope.extend(&inner);
         Ok(copies.into_iter().flatten().collect())
-    }
-
-    /// An extern's instance as an argument. The tables and actions of a block are made once, so it has the same one whenever it
-    /// is applied.
-    fn object_argument(
-        &mut self,
-        id: DeclId,
-        arg: Arg<'a>,
-        inner: &mut Scope<'a>,
-        first: bool,
-        span: Span,
-    ) -> Res<()> {
-        let Some(e) = arg.expr() else { return Ok(()) };
-        let object = self.object_of(e)?;
-        match inner.objects.get(&id) {
-            Some(before) if !first && *before != object => {
-                self.limit("E0517", span, "one instance is applied to several extern objects")
-            }
-            _ => {
-                inner.objects.insert(id, object);
-                Ok(())
-            }
-        }
     }
 }

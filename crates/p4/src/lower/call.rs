@@ -20,12 +20,7 @@ pub(super) enum Bound {
 }
 
 impl<'a> Lower<'_, 'a> {
-    pub(super) fn call(
-        &mut self,
-        e: &'a ast::Expr,
-        callee: &'a ast::Expr,
-        args: &'a [ast::Argument],
-    ) -> Res<Val> {
+    pub(super) fn call(&mut self, e: &'a ast::Expr) -> Res<Val> {
         if self.depth >= DEPTH {
             return self.limit("E0502", e.span, "these calls nest too deeply");
         }
@@ -36,8 +31,8 @@ impl<'a> Lower<'_, 'a> {
                 Some(Kind::ExternFunction) => self.extern_function(*id, e),
                 _ => self.inlined(*id, &call.args, &call.type_args, e.span),
             },
-            Callee::Method(id, _) => self.method(*id, e, callee),
-            Callee::Builtin(builtin) => self.builtin(*builtin, e, callee, args),
+            Callee::Method(id, _) => self.method(*id, e),
+            Callee::Builtin(builtin) => self.builtin(*builtin, e),
             Callee::Table(id) => self.apply_table(*id, false, false, e.span).map(|_| Val::Void),
             Callee::Block(_, object) => match (*object, object.and_then(|o| self.block_of_decl(o))) {
                 (Some(_), Some(block)) => self.apply_block(&block, &call.args, e.span).map(|()| Val::Void),
@@ -215,13 +210,8 @@ impl<'a> Lower<'_, 'a> {
 
     // ---- methods of the language ----
 
-    fn builtin(
-        &mut self,
-        builtin: Builtin,
-        e: &'a ast::Expr,
-        callee: &'a ast::Expr,
-        args: &'a [ast::Argument],
-    ) -> Res<Val> {
+    fn builtin(&mut self, builtin: Builtin, e: &'a ast::Expr) -> Res<Val> {
+        let (callee, args) = e.called();
         let ExprKind::Member { base, .. } = &callee.kind else {
             return self.bug(e.span, "a method of nothing");
         };

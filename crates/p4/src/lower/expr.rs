@@ -23,7 +23,7 @@ impl<'a> Lower<'_, 'a> {
             ExprKind::Member { base, .. } => self.member(e, base),
             ExprKind::Index { base, index } => self.index(base, index),
             ExprKind::Slice { base, hi, lo } => self.slice(e, [base, hi, lo]),
-            ExprKind::Call { callee, args, .. } => self.call(e, callee, args),
+            ExprKind::Call { .. } => self.call(e),
             ExprKind::Unary { op, operand } => self.unary(*op, operand),
             ExprKind::Binary { op, left, right } => self.binary(e, *op, [left, right]),
             ExprKind::Ternary { cond, yes, no } => self.ternary(e, [cond, yes, no]),

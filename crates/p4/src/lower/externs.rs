@@ -215,8 +215,7 @@ impl<'a> Lower<'_, 'a> {
         let (Some(Val::Scalar(cond)), Some(list)) = (vals.next(), vals.next()) else {
             return self.bug(span, "a condition that is no bool");
         };
-        let mut data = Vec::new();
-        self.flatten(list, span, &mut data)?;
+        let data = self.flatten(list, span)?;
         match vals.next() {
             Some(Val::Scalar(sum)) => Ok((cond, data, sum)),
             None => Ok((cond, data, Expr::bool(false))),
@@ -262,9 +261,8 @@ impl<'a> Lower<'_, 'a> {
             let [Val::Scalar(base), list, Val::Scalar(max)] = l.values_of([base, data, max])? else {
                 return l.bug(to.span, "bounds of a hash that are no numbers");
             };
-            let mut parts = Vec::new();
-            l.flatten(list, data.span, &mut parts)?;
-            l.push(Ir::Call(Call::Hash { dst, algorithm, base, data: parts, max }));
+            let data = l.flatten(list, data.span)?;
+            l.push(Ir::Call(Call::Hash { dst, algorithm, base, data, max }));
             Ok(())
         })
     }
@@ -273,7 +271,7 @@ impl<'a> Lower<'_, 'a> {
         let format = self.known_text(format)?;
         let mut args = Vec::new();
         for val in self.values(data)? {
-            self.flatten(val, span, &mut args)?;
+            args.extend(self.flatten(val, span)?);
         }
         if format.matches("{}").count() != args.len() {
             let what = format!("{} values for {} places `{{}}`", args.len(), format.matches("{}").count());
@@ -285,9 +283,7 @@ impl<'a> Lower<'_, 'a> {
 
     /// A message to the control plane, named after the type of its data.
     pub(super) fn digest(&mut self, e: &'a ast::Expr, ty: &Type) -> Res<()> {
-        let mut data = Vec::new();
-        let val = self.expr(e)?;
-        self.flatten(val, e.span, &mut data)?;
+        let data = self.data(e)?;
         let (name, mut fields) = match ty {
             Type::Struct(_) | Type::Header(_) => {
                 let fields = self.typed.fields(ty).into_iter().map(|(name, ..)| name.to_string());
@@ -309,9 +305,7 @@ impl<'a> Lower<'_, 'a> {
         let Some(e) = arg else { return Ok(Vec::new()) };
         let mut keep = Vec::new();
         if !name.ends_with("_preserving_field_list") {
-            let mut data = Vec::new();
-            let val = self.expr(e)?;
-            self.flatten(val, e.span, &mut data)?;
+            let data = self.data(e)?;
             keep.extend(data.iter().filter_map(|e| match &e.kind {
                 ir::ExprKind::Read(Place::Var(var)) => Some(self.origin(*var)),
                 _ => None,
@@ -322,22 +316,16 @@ impl<'a> Lower<'_, 'a> {
             return self.limit("E0515", e.span, "this field list is not known when the program is compiled");
         };
         if let Some((store, ty)) = self.metadata.clone() {
-            self.in_field_list(&store, &ty, list, false, &mut keep)?;
+            keep = self.in_field_list(&store, &ty, list, false)?;
         }
         Ok(keep)
     }
 
     /// The variables of all fields that are in that field list, or of all where everything is taken.
-    fn in_field_list(
-        &mut self,
-        store: &Store,
-        ty: &Type,
-        list: u64,
-        all: bool,
-        out: &mut Vec<ir::VarId>,
-    ) -> Res<()> {
+    fn in_field_list(&mut self, store: &Store, ty: &Type, list: u64, all: bool) -> Res<Vec<ir::VarId>> {
+        let mut found = Vec::new();
         match store {
-            Store::Scalar(Place::Var(var), _) if all => out.push(*var),
+            Store::Scalar(Place::Var(var), _) if all => found.push(*var),
             Store::Struct(parts) => {
                 let fields = self.typed.fields(ty);
                 for (i, (part, ty)) in parts.iter().zip(self.typed.parts(ty)).enumerate() {
@@ -346,12 +334,12 @@ impl<'a> Lower<'_, 'a> {
                         Some(annotation) => self.field_lists(annotation)?,
                         None => Vec::new(),
                     };
-                    self.in_field_list(part, &ty, list, all || lists.contains(&list), out)?;
+                    found.extend(self.in_field_list(part, &ty, list, all || lists.contains(&list))?);
                 }
             }
             _ => {}
         }
-        Ok(())
+        Ok(found)
     }
 
     /// The numbers of `@field_list(1, TWO, E.three)`.

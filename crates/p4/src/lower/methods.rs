@@ -10,8 +10,8 @@ use crate::check::{DeclId, Type};
 
 impl<'a> Lower<'_, 'a> {
     /// `base.method(args)` of an extern.
-    pub(super) fn method(&mut self, id: DeclId, e: &'a ast::Expr, callee: &'a ast::Expr) -> Res<Val> {
-        let (Some(call), ExprKind::Member { base, .. }) = (self.typed.call(e.id), &callee.kind) else {
+    pub(super) fn method(&mut self, id: DeclId, e: &'a ast::Expr) -> Res<Val> {
+        let (Some(call), ExprKind::Member { base, .. }) = (self.typed.call(e.id), &e.called().0.kind) else {
             return self.bug(e.span, "a method of nothing");
         };
         let name = self.name_of(id);
@@ -103,8 +103,7 @@ impl<'a> Lower<'_, 'a> {
             (Some(Val::Scalar(base)), Some(list), Some(Val::Scalar(max))) => (base, list, max),
             _ => return self.bug(args.first().map(|e| e.span).unwrap_or_default(), "a hash of nothing"),
         };
-        let mut data = Vec::new();
-        self.flatten(list, args.first().map(|e| e.span).unwrap_or_default(), &mut data)?;
+        let data = self.flatten(list, args.first().map(|e| e.span).unwrap_or_default())?;
         let (dst, val) = self.result("$hash", ty);
         self.push(Ir::Call(Call::Hash { dst, algorithm, base, data, max }));
         Ok(val)
@@ -122,9 +121,7 @@ impl<'a> Lower<'_, 'a> {
             ("get_state", _) => return Ok(Val::Scalar(sum())),
             ("set_state", [e]) => self.scalar(e)?,
             ("add" | "subtract", [e]) => {
-                let mut data = Vec::new();
-                let val = self.expr(e)?;
-                self.flatten(val, e.span, &mut data)?;
+                let data = self.data(e)?;
                 // The complement of the data's sum: what `subtract` adds.
                 let (dst, _) = self.result("$sum", Ty::Bit(16));
                 let part = read(&dst, Ty::Bit(16));

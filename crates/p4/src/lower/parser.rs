@@ -159,7 +159,7 @@ impl<'a> Lower<'_, 'a> {
                 let vals = self.values(&keys.iter().collect::<Vec<_>>())?;
                 let mut exprs = Vec::new();
                 for (val, key) in vals.into_iter().zip(keys) {
-                    self.flatten(val, key.span, &mut exprs)?;
+                    exprs.extend(self.flatten(val, key.span)?);
                 }
                 let loc = self.at(*span);
                 let mut made = Vec::new();
@@ -313,14 +313,20 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// A list of data, spelt out to scalars.
-    pub(super) fn flatten(&mut self, val: Val, span: Span, out: &mut Vec<ir::Expr>) -> Res<()> {
+    pub(super) fn flatten(&mut self, val: Val, span: Span) -> Res<Vec<ir::Expr>> {
         match (&val, self.parts_of_val(&val)) {
-            (Val::Scalar(e), _) => {
-                out.push(e.clone());
-                Ok(())
+            (Val::Scalar(e), _) => Ok(vec![e.clone()]),
+            (_, Some(parts)) => {
+                let parts = parts.into_iter().map(|p| self.flatten(p, span));
+                Ok(parts.collect::<Res<Vec<_>>>()?.concat())
             }
-            (_, Some(parts)) => parts.into_iter().try_for_each(|p| self.flatten(p, span, out)),
             _ => self.limit("E0522", span, "`{#}` cannot be part of this data"),
         }
+    }
+
+    /// The scalars that an expression comes to.
+    pub(super) fn data(&mut self, e: &'a ast::Expr) -> Res<Vec<ir::Expr>> {
+        let val = self.expr(e)?;
+        self.flatten(val, e.span)
     }
 }

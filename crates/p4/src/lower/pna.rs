@@ -102,8 +102,7 @@ impl<'a> Lower<'_, 'a> {
         let [data_val, Val::Scalar(profile)] = self.values_of([data, profile])? else {
             return self.bug(profile.span, "a profile that is no number");
         };
-        let mut args = Vec::new();
-        self.flatten(data_val, data.span, &mut args)?;
+        let args = self.flatten(data_val, data.span)?;
         let (done, val) = self.result("$added", Ty::Bool);
         self.push(Ir::Call(Call::AddEntry { done: Some(done), action, args, profile }));
         Ok(val)

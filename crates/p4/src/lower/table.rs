@@ -26,6 +26,9 @@ pub struct Made<'a> {
     exits: bool,
 }
 
+/// The variables that say whether a table was hit, and which action ran.
+type Applied = (Option<VarId>, Option<VarId>);
+
 /// How the priorities of a table's entries are meant.
 #[derive(Clone, Copy)]
 struct Priorities {
@@ -46,7 +49,10 @@ impl<'a> Lower<'_, 'a> {
         let mut made = Made { keys: Vec::new(), exits: false };
         let mut types = Vec::new();
         if let Some(PropertyValue::Key(keys)) = table.property("key").map(|p| &p.value) {
-            made.keys = self.keys(keys, &mut out, &mut types)?;
+            made.keys = self.keys(keys, &mut out)?;
+            // A selector's key is no part of an entry: it chooses a member of the entry's group.
+            let of_entries = keys.iter().filter(|k| k.match_kind.text != "selector");
+            types = of_entries.map(|k| self.ty(&k.expr)).collect();
         }
         if let Some(PropertyValue::Actions(refs)) = table.property("actions").map(|p| &p.value) {
             for action in refs {
@@ -74,14 +80,8 @@ impl<'a> Lower<'_, 'a> {
 
     // ---- applying ----
 
-    /// Applies a table; gives the variables that say whether it was hit and which action ran.
-    pub(super) fn apply_table(
-        &mut self,
-        id: DeclId,
-        hit: bool,
-        action: bool,
-        span: Span,
-    ) -> Res<(Option<VarId>, Option<VarId>)> {
+    /// Applies a table; gives the variables that are asked for.
+    pub(super) fn apply_table(&mut self, id: DeclId, hit: bool, action: bool, span: Span) -> Res<Applied> {
         let Some(Object::Table(table)) = self.scope.objects.get(&id).cloned() else {
             // Something in the table is beyond this release, and was reported.
             return if self.failed {
@@ -126,12 +126,7 @@ impl<'a> Lower<'_, 'a> {
     // ---- keys ----
 
     /// The keys of a table. Where one of them takes statements, all are put into variables before the table is applied.
-    fn keys(
-        &mut self,
-        keys: &'a [KeyElement],
-        out: &mut ir::Table,
-        types: &mut Vec<Type>,
-    ) -> Res<Vec<(VarId, &'a ast::Expr)>> {
+    fn keys(&mut self, keys: &'a [KeyElement], out: &mut ir::Table) -> Res<Vec<(VarId, &'a ast::Expr)>> {
         let (statements, vals) =
             self.in_block(|l| l.values(&keys.iter().map(|k| &k.expr).collect::<Vec<_>>()));
         let mut evaluated = Vec::new();
@@ -147,13 +142,11 @@ impl<'a> Lower<'_, 'a> {
                 evaluated.push((var, &key.expr));
                 expr = read(&Place::Var(var), expr.ty);
             }
-            // A selector's key is no part of an entry: it chooses a member of the entry's group.
             if kind == MatchKind::Selector {
                 out.selector.push(expr);
                 continue;
             }
             out.keys.push(ir::TableKey { name, expr, kind, loc: self.at(key.expr.span) });
-            types.push(self.ty(&key.expr));
         }
         Ok(evaluated)
     }
@@ -282,8 +275,7 @@ impl<'a> Lower<'_, 'a> {
     fn default_action(&mut self, table: &'a TableDecl, out: &mut ir::Table, span: Span) -> Res<()> {
         if let Some(e) = table.value("default_action") {
             out.const_default = table.property("default_action").is_some_and(|p| p.is_const);
-            let (decl, args) = self.named_action(e)?;
-            out.default = self.action_with_values(decl, args, out, e.span)?;
+            out.default = self.action_with_values(e, out)?;
             return Ok(());
         }
         // core.p4's NoAction is what a table without a default does (section 14.2.1.3).
@@ -302,13 +294,8 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// `a(1, 2)` of an entry or default: which of the table's actions, and the control plane's arguments.
-    fn action_with_values(
-        &mut self,
-        decl: &'a ast::Decl,
-        args: &'a [ast::Argument],
-        out: &ir::Table,
-        span: Span,
-    ) -> Res<(u32, Vec<Bits>)> {
+    fn action_with_values(&mut self, e: &'a ast::Expr, out: &ir::Table) -> Res<(u32, Vec<Bits>)> {
+        let ((decl, args), span) = (self.named_action(e)?, e.span);
         let ast::DeclKind::Action { params, .. } = &decl.kind else {
             return self.bug(span, "this is no action");
         };
@@ -357,8 +344,7 @@ impl<'a> Lower<'_, 'a> {
             let sets = self.keysets(&entry.keyset, types)?;
             let matches = out.keys.iter().zip(sets).map(|(k, s)| self.match_value(k, s, entry.span));
             let matches = matches.collect::<Res<Vec<_>>>()?;
-            let (decl, args) = self.named_action(&entry.action)?;
-            let (action, args) = self.action_with_values(decl, args, out, entry.action.span)?;
+            let (action, args) = self.action_with_values(&entry.action, out)?;
             out.entries.push(ir::TableEntry { loc: self.at(entry.span), matches, priority, action, args });
         }
         // Best first, whatever the order of the source; entries of one priority keep it.

@@ -198,7 +198,7 @@ impl Parser<'_> {
     fn assignment_or_call(&mut self) -> Parsed<StmtKind> {
         let start = self.span();
         // A bare `a < b` is no statement, so `<` after an l-value can only be type arguments or a mistake.
-        let target = self.lvalue_or_call()?;
+        let target = self.additive()?;
         if self.eat(";") {
             return match target.kind {
                 ExprKind::Call { callee, args, .. } if is_type_apply(&callee, self) => {
@@ -213,18 +213,13 @@ impl Parser<'_> {
                 }
             };
         }
-        let op = self.assignment_operator();
-        let Some(op) = op else {
+        let Some(op) = self.assignment_operator() else {
             self.expect(";")?;
             return Ok(StmtKind::Empty);
         };
         let value = self.expression()?;
         self.expect(";")?;
         Ok(StmtKind::Assign { target, op, value })
-    }
-
-    fn lvalue_or_call(&mut self) -> Parsed<Expr> {
-        self.additive()
     }
 
     /// `=`, or the operator of `+=` and its like; outer `None` if there is none.
@@ -348,7 +343,7 @@ impl Parser<'_> {
                 let decl = p.finish(annotations, declared, start);
                 return Ok(Stmt { span: decl.span, kind: StmtKind::Decl(Box::new(decl)) });
             }
-            let target = p.lvalue_or_call()?;
+            let target = p.additive()?;
             let kind = match p.assignment_operator() {
                 Some(op) => StmtKind::Assign { target, op, value: p.expression()? },
                 None => StmtKind::Call(target),

@@ -25,13 +25,6 @@ const MOST_TOKENS: usize = 4_000_000;
 const TOFINO: [&str; 7] =
     ["tna.p4", "t2na.p4", "t3na.p4", "tofino.p4", "tofino2.p4", "tofino1arch.p4", "tofino2arch.p4"];
 
-/// What the preprocessor hands to the parser.
-#[derive(Debug, Default)]
-pub struct Output {
-    /// All tokens, the last one is the end.
-    pub tokens: Vec<Token>,
-}
-
 /// One `#if` that is open.
 struct Conditional {
     span: Span,
@@ -58,20 +51,20 @@ impl File {
     }
 }
 
-/// Runs the preprocessor over a file that stands in the map already.
+/// Runs the preprocessor over a file that stands in the map already. The last token is the end.
 pub fn preprocess(
     map: &mut SourceMap,
     file: usize,
     defines: &[(String, String)],
     provider: &dyn SourceProvider,
     diags: &mut Diagnostics,
-) -> Output {
+) -> Vec<Token> {
     let mut p = Preproc {
         map,
         provider,
         diags,
         macros: Map::default(),
-        out: Output::default(),
+        out: Vec::new(),
         once: Vec::new(),
         pending: Vec::new(),
         nesting: 0,
@@ -83,7 +76,7 @@ pub fn preprocess(
     p.file(file, 0);
     let end = p.map.files().get(file).map_or(0, |f| f.start + f.text.len() as u32);
     let span = Span::new(end, end);
-    p.out.tokens.push(Token { kind: TokenKind::Eof, span, first: true, spaced: true });
+    p.out.push(Token { kind: TokenKind::Eof, span, first: true, spaced: true });
     p.out
 }
 
@@ -92,7 +85,7 @@ struct Preproc<'a> {
     provider: &'a dyn SourceProvider,
     diags: &'a mut Diagnostics,
     macros: Map<Arc<str>, Macro>,
-    out: Output,
+    out: Vec<Token>,
     once: Vec<String>,
     /// Tokens since macros were last expanded. A use of a macro may reach over conditionals, so these do not end it.
     pending: Vec<Token>,
@@ -131,7 +124,7 @@ impl Preproc<'_> {
                 }
                 continue;
             }
-            if self.out.tokens.len() + self.pending.len() >= MOST_TOKENS {
+            if self.out.len() + self.pending.len() >= MOST_TOKENS {
                 let text = format!("the program has more than {MOST_TOKENS} tokens");
                 self.error("E0009", token.span, text, "");
                 break;
@@ -153,7 +146,7 @@ impl Preproc<'_> {
     fn flush(&mut self) {
         let tokens = std::mem::take(&mut self.pending);
         let expanded = self.expand(tokens, true);
-        self.out.tokens.extend(expanded);
+        self.out.extend(expanded);
     }
 
     /// A string of several lines, the directives in it carried out: C's preprocessor, which p4c runs, reads such a string line by
