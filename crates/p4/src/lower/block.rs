@@ -229,11 +229,8 @@ impl<'a> Lower<'_, 'a> {
                     let before = inner.objects.insert(id, object.clone());
                     // The tables and actions of a block are made once: it has the same object whenever it is applied.
                     if *block.made.borrow() && before.is_some_and(|before| before != object) {
-                        return self.limit(
-                            "E0517",
-                            span,
-                            "one instance is applied to several extern objects",
-                        );
+                        let what = "one instance is applied to several extern objects";
+                        return self.limit("E0517", span, what);
                     }
                 }
                 continue;

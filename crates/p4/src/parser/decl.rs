@@ -303,12 +303,8 @@ impl Parser<'_> {
             Ok((body, transition))
         })?;
         if !self.is("}") && transition.is_some() {
-            return self.wrong(
-                "E0121",
-                self.span(),
-                "a statement after `transition`",
-                "`transition` is the last statement of a state",
-            );
+            let hint = "`transition` is the last statement of a state";
+            return self.wrong("E0121", self.span(), "a statement after `transition`", hint);
         }
         self.expect("}")?;
         let (id, span) = (self.decl_id(), start.to(self.before()));

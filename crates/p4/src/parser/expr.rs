@@ -190,11 +190,12 @@ impl Parser<'_> {
         let behind = self.at;
         let nested = self.tokens.get(from..behind.saturating_sub(1)).unwrap_or_default();
         if nested.iter().any(|t| t.kind == TokenKind::Punct("+:")) {
+            let hint = "use a variable or constant for the inner one";
             return self.wrong(
                 "E0126",
                 self.before(),
                 "a slice with `+:` inside the low end of another",
-                "use a variable or constant for the inner one",
+                hint,
             );
         }
         self.at = from;

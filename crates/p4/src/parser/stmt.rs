@@ -89,12 +89,8 @@ impl Parser<'_> {
             }
             "const" => StmtKind::Decl(Box::new(self.declaration()?)),
             "while" | "do" | "goto" if self.c_statement_follows() => {
-                return self.wrong(
-                    "E0119",
-                    start,
-                    format!("P4 has no `{word}`"),
-                    "`for (bit<8> i in 0 .. 9) { … }` repeats a known number of times",
-                );
+                let hint = "`for (bit<8> i in 0 .. 9) { … }` repeats a known number of times";
+                return self.wrong("E0119", start, format!("P4 has no `{word}`"), hint);
             }
             "elif" | "elsif" | "elseif" if self.ahead_is(1, "(") => {
                 let d = Diagnostic::error("E0119", start, format!("P4 has no `{word}`"));
@@ -102,12 +98,8 @@ impl Parser<'_> {
                 self.if_statement()?
             }
             "else" => {
-                return self.wrong(
-                    "E0119",
-                    start,
-                    "`else` without an `if` before it",
-                    "is there a `;` or a `}` too many before it?",
-                );
+                let hint = "is there a `;` or a `}` too many before it?";
+                return self.wrong("E0119", start, "`else` without an `if` before it", hint);
             }
             _ if self.declaration_follows() => self.local(Vec::new(), start)?,
             _ => self.assignment_or_call()?,
@@ -272,12 +264,8 @@ impl Parser<'_> {
 
     fn simple_label(&mut self) -> Parsed<Expr> {
         if self.is_word("case") {
-            return self.wrong(
-                "E0119",
-                self.span(),
-                "P4 has no `case`",
-                "write the label alone: `my_action: { … }`",
-            );
+            let hint = "write the label alone: `my_action: { … }`";
+            return self.wrong("E0119", self.span(), "P4 has no `case`", hint);
         }
         self.expression()
     }
