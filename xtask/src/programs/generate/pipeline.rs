@@ -38,9 +38,11 @@ impl Generator {
             };
             if once {
                 let condition = self.expr(&Ty::Bool, 1);
-                // Programs do not recirculate without end, because targets end that in different ways.
+                // Programs do not recirculate without end, because targets end that in different ways. A clone without a field list forgets
+                // its round, so only a packet that came in by a port asks for one.
+                let first = if ask.starts_with("clone(") { "sm.instance_type == 0 && " } else { "" };
                 self.line(&format!(
-                    "if (meta.round < 2 && {condition}) {{ meta.round = meta.round + 1; {ask}; }}"
+                    "if (meta.round < 2 && {first}{condition}) {{ meta.round = meta.round + 1; {ask}; }}"
                 ));
             }
         }
