@@ -34,7 +34,7 @@
 use std::collections::HashSet;
 
 use crate::cells::{Cell, headers_of};
-use crate::effects::{self, Effect};
+use crate::effects;
 use crate::expr::{BinOp, Expr, ExprKind, Place};
 use crate::program::{HeaderId, Program, Role};
 use crate::stmt::{Call, Data, HashAlgorithm, HeaderRef, Stmt, StmtKind};
@@ -354,11 +354,7 @@ impl Writes {
                 let (headers, _) = headers_of(program, h);
                 self.gone.extend(headers.map(HeaderId));
             }
-            _ => effects::of(program, stmt, &mut |effect| {
-                if let Effect::Write(cell) | Effect::MayWrite(cell) = effect {
-                    self.cells.insert(cell);
-                }
-            }),
+            _ => effects::writes(program, stmt, &mut |cell| self.cells.extend([cell])),
         }
     }
 

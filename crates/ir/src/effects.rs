@@ -56,6 +56,23 @@ pub fn reads(program: &Program, expr: &Expr, f: &mut dyn FnMut(Cell)) {
     Effects { program, f: &mut only_reads }.expr(expr);
 }
 
+/// Calls `f` for each cell that a statement itself writes or may write.
+pub fn writes(program: &Program, stmt: &Stmt, f: &mut dyn FnMut(Cell)) {
+    of(program, stmt, &mut |effect| {
+        if let Effect::Write(cell) | Effect::MayWrite(cell) = effect {
+            f(cell);
+        }
+    });
+}
+
+/// Calls `f` for each cell that a statement itself reads or writes.
+pub fn cells(program: &Program, stmt: &Stmt, f: &mut dyn FnMut(Cell)) {
+    of(program, stmt, &mut |effect| match effect {
+        Effect::Read(cell) | Effect::MayWrite(cell) | Effect::Write(cell) => f(cell),
+        Effect::Outside(_) => {}
+    });
+}
+
 /// The ways in which control may continue at another statement than the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jump {

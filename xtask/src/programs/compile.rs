@@ -36,15 +36,18 @@ pub fn program(name: &str, text: &str) -> Result<Forms, Rejected> {
     let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
     let forms = p4::accept(&mut map, name, text, &[], &Beside, &mut diags, |typed, map, diags| {
         let literal = p4::lower_verified(typed, map, &Passes::none(), diags)?;
-        let optimised = p4::lower_verified(typed, map, &Passes::default(), diags)?;
-        Some(Forms { literal, optimised })
+        Some((Passes::default().run(literal.clone()), literal))
     });
-    forms.flatten().ok_or_else(|| {
+    let (optimised, literal) = forms.flatten().ok_or_else(|| {
         let Some(first) = diags.list().iter().find(|d| d.severity == Severity::Error) else {
             return Rejected { text: "rejected without an error".into(), limit: false };
         };
         let line = map.position(first.primary.span).line;
         let limit = first.code.starts_with("E05") && first.code != "E0599";
         Rejected { text: format!("{} {} (line {line})", first.code, first.message), limit }
-    })
+    })?;
+    match optimised {
+        Ok(optimised) => Ok(Forms { literal, optimised }),
+        Err(faults) => Err(Rejected { text: format!("a pass breaks the program: {faults:?}"), limit: false }),
+    }
 }

@@ -56,7 +56,7 @@ impl<'p> Emitter<'p> {
         Emitter {
             program,
             names,
-            units: Units::new(program, &facts.cleared),
+            units: Units::new(program, &facts),
             text: Text::default(),
             problems,
             manifest,

@@ -93,7 +93,7 @@ impl Paths {
         let group = program.standard.mcast_grp;
         visit::all_stmts(program, &mut |stmt| {
             if !matches!(stmt.kind, StmtKind::Drop(_)) {
-                writes(program, stmt, &mut |cell| paths.multicast |= cell == Cell::Var(group));
+                effects::writes(program, stmt, &mut |cell| paths.multicast |= cell == Cell::Var(group));
             }
             let StmtKind::Call(call) = &stmt.kind else { return };
             paths.truncate |= matches!(call, Call::Truncate(_));
@@ -171,15 +171,6 @@ impl Facts {
     }
 }
 
-/// Calls `f` for each cell that a statement writes or may write.
-fn writes(program: &Program, stmt: &Stmt, f: &mut dyn FnMut(Cell)) {
-    effects::of(program, stmt, &mut |effect| {
-        if let Effect::Write(cell) | Effect::MayWrite(cell) = effect {
-            f(cell);
-        }
-    });
-}
-
 /// Whether a statement updates a checksum over the payload. The deparser makes this update in the packet; the statement changes no field.
 fn is_deferred(stmt: &Stmt) -> bool {
     matches!(&stmt.kind, StmtKind::Call(Call::UpdateChecksum { payload: true, .. }))
@@ -219,7 +210,7 @@ fn changed(program: &Program) -> HashSet<(HeaderId, u32)> {
         if is_deferred(stmt) || is_whole(stmt) {
             return;
         }
-        writes(program, stmt, &mut |cell| {
+        effects::writes(program, stmt, &mut |cell| {
             let Cell::Field(h, field) = cell else { return };
             let groups = header::groups(program.header_type(h));
             let group = groups.into_iter().find(|group| group.contains(&(field as usize)));

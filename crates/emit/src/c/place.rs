@@ -1,10 +1,12 @@
 //! The storage of variables. A variable that only one function uses is a local of that function. All others are in the packet's state.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use ir::cells::Cell;
-use ir::effects::{self, Effect};
+use ir::effects;
 use ir::{Block, Program, Role, Transition, Var, VarId, VarKind, visit};
+
+use super::Facts;
 
 /// An emitted function, or a group of functions that cannot have locals of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -64,10 +66,13 @@ pub struct Units {
 impl Units {
     /// Finds a home for each variable. Values of more than 64 bits always live in the state: on the stack of an eBPF
     /// program, 512 bytes, a few addresses would fill it.
-    pub fn new(program: &Program, cleared: &BTreeSet<VarId>) -> Units {
+    pub fn new(program: &Program, facts: &Facts) -> Units {
         let mut users: HashMap<VarId, HashSet<Unit>> = HashMap::new();
         let mut note = |var: VarId, unit: Unit| {
-            users.entry(var).or_default().insert(unit);
+            // The emitted code writes it only if the program reads it.
+            if facts.checks || var != program.standard.checksum_error {
+                users.entry(var).or_default().insert(unit);
+            }
         };
         for parser in &program.parsers {
             let bodies = parser.states.iter().flat_map(|s| [&s.body, &s.rejected]);
@@ -97,7 +102,7 @@ impl Units {
         }
         let home = |(i, var): (usize, &Var)| {
             let id = VarId(i as u32);
-            home(var, users.get(&id), cleared.contains(&id))
+            home(var, users.get(&id), facts.cleared.contains(&id))
         };
         Units { homes: program.vars.iter().enumerate().map(home).collect() }
     }
@@ -137,10 +142,8 @@ fn architecture(program: &Program) -> Vec<VarId> {
 /// Calls `f` for the variables that a block reads or writes, including the keys and results of the tables that it applies.
 fn vars_of(program: &Program, block: &Block, f: &mut impl FnMut(VarId)) {
     visit::stmts(block, &mut |stmt| {
-        effects::of(program, stmt, &mut |effect| {
-            if let Effect::Read(Cell::Var(v)) | Effect::MayWrite(Cell::Var(v)) | Effect::Write(Cell::Var(v)) =
-                effect
-            {
+        effects::cells(program, stmt, &mut |cell| {
+            if let Cell::Var(v) = cell {
                 f(v);
             }
         });

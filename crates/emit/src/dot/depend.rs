@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 
 use ir::cells::Cell;
-use ir::effects::{self, Effect};
+use ir::effects;
 use ir::{Block, Expr, Program, Stmt, StmtKind, TableId};
 
 use super::{Graph, Shape};
@@ -96,9 +96,5 @@ fn read(program: &Program, e: &Expr, out: &mut Places) {
 
 /// Adds the cells that a statement writes or may write.
 fn wrote(program: &Program, stmt: &Stmt, out: &mut Places) {
-    effects::of(program, stmt, &mut |effect| {
-        if let Effect::Write(cell) | Effect::MayWrite(cell) = effect {
-            out.insert(cell);
-        }
-    });
+    effects::writes(program, stmt, &mut |cell| out.extend([cell]));
 }

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use abi::manifest::Structure;
 use ir::cells::Cell;
-use ir::effects::{self, Effect};
+use ir::effects;
 use ir::{Block, ExprKind, HeaderId, HeaderRef, Place, Program, Role, StmtKind, TableId, visit};
 
 use crate::c::{Body, Emitter, Home, Unit, Units};
@@ -66,11 +66,7 @@ fn walk(program: &Program, block: &Block, written: &mut Written, f: &mut dyn FnM
 
 /// Adds the cells that a statement and, for a table, its actions may write.
 fn note(program: &Program, stmt: &ir::Stmt, written: &mut Written) {
-    effects::of(program, stmt, &mut |effect| {
-        if let Effect::Write(cell) | Effect::MayWrite(cell) = effect {
-            written.insert(cell);
-        }
-    });
+    effects::writes(program, stmt, &mut |cell| written.extend([cell]));
     if let StmtKind::Apply { table, .. } = &stmt.kind {
         for listed in &program.tables[table.index()].actions {
             let action = &program.actions[listed.action.index()];

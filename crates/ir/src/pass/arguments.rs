@@ -221,8 +221,8 @@ impl<'a> Scan<'a> {
     /// Whether a jump inside of a stretch leaves it.
     fn is_left(&self, stretch: &Range<Position>) -> bool {
         let from = self.jumps.partition_point(|(at, _)| *at < stretch.start);
-        let jumps = self.jumps[from..].iter().take_while(|(at, _)| *at < stretch.end);
-        jumps.into_iter().any(|(_, of)| *of < stretch.start)
+        let mut jumps = self.jumps[from..].iter().take_while(|(at, _)| *at < stretch.end);
+        jumps.any(|(_, of)| *of < stretch.start)
     }
 
     fn action_at(&self, at: Position) -> Option<usize> {

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::rename::Rename;
 use crate::cells::{Cell, CellSet};
-use crate::effects::{self, Effect};
+use crate::effects;
 use crate::expr::{ExprKind, Place};
 use crate::liveness::{self, Event, Liveness};
 use crate::program::{HeaderId, Passed, Program, Stack, StackId, VarId, VarKind};
@@ -225,10 +225,8 @@ impl Groups {
             live.walk(program, unit, &mut |event, after| match event {
                 Event::Stmt(stmt) => {
                     let copy = copied(program, stmt);
-                    effects::of(program, stmt, &mut |effect| {
-                        if let Effect::Write(cell) | Effect::MayWrite(cell) = effect {
-                            self.written(live.cells.number(cell), after, copy);
-                        }
+                    effects::writes(program, stmt, &mut |cell| {
+                        self.written(live.cells.number(cell), after, copy);
                     });
                 }
                 Event::Params(action) => {

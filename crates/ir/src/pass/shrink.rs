@@ -3,7 +3,7 @@
 //! `bind` leaves parameters that nothing uses. Otherwise every packet would have to clear their storage, and the interpreter would copy it.
 
 use crate::cells::{Cell, CellSet, Cells};
-use crate::effects::{self, Effect};
+use crate::effects;
 use crate::expr::Place;
 use crate::liveness;
 use crate::program::{HeaderId, Passed, Program, StackId, Transition, VarId};
@@ -96,12 +96,7 @@ impl Kept {
 
 /// Calls `f` for every cell that the code of a program, its tables or its architecture mention.
 fn mentions(program: &Program, f: &mut dyn FnMut(Cell)) {
-    visit::all_stmts(program, &mut |stmt| {
-        effects::of(program, stmt, &mut |effect| match effect {
-            Effect::Read(cell) | Effect::MayWrite(cell) | Effect::Write(cell) => f(cell),
-            Effect::Outside(_) => {}
-        });
-    });
+    visit::all_stmts(program, &mut |stmt| effects::cells(program, stmt, f));
     for state in program.parsers.iter().flat_map(|p| &p.states) {
         if let Transition::Select(select) = &state.next {
             select.keys.iter().for_each(|k| effects::reads(program, k, f));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use abi::Bits;
 
 use crate::cells::Cell;
-use crate::effects::{self, Effect};
+use crate::effects;
 use crate::{BinOp, Expr, ExprKind, HeaderId, HeaderRef, Place, Program, StackId, Ty, UnOp, VarId};
 
 /// A bit of a symbolic value.
@@ -132,10 +132,7 @@ impl Known {
     /// Makes everything unknown that these statements may write.
     pub fn forget(&mut self, program: &Program, block: &[crate::Stmt]) {
         crate::visit::stmts(block, &mut |stmt| {
-            effects::of(program, stmt, &mut |effect| match effect {
-                Effect::Write(cell) | Effect::MayWrite(cell) => self.forget_cell(cell),
-                Effect::Read(_) | Effect::Outside(_) => {}
-            });
+            effects::writes(program, stmt, &mut |cell| self.forget_cell(cell));
         });
     }
 

@@ -189,13 +189,7 @@ impl Generator {
     fn bits(&mut self, width: u32, depth: u32) -> String {
         let ty = Ty::Bit(width);
         match self.below(14) {
-            0 | 1 => self.arithmetic(&ty, depth),
-            2 => {
-                let op = self.choose(&["&", "|", "^"]);
-                format!("({} {op} {})", self.expr(&ty, depth), self.expr(&ty, depth))
-            }
-            3 => self.shift(&ty, depth),
-            4 => format!("({}{})", self.choose(&["~", "-"]), self.expr(&ty, depth)),
+            n @ 0..=4 => self.operation(n, &ty, depth),
             5 | 6 if width > 1 => {
                 let high = 1 + self.below(width as usize - 1) as u32;
                 let (high, low) = (Ty::Bit(high), self.maybe_signed(width - high));
@@ -215,16 +209,23 @@ impl Generator {
         }
     }
 
+    /// One of the operations, numbered from 0 to 4, whose operands have the type of the result.
+    fn operation(&mut self, number: usize, ty: &Ty, depth: u32) -> String {
+        match number {
+            0 | 1 => self.arithmetic(ty, depth),
+            2 => {
+                let op = self.choose(&["&", "|", "^"]);
+                format!("({} {op} {})", self.expr(ty, depth), self.expr(ty, depth))
+            }
+            3 => self.shift(ty, depth),
+            _ => format!("({}{})", self.choose(&["~", "-"]), self.expr(ty, depth)),
+        }
+    }
+
     fn signed(&mut self, width: u32, depth: u32) -> String {
         let ty = Ty::Int(width);
         match self.below(9) {
-            0 | 1 => self.arithmetic(&ty, depth),
-            2 => {
-                let op = self.choose(&["&", "|", "^"]);
-                format!("({} {op} {})", self.expr(&ty, depth), self.expr(&ty, depth))
-            }
-            3 => self.shift(&ty, depth),
-            4 => format!("({}{})", self.choose(&["~", "-"]), self.expr(&ty, depth)),
+            n @ 0..=4 => self.operation(n, &ty, depth),
             5 if width > 2 => {
                 let high = 1 + self.below(width as usize - 1) as u32;
                 let low = self.maybe_signed(width - high);
