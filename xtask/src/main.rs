@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
-/// The tasks.
+/// The tasks of `cargo xtask`.
 #[derive(Parser)]
 enum Task {
     /// Test the front end and every target with p4c's test corpus, which is not part of this repository. Tc needs root.
@@ -44,7 +44,7 @@ enum Task {
         /// The program of all cases.
         #[arg(long, default_value = "apps/nat64/nat64.p4")]
         program: PathBuf,
-        /// The cases.
+        /// The packet tests (STF) to run.
         #[arg(required = true)]
         cases: Vec<PathBuf>,
     },

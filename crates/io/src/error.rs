@@ -73,7 +73,7 @@ pub enum Error {
     Table {
         /// The full control-plane name of the table.
         table: String,
-        /// The reason.
+        /// What is wrong, in words.
         problem: String,
     },
     /// A capture file cannot be read.

@@ -14,7 +14,7 @@ pub struct Api {
     pub package: Vec<Annotation>,
     /// Whether the program has a `main`.
     pub has_main: bool,
-    /// The tables.
+    /// All tables, in the order of their declarations.
     pub tables: Vec<Table>,
     /// The actions that a table lists or a control calls.
     pub actions: Vec<Action>,
@@ -24,9 +24,9 @@ pub struct Api {
     pub counters: Vec<Counter>,
     /// The meters, indexed and direct.
     pub meters: Vec<Counter>,
-    /// The registers.
+    /// The register arrays that the control plane may read and write.
     pub registers: Vec<Register>,
-    /// The digests.
+    /// The digests, each with the type of its data.
     pub digests: Vec<Digest>,
     /// The value sets.
     pub value_sets: Vec<ValueSet>,

@@ -67,7 +67,7 @@ pub enum ExprKind {
     Cast(Box<Expr>),
     /// `base[hi:lo]`.
     Slice {
-        /// The operand.
+        /// The value of which bits are taken.
         base: Box<Expr>,
         /// The number of the most significant bit.
         hi: u32,

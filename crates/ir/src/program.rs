@@ -57,7 +57,7 @@ ids! {
 pub struct Loc {
     /// The index of the file in [`Program::sources`].
     pub file: u32,
-    /// The line.
+    /// The line in that file; 0 for code that the compiler made.
     pub line: u32,
     /// The column, in characters.
     pub col: u32,
@@ -310,7 +310,7 @@ pub struct PsaEgressOutput {
 pub struct Program {
     /// The base name of the P4 file, without directory and extension.
     pub name: String,
-    /// The architecture.
+    /// The architecture that the program is written for; it decides the roles of parsers and controls.
     pub arch: Arch,
     /// The source files. Index 0 is the program itself.
     pub sources: Vec<Source>,
@@ -336,7 +336,7 @@ pub struct Program {
     pub controls: Vec<Control>,
     /// The actions of tables. If a table binds directional arguments of an action, the action is specialised for that table.
     pub actions: Vec<Action>,
-    /// The tables.
+    /// The tables, each once, although several statements may apply it.
     pub tables: Vec<Table>,
     /// The action profiles and selectors.
     pub profiles: Vec<ActionProfile>,
@@ -344,7 +344,7 @@ pub struct Program {
     pub counters: Vec<IndexedCounter>,
     /// The direct counters.
     pub direct_counters: Vec<DirectCounter>,
-    /// The registers.
+    /// The register arrays.
     pub registers: Vec<Register>,
     /// The meters, indexed and direct.
     pub meters: Vec<Meter>,
@@ -683,7 +683,7 @@ pub struct TableKey {
 /// An action in a table's list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableAction {
-    /// The action.
+    /// The action that the table lists.
     pub action: ActionId,
     /// `@defaultonly`: whether only the default action may be this one.
     pub default_only: bool,

@@ -21,7 +21,7 @@ pub struct Stmt {
 /// A reference to a header. The index of a stack's element may be computed at run time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HeaderRef {
-    /// This header.
+    /// A header that is known when the program is compiled.
     Header(HeaderId),
     /// The element of a stack with this index. If the index is out of range, reads give zero and writes have no effect.
     Element(StackId, Box<Expr>),
@@ -39,7 +39,7 @@ pub enum StmtKind {
     Assign {
         /// The place that is written.
         dst: Place,
-        /// The value.
+        /// The value that is stored.
         src: Expr,
     },
     /// Copies a header to another one of the same type: validity and all fields.
@@ -86,7 +86,7 @@ pub enum StmtKind {
     Block {
         /// The label that `Break` names.
         label: LabelId,
-        /// The statements.
+        /// The statements that run once.
         body: Block,
     },
     /// An `@atomic` block (P4-16 section 18.4.1). No other packet accesses the state of externs while it runs.
@@ -106,7 +106,7 @@ pub enum StmtKind {
     Continue(LabelId),
     /// Applies a table.
     Apply {
-        /// The table.
+        /// The table that is looked up.
         table: TableId,
         /// A bool variable that becomes true on a hit and false on a miss.
         hit: Option<VarId>,
@@ -134,7 +134,7 @@ pub enum StmtKind {
     Verify {
         /// The condition, a bool.
         cond: Expr,
-        /// The error.
+        /// The error that `parser_error` receives.
         error: ErrorId,
     },
     /// Deparser: appends the header to the packet if it is valid.
@@ -148,7 +148,7 @@ pub enum StmtKind {
 pub enum Call {
     /// `counter.count(index)`: adds 1 packet and `packet_length` bytes. It has no effect if the index is out of range.
     Count {
-        /// The counter.
+        /// The array of counters.
         counter: CounterId,
         /// The index of the cell.
         index: Expr,
@@ -157,7 +157,7 @@ pub enum Call {
     DirectCount(DirectCounterId),
     /// `register.read(dst, index)`: reads a cell, or 0 if the index is out of range.
     RegisterRead {
-        /// The register.
+        /// The array of registers.
         register: RegisterId,
         /// The place that receives the value.
         dst: Place,
@@ -166,7 +166,7 @@ pub enum Call {
     },
     /// `register.write(index, value)`. It has no effect if the index is out of range.
     RegisterWrite {
-        /// The register.
+        /// The array of registers.
         register: RegisterId,
         /// The index of the cell.
         index: Expr,
@@ -176,7 +176,7 @@ pub enum Call {
     /// `meter.execute_meter(index, dst)`. The colour is 0 for green, 1 for yellow and 2 for red. It is green if the index is out of range or
     /// no rates are configured.
     Meter {
-        /// The meter.
+        /// The array of meters.
         meter: MeterId,
         /// The index of the cell.
         index: Expr,
@@ -185,7 +185,7 @@ pub enum Call {
     },
     /// `direct_meter.read(dst)`: the colour that the last hit in the meter's table gave this packet; green if there was none.
     DirectMeter {
-        /// The meter.
+        /// The meter, which belongs to one table.
         meter: MeterId,
         /// The place that receives the colour.
         dst: Place,
@@ -196,7 +196,7 @@ pub enum Call {
         name: String,
         /// The names of the values.
         fields: Vec<String>,
-        /// The values.
+        /// The values that are sent, in the order of their names.
         data: Vec<Expr>,
     },
     /// `clone` and its variants: a copy of the packet for egress, which is made at the end of this half of the pipeline. Of several calls,
@@ -302,7 +302,7 @@ pub enum Call {
     LogMsg {
         /// The text, with `{}` for each argument.
         format: String,
-        /// The arguments.
+        /// The values for the placeholders, from left to right.
         args: Vec<Expr>,
     },
     /// `assert` or `assume`. If the condition is false, the program has a bug: the interpreter reports it and continues.

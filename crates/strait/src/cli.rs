@@ -12,7 +12,7 @@ pub use crate::targets::RunTarget;
 #[derive(Debug, Parser)]
 #[command(name = "strait", version, propagate_version = true, max_term_width = 100)]
 pub struct Cli {
-    /// The command.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
     /// Print more; twice for details.
@@ -20,7 +20,7 @@ pub struct Cli {
     pub verbose: u8,
 }
 
-/// The commands.
+/// The commands of `strait`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Check a P4 program: exit 0 accepted, 1 diagnostics on stderr, 2 usage.
@@ -56,12 +56,12 @@ pub enum Command {
     Demo(bench::DemoOptions),
     /// Print a shell's completion script.
     Completions {
-        /// The shell.
+        /// The shell that is to read the script.
         shell: clap_complete::Shell,
     },
     /// Write manual pages into a directory.
     Man {
-        /// The directory.
+        /// The directory, which is made if it does not exist.
         #[arg(value_hint = ValueHint::DirPath)]
         dir: PathBuf,
     },
@@ -434,7 +434,7 @@ fn count_of_routes(text: &str) -> Result<usize, String> {
         .ok_or_else(|| format!("`{text}` is not a number from 1 to {MOST}"))
 }
 
-/// The benchmarks.
+/// The benchmarks of `strait bench`.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
     /// NAT64, beside plain forwarding and, if it is installed, Tayga.
@@ -528,7 +528,7 @@ value_parser = workers)]
 
 #[derive(Debug, Args)]
 pub struct PipelineArgs {
-    /// The program.
+    /// The P4 program that is measured.
     #[arg(long, value_name = "PROG.p4", value_hint = ValueHint::FilePath)]
     pub program: PathBuf,
     #[command(flatten)]

@@ -10,7 +10,7 @@ macro_rules! rules {
         pub enum Rule { $($(#[$doc])* $name,)* }
 
         impl Rule {
-            /// All rules.
+            /// All rules, in the order of their declarations.
             pub const ALL: &[Rule] = &[$(Rule::$name,)*];
 
             /// The description of a violation.
