@@ -7,6 +7,9 @@ use super::{Body, Dialect, Facts, Home, Names, Text, Unit, Units, c_type, layout
 use crate::Output;
 use crate::unsupported::Unsupported;
 
+/// The size in bytes of the buffer that a tc program has for a piece of the payload, or for data that it hashes.
+pub const BUFFER: u32 = 256;
+
 /// The emission of one program for one target.
 #[allow(missing_docs)] // Each field is named after its type.
 pub struct Emitter<'p> {
@@ -21,17 +24,17 @@ pub struct Emitter<'p> {
 }
 
 impl<'p> Emitter<'p> {
-    /// Starts the emission of a program. `reasons` are the target's own drop reasons, and `prelude` is the target's C prelude, whose names
-    /// the program must not use.
+    /// Starts the emission of a program. `reasons` are the target's own drop reasons, and `texts` are the target's own texts in C, whose
+    /// names the program must not use.
     pub fn new(
         program: &'p Verified,
         dialect: Dialect,
         target: &str,
         entry: &str,
         reasons: &[(&str, &str)],
-        prelude: &str,
+        texts: &[&str],
     ) -> Emitter<'p> {
-        let names = Names::new(program, &[super::PRELUDE, prelude]);
+        let names = Names::new(program, &[&[super::PRELUDE], texts].concat());
         let (tables, mut problems) = layout::tables(program, &names, dialect);
         if program.arch != ir::Arch::V1Model {
             let loc = program.controls.first().map(|c| c.loc).unwrap_or_default();
@@ -211,7 +214,7 @@ impl<'p> Emitter<'p> {
             let key = (layouts.map(|l| l.key_size).max().unwrap_or(0) + 8).div_ceil(8) * 8;
             self.text.line(format!("u8 key[{key}] __attribute__((aligned(8)));"));
             self.text.line(format!("u8 masked[{key}] __attribute__((aligned(8)));"));
-            self.text.line("u32 buffer[64];");
+            self.text.line(format!("u32 buffer[{}];", BUFFER / 4));
             let data = self.hashed_data();
             if data > 0 {
                 self.text.line("u32 busy;         /* 1 if a table was being written whenever it was read */");

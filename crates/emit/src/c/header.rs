@@ -109,6 +109,21 @@ pub fn write_key(value: &str, width: u32, at: u32, text: &mut Text) {
     }
 }
 
+/// Emits stores of the low `width` bits of a value into zeroed bytes, most significant bit first, from bit `at` on.
+pub fn write_bits(bytes: &str, value: &str, width: u32, at: u32, text: &mut Text) {
+    let (end, mut from) = (at + width, at);
+    text.open("");
+    text.line(format!("{} v = {value};", c_type(ir::Ty::Bit(width.max(8))).unwrap_or("u128")));
+    while from < end {
+        let to = end.min((from / 8 + 1) * 8);
+        let part = format!("(v >> {} & {})", end - to, (1u32 << (to - from)) - 1);
+        let shift = (8 - to % 8) % 8;
+        text.line(format!("{bytes}[{}] |= (u8)({part} << {shift});", from / 8));
+        from = to;
+    }
+    text.close("");
+}
+
 /// The C of a ternary match: whether `value` equals `v` under the mask `m`.
 pub fn masked_equal(value: &str, v: &abi::Bits, m: &abi::Bits) -> String {
     super::equal(&format!("(({value}) & {})", constant(m)), &constant(&v.and(m)), v.width())

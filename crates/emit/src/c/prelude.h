@@ -118,3 +118,20 @@ INLINE void count_packet(struct count *c, u64 bytes)
     c->packets += 1;
     c->bytes += bytes;
 }
+
+/* These two and the target's own hash_crc16 and hash_crc32 compute the same hashes as dataplane::hash. */
+INLINE u64 hash_identity(const u8 *p, u32 n)
+{
+    u64 value = 0;
+    for (u32 i = 0; i < n && i < 8; i++)
+        value = value << 8 | p[i];
+    return value;
+}
+
+INLINE u64 hash_xor16(const u8 *p, u32 n)
+{
+    u16 value = 0;
+    for (; n >= 2; p += 2, n -= 2)
+        value ^= rd16(p);
+    return n ? (u16)(value ^ *p << 8) : value;
+}

@@ -2,6 +2,7 @@
 
 use ir::{Call, HashAlgorithm, HeaderId, HeaderRef, Place, Role, Stmt, StmtKind};
 
+use super::emitter::BUFFER;
 use super::{Body, Dialect, Unit, c_type, header, mask, stack, sums};
 
 impl Body<'_> {
@@ -295,9 +296,6 @@ impl Body<'_> {
     ) {
         let (terms, _) = ir::checksum::terms(data);
         let (summed, native) = (algorithm == HashAlgorithm::Csum16, self.facts.dialect == Dialect::Native);
-        if !summed && !native {
-            return self.unsupported("this hash algorithm", "csum16 is, and the native target has all");
-        }
         let (width, wide) = (self.place_width(dst), max.ty.width() > 64);
         if wide && !native {
             return self
@@ -331,8 +329,18 @@ impl Body<'_> {
     pub fn hash_value(&mut self, algorithm: HashAlgorithm, data: &[ir::Expr]) -> String {
         let bits: u32 = data.iter().map(|e| e.ty.width()).sum();
         let size = bits.div_ceil(8);
+        match self.facts.dialect {
+            Dialect::Native => self.text.line(format!("u8 bytes[{}] = {{ 0 }};", size.max(1))),
+            // The verifier refuses unaligned stores to the stack, so the bytes are in the packet's scratch.
+            Dialect::Tc => {
+                if size > BUFFER {
+                    self.unsupported("a hash of more than 256 bytes", "hash fewer fields");
+                }
+                self.text.line("u8 *bytes = (u8 *)t->buffer;");
+                self.text.line(format!("__builtin_memset(bytes, 0, {});", size.max(1)));
+            }
+        }
         let mut at = 0u32;
-        self.text.line(format!("u8 bytes[{}] = {{ 0 }};", size.max(1)));
         for field in data {
             let (width, value) = (field.ty.width(), self.expr(field));
             if at.is_multiple_of(8) && width.is_multiple_of(8) {
@@ -341,7 +349,7 @@ impl Body<'_> {
                 header::write_key(&value, width, at / 8, self.text);
                 self.text.close("");
             } else {
-                self.text.line(format!("put_bits(bytes, {at}, {width}, {value});"));
+                header::write_bits("bytes", &value, width, at, self.text);
             }
             at += width;
         }

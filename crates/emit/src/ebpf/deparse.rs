@@ -124,7 +124,7 @@ fn write(body: &mut Body<'_>, h: &Emitted) {
 
 /// Computes how the packet is resized. A resize removes and inserts bytes after the first 14. The bytes from offset `gone` on move together.
 /// If the parser has consumed fewer bytes than `gone`, the kernel's helpers would remove bytes of the payload, so `protocol` is set to 0.
-const GONE: &str = r#"
+pub(super) const GONE: &str = r#"
     u32 gone = diff < 0 ? 14 - diff : 14;
     u32 translated = (from == IPV6 && protocol == IPV4) || (from == IPV4 && protocol == IPV6);
     if (from == IPV6 && translated && gone < 34)
@@ -134,7 +134,7 @@ const GONE: &str = r#"
     u32 resized = diff || (protocol && translated);
 "#;
 
-const RESIZE: &str = r#"
+pub(super) const RESIZE: &str = r#"
 enum { IPV4 = 0x0800, IPV6 = 0x86dd };
 
 /* Moves the bytes from offset `in` on to offset `out`, for packets that are not IP packets. It moves up to 10 KB. */

@@ -6,11 +6,13 @@
 //!
 //! * `table` emits tables as maps, and their lookups.
 //! * `deparse` and `sums` emit the deparser and the checksum updates.
+//! * `hash` emits the CRCs.
 //! * `prelude.h` is the common part of all eBPF programs.
 //!
 //! [`crate::c`] has the parts that this back end shares with the native back end.
 
 mod deparse;
+mod hash;
 mod sums;
 mod table;
 
@@ -38,10 +40,12 @@ const REASONS: &[(&str, &str)] = &[
 ];
 
 const PRELUDE: &str = include_str!("prelude.h");
+/// All texts in C of this back end. The C names of a program must differ from theirs.
+const TEXTS: &[&str] = &[PRELUDE, hash::CRC, sums::PAYLOAD, sums::CHANGE, deparse::GONE, deparse::RESIZE];
 
 /// Emits a program for tc. Returns every limit of the target that the program exceeds.
 pub fn tc(program: &Verified) -> Result<Output, Vec<Unsupported>> {
-    let mut emitter = Emitter::new(program, Dialect::Tc, "tc", ENTRY, REASONS, PRELUDE);
+    let mut emitter = Emitter::new(program, Dialect::Tc, "tc", ENTRY, REASONS, TEXTS);
     emitter.tc();
     emitter.output()
 }
@@ -59,6 +63,7 @@ impl Emitter<'_> {
         if !self.problems.is_empty() {
             return;
         }
+        self.hashes();
         for i in 0..self.program.tables.len() {
             self.table(i);
         }

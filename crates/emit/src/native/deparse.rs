@@ -120,7 +120,7 @@ fn sum(body: &mut Body<'_>, at: &UpdateAt<'_>) {
     text.close("");
 }
 
-const RESIZE: &str = r#"
+pub(super) const RESIZE: &str = r#"
 /* Moves the start of the packet by `diff` bytes: positive for more headers. Returns 1 if the buffer has no room. */
 INLINE int begin_at(struct packet *pkt, s32 diff)
 {

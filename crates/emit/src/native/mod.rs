@@ -58,6 +58,8 @@ const SMALL: u32 = 16;
 const STACK: u64 = 512 << 10;
 
 const PRELUDE: &str = include_str!("prelude.h");
+/// All texts in C of this back end. The C names of a program must differ from theirs.
+const TEXTS: &[&str] = &[PRELUDE, DROP, BURST, deparse::RESIZE, paths::JOBS, paths::FINISH];
 
 /// The C that every native program begins with: the structures that it shares with its host, and lookups in them.
 pub fn prelude() -> String {
@@ -66,7 +68,7 @@ pub fn prelude() -> String {
 
 /// Emits a program as C for the processor. Returns every limit of the target that the program exceeds.
 pub fn native(program: &Verified) -> Result<Output, Vec<Unsupported>> {
-    let mut emitter = Emitter::new(program, Dialect::Native, "native", ENTRY, REASONS, PRELUDE);
+    let mut emitter = Emitter::new(program, Dialect::Native, "native", ENTRY, REASONS, TEXTS);
     emitter.native();
     emitter.output()
 }

@@ -330,7 +330,7 @@ impl Emitter<'_> {
     }
 }
 
-const JOBS: &str = r#"
+pub(super) const JOBS: &str = r#"
 /* Kinds of jobs: parse a packet again, send it through egress to a port, or replicate it to a multicast group. */
 enum { AGAIN, EGRESS, REPLICAS };
 
@@ -404,7 +404,7 @@ static struct strait_packet *copy_of(const struct packet *pkt, const struct stra
 }
 "#;
 
-const FINISH: &str = r#"
+pub(super) const FINISH: &str = r#"
 /* Runs the controls and the deparser for a packet and all its copies. */
 static void finish(struct packet *pkt, struct strait_packet *p, struct jobs *jobs)
 {

@@ -244,17 +244,6 @@ struct choices {
     const u8 *data[];
 };
 
-/* Writes the low `width` bits of a value into zeroed bytes, most significant bit first, starting at bit `at`. */
-INLINE void put_bits(u8 *bytes, u32 at, u32 width, u128 value)
-{
-    while (width) {
-        u32 room = 8 - at % 8, part = width < room ? width : room;
-        bytes[at / 8] |= (u8)(((value >> (width - part)) & ((1u << part) - 1)) << (room - part));
-        at += part;
-        width -= part;
-    }
-}
-
 /* The next functions compute the same hashes as dataplane::hash. The CRCs have reflected polynomials, and take four bits a step. */
 static UNUSED u64 hash_crc32(const u8 *p, u32 n)
 {
@@ -284,22 +273,6 @@ static UNUSED u64 hash_crc16(const u8 *p, u32 n)
         crc = crc >> 4 ^ table[crc & 15];
     }
     return crc;
-}
-
-static UNUSED u64 hash_identity(const u8 *p, u32 n)
-{
-    u64 value = 0;
-    for (u32 i = 0; i < n && i < 8; i++)
-        value = value << 8 | p[i];
-    return value;
-}
-
-static UNUSED u64 hash_xor16(const u8 *p, u32 n)
-{
-    u16 value = 0;
-    for (; n >= 2; p += 2, n -= 2)
-        value ^= rd16(p);
-    return n ? (u16)(value ^ *p << 8) : value;
 }
 
 /* Returns the hash of a key. dataplane::memory is the same in Rust. */

@@ -1,4 +1,4 @@
-// A hash that eBPF has no helper for.
+// A hash over more data than a program for tc has room for.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -15,7 +15,7 @@ parser P(packet_in b, out headers hdr, inout metadata m, inout standard_metadata
 control V(inout headers hdr, inout metadata m) { apply { } }
 control I(inout headers hdr, inout metadata m, inout standard_metadata_t sm) {
     apply {
-        hash(m.b, HashAlgorithm.crc32, 32w0, { hdr.h.n }, 32w16); // unsupported: hash algorithm
+        hash(m.b, HashAlgorithm.crc32, 32w0, { hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n, hdr.h.n }, 32w16); // unsupported: a hash of more than 256 bytes
     }
 }
 control E(inout headers hdr, inout metadata m, inout standard_metadata_t sm) { apply { } }

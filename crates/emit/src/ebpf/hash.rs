@@ -1,0 +1,47 @@
+//! The CRCs on tc.
+
+use ir::{Call, HashAlgorithm, StmtKind};
+
+use crate::c::Emitter;
+
+/// The kernel verifies `crc_of` once and not on each path that leads to a hash. The function takes one bit a step, because a table would
+/// need a map of its own.
+pub(super) const CRC: &str = r#"
+/* Returns the CRC of the first `n` bytes of the scratch buffer. The polynomial is reflected. */
+NOINLINE u32 crc_of(u32 n, u32 crc, u32 polynomial)
+{
+    struct packet *packet = get_packet();
+    if (!packet)
+        return 0;
+    const u8 *p = (const u8 *)packet->scratch.buffer;
+    for (u32 i = 0; i < n && i < sizeof(packet->scratch.buffer); i++) {
+        crc ^= p[i];
+        for (u32 bit = 0; bit < 8; bit++) {
+            u32 mask = -(crc & 1);
+            asm volatile("" : "+r"(mask)); /* or the compiler makes a branch of each bit, and the verifier follows all combinations */
+            crc = crc >> 1 ^ (polynomial & mask);
+        }
+    }
+    return crc;
+}
+
+/* These compute the same hashes as dataplane::hash. */
+#define hash_crc16(bytes, n) ((u64)crc_of(n, 0, 0xa001))
+#define hash_crc32(bytes, n) ((u64)~crc_of(n, ~0u, 0xedb88320))
+"#;
+
+impl Emitter<'_> {
+    /// Emits the functions of the CRCs if the program has any.
+    pub(super) fn hashes(&mut self) {
+        use HashAlgorithm::{Crc16, Crc16Custom, Crc32, Crc32Custom};
+        let mut any = false;
+        ir::visit::all_stmts(self.program, &mut |stmt| {
+            if let StmtKind::Call(Call::Hash { algorithm, .. }) = &stmt.kind {
+                any |= matches!(algorithm, Crc16 | Crc16Custom | Crc32 | Crc32Custom);
+            }
+        });
+        if any {
+            self.text.raw(CRC);
+        }
+    }
+}
