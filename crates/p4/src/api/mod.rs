@@ -130,7 +130,7 @@ impl<'a> Walk<'_, 'a> {
     fn package(&mut self, call: &Call<'a>) {
         for (_, arg) in &call.args {
             let (Arg::Given(e) | Arg::Default(e)) = arg else { continue };
-            let named = || self.typed.meant(e.id).and_then(|id| self.typed.instance(id));
+            let named = || self.typed.resolved(e.id).and_then(|id| self.typed.instance(id));
             let Some(inner) = self.typed.call(e.id).or_else(named) else { continue };
             match &inner.callee {
                 Callee::Constructor(Type::Package(_), _) => self.package(inner),

@@ -41,7 +41,7 @@ impl<'a> Walk<'_, 'a> {
         place: &Place<'a>,
     ) -> Option<(String, &'a ast::Decl, &'a [ast::Argument])> {
         let (callee, args) = e.called();
-        let decl = self.typed.syntax(self.typed.meant(callee.id)?)?;
+        let decl = self.typed.syntax(self.typed.resolved(callee.id)?)?;
         let top = self.typed.program.decls.iter().any(|d| d.id == decl.id);
         let path = if top { "" } else { place.path.as_str() };
         self.one_action(decl, path, place);
@@ -144,7 +144,7 @@ impl<'a> Walk<'_, 'a> {
         match &e.kind {
             ExprKind::Name { name, .. } => name.text.clone(),
             ExprKind::Member { base, member } => {
-                let field = self.typed.meant(e.id).and_then(|id| self.typed.field(id));
+                let field = self.typed.resolved(e.id).and_then(|id| self.typed.field(id));
                 let said = field.and_then(|f| ast::annotation_string(&f.annotations, "name"));
                 match said.as_deref().map(|s| (s.strip_prefix('.'), s)) {
                     Some((Some(whole), _)) => whole.to_string(),
@@ -194,10 +194,10 @@ impl<'a> Walk<'_, 'a> {
         let mut seen: HashSet<DeclId> = HashSet::new();
         for e in e.items() {
             let Type::Extern(n) = self.typed.ty(e.id).clone() else { continue };
-            let name = match (self.typed.meant(e.id), self.typed.call(e.id)) {
+            let name = match (self.typed.resolved(e.id), self.typed.call(e.id)) {
                 (Some(id), _) => {
                     // A constructor's parameter stands for what it was given.
-                    let id = place.given.get(&id).and_then(|e| self.typed.meant(e.id)).unwrap_or(id);
+                    let id = place.given.get(&id).and_then(|e| self.typed.resolved(e.id)).unwrap_or(id);
                     let Some(decl) = self.typed.syntax(id).filter(|_| seen.insert(id)) else {
                         continue;
                     };

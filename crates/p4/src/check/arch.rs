@@ -72,7 +72,7 @@ impl<'a> Checker<'a, '_> {
 
     /// The object that an expression names.
     fn object_of(&self, e: &Expr) -> Option<(DeclId, &Decl<'a>)> {
-        let id = self.typed.meant(e.id)?;
+        let id = self.typed.resolved(e.id)?;
         Some((id, self.decl(id)?))
     }
 
@@ -177,7 +177,7 @@ impl<'a> Checker<'a, '_> {
     fn add_entry(&mut self, made: &Made, tables: &[Of<'a>]) {
         let default = |c: &Self, t: &Of<'a>| -> Option<DeclId> {
             let (callee, _) = t.syntax.value("default_action")?.called();
-            c.typed.meant(callee.id)
+            c.typed.resolved(callee.id)
         };
         let own = made.owner.filter(|_| made.place == Place::Action);
         let homes: Vec<&Of<'a>> =

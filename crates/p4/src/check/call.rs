@@ -347,7 +347,7 @@ impl<'a> Checker<'a, '_> {
     fn is_data(&self, e: &Expr) -> bool {
         match &e.kind {
             ExprKind::Name { .. } => {
-                let meant = self.typed.meant(e.id).and_then(|id| self.decl(id));
+                let meant = self.typed.resolved(e.id).and_then(|id| self.decl(id));
                 meant.is_some_and(|d| d.kind == Kind::Param && d.direction == Direction::None)
             }
             ExprKind::Cast { operand, .. } => self.is_known(operand) || self.is_data(operand),

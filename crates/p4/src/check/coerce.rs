@@ -483,7 +483,7 @@ impl<'a> Checker<'a, '_> {
         }
         match &e.kind {
             ExprKind::Name { .. } => {
-                let kind = self.typed.meant(e.id).and_then(|id| self.kind(id));
+                let kind = self.typed.resolved(e.id).and_then(|id| self.kind(id));
                 !matches!(kind, Some(Kind::Variable | Kind::Param))
             }
             ExprKind::Member { base, .. } => match self.typed.res(e.id) {

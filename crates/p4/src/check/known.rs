@@ -50,8 +50,10 @@ impl<'a> Known<'_, 'a> {
 
     fn own(&self, e: &'a Expr) -> Option<Value> {
         match &e.kind {
-            ExprKind::Name { .. } => self.of(self.typed.meant(e.id)?),
-            ExprKind::Member { base, .. } => self.part(base, self.typed.position(self.typed.meant(e.id)?)?),
+            ExprKind::Name { .. } => self.of(self.typed.resolved(e.id)?),
+            ExprKind::Member { base, .. } => {
+                self.part(base, self.typed.position(self.typed.resolved(e.id)?)?)
+            }
             ExprKind::Index { base, index } => self.part(base, self.index(index)?),
             ExprKind::Slice { base, hi, lo } => match self.value(base)? {
                 Value::Int(v) => {

@@ -27,7 +27,7 @@ impl<'a> Checker<'a, '_> {
             self.size_value(e, builtin, &ty);
             return self.finish(e, call, ret);
         }
-        let object = self.typed.meant(base.id);
+        let object = self.typed.resolved(base.id);
         match &ty {
             Type::Extern(n) => self.extern_call(e, callee, (n, &ty, object), member, types, args),
             Type::Table(n) if member.text == "apply" => self.table_apply(e, n, args),

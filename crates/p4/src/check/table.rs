@@ -299,7 +299,7 @@ impl<'a> Checker<'a, '_> {
     /// Arguments that the list of actions binds must be repeated as they stand there.
     fn same_bound(&mut self, args: &'a [ast::Argument], listed: &'a ActionRef) {
         let ExprKind::Call { args: bound, .. } = &listed.expr.kind else { return };
-        let Some(action) = self.typed.meant(listed.expr.called().0.id).and_then(|id| self.decl(id)) else {
+        let Some(action) = self.typed.resolved(listed.expr.called().0.id).and_then(|id| self.decl(id)) else {
             return;
         };
         if args.len() != action.params.len() {

@@ -268,7 +268,7 @@ impl<'a> Typed<'a> {
     }
 
     /// The declaration that a name or member means.
-    pub fn meant(&self, e: ExprId) -> Option<DeclId> {
+    pub fn resolved(&self, e: ExprId) -> Option<DeclId> {
         match self.res(e)? {
             Res::Decl(id) => Some(*id),
             _ => None,

@@ -260,7 +260,7 @@ impl<'a> Lint<'_, 'a> {
     fn read(&mut self, e: &'a Expr, known: &mut Known) {
         match &e.kind {
             ExprKind::Name { name, .. }
-                if self.typed.meant(e.id).is_some_and(|id| known.empty.contains(&id)) =>
+                if self.typed.resolved(e.id).is_some_and(|id| known.empty.contains(&id)) =>
             {
                 let text = format!("`{}` is read before it has a value", name.text);
                 let w = Diagnostic::warning("W0602", e.span, text);
@@ -353,7 +353,7 @@ impl<'a> Lint<'_, 'a> {
     /// The place that an expression names. Elements of a stack are one place.
     fn path(&self, e: &'a Expr) -> Option<String> {
         match &e.kind {
-            ExprKind::Name { .. } => Some(format!("#{}", self.typed.meant(e.id)?.0)),
+            ExprKind::Name { .. } => Some(format!("#{}", self.typed.resolved(e.id)?.0)),
             ExprKind::Member { base, member } => match self.typed.res(e.id) {
                 Some(Res::Builtin(_)) => self.path(base),
                 _ => Some(format!("{}.{}", self.path(base)?, member.text)),

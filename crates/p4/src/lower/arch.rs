@@ -1,4 +1,4 @@
-//! The beginning: `main`, and which storage the architecture hands from block to block.
+//! The start of lowering: `main`, and the storage that the architecture shares between its blocks.
 
 use crate::map::Map;
 use std::rc::Rc;
@@ -12,11 +12,13 @@ use crate::ast;
 use crate::check::{Arg, Call, Callee, Type, Typed};
 use crate::source::{SourceMap, Span};
 
-/// Storage that blocks share, by the letter that stands for it in a block's shape, with its type.
+/// Storage that several blocks share, with its type. The key is its letter in the parameter list of a block (see
+/// [`V1MODEL`]).
 pub(super) type Shared = Map<char, (Store, Type)>;
 
-/// v1model's blocks in the order of the package's parameters: role, and what each parameter is: the packet, headers,
-/// metadata, standard metadata.
+/// The blocks of v1model in the order of the package's parameters. Each letter is a parameter of the block: `p` the
+/// packet, `h` the headers, `m` the metadata, `s` the standard metadata. Parameters with the same letter share their
+/// storage.
 const V1MODEL: [(Role, &str); 6] = [
     (Role::Parser, "phms"),
     (Role::VerifyChecksum, "hm"),
@@ -27,7 +29,7 @@ const V1MODEL: [(Role, &str); 6] = [
 ];
 
 impl<'a> Lower<'_, 'a> {
-    /// What is declared outside, then the package that `main` is.
+    /// Lowers the global instances, then the package that `main` instantiates.
     pub(super) fn program(&mut self) -> Res<()> {
         let Some(main) = self.typed.main else {
             let at = self.typed.program.decls.last().map_or(Span::default(), |d| d.span.after());
@@ -65,7 +67,7 @@ impl<'a> Lower<'_, 'a> {
         if failed { Err(super::Failed) } else { Ok(()) }
     }
 
-    /// The block that a package has at some place.
+    /// The block that is the `at`th argument of a package.
     pub(super) fn package_block(&mut self, call: &Call<'a>, at: usize, span: Span) -> Res<Rc<Block<'a>>> {
         match call.args.get(at) {
             Some((_, Arg::Given(e) | Arg::Default(e))) => self.block_of(e),
@@ -101,7 +103,8 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Binds a parameter of one of the architecture's blocks to the storage that the architecture keeps.
+    /// Binds a parameter of a block to the storage that the letter `what` stands for. The first block that has it
+    /// creates the storage.
     fn top_param(&mut self, id: crate::check::DeclId, what: char, shared: &mut Shared) -> Res<()> {
         if what == 'p' {
             return Ok(());
@@ -155,7 +158,7 @@ impl<'a> Lower<'_, 'a> {
             l.initialise_locals(&control.locals)?;
             l.body(&control.apply, None)
         });
-        self.exit = Exit::Nowhere;
+        self.exit = Exit::Forbidden;
         result?;
         let loc = self.at(decl.name.span);
         let body = vec![Stmt::new(StmtKind::Block { label, body }, loc)];
@@ -164,12 +167,13 @@ impl<'a> Lower<'_, 'a> {
     }
 }
 
-/// A program of which nothing is known but its files and its errors.
+/// An empty program with the names of its files and errors.
 pub(super) fn empty_program(typed: &Typed<'_>, map: &SourceMap) -> Program {
     let sources = map.files().iter().map(|f| ir::Source { name: f.name.clone(), text: f.text.to_string() });
     let name = map.files().first().map_or("", |f| f.name.as_str());
     let name = name.rsplit('/').next().unwrap_or(name);
-    // A program may declare errors of its own in front of core.p4's, which have the same numbers everywhere.
+    // core.p4's errors have the same numbers in every program, even if the program declares errors of its own before
+    // them.
     let declared = typed.errors.iter().filter_map(|e| typed.decl(*e)).map(|d| &*d.name);
     let own = declared.filter(|name| !ir::CORE_ERRORS.contains(name));
     Program {

@@ -1,11 +1,12 @@
-//! Instances of parsers and controls. Their parameters, variables, tables and actions are made once, at the first
-//! application; each application copies arguments in, gives variables their first values, runs the body, and copies out.
+//! Instances of parsers and controls. The storage of their parameters and variables, and their tables and actions, are
+//! created at the first application. Each application copies the arguments in, initialises the variables, runs the body
+//! and copies out.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use super::lvalue::CopyOut;
 use super::object::Object;
-use super::place::CopyOut;
 use super::{Lower, Res, Scope};
 use crate::ast::{self, DeclKind};
 use crate::check::{Arg, Args, Callee, DeclId, Kind, Type};
@@ -14,16 +15,18 @@ use crate::source::Span;
 /// An instance of a parser or control.
 pub struct Block<'a> {
     pub decl: &'a ast::Decl,
-    /// Full control-plane name.
+    /// The full control-plane name.
     pub path: String,
-    /// Its number, from 1.
+    /// Numbers start at 1.
     pub number: u32,
-    /// What its declarations stand for: constructor and type parameters, and the others after the first application.
+    /// What its declarations stand for: at first constructor and type parameters, after the first application also all
+    /// others.
     scope: RefCell<Scope<'a>>,
-    made: RefCell<bool>,
+    /// Whether the storage of its variables, its tables and its actions were created.
+    locals_made: RefCell<bool>,
 }
 
-/// An instance is what its number says.
+/// Two instances are equal if they have the same number.
 impl PartialEq for Block<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.number == other.number
@@ -31,9 +34,9 @@ impl PartialEq for Block<'_> {
 }
 
 impl<'a> Lower<'_, 'a> {
-    // ---- making ----
+    // ---- instantiation ----
 
-    /// The instance that a constructor call makes.
+    /// The instance that a constructor call creates.
     pub(super) fn make_block(
         &mut self,
         ty: &Type,
@@ -65,10 +68,16 @@ impl<'a> Lower<'_, 'a> {
         }
         self.instances += 1;
         let number = self.instances;
-        Ok(Rc::new(Block { decl, path, number, scope: RefCell::new(scope), made: RefCell::new(false) }))
+        Ok(Rc::new(Block {
+            decl,
+            path,
+            number,
+            scope: RefCell::new(scope),
+            locals_made: RefCell::new(false),
+        }))
     }
 
-    /// `MyParser()`, or the name of an instance.
+    /// The instance of a constructor call (`MyParser()`), or the one that a name refers to.
     pub(super) fn block_of(&mut self, e: &'a ast::Expr) -> Res<Rc<Block<'a>>> {
         if let Some(call) = self.typed.call(e.id)
             && let Callee::Constructor(ty, _) = &call.callee
@@ -77,7 +86,7 @@ impl<'a> Lower<'_, 'a> {
             let name = ty.named().map_or(String::new(), |n| n.name.to_string());
             return self.make_block(ty, &call.args, name, e.span);
         }
-        match self.meant(e).and_then(|id| self.block_of_decl(id)) {
+        match self.resolved(e).and_then(|id| self.block_of_decl(id)) {
             Some(block) => Ok(block),
             None => self.bug(e.span, "this is no parser or control"),
         }
@@ -90,7 +99,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// `T(args) name;`
+    /// The instantiation `T(args) name;`.
     pub(super) fn instance(&mut self, decl: &'a ast::Decl, path: &str) -> Res<()> {
         let Some(call) = self.typed.instance(decl.id) else {
             return self.bug(decl.span, "an instance of nothing");
@@ -114,14 +123,14 @@ impl<'a> Lower<'_, 'a> {
         Ok(())
     }
 
-    // ---- walking ----
+    // ---- application ----
 
-    /// Enters an instance: its declarations stand for what they stand for in it.
+    /// Adds what the declarations of an instance stand for to the scope.
     pub(super) fn enter(&mut self, block: &Block<'a>) {
         self.scope.extend(&block.scope.borrow());
     }
 
-    /// Keeps what the declarations of an instance stand for, for the next time.
+    /// Saves what the declarations of an instance stand for, for its next application.
     fn keep(&self, block: &Block<'a>) {
         let mut scope = block.scope.borrow_mut();
         let known = self.typed.decl(block.decl.id).into_iter();
@@ -129,10 +138,10 @@ impl<'a> Lower<'_, 'a> {
             scope.stores.extend(self.scope.stores.get(id).map(|s| (*id, s.clone())));
             scope.objects.extend(self.scope.objects.get(id).map(|o| (*id, o.clone())));
         }
-        *block.made.borrow_mut() = true;
+        *block.locals_made.borrow_mut() = true;
     }
 
-    /// Everything that is declared in a parser or control but the values of variables.
+    /// Lowers the local declarations of a parser or control. Variables get storage but no values.
     pub(super) fn make_locals(&mut self, locals: &'a [ast::Decl]) -> Res<()> {
         let mut failed = false;
         for decl in locals {
@@ -150,7 +159,7 @@ impl<'a> Lower<'_, 'a> {
         if failed { Err(super::Failed) } else { Ok(()) }
     }
 
-    /// Variables get their first values.
+    /// Initialises the local variables.
     pub(super) fn initialise_locals(&mut self, locals: &'a [ast::Decl]) -> Res<()> {
         locals.iter().try_for_each(|decl| match &decl.kind {
             DeclKind::Variable { init, .. } => self.initialise(decl, init.as_ref()),
@@ -158,7 +167,7 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// `T.apply(args)`: an instance of its own for this one place.
+    /// `T.apply(args)`: creates an instance and applies it.
     pub(super) fn direct_apply(&mut self, id: ast::ExprId, span: Span) -> Res<()> {
         let (Some(call), ty) = (self.typed.call(id), self.typed.own_ty(id).clone()) else {
             return self.bug(span, "an application of nothing");
@@ -177,7 +186,8 @@ impl<'a> Lower<'_, 'a> {
 
     /// `sub.apply(args)`.
     pub(super) fn apply_block(&mut self, block: &Rc<Block<'a>>, args: &Args<'a>, span: Span) -> Res<()> {
-        // The call may name the parameters of a type of controls, which stand in the same order.
+        // The parameters' names may be those of a `control` or `parser` type. They stand in the same order as the
+        // declaration's.
         let params = self.typed.decl(block.decl.id).map(|d| d.params.clone()).unwrap_or_default();
         let given = |i: usize| args.get(i).map_or(Arg::Omitted, |(_, arg)| *arg);
         let args: Vec<_> = params.into_iter().enumerate().map(|(i, p)| (p, given(i))).collect();
@@ -195,8 +205,8 @@ impl<'a> Lower<'_, 'a> {
 
     fn run_block(&mut self, block: &Rc<Block<'a>>, copies: Vec<CopyOut>, span: Span) -> Res<()> {
         let locals = block.decl.locals();
-        if !*block.made.borrow() {
-            // Tables' actions are walked here, and leave none of the calls that are under way.
+        if !*block.locals_made.borrow() {
+            // An `exit` in an action leaves the action only, not the calls that are being inlined here.
             let outer = std::mem::take(&mut self.copies);
             let made = self.make_locals(locals);
             self.copies = outer;
@@ -216,7 +226,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Copies the arguments of an application into the parameters of the instance.
+    /// Copies the arguments of an application into the instance's parameters.
     fn block_arguments(&mut self, block: &Block<'a>, args: &Args<'a>, span: Span) -> Res<Vec<CopyOut>> {
         let mut inner = block.scope.borrow().clone();
         let mut copies = vec![None; args.len()];
@@ -227,8 +237,9 @@ impl<'a> Lower<'_, 'a> {
                 if let Some(e) = arg.expr().filter(|_| !matches!(&*n.name, "packet_in" | "packet_out")) {
                     let object = self.object_of(e)?;
                     let before = inner.objects.insert(id, object.clone());
-                    // The tables and actions of a block are made once: it has the same object whenever it is applied.
-                    if *block.made.borrow() && before.is_some_and(|before| before != object) {
+                    // Tables and actions of an instance are created once, so an extern parameter must be the same
+                    // object at each application.
+                    if *block.locals_made.borrow() && before.is_some_and(|before| before != object) {
                         let what = "one instance is applied to several extern objects";
                         return self.limit("E0517", span, what);
                     }

@@ -1,27 +1,27 @@
-//! Calls of functions and actions (P4-16 section 6.8). Each parameter is a variable of the call: arguments are copied in as
-//! they are evaluated, in the order of the text; the body runs; what is `out` or `inout` is copied out, in the order of the
-//! parameters, at every exit.
+//! Calls of functions and actions (P4-16 section 6.8). Each parameter is a variable. Arguments are evaluated and copied
+//! in, in the order of the source text. Then the body runs. `out` and `inout` parameters are copied out at every exit,
+//! in the order of the parameters.
 
 use ir::{Expr, Place, StmtKind as Ir, Ty};
 
-use super::place::{CopyOut, Target};
+use super::lvalue::{CopyOut, Lvalue};
 use super::storage::Store;
 use super::value::{Val, read};
-use super::{DEPTH, Exit, Lower, Res, Return};
+use super::{Exit, Lower, MAX_CALL_DEPTH, Res, Return};
 use crate::ast::{self, Direction, ExprKind};
 use crate::check::{Arg, Args, Builtin, Callee, DeclId, Kind, Subst, Type, Value};
 use crate::source::Span;
 
-/// A parameter's storage in a call, and what it stands for.
+/// What a parameter stands for in a call.
 pub(super) enum Bound {
     Store(Store),
-    /// `int` and `string` have no storage.
+    /// The value of an `int` or `string` parameter, which has no storage.
     Value(Value),
 }
 
 impl<'a> Lower<'_, 'a> {
     pub(super) fn call(&mut self, e: &'a ast::Expr) -> Res<Val> {
-        if self.depth >= DEPTH {
+        if self.depth >= MAX_CALL_DEPTH {
             return self.limit("E0502", e.span, "these calls nest too deeply");
         }
         let Some(call) = self.typed.call(e.id) else { return self.bug(e.span, "a call of nothing") };
@@ -47,7 +47,7 @@ impl<'a> Lower<'_, 'a> {
 
     // ---- functions and actions ----
 
-    /// A function or a directly called action: its body is walked in place.
+    /// Inlines the body of a function, or of an action that is called directly.
     fn inlined(&mut self, id: DeclId, args: &Args<'a>, type_args: &[(DeclId, Type)], span: Span) -> Res<Val> {
         let Some(decl) = self.typed.syntax(id) else { return self.bug(span, "a function without a body") };
         let (body, action) = match &decl.kind {
@@ -72,7 +72,7 @@ impl<'a> Lower<'_, 'a> {
         Ok(value.map_or(Val::Void, |v| v.value()))
     }
 
-    /// Walks a body in place; `return` leaves it.
+    /// Inlines a body. A `return` leaves its block.
     pub(super) fn body(&mut self, body: &'a ast::BlockStmt, value: Option<Store>) -> Res<()> {
         let label = self.label();
         let loops = std::mem::take(&mut self.loops);
@@ -88,8 +88,9 @@ impl<'a> Lower<'_, 'a> {
         result
     }
 
-    /// Evaluates arguments and copies them into variables of the parameters, which are bound when all are there: an argument
-    /// may call the same function. Gives what is to be copied out.
+    /// Evaluates the arguments and copies them into new variables for the parameters. Returns the copies to make at the
+    /// end of the call. Parameters are bound after all arguments were evaluated, because an argument may call the same
+    /// function.
     pub(super) fn copy_in(&mut self, args: &Args<'a>, types: &Subst, span: Span) -> Res<Vec<CopyOut>> {
         let mut bound: Vec<(DeclId, Bound)> = Vec::new();
         let mut copies = vec![None; args.len()];
@@ -135,11 +136,11 @@ impl<'a> Lower<'_, 'a> {
             self.assign(store, val, e.span)?;
             return Ok(None);
         }
-        let target = self.target(e)?;
+        let target = self.lvalue(e)?;
         if direction == Direction::Out {
             self.invalidate(store);
         } else {
-            if let Target::Store(from) = &target {
+            if let Lvalue::Store(from) = &target {
                 self.note_origins(store, from);
             }
             let val = self.load(&target);
@@ -148,7 +149,7 @@ impl<'a> Lower<'_, 'a> {
         Ok(Some(CopyOut { target, from: store.clone() }))
     }
 
-    /// Remembers which variables a parameter's variables are copies of.
+    /// Records which variables the variables of an `inout` parameter are copied from and back to.
     fn note_origins(&mut self, copy: &Store, of: &Store) {
         match (copy, of) {
             (Store::Scalar(Place::Var(copy), _), Store::Scalar(Place::Var(of), _)) => {
@@ -161,7 +162,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// The variable that a parameter's variable is copied from and back to, through all calls.
+    /// The variable that an `inout` parameter's variable is copied from and back to, through all calls.
     pub(super) fn origin(&self, var: ir::VarId) -> ir::VarId {
         let mut var = var;
         while let Some(of) = self.origins.get(&var) {
@@ -170,34 +171,34 @@ impl<'a> Lower<'_, 'a> {
         var
     }
 
-    /// Writes copies back, in the order of the parameters.
+    /// Performs the copies out of one call, in the order of the parameters.
     pub(super) fn copy_out(&mut self, copies: &[CopyOut], span: Span) -> Res<()> {
         copies.iter().try_for_each(|copy| self.store(&copy.target, copy.from.value(), span))
     }
 
-    /// What every call that is left copies out, innermost first.
+    /// Performs the copies out of all calls that are being inlined. The innermost call is the first.
     pub(super) fn copy_all_out(&mut self, span: Span) -> Res<()> {
         let frames = self.copies.clone();
         frames.iter().rev().try_for_each(|copies| self.copy_out(copies, span))
     }
 
-    /// `exit` (section 12.5).
+    /// The `exit` statement (section 12.5).
     pub(super) fn exit(&mut self, span: Span) -> Res<()> {
         self.copy_all_out(span)?;
         match self.exit {
             Exit::Break(label) => self.push(Ir::Break(label)),
             Exit::Flag(label) => {
-                let dst = Place::Var(self.flag());
+                let dst = Place::Var(self.exit_flag());
                 self.push(Ir::Assign { dst, src: Expr::bool(true) });
                 self.push(Ir::Break(label));
             }
-            Exit::Nowhere => return self.bug(span, "`exit` in a parser"),
+            Exit::Forbidden => return self.bug(span, "`exit` in a parser"),
         }
         Ok(())
     }
 
-    /// The variable that says that a table's action has exited.
-    pub(super) fn flag(&mut self) -> ir::VarId {
+    /// The variable that is set when an action of a table executes `exit`.
+    pub(super) fn exit_flag(&mut self) -> ir::VarId {
         match self.exit_flag {
             Some(flag) => flag,
             None => {
@@ -208,7 +209,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    // ---- methods of the language ----
+    // ---- built-in methods ----
 
     fn builtin(&mut self, builtin: Builtin, e: &'a ast::Expr) -> Res<Val> {
         let (callee, args) = e.called();
@@ -228,7 +229,7 @@ impl<'a> Lower<'_, 'a> {
             },
             (Builtin::SetValid, Store::Header(h, _)) => {
                 self.push(Ir::SetValid(h.clone()));
-                self.only_valid(h, false);
+                self.invalidate_others(h, false);
             }
             (Builtin::SetInvalid, Store::Header(h, _)) => self.push(Ir::SetInvalid(h.clone())),
             (Builtin::PushFront | Builtin::PopFront, Store::Stack(..) | Store::UnionStack(..)) => {
@@ -255,7 +256,7 @@ impl<'a> Lower<'_, 'a> {
 
     // ---- tables ----
 
-    /// `t.apply().hit`.
+    /// The expression `t.apply().hit`.
     pub(super) fn apply_for_hit(&mut self, e: &'a ast::Expr) -> Res<Expr> {
         let Some(table) = self.applied_table(e) else { return self.bug(e.span, "a hit of no table") };
         match self.apply_table(table, true, false, e.span)? {
@@ -265,7 +266,7 @@ impl<'a> Lower<'_, 'a> {
     }
 }
 
-/// Arguments in the order in which they are written, each with the place of its parameter; defaults come last.
+/// Arguments in the order of the source text, each with the index of its parameter. Default values come last.
 pub(super) fn in_text_order<'a>(args: &Args<'a>) -> Vec<(usize, DeclId, Arg<'a>)> {
     let mut all: Vec<_> = args.iter().enumerate().map(|(at, (id, arg))| (at, *id, *arg)).collect();
     all.sort_by_key(|(at, _, arg)| match arg {

@@ -1,5 +1,5 @@
-//! Expressions. Operands are evaluated from left to right; those that were evaluated before a statement had to be made are
-//! saved before it.
+//! Expressions. Operands are evaluated from left to right. An operand may need statements, such as an inlined call;
+//! then the values of the operands before it are saved in temporaries ahead of these statements.
 
 use ir::{BinOp, Expr, ExprKind as Ir, Place, StmtKind, Ty, UnOp};
 use num_traits::ToPrimitive;
@@ -12,7 +12,7 @@ use crate::check::{Builtin, Callee, Res as Meaning, Type};
 use crate::source::Span;
 
 impl<'a> Lower<'_, 'a> {
-    /// What an expression comes to, as its context wants it.
+    /// Evaluates an expression. The value has the type that the context needs.
     pub(super) fn expr(&mut self, e: &'a ast::Expr) -> Res<Val> {
         if let Some(value) = self.known(e) {
             let ty = self.ty(e);
@@ -48,7 +48,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// A scalar.
+    /// Evaluates an expression that is a scalar.
     pub(super) fn scalar(&mut self, e: &'a ast::Expr) -> Res<Expr> {
         match self.expr(e)? {
             Val::Scalar(expr) => Ok(expr),
@@ -56,7 +56,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Values of several expressions, evaluated in the order of the text.
+    /// Evaluates several expressions in the order of the source text.
     pub(super) fn values(&mut self, all: &[&'a ast::Expr]) -> Res<Vec<Val>> {
         let mut order: Vec<usize> = (0..all.len()).collect();
         order.sort_by_key(|i| all[*i].id);
@@ -77,7 +77,7 @@ impl<'a> Lower<'_, 'a> {
         Ok(vals.into_iter().flatten().collect())
     }
 
-    /// The same, of as many as are given.
+    /// Evaluates `N` expressions in the order of the source text.
     pub(super) fn values_of<const N: usize>(&mut self, all: [&'a ast::Expr; N]) -> Res<[Val; N]> {
         match self.values(&all)?.try_into() {
             Ok(vals) => Ok(vals),
@@ -85,7 +85,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// The same, of scalars.
+    /// Evaluates `N` scalar expressions in the order of the source text.
     pub(super) fn scalars<const N: usize>(&mut self, all: [&'a ast::Expr; N]) -> Res<[Expr; N]> {
         let scalar = |val| if let Val::Scalar(e) = val { Some(e) } else { None };
         let scalars: Option<Vec<Expr>> = self.values(&all)?.into_iter().map(scalar).collect();
@@ -95,7 +95,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Saves a value in front of the statements from `position` of the current block on.
+    /// Saves a value in a temporary, ahead of the statements from `position` of the current block on.
     pub(super) fn save_before(&mut self, position: usize, val: Val, span: Span) -> Res<Val> {
         let behind = self.blocks.last_mut().map(|b| b.split_off(position)).unwrap_or_default();
         let saved = self.save(val, span);
@@ -105,7 +105,7 @@ impl<'a> Lower<'_, 'a> {
         saved
     }
 
-    /// A value in storage of its own, which nothing that follows changes; constants are left as they are.
+    /// Copies a value to temporaries, so that later statements do not change it. Constants are returned as they are.
     pub(super) fn save(&mut self, val: Val, span: Span) -> Res<Val> {
         let copy = match &val {
             Val::Scalar(e) if e.as_const().is_none() => {
@@ -125,11 +125,11 @@ impl<'a> Lower<'_, 'a> {
     // ---- names and members ----
 
     fn name(&mut self, e: &'a ast::Expr) -> Res<Val> {
-        let Some(id) = self.meant(e) else { return self.bug(e.span, "a name without a meaning") };
+        let Some(id) = self.resolved(e) else { return self.bug(e.span, "a name without a meaning") };
         if let Some(store) = self.scope.stores.get(&id) {
             return Ok(store.value());
         }
-        // A constant whose parts are not all values.
+        // A constant with a part that is not compile-time known is evaluated where it is used.
         match self.typed.decl(id).and_then(|d| d.default) {
             Some(value) => self.expr(value),
             None => self.bug(e.span, "a name without storage"),
@@ -164,7 +164,7 @@ impl<'a> Lower<'_, 'a> {
                     _ => ir::HeaderRef::Last(id),
                 };
                 match val {
-                    Val::Store(stack) => self.found(self.element(&stack, element), e.span),
+                    Val::Store(stack) => self.value_of_part(self.element(&stack, element), e.span),
                     _ => self.bug(base.span, "an element of what is no stack"),
                 }
             }
@@ -172,7 +172,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Evaluating `next` of a stack that is full, or `last` of one that is empty, rejects (section 8.18).
+    /// Evaluating `next` of a full stack or `last` of an empty stack rejects the packet (section 8.18).
     fn check_next_index(&mut self, val: &Val, which: Builtin) {
         let (id, size) = match val {
             Val::Store(Store::Stack(id, _, size)) => (*id, *size),
@@ -188,19 +188,19 @@ impl<'a> Lower<'_, 'a> {
         self.push(ir::StmtKind::Verify { cond, error: ir::ErrorId(error as u32) });
     }
 
-    fn found(&mut self, store: Option<Store>, span: Span) -> Res<Val> {
+    fn value_of_part(&mut self, store: Option<Store>, span: Span) -> Res<Val> {
         match store {
             Some(store) => Ok(store.value()),
             None => self.bug(span, "a part that is not there"),
         }
     }
 
-    /// A field of a struct, an element of a tuple.
+    /// A field of a struct, header or union, or an element of a tuple.
     fn part(&mut self, val: Val, ty: &Type, index: usize, span: Span) -> Res<Val> {
         match val {
-            Val::Store(Store::Header(h, of)) => self.found(self.header_field(&h, of, index), span),
+            Val::Store(Store::Header(h, of)) => self.value_of_part(self.header_field(&h, of, index), span),
             Val::Store(Store::Struct(parts) | Store::Union(parts)) => {
-                self.found(parts.get(index).cloned(), span)
+                self.value_of_part(parts.get(index).cloned(), span)
             }
             Val::Parts(mut parts) if index < parts.len() => Ok(parts.swap_remove(index)),
             Val::Invalid => match self.typed.parts(ty).get(index).cloned() {
@@ -213,7 +213,7 @@ impl<'a> Lower<'_, 'a> {
 
     fn index(&mut self, base: &'a ast::Expr, index: &'a ast::Expr) -> Res<Val> {
         let known = self.known_number(index).and_then(|n| n.to_u32());
-        // The stack itself is no value: an element is read when the index is known.
+        // The stack itself has no side effect to save: an element is read when the index is known.
         let mut vals = vec![self.expr(base)?];
         if known.is_none() {
             vals.push(self.expr(index)?);
@@ -222,12 +222,12 @@ impl<'a> Lower<'_, 'a> {
             ([Val::Store(stack @ (Store::Stack(_, _, size) | Store::UnionStack(_, size)))], Some(n)) => {
                 let element = match n < *size {
                     true => self.element_at(stack, n),
-                    // Reads of such an element give zero, and writes do nothing.
+                    // A read of an element beyond the stack gives zero, and a write has no effect.
                     false => self.element(stack, |id| {
                         ir::HeaderRef::Element(id, Box::new(Expr::bits(32, u128::from(n))))
                     }),
                 };
-                self.found(element, base.span)
+                self.value_of_part(element, base.span)
             }
             ([val], Some(n)) => {
                 let ty = self.ty(base);
@@ -236,7 +236,7 @@ impl<'a> Lower<'_, 'a> {
             ([Val::Store(stack), Val::Scalar(at)], None) => {
                 let at = Box::new(cast(at.clone(), Ty::Bit(32)));
                 let element = self.element(stack, |id| ir::HeaderRef::Element(id, at.clone()));
-                self.found(element, base.span)
+                self.value_of_part(element, base.span)
             }
             _ => self.bug(base.span, "an element of what has none"),
         }
@@ -246,7 +246,7 @@ impl<'a> Lower<'_, 'a> {
         if let Some((hi, lo)) = self.slice_bounds(hi, lo) {
             return Ok(Val::Scalar(slice(self.scalar(base)?, hi, lo)));
         }
-        // `x[low +: width]` with a low bit of run time.
+        // `x[low +: width]` where `low` is only known at run time.
         let [base, low] = self.scalars([base, lo])?;
         let (Some(ty), whole) = (scalar(&self.own_ty(e)), Ty::Bit(base.ty.width())) else {
             return self.bug(e.span, "bits of no type");
@@ -254,7 +254,7 @@ impl<'a> Lower<'_, 'a> {
         Ok(Val::Scalar(cast(Expr::binary(BinOp::Shr, cast(base, whole), low), ty)))
     }
 
-    /// The bounds of a slice, where they are known.
+    /// The bounds of a slice, if they are compile-time known.
     pub(super) fn slice_bounds(&self, hi: &'a ast::Expr, lo: &'a ast::Expr) -> Option<(u32, u32)> {
         Some((self.known_number(hi)?.to_u32()?, self.known_number(lo)?.to_u32()?))
     }
@@ -275,7 +275,7 @@ impl<'a> Lower<'_, 'a> {
 
     fn binary(&mut self, e: &'a ast::Expr, op: BinaryOp, [left, right]: [&'a ast::Expr; 2]) -> Res<Val> {
         if matches!(op, BinaryOp::And | BinaryOp::Or) {
-            return self.lazy(op, left, right);
+            return self.short_circuit(op, left, right);
         }
         let [a, b] = self.values_of([left, right])?;
         if let BinaryOp::Eq | BinaryOp::Ne = op {
@@ -291,13 +291,13 @@ impl<'a> Lower<'_, 'a> {
         self.operate(op, a, b, &ty, e.span).map(Val::Scalar)
     }
 
-    /// `a op b` of scalars; `ty` is the type of the result.
+    /// The binary operation `a op b` of two scalars. `ty` is the type of the result.
     pub(super) fn operate(&mut self, op: BinaryOp, a: Expr, b: Expr, ty: &Type, span: Span) -> Res<Expr> {
         if op == BinaryOp::Concat {
             let Some(ty) = scalar(ty) else { return self.bug(span, "bits of no type") };
             return Ok(Expr { kind: Ir::Concat(Box::new(a), Box::new(b)), ty });
         }
-        // The amount of a shift is not negative: where its type is signed, it is a constant.
+        // A shift amount is never negative: P4 allows a signed one only if it is a constant.
         let shift = matches!(op, BinaryOp::Shl | BinaryOp::Shr);
         let b = if shift && b.ty.is_signed() { cast(b.clone(), Ty::Bit(b.ty.width())) } else { b };
         match ir_op(op) {
@@ -306,8 +306,8 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// `&&` and `||`: what the right side does besides its value happens only if it is looked at.
-    fn lazy(&mut self, op: BinaryOp, left: &'a ast::Expr, right: &'a ast::Expr) -> Res<Val> {
+    /// `&&` and `||`. The side effects of the right operand only happen if it is evaluated.
+    fn short_circuit(&mut self, op: BinaryOp, left: &'a ast::Expr, right: &'a ast::Expr) -> Res<Val> {
         let a = self.scalar(left)?;
         let (mut then, b) = self.in_block(|l| l.scalar(right));
         let b = b?;
@@ -365,7 +365,7 @@ impl<'a> Lower<'_, 'a> {
 
     fn list(&mut self, e: &'a ast::Expr, items: &'a [ast::Expr]) -> Res<Val> {
         let mut vals = self.values(&items.iter().collect::<Vec<_>>())?;
-        // `...` at the end stands for the rest.
+        // `...` at the end of the list stands for the default values of the remaining parts.
         for ty in self.typed.parts(&self.ty(e)).iter().skip(vals.len()) {
             vals.push(self.default_of(ty, e.span)?);
         }
@@ -390,7 +390,7 @@ impl<'a> Lower<'_, 'a> {
         parts.collect::<Res<Vec<_>>>().map(Val::Parts)
     }
 
-    /// The parts of an aggregate.
+    /// The values of the parts of an aggregate.
     pub(super) fn parts_of_val(&self, val: &Val) -> Option<Vec<Val>> {
         match val {
             Val::Parts(parts) => Some(parts.clone()),
@@ -399,7 +399,8 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// `==`: on headers, both invalid, or both valid with equal fields; on other aggregates, of all parts.
+    /// `==`. Headers are equal if both are invalid, or both are valid with equal fields. Other aggregates are equal if
+    /// all parts are.
     fn equal(&mut self, a: &Val, b: &Val, ty: &Type, span: Span) -> Res<Expr> {
         let both = |x, y| Expr::binary(BinOp::LogAnd, x, y);
         if let (Val::Scalar(x), Val::Scalar(y)) = (a, b) {
@@ -437,7 +438,7 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// Whether a header value is valid: a list is.
+    /// Whether a header value is valid. A list that initialises a header always is.
     fn validity(&self, val: &Val) -> Expr {
         match val {
             Val::Store(Store::Header(h, _)) => self.is_valid(h),
@@ -455,14 +456,14 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// A place that is assigned and read, for results of externs.
+    /// A new temporary for the result of an extern, as a place to write and as a value to read.
     pub(super) fn result(&mut self, name: &str, ty: Ty) -> (Place, Val) {
         let place = self.temp(name, ty);
         let val = Val::Scalar(read(&place, ty));
         (place, val)
     }
 
-    /// The table whose application an expression is.
+    /// The table that an expression applies (`t.apply()`).
     pub(super) fn applied_table(&self, e: &ast::Expr) -> Option<crate::check::DeclId> {
         match self.typed.call(e.id)?.callee {
             Callee::Table(id) => Some(id),

@@ -1,10 +1,11 @@
-//! Extern functions of v1model, PSA and PNA: each becomes a statement of the IR. The place to add the next one.
+//! Extern functions of v1model, PSA and PNA. Each call becomes a statement of the IR. Add support for another extern
+//! function here.
 
 use ir::{BinOp, Call, Expr, HashAlgorithm, Place, Role, StmtKind as Ir, Ty};
 use num_traits::ToPrimitive;
 
+use super::lvalue::Lvalue;
 use super::object::given;
-use super::place::Target;
 use super::storage::{Store, scalar};
 use super::value::{Val, constant, read};
 use super::{Lower, Res};
@@ -12,8 +13,8 @@ use crate::ast::{self, AnnotationBody};
 use crate::check::{DeclId, Kind, Type, Value};
 use crate::source::Span;
 
-/// A checksum to verify or to update.
-struct Sum {
+/// A call of a checksum function: whether to do it, the data, the checksum's place and type, and the algorithm.
+struct ChecksumCall {
     cond: Expr,
     data: Vec<Expr>,
     place: Place,
@@ -38,7 +39,7 @@ impl<'a> Lower<'_, 'a> {
             ) => self.checksum(&name, [cond, data, checksum, algorithm], span)?,
             ("hash", [to, algorithm, base, data, max]) => self.hash([to, algorithm, base, data, max])?,
             ("random", [to, lo, hi]) => {
-                self.written(to, |l, dst, _| {
+                self.with_result_place(to, |l, dst, _| {
                     let [lo, hi] = l.scalars([lo, hi])?;
                     l.push(Ir::Call(Call::Random { dst, lo, hi }));
                     Ok(())
@@ -63,22 +64,28 @@ impl<'a> Lower<'_, 'a> {
                 let egress = match self.known_member(kind).as_deref() {
                     Some("I2E") => false,
                     Some("E2E") => true,
-                    _ => return self.limit("E0515", kind.span, "the kind of this clone is not known"),
+                    _ => {
+                        return self.limit(
+                            "E0515",
+                            kind.span,
+                            "the type of this clone is not compile-time known",
+                        );
+                    }
                 };
                 let session = self.number_of(session, 32)?;
-                let keep = self.kept(&name, rest.first().copied())?;
+                let keep = self.kept_variables(&name, rest.first().copied())?;
                 self.push(Ir::Call(Call::Clone { egress, session, keep }));
             }
             ("resubmit" | "resubmit_preserving_field_list", rest) => {
-                let keep = self.kept(&name, rest.first().copied())?;
+                let keep = self.kept_variables(&name, rest.first().copied())?;
                 self.push(Ir::Call(Call::Resubmit { keep }));
             }
             ("recirculate" | "recirculate_preserving_field_list", rest) => {
-                let keep = self.kept(&name, rest.first().copied())?;
+                let keep = self.kept_variables(&name, rest.first().copied())?;
                 self.push(Ir::Call(Call::Recirculate { keep }));
             }
             ("psa_clone_i2e" | "psa_clone_e2e" | "psa_resubmit" | "psa_normal" | "psa_recirculate", _) => {
-                return self.psa_question(&name, &args, span);
+                return self.psa_predicate(&name, &args, span);
             }
             (
                 "send_to_port"
@@ -95,18 +102,19 @@ impl<'a> Lower<'_, 'a> {
         Ok(Val::Void)
     }
 
-    /// Runs `f` with a place for what is written to `to`: the place itself, or a variable that is copied to its bits.
-    pub(super) fn written(
+    /// Runs `f` with the place that the argument `to` names. If `to` is a slice, `f` gets a temporary that is copied to
+    /// the slice.
+    pub(super) fn with_result_place(
         &mut self,
         to: &'a ast::Expr,
         f: impl FnOnce(&mut Self, Place, Ty) -> Res<()>,
     ) -> Res<()> {
         if matches!(to.kind, ast::ExprKind::DontCare) {
-            return self.limit("E0515", to.span, "nothing is told about what is written here");
+            return self.limit("E0515", to.span, "this call writes its result to `_`");
         }
-        match self.target(to)? {
-            Target::Store(Store::Scalar(place, ty)) => f(self, place, ty),
-            Target::Store(_) => {
+        match self.lvalue(to)? {
+            Lvalue::Store(Store::Scalar(place, ty)) => f(self, place, ty),
+            Lvalue::Store(_) => {
                 self.limit("E0512", to.span, "the result of this call goes into no single number")
             }
             bits => {
@@ -120,16 +128,17 @@ impl<'a> Lower<'_, 'a> {
 
     // ---- drops ----
 
-    /// `mark_to_drop(metadata)`: the metadata may be a parameter's, whose copy is to say the same.
+    /// Drops the packet. `metadata` may be a parameter of an inlined control, which is copied out later: it must get
+    /// the values that mark a dropped packet, too.
     fn drop_call(&mut self, metadata: Option<&'a ast::Expr>, span: Span) -> Res<()> {
         if !matches!(self.role, Role::Ingress | Role::Egress | Role::PreControl) {
-            let what = "a packet is dropped where the architecture does not look at it";
+            let what = "a packet is dropped outside of the ingress, egress and pre control";
             return self.limit("E0524", span, what);
         }
         let site = self.drop_site(span);
         self.push(Ir::Drop(site));
         let Some(e) = metadata else { return Ok(()) };
-        let (Target::Store(store), ty) = (self.target(e)?, self.ty(e)) else { return Ok(()) };
+        let (Lvalue::Store(store), ty) = (self.lvalue(e)?, self.ty(e)) else { return Ok(()) };
         let own = self.out.standard;
         for (field, own, value) in [("egress_spec", own.egress_spec, 511), ("mcast_grp", own.mcast_grp, 0)] {
             if let Some(var) = self.field_var(&store, &ty, field).filter(|var| *var != own) {
@@ -140,7 +149,8 @@ impl<'a> Lower<'_, 'a> {
         Ok(())
     }
 
-    /// Calls put in place meet one place of the source several times: it is one site only where the name is the same, too.
+    /// The drop site of a call. Inlining makes several statements of one location. Those with different names are
+    /// different sites.
     fn drop_site(&mut self, span: Span) -> ir::DropSiteId {
         let loc = self.at(span);
         let own = self.drop_name.clone();
@@ -163,7 +173,7 @@ impl<'a> Lower<'_, 'a> {
             self.push(Ir::Verify { cond, error: ir::ErrorId(error as u32) });
             return Ok(());
         }
-        // One check for each error that it may be.
+        // The error is only known at run time: the IR checks each error separately.
         let [cond, error] = self.scalars([cond, error])?;
         let loc = self.loc;
         let fails =
@@ -179,7 +189,8 @@ impl<'a> Lower<'_, 'a> {
         let [cond, data, checksum, algorithm] = args;
         let verifies = name.starts_with("verify");
         if self.role != if verifies { Role::VerifyChecksum } else { Role::ComputeChecksum } {
-            let what = format!("`{name}` is called where the architecture does not look at it");
+            let control = if verifies { "verifies" } else { "computes" };
+            let what = format!("`{name}` is called outside of the control that {control} checksums");
             return self.limit("E0524", span, &what);
         }
         let (payload, algorithm) = (name.ends_with("with_payload"), self.algorithm(algorithm)?);
@@ -188,8 +199,8 @@ impl<'a> Lower<'_, 'a> {
         }
         if verifies {
             let vals = self.values(&[cond, data, checksum])?;
-            let (cond, data, sum) = self.sum_parts(vals, span)?;
-            // What is compared needs a place.
+            let (cond, data, sum) = self.checksum_operands(vals, span)?;
+            // The IR compares the checksum at a place. A value without one gets a temporary.
             let (place, ty) = match sum {
                 Expr { kind: ir::ExprKind::Read(place), ty } => (place, ty),
                 value => {
@@ -198,19 +209,19 @@ impl<'a> Lower<'_, 'a> {
                     (place, ty)
                 }
             };
-            let sum = Sum { cond, data, place, ty, algorithm, payload };
-            return self.verified_sum(sum);
+            let sum = ChecksumCall { cond, data, place, ty, algorithm, payload };
+            return self.verify_checksum(sum);
         }
-        self.written(checksum, |l, place, ty| {
+        self.with_result_place(checksum, |l, place, ty| {
             let vals = l.values(&[cond, data])?;
-            let (cond, data, _) = l.sum_parts(vals, span)?;
-            l.updated_sum(Sum { cond, data, place, ty, algorithm, payload });
+            let (cond, data, _) = l.checksum_operands(vals, span)?;
+            l.update_checksum(ChecksumCall { cond, data, place, ty, algorithm, payload });
             Ok(())
         })
     }
 
-    /// The condition, the data as scalars, and the sum where it is among the values.
-    fn sum_parts(&mut self, vals: Vec<Val>, span: Span) -> Res<(Expr, Vec<Expr>, Expr)> {
+    /// The condition, the data as scalars, and the checksum if it is among the values.
+    fn checksum_operands(&mut self, vals: Vec<Val>, span: Span) -> Res<(Expr, Vec<Expr>, Expr)> {
         let mut vals = vals.into_iter();
         let (Some(Val::Scalar(cond)), Some(list)) = (vals.next(), vals.next()) else {
             return self.bug(span, "a condition that is no bool");
@@ -223,13 +234,13 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    fn verified_sum(&mut self, sum: Sum) -> Res<()> {
-        let Sum { cond, data, place: checksum, ty, algorithm, payload } = sum;
+    fn verify_checksum(&mut self, sum: ChecksumCall) -> Res<()> {
+        let ChecksumCall { cond, data, place: checksum, ty, algorithm, payload } = sum;
         if algorithm == HashAlgorithm::Csum16 && ty.width() == 16 {
             self.push(Ir::Call(Call::VerifyChecksum { cond, data, checksum, algorithm, payload }));
             return Ok(());
         }
-        // Another hash than the Internet's is a value like any.
+        // Only the Internet checksum has a statement of its own. Other hashes are computed and compared.
         let (then, ()) = self.in_block(|l| {
             let sum = l.temp("$sum", ty);
             l.push(hash_of_width(sum.clone(), ty, algorithm, data));
@@ -242,8 +253,8 @@ impl<'a> Lower<'_, 'a> {
         Ok(())
     }
 
-    fn updated_sum(&mut self, sum: Sum) {
-        let Sum { cond, data, place: checksum, ty, algorithm, payload } = sum;
+    fn update_checksum(&mut self, sum: ChecksumCall) {
+        let ChecksumCall { cond, data, place: checksum, ty, algorithm, payload } = sum;
         if algorithm == HashAlgorithm::Csum16 && ty.width() == 16 {
             let nonzero = self.is_nonzero(&checksum);
             self.push(Ir::Call(Call::UpdateChecksum { cond, data, checksum, algorithm, payload, nonzero }));
@@ -257,7 +268,7 @@ impl<'a> Lower<'_, 'a> {
 
     fn hash(&mut self, [to, algorithm, base, data, max]: [&'a ast::Expr; 5]) -> Res<()> {
         let algorithm = self.algorithm(algorithm)?;
-        self.written(to, |l, dst, _| {
+        self.with_result_place(to, |l, dst, _| {
             let [Val::Scalar(base), list, Val::Scalar(max)] = l.values_of([base, data, max])? else {
                 return l.bug(to.span, "bounds of a hash that are no numbers");
             };
@@ -281,7 +292,7 @@ impl<'a> Lower<'_, 'a> {
         Ok(())
     }
 
-    /// A message to the control plane, named after the type of its data.
+    /// Sends a digest to the control plane. It is named after the type of its data.
     pub(super) fn digest(&mut self, e: &'a ast::Expr, ty: &Type) -> Res<()> {
         let data = self.data(e)?;
         let (name, mut fields) = match ty {
@@ -298,10 +309,11 @@ impl<'a> Lower<'_, 'a> {
         Ok(())
     }
 
-    // ---- what a further round of the packet takes along ----
+    // ---- what resubmitted, recirculated and cloned packets keep ----
 
-    /// The variables of a field list, or those that are named.
-    fn kept(&mut self, name: &str, arg: Option<&'a ast::Expr>) -> Res<Vec<ir::VarId>> {
+    /// The variables that a packet keeps. `_preserving_field_list` takes the number of a field list, other functions a
+    /// list of data.
+    fn kept_variables(&mut self, name: &str, arg: Option<&'a ast::Expr>) -> Res<Vec<ir::VarId>> {
         let Some(e) = arg else { return Ok(Vec::new()) };
         let mut keep = Vec::new();
         if !name.ends_with("_preserving_field_list") {
@@ -321,7 +333,7 @@ impl<'a> Lower<'_, 'a> {
         Ok(keep)
     }
 
-    /// The variables of all fields that are in that field list, or of all where everything is taken.
+    /// The variables of all fields in a field list. With `all`, every field of this storage is in it.
     fn in_field_list(&mut self, store: &Store, ty: &Type, list: u64, all: bool) -> Res<Vec<ir::VarId>> {
         let mut found = Vec::new();
         match store {
@@ -342,11 +354,11 @@ impl<'a> Lower<'_, 'a> {
         Ok(found)
     }
 
-    /// The numbers of `@field_list(1, TWO, E.three)`.
+    /// The numbers in an annotation such as `@field_list(1, TWO, E.three)`.
     fn field_lists(&mut self, annotation: &'a ast::Annotation) -> Res<Vec<u64>> {
         let tokens = match &annotation.body {
             AnnotationBody::Unstructured(tokens) => tokens,
-            _ => return self.limit("E0515", annotation.span, "this annotation says no field list"),
+            _ => return self.limit("E0515", annotation.span, "this annotation does not list numbers"),
         };
         let mut lists = Vec::new();
         for item in tokens.split(|(text, _)| text == ",") {
@@ -363,7 +375,7 @@ impl<'a> Lower<'_, 'a> {
         Ok(lists)
     }
 
-    /// The number of a constant, or of an enum's member.
+    /// The value of a global constant or of an enum member.
     fn global_number(&self, decl: &ast::Decl, member: Option<&str>) -> Option<u64> {
         let known = self.typed.decl(decl.id)?;
         let value = match known.kind {
@@ -378,7 +390,7 @@ impl<'a> Lower<'_, 'a> {
     }
 }
 
-/// A hash that fills its place.
+/// A hash over the data that has the width of its destination.
 fn hash_of_width(dst: Place, ty: Ty, algorithm: HashAlgorithm, data: Vec<Expr>) -> Ir {
     let width = ty.width();
     let base = constant(abi::Bits::zero(width), Ty::Bit(width));

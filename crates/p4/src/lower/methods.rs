@@ -1,4 +1,4 @@
-//! Methods of the architectures' objects.
+//! Methods of extern objects.
 
 use ir::{BinOp, Call, Expr, HashAlgorithm, Place, StmtKind as Ir, Ty, UnOp};
 
@@ -9,7 +9,7 @@ use crate::ast::{self, ExprKind};
 use crate::check::{DeclId, Type};
 
 impl<'a> Lower<'_, 'a> {
-    /// `base.method(args)` of an extern.
+    /// The call `base.method(args)` of an extern object.
     pub(super) fn method(&mut self, id: DeclId, e: &'a ast::Expr) -> Res<Val> {
         let (Some(call), ExprKind::Member { base, .. }) = (self.typed.call(e.id), &e.called().0.kind) else {
             return self.bug(e.span, "a method of nothing");
@@ -34,11 +34,13 @@ impl<'a> Lower<'_, 'a> {
                 self.push(Ir::Call(Call::RegisterRead { register, dst, index }));
                 return Ok(val);
             }
-            (Object::Register(register, _), "read", [to, index]) => self.written(to, |l, dst, _| {
-                let index = l.number_of(index, 32)?;
-                l.push(Ir::Call(Call::RegisterRead { register, dst, index }));
-                Ok(())
-            })?,
+            (Object::Register(register, _), "read", [to, index]) => {
+                self.with_result_place(to, |l, dst, _| {
+                    let index = l.number_of(index, 32)?;
+                    l.push(Ir::Call(Call::RegisterRead { register, dst, index }));
+                    Ok(())
+                })?
+            }
             (Object::Register(register, ty), "write", [index, value]) => {
                 let [index, value] = self.scalars([index, value])?;
                 let value = cast(value, ty);
@@ -46,10 +48,10 @@ impl<'a> Lower<'_, 'a> {
             }
             (Object::Meter(meter), "execute_meter", [index, to]) => {
                 let index = self.number_of(index, 32)?;
-                self.colour(to, |dst| Call::Meter { meter, index, dst })?;
+                self.write_colour(to, |dst| Call::Meter { meter, index, dst })?;
             }
             (Object::DirectMeter(meter), "read", [to]) => {
-                self.colour(to, |dst| Call::DirectMeter { meter, dst })?
+                self.write_colour(to, |dst| Call::DirectMeter { meter, dst })?
             }
             (Object::Meter(meter), "execute", [index, ..]) => {
                 let index = self.number_of(index, 32)?;
@@ -80,9 +82,9 @@ impl<'a> Lower<'_, 'a> {
         Ok(Val::Void)
     }
 
-    /// v1model's colours are numbers of two bits or more.
-    fn colour(&mut self, to: &'a ast::Expr, call: impl FnOnce(Place) -> Call) -> Res<()> {
-        self.written(to, |l, dst, ty| {
+    /// Calls a meter of v1model, whose colours are numbers of two bits or more.
+    fn write_colour(&mut self, to: &'a ast::Expr, call: impl FnOnce(Place) -> Call) -> Res<()> {
+        self.with_result_place(to, |l, dst, ty| {
             if ty.width() < 2 {
                 return l.limit("E0512", to.span, "a colour is written to one bit");
             }
@@ -91,7 +93,7 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// `get_hash(data)` and `get_hash(base, data, max)`.
+    /// PSA's `get_hash(data)` and `get_hash(base, data, max)`.
     fn get_hash(&mut self, algorithm: HashAlgorithm, ty: Ty, args: &[&'a ast::Expr]) -> Res<Val> {
         let width = ty.width();
         let mut vals = self.values(args)?.into_iter();
@@ -109,7 +111,8 @@ impl<'a> Lower<'_, 'a> {
         Ok(val)
     }
 
-    /// The sum so far, in one's complement (RFC 1624); `get` gives its complement.
+    /// The methods of `InternetChecksum`. The variable holds the sum in one's complement (RFC 1624); `get` returns its
+    /// complement.
     fn internet_checksum(&mut self, var: Place, method: &str, args: &[&'a ast::Expr]) -> Res<Val> {
         let not = |e: Expr| {
             let ty = e.ty;
@@ -122,7 +125,8 @@ impl<'a> Lower<'_, 'a> {
             ("set_state", [e]) => self.scalar(e)?,
             ("add" | "subtract", [e]) => {
                 let data = self.data(e)?;
-                // The complement of the data's sum: what `subtract` adds.
+                // `Csum16` is the complement of the sum of the data. `add` adds the sum, `subtract` adds the
+                // complement.
                 let (dst, _) = self.result("$sum", Ty::Bit(16));
                 let part = read(&dst, Ty::Bit(16));
                 let (base, max) = (Expr::bits(16, 0), Expr::bits(17, 1 << 16));
@@ -143,7 +147,7 @@ impl<'a> Lower<'_, 'a> {
     }
 }
 
-/// The IR's colours count up from green; those of `PSA_MeterColor_t` are RED, GREEN, YELLOW.
+/// The IR numbers colours from green on (0, 1, 2). `PSA_MeterColor_t` declares RED, GREEN, YELLOW.
 fn psa_colour(colour: Val) -> Val {
     let Val::Scalar(colour) = colour else { return Val::Void };
     let red = Expr::binary(BinOp::Eq, colour.clone(), Expr::bits(32, 2));

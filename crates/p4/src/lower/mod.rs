@@ -1,31 +1,38 @@
-//! From the checked program to the IR. Lowering reads [`Typed`] and is literal.
+//! Lowering translates the checked program ([`Typed`]) to the IR. It is literal: passes over the IR optimise, lowering
+//! does not.
 //!
-//! Beginning with `main`, each parser and control is instantiated and walked. Functions, directly called actions,
-//! sub-controls and sub-parsers are walked again at each call, so the IR is flat and everything generic is concrete.
-//! The walk asks no question that the checker has answered: the type of an expression is [`Typed::ty`] with what the type
-//! parameters of the instance stand for; a compile-time value is [`Known::value`]; names and callees are declarations.
-//! [`Scope`] says what declarations stand for in the instance that is being walked: storage, objects, values, types.
+//! Lowering starts at `main` and walks the body of each parser and control of the package. Functions, directly called
+//! actions, sub-controls and sub-parsers are inlined: their bodies are walked again at each call. So the IR has no
+//! calls between P4 functions and no type parameters.
 //!
-//! A call is what section 6.8 of P4-16 says: each argument is copied into a variable of the parameter, the body runs, and
-//! `out` and `inout` parameters are copied back, at every exit. Operands are evaluated from left to right; what was
-//! evaluated before a call is saved before it. Nothing is optimised here: passes over the IR do that.
+//! The checker has already resolved names, types and constants, and lowering reads its answers. [`Typed::ty`] is the
+//! type of an expression, in which lowering substitutes the type arguments of the current instance. [`Known::value`] is
+//! the value of a compile-time known expression. Names and callees are resolved to declarations. [`Scope`] maps these
+//! declarations to their storage, objects, values and types in the current instance.
 //!
-//! The checker has refused what is wrong. What is left to report are limits of this release, each with a code of its own.
+//! Calls follow section 6.8 of P4-16 (copy-in/copy-out): each argument is copied into a variable for its parameter, the
+//! body runs, and `out` and `inout` parameters are copied back at every exit of the body. Operands are evaluated from
+//! left to right. If a later operand needs statements, the values of the operands before it are saved in temporaries
+//! first.
 //!
-//! In reading order: `storage` and `value` (where values live, constants), `expr`, `place` (what can be written, and
-//! assignments), `stmt`, `call`, `block` (parsers and controls), `parser`, `table`, `object` (extern objects), `packet`,
-//! `externs`, `methods`; `arch` begins everything, with `psa` and `pna` for those architectures.
+//! The checker has reported all mistakes of the program. Lowering only reports limits of this release, each with its
+//! own code.
+//!
+//! Read the modules in this order: `storage` and `value` (where values live, and constants), `expr`, `lvalue` (lvalues
+//! and assignments), `stmt`, `call`, `block` (instances of parsers and controls), `parser`, `table`, `object` (extern
+//! objects), `packet`, `externs`, `methods`. Lowering starts in `arch`; `psa` and `pna` do its work for these two
+//! architectures.
 
 mod arch;
 mod block;
 mod call;
 mod expr;
 mod externs;
+mod lvalue;
 mod methods;
 mod object;
 mod packet;
 mod parser;
-mod place;
 mod pna;
 mod psa;
 mod stmt;
@@ -45,17 +52,17 @@ use crate::source::{SourceMap, Span};
 use object::Object;
 use storage::Store;
 
-/// Something was reported; the statement or declaration is left out.
+/// A diagnostic was reported. The statement or declaration that caused it is left out.
 struct Failed;
 
 type Res<X> = Result<X, Failed>;
 
-/// How deep calls may be inlined.
-const DEPTH: usize = 64;
-/// Statements, and variables and headers, beyond which a program is no program.
-const MOST: usize = 1_000_000;
+/// How deeply calls may be nested.
+const MAX_CALL_DEPTH: usize = 64;
+/// The most statements that a program may have after inlining, and the most variables and headers.
+const MAX_SIZE: usize = 1_000_000;
 
-/// Lowers a program that the checker has accepted. `None` where a limit was reported.
+/// Lowers a program that the checker has accepted. Returns `None` if a limit was reported.
 pub fn lower(typed: &Typed<'_>, map: &SourceMap, diags: &mut Diagnostics) -> Option<Program> {
     let mut lowering = Lower {
         typed,
@@ -67,7 +74,7 @@ pub fn lower(typed: &Typed<'_>, map: &SourceMap, diags: &mut Diagnostics) -> Opt
         scope: Scope::default(),
         returns: Vec::new(),
         loops: Vec::new(),
-        exit: Exit::Nowhere,
+        exit: Exit::Forbidden,
         role: ir::Role::Parser,
         exit_flag: None,
         copies: Vec::new(),
@@ -75,7 +82,7 @@ pub fn lower(typed: &Typed<'_>, map: &SourceMap, diags: &mut Diagnostics) -> Opt
         path: String::new(),
         kind: VarKind::Local,
         depth: 0,
-        made: 0,
+        statements: 0,
         failed: false,
         names: Map::default(),
         layouts: Vec::new(),
@@ -92,17 +99,17 @@ pub fn lower(typed: &Typed<'_>, map: &SourceMap, diags: &mut Diagnostics) -> Opt
     (done.is_ok() && !lowering.failed).then_some(lowering.out)
 }
 
-/// What declarations stand for in the instances that are being walked. P4 has no recursion, so a declaration stands for
-/// one thing at a time; an instance that is entered again brings its own along.
+/// What each declaration stands for in the instances that are being walked. P4 has no recursion, so one entry for each
+/// declaration is enough: an instance that is walked again overwrites the entries of its declarations.
 #[derive(Clone, Default)]
 struct Scope<'a> {
-    /// Variables and parameters.
+    /// The storage of variables and parameters.
     stores: Map<DeclId, Store>,
-    /// Extern objects, tables, parsers and controls.
+    /// Extern objects, tables, and instances of parsers and controls.
     objects: Map<DeclId, Object<'a>>,
-    /// Constructor parameters, and others that have no storage.
+    /// The values of constructor parameters, and of other parameters that have no storage (`int`, `string`).
     values: Map<DeclId, Value>,
-    /// Type parameters.
+    /// The type arguments of type parameters.
     types: Subst,
 }
 
@@ -115,31 +122,32 @@ impl Scope<'_> {
     }
 }
 
-/// Where a `return` goes, and where its value is put.
+/// The function body that a `return` leaves: the label after the body, and the storage of the returned value.
 struct Return {
     label: LabelId,
     used: bool,
     value: Option<Store>,
 }
 
-/// Where a `break` and a `continue` go.
+/// The labels of a loop: `break` goes to `leave`, `continue` goes to `next`.
 struct LoopLabels {
     leave: LabelId,
     next: LabelId,
 }
 
-/// What an `exit` does after the copies out.
+/// How an `exit` statement is lowered, after the copies out.
 #[derive(Clone, Copy)]
 enum Exit {
-    /// Leaves the outermost block of the control.
+    /// In the body of a control: break out of the outermost block.
     Break(LabelId),
-    /// In a table's action: sets the flag that is looked at where the table is applied, and leaves the action.
+    /// In an action that a table runs: set the exit flag, and leave the action. The flag is tested after the table was
+    /// applied.
     Flag(LabelId),
-    /// In a parser.
-    Nowhere,
+    /// In a parser, where P4 does not allow `exit`.
+    Forbidden,
 }
 
-/// An action made for a table, and whether it may exit.
+/// The IR's action for an action of a table, and whether the action may execute `exit`.
 type MadeAction = (ir::ActionId, bool);
 
 struct Lower<'t, 'a> {
@@ -147,42 +155,43 @@ struct Lower<'t, 'a> {
     map: &'t SourceMap,
     diags: &'t mut Diagnostics,
     out: Program,
-    /// Blocks under construction, innermost last.
+    /// The blocks that are being built. The innermost is the last.
     blocks: Vec<Vec<Stmt>>,
     loc: Loc,
     scope: Scope<'a>,
     returns: Vec<Return>,
     loops: Vec<LoopLabels>,
     exit: Exit,
-    /// Where in the architecture the code stands.
+    /// The block of the architecture that is being lowered.
     role: ir::Role,
-    /// Set when an action of a table exits.
+    /// The variable that is set when an action of a table executes `exit`.
     exit_flag: Option<VarId>,
-    /// What the calls that are being walked copy out when they end, outermost first.
-    copies: Vec<Vec<place::CopyOut>>,
-    /// Full name of the action or control whose code is met: the name of its drop sites.
+    /// For each call that is being inlined, what it copies out at its end. The outermost call is the first.
+    copies: Vec<Vec<lvalue::CopyOut>>,
+    /// The full name of the action or control that is being walked. Drop sites are named after it.
     drop_name: String,
-    /// Control-plane path of the instance whose code is met.
+    /// The control-plane name of the instance that is being walked: the prefix of the names of its tables and objects.
     path: String,
-    /// Kind of the variables that are made.
+    /// The kind that new variables get.
     kind: VarKind,
     depth: usize,
-    made: usize,
+    statements: usize,
     failed: bool,
     names: Map<String, u32>,
-    /// What the fields of each header type are made of.
+    /// For each header type, how its fields map to the IR's fields.
     layouts: Vec<Rc<Vec<storage::Part>>>,
     unions: storage::Unions,
-    tables: Map<ir::TableId, table::Made<'a>>,
-    /// Actions without bound arguments, by declaration and instance: two instances may have one name.
+    tables: Map<ir::TableId, table::TableInfo<'a>>,
+    /// Actions without bound arguments. The instance is part of the key because actions of two instances can have the
+    /// same name.
     actions: Map<(DeclId, u32), MadeAction>,
-    /// How many instances of parsers and controls there are, and which of them is walked.
+    /// The number of instances of parsers and controls so far, and the number of the one that is being walked.
     instances: u32,
     instance: u32,
-    parser: Option<parser::Building>,
-    /// What the variables of `inout` parameters are copies of.
+    parser: Option<parser::ParserBuilder>,
+    /// For each variable of an `inout` parameter, the variable that it is copied from and back to.
     origins: Map<VarId, VarId>,
-    /// v1model's user metadata.
+    /// The user metadata of v1model.
     metadata: Option<(Store, Type)>,
 }
 
@@ -195,12 +204,12 @@ impl<'a> Lower<'_, 'a> {
         Err(Failed)
     }
 
-    /// What P4 allows and this release does not do.
+    /// Reports something that P4 allows and this release does not support.
     fn limit<X>(&mut self, code: &'static str, span: Span, what: &str) -> Res<X> {
         self.report(Diagnostic::error(code, span, format!("{what}, which this release cannot run")))
     }
 
-    /// What the checker should have refused.
+    /// Reports something that the checker should have refused.
     fn bug<X>(&mut self, span: Span, what: &str) -> Res<X> {
         let message = format!("this is a bug of Strait, not of the program: {what}");
         self.report(Diagnostic::error("E0599", span, message).hint("please report it with the program"))
@@ -211,65 +220,66 @@ impl<'a> Lower<'_, 'a> {
         Loc { file: p.file_index as u32, line: p.line as u32, col: p.column as u32 }
     }
 
-    // ---- asking ----
+    // ---- what the checker knows ----
 
-    /// The type of an expression as its context wants it.
+    /// The type of an expression after the implicit cast that its context needs.
     fn ty(&self, e: &Expr) -> Type {
         self.typed.ty(e.id).subst(&self.scope.types)
     }
 
-    /// The type of an expression before the inserted cast.
+    /// The type of an expression before that implicit cast.
     fn own_ty(&self, e: &Expr) -> Type {
         self.typed.own_ty(e.id).subst(&self.scope.types)
     }
 
-    /// The type of what is declared.
+    /// The type of a declaration.
     fn decl_ty(&self, id: DeclId) -> Type {
         self.typed.decl(id).map_or(Type::Bad, |d| d.ty.subst(&self.scope.types))
     }
 
-    /// The value of an expression, where it is known in this instance.
+    /// The value of an expression, if it is compile-time known in this instance.
     fn known(&self, e: &'a Expr) -> Option<Value> {
-        self.knows().value(e)
+        self.known_values().value(e)
     }
 
-    fn knows(&self) -> Known<'_, 'a> {
+    fn known_values(&self) -> Known<'_, 'a> {
         Known { typed: self.typed, values: &self.scope.values, types: &self.scope.types }
     }
 
-    /// The declaration that a name means.
-    fn meant(&self, e: &Expr) -> Option<DeclId> {
-        self.typed.meant(e.id)
+    /// The declaration that a name refers to.
+    fn resolved(&self, e: &Expr) -> Option<DeclId> {
+        self.typed.resolved(e.id)
     }
 
-    /// Name of a declaration, as declared.
+    /// The name of a declaration in the source.
     fn name_of(&self, id: DeclId) -> String {
         self.typed.decl(id).map_or(String::new(), |d| d.name.to_string())
     }
 
-    /// The control-plane name of a declaration inside `path`: `@name` gives another, with a leading dot a global one.
+    /// The control-plane name of a declaration in `path`. `@name` replaces the name; one with a leading dot is not
+    /// prefixed with `path`.
     fn full_name(&self, decl: &ast::Decl, path: &str) -> String {
         crate::api::full_name(decl, path)
     }
 
-    // ---- making ----
+    // ---- building the IR ----
 
     fn push(&mut self, kind: StmtKind) {
-        self.made += 1;
+        self.statements += 1;
         let loc = self.loc;
         if let Some(block) = self.blocks.last_mut() {
             block.push(Stmt::new(kind, loc));
         }
     }
 
-    /// Runs `f` with a block of its own, and gives that block back.
+    /// Runs `f` with a new block, and returns that block.
     fn in_block<X>(&mut self, f: impl FnOnce(&mut Self) -> X) -> (Vec<Stmt>, X) {
         self.blocks.push(Vec::new());
         let result = f(self);
         (self.blocks.pop().unwrap_or_default(), result)
     }
 
-    /// How long the current block is.
+    /// The number of statements in the current block.
     fn position(&self) -> usize {
         self.blocks.last().map_or(0, Vec::len)
     }
@@ -279,7 +289,7 @@ impl<'a> Lower<'_, 'a> {
         LabelId(self.out.labels - 1)
     }
 
-    /// A name that no other has: the second `x` is `x_1`.
+    /// A unique name: the second `x` becomes `x_1`.
     fn unique(&mut self, name: &str) -> String {
         let count = self.names.entry(name.to_string()).or_insert(0);
         *count += 1;
@@ -292,7 +302,7 @@ impl<'a> Lower<'_, 'a> {
         VarId(self.out.vars.len() as u32 - 1)
     }
 
-    /// A scalar of the compiler's own.
+    /// A new scalar variable that the program does not declare.
     fn temp(&mut self, name: &str, ty: Ty) -> Place {
         Place::Var(self.var(name, ty, VarKind::Local))
     }

@@ -1,4 +1,4 @@
-//! Objects of the architectures' externs: counters, registers, meters, hashes and the like.
+//! Objects of extern types: counters, registers, meters, hashes and others.
 
 use std::rc::Rc;
 
@@ -12,10 +12,10 @@ use crate::ast;
 use crate::check::{Args, Callee, Type};
 use crate::source::Span;
 
-/// Most cells of an array, members of a profile, values of a set.
-pub const MOST_CELLS: u64 = 1 << 28;
+/// The most elements of a counter, register or meter, members of an action profile, and values of a value set.
+pub const MAX_CELLS: u64 = 1 << 28;
 
-/// What a declared object is. Those are equal that nothing tells apart.
+/// The object that a declaration stands for.
 #[derive(Clone, PartialEq)]
 pub enum Object<'a> {
     Counter(CounterId),
@@ -25,37 +25,39 @@ pub enum Object<'a> {
     DirectMeter(MeterId),
     /// An action profile or selector, which a table's `implementation` names.
     ActionProfile(ir::ProfileId),
-    /// PSA: `Hash<O>`.
+    /// `Hash<O>` of PSA.
     Hash(HashAlgorithm, Ty),
-    /// PSA: the sum so far, without its last complement.
+    /// `InternetChecksum` of PSA. The variable holds the sum, which is the complement of the checksum.
     InternetChecksum(VarId),
-    /// PSA: from, to.
+    /// `Random` of PSA: the least and the greatest value.
     Random(Bits, Bits, Ty),
-    /// PSA.
+    /// `Digest` of PSA.
     Digest,
-    /// PSA: packet replication, buffering and queueing.
+    /// `PacketReplicationEngine` and `BufferingQueueingEngine` of PSA.
     Engine,
     ValueSet(ValueSetId),
     Table(ir::TableId),
-    /// A control or parser.
+    /// An instance of a control or parser.
     Block(Rc<Block<'a>>),
 }
 
-/// Arguments of a constructor or call that are given or have a default, in the order of the parameters.
+/// The arguments of a call in the order of the parameters, with default values filled in. Omitted arguments are left
+/// out.
 pub fn given<'a>(args: &Args<'a>) -> Vec<&'a ast::Expr> {
     args.iter().filter_map(|(_, arg)| arg.expr()).collect()
 }
 
 impl<'a> Lower<'_, 'a> {
-    /// The object that an expression names.
+    /// The object that an expression refers to.
     pub(super) fn object_of(&mut self, e: &'a ast::Expr) -> Res<Object<'a>> {
-        match self.meant(e).and_then(|id| self.scope.objects.get(&id)) {
+        match self.resolved(e).and_then(|id| self.scope.objects.get(&id)) {
             Some(object) => Ok(object.clone()),
             None => self.limit("E0510", e.span, "this is no object of a declared extern"),
         }
     }
 
-    /// The object that a table's property names, or makes in its place under the property's name.
+    /// The object that a table property refers to, or creates by a constructor call. A created object is named after
+    /// the property.
     pub(super) fn object_of_property(&mut self, p: &ast::TableProperty, e: &'a ast::Expr) -> Res<Object<'a>> {
         if let Some(call) = self.typed.call(e.id)
             && let Callee::Constructor(ty, _) = &call.callee
@@ -68,7 +70,7 @@ impl<'a> Lower<'_, 'a> {
         self.object_of(e)
     }
 
-    /// An object of an extern.
+    /// Creates an object of an extern type.
     pub(super) fn extern_object(
         &mut self,
         name: String,
@@ -85,7 +87,7 @@ impl<'a> Lower<'_, 'a> {
             };
         Ok(match (&*of.name, args.as_slice()) {
             ("counter" | "Counter", [size, kind]) => {
-                let (size, kind) = (self.size(size, MOST_CELLS)?, self.counter_kind(kind)?);
+                let (size, kind) = (self.size(size, MAX_CELLS)?, self.counter_kind(kind)?);
                 self.out.counters.push(ir::IndexedCounter { name, loc, size, kind });
                 Object::Counter(CounterId(self.out.counters.len() as u32 - 1))
             }
@@ -95,14 +97,14 @@ impl<'a> Lower<'_, 'a> {
                 Object::DirectCounter(DirectCounterId(self.out.direct_counters.len() as u32 - 1))
             }
             ("register" | "Register", [size, rest @ ..]) => {
-                let (ty, size) = (type_arg(self, 0)?, self.size(size, MOST_CELLS)?);
+                let (ty, size) = (type_arg(self, 0)?, self.size(size, MAX_CELLS)?);
                 let first = rest.first().and_then(|e| self.known_bits(e));
                 let initial = first.unwrap_or(Bits::zero(ty.width()));
                 self.out.registers.push(ir::Register { name, loc, size, ty, initial });
                 Object::Register(RegisterId(self.out.registers.len() as u32 - 1), ty)
             }
             ("meter" | "Meter", [size, kind]) => {
-                let size = Some(self.size(size, MOST_CELLS)?);
+                let size = Some(self.size(size, MAX_CELLS)?);
                 let bytes = self.meter_kind(kind)?;
                 Object::Meter(self.meter(ir::Meter { name, loc, size, bytes }))
             }
@@ -111,12 +113,12 @@ impl<'a> Lower<'_, 'a> {
                 Object::DirectMeter(self.meter(ir::Meter { name, loc, size: None, bytes }))
             }
             ("action_profile" | "ActionProfile", [size]) => {
-                let size = self.size(size, MOST_CELLS)?;
+                let size = self.size(size, MAX_CELLS)?;
                 self.profile(ir::ActionProfile { name, loc, size, selector: None })
             }
             ("action_selector" | "ActionSelector", [algorithm, size, width]) => {
                 let selector = Some((self.algorithm(algorithm)?, self.size(width, 64)? as u32));
-                let size = self.size(size, MOST_CELLS)?;
+                let size = self.size(size, MAX_CELLS)?;
                 self.profile(ir::ActionProfile { name, loc, size, selector })
             }
             ("Hash", [algorithm]) => Object::Hash(self.algorithm(algorithm)?, type_arg(self, 0)?),
@@ -153,7 +155,7 @@ impl<'a> Lower<'_, 'a> {
             Some("packets") => Ok(ir::CounterKind::Packets),
             Some("bytes") => Ok(ir::CounterKind::Bytes),
             Some("packets_and_bytes") => Ok(ir::CounterKind::Both),
-            _ => self.limit("E0515", e.span, "what this counter counts is not known"),
+            _ => self.limit("E0515", e.span, "the type of this counter is not compile-time known"),
         }
     }
 
@@ -162,11 +164,11 @@ impl<'a> Lower<'_, 'a> {
         match self.known_member(e).map(|m| m.to_ascii_lowercase()).as_deref() {
             Some("packets") => Ok(false),
             Some("bytes") => Ok(true),
-            _ => self.limit("E0515", e.span, "what this meter measures is not known"),
+            _ => self.limit("E0515", e.span, "the type of this meter is not compile-time known"),
         }
     }
 
-    /// A hash function, by the name of the enum's member.
+    /// The hash algorithm that an expression refers to, by the name of the enum member.
     pub(super) fn algorithm(&mut self, e: &'a ast::Expr) -> Res<HashAlgorithm> {
         Ok(match self.known_member(e).as_deref() {
             Some("crc32" | "CRC32" | "TARGET_DEFAULT") => HashAlgorithm::Crc32,

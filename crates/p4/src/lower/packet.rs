@@ -1,10 +1,10 @@
-//! What parsers read of a packet, and what deparsers put into it.
+//! Methods of `packet_in` and `packet_out`: how parsers read a packet and deparsers write one.
 
 use ir::{Expr, HeaderRef, Place, StmtKind as Ir, Ty};
 use num_traits::ToPrimitive;
 
+use super::lvalue::Lvalue;
 use super::object::given;
-use super::place::Target;
 use super::storage::Store;
 use super::value::{Val, cast, read, slice};
 use super::{Lower, Res};
@@ -40,11 +40,11 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn extract(&mut self, args: &[&'a ast::Expr], call: &Call<'a>, span: Span) -> Res<()> {
-        // `extract<T>(_)`: read and forgotten.
+        // `extract<T>(_)` reads a header and discards it.
         let skipped = args.first().is_none_or(|e| matches!(e.kind, ExprKind::DontCare));
         let store = match (skipped, args.first(), call.type_args.last()) {
-            (false, Some(e), _) => match self.target(e)? {
-                Target::Store(store) => store,
+            (false, Some(e), _) => match self.lvalue(e)? {
+                Lvalue::Store(store) => store,
                 _ => return self.bug(e.span, "bits of a number are extracted"),
             },
             (_, _, Some((_, ty))) => {
@@ -65,7 +65,7 @@ impl<'a> Lower<'_, 'a> {
             return self.limit("E0523", span, "a header with a varbit field is extracted without its size");
         }
         self.push(Ir::Extract { header: header.clone(), varbit });
-        self.only_valid(&header, true);
+        self.invalidate_others(&header, true);
         Ok(())
     }
 
@@ -86,7 +86,7 @@ impl<'a> Lower<'_, 'a> {
         Ok(store.value())
     }
 
-    /// Spreads bits over the scalars of a storage, most significant first.
+    /// Assigns `bits` to the scalars of a storage. The first scalar gets the most significant bits.
     fn unpack(&mut self, store: &Store, bits: &Expr, left: &mut u32) {
         match store {
             Store::Scalar(place, ty) => {
@@ -109,9 +109,9 @@ impl<'a> Lower<'_, 'a> {
                 self.push(Ir::Emit(h));
                 Ok(())
             }
-            // A header without a name.
+            // A list of scalars is a header without storage.
             Val::Parts(parts) if parts.iter().all(|p| matches!(p, Val::Scalar(_))) => {
-                self.limit("E0523", span, "what is emitted has no name")
+                self.limit("E0523", span, "what is emitted is a list, not a header")
             }
             Val::Invalid => Ok(()),
             val => match self.parts_of_val(&val) {
@@ -121,7 +121,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Whether a reference is a header of its own, for the annotations of its fields.
+    /// Whether a place is a field with the annotation `@checksum_nonzero`.
     pub(super) fn is_nonzero(&self, place: &Place) -> bool {
         let Place::Field(HeaderRef::Header(h), field) = place else { return false };
         self.out.header_type(*h).fields.get(*field as usize).is_some_and(|f| f.checksum_nonzero)

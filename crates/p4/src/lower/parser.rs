@@ -1,4 +1,4 @@
-//! Parsers: states, selects, and sub-parsers as states of the parser that applies them.
+//! Parser states and `select`. The states of a sub-parser become states of the parser that applies it.
 
 use crate::map::Map;
 use std::rc::Rc;
@@ -7,7 +7,7 @@ use abi::{Bits, MatchKind};
 use ir::{KeySet, StateId, Target};
 
 use super::block::Block;
-use super::place::CopyOut;
+use super::lvalue::CopyOut;
 use super::storage::scalar;
 use super::value::Val;
 use super::{Lower, Res};
@@ -15,15 +15,16 @@ use crate::ast::{self, BinaryOp, ExprKind};
 use crate::check::{DeclId, Kind, Type};
 use crate::source::Span;
 
-/// The parser under construction.
+/// The parser that is being built.
 #[derive(Default)]
-pub struct Building {
+pub struct ParserBuilder {
     states: Vec<Option<ir::State>>,
-    /// The state whose statements are met: its number, name and place.
+    /// The state that is being built: its number, name and location.
     current: Option<(StateId, String, ir::Loc)>,
 }
 
-/// States by name, and where `accept` leads: for a sub-parser, back to where it was applied.
+/// The numbers of a parser's states by name, and where `accept` goes: in a sub-parser, back to the state that applied
+/// it.
 struct States<'a> {
     ids: Map<&'a str, StateId>,
     accept: Target,
@@ -36,7 +37,7 @@ impl<'a> Lower<'_, 'a> {
         parser: &'a ast::ParserDecl,
         role: ir::Role,
     ) -> Res<()> {
-        self.parser = Some(Building::default());
+        self.parser = Some(ParserBuilder::default());
         let (prologue, made) = self.in_block(|l| {
             l.make_locals(&parser.locals)?;
             l.initialise_locals(&parser.locals)
@@ -54,7 +55,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Makes all states of a parser; gives its `start`.
+    /// Lowers all states of a parser. Returns the state `start`.
     fn states(
         &mut self,
         parser: &'a ast::ParserDecl,
@@ -102,8 +103,8 @@ impl<'a> Lower<'_, 'a> {
         done.and(finished)
     }
 
-    /// Writes the current state down. What sub-parsers copy out when parsing is rejected in it comes from the calls that are
-    /// under way.
+    /// Ends the current state. If the packet is rejected in it, the parameters of all sub-parsers that are being walked
+    /// are copied out.
     fn finish_state(&mut self, body: Vec<ir::Stmt>, next: ir::Transition, span: Span) -> Res<()> {
         let (rejected, done) = self.in_block(|l| l.copy_all_out(span));
         done?;
@@ -116,7 +117,8 @@ impl<'a> Lower<'_, 'a> {
         Ok(())
     }
 
-    /// A sub-parser's states are made here; the state that applies it ends, and another goes on when it accepts.
+    /// Lowers the states of a sub-parser. The current state ends and goes to the sub-parser's `start`; a new state, in
+    /// which the rest of the current one is lowered, follows its `accept`.
     pub(super) fn sub_parser(
         &mut self,
         block: &Rc<Block<'a>>,
@@ -185,7 +187,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// One set a scalar of the keys; of these types.
+    /// The sets of a keyset expression: one for each scalar of the keys, which have these types.
     pub(super) fn keysets(&mut self, e: &'a ast::Expr, types: &[Type]) -> Res<Vec<KeySet>> {
         let any = |types: &[Type]| -> Vec<KeySet> {
             types.iter().flat_map(|t| self.typed.leaves(t)).map(|_| KeySet::Any).collect()
@@ -236,7 +238,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// A constant of a key's type.
+    /// A value of a keyset. It must be compile-time known.
     fn set_bits(&mut self, e: &'a ast::Expr, ty: &Type) -> Res<Bits> {
         match self.known(e).and_then(|v| self.bits(&v, ty)) {
             Some(bits) => Ok(bits),
@@ -247,16 +249,17 @@ impl<'a> Lower<'_, 'a> {
     // ---- value sets ----
 
     fn value_set_of(&self, e: &ast::Expr) -> Option<ir::ValueSetId> {
-        let id = self.meant(e).filter(|id| self.typed.decl(*id).is_some_and(|d| d.kind == Kind::ValueSet))?;
+        let id =
+            self.resolved(e).filter(|id| self.typed.decl(*id).is_some_and(|d| d.kind == Kind::ValueSet))?;
         match self.scope.objects.get(&id) {
             Some(super::object::Object::ValueSet(set)) => Some(*set),
             _ => None,
         }
     }
 
-    /// `value_set<T>(size) name;`
+    /// The declaration `value_set<T>(size) name;`.
     pub(super) fn value_set(&mut self, decl: &'a ast::Decl, span: Span, size: &'a ast::Expr) -> Res<()> {
-        let size = self.size(size, super::object::MOST_CELLS)?;
+        let size = self.size(size, super::object::MAX_CELLS)?;
         let Type::Set(member) = self.decl_ty(decl.id) else {
             return self.bug(span, "a value set of nothing");
         };
@@ -301,7 +304,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// `@match(ternary)`
+    /// The match kind in a field's annotation, such as `@match(ternary)`.
     fn match_annotation(&mut self, annotations: &[ast::Annotation]) -> Res<MatchKind> {
         match ast::annotation(annotations, "match").map(|a| &a.body) {
             Some(ast::AnnotationBody::Unstructured(tokens)) => match tokens.first() {
@@ -312,7 +315,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// A list of data, spelt out to scalars.
+    /// The scalars of a value, from first to last.
     pub(super) fn flatten(&mut self, val: Val, span: Span) -> Res<Vec<ir::Expr>> {
         match (&val, self.parts_of_val(&val)) {
             (Val::Scalar(e), _) => Ok(vec![e.clone()]),
@@ -324,7 +327,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// The scalars that an expression comes to.
+    /// Evaluates an expression, and returns its scalars.
     pub(super) fn data(&mut self, e: &'a ast::Expr) -> Res<Vec<ir::Expr>> {
         let val = self.expr(e)?;
         self.flatten(val, e.span)

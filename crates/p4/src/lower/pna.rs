@@ -1,4 +1,4 @@
-//! The Portable NIC Architecture: one pipeline for both directions, and what packets may ask of it.
+//! The Portable NIC Architecture: one pipeline for both directions, and its extern functions.
 
 use ir::{BinOp, Call, Expr, PnaMetadata, Role, StmtKind as Ir, Ty, VarId};
 
@@ -9,7 +9,7 @@ use crate::ast;
 use crate::check;
 use crate::source::Span;
 
-/// The blocks in the order of the package: role, and what each parameter is (see [`super::psa`]).
+/// The blocks in the order of the package's parameters. Each letter is a parameter (see [`super::psa`]).
 const BLOCKS: [(Role, &str); 4] =
     [(Role::Parser, "phma"), (Role::PreControl, "hnbc"), (Role::Ingress, "hmde"), (Role::Deparser, "phme")];
 
@@ -21,8 +21,8 @@ impl<'a> Lower<'_, 'a> {
         let mut shared = Shared::default();
         for (i, (role, shape)) in BLOCKS.into_iter().enumerate() {
             let block = self.package_block(call, i, span)?;
-            // Where the pre control has the main control's metadata, it is the same: 'n' is 'm' then. What is of another type
-            // is its own.
+            // If the pre control's metadata has the type of the main control's, they share it: 'n' is 'm'. Otherwise it
+            // is separate.
             if role == Role::PreControl
                 && let Some(main) = shared.get(&'m').cloned()
             {
@@ -67,7 +67,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// A call of one of PNA's extern functions.
+    /// A call of an extern function of PNA.
     pub(super) fn pna_call(&mut self, name: &str, args: &[&'a ast::Expr], e: &'a ast::Expr) -> Res<Val> {
         match (name, args) {
             ("send_to_port", [port]) => {
@@ -92,7 +92,13 @@ impl<'a> Lower<'_, 'a> {
             ("SelectByDirection", [direction, net, host]) => {
                 return self.by_direction(e, [direction, net, host]);
             }
-            _ => return self.limit("E0510", e.span, &format!("this calls `{name}` in a form of its own")),
+            _ => {
+                return self.limit(
+                    "E0510",
+                    e.span,
+                    &format!("this calls `{name}` with other arguments than pna.p4 declares"),
+                );
+            }
         }
         Ok(Val::Void)
     }

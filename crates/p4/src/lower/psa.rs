@@ -1,4 +1,5 @@
-//! The Portable Switch Architecture: two pipelines, each with storage of its own, and what is handed from one to the other.
+//! The Portable Switch Architecture: two pipelines, each with its own storage, and the metadata that one passes to the
+//! other.
 
 use ir::{BinOp, Expr, HeaderRef, Passed, Place, PsaMetadata, Role, Ty, VarKind};
 
@@ -10,8 +11,8 @@ use crate::ast;
 use crate::check::{Arg, Call};
 use crate::source::Span;
 
-/// The blocks of each pipeline in the order in which a packet meets them: role, and what each parameter is. `p` is the packet; other
-/// letters name storage, and those that occur twice are shared.
+/// The blocks of each pipeline, in the order in which they process a packet. Each letter is a parameter: `p` is the
+/// packet, other letters are storage. Parameters with the same letter share their storage.
 const INGRESS: [(Role, &str); 3] =
     [(Role::Parser, "pHMabc"), (Role::Ingress, "HMde"), (Role::IngressDeparser, "pfghHMe")];
 const EGRESS: [(Role, &str); 3] =
@@ -35,20 +36,20 @@ impl<'t, 'a> Lower<'t, 'a> {
         Ok(())
     }
 
-    /// `IngressPipeline(…)`, written here or at its name.
+    /// The pipeline that is the `at`th argument of the switch: a constructor call, or the name of an instance.
     fn pipeline(&mut self, call: &Call<'a>, at: usize, span: Span) -> Res<&'t Call<'a>> {
         let e = match call.args.get(at) {
             Some((_, Arg::Given(e) | Arg::Default(e))) => *e,
             _ => return self.limit("E0511", span, "a pipeline of the switch is left out"),
         };
         let typed = self.typed;
-        match typed.call(e.id).or_else(|| typed.instance(self.meant(e)?)) {
+        match typed.call(e.id).or_else(|| typed.instance(self.resolved(e)?)) {
             Some(made) => Ok(made),
             None => self.bug(e.span, "this is no pipeline"),
         }
     }
 
-    /// What v1model calls standard metadata, and here only the pipeline knows.
+    /// Variables for what v1model has in standard metadata. PSA and PNA programs cannot name them.
     pub(super) fn pipeline_variables(&mut self) {
         let standard = ir::StandardMetadata::from_names(|name| {
             let width = match name {
@@ -123,14 +124,14 @@ impl<'t, 'a> Lower<'t, 'a> {
         }
     }
 
-    /// `psa_normal(istd)` and its kin: what the architecture will do with the packet.
-    pub(super) fn psa_question(&mut self, name: &str, args: &[&'a ast::Expr], span: Span) -> Res<Val> {
+    /// The functions `psa_normal(istd)` and others, which tell what will happen to the packet.
+    pub(super) fn psa_predicate(&mut self, name: &str, args: &[&'a ast::Expr], span: Span) -> Res<Val> {
         let mut stores = Vec::new();
         for (e, val) in args.iter().zip(self.values(args)?) {
             match val {
                 Val::Store(store) => stores.push((store, self.ty(e))),
                 _ => {
-                    let what = format!("`{name}` is asked about no metadata of PSA");
+                    let what = format!("`{name}` is called with something else than PSA's metadata");
                     return self.limit("E0510", e.span, &what);
                 }
             }
@@ -159,7 +160,7 @@ impl<'t, 'a> Lower<'t, 'a> {
     }
 }
 
-/// Pairs what a deparser writes with what a parser reads.
+/// Pairs the fields that a deparser writes with those that a parser reads.
 fn pass(from: &Store, to: &Store, out: &mut Vec<Passed>) -> Option<()> {
     match (from, to) {
         (Store::Scalar(Place::Var(from), _), Store::Scalar(Place::Var(to), _)) => {

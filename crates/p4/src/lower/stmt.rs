@@ -1,11 +1,11 @@
-//! Statements, and declarations in bodies.
+//! Statements, and local declarations.
 
 use ir::{Expr, Place, StmtKind as Ir, Ty, UnOp};
 use num_traits::ToPrimitive;
 
 use super::storage::{Store, scalar};
 use super::value::{cast, constant, read};
-use super::{LoopLabels, Lower, MOST, Res};
+use super::{LoopLabels, Lower, MAX_SIZE, Res};
 use crate::ast::{self, StmtKind};
 use crate::check::DeclId;
 use crate::source::Span;
@@ -20,7 +20,7 @@ impl<'a> Lower<'_, 'a> {
         result
     }
 
-    /// A limit in one statement does not hide those in the next.
+    /// Lowers all statements. A limit that is reported in one does not hide the limits in the next.
     pub(super) fn stmts(&mut self, stmts: &'a [ast::Stmt]) -> Res<()> {
         let mut failed = false;
         for stmt in stmts {
@@ -30,8 +30,8 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn stmt(&mut self, stmt: &'a ast::Stmt) -> Res<()> {
-        if self.made > MOST {
-            let what = "the program grows beyond all bounds when its calls are put in place";
+        if self.statements > MAX_SIZE {
+            let what = "the program has more than a million statements after inlining";
             return self.limit("E0502", stmt.span, what);
         }
         self.loc = self.at(stmt.span);
@@ -52,7 +52,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// A declaration in a body. Constants are looked up where they are used.
+    /// A local declaration. Constants are evaluated where they are used.
     fn local(&mut self, decl: &'a ast::Decl) -> Res<()> {
         match &decl.kind {
             ast::DeclKind::Variable { init, .. } => {
@@ -64,7 +64,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Storage for a declared variable.
+    /// Creates the storage of a variable.
     pub(super) fn variable(&mut self, decl: &'a ast::Decl) -> Res<()> {
         self.loc = self.at(decl.span);
         let path = if self.path.is_empty() { String::new() } else { format!("{}.", self.path) };
@@ -74,7 +74,7 @@ impl<'a> Lower<'_, 'a> {
         Ok(())
     }
 
-    /// The first value of a variable; without one its headers are invalid, also in the second round of a loop.
+    /// Assigns a variable its initial value. Without one, its headers become invalid; in a loop, in each iteration.
     pub(super) fn initialise(&mut self, decl: &'a ast::Decl, init: Option<&'a ast::Expr>) -> Res<()> {
         self.loc = self.at(decl.span);
         let Some(store) = self.scope.stores.get(&decl.id).cloned() else {
@@ -139,14 +139,14 @@ impl<'a> Lower<'_, 'a> {
             return self.arms(read(&Place::Var(action), Ty::Bit(32)), cases, &value);
         }
         let on = self.scalar(on)?;
-        // The IR decides by numbers.
+        // The IR's `Switch` compares numbers.
         let on = if on.ty == Ty::Bool { cast(on, Ty::Bit(1)) } else { on };
         let width = on.ty.width();
         let value = |l: &mut Self, e: &'a ast::Expr| l.known_bits(e).filter(|v| v.width() == width);
         self.arms(on, cases, &value)
     }
 
-    /// Labels without a block share the next one that has it.
+    /// The cases of a `switch`. A label without a body shares the body of the next label that has one.
     fn arms(
         &mut self,
         on: Expr,
@@ -168,7 +168,7 @@ impl<'a> Lower<'_, 'a> {
             let Some(body) = &case.body else { continue };
             let (block, result) = self.in_block(|l| l.block(body));
             result?;
-            // What stands beside `default` goes there without being named.
+            // Labels that share their body with `default` need no arm of their own.
             let values = std::mem::take(&mut values);
             match std::mem::take(&mut is_default) {
                 true => default = block,
@@ -230,7 +230,7 @@ impl<'a> Lower<'_, 'a> {
         if let ast::ExprKind::Binary { op: ast::BinaryOp::Range, left, right } = &over.kind {
             return self.for_range(&store, left, right, body, span);
         }
-        // The items of a list or stack, one after the other.
+        // A loop over a list or stack is unrolled.
         let val = self.expr(over)?;
         let val = self.save(val, over.span)?;
         let Some(items) = self.parts_of_val(&val) else {
@@ -248,7 +248,7 @@ impl<'a> Lower<'_, 'a> {
         result
     }
 
-    /// `for (T x in a .. b)`: the bounds are read once, both are included.
+    /// `for (T x in a .. b)`: both bounds are evaluated once, and are included.
     fn for_range(
         &mut self,
         store: &Store,
@@ -272,7 +272,7 @@ impl<'a> Lower<'_, 'a> {
         let (round, result) = self.in_block(|l| {
             l.leave_if(Expr::binary(ir::BinOp::Gt, now(), read(&last, ty)), leave);
             l.loop_body(body, leave)?;
-            // The last value may be the greatest of its type: leaving before the step keeps it from wrapping.
+            // The last value may be the greatest of its type. The loop is left before the increment, which would wrap.
             l.leave_if(Expr::binary(ir::BinOp::Eq, now(), read(&last, ty)), leave);
             let one = constant(abi::Bits::new(ty.width(), 1), ty);
             l.push(Ir::Assign { dst: place.clone(), src: Expr::binary(ir::BinOp::Add, now(), one) });
@@ -282,7 +282,7 @@ impl<'a> Lower<'_, 'a> {
         result
     }
 
-    /// The value of an expression that is a scalar, or a number of that width.
+    /// The value of an expression that is a scalar, or that is a number of type `int`, which then gets `width` bits.
     pub(super) fn number_of(&mut self, e: &'a ast::Expr, width: u32) -> Res<Expr> {
         match (scalar(&self.ty(e)), self.known_number(e)) {
             (None, Some(n)) => Ok(constant(super::value::to_bits(&n, width), Ty::Bit(width))),

@@ -1,33 +1,35 @@
-//! Where values live: scalars in variables and header fields, headers, stacks, and structs as the storage of their parts.
+//! Where values live: scalars in variables and header fields, headers, and header stacks. A struct is the storage of
+//! its fields.
 //!
-//! The IR knows no header unions. Here they become headers of which at most one is valid (P4-16 section 8.20): whatever makes a
-//! member valid is followed by statements that make the others invalid. A stack of unions becomes stacks side by side.
+//! The IR has no header unions. A union becomes headers of which at most one is valid (P4-16 section 8.20): each
+//! statement that makes one member valid is followed by statements that make the others invalid. A stack of unions
+//! becomes one stack for each member.
 
 use crate::map::Map;
 use std::rc::Rc;
 
 use ir::{Expr, ExprKind, HeaderId, HeaderRef, HeaderTypeId, Place, StackId, StmtKind as Ir, Ty};
 
-use super::{Lower, MOST, Res};
+use super::{Lower, MAX_SIZE, Res};
 use crate::ast;
 use crate::check::{DeclId, Type};
 use crate::source::Span;
 
-/// Where a value lives.
+/// The storage of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Store {
     Scalar(Place, Ty),
     Header(HeaderRef, HeaderTypeId),
-    /// A struct or tuple: one part a field.
+    /// A struct or tuple: the storage of each field.
     Struct(Rc<Vec<Store>>),
-    /// A header union: one header a member.
+    /// A header union: the header of each member.
     Union(Rc<Vec<Store>>),
     Stack(StackId, HeaderTypeId, u32),
-    /// A stack of unions: one stack a member, all with one next index.
+    /// A stack of unions: one stack for each member. All share one next index.
     UnionStack(Rc<Vec<(StackId, HeaderTypeId)>>, u32),
 }
 
-/// What a field of a header type is made of.
+/// How a field of a header type maps to fields of the IR's header type. A struct in a header becomes several fields.
 #[derive(Clone, Debug)]
 pub enum Part {
     Leaf(Ty),
@@ -42,7 +44,7 @@ impl Part {
         }
     }
 
-    /// The storage of this part in a header, from its `next`th field on.
+    /// The storage of this part of a header. Its first scalar is the `next`th field.
     fn place(&self, header: &HeaderRef, next: &mut u32) -> Store {
         match self {
             Part::Leaf(ty) => {
@@ -56,7 +58,7 @@ impl Part {
     }
 }
 
-/// The type in the IR, of what is a scalar there.
+/// The IR's type for a type that is a scalar there.
 pub fn scalar(ty: &Type) -> Option<Ty> {
     Some(match ty.underlying() {
         Type::Bool => Ty::Bool,
@@ -68,7 +70,7 @@ pub fn scalar(ty: &Type) -> Option<Ty> {
     })
 }
 
-/// Which headers and stacks exclude each other.
+/// For each member of a header union, all members of this union.
 #[derive(Default)]
 pub struct Unions {
     headers: Map<HeaderId, Rc<Vec<HeaderId>>>,
@@ -76,7 +78,8 @@ pub struct Unions {
 }
 
 impl Unions {
-    /// The other members where this is one. `extracted`: the header of this reference has been extracted meanwhile.
+    /// The other members of the union that `header` is in. `extracted`: the header was extracted after the reference
+    /// was made.
     fn others(&self, header: &HeaderRef, extracted: bool) -> Vec<HeaderRef> {
         let others = |of: &StackId, make: &dyn Fn(StackId) -> HeaderRef| {
             let all = self.stacks.get(of).into_iter().flat_map(|all| all.iter().copied());
@@ -95,10 +98,10 @@ impl Unions {
 }
 
 impl<'a> Lower<'_, 'a> {
-    /// Storage for a value of that type.
+    /// Creates storage for a value of type `ty`.
     pub(super) fn storage(&mut self, name: &str, ty: &Type, span: Span) -> Res<Store> {
-        if self.out.vars.len() + self.out.headers.len() > MOST {
-            return self.limit("E0502", span, "the program has more variables than any machine");
+        if self.out.vars.len() + self.out.headers.len() > MAX_SIZE {
+            return self.limit("E0502", span, "the program has more than a million variables and headers");
         }
         if let Some(scalar) = scalar(ty) {
             if scalar.is_varbit() {
@@ -138,7 +141,7 @@ impl<'a> Lower<'_, 'a> {
         fields.iter().map(|(field, ty, _)| self.storage(&format!("{name}.{field}"), ty, span)).collect()
     }
 
-    /// The IR has varbits in headers only.
+    /// A varbit variable becomes a header with one field, because the IR has varbits in headers only.
     fn varbit(&mut self, name: &str, ty: Ty) -> Store {
         let name_of_type = format!("$varbit{}", ty.width());
         let fields = vec![ir::Field { name: "value".into(), ty, offset: 0, checksum_nonzero: false }];
@@ -172,7 +175,8 @@ impl<'a> Lower<'_, 'a> {
         Ok(Store::UnionStack(Rc::new(stacks), size))
     }
 
-    /// A stack of the headers `name[i]suffix`, which counts its elements with `index` if that is another stack.
+    /// Creates a stack with the headers `name[i]suffix`. It shares its next index with the stack `index` if there is
+    /// one.
     fn header_stack(
         &mut self,
         name: &str,
@@ -199,7 +203,7 @@ impl<'a> Lower<'_, 'a> {
         HeaderId(self.out.stacks[stack.index()].first.0 + index)
     }
 
-    /// Storage of the same shape as another.
+    /// Creates storage of the same shape as another.
     pub(super) fn store_like(&mut self, name: &str, store: &Store) -> Store {
         match store {
             Store::Scalar(_, ty) if ty.is_varbit() => self.varbit(name, *ty),
@@ -256,7 +260,7 @@ impl<'a> Lower<'_, 'a> {
             layout.push(self.header_part(&field, &ty, id, &mut fields, span)?);
         }
         let ty = ir::HeaderType { name, fields };
-        let span = self.map_decl(&ty.name).unwrap_or(span);
+        let span = self.header_type_span(&ty.name).unwrap_or(span);
         if !ty.min_bits().is_multiple_of(8) {
             let what = format!("header `{}` has {} bits, no whole number of bytes", ty.name, ty.min_bits());
             return self.limit("E0513", span, &what);
@@ -267,8 +271,8 @@ impl<'a> Lower<'_, 'a> {
         Ok(self.add_header_type(ty, layout))
     }
 
-    /// Where a header type is declared.
-    fn map_decl(&self, name: &str) -> Option<Span> {
+    /// The location of a header type's declaration.
+    fn header_type_span(&self, name: &str) -> Option<Span> {
         let declared = self.typed.program.decls.iter().find(|d| d.name.text == name)?;
         Some(declared.name.span)
     }
@@ -327,7 +331,8 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// An element of a stack, by what makes the reference to each stack of headers.
+    /// An element of a stack. `reference` makes the reference to the header; for a stack of unions it is called for
+    /// each member.
     pub(super) fn element(&self, stack: &Store, reference: impl Fn(StackId) -> HeaderRef) -> Option<Store> {
         match stack {
             Store::Stack(id, of, _) => Some(Store::Header(reference(*id), *of)),
@@ -349,7 +354,7 @@ impl<'a> Lower<'_, 'a> {
         Expr { kind: ExprKind::IsValid(h.clone()), ty: Ty::Bool }
     }
 
-    /// `isValid()` of a header, or of a union: whether one of its members is.
+    /// `isValid()` of a header or union. A union is valid if one of its members is.
     pub(super) fn store_is_valid(&self, store: &Store) -> Option<Expr> {
         match store {
             Store::Header(h, _) => Some(self.is_valid(h)),
@@ -361,7 +366,8 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// All headers of a storage become invalid: how an `out` parameter or a variable without value begins.
+    /// Makes all headers in a storage invalid, as at the start of an `out` parameter or of a variable without an
+    /// initial value.
     pub(super) fn invalidate(&mut self, store: &Store) {
         match store {
             Store::Header(h, _) => self.push(Ir::SetInvalid(h.clone())),
@@ -370,20 +376,20 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// A header has become valid: the other members of its union are not.
-    pub(super) fn only_valid(&mut self, header: &HeaderRef, extracted: bool) {
+    /// Makes the other members of a union invalid after a header became valid.
+    pub(super) fn invalidate_others(&mut self, header: &HeaderRef, extracted: bool) {
         for other in self.unions.others(header, extracted) {
             self.push(Ir::SetInvalid(other));
         }
     }
 
-    /// A header was copied, with its validity.
-    pub(super) fn only_valid_if_copied(&mut self, header: &HeaderRef) {
+    /// Makes the other members of a union invalid after a header was copied, if the copy is valid.
+    pub(super) fn invalidate_others_if_valid(&mut self, header: &HeaderRef) {
         if self.unions.others(header, false).is_empty() {
             return;
         }
         let cond = self.is_valid(header);
-        let (then, ()) = self.in_block(|l| l.only_valid(header, false));
+        let (then, ()) = self.in_block(|l| l.invalidate_others(header, false));
         self.push(Ir::If { cond, then, otherwise: Vec::new() });
     }
 }

@@ -1,4 +1,4 @@
-//! Tables: keys, actions, default action, entries; and how they are applied.
+//! Tables: keys, actions, default action and entries, and their application.
 
 use abi::{Bits, MatchKind, MatchValue};
 use ir::{Expr, KeySet, Place, StmtKind as Ir, Ty, VarId, VarKind};
@@ -12,29 +12,30 @@ use crate::ast::{self, Direction, KeyElement, PropertyValue, TableDecl};
 use crate::check::{Arg, Args, DeclId, Type};
 use crate::source::Span;
 
-/// v1model's size of a table that declares none.
+/// The size of a table that declares none, as in v1model.
 const DEFAULT_SIZE: u64 = 1024;
-/// Most entries of a table.
-const MOST_ENTRIES: u64 = 1 << 30;
+/// The most entries of a table.
+const MAX_ENTRIES: u64 = 1 << 30;
 
-/// What applying a table needs besides its number.
+/// What the application of a table needs to know about it.
 #[derive(Clone)]
-pub struct Made<'a> {
-    /// Keys whose evaluation takes statements: where each value is put before the table is applied.
+pub struct TableInfo<'a> {
+    /// For each key of a table whose keys need statements: the variable that gets the value before the table is
+    /// applied.
     keys: Vec<(VarId, &'a ast::Expr)>,
-    /// Some action may exit.
+    /// Whether some action may execute `exit`.
     exits: bool,
 }
 
-/// The variables that say whether a table was hit, and which action ran.
+/// The variables that are set to whether the table was hit, and to the number of the action that ran.
 type Applied = (Option<VarId>, Option<VarId>);
 
-/// How the priorities of a table's entries are meant.
+/// How the priorities of a table's entries are interpreted.
 #[derive(Clone, Copy)]
 struct Priorities {
-    /// `largest_priority_wins`
+    /// The table property `largest_priority_wins`.
     largest_wins: bool,
-    /// `priority_delta`
+    /// The table property `priority_delta`.
     delta: i64,
 }
 
@@ -46,11 +47,11 @@ impl<'a> Lower<'_, 'a> {
             size: DEFAULT_SIZE,
             ..ir::Table::default()
         };
-        let mut made = Made { keys: Vec::new(), exits: false };
+        let mut made = TableInfo { keys: Vec::new(), exits: false };
         let mut types = Vec::new();
         if let Some(PropertyValue::Key(keys)) = table.property("key").map(|p| &p.value) {
             made.keys = self.keys(keys, &mut out)?;
-            // A selector's key is no part of an entry: it chooses a member of the entry's group.
+            // A key with match kind `selector` is not matched by entries. It chooses a member of the entry's group.
             let of_entries = keys.iter().filter(|k| k.match_kind.text != "selector");
             types = of_entries.map(|k| self.ty(&k.expr)).collect();
         }
@@ -80,10 +81,10 @@ impl<'a> Lower<'_, 'a> {
 
     // ---- applying ----
 
-    /// Applies a table; gives the variables that are asked for.
+    /// Applies a table. Returns the variables of the results that the caller asks for.
     pub(super) fn apply_table(&mut self, id: DeclId, hit: bool, action: bool, span: Span) -> Res<Applied> {
         let Some(Object::Table(table)) = self.scope.objects.get(&id).cloned() else {
-            // Something in the table is beyond this release, and was reported.
+            // The table was left out because a limit was reported in it.
             return if self.failed {
                 Err(super::Failed)
             } else {
@@ -95,7 +96,7 @@ impl<'a> Lower<'_, 'a> {
             let what = "a table is applied in a control that only handles checksums or headers";
             return self.limit("E0524", span, what);
         }
-        let made = self.tables.get(&table).cloned().unwrap_or(Made { keys: Vec::new(), exits: false });
+        let made = self.tables.get(&table).cloned().unwrap_or(TableInfo { keys: Vec::new(), exits: false });
         self.set_keys(&made.keys)?;
         let hit = hit.then(|| self.var("$hit", Ty::Bool, VarKind::Local));
         let action = action.then(|| self.var("$action", Ty::Bit(32), VarKind::Local));
@@ -103,7 +104,7 @@ impl<'a> Lower<'_, 'a> {
             self.push(Ir::Apply { table, hit, action });
             return Ok((hit, action));
         }
-        let flag = self.flag();
+        let flag = self.exit_flag();
         self.push(Ir::Assign { dst: Place::Var(flag), src: Expr::bool(false) });
         self.push(Ir::Apply { table, hit, action });
         let (then, left) = self.in_block(|l| l.exit(span));
@@ -125,7 +126,7 @@ impl<'a> Lower<'_, 'a> {
 
     // ---- keys ----
 
-    /// The keys of a table. Where one of them takes statements, all are put into variables before the table is applied.
+    /// The keys of a table. If one of them needs statements, all are assigned to variables before the table is applied.
     fn keys(&mut self, keys: &'a [KeyElement], out: &mut ir::Table) -> Res<Vec<(VarId, &'a ast::Expr)>> {
         let (statements, vals) =
             self.in_block(|l| l.values(&keys.iter().map(|k| &k.expr).collect::<Vec<_>>()));
@@ -167,7 +168,7 @@ impl<'a> Lower<'_, 'a> {
 
     // ---- actions ----
 
-    /// What an action is called in the control plane.
+    /// The control-plane name of an action.
     pub(super) fn action_name(&self, decl: &ast::Decl) -> String {
         self.full_name(decl, if self.is_global(decl) { "" } else { &self.path })
     }
@@ -176,16 +177,16 @@ impl<'a> Lower<'_, 'a> {
         self.typed.program.decls.iter().any(|d| d.id == decl.id)
     }
 
-    /// The action that `a`, `.a` or `a(x)` names, and what it is called with.
+    /// The action that `a`, `.a` or `a(x)` refers to, and its arguments.
     fn named_action(&mut self, e: &'a ast::Expr) -> Res<(&'a ast::Decl, &'a [ast::Argument])> {
         let (callee, args) = e.called();
-        match self.meant(callee).and_then(|id| self.typed.syntax(id)) {
+        match self.resolved(callee).and_then(|id| self.typed.syntax(id)) {
             Some(decl) if matches!(decl.kind, ast::DeclKind::Action { .. }) => Ok((decl, args)),
             _ => self.bug(e.span, "this is no action"),
         }
     }
 
-    /// Adds an action to a table; whether it may exit.
+    /// Adds an action to a table. Returns whether the action may execute `exit`.
     fn table_action(&mut self, action: &'a ast::ActionRef, out: &mut ir::Table) -> Res<bool> {
         let (decl, args) = self.named_action(&action.expr)?;
         let (id, exits) = self.make_action(decl, args, action.expr.span)?;
@@ -197,7 +198,7 @@ impl<'a> Lower<'_, 'a> {
         Ok(exits)
     }
 
-    /// The IR's action for a table; with bound arguments it is made for this table alone.
+    /// The IR's action for an action of a table. An action with bound arguments is created for each table anew.
     fn make_action(&mut self, decl: &'a ast::Decl, args: &'a [ast::Argument], span: Span) -> Res<MadeAction> {
         let ast::DeclKind::Action { params, body } = &decl.kind else {
             return self.bug(span, "this is no action");
@@ -209,7 +210,7 @@ impl<'a> Lower<'_, 'a> {
         }
         let id = ir::ActionId(self.out.actions.len() as u32);
         let (name, loc) = (self.action_name(decl), self.at(decl.name.span));
-        // Takes its number now: actions made on the way come behind it.
+        // The number is taken now, because lowering the body may create further actions.
         self.out.actions.push(ir::Action { name: name.clone(), loc, params: Vec::new(), body: Vec::new() });
         let made = self.action_data(params, id)?;
         let bound = bound_arguments(params, args);
@@ -222,7 +223,7 @@ impl<'a> Lower<'_, 'a> {
         Ok((id, exits))
     }
 
-    /// Parameters without direction: the control plane fills them.
+    /// The directionless parameters of an action, which the control plane sets.
     fn action_data(&mut self, params: &'a [ast::Parameter], id: ir::ActionId) -> Res<Vec<ir::Param>> {
         let mut made = Vec::new();
         for param in params.iter().filter(|p| p.direction == Direction::None) {
@@ -231,15 +232,16 @@ impl<'a> Lower<'_, 'a> {
                 return self.limit("E0527", param.span, &format!("the data of this action is a `{ty}`"));
             };
             let var = self.var(&param.name.text, ty, VarKind::Param(id));
-            // The control plane knows it by the name that P4Info gives.
-            let said = ast::annotation_string(&param.annotations, "name");
-            made.push(ir::Param { name: said.unwrap_or_else(|| param.name.text.clone()), var });
+            // The control plane uses the name in P4Info.
+            let annotated = ast::annotation_string(&param.annotations, "name");
+            made.push(ir::Param { name: annotated.unwrap_or_else(|| param.name.text.clone()), var });
             self.scope.stores.insert(param.id, Store::Scalar(Place::Var(var), ty));
         }
         Ok(made)
     }
 
-    /// The body of a table's action. What the list of actions binds is evaluated, and copied in and out, each time it runs.
+    /// The body of a table's action. Arguments in the action list are evaluated and copied in and out each time the
+    /// action runs.
     fn action_body(
         &mut self,
         name: String,
@@ -278,7 +280,7 @@ impl<'a> Lower<'_, 'a> {
             out.default = self.action_with_values(e, out)?;
             return Ok(());
         }
-        // core.p4's NoAction is what a table without a default does (section 14.2.1.3).
+        // The default action of a table that declares none is core.p4's `NoAction` (section 14.2.1.3).
         let named =
             |d: &&ast::Decl| d.name.text == "NoAction" && matches!(d.kind, ast::DeclKind::Action { .. });
         let Some(decl) = self.typed.program.decls.iter().find(named) else {
@@ -293,7 +295,8 @@ impl<'a> Lower<'_, 'a> {
         Ok(())
     }
 
-    /// `a(1, 2)` of an entry or default: which of the table's actions, and the control plane's arguments.
+    /// The action of an entry or of `default_action`, such as `a(1, 2)`: its index in the table, and the directionless
+    /// arguments.
     fn action_with_values(&mut self, e: &'a ast::Expr, out: &ir::Table) -> Res<(u32, Vec<Bits>)> {
         let ((decl, args), span) = (self.named_action(e)?, e.span);
         let ast::DeclKind::Action { params, .. } = &decl.kind else {
@@ -302,7 +305,7 @@ impl<'a> Lower<'_, 'a> {
         let name = self.action_name(decl);
         let index = out.actions.iter().position(|a| self.out.actions[a.action.index()].name == name);
         let Some(index) = index else { return self.bug(span, "an action that the table does not list") };
-        // Arguments for parameters with a direction may be repeated in front; the others are values.
+        // An entry may repeat the arguments for parameters with a direction. They come first.
         let free: Vec<_> = params.iter().filter(|p| p.direction == Direction::None).collect();
         let bound = args.len().saturating_sub(free.len());
         let mut values = Vec::new();
@@ -347,14 +350,15 @@ impl<'a> Lower<'_, 'a> {
             let (action, args) = self.action_with_values(&entry.action, out)?;
             out.entries.push(ir::TableEntry { loc: self.at(entry.span), matches, priority, action, args });
         }
-        // Best first, whatever the order of the source; entries of one priority keep it.
+        // The entry with the best priority comes first. Entries of equal priority keep the order of the source.
         out.entries.sort_by_key(|e| std::cmp::Reverse(e.priority));
         Ok(())
     }
 
-    /// Section 14.2.1.4: as given, or counted on from the one before; the larger wins in the result.
+    /// Section 14.2.1.4: an entry has the priority that it gives, or the next one after the entry before it. In the
+    /// result, the larger wins.
     fn priorities(&mut self, entries: &'a [ast::EntryDecl], rules: Priorities) -> Res<Vec<i32>> {
-        // The annotation of older programs: the smaller wins, and an entry without one has its position.
+        // Older programs use `@priority`: the smaller number wins, and an entry without it has its position.
         if entries.iter().any(|e| ast::annotation(&e.annotations, "priority").is_some()) {
             let number =
                 |e: &ast::EntryDecl| match ast::annotation(&e.annotations, "priority").map(|a| &a.body) {
@@ -412,7 +416,7 @@ impl<'a> Lower<'_, 'a> {
         let known = |l: &Self| l.known(e).and_then(|v| v.as_bool()).unwrap_or(false);
         match p.name.text.as_str() {
             "size" => {
-                let size = self.size(e, MOST_ENTRIES)?;
+                let size = self.size(e, MAX_ENTRIES)?;
                 (out.size, out.size_declared) = if size == 0 { (DEFAULT_SIZE, false) } else { (size, true) };
             }
             "counters" | "psa_direct_counter" | "pna_direct_counter" => {
@@ -440,7 +444,7 @@ impl<'a> Lower<'_, 'a> {
             }
             "support_timeout" => out.notifies_idle = known(self),
             "psa_empty_group_action" => {
-                return self.limit("E0528", p.span, "this table says what an empty group does");
+                return self.limit("E0528", p.span, "this table has a `psa_empty_group_action`");
             }
             _ => {}
         }
@@ -448,7 +452,7 @@ impl<'a> Lower<'_, 'a> {
     }
 }
 
-/// Arguments of a table's list of actions, with the parameters that they are for.
+/// The arguments in a table's action list, with their parameters.
 fn bound_arguments<'a>(params: &'a [ast::Parameter], args: &'a [ast::Argument]) -> Vec<(DeclId, Arg<'a>)> {
     let directed = params.iter().filter(|p| p.direction != Direction::None);
     let find = |i: usize, p: &ast::Parameter| {
@@ -462,7 +466,7 @@ fn bound_arguments<'a>(params: &'a [ast::Parameter], args: &'a [ast::Argument]) 
     bound.collect()
 }
 
-/// The control plane's name of a key: its text, with `isValid()` as `$valid$` (as P4Runtime has it).
+/// The control-plane name of a key: its text. P4Runtime writes `isValid()` as `$valid$`.
 fn key_name(text: &str) -> String {
     let text: String = text.split_whitespace().collect();
     match text.strip_suffix(".isValid()") {

@@ -1,4 +1,4 @@
-//! Values as the walk meets them: scalar expressions of the IR, storage, and lists that have no storage. And constants.
+//! Values during lowering: scalar expressions of the IR, storage, and lists without storage. Also constants.
 
 use abi::Bits;
 use ir::{Expr, ExprKind, Place, Ty};
@@ -11,50 +11,50 @@ use crate::ast;
 use crate::check::{Type, Value};
 use crate::source::Span;
 
-/// What an expression comes to.
+/// The value of an expression.
 #[derive(Clone, Debug)]
 pub enum Val {
-    /// A scalar.
+    /// A scalar: a number, a boolean, an enum or an error.
     Scalar(Expr),
-    /// A header, struct, tuple, union or stack that lives somewhere.
+    /// A header, struct, tuple, union or stack that has storage.
     Store(Store),
-    /// A value of such a type that lives nowhere: its parts in the order of the declaration.
+    /// A value of such a type without storage: its parts in the order of the declaration.
     Parts(Vec<Val>),
-    /// `{#}`
+    /// The invalid header `{#}`.
     Invalid,
-    /// Nothing.
+    /// No value, as of a call of a `void` function.
     Void,
 }
 
-/// The pattern of a number in `width` bits, two's complement if negative.
+/// A number as `width` bits, in two's complement if it is negative.
 pub fn to_bits(value: &BigInt, width: u32) -> Bits {
     let modulus = BigInt::one() << width;
     let low = ((value % &modulus) + &modulus) % &modulus;
     Bits::from_big(width, low.magnitude())
 }
 
-/// A constant of that type.
+/// A constant of type `ty`.
 pub fn constant(bits: Bits, ty: Ty) -> Expr {
     Expr { kind: ExprKind::Const(bits), ty }
 }
 
-/// The value of a place.
+/// A read of a place.
 pub fn read(place: &Place, ty: Ty) -> Expr {
     Expr::read(place.clone(), ty)
 }
 
-/// An expression as one of another type.
+/// An expression cast to another type.
 pub fn cast(e: Expr, ty: Ty) -> Expr {
     if e.ty == ty { e } else { Expr { kind: ExprKind::Cast(Box::new(e)), ty } }
 }
 
-/// `e[hi:lo]`.
+/// The slice `e[hi:lo]`.
 pub fn slice(e: Expr, hi: u32, lo: u32) -> Expr {
     Expr { kind: ExprKind::Slice { base: Box::new(e), hi, lo }, ty: Ty::Bit(hi - lo + 1) }
 }
 
 impl Store {
-    /// The value that lives there.
+    /// The value that is in the storage.
     pub fn value(&self) -> Val {
         match self {
             Store::Scalar(place, ty) => Val::Scalar(read(place, *ty)),
@@ -64,7 +64,7 @@ impl Store {
 }
 
 impl<'a> Lower<'_, 'a> {
-    /// A compile-time value as one of that type.
+    /// A compile-time known value of type `ty`.
     pub(super) fn constant(&mut self, value: &Value, ty: &Type, span: Span) -> Res<Val> {
         if let Some(bits) = self.bits(value, ty) {
             let ty = scalar(ty).unwrap_or(Ty::Bit(bits.width()));
@@ -88,7 +88,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// A compile-time value as bits; a number without width in 32 bits, or as many as it has.
+    /// A compile-time known value as bits. A number of type `int` gets 32 bits, or more if it needs more.
     pub(super) fn bits(&self, value: &Value, ty: &Type) -> Option<Bits> {
         let width = match (scalar(ty), value) {
             (Some(ty), _) => ty.width(),
@@ -113,7 +113,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// What `...` stands for.
+    /// The default value of a type, which `...` stands for (section 7.3).
     pub(super) fn default_of(&mut self, ty: &Type, span: Span) -> Res<Val> {
         match self.typed.default_value(ty) {
             Some(value) => self.constant(&value, ty, span),
@@ -121,28 +121,26 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// The bits of an expression that is known in this instance.
+    /// The bits of an expression that is compile-time known in this instance.
     pub(super) fn known_bits(&self, e: &'a ast::Expr) -> Option<Bits> {
         self.bits(&self.known(e)?, &self.ty(e))
     }
 
-    /// A number that is known in this instance.
+    /// The number of an expression that is compile-time known in this instance.
     pub(super) fn known_number(&self, e: &'a ast::Expr) -> Option<BigInt> {
-        self.knows().number(e)
+        self.known_values().number(e)
     }
 
-    /// A number of cells, entries or bits.
+    /// A compile-time known count, of at most `most`.
     pub(super) fn size(&mut self, e: &'a ast::Expr, most: u64) -> Res<u64> {
         match self.known_number(e).map(|v| v.to_u64()) {
             Some(Some(size)) if size <= most => Ok(size),
-            Some(_) => {
-                self.limit("E0514", e.span, &format!("this is more than {most}, or less than nothing"))
-            }
+            Some(_) => self.limit("E0514", e.span, &format!("this is negative or more than {most}")),
             None => self.bug(e.span, "a size that is not known"),
         }
     }
 
-    /// The name of the member that an expression is known to be.
+    /// The name of the enum member or error that an expression is known to be.
     pub(super) fn known_member(&self, e: &'a ast::Expr) -> Option<String> {
         match self.known(e)? {
             Value::Member(m) => Some(self.name_of(m)),
@@ -150,11 +148,11 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// A string, known when compiled.
+    /// The text of a string that is compile-time known.
     pub(super) fn known_text(&mut self, e: &'a ast::Expr) -> Res<String> {
         match self.known(e) {
             Some(Value::Str(text)) => Ok(text.to_string()),
-            _ => self.limit("E0515", e.span, "this string is not known when the program is compiled"),
+            _ => self.limit("E0515", e.span, "this string is not compile-time known"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What can be written: storage, or bits of a number. And assignments, also those that end a call.
+//! Lvalues, and assignments to them.
 
 use ir::{BinOp, Expr, HeaderRef, Place, StmtKind as Ir, Ty, UnOp};
 
@@ -8,38 +8,40 @@ use super::{Lower, Res};
 use crate::ast::{self, BinaryOp, ExprKind};
 use crate::source::Span;
 
-/// Something that can be written, its indices settled.
+/// An lvalue. Its indices have been evaluated, so later statements do not change which place it is.
 #[derive(Clone)]
-pub enum Target {
+pub enum Lvalue {
     Store(Store),
-    /// Bits `hi` to `lo` of a number.
+    /// Bits `hi` to `lo` of a scalar: `place[hi:lo]`.
     Bits(Place, Ty, u32, u32),
-    /// So many bits of a number, from a bit that is known at run time.
+    /// Bits of a scalar from a bit that is only known at run time: place, its type, the lowest bit, and the type of the
+    /// slice.
     From(Place, Ty, Expr, Ty),
 }
 
-/// What is written when a call ends.
+/// An assignment that is due when a call ends.
 #[derive(Clone)]
 pub struct CopyOut {
-    pub target: Target,
+    pub target: Lvalue,
     pub from: Store,
 }
 
 impl<'a> Lower<'_, 'a> {
-    /// What an expression names, to be written. An index is evaluated now: what happens until the write does not change it.
-    pub(super) fn target(&mut self, e: &'a ast::Expr) -> Res<Target> {
+    /// Evaluates an expression as an lvalue. Indices are evaluated now, so that statements before the write cannot
+    /// change them.
+    pub(super) fn lvalue(&mut self, e: &'a ast::Expr) -> Res<Lvalue> {
         if let ExprKind::Slice { base, hi, lo } = &e.kind {
-            return self.bits_target(e, [base, hi, lo]);
+            return self.slice_lvalue(e, [base, hi, lo]);
         }
-        match self.lvalue(e)? {
-            Some(store) => Ok(Target::Store(self.pinned(store))),
+        match self.named_store(e)? {
+            Some(store) => Ok(Lvalue::Store(self.fix_indices(store))),
             None => self.bug(e.span, "this cannot be written"),
         }
     }
 
-    /// The storage that an expression names.
-    fn lvalue(&mut self, e: &'a ast::Expr) -> Res<Option<Store>> {
-        // A scalar variable reads as an expression, which is its place.
+    /// The storage that an expression refers to.
+    fn named_store(&mut self, e: &'a ast::Expr) -> Res<Option<Store>> {
+        // A scalar variable or field is evaluated to a read of its place.
         Ok(match self.expr(e)? {
             Val::Store(store) => Some(store),
             Val::Scalar(Expr { kind: ir::ExprKind::Read(place), ty }) => Some(Store::Scalar(place, ty)),
@@ -47,44 +49,56 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    fn bits_target(&mut self, e: &'a ast::Expr, [base, hi, lo]: [&'a ast::Expr; 3]) -> Res<Target> {
+    fn slice_lvalue(&mut self, e: &'a ast::Expr, [base, hi, lo]: [&'a ast::Expr; 3]) -> Res<Lvalue> {
         let bounds = self.slice_bounds(hi, lo);
-        let (place, ty, first) = match self.target(base)? {
-            Target::Store(Store::Scalar(place, ty)) => (place, ty, None),
-            Target::Bits(place, ty, _, lo) => (place, ty, Some(lo)),
-            _ => return self.limit("E0519", e.span, "these are bits of bits that are found at run time"),
+        let (place, ty, first) = match self.lvalue(base)? {
+            Lvalue::Store(Store::Scalar(place, ty)) => (place, ty, None),
+            Lvalue::Bits(place, ty, _, lo) => (place, ty, Some(lo)),
+            _ => {
+                return self.limit(
+                    "E0519",
+                    e.span,
+                    "this is a slice of a slice whose bounds are only known at run time",
+                );
+            }
         };
         if let Some((hi, lo)) = bounds {
             let first = first.unwrap_or(0);
-            return Ok(Target::Bits(place, ty, first + hi, first + lo));
+            return Ok(Lvalue::Bits(place, ty, first + hi, first + lo));
         }
         if first.is_some() {
-            return self.limit("E0519", e.span, "these are bits of bits that are found at run time");
+            return self.limit(
+                "E0519",
+                e.span,
+                "this is a slice of a slice whose bounds are only known at run time",
+            );
         }
         let low = self.scalar(lo)?;
         let saved = self.temp("$low", low.ty);
         let low_ty = low.ty;
         self.push(Ir::Assign { dst: saved.clone(), src: low });
         let width = super::storage::scalar(&self.own_ty(e)).unwrap_or(Ty::Bit(1));
-        Ok(Target::From(place, ty, read(&saved, low_ty), width))
+        Ok(Lvalue::From(place, ty, read(&saved, low_ty), width))
     }
 
-    /// An element of a stack keeps the index that it was named with.
-    fn pinned(&mut self, store: Store) -> Store {
+    /// Saves the indices of stack elements in temporaries.
+    fn fix_indices(&mut self, store: Store) -> Store {
         match store {
-            Store::Scalar(Place::Field(h, field), ty) => Store::Scalar(Place::Field(self.pin(h), field), ty),
-            Store::Header(h, of) => Store::Header(self.pin(h), of),
-            Store::Struct(parts) => Store::Struct(self.pinned_parts(&parts).into()),
-            Store::Union(parts) => Store::Union(self.pinned_parts(&parts).into()),
+            Store::Scalar(Place::Field(h, field), ty) => {
+                Store::Scalar(Place::Field(self.fix_index(h), field), ty)
+            }
+            Store::Header(h, of) => Store::Header(self.fix_index(h), of),
+            Store::Struct(parts) => Store::Struct(self.fix_indices_of(&parts).into()),
+            Store::Union(parts) => Store::Union(self.fix_indices_of(&parts).into()),
             other => other,
         }
     }
 
-    fn pinned_parts(&mut self, parts: &[Store]) -> Vec<Store> {
-        parts.iter().map(|p| self.pinned(p.clone())).collect()
+    fn fix_indices_of(&mut self, parts: &[Store]) -> Vec<Store> {
+        parts.iter().map(|p| self.fix_indices(p.clone())).collect()
     }
 
-    fn pin(&mut self, h: HeaderRef) -> HeaderRef {
+    fn fix_index(&mut self, h: HeaderRef) -> HeaderRef {
         match h {
             HeaderRef::Element(stack, index) if index.as_const().is_none() => {
                 let (ty, place) = (index.ty, self.temp("$index", index.ty));
@@ -95,36 +109,36 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// The value that a target has now.
-    pub(super) fn load(&self, target: &Target) -> Val {
+    /// The current value of an lvalue.
+    pub(super) fn load(&self, target: &Lvalue) -> Val {
         match target {
-            Target::Store(store) => store.value(),
-            Target::Bits(place, ty, hi, lo) => Val::Scalar(slice(read(place, *ty), *hi, *lo)),
-            Target::From(place, ty, low, part) => {
+            Lvalue::Store(store) => store.value(),
+            Lvalue::Bits(place, ty, hi, lo) => Val::Scalar(slice(read(place, *ty), *hi, *lo)),
+            Lvalue::From(place, ty, low, part) => {
                 let whole = cast(read(place, *ty), Ty::Bit(ty.width()));
                 Val::Scalar(cast(Expr::binary(BinOp::Shr, whole, low.clone()), *part))
             }
         }
     }
 
-    /// Writes a value.
-    pub(super) fn store(&mut self, target: &Target, val: Val, span: Span) -> Res<()> {
+    /// Writes a value to an lvalue.
+    pub(super) fn store(&mut self, target: &Lvalue, val: Val, span: Span) -> Res<()> {
         match (target, val) {
-            (Target::Store(store), val) => self.assign(store, val, span),
-            (Target::Bits(place, ty, hi, lo), Val::Scalar(new)) => {
+            (Lvalue::Store(store), val) => self.assign(store, val, span),
+            (Lvalue::Bits(place, ty, hi, lo), Val::Scalar(new)) => {
                 let src = with_bits(read(place, *ty), *hi, *lo, new);
-                self.done(Ir::Assign { dst: place.clone(), src })
+                self.push_ok(Ir::Assign { dst: place.clone(), src })
             }
-            (Target::From(place, ty, low, part), Val::Scalar(new)) => {
+            (Lvalue::From(place, ty, low, part), Val::Scalar(new)) => {
                 let src = with_bits_from(read(place, *ty), low, *part, new);
-                self.done(Ir::Assign { dst: place.clone(), src })
+                self.push_ok(Ir::Assign { dst: place.clone(), src })
             }
             _ => self.bug(span, "bits that are no number"),
         }
     }
 
-    /// A statement, with which something is done.
-    fn done(&mut self, kind: Ir) -> Res<()> {
+    /// Adds a statement.
+    fn push_ok(&mut self, kind: Ir) -> Res<()> {
         self.push(kind);
         Ok(())
     }
@@ -137,7 +151,7 @@ impl<'a> Lower<'_, 'a> {
         value: &'a ast::Expr,
         span: Span,
     ) -> Res<()> {
-        let to = self.target(target)?;
+        let to = self.lvalue(target)?;
         let Some(op) = op else {
             let val = self.expr(value)?;
             return self.store(&to, val, span);
@@ -145,7 +159,7 @@ impl<'a> Lower<'_, 'a> {
         let ty = self.ty(target);
         let position = self.position();
         let new = self.scalar(value)?;
-        // What `value` does happens after the target has been read.
+        // The old value is read before the side effects of `value`.
         let old = match (self.position() > position, self.load(&to)) {
             (false, old) => old,
             (true, old) => self.save_before(position, old, span)?,
@@ -155,18 +169,18 @@ impl<'a> Lower<'_, 'a> {
         self.store(&to, Val::Scalar(result), span)
     }
 
-    /// Storage takes a value of its type.
+    /// Assigns a value to storage of the same type.
     pub(super) fn assign(&mut self, to: &Store, val: Val, span: Span) -> Res<()> {
         match (to, val) {
             (_, Val::Store(from)) if *to == from => Ok(()),
-            (Store::Scalar(dst, _), Val::Scalar(src)) => self.done(Ir::Assign { dst: dst.clone(), src }),
+            (Store::Scalar(dst, _), Val::Scalar(src)) => self.push_ok(Ir::Assign { dst: dst.clone(), src }),
             (Store::Header(dst, _), Val::Store(Store::Header(src, _))) => {
                 self.push(Ir::CopyHeader { dst: dst.clone(), src });
-                self.only_valid_if_copied(dst);
+                self.invalidate_others_if_valid(dst);
                 Ok(())
             }
             (Store::Stack(dst, ..), Val::Store(Store::Stack(src, ..))) => {
-                self.done(Ir::CopyStack { dst: *dst, src })
+                self.push_ok(Ir::CopyStack { dst: *dst, src })
             }
             (Store::UnionStack(to, _), Val::Store(Store::UnionStack(from, _))) => {
                 for ((dst, _), (src, _)) in to.iter().zip(from.iter()) {
@@ -195,13 +209,14 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// All parts of a list are saved before the first is written: they may be read from the place itself.
+    /// Assigns the parts of a list. All are saved before the first is written, because they may read the storage that
+    /// is written.
     fn assign_parts(&mut self, to: &Store, vals: Vec<Val>, span: Span) -> Res<()> {
         let parts = self.parts_of(to);
         let held = vals.into_iter().map(|v| self.save(v, span)).collect::<Res<Vec<_>>>()?;
         if let Store::Header(h, _) = to {
             self.push(Ir::SetValid(h.clone()));
-            self.only_valid(h, false);
+            self.invalidate_others(h, false);
         }
         for (part, val) in parts.iter().zip(held) {
             self.assign(part, val, span)?;
@@ -210,7 +225,7 @@ impl<'a> Lower<'_, 'a> {
     }
 }
 
-/// A number with bits `hi` to `lo` replaced.
+/// `whole` with bits `hi` to `lo` replaced by `new`.
 fn with_bits(whole: Expr, hi: u32, lo: u32, new: Expr) -> Expr {
     let (ty, width) = (whole.ty, whole.ty.width());
     let concat = |a: Expr, b: Expr| {
@@ -227,7 +242,7 @@ fn with_bits(whole: Expr, hi: u32, lo: u32, new: Expr) -> Expr {
     cast(new, ty)
 }
 
-/// A number with the bits from `low` on replaced.
+/// `whole` with the bits from `low` on replaced by `new`, which has the type `part`.
 fn with_bits_from(whole: Expr, low: &Expr, part: Ty, new: Expr) -> Expr {
     let ty = whole.ty;
     let bits = Ty::Bit(ty.width());
