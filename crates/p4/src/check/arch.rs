@@ -1,6 +1,5 @@
-//! Rules of the architectures about their externs: which object belongs to which table, and where what they offer may be called.
-//!
-//! They need the whole program, so they are asked at its end: of the tables, and of the calls as they were made.
+//! Rules of the architectures about their externs: which object may belong to which table, and where extern functions
+//! and methods may be called. These rules need all tables and calls, so they are checked at the end of the program.
 
 use crate::map::Map;
 use std::collections::hash_map::Entry;
@@ -13,24 +12,24 @@ use crate::ast::{self, DeclKind, Expr, ExprId, ExprKind, PropertyValue, TableDec
 use crate::diag::Diagnostic;
 use crate::source::Span;
 
-/// A call as it was made.
-pub(super) struct Made {
+/// A call, and where it is.
+pub(super) struct CallSite {
     pub callee: Callee,
     pub call: ExprId,
-    /// The action, control, parser or function in which it stands.
+    /// The action, control, parser or function that contains the call.
     pub owner: Option<DeclId>,
     pub place: Place,
     pub span: Span,
 }
 
-/// Counters and meters that have a cell for each entry of the table that names them.
+/// Counters and meters with a cell for each entry of their table.
 const DIRECT: [&str; 4] = ["direct_counter", "direct_meter", "DirectCounter", "DirectMeter"];
 
-/// PNA: what the hit of a table may do with its entry's life time.
+/// Functions of PNA that change the expiry time of the entry that was hit.
 const EXPIRY: [&str; 2] = ["restart_expire_timer", "set_entry_expire_time"];
 
-/// A table: its declaration's number, and its syntax.
-struct Of<'a> {
+/// A table: its declaration and its syntax.
+struct TableInfo<'a> {
     id: DeclId,
     name: String,
     syntax: &'a TableDecl,
@@ -38,51 +37,51 @@ struct Of<'a> {
 }
 
 impl<'a> Checker<'a, '_> {
-    /// All of them.
+    /// Checks all these rules.
     pub(super) fn architecture(&mut self) {
         let tables = self.tables();
         self.direct_objects(&tables);
         self.single_implementation(&tables);
         self.meter_results();
-        for made in std::mem::take(&mut self.made) {
-            let Callee::Function(id) = &made.callee else { continue };
+        for site in std::mem::take(&mut self.call_sites) {
+            let Callee::Function(id) = &site.callee else { continue };
             let name = self.decl(*id).filter(|d| d.kind == Kind::ExternFunction).map(|d| d.name.to_string());
             match name.as_deref() {
-                Some("add_entry") => self.add_entry(&made, &tables),
-                Some(name) if EXPIRY.contains(&name) => self.expiry(&made, name, &tables),
-                Some("mirror_packet") => self.mirror_packet(&made),
+                Some("add_entry") => self.add_entry(&site, &tables),
+                Some(name) if EXPIRY.contains(&name) => self.expiry(&site, name, &tables),
+                Some("mirror_packet") => self.mirror_packet(&site),
                 _ => {}
             }
         }
     }
 
-    fn tables(&self) -> Vec<Of<'a>> {
+    fn tables(&self) -> Vec<TableInfo<'a>> {
         let decls = self.typed.decls.iter().enumerate();
         let all = decls.filter_map(|(i, d)| Some((DeclId(i as u32), d.as_ref()?)));
         all.filter_map(|(id, d)| {
-            Some(Of { id, name: d.name.to_string(), syntax: d.table?, actions: d.members.clone() })
+            Some(TableInfo { id, name: d.name.to_string(), syntax: d.table?, actions: d.members.clone() })
         })
         .collect()
     }
 
-    /// Whether a property is `true`.
-    fn says(&self, table: &TableDecl, name: &str) -> bool {
+    /// Whether a table property is `true`.
+    fn is_true(&self, table: &TableDecl, name: &str) -> bool {
         table.value(name).and_then(|e| self.known_value(e)?.as_bool()) == Some(true)
     }
 
-    /// The object that an expression names.
+    /// The object that an expression refers to.
     fn object_of(&self, e: &Expr) -> Option<(DeclId, &Decl<'a>)> {
         let id = self.typed.resolved(e.id)?;
         Some((id, self.decl(id)?))
     }
 
-    /// A direct counter or meter belongs to one table, and counts in that table's actions.
-    fn direct_objects(&mut self, tables: &[Of<'a>]) {
+    /// Checks that a direct counter or meter belongs to one table, and is used in actions of that table.
+    fn direct_objects(&mut self, tables: &[TableInfo<'a>]) {
         let direct = |d: &Decl<'_>| match &d.ty {
             Type::Extern(n) => DIRECT.contains(&&*n.name),
             _ => false,
         };
-        let mut owners: Vec<(DeclId, &Of<'a>)> = Vec::new();
+        let mut owners: Vec<(DeclId, &TableInfo<'a>)> = Vec::new();
         let mut problems = Vec::new();
         for table in tables {
             for p in &table.syntax.properties {
@@ -99,23 +98,23 @@ impl<'a> Checker<'a, '_> {
                 }
             }
         }
-        for made in &self.made {
-            let Callee::Method(_, Some(object)) = &made.callee else { continue };
+        for site in &self.call_sites {
+            let Callee::Method(_, Some(object)) = &site.callee else { continue };
             let Some(d) = self.decl(*object).filter(|d| direct(d)) else { continue };
             let owner = owners.iter().find(|(id, _)| id == object).map(|(_, t)| *t);
-            problems.extend(self.direct_use(made, d, owner, tables));
+            problems.extend(self.direct_use(site, d, owner, tables));
         }
         problems.into_iter().for_each(|d| self.report(d));
     }
 
-    /// A use of a direct counter or meter. v1model's may be counted anywhere, as p4c has it: elsewhere they count nothing. PSA's and
-    /// PNA's may not.
+    /// A use of a direct counter or meter outside of its table's actions. As in p4c, it is a warning for direct
+    /// counters of v1model, which count nothing there, and an error for those of PSA and PNA.
     fn direct_use(
         &self,
-        made: &Made,
+        site: &CallSite,
         d: &Decl<'a>,
-        owner: Option<&Of<'a>>,
-        tables: &[Of<'a>],
+        owner: Option<&TableInfo<'a>>,
+        tables: &[TableInfo<'a>],
     ) -> Option<Diagnostic> {
         let hint =
             "a direct counter or meter is named by a property of its table, and used in that table's actions";
@@ -123,7 +122,7 @@ impl<'a> Checker<'a, '_> {
             Type::Extern(n) => (&*n.name == "direct_counter", n.name.starts_with("direct")),
             _ => (false, false),
         };
-        let action = made.owner.filter(|_| made.place == Place::Action);
+        let action = site.owner.filter(|_| site.place == Place::Action);
         let others =
             |a: DeclId| tables.iter().find(|t| t.actions.contains(&a) && owner.is_none_or(|o| o.id != t.id));
         let of_owner = |a: DeclId| owner.is_some_and(|o| o.actions.contains(&a));
@@ -136,15 +135,15 @@ impl<'a> Checker<'a, '_> {
             _ => return None,
         };
         let problem = if wrong {
-            Diagnostic::error("E0419", made.span, text)
+            Diagnostic::error("E0419", site.span, text)
         } else {
-            Diagnostic::warning("W0419", made.span, format!("{text}: this does nothing"))
+            Diagnostic::warning("W0419", site.span, format!("{text}: this does nothing"))
         };
         Some(problem.also(d.span, "declared here").hint(hint))
     }
 
-    /// An action profile or selector: one a table.
-    fn single_implementation(&mut self, tables: &[Of<'a>]) {
+    /// Checks that a table has at most one action profile or selector.
+    fn single_implementation(&mut self, tables: &[TableInfo<'a>]) {
         for table in tables {
             for name in ["implementation", "psa_implementation", "pna_implementation"] {
                 if let Some(e) = table.syntax.value(name).filter(|e| matches!(e.kind, ExprKind::List { .. }))
@@ -155,7 +154,7 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// v1model: `direct_meter<T>` writes a colour, a number; an enum stands for the numbers of its members.
+    /// v1model: the result of a `direct_meter<T>` is a number, or an enum whose members stand for numbers.
     fn meter_results(&mut self) {
         let wrong = |d: &Decl<'_>| match &d.ty {
             Type::Extern(n) if &*n.name == "direct_meter" => {
@@ -173,23 +172,23 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// PNA: `add_entry` adds an entry of the table whose default action runs.
-    fn add_entry(&mut self, made: &Made, tables: &[Of<'a>]) {
-        let default = |c: &Self, t: &Of<'a>| -> Option<DeclId> {
+    /// PNA: `add_entry` must be called in the default action of the table that gets the entry.
+    fn add_entry(&mut self, site: &CallSite, tables: &[TableInfo<'a>]) {
+        let default = |c: &Self, t: &TableInfo<'a>| -> Option<DeclId> {
             let (callee, _) = t.syntax.value("default_action")?.called();
             c.typed.resolved(callee.id)
         };
-        let own = made.owner.filter(|_| made.place == Place::Action);
-        let homes: Vec<&Of<'a>> =
+        let own = site.owner.filter(|_| site.place == Place::Action);
+        let homes: Vec<&TableInfo<'a>> =
             tables.iter().filter(|t| own.is_some() && default(self, t) == own).collect();
-        let adding = homes.iter().all(|t| self.says(t.syntax, "add_on_miss"));
+        let adding = homes.iter().all(|t| self.is_true(t.syntax, "add_on_miss"));
         if homes.is_empty() || !adding {
             let text =
                 "`add_entry` can only be called in the default action of a table with `add_on_miss = true`";
-            self.error("E0419", made.span, text);
+            self.error("E0419", site.span, text);
             return;
         }
-        let args = self.typed.call(made.call).map(|c| c.args.clone()).unwrap_or_default();
+        let args = self.typed.call(site.call).map(|c| c.args.clone()).unwrap_or_default();
         let Some((_, Arg::Given(e))) = args.first() else { return };
         let Some(Value::Str(wanted)) = self.known_value(e) else { return };
         for table in homes {
@@ -208,33 +207,33 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// PNA: only a hit has an entry whose life time can be changed.
-    fn expiry(&mut self, made: &Made, name: &str, tables: &[Of<'a>]) {
-        let own = made.owner.filter(|_| made.place == Place::Action);
+    /// PNA: the expiry time can only be changed in actions of a table whose entries expire.
+    fn expiry(&mut self, site: &CallSite, name: &str, tables: &[TableInfo<'a>]) {
+        let own = site.owner.filter(|_| site.place == Place::Action);
         let homes = tables.iter().filter(|t| own.is_some_and(|a| t.actions.contains(&a)));
-        let ages = |t: &&Of<'a>| {
-            self.says(t.syntax, "idle_timeout_with_auto_delete")
+        let ages = |t: &&TableInfo<'a>| {
+            self.is_true(t.syntax, "idle_timeout_with_auto_delete")
                 || t.syntax.value("pna_idle_timeout").is_some()
         };
         if homes.filter(ages).count() == 0 {
             let text = format!("`{name}` can only be called in an action of a table whose entries age");
-            let d = Diagnostic::error("E0419", made.span, text);
+            let d = Diagnostic::error("E0419", site.span, text);
             self.report(d.hint("give the table `idle_timeout_with_auto_delete = true`"));
         }
     }
 
-    /// PNA: packets are mirrored by the main control; session 0 is the architecture's own.
-    fn mirror_packet(&mut self, made: &Made) {
-        let args = self.typed.call(made.call).map(|c| c.args.clone()).unwrap_or_default();
+    /// PNA: `mirror_packet` must be called in the main control, with another session than 0, which is reserved.
+    fn mirror_packet(&mut self, site: &CallSite) {
+        let args = self.typed.call(site.call).map(|c| c.args.clone()).unwrap_or_default();
         if let Some((_, Arg::Given(e))) = args.get(1)
             && self.known_value(e).and_then(|v| v.as_int().cloned()) == Some(0.into())
         {
             let d = Diagnostic::error("E0305", e.span, "mirror session 0 is reserved for the architecture");
             self.report(d);
         }
-        let control = match made.place {
-            Place::Action => made.owner.and_then(|a| self.control_with(a)),
-            _ => made.owner,
+        let control = match site.place {
+            Place::Action => site.owner.and_then(|a| self.control_with(a)),
+            _ => site.owner,
         };
         let Some(control) = control else { return };
         for (param, block) in self.main_blocks() {
@@ -243,19 +242,19 @@ impl<'a> Checker<'a, '_> {
                     "`mirror_packet` can only be called in the main control, not in the {}",
                     param.replace('_', " ")
                 );
-                self.error("E0402", made.span, text);
+                self.error("E0402", site.span, text);
             }
         }
     }
 
-    /// The control that declares something.
+    /// The control that contains a declaration.
     fn control_with(&self, member: DeclId) -> Option<DeclId> {
         let decls = self.typed.decls.iter().enumerate();
         let mut all = decls.filter_map(|(i, d)| Some((DeclId(i as u32), d.as_ref()?)));
         all.find(|(_, d)| d.kind == Kind::Control && d.members.contains(&member)).map(|(id, _)| id)
     }
 
-    /// The parsers and controls that `main` is made of, each with the package's parameter.
+    /// The parsers and controls that are arguments of `main`, each with the name of the package's parameter.
     fn main_blocks(&self) -> Vec<(String, DeclId)> {
         let Some(call) = self.typed.main.and_then(|m| self.typed.instance(m)) else { return Vec::new() };
         let given = call.args.iter().filter_map(|(param, arg)| match arg {
@@ -267,15 +266,16 @@ impl<'a> Checker<'a, '_> {
         given.collect()
     }
 
-    /// Section 18.3: what the control plane sees has a name of its own. Names that begin with a dot are whole names; others stand
-    /// below the control. p4c asks for it only where it makes P4Info, so here it is a warning; who makes P4Info refuses.
-    pub(super) fn whole_names(&mut self) {
+    /// Section 18.3: tables and actions must have different control-plane names. A name with a leading dot is complete,
+    /// others are prefixed with the control's. p4c checks this only when it writes P4Info, so here it is a warning;
+    /// writing P4Info fails.
+    pub(super) fn unique_names(&mut self) {
         let mut seen: Map<(bool, String), Span> = Map::default();
         let mut problems = Vec::new();
         for (d, control) in controlled(self.typed.program) {
             let table = matches!(d.kind, DeclKind::Table(_));
             let whole = crate::api::full_name(d, control.unwrap_or_default());
-            // p4c writes what core.p4 declares into each control again, as `@name(".NoAction")`.
+            // p4c copies actions of core.p4 into each control, with annotations such as `@name(".NoAction")`.
             if whole == "NoAction" {
                 continue;
             }
@@ -286,7 +286,7 @@ impl<'a> Checker<'a, '_> {
                     let text =
                         format!("another {what} has the control-plane name `{}` already", first.key().1);
                     let d = Diagnostic::warning("W0420", d.name.span, text).also(*first.get(), "this one");
-                    problems.push(d.hint("no P4Info can be made of this: give one of them another `@name`"));
+                    problems.push(d.hint("P4Info cannot have both: give one of them another `@name`"));
                 }
             }
         }

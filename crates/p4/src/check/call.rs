@@ -1,5 +1,5 @@
-//! Calls: which declaration is meant, what its type parameters stand for, which argument is for which parameter (P4-16
-//! sections 6.8 and 8.20).
+//! Calls: overload resolution, inference of type arguments, and matching of arguments with parameters (P4-16 sections
+//! 6.8 and 8.20).
 
 use super::Checker;
 use super::coerce::can_cast;
@@ -10,11 +10,11 @@ use crate::ast::{self, Argument, Direction, Expr, ExprKind, Name};
 use crate::diag::{Diagnostic, did_you_mean};
 use crate::source::Span;
 
-/// Parameters and the arguments for them, in the order of the declaration.
+/// Each parameter with its argument, in the order of the declaration.
 type Matched<'a> = Vec<(DeclId, Option<&'a Argument>)>;
 
 impl<'a> Checker<'a, '_> {
-    /// `callee<types>(args)` as an expression or statement.
+    /// Checks a call `callee<types>(args)`.
     pub(super) fn call(
         &mut self,
         e: &'a Expr,
@@ -38,7 +38,7 @@ impl<'a> Checker<'a, '_> {
                     Some(call) => {
                         let Callee::Constructor(ty, _) = &call.callee else { return Type::Bad };
                         let ty = ty.clone();
-                        self.concrete(&ty, e.span);
+                        self.no_abstract_methods(&ty, e.span);
                         self.typed.calls.insert(e.id, call);
                         ty
                     }
@@ -46,7 +46,7 @@ impl<'a> Checker<'a, '_> {
                 };
             }
             Type::Bad => {
-                self.loose(args);
+                self.check_unmatched(args);
                 return Type::Bad;
             }
             Type::Table(n) => {
@@ -78,13 +78,13 @@ impl<'a> Checker<'a, '_> {
 
     pub(super) fn finish(&mut self, e: &'a Expr, call: Call<'a>, ret: Type) -> Type {
         let (callee, owner, place) = (call.callee.clone(), self.owner, self.place);
-        self.made.push(super::arch::Made { callee, call: e.id, owner, place, span: e.span });
+        self.call_sites.push(super::arch::CallSite { callee, call: e.id, owner, place, span: e.span });
         self.typed.spans.insert(e.id, e.span);
         self.typed.calls.insert(e.id, call);
         ret
     }
 
-    /// Section 5.3.5 of the core library: false is an error, with the program's own words.
+    /// Section 5.3.5 of the core library: reports an assertion that is false, with the message of the program.
     fn static_assert(&mut self, e: &'a Expr, call: &Call<'a>) {
         let value = |i: usize| match call.args.get(i) {
             Some((_, Arg::Given(v))) => self.known_value(v),
@@ -110,8 +110,8 @@ impl<'a> Checker<'a, '_> {
         self.bad(d)
     }
 
-    /// An extern with abstract methods needs a declaration, which says what they do.
-    fn concrete(&mut self, ty: &Type, span: Span) {
+    /// Reports an instance without a body of an extern with abstract methods.
+    fn no_abstract_methods(&mut self, ty: &Type, span: Span) {
         let members = ty.named().map_or(Vec::new(), |n| self.members(n.decl));
         let open = |m: &DeclId| {
             self.decl(*m).filter(|d| d.optional && d.kind == Kind::Method).map(|d| d.name.clone())
@@ -123,8 +123,8 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// Arguments of a call that is wrong already.
-    pub(super) fn loose(&mut self, args: &'a [Argument]) {
+    /// Checks the arguments of a call that has a mistake already.
+    pub(super) fn check_unmatched(&mut self, args: &'a [Argument]) {
         for value in args.iter().filter_map(|a| a.value.as_ref()) {
             self.expr(value);
         }
@@ -143,7 +143,7 @@ impl<'a> Checker<'a, '_> {
         ty.with_args(args.to_vec().into())
     }
 
-    /// The candidate that takes these arguments.
+    /// Overload resolution: the candidate that takes these arguments.
     pub(super) fn choose(
         &mut self,
         name: &str,
@@ -153,7 +153,7 @@ impl<'a> Checker<'a, '_> {
     ) -> Option<(DeclId, Matched<'a>)> {
         let mut fitting: Vec<(DeclId, Matched<'a>)> =
             ids.iter().filter_map(|id| Some((*id, self.fit(&self.params(*id), args).ok()?))).collect();
-        // Inside a function's body its own name means those before it.
+        // In the body of a function, its own name refers to earlier functions of that name.
         if fitting.len() > 1 {
             fitting.retain(|(id, _)| self.owner != Some(*id));
         }
@@ -169,7 +169,7 @@ impl<'a> Checker<'a, '_> {
         if !fitting.is_empty() {
             return Some(fitting.swap_remove(0));
         }
-        self.loose(args);
+        self.check_unmatched(args);
         let plural = |n: usize| if n == 1 { "argument" } else { "arguments" };
         let given = args.len();
         let misfit = match ids {
@@ -209,12 +209,12 @@ impl<'a> Checker<'a, '_> {
         self.decl(id).map(|d| self.with_decls(&d.params)).unwrap_or_default()
     }
 
-    /// What is known of each of these.
+    /// Each declaration with its number.
     pub(super) fn with_decls(&self, ids: &[DeclId]) -> Vec<(DeclId, Decl<'a>)> {
         ids.iter().filter_map(|p| Some((*p, self.decl(*p)?.clone()))).collect()
     }
 
-    /// A declaration's head, for messages.
+    /// The declaration of a function, method or action without its body, for messages.
     pub(super) fn signature(&self, id: DeclId) -> String {
         let Some(d) = self.decl(id) else { return String::new() };
         let params: Vec<String> = self.params(id).iter().map(|(_, p)| parameter(p)).collect();
@@ -229,7 +229,7 @@ impl<'a> Checker<'a, '_> {
         format!("{ret}{}{generic}({})", d.name, params.join(", "))
     }
 
-    /// Which argument is for which parameter.
+    /// Matches arguments with parameters.
     pub(super) fn fit(
         &self,
         params: &[(DeclId, Decl<'a>)],
@@ -270,7 +270,7 @@ impl<'a> Checker<'a, '_> {
         Ok(params.iter().map(|(id, p)| (*id, find(p))).collect())
     }
 
-    /// Checks arguments against parameters and infers type parameters; the result's type and the record of the call.
+    /// Checks arguments against parameters, and infers type arguments. Returns the type of the result, and the call.
     pub(super) fn apply(
         &mut self,
         id: DeclId,
@@ -311,7 +311,7 @@ impl<'a> Checker<'a, '_> {
             subst.insert(*p, ty);
         }
         let ret = self.unknowns.resolve(&decl.ty.subst(&subst));
-        // What `_` stands for has a type all the same: `extract(_)` must know what it skips.
+        // An argument `_` must have a known type, too: `extract(_)` must know what to skip.
         if !solved && (skipped || ret.any(&mut |t| matches!(t, Type::Infer(_)))) {
             let text = format!("the type arguments of `{}` cannot be inferred", decl.name);
             let d = Diagnostic::error("E0310", span, text).also(decl.span, "declared here");
@@ -320,16 +320,16 @@ impl<'a> Checker<'a, '_> {
         }
         self.inferred(&args, &subst, own, decl.kind == Kind::Function);
         if matches!(decl.kind, Kind::Function | Kind::ExternFunction | Kind::Method) {
-            self.settled(&args);
+            self.directionless_known(&args);
         }
         let mut type_args: Vec<(DeclId, Type)> = subst.into_iter().collect();
         type_args.sort_by_key(|t| t.0);
         (ret, Call { callee, type_args, args })
     }
 
-    /// Section 6.8: without a direction, an argument is known when the program is compiled; so is what an action got from the control
-    /// plane, as p4c has it.
-    fn settled(&mut self, args: &Args<'a>) {
+    /// Section 6.8: the argument of a directionless parameter must be compile-time known. As in p4c, it may also be
+    /// action data.
+    fn directionless_known(&mut self, args: &Args<'a>) {
         for (id, arg) in args {
             let (Arg::Given(value), Some(param)) = (arg, self.decl(*id)) else { continue };
             let name = param.name.clone();
@@ -343,7 +343,7 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// Whether an expression is made of action data.
+    /// Whether an expression consists of action data, or of casts of it.
     fn is_data(&self, e: &Expr) -> bool {
         match &e.kind {
             ExprKind::Name { .. } => {
@@ -355,7 +355,7 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// Data of a call needs a size: numbers without width and nameless structs have none.
+    /// Reports inferred type arguments that a call cannot have, such as types without a width.
     fn inferred(&mut self, args: &Args<'a>, subst: &Subst, own: &[DeclId], bodied: bool) {
         for (id, arg) in args {
             let (Arg::Given(value), Some(param)) = (arg, self.decl(*id).cloned()) else { continue };
@@ -389,7 +389,8 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// Arguments whose type says most come first, so that `random(meta.x, 0, 7)` finds its T in `meta.x`.
+    /// Checks the arguments. Those with a definite type come first, so that `random(meta.x, 0, 7)` infers T from
+    /// `meta.x`.
     fn arguments(
         &mut self,
         matched: &Matched<'a>,
@@ -470,7 +471,7 @@ impl<'a> Checker<'a, '_> {
     }
 }
 
-/// Why arguments do not fit parameters.
+/// Why arguments do not match the parameters.
 pub(super) enum Misfit {
     Count(usize),
     Missing(String),
@@ -479,7 +480,7 @@ pub(super) enum Misfit {
     Mixed,
 }
 
-/// A parameter as it was written.
+/// A parameter as the program declares it.
 pub(super) fn parameter(p: &Decl<'_>) -> String {
     let direction = match p.direction {
         Direction::None => "",

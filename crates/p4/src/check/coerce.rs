@@ -1,4 +1,4 @@
-//! Casts: those the language inserts, those the programmer writes, and operators' rules about both (P4-16 section 8.11).
+//! Implicit and explicit casts, and the operand types of operators (P4-16 section 8.11).
 
 use num_bigint::BigInt;
 use num_traits::{One, Zero};
@@ -12,7 +12,7 @@ use crate::ast::{BinaryOp, Expr, ExprKind, Name};
 use crate::diag::Diagnostic;
 
 impl<'a> Checker<'a, '_> {
-    /// Checks an expression where a type is expected, and inserts the cast if there is one to insert.
+    /// Checks an expression where a type is expected, and inserts an implicit cast if one is needed.
     pub(super) fn expr_to(&mut self, e: &'a Expr, want: &Type) -> Type {
         let own = self.expr(e);
         if self.coerce(e, &own, want) { self.unknowns.resolve(want) } else { Type::Bad }
@@ -22,7 +22,7 @@ impl<'a> Checker<'a, '_> {
         self.typed.casts.insert(e.id, to.clone());
     }
 
-    /// Warns about a number that its type cuts.
+    /// Warns about a number that does not fit in its type.
     pub(super) fn warn_range(&mut self, e: &Expr, value: &BigInt, ty: &Type) {
         if !fits(value, ty) {
             let text = format!("{value} does not fit in `{ty}`: it becomes {}", wrap(value, ty));
@@ -30,14 +30,14 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// A serializable enum as its number.
+    /// Casts a serializable enum to its representation.
     pub(super) fn use_underlying(&mut self, e: &'a Expr, ty: &Type) -> Type {
         let under = ty.underlying().clone();
         self.cast(e, &under);
         under
     }
 
-    /// Makes an expression of type `from` one of type `want`, or says why that cannot be.
+    /// Converts an expression from the type `from` to the type `want` by an implicit cast, or reports a mismatch.
     pub(super) fn coerce(&mut self, e: &'a Expr, from: &Type, want: &Type) -> bool {
         let (from, want) = (self.unknowns.resolve(from), self.unknowns.resolve(want));
         if from.is_bad() || want.is_bad() {
@@ -46,7 +46,7 @@ impl<'a> Checker<'a, '_> {
         let taken = match (&from, &want) {
             (f, Type::Int) if f.is_fixed() => self.typed.own_value(e.id).is_some(),
             (Type::SerEnum(..), w) if w.is_integer() => from.underlying() == w,
-            // Section 7.2.8 wants a cast; p4c, and with it every program of PINS, takes a literal as it is.
+            // Section 7.2.8 requires a cast. p4c accepts literals without one, and the programs of PINS use that.
             (Type::Int, Type::New(..)) => want.underlying().is_fixed() && self.is_known(e),
             (Type::Invalid, w) => w.is_header_like() || matches!(w, Type::Param(_)),
             _ => false,
@@ -95,7 +95,7 @@ impl<'a> Checker<'a, '_> {
         false
     }
 
-    /// `{ a, b }` as a struct, header, tuple, list or stack. `None`: it can be none of those.
+    /// Converts `{ a, b }` to a struct, header, tuple, list or stack. `None`: `want` is none of these.
     fn coerce_list(&mut self, e: &'a Expr, items: &'a [Expr], more: bool, want: &Type) -> Option<bool> {
         let wants: Vec<Type> = match want {
             t if t.has_fields() => self.typed.fields(t).into_iter().map(|(_, t, _)| t).collect(),
@@ -128,7 +128,7 @@ impl<'a> Checker<'a, '_> {
         Some(ok)
     }
 
-    /// `{ x = a, y = b }` as a struct or header.
+    /// Converts `{ x = a, y = b }` to a struct or header.
     fn coerce_record(&mut self, e: &'a Expr, given: &'a [(Name, Expr)], more: bool, want: &Type) -> bool {
         let fields = self.typed.fields(want);
         let mut ok = true;
@@ -198,7 +198,7 @@ impl<'a> Checker<'a, '_> {
         self.report(d);
     }
 
-    /// `(T) e`.
+    /// Checks an explicit cast `(T) e`.
     pub(super) fn explicit_cast(&mut self, e: &'a Expr, operand: &'a Expr, from: &Type, to: &Type) -> Type {
         if from.is_bad() || to.is_bad() {
             return to.clone();
@@ -250,7 +250,7 @@ impl<'a> Checker<'a, '_> {
         to.clone()
     }
 
-    /// Gives both operands one type where an `int` or an enum stands beside a fixed width.
+    /// Casts an operand of type `int`, or a serializable enum, to the fixed-width type of the other operand.
     pub(super) fn balance(&mut self, a: &'a Expr, at: Type, b: &'a Expr, bt: Type) -> (Type, Type) {
         let (at, bt) = match (&at, &bt) {
             (Type::SerEnum(..), Type::SerEnum(..)) => (at, bt),
@@ -271,7 +271,7 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// `a op b`.
+    /// Checks a binary operation `a op b`.
     pub(super) fn binary(&mut self, e: &'a Expr, op: BinaryOp, left: &'a Expr, right: &'a Expr) -> Type {
         use BinaryOp::*;
         let (at, bt) = (self.expr(left), self.expr(right));
@@ -310,7 +310,7 @@ impl<'a> Checker<'a, '_> {
         let ordering = matches!(op, Lt | Le | Gt | Ge);
         let fixed_only = matches!(op, BitAnd | BitOr | BitXor | AddSat | SubSat);
         let known = self.typed.own_value(a.0.id).is_some() && self.typed.own_value(b.0.id).is_some();
-        // p4c computes bits of numbers without width; only at run time is there no such thing.
+        // p4c folds bitwise operations on numbers of type `int`. They do not exist at run time.
         if at == bt && at.is_integer() && !(fixed_only && at == Type::Int && !known) {
             return if ordering { Type::Bool } else { at };
         }
@@ -464,7 +464,7 @@ impl<'a> Checker<'a, '_> {
         Type::Bool
     }
 
-    /// `a &&& b`, `a .. b`.
+    /// The type of a set `a &&& b` or `a .. b`.
     fn set_of(&mut self, e: &'a Expr, a: (&'a Expr, Type), b: (&'a Expr, Type)) -> Type {
         let (at, bt) = self.balance(a.0, a.1, b.0, b.1);
         if at.underlying().is_integer() && at == bt {
@@ -475,7 +475,7 @@ impl<'a> Checker<'a, '_> {
         self.bad(d)
     }
 
-    /// Whether an expression is known when the program is compiled, constructor parameters included.
+    /// Whether an expression is compile-time known. Constructor parameters are.
     pub(super) fn is_known(&self, e: &Expr) -> bool {
         use super::typed::{Builtin, Res};
         if self.typed.own_value(e.id).is_some() || self.typed.own_ty(e.id).is_bad() {
@@ -501,7 +501,7 @@ impl<'a> Checker<'a, '_> {
             }
             ExprKind::List { items, .. } => items.iter().all(|i| self.is_known(i)),
             ExprKind::Struct { fields, .. } => fields.iter().all(|(_, v)| self.is_known(v)),
-            // Objects that an extern makes are made when the program is.
+            // A call that returns an extern object creates it at compile time.
             ExprKind::Call { args, .. } if matches!(self.typed.own_ty(e.id), Type::Extern(_)) => {
                 args.iter().filter_map(|a| a.value.as_ref()).all(|v| self.is_known(v))
             }
@@ -531,7 +531,7 @@ fn prefix(ty: &Type) -> String {
     }
 }
 
-/// The explicit casts of section 8.11.1.
+/// Whether an explicit cast is allowed (section 8.11.1).
 pub(super) fn can_cast(from: &Type, to: &Type) -> bool {
     use Type::*;
     match (from, to) {
@@ -540,7 +540,7 @@ pub(super) fn can_cast(from: &Type, to: &Type) -> bool {
         (Bit(a), Signed(b)) | (Signed(a), Bit(b)) => a == b,
         (Int, Bit(_) | Signed(_) | Int) | (Bit(_) | Signed(_), Int) => true,
         (New(_, a), b) if **a == *b => true,
-        // A number is first one of the representation.
+        // The number is first cast to the representation.
         (Int, New(_, b)) => can_cast(&Int, b),
         (a, New(_, b)) if *a == **b => true,
         (SerEnum(_, a), SerEnum(_, b)) => a == b,

@@ -1,4 +1,4 @@
-//! Declarations: from the top of the program downwards, in the order of the text.
+//! Declarations, in the order of the source.
 
 use crate::map::Map;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::diag::Diagnostic;
 use crate::source::Span;
 
 impl<'a> Checker<'a, '_> {
-    /// Everything, then the rules about the whole.
+    /// Checks all declarations, then the rules about the whole program.
     pub(super) fn program(&mut self) {
         let program = self.typed.program;
         for decl in &program.decls {
-            self.later.entry(&decl.name.text).or_insert(decl.name.span);
+            self.declared_later.entry(&decl.name.text).or_insert(decl.name.span);
         }
         // Section 7.1.2: errors are known everywhere, wherever they are declared.
         for decl in &program.decls {
@@ -27,14 +27,14 @@ impl<'a> Checker<'a, '_> {
             }
         }
         for decl in &program.decls {
-            self.later.remove(decl.name.text.as_str());
+            self.declared_later.remove(decl.name.text.as_str());
             self.decl_of(decl);
         }
         self.find_main();
         self.architecture();
-        // What is declared twice has been told.
+        // Duplicate declarations have been reported already.
         if !self.diags.has_errors() {
-            self.whole_names();
+            self.unique_names();
         }
     }
 
@@ -57,7 +57,7 @@ impl<'a> Checker<'a, '_> {
                 let package = decls.iter().find(|d| matches!(d.kind, DeclKind::Package(_)));
                 let Some(last) = decls.iter().rfind(block) else { return };
                 let Some(package) = package else { return };
-                // It may be a library; to run it is an error.
+                // The program may be a library. To run it is an error.
                 let d = Diagnostic::warning("W0407", last.span.after(), "the program has no `main`");
                 let hint =
                     format!("end it with the architecture's package: `{}(…) main;`", package.name.text);
@@ -66,7 +66,7 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// One declaration, at the top, in a parser or control, or in a block.
+    /// Checks a declaration: at the top, in a parser or control, or in a block.
     pub(super) fn decl_of(&mut self, d: &'a ast::Decl) {
         self.rules(d);
         self.typed.syntax.insert(d.id, d);
@@ -87,10 +87,10 @@ impl<'a> Checker<'a, '_> {
             DeclKind::ControlType(head) => self.block_type(d, Kind::ControlType, head),
             DeclKind::Package(head) => self.block_type(d, Kind::Package, head),
             DeclKind::Parser(p) => {
-                self.inside(d, Kind::Parser, &p.head, Place::ParserLocals, |c| c.states(d, p));
+                self.block_body(d, Kind::Parser, &p.head, Place::ParserLocals, |c| c.states(d, p));
             }
             DeclKind::Control(control) => {
-                self.inside(d, Kind::Control, &control.head, Place::ControlLocals, |c| {
+                self.block_body(d, Kind::Control, &control.head, Place::ControlLocals, |c| {
                     c.body(d.id, Place::ControlApply, Type::Void, &control.apply);
                 });
             }
@@ -98,7 +98,7 @@ impl<'a> Checker<'a, '_> {
             DeclKind::Header { type_params, fields } => self.fields(d, Kind::Header, type_params, fields),
             DeclKind::HeaderUnion { type_params, fields } => self.fields(d, Kind::Union, type_params, fields),
             DeclKind::Enum { ty, members } => self.enumeration(d, ty.as_ref(), members),
-            // Done before all others.
+            // Errors were declared before everything else.
             DeclKind::Error { .. } => {}
             DeclKind::MatchKind { members } => self.extend(members, Type::MatchKind),
             DeclKind::Typedef(ty) => {
@@ -189,7 +189,7 @@ impl<'a> Checker<'a, '_> {
             ));
         }
         let open = |t: &Type| t.any(&mut |t| matches!(t, Type::Infer(_)));
-        // A package's arguments that are left out leave their types open, too.
+        // Arguments that a package leaves out also leave its type arguments unknown.
         let whole = match self.typed.instance(d.id) {
             Some(call) if matches!(made, Type::Package(_)) => {
                 let given = call.args.iter().filter(|(_, a)| !matches!(a, super::typed::Arg::Omitted));
@@ -208,7 +208,7 @@ impl<'a> Checker<'a, '_> {
         self.abstract_methods(d, &made, body);
     }
 
-    /// The methods that an instance gives to its extern (section 10.3.1).
+    /// The methods that an instance defines for its extern (section 10.3.1).
     fn abstract_methods(&mut self, d: &'a ast::Decl, ty: &Type, body: Option<&'a [ast::Decl]>) {
         let members = ty.named().map_or(Vec::new(), |n| self.members(n.decl));
         let wanted = members.iter().filter_map(|m| self.decl(*m)).filter(|m| m.optional);
@@ -219,10 +219,10 @@ impl<'a> Checker<'a, '_> {
             self.decl_of(part);
             let function = matches!(part.kind, DeclKind::Function { .. });
             if function {
-                self.same_shape(part, &members, ty);
+                self.like_abstract_method(part, &members, ty);
             }
             let spare = members.iter().any(|m| {
-                self.may_define.contains(m) && self.decl(*m).is_some_and(|x| *x.name == *part.name.text)
+                self.optional_methods.contains(m) && self.decl(*m).is_some_and(|x| *x.name == *part.name.text)
             });
             if function && !spare && !ty.is_bad() && !wanted.iter().any(|w| **w == *part.name.text) {
                 let text = format!("`{ty}` has no abstract method `{}`", part.name.text);
@@ -240,10 +240,10 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// A method that an instance defines has the parameters and the result of the abstract one.
-    fn same_shape(&mut self, part: &'a ast::Decl, members: &[DeclId], ty: &Type) {
+    /// Checks that a method which an instance defines has the parameters and the result of the abstract method.
+    fn like_abstract_method(&mut self, part: &'a ast::Decl, members: &[DeclId], ty: &Type) {
         let subst = self.typed.subst_of(ty);
-        // Optional parameters may be left out by who defines it.
+        // The definition may leave optional parameters out.
         let shape = |c: &Self, d: &Decl<'a>| -> Vec<(ast::Direction, Type, bool)> {
             let params = d.params.iter().filter_map(|p| c.decl(*p));
             params.map(|p| (p.direction, p.ty.subst(&subst), p.optional)).collect()
@@ -287,7 +287,7 @@ impl<'a> Checker<'a, '_> {
             let optional = ast::annotation(&p.annotations, "optional").is_some();
             if let Some(default) = &p.default {
                 match ty {
-                    // Blocks are compared by their parameters where the package is instantiated.
+                    // A block is compared with the parameter's type when the package is instantiated.
                     _ if ty.is_block() => self.expr(default),
                     _ => self.expr_to(default, &ty),
                 };
@@ -346,7 +346,7 @@ impl<'a> Checker<'a, '_> {
         self.error("E0315", p.span, text);
     }
 
-    /// The head of what can be called. The caller opened its scope.
+    /// The declaration of a function or method. The caller has opened its scope.
     fn callable(&mut self, name: &ast::Name, kind: Kind, p: &'a FunctionPrototype) -> Decl<'a> {
         let (type_params, _) = self.type_params(&p.type_params);
         let ret = self.ty(&p.ret);
@@ -366,7 +366,7 @@ impl<'a> Checker<'a, '_> {
         let (ids, args) = self.type_params(params);
         let ty = Type::Extern(Named { args, ..Named::plain(d.id, &d.name.text) });
         let made = Decl { type_params: ids, ..Decl::new(&d.name, Kind::Extern, ty) };
-        // Its methods may mention it, so it is visible to them already.
+        // Declared before its methods, because they may mention it.
         self.declare_outside(d, made.clone());
         let mut members = Vec::new();
         for m in methods {
@@ -375,10 +375,10 @@ impl<'a> Checker<'a, '_> {
             let method = self.callable(&m.name, kind, &m.prototype);
             self.pop_scope();
             self.overload_is_new(&members, &method);
-            // `optional` of a method says that it is abstract.
+            // A method with `@optional` need not be defined.
             let needed = m.is_abstract && ast::annotation(&m.annotations, "optional").is_none();
             if m.is_abstract && !needed {
-                self.may_define.push(m.id);
+                self.optional_methods.push(m.id);
             }
             self.record(m.id, Decl { parent: Some(d.id), optional: needed, ..method });
             members.push(m.id);
@@ -387,14 +387,14 @@ impl<'a> Checker<'a, '_> {
         self.record(d.id, Decl { members, ..made });
     }
 
-    /// Declares in the scope around the one that is open.
+    /// Declares a name in the scope around the current one.
     fn declare_outside(&mut self, d: &'a ast::Decl, made: Decl<'a>) {
         let inner = self.scopes.pop().unwrap_or_default();
         self.declare(d.id, &d.name, made);
         self.scopes.push(inner);
     }
 
-    /// Two methods of one name need different parameters.
+    /// Reports a method with the name and the parameters of another method.
     fn overload_is_new(&mut self, members: &[DeclId], method: &Decl<'a>) {
         let names = |c: &Self, d: &Decl<'a>| -> Vec<Arc<str>> {
             d.params.iter().filter_map(|p| Some(c.decl(*p)?.name.clone())).collect()
@@ -406,7 +406,7 @@ impl<'a> Checker<'a, '_> {
             .find(|m| m.name == method.name && names(self, m) == mine);
         if let Some(first) = same.map(|m| m.span) {
             let text = format!("method `{}` is declared twice with the same parameters", method.name);
-            self.twice(method.span, first, text);
+            self.declared_twice(method.span, first, text);
         }
     }
 
@@ -450,7 +450,7 @@ impl<'a> Checker<'a, '_> {
         self.pop_scope();
     }
 
-    /// What is known of a parser, control, package, or type of those. The caller opened its scope.
+    /// The declaration of a parser, a control, a package, or a type of these. The caller has opened its scope.
     fn head(&mut self, d: &'a ast::Decl, kind: Kind, head: &'a ast::Head) -> Decl<'a> {
         let (type_params, args) = self.type_params(&head.type_params);
         let named = Named { args, ..Named::plain(d.id, &d.name.text) };
@@ -471,9 +471,9 @@ impl<'a> Checker<'a, '_> {
         self.declare(d.id, &d.name, made);
     }
 
-    /// A parser's or control's inside: locals, then the rest. Its name is visible behind it only, but its own body may
-    /// mention it, so that recursion is called by its name.
-    fn inside(
+    /// Checks the local declarations of a parser or control, then `rest`. Its own name is visible in its body, so that
+    /// a recursive application is reported as one.
+    fn block_body(
         &mut self,
         d: &'a ast::Decl,
         kind: Kind,
@@ -487,11 +487,11 @@ impl<'a> Checker<'a, '_> {
         self.declare_outside(d, made.clone());
         let outer = (self.place, self.owner);
         (self.place, self.owner) = (place, Some(d.id));
-        let later = self.later.clone();
-        self.later.extend(locals.iter().map(|l| (l.name.text.as_str(), l.name.span)));
+        let later = self.declared_later.clone();
+        self.declared_later.extend(locals.iter().map(|l| (l.name.text.as_str(), l.name.span)));
         self.push_scope();
         for local in locals {
-            self.later.remove(local.name.text.as_str());
+            self.declared_later.remove(local.name.text.as_str());
             self.decl_of(local);
         }
         let members = locals.iter().map(|l| l.id).collect();
@@ -499,7 +499,7 @@ impl<'a> Checker<'a, '_> {
         rest(self);
         self.pop_scope();
         self.pop_scope();
-        self.later = later;
+        self.declared_later = later;
         (self.place, self.owner) = outer;
     }
 
@@ -513,7 +513,7 @@ impl<'a> Checker<'a, '_> {
             self.typed.fields.insert(f.id, f);
             self.field_allowed(kind, &ty, f.ty.span);
             if let Some(first) = seen.insert(&f.name.text, f.name.span) {
-                self.twice(f.name.span, first, format!("field `{}` is declared twice", f.name.text));
+                self.declared_twice(f.name.span, first, format!("field `{}` is declared twice", f.name.text));
             }
             self.record(f.id, Decl { parent: Some(d.id), ..Decl::new(&f.name, Kind::Field, ty) });
         }
@@ -550,9 +550,9 @@ impl<'a> Checker<'a, '_> {
                 made.value = self.member_value(value, t);
             }
             if let Some(first) = seen.insert(&m.name.text, m.name.span) {
-                self.twice(m.name.span, first, format!("`{}` is declared twice", m.name.text));
+                self.declared_twice(m.name.span, first, format!("`{}` is declared twice", m.name.text));
             }
-            // The values of later members may mention it.
+            // The values of later members may use this member.
             if let Some(scope) = self.scopes.last_mut() {
                 scope.insert(&m.name.text, vec![m.id]);
             }
@@ -575,14 +575,14 @@ impl<'a> Checker<'a, '_> {
         self.known_value(value)
     }
 
-    /// `error { … }` and `match_kind { … }` add to one namespace each.
+    /// Adds members to the namespace of `error` or `match_kind`.
     fn extend(&mut self, members: &'a [EnumMember], ty: Type) {
         for m in members {
             let all = if ty == Type::Error { &self.typed.errors } else { &self.typed.match_kinds };
             let first =
                 all.iter().filter_map(|i| self.decl(*i)).find(|d| *d.name == *m.name.text).map(|d| d.span);
             if let Some(first) = first {
-                self.twice(m.name.span, first, format!("`{}` is declared twice", m.name.text));
+                self.declared_twice(m.name.span, first, format!("`{}` is declared twice", m.name.text));
                 continue;
             }
             self.record(m.id, Decl::new(&m.name, Kind::Member, ty.clone()));

@@ -1,4 +1,4 @@
-//! Expressions: the type, the value and the meaning of each (P4-16 section 8).
+//! Expressions: their types, their values, and what names refer to (P4-16 section 8).
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::ast::{BinaryOp, Expr, ExprId, ExprKind, Name, UnaryOp};
 use crate::diag::Diagnostic;
 
 impl<'a> Checker<'a, '_> {
-    /// Checks an expression and notes its type.
+    /// Checks an expression, and records its type.
     pub(super) fn expr(&mut self, e: &'a Expr) -> Type {
         let ty = self.nested(e.span, Type::Bad, |c| c.expr_inner(e));
         let ty = self.unknowns.resolve(&ty);
@@ -37,7 +37,7 @@ impl<'a> Checker<'a, '_> {
         self.typed.values.insert(e.id, value);
     }
 
-    /// The value of an expression, as its context wants it.
+    /// The value of an expression after its implicit cast, if it is compile-time known.
     pub(super) fn known_value(&self, e: &Expr) -> Option<Value> {
         self.typed.value(e.id)
     }
@@ -128,18 +128,18 @@ impl<'a> Checker<'a, '_> {
     fn name(&mut self, e: &'a Expr, global: bool, name: &'a Name) -> Type {
         let found = self.find(&name.text, global);
         let Some(id) = found.first().copied() else {
-            // A table further down may have the name of a match kind.
-            let later = self.later.contains_key(name.text.as_str());
+            // A table that is declared later may have the name of a match kind.
+            let later = self.declared_later.contains_key(name.text.as_str());
             if let Some(kind) = self.match_kind_named(&name.text).filter(|_| !later) {
                 self.typed.refs.insert(e.id, Res::Decl(kind));
                 self.set_value(e, Value::Member(kind));
                 return Type::MatchKind;
             }
-            return self.missing(name, "", |k| !matches!(k, Kind::Member));
+            return self.undeclared(name, "", |k| !matches!(k, Kind::Member));
         };
         self.typed.refs.insert(e.id, Res::Decl(id));
         self.typed.used.extend(found);
-        self.use_of(e, id)
+        self.type_of_use(e, id)
     }
 
     fn match_kind_named(&self, name: &str) -> Option<DeclId> {
@@ -147,8 +147,8 @@ impl<'a> Checker<'a, '_> {
         kinds.find(|m| self.decl(*m).is_some_and(|d| *d.name == *name))
     }
 
-    /// The type of a declaration where it is used as an expression.
-    fn use_of(&mut self, e: &'a Expr, id: DeclId) -> Type {
+    /// The type of a declaration that is used as an expression.
+    fn type_of_use(&mut self, e: &'a Expr, id: DeclId) -> Type {
         let Some(decl) = self.decl(id).cloned() else { return Type::Bad };
         if let Some(value) = decl.value.clone().filter(|_| decl.kind == Kind::Const) {
             self.set_value(e, value);
@@ -373,7 +373,8 @@ impl<'a> Checker<'a, '_> {
         Type::Bit(h - l + 1)
     }
 
-    /// `x[low +: width]` with a `low` of run time; the parser makes `x[low + width - 1 : low]` of it.
+    /// The width of `x[low +: width]` if `low` is only known at run time. The parser writes it as `x[low + width - 1 :
+    /// low]`.
     fn plus_slice(&mut self, hi: &'a Expr, lo: &'a Expr) -> Option<u32> {
         let ExprKind::Binary { op: BinaryOp::Sub, left, .. } = &hi.kind else { return None };
         let ExprKind::Binary { op: BinaryOp::Add, right: width, .. } = &left.kind else { return None };
@@ -450,7 +451,7 @@ impl<'a> Checker<'a, '_> {
         ty
     }
 
-    /// Folds a binary operator whose types are right.
+    /// Folds a binary operation whose operand types are right, and reports operations without a result.
     pub(super) fn fold_binary(&mut self, e: &'a Expr, op: BinaryOp, left: &'a Expr, right: &'a Expr) {
         let (lt, rt) =
             (self.typed.ty(left.id).underlying().clone(), self.typed.ty(right.id).underlying().clone());
@@ -460,7 +461,7 @@ impl<'a> Checker<'a, '_> {
             self.error("E0311", e.span, format!("`{}` is not defined for signed numbers", op.symbol()));
             return;
         }
-        // A literal has its type by now, and with it its sign lost.
+        // An implicit cast may have removed the sign of a literal.
         let minus = |e: &Expr| match &e.kind {
             ExprKind::Unary { op: UnaryOp::Minus, operand } => {
                 matches!(operand.kind, ExprKind::Number { .. })
@@ -495,7 +496,7 @@ impl<'a> Checker<'a, '_> {
         self.error("E0311", e.span, text);
     }
 
-    /// Whether an expression can be written; otherwise why not and what would help.
+    /// Whether an expression is an lvalue. If it is not: the reason, and a hint.
     pub(super) fn lvalue(&self, e: &Expr) -> Result<(), (String, Option<String>)> {
         let text = self.text(e);
         match &e.kind {
@@ -528,7 +529,7 @@ impl<'a> Checker<'a, '_> {
                     format!("`{}` is an `in` parameter, which is read-only", d.name),
                     Some(format!("declare it `inout {} {}`, or copy it to a variable first", d.ty, d.name)),
                 )),
-                // The control plane's data: p4c lets nobody write it either.
+                // Action data is read-only, as in p4c.
                 Direction::None => Err((
                     format!("`{}` is a parameter without direction, which is read-only", d.name),
                     Some(format!("copy it to a variable first: `{} copy = {};`", d.ty, d.name)),
@@ -540,7 +541,7 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// Reports an expression that cannot be written.
+    /// Reports an expression that is not an lvalue.
     pub(super) fn need_lvalue(&mut self, e: &'a Expr, why: &str) -> bool {
         if self.typed.own_ty(e.id).is_bad() {
             return false;

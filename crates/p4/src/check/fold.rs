@@ -1,4 +1,4 @@
-//! Arithmetic at compile time: operators on [`Value`]s (P4-16 sections 8.5 to 8.10).
+//! Constant folding: operators on [`Value`]s (P4-16 sections 8.5 to 8.10).
 
 use std::cmp::Ordering;
 
@@ -18,14 +18,15 @@ pub enum Fault {
     NegativeDivision,
     /// A shift by a negative amount.
     NegativeShift,
-    /// A number or a string beyond [`MAX_BITS`]: nobody means it, and a shift like `1 << 1000000000` would eat the machine.
+    /// A number or a string that is larger than [`MAX_BITS`]. Without this limit, `1 << 1000000000` would exhaust the
+    /// memory.
     TooLarge,
 }
 
-/// Most bits that a compile-time number, and most bytes that a string may have.
+/// The most bits of a compile-time known number, and the most bytes of a string.
 pub const MAX_BITS: u64 = 1 << 16;
 
-/// `op value`, where the operand has type `ty`.
+/// The unary operation `op value`. The operand has type `ty`.
 pub fn unary(op: UnaryOp, value: &Value, ty: &Type) -> Option<Value> {
     Some(match (op, value) {
         (UnaryOp::Not, Value::Bool(b)) => Value::Bool(!b),
@@ -36,7 +37,8 @@ pub fn unary(op: UnaryOp, value: &Value, ty: &Type) -> Option<Value> {
     })
 }
 
-/// `a op b`; `ty` is the type of the left operand, `right` of the right one. `Ok(None)`: the operator has no value for these.
+/// The binary operation `a op b`. The left operand has type `ty`, the right one type `right`. `Ok(None)`: the operator
+/// is not defined for these values.
 pub fn binary(op: BinaryOp, a: &Value, b: &Value, ty: &Type, right: &Type) -> Result<Option<Value>, Fault> {
     use BinaryOp::*;
     Ok(Some(match (op, a, b) {
@@ -92,7 +94,7 @@ fn number(op: BinaryOp, x: &BigInt, y: &BigInt, ty: &Type) -> Result<Option<Valu
     Ok(Some(Value::Int(wrap(&value, ty))))
 }
 
-/// A shift by the width or more leaves nothing, or copies of the sign: wrapping does that.
+/// A shift. If the amount is the width or more, wrapping the result gives zero, or copies of the sign.
 fn shift(op: BinaryOp, x: &BigInt, y: &BigInt, ty: &Type) -> Result<BigInt, Fault> {
     if y.is_negative() {
         return Err(Fault::NegativeShift);

@@ -1,4 +1,4 @@
-//! Type inference: unknown types and the equations between them (P4-16 section 8.18; unification after Robinson).
+//! Type inference: unknown types, and their unification (P4-16 section 8.18).
 
 use std::mem::discriminant;
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use super::Checker;
 use super::typed::Callee;
 use super::types::{Named, Type};
 
-/// The unknowns of the calls that are being checked.
+/// The unknown types of the calls that are being checked.
 #[derive(Default)]
 pub struct Unknowns {
     found: Vec<Option<Type>>,
 }
 
 impl Checker<'_, '_> {
-    /// What inference found out later is put into all types that were noted before.
-    pub(super) fn settle(&mut self) {
+    /// Replaces unknowns in all recorded types by the types that were inferred for them.
+    pub(super) fn resolve_unknowns(&mut self) {
         let unknowns = std::mem::take(&mut self.unknowns);
         let settle = |ty: &mut Type| {
             if ty.any(&mut |t| matches!(t, Type::Infer(_))) {
@@ -35,13 +35,13 @@ impl Checker<'_, '_> {
 }
 
 impl Unknowns {
-    /// A new unknown.
+    /// A new unknown type.
     pub fn fresh(&mut self) -> Type {
         self.found.push(None);
         Type::Infer(self.found.len() as u32 - 1)
     }
 
-    /// What is known of a type, at its top.
+    /// The type that was inferred for an unknown. Unknowns inside of that type remain.
     pub fn shallow(&self, ty: &Type) -> Type {
         let mut ty = ty.clone();
         while let Type::Infer(n) = ty {
@@ -53,7 +53,7 @@ impl Unknowns {
         ty
     }
 
-    /// What is known of a type, everywhere in it.
+    /// The type with all inferred unknowns replaced.
     pub fn resolve(&self, ty: &Type) -> Type {
         if self.found.is_empty() {
             return ty.clone();
@@ -67,7 +67,7 @@ impl Unknowns {
         })
     }
 
-    /// Makes both types equal, if they can be. `Bad` and `_` agree with everything.
+    /// Makes two types equal by inferring unknowns, if that is possible. `Bad` and `_` are equal to every type.
     pub fn unify(&mut self, a: &Type, b: &Type) -> bool {
         use Type::*;
         let (a, b) = (self.shallow(a), self.shallow(b));
@@ -103,7 +103,7 @@ impl Unknowns {
         if ty == Type::Infer(unknown) {
             return true;
         }
-        // A type that contains itself has no finite form.
+        // A type cannot contain itself.
         if ty.any(&mut |t| *t == Type::Infer(unknown)) {
             return false;
         }

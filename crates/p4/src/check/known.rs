@@ -1,8 +1,6 @@
-//! Values that are known where a program is instantiated: what the checker found, and what follows from the arguments of
-//! constructors.
-//!
-//! [`Typed::value`] knows what the text alone says. A size that is a constructor's parameter is known in each instance; here
-//! the same folder computes it from what the parameters stand for.
+//! Values that are known when the program is instantiated. [`Typed::value`] has those that the source alone determines.
+//! Others, such as a size that is a constructor parameter, depend on the instance. They are folded here, from the
+//! values of its constructor parameters.
 
 use crate::map::Map;
 
@@ -15,18 +13,18 @@ use super::types::{DeclId, Subst, Type};
 use super::value::{Value, cast};
 use crate::ast::{Expr, ExprKind};
 
-/// What an instance knows besides the text.
+/// The values that are known in an instance.
 pub struct Known<'t, 'a> {
     /// The checked program.
     pub typed: &'t Typed<'a>,
-    /// Constructor parameters, and constants that depend on them.
+    /// The values of constructor parameters, and of constants that depend on them.
     pub values: &'t Map<DeclId, Value>,
-    /// Type parameters.
+    /// The type arguments of type parameters.
     pub types: &'t Subst,
 }
 
 impl<'a> Known<'_, 'a> {
-    /// The value of an expression as its context wants it.
+    /// The value of an expression after the implicit cast that its context needs.
     pub fn value(&self, e: &'a Expr) -> Option<Value> {
         if let Some(value) = self.typed.value(e.id) {
             return Some(value);
@@ -35,7 +33,7 @@ impl<'a> Known<'_, 'a> {
         Some(cast(own, &self.ty(e), |m| self.typed.decl(m)?.value.clone()))
     }
 
-    /// The value of a constant or of a constructor's parameter.
+    /// The value of a constant or of a constructor parameter.
     pub fn of(&self, id: DeclId) -> Option<Value> {
         if let Some(value) = self.values.get(&id) {
             return Some(value.clone());

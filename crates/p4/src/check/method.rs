@@ -1,4 +1,4 @@
-//! `base.member(args)`: methods of externs, of headers and stacks, `apply` of tables, parsers and controls.
+//! Calls `base.member(args)`: methods of externs, headers and stacks, and `apply` of tables, parsers and controls.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::diag::{Diagnostic, did_you_mean};
 use crate::source::Span;
 
 impl<'a> Checker<'a, '_> {
-    /// `base.member(args)`.
+    /// Checks a call `base.member(args)`.
     pub(super) fn method_call(
         &mut self,
         e: &'a Expr,
@@ -43,11 +43,11 @@ impl<'a> Checker<'a, '_> {
                 Type::Void
             }
             Type::Bad => {
-                self.loose(args);
+                self.check_unmatched(args);
                 Type::Bad
             }
             _ => {
-                self.loose(args);
+                self.check_unmatched(args);
                 let text = format!("`{ty}` has no method `{}`", member.text);
                 let mut d = Diagnostic::error("E0206", member.span, text);
                 let known = "isValid setValid setInvalid push_front pop_front apply minSizeInBits".split(' ');
@@ -68,7 +68,7 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// Methods of the language itself.
+    /// The method if the language defines it, and the type of its result.
     fn builtin(
         &mut self,
         ty: &Type,
@@ -93,7 +93,7 @@ impl<'a> Checker<'a, '_> {
             "maxSizeInBytes" if sized => (MaxSizeInBytes, Type::Int, 0),
             _ => return None,
         };
-        self.loose(args);
+        self.check_unmatched(args);
         if args.len() != params {
             let text = format!("`{}` takes {params} arguments, {} given", member.text, args.len());
             self.error("E0313", member.span, text);
@@ -124,7 +124,7 @@ impl<'a> Checker<'a, '_> {
         };
         let candidates: Vec<DeclId> = members.iter().copied().filter(|m| of_name(self, m)).collect();
         if candidates.is_empty() {
-            self.loose(args);
+            self.check_unmatched(args);
             let names: Vec<Arc<str>> =
                 members.iter().filter_map(|m| Some(self.decl(*m)?.name.clone())).collect();
             let d =
@@ -156,7 +156,7 @@ impl<'a> Checker<'a, '_> {
         self.finish(e, call, ret)
     }
 
-    /// `extract` takes one header; with a varbit field it needs the second argument (section 13.8).
+    /// Checks that `extract` has a header, and a size if the header has a varbit field (section 13.8).
     fn extract_rules(&mut self, call: &Call<'a>, span: Span) {
         let Some((_, Arg::Given(header))) = call.args.first() else { return };
         let ty = self.typed.ty(header.id).clone();
@@ -201,7 +201,7 @@ impl<'a> Checker<'a, '_> {
     }
 
     fn table_apply(&mut self, e: &'a Expr, table: &Named, args: &'a [Argument]) -> Type {
-        self.loose(args);
+        self.check_unmatched(args);
         if !args.is_empty() {
             self.error("E0313", e.span, format!("`{}.apply` takes no arguments", table.name));
         }
@@ -213,7 +213,7 @@ impl<'a> Checker<'a, '_> {
         self.finish(e, Call::plain(Callee::Table(table.decl)), Type::ApplyResult(table.clone()))
     }
 
-    /// An application of a parser or control, of a declared object where it is known.
+    /// An application of a parser or control; `object` is its instance, if it is known.
     fn applied(
         &mut self,
         ty: &Type,
@@ -223,7 +223,7 @@ impl<'a> Checker<'a, '_> {
         span: Span,
     ) -> Option<Call<'a>> {
         self.place_of_block(ty, span);
-        if self.recurs(n.decl, &n.name, span) {
+        if self.is_recursion(n.decl, &n.name, span) {
             return None;
         }
         let (id, matched) = self.choose(&format!("{}.apply", n.name), &[n.decl], args, span)?;
@@ -231,13 +231,13 @@ impl<'a> Checker<'a, '_> {
         Some(self.apply(id, Callee::Block(id, object), subst, &[], matched, span).1)
     }
 
-    /// `Type.apply(args);`: instantiated and applied in one go.
+    /// Checks `Type.apply(args);`, which instantiates and applies a type.
     pub(super) fn direct_apply(&mut self, at: ExprId, span: Span, ty: &Type, args: &'a [Argument]) {
         let Some(n) = ty.named().filter(|_| matches!(ty, Type::Parser(_) | Type::Control(_))).cloned() else {
             if !ty.is_bad() {
                 self.error("E0206", span, format!("`{ty}` has no `apply`"));
             }
-            self.loose(args);
+            self.check_unmatched(args);
             return;
         };
         self.construct(ty, &[], span);

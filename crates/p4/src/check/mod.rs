@@ -1,9 +1,11 @@
-//! Names, types and rules of a whole program, before anything is instantiated.
+//! The checker resolves names, checks types and applies the language's rules to a whole program, before anything is
+//! instantiated.
 //!
-//! P4 wants names declared before they are used, so one walk in the order of the text does it: `decl` walks declarations,
-//! `scope` keeps names, `tyref` turns types as written into [`Type`]s, `expr` and `coerce` check expressions,
-//! `call`, `method` and `object` calls (`place` says where they may stand), `stmt`, `state` and `table` what they stand in. A mistake gives [`Type::Bad`], which agrees
-//! with everything: one mistake is told once.
+//! P4 requires that names are declared before they are used, so one walk in the order of the source is enough. `decl`
+//! walks the declarations, `scope` resolves names, `tyref` resolves types to [`Type`]s, `expr` and `coerce` check
+//! expressions, `call`, `method` and `object` check calls, `place` checks where calls are allowed, and `stmt`, `state`
+//! and `table` check statements, parser states and tables. An expression with a mistake has the type [`Type::Bad`],
+//! which is compatible with every type: so each mistake is reported once.
 
 mod arch;
 mod call;
@@ -38,17 +40,17 @@ use crate::diag::{Diagnostic, Diagnostics};
 use crate::source::{SourceMap, Span};
 use infer::Unknowns;
 
-/// How deep expressions, statements and types may nest.
-const DEPTH: u32 = 200;
+/// How deeply expressions, statements and types may be nested.
+const MAX_NESTING: u32 = 200;
 
-/// Checks a program.
+/// Checks a program. Returns what it found out, and the diagnostics.
 pub fn check<'a>(program: &'a Program, map: &SourceMap) -> (Typed<'a>, Diagnostics) {
     let mut checker = Checker {
         typed: Typed::new(program),
         diags: Diagnostics::default(),
         map,
         scopes: vec![Map::default()],
-        later: Map::default(),
+        declared_later: Map::default(),
         unknowns: Unknowns::default(),
         place: Place::Top,
         ret: None,
@@ -56,17 +58,18 @@ pub fn check<'a>(program: &'a Program, map: &SourceMap) -> (Typed<'a>, Diagnosti
         depth: 0,
         owner: None,
         this: None,
-        may_define: Vec::new(),
-        made: Vec::new(),
+        optional_methods: Vec::new(),
+        call_sites: Vec::new(),
         parts: Map::default(),
-        absent: Vec::new(),
+        missing_includes: Vec::new(),
     };
     checker.program();
-    checker.settle();
+    checker.resolve_unknowns();
     (checker.typed, checker.diags)
 }
 
-/// Where code stands; it decides what may be called (P4-16 appendix "Restrictions on compile time and run time calls").
+/// Where an expression or declaration is in the program. It decides which calls and instantiations are allowed (P4-16
+/// appendix "Restrictions on compile time and run time calls").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Top,
@@ -89,8 +92,8 @@ struct Checker<'a, 'm> {
     diags: Diagnostics,
     map: &'m SourceMap,
     scopes: Vec<Map<&'a str, Vec<DeclId>>>,
-    /// Names that are declared later, at the top or in the enclosing control: for the message only.
-    later: Map<&'a str, Span>,
+    /// Names that are declared later, at the top or in the enclosing control. Only diagnostics use them.
+    declared_later: Map<&'a str, Span>,
     unknowns: Unknowns,
     place: Place,
     ret: Option<Type>,
@@ -98,16 +101,16 @@ struct Checker<'a, 'm> {
     depth: u32,
     /// The parser, control, function or action whose body is being walked.
     owner: Option<DeclId>,
-    /// The extern type of `this`.
+    /// The extern type of `this`, in abstract methods.
     this: Option<Type>,
-    /// Abstract methods that an instance may leave out.
-    may_define: Vec<DeclId>,
-    /// Calls as they were made, for rules that need the whole program.
-    made: Vec<arch::Made>,
-    /// How many parts each declared struct, header and union has.
+    /// Abstract methods that an instance need not define.
+    optional_methods: Vec<DeclId>,
+    /// All calls, for rules that need the whole program.
+    call_sites: Vec<arch::CallSite>,
+    /// The number of parts of each declared struct, header and union (see `tyref`).
     parts: Map<DeclId, u64>,
-    /// Includes that the program lacks, and that it was told of.
-    absent: Vec<&'static str>,
+    /// Includes that the program lacks, and that a diagnostic was reported for.
+    missing_includes: Vec<&'static str>,
 }
 
 impl<'a> Checker<'a, '_> {
@@ -119,31 +122,31 @@ impl<'a> Checker<'a, '_> {
         self.report(Diagnostic::error(code, span, text));
     }
 
-    /// Reports an expression that only run time could tell.
+    /// Reports an expression that is not compile-time known.
     fn need_known(&mut self, e: &Expr, what: &str) {
         if !self.is_known(e) {
             self.error("E0306", e.span, format!("{what} must be known at compile time"));
         }
     }
 
-    /// Reports a second declaration of a name.
-    fn twice(&mut self, at: Span, first: Span, text: String) {
+    /// Reports the second declaration of a name.
+    fn declared_twice(&mut self, at: Span, first: Span, text: String) {
         self.report(Diagnostic::error("E0202", at, text).also(first, "declared here first"));
     }
 
-    /// Names of fields, for a hint.
+    /// The names of a type's fields, for a hint.
     fn field_names(&self, ty: &Type) -> String {
         let names: Vec<String> = self.typed.fields(ty).iter().map(|f| f.0.to_string()).collect();
         names.join(", ")
     }
 
-    /// Reports an error and gives the type that absorbs what follows from it.
+    /// Reports an error. Returns the type that suppresses further errors.
     fn bad(&mut self, diagnostic: Diagnostic) -> Type {
         self.diags.push(diagnostic);
         Type::Bad
     }
 
-    /// Text of an expression, short enough for a message.
+    /// The source text of an expression, shortened for a message.
     fn text(&self, e: &Expr) -> String {
         let text = self.map.text(e.span);
         let line = text.lines().next().unwrap_or_default();
@@ -153,9 +156,9 @@ impl<'a> Checker<'a, '_> {
         line.to_string()
     }
 
-    /// Runs `f` one level deeper; too deep is an error instead of a stack overflow.
+    /// Runs `f` one nesting level deeper. Too many levels are an error, and no stack overflow.
     fn nested<R>(&mut self, span: Span, otherwise: R, f: impl FnOnce(&mut Self) -> R) -> R {
-        if self.depth >= DEPTH {
+        if self.depth >= MAX_NESTING {
             self.error("E0300", span, "this is nested too deeply");
             return otherwise;
         }

@@ -1,5 +1,5 @@
-//! Objects: constructor calls, and whether a parser or control is of the type that a package asks for (P4-16 sections 8.21
-//! and 11.3).
+//! Constructor calls, and whether a parser or control has the type that a package requires (P4-16 sections 8.21 and
+//! 11.3).
 
 use super::Checker;
 use super::call::{Misfit, parameter};
@@ -10,7 +10,7 @@ use crate::diag::Diagnostic;
 use crate::source::Span;
 
 impl<'a> Checker<'a, '_> {
-    /// Whether a parser or control has the parameters that its declared type asks for.
+    /// Checks that a parser or control has the parameters of the required type.
     pub(super) fn conform(&mut self, value: &'a Expr, ty: &Type, want: &Type, param: &str) {
         let side = |c: &Self, t: &Type| -> Vec<(Decl<'a>, Type)> {
             let subst = c.typed.subst_of(t);
@@ -47,12 +47,12 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// A constructor call: of an extern, parser, control or package.
+    /// A constructor call of an extern, parser, control or package.
     pub(super) fn construct(&mut self, ty: &Type, args: &'a [Argument], span: Span) -> Option<Call<'a>> {
         let named = match ty {
             Type::Extern(n) | Type::Parser(n) | Type::Control(n) | Type::Package(n) => n.clone(),
             Type::Bad => {
-                self.loose(args);
+                self.check_unmatched(args);
                 return None;
             }
             _ => {
@@ -87,13 +87,13 @@ impl<'a> Checker<'a, '_> {
             self.error("E0314", span, text);
             return None;
         }
-        // For the choice below, a block's constructor parameters stand in the place of its parameters.
+        // Arguments for a parser or control are matched with its constructor parameters.
         let params = if decl.kind == Kind::Package { &decl.params } else { &decl.ctor_params };
         let list = self.with_decls(params);
         let matched = match self.fit(&list, args) {
             Ok(matched) => matched,
             Err(misfit) => {
-                self.loose(args);
+                self.check_unmatched(args);
                 let shape: Vec<String> = list.iter().map(|(_, p)| parameter(p)).collect();
                 let misfit = match misfit {
                     Misfit::Missing(p) => format!("needs an argument for `{p}`"),

@@ -1,4 +1,4 @@
-//! Where calls and instances may stand (P4-16 appendix "Restrictions on compile time and run time calls").
+//! Where calls and instantiations are allowed (P4-16 appendix "Restrictions on compile time and run time calls").
 
 use super::typed::{Decl, Kind};
 use super::types::{DeclId, Type};
@@ -20,8 +20,8 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// Whether what is called is what is being walked: that is an error.
-    pub(super) fn recurs(&mut self, id: DeclId, name: &str, span: Span) -> bool {
+    /// Reports a recursive call: the callee is the declaration that is being walked.
+    pub(super) fn is_recursion(&mut self, id: DeclId, name: &str, span: Span) -> bool {
         let recurs = self.owner == Some(id);
         if recurs {
             self.error("E0403", span, format!("`{name}` calls itself; P4 has no recursion"));
@@ -31,7 +31,7 @@ impl<'a> Checker<'a, '_> {
 
     pub(super) fn place_of_function(&mut self, id: DeclId, span: Span) {
         let Some(d) = self.decl(id).cloned() else { return };
-        self.recurs(id, &d.name, span);
+        self.is_recursion(id, &d.name, span);
         let text = match (d.kind, self.place, &*d.name) {
             (Kind::Action, Place::ControlApply | Place::Action, _) => return,
             (Kind::Action, ..) => {
@@ -50,7 +50,7 @@ impl<'a> Checker<'a, '_> {
         self.error("E0402", span, text);
     }
 
-    /// Where objects may be made (the second table of the appendix).
+    /// Checks that an instantiation is allowed here (the second table of the appendix).
     pub(super) fn place_of_object(&mut self, decl: &Decl<'a>, span: Span) {
         let allowed = match decl.kind {
             Kind::Extern => !matches!(self.place, Place::Function | Place::Action),

@@ -1,4 +1,4 @@
-//! Rules about declarations that need no types: annotations, and `_` where a type must be said.
+//! Rules about declarations that need no types: annotations, and `_` where a type is required.
 
 use crate::ast::{self, Annotation, AnnotationBody, DeclKind, TypeKind};
 use crate::diag::Diagnostic;
@@ -6,25 +6,25 @@ use crate::diag::Diagnostic;
 use super::Checker;
 use super::types::Type;
 
-/// Annotations that name something, and nothing but a string can.
+/// Annotations that take a string.
 const NAMING: [&str; 2] = ["name", "deprecated"];
 
 impl<'a> Checker<'a, '_> {
-    /// What a declaration says before its kind matters.
+    /// Checks the rules that apply to a declaration of any kind.
     pub(super) fn rules(&mut self, d: &'a ast::Decl) {
         self.annotations(&d.annotations);
         match &d.kind {
             DeclKind::Const { ty, .. } | DeclKind::Variable { ty, .. } | DeclKind::Typedef(ty) => {
-                self.whole_type(ty);
+                self.no_dont_care(ty);
             }
-            // With arguments there is something to find it from.
-            DeclKind::Instance { ty, args, .. } if args.is_empty() => self.whole_type(ty),
+            // With arguments, the type argument can be inferred.
+            DeclKind::Instance { ty, args, .. } if args.is_empty() => self.no_dont_care(ty),
             DeclKind::Struct { fields, .. }
             | DeclKind::Header { fields, .. }
             | DeclKind::HeaderUnion { fields, .. } => {
                 for field in fields {
                     self.annotations(&field.annotations);
-                    self.whole_type(&field.ty);
+                    self.no_dont_care(&field.ty);
                 }
             }
             DeclKind::Extern { methods, .. } => {
@@ -42,7 +42,7 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// Section 20: a structured annotation stands once on an element, and its expressions are of simple types.
+    /// Section 20: an element has a structured annotation only once, and its expressions have simple types.
     pub(super) fn annotations(&mut self, list: &'a [Annotation]) {
         for (i, a) in list.iter().enumerate() {
             let structured = |a: &Annotation| {
@@ -55,10 +55,12 @@ impl<'a> Checker<'a, '_> {
                 self.report(d.also(first.name.span, "here first"));
             }
             match &a.body {
-                AnnotationBody::Expressions(list) => list.iter().for_each(|value| self.annotated(value)),
+                AnnotationBody::Expressions(list) => {
+                    list.iter().for_each(|value| self.annotation_value(value))
+                }
                 AnnotationBody::KeyValues(pairs) => {
                     for (key, value) in pairs {
-                        self.annotated(value);
+                        self.annotation_value(value);
                         let simple = !matches!(
                             value.kind,
                             ast::ExprKind::List { .. }
@@ -75,15 +77,15 @@ impl<'a> Checker<'a, '_> {
                 AnnotationBody::Unstructured(tokens) if NAMING.contains(&a.name.text.as_str()) => {
                     let string = matches!(tokens.as_slice(), [(text, _), ..] if text.starts_with('"'));
                     let all = tokens.iter().all(|(text, _)| text.starts_with('"') || text == "++");
-                    self.takes(a, string && all, "a string", "\"…\"");
+                    self.annotation_body(a, string && all, "a string", "\"…\"");
                 }
                 AnnotationBody::Empty if a.name.text == "pkginfo" => {
-                    self.takes(a, false, "keys and values", "name = \"…\"");
+                    self.annotation_body(a, false, "keys and values", "name = \"…\"");
                 }
                 AnnotationBody::Unstructured(tokens) if a.name.text == "match" => {
                     let word = |(t, _): &(String, _)| t.starts_with(|c: char| c.is_alphabetic() || c == '_');
                     let fits = matches!(tokens.as_slice(), [one] if word(one));
-                    self.takes(a, fits, "a match kind", "ternary");
+                    self.annotation_body(a, fits, "a match kind", "ternary");
                 }
                 AnnotationBody::Unstructured(tokens) if a.name.text == "p4runtime_translation" => {
                     let text: Vec<&str> = tokens.iter().map(|(t, _)| t.as_str()).collect();
@@ -95,16 +97,18 @@ impl<'a> Checker<'a, '_> {
                         }
                         _ => false,
                     };
-                    self.takes(a, fits, "a URI and `bit<W>` or `string`", "\"…\", bit<32>");
+                    self.annotation_body(a, fits, "a URI and `bit<W>` or `string`", "\"…\", bit<32>");
                 }
-                AnnotationBody::Empty if a.name.text == "name" => self.takes(a, false, "a string", "\"…\""),
+                AnnotationBody::Empty if a.name.text == "name" => {
+                    self.annotation_body(a, false, "a string", "\"…\"")
+                }
                 _ => {}
             }
         }
     }
 
-    /// Reports an annotation whose body does not fit what it takes.
-    fn takes(&mut self, a: &Annotation, fits: bool, what: &str, example: &str) {
+    /// Reports an annotation if its body does not have the expected form.
+    fn annotation_body(&mut self, a: &Annotation, fits: bool, what: &str, example: &str) {
         let name = &a.name.text;
         if !fits {
             let d = Diagnostic::error("E0418", a.span, format!("`@{name}` takes {what}"));
@@ -112,26 +116,26 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// An expression in a structured annotation is known when the program is compiled.
-    fn annotated(&mut self, value: &'a ast::Expr) {
+    /// An expression in a structured annotation must be compile-time known.
+    fn annotation_value(&mut self, value: &'a ast::Expr) {
         let ty = self.expr(value);
         if matches!(ty, Type::TypeName(_)) || !self.is_known(value) {
             self.error("E0306", value.span, "an expression in an annotation must be known at compile time");
         }
     }
 
-    /// `_` stands for a type argument of a call, which is found from the others; here there are none.
-    fn whole_type(&mut self, ty: &'a ast::Type) {
+    /// Reports `_` as a type outside of a call's type arguments: there is nothing to infer it from.
+    fn no_dont_care(&mut self, ty: &'a ast::Type) {
         match &ty.kind {
             TypeKind::DontCare => {
                 let d = Diagnostic::error("E0308", ty.span, "`_` is no type here");
                 self.report(d.hint("say which type is meant"));
             }
             TypeKind::Named { args, .. } | TypeKind::Tuple(args) => {
-                args.iter().for_each(|a| self.whole_type(a));
+                args.iter().for_each(|a| self.no_dont_care(a));
             }
-            TypeKind::Stack { element, .. } => self.whole_type(element),
-            TypeKind::List(item) => self.whole_type(item),
+            TypeKind::Stack { element, .. } => self.no_dont_care(element),
+            TypeKind::List(item) => self.no_dont_care(item),
             _ => {}
         }
     }

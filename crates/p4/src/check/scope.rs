@@ -1,4 +1,4 @@
-//! Names: who is visible where (P4-16 section 6.9).
+//! Scopes, and the resolution of names (P4-16 section 6.9).
 
 use crate::map::Map;
 
@@ -25,14 +25,14 @@ impl<'a> Checker<'a, '_> {
         self.scopes.pop();
     }
 
-    /// Keeps a declaration without making its name visible.
+    /// Records a declaration without making its name visible.
     pub(super) fn record(&mut self, id: DeclId, decl: Decl<'a>) {
         if let Some(slot) = self.typed.decls.get_mut(id.0 as usize) {
             *slot = Some(decl);
         }
     }
 
-    /// Keeps a declaration and makes its name visible in the innermost scope.
+    /// Records a declaration, and makes its name visible in the innermost scope.
     pub(super) fn declare(&mut self, id: DeclId, name: &'a Name, decl: Decl<'a>) {
         let kind = decl.kind;
         self.record(id, decl);
@@ -46,7 +46,7 @@ impl<'a> Checker<'a, '_> {
         let Some(first) = first else { return };
         let overload = |k: Kind| matches!(k, Kind::Function | Kind::ExternFunction);
         let Some(old) = self.typed.decl(first).cloned() else { return };
-        // p4c's corpus repeats forward declarations of block types; equal shapes do no harm.
+        // Forward declarations of block types may be repeated, as in p4c's corpus.
         let block = |k: Kind| matches!(k, Kind::ParserType | Kind::ControlType | Kind::Package);
         if (overload(kind) && overload(old.kind)) || (block(kind) && old.kind == kind) {
             return;
@@ -57,12 +57,13 @@ impl<'a> Checker<'a, '_> {
         self.report(d.hint("give one of them another name"));
     }
 
-    /// All declarations a name may mean: the innermost scope that has it decides.
+    /// All declarations that a name can refer to. The innermost scope that declares the name decides.
     pub(super) fn find(&self, name: &str, global: bool) -> Vec<DeclId> {
         let scopes = if global { &self.scopes[..1] } else { &self.scopes[..] };
         let mut found = scopes.iter().rev().filter_map(|s| s.get(name));
         let Some(first) = found.next() else { return Vec::new() };
-        // Inside a body its own name means what it meant before (section 6.9.3); where it meant nothing, it is told as recursion.
+        // In a body, the own name refers to an earlier declaration of this name (section 6.9.3). If there is none, it
+        // is a recursion.
         let own = first.as_slice() == self.owner.as_slice();
         found.next().filter(|_| own).unwrap_or(first).clone()
     }
@@ -71,7 +72,7 @@ impl<'a> Checker<'a, '_> {
         self.typed.decl(id)
     }
 
-    /// What is declared in something.
+    /// The members of a declaration.
     pub(super) fn members(&self, id: DeclId) -> Vec<DeclId> {
         self.decl(id).map_or(Vec::new(), |d| d.members.clone())
     }
@@ -80,7 +81,7 @@ impl<'a> Checker<'a, '_> {
         self.typed.decl(id).map(|d| d.kind)
     }
 
-    /// Visible names whose declarations pass the test.
+    /// The visible names that have a declaration which passes the test.
     pub(super) fn visible(&self, test: impl Fn(Kind) -> bool) -> Vec<&'a str> {
         let all = self.scopes.iter().flat_map(|s| s.iter());
         let fits = |ids: &[DeclId]| ids.iter().any(|i| self.kind(*i).is_some_and(&test));
@@ -90,9 +91,9 @@ impl<'a> Checker<'a, '_> {
         names
     }
 
-    /// Reports a name that is not there: declared later, misspelt, or unknown.
-    pub(super) fn missing(&mut self, name: &Name, what: &str, test: impl Fn(Kind) -> bool) -> Type {
-        if let Some(span) = self.later.get(name.text.as_str()).copied() {
+    /// Reports a name that is declared later, misspelt or unknown.
+    pub(super) fn undeclared(&mut self, name: &Name, what: &str, test: impl Fn(Kind) -> bool) -> Type {
+        if let Some(span) = self.declared_later.get(name.text.as_str()).copied() {
             let text = format!("`{}` is used before it is declared", name.text);
             let d = Diagnostic::error("E0203", name.span, text).also(span, "declared here, further down");
             let hint = match self.place {
@@ -104,7 +105,7 @@ impl<'a> Checker<'a, '_> {
             return self.bad(d.hint(hint));
         }
         if let Some(file) = self.include_with(&name.text) {
-            return self.lacks(file, what, name);
+            return self.missing_include(file, what, name);
         }
         let text = format!("cannot find {what}`{}`", name.text);
         let mut d = Diagnostic::error("E0201", name.span, text).label("not declared");
@@ -118,12 +119,12 @@ impl<'a> Checker<'a, '_> {
     }
 }
 
-/// The architectures, each with the package that a program for it has.
+/// The architectures' includes, each with the name of its package.
 const ARCHITECTURES: [(&str, &str); 3] =
     [("v1model.p4", "V1Switch"), ("psa.p4", "PSA_Switch"), ("pna.p4", "PNA_NIC")];
 
 impl Checker<'_, '_> {
-    /// The include of ours that declares a name, and that the program lacks.
+    /// The built-in include that declares a name and that the program lacks.
     fn include_with(&self, name: &str) -> Option<&'static str> {
         let files = self.map.files();
         let has = |file: &str| files.iter().any(|f| f.name.ends_with(file));
@@ -131,7 +132,7 @@ impl Checker<'_, '_> {
         if ARCHITECTURES.iter().any(|(file, _)| has(file)) {
             return (lacks_core && declares("core.p4", name)).then_some("core.p4");
         }
-        // The architecture brings core.p4 along: one include is missing, not two.
+        // The architecture's include contains core.p4: only one include is missing, not two.
         let meant = ARCHITECTURES.iter().find(|(_, package)| files.iter().any(|f| f.text.contains(package)));
         if let Some((file, _)) = meant
             && (declares(file, name) || (lacks_core && declares("core.p4", name)))
@@ -144,12 +145,12 @@ impl Checker<'_, '_> {
         ARCHITECTURES.iter().map(|(file, _)| *file).find(|file| declares(file, name))
     }
 
-    /// Tells once that an include is missing.
-    pub(super) fn lacks(&mut self, file: &'static str, what: &str, name: &Name) -> Type {
-        if self.absent.contains(&file) {
+    /// Reports a missing include, once for each include.
+    pub(super) fn missing_include(&mut self, file: &'static str, what: &str, name: &Name) -> Type {
+        if self.missing_includes.contains(&file) {
             return Type::Bad;
         }
-        self.absent.push(file);
+        self.missing_includes.push(file);
         let text = format!("cannot find {what}`{}`", name.text);
         let d = Diagnostic::error("E0201", name.span, text).label("not declared");
         let hint =
@@ -158,7 +159,7 @@ impl Checker<'_, '_> {
     }
 }
 
-/// Whether one of our includes declares a name at its top.
+/// Whether a built-in include has a global declaration of a name.
 fn declares(file: &str, name: &str) -> bool {
     let Some((_, text)) = Embedded.include(file, "", false) else { return false };
     let mut lexer = Lexer::new(text.into(), 0);
@@ -170,14 +171,14 @@ fn declares(file: &str, name: &str) -> bool {
             TokenKind::Eof => return false,
             TokenKind::Punct("{" | "(") => depth += 1,
             TokenKind::Punct("}" | ")") => depth = depth.saturating_sub(1),
-            // One letter is a type parameter.
+            // A name of one letter is a type parameter.
             TokenKind::Word(word) if depth == 0 && **word == *name && name.len() > 1 => return true,
             _ => {}
         }
     }
 }
 
-/// Whether a declaration stands for a type.
+/// Whether a declaration of this kind is a type.
 pub(super) fn is_type(kind: Kind) -> bool {
     use Kind::*;
     let block = matches!(kind, ParserType | Parser | ControlType | Control | Package);

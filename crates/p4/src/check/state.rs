@@ -9,7 +9,7 @@ use crate::ast::{self, Expr, ExprKind, Name, ParserDecl, SelectCase, StateDecl, 
 use crate::diag::Diagnostic;
 
 impl<'a> Checker<'a, '_> {
-    /// All states of a parser; they see each other whatever their order.
+    /// Checks all states of a parser. A state may refer to states that are declared later.
     pub(super) fn states(&mut self, d: &'a ast::Decl, p: &'a ParserDecl) {
         self.push_scope();
         for s in &p.states {
@@ -35,16 +35,16 @@ impl<'a> Checker<'a, '_> {
         }
         self.place = Place::ParserLocals;
         self.pop_scope();
-        self.ends(d, p);
+        self.terminates(d, p);
     }
 
-    /// A parser from whose start no way leads to `accept` or `reject` never ends.
-    fn ends(&mut self, d: &'a ast::Decl, p: &'a ParserDecl) {
+    /// Reports a parser with no path from `start` to `accept` or `reject`: it would never end.
+    fn terminates(&mut self, d: &'a ast::Decl, p: &'a ParserDecl) {
         let state = |name: &str| p.states.iter().find(|s| s.name.text == name);
         let (mut reached, mut open) = (Set::from_iter(["start"]), vec!["start"]);
         while let Some(name) = open.pop() {
             let Some(s) = state(name) else { return };
-            // A select without a case for everything rejects.
+            // A `select` without a case that matches every value can reject.
             let all = |c: &SelectCase| matches!(c.keyset.kind, ExprKind::Default | ExprKind::DontCare);
             match &s.transition {
                 None => return,
@@ -112,7 +112,7 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// A keyset for these keys: a set a key, or one that matches all.
+    /// Checks a keyset for these keys: one set for each key, or a set that matches everything.
     pub(super) fn keyset(&mut self, e: &'a Expr, keys: &[Type]) {
         match &e.kind {
             ExprKind::Default | ExprKind::DontCare => drop(self.expr(e)),
@@ -145,7 +145,7 @@ impl<'a> Checker<'a, '_> {
 
     fn simple_keyset(&mut self, e: &'a Expr, key: &Type) {
         let own = self.expr(e);
-        // Match-kind rules work on numbers, so a serializable enum's sets may be given as such.
+        // A set of a serializable enum may be written with numbers.
         match (&own, &e.kind) {
             (Type::Set(t), ExprKind::Binary { left, right, .. }) => {
                 let want = if t.is_integer() { key.underlying().clone() } else { key.clone() };

@@ -10,7 +10,7 @@ use crate::diag::Diagnostic;
 use crate::source::Span;
 
 impl<'a> Checker<'a, '_> {
-    /// `{ … }`, with a scope of its own.
+    /// Checks a block, which has its own scope.
     pub(super) fn block(&mut self, b: &'a BlockStmt) {
         self.push_scope();
         for s in &b.stmts {
@@ -42,9 +42,9 @@ impl<'a> Checker<'a, '_> {
             }
             StmtKind::If { cond, then, otherwise } => {
                 self.expr_to(cond, &Type::Bool);
-                self.scoped(then);
+                self.stmt_in_scope(then);
                 if let Some(otherwise) = otherwise {
-                    self.scoped(otherwise);
+                    self.stmt_in_scope(otherwise);
                 }
             }
             StmtKind::Switch { on, cases } => self.switch(on, cases),
@@ -54,7 +54,7 @@ impl<'a> Checker<'a, '_> {
                 init.iter().for_each(|i| self.stmt(i));
                 self.expr_to(cond, &Type::Bool);
                 update.iter().for_each(|u| self.stmt(u));
-                self.looped(body);
+                self.loop_body(body);
                 self.pop_scope();
             }
             StmtKind::ForIn { variable, over, body, .. } => self.for_in(variable, over, body),
@@ -75,15 +75,15 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    fn scoped(&mut self, s: &'a Stmt) {
+    fn stmt_in_scope(&mut self, s: &'a Stmt) {
         self.push_scope();
         self.stmt(s);
         self.pop_scope();
     }
 
-    fn looped(&mut self, s: &'a Stmt) {
+    fn loop_body(&mut self, s: &'a Stmt) {
         self.loops += 1;
-        self.scoped(s);
+        self.stmt_in_scope(s);
         self.loops -= 1;
     }
 
@@ -130,7 +130,7 @@ impl<'a> Checker<'a, '_> {
         } else if !matches!(item, Type::Int) && !self.unknowns.unify(&item, &ty) {
             self.error("E0301", span, format!("expected `{item}`, found `{ty}`"));
         }
-        self.looped(body);
+        self.loop_body(body);
         self.pop_scope();
     }
 
@@ -155,7 +155,7 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// `switch` on an action_run or on a value (section 12.7).
+    /// `switch` on an `action_run` or on a value (section 12.7).
     fn switch(&mut self, on: &'a Expr, cases: &'a [SwitchCase]) {
         let ty = self.expr(on);
         if !matches!(
@@ -223,13 +223,13 @@ impl<'a> Checker<'a, '_> {
         self.typed.refs.insert(label.id, Res::Decl(*id));
     }
 
-    /// Whether a statement that is a call calls a thing of that kind.
+    /// Whether an expression is a call whose callee passes the test.
     pub(super) fn calls(&self, e: &Expr, test: impl Fn(&Callee) -> bool) -> bool {
         self.typed.call(e.id).is_some_and(|c| test(&c.callee))
     }
 }
 
-/// Whether every path through these statements returns (or exits).
+/// Whether every path through these statements executes a `return` or an `exit`.
 pub(super) fn returns(stmts: &[Stmt]) -> bool {
     stmts.iter().any(|s| match &s.kind {
         StmtKind::Return(_) | StmtKind::Exit => true,

@@ -12,8 +12,8 @@ use crate::ast::{
 };
 use crate::diag::{Diagnostic, did_you_mean};
 
-/// An action of a table's list: its name as a case or entry says it, and its declaration.
-type Listed<'a> = (String, DeclId, &'a ActionRef);
+/// An action in a table's list: its name as cases and entries write it, its declaration, and its syntax.
+type ListedAction<'a> = (String, DeclId, &'a ActionRef);
 
 impl<'a> Checker<'a, '_> {
     pub(super) fn table(&mut self, d: &'a ast::Decl, t: &'a TableDecl) {
@@ -92,8 +92,8 @@ impl<'a> Checker<'a, '_> {
         let names: Vec<&str> =
             kinds.iter().filter_map(|m| Some(self.typed.decl(*m)?.name.as_ref())).collect();
         let known = names.contains(&k.match_kind.text.as_str());
-        if names.is_empty() && !self.absent.is_empty() {
-            // They come with the include that the program was told of.
+        if names.is_empty() && !self.missing_includes.is_empty() {
+            // The missing include, which was reported, declares the match kinds.
         } else if !k.match_kind.text.is_empty() && !known {
             let text = format!("there is no match kind `{}`", k.match_kind.text);
             let e = Diagnostic::error("E0415", k.match_kind.span, text);
@@ -126,7 +126,7 @@ impl<'a> Checker<'a, '_> {
         ty
     }
 
-    /// The declaration and the arguments of `a`, `.a`, `a(x)`.
+    /// The name, declaration and arguments of an action reference: `a`, `.a` or `a(x)`.
     fn action_name(&mut self, e: &'a Expr) -> Option<(String, DeclId, &'a [ast::Argument])> {
         let (callee, args) = e.called();
         let ExprKind::Name { name, global } = &callee.kind else {
@@ -136,7 +136,7 @@ impl<'a> Checker<'a, '_> {
             return None;
         };
         let Some(id) = self.find(&name.text, *global).first().copied() else {
-            self.missing(name, "", |k| k == Kind::Action);
+            self.undeclared(name, "", |k| k == Kind::Action);
             return None;
         };
         if self.kind(id) != Some(Kind::Action) {
@@ -151,8 +151,8 @@ impl<'a> Checker<'a, '_> {
         Some((full, id, args))
     }
 
-    fn action_list(&mut self, list: &'a [ActionRef]) -> Vec<Listed<'a>> {
-        let mut listed: Vec<Listed<'a>> = Vec::new();
+    fn action_list(&mut self, list: &'a [ActionRef]) -> Vec<ListedAction<'a>> {
+        let mut listed: Vec<ListedAction<'a>> = Vec::new();
         for a in list {
             self.annotations(&a.annotations);
             let Some((name, id, args)) = self.action_name(&a.expr) else { continue };
@@ -161,17 +161,18 @@ impl<'a> Checker<'a, '_> {
                 self.report(e.also(first.2.expr.span, "listed here first"));
                 continue;
             }
-            self.bound(&a.expr, id, args, false);
+            self.action_arguments(&a.expr, id, args, false);
             listed.push((name, id, a));
         }
         listed
     }
 
-    /// Arguments of an action: those with a direction in the list; all of them in entries and defaults.
-    fn bound(&mut self, e: &'a Expr, id: DeclId, args: &'a [ast::Argument], all: bool) {
+    /// Checks the arguments of an action. The action list binds parameters with a direction; entries and default
+    /// actions (`all`) also give the directionless ones.
+    fn action_arguments(&mut self, e: &'a Expr, id: DeclId, args: &'a [ast::Argument], all: bool) {
         let params = self.params(id);
         let directed = params.iter().filter(|(_, p)| p.direction != Direction::None).count();
-        // Entries and defaults repeat the list's directional arguments, or leave them out.
+        // Entries and default actions may repeat the arguments that the list binds, or leave them out.
         let wanted: Vec<&(DeclId, Decl<'a>)> = match all {
             false => params.iter().take(directed).collect(),
             true if args.len() + directed == params.len() => params.iter().skip(directed).collect(),
@@ -226,10 +227,10 @@ impl<'a> Checker<'a, '_> {
         d: &'a ast::Decl,
         p: &'a TableProperty,
         keys: &[(Type, &'a KeyElement)],
-        actions: &[Listed<'a>],
+        actions: &[ListedAction<'a>],
     ) {
         match (p.name.text.as_str(), &p.value) {
-            ("default_action", PropertyValue::Expr(e)) => self.chosen(d, e, actions, "tableonly"),
+            ("default_action", PropertyValue::Expr(e)) => self.action_use(d, e, actions, "tableonly"),
             ("entries", PropertyValue::Entries(list)) => self.entries(d, p, list, keys, actions),
             ("size", PropertyValue::Expr(e)) => {
                 let ty = self.expr(e);
@@ -274,8 +275,8 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// An action that the table runs: it must be listed, and may be called with arguments.
-    fn chosen(&mut self, d: &'a ast::Decl, e: &'a Expr, actions: &[Listed<'a>], forbidden: &str) {
+    /// Checks the action of an entry or of `default_action`. The table must list it.
+    fn action_use(&mut self, d: &'a ast::Decl, e: &'a Expr, actions: &[ListedAction<'a>], forbidden: &str) {
         let Some((name, id, args)) = self.action_name(e) else { return };
         let Some(listed) = actions.iter().find(|a| a.1 == id) else {
             if actions.is_empty() {
@@ -292,12 +293,12 @@ impl<'a> Checker<'a, '_> {
             let text = format!("`{name}` is @{forbidden}: it cannot be used here");
             self.report(Diagnostic::error("E0416", e.span, text).also(listed.2.expr.span, "listed here"));
         }
-        self.bound(e, id, args, true);
-        self.same_bound(args, listed.2);
+        self.action_arguments(e, id, args, true);
+        self.repeats_bound(args, listed.2);
     }
 
-    /// Arguments that the list of actions binds must be repeated as they stand there.
-    fn same_bound(&mut self, args: &'a [ast::Argument], listed: &'a ActionRef) {
+    /// Checks that arguments which the action list binds are repeated as they are written there.
+    fn repeats_bound(&mut self, args: &'a [ast::Argument], listed: &'a ActionRef) {
         let ExprKind::Call { args: bound, .. } = &listed.expr.kind else { return };
         let Some(action) = self.typed.resolved(listed.expr.called().0.id).and_then(|id| self.decl(id)) else {
             return;
@@ -307,7 +308,7 @@ impl<'a> Checker<'a, '_> {
         }
         let squeeze = |span| self.map.text(span).chars().filter(|c| !c.is_whitespace()).collect::<String>();
         for (given, listed) in args.iter().zip(bound) {
-            // Named fields may stand in another order.
+            // Named fields may be in another order.
             let fields = |a: &ast::Argument| match a.value.as_ref().map(|v| &v.kind) {
                 Some(ExprKind::Struct { fields, .. }) => {
                     let mut all: Vec<(String, String)> =
@@ -335,7 +336,7 @@ impl<'a> Checker<'a, '_> {
         p: &'a TableProperty,
         list: &'a [EntryDecl],
         keys: &[(Type, &'a KeyElement)],
-        actions: &[Listed<'a>],
+        actions: &[ListedAction<'a>],
     ) {
         if keys.is_empty() && !list.is_empty() {
             let text = format!("table `{}` has no key, so it cannot have entries", d.name.text);
@@ -359,7 +360,7 @@ impl<'a> Checker<'a, '_> {
                     None => seen.push((key, entry.keyset.span)),
                 }
             }
-            self.chosen(d, &entry.action, actions, "defaultonly");
+            self.action_use(d, &entry.action, actions, "defaultonly");
             if let Some(priority) = &entry.priority {
                 self.size(priority, "a priority");
                 if !ordered {
@@ -371,12 +372,12 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// The key of an entry of exact keys, as a text that is equal where the keys are.
+    /// The key of an entry with exact keys, as a text that is equal for equal keys.
     fn exact_key(&self, keyset: &Expr) -> Option<String> {
         keyset.items().into_iter().map(|i| self.known_value(i).map(|v| format!("{v:?} "))).collect()
     }
 
-    /// Section 14.2.1.4: the first entry says where counting begins, and constant entries have their order alone.
+    /// Section 14.2.1.4: the first entry must have a priority if any has, and constant entries have none.
     fn priorities(&mut self, table: &'a TableDecl, is_const: bool, list: &'a [EntryDecl]) {
         let first = list.iter().find_map(|e| e.priority.as_ref());
         let Some(given) = first else { return };
@@ -405,7 +406,7 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// What each match kind takes as a value.
+    /// Checks that the sets of an entry fit the match kinds of the keys.
     fn entry_keys(&mut self, keyset: &'a Expr, keys: &[(Type, &'a KeyElement)]) {
         let items = keyset.items();
         if items.len() != keys.len() {
@@ -439,14 +440,14 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// The actions of a table by name.
+    /// The actions of a table, by name.
     pub(super) fn actions_of(&self, table: DeclId) -> Vec<(String, DeclId)> {
         let members = self.members(table);
         members.into_iter().filter_map(|m| Some((self.decl(m)?.name.to_string(), m))).collect()
     }
 }
 
-/// Whether a mask is ones, then zeros.
+/// Whether a mask is a prefix: ones, followed by zeros.
 fn is_prefix(mask: &Value, ty: &Type) -> bool {
     let (Some(mask), Some(width)) = (mask.as_int(), ty.underlying().scalar_width()) else { return true };
     let bits: Vec<bool> = (0..width).rev().map(|i| mask.bit(u64::from(i))).collect();

@@ -1,24 +1,25 @@
-//! What a check found out: the manual of whoever lowers a program.
+//! The result of the check. Later stages read it, and resolve nothing themselves.
 //!
-//! [`Typed`] borrows the syntax tree and says about its nodes, by [`ExprId`] and by [`DeclId`]:
+//! [`Typed`] borrows the syntax tree. It answers questions about expressions by [`ExprId`], and about declarations by
+//! [`DeclId`]:
 //!
 //! | question | answer |
 //! |---|---|
-//! | of which type is this expression, as its context wants it? | [`Typed::ty`] (casts that the language inserts are done) |
-//! | … and before the inserted cast? | [`Typed::own_ty`] |
-//! | is its value known? | [`Typed::value`] (after the inserted cast), [`Typed::own_value`] |
-//! | what does this name or `.member` mean? | [`Typed::res`] |
-//! | what does this call call, with what? | [`Typed::call`], arguments in the order of the parameters |
-//! | how is this object built? | [`Typed::instance`] of its declaration |
-//! | which package is the program? | [`Typed::main`] |
+//! | Which type does this expression have? | [`Typed::ty`], after the implicit cast that its context needs |
+//! | Which type does it have before that cast? | [`Typed::own_ty`] |
+//! | Which value does it have, if it is compile-time known? | [`Typed::value`] after that cast, [`Typed::own_value`] before |
+//! | What does this name or `.member` refer to? | [`Typed::res`] |
+//! | What does this call call, and with which arguments? | [`Typed::call`], arguments in the order of the parameters |
+//! | How is this object constructed? | [`Typed::instance`] of its declaration |
+//! | Which package is the program? | [`Typed::main`] |
 //!
-//! Generic functions, parsers, controls and methods are checked once. Inside them types mention [`Type::Param`]; a stage
-//! that instantiates passes every type through [`Type::subst`] with the [`Call::type_args`]. Values that depend on a
-//! constructor's parameters are not in [`Typed::value`].
+//! Generic functions, parsers, controls and methods are checked once. In their bodies, types contain [`Type::Param`]. A
+//! stage that instantiates them replaces type parameters in every type by [`Type::subst`] with the [`Call::type_args`].
+//! [`Typed::value`] does not know values that depend on constructor parameters; [`Known`](super::Known) does.
 //!
-//! `meta.x = 1` has `1` of own type `int`; a cast to `bit<16>` is noted beside it, so [`Typed::ty`] is `bit<16>` and
-//! [`Typed::value`] is already cut to it. Initialisers (`{1, 2}`, `{a = 1}`, `{#}`, `...`) get the type they initialise as
-//! such a cast; their parts carry casts of their own where they need them.
+//! Example: in `meta.x = 1`, the expression `1` has the own type `int`. The checker records a cast to `bit<16>`, so that
+//! [`Typed::ty`] is `bit<16>` and [`Typed::value`] is a value of that type. An initialiser (`{1, 2}`, `{a = 1}`, `{#}`,
+//! `...`) has such a cast to the type that it initialises. Its parts have their own casts where they need them.
 
 use crate::map::{Map, Set};
 use std::sync::Arc;
@@ -41,7 +42,7 @@ pub enum Kind {
     Union,
     Enum,
     SerEnum,
-    /// Of an enum, of `error` or of `match_kind`.
+    /// A member of an enum, of `error` or of `match_kind`.
     Member,
     Field,
     Extern,
@@ -58,60 +59,62 @@ pub enum Kind {
     Const,
     Variable,
     Instance,
-    /// Of `apply`, of a function, method or action.
+    /// A parameter of a function, method, action, or of `apply`.
     Param,
-    /// Of a parser's, control's or package's constructor, or of an extern's.
+    /// A parameter of a constructor of a parser, control, package or extern.
     CtorParam,
     Table,
     State,
     ValueSet,
 }
 
-/// What is known of a declaration.
+/// A declaration.
 #[derive(Clone, Debug, Default)]
 pub struct Decl<'a> {
-    /// As declared.
+    /// The name in the source.
     pub name: Arc<str>,
-    /// Where the name stands.
+    /// The location of the name.
     pub span: Span,
-    /// What it is.
+    /// The kind of the declaration.
     pub kind: Kind,
-    /// Of a value: its type. Of a type: the type itself, its own parameters as arguments. Of what is called: the result.
+    /// The type of a value, or the type that the declaration introduces (with its own type parameters as arguments), or
+    /// the type that a function or method returns.
     pub ty: Type,
-    /// What it belongs to: the extern of a method, the enum of a member, the control of a table.
+    /// The declaration that contains it: the extern of a method, the enum of a member, the control of a table.
     pub parent: Option<DeclId>,
-    /// Fields, members, methods, states, locals: what is declared directly inside, in order.
+    /// The declarations that it contains, in order: fields, members, methods, states, locals.
     pub members: Vec<DeclId>,
-    /// Type parameters.
+    /// The type parameters.
     pub type_params: Vec<DeclId>,
-    /// Parameters: of `apply` for parsers and controls, of the constructor for packages.
+    /// The parameters; those of `apply` for parsers and controls, and those of the constructor for packages.
     pub params: Vec<DeclId>,
-    /// Parameters of a parser's or control's constructor.
+    /// The constructor parameters of a parser or control.
     pub ctor_params: Vec<DeclId>,
-    /// Of a parameter.
+    /// The direction of a parameter.
     pub direction: Direction,
-    /// Of a parameter: may be left out.
+    /// Whether an argument for this parameter may be left out. Whether a method is abstract and must be defined.
     pub optional: bool,
-    /// Of a parameter: its default; of a constant: its initialiser.
+    /// The default value of a parameter, or the initialiser of a constant.
     pub default: Option<&'a Expr>,
-    /// Of a constant, or of an enum's member with a representation.
+    /// The value of a constant, or of a member of a serializable enum.
     pub value: Option<Value>,
-    /// Of a table: its syntax.
+    /// The syntax of a table.
     pub table: Option<&'a ast::TableDecl>,
 }
 
-/// What a name or a `.member` means.
+/// What a name or a `.member` refers to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Res {
     /// A declaration: variable, parameter, constant, field, enum or error member, action, table, instance, function …
     Decl(DeclId),
-    /// `stack.next`, `stack.last`, `stack.lastIndex`, `stack.size`, `result.hit`, `result.miss`, `result.action_run`.
+    /// A member that the language defines: `stack.next`, `stack.last`, `stack.lastIndex`, `stack.size`, `result.hit`,
+    /// `result.miss`, `result.action_run`.
     Builtin(Builtin),
-    /// A type where an expression stands.
+    /// A type, used as an expression.
     Type(Type),
 }
 
-/// Members and methods that the language itself has.
+/// The members and methods that the language defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // Named as in P4.
 pub enum Builtin {
@@ -133,31 +136,31 @@ pub enum Builtin {
     MaxSizeInBytes,
 }
 
-/// What a call calls.
+/// The callee of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Callee {
     /// A function with a body, an extern function or an action.
     Function(DeclId),
-    /// A method of an extern, and the declaration of the object where it is known (a parameter, an instance).
+    /// A method of an extern, and the declaration of its object (a parameter or an instance) if it is known.
     Method(DeclId, Option<DeclId>),
-    /// A method of the language; the object is the callee's base.
+    /// A method that the language defines. The object is the base of the callee.
     Builtin(Builtin),
-    /// `table.apply()`.
+    /// The application of a table: `table.apply()`.
     Table(DeclId),
-    /// `object.apply()` on a parser or control; with `None`, `Type.apply()`.
+    /// The application of a parser or control: `object.apply()`, or with `None` `Type.apply()`.
     Block(DeclId, Option<DeclId>),
-    /// A constructor: the type that is made, and which constructor of an extern.
+    /// A constructor: the type of the object, and the constructor of an extern.
     Constructor(Type, Option<DeclId>),
 }
 
-/// A call, all its questions answered.
+/// A call whose names, types and arguments are resolved.
 #[derive(Clone, Debug)]
 pub struct Call<'a> {
-    /// What is called.
+    /// The callee.
     pub callee: Callee,
-    /// What its type parameters stand for.
+    /// The type arguments of the callee's type parameters.
     pub type_args: Vec<(DeclId, Type)>,
-    /// One a parameter, in the order of the declaration.
+    /// One argument for each parameter, in the order of the declaration.
     pub args: Vec<(DeclId, Arg<'a>)>,
 }
 
@@ -171,16 +174,16 @@ impl Call<'_> {
 /// An argument.
 #[derive(Clone, Copy, Debug)]
 pub enum Arg<'a> {
-    /// Written at the call.
+    /// The argument in the call.
     Given(&'a Expr),
-    /// The default of the parameter.
+    /// The default value of the parameter.
     Default(&'a Expr),
-    /// Left out (`@optional`), `_`, or filled by the control plane.
+    /// No argument: an `@optional` parameter, `_`, or a directionless parameter that the control plane sets.
     Omitted,
 }
 
 impl<'a> Arg<'a> {
-    /// What is passed.
+    /// The expression that is passed.
     pub fn expr(self) -> Option<&'a Expr> {
         match self {
             Arg::Given(e) | Arg::Default(e) => Some(e),
@@ -189,19 +192,19 @@ impl<'a> Arg<'a> {
     }
 }
 
-/// Arguments of a call, one a parameter, in the order of the declaration.
+/// The arguments of a call: one for each parameter, in the order of the declaration.
 pub type Args<'a> = [(DeclId, Arg<'a>)];
 
 /// A checked program.
 #[derive(Debug)]
 pub struct Typed<'a> {
-    /// Its tree.
+    /// The syntax tree.
     pub program: &'a ast::Program,
     /// The declaration of `main`.
     pub main: Option<DeclId>,
-    /// Members of `error`, in order.
+    /// The members of `error`, in order.
     pub errors: Vec<DeclId>,
-    /// Members of `match_kind`, in order.
+    /// The members of `match_kind`, in order.
     pub match_kinds: Vec<DeclId>,
     pub(super) types: Vec<Option<Type>>,
     pub(super) casts: Map<ExprId, Type>,
@@ -237,22 +240,22 @@ impl<'a> Typed<'a> {
         }
     }
 
-    /// Type of an expression before any inserted cast.
+    /// The type of an expression before its implicit cast.
     pub fn own_ty(&self, e: ExprId) -> &Type {
         self.types.get(e.0 as usize).and_then(Option::as_ref).unwrap_or(&Type::Bad)
     }
 
-    /// Type of an expression as its context wants it.
+    /// The type of an expression after the implicit cast that its context needs.
     pub fn ty(&self, e: ExprId) -> &Type {
         self.casts.get(&e).unwrap_or_else(|| self.own_ty(e))
     }
 
-    /// Value of an expression before any inserted cast.
+    /// The value of an expression before its implicit cast.
     pub fn own_value(&self, e: ExprId) -> Option<&Value> {
         self.values.get(&e)
     }
 
-    /// Value of an expression after the inserted cast.
+    /// The value of an expression after its implicit cast.
     pub fn value(&self, e: ExprId) -> Option<Value> {
         let value = self.values.get(&e)?;
         Some(match (value, self.casts.get(&e)) {
@@ -262,12 +265,12 @@ impl<'a> Typed<'a> {
         })
     }
 
-    /// What a name or member means.
+    /// What a name or member refers to.
     pub fn res(&self, e: ExprId) -> Option<&Res> {
         self.refs.get(&e)
     }
 
-    /// The declaration that a name or member means.
+    /// The declaration that a name or member refers to.
     pub fn resolved(&self, e: ExprId) -> Option<DeclId> {
         match self.res(e)? {
             Res::Decl(id) => Some(*id),
@@ -275,34 +278,34 @@ impl<'a> Typed<'a> {
         }
     }
 
-    /// What a call calls.
+    /// The call that an expression is.
     pub fn call(&self, e: ExprId) -> Option<&Call<'a>> {
         self.calls.get(&e)
     }
 
-    /// Whether something mentions a declaration.
+    /// Whether a name refers to this declaration.
     pub fn is_used(&self, d: DeclId) -> bool {
         self.used.contains(&d)
     }
 
-    /// All calls in the order of the text, each with its place.
+    /// All calls in the order of the source, each with its location.
     pub fn calls_by_place(&self) -> Vec<(Span, &Call<'a>)> {
         let mut all: Vec<_> = self.spans.iter().filter_map(|(e, s)| Some((*s, self.calls.get(e)?))).collect();
         all.sort_by_key(|(s, _)| s.start);
         all
     }
 
-    /// How a declared object is built.
+    /// The constructor call of an instance.
     pub fn instance(&self, d: DeclId) -> Option<&Call<'a>> {
         self.instances.get(&d)
     }
 
-    /// What is known of a declaration.
+    /// A declaration.
     pub fn decl(&self, d: DeclId) -> Option<&Decl<'a>> {
         self.decls.get(d.0 as usize)?.as_ref()
     }
 
-    /// The syntax of a declaration: of all but parameters, fields, members and methods.
+    /// The syntax of a declaration. Parameters, fields, members and methods have none.
     pub fn syntax(&self, d: DeclId) -> Option<&'a ast::Decl> {
         self.syntax.get(&d).copied()
     }
@@ -312,7 +315,7 @@ impl<'a> Typed<'a> {
         self.fields.get(&d).copied()
     }
 
-    /// Fields of a struct, header or union type, its type arguments put in.
+    /// The fields of a struct, header or union type, with its type arguments substituted.
     pub fn fields(&self, ty: &Type) -> Vec<(Arc<str>, Type, DeclId)> {
         let Some(decl) = ty.named().and_then(|n| self.decl(n.decl)) else { return Vec::new() };
         let subst = self.subst_of(ty);
@@ -320,7 +323,7 @@ impl<'a> Typed<'a> {
         fields.map(|(id, f)| (f.name.clone(), f.ty.subst(&subst), id)).collect()
     }
 
-    /// What the type parameters of a named type stand for.
+    /// The substitution of the type parameters of a named type by its type arguments.
     pub fn subst_of(&self, ty: &Type) -> super::types::Subst {
         let Some(named) = ty.named() else { return Map::default() };
         let Some(decl) = self.decl(named.decl) else { return Map::default() };

@@ -1,8 +1,8 @@
-//! Every type a P4-16 expression can have.
+//! The types of P4-16 expressions.
 //!
-//! A [`Type`] is small and cheap to clone; typedefs are resolved away, names stand for declarations by [`DeclId`], and the
-//! type arguments of a generic type are part of it. Generic bodies are checked once: inside them a type parameter is a
-//! [`Type::Param`], which [`Subst`] replaces when a stage instantiates the body.
+//! A [`Type`] is small and cheap to clone. Typedefs are resolved, declarations are identified by [`DeclId`], and a
+//! generic type contains its type arguments. Generic bodies are checked once: in them a type parameter is a
+//! [`Type::Param`], which a [`Subst`] replaces when the body is instantiated.
 
 use crate::map::Map;
 use std::fmt;
@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 pub use crate::ast::DeclId;
 
-/// A type that a declaration introduces, with its type arguments. Equality looks at the declaration, not at the name.
+/// A type that a declaration introduces, with its type arguments. Equality compares the declaration, not the name.
 #[derive(Clone, Debug)]
 pub struct Named {
     /// The declaration.
     pub decl: DeclId,
-    /// Its name, so that a type prints without a table.
+    /// Its name, so that the type can be printed without the declarations.
     pub name: Arc<str>,
-    /// Type arguments, one for each type parameter of the declaration.
+    /// The type arguments: one for each type parameter of the declaration.
     pub args: Arc<[Type]>,
 }
 
@@ -32,16 +32,17 @@ impl Eq for Named {}
 /// A type (P4-16 section 7).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Type {
-    /// Something was wrong and has been reported; agrees with every type, so that one mistake is told once.
+    /// The type of an expression with a reported mistake. It is compatible with every type, so that each mistake is
+    /// reported once.
     #[default]
     Bad,
-    /// `void`, the result of what has none.
+    /// `void`: no value.
     Void,
     /// `bool`.
     Bool,
-    /// `string`, compile-time only.
+    /// `string`, which is compile-time known.
     String,
-    /// `int`: arbitrary precision, compile-time only.
+    /// `int`: a number of arbitrary precision, which is compile-time known.
     Int,
     /// `bit<W>`.
     Bit(u32),
@@ -53,11 +54,11 @@ pub enum Type {
     Error,
     /// `match_kind`.
     MatchKind,
-    /// `enum` without representation.
+    /// An `enum` without representation.
     Enum(Named),
-    /// `enum bit<W>` or `enum int<W>`, and that type.
+    /// A serializable enum, and its representation `bit<W>` or `int<W>`.
     SerEnum(Named, Arc<Type>),
-    /// `type T name`: distinct from T, castable to and from it.
+    /// `type T name`: a distinct type, which can be cast to and from T.
     New(Named, Arc<Type>),
     /// `struct`.
     Struct(Named),
@@ -65,21 +66,21 @@ pub enum Type {
     Header(Named),
     /// `header_union`.
     Union(Named),
-    /// `T[N]` of headers or unions.
+    /// `T[N]`: a header stack, or an array.
     Stack(Arc<Type>, u32),
-    /// `tuple<...>`, and the type of `{ a, b }` where no type is expected.
+    /// `tuple<...>`, or the type of `{ a, b }` if no type is expected.
     Tuple(Arc<[Type]>),
-    /// `list<T>`, compile-time only.
+    /// `list<T>`, which is compile-time known.
     List(Arc<Type>),
     /// A set of T: the type of keyset expressions and value sets.
     Set(Arc<Type>),
-    /// `{ f = a, g = b }` where no type is expected.
+    /// The type of `{ f = a, g = b }` if no type is expected.
     Record(Arc<[(Arc<str>, Type)]>),
-    /// `{#}` before its header type is known.
+    /// The type of `{#}` until the header type is known.
     Invalid,
-    /// `...` before its type is known, in an initialiser.
+    /// The type of `...` in an initialiser until the type is known.
     Default,
-    /// `_`, a type argument to be inferred, or a don't-care argument.
+    /// The type of `_`: a type argument to be inferred, or an argument to be ignored.
     DontCare,
     /// An extern object.
     Extern(Named),
@@ -91,25 +92,25 @@ pub enum Type {
     Package(Named),
     /// A table.
     Table(Named),
-    /// What `table.apply()` returns: `hit`, `miss`, `action_run`.
+    /// The result of `table.apply()`, with the members `hit`, `miss` and `action_run`.
     ApplyResult(Named),
-    /// The enumeration of a table's actions: the type of `action_run`.
+    /// The type of `action_run`: an enumeration of a table's actions.
     ActionList(Named),
-    /// An action's name.
+    /// The type of an action's name.
     Action(Named),
-    /// A function's (or constructor's, or method's) name; only calls use it.
+    /// The type of a function's, constructor's or method's name. Only calls use it.
     Function,
-    /// A parser state's name.
+    /// The type of a parser state's name.
     State,
-    /// The name of a type where an expression stands: `E` in `E.member`.
+    /// The type of a type's name that is used as an expression, such as `E` in `E.member`.
     TypeName(Arc<Type>),
-    /// A type parameter, inside the generic declaration that has it.
+    /// A type parameter, inside of its generic declaration.
     Param(Named),
-    /// To be found by inference; does not occur in a finished check.
+    /// An unknown of the type inference. A checked program contains none.
     Infer(u32),
 }
 
-/// What type parameters stand for.
+/// A substitution of type parameters by types.
 pub type Subst = Map<DeclId, Type>;
 
 impl Named {
@@ -127,27 +128,27 @@ impl Named {
 }
 
 impl Type {
-    /// `tuple<...>` of these.
+    /// The type `tuple<...>` of these elements.
     pub fn tuple(items: Vec<Type>) -> Type {
         Type::Tuple(items.into())
     }
 
-    /// Whether it is the type that stands for a reported mistake.
+    /// Whether it is the type of a reported mistake.
     pub fn is_bad(&self) -> bool {
         matches!(self, Type::Bad)
     }
 
-    /// `bit<W>` or `int<W>`.
+    /// Whether it is `bit<W>` or `int<W>`.
     pub fn is_fixed(&self) -> bool {
         matches!(self, Type::Bit(_) | Type::Signed(_))
     }
 
-    /// `bit<W>`, `int<W>` or `int`.
+    /// Whether it is `bit<W>`, `int<W>` or `int`.
     pub fn is_integer(&self) -> bool {
         self.is_fixed() || *self == Type::Int
     }
 
-    /// Width of `bit<W>`, `int<W>`, `varbit<W>` (greatest), bool (1).
+    /// The width of `bit<W>`, `int<W>`, `varbit<W>` (its maximum) and `bool` (1).
     pub fn scalar_width(&self) -> Option<u32> {
         match self {
             Type::Bit(w) | Type::Signed(w) | Type::Varbit(w) => Some(*w),
@@ -156,7 +157,7 @@ impl Type {
         }
     }
 
-    /// The declaration behind a named type.
+    /// The declaration of a named type, with its type arguments.
     pub fn named(&self) -> Option<&Named> {
         use Type::*;
         match self {
@@ -179,7 +180,7 @@ impl Type {
         }
     }
 
-    /// The representation under `type` declarations and serializable enums; any other type is its own.
+    /// The representation of a `type` declaration or serializable enum. Any other type is returned as it is.
     pub fn underlying(&self) -> &Type {
         match self {
             Type::SerEnum(_, under) | Type::New(_, under) => under.underlying(),
@@ -187,28 +188,28 @@ impl Type {
         }
     }
 
-    /// A parser, control or package.
+    /// Whether it is a parser, control or package.
     pub fn is_block(&self) -> bool {
         matches!(self, Type::Parser(_) | Type::Control(_) | Type::Package(_))
     }
 
-    /// What has a name and no value: it is called, applied or asked for a member.
+    /// Whether it is the type of a name without a value: the name can only be called, applied or asked for a member.
     pub fn is_only_named(&self) -> bool {
         use Type::*;
         matches!(self, Table(_) | Action(_) | Function | TypeName(_) | State | Void)
     }
 
-    /// `header` or `header_union`.
+    /// Whether it is a `header` or `header_union`.
     pub fn is_header_like(&self) -> bool {
         matches!(self, Type::Header(_) | Type::Union(_))
     }
 
-    /// `struct`, `header` or `header_union`.
+    /// Whether it is a `struct`, `header` or `header_union`.
     pub fn has_fields(&self) -> bool {
         matches!(self, Type::Struct(_) | Type::Header(_) | Type::Union(_))
     }
 
-    /// Applies `f` to every part, bottom up.
+    /// The type with each part replaced for which `f` returns a type. Replaced parts are not visited.
     pub fn map(&self, f: &mut dyn FnMut(&Type) -> Option<Type>) -> Type {
         if let Some(new) = f(self) {
             return new;
@@ -227,7 +228,7 @@ impl Type {
         }
     }
 
-    /// The type with something else in the place of its name and arguments.
+    /// The type with another name and other type arguments.
     fn with_named(&self, new: impl FnOnce(&Named) -> Named) -> Type {
         use Type::*;
         match self {
@@ -243,12 +244,12 @@ impl Type {
         }
     }
 
-    /// A generic type with these arguments.
+    /// The type with these type arguments.
     pub fn with_args(&self, args: Arc<[Type]>) -> Type {
         self.with_named(|n| Named { args, ..n.clone() })
     }
 
-    /// The type with its type parameters replaced.
+    /// The type with its type parameters substituted.
     pub fn subst(&self, subst: &Subst) -> Type {
         if subst.is_empty() {
             return self.clone();
@@ -259,7 +260,7 @@ impl Type {
         })
     }
 
-    /// Whether some part satisfies the test.
+    /// Whether some part passes the test.
     pub fn any(&self, test: &mut dyn FnMut(&Type) -> bool) -> bool {
         let mut found = false;
         self.map(&mut |t| {
@@ -290,7 +291,7 @@ impl fmt::Display for Named {
     }
 }
 
-/// As a P4 programmer writes it.
+/// The type as a P4 programmer writes it.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use Type::*;

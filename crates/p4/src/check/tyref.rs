@@ -1,4 +1,4 @@
-//! Types as written to types as meant, with the rules about which type may hold which (P4-16 section 7).
+//! Resolves types in the source to [`Type`]s, and checks which types may contain which (P4-16 section 7).
 
 use crate::map::Map;
 use std::sync::Arc;
@@ -14,33 +14,35 @@ use crate::ast::{self, Expr, Name, TypeKind};
 use crate::diag::Diagnostic;
 use crate::source::Span;
 
-/// The widest integer: p4c stops at the same width.
+/// The widest integer, as in p4c.
 pub(super) const MAX_WIDTH: u32 = 2048;
-/// The widest varbit: the bits of the largest packet. P4 and p4c set no bound.
+/// The widest varbit: the size of the largest packet. P4 and p4c have no limit.
 const MAX_VARBIT: u32 = 65_535 * 8;
-/// The most parts of a type: fields, those of types inside and of all elements of stacks included. Twenty types that each have two of
-/// the one before are a million parts; whoever instantiates them has to hold them all.
+/// The most parts of a type. Its parts are its fields, the fields of types in it, and the elements of stacks. Without a
+/// limit, twenty types that each have two fields of the one before have a million parts, which every later stage would
+/// have to hold.
 const MAX_PARTS: u64 = 1 << 18;
 
-/// Types that were counted, by the place of their arguments; each is kept, so that its place is nobody else's.
+/// Types whose parts were counted, by the address of their arguments. Each type is kept here, so that no other gets its
+/// address.
 type Counted = Map<*const Type, (u64, Type)>;
 
 impl<'a> Checker<'a, '_> {
-    /// The type that a piece of syntax means; a generic type needs its arguments.
+    /// Resolves a type. A generic type must have type arguments.
     pub(super) fn ty(&mut self, t: &'a ast::Type) -> Type {
         let ty = self.nested(t.span, Type::Bad, |c| c.ty_inner(t, false));
         self.bounded(ty, t.span)
     }
 
-    /// The same where missing type arguments may be inferred: constructors, `T.apply()`.
+    /// Resolves a type in a constructor call or `T.apply()`, where missing type arguments are inferred.
     pub(super) fn ty_open(&mut self, t: &'a ast::Type) -> Type {
         let ty = self.nested(t.span, Type::Bad, |c| c.ty_inner(t, true));
         self.bounded(ty, t.span)
     }
 
-    /// The type, if it is of a size that can be worked with.
+    /// Reports a type with too many parts.
     fn bounded(&mut self, ty: Type, span: Span) -> Type {
-        // What has a part that is too large was told of already.
+        // A part that is too large has been reported already.
         let parts: &[Type] =
             if let Type::Tuple(items) = &ty { items } else { ty.named().map_or(&[][..], |n| &n.args) };
         if parts.iter().any(Type::is_bad) {
@@ -54,7 +56,7 @@ impl<'a> Checker<'a, '_> {
         self.bad(d.hint("fields of types inside count, and so does each element of a stack"))
     }
 
-    /// How many parts a type has. A type that is shared is counted by its number of uses, but walked once.
+    /// The number of parts of a type. A type that occurs several times is counted each time, but walked once.
     fn parts_of(&self, ty: &Type, known: &mut Counted) -> u64 {
         match ty {
             Type::Stack(item, n) => self.parts_of(item, known).saturating_mul(u64::from(*n)),
@@ -69,7 +71,7 @@ impl<'a> Checker<'a, '_> {
             }
             _ => {
                 let Some(named) = ty.named() else { return 1 };
-                // What has no arguments was counted when it was declared.
+                // A type without type arguments was counted when it was declared.
                 if named.args.is_empty() {
                     return self.parts.get(&named.decl).copied().unwrap_or(1);
                 }
@@ -90,7 +92,7 @@ impl<'a> Checker<'a, '_> {
         fields.iter().map(|(_, t, _)| self.parts_of(t, known)).fold(0, u64::saturating_add)
     }
 
-    /// Counts the parts of a struct, header or union that was just declared; too many are an error.
+    /// Counts the parts of a struct, header or union that has just been declared. Too many are an error.
     pub(super) fn count_parts(&mut self, id: DeclId, ty: &Type, span: Span) -> Type {
         let parts = self.field_parts(ty, &mut Counted::default());
         self.parts.insert(id, parts);
@@ -113,7 +115,7 @@ impl<'a> Checker<'a, '_> {
             TypeKind::Tuple(items) => {
                 let parts: Vec<Type> = items.iter().map(|i| self.ty(i)).collect();
                 for (part, item) in parts.iter().zip(items) {
-                    // Numbers without width and the like may stand in tuples that are known at compile time.
+                    // A tuple that is compile-time known may contain types without a width.
                     if !matches!(part, Type::Int | Type::String | Type::MatchKind | Type::List(_)) {
                         self.storable(part, item.span, "a tuple");
                     }
@@ -130,7 +132,7 @@ impl<'a> Checker<'a, '_> {
         }
     }
 
-    /// A width that is known here and now.
+    /// A width of a type. It must be compile-time known.
     fn width(&mut self, e: &'a Expr, least: u32, most: u32) -> Option<u32> {
         let w = self.size(e, "the width of a type")?;
         if w < least || w > most {
@@ -142,7 +144,7 @@ impl<'a> Checker<'a, '_> {
         Some(w)
     }
 
-    /// A number, not negative, that is known when the program is compiled.
+    /// A compile-time known number that is not negative.
     pub(super) fn size(&mut self, e: &'a Expr, what: &str) -> Option<u32> {
         let ty = self.expr(e);
         if ty.is_bad() {
@@ -168,7 +170,7 @@ impl<'a> Checker<'a, '_> {
     fn named_ty(&mut self, global: bool, name: &'a Name, args: &'a [ast::Type], open: bool) -> Type {
         let args: Vec<Type> = args.iter().map(|a| self.ty(a)).collect();
         let Some(id) = self.find(&name.text, global).first().copied() else {
-            return self.missing(name, "type ", is_type);
+            return self.undeclared(name, "type ", is_type);
         };
         self.typed.used.insert(id);
         let Some(decl) = self.decl(id).cloned() else { return Type::Bad };
@@ -196,7 +198,7 @@ impl<'a> Checker<'a, '_> {
             return decl.ty;
         }
         let made = decl.ty.with_args(args.into());
-        // What was a type parameter when the fields were declared is known now.
+        // A field whose type is a type parameter has a known type now.
         if matches!(decl.kind, Kind::Header | Kind::Union) {
             for (_, ty, _) in self.typed.fields(&made) {
                 self.field_allowed(decl.kind, &ty, name.span);
@@ -205,7 +207,7 @@ impl<'a> Checker<'a, '_> {
         made
     }
 
-    /// Reports what cannot be part of a struct, tuple or variable.
+    /// Reports a type that structs, tuples and variables cannot contain.
     pub(super) fn storable(&mut self, ty: &Type, span: crate::source::Span, holder: &str) -> bool {
         use Type::*;
         let valueless = ty.is_block() || ty.is_only_named();
@@ -220,7 +222,7 @@ impl<'a> Checker<'a, '_> {
         !wrong
     }
 
-    /// Reports a field type that its container does not allow (section 7.2.8).
+    /// Reports a field type that its struct, header or union cannot contain (section 7.2.8).
     pub(super) fn field_allowed(&mut self, holder: Kind, ty: &Type, span: crate::source::Span) {
         use Type::*;
         let ok = match holder {

@@ -1,4 +1,4 @@
-//! Compile-time values and how they change type.
+//! Compile-time known values, and casts of them.
 
 use std::sync::Arc;
 
@@ -7,31 +7,31 @@ use num_traits::{One, Zero};
 
 use super::types::{DeclId, Type};
 
-/// The value of an expression that is known at compile time (P4-16 section 18.1). Its type stands beside it in
-/// [`Typed`](super::typed::Typed).
+/// A compile-time known value (P4-16 section 18.1). [`Typed`](super::typed::Typed) has its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// `bool`.
+    /// A `bool`.
     Bool(bool),
-    /// `int`, `bit<W>` (never negative) and `int<W>` (within its range): the number itself, not a pattern.
+    /// An `int`, a `bit<W>` (never negative) or an `int<W>` (within its range): the number, not its bit pattern.
     Int(BigInt),
-    /// `string`.
+    /// A `string`.
     Str(Arc<str>),
     /// A member of an enum (serializable or not), of `error` or of `match_kind`: its declaration.
     Member(DeclId),
-    /// Components of a tuple, list or array; fields of a struct or of a valid header, in the order of the declaration.
+    /// The elements of a tuple, list or array, or the fields of a struct or valid header in the order of the
+    /// declaration.
     Seq(Vec<Value>),
-    /// `{#}`.
+    /// The invalid header `{#}`.
     Invalid,
 }
 
 impl Value {
-    /// A small number.
+    /// The value of a small number.
     pub fn int(value: impl Into<BigInt>) -> Value {
         Value::Int(value.into())
     }
 
-    /// The number, if it is one.
+    /// The number, or `None` if the value is no number.
     pub fn as_int(&self) -> Option<&BigInt> {
         match self {
             Value::Int(v) => Some(v),
@@ -39,7 +39,7 @@ impl Value {
         }
     }
 
-    /// The truth value, if it is one.
+    /// The boolean, or `None` if the value is no boolean.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Value::Bool(b) => Some(*b),
@@ -48,7 +48,8 @@ impl Value {
     }
 }
 
-/// A value as one of another type (P4-16 section 8.11.1); `number` gives the number of an enum's member.
+/// A value cast to another type (P4-16 section 8.11.1). `number` returns the representation of a serializable enum's
+/// member.
 pub fn cast(value: Value, to: &Type, number: impl Fn(DeclId) -> Option<Value>) -> Value {
     let value = match (value, to) {
         (Value::Member(m), Type::Enum(_) | Type::Error | Type::MatchKind) => Value::Member(m),
@@ -63,12 +64,12 @@ pub fn cast(value: Value, to: &Type, number: impl Fn(DeclId) -> Option<Value>) -
     }
 }
 
-/// Whether a number is a value of `bit<W>` or `int<W>`; every number is one of `int`.
+/// Whether a number is in the range of a type. Every number is in the range of `int`.
 pub fn fits(value: &BigInt, ty: &Type) -> bool {
     wrap(value, ty) == *value
 }
 
-/// The number modulo 2^W, in the range of the type (P4-16 section 8.11.1: casts never fail).
+/// The number modulo 2^W, in the range of the type. Casts never fail (P4-16 section 8.11.1).
 pub fn wrap(value: &BigInt, ty: &Type) -> BigInt {
     match ty {
         Type::Bit(w) | Type::Varbit(w) => low_bits(value, *w),
@@ -80,14 +81,14 @@ pub fn wrap(value: &BigInt, ty: &Type) -> BigInt {
     }
 }
 
-/// The low `width` bits as a number that is not negative.
+/// The low `width` bits, as a number that is not negative.
 fn low_bits(value: &BigInt, width: u32) -> BigInt {
     let modulus = BigInt::one() << width;
     let rest = value % &modulus;
     if rest.sign() == Sign::Minus { rest + modulus } else { rest }
 }
 
-/// Smallest and greatest number of a fixed-width type.
+/// The least and the greatest number of a fixed-width type.
 pub fn range(ty: &Type) -> Option<(BigInt, BigInt)> {
     match ty {
         Type::Bit(w) => Some((BigInt::from(0), (BigInt::one() << *w) - 1)),

@@ -133,7 +133,7 @@ impl<'a> Lower<'_, 'a> {
             let Some(action) = action else { return self.bug(on.span, "a table that runs no action") };
             let actions = self.typed.decl(table).map(|d| d.members.clone()).unwrap_or_default();
             let value = |l: &mut Self, e: &'a ast::Expr| {
-                let at = l.meant(e).and_then(|id| actions.iter().position(|a| *a == id));
+                let at = l.resolved(e).and_then(|id| actions.iter().position(|a| *a == id));
                 at.map(|i| abi::Bits::new(32, i as u128))
             };
             return self.arms(read(&Place::Var(action), Ty::Bit(32)), cases, &value);
