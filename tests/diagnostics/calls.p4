@@ -13,7 +13,7 @@ T same<T>(T x) { return x; }
 const bool ok = static_assert(1 + 1 == 2, "arithmetic");
 const bool no = static_assert(1 + 1 == 3, "arithmetic"); // error: this assertion does not hold: arithmetic
 package P(Abstract a);
-P(Abstract()) p; // error: `Abstract` has the abstract method `f`, which nobody defines here
+P(Abstract()) p; // error: `Abstract` has the abstract method `f`, which is not defined here
 
 header H { bit<8> a; }
 parser Q(packet_in b, out H h) {

@@ -1,8 +1,10 @@
-//! The syntax tree of P4-16 v1.2.5 and its `for` loops, as the parser leaves it: nothing resolved, nothing typed.
+//! The syntax tree of P4-16 v1.2.5 with `for` loops, as the parser builds it: no name is resolved, and no type is
+//! known.
 //!
-//! Every node has a span. Every expression has an [`ExprId`] and every declaration a [`DeclId`], unique in the program, so
-//! that later stages keep what they find out in tables beside the tree. The names of the nodes are the specification's
-//! (appendix A, "P4 grammar"). `span` is all of a node, `id` its number; a comment stands where a name does not say it.
+//! Every expression has an [`ExprId`] and every declaration a [`DeclId`], which are unique in the program. Later stages
+//! keep their results in tables with these keys. The nodes have the names of the specification's grammar (appendix A).
+//! In each node, `span` is its location and `id` its number. Comments show the syntax of a node, with the fields'
+//! names.
 
 #![allow(missing_docs)] // Fields of the node kinds: the comment beside each shows the syntax that names them.
 
@@ -10,15 +12,15 @@ use num_bigint::BigInt;
 
 use crate::source::Span;
 
-/// Number of an expression.
+/// The number of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ExprId(pub u32);
 
-/// Number of a declaration: anything that introduces a name.
+/// The number of a declaration, which is anything that introduces a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeclId(pub u32);
 
-/// A name and where it stands.
+/// A name, and its location.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Name {
     pub text: String,
@@ -28,30 +30,30 @@ pub struct Name {
 /// A whole program.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
-    /// Top-level declarations, those of includes too, in order.
+    /// The top-level declarations in order, with those of includes.
     pub decls: Vec<Decl>,
-    /// How many expressions there are: ids are below.
+    /// The number of expressions. All ids are less.
     pub expr_count: u32,
-    /// How many declarations there are: ids are below.
+    /// The number of declarations. All ids are less.
     pub decl_count: u32,
 }
 
 /// An annotation such as `@name("x")`.
 #[derive(Clone, Debug)]
 pub struct Annotation {
-    /// Without the `@`.
+    /// The name without the `@`.
     pub name: Name,
-    /// What follows.
+    /// What is in the parentheses or brackets.
     pub body: AnnotationBody,
     pub span: Span,
 }
 
-/// What follows an annotation's name.
+/// What follows the name of an annotation.
 #[derive(Clone, Debug)]
 pub enum AnnotationBody {
     /// Nothing.
     Empty,
-    /// `( … )`: tokens that only the annotation understands. String literals keep their quotes.
+    /// `( … )`: tokens that are not parsed. String literals keep their quotes.
     Unstructured(Vec<(String, Span)>),
     /// `[ expressions ]`.
     Expressions(Vec<Expr>),
@@ -62,16 +64,16 @@ pub enum AnnotationBody {
 #[derive(Clone, Debug)]
 pub struct Decl {
     pub id: DeclId,
-    /// Annotations before it.
+    /// The annotations before it.
     pub annotations: Vec<Annotation>,
     pub kind: DeclKind,
-    /// The name (empty for `error` and `match_kind` declarations).
+    /// The name. It is empty for `error` and `match_kind` declarations.
     pub name: Name,
     pub span: Span,
 }
 
 impl Decl {
-    /// What is declared in a parser or control.
+    /// The local declarations of a parser or control.
     pub fn locals(&self) -> &[Decl] {
         match &self.kind {
             DeclKind::Control(c) => &c.locals,
@@ -81,7 +83,7 @@ impl Decl {
     }
 }
 
-/// What a declaration declares.
+/// The kinds of declarations.
 #[derive(Clone, Debug)]
 pub enum DeclKind {
     /// `const T name = value;`
@@ -140,7 +142,7 @@ pub struct TypeParam {
 /// `T f<X>(…)`.
 #[derive(Clone, Debug)]
 pub struct FunctionPrototype {
-    /// What it returns.
+    /// The type of the result.
     pub ret: Type,
     pub type_params: Vec<TypeParam>,
     pub params: Vec<Parameter>,
@@ -151,39 +153,39 @@ pub struct FunctionPrototype {
 pub struct ExternMethod {
     pub id: DeclId,
     pub annotations: Vec<Annotation>,
-    /// To be given by the instance.
+    /// Whether an instance must define the method.
     pub is_abstract: bool,
-    /// Named like its extern: a constructor, whose `ret` is `void`.
+    /// Whether it is a constructor, which has the name of its extern. Its `ret` is `void` then.
     pub is_constructor: bool,
     pub name: Name,
-    /// The rest.
+    /// The type parameters, parameters and result.
     pub prototype: FunctionPrototype,
     pub span: Span,
 }
 
-/// Which way a parameter's value flows.
+/// The direction of a parameter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// No direction: bound when compiled, or by the control plane.
+    /// Directionless: the argument is compile-time known, or the control plane sets it.
     #[default]
     None,
-    /// Read only.
+    /// `in`: the parameter is read only.
     In,
-    /// Written only.
+    /// `out`: the parameter has no value at first, and is copied out.
     Out,
-    /// Both.
+    /// `inout`: the parameter is copied in and out.
     InOut,
 }
 
 #[derive(Clone, Debug)]
 pub struct Parameter {
     pub id: DeclId,
-    /// Annotations (`@optional` among them).
+    /// The annotations, such as `@optional`.
     pub annotations: Vec<Annotation>,
     pub direction: Direction,
     pub ty: Type,
     pub name: Name,
-    /// `= value`.
+    /// The default value, `= value`.
     pub default: Option<Expr>,
     pub span: Span,
 }
@@ -203,11 +205,11 @@ pub struct EnumMember {
     pub id: DeclId,
     pub annotations: Vec<Annotation>,
     pub name: Name,
-    /// `= value` (serializable enums).
+    /// The value of a member of a serializable enum, `= value`.
     pub value: Option<Expr>,
 }
 
-/// What follows the name of a parser, control or package: `<…>(…)(…)`.
+/// The type parameters, parameters and constructor parameters of a parser, control or package: `<…>(…)(…)`.
 #[derive(Clone, Debug)]
 pub struct Head {
     pub type_params: Vec<TypeParam>,
@@ -218,7 +220,7 @@ pub struct Head {
 #[derive(Clone, Debug)]
 pub struct ParserDecl {
     pub head: Head,
-    /// Constants, variables, instances, value sets.
+    /// The constants, variables, instances and value sets.
     pub locals: Vec<Decl>,
     pub states: Vec<StateDecl>,
 }
@@ -230,13 +232,13 @@ pub struct StateDecl {
     pub annotations: Vec<Annotation>,
     pub name: Name,
     pub body: Vec<Stmt>,
-    /// Where to; `None` without a `transition` (that is reject).
+    /// The transition. A state without one rejects.
     pub transition: Option<Transition>,
     pub span: Span,
 }
 
 impl StateDecl {
-    /// The names of the states to which it may go.
+    /// The names of the states that the transition may go to.
     pub fn targets(&self) -> Vec<&str> {
         match &self.transition {
             None => Vec::new(),
@@ -246,14 +248,14 @@ impl StateDecl {
     }
 }
 
-/// A `transition`.
+/// A `transition` statement.
 #[derive(Clone, Debug)]
 pub enum Transition {
-    /// To a state.
+    /// `transition name;`
     State(Name),
-    /// By cases.
+    /// `transition select(keys) { … }`
     Select {
-        /// What is selected on.
+        /// The expressions that the cases are compared with.
         keys: Vec<Expr>,
         cases: Vec<SelectCase>,
         span: Span,
@@ -265,7 +267,7 @@ pub enum Transition {
 pub struct SelectCase {
     /// A keyset: one expression, or a tuple of them as [`ExprKind::List`].
     pub keyset: Expr,
-    /// Where to.
+    /// The next state.
     pub state: Name,
     pub span: Span,
 }
@@ -273,9 +275,9 @@ pub struct SelectCase {
 #[derive(Clone, Debug)]
 pub struct ControlDecl {
     pub head: Head,
-    /// Constants, variables, instances, actions, tables.
+    /// The constants, variables, instances, actions and tables.
     pub locals: Vec<Decl>,
-    /// The `apply` block.
+    /// The statements of the `apply` block.
     pub apply: BlockStmt,
 }
 
@@ -285,12 +287,12 @@ pub struct TableDecl {
 }
 
 impl TableDecl {
-    /// The property of that name.
+    /// The property with this name.
     pub fn property(&self, name: &str) -> Option<&TableProperty> {
         self.properties.iter().find(|p| p.name.text == name)
     }
 
-    /// The expression that is the value of a property.
+    /// The value of the property with this name, if it is an expression.
     pub fn value(&self, name: &str) -> Option<&Expr> {
         match &self.property(name)?.value {
             PropertyValue::Expr(e) => Some(e),
@@ -304,7 +306,7 @@ impl TableDecl {
 pub struct TableProperty {
     pub annotations: Vec<Annotation>,
     pub is_const: bool,
-    /// Its name: `key`, `actions`, `entries`, `default_action`, `size`, …
+    /// The name: `key`, `actions`, `entries`, `default_action`, `size` or another.
     pub name: Name,
     pub value: PropertyValue,
     pub span: Span,
@@ -319,7 +321,7 @@ pub enum PropertyValue {
     Actions(Vec<ActionRef>),
     /// `entries = { k : a(); … }`
     Entries(Vec<EntryDecl>),
-    /// Anything else.
+    /// `name = e;` for any other property.
     Expr(Expr),
 }
 
@@ -335,25 +337,25 @@ pub struct KeyElement {
 #[derive(Clone, Debug)]
 pub struct ActionRef {
     pub annotations: Vec<Annotation>,
-    /// A name, or a call with the directional arguments.
+    /// A name, or a call with arguments for the parameters with a direction.
     pub expr: Expr,
 }
 
-/// An entry written in the program.
+/// An entry of a table in the program.
 #[derive(Clone, Debug)]
 pub struct EntryDecl {
     pub annotations: Vec<Annotation>,
     pub is_const: bool,
-    /// `priority = e :`
+    /// The priority, `priority = e :`.
     pub priority: Option<Expr>,
     /// A keyset: one expression, or a tuple of them as [`ExprKind::List`].
     pub keyset: Expr,
-    /// A name or a call.
+    /// The action: a name or a call.
     pub action: Expr,
     pub span: Span,
 }
 
-/// `{ … }`.
+/// A block `{ … }`.
 #[derive(Clone, Debug, Default)]
 pub struct BlockStmt {
     pub annotations: Vec<Annotation>,
@@ -368,7 +370,7 @@ pub struct Stmt {
 }
 
 impl Stmt {
-    /// The statements inside: those of blocks, branches, cases and loops.
+    /// The statement lists of blocks, branches, cases and loops in this statement.
     pub fn bodies(&self) -> Vec<&[Stmt]> {
         use std::slice::from_ref;
         match &self.kind {
@@ -396,11 +398,11 @@ pub enum StmtKind {
     Assign { target: Expr, op: Option<BinaryOp>, value: Expr },
     /// `f(x);`; always an [`ExprKind::Call`].
     Call(Expr),
-    /// `T.apply(x);` where T is a type: instantiated and applied in one go.
+    /// `T.apply(x);` where T is a type: instantiates and applies it.
     DirectApply { id: ExprId, ty: Type, args: Vec<Argument> },
-    /// `if`.
+    /// `if (cond) then else otherwise`
     If { cond: Expr, then: Box<Stmt>, otherwise: Option<Box<Stmt>> },
-    /// `switch`.
+    /// `switch (on) { … }`
     Switch { on: Expr, cases: Vec<SwitchCase> },
     /// `{ … }`
     Block(BlockStmt),
@@ -418,7 +420,7 @@ pub enum StmtKind {
     Exit,
 }
 
-/// The variable of a `for … in`.
+/// The variable of a `for … in` loop.
 #[derive(Clone, Debug)]
 pub struct ForVariable {
     pub id: DeclId,
@@ -429,21 +431,21 @@ pub struct ForVariable {
 /// A case of a `switch`.
 #[derive(Clone, Debug)]
 pub struct SwitchCase {
-    /// `None` is `default`.
+    /// The label. `None` is `default`.
     pub label: Option<Expr>,
-    /// `None` falls through to the next.
+    /// The block. Without one, the case shares the block of the next.
     pub body: Option<BlockStmt>,
     pub span: Span,
 }
 
 impl SwitchCase {
-    /// Whether it is for all values that no other case has.
+    /// Whether it is the `default` case.
     pub fn is_default(&self) -> bool {
         self.label.as_ref().is_none_or(|l| matches!(l.kind, ExprKind::Default))
     }
 }
 
-/// A type as written.
+/// A type as it is written.
 #[derive(Clone, Debug)]
 pub struct Type {
     pub kind: TypeKind,
@@ -474,7 +476,7 @@ pub enum TypeKind {
     Tuple(Vec<Type>),
     /// `list<T>`
     List(Box<Type>),
-    /// A name, perhaps `.global`, perhaps with type arguments.
+    /// A name, which may have a leading dot (`global`) and type arguments.
     Named { global: bool, name: Name, args: Vec<Type> },
     /// `T[n]`
     Stack { element: Box<Type>, size: Box<Expr> },
@@ -485,9 +487,9 @@ pub enum TypeKind {
 /// An argument of a call.
 #[derive(Clone, Debug)]
 pub struct Argument {
-    /// `name =`.
+    /// The parameter's name in `name = value`.
     pub name: Option<Name>,
-    /// What; `None` is `_`.
+    /// The value. `None` is `_`.
     pub value: Option<Expr>,
     pub span: Span,
 }
@@ -500,7 +502,7 @@ pub struct Expr {
 }
 
 impl Expr {
-    /// The items of a list; of what is none, that alone.
+    /// The items of a list. Any other expression is its own only item.
     pub fn items(&self) -> Vec<&Expr> {
         match &self.kind {
             ExprKind::List { items, .. } => items.iter().collect(),
@@ -508,7 +510,7 @@ impl Expr {
         }
     }
 
-    /// `a(x)` or `a`: what is called, and with what.
+    /// The callee and the arguments of `a(x)`, or of `a` without arguments.
     pub fn called(&self) -> (&Expr, &[Argument]) {
         match &self.kind {
             ExprKind::Call { callee, args, .. } => (callee, args),
@@ -519,9 +521,9 @@ impl Expr {
 
 #[derive(Clone, Debug)]
 pub enum ExprKind {
-    /// A number; with a width (`8w255`, `4s1`) it has a type of its own.
+    /// A number. `width` is the one in `8w255` or `4s1`, and whether it is signed.
     Number { value: BigInt, width: Option<(u32, bool)> },
-    /// A string, without quotes, escapes resolved.
+    /// A string without its quotes, with escapes resolved.
     String(String),
     /// `true`, `false`
     Bool(bool),
@@ -533,17 +535,17 @@ pub enum ExprKind {
     DontCare,
     /// `default` in a keyset or a `switch`.
     Default,
-    /// A name, perhaps `.global`.
+    /// A name, which may have a leading dot (`global`).
     Name { global: bool, name: Name },
-    /// A type where an expression stands: `bit<8>` as a member's base or a constructor's type.
+    /// A type that is used as an expression: `bit<8>` as the base of a member or as a constructor.
     Type(Type),
-    /// `base.member`; on `error` the base is [`ExprKind::Type`].
+    /// `base.member`; for members of `error` the base is an [`ExprKind::Type`].
     Member { base: Box<Expr>, member: Name },
     /// `base[index]`
     Index { base: Box<Expr>, index: Box<Expr> },
     /// `base[hi:lo]`
     Slice { base: Box<Expr>, hi: Box<Expr>, lo: Box<Expr> },
-    /// `callee<types>(args)`; a constructor call has a type's name or [`ExprKind::Type`] as callee.
+    /// `callee<types>(args)`. The callee of a constructor call is the name of a type, or an [`ExprKind::Type`].
     Call { callee: Box<Expr>, type_args: Vec<Type>, args: Vec<Argument> },
     /// `!e`, `~e`, `-e`, `+e`
     Unary { op: UnaryOp, operand: Box<Expr> },
@@ -553,17 +555,17 @@ pub enum ExprKind {
     Ternary { cond: Box<Expr>, yes: Box<Expr>, no: Box<Expr> },
     /// `(T) e`
     Cast { ty: Type, operand: Box<Expr> },
-    /// `{ a, b }`, and `( a, b )` in keysets; `more` tells of a trailing `...`.
+    /// `{ a, b }`, or `( a, b )` in keysets. `more` is true if `...` ends the list.
     List { items: Vec<Expr>, more: bool },
-    /// `{ x = a, y = b }`; `more` tells of a trailing `...`.
+    /// `{ x = a, y = b }`. `more` is true if `...` ends the list.
     Struct { fields: Vec<(Name, Expr)>, more: bool },
     /// `{#}`
     InvalidHeader,
-    /// A place where no expression could be parsed; reported already.
+    /// A mistake in the syntax, which has been reported.
     Error,
 }
 
-/// Operators with one operand.
+/// The unary operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // The P4 operators of those names.
 pub enum UnaryOp {
@@ -573,7 +575,7 @@ pub enum UnaryOp {
     Plus,
 }
 
-/// Operators with two operands.
+/// The binary operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // The P4 operators of those names.
 pub enum BinaryOp {
@@ -605,7 +607,8 @@ pub enum BinaryOp {
 }
 
 impl BinaryOp {
-    /// Those of expressions, loosest level first. P4 binds `&`, `^` and `|` tighter than comparisons, unlike C.
+    /// The operators of expressions; the level that binds least comes first. Unlike in C, `&`, `^` and `|` bind tighter
+    /// than comparisons.
     pub const LEVELS: [&[(&str, BinaryOp)]; 10] = {
         use BinaryOp::*;
         [
@@ -622,7 +625,7 @@ impl BinaryOp {
         ]
     };
 
-    /// As written.
+    /// The operator as it is written.
     pub fn symbol(self) -> &'static str {
         let keysets: &[_] = &[("&&&", BinaryOp::Mask), ("..", BinaryOp::Range)];
         let mut all = Self::LEVELS.iter().copied().flatten().chain(keysets);
@@ -630,12 +633,12 @@ impl BinaryOp {
     }
 }
 
-/// The annotation of that name, if it is there.
+/// The annotation with this name.
 pub fn annotation<'a>(annotations: &'a [Annotation], name: &str) -> Option<&'a Annotation> {
     annotations.iter().find(|a| a.name.text == name)
 }
 
-/// The string of `@name("x")`, structured or not, without its quotes.
+/// The string in `@name("x")` or `@name["x"]`, without its quotes.
 pub fn annotation_string(annotations: &[Annotation], name: &str) -> Option<String> {
     match &annotation(annotations, name)?.body {
         AnnotationBody::Unstructured(tokens) => {

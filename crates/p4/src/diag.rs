@@ -1,45 +1,46 @@
-//! Diagnostics: what is wrong with a program, where, and what to do about it. A P4 mistake is a value, never a panic.
+//! Diagnostics: what is wrong with a program, where, and what to do about it. A mistake in a P4 program is a value, and
+//! no panic.
 
 use crate::source::Span;
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// The program is accepted all the same.
+    /// The program is accepted.
     Warning,
     /// The program is rejected.
     Error,
 }
 
-/// A marked place and what to say there.
+/// A location, and a text about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Where.
+    /// The location.
     pub span: Span,
-    /// What.
+    /// The text.
     pub text: String,
 }
 
-/// One problem.
+/// A problem in a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Stable name, such as `E0201`: 00 preprocessor, 01 lexer and parser, 02 names, 03 types, 04 tables, parsers and
-    /// controls, 05 lowering and limits of this release.
+    /// The code, such as `E0201`, which never changes. The first two digits are the subject: 00 preprocessor, 01 lexer
+    /// and parser, 02 names, 03 types, 04 tables, parsers and controls, 05 lowering and limits of this release.
     pub code: &'static str,
-    /// How bad.
+    /// The severity.
     pub severity: Severity,
-    /// What is wrong, in one sentence.
+    /// The problem, in one sentence.
     pub message: String,
-    /// The place, and what to say right there (may be empty).
+    /// The location of the problem, with a text that may be empty.
     pub primary: Label,
-    /// Other places that matter.
+    /// Other locations that are part of the problem.
     pub secondary: Vec<Label>,
-    /// What to do.
+    /// A hint what to do.
     pub hint: Option<String>,
 }
 
 impl Diagnostic {
-    /// An error at a place.
+    /// An error at a location.
     pub fn error(code: &'static str, span: Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic {
             code,
@@ -51,24 +52,24 @@ impl Diagnostic {
         }
     }
 
-    /// A warning at a place.
+    /// A warning at a location.
     pub fn warning(code: &'static str, span: Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, span, message) }
     }
 
-    /// Says something at the place itself.
+    /// Sets the text at the location itself.
     pub fn label(mut self, text: impl Into<String>) -> Diagnostic {
         self.primary.text = text.into();
         self
     }
 
-    /// Marks another place.
+    /// Adds another location with a text.
     pub fn also(mut self, span: Span, text: impl Into<String>) -> Diagnostic {
         self.secondary.push(Label { span, text: text.into() });
         self
     }
 
-    /// Says which of the known names is meant, or which there are.
+    /// Adds a hint: the known name that is similar, or all known names.
     pub fn one_of(self, name: &str, what: &str, known: &[&str]) -> Diagnostic {
         match did_you_mean(name, known.iter().copied()) {
             Some(near) => self.hint(format!("did you mean `{near}`?")),
@@ -76,28 +77,28 @@ impl Diagnostic {
         }
     }
 
-    /// Says what to do.
+    /// Sets the hint.
     pub fn hint(mut self, text: impl Into<String>) -> Diagnostic {
         self.hint = Some(text.into());
         self
     }
 }
 
-/// The problems of a run, in the order they were found.
+/// The diagnostics of a run, in the order in which they were found.
 #[derive(Clone, Debug, Default)]
 pub struct Diagnostics {
     list: Vec<Diagnostic>,
 }
 
 impl Diagnostics {
-    /// More than this many help nobody; the rest is dropped.
-    const MOST: usize = 200;
+    /// The most diagnostics that are kept.
+    const MAX: usize = 200;
 
-    /// Adds one, unless the same place already has the same code.
+    /// Adds a diagnostic, unless there is one with the same code at the same location.
     pub fn push(&mut self, diagnostic: Diagnostic) {
-        // An error is kept however many warnings there are: it decides whether the program is accepted.
+        // The first error is always kept, because it decides whether the program is accepted.
         let first_error = diagnostic.severity == Severity::Error && !self.has_errors();
-        if self.list.len() >= Self::MOST && !first_error {
+        if self.list.len() >= Self::MAX && !first_error {
             return;
         }
         let known = |d: &Diagnostic| d.code == diagnostic.code && d.primary.span == diagnostic.primary.span;
@@ -106,28 +107,28 @@ impl Diagnostics {
         }
     }
 
-    /// Whether the program is rejected.
+    /// Whether there is an error, so that the program is rejected.
     pub fn has_errors(&self) -> bool {
         self.list.iter().any(|d| d.severity == Severity::Error)
     }
 
-    /// All of them.
+    /// All diagnostics.
     pub fn list(&self) -> &[Diagnostic] {
         &self.list
     }
 
-    /// Leaves out the warnings that nobody wants to see. Errors stay.
+    /// Removes the warnings for which `unwanted` is true. Errors are kept.
     pub fn silence(&mut self, unwanted: impl Fn(&Diagnostic) -> bool) {
         self.list.retain(|d| d.severity == Severity::Error || !unwanted(d));
     }
 
-    /// Adds all of another run's.
+    /// Adds all diagnostics of another run.
     pub fn extend(&mut self, other: Diagnostics) {
         other.list.into_iter().for_each(|d| self.push(d));
     }
 }
 
-/// The known name that is nearest to a misspelt one, if any is near enough to be meant.
+/// The known name that is most similar to a misspelt one, if one is similar enough.
 pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (name.chars().count() / 3).max(1);
     let scored = known.into_iter().map(|k| (strsim::damerau_levenshtein(name, k), k));

@@ -1,7 +1,7 @@
-//! What every diagnostic means, with an example: one file each in `diagnostics/`. `strait explain CODE` shows them, and the manual's
-//! page is made of them.
+//! The explanations of all diagnostics, each with an example: one file in `diagnostics/` for each code. `strait explain
+//! CODE` shows them, and the manual's page is generated from them.
 
-/// The files, in the order of their codes.
+/// The explanations, in the order of their codes.
 macro_rules! catalogue {
     ($($code:ident)*) => {
         &[$((stringify!($code), include_str!(concat!("../diagnostics/", stringify!($code), ".md")))),*]
@@ -17,7 +17,7 @@ const ALL: &[(&str, &str)] = catalogue! {
     W0602 W0603 W0604 W0605 W0606
 };
 
-/// The text about a code, such as `E0301`; Markdown.
+/// The explanation of a code such as `E0301`, in Markdown.
 pub fn explain(code: &str) -> Option<&'static str> {
     ALL.iter().find(|(known, _)| known.eq_ignore_ascii_case(code)).map(|(_, text)| *text)
 }
@@ -27,7 +27,7 @@ pub fn codes() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|(code, _)| *code)
 }
 
-/// The manual's page: all of them.
+/// The manual's page, with all explanations.
 pub fn page() -> String {
     let mut page = String::from(
         "# Diagnostics\n\nWhat the compiler has to say, by code; `strait explain CODE` shows one of them. E is an error, W a warning. Warnings\n\

@@ -1,4 +1,4 @@
-//! Characters to tokens, for one file. The preprocessor drives it, a token or a raw line at a time.
+//! The lexer: from characters to tokens, for one file. The preprocessor calls it for each token or line.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,30 +9,30 @@ use crate::source::Span;
 /// A token.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Token {
-    /// What.
+    /// The kind of token, with its text.
     pub kind: TokenKind,
-    /// Where; for what a macro produced, where the macro is used.
+    /// The location. A token that a macro produced has the location of the macro's use.
     pub span: Span,
-    /// First on its line.
+    /// Whether it is the first token of its line.
     pub first: bool,
-    /// White space or a comment stands before it.
+    /// Whether white space or a comment comes before it.
     pub spaced: bool,
 }
 
-/// What a token is.
+/// The kinds of tokens.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TokenKind {
     /// An identifier or keyword.
     Word(Arc<str>),
-    /// A number as written, such as `8w0xff`.
+    /// A number as it is written, such as `8w0xff`.
     Number(Arc<str>),
-    /// A string, without quotes, escapes as written.
+    /// A string without its quotes. Escapes are as they are written.
     String(Arc<str>),
     /// An operator or bracket.
     Punct(&'static str),
-    /// A character without a meaning; allowed in the free text of an annotation, where the parser knows it stands.
+    /// A character without a meaning. Only annotations may contain it, in parentheses.
     Stray(char),
-    /// The end.
+    /// The end of the file.
     Eof,
 }
 
@@ -58,24 +58,25 @@ impl fmt::Display for TokenKind {
     }
 }
 
-/// Operators and brackets, longest first. `>>` is two tokens, for `bit<bit<8>>`; the expression parser joins them again.
+/// Operators and brackets; the longest come first. `>>` is two tokens because of `bit<bit<8>>`; the expression parser
+/// joins them.
 const PUNCTS: &[&str] = &[
     "|+|=", "|-|=", "<<=", "...", "&&&", "|+|", "|-|", "++", "<<", "<=", ">=", "==", "!=", "&&", "||", "..",
     "+:", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "->", "##", "(", ")", "{", "}", "[", "]", "<", ">",
     ";", ":", ",", ".", "=", "+", "-", "*", "/", "%", "&", "|", "^", "~", "!", "?", "@", "#",
 ];
 
-/// Reads one file.
+/// The lexer of one file.
 pub struct Lexer {
     text: Arc<str>,
     base: u32,
     at: usize,
-    /// Nothing but white space since the line began.
+    /// Whether there was only white space since the line began.
     line_start: bool,
 }
 
 impl Lexer {
-    /// At the start of a file whose first byte has the offset `base`.
+    /// A lexer at the start of a file whose first byte has the offset `base`.
     pub fn new(text: Arc<str>, base: u32) -> Lexer {
         Lexer { text, base, at: 0, line_start: true }
     }
@@ -88,7 +89,7 @@ impl Lexer {
         &self.text[self.at..]
     }
 
-    /// The next token; problems are reported and passed over.
+    /// The next token. Problems are reported and skipped.
     pub fn next(&mut self, diags: &mut Diagnostics) -> Token {
         let spaced = self.skip_blank(diags);
         let first = std::mem::take(&mut self.line_start);
@@ -110,7 +111,7 @@ impl Lexer {
         Token { kind, span: self.span(start), first, spaced }
     }
 
-    /// Passes white space, comments and continued lines; whether there was any.
+    /// Skips white space, comments and continued lines. Returns whether there were any.
     fn skip_blank(&mut self, diags: &mut Diagnostics) -> bool {
         let from = self.at;
         loop {
@@ -173,7 +174,7 @@ impl Lexer {
                 _ => escaped = c == '\\' && !escaped,
             }
         }
-        // Without its end it would swallow the file: only this line is taken.
+        // Only this line is skipped: a comment without its end would contain the rest of the file.
         let line = &self.rest()[..self.rest().find('\n').unwrap_or(self.rest().len())];
         self.at += line.rfind(';').unwrap_or(line.len());
         let text = Arc::from(&self.text[start + 1..self.at]);
@@ -189,7 +190,7 @@ impl Lexer {
         Some(TokenKind::Punct(found))
     }
 
-    /// The rest of the line, continued lines joined, comments gone; the lexer stands at the next line.
+    /// The rest of the line, with continued lines joined and comments removed. The lexer is at the next line then.
     pub fn rest_of_line(&mut self) -> (String, Span) {
         let start = self.at;
         let mut line = String::new();
@@ -217,7 +218,8 @@ impl Lexer {
         (line.trim().to_string(), self.span(start))
     }
 
-    /// Inside a branch that is left out: to the next line that begins with `#`. False at the end of the file.
+    /// In a branch that is not compiled: skips to the next line that begins with `#`. Returns false at the end of the
+    /// file.
     pub fn skip_to_directive(&mut self) -> bool {
         loop {
             let line = self.rest();
@@ -234,12 +236,12 @@ impl Lexer {
         }
     }
 
-    /// Whether all is read.
+    /// Whether the lexer is at the end of the file.
     pub fn at_end(&self) -> bool {
         self.rest().is_empty()
     }
 
-    /// The rest of the line as it is written, its end included.
+    /// The rest of the line as it is written, with its line end.
     pub fn line(&mut self) -> String {
         let len = self.rest().find('\n').map_or(self.rest().len(), |n| n + 1);
         self.at += len;
@@ -254,13 +256,14 @@ impl Lexer {
         word.split(|c: char| !c.is_ascii_alphanumeric()).next()
     }
 
-    /// After a directive: the rest of its line is done with.
+    /// Called after a directive: the lexer is at the start of a line.
     pub fn at_line_start(&mut self) {
         self.line_start = true;
     }
 }
 
-/// Length of a line that is left out, a block comment that begins in it included: what looks like a directive in there is none.
+/// The length of a line that is not compiled, with a block comment that begins in it: the comment's lines are no
+/// directives.
 fn skipped_line(rest: &str) -> usize {
     let end = rest.find('\n').map_or(rest.len(), |n| n + 1);
     let line = &rest[..end];

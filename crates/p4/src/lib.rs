@@ -1,10 +1,9 @@
-//! P4-16 text in; IR or diagnostics out.
+//! The P4-16 front end: from the text of a program to verified IR, or to diagnostics.
 //!
-//! The stages, in the order in which a program flows through them:
-//! [`source`] and [`diag`] (files, places, problems), [`lexer`] and [`preproc`] (tokens), [`ast`] and
-//! [`parser`] (the tree), [`check`](mod@check) (names, types and rules of the whole language),
-//! [`api`] (what the control plane sees), [`lower`] (types, instances, IR).
-//! [`render`] shows what they have to say.
+//! A program passes these stages in this order: [`preproc`] and [`lexer`] make tokens, [`parser`] makes the syntax tree
+//! ([`ast`]), [`check`](mod@check) resolves names and types and checks the rules of the language, [`lower`] translates
+//! to the IR. From a checked program, [`api`] derives the control plane's view and [`mod@lint`] the warnings. All
+//! stages report diagnostics ([`diag`]) at locations in [`source`] files; [`render`] formats them.
 #![forbid(unsafe_code)]
 
 pub mod api;
@@ -31,7 +30,7 @@ pub use diag::{Diagnostic, Diagnostics, Severity};
 pub use lint::lint;
 pub use source::{Embedded, SourceMap, SourceProvider, Span};
 
-/// Text to tree: preprocessor, then parser. `defines` are macros (`-D`).
+/// Preprocesses and parses a program. `defines` are macros (`-D`).
 pub fn parse(
     map: &mut SourceMap,
     name: &str,
@@ -45,8 +44,8 @@ pub fn parse(
     parser::parse(&tokens, diags)
 }
 
-/// Text to what a check found out, which `then` is given; `None` where a mistake was reported. Everything begins here: text,
-/// tokens, tree, [`Typed`](check::Typed).
+/// Preprocesses, parses and checks a program, and passes the result ([`Typed`](check::Typed)) to `then`. Returns `None`
+/// if a mistake was reported. All commands that read a program start here.
 pub fn accept<R>(
     map: &mut SourceMap,
     name: &str,
@@ -65,7 +64,7 @@ pub fn accept<R>(
     (!diags.has_errors()).then(|| then(&typed, map, diags))
 }
 
-/// Text to verified IR; `None` where a mistake or a limit was reported.
+/// Compiles a program to verified IR. Returns `None` if a mistake or a limit was reported.
 pub fn compile(
     map: &mut SourceMap,
     name: &str,
@@ -80,8 +79,8 @@ pub fn compile(
     accept(map, name, text, defines, provider, diags, lower).flatten()
 }
 
-/// An accepted program to verified IR: lowered literally, verified, and made cheaper by `passes`. `None` where it is beyond this
-/// release. A program that becomes malformed IR is a bug of this crate or of a pass, and reported as one.
+/// Lowers an accepted program, verifies the IR, and runs the passes `passes` over it. Returns `None` if a limit of this
+/// release was reported. IR that the verifier rejects is a bug of this crate or of a pass, and reported as one.
 pub fn lower_verified(
     typed: &check::Typed<'_>,
     map: &SourceMap,

@@ -1,5 +1,6 @@
-//! Limits of this release as diagnostics. A code is either a warning or an error, always: `strait check` warns of what no target runs
-//! (W0501) and of what one of them does not run (W0502); where a target is asked for, each limit is an error with its own code.
+//! Limits of this release as diagnostics. Each code is always a warning or always an error. `strait check` warns about
+//! what no target runs (W0501), and about what some target does not run (W0502). If a target is given, each limit of it
+//! is an error with its own code.
 
 use crate::diag::{Diagnostic, Diagnostics, Severity};
 use crate::source::Span;
@@ -14,7 +15,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// As the command line has it.
+    /// The name of the target on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Target::Tc => "tc",
@@ -22,7 +23,7 @@ impl Target {
         }
     }
 
-    /// What this target cannot do, where it was asked for.
+    /// An error about something that this target cannot run.
     pub fn limit(self, at: Span, what: &str, hint: &str) -> Diagnostic {
         let code = match self {
             Target::Tc => "E0551",
@@ -31,7 +32,7 @@ impl Target {
         Diagnostic::error(code, at, format!("{}: {what}", self.name())).hint(hint)
     }
 
-    /// The first of some limits of this target, where no target was asked for.
+    /// A warning with the first of several limits of this target.
     pub fn note(self, first: &Diagnostic, more: usize) -> Diagnostic {
         let others =
             if more == 0 { String::new() } else { format!(" ({more} more: `--target {}`)", self.name()) };
@@ -41,7 +42,7 @@ impl Target {
     }
 }
 
-/// What lowering refused, as warnings: the program is right, and no target of this release runs it.
+/// The limits that lowering reported, as warnings: the program is right, but no target of this release runs it.
 pub fn of_every_target(refused: &Diagnostics) -> Vec<Diagnostic> {
     let warning = |d: &Diagnostic| match d.severity {
         Severity::Error => Diagnostic { code: "W0501", severity: Severity::Warning, ..d.clone() },

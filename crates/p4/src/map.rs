@@ -1,18 +1,18 @@
-//! Hash tables for what a compiler looks up all the time: numbers of nodes, and names.
+//! Hash tables for frequent lookups in a compiler, by numbers of nodes and by names.
 //!
-//! The standard library's hash withstands keys that somebody chooses to make tables slow. A program that does so harms only
-//! whoever compiles it, and that hash took a fifth of the time of `strait check`. This one is that of rustc: a rotation, an
-//! exclusive or and a multiplication for each eight bytes.
+//! The standard library's hash is safe against keys that somebody chooses so that they collide. A program with such
+//! keys would only slow down its own compilation, and that hash took a fifth of the time of `strait check`. This one is
+//! rustc's: a rotation, an exclusive or and a multiplication for each eight bytes.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A table by keys that nobody chooses against it.
+/// A hash table with this hash.
 pub type Map<K, V> = HashMap<K, V, BuildHasherDefault<Quick>>;
-/// A set of such keys.
+/// A hash set with this hash.
 pub type Set<K> = HashSet<K, BuildHasherDefault<Quick>>;
 
-/// The hash so far.
+/// The state of the hash.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quick(u64);
 
@@ -37,7 +37,7 @@ impl Hasher for Quick {
         self.0 = (self.0.rotate_left(5) ^ n).wrapping_mul(0x517c_c1b7_2722_0a95);
     }
 
-    /// Tables look at the low bits first, and a multiplication leaves most in the high ones.
+    /// Hash tables use the low bits first, but a multiplication mixes the high bits best.
     fn finish(&self) -> u64 {
         self.0.rotate_left(26)
     }

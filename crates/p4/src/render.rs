@@ -1,7 +1,7 @@
-//! Diagnostics as text for people and as JSON for programs. No I/O: both are strings.
+//! Formats diagnostics: as text for users and as JSON for tools. Both are strings; there is no I/O here.
 //!
-//! `annotate-snippets` draws: it is what rustc uses, so the shape is known to many; it takes byte ranges as we have them, returns a
-//! `String` and brings next to no dependencies, where ariadne wants a writer and miette its own error trait on every type.
+//! `annotate-snippets` formats the text. It is the library of rustc, so users know its layout. It takes byte ranges,
+//! returns a `String` and has few dependencies.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::diag::{Diagnostic, Label, Severity};
 use crate::source::{Expansion, SourceFile, SourceMap, Span};
 
-/// The diagnostics as text, each with its lines of source, and a count at the end. `colour`: with ANSI escapes.
+/// The diagnostics as text with their source lines, and their number at the end. `colour` adds ANSI escapes.
 pub fn text(map: &SourceMap, diagnostics: &[Diagnostic], colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
     let mut out = String::new();
@@ -24,7 +24,7 @@ pub fn text(map: &SourceMap, diagnostics: &[Diagnostic], colour: bool) -> String
     out
 }
 
-/// The diagnostics as a JSON array. Lines and columns count from 1, columns in characters; the end is exclusive.
+/// The diagnostics as a JSON array. Lines and columns count from 1, and columns count characters. The end is exclusive.
 pub fn json(map: &SourceMap, diagnostics: &[Diagnostic]) -> String {
     let all = diagnostics.iter().map(|d| {
         let d = with_macro(map, d);
@@ -73,7 +73,7 @@ fn group<'a>(map: &'a SourceMap, d: &'a Diagnostic) -> Group<'a> {
         Severity::Error => Level::ERROR,
     };
     let mut group = Group::with_title(level.primary_title(&*d.message).id(d.code));
-    // The file with the mistake first, then the others, each once.
+    // The file of the problem comes first, then each other file once.
     let mut files = vec![map.file_index(d.primary.span.start)];
     for label in &d.secondary {
         let file = map.file_index(label.span.start);
@@ -95,7 +95,7 @@ fn group<'a>(map: &'a SourceMap, d: &'a Diagnostic) -> Group<'a> {
     group
 }
 
-/// The lines of one file that a diagnostic marks.
+/// The source lines of one file that a diagnostic marks.
 fn snippet<'a>(
     map: &SourceMap,
     file: &'a SourceFile,
@@ -110,14 +110,14 @@ fn snippet<'a>(
     for label in d.secondary.iter().filter(|l| here(l.span)) {
         marks.push((AnnotationKind::Context, range(file, label.span), &label.text));
     }
-    // Only the lines from the first mark to the last: drawing a line of a huge file does not read the file.
+    // Only the lines between the first and the last mark are read, even in a large file.
     let first = marks.iter().map(|(_, r, _)| r.start).min().unwrap_or(0);
     let last = marks.iter().map(|(_, r, _)| r.end).max().unwrap_or(0);
     let begin = file.text[..first].rfind('\n').map_or(0, |n| n + 1);
     let end = file.text[last..].find('\n').map_or(file.text.len(), |n| last + n);
-    // A line longer than anybody reads is cut around the mark.
-    let begin = boundary(&file.text, begin.max(first.saturating_sub(LONG)));
-    let end = boundary(&file.text, end.min(last.saturating_add(LONG)));
+    // A very long line is cut around the mark.
+    let begin = boundary(&file.text, begin.max(first.saturating_sub(MAX_CONTEXT)));
+    let end = boundary(&file.text, end.min(last.saturating_add(MAX_CONTEXT)));
     let (line, _) = file.position(file.start.saturating_add(begin as u32));
     let mut snippet = Snippet::source(&file.text[begin..end]).line_start(line).path(&*file.name);
     for (kind, range, text) in marks {
@@ -130,10 +130,10 @@ fn snippet<'a>(
     snippet
 }
 
-/// How much of a line is shown before and behind the marks.
-const LONG: usize = 1000;
+/// How many bytes of a line are shown before and after the marks.
+const MAX_CONTEXT: usize = 1000;
 
-/// The last start of a character at or before `at`.
+/// The start of the character that contains the byte `at`.
 fn boundary(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
@@ -142,14 +142,14 @@ fn boundary(text: &str, at: usize) -> usize {
     at
 }
 
-/// A span as bytes of its file, cut to what exists and to whole characters.
+/// A span as a byte range of its file. It is cut at the end of the file and at whole characters.
 fn range(file: &SourceFile, span: Span) -> Range<usize> {
     let inside = |offset: u32| boundary(&file.text, offset.saturating_sub(file.start) as usize);
     let start = inside(span.start);
     start..inside(span.end).max(start)
 }
 
-/// What a macro made stands where the macro is used: its definition is marked, too.
+/// If a macro produced the location, its definition is marked, too.
 fn with_macro(map: &SourceMap, d: &Diagnostic) -> Diagnostic {
     match map.expansion(d.primary.span) {
         Some(Expansion { defined: Some(defined), name, .. }) if d.primary.span != *defined => {
@@ -159,14 +159,14 @@ fn with_macro(map: &SourceMap, d: &Diagnostic) -> Diagnostic {
     }
 }
 
-/// How many levels of includes are told.
-const INCLUDES: usize = 8;
+/// The most levels of includes that are shown.
+const MAX_INCLUDES: usize = 8;
 
-/// The includes that lead to a place's file, innermost first.
+/// The includes that lead to the file of a span. The innermost is the first.
 fn includes(map: &SourceMap, span: Span) -> Vec<String> {
     let mut found = Vec::new();
     let mut from = map.file(span).and_then(|f| f.included_at);
-    while let Some(at) = from.filter(|_| found.len() < INCLUDES) {
+    while let Some(at) = from.filter(|_| found.len() < MAX_INCLUDES) {
         let file = map.position(at);
         found.push(format!("included from {}:{}", file.file, file.line));
         from = map.file(at).and_then(|f| f.included_at);

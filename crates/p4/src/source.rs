@@ -1,58 +1,58 @@
-//! Source files and places in them.
+//! Source files, and locations in them.
 //!
-//! All files of a run share one offset space: file N begins where file N-1 ended, so a [`Span`] is two numbers and finds
-//! its file again. Text that a macro produced has a span in the file that used the macro.
+//! All files of a run share one offset space: each file begins where the one before ended. So a [`Span`] is two
+//! numbers, and its file can be found. Text that a macro produced has the span of the macro's use.
 
 use std::sync::Arc;
 
 /// A range of bytes in the offset space of a [`SourceMap`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
-    /// First byte.
+    /// The first byte.
     pub start: u32,
-    /// One past the last byte.
+    /// The byte after the last.
     pub end: u32,
 }
 
 impl Span {
-    /// Whether another one lies in this one.
+    /// Whether another span is inside of this one.
     pub fn contains(self, other: Span) -> bool {
         self.start <= other.start && other.end <= self.end
     }
 
-    /// From one offset to another.
+    /// The span from one offset to another.
     pub fn new(start: u32, end: u32) -> Span {
         Span { start, end }
     }
 
-    /// The smallest span that covers both.
+    /// The smallest span that contains both.
     pub fn to(self, other: Span) -> Span {
         Span { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
 
-    /// The empty place right behind it.
+    /// The empty span directly after this one.
     pub fn after(self) -> Span {
         Span { start: self.end, end: self.end }
     }
 }
 
-/// One file.
+/// A source file.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
-    /// Name as the user or an include gave it.
+    /// The name that the user or an include gave.
     pub name: String,
     /// Its text.
     pub text: Arc<str>,
-    /// Offset of its first byte.
+    /// The offset of its first byte.
     pub start: u32,
-    /// The `#include` that brought it, if one did.
+    /// The `#include` that read it, if there was one.
     pub included_at: Option<Span>,
-    /// Offsets of its lines, relative to the file.
+    /// The offsets of its lines, relative to the start of the file.
     lines: Vec<u32>,
 }
 
 impl SourceFile {
-    /// Line and column (in characters), both from 1, of a byte in this file.
+    /// The line and the column (in characters) of a byte of this file. Both count from 1.
     pub fn position(&self, offset: u32) -> (usize, usize) {
         let at = offset.saturating_sub(self.start).min(self.text.len() as u32);
         let line = self.lines.partition_point(|&l| l <= at).max(1);
@@ -62,31 +62,31 @@ impl SourceFile {
     }
 }
 
-/// A place for people: file, line and column, the latter two from 1.
+/// A location for users: file, line and column. Lines and columns count from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// File name.
+    /// The name of the file.
     pub file: String,
-    /// Index of the file.
+    /// The index of the file in the [`SourceMap`].
     pub file_index: usize,
-    /// Line.
+    /// The line.
     pub line: usize,
-    /// Column in characters.
+    /// The column, in characters.
     pub column: usize,
 }
 
-/// One use of a macro.
+/// A use of a macro.
 #[derive(Clone, Debug)]
 pub struct Expansion {
-    /// Where it is used: the span of all that it produced.
+    /// The location of the use, which is the span of all tokens that it produced.
     pub used: Span,
-    /// Its name.
+    /// The name of the macro.
     pub name: Arc<str>,
-    /// Where it is defined; `None` for `-D`.
+    /// The location of its definition; `None` for `-D`.
     pub defined: Option<Span>,
 }
 
-/// All files of a run, and the macros that were used in them.
+/// All files of a run, and all uses of macros in them.
 #[derive(Clone, Debug, Default)]
 pub struct SourceMap {
     files: Vec<SourceFile>,
@@ -94,10 +94,10 @@ pub struct SourceMap {
 }
 
 impl SourceMap {
-    /// Adds a file; its index counts from 0. The offset space holds 4 GiB; files behind that share its last byte.
+    /// Adds a file, and returns its index. The offset space has 4 GiB; files beyond that share its last offset.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<Arc<str>>) -> usize {
         let text = text.into();
-        // One byte lies between two files, so that a span at the end of one is not the start of the next.
+        // There is one byte between two files, so that the end of one is not the start of the next.
         let start = self.files.last().map_or(0, |f| f.start.saturating_add(f.text.len() as u32 + 1));
         let lines = [0].into_iter().chain(text.match_indices('\n').map(|(i, _)| i as u32 + 1)).collect();
         self.files.push(SourceFile { name: name.into(), text, start, included_at: None, lines });
@@ -111,32 +111,32 @@ impl SourceMap {
         index
     }
 
-    /// Notes a use of a macro.
+    /// Records a use of a macro.
     pub fn note_expansion(&mut self, expansion: Expansion) {
         self.expansions.push(expansion);
     }
 
-    /// The macro that made the text at a span's start, if one did.
+    /// The use of a macro that produced the text at the start of a span.
     pub fn expansion(&self, span: Span) -> Option<&Expansion> {
         self.expansions.iter().find(|e| e.used.start <= span.start && span.start < e.used.end)
     }
 
-    /// All files in the order they were added.
+    /// All files, in the order in which they were added.
     pub fn files(&self) -> &[SourceFile] {
         &self.files
     }
 
-    /// Index of the file that holds an offset.
+    /// The index of the file that contains an offset.
     pub fn file_index(&self, offset: u32) -> usize {
         self.files.partition_point(|f| f.start <= offset).saturating_sub(1)
     }
 
-    /// The file that holds a span's start.
+    /// The file that contains the start of a span.
     pub fn file(&self, span: Span) -> Option<&SourceFile> {
         self.files.get(self.file_index(span.start))
     }
 
-    /// Where a span starts.
+    /// The location of the start of a span.
     pub fn position(&self, span: Span) -> Position {
         let file_index = self.file_index(span.start);
         match self.files.get(file_index) {
@@ -148,7 +148,7 @@ impl SourceMap {
         }
     }
 
-    /// The word at a line and a column (in characters) of a file, all as [`SourceMap::position`] gives them.
+    /// The word at a line and a column of a file. The arguments count as in [`SourceMap::position`].
     pub fn span_at(&self, file: usize, line: usize, column: usize) -> Span {
         let Some(file) = self.files.get(file) else { return Span::default() };
         let begin = file.lines.get(line.saturating_sub(1)).map_or(file.text.len(), |l| *l as usize);
@@ -159,7 +159,7 @@ impl SourceMap {
         Span::new(start, start + word as u32)
     }
 
-    /// Where a span ends (exclusive), in the file where it starts.
+    /// The location of the end of a span (exclusive), in the file where it starts.
     pub fn end_position(&self, span: Span) -> Position {
         let start = self.position(span);
         match self.files.get(start.file_index) {
@@ -171,7 +171,7 @@ impl SourceMap {
         }
     }
 
-    /// The text of a span, empty if it crosses files.
+    /// The text of a span. It is empty if the span is in several files.
     pub fn text(&self, span: Span) -> &str {
         let text = self.file(span).and_then(|f| {
             let (from, to) = (span.start.checked_sub(f.start)?, span.end.checked_sub(f.start)?);
@@ -181,14 +181,15 @@ impl SourceMap {
     }
 }
 
-/// How the preprocessor reaches other files. The crate itself opens none.
+/// Access to other files for the preprocessor. This crate opens no files.
 pub trait SourceProvider {
-    /// Finds an include. `from` is the name of the file that asks, `quoted` tells `"name"` from `<name>`. Returns the name
-    /// to show and the text.
+    /// Finds an include. `from` is the name of the file that includes it. `quoted` is true for `"name"`, and false for
+    /// `<name>`. Returns the name to show, and the text.
     fn include(&self, name: &str, from: &str, quoted: bool) -> Option<(String, String)>;
 }
 
-/// Strait's own includes, embedded: `core.p4`, `v1model.p4`, `psa.p4`, `pna.p4`, the latter two also by the names of p4c's targets.
+/// The built-in includes: `core.p4`, `v1model.p4`, `psa.p4` and `pna.p4`. The last two also have the names of p4c's
+/// targets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Embedded;
 

@@ -1,12 +1,12 @@
-//! Code that no packet reaches, because a condition is known when the program is compiled: what stands there is left out of the
-//! control plane's view, as p4c leaves it out.
+//! Code that is unreachable because of a compile-time known condition. The control plane's view leaves out what is only
+//! used there, as p4c does.
 
 use super::Walk;
 use crate::ast::{Expr, ExprKind, Stmt, StmtKind};
 use crate::source::Span;
 
 impl<'a> Walk<'_, 'a> {
-    /// Notes what of these statements is never reached; whether their end is.
+    /// Collects the unreachable statements. Returns whether the end of the list is reachable.
     pub(super) fn dead(&self, stmts: &'a [Stmt], out: &mut Vec<Span>) -> bool {
         for (i, s) in stmts.iter().enumerate() {
             if !self.dead_in(s, out) {

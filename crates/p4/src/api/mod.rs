@@ -1,8 +1,9 @@
-//! What the control plane sees of a checked program: a walk over the instances that `main` is made of.
+//! The control plane's view of a checked program (P4Info): a walk over the instances of `main`.
 //!
-//! Names follow section 18.3 of the specification: the path of instances, `@name` in the place of the last part, and a leading dot
-//! for a whole name. What nobody uses is left out, as p4c leaves it out: tables that are not applied, actions that are neither
-//! listed nor called. `types` turns types into what a controller needs to know of them, `values` finds the sizes.
+//! Names follow section 18.3 of the specification: the names of the enclosing instances, separated by dots, then the
+//! name, which `@name` replaces; a name with a leading dot is not prefixed. As in p4c, unused objects are left out:
+//! tables that are not applied, and actions that are neither listed nor called. `types` has the types for a controller,
+//! and `values` the compile-time known values.
 
 mod dead;
 mod object;
@@ -37,7 +38,7 @@ pub fn of(typed: &Typed<'_>, map: &SourceMap) -> Api {
     walk.api
 }
 
-/// The architecture that a program is written for, by the package that `main` is an instance of; empty if it is none that is known.
+/// The architecture of a program, by the package of `main`. It is empty if the package is unknown.
 pub fn architecture(typed: &Typed<'_>) -> &'static str {
     let call = typed.main.and_then(|main| typed.instance(main));
     let Some(Callee::Constructor(ty, _)) = call.map(|c| &c.callee) else { return "" };
@@ -50,11 +51,11 @@ pub fn architecture(typed: &Typed<'_>) -> &'static str {
     }
 }
 
-/// Where the walk is: the path of instances, and what constructor and type parameters stand for.
+/// An instance that is being walked: its name, and its constructor and type arguments.
 #[derive(Clone, Default)]
 struct Place<'a> {
     path: String,
-    /// The values of constructor parameters, and what those of objects were given.
+    /// The values of constructor parameters, and the arguments for constructor parameters that are objects.
     values: Map<DeclId, Value>,
     given: Map<DeclId, &'a ast::Expr>,
     types: Subst,
@@ -64,15 +65,15 @@ struct Walk<'t, 'a> {
     typed: &'t Typed<'a>,
     map: &'t SourceMap,
     api: Api,
-    /// Tables that somebody applies.
+    /// The tables that are applied.
     applied: HashSet<DeclId>,
-    /// Actions that a control calls; what an action calls is a part of it.
+    /// The actions that a control calls directly. An action that only actions call is not in it.
     called: HashSet<DeclId>,
-    /// Actions in the list of such a table.
+    /// The actions in the lists of applied tables.
     listed: HashSet<DeclId>,
-    /// What no packet reaches.
+    /// The unreachable statements.
     dead: Vec<Span>,
-    /// Digests without a name so far.
+    /// How many digests without a name there are so far.
     digests: usize,
 }
 
@@ -113,7 +114,7 @@ impl<'a> Walk<'_, 'a> {
         if let Some(d) = self.typed.syntax(main) {
             self.api.package = self.annotations(&d.annotations);
         }
-        // What is declared at the top of a program belongs to nobody.
+        // Global declarations are in no instance.
         for d in &self.typed.program.decls {
             if let DeclKind::Instance { .. } = &d.kind {
                 self.object(d, &Place::default());
@@ -126,7 +127,7 @@ impl<'a> Walk<'_, 'a> {
         self.controller_headers();
     }
 
-    /// The parsers and controls that a package is made of, through packages inside.
+    /// Walks the parsers and controls of a package, and of packages in it.
     fn package(&mut self, call: &Call<'a>) {
         for (_, arg) in &call.args {
             let (Arg::Given(e) | Arg::Default(e)) = arg else { continue };
@@ -144,7 +145,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// The place inside an instance of a parser or control.
+    /// The instance of a parser or control in another instance.
     fn enter(&self, from: &Place<'a>, path: &str, ty: &Type, call: &Call<'a>) -> Place<'a> {
         let types = self.typed.subst_of(&ty.subst(&from.types));
         let mut place = Place { path: path.to_string(), types, ..Place::default() };
@@ -183,14 +184,14 @@ impl<'a> Walk<'_, 'a> {
         }
         self.applied_directly(&c.apply.stmts, place);
         self.digest_calls(c, place);
-        self.called_here(c, place);
+        self.global_actions(c, place);
     }
 
     fn local_instance(&mut self, d: &'a ast::Decl, place: &Place<'a>) {
         let Some(call) = self.typed.instance(d.id) else { return };
         match &call.callee {
             Callee::Constructor(ty @ (Type::Parser(n) | Type::Control(n)), _) => {
-                // A constructor's parameter may stand for a block of the caller's.
+                // A constructor parameter may be an instance of the caller.
                 let Some(decl) = self.typed.syntax(n.decl) else { return };
                 let inner = self.enter(place, &full_name(d, &place.path), ty, call);
                 self.block(decl, &inner);
@@ -199,7 +200,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// `C.apply(…)` on a type: an instance that has the type's name.
+    /// Walks the controls that `C.apply(…)` instantiates. The instance has the name of the type.
     fn applied_directly(&mut self, stmts: &'a [Stmt], place: &Place<'a>) {
         for s in stmts {
             if let StmtKind::DirectApply { id, .. } = &s.kind
@@ -214,8 +215,8 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// Actions at the top of the program that a control calls.
-    fn called_here(&mut self, c: &'a ControlDecl, place: &Place<'a>) {
+    /// Adds the global actions that a control calls.
+    fn global_actions(&mut self, c: &'a ControlDecl, place: &Place<'a>) {
         let at = c.apply.span;
         for (span, call) in self.typed.calls_by_place() {
             let Callee::Function(id) = &call.callee else { continue };
@@ -230,7 +231,7 @@ impl<'a> Walk<'_, 'a> {
         self.dead.iter().any(|s| s.contains(at))
     }
 
-    /// Annotations as the control plane may read them.
+    /// Annotations in the form of P4Info.
     fn annotations(&self, list: &[ast::Annotation]) -> Vec<api::Annotation> {
         let literal = |e: &ast::Expr| match self.typed.value(e.id)? {
             Value::Bool(b) => Some(api::Literal::Bool(b)),
@@ -253,13 +254,13 @@ impl<'a> Walk<'_, 'a> {
         list.iter().map(|a| api::Annotation { name: a.name.text.clone(), body: body(a) }).collect()
     }
 
-    /// A name and its annotations.
+    /// The name and the annotations of a declaration.
     fn named(&self, d: &ast::Decl, path: &str) -> api::Object {
         api::Object { name: full_name(d, path), annotations: self.annotations(&d.annotations) }
     }
 }
 
-/// What a declaration is called in the control plane.
+/// The control-plane name of a declaration.
 pub(crate) fn full_name(d: &ast::Decl, path: &str) -> String {
     let own = ast::annotation_string(&d.annotations, "name").unwrap_or_else(|| d.name.text.clone());
     match own.strip_prefix('.') {

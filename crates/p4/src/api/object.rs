@@ -1,5 +1,5 @@
-//! Objects that the control plane reads and writes: counters, meters, registers, profiles, digests, value sets, headers of packets
-//! to and from the controller.
+//! Objects that a controller reads and writes: counters, meters, registers, action profiles, digests, value sets, and
+//! the headers of packet-in and packet-out.
 
 use ir::api::{ControllerHeader, Counter, Digest, Key, Object, Profile, Register, Unit, ValueSet};
 
@@ -8,7 +8,7 @@ use crate::ast::{self, ControlDecl, DeclKind, Expr, ExprKind};
 use crate::check::{Arg, Call, Callee, DeclId, Named, Type};
 
 impl<'a> Walk<'_, 'a> {
-    /// A declared instance of an extern.
+    /// Adds a declared instance of an extern.
     pub(super) fn object(&mut self, d: &'a ast::Decl, place: &Place<'a>) {
         let Some(call) = self.typed.instance(d.id).cloned() else { return };
         let Callee::Constructor(Type::Extern(n), _) = &call.callee else { return };
@@ -16,7 +16,7 @@ impl<'a> Walk<'_, 'a> {
         self.extern_object(self.named(d, &place.path), &n, &call, place);
     }
 
-    /// An instance of an extern, declared or made in the place of a property.
+    /// Adds an instance of an extern: a declared one, or one that a table property creates.
     pub(super) fn extern_object(&mut self, object: Object, n: &Named, call: &Call<'a>, place: &Place<'a>) {
         let arg = |name: &str| {
             call.args.iter().find_map(|(param, arg)| match arg {
@@ -45,7 +45,7 @@ impl<'a> Walk<'_, 'a> {
         let arg_type = |i: usize| n.args.get(i).map(|t| t.subst(&place.types));
         match &*n.name {
             "counter" | "Counter" | "meter" | "Meter" => {
-                // v1model's are indexed by `bit<32>`, PSA's and PNA's by a type argument.
+                // v1model indexes by `bit<32>`, PSA and PNA by a type argument.
                 let (size, at) = match &*n.name {
                     "Counter" => ("n_counters", Some(1)),
                     "Meter" => ("n_meters", Some(0)),
@@ -83,20 +83,20 @@ impl<'a> Walk<'_, 'a> {
         if meter { self.api.meters.push(made) } else { self.api.counters.push(made) }
     }
 
-    /// v1model: a digest is a call, and has the name of the type that it tells.
+    /// Adds the digests of v1model. They are calls, and have the name of their data's type.
     pub(super) fn digest_calls(&mut self, c: &'a ControlDecl, place: &Place<'a>) {
         let mut spans = vec![c.apply.span];
         let actions = c.locals.iter().filter(|l| self.called.contains(&l.id) || self.listed.contains(&l.id));
         spans.extend(actions.filter(|l| matches!(l.kind, DeclKind::Action { .. })).map(|l| l.span));
-        let mut told: Vec<Type> = Vec::new();
+        let mut types: Vec<Type> = Vec::new();
         for (at, call) in self.typed.calls_by_place() {
             let Callee::Function(id) = &call.callee else { continue };
             let digest = self.typed.decl(*id).is_some_and(|d| &*d.name == "digest");
             if digest && spans.iter().any(|s| s.contains(at)) {
-                told.extend(call.type_args.first().map(|(_, t)| t.subst(&place.types)));
+                types.extend(call.type_args.first().map(|(_, t)| t.subst(&place.types)));
             }
         }
-        for ty in told {
+        for ty in types {
             let name = match &ty {
                 Type::Struct(n) | Type::Header(n) => n.name.to_string(),
                 _ => {
@@ -149,7 +149,7 @@ impl<'a> Walk<'_, 'a> {
         self.api.value_sets.push(ValueSet { object: self.named(d, &place.path), size, keys });
     }
 
-    /// Headers with `@controller_header("packet_in")`.
+    /// Adds the headers with `@controller_header("packet_in")` or `("packet_out")`.
     pub(super) fn controller_headers(&mut self) {
         for d in &self.typed.program.decls {
             let DeclKind::Header { .. } = &d.kind else { continue };
@@ -174,7 +174,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// What stands before a field.
+    /// The annotations of a field.
     fn field_annotations(&self, id: DeclId) -> &'a [ast::Annotation] {
         self.typed.field(id).map_or(&[], |f| &f.annotations)
     }

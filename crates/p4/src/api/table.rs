@@ -10,7 +10,7 @@ use crate::ast::{self, DeclKind, Direction, Expr, ExprKind, PropertyValue, Table
 use crate::check::{Callee, DeclId, Type, Value};
 
 impl<'a> Walk<'_, 'a> {
-    /// An action of a control.
+    /// Adds an action of a control.
     pub(super) fn action(&mut self, d: &'a ast::Decl, place: &Place<'a>) {
         if self.listed.contains(&d.id) || self.called.contains(&d.id) {
             self.one_action(d, &place.path, place);
@@ -25,7 +25,7 @@ impl<'a> Walk<'_, 'a> {
         }
         let listed = self.listed.contains(&d.id);
         let mut made = Action { object, params: Vec::new() };
-        // Parameters with a direction are bound by the program, as all are where it calls the action itself.
+        // The program sets parameters with a direction, and all parameters of an action that it calls itself.
         for p in params.iter().filter(|p| listed && p.direction == Direction::None) {
             let Some(ty) = self.typed.decl(p.id).map(|p| p.ty.subst(&place.types)) else { continue };
             let name = ast::annotation_string(&p.annotations, "name").unwrap_or_else(|| p.name.text.clone());
@@ -34,7 +34,7 @@ impl<'a> Walk<'_, 'a> {
         self.api.actions.push(made);
     }
 
-    /// The name of the action that an expression names.
+    /// The control-plane name of the action that an expression refers to.
     fn action_of(
         &mut self,
         e: &'a Expr,
@@ -48,7 +48,7 @@ impl<'a> Walk<'_, 'a> {
         Some((full_name(decl, path), decl, args))
     }
 
-    /// A table that is applied.
+    /// Adds a table that is applied.
     pub(super) fn table(&mut self, d: &'a ast::Decl, t: &'a TableDecl, place: &Place<'a>) {
         let mut made = Table { object: self.named(d, &place.path), ..Table::default() };
         if self.api.tables.iter().any(|t| t.object.name == made.object.name) {
@@ -98,7 +98,7 @@ impl<'a> Walk<'_, 'a> {
         let Some((name, decl, args)) = self.action_of(e, place) else { return Default::default() };
         let DeclKind::Action { params, .. } = &decl.kind else { return Default::default() };
         let free: Vec<_> = params.iter().filter(|p| p.direction == Direction::None).collect();
-        // Bound arguments may be repeated here; what the control plane could have given stands last.
+        // Bound arguments may be repeated first. The directionless ones are the last.
         let skip = args.len().saturating_sub(free.len());
         let mut given = Vec::new();
         for (arg, param) in args.iter().skip(skip).zip(free) {
@@ -110,7 +110,7 @@ impl<'a> Walk<'_, 'a> {
         (name, given)
     }
 
-    /// What misses a table without a default runs `NoAction`, which then stands in the list for that alone.
+    /// Adds the default action `NoAction` to a table without one. It is only for the default.
     fn no_action(&mut self, made: &mut Table, place: &Place<'a>) -> (String, Vec<Vec<u8>>) {
         let decls = self.typed.program.decls.iter();
         let found =
@@ -139,7 +139,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// Section 18.3.2: what a key is called that has no `@name`.
+    /// Section 18.3.2: the name of a key without `@name`.
     fn key_text(&self, e: &'a Expr, place: &Place<'a>) -> String {
         match &e.kind {
             ExprKind::Name { name, .. } => name.text.clone(),
@@ -182,7 +182,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// A property that names an object, or makes one in its place.
+    /// The object that a table property refers to, or creates.
     fn resource(
         &mut self,
         d: &'a ast::Decl,
@@ -196,7 +196,7 @@ impl<'a> Walk<'_, 'a> {
             let Type::Extern(n) = self.typed.ty(e.id).clone() else { continue };
             let name = match (self.typed.resolved(e.id), self.typed.call(e.id)) {
                 (Some(id), _) => {
-                    // A constructor's parameter stands for what it was given.
+                    // A constructor parameter stands for its argument.
                     let id = place.given.get(&id).and_then(|e| self.typed.resolved(e.id)).unwrap_or(id);
                     let Some(decl) = self.typed.syntax(id).filter(|_| seen.insert(id)) else {
                         continue;
@@ -228,7 +228,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// Notes which table a direct counter or meter belongs to.
+    /// Records the table of a direct counter or meter.
     fn owned_by(&mut self, name: &str, table: &'a ast::Decl, place: &Place<'a>) {
         let all = self.api.counters.iter_mut().chain(&mut self.api.meters);
         for object in all.filter(|o| o.object.name == name && o.table.is_some()) {

@@ -1,4 +1,4 @@
-//! Types as a controller needs to know them.
+//! Types in the form of P4Info.
 
 use ir::api::{DataType, NewType, Param, SerEnum};
 
@@ -8,7 +8,7 @@ use crate::ast::{self, AnnotationBody};
 use crate::check::{Named, Type, Value};
 
 impl<'a> Walk<'_, 'a> {
-    /// A type, and in [`ir::api::Types`] what its name stands for.
+    /// A type, whose declaration is added to [`ir::api::Types`].
     pub(super) fn data_type(&mut self, ty: &Type) -> DataType {
         match ty {
             Type::Bit(w) => DataType::Bit(*w),
@@ -91,7 +91,7 @@ impl<'a> Walk<'_, 'a> {
         DataType::Error
     }
 
-    /// A generic type is named with its arguments, as p4c names it.
+    /// The name of a generic type with its type arguments, as p4c writes it.
     fn generic_name(&self, n: &Named) -> String {
         let mut name = self.type_name(n.decl, &n.name);
         let said = |d: &ast::Decl| ast::annotation(&d.annotations, "name").is_some();
@@ -120,7 +120,7 @@ impl<'a> Walk<'_, 'a> {
         fields.into_iter().map(|(name, t, _)| (name.to_string(), self.data_type(&t))).collect()
     }
 
-    /// Fields of a header, those of structs inside with a dot.
+    /// The fields of a header. The fields of structs in it have names with a dot.
     fn flatten(&mut self, ty: &Type, prefix: &str, out: &mut Vec<(String, DataType)>) {
         for (name, t, _) in self.typed.fields(ty) {
             match &t {
@@ -133,7 +133,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// The `type` that a key, parameter or index has.
+    /// The name of a `type` declaration that a key, parameter or index has as its type.
     pub(super) fn new_type_name(&mut self, ty: &Type) -> Option<String> {
         match self.data_type(ty) {
             DataType::New(name) => Some(name),
@@ -141,7 +141,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// Bits that a controller gives for a value of this type; 0 for texts.
+    /// The number of bits of a value in P4Runtime; 0 for a string.
     pub(super) fn width(&self, ty: &Type) -> u32 {
         match ty {
             Type::New(n, under) => match self.typed.syntax(n.decl).and_then(translation) {
@@ -149,14 +149,14 @@ impl<'a> Walk<'_, 'a> {
                 None => under.underlying().scalar_width().unwrap_or(0),
             },
             Type::Bool => 1,
-            // As p4c counts them.
+            // The width in p4c.
             Type::Enum(_) => 32,
             Type::SerEnum(_, under) => under.underlying().scalar_width().unwrap_or(0),
             other => other.scalar_width().unwrap_or(0),
         }
     }
 
-    /// A parameter of an action or a field of a controller header.
+    /// A parameter of an action, or a field of a controller header.
     pub(super) fn param(&mut self, name: String, list: &[ast::Annotation], ty: &Type) -> Param {
         let type_name = match ty {
             Type::Enum(n) => {
@@ -172,7 +172,7 @@ impl<'a> Walk<'_, 'a> {
     }
 }
 
-/// `@p4runtime_translation("uri", bit<32>)`, `…, string)`: the URI, and the bits; `None` for texts.
+/// The URI and the width of `@p4runtime_translation("uri", bit<32>)`. The width is `None` for `string`.
 fn translation(d: &ast::Decl) -> Option<(String, Option<u32>)> {
     let AnnotationBody::Unstructured(tokens) =
         &ast::annotation(&d.annotations, "p4runtime_translation")?.body

@@ -1,4 +1,4 @@
-//! Numbers that are known where a program is instantiated.
+//! Compile-time known values in an instance.
 
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
@@ -13,7 +13,7 @@ impl<'a> Walk<'_, 'a> {
         self.known(place).value(e)
     }
 
-    /// A number, an enum's member with a representation among them.
+    /// The value of a number, or of a member of a serializable enum.
     pub(super) fn int(&self, e: &'a Expr, place: &Place<'a>) -> Option<BigInt> {
         self.known(place).number(e)
     }
@@ -28,7 +28,7 @@ impl<'a> Walk<'_, 'a> {
     }
 }
 
-/// A number as bytes, most significant first, as many as its width needs.
+/// A number as bytes, the most significant first. The width determines how many.
 pub(super) fn bytes(value: &BigInt, width: u32) -> Vec<u8> {
     let (_, short) = value.to_bytes_be();
     let len = width.div_ceil(8) as usize;

@@ -117,7 +117,7 @@ impl<'a> Checker<'a, '_> {
             self.decl(*m).filter(|d| d.optional && d.kind == Kind::Method).map(|d| d.name.clone())
         };
         if let Some(name) = members.iter().find_map(open).filter(|_| matches!(ty, Type::Extern(_))) {
-            let text = format!("`{ty}` has the abstract method `{name}`, which nobody defines here");
+            let text = format!("`{ty}` has the abstract method `{name}`, which is not defined here");
             let d = Diagnostic::error("E0406", span, text);
             self.report(d.hint(format!("declare it: `{ty}(…) name = {{ … }};`")));
         }

@@ -103,7 +103,7 @@ impl<'a> Known<'_, 'a> {
         }
     }
 
-    /// The number that an expression is, or that an enum's member stands for.
+    /// The value of a number, a `bool` (0 or 1), or a member of a serializable enum.
     pub fn number(&self, e: &'a Expr) -> Option<BigInt> {
         match self.value(e)? {
             Value::Int(v) => Some(v),
@@ -117,7 +117,7 @@ impl<'a> Known<'_, 'a> {
         self.value(e)?.as_int()?.to_usize()
     }
 
-    /// `x.minSizeInBits()` and its kin, of a type that only the instance knows.
+    /// The value of `x.minSizeInBits()` and similar methods if the type of `x` depends on the instance.
     fn size(&self, e: &Expr, callee: &Expr) -> Option<Value> {
         let (Callee::Builtin(builtin), ExprKind::Member { base, .. }) =
             (&self.typed.call(e.id)?.callee, &callee.kind)
@@ -133,7 +133,7 @@ impl<'a> Known<'_, 'a> {
 }
 
 impl<'a> Typed<'a> {
-    /// Types of the parts of a struct, header, tuple or stack.
+    /// The types of the parts of a struct, header, tuple or stack.
     pub fn parts(&self, ty: &Type) -> Vec<Type> {
         match ty {
             Type::Tuple(items) => items.to_vec(),
@@ -142,7 +142,7 @@ impl<'a> Typed<'a> {
         }
     }
 
-    /// Types of the scalars that a type is made of.
+    /// The types of the parts of structs and tuples, recursively. Any other type is one part.
     pub fn leaves(&self, ty: &Type) -> Vec<Type> {
         match ty {
             Type::Tuple(_) | Type::Struct(_) => self.parts(ty).iter().flat_map(|t| self.leaves(t)).collect(),
@@ -150,7 +150,7 @@ impl<'a> Typed<'a> {
         }
     }
 
-    /// What `...` stands for (P4-16 section 7.3).
+    /// The default value of a type, which `...` stands for (P4-16 section 7.3).
     pub fn default_value(&self, ty: &Type) -> Option<Value> {
         Some(match ty {
             Type::Bool => Value::Bool(false),
@@ -171,7 +171,7 @@ impl<'a> Typed<'a> {
         })
     }
 
-    /// The value of `x.minSizeInBits()` and its kin, for an `x` of that type (section 9).
+    /// The value of `x.minSizeInBits()` and similar methods for an `x` of type `ty` (section 9).
     pub fn size(&self, builtin: Builtin, ty: &Type) -> Option<Value> {
         let bits = match builtin {
             Builtin::MinSizeInBits | Builtin::MinSizeInBytes => self.bits_of(ty, false)?,
@@ -182,7 +182,7 @@ impl<'a> Typed<'a> {
         Some(Value::int(if bytes { bits.div_ceil(8) } else { bits }))
     }
 
-    /// Bits of a type on the wire, with its varbit fields empty or full.
+    /// The number of bits of a type in a packet: the greatest if `max`, otherwise the least.
     pub fn bits_of(&self, ty: &Type, max: bool) -> Option<u64> {
         let all =
             |parts: Vec<Type>| -> Option<Vec<u64>> { parts.iter().map(|t| self.bits_of(t, max)).collect() };
@@ -196,7 +196,7 @@ impl<'a> Typed<'a> {
         }
     }
 
-    /// The place of a field or member among those of its declaration.
+    /// The index of a field or member in its declaration.
     pub fn position(&self, member: DeclId) -> Option<usize> {
         let holder = self.decl(self.decl(member)?.parent?)?;
         holder.members.iter().position(|m| *m == member)

@@ -1,7 +1,8 @@
-//! What a path through a body knows: variables that nothing was assigned to yet, and headers that cannot be valid.
+//! Data-flow analysis: warnings about variables that are read before they are assigned, and about headers that cannot
+//! be valid.
 //!
-//! Only what is certain is told: where paths meet, what holds on all of them remains. A loop's body is walked twice, so that what
-//! its first round does is known at the beginning of the second.
+//! It only reports what is certain: where paths join, only facts that hold on all of them remain. The body of a loop is
+//! walked twice, so that the facts at its end are known at its start.
 
 use std::rc::Rc;
 
@@ -14,12 +15,12 @@ use crate::ast::{
 use crate::check::{Arg, Builtin, Callee, DeclId, Kind, Res, Type};
 use crate::diag::Diagnostic;
 
-/// What is certain at a point of a body. `None` in the place of one: no path gets there.
+/// The facts at a point of a body. `Option<Known>` is `None` if no path leads there.
 #[derive(Clone, Default, PartialEq)]
 pub(super) struct Known {
-    /// Variables without a value.
+    /// The variables without a value.
     empty: Set<DeclId>,
-    /// Headers that are not valid, as `#declaration.member`.
+    /// The headers that are invalid, as `#declaration.member`.
     invalid: Set<Rc<str>>,
 }
 
@@ -30,7 +31,7 @@ impl Known {
         self
     }
 
-    /// Something at or below this place is written.
+    /// Removes the facts about an lvalue and its parts, because it is written.
     fn touch(&mut self, path: &str) {
         let under = |p: &str, q: &str| p.strip_prefix(q).is_some_and(|r| r.is_empty() || r.starts_with('.'));
         self.invalid.retain(|p| !under(p, path) && !under(path, p));
@@ -50,13 +51,14 @@ fn join(a: Option<Known>, b: Option<Known>) -> Option<Known> {
 }
 
 impl<'a> Lint<'_, 'a> {
-    /// The body of a control, action or function.
+    /// Analyses the body of a control, action or function.
     pub(super) fn body(&mut self, params: &'a [Parameter], stmts: &'a [Stmt]) {
         let known = Some(self.at_start(params, false));
         self.block(stmts, known);
     }
 
-    /// A parser: states in the order in which they are reached, until nothing changes; then once more, aloud.
+    /// Analyses a parser. The states are walked until the facts at their starts do not change; then they are walked
+    /// again, with reports.
     pub(super) fn parser(&mut self, p: &'a ParserDecl) {
         let mut entry: Map<&str, Known> = Map::from_iter([("start", self.at_start(&p.head.params, true))]);
         let diags = std::mem::take(&mut self.diags);
@@ -91,7 +93,7 @@ impl<'a> Lint<'_, 'a> {
         out
     }
 
-    /// `out` parameters have no value, and their headers are not valid (section 6.8).
+    /// The facts at the start of a body: `out` parameters have no value, and their headers are invalid (section 6.8).
     fn at_start(&self, params: &'a [Parameter], headers: bool) -> Known {
         let mut known = Known::default();
         for p in params.iter().filter(|p| p.direction == Direction::Out) {
@@ -105,7 +107,7 @@ impl<'a> Lint<'_, 'a> {
         known
     }
 
-    /// The headers of a value, one by one.
+    /// Collects the headers in a value.
     fn headers(&self, path: &str, ty: &Type, out: &mut Set<Rc<str>>) {
         match ty {
             Type::Header(_) | Type::Union(_) => drop(out.insert(path.into())),
@@ -222,7 +224,7 @@ impl<'a> Lint<'_, 'a> {
 
     fn write(&mut self, target: &'a Expr, value: &'a Expr, known: &mut Known) {
         let Some(path) = self.path(target) else { return };
-        // A field of a header that is not valid stays what it is.
+        // Writing a field of an invalid header leaves the header invalid.
         let header = match &target.kind {
             ExprKind::Member { base, .. } => self.typed.own_ty(base.id).is_header_like(),
             _ => false,
@@ -236,7 +238,7 @@ impl<'a> Lint<'_, 'a> {
         }
     }
 
-    /// A condition that asks for a header's validity: in its branch the header may be valid.
+    /// Removes facts in the branch of a condition that tests the validity of a header.
     fn asked(&self, cond: &'a Expr, known: &mut Known) {
         match &cond.kind {
             ExprKind::Call { callee, .. } => {
@@ -256,7 +258,7 @@ impl<'a> Lint<'_, 'a> {
         }
     }
 
-    /// An expression is evaluated.
+    /// Analyses the evaluation of an expression.
     fn read(&mut self, e: &'a Expr, known: &mut Known) {
         match &e.kind {
             ExprKind::Name { name, .. }
@@ -331,7 +333,7 @@ impl<'a> Lint<'_, 'a> {
             };
             self.pass(value, reads, writes, known);
         }
-        // What an action or a method of the program's own does to the rest is not followed.
+        // The side effects of the program's own actions and methods are not analysed.
         if matches!(call.callee, Callee::Function(f) if self.typed.decl(f).is_some_and(|d| d.kind == Kind::Action))
         {
             known.empty.clear();
@@ -340,7 +342,7 @@ impl<'a> Lint<'_, 'a> {
     }
 
     fn pass(&mut self, value: &'a Expr, reads: bool, writes: bool, known: &mut Known) {
-        // Whole structs and headers may be passed on whatever they hold.
+        // A struct or header may be passed although it has no value.
         let whole = self.typed.own_ty(value.id).has_fields();
         if reads && !whole {
             self.read(value, known);
@@ -350,7 +352,7 @@ impl<'a> Lint<'_, 'a> {
         }
     }
 
-    /// The place that an expression names. Elements of a stack are one place.
+    /// The path of an lvalue. All elements of a stack have the same path.
     fn path(&self, e: &'a Expr) -> Option<String> {
         match &e.kind {
             ExprKind::Name { .. } => Some(format!("#{}", self.typed.resolved(e.id)?.0)),

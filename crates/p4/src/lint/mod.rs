@@ -1,6 +1,6 @@
-//! Warnings about programs that are right: what nobody uses, what is read before it is written, what is never reached, and defaults
-//! that say less than one thinks. `strait check` shows them; each can be silenced, by `--allow` or by `@noWarn("name")` before
-//! the declaration that it is about.
+//! Warnings about correct programs: unused declarations, reads of variables without a value, unreachable code, and
+//! surprising defaults. `strait check` shows them. `--allow` silences a warning, and so does `@noWarn("name")` before
+//! the declaration.
 
 mod flow;
 mod unused;
@@ -22,7 +22,7 @@ pub const NAMES: [(&str, &str); 6] = [
     ("W0606", "no_size"),
 ];
 
-/// What there is to say of a checked program. Only the file that was asked about is looked at: includes belong to others.
+/// The warnings about a checked program. Includes are not checked.
 pub fn lint(typed: &Typed<'_>, map: &SourceMap) -> Diagnostics {
     let mut lint = Lint { typed, map, diags: Diagnostics::default(), quiet: Vec::new() };
     for d in &typed.program.decls {
@@ -45,7 +45,7 @@ struct Lint<'t, 'a> {
     typed: &'t Typed<'a>,
     map: &'t SourceMap,
     diags: Diagnostics,
-    /// What `@noWarn` of the declarations around says.
+    /// The names in the `@noWarn` annotations of the enclosing declarations.
     quiet: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Lint<'_, 'a> {
         }
     }
 
-    /// Runs `f` with what these annotations silence.
+    /// Runs `f` with the warnings silenced that these annotations name.
     fn silenced(&mut self, annotations: &[Annotation], f: impl FnOnce(&mut Self)) {
         let before = self.quiet.len();
         for a in annotations.iter().filter(|a| a.name.text == "noWarn") {
@@ -120,7 +120,7 @@ impl<'a> Lint<'_, 'a> {
     }
 }
 
-/// Whether an expression names something that can be written.
+/// Whether an expression has the form of an lvalue.
 fn is_place(e: &ast::Expr) -> bool {
     match &e.kind {
         ExprKind::Name { .. } => true,

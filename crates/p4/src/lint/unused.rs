@@ -1,4 +1,5 @@
-//! What is declared and never used: tables, actions, instances, variables, constants, functions, parsers and controls.
+//! Warnings about unused declarations: tables, actions, instances, variables, constants, functions, parsers and
+//! controls.
 
 use super::Lint;
 use crate::ast::{Decl, DeclKind, Stmt, StmtKind};

@@ -7,7 +7,7 @@
 //!
 //! The checker has already resolved names, types and constants, and lowering reads its answers. [`Typed::ty`] is the
 //! type of an expression, in which lowering substitutes the type arguments of the current instance. [`Known::value`] is
-//! the value of a compile-time known expression. Names and callees are resolved to declarations. [`Scope`] maps these
+//! the value of a compile-time known expression. Names and callees are resolved to declarations. `Scope` maps these
 //! declarations to their storage, objects, values and types in the current instance.
 //!
 //! Calls follow section 6.8 of P4-16 (copy-in/copy-out): each argument is copied into a variable for its parameter, the

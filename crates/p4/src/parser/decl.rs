@@ -1,4 +1,4 @@
-//! Declarations.
+//! Parses declarations.
 
 use super::{Failed, Parsed, Parser};
 use crate::ast::*;
@@ -6,19 +6,19 @@ use crate::diag::{Diagnostic, did_you_mean};
 use crate::lexer::TokenKind;
 use crate::source::Span;
 
-/// Words that begin a declaration.
+/// The words that begin a declaration.
 const KEYWORDS: &str = "header struct header_union enum typedef const parser control action table extern
     package state error";
 
-/// A name, and what it stands for.
+/// A declared name, and the declaration.
 type Declared = (Name, DeclKind);
 
 impl Parser<'_> {
-    /// Any declaration that begins with a keyword, or a function, variable or instance.
+    /// Parses a declaration: one that begins with a keyword, or a function, variable or instance.
     pub(super) fn declaration(&mut self) -> Parsed<Decl> {
-        let links = std::mem::take(&mut self.links);
-        let result = self.deeper(|p| p.declaration_here());
-        self.links = links;
+        let chained = std::mem::take(&mut self.chained);
+        let result = self.nested(|p| p.declaration_here());
+        self.chained = chained;
         result
     }
 
@@ -56,7 +56,7 @@ impl Parser<'_> {
         Decl { id: self.decl_id(), annotations, kind, name, span: start.to(self.before()) }
     }
 
-    /// Runs `f` in a scope of its own for the names of types.
+    /// Runs `f` in a new scope for names of types.
     pub(super) fn scoped<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
         self.types.push(Default::default());
         let result = f(self);
@@ -64,7 +64,7 @@ impl Parser<'_> {
         result
     }
 
-    /// `{ … }`: what `f` reads, again and again.
+    /// Parses `{ … }`: elements that `f` parses.
     fn braced<T>(&mut self, mut f: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         self.expect("{")?;
         let mut items = Vec::new();
@@ -75,7 +75,7 @@ impl Parser<'_> {
         Ok(items)
     }
 
-    /// The same, where a mistake in one does not lose the others.
+    /// Parses `{ … }`. A mistake in one element does not lose the others.
     fn braced_members<T>(&mut self, mut f: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let members = self.braced(|p| {
             let at = p.at;
@@ -88,7 +88,7 @@ impl Parser<'_> {
         Ok(members.into_iter().flatten().collect())
     }
 
-    /// A name that is a type from here on.
+    /// Parses a name. It is the name of a type from here on.
     fn type_name(&mut self, what: &str) -> Parsed<Name> {
         let name = self.name(what)?;
         self.declare_type(&name);
@@ -127,7 +127,7 @@ impl Parser<'_> {
         Ok(FunctionPrototype { ret, type_params, params })
     }
 
-    /// `T f(` or `T f<`: told from a variable by what follows the name.
+    /// Whether a function follows (`T f(` or `T f<`), and not a variable.
     fn function_follows(&mut self) -> bool {
         let (at, quiet) = (self.at, self.quiet);
         self.quiet = 0;
@@ -141,7 +141,7 @@ impl Parser<'_> {
         found
     }
 
-    /// `heder h {`, `contrl c(`: a word that is no type, but nearly begins a declaration.
+    /// Whether a declaration with a misspelt keyword follows, such as `heder h {` or `contrl c(`.
     fn misspelt_keyword(&self) -> bool {
         let TokenKind::Word(word) = &self.token().kind else { return false };
         let unknown = self.name_at(0) && !self.is_type_name(0) && self.name_at(1);
@@ -166,7 +166,7 @@ impl Parser<'_> {
         self.fail(d.hint(hint))
     }
 
-    /// `T x;`, `T x = e;`, `T(args) x;`, `T(args) x = { … };`
+    /// Parses `T x;`, `T x = e;`, `T(args) x;` or `T(args) x = { … };`.
     pub(super) fn variable_or_instance(&mut self) -> Parsed<Declared> {
         let ty = self.parse_type()?;
         if self.is("(") {
@@ -181,7 +181,7 @@ impl Parser<'_> {
         Ok(variable)
     }
 
-    /// What follows the type of a variable.
+    /// Parses a variable after its type.
     pub(super) fn variable(&mut self, ty: Type) -> Parsed<Declared> {
         let (ty, name) = self.declarator(ty, "a variable")?;
         let init = if self.eat("=") { Some(self.expression()?) } else { None };
@@ -209,7 +209,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Distinguishes `extern E<T> {` from `extern T f<…>(`.
+    /// Whether `extern E<T> {` follows, and not `extern T f<…>(`.
     fn extern_object_follows(&self) -> bool {
         (2..64).find(|&n| self.ahead_is(n, ">")).is_some_and(|n| self.ahead_is(n + 1, "{"))
     }
@@ -239,7 +239,8 @@ impl Parser<'_> {
         Ok((name, DeclKind::Action { params, body: self.block()? }))
     }
 
-    /// A parser, control or package: the name is a type. Without a body, a parser or control is a type alone.
+    /// Parses a parser, control or package, whose name is a type. A parser or control without a body is a parser or
+    /// control type.
     fn block_decl(&mut self, word: &str) -> Parsed<Declared> {
         self.bump();
         let name = self.type_name(&format!("a {word}"))?;
@@ -274,7 +275,7 @@ impl Parser<'_> {
 
     fn state_follows(&self) -> bool {
         let mut n = 0;
-        // Annotations before a state: to the first word at bracket depth 0 that follows no `@`.
+        // Annotations may come before a state. Skips to the first word at bracket depth 0 that does not follow an `@`.
         let mut depth = 0;
         while self.ahead_is(n, "@") || depth > 0 {
             n += if self.ahead_is(n, "@") { 2 } else { 1 };
@@ -323,14 +324,14 @@ impl Parser<'_> {
         let keys = self.list(")", |p| p.expression())?;
         let cases = self.braced(|p| {
             let at = p.span();
-            p.links = 0;
+            p.chained = 0;
             let keyset = p.keyset()?;
             p.expect(":")?;
             let state = p.name("a state")?;
             p.expect(";")?;
             Ok(SelectCase { keyset, state, span: at.to(p.before()) })
         })?;
-        // The specification has no `;` here; many programs write one all the same.
+        // The specification has no `;` here, but many programs have one.
         self.eat(";");
         Ok(Transition::Select { keys, cases, span: start.to(self.before()) })
     }
@@ -417,7 +418,7 @@ impl Parser<'_> {
         Ok((name, if fresh { DeclKind::NewType(ty) } else { DeclKind::Typedef(ty) }))
     }
 
-    /// The type that a `typedef` names; it may be declared right there.
+    /// Parses the type of a `typedef`, which may be a declaration.
     fn typedef_source(&mut self) -> Parsed<Type> {
         let start = self.span();
         let word = match &self.token().kind {
@@ -435,7 +436,7 @@ impl Parser<'_> {
         Ok(Type { kind, span: start.to(self.before()) })
     }
 
-    /// `extern E;` declares nothing that is not declared again later, but that `E` is a type.
+    /// Parses a forward declaration `extern E;`. It only makes `E` the name of a type.
     pub(super) fn forward_declaration(&mut self) -> bool {
         let found = self.is_word("extern") && self.name_at(1) && self.ahead_is(2, ";");
         if found {
@@ -490,7 +491,7 @@ impl Parser<'_> {
 
     fn braced_list<T>(&mut self, mut f: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let items = self.braced(|p| {
-            p.links = 0;
+            p.chained = 0;
             f(p)
         })?;
         self.eat(";");
@@ -506,7 +507,7 @@ impl Parser<'_> {
             if !self.is(";") {
                 return Err(failed);
             }
-            // The rest of the table can still be read; an empty name says that the kind is missing.
+            // The rest of the table is parsed. An empty name means that the match kind is missing.
             let match_kind = Name { text: String::new(), span: self.before().after() };
             self.bump();
             return Ok(KeyElement { annotations: Vec::new(), expr, match_kind });

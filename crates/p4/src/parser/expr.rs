@@ -1,19 +1,19 @@
-//! Expressions and keysets.
+//! Parses expressions and keysets.
 
 use num_bigint::BigInt;
 
-use super::{Failed, Parsed, Parser, Trial};
+use super::{Attempt, Failed, Parsed, Parser};
 use crate::ast::*;
 use crate::diag::Diagnostic;
 use crate::lexer::TokenKind;
 use crate::source::Span;
 
-/// Index in [`BinaryOp::LEVELS`] of the shifts, above which assignments cannot be mistaken for operators.
+/// The index of the shifts in [`BinaryOp::LEVELS`]. Assignments cannot be mistaken for operators above this level.
 const SHIFTS: usize = 7;
 
 impl Parser<'_> {
     pub(super) fn expression(&mut self) -> Parsed<Expr> {
-        self.deeper(|p| {
+        self.nested(|p| {
             let cond = p.binary(0)?;
             if !p.eat("?") {
                 return Ok(cond);
@@ -26,37 +26,37 @@ impl Parser<'_> {
         })
     }
 
-    /// What may stand left of an assignment, and more: no comparison, no shift.
+    /// Parses an expression without comparisons and shifts, such as the left side of an assignment.
     pub(super) fn additive(&mut self) -> Parsed<Expr> {
-        self.deeper(|p| p.binary(SHIFTS + 1))
+        self.nested(|p| p.binary(SHIFTS + 1))
     }
 
-    /// Operators of that level and tighter ones, by precedence climbing: a call a level would cost a stack frame each, for every
-    /// parenthesis.
+    /// Parses operators of a level and of the tighter ones by precedence climbing. With one function for each level,
+    /// every parenthesis would cost ten stack frames.
     fn binary(&mut self, level: usize) -> Parsed<Expr> {
         let mut left = self.unary()?;
         while let Some((found, op)) = self.operator(level) {
-            self.link()?;
+            self.count_chained()?;
             let right = self.binary(found + 1)?;
             left = self.joined(op, left, right);
         }
         Ok(left)
     }
 
-    /// `left op right`.
+    /// The expression `left op right`.
     pub(super) fn joined(&mut self, op: BinaryOp, left: Expr, right: Expr) -> Expr {
         let span = left.span.to(right.span);
         self.expr(ExprKind::Binary { op, left: Box::new(left), right: Box::new(right) }, span)
     }
 
-    /// Takes an operator of that level or a tighter one, if one is next.
+    /// Consumes an operator of a level or of a tighter one, if one is next.
     fn operator(&mut self, lowest: usize) -> Option<(usize, BinaryOp)> {
         let TokenKind::Punct(next) = self.token().kind else { return None };
         if self.no_gt && next.starts_with('>') {
             return None;
         }
         if next == ">" && !self.ahead(1).spaced {
-            // `>>` comes as two tokens side by side; `x >>= 1` is an assignment.
+            // `>>` is two adjacent tokens. `x >>= 1` is an assignment.
             let assigns = self.ahead_is(1, ">=") || self.ahead_is(1, ">") && self.ahead_is(2, "=");
             if assigns {
                 return None;
@@ -89,7 +89,7 @@ impl Parser<'_> {
             TokenKind::Punct("(") => return self.cast_or_parenthesis(),
             _ => return self.postfix(),
         };
-        self.deeper(|p| {
+        self.nested(|p| {
             p.bump();
             let operand = Box::new(p.unary()?);
             let span = start.to(operand.span);
@@ -100,9 +100,9 @@ impl Parser<'_> {
     fn cast_or_parenthesis(&mut self) -> Parsed<Expr> {
         let start = self.span();
         let typed = self.builtin_type_at(1) || self.is_type_name(1) || self.ahead_is(1, ".");
-        let ty = if typed { self.attempt(Trial::Cast, |p| p.cast_type()) } else { None };
+        let ty = if typed { self.attempt(Attempt::Cast, |p| p.cast_type()) } else { None };
         match ty {
-            Some(ty) => self.deeper(|p| {
+            Some(ty) => self.nested(|p| {
                 let operand = Box::new(p.unary()?);
                 let span = start.to(operand.span);
                 Ok(p.expr(ExprKind::Cast { ty, operand }, span))
@@ -111,7 +111,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `(T)`, and something that a cast can apply to.
+    /// Parses `(T)` if an operand of a cast follows.
     fn cast_type(&mut self) -> Parsed<Type> {
         self.expect("(")?;
         let ty = self.parse_type()?;
@@ -128,13 +128,13 @@ impl Parser<'_> {
         let mut e = self.primary()?;
         loop {
             if matches!(self.token().kind, TokenKind::Punct("." | "[" | "(")) {
-                self.link()?;
+                self.count_chained()?;
             }
             e = match self.token().kind {
                 TokenKind::Punct(".") => self.member(e)?,
                 TokenKind::Punct("[") => self.index(e)?,
                 TokenKind::Punct("(") => self.call(e, Vec::new())?,
-                TokenKind::Punct("<") => match self.attempt(Trial::TypeArgs, |p| p.call_type_args()) {
+                TokenKind::Punct("<") => match self.attempt(Attempt::TypeArgs, |p| p.call_type_args()) {
                     Some(types) => self.call(e, types)?,
                     None => return Ok(e),
                 },
@@ -153,8 +153,8 @@ impl Parser<'_> {
 
     fn member(&mut self, base: Expr) -> Parsed<Expr> {
         self.expect(".")?;
-        // `apply` and its like are names here; so is any keyword that an extern's method could not be called, but for
-        // the message.
+        // `apply` and others are names here. Keywords are accepted too, so that the checker can report an unknown
+        // member.
         let member = self.name("a field or method")?;
         let span = base.span.to(member.span);
         Ok(self.expr(ExprKind::Member { base: Box::new(base), member }, span))
@@ -184,8 +184,8 @@ impl Parser<'_> {
         Ok(ExprKind::Index { base: Box::new(base), index: first })
     }
 
-    /// p4c's `x[low +: width]` is `x[low + width - 1 : low]`: `low` is parsed again, because every expression in the tree has an
-    /// id of its own.
+    /// p4c's `x[low +: width]` becomes `x[low + width - 1 : low]`. `low` is parsed a second time, because each
+    /// expression in the tree has its own id.
     fn top_of_plus_slice(&mut self, from: usize) -> Parsed<Expr> {
         let behind = self.at;
         let nested = self.tokens.get(from..behind.saturating_sub(1)).unwrap_or_default();
@@ -214,7 +214,7 @@ impl Parser<'_> {
         Ok(self.expr(ExprKind::Call { callee: Box::new(callee), type_args, args }, span))
     }
 
-    /// `(a, b, name = c, _)`.
+    /// Parses arguments `(a, b, name = c, _)`.
     pub(super) fn arguments(&mut self) -> Parsed<Vec<Argument>> {
         self.expect("(")?;
         self.list(")", |p| {
@@ -263,7 +263,7 @@ impl Parser<'_> {
         Ok(self.expr(kind, span))
     }
 
-    /// What to write instead of C's `x++` and `x--`, if that is what stands before here.
+    /// What to write instead of C's `x++` or `x--`, if that is what comes before.
     fn step_by_one(&self) -> Option<&'static str> {
         let back = |n: usize| self.at.checked_sub(n).and_then(|i| self.tokens.get(i)).map(|t| &t.kind);
         match (back(2), back(1)) {
@@ -283,8 +283,8 @@ impl Parser<'_> {
             "default" => ExprKind::Default,
             _ if self.builtin_type_at(0) => ExprKind::Type(self.parse_type()?),
             _ if self.is_type_name(0) && self.ahead_is(1, "<") => {
-                // A generic type's constructor, or a specialised type as a member's base.
-                match self.attempt(Trial::TypeName, |p| p.parse_type()) {
+                // The constructor of a generic type, or a specialised type as the base of a member.
+                match self.attempt(Attempt::TypeName, |p| p.parse_type()) {
                     Some(ty) => ExprKind::Type(ty),
                     None => ExprKind::Name { global: false, name: self.name("a declaration")? },
                 }
@@ -298,7 +298,7 @@ impl Parser<'_> {
         Ok(self.expr(kind, span))
     }
 
-    /// String literals that stand side by side are one.
+    /// Parses string literals. Adjacent ones are joined.
     fn strings(&mut self) -> ExprKind {
         let mut text = String::new();
         while let TokenKind::String(part) = &self.token().kind {
@@ -315,17 +315,17 @@ impl Parser<'_> {
         Ok(Expr { span: start.to(end), ..inner })
     }
 
-    /// Section 8.26: `...` ends a list.
+    /// Section 8.26: `...` must be the last element of a list.
     fn nothing_behind(&mut self, dots: bool) {
         if dots {
             let d = Diagnostic::error("E0117", self.span(), "nothing can stand behind `...`");
             let d = d.hint("`...` gives the default value to all fields that are not named");
-            // The list is read on: one mistake is told once.
-            let _told = self.fail(d);
+            // The list is parsed further.
+            let _reported = self.fail(d);
         }
     }
 
-    /// `{a, b}`, `{x = a}`, `{#}`, `{}`.
+    /// Parses `{a, b}`, `{x = a}`, `{#}` or `{}`.
     fn braces(&mut self) -> Parsed<Expr> {
         let start = self.expect("{")?;
         let kind = if self.is("#") && !self.token().spaced && self.ahead_is(1, "}") && !self.ahead(1).spaced {
@@ -362,10 +362,10 @@ impl Parser<'_> {
         Ok(self.expr(kind, span))
     }
 
-    /// A keyset: `e`, `a &&& b`, `a .. b`, `_`, `default`, or a tuple of those in parentheses.
+    /// Parses a keyset: `e`, `a &&& b`, `a .. b`, `_`, `default`, or a tuple of these in parentheses.
     pub(super) fn keyset(&mut self) -> Parsed<Expr> {
         if self.is("(")
-            && let Some(tuple) = self.attempt(Trial::KeysetTuple, |p| p.keyset_tuple())
+            && let Some(tuple) = self.attempt(Attempt::KeysetTuple, |p| p.keyset_tuple())
         {
             return Ok(tuple);
         }
@@ -375,7 +375,7 @@ impl Parser<'_> {
     fn keyset_tuple(&mut self) -> Parsed<Expr> {
         let start = self.expect("(")?;
         let mut items = self.list(")", |p| p.simple_keyset())?;
-        // What follows tells `(a, b): state` from `(a) + 1: state`.
+        // The token that follows distinguishes `(a, b): state` from `(a) + 1: state`.
         if !self.is(":") {
             return Err(Failed);
         }
@@ -447,7 +447,7 @@ fn unescape(text: &str) -> String {
                 Some('n') => out.push('\n'),
                 Some('t') => out.push('\t'),
                 Some('r') => out.push('\r'),
-                // The line goes on.
+                // A backslash continues the line.
                 Some('\n') => {}
                 Some(other) => out.push(other),
                 None => {}

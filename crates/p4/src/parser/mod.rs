@@ -1,9 +1,9 @@
-//! Tokens to tree: a recursive-descent parser for the whole grammar, which goes on after a mistake.
+//! A recursive-descent parser for the whole grammar: from tokens to the syntax tree. It continues after a mistake.
 //!
-//! P4's grammar asks in a few places whether a name is a type: in casts, and before `<`. The parser keeps the set of
-//! type names declared so far for these; everywhere else the shape of what follows decides.
+//! In casts and before `<`, P4's grammar depends on whether a name is a type. For these, the parser keeps the names of
+//! the types that have been declared. Everywhere else the tokens that follow decide.
 //!
-//! * `decl`: declarations; `stmt`: statements; `types`: types and annotations; `expr`: expressions.
+//! `decl` parses declarations, `stmt` statements, `types` types and annotations, `expr` expressions.
 
 mod decl;
 mod expr;
@@ -19,19 +19,19 @@ use crate::lexer::{Token, TokenKind};
 use crate::map::Set;
 use crate::source::Span;
 
-/// How deep blocks, types and expressions may nest: far below what the stack of a 2 MiB thread holds.
-const DEPTH: u32 = 128;
-/// How many operators, members and indexes one statement may chain, as in `a + b + c …`: the tree of a chain is as deep as the
-/// chain is long, and later stages walk it recursively.
-const LINKS: u32 = 2000;
+/// How deeply blocks, types and expressions may be nested. A stack of 2 MiB suffices for much more.
+const MAX_NESTING: u32 = 128;
+/// How many operators, members and indices one statement may chain, as in `a + b + c …`. The tree of a chain is as deep
+/// as the chain is long, and later stages walk it recursively.
+const MAX_CHAIN: u32 = 2000;
 
-/// A mistake was reported; the caller finds a place to go on.
+/// A mistake was reported. The caller continues parsing where it can.
 #[derive(Debug)]
 pub(crate) struct Failed;
 
 type Parsed<T> = Result<T, Failed>;
 
-/// Parses what the preprocessor made.
+/// Parses the tokens from the preprocessor.
 pub fn parse(tokens: &[Token], diags: &mut Diagnostics) -> Program {
     if let Some(at) = p4_14(tokens) {
         let d = Diagnostic::error("E0127", at, "this is P4-14, another language: Strait reads P4-16");
@@ -48,17 +48,17 @@ pub fn parse(tokens: &[Token], diags: &mut Diagnostics) -> Program {
         decls: 0,
         types: vec![Set::default()],
         depth: 0,
-        links: 0,
+        chained: 0,
         no_gt: false,
         quiet: 0,
-        refuted: Set::default(),
+        failed_attempts: Set::default(),
         extra: Vec::new(),
     };
     let decls = parser.program();
     Program { decls, expr_count: parser.exprs, decl_count: parser.decls }
 }
 
-/// The first declaration that only P4-14 has.
+/// The location of the first declaration that only P4-14 has.
 fn p4_14(tokens: &[Token]) -> Option<Span> {
     let word = |i: usize| match tokens.get(i).map(|t| &t.kind) {
         Some(TokenKind::Word(w)) => &**w,
@@ -92,15 +92,15 @@ fn p4_14(tokens: &[Token]) -> Option<Span> {
     None
 }
 
-/// Reports characters that mean nothing and takes them out; only an annotation's free text may contain them.
+/// Removes characters without a meaning, and reports them. Annotations may contain them in parentheses.
 fn without_strays<'a>(tokens: &'a [Token], diags: &mut Diagnostics) -> Cow<'a, [Token]> {
     if !tokens.iter().any(|t| matches!(t.kind, TokenKind::Stray(_))) {
         return Cow::Borrowed(tokens);
     }
     let mut kept: Vec<Token> = Vec::with_capacity(tokens.len());
     let mut depth = 0;
-    // The closing quote of `'a'` says nothing new, nor does a whole line of strays.
-    let mut told = None;
+    // The closing quote of `'a'` is not reported again, nor are the further characters of a sequence.
+    let mut reported = None;
     for token in tokens {
         let begins =
             || matches!(kept.len().checked_sub(2).map(|i| &kept[i].kind), Some(TokenKind::Punct("@")));
@@ -108,10 +108,10 @@ fn without_strays<'a>(tokens: &'a [Token], diags: &mut Diagnostics) -> Cow<'a, [
             TokenKind::Punct("(") if depth > 0 || begins() => depth += 1,
             TokenKind::Punct(")") if depth > 0 => depth -= 1,
             TokenKind::Stray(c) if depth == 0 => {
-                if told.is_none_or(|at| kept.len() - at > 1) {
+                if reported.is_none_or(|at| kept.len() - at > 1) {
                     diags.push(stray(c, token.span));
                 }
-                told = Some(kept.len());
+                reported = Some(kept.len());
                 continue;
             }
             _ => {}
@@ -128,24 +128,24 @@ pub(crate) struct Parser<'a> {
     diags: &'a mut Diagnostics,
     exprs: u32,
     decls: u32,
-    /// Names of types, innermost scope last.
+    /// The names of types. The innermost scope is the last.
     types: Vec<Set<Arc<str>>>,
     depth: u32,
-    /// Chained operators of the statement so far; see [`LINKS`].
-    links: u32,
-    /// Between angle brackets, where `>` closes.
+    /// The number of chained operators of the current statement (see [`MAX_CHAIN`]).
+    chained: u32,
+    /// Whether the parser is between angle brackets, where `>` is the closing bracket.
     no_gt: bool,
-    /// Above zero while the parser only tries something.
+    /// Above zero during an [`Parser::attempt`]: diagnostics are not reported.
     quiet: u32,
-    /// Trials that failed, by place and kind: nested ones would otherwise be repeated exponentially often.
-    refuted: Set<(usize, Trial)>,
-    /// Declarations that came inside another one (`typedef struct S { … } T;`): they go before it.
+    /// The attempts that failed, by token and kind. Without them, nested attempts would take exponential time.
+    failed_attempts: Set<(usize, Attempt)>,
+    /// Declarations inside of another one (`typedef struct S { … } T;`). They are inserted before it.
     extra: Vec<Decl>,
 }
 
-/// What [`Parser::attempt`] tries.
+/// The kinds of [`Parser::attempt`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Trial {
+enum Attempt {
     Cast,
     TypeArgs,
     TypeName,
@@ -161,7 +161,7 @@ static END: Token =
     Token { kind: TokenKind::Eof, span: Span { start: 0, end: 0 }, first: true, spaced: true };
 
 impl<'a> Parser<'a> {
-    // ---- looking ----
+    // ---- looking ahead ----
 
     fn token(&self) -> &'a Token {
         self.ahead(0)
@@ -175,7 +175,7 @@ impl<'a> Parser<'a> {
         self.token().span
     }
 
-    /// The span of the token before.
+    /// The span of the previous token.
     fn before(&self) -> Span {
         self.at.checked_sub(1).and_then(|i| self.tokens.get(i)).map_or(self.span(), |t| t.span)
     }
@@ -192,7 +192,7 @@ impl<'a> Parser<'a> {
         matches!(&self.token().kind, TokenKind::Word(w) if &**w == word)
     }
 
-    /// A word that may be a name: no keyword.
+    /// Whether a token is a word that may be a name, and no keyword.
     fn name_at(&self, n: usize) -> bool {
         matches!(&self.ahead(n).kind, TokenKind::Word(w) if !self.keywords.contains(&**w) && &**w != "_")
     }
@@ -201,7 +201,7 @@ impl<'a> Parser<'a> {
         self.token().kind == TokenKind::Eof
     }
 
-    // ---- taking ----
+    // ---- consuming tokens ----
 
     fn bump(&mut self) -> &'a Token {
         let token = self.token();
@@ -231,9 +231,9 @@ impl<'a> Parser<'a> {
         if self.is(punct) {
             return Ok(self.bump().span);
         }
-        // A `;` forgotten at the end of a line is reported, and taken as written: what follows is all right.
+        // A `;` that is missing at the end of a line is reported, and parsing continues as if it were there.
         let forgotten = punct == ";" && self.token().first && self.at > 0 && self.quiet == 0;
-        // What is missing is missing behind the last token, not before the next one, perhaps lines away.
+        // A missing token is reported behind the previous one, because the next one may be lines away.
         let found = &self.token().kind;
         let at = if self.token().first || punct == ";" { self.before().after() } else { self.span() };
         let mut d = Diagnostic::error("E0110", at, format!("expected `{punct}`, found {found}"));
@@ -251,7 +251,7 @@ impl<'a> Parser<'a> {
         if forgotten { Ok(self.before().after()) } else { Err(failed) }
     }
 
-    /// The innermost bracket before here that is still open.
+    /// The location of the innermost open bracket.
     fn unclosed(&self) -> Option<Span> {
         let mut open: Vec<Span> = Vec::new();
         for token in self.tokens.iter().take(self.at) {
@@ -289,7 +289,7 @@ impl<'a> Parser<'a> {
         Err(self.fail(Diagnostic { hint: near, ..d }))
     }
 
-    /// A name; `what` says of what, for the message.
+    /// Parses a name. `what` describes it in the message.
     fn name(&mut self, what: &str) -> Parsed<Name> {
         let token = self.token();
         match &token.kind {
@@ -310,7 +310,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    // ---- numbering, scopes, failing ----
+    // ---- numbers, scopes, mistakes ----
 
     fn expr(&mut self, kind: ExprKind, span: Span) -> Expr {
         self.exprs += 1;
@@ -335,7 +335,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reports a mistake, and what to do about it.
+    /// Reports a mistake with a hint.
     fn wrong<T>(&mut self, code: &'static str, at: Span, text: impl Into<String>, hint: &str) -> Parsed<T> {
         Err(self.fail(Diagnostic::error(code, at, text).hint(hint)))
     }
@@ -347,13 +347,17 @@ impl<'a> Parser<'a> {
         Failed
     }
 
-    /// Runs `f` one level deeper, unless that is too deep.
-    fn deeper<T>(&mut self, f: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
-        if self.depth >= DEPTH {
-            let d = Diagnostic::error("E0112", self.span(), format!("this nests deeper than {DEPTH} levels"))
-                .hint("split it, with a variable or a function for a part of it");
+    /// Runs `f` one nesting level deeper. Too many levels are an error.
+    fn nested<T>(&mut self, f: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        if self.depth >= MAX_NESTING {
+            let d = Diagnostic::error(
+                "E0112",
+                self.span(),
+                format!("this nests deeper than {MAX_NESTING} levels"),
+            )
+            .hint("split it, with a variable or a function for a part of it");
             let failed = self.fail(d);
-            // Nothing good follows: the rest of the input would say the same again and again.
+            // Parsing ends here: the rest would repeat the error.
             self.at = self.tokens.len().saturating_sub(1);
             return Err(failed);
         }
@@ -363,25 +367,25 @@ impl<'a> Parser<'a> {
         result
     }
 
-    /// Tries `f`; on failure nothing is taken and nothing reported.
-    fn attempt<T>(&mut self, trial: Trial, f: impl FnOnce(&mut Self) -> Parsed<T>) -> Option<T> {
-        if self.refuted.contains(&(self.at, trial)) {
+    /// Runs `f`. If it fails, no token is consumed and nothing is reported.
+    fn attempt<T>(&mut self, kind: Attempt, f: impl FnOnce(&mut Self) -> Parsed<T>) -> Option<T> {
+        if self.failed_attempts.contains(&(self.at, kind)) {
             return None;
         }
         let (at, exprs, decls) = (self.at, self.exprs, self.decls);
-        let (depth, links, no_gt) = (self.depth, self.links, self.no_gt);
+        let (depth, chained, no_gt) = (self.depth, self.chained, self.no_gt);
         self.quiet += 1;
         let result = f(self);
         self.quiet -= 1;
         if result.is_err() {
             (self.at, self.exprs, self.decls) = (at, exprs, decls);
-            (self.depth, self.links, self.no_gt) = (depth, links, no_gt);
-            self.refuted.insert((at, trial));
+            (self.depth, self.chained, self.no_gt) = (depth, chained, no_gt);
+            self.failed_attempts.insert((at, kind));
         }
         result.ok()
     }
 
-    /// Inside brackets `>` is an operator again.
+    /// Runs `f` between brackets, where `>` is an operator again.
     fn bracketed<T>(&mut self, f: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         let no_gt = std::mem::take(&mut self.no_gt);
         let result = f(self);
@@ -389,41 +393,42 @@ impl<'a> Parser<'a> {
         result
     }
 
-    /// Counts a link of a chain.
-    fn link(&mut self) -> Parsed<()> {
-        self.links += 1;
-        if self.links <= LINKS {
+    /// Counts an operator, member or index of a chain.
+    fn count_chained(&mut self) -> Parsed<()> {
+        self.chained += 1;
+        if self.chained <= MAX_CHAIN {
             return Ok(());
         }
-        let text = format!("this chains more than {LINKS} operators");
+        let text = format!("this chains more than {MAX_CHAIN} operators");
         self.wrong("E0112", self.span(), text, "split it, with a variable for a part of it")
     }
 
-    /// Elements separated by commas up to a closing bracket, which is taken. A comma before it is allowed where the
-    /// grammar has an optional trailing one; it is harmless elsewhere.
+    /// Parses elements separated by commas, and the closing bracket. A trailing comma is always accepted; the grammar
+    /// allows it in some places only.
     fn list<T>(&mut self, close: &'static str, mut f: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let mut items = Vec::new();
-        // Elements stand side by side: the tree is as deep as the deepest of them.
-        let links = self.links;
-        let mut most = links;
+        // Elements are siblings in the tree, so their chains do not add up.
+        let chained = self.chained;
+        let mut most = chained;
         while !self.is(close) {
-            self.links = links;
+            self.chained = chained;
             items.push(self.bracketed(&mut f)?);
-            most = most.max(self.links);
+            most = most.max(self.chained);
             if !self.eat(",") {
                 break;
             }
         }
-        self.links = most;
+        self.chained = most;
         self.expect(close)?;
         Ok(items)
     }
 
-    // ---- going on after a mistake ----
+    // ---- error recovery ----
 
-    /// Leaves what began at token `start`: to behind its `;` or closing brace, or to what encloses it or comes next.
+    /// Skips the rest of a construct that began at token `start`: to behind its `;` or closing brace, or to where
+    /// something else begins.
     fn recover(&mut self, start: usize) {
-        // Braces that were opened since it began are closed first.
+        // Braces that were opened since then are closed first.
         let mut depth = 0_usize;
         for token in self.tokens.get(start..self.at).unwrap_or_default() {
             match token.kind {
@@ -453,7 +458,7 @@ impl<'a> Parser<'a> {
             }
             self.bump();
         }
-        // A token on which nothing begins must not stop the parser for ever; a brace closes what encloses this.
+        // At least one token is skipped, so that parsing ends. A `}` closes the enclosing construct and is kept.
         if self.at == start && !self.is("}") {
             self.bump();
         }
@@ -473,7 +478,7 @@ impl<'a> Parser<'a> {
                 }
                 Err(Failed) => {
                     self.recover(start);
-                    // Nothing encloses this.
+                    // At the top, a `}` closes nothing.
                     self.eat("}");
                 }
             }
@@ -495,10 +500,10 @@ fn stray(c: char, span: Span) -> Diagnostic {
     }
 }
 
-/// Whether a word that begins a line begins something new, though `depth` braces of what failed are open.
+/// Whether a word at the start of a line begins a new construct although `depth` braces of the failed one are open.
 fn resumes(word: &str, depth: usize) -> bool {
     match word {
-        // These stand at the top only: the braces are not closed because one is missing.
+        // These words only occur at the top, so closing braces are missing.
         "header" | "header_union" | "struct" | "parser" | "control" | "extern" | "package" | "typedef" => {
             true
         }

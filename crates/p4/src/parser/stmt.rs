@@ -1,15 +1,15 @@
-//! Statements.
+//! Parses statements.
 
-use super::{Failed, Parsed, Parser, Trial};
+use super::{Attempt, Failed, Parsed, Parser};
 use crate::ast::*;
 use crate::diag::Diagnostic;
 use crate::lexer::TokenKind;
 use crate::source::Span;
 
 impl Parser<'_> {
-    /// `{ … }`; a mistake in one statement does not lose the others.
+    /// Parses a block `{ … }`. A mistake in one statement does not lose the others.
     pub(super) fn block(&mut self) -> Parsed<BlockStmt> {
-        self.deeper(|p| {
+        self.nested(|p| {
             let annotations = p.annotations()?;
             let start = p.expect("{")?;
             let stmts = p.scoped(|p| p.statements_until_brace());
@@ -30,7 +30,7 @@ impl Parser<'_> {
         stmts
     }
 
-    /// Whether what comes can only stand in a control, outside of all statements.
+    /// Whether a member of a control begins here, which cannot be inside of a statement.
     fn member_begins(&self) -> bool {
         let word = |w: &str| self.is_word(w) && self.token().first;
         (word("table") && self.name_at(1) && self.ahead_is(2, "{"))
@@ -38,7 +38,7 @@ impl Parser<'_> {
             || (word("apply") && self.ahead_is(1, "{"))
     }
 
-    /// A block that goes on where the next member of the control begins.
+    /// Reports a block without its `}`. Parsing continues with the next member of the control.
     fn not_closed(&mut self, open: Span) -> Span {
         let end = self.before().after();
         let text = format!("expected `}}`, found {}, which cannot stand in a block", self.token().kind);
@@ -48,10 +48,10 @@ impl Parser<'_> {
     }
 
     pub(super) fn statement(&mut self) -> Parsed<Stmt> {
-        // Statements stand side by side: each may chain as much as the last.
-        let links = std::mem::take(&mut self.links);
-        let result = self.deeper(|p| p.statement_here());
-        self.links = links;
+        // Statements are siblings in the tree, so their chains do not add up.
+        let chained = std::mem::take(&mut self.chained);
+        let result = self.nested(|p| p.statement_here());
+        self.chained = chained;
         result
     }
 
@@ -107,7 +107,8 @@ impl Parser<'_> {
         Ok(Stmt { kind, span: start.to(self.before()) })
     }
 
-    /// `while (`, `do {`, `goto x`: in P4 these words are ordinary names, which stand before other things.
+    /// Whether a statement of C follows: `while (`, `do {`, `goto x`. These words are names in P4, but no name is used
+    /// so.
     fn c_statement_follows(&self) -> bool {
         match self.ahead(1).kind {
             TokenKind::Punct("(") => self.is_word("while"),
@@ -143,8 +144,8 @@ impl Parser<'_> {
         Ok(StmtKind::Decl(Box::new(self.finish(annotations, declared, start))))
     }
 
-    /// Whether `T x` begins here, where `T` may have type arguments, sizes, and constructor arguments: told by the name
-    /// that follows them.
+    /// Whether a declaration `T x` follows. `T` may have type arguments, sizes and constructor arguments; the name
+    /// behind them decides.
     pub(super) fn declaration_follows(&self) -> bool {
         let mut n = usize::from(self.ahead_is(0, "."));
         let builtin = self.builtin_type_at(n) && !(self.ahead_is(n + 1, "."));
@@ -167,7 +168,7 @@ impl Parser<'_> {
         matches!(self.ahead(n).kind, TokenKind::Word(_)) && !self.ahead(n).first || builtin
     }
 
-    /// The index ahead of the bracket that closes the one at `n`; statements do not cross `;` or braces in between.
+    /// The index of the bracket that closes the one at index `n`. There is no `;` or brace between them.
     fn matching(&self, n: usize, open: &str, close: &str) -> Option<usize> {
         let mut depth = 0;
         for i in n..n + 4096 {
@@ -189,7 +190,7 @@ impl Parser<'_> {
 
     fn assignment_or_call(&mut self) -> Parsed<StmtKind> {
         let start = self.span();
-        // A bare `a < b` is no statement, so `<` after an l-value can only be type arguments or a mistake.
+        // `a < b` is no statement, so `<` after an lvalue begins type arguments or is a mistake.
         let target = self.additive()?;
         if self.eat(";") {
             return match target.kind {
@@ -214,7 +215,8 @@ impl Parser<'_> {
         Ok(StmtKind::Assign { target, op, value })
     }
 
-    /// `=`, or the operator of `+=` and its like; outer `None` if there is none.
+    /// The operator of an assignment: `Some(None)` for `=`, `Some(Some(op))` for `+=` and others, `None` if there is no
+    /// assignment.
     fn assignment_operator(&mut self) -> Option<Option<BinaryOp>> {
         let TokenKind::Punct(punct) = self.token().kind else { return None };
         let op = match punct {
@@ -223,7 +225,7 @@ impl Parser<'_> {
                 self.bump();
                 Some(BinaryOp::Shr)
             }
-            // Comparisons end in `=` as well.
+            // Comparisons end with `=` too.
             _ => {
                 let mut arithmetic = BinaryOp::LEVELS[4..].iter().copied().flatten();
                 let text = punct.strip_suffix('=')?;
@@ -279,13 +281,13 @@ impl Parser<'_> {
             let d = Diagnostic::error("E0118", self.token().span, text);
             return Err(self.fail(d.hint(format!("write its type: `for (bit<8> {name} in …)`"))));
         }
-        self.scoped(|p| match p.attempt(Trial::ForIn, |p| p.for_in_head()) {
+        self.scoped(|p| match p.attempt(Attempt::ForIn, |p| p.for_in_head()) {
             Some(variable) => p.for_in(annotations, variable),
             None => p.for_classic(annotations),
         })
     }
 
-    /// `T x in`.
+    /// Parses `T x in`.
     fn for_in_head(&mut self) -> Parsed<ForVariable> {
         self.annotations()?;
         if !self.declaration_follows() {
@@ -320,7 +322,7 @@ impl Parser<'_> {
         Ok(StmtKind::For { annotations, init, cond, update, body })
     }
 
-    /// Assignments, calls and (at the start) declarations, separated by commas.
+    /// Parses the statements of a `for` loop, separated by commas: assignments, calls, and first also declarations.
     fn for_statements(&mut self, close: &'static str, declarations: bool) -> Parsed<Vec<Stmt>> {
         self.list(close, |p| {
             let start = p.span();
@@ -341,7 +343,7 @@ impl Parser<'_> {
     }
 }
 
-/// `T.apply(…)` where T is a type.
+/// Whether a callee is `T.apply`, where T is a type.
 fn is_type_apply(callee: &Expr, parser: &Parser<'_>) -> bool {
     let ExprKind::Member { base, member } = &callee.kind else { return false };
     let typed = match &base.kind {

@@ -6,7 +6,7 @@ use crate::diag::Diagnostic;
 use crate::lexer::TokenKind;
 
 impl Parser<'_> {
-    /// Whether a type begins here, as far as its first word tells.
+    /// Whether a token is a keyword that begins a type.
     pub(super) fn builtin_type_at(&self, n: usize) -> bool {
         let words = ["bool", "error", "match_kind", "string", "void", "int", "bit", "varbit", "tuple"];
         let TokenKind::Word(w) = &self.ahead(n).kind else { return false };
@@ -14,7 +14,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn parse_type(&mut self) -> Parsed<Type> {
-        self.deeper(|p| {
+        self.nested(|p| {
             let mut ty = p.base_type()?;
             while p.is("[") {
                 ty = p.sized(ty)?;
@@ -23,16 +23,16 @@ impl Parser<'_> {
         })
     }
 
-    /// `[n]` behind a type or, as p4c allows, behind the name of what is declared.
+    /// Parses `[n]` behind a type, or as in p4c behind a declared name.
     fn sized(&mut self, element: Type) -> Parsed<Type> {
-        self.link()?;
+        self.count_chained()?;
         self.expect("[")?;
         let size = Box::new(self.bracketed(|p| p.expression())?);
         let span = element.span.to(self.expect("]")?);
         Ok(Type { kind: TypeKind::Stack { element: Box::new(element), size }, span })
     }
 
-    /// A declared name, perhaps followed by sizes, and its type with them.
+    /// Parses a declared name, which sizes such as `[n]` may follow. Returns the type with these sizes.
     pub(super) fn declarator(&mut self, mut ty: Type, what: &str) -> Parsed<(Type, Name)> {
         let name = self.name(what)?;
         while self.is("[") {
@@ -103,10 +103,10 @@ impl Parser<'_> {
         Ok(TypeKind::Named { global, name, args })
     }
 
-    /// `<W>`: a number, or an expression in parentheses.
+    /// Parses a width `<W>`: a number, or an expression in parentheses.
     fn width(&mut self) -> Parsed<Box<Expr>> {
         self.expect("<")?;
-        // A width ends at `>`, unless that stands in brackets.
+        // The width ends at the next `>` outside of brackets.
         let no_gt = std::mem::replace(&mut self.no_gt, true);
         let width = self.expression();
         self.no_gt = no_gt;
@@ -115,13 +115,13 @@ impl Parser<'_> {
         Ok(Box::new(width))
     }
 
-    /// `<T, U>`.
+    /// Parses type arguments `<T, U>`.
     pub(super) fn type_args(&mut self) -> Parsed<Vec<Type>> {
         self.expect("<")?;
         self.list(">", |p| p.parse_type())
     }
 
-    /// `<T, U>` of a declaration, or nothing. The names are types from here on.
+    /// Parses the type parameters `<T, U>` of a declaration, if there are any. Their names are types from here on.
     pub(super) fn type_params(&mut self) -> Parsed<Vec<TypeParam>> {
         if !self.eat("<") {
             return Ok(Vec::new());
@@ -133,7 +133,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `(…)`.
+    /// Parses parameters `(…)`.
     pub(super) fn parameters(&mut self) -> Parsed<Vec<Parameter>> {
         self.expect("(")?;
         self.list(")", |p| p.parameter())
@@ -165,7 +165,7 @@ impl Parser<'_> {
 
     fn annotation(&mut self) -> Parsed<Annotation> {
         let start = self.expect("@")?;
-        // Keywords are good names for annotations.
+        // An annotation may be named like a keyword.
         let TokenKind::Word(word) = &self.token().kind else {
             return self.wrong("E0114", self.span(), "an annotation without a name", "write `@name(\"x\")`");
         };
@@ -179,7 +179,7 @@ impl Parser<'_> {
         Ok(Annotation { name, body, span: start.to(self.before()) })
     }
 
-    /// `@pragma` goes to the end of its line.
+    /// The tokens of a `@pragma`, which ends with the line.
     fn rest_of_line(&mut self) -> Vec<(String, crate::source::Span)> {
         let mut tokens = Vec::new();
         while !self.token().first && !self.at_end() {

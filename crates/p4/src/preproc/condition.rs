@@ -1,9 +1,10 @@
-//! The integer expression of an `#if`, with C's precedences. Macros are expanded already; names that are left are 0.
+//! Evaluates the integer expression of an `#if` with C's precedences. Macros have been expanded, and any other name is
+//! 0.
 
-use super::DEPTH;
+use super::MAX_NESTING;
 use crate::lexer::{Token, TokenKind};
 
-/// The value of a condition; `None` if the tokens are no integer expression.
+/// The value of a condition. `None`: the tokens are no integer expression.
 pub fn evaluate(tokens: &[Token]) -> Option<i64> {
     let mut parser = Condition { tokens, at: 0, depth: 0 };
     let value = parser.ternary()?;
@@ -32,7 +33,7 @@ const LEVELS: &[&[&str]] = &[
 impl Condition<'_> {
     fn punct(&mut self, known: &[&'static str]) -> Option<&'static str> {
         match self.tokens.get(self.at).map(|t| &t.kind) {
-            // The lexer leaves `>>` as two tokens.
+            // `>>` is two tokens.
             Some(TokenKind::Punct(">")) if self.shift_right_follows() => {
                 self.at += if known.contains(&">>") { 2 } else { 0 };
                 known.contains(&">>").then_some(">>")
@@ -52,7 +53,7 @@ impl Condition<'_> {
 
     fn ternary(&mut self) -> Option<i64> {
         self.depth += 1;
-        if self.depth > DEPTH {
+        if self.depth > MAX_NESTING {
             return None;
         }
         let cond = self.level(0)?;
@@ -79,7 +80,7 @@ impl Condition<'_> {
 
     fn unary(&mut self) -> Option<i64> {
         self.depth += 1;
-        if self.depth > DEPTH {
+        if self.depth > MAX_NESTING {
             return None;
         }
         let value = match self.punct(&["!", "-", "+", "~", "("]) {

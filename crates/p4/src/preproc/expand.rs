@@ -1,20 +1,21 @@
-//! Macros: definitions, and their uses replaced as C does it (C17 6.10.3, and GNU's forms of variadic macros).
+//! Macros: their definitions and their expansion, as in C (C17 6.10.3, with GNU's variadic macros).
 //!
-//! Each token carries the macros that it was made by ([`Hide`]); none of these is expanded in it again. What a macro gives is read
-//! again together with what follows it, so that a macro may give the name of another one, whose arguments stand behind the use.
+//! Each token has the set of macros that produced it ([`HideSet`]); these are not expanded in it again. The result of a
+//! macro is scanned again together with the tokens that follow, so it may end with the name of another macro whose
+//! arguments follow the use.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::{DEPTH, MOST_MADE, Preproc, lex_text};
+use super::{MAX_EXPANDED, MAX_NESTING, Preproc, lex_text};
 use crate::diag::Diagnostics;
 use crate::lexer::{Token, TokenKind};
 use crate::source::{Expansion, Span};
 
-/// A macro.
+/// The definition of a macro.
 #[derive(Clone, Debug)]
 pub struct Macro {
-    /// Of a macro that takes arguments.
+    /// The parameters, if the macro has a parameter list.
     pub params: Option<Params>,
     pub body: Vec<Token>,
     pub defined: Option<Span>,
@@ -24,12 +25,12 @@ pub struct Macro {
 #[derive(Clone, Debug)]
 pub struct Params {
     names: Vec<Arc<str>>,
-    /// The last one takes all arguments that are left, commas included.
+    /// Whether the last parameter takes all remaining arguments, with their commas.
     variadic: bool,
 }
 
 impl Params {
-    /// From what stands between the parentheses: `a, b`, `a, ...` (the rest is `__VA_ARGS__`), or GNU's `a, rest...`.
+    /// Parses the text between the parentheses: `a, b`, `a, ...` (the rest is `__VA_ARGS__`), or GNU's `a, rest...`.
     pub fn parse(list: &str) -> Params {
         let names = list.split(',').map(str::trim).filter(|p| !p.is_empty());
         let variadic = list.trim_end().ends_with("...");
@@ -48,22 +49,22 @@ impl Params {
         }
     }
 
-    /// The parameter that takes the rest.
+    /// The index of the parameter that takes the remaining arguments.
     fn rest(&self) -> Option<usize> {
         self.variadic.then(|| self.names.len() - 1)
     }
 }
 
-/// The macros that a token was made by.
-type Hide = Option<Rc<MadeBy>>;
+/// The macros that produced a token.
+type HideSet = Option<Rc<HiddenMacro>>;
 
-struct MadeBy {
+struct HiddenMacro {
     name: Arc<str>,
     depth: usize,
-    others: Hide,
+    others: HideSet,
 }
 
-fn hides(hide: &Hide, name: &str) -> bool {
+fn hides(hide: &HideSet, name: &str) -> bool {
     let mut at = hide;
     while let Some(made) = at {
         if *made.name == *name {
@@ -74,35 +75,35 @@ fn hides(hide: &Hide, name: &str) -> bool {
     false
 }
 
-fn hide_too(hide: &Hide, name: &Arc<str>) -> Hide {
+fn hide_also(hide: &HideSet, name: &Arc<str>) -> HideSet {
     let depth = hide.as_ref().map_or(0, |h| h.depth) + 1;
-    Some(Rc::new(MadeBy { name: name.clone(), depth, others: hide.clone() }))
+    Some(Rc::new(HiddenMacro { name: name.clone(), depth, others: hide.clone() }))
 }
 
-/// The macros of both, or of either.
-fn combine(a: &Hide, b: &Hide, both: bool) -> Hide {
+/// The intersection of two sets (`both`), or their union.
+fn combine(a: &HideSet, b: &HideSet, both: bool) -> HideSet {
     let mut result = if both { None } else { b.clone() };
     let mut at = a;
     while let Some(made) = at {
         if hides(b, &made.name) == both {
-            result = hide_too(&result, &made.name);
+            result = hide_also(&result, &made.name);
         }
         at = &made.others;
     }
     result
 }
 
-/// A token on its way.
-type Item = (Token, Hide);
+/// A token during expansion.
+type Item = (Token, HideSet);
 
-/// An argument as it stands in the call, and expanded.
+/// An argument of a macro, before and after expansion.
 struct Argument {
     raw: Vec<Item>,
     expanded: Vec<Item>,
 }
 
 impl Preproc<'_> {
-    /// Replaces macros by what they stand for. `record` tells the source map of each use.
+    /// Expands all macros in the tokens. `record`: the source map gets each use.
     pub(super) fn expand(&mut self, tokens: Vec<Token>, record: bool) -> Vec<Token> {
         if !tokens.iter().any(|t| matches!(&t.kind, TokenKind::Word(w) if self.is_macro(w))) {
             return tokens;
@@ -116,10 +117,10 @@ impl Preproc<'_> {
     }
 
     fn expand_items(&mut self, items: Vec<Item>, record: bool) -> Vec<Item> {
-        // Arguments are expanded before the macro they stand in is: calls in calls nest here.
-        if self.nesting >= DEPTH {
+        // Arguments are expanded before the macro's body, so nested uses are nested calls of this function.
+        if self.nesting >= MAX_NESTING {
             let span = items.first().map_or(Span::default(), |(t, _)| t.span);
-            self.error("E0009", span, format!("uses of macros nest deeper than {DEPTH}"), "");
+            self.error("E0009", span, format!("uses of macros nest deeper than {MAX_NESTING}"), "");
             return Vec::new();
         }
         self.nesting += 1;
@@ -152,11 +153,12 @@ impl Preproc<'_> {
         out
     }
 
-    /// One use of a macro: what it gives is put in front of the rest. False where macros make too much.
+    /// Expands one use of a macro, and puts the result in front of the remaining tokens. Returns false if macros
+    /// produced too many tokens.
     fn replace(
         &mut self,
         token: Token,
-        hide: Hide,
+        hide: HideSet,
         found: &Macro,
         rest: &mut Vec<Item>,
         record: bool,
@@ -184,14 +186,14 @@ impl Preproc<'_> {
                 args.push(Argument { raw, expanded });
             }
         }
-        if self.made > MOST_MADE {
-            let message = format!("macros expand to more than {MOST_MADE} tokens");
+        if self.made > MAX_EXPANDED {
+            let message = format!("macros expand to more than {MAX_EXPANDED} tokens");
             self.error("E0009", used, message, "does a macro double what it gets, again and again?");
             return false;
         }
-        let hide = hide_too(&outer, name);
-        if hide.as_ref().is_some_and(|h| h.depth > DEPTH) {
-            self.error("E0009", used, format!("uses of macros nest deeper than {DEPTH}"), "");
+        let hide = hide_also(&outer, name);
+        if hide.as_ref().is_some_and(|h| h.depth > MAX_NESTING) {
+            self.error("E0009", used, format!("uses of macros nest deeper than {MAX_NESTING}"), "");
             return true;
         }
         if record && outer.is_none() {
@@ -219,7 +221,7 @@ impl Preproc<'_> {
         }
     }
 
-    /// A macro's body with arguments in the place of its parameters, `#`, `##` and `__VA_OPT__` done.
+    /// The body of a macro with its parameters replaced, and with `#`, `##` and `__VA_OPT__` evaluated.
     fn fill(&mut self, params: Option<&Params>, body: &[Token], args: &[Argument]) -> Vec<Item> {
         let mut out: Vec<Item> = Vec::new();
         let pastes = |at: usize| body.get(at).is_some_and(|t| t.kind == TokenKind::Punct("##"));
@@ -234,7 +236,7 @@ impl Preproc<'_> {
                 let right = self.piece(params, &body[from..to], args, true);
                 let rest = params.is_some_and(|p| p.rest().is_some() && p.rest() == p.find(&body[from]));
                 let comma = matches!(&piece[..], [(t, _)] if t.kind == TokenKind::Punct(","));
-                // GNU: `, ## __VA_ARGS__` is nothing where no arguments are left, and joins nothing otherwise.
+                // GNU: `, ## __VA_ARGS__` is removed if there are no arguments; otherwise nothing is joined.
                 piece = match (comma && rest, right.is_empty()) {
                     (true, true) => Vec::new(),
                     (true, false) => piece.into_iter().chain(right).collect(),
@@ -248,7 +250,7 @@ impl Preproc<'_> {
         out
     }
 
-    /// One token of a body, `# parameter`, or `__VA_OPT__( … )`. Operands of `##` are not expanded (`raw`).
+    /// Evaluates one token of a body, `# parameter`, or `__VA_OPT__( … )`. Operands of `##` are not expanded (`raw`).
     fn piece(&mut self, params: Option<&Params>, part: &[Token], args: &[Argument], raw: bool) -> Vec<Item> {
         let Some(params) = params else { return part.iter().map(|t| (t.clone(), None)).collect() };
         match part {
@@ -277,7 +279,8 @@ impl Preproc<'_> {
     }
 }
 
-/// How many tokens of a body belong together: two of `# parameter`, all of `__VA_OPT__( … )`, otherwise one.
+/// The number of tokens that `piece` evaluates together: two for `# parameter`, all of `__VA_OPT__( … )`, one
+/// otherwise.
 fn piece_len(params: Option<&Params>, body: &[Token]) -> usize {
     let Some(params) = params else { return 1 };
     let is =
@@ -317,7 +320,7 @@ fn stringify(items: &[Item]) -> String {
     text
 }
 
-/// `left ## right`: the last token of the left and the first of the right become one.
+/// Evaluates `left ## right`: joins the last token of the left operand and the first of the right one.
 fn paste(mut left: Vec<Item>, right: Vec<Item>, diags: &mut Diagnostics) -> Vec<Item> {
     let mut right = right.into_iter();
     let Some((last, hide)) = left.pop() else { return right.collect() };
@@ -333,14 +336,14 @@ fn paste(mut left: Vec<Item>, right: Vec<Item>, diags: &mut Diagnostics) -> Vec<
     left
 }
 
-/// A call of a macro: its arguments, and its `)`.
+/// The use of a macro with arguments: the arguments, and the `)`.
 struct MacroCall {
     args: Vec<Vec<Item>>,
     end: Span,
-    hide: Hide,
+    hide: HideSet,
 }
 
-/// Takes the arguments from the rest, whose next token is the `(`. `None`: there is no `)`.
+/// Consumes the arguments. The next token is the `(`. Returns `None` if there is no `)`.
 fn arguments(rest: &mut Vec<Item>, params: &Params) -> Option<MacroCall> {
     rest.pop();
     let count = params.names.len();
@@ -362,7 +365,7 @@ fn arguments(rest: &mut Vec<Item>, params: &Params) -> Option<MacroCall> {
                 args.push(Vec::new());
                 continue;
             }
-            // C counts parentheses alone.
+            // Only parentheses nest, as in C.
             TokenKind::Punct("(") => depth += 1,
             TokenKind::Punct(")") => depth -= 1,
             _ => {}

@@ -1,7 +1,8 @@
-//! The preprocessor: includes, macros (`expand`) and conditionals (`condition`), on tokens, so that every place stays known.
+//! The preprocessor: includes, macros (`expand`) and conditionals (`condition`). It works on tokens, so that each keeps
+//! its location.
 //!
-//! What a macro produced has the span of its use; [`SourceMap::expansion`] tells which macro that was, so that a diagnostic
-//! can name both places.
+//! A token that a macro produced has the span of the macro's use. [`SourceMap::expansion`] finds the macro of a span,
+//! so that a diagnostic can show the definition, too.
 
 mod condition;
 mod expand;
@@ -14,34 +15,34 @@ use crate::lexer::{Lexer, Token, TokenKind};
 use crate::source::{SourceMap, SourceProvider, Span};
 use expand::{Macro, Params};
 
-/// How deep includes and expansions may nest.
-const DEPTH: usize = 64;
-/// How many tokens macros may make in a run: more come from one that explodes.
-const MOST_MADE: usize = 1_000_000;
-/// Tokens beyond which a program is no program: a hundred times the largest that we know.
-const MOST_TOKENS: usize = 4_000_000;
+/// How deeply includes and expansions may be nested.
+const MAX_NESTING: usize = 64;
+/// The most tokens that macros may produce in a run. Only a macro that explodes produces more.
+const MAX_EXPANDED: usize = 1_000_000;
+/// The most tokens of a program: a hundred times the number of the largest known program.
+const MAX_TOKENS: usize = 4_000_000;
 
-/// Architectures of Tofino's compiler.
+/// The names of the architectures of Tofino's compiler.
 const TOFINO: [&str; 7] =
     ["tna.p4", "t2na.p4", "t3na.p4", "tofino.p4", "tofino2.p4", "tofino1arch.p4", "tofino2arch.p4"];
 
-/// One `#if` that is open.
+/// An open `#if`.
 struct Conditional {
     span: Span,
-    /// This branch is read.
+    /// Whether this branch is compiled.
     active: bool,
-    /// Some branch was read already.
+    /// Whether a branch has been compiled already.
     taken: bool,
     seen_else: bool,
 }
 
-/// A text that is being read.
+/// A file that is being read.
 struct File {
     name: String,
     lexer: Lexer,
-    /// Its conditions that are open, innermost last.
+    /// The open conditionals. The innermost is the last.
     open: Vec<Conditional>,
-    /// How many includes it is in.
+    /// The number of includes around it.
     depth: usize,
 }
 
@@ -51,7 +52,7 @@ impl File {
     }
 }
 
-/// Runs the preprocessor over a file that stands in the map already. The last token is the end.
+/// Runs the preprocessor on a file of the source map. The last token is the end of the file.
 pub fn preprocess(
     map: &mut SourceMap,
     file: usize,
@@ -87,11 +88,12 @@ struct Preproc<'a> {
     macros: Map<Arc<str>, Macro>,
     out: Vec<Token>,
     once: Vec<String>,
-    /// Tokens since macros were last expanded. A use of a macro may reach over conditionals, so these do not end it.
+    /// The tokens in which macros are not expanded yet. Conditionals do not end it, because a use of a macro may
+    /// contain them.
     pending: Vec<Token>,
-    /// How deep [`Preproc::expand`] is in itself.
+    /// How many calls of [`Preproc::expand`] are active.
     nesting: usize,
-    /// How many tokens macros made.
+    /// How many tokens macros have produced.
     made: usize,
 }
 
@@ -117,15 +119,15 @@ impl Preproc<'_> {
             }
             if token.first && matches!(token.kind, TokenKind::Punct("#" | "##")) {
                 self.hash_line(&mut file, token);
-                // An inner condition is never active in one that is not: the innermost says it for all.
+                // A conditional in an inactive branch is inactive, so only the innermost must be tested.
                 while !file.is_active() && file.lexer.skip_to_directive() {
                     let hash = file.lexer.next(self.diags);
                     self.hash_line(&mut file, hash);
                 }
                 continue;
             }
-            if self.out.len() + self.pending.len() >= MOST_TOKENS {
-                let text = format!("the program has more than {MOST_TOKENS} tokens");
+            if self.out.len() + self.pending.len() >= MAX_TOKENS {
+                let text = format!("the program has more than {MAX_TOKENS} tokens");
                 self.error("E0009", token.span, text, "");
                 break;
             }
@@ -142,15 +144,15 @@ impl Preproc<'_> {
         }
     }
 
-    /// Expands the macros in what is pending.
+    /// Expands the macros in the pending tokens.
     fn flush(&mut self) {
         let tokens = std::mem::take(&mut self.pending);
         let expanded = self.expand(tokens, true);
         self.out.extend(expanded);
     }
 
-    /// A string of several lines, the directives in it carried out: C's preprocessor, which p4c runs, reads such a string line by
-    /// line. SONiC's models choose the lines of their `@entry_restriction` so. Each directive leaves an empty line.
+    /// Processes the directives in a string of several lines, as C's preprocessor does for p4c. SONiC's models choose
+    /// lines of their `@entry_restriction` so. Each directive becomes an empty line.
     fn directives_in_string(&mut self, token: Token, file: &File) -> Token {
         let TokenKind::String(text) = &token.kind else { return token };
         let has_directive = |line: &str| line.trim_start_matches([' ', '\t']).starts_with('#');
@@ -177,7 +179,7 @@ impl Preproc<'_> {
         Token { kind: TokenKind::String(Arc::from(kept)), ..token }
     }
 
-    /// A line that begins with `#`.
+    /// Processes a line that begins with `#`.
     fn hash_line(&mut self, file: &mut File, hash: Token) {
         if hash.kind == TokenKind::Punct("#") {
             self.directive(file, hash.span);
@@ -199,7 +201,7 @@ impl Preproc<'_> {
         match word {
             "if" | "ifdef" | "ifndef" => {
                 let holds = active && self.condition(word, arg, span);
-                // Inside a branch that is left out, no branch of this one is read.
+                // In a branch that is not compiled, no branch of this conditional is.
                 file.open.push(Conditional {
                     span,
                     active: holds,
@@ -226,14 +228,15 @@ impl Preproc<'_> {
             "error" => self.error("E0005", span, format!("#error {arg}"), ""),
             "warning" => self.diags.push(Diagnostic::warning("W0001", span, format!("#warning {arg}"))),
             "pragma" if arg == "once" => self.once.push(file.name.clone()),
-            // A line marker of another preprocessor says what we know better; pragmas are other compilers'.
+            // Line markers of another preprocessor and pragmas of other compilers are ignored.
             "line" | "pragma" | "" => {}
             _ if word.chars().all(|c| c.is_ascii_digit()) => {}
             _ => self.no_directive(word, span),
         }
     }
 
-    /// A line that begins with `#` and is no directive. p4c passes over it; a misspelt directive is a mistake all the same.
+    /// Reports a line that begins with `#` and is no directive: a warning, because p4c ignores such a line, or an error
+    /// if a directive is misspelt.
     fn no_directive(&mut self, word: &str, span: Span) {
         let known = "include define undef if ifdef ifndef elif else endif error warning".split(' ');
         let attached = self.map.text(span).starts_with(&format!("#{word}"));
@@ -293,7 +296,7 @@ impl Preproc<'_> {
         }
     }
 
-    /// `defined(X)` and `defined X` become 0 or 1 before macros are expanded.
+    /// Replaces `defined(X)` and `defined X` by 0 or 1, before macros are expanded.
     fn replace_defined(&self, tokens: Vec<Token>) -> Vec<Token> {
         let mut out = Vec::new();
         let mut rest = tokens.into_iter().peekable();
@@ -315,7 +318,7 @@ impl Preproc<'_> {
     }
 
     fn include(&mut self, arg: &str, span: Span, from: &str, depth: usize) {
-        // The name may come from a macro: `#include ARCH`.
+        // The name may be the result of a macro: `#include ARCH`.
         let expanded = match arg.starts_with(['"', '<']) {
             true => arg.to_string(),
             false => {
@@ -331,8 +334,8 @@ impl Preproc<'_> {
             self.error("E0001", span, text, "write `#include <core.p4>` or `#include \"file.p4\"`");
             return;
         };
-        if depth >= DEPTH {
-            let text = format!("includes nest deeper than {DEPTH}");
+        if depth >= MAX_NESTING {
+            let text = format!("includes nest deeper than {MAX_NESTING}");
             self.error("E0002", span, text, "does a file include itself?");
             return;
         }
@@ -379,7 +382,7 @@ impl Preproc<'_> {
     }
 }
 
-/// Tokens of a text that is no file; they all stand at `span`.
+/// The tokens of a text that is not in a file. All have the location `span`.
 fn lex_text(text: &str, span: Span, diags: &mut Diagnostics) -> Vec<Token> {
     let mut lexer = Lexer::new(Arc::from(text), 0);
     let mut scratch = Diagnostics::default();
@@ -398,7 +401,7 @@ fn lex_text(text: &str, span: Span, diags: &mut Diagnostics) -> Vec<Token> {
     out
 }
 
-/// What `#ifdef` and `#undef` name; what follows is passed over, as in C.
+/// The name in an `#ifdef` or `#undef`. The rest of the line is ignored, as in C.
 fn first_word(arg: &str) -> &str {
     arg.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or_default()
 }
