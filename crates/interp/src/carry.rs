@@ -6,57 +6,42 @@
 
 use std::collections::HashMap;
 
-use ir::{Call, Program, StmtKind, checksum, visit};
+use ir::{ChecksumId, Program, checksum};
 
-/// Which update derives from which verified checksum. Statements are identified by their addresses, which do not change because the program
-/// is borrowed.
+/// Which update derives from which verified checksum.
 pub(crate) struct Carry {
     /// The source number of each verification.
-    sources: HashMap<usize, usize>,
+    sources: HashMap<ChecksumId, usize>,
     /// The sources of each update. The first source that was verified applies.
-    updates: HashMap<usize, Vec<usize>>,
+    updates: HashMap<ChecksumId, Vec<usize>>,
 }
 
 impl Carry {
     pub fn of(program: &Program) -> Carry {
         let plan = checksum::plan(program);
-        let (mut verifies, mut updates) = (Vec::new(), Vec::new());
-        for control in &program.controls {
-            visit::stmts(&control.body, &mut |stmt| match &stmt.kind {
-                StmtKind::Call(call @ Call::VerifyChecksum { .. }) => verifies.push(address(call)),
-                StmtKind::Call(call @ Call::UpdateChecksum { .. }) => updates.push(address(call)),
-                _ => {}
-            });
-        }
-        let source = |(i, source): (usize, &checksum::Source)| (verifies[source.statement], i);
-        let update = |update: &checksum::Update| (updates[update.statement], update.sources.clone());
         Carry {
-            sources: plan.sources.iter().enumerate().map(source).collect(),
-            updates: plan.updates.iter().map(update).collect(),
+            sources: plan.sources.iter().enumerate().map(|(i, source)| (source.statement, i)).collect(),
+            updates: plan.updates.into_iter().map(|update| (update.statement, update.sources)).collect(),
         }
     }
 
     /// Records by how much a verified checksum is wrong.
-    pub fn verified(&self, call: &Call, found: u16, right: u16, wrong_by: &mut Vec<Option<u16>>) {
-        let Some(&source) = self.sources.get(&address(call)) else { return };
+    pub fn verified(&self, id: ChecksumId, found: u16, right: u16, wrong_by: &mut Vec<Option<u16>>) {
+        let Some(&source) = self.sources.get(&id) else { return };
         wrong_by.resize(wrong_by.len().max(source + 1), None);
         // A checksum is the complement of a sum, so the difference of the checksums is the negated difference of the sums.
         wrong_by[source] = Some(plus(right, !found));
     }
 
     /// The correct checksum of an update, changed by the amount by which its source was wrong.
-    pub fn updated(&self, call: &Call, right: u16, wrong_by: &[Option<u16>]) -> u16 {
-        let sources = self.updates.get(&address(call)).map_or(&[][..], Vec::as_slice);
+    pub fn updated(&self, id: ChecksumId, right: u16, wrong_by: &[Option<u16>]) -> u16 {
+        let sources = self.updates.get(&id).map_or(&[][..], Vec::as_slice);
         let first = sources.iter().find_map(|&source| wrong_by.get(source).copied().flatten());
         match first {
             None | Some(0 | 0xffff) => right,
             Some(difference) => !plus(!right, difference),
         }
     }
-}
-
-fn address(call: &Call) -> usize {
-    std::ptr::from_ref(call) as usize
 }
 
 /// The one's complement sum of two words.

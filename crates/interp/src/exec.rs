@@ -413,24 +413,24 @@ impl Run<'_, '_> {
     fn checksum(&mut self, call: &Call, loc: Loc) {
         let p = self.program;
         match call {
-            Call::VerifyChecksum { cond, data, checksum, payload, .. } if truth(p, &self.s, cond) => {
+            Call::VerifyChecksum { id, cond, data, checksum, payload } if truth(p, &self.s, cond) => {
                 let value = sums::checksum(p, &self.s, data, *payload);
                 let found = read(p, &self.s, checksum, ir::Ty::Bit(16)).low_u64();
                 let right = found == value as u64;
                 if let Some(carry) = self.carry.filter(|_| self.arrived(checksum)) {
-                    carry.verified(call, found as u16, value, &mut self.s.wrong_by);
+                    carry.verified(*id, found as u16, value, &mut self.s.wrong_by);
                 }
                 if !right {
                     self.set(p.standard.checksum_error, 1);
                 }
                 self.tell_sum(checksum, value, Some(right), loc);
             }
-            Call::UpdateChecksum { cond, data, checksum, payload, nonzero, .. }
+            Call::UpdateChecksum { id, cond, data, checksum, payload, nonzero }
                 if truth(p, &self.s, cond) =>
             {
                 let mut value = sums::checksum(p, &self.s, data, *payload);
                 if let Some(carry) = self.carry {
-                    value = carry.updated(call, value, &self.s.wrong_by);
+                    value = carry.updated(*id, value, &self.s.wrong_by);
                 }
                 if *nonzero && value == 0 {
                     value = 0xffff;

@@ -36,8 +36,8 @@ use std::collections::HashSet;
 use crate::cells::{Cell, headers_of};
 use crate::effects;
 use crate::expr::{BinOp, Expr, ExprKind, Place};
-use crate::program::{HeaderId, Program, Role};
-use crate::stmt::{Call, Data, HashAlgorithm, HeaderRef, Stmt, StmtKind};
+use crate::program::{ChecksumId, HeaderId, Program, Role};
+use crate::stmt::{Call, Data, HeaderRef, Stmt, StmtKind};
 use crate::visit;
 
 /// Whether a term is covered by the checksum in the packet.
@@ -76,8 +76,8 @@ pub struct List {
 /// A verified checksum over the payload, from which updates can be derived.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
-    /// The number of the `VerifyChecksum` statement, counted from 0 in the order of [`Numbering`].
-    pub statement: usize,
+    /// The `VerifyChecksum` statement.
+    pub statement: ChecksumId,
     /// The place of the checksum.
     pub place: Place,
     /// The list that it sums.
@@ -87,8 +87,8 @@ pub struct Source {
 /// An updated checksum over the payload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
-    /// The number of the `UpdateChecksum` statement, counted from 0 in the order of [`Numbering`].
-    pub statement: usize,
+    /// The `UpdateChecksum` statement.
+    pub statement: ChecksumId,
     /// The place of the checksum.
     pub place: Place,
     /// The list that it sums.
@@ -123,19 +123,9 @@ pub fn plan(program: &Program) -> Plan {
     lists.pair(program, &Writes::anywhere(program))
 }
 
-/// Counts `VerifyChecksum` and `UpdateChecksum` statements in the order of [`Source::statement`] and [`Update::statement`]: controls in
-/// program order, and outer statements before inner ones.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Numbering {
-    /// The number of `VerifyChecksum` statements so far.
-    pub verifies: usize,
-    /// The number of `UpdateChecksum` statements so far.
-    pub updates: usize,
-}
-
 /// A declaration of a checksum over the payload.
 struct Declaration {
-    statement: usize,
+    statement: ChecksumId,
     place: Place,
     /// The headers that are valid whenever the declaration's condition holds.
     valid: Vec<HeaderId>,
@@ -151,7 +141,6 @@ impl Declared {
     fn collect(program: &Program) -> Declared {
         let order = emit_order(program);
         let mut declared = Declared { verifies: Vec::new(), updates: Vec::new() };
-        let mut count = Numbering::default();
         let declaration = |statement, cond, data: &[Data], checksum: &Place| Declaration {
             statement,
             place: checksum.clone(),
@@ -160,17 +149,11 @@ impl Declared {
         };
         for control in &program.controls {
             visit::stmts(&control.body, &mut |stmt| match &stmt.kind {
-                StmtKind::Call(Call::VerifyChecksum { cond, data, checksum, algorithm, payload }) => {
-                    if *payload && *algorithm == HashAlgorithm::Csum16 {
-                        declared.verifies.push(declaration(count.verifies, cond, data, checksum));
-                    }
-                    count.verifies += 1;
+                StmtKind::Call(Call::VerifyChecksum { id, cond, data, checksum, payload: true }) => {
+                    declared.verifies.push(declaration(*id, cond, data, checksum));
                 }
-                StmtKind::Call(Call::UpdateChecksum { cond, data, checksum, algorithm, payload, .. }) => {
-                    if *payload && *algorithm == HashAlgorithm::Csum16 {
-                        declared.updates.push(declaration(count.updates, cond, data, checksum));
-                    }
-                    count.updates += 1;
+                StmtKind::Call(Call::UpdateChecksum { id, cond, data, checksum, payload: true, .. }) => {
+                    declared.updates.push(declaration(*id, cond, data, checksum));
                 }
                 _ => {}
             });

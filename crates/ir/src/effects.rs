@@ -386,14 +386,14 @@ impl Effects<'_, '_> {
                 self.exprs([lo, hi]);
                 self.result(dst, Outside::Extern);
             }
-            Call::VerifyChecksum { cond, data, checksum, algorithm: _, payload: _ } => {
+            Call::VerifyChecksum { id: _, cond, data, checksum, payload: _ } => {
                 self.expr(cond);
                 self.exprs(data);
                 self.read_place(checksum);
                 self.outside(Outside::Cursor);
                 self.write(Cell::Var(self.program.standard.checksum_error), false);
             }
-            Call::UpdateChecksum { cond, data, checksum, algorithm: _, payload, nonzero: _ } => {
+            Call::UpdateChecksum { id: _, cond, data, checksum, payload, nonzero: _ } => {
                 self.expr(cond);
                 self.exprs(data);
                 self.locate_place(checksum);

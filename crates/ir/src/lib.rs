@@ -142,8 +142,8 @@ pub use program::{
     TableKey, Target, Transition, ValueSet, ValueSetKey, Var, VarKind,
 };
 pub use program::{
-    ActionId, ActionProfile, CounterId, DirectCounterId, DropSiteId, ErrorId, HeaderId, HeaderTypeId,
-    LabelId, MeterId, ProfileId, RegisterId, StackId, StateId, TableId, ValueSetId, VarId,
+    ActionId, ActionProfile, ChecksumId, CounterId, DirectCounterId, DropSiteId, ErrorId, HeaderId,
+    HeaderTypeId, LabelId, MeterId, ProfileId, RegisterId, StackId, StateId, TableId, ValueSetId, VarId,
 };
-pub use stmt::{Block, Call, ChecksumAlgorithm, Data, HashAlgorithm, HeaderRef, Stmt, StmtKind};
+pub use stmt::{Block, Call, Data, HashAlgorithm, HeaderRef, Stmt, StmtKind};
 pub use verify::{Fault, Rule, Verified, verify};

@@ -48,6 +48,8 @@ ids! {
     ErrorId indexes "errors";
     /// The number of a parser state, within its parser.
     StateId indexes "parsers[_].states";
+    /// The number of a statement that verifies or updates a checksum. It is unique in the program.
+    ChecksumId indexes "checksums";
     /// The number of a block or loop that a `Break` can leave. It is unique in the program.
     LabelId indexes "labels";
 }
@@ -354,6 +356,8 @@ pub struct Program {
     pub drop_sites: Vec<DropSite>,
     /// The number of labels.
     pub labels: u32,
+    /// The number of statements that verify or update a checksum.
+    pub checksums: u32,
 }
 
 /// The layout of a header. The fields follow each other without padding, most significant bit first.

@@ -2,8 +2,8 @@
 
 use crate::expr::{Expr, Place};
 use crate::program::{
-    CounterId, DirectCounterId, DropSiteId, ErrorId, HeaderId, LabelId, Loc, MeterId, RegisterId, StackId,
-    TableId, VarId,
+    ChecksumId, CounterId, DirectCounterId, DropSiteId, ErrorId, HeaderId, LabelId, Loc, MeterId, RegisterId,
+    StackId, TableId, VarId,
 };
 
 /// A sequence of statements, which run in order.
@@ -270,29 +270,29 @@ pub enum Call {
         /// The largest number.
         hi: Expr,
     },
-    /// `verify_checksum` and `verify_checksum_with_payload`.
+    /// `verify_checksum` and `verify_checksum_with_payload` of an Internet checksum. Other functions become a `Hash` and a comparison.
     VerifyChecksum {
+        /// The number of the statement.
+        id: ChecksumId,
         /// Whether the checksum is verified, a bool.
         cond: Expr,
         /// The data that is summed.
         data: Vec<Data>,
         /// The place of the checksum.
         checksum: Place,
-        /// The checksum function.
-        algorithm: ChecksumAlgorithm,
         /// Whether the payload is summed after the data.
         payload: bool,
     },
-    /// `update_checksum` and `update_checksum_with_payload`.
+    /// `update_checksum` and `update_checksum_with_payload` of an Internet checksum. Other functions become a `Hash`.
     UpdateChecksum {
+        /// The number of the statement.
+        id: ChecksumId,
         /// Whether the checksum is written, a bool.
         cond: Expr,
         /// The data that is summed.
         data: Vec<Data>,
         /// The place of the checksum.
         checksum: Place,
-        /// The checksum function.
-        algorithm: ChecksumAlgorithm,
         /// Whether the payload is summed after the data.
         payload: bool,
         /// Whether a checksum of 0 is written as all ones (see [`crate::Field::checksum_nonzero`]).
@@ -335,9 +335,6 @@ pub enum HashAlgorithm {
     Csum16,
     Xor16,
 }
-
-/// The functions of v1model's checksum externs. They may be any hash function; programs use `csum16`.
-pub type ChecksumAlgorithm = HashAlgorithm;
 
 impl Stmt {
     /// Makes a statement with a location.

@@ -327,19 +327,14 @@ fn call(p: &Program, call: &Call) -> String {
         Call::Random { dst, lo, hi } => {
             format!("{} = random({}, {})", place(p, dst), expr(p, lo), expr(p, hi))
         }
-        Call::VerifyChecksum { cond, data, checksum, algorithm, payload } => {
+        Call::VerifyChecksum { id: _, cond, data, checksum, payload } => {
             let tail = if *payload { ", payload" } else { "" };
-            format!(
-                "verify {} == {algorithm:?}({}{tail}) if {}",
-                place(p, checksum),
-                list(data),
-                expr(p, cond)
-            )
+            format!("verify {} == Csum16({}{tail}) if {}", place(p, checksum), list(data), expr(p, cond))
         }
-        Call::UpdateChecksum { cond, data, checksum, algorithm, payload, nonzero } => {
+        Call::UpdateChecksum { id: _, cond, data, checksum, payload, nonzero } => {
             let tail = if *payload { ", payload" } else { "" };
             let or = if *nonzero { ", never 0" } else { "" };
-            format!("{} = {algorithm:?}({}{tail}){or} if {}", place(p, checksum), list(data), expr(p, cond))
+            format!("{} = Csum16({}{tail}){or} if {}", place(p, checksum), list(data), expr(p, cond))
         }
         Call::LogMsg { format, args } => format!("log {format:?} ({})", list(args)),
         Call::Assert { cond, text } => format!("assert {} ({text})", expr(p, cond)),

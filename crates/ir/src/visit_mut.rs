@@ -184,8 +184,8 @@ fn call_parts(call: &mut Call, f: &mut dyn FnMut(Part<'_>)) {
             place_parts(dst, f);
             all(&mut [lo, hi], f);
         }
-        Call::VerifyChecksum { cond, data, checksum, algorithm: _, payload: _ }
-        | Call::UpdateChecksum { cond, data, checksum, algorithm: _, payload: _, nonzero: _ } => {
+        Call::VerifyChecksum { id: _, cond, data, checksum, payload: _ }
+        | Call::UpdateChecksum { id: _, cond, data, checksum, payload: _, nonzero: _ } => {
             whole(cond, f);
             data.iter_mut().for_each(|e| whole(e, f));
             place_parts(checksum, f);

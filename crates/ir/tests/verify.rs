@@ -110,6 +110,7 @@ fn sound() -> Program {
         value_sets: vec![],
         drop_sites: vec![],
         labels: 4,
+        checksums: 1,
     }
 }
 
@@ -149,6 +150,11 @@ fn assign(v: VarId, src: Expr) -> Stmt {
 /// Appends a statement to ingress.
 fn ingress(p: &mut Program, kind: StmtKind) {
     p.controls[1].body.push(stmt(kind));
+}
+
+/// Appends a call to the control that computes checksums.
+fn compute(p: &mut Program, call: Call) {
+    p.controls[2].body.push(stmt(StmtKind::Call(call)));
 }
 
 fn parser(p: &mut Program, kind: StmtKind) {
@@ -259,6 +265,13 @@ fn violate(rule: Rule, p: &mut Program) {
         Rule::DigestFields => {
             let fields = vec!["a".to_string()];
             ingress(p, StmtKind::Call(Call::Digest { name: "d".into(), fields, data: vec![] }));
+        }
+        Rule::FreshChecksum => {
+            for _ in 0..2 {
+                let (cond, checksum) = (read(FLAG, Ty::Bool), Place::Var(N));
+                let (id, data) = (ChecksumId(0), vec![]);
+                compute(p, Call::UpdateChecksum { id, cond, data, checksum, payload: false, nonzero: false });
+            }
         }
         Rule::KnownKept => ingress(p, StmtKind::Call(Call::Resubmit { keep: vec![unknown] })),
         Rule::KnownEntryAction => {

@@ -67,8 +67,6 @@ pub struct Facts {
     pub checks: bool,
     /// The number of statements that apply each table.
     pub applications: Vec<u32>,
-    /// The number of checksum statements that were emitted so far.
-    pub count: ir::checksum::Numbering,
     /// The paths of packets besides leaving once or being dropped.
     pub paths: Paths,
 }
@@ -146,22 +144,8 @@ impl Facts {
                 applications[table.index()] += 1;
             }
         });
-        let count = Default::default();
         let paths = Paths::of(program);
-        Facts {
-            dialect,
-            plan,
-            cleared,
-            used,
-            created,
-            changed,
-            touched,
-            raw,
-            checks,
-            applications,
-            count,
-            paths,
-        }
+        Facts { dialect, plan, cleared, used, created, changed, touched, raw, checks, applications, paths }
     }
 
     /// Whether the parser must copy a field to the state when it extracts the header.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use ir::cells::cells_of;
 use ir::checksum::{List, Part, Plan, Term};
-use ir::{Call, Expr, ExprKind, HashAlgorithm, HeaderRef, Place, StmtKind, visit};
+use ir::{Call, ChecksumId, Expr, ExprKind, HeaderRef, Place, StmtKind, visit};
 
 use super::{Body, Dialect, Text, facts, mask};
 
@@ -66,12 +66,7 @@ pub fn stable(body: &mut Body<'_>, list: &List) -> String {
 
 /// Emits `verify_checksum` or `verify_checksum_with_payload`.
 pub fn verify(body: &mut Body<'_>, call: &Call) {
-    let Call::VerifyChecksum { cond, data, checksum, algorithm, payload } = call else { return };
-    let number = body.facts.count.verifies;
-    body.facts.count.verifies += 1;
-    if *algorithm != HashAlgorithm::Csum16 {
-        return body.unsupported("this checksum algorithm", "csum16 is supported");
-    }
+    let Call::VerifyChecksum { id, cond, data, checksum, payload } = call else { return };
     if body.facts.checks {
         return match payload {
             true => body.unsupported(
@@ -81,7 +76,7 @@ pub fn verify(body: &mut Body<'_>, call: &Call) {
             false => verify_header(body, cond, data, checksum),
         };
     }
-    let source = body.facts.plan.sources.iter().position(|s| s.statement == number);
+    let source = body.facts.plan.sources.iter().position(|s| s.statement == *id);
     let (Some(i), true) = (source, *payload) else { return };
     let terms = body.facts.plan.sources[i].list.terms.clone();
     // If the packet arrived without the checksum's header, there is no checksum to update.
@@ -124,18 +119,18 @@ fn begins_at_a_byte(program: &ir::Program, place: &Place) -> bool {
     before.map(|f| f.ty.width()).sum::<u32>().is_multiple_of(8)
 }
 
-/// Whether a control reads a checksum after the update statement with this number. Later updates of the same checksum do not count, because
+/// Whether a control reads a checksum after this update statement. Later updates of the same checksum do not count, because
 /// they and the deparser use the checksum in the packet.
-fn read_later(program: &ir::Program, checksum: &Place, number: usize) -> bool {
+fn read_later(program: &ir::Program, checksum: &Place, update: ChecksumId) -> bool {
     let mut own = HashSet::new();
     cells_of(program, checksum, |cell, _| own.extend([cell]));
-    let (mut seen, mut later) = (0, false);
+    let (mut seen, mut later) = (false, false);
     for control in &program.controls {
         visit::stmts(&control.body, &mut |stmt| {
-            if seen > number {
+            if seen {
                 facts::needs(program, stmt, &mut |cell| later |= own.contains(&cell));
             }
-            seen += usize::from(matches!(stmt.kind, StmtKind::Call(Call::UpdateChecksum { .. })));
+            seen |= matches!(stmt.kind, StmtKind::Call(Call::UpdateChecksum { id, .. }) if id == update);
         });
     }
     later
@@ -154,15 +149,10 @@ fn restore(body: &mut Body<'_>, checksum: &Place, sources: &[usize]) {
 
 /// Emits `update_checksum` or `update_checksum_with_payload`.
 pub fn update(body: &mut Body<'_>, call: &Call) {
-    let Call::UpdateChecksum { cond, data, checksum, algorithm, payload, nonzero } = call else { return };
-    let number = body.facts.count.updates;
-    body.facts.count.updates += 1;
-    if *algorithm != HashAlgorithm::Csum16 {
-        return body.unsupported("this checksum algorithm", "csum16 is supported");
-    }
+    let Call::UpdateChecksum { id, cond, data, checksum, payload, nonzero } = call else { return };
     let cond = body.expr(cond);
     body.text.open(format!("if ({cond})"));
-    match body.facts.plan.updates.iter().position(|u| u.statement == number) {
+    match body.facts.plan.updates.iter().position(|u| u.statement == *id) {
         Some(i) if *payload => {
             if !matches!(checksum, Place::Field(HeaderRef::Header(_), _)) {
                 let hint = "give the checksum a header of its own, or name the element by a constant";
@@ -172,7 +162,7 @@ pub fn update(body: &mut Body<'_>, call: &Call) {
                 let hint = "let the checksum begin at a whole byte of its header";
                 body.unsupported("a sum over the payload whose field does not begin at a byte", hint);
             }
-            if read_later(body.program, checksum, number) {
+            if read_later(body.program, checksum, *id) {
                 let hint = "a sum over the payload is written when the packet leaves; sum the headers alone, or run it on interp";
                 body.unsupported("reading a sum over the payload in the control that updates it", hint);
             }

@@ -2,7 +2,7 @@
 
 use super::{Check, Rule};
 use crate::expr::{Expr, Place, Ty};
-use crate::program::{MeterId, RegisterId};
+use crate::program::{ChecksumId, MeterId, RegisterId};
 use crate::stmt::Call;
 
 impl Check<'_> {
@@ -56,8 +56,10 @@ impl Check<'_> {
                 let ty = self.place(dst);
                 self.require(ty == Some(lo.ty) && lo.ty == hi.ty, Rule::ResultType);
             }
-            Call::VerifyChecksum { cond, data: _, checksum, algorithm: _, payload: _ }
-            | Call::UpdateChecksum { cond, data: _, checksum, algorithm: _, payload: _, nonzero: _ } => {
+            Call::VerifyChecksum { id, cond, data: _, checksum, payload: _ }
+            | Call::UpdateChecksum { id, cond, data: _, checksum, payload: _, nonzero: _ } => {
+                let fresh = self.checksums.insert(*id) && *id < ChecksumId(self.p.checksums);
+                self.require(fresh, Rule::FreshChecksum);
                 self.condition(cond);
                 self.bits_result(checksum);
             }

@@ -18,7 +18,7 @@ use std::ops::Deref;
 use std::sync::OnceLock;
 
 use crate::liveness::Liveness;
-use crate::program::{LabelId, Loc, Program, Role};
+use crate::program::{ChecksumId, LabelId, Loc, Program, Role};
 
 pub use rule::Rule;
 
@@ -70,6 +70,7 @@ pub fn verify(program: Program) -> Result<Verified, Vec<Fault>> {
         faults: Vec::new(),
         loc: Loc::default(),
         labels: HashSet::new(),
+        checksums: HashSet::new(),
         context: Context::Match,
     };
     check.program();
@@ -102,6 +103,8 @@ struct Check<'a> {
     loc: Loc,
     /// The labels that have occurred so far.
     labels: HashSet<LabelId>,
+    /// The numbers of checksum statements that have occurred so far.
+    checksums: HashSet<ChecksumId>,
     context: Context,
 }
 

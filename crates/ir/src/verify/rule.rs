@@ -63,6 +63,7 @@ rules! {
     RegisterType: "a register's cell and the value read or written are of different types",
     ResultType: "the result of a call is put into a place of another type",
     DigestFields: "a digest has another number of names than of values",
+    FreshChecksum: "two checksum statements have one number, or it is not counted",
     KnownKept: "an unknown variable is kept",
     KnownEntryAction: "an entry is added for an action that no table has",
     // Parsers.

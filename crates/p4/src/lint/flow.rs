@@ -304,7 +304,17 @@ impl<'a> Lint<'_, 'a> {
             ExprKind::List { items, .. } => items.iter().for_each(|i| self.read(i, known)),
             ExprKind::Struct { fields, .. } => fields.iter().for_each(|(_, v)| self.read(v, known)),
             ExprKind::Call { callee, .. } => self.call(e, callee, known),
-            _ => {}
+            ExprKind::Name { .. }
+            | ExprKind::Number { .. }
+            | ExprKind::String(_)
+            | ExprKind::Bool(_)
+            | ExprKind::This
+            | ExprKind::DefaultValue
+            | ExprKind::DontCare
+            | ExprKind::Default
+            | ExprKind::Type(_)
+            | ExprKind::InvalidHeader
+            | ExprKind::Error => {}
         }
     }
 
@@ -318,8 +328,23 @@ impl<'a> Lint<'_, 'a> {
                     known.touch(&path);
                     known.invalid.insert(path.into());
                 }
-                Builtin::IsValid => {}
-                _ => known.touch(&path),
+                Builtin::SetValid
+                | Builtin::PushFront
+                | Builtin::PopFront
+                | Builtin::Next
+                | Builtin::Last => {
+                    known.touch(&path);
+                }
+                Builtin::IsValid
+                | Builtin::LastIndex
+                | Builtin::Size
+                | Builtin::Hit
+                | Builtin::Miss
+                | Builtin::ActionRun
+                | Builtin::MinSizeInBits
+                | Builtin::MinSizeInBytes
+                | Builtin::MaxSizeInBits
+                | Builtin::MaxSizeInBytes => {}
             }
             return;
         }

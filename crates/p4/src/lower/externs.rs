@@ -237,7 +237,8 @@ impl<'a> Lower<'_, 'a> {
     fn verify_checksum(&mut self, sum: ChecksumCall) -> Res<()> {
         let ChecksumCall { cond, data, place: checksum, ty, algorithm, payload } = sum;
         if algorithm == HashAlgorithm::Csum16 && ty.width() == 16 {
-            self.push(Ir::Call(Call::VerifyChecksum { cond, data, checksum, algorithm, payload }));
+            let id = self.checksum_id();
+            self.push(Ir::Call(Call::VerifyChecksum { id, cond, data, checksum, payload }));
             return Ok(());
         }
         // Only the Internet checksum has a statement of its own. Other hashes are computed and compared.
@@ -257,7 +258,8 @@ impl<'a> Lower<'_, 'a> {
         let ChecksumCall { cond, data, place: checksum, ty, algorithm, payload } = sum;
         if algorithm == HashAlgorithm::Csum16 && ty.width() == 16 {
             let nonzero = self.is_nonzero(&checksum);
-            self.push(Ir::Call(Call::UpdateChecksum { cond, data, checksum, algorithm, payload, nonzero }));
+            let id = self.checksum_id();
+            self.push(Ir::Call(Call::UpdateChecksum { id, cond, data, checksum, payload, nonzero }));
             return;
         }
         let (then, ()) = self.in_block(|l| l.push(hash_of_width(checksum, ty, algorithm, data)));

@@ -289,6 +289,11 @@ impl<'a> Lower<'_, 'a> {
         LabelId(self.out.labels - 1)
     }
 
+    pub(super) fn checksum_id(&mut self) -> ir::ChecksumId {
+        self.out.checksums += 1;
+        ir::ChecksumId(self.out.checksums - 1)
+    }
+
     /// A unique name: the second `x` becomes `x_1`.
     fn unique(&mut self, name: &str) -> String {
         let count = self.names.entry(name.to_string()).or_insert(0);
