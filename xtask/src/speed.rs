@@ -40,14 +40,7 @@ fn one(program: &ir::Verified, case: &stf::Case) -> anyhow::Result<(usize, f64)>
     let mut target = InterpTarget::new(Interpreter::new(program)?);
     let report = stf::load(&tables, &mut target);
     ensure!(report.passed, "{}", report.text());
-    let packets: Vec<_> = case
-        .statements
-        .iter()
-        .filter_map(|s| match &s.kind {
-            Kind::Packet { port, bytes } => Some((*port, bytes.clone())),
-            _ => None,
-        })
-        .collect();
+    let packets: Vec<_> = case.packets().collect();
     let begun = Instant::now();
     for _ in 0..ROUNDS {
         for (port, packet) in &packets {

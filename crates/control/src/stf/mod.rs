@@ -25,6 +25,16 @@ pub struct Case {
     pub statements: Vec<Statement>,
 }
 
+impl Case {
+    /// The packets that the case sends, each with its port.
+    pub fn packets(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        self.statements.iter().filter_map(|s| match &s.kind {
+            Kind::Packet { port, bytes } => Some((*port, bytes.as_slice())),
+            _ => None,
+        })
+    }
+}
+
 /// One statement of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statement {

@@ -56,7 +56,8 @@ pub fn run(
     };
     let step = cases.len().div_ceil(CASES).max(1);
     let chosen: Vec<_> = cases.iter().step_by(step).collect();
-    let seeds: Vec<(u32, Vec<u8>)> = cases.iter().flat_map(packets_of).collect();
+    let seeds: Vec<(u32, Vec<u8>)> =
+        cases.iter().flat_map(stf::Case::packets).map(|(port, seed)| (port, seed.to_vec())).collect();
     let mut dice = Dice::new(seed);
     let mut tally = Tally::default();
     for case in &chosen {
@@ -69,15 +70,6 @@ pub fn run(
         tally.equal, tally.carried, tally.different, tally.refused, tally.cells
     );
     Ok(if tally.different == 0 && tally.equal > 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
-}
-
-/// The packets of a case, each with its port.
-pub(super) fn packets_of(case: &stf::Case) -> Vec<(u32, Vec<u8>)> {
-    let packet = |s: &stf::Statement| match &s.kind {
-        Kind::Packet { port, bytes } => Some((*port, bytes.clone())),
-        _ => None,
-    };
-    case.statements.iter().filter_map(packet).collect()
 }
 
 /// The lines of a case that add control-plane state: entries, groups, sessions, rates and similar. Lines that remove state are omitted.
@@ -108,7 +100,7 @@ fn one_case(
     let random = |_| seeds.get(dice.index(seeds.len())).map(|(port, seed)| (*port, mutated(seed, dice)));
     let random: Vec<_> = (0..packets).map_while(random).collect();
     let mut too_short = Count::default();
-    for (port, packet) in truncated(&packets_of(case)).into_iter().chain(random) {
+    for (port, packet) in truncated(case.packets()).into_iter().chain(random) {
         let Ok(sent) = compiled.process(port, &packet) else {
             tally.refused += 1;
             continue;
@@ -184,13 +176,13 @@ fn counts(target: &mut dyn Target, entries: &[(String, Entry)]) -> anyhow::Resul
 
 /// Packets that programs rarely expect. Each of these is truncated to every length up to 64 bytes. A parser then rejects it in the middle
 /// of a header, and the controls and the deparser run without that header.
-fn truncated(packets: &[(u32, Vec<u8>)]) -> Vec<(u32, Vec<u8>)> {
+fn truncated<'a>(packets: impl Iterator<Item = (u32, &'a [u8])>) -> Vec<(u32, Vec<u8>)> {
     let mut seen = std::collections::HashSet::new();
-    let cut = |(port, bytes): &(u32, Vec<u8>)| {
-        let (port, lengths) = (*port, 1..=bytes.len().min(64));
-        lengths.map(|length| (port, bytes[..length].to_vec())).collect::<Vec<_>>()
+    let cut = |(port, bytes): (u32, &'a [u8])| {
+        let lengths = 1..=bytes.len().min(64);
+        lengths.map(move |length| (port, bytes[..length].to_vec()))
     };
-    packets.iter().flat_map(cut).filter(|packet| seen.insert(packet.clone())).collect()
+    packets.flat_map(cut).filter(|packet| seen.insert(packet.clone())).collect()
 }
 
 /// Makes a few changes. Most are in the headers, because programs read those.

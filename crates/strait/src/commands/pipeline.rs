@@ -10,7 +10,7 @@ use control::stf;
 use interp::{Interpreter, Silent};
 use serde::Serialize;
 
-use super::fuzz::{packets_of, tables_of};
+use super::fuzz::tables_of;
 use crate::cli::PipelineArgs;
 use crate::frontend;
 use crate::targets::interp::InterpTarget;
@@ -74,7 +74,7 @@ fn line(s: &Speed) -> String {
 }
 
 fn one(program: &ir::Verified, object: &Object, case: &stf::Case) -> anyhow::Result<Speed> {
-    let (tables, packets) = (tables_of(case), packets_of(case));
+    let (tables, packets) = (tables_of(case), case.packets().collect::<Vec<_>>());
     if packets.is_empty() {
         bail!("{}: there are no packets in this case", case.name);
     }

@@ -65,7 +65,7 @@ pub struct NativeTarget {
 
 impl NativeTarget {
     /// Runs packets repeatedly, for measurements.
-    pub fn repeat(&mut self, packets: &[(u32, Vec<u8>)], times: usize) {
+    pub fn repeat(&mut self, packets: &[(u32, &[u8])], times: usize) {
         let largest = packets.iter().map(|(_, bytes)| bytes.len()).max().unwrap_or(0);
         let mut batch = Batch::new(32, largest, COPIES);
         for (port, bytes) in (0..times).flat_map(|_| packets) {
