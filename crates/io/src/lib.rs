@@ -11,7 +11,7 @@
 //! * [`lookup`]: lookups without a program, for measurements;
 //! * [`port`]: packet drivers; [`switch`]: workers that carry packets between ports;
 //! * [`signals`]: signals as values;
-//! * [`packet`]: a plain raw socket;
+//! * [`packet`]: a plain raw socket; [`tun`]: an interface for frames of any length;
 //! * [`pcap`]: capture files;
 //! * [`generator`]: the benchmark's own traffic.
 //!
@@ -35,6 +35,7 @@ pub mod signals;
 pub mod switch;
 mod sys;
 pub mod tc;
+pub mod tun;
 pub mod workdir;
 
 pub use error::{Error, Result};

@@ -147,6 +147,8 @@ NOINLINE int shift_payload(struct __sk_buff *skb, u32 in, u32 out)
     struct scratch *t = &packet->scratch;
     u32 rest = len - in;
     u32 to = out + rest;
+    if (!to)
+        return 1; /* the kernel sends no empty packet, and does not say so */
     if (to > len && bpf_skb_change_tail(skb, to, 0))
         return 1;
     for (u32 i = 0; i < 40; i++) {

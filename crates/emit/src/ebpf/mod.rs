@@ -225,7 +225,7 @@ impl Emitter<'_> {
             reason(drops::BAD_RESIZE)
         ));
         if let Some(added) = added_tag {
-            t.line(format!("if (!tagged && {added})"));
+            t.line(format!("if (!tagged && {added} && !(from->flags & BARE))"));
             t.line("    tagged = !show_tag(skb);");
         }
         t.open("if (tagged)");

@@ -59,7 +59,10 @@ __attribute__((unused)) static u64 (*bpf_ktime_get_coarse_ns)(void) = (void *)16
 
 /* An ingress port. If `lane` is not 0, the port is a shortcut past the interface with that index. The program then processes only the
  * packets that the kernel would route into that interface. A packet that the program drops continues unchanged, and is not counted. A
- * packet that it sends is routed by the kernel from here or, with DIRECT, goes to the next hop directly. */
+ * packet that it sends is routed by the kernel from here or, with DIRECT, goes to the next hop directly.
+ *
+ * BARE says that the interface has no Ethernet header. The kernel then leaves VLAN tags in the packet, and its functions for tags would
+ * take the first bytes of the packet for such a header. */
 struct ingress {
     u32 port;
     u32 lane;
@@ -67,7 +70,7 @@ struct ingress {
     u32 ipv4_mtu; /* the MTU of the route into the lane's interface, which bpf_fib_lookup does not check; or 0 */
 };
 
-enum { DIRECT = 1 };
+enum { DIRECT = 1, BARE = 2 };
 
 struct egress {
     u32 ifindex;

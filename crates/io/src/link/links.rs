@@ -7,7 +7,7 @@ use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage as Rtnl;
 use netlink_packet_route::link::{
     AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags,
-    LinkInfo, LinkMessage,
+    LinkInfo, LinkLayerType, LinkMessage,
 };
 
 use super::Handle;
@@ -33,6 +33,8 @@ pub struct Link {
     pub noarp: bool,
     /// Whether it is the loopback interface.
     pub loopback: bool,
+    /// Whether its frames begin with an Ethernet header. Those of TUN interfaces and tunnels do not.
+    pub ethernet: bool,
     /// The index of the other end (veth) or of the lower device, if there is one.
     pub peer: Option<u32>,
 }
@@ -161,6 +163,7 @@ fn read(message: LinkMessage) -> Link {
         up: has(LinkFlags::Up),
         noarp: has(LinkFlags::Noarp),
         loopback: has(LinkFlags::Loopback),
+        ethernet: matches!(message.header.link_layer_type, LinkLayerType::Ether | LinkLayerType::Loopback),
         ..Link::default()
     };
     for attribute in message.attributes {

@@ -7,7 +7,7 @@ use abi::Manifest;
 use super::tuples::TupleSpace;
 use super::versions::Reuse;
 use crate::bpf::{Hook, Instance, LoadOptions, Map, SkBuff, TestRun};
-use crate::{Result, link};
+use crate::{Error, Result, link};
 
 /// A loaded program. Dropping the value does not unload it; [`TcProgram::remove`] does.
 #[derive(Debug)]
@@ -43,6 +43,10 @@ pub struct Lane {
     /// The MTU of the IPv4 routes into the interface, which programs cannot query; 0 if they have none.
     pub ipv4_mtu: u32,
 }
+
+/// The flags of an ingress port: those of `struct ingress` in the program.
+const DIRECT: u32 = 1;
+const BARE: u32 = 2;
 
 impl EgressPort {
     /// BPF_F_INGRESS: the packet enters the network stack again, as if the interface had received it.
@@ -122,12 +126,14 @@ impl TcProgram {
     /// Makes an interface a P4 port: its packets have this ingress port, and packets for the port leave through it. `flags` are those of
     /// `bpf_redirect`.
     pub fn set_port(&mut self, port: u32, interface: &str, flags: u32) -> Result<()> {
-        let ifindex = link::index_of(interface)?;
-        self.set_ingress_port(ifindex, port)?;
-        self.set_egress_port(port, EgressPort { ifindex, flags })
+        let found = link::Handle::open()?.link(interface)?;
+        let link = found.ok_or_else(|| Error::NotFound(format!("interface `{interface}`")))?;
+        let bare = if link.ethernet { 0 } else { BARE };
+        self.write_ingress(link.index, [port, 0, bare, 0])?;
+        self.set_egress_port(port, EgressPort { ifindex: link.index, flags })
     }
 
-    /// Sets the ingress port of an interface's packets. For test runs, the interface need not exist.
+    /// Sets the ingress port of the packets of an Ethernet interface. For test runs, the interface need not exist.
     pub fn set_ingress_port(&mut self, ifindex: u32, port: u32) -> Result<()> {
         self.write_ingress(ifindex, [port, 0, 0, 0])
     }
@@ -139,7 +145,8 @@ impl TcProgram {
     ///
     /// The interface must have Ethernet headers. If the program updates counters before it drops, such packets are counted twice.
     pub fn set_lane(&mut self, ifindex: u32, port: u32, lane: Lane) -> Result<()> {
-        self.write_ingress(ifindex, [port, lane.past, lane.direct.into(), lane.ipv4_mtu])
+        let flags = if lane.direct { DIRECT } else { 0 };
+        self.write_ingress(ifindex, [port, lane.past, flags, lane.ipv4_mtu])
     }
 
     /// Removes the ingress port of an interface. The program then ignores its packets.

@@ -1,7 +1,11 @@
 //! Interfaces, addresses, routes and sysctls in a namespace.
 
+use std::time::Duration;
+
 use io::link::{Change, Handle, Prefix, Route, sysctl};
-use io::netns::Namespace;
+use io::netns::{self, Namespace};
+use io::packet::PacketSocket;
+use io::tun::Tun;
 
 #[test]
 fn a_device_as_nat64_wants_it() {
@@ -38,6 +42,7 @@ fn device() {
         (link.up, link.noarp, link.mtu, &link.mac[..], &link.kind[..]),
         (true, true, 1400, &mac[..], "veth")
     );
+    assert!(link.ethernet);
     assert_eq!(handle.addresses("nat64").expect("lists"), []);
 
     let address: Prefix = "192.0.2.1/24".parse().expect("parses");
@@ -65,4 +70,34 @@ fn device() {
     assert!(handle.delete_link("nat64").expect("deletes"));
     assert!(!handle.delete_link("nat64").expect("is gone"));
     assert!(handle.change("nat64", &Change::default()).is_err());
+}
+
+#[test]
+fn a_tun_interface_carries_frames_of_any_length() {
+    if !crate::common::root("a_tun_interface_carries_frames_of_any_length") {
+        return;
+    }
+    netns::run_in_fresh(frames_of_any_length).expect("a namespace");
+}
+
+fn frames_of_any_length() {
+    const SOON: Duration = Duration::from_secs(5);
+    sysctl::set("net/ipv6/conf/default/disable_ipv6", "1").expect("sets");
+    let handle = Handle::open().expect("netlink");
+    let tun = Tun::create("short").expect("a TUN interface");
+    handle
+        .change("short", &Change { up: Some(true), mtu: Some(65_535), ..Change::default() })
+        .expect("is up");
+    assert!(!handle.link("short").expect("reads").expect("is there").ethernet);
+    let socket = PacketSocket::open("short").expect("raw");
+    for length in [1, 13, 14, 15, 1500, 65_000] {
+        let frame: Vec<u8> = (0..length).map(|i: usize| i as u8).collect();
+        tun.send(&frame).expect("sends");
+        assert_eq!(socket.receive(SOON).expect("receives"), Some(frame.clone()));
+        socket.send(&frame).expect("sends");
+        assert_eq!(tun.receive(SOON).expect("receives"), Some(frame));
+    }
+    assert_eq!(tun.receive(Duration::ZERO).expect("waits"), None);
+    drop(tun);
+    assert_eq!(handle.link("short").expect("reads"), None);
 }
