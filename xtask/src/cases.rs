@@ -1,6 +1,6 @@
 //! Runs p4c's packet cases on every target.
 
-use control::stf::{self, Target};
+use control::stf;
 use interp::Interpreter;
 
 use crate::targets::interp::InterpTarget;
@@ -49,51 +49,14 @@ fn on(target: RunTarget, program: &ir::Verified, case: &stf::Case) -> Case {
         Err(error) if error.is::<Limits>() => return Case::Refused(first_line(&error)),
         Err(error) => return Case::NotRun(first_line(&error)),
     };
-    match &object {
-        Object::Tc(object) => on_kernel(object, case),
-        Object::Native(_) => match object.load() {
-            Ok(mut target) => judged(&stf::run(case, &mut *target)),
-            Err(error) => Case::Wrong(format!("{error:#}")),
-        },
-    }
-}
-
-/// Runs a case on tc by test runs or, if these do not accept a frame, over interfaces in a network namespace of its own.
-fn on_kernel(object: &tc::Object, case: &stf::Case) -> Case {
-    match by_test_run(object, case) {
-        Case::Passed => Case::Passed,
-        first => match over_wires(object, case) {
-            Case::NotRun(_) => first,
-            second => second,
-        },
-    }
-}
-
-fn by_test_run(object: &tc::Object, case: &stf::Case) -> Case {
-    match tc::TcTarget::load(object) {
-        Ok(target) => finish(target, case),
-        Err(error) => Case::NotRun(first_line(&error)),
-    }
-}
-
-fn over_wires(object: &tc::Object, case: &stf::Case) -> Case {
-    let run = io::netns::run_in_fresh(|| match tc::TcTarget::load_with_wires(object) {
-        Ok(target) => finish(target, case),
-        Err(error) => Case::NotRun(first_line(&error)),
-    });
-    run.unwrap_or_else(|error| Case::NotRun(error.to_string()))
-}
-
-fn finish(mut target: tc::TcTarget, case: &stf::Case) -> Case {
-    let mut judged = judged(&stf::run(case, &mut target));
-    // If the kernel refused to resize a packet, the packet was dropped and counted, so the result is not wrong.
-    if matches!(judged, Case::Wrong(_)) && target.drops(abi::drops::BAD_RESIZE).is_ok_and(|n| n.packets > 0) {
-        judged =
-            Case::Refused("a frame that the kernel cannot make as long or short as the program asks".into());
-    }
-    match target.remove() {
-        Ok(()) => judged,
-        Err(error) => Case::NotRun(first_line(&error)),
+    let report = match &object {
+        Object::Tc(object) => tc::run_case(object, case, false),
+        Object::Native(_) => object.load().map(|mut target| stf::run(case, &mut *target)),
+    };
+    match report {
+        Ok(report) => judged(&report),
+        Err(error) if target == RunTarget::Tc => Case::NotRun(first_line(&error)),
+        Err(error) => Case::Wrong(format!("{error:#}")),
     }
 }
 

@@ -11,7 +11,7 @@ use interp::Interpreter;
 use crate::cli::{RunTarget, TestArgs};
 use crate::frontend;
 use crate::targets::interp::InterpTarget;
-use crate::targets::tc::{self, TcTarget};
+use crate::targets::tc;
 use crate::targets::{Limits, Object};
 
 /// The reason why a target cannot run on this machine, if there is one.
@@ -143,8 +143,7 @@ fn excluded(only: &str, target: RunTarget) -> Option<&str> {
     (!only.is_empty() && !named).then_some(only)
 }
 
-/// A program that is compiled once for all its cases, and loaded again for each. A case for tc goes over veth pairs if this was requested,
-/// or if the kernel cannot test-run one of its frames.
+/// A program that is compiled once for all its cases, and loaded again for each.
 fn play(
     objects: &mut BTreeMap<(PathBuf, &'static str), Object>,
     (path, target): (&Path, RunTarget),
@@ -159,14 +158,8 @@ fn play(
         objects.insert(key.clone(), object);
     }
     let Some(object) = objects.get(&key) else { bail!("{} was not compiled", path.display()) };
-    let veth = veth || super::fuzz::packets_of(case).iter().any(|(_, frame)| tc::lacks_ip_header(frame));
-    if let (true, Object::Tc(object)) = (veth, object) {
-        return io::netns::run_in_fresh(|| {
-            let mut target = TcTarget::load_with_wires(object)?;
-            let report = stf::run(case, &mut target);
-            target.remove()?;
-            Ok(report)
-        })?;
+    if let Object::Tc(object) = object {
+        return tc::run_case(object, case, veth);
     }
     let mut target = object.load()?;
     let report = stf::run(case, &mut *target);

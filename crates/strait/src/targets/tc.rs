@@ -1,12 +1,12 @@
-//! Adapts the kernel's traffic control for packet tests. Packets go through BPF_PROG_TEST_RUN, or over veth pairs.
+//! Adapts the kernel's traffic control for packet tests. Packets go through BPF_PROG_TEST_RUN, or over interfaces.
 
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use abi::{ActionCall, Bits, Entry, Manifest};
+use abi::{ActionCall, Bits, Entry, Manifest, drops};
 use anyhow::{Context, bail};
-use control::stf::{Outputs, Target, TargetError};
+use control::stf::{self, Case, Outputs, Report, Target, TargetError};
 use dataplane::Count;
 use io::bpf::{Instance, SkBuff};
 use io::tc::{EgressPort, TcProgram};
@@ -17,7 +17,7 @@ use super::{Compiled, Limits, Sent};
 
 /// The interface index of the loopback, which every namespace has. Test runs use it as the ingress interface.
 const LOOPBACK: u32 = 1;
-/// The smallest frame: neither a test run nor an interface accepts a frame without a complete Ethernet header.
+/// The smallest frame of Ethernet: neither a test run nor an Ethernet interface accepts a frame without a complete Ethernet header.
 const SHORTEST: usize = 14;
 /// The offset of the EtherType in a frame.
 const ETHER_TYPE: std::ops::Range<usize> = 12..14;
@@ -29,14 +29,59 @@ pub struct TcTarget {
     program: TcProgram,
     /// The ingress port that is configured for test runs.
     port: Option<u32>,
-    way: Way,
+    carrier: Carrier,
+    /// The interfaces of the carrier. They are made when the ports of the case are known.
+    wires: Option<Wires>,
 }
 
 /// The way in which packets reach the program.
-enum Way {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Carrier {
     TestRun,
-    /// Packets go over veth pairs, which are created for the ports of the case.
-    Veth(Option<Wires>),
+    Wires(wires::Kind),
+}
+
+impl Carrier {
+    const TUN: Carrier = Carrier::Wires(wires::Kind::Tun);
+
+    /// The carrier for the packets of a case. All of them go the same way.
+    fn of(case: &Case, veth: bool) -> Carrier {
+        if case.packets().any(|(_, frame)| frame.len() < SHORTEST) {
+            Carrier::TUN
+        } else if veth || case.packets().any(|(_, frame)| lacks_ip_header(frame)) {
+            Carrier::Wires(wires::Kind::Veth)
+        } else {
+            Carrier::TestRun
+        }
+    }
+}
+
+/// Runs a case by test runs of the program. It goes over interfaces in a network namespace of its own if the kernel cannot test-run one of
+/// its frames, or if `veth` is set.
+pub fn run_case(object: &Object, case: &Case, veth: bool) -> anyhow::Result<Report> {
+    let carrier = Carrier::of(case, veth);
+    let (report, refused) = run_over(carrier, object, case)?;
+    if report.passed || !refused || carrier == Carrier::TUN {
+        return Ok(report);
+    }
+    // The kernel does not shorten a frame to fewer bytes than its link-layer header has. TUN interfaces have none.
+    Ok(run_over(Carrier::TUN, object, case)?.0)
+}
+
+/// Runs a case over a carrier. Returns also whether the kernel refused to make a packet longer or shorter.
+fn run_over(carrier: Carrier, object: &Object, case: &Case) -> anyhow::Result<(Report, bool)> {
+    let run = || {
+        let mut target = TcTarget { carrier, ..TcTarget::load(object)? };
+        let report = stf::run(case, &mut target);
+        let refused = target.drops(drops::BAD_RESIZE).is_ok_and(|count| count.packets > 0);
+        target.remove()?;
+        Ok((report, refused))
+    };
+    match carrier {
+        Carrier::TestRun => run(),
+        // The interfaces are removed with the namespace.
+        Carrier::Wires(_) => io::netns::run_in_fresh(run)?,
+    }
 }
 
 /// Compiles emitted C to an eBPF object.
@@ -87,18 +132,17 @@ impl TcTarget {
         for port in 0..PORTS {
             program.set_egress_port(port, EgressPort { ifindex: LOOPBACK, flags: 0 })?;
         }
-        Ok(TcTarget { program, port: None, way: Way::TestRun })
-    }
-
-    /// Like [`TcTarget::load`], with a real interface for each port of the case. They are created in the network namespace of the calling
-    /// thread and are not removed, so the namespace should end with the thread.
-    pub fn load_with_wires(object: &Object) -> anyhow::Result<TcTarget> {
-        Ok(TcTarget { way: Way::Veth(None), ..Self::load(object)? })
+        Ok(TcTarget { program, port: None, carrier: Carrier::TestRun, wires: None })
     }
 
     /// The loaded program.
     pub fn program(&mut self) -> &mut TcProgram {
         &mut self.program
+    }
+
+    /// The name of a drop reason.
+    fn reason(&self, noted: &Noted) -> Option<&str> {
+        self.program.manifest().drops.get(noted.reason as usize).map(|d| d.name.as_str())
     }
 
     /// Removes the program from the kernel.
@@ -109,7 +153,7 @@ impl TcTarget {
 
 /// Whether a frame ends before the end of the IP header that its EtherType announces. Newer kernels refuse to test-run such a frame, but
 /// transmit it over interfaces.
-pub fn lacks_ip_header(frame: &[u8]) -> bool {
+fn lacks_ip_header(frame: &[u8]) -> bool {
     let header = match frame.get(ETHER_TYPE) {
         Some([0x08, 0x00]) => 20,
         Some([0x86, 0xdd]) => 40,
@@ -208,42 +252,51 @@ impl Target for TcTarget {
     }
 
     fn attach(&mut self, ports: &[u32]) -> Result<(), TargetError> {
-        if let Way::Veth(wires) = &mut self.way {
+        if let Carrier::Wires(kind) = self.carrier {
+            if let (wires::Kind::Tun, Err(error)) = (kind, io::tun::available()) {
+                let what =
+                    format!("frames of fewer than {SHORTEST} bytes on tc without TUN interfaces: {error}");
+                return Err(TargetError::unsupported(what));
+            }
             for port in 0..PORTS {
                 self.program.set_egress_port(port, EgressPort { ifindex: 0, flags: 0 }).map_err(text)?;
             }
-            *wires = Some(Wires::make(ports, &mut self.program).map_err(text)?);
+            self.wires = Some(Wires::make(kind, ports, &mut self.program).map_err(text)?);
         }
         Ok(())
     }
 
     fn send(&mut self, port: u32, packet: &[u8]) -> Result<Outputs, TargetError> {
-        if packet.len() < SHORTEST {
-            return Err(TargetError::unsupported(format!("frames of fewer than {SHORTEST} bytes on tc")));
+        if packet.is_empty() {
+            return Err(TargetError::unsupported("a frame without any byte on tc"));
         }
-        match &self.way {
-            Way::Veth(Some(wires)) => {
-                wires.send(port, packet).map_err(text)?;
-                // The program writes its verdict, so it is known when the packet has been processed.
-                match Noted::wait(&mut self.program).map_err(text)? {
-                    Noted { verdict: 1, port, .. } => wires.receive(port).map_err(text),
-                    _ => Ok(Outputs::new()),
-                }
-            }
-            _ => match self.process(port, packet) {
+        let Some(wires) = &self.wires else {
+            return match self.process(port, packet) {
                 Ok(sent) => Ok(sent.packets),
                 Err(_) if lacks_ip_header(packet) => {
                     Err(TargetError::unsupported("test runs of frames that end in their IP header"))
                 }
                 Err(error) => Err(text(error)),
-            },
+            };
+        };
+        wires.send(port, packet).map_err(text)?;
+        // The program writes its verdict, so it is known when the packet has been processed.
+        let noted = Noted::wait(&mut self.program).map_err(text)?;
+        match noted.verdict {
+            1 => wires.receive(noted.port).map_err(text),
+            2 if self.carrier == Carrier::TUN && self.reason(&noted) == Some(drops::BAD_RESIZE) => {
+                Err(TargetError::unsupported(
+                    "a frame that the kernel cannot make as long or short as the program asks",
+                ))
+            }
+            _ => Ok(Outputs::new()),
         }
     }
 
     fn drain(&mut self) -> Result<Outputs, TargetError> {
-        match &self.way {
-            Way::Veth(Some(wires)) => wires.rest().map_err(text),
-            _ => Ok(Outputs::new()),
+        match &self.wires {
+            Some(wires) => wires.rest().map_err(text),
+            None => Ok(Outputs::new()),
         }
     }
 
@@ -290,11 +343,10 @@ impl Compiled for TcTarget {
         }
         let skb = SkBuff { ifindex: LOOPBACK, ..SkBuff::default() };
         let run = self.program.test_run(packet, &skb)?;
-        let Noted { verdict, port, reason, tag } = Noted::take(&mut self.program)?;
-        let reason = self.program.manifest().drops.get(reason as usize).map(|d| d.name.clone());
-        Ok(match verdict {
-            1 => Sent { packets: vec![(port, with_tag(run.data, tag))], reason: None },
-            2 => Sent { packets: Vec::new(), reason },
+        let noted = Noted::take(&mut self.program)?;
+        Ok(match noted.verdict {
+            1 => Sent { packets: vec![(noted.port, with_tag(run.data, noted.tag))], reason: None },
+            2 => Sent { packets: Vec::new(), reason: self.reason(&noted).map(str::to_string) },
             _ => Sent { packets: Vec::new(), reason: None },
         })
     }
@@ -322,6 +374,18 @@ impl Compiled for TcTarget {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_carrier_of_a_case() {
+        let of = |packet: &str, veth| Carrier::of(&stf::parse("case", packet).expect("it is right"), veth);
+        let veth = Carrier::Wires(wires::Kind::Veth);
+        let whole = "packet 0 020000000002 020000000001 88b5";
+        assert_eq!(of(whole, false), Carrier::TestRun);
+        assert_eq!(of(whole, true), veth);
+        assert_eq!(of(&whole.replace("88b5", "0800 45"), false), veth);
+        assert_eq!(of(&format!("{whole}\npacket 1 00"), false), Carrier::TUN);
+        assert_eq!(of("packet 0 020000000002 020000000001 88", true), Carrier::TUN);
+    }
 
     #[test]
     fn frames_that_end_in_their_ip_header() {

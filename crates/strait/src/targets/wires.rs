@@ -1,4 +1,4 @@
-//! Veth pairs for packet tests, one for each port. The program is attached to the near end; the test uses the far end.
+//! Interfaces for packet tests, one or one pair for each port.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,40 +8,50 @@ use io::bpf::Hook;
 use io::link::{Change, Handle, sysctl};
 use io::packet::PacketSocket;
 use io::tc::TcProgram;
+use io::tun::Tun;
 
-/// The timeout for a pair to carry packets, and for a packet to arrive. A packet arrives immediately unless the machine is very busy.
+/// The timeout for a veth pair to carry packets, and for a packet to arrive. A packet arrives immediately unless the machine is very busy.
 pub const ARRIVES: Duration = Duration::from_secs(5);
 
 /// The EtherType of probes: Local Experimental (IEEE 802).
 const PROBE: u16 = 0x88b5;
 
-/// The veth pair of a port.
-struct Wire {
-    /// A socket that receives the packets that arrive at the near end. It receives a packet immediately before the program does.
-    near: PacketSocket,
-    far: PacketSocket,
+/// The kind of the interfaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Veth pairs: Ethernet interfaces, as those that programs are usually attached to.
+    Veth,
+    /// TUN interfaces, which have no Ethernet header. They carry frames that are too short for one.
+    Tun,
 }
 
-/// The veth pairs of a case. They are in the network namespace of the calling thread, which nothing else should use.
+/// The interfaces of a port. The program is attached to the near end; the test uses the far end.
+enum Wire {
+    Veth {
+        /// A socket that receives the packets that arrive at the near end. It receives a packet immediately before the program does.
+        near: PacketSocket,
+        far: PacketSocket,
+    },
+    /// The far end is this process.
+    Tun(Tun),
+}
+
+/// The interfaces of a case. They are in the network namespace of the calling thread, which nothing else should use.
 pub struct Wires(BTreeMap<u32, Wire>);
 
 impl Wires {
-    /// Creates the pairs, and attaches the program to the near ends.
-    pub fn make(ports: &[u32], program: &mut TcProgram) -> io::Result<Wires> {
+    /// Creates the interfaces, and attaches the program to the near ends.
+    pub fn make(kind: Kind, ports: &[u32], program: &mut TcProgram) -> io::Result<Wires> {
         // The kernel must not send packets of its own on a new interface, because no case expects them.
         let _ = sysctl::set("net/ipv6/conf/default/disable_ipv6", "1");
         let kernel = Handle::open()?;
         let mut wires = BTreeMap::new();
         for port in ports {
             let (near, far) = (format!("near{port}"), format!("far{port}"));
-            kernel.add_veth(&near, &far, None)?;
-            let up = Change { up: Some(true), mtu: Some(65_535), ..Change::default() };
-            kernel.change(&near, &up)?;
-            kernel.change(&far, &up)?;
-            let wire = Wire { near: PacketSocket::open(&near)?, far: PacketSocket::open(&far)? };
-            for (from, to) in [(&wire.near, &wire.far), (&wire.far, &wire.near)] {
-                wait_until_carried(from, to)?;
-            }
+            let wire = match kind {
+                Kind::Veth => Wire::veth(&kernel, &near, &far)?,
+                Kind::Tun => Wire::tun(&kernel, &near)?,
+            };
             program.set_port(*port, &near, 0)?;
             program.attach(&near, Hook::Ingress)?;
             wires.insert(*port, wire);
@@ -52,15 +62,20 @@ impl Wires {
     /// Sends a packet into a port, and waits until it has arrived.
     pub fn send(&self, port: u32, packet: &[u8]) -> anyhow::Result<()> {
         let Some(wire) = self.0.get(&port) else { anyhow::bail!("port {port} has no wire") };
-        wire.far.send(packet)?;
-        anyhow::ensure!(wire.near.receive(ARRIVES)?.is_some(), "a packet never arrived at port {port}");
+        match wire {
+            Wire::Veth { near, far } => {
+                far.send(packet)?;
+                anyhow::ensure!(near.receive(ARRIVES)?.is_some(), "a packet never arrived at port {port}");
+            }
+            Wire::Tun(tun) => tun.send(packet)?,
+        }
         Ok(())
     }
 
-    /// The next packet that the program sent out of a port; `None` if the port has no pair.
+    /// The next packet that the program sent out of a port; `None` if the port has no wire.
     pub fn receive(&self, port: u32) -> anyhow::Result<Outputs> {
         let Some(wire) = self.0.get(&port) else { return Ok(Outputs::new()) };
-        let packet = wire.far.receive(ARRIVES)?;
+        let packet = wire.receive(ARRIVES)?;
         Ok(packet.map(|packet| (port, packet)).into_iter().collect())
     }
 
@@ -68,12 +83,44 @@ impl Wires {
     pub fn rest(&self) -> anyhow::Result<Outputs> {
         let mut outputs = Outputs::new();
         for (port, wire) in &self.0 {
-            while let Some(packet) = wire.far.receive(Duration::ZERO)? {
+            while let Some(packet) = wire.receive(Duration::ZERO)? {
                 outputs.push((*port, packet));
             }
         }
         Ok(outputs)
     }
+}
+
+impl Wire {
+    fn veth(kernel: &Handle, near: &str, far: &str) -> io::Result<Wire> {
+        kernel.add_veth(near, far, None)?;
+        kernel.change(near, &up())?;
+        kernel.change(far, &up())?;
+        let (near, far) = (PacketSocket::open(near)?, PacketSocket::open(far)?);
+        for (from, to) in [(&near, &far), (&far, &near)] {
+            wait_until_carried(from, to)?;
+        }
+        Ok(Wire::Veth { near, far })
+    }
+
+    /// The queue of a TUN interface exists as soon as the interface is up, because its carrier is on from the beginning.
+    fn tun(kernel: &Handle, near: &str) -> io::Result<Wire> {
+        let tun = Tun::create(near)?;
+        kernel.change(near, &up())?;
+        Ok(Wire::Tun(tun))
+    }
+
+    fn receive(&self, timeout: Duration) -> io::Result<Option<Vec<u8>>> {
+        match self {
+            Wire::Veth { far, .. } => far.receive(timeout),
+            Wire::Tun(tun) => tun.receive(timeout),
+        }
+    }
+}
+
+/// Starts an interface, and lets it carry the longest packets.
+fn up() -> Change {
+    Change { up: Some(true), mtu: Some(65_535), ..Change::default() }
 }
 
 /// Sends probes until one arrives. The kernel drops packets that an interface sends until its queue exists, which happens some time after
