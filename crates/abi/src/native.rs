@@ -49,7 +49,7 @@ pub mod tuple {
     /// Address of the array of overflow buckets.
     pub const OVERFLOW: usize = 3;
     /// Number of buckets - 1. The number is a power of two, so this is the mask that turns a hash into a bucket number.
-    pub const LAST: usize = 4;
+    pub const BUCKET_MASK: usize = 4;
     /// Number of words of a tuple.
     pub const SIZE: usize = 5;
 }
@@ -75,7 +75,7 @@ pub mod lpm {
     /// Root word 1: address of the links. A link has two words: the value of its slot, and the address of the subtree or 0.
     pub const LINKS: usize = 1;
     /// Root word 2: the value of the empty prefix, or 0.
-    pub const FALLBACK: usize = 2;
+    pub const EMPTY_PREFIX: usize = 2;
     /// Root word 3: address of the array of row addresses, indexed by value.
     pub const ROWS: usize = 3;
     /// Number of root words.
@@ -198,9 +198,9 @@ pub mod meter {
     /// Number of words of a token bucket.
     pub const BUCKET: usize = 4;
     /// Largest number of token buckets. Two rates make three colours.
-    pub const MOST: usize = 2;
+    pub const MAX: usize = 2;
     /// Number of words of a cell.
-    pub const SIZE: usize = BUCKETS + MOST * BUCKET;
+    pub const SIZE: usize = BUCKETS + MAX * BUCKET;
 }
 
 /// The state of one thread that runs the program. It is the second argument of [`Burst`].
@@ -225,17 +225,17 @@ pub struct Worker {
     /// Bytes of the digest buffer in use.
     pub digests_used: u64,
     /// Size of the digest buffer in bytes.
-    pub digests_room: u64,
+    pub digests_capacity: u64,
     /// Number of digests lost because the buffer was full.
     pub digests_lost: u64,
     /// A stack of free packet buffers. The program takes buffers for clones from its end.
-    pub spare: AtomicPtr<*mut Packet>,
+    pub free_packets: AtomicPtr<*mut Packet>,
     /// Number of free packet buffers.
-    pub spares: u64,
+    pub free_count: u64,
     /// The packets to send, in order. The host provides room for every packet of the burst and every free buffer.
     pub sent: AtomicPtr<*mut Packet>,
     /// Number of packets to send.
-    pub sents: u64,
+    pub sent_count: u64,
 }
 
 /// A digest in a worker's buffer: a header, the values, and zeros up to a multiple of 8 bytes. Each value takes `ceil(width / 8)` bytes in

@@ -106,17 +106,17 @@ impl NativeProgram {
     /// Runs the program on a batch of packets. Each packet gets its verdict.
     pub fn run(&self, worker: &mut Worker, batch: &mut Batch) {
         worker.burst(|worker| {
-            worker.spare = AtomicPtr::new(batch.spare.as_mut_ptr());
-            worker.spares = batch.spare.len() as u64;
+            worker.free_packets = AtomicPtr::new(batch.spare.as_mut_ptr());
+            worker.free_count = batch.spare.len() as u64;
             worker.sent = AtomicPtr::new(batch.sent.as_mut_ptr());
-            worker.sents = 0;
+            worker.sent_count = 0;
             // SAFETY: the memory is that of this program; the packets point into buffers that are borrowed by us alone, and say
             // truly how much room is around them; there are as many as pointers in use, and room to name all of them and all spare
             // buffers as sent.
             unsafe {
                 (self.burst)(self.memory.shared(), worker, batch.pointers.as_mut_ptr(), batch.used as u32);
             }
-            batch.leaving = worker.sents as usize;
+            batch.leaving = worker.sent_count as usize;
         });
     }
 }

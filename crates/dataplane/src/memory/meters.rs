@@ -35,7 +35,7 @@ impl Meters {
     /// Sets the rates of one cell, or of all cells (`None`). Returns false if there is no such cell, or if there are more rates than
     /// a cell has buckets. A direct meter accepts rates for all cells only.
     pub fn set(&mut self, index: Option<u64>, rates: &[Rate], now: u64) -> bool {
-        if rates.len() > meter::MOST || (self.direct && index.is_some()) {
+        if rates.len() > meter::MAX || (self.direct && index.is_some()) {
             return false;
         }
         let cells = self.words.len() / meter::SIZE;

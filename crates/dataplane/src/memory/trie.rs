@@ -39,7 +39,7 @@ pub struct Trie {
     /// The values of prefixes of 1 to 24 bits. The key is made by [`short`].
     short: HashMap<u32, u32>,
     /// The value of the empty prefix, or 0.
-    fallback: u32,
+    empty_prefix: u32,
     /// The subtree of each slot that has one.
     subtrees: HashMap<u32, Subtree>,
     advise: Advise,
@@ -72,21 +72,21 @@ impl Trie {
             link_of: HashMap::new(),
             lengths: vec![0; 1 << ROOT],
             short: HashMap::new(),
-            fallback: 0,
+            empty_prefix: 0,
             subtrees: HashMap::new(),
             retired: Vec::new(),
         }
     }
 
-    /// The first three words of the root that the program reads: `ROOT`, `LINKS` and `FALLBACK` of [`abi::native::lpm`].
+    /// The first three words of the root that the program reads: `ROOT`, `LINKS` and `EMPTY_PREFIX` of [`abi::native::lpm`].
     pub fn words(&self) -> [u64; 3] {
-        [self.root.as_ptr() as u64, self.links.as_ptr() as u64, u64::from(self.fallback)]
+        [self.root.as_ptr() as u64, self.links.as_ptr() as u64, u64::from(self.empty_prefix)]
     }
 
     /// The value of exactly this prefix.
     pub fn get(&self, prefix: Prefix<'_>) -> Option<u32> {
         match prefix.length {
-            0 => Some(self.fallback).filter(|v| *v != 0),
+            0 => Some(self.empty_prefix).filter(|v| *v != 0),
             1..=ROOT => self.short.get(&short(prefix.slot(), prefix.length)).copied(),
             _ => self.subtrees.get(&prefix.slot()).and_then(|subtree| subtree.get(prefix, 3)),
         }
@@ -107,8 +107,8 @@ impl Trie {
         let slot = prefix.slot();
         match prefix.length {
             0 => {
-                let old = Some(self.fallback).filter(|v| *v != 0);
-                self.fallback = if old.is_none() || replace { value } else { self.fallback };
+                let old = Some(self.empty_prefix).filter(|v| *v != 0);
+                self.empty_prefix = if old.is_none() || replace { value } else { self.empty_prefix };
                 old
             }
             1..=ROOT => {
@@ -144,7 +144,7 @@ impl Trie {
     pub fn remove(&mut self, prefix: Prefix<'_>) -> Option<u32> {
         let slot = prefix.slot();
         match prefix.length {
-            0 => Some(std::mem::take(&mut self.fallback)).filter(|v| *v != 0),
+            0 => Some(std::mem::take(&mut self.empty_prefix)).filter(|v| *v != 0),
             1..=ROOT => {
                 let old = self.short.remove(&short(slot, prefix.length));
                 if old.is_some() {
@@ -178,8 +178,8 @@ impl Trie {
     /// Calls `f` for every prefix, with its bytes, its length in bits, and its value. Keys have `bytes` bytes.
     pub fn each(&self, bytes: usize, f: &mut impl FnMut(&[u8], u32, u32)) {
         let mut key = vec![0; bytes.max(3)];
-        if self.fallback != 0 {
-            f(&key, 0, self.fallback);
+        if self.empty_prefix != 0 {
+            f(&key, 0, self.empty_prefix);
         }
         for (packed, value) in &self.short {
             put_slot(&mut key, packed >> 5);
@@ -242,7 +242,7 @@ mod tests {
             0 => entry >> 1,
             _ => trie.links[entry as usize & !1].load(Relaxed) as u32,
         };
-        let mut best = if value == 0 { trie.fallback } else { value };
+        let mut best = if value == 0 { trie.empty_prefix } else { value };
         let (mut subtree, mut depth) = (trie.subtrees.get(&slot), 3);
         while let Some(at) = subtree {
             let key = Prefix { bytes: key, length: 0 };

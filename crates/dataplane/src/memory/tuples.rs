@@ -231,7 +231,7 @@ impl Tuples {
             words[tuple::MASK] = of.mask.as_ptr() as u64;
             words[tuple::BUCKETS] = of.hash.buckets.as_ptr() as u64;
             words[tuple::OVERFLOW] = of.hash.overflow.as_ptr() as u64;
-            words[tuple::LAST] = of.hash.buckets.len() as u64 - 1;
+            words[tuple::BUCKET_MASK] = of.hash.buckets.len() as u64 - 1;
             list.extend(words);
         }
         view.table.index.store(list.as_ptr().cast_mut(), Release);

@@ -98,7 +98,7 @@ impl Worker {
             seed: 0x9e37_79b9_7f4a_7c15u64.wrapping_mul(2 * number + 1),
             clock: 0,
             digests: AtomicPtr::new(digests.as_ptr().cast_mut().cast()),
-            digests_room: room as u64,
+            digests_capacity: room as u64,
             ..abi::native::Worker::default()
         };
         let types = manifest.digests.clone();

@@ -122,11 +122,11 @@ impl Body<'_> {
                     true => {
                         let [x, y] = [x, y].map(|v| signed(&v, width, container(width)));
                         let most = constant(&Bits::ones(width.saturating_sub(1)).resize(bits));
-                        mask(format!("({c})saturating_{name}{bits}({x}, {y}, {most})"), width)
+                        mask(format!("({c})saturating_{name}_s{bits}({x}, {y}, {most})"), width)
                     }
                     false => {
                         let most = constant(&Bits::ones(width).resize(bits));
-                        format!("({c})saturated_{name}{bits}({x}, {y}, {most})")
+                        format!("({c})saturating_{name}_u{bits}({x}, {y}, {most})")
                     }
                 }
             }
@@ -187,7 +187,7 @@ impl Body<'_> {
 
 /// The C of `x == y`. For up to 64 bits it calls `is`, which keeps gcc from merging the loads of adjacent fields.
 pub fn equal(x: &str, y: &str, width: u32) -> String {
-    if width <= 64 { format!("is({x}, {y})") } else { format!("({x} == {y})") }
+    if width <= 64 { format!("equal({x}, {y})") } else { format!("({x} == {y})") }
 }
 
 /// The C of a value of `width` bits, sign-extended to a signed number of `bits` bits. For more than 64 bits it uses no shifts: clang merges

@@ -20,10 +20,10 @@ pub struct Names {
 }
 
 /// The names of local variables in emitted functions, and of members of the packet's state that the emitter adds.
-const RESERVED: &str = "s t p d k c i v to at bits cell copies cursor diff draw early error failed found from gone group hash h in index
+const RESERVED: &str = "s t p d k c i v to at bits cell copies cursor diff random early error failed found from removed_end group hash h in index
     jobs job key keys length moved most next out packet packets parse payload pkt result rest row raw resized round scratch seed site
-    skb span state steps sum swapped tagged timeout turn value words clone clone_session clone_egress resubmit recirculate truncate
-    verdict reason tag buffer masked frame instance order choices slot table";
+    skb span state steps sum swapped tagged timeout member value words clone clone_session clone_egress resubmit recirculate truncate
+    verdict reason tag buffer masked frame instance order members slot table";
 
 /// Prefixes of members of the packet's state whose names end in a number.
 const NUMBERED: [&str; 6] = ["next_", "colour_", "update_", "verified_", "arrived_", "leaves_"];

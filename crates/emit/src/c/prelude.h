@@ -65,31 +65,31 @@ INLINE u128 sar128(u128 v, u32 n)
 }
 
 /* Saturating arithmetic (P4-16 section 8.5) of at most 64 bits, and of at most 128. `most` is the largest value. The smallest value is 0 for
- * the unsigned functions (saturated_*) and -most - 1 for the signed ones (saturating_*). */
-#define SATURATING(BITS)                                                             \
-    INLINE u##BITS saturated_add##BITS(u##BITS a, u##BITS b, u##BITS most)           \
-    {                                                                                \
-        return b > most - a ? most : a + b;                                          \
-    }                                                                                \
-    INLINE u##BITS saturated_sub##BITS(u##BITS a, u##BITS b, u##BITS most)           \
-    {                                                                                \
-        return a > b ? a - b : 0;                                                    \
-    }                                                                                \
-    INLINE u##BITS saturating_add##BITS(s##BITS a, s##BITS b, s##BITS most)          \
-    {                                                                                \
-        if (a > 0 && b > most - a)                                                   \
-            return most;                                                             \
-        if (a < 0 && b < -most - 1 - a)                                              \
-            return -most - 1;                                                        \
-        return a + b;                                                                \
-    }                                                                                \
-    INLINE u##BITS saturating_sub##BITS(s##BITS a, s##BITS b, s##BITS most)          \
-    {                                                                                \
-        if (b < 0 && a > most + b)                                                   \
-            return most;                                                             \
-        if (b > 0 && a < -most - 1 + b)                                              \
-            return -most - 1;                                                        \
-        return a - b;                                                                \
+ * the unsigned functions (_u) and -most - 1 for the signed ones (_s). */
+#define SATURATING(BITS)                                                            \
+    INLINE u##BITS saturating_add_u##BITS(u##BITS a, u##BITS b, u##BITS most)       \
+    {                                                                               \
+        return b > most - a ? most : a + b;                                         \
+    }                                                                               \
+    INLINE u##BITS saturating_sub_u##BITS(u##BITS a, u##BITS b, u##BITS most)       \
+    {                                                                               \
+        return a > b ? a - b : 0;                                                   \
+    }                                                                               \
+    INLINE u##BITS saturating_add_s##BITS(s##BITS a, s##BITS b, s##BITS most)       \
+    {                                                                               \
+        if (a > 0 && b > most - a)                                                  \
+            return most;                                                            \
+        if (a < 0 && b < -most - 1 - a)                                             \
+            return -most - 1;                                                       \
+        return a + b;                                                               \
+    }                                                                               \
+    INLINE u##BITS saturating_sub_s##BITS(s##BITS a, s##BITS b, s##BITS most)       \
+    {                                                                               \
+        if (b < 0 && a > most + b)                                                  \
+            return most;                                                            \
+        if (b > 0 && a < -most - 1 + b)                                             \
+            return -most - 1;                                                       \
+        return a - b;                                                               \
     }
 SATURATING(64)
 SATURATING(128)
@@ -103,14 +103,14 @@ INLINE u32 fold(u64 sum)
 }
 
 /* Returns a sum of the words of a value, not folded. The value's last bit must be the last bit of a 16-bit word. */
-INLINE u64 words64(u64 v)
+INLINE u64 word_sum64(u64 v)
 {
     return (v & 0xffffffff) + (v >> 32);
 }
 
-INLINE u64 words128(u128 v)
+INLINE u64 word_sum128(u128 v)
 {
-    return words64((u64)v) + words64((u64)(v >> 64));
+    return word_sum64((u64)v) + word_sum64((u64)(v >> 64));
 }
 
 INLINE void count_packet(struct count *c, u64 bytes)

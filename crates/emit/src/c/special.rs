@@ -236,7 +236,7 @@ impl Body<'_> {
         let number = types.iter().position(|t| Some(t) == digest.as_ref()).unwrap_or(0);
         let bytes: u32 = data.iter().map(|e| e.ty.width().div_ceil(8)).sum();
         self.text.open("");
-        self.text.line(format!("u8 *k = message(pkt->frame.worker, {number}, {bytes});"));
+        self.text.line(format!("u8 *k = add_digest(pkt->frame.worker, {number}, {bytes});"));
         self.text.open("if (k)");
         let mut at = 0;
         for value in data {
@@ -278,11 +278,11 @@ impl Body<'_> {
         let (lo, hi) = (self.expr(lo), self.expr(hi));
         self.text.open("");
         self.text.line(match self.facts.dialect {
-            Dialect::Tc => "u64 draw = ((u64)bpf_get_prandom_u32() << 32) | bpf_get_prandom_u32();",
-            Dialect::Native => "u64 draw = dice(pkt->frame.worker);",
+            Dialect::Tc => "u64 random = ((u64)bpf_get_prandom_u32() << 32) | bpf_get_prandom_u32();",
+            Dialect::Native => "u64 random = random_u64(pkt->frame.worker);",
         });
         self.text.line(format!("u64 span = (u64){hi} - (u64){lo} + 1;"));
-        self.assign(dst, &mask(format!("{lo} + (span ? draw % span : draw)"), width));
+        self.assign(dst, &mask(format!("{lo} + (span ? random % span : random)"), width));
         self.text.close("");
     }
 

@@ -39,10 +39,10 @@ pub fn total<'e>(body: &mut Body<'_>, terms: impl Iterator<Item = (&'e Expr, u32
         parts.push(match width {
             0..=16 if shift == 0 => format!("(u64){value}"),
             0..=32 => format!("((u64){value} << {shift})"),
-            33..=64 => format!("words64((u64){value} << {shift})"),
-            65..=128 => format!("words128((u128){value} << {shift})"),
+            33..=64 => format!("word_sum64((u64){value} << {shift})"),
+            65..=128 => format!("word_sum128((u128){value} << {shift})"),
             // The bits that the shift moves out of the 128 bits are added as a word of their own.
-            _ => format!("words128((u128){value} << {shift}) + (u64)((u128){value} >> {})", 128 - shift),
+            _ => format!("word_sum128((u128){value} << {shift}) + (u64)((u128){value} >> {})", 128 - shift),
         });
     }
     if parts.is_empty() { "0".to_string() } else { parts.join(" + ") }

@@ -69,7 +69,7 @@ pub fn miss(body: &mut Body<'_>, definition: &ir::Table, table: &Table, layout: 
         }
         Some(map) => {
             body.text.open(format!("if (!(result & {HIT}))"));
-            body.text.line("u32 at = version->fallback;");
+            body.text.line("u32 at = version->default_action;");
             body.text.line(format!("d = bpf_map_lookup_elem(&{map}, &at);"));
             body.text.line("if (!d)");
             body.text.line("    return -1;");

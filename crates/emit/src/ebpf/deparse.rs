@@ -37,10 +37,10 @@ impl Emitter<'_> {
                 .map_or("0".to_string(), |(name, field)| format!("s->{name}_valid ? s->{name}.{field} : 0"));
             body.text.line(format!("u32 protocol = {to};"));
             body.text.line("u32 from = bswap16((u16)skb->protocol);");
-            body.text.raw(GONE);
+            body.text.raw(REMOVED_END);
             order.iter().for_each(|h| save(body, h));
             body.text.open("if (resized)");
-            body.text.line("if (resize(skb, from | protocol << 16, diff, in, gone))");
+            body.text.line("if (resize(skb, from | protocol << 16, diff, in, removed_end))");
             body.text.line("    return 1;");
             body.text.close("");
             body.text.line("u8 *p;");
@@ -83,7 +83,7 @@ impl Emitter<'_> {
 fn stays(arrived: &str, out: &str, bytes: u32) -> String {
     format!(
         "(({arrived} == {out} && (!resized || {arrived} + {bytes} <= {FRONT})) || \
-         ({arrived} >= gone && {out} == {arrived} + diff))"
+         ({arrived} >= removed_end && {out} == {arrived} + diff))"
     )
 }
 
@@ -122,14 +122,14 @@ fn write(body: &mut Body<'_>, h: &Emitted) {
     });
 }
 
-/// Computes how the packet is resized. A resize removes and inserts bytes after the first 14. The bytes from offset `gone` on move together.
-/// If the parser has consumed fewer bytes than `gone`, the kernel's helpers would remove bytes of the payload, so `protocol` is set to 0.
-pub(super) const GONE: &str = r#"
-    u32 gone = diff < 0 ? 14 - diff : 14;
+/// Computes how the packet is resized. A resize removes and inserts bytes after the first 14. The bytes from offset `removed_end` on move together.
+/// If the parser has consumed fewer bytes than `removed_end`, the kernel's helpers would remove bytes of the payload, so `protocol` is set to 0.
+pub(super) const REMOVED_END: &str = r#"
+    u32 removed_end = diff < 0 ? 14 - diff : 14;
     u32 translated = (from == IPV6 && protocol == IPV4) || (from == IPV4 && protocol == IPV6);
-    if (from == IPV6 && translated && gone < 34)
-        gone = 34;
-    if (in < gone)
+    if (from == IPV6 && translated && removed_end < 34)
+        removed_end = 34;
+    if (in < removed_end)
         protocol = 0;
     u32 resized = diff || (protocol && translated);
 "#;
@@ -173,7 +173,7 @@ NOINLINE int shift_payload(struct __sk_buff *skb, u32 in, u32 out)
 
 /* Resizes the packet by `diff` bytes of headers. The low half of `protocols` is the EtherType on arrival. The high half is the new one, or
  * 0 if the kernel's helpers must not be told of it. */
-INLINE int resize(struct __sk_buff *skb, u32 protocols, s32 diff, u32 in, u32 gone)
+INLINE int resize(struct __sk_buff *skb, u32 protocols, s32 diff, u32 in, u32 removed_end)
 {
     u32 from = protocols & 0xffff, to = protocols >> 16;
     if ((from == IPV6 && to == IPV4) || (from == IPV4 && to == IPV6)) {
@@ -181,16 +181,16 @@ INLINE int resize(struct __sk_buff *skb, u32 protocols, s32 diff, u32 in, u32 go
             return 1;
         diff += to == IPV4 ? 20 : -20;
         in += to == IPV4 ? -20 : 20;
-        gone += to == IPV4 ? -20 : 20;
+        removed_end += to == IPV4 ? -20 : 20;
         from = to;
     }
     if (!diff)
         return 0;
-    if ((from == IPV4 || from == IPV6) && in >= gone) {
+    if ((from == IPV4 || from == IPV6) && in >= removed_end) {
         if (!bpf_skb_adjust_room(skb, diff, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO))
             return 0;
     }
-    u32 start = in < gone ? in : gone;
+    u32 start = in < removed_end ? in : removed_end;
     return shift_payload(skb, start, start + diff);
 }
 "#;

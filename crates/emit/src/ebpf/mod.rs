@@ -41,7 +41,8 @@ const REASONS: &[(&str, &str)] = &[
 
 const PRELUDE: &str = include_str!("prelude.h");
 /// All texts in C of this back end. The C names of a program must differ from theirs.
-const TEXTS: &[&str] = &[PRELUDE, hash::CRC, sums::PAYLOAD, sums::CHANGE, deparse::GONE, deparse::RESIZE];
+const TEXTS: &[&str] =
+    &[PRELUDE, hash::CRC, sums::PAYLOAD, sums::CHANGE, deparse::REMOVED_END, deparse::RESIZE];
 
 /// Emits a program for tc. Returns every limit of the target that the program exceeds.
 pub fn tc(program: &Verified) -> Result<Output, Vec<Unsupported>> {
@@ -78,23 +79,30 @@ impl Emitter<'_> {
     /// Declares all maps, and `get_packet()`, which returns the state.
     fn maps(&mut self) {
         self.text.line("");
-        self.map("strait_packet", "MAP_PERCPU_ARRAY", 1, "u32", "struct packet", false);
-        self.map("strait_ports", "MAP_HASH", 256, "u32", "struct ingress", false);
-        self.map("strait_egress", "MAP_ARRAY", 512, "u32", "struct egress", false);
+        self.map("strait_packet", "BPF_MAP_TYPE_PERCPU_ARRAY", 1, "u32", "struct packet", false);
+        self.map("strait_ports", "BPF_MAP_TYPE_HASH", 256, "u32", "struct ingress", false);
+        self.map("strait_egress", "BPF_MAP_TYPE_ARRAY", 512, "u32", "struct egress", false);
         let reasons = self.manifest.drops.len().max(1);
-        self.map("strait_drops", "MAP_PERCPU_ARRAY", reasons as u64, "u32", "struct count", false);
+        self.map("strait_drops", "BPF_MAP_TYPE_PERCPU_ARRAY", reasons as u64, "u32", "struct count", false);
         for counter in self.manifest.counters.clone() {
             if let Some(map) = &counter.map {
-                self.map(map, "MAP_PERCPU_ARRAY", counter.size.max(1), "u32", "struct count", false);
+                self.map(map, "BPF_MAP_TYPE_PERCPU_ARRAY", counter.size.max(1), "u32", "struct count", false);
             }
         }
         for register in self.manifest.registers.clone() {
             if let Some(map) = &register.map {
-                self.map(map, "MAP_ARRAY", register.size.max(1), "u32", "u64", false);
+                self.map(map, "BPF_MAP_TYPE_ARRAY", register.size.max(1), "u32", "u64", false);
             }
         }
         let tables = self.manifest.tables.clone();
-        self.map("strait_versions", "MAP_ARRAY", tables.len().max(1) as u64, "u32", "struct version", false);
+        self.map(
+            "strait_versions",
+            "BPF_MAP_TYPE_ARRAY",
+            tables.len().max(1) as u64,
+            "u32",
+            "struct version",
+            false,
+        );
         for (index, table) in tables.iter().enumerate() {
             self.table_maps(ir::TableId(index as u32), table);
         }
@@ -107,9 +115,9 @@ impl Emitter<'_> {
 
     /// Declares a map in the form that loaders read from BTF. `lazy` maps allocate their elements when they are added.
     fn map(&mut self, name: &str, kind: &str, entries: u64, key: &str, value: &str, lazy: bool) {
-        let flags = if lazy { " uint_map(map_flags, NO_PREALLOC);" } else { "" };
+        let flags = if lazy { " __uint(map_flags, BPF_F_NO_PREALLOC);" } else { "" };
         self.text.line(format!(
-            "struct {{ uint_map(type, {kind}); uint_map(max_entries, {entries});{flags} of_type({key}, key); of_type({value}, value); }} {name} SEC(\".maps\");"
+            "struct {{ __uint(type, {kind}); __uint(max_entries, {entries});{flags} __type(key, {key}); __type(value, {value}); }} {name} SEC(\".maps\");"
         ));
     }
 
@@ -133,7 +141,7 @@ impl Emitter<'_> {
         let t = &mut self.text;
         t.line("");
         t.line("/* Counts a drop, and drops the packet. */");
-        t.open("INLINE int lost(struct __sk_buff *skb, struct scratch *t, u32 reason)");
+        t.open("INLINE int count_and_drop(struct __sk_buff *skb, struct scratch *t, u32 reason)");
         t.line("struct count *c = bpf_map_lookup_elem(&strait_drops, &reason);");
         t.line("if (c)");
         t.line("    count_packet(c, skb->len);");
@@ -145,11 +153,11 @@ impl Emitter<'_> {
         t.line("");
         t.line("/* Drops a packet that is unchanged. In a lane, the packet continues instead. */");
         t.open(
-            "INLINE int dropped(struct __sk_buff *skb, struct scratch *t, struct ingress *from, u32 reason)",
+            "INLINE int drop_unchanged(struct __sk_buff *skb, struct scratch *t, struct ingress *from, u32 reason)",
         );
         t.line("if (from->lane)");
         t.line("    return TC_ACT_OK;");
-        t.line("return lost(skb, t, reason);");
+        t.line("return count_and_drop(skb, t, reason);");
         t.close("");
         t.line("");
         t.line("SEC(\"classifier\")");
@@ -165,11 +173,11 @@ impl Emitter<'_> {
         t.line("struct ingress *from = bpf_map_lookup_elem(&strait_ports, &ifindex);");
         t.line("if (!from)");
         t.line("    return TC_ACT_OK; /* the interface is not a port of the program */");
-        t.line("if (from->lane && !bound_for(skb, from->lane, from->ipv4_mtu))");
+        t.line("if (from->lane && !is_routed_to(skb, from->lane, from->ipv4_mtu))");
         t.line("    return TC_ACT_OK;");
         t.line("u32 tagged = skb->vlan_present;");
-        t.line("if (tagged && show_tag(skb))");
-        t.line(format!("    return lost(skb, t, {});", reason(drops::BAD_RESIZE)));
+        t.line("if (tagged && vlan_tag_to_packet(skb))");
+        t.line(format!("    return count_and_drop(skb, t, {});", reason(drops::BAD_RESIZE)));
         t.line("zero_state(s);");
         t.line(format!("{ingress} = from->port & 0x1ff;"));
         t.line(format!("{length} = skb->len;"));
@@ -178,22 +186,22 @@ impl Emitter<'_> {
         }
         t.line("parse(skb);");
         t.line("if (s->timeout)");
-        t.line(format!("    return dropped(skb, t, from, {});", reason(drops::STEP_BUDGET)));
+        t.line(format!("    return drop_unchanged(skb, t, from, {});", reason(drops::STEP_BUDGET)));
         for role in [Role::VerifyChecksum, Role::Ingress] {
             if self.program.control(role).is_some() {
                 t.line(format!("{}(skb);", stage_name(role)));
             }
         }
-        let busy = format!("    return dropped(skb, t, from, {});", reason(BUSY));
+        let busy = format!("    return drop_unchanged(skb, t, from, {});", reason(BUSY));
         if can_be_busy {
             t.line("if (t->busy)");
             t.line(&busy);
         }
         t.line(format!("if ({group})"));
-        t.line(format!("    return dropped(skb, t, from, {});", reason(drops::NO_SUCH_GROUP)));
+        t.line(format!("    return drop_unchanged(skb, t, from, {});", reason(drops::NO_SUCH_GROUP)));
         t.line(format!("if ({spec} == {})", abi::DROP_PORT));
         t.line(format!(
-            "    return dropped(skb, t, from, s->site ? s->site - 1 : {});",
+            "    return drop_unchanged(skb, t, from, s->site ? s->site - 1 : {});",
             reason(drops::EGRESS_SPEC)
         ));
         t.line(format!("{egress} = {spec};"));
@@ -206,7 +214,7 @@ impl Emitter<'_> {
             }
             t.line(format!("if ({spec} == {})", abi::DROP_PORT));
             t.line(format!(
-                "    return dropped(skb, t, from, s->site ? s->site - 1 : {});",
+                "    return drop_unchanged(skb, t, from, s->site ? s->site - 1 : {});",
                 reason(drops::EGRESS_SPEC)
             ));
         }
@@ -216,21 +224,21 @@ impl Emitter<'_> {
         t.line(format!("u32 out = {egress};"));
         t.line("struct egress *to = bpf_map_lookup_elem(&strait_egress, &out);");
         t.line("if (!to || !to->ifindex)");
-        t.line(format!("    return dropped(skb, t, from, {});", reason(drops::NO_SUCH_PORT)));
+        t.line(format!("    return drop_unchanged(skb, t, from, {});", reason(drops::NO_SUCH_PORT)));
         t.line("int failed = deparse(skb);");
         t.line("if (failed)");
         t.line(format!(
-            "    return lost(skb, t, failed == 2 ? {} : {});",
+            "    return count_and_drop(skb, t, failed == 2 ? {} : {});",
             reason("target.gso_checksum"),
             reason(drops::BAD_RESIZE)
         ));
         if let Some(added) = added_tag {
             t.line(format!("if (!tagged && {added} && !(from->flags & BARE))"));
-            t.line("    tagged = !show_tag(skb);");
+            t.line("    tagged = !vlan_tag_to_packet(skb);");
         }
         t.open("if (tagged)");
-        t.line("if (hide_tag(skb))");
-        t.line(format!("    return lost(skb, t, {});", reason(drops::BAD_RESIZE)));
+        t.line("if (vlan_tag_to_metadata(skb))");
+        t.line(format!("    return count_and_drop(skb, t, {});", reason(drops::BAD_RESIZE)));
         t.line("if (skb->vlan_present)");
         t.line("    t->tag = bswap16((u16)skb->vlan_proto) << 16 | skb->vlan_tci;");
         t.close("");
@@ -239,7 +247,7 @@ impl Emitter<'_> {
         t.line("t->verdict = 1;");
         t.line("if (from->lane)");
         t.line(
-            "    return from->flags & DIRECT ? send_on(skb) : TC_ACT_OK; /* the kernel routes the packet */",
+            "    return from->flags & DIRECT ? send_to_next_hop(skb) : TC_ACT_OK; /* the kernel routes the packet */",
         );
         t.line("return bpf_redirect(to->ifindex, to->flags);");
         t.close("");

@@ -3,21 +3,21 @@
  * so that no kernel header is needed to compile a program. */
 #define SEC(name) __attribute__((section(name), used))
 #define NOINLINE __attribute__((noinline))
-#define uint_map(name, value) int (*name)[value]
-#define of_type(type, name) type *name
-#define is(a, b) ((a) == (b))
+#define __uint(name, value) int (*name)[value]
+#define __type(name, value) typeof(value) *name
+#define equal(a, b) ((a) == (b))
 
 enum { TC_ACT_OK = 0, TC_ACT_SHOT = 2 };
 enum { BPF_ANY = 0 };
 enum { BPF_F_MARK_MANGLED_0 = 1 << 5, BPF_F_PSEUDO_HDR = 1 << 4 };
 enum { BPF_ADJ_ROOM_MAC = 1, BPF_F_ADJ_ROOM_FIXED_GSO = 1 };
 enum {
-    MAP_HASH = 1,
-    MAP_ARRAY = 2,
-    MAP_PERCPU_ARRAY = 6,
-    MAP_LRU_HASH = 9,
-    MAP_LPM_TRIE = 11,
-    NO_PREALLOC = 1,
+    BPF_MAP_TYPE_HASH = 1,
+    BPF_MAP_TYPE_ARRAY = 2,
+    BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+    BPF_MAP_TYPE_LRU_HASH = 9,
+    BPF_MAP_TYPE_LPM_TRIE = 11,
+    BPF_F_NO_PREALLOC = 1,
 };
 
 struct __sk_buff {
@@ -88,21 +88,21 @@ struct egress {
  * a version only after a grace period, when no program can still read it. */
 struct version {
     u64 writes;
-    u32 fallback; /* index of the default action in its array */
+    u32 default_action; /* index of the default action in its array */
     u32 tuples;   /* index of the first tuple in its array */
 };
 
-#define READ(member) (*(volatile typeof(member) *)&(member))
+#define READ_ONCE(member) (*(volatile typeof(member) *)&(member))
 
 /* Returns `p`, with an address dependency on `value`: the processor loads from `p` only after it has loaded `value`. */
-INLINE void *after(void *p, u64 value)
+INLINE void *with_dependency(void *p, u64 value)
 {
     asm volatile("%1 &= 0\n\t%0 += %1" : "+r"(p), "+r"(value) : : "memory");
     return p;
 }
 
-/* Copies whole words, and returns a value that depends on each of them, for `after`. */
-INLINE u64 copy(u64 *to, const u8 *from, u32 bytes)
+/* Copies whole words, and returns a value that depends on each of them, for `with_dependency`. */
+INLINE u64 copy_words(u64 *to, const u8 *from, u32 bytes)
 {
     u64 read = 0;
 #pragma clang loop unroll(full)
@@ -174,7 +174,7 @@ enum { VLAN = 0x8100, SERVICE_VLAN = 0x88a8, VLAN_HEADERS = 18 };
 /* Puts the outer VLAN tag back into the packet, where P4 programs expect it. The kernel removes that tag before tc runs, and keeps it in
  * the metadata of the skb. Pushing a second tag writes the first one into the packet; the second one, now in the metadata, is a
  * dummy. Returns 0 on success. */
-INLINE int show_tag(struct __sk_buff *skb)
+INLINE int vlan_tag_to_packet(struct __sk_buff *skb)
 {
     return bpf_skb_vlan_push(skb, bswap16(VLAN), 0);
 }
@@ -182,7 +182,7 @@ INLINE int show_tag(struct __sk_buff *skb)
 /* Removes the dummy tag, and moves the tag that the packet now begins with, if any, to the metadata of the skb. This also updates
  * skb->protocol, which may still have the EtherType from before the program: the kernel reads it from the packet when it pops the second
  * dummy. The last call fails if the packet ends within its tag; the tag then stays in the packet. Returns 0 on success. */
-INLINE int hide_tag(struct __sk_buff *skb)
+INLINE int vlan_tag_to_metadata(struct __sk_buff *skb)
 {
     if (bpf_skb_vlan_push(skb, bswap16(VLAN), 0) || bpf_skb_vlan_pop(skb))
         return 1;
@@ -203,16 +203,16 @@ enum { AF_INET = 2, AF_INET6 = 10, IP_PROTOCOL_TCP = 6, ETHERNET = 14 };
 enum { ROUTED = 0, ROUTED_WITHOUT_NEIGHBOUR = 7 };
 
 /* The key of the route cache. */
-struct question {
+struct route_key {
     u32 ifindex;
-    u8 family, tos, none[2];
+    u8 family, tos, reserved[2];
     u8 source[16], destination[16];
 };
 
 /* An entry of the route cache: the result of a recent lookup in the kernel. An IPv6 lookup takes as long as a translation, so results
  * are cached for a tenth of a second. Whether a route applies depends on the packet's length because of MTUs, so an entry holds the
  * largest length that is known to pass and the smallest length that is known to fail. */
-struct answer {
+struct cached_route {
     u64 until; /* the time when the entry expires, in nanoseconds */
     u32 passes, fails;
     u32 ifindex; /* the egress interface; `hop` is the next hop there */
@@ -222,18 +222,18 @@ struct answer {
     } hop;
 };
 
-enum { REMEMBERED_NS = 100000000, QUESTIONS = 16384 };
+enum { ROUTE_CACHE_NS = 100000000, ROUTE_CACHE_SIZE = 16384 };
 
 struct {
-    uint_map(type, MAP_LRU_HASH);
-    uint_map(max_entries, QUESTIONS);
-    of_type(struct question, key);
-    of_type(struct answer, value);
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, ROUTE_CACHE_SIZE);
+    __type(key, struct route_key);
+    __type(value, struct cached_route);
 } strait_routes SEC(".maps");
 
 /* Sets the cache key and the next protocol of an IP packet. Returns the length of the packet or, with GSO, of its largest segment; or 0
  * if the kernel would not route the packet. */
-INLINE u32 question(struct __sk_buff *skb, struct question *q, u8 *next)
+INLINE u32 route_key_of(struct __sk_buff *skb, struct route_key *q, u8 *next)
 {
     u32 at = ETHERNET, segment = skb->gso_size, protocol = skb->protocol, length;
     u8 *p;
@@ -272,7 +272,7 @@ INLINE u32 question(struct __sk_buff *skb, struct question *q, u8 *next)
 }
 
 /* Looks up the route for packets of a length in the kernel, and updates `passes` or `fails` of the cache entry. */
-INLINE void ask(struct __sk_buff *skb, struct question *of, u32 length, u8 protocol, struct answer *a)
+INLINE void look_up_route(struct __sk_buff *skb, struct route_key *of, u32 length, u8 protocol, struct cached_route *a)
 {
     struct route q = {};
     q.family = of->family;
@@ -281,11 +281,11 @@ INLINE void ask(struct __sk_buff *skb, struct question *of, u32 length, u8 proto
     q.ifindex = of->ifindex;
     q.tos = of->family == AF_INET ? of->tos : bswap32((u32)of->tos << 20);
     __builtin_memcpy(q.source, of->source, 32);
-    long said = bpf_fib_lookup(skb, &q, sizeof q, 0);
-    if (said == ROUTED || said == ROUTED_WITHOUT_NEIGHBOUR) {
+    long result = bpf_fib_lookup(skb, &q, sizeof q, 0);
+    if (result == ROUTED || result == ROUTED_WITHOUT_NEIGHBOUR) {
         a->passes = length;
         a->ifindex = q.ifindex;
-        a->hop.family = said == ROUTED ? q.family : 0;
+        a->hop.family = result == ROUTED ? q.family : 0;
         __builtin_memcpy(a->hop.address, q.destination, 16);
     } else {
         a->fails = length;
@@ -296,15 +296,15 @@ INLINE void ask(struct __sk_buff *skb, struct question *of, u32 length, u8 proto
 /* Returns the interface that the kernel would route the packet to without fragmenting it, or 0 if there is none. The result comes from
  * the kernel, so that routes, rules, VRFs and MTUs apply to a lane as they apply without one. For a GSO packet the length of a segment
  * counts. */
-INLINE u32 routed_to(struct __sk_buff *skb, u32 ipv4_mtu, struct answer *a)
+INLINE u32 routed_ifindex(struct __sk_buff *skb, u32 ipv4_mtu, struct cached_route *a)
 {
-    struct question q = {};
+    struct route_key q = {};
     u8 next = 0;
-    u32 length = question(skb, &q, &next);
+    u32 length = route_key_of(skb, &q, &next);
     if (!length || (ipv4_mtu && length > ipv4_mtu && q.family == AF_INET))
         return 0;
     u64 now = bpf_ktime_get_coarse_ns();
-    struct answer *known = bpf_map_lookup_elem(&strait_routes, &q);
+    struct cached_route *known = bpf_map_lookup_elem(&strait_routes, &q);
     if (known && known->until > now) {
         *a = *known;
         if (length <= a->passes)
@@ -312,25 +312,25 @@ INLINE u32 routed_to(struct __sk_buff *skb, u32 ipv4_mtu, struct answer *a)
         if (length >= a->fails)
             return 0;
     } else {
-        a->until = now + REMEMBERED_NS;
+        a->until = now + ROUTE_CACHE_NS;
         a->fails = ~0u;
     }
-    ask(skb, &q, length, next, a);
+    look_up_route(skb, &q, length, next, a);
     return length <= a->passes ? a->ifindex : 0;
 }
 
 /* Returns whether the kernel would route the packet to an interface. */
-NOINLINE int bound_for(struct __sk_buff *skb, u32 ifindex, u32 ipv4_mtu)
+NOINLINE int is_routed_to(struct __sk_buff *skb, u32 ifindex, u32 ipv4_mtu)
 {
-    struct answer a = {};
-    return routed_to(skb, ipv4_mtu, &a) == ifindex;
+    struct cached_route a = {};
+    return routed_ifindex(skb, ipv4_mtu, &a) == ifindex;
 }
 
 /* Sends the packet to its next hop directly if the kernel knows the neighbour; otherwise the network stack routes the packet. */
-NOINLINE int send_on(struct __sk_buff *skb)
+NOINLINE int send_to_next_hop(struct __sk_buff *skb)
 {
-    struct answer a = {};
-    u32 ifindex = routed_to(skb, 0, &a);
+    struct cached_route a = {};
+    u32 ifindex = routed_ifindex(skb, 0, &a);
     if (!ifindex || !a.hop.family)
         return TC_ACT_OK;
     return bpf_redirect_neigh(ifindex, &a.hop, sizeof a.hop, 0);

@@ -36,26 +36,26 @@ impl Emitter<'_> {
             match layout.structure {
                 Structure::LpmTrie => {
                     let key = self.bytes_type("key", &name, layout.key_size + 4);
-                    self.map(map, "MAP_LPM_TRIE", size, &key, &value, true);
+                    self.map(map, "BPF_MAP_TYPE_LPM_TRIE", size, &key, &value, true);
                 }
                 Structure::TupleSpace => {
                     let key = self.bytes_type("key", &name, layout.key_size + 4);
-                    self.map(map, "MAP_HASH", size, &key, &value, false);
+                    self.map(map, "BPF_MAP_TYPE_HASH", size, &key, &value, false);
                 }
                 _ => {
                     let key = self.bytes_type("key", &name, layout.key_size);
-                    self.map(map, "MAP_HASH", size, &key, &value, false);
+                    self.map(map, "BPF_MAP_TYPE_HASH", size, &key, &value, false);
                 }
             }
         }
         if let Some((map, tuples)) = &layout.tuples {
             let element = self.bytes_type("tuple", &name, (8 + layout.key_size).next_multiple_of(8));
             let elements = u64::from(VERSIONS) * u64::from(*tuples + 1);
-            self.map(map, "MAP_ARRAY", elements, "u32", &element, false);
+            self.map(map, "BPF_MAP_TYPE_ARRAY", elements, "u32", &element, false);
         }
         if let Some(map) = &layout.default_map {
             let data = self.bytes_type("data", &name, layout.data_size);
-            self.map(map, "MAP_ARRAY", VERSIONS.into(), "u32", &data, false);
+            self.map(map, "BPF_MAP_TYPE_ARRAY", VERSIONS.into(), "u32", &data, false);
         }
     }
 
@@ -142,11 +142,11 @@ fn hash(body: &mut Body<'_>, layout: &TableLayout, map: &str) {
     t.line("u64 missed = 0;");
     t.line("u32 i;");
     t.open(format!("for (i = 0; i < {TRIES}; i++)"));
-    t.line("u64 writes = READ(version->writes), read = 0;");
-    t.line(format!("u8 *found = bpf_map_lookup_elem(&{map}, after(t->key, writes));"));
+    t.line("u64 writes = READ_ONCE(version->writes), read = 0;");
+    t.line(format!("u8 *found = bpf_map_lookup_elem(&{map}, with_dependency(t->key, writes));"));
     t.line("if (found)");
-    t.line(format!("    read = copy(t->data, found + {}, {});", layout.data_offset, layout.data_size));
-    t.line("if (READ(((struct version *)after(version, read))->writes) != writes)");
+    t.line(format!("    read = copy_words(t->data, found + {}, {});", layout.data_offset, layout.data_size));
+    t.line("if (READ_ONCE(((struct version *)with_dependency(version, read))->writes) != writes)");
     t.line("    continue;");
     t.line("/* While an element is being replaced, one walk of its bucket may miss both the old and the new one. A second walk does not. */");
     t.open("if (!found && writes & 1 && missed != writes)");
@@ -175,7 +175,7 @@ fn tuples(body: &mut Body<'_>, layout: &TableLayout, map: &str) {
     t.line(format!("u8 *tuple = bpf_map_lookup_elem(&{array}, &index);"));
     t.line("if (!tuple || !*(u32 *)(tuple + 4) || (v && *(s32 *)tuple <= best))");
     t.line("    break;");
-    t.line("u64 writes = READ(version->writes), read = 0;");
+    t.line("u64 writes = READ_ONCE(version->writes), read = 0;");
     t.line("*(u32 *)t->masked = *(u32 *)(tuple + 4);");
     let mut at = 0;
     while at < layout.key_size {
@@ -188,14 +188,14 @@ fn tuples(body: &mut Body<'_>, layout: &TableLayout, map: &str) {
         ));
         at += size;
     }
-    t.line(format!("u8 *found = bpf_map_lookup_elem(&{map}, after(t->masked, writes));"));
+    t.line(format!("u8 *found = bpf_map_lookup_elem(&{map}, with_dependency(t->masked, writes));"));
     t.line("s32 priority = 0;");
     t.open("if (found)");
     t.line("priority = *(s32 *)found;");
-    t.line(format!("read = copy(t->candidate, found + {}, {});", layout.data_offset, layout.data_size));
+    t.line(format!("read = copy_words(t->candidate, found + {}, {});", layout.data_offset, layout.data_size));
     t.line("read |= (u32)priority;");
     t.close("");
-    t.line("if (READ(((struct version *)after(version, read))->writes) != writes)");
+    t.line("if (READ_ONCE(((struct version *)with_dependency(version, read))->writes) != writes)");
     t.line("    continue;");
     t.open("if (!found && writes & 1 && missed != writes)");
     t.line("missed = writes;");
@@ -206,7 +206,7 @@ fn tuples(body: &mut Body<'_>, layout: &TableLayout, map: &str) {
     t.open("if (found && (!v || priority > best))");
     t.line("v = found;");
     t.line("best = priority;");
-    t.line(format!("copy(t->data, (u8 *)t->candidate, {});", layout.data_size));
+    t.line(format!("copy_words(t->data, (u8 *)t->candidate, {});", layout.data_size));
     t.close("");
     t.close("");
     t.line(format!("if (i == {steps})"));

@@ -23,7 +23,7 @@ impl Emitter<'_> {
             body.text.line("s32 diff = (s32)out - (s32)in;");
             body.text.open("if (diff || moved)");
             order.iter().for_each(|h| copy(body, h, Copy::Save));
-            body.text.line("if (diff && begin_at(pkt, diff))");
+            body.text.line("if (diff && move_start(pkt, diff))");
             body.text.line("    return 1;");
             order.iter().for_each(|h| copy(body, h, Copy::Restore));
             body.text.close("");
@@ -86,7 +86,7 @@ fn sum(body: &mut Body<'_>, at: &UpdateAt<'_>) {
     let mut chosen = String::new();
     for source in &update.sources {
         chosen += &format!(
-            "s->verified_{source} ? updated_partial(rd16(p), s->arrived_{source}_pseudo, s->leaves_{i}_pseudo) : "
+            "s->verified_{source} ? update_partial_checksum(rd16(p), s->arrived_{source}_pseudo, s->leaves_{i}_pseudo) : "
         );
     }
     text.line(format!("wr16(p, ({chosen}(u16)fold(s->leaves_{i}_pseudo)));"));
@@ -96,7 +96,7 @@ fn sum(body: &mut Body<'_>, at: &UpdateAt<'_>) {
     for source in &update.sources {
         text.line(format!("{head} (s->verified_{source})"));
         text.line(format!(
-            "    sum = updated_sum(rd16(p), s->arrived_{source}_pseudo + s->arrived_{source}_body,"
+            "    sum = update_checksum(rd16(p), s->arrived_{source}_pseudo + s->arrived_{source}_body,"
         ));
         text.line(format!("                      s->leaves_{i}_pseudo + s->leaves_{i}_body);"));
         head = "else if";
@@ -122,7 +122,7 @@ fn sum(body: &mut Body<'_>, at: &UpdateAt<'_>) {
 
 pub(super) const RESIZE: &str = r#"
 /* Moves the start of the packet by `diff` bytes: positive for more headers. Returns 1 if the buffer has no room. */
-INLINE int begin_at(struct packet *pkt, s32 diff)
+INLINE int move_start(struct packet *pkt, s32 diff)
 {
     struct frame *f = &pkt->frame;
     if (diff > 0 && (u32)diff > f->headroom) {

@@ -222,7 +222,7 @@ impl Emitter<'_> {
         t.line("p->data = pkt->frame.data;");
         t.line("p->length = pkt->length;");
         t.line("p->headroom = pkt->frame.headroom;");
-        t.line("pkt->frame.worker->sent[pkt->frame.worker->sents++] = p;");
+        t.line("pkt->frame.worker->sent[pkt->frame.worker->sent_count++] = p;");
         t.close("");
     }
 }
@@ -249,7 +249,7 @@ __attribute__((visibility("default"))) void strait_burst(const struct shared *sh
     struct jobs jobs;
     for (u32 at = 0; at < count; at += BURST) {
         u32 n = count - at < BURST ? count - at : BURST;
-        UNSET(work, sizeof work);
+        POISON(work, sizeof work);
         for (u32 i = 0; i < n; i++)
             begin(&work[i], shared, worker, packets[at + i]);
         early(work, n);

@@ -212,7 +212,7 @@ impl Emitter<'_> {
         }
         t.line("p->port = port;");
         t.line("p->verdict = SENT;");
-        t.line("pkt->frame.worker->sent[pkt->frame.worker->sents++] = p;");
+        t.line("pkt->frame.worker->sent[pkt->frame.worker->sent_count++] = p;");
         t.close("");
     }
 
@@ -354,7 +354,7 @@ INLINE struct job *add(struct jobs *jobs, u32 kind, u32 to, struct strait_packet
     if (jobs->count == RING)
         return 0;
     struct job *job = &jobs->ring[(jobs->first + jobs->count++) % RING];
-    UNSET(&job->pkt, sizeof job->pkt);
+    POISON(&job->pkt, sizeof job->pkt);
     job->kind = kind;
     job->to = to;
     job->p = p;
@@ -386,9 +386,9 @@ INLINE void point(struct packet *pkt, const struct strait_packet *p)
 static struct strait_packet *copy_of(const struct packet *pkt, const struct strait_packet *p)
 {
     struct worker *w = pkt->frame.worker;
-    if (!w->spares || w->spare[w->spares - 1]->capacity < p->length)
+    if (!w->free_count || w->free_packets[w->free_count - 1]->capacity < p->length)
         return 0;
-    struct strait_packet *q = w->spare[--w->spares];
+    struct strait_packet *q = w->free_packets[--w->free_count];
     u8 *start = q->data - q->headroom;
     u32 room = q->capacity - p->length;
     q->headroom = p->headroom < room ? p->headroom : room;

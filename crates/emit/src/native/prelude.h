@@ -6,15 +6,15 @@
 /* In tests, uninitialised memory is filled with a pattern. A program that reads it gives a wrong result, and a program that uses it
  * as an offset leaves its bounds, which the sanitizer reports. */
 #ifdef STRAIT_CHECKED
-#define UNSET(p, size) __builtin_memset(p, 0xa5, size)
+#define POISON(p, size) __builtin_memset(p, 0xa5, size)
 #else
-#define UNSET(p, size)
+#define POISON(p, size)
 #endif
 #define ACQUIRE(p) __atomic_load_n(&(p), __ATOMIC_ACQUIRE)
 
 /* Returns whether two values are equal. This is a function because gcc merges the comparisons of adjacent fields into one load, and
  * that load waits until the store of each field has reached the cache. */
-INLINE int is(u64 a, u64 b)
+INLINE int equal(u64 a, u64 b)
 {
     return a == b;
 }
@@ -25,7 +25,7 @@ struct row {
     s64 rank;    /* of several matching rows, the one with the largest rank wins */
     u64 age;     /* of several rows with equal rank, the one with the smallest age wins */
     u64 counter; /* the entry's cell in the table's direct counter, direct meter and last hits */
-    u64 none;
+    u64 reserved;
     u8 bytes[];
 };
 
@@ -42,7 +42,7 @@ struct tuple {
     const u64 *mask;
     const struct bucket *buckets;
     const struct bucket *overflow;
-    u64 last; /* number of buckets - 1; the number is a power of two, so this is the mask of a bucket number */
+    u64 bucket_mask; /* number of buckets - 1; the number is a power of two, so this is the mask of a bucket number */
 };
 
 /* The tuples of a table, sorted by their best rank in descending order. */
@@ -84,12 +84,12 @@ struct worker {
     u64 seed;
     u64 clock;   /* the time that packets see, in microseconds */
     u8 *digests; /* each digest is its number and size (u32 each), its values, and zeros up to a multiple of 8 bytes */
-    u64 digests_used, digests_room; /* bytes in use, and the size of the buffer in bytes */
+    u64 digests_used, digests_capacity; /* bytes in use, and the size of the buffer in bytes */
     u64 digests_lost;             /* number of digests lost because the buffer was full */
-    struct strait_packet **spare; /* a stack of free packet buffers for clones */
-    u64 spares;
+    struct strait_packet **free_packets; /* a stack of free packet buffers for clones */
+    u64 free_count;
     struct strait_packet **sent; /* the packets to send, in order */
-    u64 sents;
+    u64 sent_count;
 };
 
 /* A packet and its buffer, which belong to the host. The program may write the packet, its headroom and its tailroom. */
@@ -120,7 +120,7 @@ struct frame {
 };
 
 /* Returns the next random number (xorshift64*, Vigna 2016). */
-INLINE u64 dice(struct worker *w)
+INLINE u64 random_u64(struct worker *w)
 {
     w->seed ^= w->seed >> 12;
     w->seed ^= w->seed << 25;
@@ -178,14 +178,14 @@ static UNUSED int is_member(const struct shared *shared, u32 set, const u128 *ke
 }
 
 /* A token bucket of a meter with two rates and three colours (RFC 2698). dataplane::meter is the same in Rust. */
-struct bucket_of_tokens {
+struct token_bucket {
     double per_microsecond, tokens;
     u64 burst, filled; /* the largest number of tokens, and the time of the last refill in microseconds */
 };
 
 struct meter {
     u64 lock, rates;
-    struct bucket_of_tokens buckets[2];
+    struct token_bucket buckets[2];
 };
 
 /* Returns the colour of a packet of `units` units at the time `now`. All workers share a meter, so its spin lock is held, but only
@@ -198,14 +198,14 @@ static UNUSED u8 execute_meter(struct meter *m, u64 now, u64 units)
     while (__atomic_exchange_n(&m->lock, 1, __ATOMIC_ACQUIRE))
         ;
     for (u64 i = 0; i < m->rates; i++) {
-        struct bucket_of_tokens *b = &m->buckets[i];
+        struct token_bucket *b = &m->buckets[i];
         double waited = now > b->filled ? (double)(now - b->filled) : 0, most = (double)b->burst;
         double tokens = b->tokens + waited * b->per_microsecond;
         b->tokens = tokens < most ? tokens : most;
         b->filled = now > b->filled ? now : b->filled;
     }
     for (u64 i = m->rates; i-- > 0;) {
-        struct bucket_of_tokens *b = &m->buckets[i];
+        struct token_bucket *b = &m->buckets[i];
         if (b->tokens < (double)units) {
             colour = i + 1;
             break;
@@ -223,10 +223,10 @@ INLINE u8 meter_colour(const struct shared *shared, const struct worker *w, u32 
 }
 
 /* Allocates a digest with `bytes` bytes of values, and returns the zeroed values; or 0 if the buffer is full. */
-INLINE u8 *message(struct worker *w, u32 number, u32 bytes)
+INLINE u8 *add_digest(struct worker *w, u32 number, u32 bytes)
 {
     u64 whole = 8 + ((u64)(bytes + 7) & ~7ULL);
-    if (w->digests_room - w->digests_used < whole) {
+    if (w->digests_capacity - w->digests_used < whole) {
         w->digests_lost++;
         return 0;
     }
@@ -239,7 +239,7 @@ INLINE u8 *message(struct worker *w, u32 number, u32 bytes)
 }
 
 /* The action data of the `count` members that an entry with an action profile may run. */
-struct choices {
+struct members {
     u64 count;
     const u8 *data[];
 };
@@ -308,8 +308,8 @@ typedef char bytes_of_tags __attribute__((vector_size(16)));
 INLINE u32 tags_equal(const struct bucket *b, u16 tag)
 {
 #ifdef __SSE2__
-    tags_of_bucket equal = (tags_of_bucket)(*(const volatile tags_of_bucket *)b->tags == tag);
-    return __builtin_ia32_pmovmskb128((bytes_of_tags)equal) & 0x555;
+    tags_of_bucket same = (tags_of_bucket)(*(const volatile tags_of_bucket *)b->tags == tag);
+    return __builtin_ia32_pmovmskb128((bytes_of_tags)same) & 0x555;
 #else
     u32 hits = 0;
     for (u32 i = 0; i < 6; i++)
@@ -335,7 +335,7 @@ INLINE const struct row *find_from(const struct bucket *b, u16 tag, const struct
 }
 
 /* Returns whether a row matches a key under the row's own mask. */
-INLINE int covers(const struct row *row, const u64 *key, u32 words)
+INLINE int row_matches(const struct row *row, const u64 *key, u32 words)
 {
     const u64 *value = (const u64 *)row->bytes, *mask = value + words;
     u64 differs = 0;
@@ -352,11 +352,11 @@ INLINE const struct row *best_in(const struct tuple *t, const u64 *key, u32 word
     for (u32 i = 0; i < words; i++)
         masked[i] = key[i] & t->mask[i];
     u64 hash = hash_key(masked, words);
-    const struct bucket *b = &t->buckets[hash & t->last];
+    const struct bucket *b = &t->buckets[hash & t->bucket_mask];
     for (;;) {
         for (u32 hits = tags_equal(b, tag_of(hash)); hits; hits &= hits - 1) {
             const struct row *row = ACQUIRE(b->rows[__builtin_ctz(hits) / 2]);
-            if (row && better(row, best) && covers(row, key, words) && (!test || test(row, (const u8 *)key)))
+            if (row && better(row, best) && row_matches(row, key, words) && (!test || test(row, (const u8 *)key)))
                 best = row;
         }
         u32 more = __atomic_load_n(&b->overflow, __ATOMIC_ACQUIRE);
@@ -380,7 +380,7 @@ INLINE const struct row *find_exact(const struct table *table, const u64 *key, u
         return 0;
     const struct tuple *t = &index->tuples[0];
     u64 hash = hash_key(key, words);
-    return find_from(&t->buckets[hash & t->last], tag_of(hash), t, key, words);
+    return find_from(&t->buckets[hash & t->bucket_mask], tag_of(hash), t, key, words);
 }
 
 /* Looks up a key by tuple-space search (Srinivasan, Suri, Varghese 1999). The search ends when no further tuple can hold a better
@@ -427,7 +427,7 @@ static UNUSED void find_exact_bulk(const struct table *table, const u64 *const *
     for (u32 i = 0; i < count; i++) {
         u64 hash = hash_key(keys[i], words);
         tags[i] = tag_of(hash);
-        at[i] = &t->buckets[hash & t->last];
+        at[i] = &t->buckets[hash & t->bucket_mask];
         PREFETCH(at[i]);
     }
     for (u32 i = 0; i < count; i++)
@@ -441,16 +441,16 @@ static UNUSED void find_exact_bulk(const struct table *table, const u64 *const *
  * that no prefix matches. */
 struct lpm {
     const u32 *root;  /* indexed by a key's first 24 bits: a value times 2, or the first word of a link plus 1 */
-    const u64 *hooks; /* the links, two words each: a value, and the address of the subtree, plus 1 if that is a list */
-    u64 fallback;     /* the value of the empty prefix, or 0 */
+    const u64 *links; /* the links, two words each: a value, and the address of the subtree, plus 1 if that is a list */
+    u64 empty_prefix; /* the value of the empty prefix, or 0 */
     const struct row *const *rows; /* indexed by value */
 };
 
 /* A quarter of a node, for 64 values of the node's byte. A run is a range of byte values in one group that have the same value. */
 struct lpm_group {
     u64 runs; /* bitmap of the byte values where a run begins */
-    u64 kids; /* bitmap of the byte values that have a child */
-    u32 runs_before, kids_before; /* the number of runs and children in the groups before this one */
+    u64 children; /* bitmap of the byte values that have a child */
+    u32 runs_before, children_before; /* the number of runs and children in the groups before this one */
     u64 pointers; /* the offset in bytes from the node to its array of child addresses */
 };
 
@@ -491,18 +491,18 @@ INLINE const struct lpm_group *lpm_group(u64 pointer, u8 byte)
     return (const struct lpm_group *)(pointer + (byte >> 6) * sizeof(struct lpm_group));
 }
 
-/* Returns the address of a byte's value in a node, and sets `kid` to the address of its child pointer, or to `none`. */
-INLINE const u32 *lpm_step(u64 pointer, u8 byte, const u64 *none, const u64 **kid)
+/* Returns the address of a byte's value in a node, and sets `child` to the address of its child pointer, or to `none`. */
+INLINE const u32 *lpm_step(u64 pointer, u8 byte, const u64 *none, const u64 **child)
 {
     const struct lpm_group *g = lpm_group(pointer, byte);
     u64 upto = ~0ULL >> (63 - (byte & 63));
-    const u64 *kids = (const u64 *)(pointer + g->pointers) + g->kids_before + __builtin_popcountll(g->kids & upto) - 1;
-    *kid = g->kids >> (byte & 63) & 1 ? kids : none;
+    const u64 *children = (const u64 *)(pointer + g->pointers) + g->children_before + __builtin_popcountll(g->children & upto) - 1;
+    *child = g->children >> (byte & 63) & 1 ? children : none;
     return &((const struct lpm_node *)pointer)->values[g->runs_before + __builtin_popcountll(g->runs & upto) - 1];
 }
 
 /* Returns a key's index in the root: its first 24 bits. */
-INLINE u32 lpm_slot(const u64 *key)
+INLINE u32 lpm_root_index(const u64 *key)
 {
     return (u32)(bswap64(key[0]) >> 40);
 }
@@ -511,25 +511,25 @@ INLINE u32 lpm_slot(const u64 *key)
 INLINE u32 lpm_value(const struct lpm *l, const u64 *key)
 {
     static const u64 none = 0;
-    u32 slot = lpm_slot(key);
+    u32 slot = lpm_root_index(key);
     u32 entry = ACQUIRE(l->root[slot]);
     u32 best = entry >> 1;
     u64 at = 0;
     if (entry & 1) {
-        const u64 *hook = &l->hooks[entry & ~1u];
-        at = ACQUIRE(hook[1]);
-        best = (u32)ACQUIRE(hook[0]);
+        const u64 *link = &l->links[entry & ~1u];
+        at = ACQUIRE(link[1]);
+        best = (u32)ACQUIRE(link[0]);
     }
     const u8 *byte = (const u8 *)key + 3;
     for (; at && !(at & 1); byte++) {
-        const u64 *kid;
-        u32 value = *lpm_step(at, *byte, &none, &kid);
+        const u64 *child;
+        u32 value = *lpm_step(at, *byte, &none, &child);
         best = value ? value : best;
-        at = ACQUIRE(*kid);
+        at = ACQUIRE(*child);
     }
     if (at)
         best = lpm_in_list(lpm_list(at), rd64(byte), best);
-    return best ? best : (u32)l->fallback;
+    return best ? best : (u32)l->empty_prefix;
 }
 
 static UNUSED const struct row *find_lpm(const struct table *table, const u64 *key)
@@ -546,67 +546,67 @@ INLINE void lpm_values(const struct lpm *l, const u64 *const *keys, u32 *best, u
     static const u64 none = 0;
     u32 slots[BURST], next = 0, live, lists = 0;
     u64 at[BURST], list[BURST];
-    u8 who[BURST], whose[BURST], depth[BURST];
+    u8 key_of[BURST], list_key[BURST], depth[BURST];
     for (u32 i = 0; i < count; i++) {
-        slots[i] = lpm_slot(keys[i]);
+        slots[i] = lpm_root_index(keys[i]);
         PREFETCH(&l->root[slots[i]]);
     }
     for (u32 i = 0; i < count; i++) {
         u32 entry = ACQUIRE(l->root[slots[i]]);
         best[i] = entry >> 1;
         at[next] = entry & ~1u;
-        who[next] = i;
+        key_of[next] = i;
         next += entry & 1;
     }
     for (u32 j = 0; j < next; j++)
-        PREFETCH(&l->hooks[at[j]]);
+        PREFETCH(&l->links[at[j]]);
     live = next;
     next = 0;
     for (u32 j = 0; j < live; j++) {
-        u32 i = who[j];
-        const u64 *hook = &l->hooks[at[j]];
-        u64 pointer = ACQUIRE(hook[1]);
-        best[i] = (u32)ACQUIRE(hook[0]);
+        u32 i = key_of[j];
+        const u64 *link = &l->links[at[j]];
+        u64 pointer = ACQUIRE(link[1]);
+        best[i] = (u32)ACQUIRE(link[0]);
         u32 is_list = pointer & 1, is_node = pointer && !is_list;
         PREFETCH(is_list ? (const void *)lpm_list(pointer) : lpm_group(pointer, ((const u8 *)keys[i])[3]));
         at[next] = pointer;
-        who[next] = i;
+        key_of[next] = i;
         next += is_node;
         list[lists] = pointer;
-        whose[lists] = i;
+        list_key[lists] = i;
         depth[lists] = 3;
         lists += is_list;
     }
     for (u32 d = 3; (live = next); d++) {
         const u32 *value[BURST];
-        const u64 *kid[BURST];
+        const u64 *child[BURST];
         for (u32 j = 0; j < live; j++) {
-            value[j] = lpm_step(at[j], ((const u8 *)keys[who[j]])[d], &none, &kid[j]);
+            value[j] = lpm_step(at[j], ((const u8 *)keys[key_of[j]])[d], &none, &child[j]);
             PREFETCH(value[j]);
-            PREFETCH(kid[j]);
+            PREFETCH(child[j]);
         }
         next = 0;
         for (u32 j = 0; j < live; j++) {
-            u32 i = who[j];
+            u32 i = key_of[j];
             best[i] = *value[j] ? *value[j] : best[i];
-            u64 pointer = ACQUIRE(*kid[j]);
+            u64 pointer = ACQUIRE(*child[j]);
             u32 is_list = pointer & 1, is_node = pointer && !is_list;
             PREFETCH(is_list ? (const void *)lpm_list(pointer) : lpm_group(pointer, ((const u8 *)keys[i])[d + 1]));
             at[next] = pointer;
-            who[next] = i;
+            key_of[next] = i;
             next += is_node;
             list[lists] = pointer;
-            whose[lists] = i;
+            list_key[lists] = i;
             depth[lists] = d + 1;
             lists += is_list;
         }
     }
     for (u32 j = 0; j < lists; j++) {
-        u32 i = whose[j];
+        u32 i = list_key[j];
         best[i] = lpm_in_list(lpm_list(list[j]), rd64((const u8 *)keys[i] + depth[j]), best[i]);
     }
     for (u32 i = 0; i < count; i++)
-        best[i] = best[i] ? best[i] : (u32)l->fallback;
+        best[i] = best[i] ? best[i] : (u32)l->empty_prefix;
 }
 
 /* Calls find_lpm for each key, with prefetches. */
@@ -631,7 +631,7 @@ INLINE u64 bytes_sum(const u8 *p, u64 length)
 {
     u64 sum = 0;
     for (; length >= 8; p += 8, length -= 8)
-        sum += words64(rd64(p));
+        sum += word_sum64(rd64(p));
     for (; length >= 2; p += 2, length -= 2)
         sum += rd16(p);
     return fold(length ? sum + (u32)(*p << 8) : sum);
@@ -644,17 +644,17 @@ static UNUSED u64 hash_csum16(const u8 *p, u32 n)
 
 /* The negative of an unfolded sum of header words. In one's complement every multiple of 0xffff is zero, and this multiple is larger
  * than any such sum. */
-#define WITHOUT(sum) ((0xffffULL << 32) - (sum))
+#define NEGATED(sum) ((0xffffULL << 32) - (sum))
 
 /* Updates a checksum field that holds only the sum over the pseudo-header, not complemented. */
-INLINE u16 updated_partial(u16 old, u64 removed, u64 added)
+INLINE u16 update_partial_checksum(u16 old, u64 removed, u64 added)
 {
-    return fold(old + WITHOUT(removed) + added);
+    return fold(old + NEGATED(removed) + added);
 }
 
 /* Updates a checksum (RFC 1624): `removed` is subtracted from its sum, and `added` is added. The result is 0 instead of 0xffff where
  * both represent zero, because a sum over data that is not all zeros is never 0. */
-INLINE u16 updated_sum(u16 old, u64 removed, u64 added)
+INLINE u16 update_checksum(u16 old, u64 removed, u64 added)
 {
-    return ~fold((u16)~old + WITHOUT(removed) + added);
+    return ~fold((u16)~old + NEGATED(removed) + added);
 }

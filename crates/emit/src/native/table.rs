@@ -164,17 +164,17 @@ fn lookup(
 /// Emits the choice of an action profile's member for an entry: `d` points to the action data of the member that the selector chooses. If
 /// the group is empty, no action runs.
 fn choose(body: &mut Body<'_>, definition: &ir::Table, profile: ir::ProfileId) {
-    body.text.line("const struct choices *const *slot = *(const struct choices *const **)d;");
-    body.text.line("const struct choices *choices = ACQUIRE(*slot);");
-    body.text.line("u64 turn = 0;");
+    body.text.line("const struct members *const *slot = *(const struct members *const **)d;");
+    body.text.line("const struct members *members = ACQUIRE(*slot);");
+    body.text.line("u64 member = 0;");
     if let Some((algorithm, bits)) = body.program.profiles[profile.index()].selector {
-        body.text.open("if (choices->count > 1)");
+        body.text.open("if (members->count > 1)");
         let hash = body.hash_value(algorithm, &definition.selector);
         let hash = if bits < 64 { format!("{hash} & {:#x}", (1u64 << bits) - 1) } else { hash };
-        body.text.line(format!("turn = ({hash}) % choices->count;"));
+        body.text.line(format!("member = ({hash}) % members->count;"));
         body.text.close("");
     }
-    body.text.line("d = choices->count ? choices->data[turn] : 0;");
+    body.text.line("d = members->count ? members->data[member] : 0;");
     body.text.line("if (!d)");
     body.text.line("    result |= 0xffff;");
 }

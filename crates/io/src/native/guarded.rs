@@ -154,14 +154,14 @@ impl Guarded {
         let mut sent: Vec<*mut Packet> = vec![null_mut(); 1 + self.copies];
         let mut pointers = [std::ptr::from_mut(&mut packet)];
         worker.burst(|worker| {
-            worker.spare = AtomicPtr::new(spare.as_mut_ptr());
-            worker.spares = spare.len() as u64;
+            worker.free_packets = AtomicPtr::new(spare.as_mut_ptr());
+            worker.free_count = spare.len() as u64;
             worker.sent = AtomicPtr::new(sent.as_mut_ptr());
-            worker.sents = 0;
+            worker.sent_count = 0;
             // SAFETY: as in `NativeProgram::run`, the memory is that of this program. The packets are borrowed by this function alone, and
             // state their headroom and tailroom correctly. The array of sent packets has room for all of them.
             unsafe { (program.burst)(program.memory.shared(), worker, pointers.as_mut_ptr(), 1) };
-            sent.truncate(worker.sents as usize);
+            sent.truncate(worker.sent_count as usize);
         });
         // SAFETY: the program sends only packets from the array above, and each is within its buffer.
         let left = |p: &*mut Packet| unsafe {

@@ -13,7 +13,7 @@
 //! | `strait_ports` | `u32` interface index | `{u32 P4 port, u32 lane, u32 flags, u32 ipv4_mtu}`: see [`TcProgram::set_lane`] |
 //! | `strait_egress` | `u32` P4 port | `{u32 ifindex, u32 flags of bpf_redirect}` |
 //! | `strait_routes` | a lane's route query | the kernel's recent result |
-//! | `strait_versions` | `u32` table, as the manifest numbers them | `{u64 writes, u32 fallback, u32 tuples}`: see `versions` |
+//! | `strait_versions` | `u32` table, as the manifest numbers them | `{u64 writes, u32 default_action, u32 tuples}`: see `versions` |
 //! | `strait_drops` | `u32` reason, as the manifest numbers them | per CPU `{u64 packets, u64 bytes}` |
 
 mod program;

@@ -117,7 +117,7 @@ impl TcProgram {
         let Some(map) = table.layout.as_ref().and_then(|l| l.default_map.clone()) else {
             return Ok(table.default_action);
         };
-        let at = self.version(&table)?.fallback;
+        let at = self.version(&table)?.default_action;
         let data = self.map(&map)?.lookup(&at.to_ne_bytes())?;
         Ok(data.and_then(|data| table.unpack_action(&data)))
     }

@@ -24,7 +24,7 @@ pub(super) struct Version {
     /// The sequence number of writes to the hash map of entries.
     writes: u64,
     /// The index of the default action in its array.
-    pub fallback: u32,
+    pub default_action: u32,
     /// The index of the first tuple in its array.
     pub tuples: u32,
 }
@@ -34,11 +34,12 @@ impl Version {
     fn read(bytes: &[u8]) -> Option<Version> {
         let half = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let writes = u64::from_ne_bytes(*bytes.first_chunk()?);
-        Some(Version { writes, fallback: half(8)?, tuples: half(12)? })
+        Some(Version { writes, default_action: half(8)?, tuples: half(12)? })
     }
 
     fn bytes(&self) -> Vec<u8> {
-        [&self.writes.to_ne_bytes()[..], &self.fallback.to_ne_bytes(), &self.tuples.to_ne_bytes()].concat()
+        [&self.writes.to_ne_bytes()[..], &self.default_action.to_ne_bytes(), &self.tuples.to_ne_bytes()]
+            .concat()
     }
 }
 
@@ -47,7 +48,7 @@ impl Version {
 pub(super) struct Reuse {
     /// Whether an element of the hash map may have been freed since `writes` last changed.
     freed: bool,
-    fallback: Spare,
+    default_action: Spare,
     tuples: Spare,
 }
 
@@ -56,7 +57,7 @@ impl Reuse {
     pub fn new(is_fresh: bool) -> Reuse {
         let clean = if is_fresh { VERSIONS - 1 } else { 0 };
         let spare = Spare { last: 0, clean };
-        Reuse { freed: !is_fresh, fallback: spare.clone(), tuples: spare }
+        Reuse { freed: !is_fresh, default_action: spare.clone(), tuples: spare }
     }
 }
 
@@ -137,9 +138,10 @@ impl TcProgram {
     /// Writes a default action beside the current one, and publishes it.
     pub(super) fn write_fallback(&mut self, table: &Table, map: &str, data: &[u8]) -> Result<()> {
         let version = self.version(table)?;
-        let fallback = self.reuse(table).fallback.next(version.fallback, 1, bpf::grace_period)?;
-        self.map(map)?.set(&fallback.to_ne_bytes(), data)?;
-        self.publish(table, Version { fallback, ..version })
+        let default_action =
+            self.reuse(table).default_action.next(version.default_action, 1, bpf::grace_period)?;
+        self.map(map)?.set(&default_action.to_ne_bytes(), data)?;
+        self.publish(table, Version { default_action, ..version })
     }
 
     /// Writes an array of tuples beside the current one, and publishes it. `size` is the number of elements of a version.
