@@ -40,7 +40,7 @@ pub mod demo;
 pub mod drivers;
 pub mod nat64;
 
-pub mod dice;
+pub mod rng;
 pub mod routes;
 pub mod traffic;
 

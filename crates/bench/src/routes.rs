@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 /// The protocol of a routing table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,25 +115,25 @@ impl Family {
     }
 
     /// A random block of addresses, as a registry would allocate it: its bits and its length.
-    fn block(self, dice: &mut Dice) -> (u128, u32) {
+    fn block(self, rng: &mut Rng) -> (u128, u32) {
         match self {
             Family::V4 => {
                 // Blocks are in 1.0.0.0 to 223.255.255.255, except 10.0.0.0/8 and 127.0.0.0/8.
                 let first = loop {
-                    let first = 1 + dice.below(223);
+                    let first = 1 + rng.below(223);
                     if !matches!(first, 10 | 127) {
                         break first;
                     }
                 };
-                let length = 12 + dice.below(9) as u32;
-                ((u128::from(first) << 120 | dice.bits() >> 8) & mask(length), length)
+                let length = 12 + rng.below(9) as u32;
+                ((u128::from(first) << 120 | rng.bits() >> 8) & mask(length), length)
             }
             Family::V6 => {
                 // The blocks of 2000::/3 that the five registries use most.
                 let registry = [0x2001u128, 0x2400, 0x2600, 0x2800, 0x2a00, 0x2a00, 0x2c00, 0x2600];
-                let first = registry[dice.below(8) as usize] | u128::from(dice.below(16));
-                let length = 29 + dice.below(4) as u32;
-                ((first << 112 | dice.bits() >> 16) & mask(length), length)
+                let first = registry[rng.below(8) as usize] | u128::from(rng.below(16));
+                let length = 29 + rng.below(4) as u32;
+                ((first << 112 | rng.bits() >> 16) & mask(length), length)
             }
         }
     }
@@ -141,30 +141,30 @@ impl Family {
 
 /// Generates `count` distinct routes to `next_hops` next hops.
 pub fn routes(family: Family, count: usize, next_hops: u16, seed: u64) -> Vec<Route> {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     // A block has about as many routes as an autonomous system announces.
-    let blocks: Vec<_> = (0..count.div_ceil(40).max(16)).map(|_| family.block(&mut dice)).collect();
+    let blocks: Vec<_> = (0..count.div_ceil(40).max(16)).map(|_| family.block(&mut rng)).collect();
     let lengths = family.lengths();
     let all: u64 = lengths.iter().map(|(_, share)| u64::from(*share)).sum();
     let mut seen = HashSet::new();
     let mut routes = Vec::with_capacity(count);
     while routes.len() < count {
-        let mut at = dice.below(all);
+        let mut at = rng.below(all);
         let length = lengths.iter().find(|(_, share)| {
             let here = at < u64::from(*share);
             at = at.wrapping_sub(u64::from(*share));
             here
         });
         let length = length.map_or(24, |(length, _)| *length);
-        let (block, of) = blocks[dice.below(blocks.len() as u64) as usize];
+        let (block, of) = blocks[rng.below(blocks.len() as u64) as usize];
         let kept = mask(of.min(length));
-        let bits = (block & kept | dice.bits() & !kept) & mask(length);
-        let next_hop = 1 + dice.below(u64::from(next_hops)) as u16;
+        let bits = (block & kept | rng.bits() & !kept) & mask(length);
+        let next_hop = 1 + rng.below(u64::from(next_hops)) as u16;
         if seen.insert((bits, length)) {
             routes.push(Route { bits, length, next_hop });
-        } else if length < 24 || dice.below(4) == 0 {
+        } else if length < 24 || rng.below(4) == 0 {
             // A block has few short prefixes. If they are all taken, another block has others.
-            let (block, _) = family.block(&mut dice);
+            let (block, _) = family.block(&mut rng);
             let bits = block & mask(length);
             if seen.insert((bits, length)) {
                 routes.push(Route { bits, length, next_hop });
@@ -176,11 +176,11 @@ pub fn routes(family: Family, count: usize, next_hops: u16, seed: u64) -> Vec<Ro
 
 /// Random addresses that routes cover: each is a random address of a random route.
 pub fn covered(family: Family, routes: &[Route], count: usize, seed: u64) -> Vec<u128> {
-    let mut dice = Dice::new(seed ^ 0x5eed);
+    let mut rng = Rng::new(seed ^ 0x5eed);
     let width = mask(family.width());
     let address = |_| {
-        let route = routes[dice.below(routes.len() as u64) as usize];
-        (route.bits | dice.bits() & !mask(route.length)) & width
+        let route = routes[rng.below(routes.len() as u64) as usize];
+        (route.bits | rng.bits() & !mask(route.length)) & width
     };
     (0..count).map(address).collect()
 }

@@ -87,7 +87,7 @@ impl<E: Clone + PartialEq> Profile<E> {
     }
 
     /// The actions that an entry with this reference may run. An empty group has none.
-    pub fn choices(&self, indirect: Indirect) -> Result<Vec<ActionCall>, ProfileError> {
+    pub fn actions_of(&self, indirect: Indirect) -> Result<Vec<ActionCall>, ProfileError> {
         let member = |id: &u32| {
             let found = self.members.get(id).cloned();
             found.ok_or_else(|| ProfileError::NoMember(self.name.clone(), *id))
@@ -115,7 +115,7 @@ impl<E: Clone + PartialEq> Profile<E> {
     /// The entries that refer to this profile, each with the number of its table and the actions that it may run now.
     pub fn users(&self) -> impl Iterator<Item = (usize, E, Vec<ActionCall>)> {
         self.users.iter().filter_map(|(table, entry, indirect)| {
-            Some((*table, entry.clone(), self.choices(*indirect).ok()?))
+            Some((*table, entry.clone(), self.actions_of(*indirect).ok()?))
         })
     }
 }

@@ -216,9 +216,9 @@ impl Run<'_, '_> {
                     let meter_of_entry = self.state.meters[meter.index()].of_entry(row.handle);
                     self.s.colours[meter.index()] = meter_of_entry.execute(self.clock, units);
                 }
-                match &row.choices {
+                match &row.members {
                     None => (true, row.action, row.entry.action.args.clone()),
-                    Some(choices) => match choose(p, &self.s, definition, choices) {
+                    Some(members) => match select_member(p, &self.s, definition, members) {
                         Some((action, args)) => (true, *action, args.clone()),
                         // The group is empty: the lookup is a hit, and no action runs.
                         None => {
@@ -404,8 +404,8 @@ impl Run<'_, '_> {
     fn random(&mut self, dst: &Place, lo: &ir::Expr, hi: &ir::Expr, loc: Loc) {
         let (lo, hi) = (eval(self.program, &self.s, lo), eval(self.program, &self.s, hi));
         let span = hi.sub(&lo).add(&Bits::new(lo.width(), 1));
-        let dice = self.state.dice();
-        let draw = Bits::new(64.max(lo.width()), dice as u128);
+        let random = self.state.random_u64();
+        let draw = Bits::new(64.max(lo.width()), random as u128);
         let offset = draw.rem(&span.resize(draw.width())).unwrap_or(draw).resize(lo.width());
         self.write(dst, lo.add(&offset), loc);
     }
@@ -487,15 +487,15 @@ fn entry_text(matches: &[MatchValue]) -> String {
 }
 
 /// Selects a group's member for a packet: the selector's hash, truncated to the selector's width, modulo the number of members.
-fn choose<'c>(
+fn select_member<'c>(
     p: &ir::Program,
     s: &PacketState,
     table: &ir::Table,
-    choices: &'c [(u32, Vec<Bits>)],
+    members: &'c [(u32, Vec<Bits>)],
 ) -> Option<&'c (u32, Vec<Bits>)> {
     let selector = table.profile.and_then(|id| p.profiles[id.index()].selector);
-    let Some((algorithm, bits)) = selector.filter(|_| choices.len() > 1) else { return choices.first() };
+    let Some((algorithm, bits)) = selector.filter(|_| members.len() > 1) else { return members.first() };
     let hash = sums::hash_of(algorithm, &sums::bytes(p, s, &table.selector));
     let hash = if bits < 64 { hash & ((1 << bits) - 1) } else { hash };
-    choices.get((hash % choices.len() as u64) as usize)
+    members.get((hash % members.len() as u64) as usize)
 }

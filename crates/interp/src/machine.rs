@@ -112,7 +112,7 @@ pub(crate) struct State {
 
 impl State {
     /// The next random number (xorshift64*, Vigna 2016).
-    pub fn dice(&mut self) -> u64 {
+    pub fn random_u64(&mut self) -> u64 {
         self.seed ^= self.seed >> 12;
         self.seed ^= self.seed << 25;
         self.seed ^= self.seed >> 27;
@@ -323,7 +323,7 @@ impl<'p> Interpreter<'p> {
     ) -> Option<Result<(), ProfileError>> {
         let number = self.state.tables.iter().position(|t| t.definition().name == table)?;
         let at = self.program.tables[number].profile?.index();
-        Some(self.state.profiles[at].choices(to).map(|_| {
+        Some(self.state.profiles[at].actions_of(to).map(|_| {
             self.state.profiles[at].used_by(number, entry, to);
             self.refresh(at);
         }))
@@ -332,7 +332,7 @@ impl<'p> Interpreter<'p> {
     /// Passes the current members of a profile to all entries that refer to them.
     fn refresh(&mut self, profile: usize) {
         for (table, entry, calls) in self.state.profiles[profile].users() {
-            self.state.tables[table].set_choices(entry, &calls);
+            self.state.tables[table].set_members(entry, &calls);
         }
     }
 

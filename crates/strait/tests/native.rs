@@ -283,24 +283,25 @@ fn merged_tuples_find_what_a_search_line_by_line_finds() {
     let memory = program.memory();
     memory.insert("I.routes", &route(0, 0, 511)).unwrap();
     let mut x = 7u64;
-    let mut dice = |end: u64| {
+    let mut random = |end: u64| {
         x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (x >> 33) % end
     };
     let mut lines: Vec<Line> = Vec::new();
     for number in 0..2000u32 {
         // The masks are prefixes, masks with holes, and empty; the ranges are single values, ranges with common bits, and others.
-        let mask = match dice(4) {
-            0 => u32::MAX.checked_shl(dice(33) as u32).unwrap_or(0),
-            1 => [0xff00_ff00, 0x0000_00ff, 0xf0f0_0f0f, 0x8000_0001][dice(4) as usize],
+        let mask = match random(4) {
+            0 => u32::MAX.checked_shl(random(33) as u32).unwrap_or(0),
+            1 => [0xff00_ff00, 0x0000_00ff, 0xf0f0_0f0f, 0x8000_0001][random(4) as usize],
             2 => 0xffff_ff00,
             _ => u32::MAX,
         };
         // There are few different addresses, so that many rules match one packet.
-        let address = [0x0a00_0000, 0x0a00_00ff, 0x0a0f_f001, 0xffff_ffff][dice(4) as usize] ^ dice(4) as u32;
-        let low = dice(300) as u16;
-        let high = low + [0, 0, 1, 200][dice(4) as usize] + dice(3) as u16;
-        lines.push((address & mask, mask, (low, high), 1 + dice(50) as i32, number % 500));
+        let address =
+            [0x0a00_0000, 0x0a00_00ff, 0x0a0f_f001, 0xffff_ffff][random(4) as usize] ^ random(4) as u32;
+        let low = random(300) as u16;
+        let high = low + [0, 0, 1, 200][random(4) as usize] + random(3) as u16;
+        lines.push((address & mask, mask, (low, high), 1 + random(50) as i32, number % 500));
     }
     let entry = |line: &Line| range(line.0, line.1, line.2, line.3, line.4);
     lines.retain(|line| memory.insert("I.ranges", &entry(line)).is_ok());
@@ -313,9 +314,9 @@ fn merged_tuples_find_what_a_search_line_by_line_finds() {
         let mut batch = Batch::new(64, 64, 0);
         let mut wanted = Vec::new();
         for _ in 0..64 {
-            let address =
-                [0x0a00_0000, 0x0a00_00ff, 0x0a0f_f001, 0xffff_ffff, 5][dice(5) as usize] ^ dice(8) as u32;
-            let value = dice(520) as u16;
+            let address = [0x0a00_0000, 0x0a00_00ff, 0x0a0f_f001, 0xffff_ffff, 5][random(5) as usize]
+                ^ random(8) as u32;
+            let value = random(520) as u16;
             let matches = kept.iter().map(|(_, line)| line).filter(|(of, mask, (low, high), ..)| {
                 address & mask == *of && (*low..=*high).contains(&value)
             });

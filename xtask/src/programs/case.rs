@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use abi::manifest::{KeyField, Table};
 use abi::{ActionCall, Bits, Entry, Manifest, MatchKind, MatchValue};
-use bench::dice::Dice;
+use bench::rng::Rng;
 use control::stf::{Mirror, Target};
 use interp::{Event, Interpreter, Observer};
 use ir::Verified;
@@ -39,29 +39,29 @@ pub struct Case {
 impl Case {
     /// Generates a case for a program.
     pub fn of(program: &Verified, text: &str, seed: u64, packets: usize) -> Result<Case, String> {
-        let mut dice = Dice::new(seed ^ 0x5eed);
+        let mut rng = Rng::new(seed ^ 0x5eed);
         let fresh = || Interpreter::new(program).map_err(|e| e.to_string());
         let mut interpreter = fresh()?;
         let copies = ["clone", "mcast_grp"].iter().any(|w| text.contains(w));
-        let raw = raw_packets(program, &mut dice, packets);
+        let raw = raw_packets(program, &mut rng, packets);
         let mut looked = LookedUp::default();
         for (port, packet) in raw.iter().take(64) {
             interpreter.process(*port, packet, &mut looked);
         }
         let manifest = interpreter.manifest().clone();
         let mut case = Case { copies, ..Case::default() };
-        case.fill(&manifest, &looked.0, &mut dice);
+        case.fill(&manifest, &looked.0, &mut rng);
         let mut target = InterpTarget::new(fresh()?);
         // Entries with equal matches and different priorities need a target that keeps the priority separate from the key. Tc does not.
         let mut known = HashSet::new();
-        let twice = dice.index(10) == 0;
+        let twice = rng.index(10) == 0;
         case.entries.retain(|(table, entry)| {
             let new = known.insert((table.clone(), entry.matches.clone()));
             (new || twice) && target.insert(table, entry).is_ok()
         });
         let mut target = InterpTarget::new(fresh()?);
         case.load(&mut target)?;
-        let mut right = |packet| match dice.index(8) {
+        let mut right = |packet| match rng.index(8) {
             0 => packet,
             _ => with_right_sums(&mut target.0, packet),
         };
@@ -119,7 +119,7 @@ impl Case {
         text
     }
 
-    fn fill(&mut self, manifest: &Manifest, looked: &BTreeMap<String, Vec<Vec<Bits>>>, dice: &mut Dice) {
+    fn fill(&mut self, manifest: &Manifest, looked: &BTreeMap<String, Vec<Vec<Bits>>>, rng: &mut Rng) {
         let none = Vec::new();
         for table in &manifest.tables {
             let unfit =
@@ -133,65 +133,65 @@ impl Case {
                 continue;
             }
             let actions = callable(true);
-            if !table.const_default && !actions.is_empty() && dice.below(100) < 30 {
-                let action = actions[dice.index(actions.len())];
-                self.defaults.push((table.name.clone(), arguments(action, dice)));
+            if !table.const_default && !actions.is_empty() && rng.below(100) < 30 {
+                let action = actions[rng.index(actions.len())];
+                self.defaults.push((table.name.clone(), arguments(action, rng)));
             }
             let actions = callable(false);
             if table.const_entries || table.keys.is_empty() || actions.is_empty() {
                 continue;
             }
-            let count = match dice.index(10) {
+            let count = match rng.index(10) {
                 0 => 0,
-                1 => 40 + dice.index(60),
-                _ => 1 + dice.index(10),
+                1 => 40 + rng.index(60),
+                _ => 1 + rng.index(10),
             };
             let seen = looked.get(&table.name).unwrap_or(&none);
-            let masks = Masks::new(table, dice);
+            let masks = Masks::new(table, rng);
             for n in 0..count.min(table.size as usize) {
-                let near = (!seen.is_empty() && dice.below(100) < 75).then(|| &seen[dice.index(seen.len())]);
-                let matches = masks.matches(table, near, dice);
-                let action = arguments(actions[dice.index(actions.len())], dice);
+                let near = (!seen.is_empty() && rng.below(100) < 75).then(|| &seen[rng.index(seen.len())]);
+                let matches = masks.matches(table, near, rng);
+                let action = arguments(actions[rng.index(actions.len())], rng);
                 // Each entry has its own priority. P4 does not define which of two equal ones wins, and tc does not keep their age.
                 let priority = if table.needs_priority() { 1 + (n * 37 % 101) as i32 } else { 0 };
                 self.entries.push((table.name.clone(), Entry { matches, priority, action }));
             }
         }
         for set in &manifest.value_sets {
-            let member = |dice: &mut Dice| {
-                let part = |k: &KeyField, dice: &mut Dice| match k.kind {
+            let member = |rng: &mut Rng| {
+                let part = |k: &KeyField, rng: &mut Rng| match k.kind {
                     MatchKind::Ternary => {
-                        let mask = random(k.width, dice);
-                        MatchValue::Ternary(random(k.width, dice).and(&mask), mask)
+                        let mask = random(k.width, rng);
+                        MatchValue::Ternary(random(k.width, rng).and(&mask), mask)
                     }
-                    MatchKind::Range => range(random(k.width, dice), random(k.width, dice)),
+                    MatchKind::Range => range(random(k.width, rng), random(k.width, rng)),
                     MatchKind::Lpm => {
-                        MatchValue::Lpm(random(k.width, dice), dice.index(k.width as usize + 1) as u32)
+                        MatchValue::Lpm(random(k.width, rng), rng.index(k.width as usize + 1) as u32)
                     }
-                    _ => MatchValue::Exact(random(k.width, dice)),
+                    _ => MatchValue::Exact(random(k.width, rng)),
                 };
-                set.keys.iter().map(|k| part(k, dice)).collect()
+                set.keys.iter().map(|k| part(k, rng)).collect()
             };
-            let members = (0..dice.index(set.size as usize + 1)).map(|_| member(dice)).collect();
+            let members = (0..rng.index(set.size as usize + 1)).map(|_| member(rng)).collect();
             self.value_sets.push((set.name.clone(), members));
         }
     }
 }
 
 /// A call of an action with random arguments.
-fn arguments(action: &abi::manifest::Action, dice: &mut Dice) -> ActionCall {
-    let args = action.params.iter().map(|p| random(p.width, dice)).collect();
+fn arguments(action: &abi::manifest::Action, rng: &mut Rng) -> ActionCall {
+    let args = action.params.iter().map(|p| random(p.width, rng)).collect();
     ActionCall { action: action.name.clone(), args }
 }
 
 /// A random value. Values at the limits of a type are more frequent.
-fn random(width: u32, dice: &mut Dice) -> Bits {
-    match dice.index(6) {
+fn random(width: u32, rng: &mut Rng) -> Bits {
+    match rng.index(6) {
         0 => Bits::zero(width),
         1 => Bits::ones(width),
-        2 => Bits::new(width, dice.index(8) as u128),
+        2 => Bits::new(width, rng.index(8) as u128),
         _ => {
-            let bytes: Vec<u8> = (0..width.div_ceil(8)).map(|_| dice.next_u64() as u8).collect();
+            let bytes: Vec<u8> = (0..width.div_ceil(8)).map(|_| rng.next_u64() as u8).collect();
             Bits::from_bytes_be(width, &bytes)
         }
     }
@@ -205,35 +205,35 @@ fn range(a: Bits, b: Bits) -> MatchValue {
 struct Masks(Vec<Vec<Bits>>);
 
 impl Masks {
-    fn new(table: &Table, dice: &mut Dice) -> Masks {
-        let mask = |key: &KeyField, dice: &mut Dice| match dice.index(4) {
+    fn new(table: &Table, rng: &mut Rng) -> Masks {
+        let mask = |key: &KeyField, rng: &mut Rng| match rng.index(4) {
             0 => Bits::ones(key.width),
-            1 => Bits::prefix_mask(key.width, dice.index(key.width as usize + 1) as u32),
-            _ => random(key.width, dice),
+            1 => Bits::prefix_mask(key.width, rng.index(key.width as usize + 1) as u32),
+            _ => random(key.width, rng),
         };
-        Masks(table.keys.iter().map(|k| (0..3).map(|_| mask(k, dice)).collect()).collect())
+        Masks(table.keys.iter().map(|k| (0..3).map(|_| mask(k, rng)).collect()).collect())
     }
 
-    fn matches(&self, table: &Table, near: Option<&Vec<Bits>>, dice: &mut Dice) -> Vec<MatchValue> {
+    fn matches(&self, table: &Table, near: Option<&Vec<Bits>>, rng: &mut Rng) -> Vec<MatchValue> {
         let one = |(n, key): (usize, &KeyField)| {
             let seen = near.and_then(|keys| keys.get(n)).filter(|b| b.width() == key.width).cloned();
-            let value = seen.unwrap_or_else(|| random(key.width, dice));
+            let value = seen.unwrap_or_else(|| random(key.width, rng));
             match key.kind {
                 MatchKind::Exact | MatchKind::Selector => MatchValue::Exact(value),
                 MatchKind::Lpm => {
-                    let length = [key.width, key.width / 2, dice.index(key.width as usize + 1) as u32, 0]
-                        [dice.index(4)];
+                    let length =
+                        [key.width, key.width / 2, rng.index(key.width as usize + 1) as u32, 0][rng.index(4)];
                     MatchValue::Lpm(value.and(&Bits::prefix_mask(key.width, length)), length)
                 }
                 MatchKind::Ternary => {
-                    let mask = self.0[n][dice.index(3)].clone();
+                    let mask = self.0[n][rng.index(3)].clone();
                     MatchValue::Ternary(value.and(&mask), mask)
                 }
-                MatchKind::Range => match dice.index(3) {
+                MatchKind::Range => match rng.index(3) {
                     0 => MatchValue::Range(value.clone(), value),
-                    _ => range(value, random(key.width, dice)),
+                    _ => range(value, random(key.width, rng)),
                 },
-                MatchKind::Optional => MatchValue::Optional((dice.index(3) != 0).then_some(value)),
+                MatchKind::Optional => MatchValue::Optional((rng.index(3) != 0).then_some(value)),
             }
         };
         table.keys.iter().enumerate().map(one).collect()
@@ -253,29 +253,29 @@ impl Observer for LookedUp {
 }
 
 /// Generates packets on the parser's paths, and others.
-fn raw_packets(program: &Verified, dice: &mut Dice, count: usize) -> Vec<(u32, Vec<u8>)> {
+fn raw_packets(program: &Verified, rng: &mut Rng, count: usize) -> Vec<(u32, Vec<u8>)> {
     let paths = paths(program, &Goal::All, PATHS);
-    (0..count).map(|_| (dice.index(4) as u32, packet(&paths, dice))).collect()
+    (0..count).map(|_| (rng.index(4) as u32, packet(&paths, rng))).collect()
 }
 
-fn packet(paths: &[ir::paths::ParserPath], dice: &mut Dice) -> Vec<u8> {
-    let style = dice.index(4);
+fn packet(paths: &[ir::paths::ParserPath], rng: &mut Rng) -> Vec<u8> {
+    let style = rng.index(4);
     let mut byte = || match style {
-        0 => dice.next_u64() as u8,
-        1 => dice.index(4) as u8,
-        2 => [0, 0xff, 0x80, 1][dice.index(4)],
+        0 => rng.next_u64() as u8,
+        1 => rng.index(4) as u8,
+        2 => [0, 0xff, 0x80, 1][rng.index(4)],
         _ => {
-            if dice.index(3) == 0 {
-                dice.next_u64() as u8
+            if rng.index(3) == 0 {
+                rng.next_u64() as u8
             } else {
                 0
             }
         }
     };
     let mut bytes: Vec<u8> = (0..400).map(|_| byte()).collect();
-    let mut length = dice.index(120);
-    if !paths.is_empty() && dice.index(10) != 0 {
-        let path = &paths[dice.index(paths.len())];
+    let mut length = rng.index(120);
+    if !paths.is_empty() && rng.index(10) != 0 {
+        let path = &paths[rng.index(paths.len())];
         let known = path.known.bits();
         for (at, bit) in known.iter().enumerate().take(8 * bytes.len()) {
             if let Some(bit) = bit {
@@ -283,17 +283,17 @@ fn packet(paths: &[ir::paths::ParserPath], dice: &mut Dice) -> Vec<u8> {
             }
         }
         let whole = known.len().div_ceil(8).min(bytes.len());
-        length = match dice.index(8) {
-            0 => dice.index(whole + 1),
+        length = match rng.index(8) {
+            0 => rng.index(whole + 1),
             1 => whole,
-            2 => whole + dice.index(4),
-            _ => whole + dice.index(80),
+            2 => whole + rng.index(4),
+            _ => whole + rng.index(80),
         };
     }
     bytes.truncate(length.min(400));
-    if dice.index(6) == 0 && !bytes.is_empty() {
-        let at = dice.index(bytes.len());
-        bytes[at] ^= 1 << dice.index(8);
+    if rng.index(6) == 0 && !bytes.is_empty() {
+        let at = rng.index(bytes.len());
+        bytes[at] ^= 1 << rng.index(8);
     }
     bytes
 }

@@ -15,7 +15,7 @@ pub use sizes::Sizes;
 pub use template::{Field, FieldError, Template};
 pub use values::{Order, Values, ValuesError};
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 /// The description of traffic.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub struct Traffic {
     /// For each template: the fields that have values, and the index of those values in the plan.
     places: Vec<Vec<(Field, usize)>>,
     flows: u64,
-    dice: Dice,
+    rng: Rng,
     packets: u64,
     buffer: Vec<u8>,
 }
@@ -67,8 +67,8 @@ impl Traffic {
                 "{flows} flows are wanted, and what fields hold by flow makes {possible}; give a field more values"
             ));
         }
-        let dice = Dice::new(plan.seed);
-        Ok(Traffic { plan, places, flows, dice, packets: 0, buffer: Vec::new() })
+        let rng = Rng::new(plan.seed);
+        Ok(Traffic { plan, places, flows, rng, packets: 0, buffer: Vec::new() })
     }
 
     /// The number of flows.
@@ -80,10 +80,10 @@ impl Traffic {
     pub fn next_packet(&mut self) -> &[u8] {
         let flow = match self.plan.pick {
             Order::Flow | Order::Sequential => self.packets % self.flows,
-            Order::Uniform => self.dice.below(self.flows),
-            Order::Zipf(exponent) => values::zipf(self.flows as f64, exponent, &mut self.dice) as u64,
+            Order::Uniform => self.rng.below(self.flows),
+            Order::Zipf(exponent) => values::zipf(self.flows as f64, exponent, &mut self.rng) as u64,
         };
-        let size = self.plan.sizes.of(self.packets, &mut self.dice);
+        let size = self.plan.sizes.of(self.packets, &mut self.rng);
         let drawn = self.draw(flow, self.packets);
         self.fill(flow, size, &drawn);
         self.packets += 1;
@@ -93,10 +93,10 @@ impl Traffic {
     /// Generates a packet of a flow. Values that do not depend on the flow are those of the packet with the flow's number.
     pub fn of_flow(&mut self, flow: u64) -> &[u8] {
         // The random state is restored afterwards, so that later packets do not change.
-        let dice = self.dice.clone();
-        let size = self.plan.sizes.of(flow, &mut self.dice);
+        let rng = self.rng.clone();
+        let size = self.plan.sizes.of(flow, &mut self.rng);
         let drawn = self.draw(flow, flow);
-        self.dice = dice;
+        self.rng = rng;
         self.fill(flow, size, &drawn);
         &self.buffer
     }
@@ -105,7 +105,7 @@ impl Traffic {
     fn draw(&mut self, flow: u64, packet: u64) -> Vec<u128> {
         // The number of a flow has one digit for each field with [`Order::Flow`]; the lowest digit selects the template.
         let mut rest = u128::from(flow) / self.plan.templates.len() as u128;
-        let (fields, dice) = (&self.plan.fields, &mut self.dice);
+        let (fields, rng) = (&self.plan.fields, &mut self.rng);
         let value = |(_, values): &(String, Values)| match values.order {
             Order::Flow => {
                 let count = values.count();
@@ -113,7 +113,7 @@ impl Traffic {
                 rest /= count;
                 values.nth(digit)
             }
-            _ => values.draw(packet, dice),
+            _ => values.draw(packet, rng),
         };
         fields.iter().map(value).collect()
     }

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use super::values::{Order, Values};
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 /// Size of the frame check sequence in bytes. Packets in captures and rings do not have it.
 const CHECK_SEQUENCE: usize = 4;
@@ -24,10 +24,10 @@ pub enum Sizes {
 
 impl Sizes {
     /// The size of a packet in bytes, without the frame check sequence.
-    pub fn of(&self, packet: u64, dice: &mut Dice) -> usize {
+    pub fn of(&self, packet: u64, rng: &mut Rng) -> usize {
         let frame = match self {
             Sizes::Imix => IMIX[(packet % IMIX.len() as u64) as usize],
-            Sizes::Values(values) => values.draw(packet, dice) as usize,
+            Sizes::Values(values) => values.draw(packet, rng) as usize,
         };
         frame.saturating_sub(CHECK_SEQUENCE)
     }

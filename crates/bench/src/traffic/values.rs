@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use rand_distr::{Distribution, Zipf};
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 /// The default exponent of `zipf:`. It is that of word frequencies, and close to what is observed of flows.
 const EXPONENT: f64 = 1.0;
@@ -95,20 +95,20 @@ impl Values {
     }
 
     /// The value of a packet, for an order other than [`Order::Flow`].
-    pub fn draw(&self, packet: u64, dice: &mut Dice) -> u128 {
+    pub fn draw(&self, packet: u64, rng: &mut Rng) -> u128 {
         let count = self.count();
         match self.order {
             Order::Flow | Order::Sequential => self.nth(packet.into()),
-            Order::Uniform => self.nth(dice.below_wide(count)),
-            Order::Zipf(exponent) => self.nth(zipf(count as f64, exponent, dice)),
+            Order::Uniform => self.nth(rng.below_wide(count)),
+            Order::Zipf(exponent) => self.nth(zipf(count as f64, exponent, rng)),
         }
     }
 }
 
 /// A random number below `count`, distributed by Zipf's law.
-pub fn zipf(count: f64, exponent: f64, dice: &mut Dice) -> u128 {
+pub fn zipf(count: f64, exponent: f64, rng: &mut Rng) -> u128 {
     // Both parameters were checked when they were parsed.
-    Zipf::new(count, exponent).map_or(0, |zipf| zipf.sample(dice) as u128 - 1)
+    Zipf::new(count, exponent).map_or(0, |zipf| zipf.sample(rng) as u128 - 1)
 }
 
 /// Splits the prefix `uniform:`, `seq:`, `zipf:` or `zipf(S):` off a description.
@@ -231,9 +231,9 @@ mod tests {
     /// With exponent 1 the n-th value occurs 1/n times as often as the first.
     #[test]
     fn zipf_is_zipf() {
-        let (values, mut dice) = ("zipf(1):0..9".parse::<Values>().unwrap(), Dice::new(1));
+        let (values, mut rng) = ("zipf(1):0..9".parse::<Values>().unwrap(), Rng::new(1));
         let mut seen = [0u32; 10];
-        (0..100_000).for_each(|n| seen[values.draw(n, &mut dice) as usize] += 1);
+        (0..100_000).for_each(|n| seen[values.draw(n, &mut rng) as usize] += 1);
         for n in [1, 3, 9] {
             let ratio = f64::from(seen[0]) / f64::from(seen[n]) / (n as f64 + 1.0);
             assert!((0.9..1.1).contains(&ratio), "value {n} comes {ratio} times as often as it should");

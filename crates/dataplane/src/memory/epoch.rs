@@ -37,15 +37,15 @@ pub(crate) enum RowMemory {
 /// Memory that a worker may still read. Most variants only keep an allocation alive, so nothing reads their fields.
 #[allow(dead_code)]
 pub(crate) enum Retired {
-    /// Rows, lists of tuples, lists of choices.
+    /// Rows, lists of tuples, lists of members.
     Words(Vec<u64>),
     /// Buckets of a hash table.
     Buckets(Vec<abi::native::Bucket>),
-    /// The action data of a default action or of a choice.
+    /// The action data of a default action or of a member.
     Bytes(Vec<u8>),
     /// A row of a table. After the grace period its memory is free for another row, and so is its cell, if it is given.
     Row { table: usize, memory: RowMemory, cell: Option<u64> },
-    /// The pointer through which an entry finds its choices.
+    /// The pointer through which an entry finds its members.
     Pointer(Box<AtomicPtr<u64>>),
     /// Blocks of a trie.
     Lines(Vec<abi::native::lpm::Line>),

@@ -13,16 +13,16 @@
 //! * `table`: one table: its entries, its default action, its cells. It finds entries by one of:
 //!   `tuples` (exact, ternary, range, optional keys: hash tables of `hash`, or an array for short exact keys) or
 //!   `lpm` (longest-prefix match: a `trie` with `subtree`s).
-//! * `rows`: the arena of a table's rows. `choices`: rows that refer to members of an action profile.
+//! * `rows`: the arena of a table's rows. `members`: rows that refer to members of an action profile.
 //! * `profiles`, `groups`, `meters`: the other objects that a controller writes. `directory`: maps from a number to words.
 //! * `worker`: what one thread counts, and its bursts. `epoch`: grace periods. `view`, `region`: small types that all share.
 
-mod choices;
 mod directory;
 mod epoch;
 mod groups;
 mod hash;
 mod lpm;
+mod members;
 mod meters;
 mod profiles;
 mod region;

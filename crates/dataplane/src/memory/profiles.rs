@@ -47,7 +47,7 @@ impl Memory {
         self.write_all(table, |writer, at, root| {
             let Writer { tables, reclaimer, profiles, .. } = &mut *writer;
             // An unknown member or group is reported before anything is written.
-            let calls = match profiles[profile].choices(to) {
+            let calls = match profiles[profile].actions_of(to) {
                 Ok(calls) => calls,
                 Err(error) => return Ok(Err(error.into())),
             };
@@ -69,6 +69,6 @@ impl Memory {
 fn refresh(writer: &mut Writer, profile: usize) {
     let Writer { tables, profiles, reclaimer, .. } = writer;
     for (table, entry, calls) in profiles[profile].users() {
-        tables[table].set_choices(&entry, &calls, reclaimer);
+        tables[table].set_members(&entry, &calls, reclaimer);
     }
 }

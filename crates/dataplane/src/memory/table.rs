@@ -12,9 +12,9 @@ use abi::manifest::{EntryError, Structure, Table as Definition, TableLayout};
 use abi::native::{data_offset, key_parts, row};
 use abi::{ActionCall, Bits, Entry, MatchKind, MatchValue};
 
-use super::choices::ChoiceMap;
 use super::epoch::{Reclaimer, Retired, RowMemory};
 use super::lpm::Lpm;
+use super::members::MemberMap;
 use super::region::Advise;
 use super::subtree::Prefix;
 use super::tuples::Tuples;
@@ -44,8 +44,8 @@ pub struct Table {
     free_cells: Vec<u64>,
     /// The lowest cell that was never used.
     unused_cell: u64,
-    /// The choices of each entry, if the table has an action profile.
-    choices: ChoiceMap,
+    /// The members of each entry, if the table has an action profile.
+    members: MemberMap,
     /// The entries with an idle timeout, by their cells.
     idle: BTreeMap<u64, Idle>,
 }
@@ -94,7 +94,7 @@ impl Table {
             miss: Vec::new(),
             free_cells: Vec::new(),
             unused_cell: 0,
-            choices: ChoiceMap::default(),
+            members: MemberMap::default(),
             idle: BTreeMap::new(),
         }
     }
@@ -124,14 +124,14 @@ impl Table {
     /// Adds an entry that may run one of several actions.
     pub fn insert_indirect(&mut self, entry: &Entry, calls: &[ActionCall], view: &mut View<'_>) -> Done<()> {
         self.insert(entry, view)?;
-        self.set_choices(&self.identity(entry), calls, view.reclaimer);
+        self.set_members(&self.identity(entry), calls, view.reclaimer);
         Ok(())
     }
 
     /// Replaces the actions that an entry may run.
-    pub fn set_choices(&mut self, entry: &Identity, calls: &[ActionCall], reclaimer: &mut Reclaimer) {
+    pub fn set_members(&mut self, entry: &Identity, calls: &[ActionCall], reclaimer: &mut Reclaimer) {
         let data = calls.iter().map(|call| self.data(call)).collect();
-        self.choices.set(entry, data, reclaimer);
+        self.members.set(entry, data, reclaimer);
     }
 
     /// Changes the action of an entry. The entry keeps its counts.
@@ -141,9 +141,9 @@ impl Table {
         let row = self.row(entry);
         let cell = self.find_row(&key, &row).map(|row| row[row::CELL]).ok_or_else(|| self.missing())?;
         if self.definition.implementation.is_some() {
-            // The row stays; its choices change.
+            // The row stays; its members change.
             let data = vec![self.data(&entry.action)];
-            self.choices.set(&identity, data, view.reclaimer);
+            self.members.set(&identity, data, view.reclaimer);
             return Ok(());
         }
         let old = match &mut self.store {
@@ -184,7 +184,7 @@ impl Table {
         };
         let unused = removed.ok_or_else(|| self.missing())?;
         self.entries -= 1;
-        self.choices.remove(&identity, view.reclaimer);
+        self.members.remove(&identity, view.reclaimer);
         if let Some((memory, cell)) = unused {
             self.retire_row(memory, cell, view.reclaimer);
         }
@@ -203,7 +203,7 @@ impl Table {
             Store::Lpm(lpm) => lpm.clear(view).into_iter().map(of_words).collect(),
         };
         self.entries = 0;
-        self.choices.clear(view.reclaimer);
+        self.members.clear(view.reclaimer);
         rows.into_iter().for_each(|(memory, cell)| self.retire_row(memory, cell, view.reclaimer));
     }
 
@@ -348,7 +348,7 @@ impl Table {
         let (identity, key) = self.identity_and_key(entry);
         let indirect = self.definition.implementation.is_some();
         // A trie detects a duplicate while it inserts, so no lookup is needed before. With an action profile there is one all the same:
-        // a duplicate would overwrite the choices of the first entry.
+        // a duplicate would overwrite the members of the first entry.
         let check_first = indirect || matches!(self.store, Store::Tuples(_));
         let mut row = self.row(entry);
         if check_first && self.find_row(&key, &row).is_some() {
@@ -359,7 +359,7 @@ impl Table {
         }
         if indirect {
             let at = self.data_at;
-            row[at] = self.choices.add(identity.clone(), vec![self.data(&entry.action)]);
+            row[at] = self.members.add(identity.clone(), vec![self.data(&entry.action)]);
         }
         let done = match self.store {
             Store::Lpm(_) => self.put_prefix(row, &key, view),
@@ -367,7 +367,7 @@ impl Table {
         };
         match done {
             Ok(()) => self.entries += 1,
-            Err(_) => self.choices.remove(&identity, view.reclaimer),
+            Err(_) => self.members.remove(&identity, view.reclaimer),
         }
         done
     }

@@ -291,7 +291,7 @@ mod tests {
         let mut trie = Trie::new(|_| {});
         let mut plain: Vec<(u128, u32, u32)> = Vec::new();
         let mut seed = 7u64;
-        let mut dice = move |n: u64| {
+        let mut random = move |n: u64| {
             seed ^= seed << 13;
             seed ^= seed >> 7;
             seed ^= seed << 17;
@@ -299,19 +299,19 @@ mod tests {
         };
         for turn in 1..6000u32 {
             let length = [0, 13, 15, 16, 20, 23, 24, 25, 28, 31, 32, 33, 40, 47, 48, 64, 88, 96, 128]
-                [dice(19) as usize];
+                [random(19) as usize];
             // Every byte is one of four.
-            let bits = (0..16).fold(0u128, |bits, _| bits << 8 | [0u128, 1, 0x80, 0xff][dice(4) as usize]);
+            let bits = (0..16).fold(0u128, |bits, _| bits << 8 | [0u128, 1, 0x80, 0xff][random(4) as usize]);
             let bits = if length == 0 { 0 } else { bits & u128::MAX << (128 - length) };
             let bytes = bits.to_be_bytes();
             let prefix = Prefix { bytes: &bytes, length };
             let known = plain.iter().position(|p| (p.0, p.1) == (bits, length));
-            if dice(3) == 0 {
+            if random(3) == 0 {
                 let old = known.map(|at| plain.swap_remove(at).2);
                 assert_eq!(trie.remove(prefix), old);
             } else {
                 let old = known.map(|at| plain.swap_remove(at).2);
-                if dice(2) == 0 && old.is_some() {
+                if random(2) == 0 && old.is_some() {
                     assert_eq!(trie.insert(prefix, turn), old);
                     plain.push((bits, length, old.unwrap_or(0)));
                 } else {
@@ -319,7 +319,7 @@ mod tests {
                     assert_eq!(trie.set(prefix, turn), old);
                 }
             }
-            let key = (0..16).fold(0u128, |bits, _| bits << 8 | [0u128, 1, 0x80, 0xff][dice(4) as usize]);
+            let key = (0..16).fold(0u128, |bits, _| bits << 8 | [0u128, 1, 0x80, 0xff][random(4) as usize]);
             for key in [key, bits] {
                 let covers = |p: &&(u128, u32, u32)| p.1 == 0 || (key ^ p.0) >> (128 - p.1) == 0;
                 let expected = plain.iter().filter(covers).max_by_key(|p| p.1).map_or(0, |p| p.2);

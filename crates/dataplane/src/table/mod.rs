@@ -34,7 +34,7 @@ pub struct Row {
     /// The value of the direct counter.
     pub count: Count,
     /// If the entry refers to an action profile: the actions that it may run, as action number and arguments. Otherwise `None`.
-    pub choices: Option<Vec<(u32, Vec<Bits>)>>,
+    pub members: Option<Vec<(u32, Vec<Bits>)>>,
     /// The idle timeout, if the control plane has set one.
     idle: Option<Idle>,
     rank: i64,
@@ -141,10 +141,10 @@ impl Table {
     }
 
     /// Sets the actions that an entry may run through its action profile. Returns false if the entry has been deleted.
-    pub fn set_choices(&mut self, entry: Handle, calls: &[ActionCall]) -> bool {
-        let choices: Vec<(u32, Vec<Bits>)> =
+    pub fn set_members(&mut self, entry: Handle, calls: &[ActionCall]) -> bool {
+        let members: Vec<(u32, Vec<Bits>)> =
             calls.iter().map(|call| (self.action_number(call), call.args.clone())).collect();
-        self.row_mut(entry).map(|row| row.choices = Some(choices)).is_some()
+        self.row_mut(entry).map(|row| row.members = Some(members)).is_some()
     }
 
     /// Sets or removes (`None`) an entry's idle timeout. Returns false if the entry has been deleted. Times are in microseconds, on the clock
@@ -176,7 +176,7 @@ impl Table {
         let row = self.rows[slot].as_mut().ok_or(missing)?;
         row.entry.action = entry.action.clone();
         row.action = action;
-        row.choices = None;
+        row.members = None;
         Ok(row.handle)
     }
 
@@ -317,8 +317,8 @@ impl Table {
             self.rows.push(None);
         }
         self.index.insert(slot, rank, handle, &entry.matches, &self.definition.keys);
-        let (count, choices, idle) = (Count::default(), None, None);
-        self.rows[slot] = Some(Row { handle, entry, action, count, choices, idle, rank });
+        let (count, members, idle) = (Count::default(), None, None);
+        self.rows[slot] = Some(Row { handle, entry, action, count, members, idle, rank });
         self.slots.insert(handle, slot);
         self.identities.insert(identity, slot);
         Ok(handle)

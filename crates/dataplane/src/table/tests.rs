@@ -49,29 +49,29 @@ fn lpm(value: u128, len: u32) -> MatchValue {
 }
 
 /// A small random number generator, so that the test is the same everywhere.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
-    fn roll(&mut self, below: u64) -> u64 {
+impl Rng {
+    fn below(&mut self, below: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.0 >> 33) % below
     }
 
     fn bits(&mut self, width: u32) -> Bits {
         // Few distinct values, so that keys often match entries.
-        Bits::new(width, self.roll(4) as u128)
+        Bits::new(width, self.below(4) as u128)
             .concat(&Bits::zero(width))
             .resize(width)
-            .or(&Bits::new(width, self.roll(4) as u128))
+            .or(&Bits::new(width, self.below(4) as u128))
     }
 
     fn value(&mut self, kind: MatchKind, width: u32) -> MatchValue {
         match kind {
             MatchKind::Exact | MatchKind::Selector => MatchValue::Exact(self.bits(width)),
-            MatchKind::Lpm => MatchValue::Lpm(self.bits(width), self.roll(width as u64 + 1) as u32),
+            MatchKind::Lpm => MatchValue::Lpm(self.bits(width), self.below(width as u64 + 1) as u32),
             MatchKind::Ternary => MatchValue::Ternary(self.bits(width), self.bits(width)),
-            MatchKind::Range => MatchValue::Range(Bits::new(width, self.roll(2) as u128), self.bits(width)),
-            MatchKind::Optional => MatchValue::Optional((self.roll(2) == 0).then(|| self.bits(width))),
+            MatchKind::Range => MatchValue::Range(Bits::new(width, self.below(2) as u128), self.bits(width)),
+            MatchKind::Optional => MatchValue::Optional((self.below(2) == 0).then(|| self.bits(width))),
         }
     }
 }
@@ -88,18 +88,18 @@ fn every_kind_agrees_with_a_linear_search() {
         &[(Ternary, 8), (Exact, 2)],
         &[(Range, 4), (Optional, 130), (Ternary, 3), (Lpm, 8)],
     ];
-    let mut dice = Dice(7);
+    let mut rng = Rng(7);
     for shape in shapes {
         let mut table = Table::new(&definition(shape, 1000)).unwrap();
         for round in 0..600 {
-            let matches = shape.iter().map(|(k, w)| dice.value(*k, *w)).collect();
-            let priority = dice.roll(5) as i32;
-            if dice.roll(4) == 0 {
+            let matches = shape.iter().map(|(k, w)| rng.value(*k, *w)).collect();
+            let priority = rng.below(5) as i32;
+            if rng.below(4) == 0 {
                 let _ = table.delete(&entry(matches, priority));
             } else {
                 let _ = table.insert(&entry(matches, priority));
             }
-            let key: Vec<Bits> = shape.iter().map(|(_, w)| dice.bits(*w)).collect();
+            let key: Vec<Bits> = shape.iter().map(|(_, w)| rng.bits(*w)).collect();
             let wins = |row: &&Row| row.entry.matches.iter().zip(&key).all(|(m, k)| m.matches(k));
             let expect =
                 table.rows().into_iter().filter(wins).max_by_key(|r| (r.rank, std::cmp::Reverse(r.handle)));

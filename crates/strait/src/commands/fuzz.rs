@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use abi::{Entry, drops};
-use bench::dice::Dice;
+use bench::rng::Rng;
 use control::stf::{self, Kind, Target};
 use dataplane::Count;
 use interp::{Event, Interpreter, Observer};
@@ -58,11 +58,11 @@ pub fn run(
     let chosen: Vec<_> = cases.iter().step_by(step).collect();
     let seeds: Vec<(u32, Vec<u8>)> =
         cases.iter().flat_map(stf::Case::packets).map(|(port, seed)| (port, seed.to_vec())).collect();
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     let mut tally = Tally::default();
     for case in &chosen {
         let share = packets / chosen.len() as u64;
-        one_case(program, &object, case, &seeds, share, &mut dice, &mut tally)?;
+        one_case(program, &object, case, &seeds, share, &mut rng, &mut tally)?;
     }
     println!(
         "{} packets equal ({} of them with a wrong sum on arrival), {} different, {} not taken by the kernel's test run, \
@@ -87,7 +87,7 @@ fn one_case(
     case: &stf::Case,
     seeds: &[(u32, Vec<u8>)],
     packets: u64,
-    dice: &mut Dice,
+    rng: &mut Rng,
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
     let mut oracle = InterpTarget::new(Interpreter::new(program)?);
@@ -97,7 +97,7 @@ fn one_case(
     for report in [stf::load(&tables, &mut oracle), stf::load(&tables, &mut *compiled)] {
         anyhow::ensure!(report.passed, "{}", report.text());
     }
-    let random = |_| seeds.get(dice.index(seeds.len())).map(|(port, seed)| (*port, mutated(seed, dice)));
+    let random = |_| seeds.get(rng.index(seeds.len())).map(|(port, seed)| (*port, mutated(seed, rng)));
     let random: Vec<_> = (0..packets).map_while(random).collect();
     let mut too_short = Count::default();
     for (port, packet) in truncated(case.packets()).into_iter().chain(random) {
@@ -186,18 +186,18 @@ fn truncated<'a>(packets: impl Iterator<Item = (u32, &'a [u8])>) -> Vec<(u32, Ve
 }
 
 /// Makes a few changes. Most are in the headers, because programs read those.
-fn mutated(seed: &[u8], dice: &mut Dice) -> Vec<u8> {
+fn mutated(seed: &[u8], rng: &mut Rng) -> Vec<u8> {
     let mut packet = seed.to_vec();
-    for _ in 0..dice.index(4) {
-        let at = dice.index(packet.len().min(96));
-        let value = dice.next_u64();
+    for _ in 0..rng.index(4) {
+        let at = rng.index(packet.len().min(96));
+        let value = rng.next_u64();
         let length = packet.len();
-        match (dice.index(6), packet.get_mut(at)) {
+        match (rng.index(6), packet.get_mut(at)) {
             (0, Some(byte)) => *byte = value as u8,
             (1, Some(byte)) => *byte ^= 1 << (value % 8),
             (2, Some(byte)) => *byte = [0, 1, 0x7f, 0x80, 0xff][value as usize % 5],
-            (3, _) if length > 60 => packet.truncate(60 + dice.index(length - 60)),
-            (4, _) => packet.extend((0..dice.index(40)).map(|i| i as u8)),
+            (3, _) if length > 60 => packet.truncate(60 + rng.index(length - 60)),
+            (4, _) => packet.extend((0..rng.index(40)).map(|i| i as u8)),
             _ => {}
         }
     }

@@ -4,8 +4,8 @@
 use std::net::Ipv4Addr;
 use std::time::Instant;
 
-use bench::dice::Dice;
 use bench::report::lines;
+use bench::rng::Rng;
 use bench::traffic::Datagram;
 use io::native::NativeProgram;
 use serde::Serialize;
@@ -40,8 +40,8 @@ pub fn run(args: &SessionsArgs) -> anyhow::Result<()> {
         let begun = Instant::now();
         fill(&program, sessions)?;
         let insert_seconds = begun.elapsed().as_secs_f64();
-        let mut dice = Dice::new(args.seed);
-        let packets = (0..1 << 20).map(|_| packet(dice.below(sessions.into()) as u32)).collect();
+        let mut rng = Rng::new(args.seed);
+        let packets = (0..1 << 20).map(|_| packet(rng.below(sessions.into()) as u32)).collect();
         let packet = scaled(&program, packets, &args.workers)?;
         let ratio =
             all.first().map_or(1.0, |first| packet[0].cost.nanoseconds / first.packet[0].cost.nanoseconds);

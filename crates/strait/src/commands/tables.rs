@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use abi::{ActionCall, Bits, Entry, MatchValue};
-use bench::dice::Dice;
 use bench::report::lines;
+use bench::rng::Rng;
 use io::native::NativeProgram;
 use serde::Serialize;
 
@@ -91,8 +91,8 @@ pub fn run(args: &TablesArgs) -> anyhow::Result<()> {
 fn one(kind: Kind, count: usize, args: &TablesArgs) -> anyhow::Result<Figures> {
     let (object, manifest) = compiled("tables.p4", &program(kind, count))?;
     let program = NativeProgram::load(&object, &manifest, &[])?;
-    let mut dice = Dice::new(args.seed);
-    let rules: Vec<Rule> = (0..count).map(|_| Rule::draw(&mut dice)).collect();
+    let mut rng = Rng::new(args.seed);
+    let rules: Vec<Rule> = (0..count).map(|_| Rule::draw(&mut rng)).collect();
     let begun = Instant::now();
     let mut twice = 0;
     for (number, rule) in rules.iter().enumerate() {
@@ -104,7 +104,7 @@ fn one(kind: Kind, count: usize, args: &TablesArgs) -> anyhow::Result<Figures> {
     }
     let insert_seconds = begun.elapsed().as_secs_f64();
     let packets: Vec<Vec<u8>> =
-        (0..PACKETS).map(|_| rules[dice.index(count)].packet(kind, &mut dice)).collect();
+        (0..PACKETS).map(|_| rules[rng.index(count)].packet(kind, &mut rng)).collect();
     let hits = hits(&program, &packets);
     let packet = scaled(&program, packets.into_iter().collect(), &args.workers)?;
     Ok(Figures { kind, entries: count - twice, insert_seconds, packet, hits })
@@ -168,29 +168,29 @@ struct Rule {
 impl Rule {
     /// Makes a random rule. The shares of lengths, ports and protocols are those of published filter sets (Taylor and Turner, ClassBench,
     /// 2007): a third of the prefixes are hosts, and half of the ports are any value.
-    fn draw(dice: &mut Dice) -> Rule {
+    fn draw(rng: &mut Rng) -> Rule {
         const LENGTHS: [u32; 16] = [32, 32, 32, 32, 32, 24, 24, 24, 28, 27, 26, 23, 22, 16, 8, 0];
-        let address = |dice: &mut Dice| {
-            let length = LENGTHS[dice.index(LENGTHS.len())];
+        let address = |rng: &mut Rng| {
+            let length = LENGTHS[rng.index(LENGTHS.len())];
             let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
-            (dice.next_u64() as u32 & mask, length)
+            (rng.next_u64() as u32 & mask, length)
         };
-        let port = |dice: &mut Dice| match dice.below(20) {
+        let port = |rng: &mut Rng| match rng.below(20) {
             0..10 => (0, u16::MAX),
             10..17 => {
-                let port = [80, 443, 53, 22, 25, 123, 8080, dice.next_u64() as u16][dice.index(8)];
+                let port = [80, 443, 53, 22, 25, 123, 8080, rng.next_u64() as u16][rng.index(8)];
                 (port, port)
             }
             17 => (1024, u16::MAX),
             18 => (0, 1023),
             _ => {
-                let low = dice.below(60_000) as u16;
-                (low, low + dice.below(5000) as u16)
+                let low = rng.below(60_000) as u16;
+                (low, low + rng.below(5000) as u16)
             }
         };
-        let addresses = [address(dice), address(dice)];
-        let ports = [port(dice), port(dice)];
-        let protocol = [Some(6), Some(6), Some(17), None][dice.index(4)];
+        let addresses = [address(rng), address(rng)];
+        let ports = [port(rng), port(rng)];
+        let protocol = [Some(6), Some(6), Some(17), None][rng.index(4)];
         Rule { addresses, ports, protocol }
     }
 
@@ -234,17 +234,17 @@ impl Rule {
 
     /// A packet that matches the rule. Bits that the rule does not match are random in half of the packets, and 0 in the others, because an
     /// exact table matches these bits too.
-    fn packet(&self, kind: Kind, dice: &mut Dice) -> Vec<u8> {
-        let lowest = |dice: &mut Dice| kind == Kind::Exact || dice.below(2) == 0;
+    fn packet(&self, kind: Kind, rng: &mut Rng) -> Vec<u8> {
+        let lowest = |rng: &mut Rng| kind == Kind::Exact || rng.below(2) == 0;
         let mut bytes = Vec::with_capacity(BYTES);
         for (value, length) in self.addresses {
             let rest = u32::MAX.checked_shr(length).unwrap_or(0);
-            let fill = if lowest(dice) { 0 } else { dice.next_u64() as u32 & rest };
+            let fill = if lowest(rng) { 0 } else { rng.next_u64() as u32 & rest };
             bytes.extend((value | fill).to_be_bytes());
         }
         for (low, high) in self.ports {
             let span = u64::from(high - low) + 1;
-            let more = if lowest(dice) { 0 } else { dice.below(span) as u16 };
+            let more = if lowest(rng) { 0 } else { rng.below(span) as u16 };
             bytes.extend((low + more).to_be_bytes());
         }
         bytes.push(self.protocol.unwrap_or(6));

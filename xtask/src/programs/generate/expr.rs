@@ -127,7 +127,7 @@ impl Generator {
             3 => all >> 1,
             4 => all - (all >> 1),
             5 => 1 << self.below(width.max(1) as usize),
-            _ => self.dice.bits(),
+            _ => self.rng.bits(),
         };
         match value & all {
             value if self.chance(40) => value.to_string(),

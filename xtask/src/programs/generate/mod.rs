@@ -14,7 +14,7 @@ mod stmt;
 mod table;
 mod types;
 
-use bench::dice::Dice;
+use bench::rng::Rng;
 
 use callable::{Action, Block, Function, Params};
 use scope::Scope;
@@ -46,7 +46,7 @@ struct Features {
 
 /// The generation of a program.
 struct Generator {
-    dice: Dice,
+    rng: Rng,
     size: u32,
     features: Features,
     out: String,
@@ -80,13 +80,13 @@ struct Generator {
 
 /// The program with a number. The size determines the number of statements and tables: 1 is small, and 4 is large.
 pub fn program(seed: u64, number: u64, size: u32) -> String {
-    let mut dice = Dice::new(seed ^ number.wrapping_mul(0xd134_2543_de82_ef95));
+    let mut rng = Rng::new(seed ^ number.wrapping_mul(0xd134_2543_de82_ef95));
     // Without mixing, the first values of adjacent seeds would be similar.
     for _ in 0..8 {
-        dice.next_u64();
+        rng.next_u64();
     }
     let mut generator = Generator {
-        dice,
+        rng,
         size,
         features: Features::default(),
         out: String::new(),
@@ -184,14 +184,14 @@ impl Generator {
     }
 
     fn below(&mut self, end: usize) -> usize {
-        self.dice.index(end)
+        self.rng.index(end)
     }
 
     fn chance(&mut self, percent: u64) -> bool {
-        self.dice.below(100) < percent
+        self.rng.below(100) < percent
     }
 
     fn choose<'a>(&mut self, all: &[&'a str]) -> &'a str {
-        all[self.dice.index(all.len())]
+        all[self.rng.index(all.len())]
     }
 }

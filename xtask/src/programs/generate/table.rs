@@ -199,9 +199,9 @@ impl Generator {
         let mask = match is_prefix || self.chance(40) {
             true if length == 0 => 0,
             true => all & (all << (width - length)),
-            false => self.dice.bits() & all,
+            false => self.rng.bits() & all,
         };
-        let value = self.dice.bits() & mask;
+        let value = self.rng.bits() & mask;
         match ty {
             // A pattern with the sign bit set has no positive literal.
             Ty::Int(w) => {
@@ -218,7 +218,7 @@ impl Generator {
         match ty {
             Ty::Int(w) if *w > 1 => {
                 let most = (1u128 << (w - 1).min(126)) - 1;
-                let (a, b) = (self.dice.bits() % (most + 1), self.dice.bits() % (most + 1));
+                let (a, b) = (self.rng.bits() % (most + 1), self.rng.bits() % (most + 1));
                 match self.below(3) {
                     0 => format!("-{w}s{a} .. {w}s{b}"),
                     1 => format!("-{w}s{} .. -{w}s{}", a.max(b), a.min(b)),
@@ -227,7 +227,7 @@ impl Generator {
             }
             _ => {
                 let most = (1u128 << width) - 1;
-                let (a, b) = (self.dice.bits() & most, self.dice.bits() & most);
+                let (a, b) = (self.rng.bits() & most, self.rng.bits() & most);
                 format!("{0}w{1} .. {0}w{2}", ty.width(), a.min(b), a.max(b))
             }
         }
@@ -240,11 +240,11 @@ impl Generator {
             Ty::Int(w) if *w > 3 && self.chance(60) => format!("{w}s{}", self.below(4)),
             Ty::Bit(w) => {
                 let all = u128::MAX >> (128 - (*w).min(128));
-                let value = [all, all >> 1, self.dice.bits() & all][self.below(3)];
+                let value = [all, all >> 1, self.rng.bits() & all][self.below(3)];
                 format!("{w}w{value}")
             }
             Ty::Int(w) if *w > 1 => {
-                let value = 1 + self.dice.bits() % (1u128 << (w - 1).min(126)).saturating_sub(1).max(1);
+                let value = 1 + self.rng.bits() % (1u128 << (w - 1).min(126)).saturating_sub(1).max(1);
                 let sign = if self.chance(50) { "-" } else { "" };
                 format!("{sign}{w}s{value}")
             }

@@ -10,53 +10,53 @@ use super::epoch::{Reclaimer, Retired};
 use super::view::Identity;
 
 /// The actions that one entry may run.
-struct Choices {
+struct Members {
     /// The published list. The entry's row holds the address of this pointer, so the pointer has a fixed place on the heap.
     pointer: Box<AtomicPtr<u64>>,
-    /// Number of choices, then the address of each choice's action data.
+    /// Number of members, then the address of each member's action data.
     list: Vec<u64>,
-    /// The action data of each choice.
+    /// The action data of each member.
     data: Vec<Vec<u8>>,
 }
 
-/// The choices of all entries of a table.
+/// The members of all entries of a table.
 #[derive(Default)]
-pub struct ChoiceMap(HashMap<Identity, Choices>);
+pub struct MemberMap(HashMap<Identity, Members>);
 
-impl ChoiceMap {
-    /// Adds an entry with its choices. Returns the address that the entry's row must hold.
+impl MemberMap {
+    /// Adds an entry with its members. Returns the address that the entry's row must hold.
     pub fn add(&mut self, entry: Identity, data: Vec<Vec<u8>>) -> u64 {
         let list = list(&data);
-        let choices = Choices { pointer: Box::new(AtomicPtr::new(list.as_ptr().cast_mut())), list, data };
-        let address = std::ptr::from_ref(&*choices.pointer) as u64;
-        self.0.insert(entry, choices);
+        let members = Members { pointer: Box::new(AtomicPtr::new(list.as_ptr().cast_mut())), list, data };
+        let address = std::ptr::from_ref(&*members.pointer) as u64;
+        self.0.insert(entry, members);
         address
     }
 
-    /// Replaces the choices of an entry. Does nothing if there is no such entry.
+    /// Replaces the members of an entry. Does nothing if there is no such entry.
     pub fn set(&mut self, entry: &Identity, data: Vec<Vec<u8>>, reclaimer: &mut Reclaimer) {
-        let Some(choices) = self.0.get_mut(entry) else { return };
+        let Some(members) = self.0.get_mut(entry) else { return };
         let list = list(&data);
-        choices.pointer.store(list.as_ptr().cast_mut(), Release);
-        reclaimer.retire(Retired::Words(std::mem::replace(&mut choices.list, list)));
-        let old = std::mem::replace(&mut choices.data, data);
+        members.pointer.store(list.as_ptr().cast_mut(), Release);
+        reclaimer.retire(Retired::Words(std::mem::replace(&mut members.list, list)));
+        let old = std::mem::replace(&mut members.data, data);
         old.into_iter().for_each(|data| reclaimer.retire(Retired::Bytes(data)));
     }
 
     /// Removes an entry that workers no longer find.
     pub fn remove(&mut self, entry: &Identity, reclaimer: &mut Reclaimer) {
-        if let Some(choices) = self.0.remove(entry) {
-            choices.retire(reclaimer);
+        if let Some(members) = self.0.remove(entry) {
+            members.retire(reclaimer);
         }
     }
 
     /// Removes all entries; workers no longer find them.
     pub fn clear(&mut self, reclaimer: &mut Reclaimer) {
-        self.0.drain().for_each(|(_, choices)| choices.retire(reclaimer));
+        self.0.drain().for_each(|(_, members)| members.retire(reclaimer));
     }
 }
 
-impl Choices {
+impl Members {
     fn retire(self, reclaimer: &mut Reclaimer) {
         reclaimer.retire(Retired::Pointer(self.pointer));
         reclaimer.retire(Retired::Words(self.list));

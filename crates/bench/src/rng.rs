@@ -2,12 +2,12 @@
 
 /// Random numbers (xorshift64*, Vigna 2016): the same seed gives the same numbers on every machine.
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub struct Rng(u64);
 
-impl Dice {
+impl Rng {
     /// A generator with this seed. Any seed is valid.
-    pub fn new(seed: u64) -> Dice {
-        Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    pub fn new(seed: u64) -> Rng {
+        Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     /// The next 64 random bits.
@@ -43,18 +43,18 @@ impl Dice {
 }
 
 /// Makes the generator usable with the distributions of the `rand_distr` crate.
-impl rand_core::RngCore for Dice {
+impl rand_core::RngCore for Rng {
     fn next_u32(&mut self) -> u32 {
-        (Dice::next_u64(self) >> 32) as u32
+        (Rng::next_u64(self) >> 32) as u32
     }
 
     fn next_u64(&mut self) -> u64 {
-        Dice::next_u64(self)
+        Rng::next_u64(self)
     }
 
     fn fill_bytes(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
-            chunk.copy_from_slice(&Dice::next_u64(self).to_le_bytes()[..chunk.len()]);
+            chunk.copy_from_slice(&Rng::next_u64(self).to_le_bytes()[..chunk.len()]);
         }
     }
 }
