@@ -93,9 +93,12 @@ pub fn trial(file: &Path) -> anyhow::Result<()> {
         Err(error) if error.is::<Limits>() => return Ok(()),
         Err(_) => std::process::exit(NO_OBJECT),
     };
-    let Ok(mut target) = object.load() else { std::process::exit(NO_OBJECT) };
-    let differs = differs(&program, &trial.case, &mut *target);
-    let _ = target.end();
+    let differs = object.apart(|| {
+        let Ok(mut target) = object.load() else { std::process::exit(NO_OBJECT) };
+        let differs = differs(&program, &trial.case, &mut *target);
+        let _ = target.end();
+        differs
+    })?;
     if differs {
         drop(object);
         std::process::exit(DIFFERS);

@@ -14,7 +14,7 @@ use super::compile::Forms;
 use super::group::{self, Emitted};
 use super::play::{self, Sums};
 use super::{Job, compile, generate, save};
-use crate::targets::{Compiled, RunTarget, Sent, native, tc};
+use crate::targets::{Compiled, RunTarget, native, tc};
 
 /// A line that a worker prints.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -66,7 +66,7 @@ pub fn run(job: &Job, numbers: &[u64]) {
         for target in &job.targets {
             match target {
                 RunTarget::Native => natives(job, &ready, &mut times),
-                RunTarget::Tc => kernels(job, &ready, &mut times),
+                RunTarget::Tc => kernels(&ready, &mut times),
                 RunTarget::Interp => times.take("run interp", || ready.iter().for_each(passes)),
                 RunTarget::Xdp => {}
             }
@@ -166,8 +166,14 @@ fn natives(job: &Job, ready: &[Ready], times: &mut Times) {
     }
 }
 
-/// Runs the programs on the kernel, one after the other.
-fn kernels(_job: &Job, ready: &[Ready], times: &mut Times) {
+/// Runs the programs on the kernel, one after the other. Short frames go over an interface, in a network namespace of its own.
+fn kernels(ready: &[Ready], times: &mut Times) {
+    if let Err(why) = io::netns::run_in_fresh(|| in_namespace(ready, times)) {
+        ready.iter().for_each(|one| is(one.number, "tc", Class::Crashed, why.to_string()));
+    }
+}
+
+fn in_namespace(ready: &[Ready], times: &mut Times) {
     for one in ready {
         at(one.number, "tc");
         if let Err(limits) = emit::tc(&one.program) {
@@ -176,11 +182,11 @@ fn kernels(_job: &Job, ready: &[Ready], times: &mut Times) {
         }
         let loaded = times.take("clang, verifier", || {
             let object = tc::Object::make(&one.program)?;
-            tc::TcTarget::load_named(&object, &format!("test-programs-{}", std::process::id()))
+            tc::TcTarget::load_named(&object, &format!("test-programs-{}", std::process::id()))?.open_door()
         });
         match loaded {
             Ok(mut target) => {
-                let case = whole_frames(one);
+                let case = long_frames(one);
                 times.take("run tc", || judge(one, &case, "tc", &mut target));
                 if let Err(why) = target.remove() {
                     is(one.number, "tc", Class::Crashed, format!("{why:#}"));
@@ -196,20 +202,18 @@ fn kernels(_job: &Job, ready: &[Ready], times: &mut Times) {
 
 /// The category of a limit of the kernel.
 const TOO_LARGE: &str = "larger than this kernel takes";
-/// The kernel does not accept frames without an Ethernet header.
-const SHORTEST: usize = 14;
 
-/// The case with only those packets that arrive and leave as complete frames, because tc drops and counts the others.
-fn whole_frames(one: &Ready) -> Case {
+/// The case with only those packets that do not become too short for tc, because it drops and counts the others.
+fn long_frames(one: &Ready) -> Case {
     let mut case = one.case.clone();
     loop {
         let Ok(outcome) = play::interpreted(&one.program, &case, Sums::Carried, None, &[]) else {
             return case;
         };
-        let whole =
-            |sent: &Option<Sent>| sent.iter().flat_map(|s| &s.packets).all(|(_, p)| p.len() >= SHORTEST);
-        let mut keep =
-            case.packets.iter().zip(&outcome.sent).map(|((_, p), sent)| p.len() >= SHORTEST && whole(sent));
+        let mut keep = case.packets.iter().zip(&outcome.sent).map(|((_, arrived), sent)| {
+            let shortest = tc::shortest_frame(arrived);
+            !arrived.is_empty() && sent.iter().flat_map(|s| &s.packets).all(|(_, p)| p.len() >= shortest)
+        });
         let before = case.packets.len();
         // Registers depend on earlier packets, so without some of these others may become too short.
         case.packets = case.packets.clone().into_iter().filter(|_| keep.next() == Some(true)).collect();

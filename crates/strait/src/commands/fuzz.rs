@@ -54,6 +54,23 @@ pub fn run(
     let Some(object) = Object::make(target, program)? else {
         anyhow::bail!("{} compiles nothing that could be compared", target.name());
     };
+    let tally = object.apart(|| all_cases(program, &object, cases, packets, seed))??;
+    println!(
+        "{} packets equal ({} of them with a wrong sum on arrival), {} different, {} not taken by the kernel's test run, \
+         {} counter cells compared; seed {seed}",
+        tally.equal, tally.carried, tally.different, tally.refused, tally.cells
+    );
+    Ok(if tally.different == 0 && tally.equal > 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// Compares the targets with the tables of some cases.
+fn all_cases(
+    program: &ir::Verified,
+    object: &Object,
+    cases: &[stf::Case],
+    packets: u64,
+    seed: u64,
+) -> anyhow::Result<Tally> {
     let step = cases.len().div_ceil(CASES).max(1);
     let chosen: Vec<_> = cases.iter().step_by(step).collect();
     let seeds: Vec<(u32, Vec<u8>)> =
@@ -62,14 +79,9 @@ pub fn run(
     let mut tally = Tally::default();
     for case in &chosen {
         let share = packets / chosen.len() as u64;
-        one_case(program, &object, case, &seeds, share, &mut rng, &mut tally)?;
+        one_case(program, object, case, &seeds, share, &mut rng, &mut tally)?;
     }
-    println!(
-        "{} packets equal ({} of them with a wrong sum on arrival), {} different, {} not taken by the kernel's test run, \
-         {} counter cells compared; seed {seed}",
-        tally.equal, tally.carried, tally.different, tally.refused, tally.cells
-    );
-    Ok(if tally.different == 0 && tally.equal > 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(tally)
 }
 
 /// The lines of a case that add control-plane state: entries, groups, sessions, rates and similar. Lines that remove state are omitted.
@@ -108,7 +120,7 @@ fn one_case(
         let mut sums = Sums::default();
         let outcome = oracle.0.process(port, &packet, &mut sums);
         let mut expected = Sent::expected(outcome, oracle.manifest(), Some(&sent));
-        if expected.packets.iter().any(|(_, bytes)| bytes.len() < compiled.shortest_frame()) {
+        if expected.packets.iter().any(|(_, bytes)| bytes.len() < compiled.shortest_frame(&packet)) {
             expected = Sent { packets: Vec::new(), reason: Some(drops::BAD_RESIZE.to_string()) };
             too_short.packets += 1;
             too_short.bytes += packet.len() as u64;

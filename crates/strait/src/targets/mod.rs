@@ -39,8 +39,9 @@ impl RunTarget {
 pub trait Compiled: Target {
     /// Runs one packet.
     fn process(&mut self, port: u32, packet: &[u8]) -> anyhow::Result<Sent>;
-    /// The smallest length of a frame that the target can send. It drops a packet that becomes shorter, for `target.bad_resize`.
-    fn shortest_frame(&self) -> usize {
+    /// The smallest length of a frame that the target can send when this frame arrives. It drops a packet that becomes shorter,
+    /// for `target.bad_resize`.
+    fn shortest_frame(&self, _arrived: &[u8]) -> usize {
         0
     }
     /// The entries with a counter of hits, each with its table.
@@ -75,10 +76,18 @@ impl Object {
         }
     }
 
-    /// Loads the program.
+    /// Runs a function in a network namespace of its own if packets of the target may go over interfaces.
+    pub fn apart<T: Send>(&self, act: impl FnOnce() -> T + Send) -> std::io::Result<T> {
+        match self {
+            Object::Tc(_) => io::netns::run_in_fresh(act),
+            Object::Native(_) => Ok(act()),
+        }
+    }
+
+    /// Loads the program. The caller must be in [`Object::apart`].
     pub fn load(&self) -> anyhow::Result<Box<dyn Compiled>> {
         Ok(match self {
-            Object::Tc(object) => Box::new(tc::TcTarget::load(object)?),
+            Object::Tc(object) => Box::new(tc::TcTarget::load(object)?.open_door()?),
             Object::Native(object) => Box::new(native::NativeTarget::load(object)?),
         })
     }

@@ -12,7 +12,7 @@ use io::bpf::{Instance, SkBuff};
 use io::tc::{EgressPort, TcProgram};
 use io::workdir::WorkDir;
 
-use super::wires::{self, Wires};
+use super::wires::{self, Door, Wires};
 use super::{Compiled, Limits, Sent};
 
 /// The interface index of the loopback, which every namespace has. Test runs use it as the ingress interface.
@@ -32,6 +32,8 @@ pub struct TcTarget {
     carrier: Carrier,
     /// The interfaces of the carrier. They are made when the ports of the case are known.
     wires: Option<Wires>,
+    /// The way of frames that test runs do not accept.
+    door: Option<Door>,
 }
 
 /// The way in which packets reach the program.
@@ -132,7 +134,22 @@ impl TcTarget {
         for port in 0..PORTS {
             program.set_egress_port(port, EgressPort { ifindex: LOOPBACK, flags: 0 })?;
         }
-        Ok(TcTarget { program, port: None, carrier: Carrier::TestRun, wires: None })
+        Ok(TcTarget { program, port: None, carrier: Carrier::TestRun, wires: None, door: None })
+    }
+
+    /// Creates a TUN interface for frames that test runs do not accept. It is in the network namespace of the calling thread, which nothing
+    /// else should use. A machine without TUN interfaces keeps refusing such frames.
+    pub fn open_door(mut self) -> anyhow::Result<TcTarget> {
+        if io::tun::available().is_ok() {
+            match Door::make(&mut self.program, PORTS) {
+                Ok(door) => self.door = Some(door),
+                Err(error) => {
+                    self.remove()?;
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(self)
     }
 
     /// The loaded program.
@@ -145,10 +162,29 @@ impl TcTarget {
         self.program.manifest().drops.get(noted.reason as usize).map(|d| d.name.as_str())
     }
 
+    /// The result of a packet that the program left as `data`.
+    fn sent(&self, noted: &Noted, data: Option<Vec<u8>>) -> Sent {
+        match noted.verdict {
+            1 => Sent { packets: data.map(|data| (noted.port, data)).into_iter().collect(), reason: None },
+            2 => Sent { packets: Vec::new(), reason: self.reason(noted).map(str::to_string) },
+            _ => Sent { packets: Vec::new(), reason: None },
+        }
+    }
+
     /// Removes the program from the kernel.
     pub fn remove(self) -> anyhow::Result<()> {
         Ok(self.program.remove()?)
     }
+}
+
+/// The smallest length of a frame that the program can send when this frame arrives.
+pub fn shortest_frame(arrived: &[u8]) -> usize {
+    if has_test_run(arrived) { SHORTEST } else { 1 }
+}
+
+/// Whether every kernel accepts a test run of a frame.
+fn has_test_run(frame: &[u8]) -> bool {
+    frame.len() >= SHORTEST && !lacks_ip_header(frame)
 }
 
 /// Whether a frame ends before the end of the IP header that its EtherType announces. Newer kernels refuse to test-run such a frame, but
@@ -337,6 +373,13 @@ impl Target for TcTarget {
 
 impl Compiled for TcTarget {
     fn process(&mut self, port: u32, packet: &[u8]) -> anyhow::Result<Sent> {
+        anyhow::ensure!(!packet.is_empty(), "the kernel has no empty packets");
+        if let (false, Some(door)) = (has_test_run(packet), &self.door) {
+            door.send(&mut self.program, port, packet)?;
+            let noted = Noted::take(&mut self.program)?;
+            let data = if noted.verdict == 1 { door.receive()? } else { None };
+            return Ok(self.sent(&noted, data));
+        }
         if self.port != Some(port) {
             self.program.set_ingress_port(LOOPBACK, port)?;
             self.port = Some(port);
@@ -344,15 +387,11 @@ impl Compiled for TcTarget {
         let skb = SkBuff { ifindex: LOOPBACK, ..SkBuff::default() };
         let run = self.program.test_run(packet, &skb)?;
         let noted = Noted::take(&mut self.program)?;
-        Ok(match noted.verdict {
-            1 => Sent { packets: vec![(noted.port, with_tag(run.data, noted.tag))], reason: None },
-            2 => Sent { packets: Vec::new(), reason: self.reason(&noted).map(str::to_string) },
-            _ => Sent { packets: Vec::new(), reason: None },
-        })
+        Ok(self.sent(&noted, Some(with_tag(run.data, noted.tag))))
     }
 
-    fn shortest_frame(&self) -> usize {
-        SHORTEST
+    fn shortest_frame(&self, arrived: &[u8]) -> usize {
+        shortest_frame(arrived)
     }
 
     fn counted(&mut self) -> anyhow::Result<Vec<(String, Entry)>> {

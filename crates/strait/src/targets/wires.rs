@@ -7,7 +7,7 @@ use control::stf::Outputs;
 use io::bpf::Hook;
 use io::link::{Change, Handle, sysctl};
 use io::packet::PacketSocket;
-use io::tc::TcProgram;
+use io::tc::{EgressPort, TcProgram};
 use io::tun::Tun;
 
 /// The timeout for a veth pair to carry packets, and for a packet to arrive. A packet arrives immediately unless the machine is very busy.
@@ -42,9 +42,7 @@ pub struct Wires(BTreeMap<u32, Wire>);
 impl Wires {
     /// Creates the interfaces, and attaches the program to the near ends.
     pub fn make(kind: Kind, ports: &[u32], program: &mut TcProgram) -> io::Result<Wires> {
-        // The kernel must not send packets of its own on a new interface, because no case expects them.
-        let _ = sysctl::set("net/ipv6/conf/default/disable_ipv6", "1");
-        let kernel = Handle::open()?;
+        let kernel = quiet()?;
         let mut wires = BTreeMap::new();
         for port in ports {
             let (near, far) = (format!("near{port}"), format!("far{port}"));
@@ -116,6 +114,42 @@ impl Wire {
             Wire::Tun(tun) => tun.receive(timeout),
         }
     }
+}
+
+/// A TUN interface that stands for every port, for frames that a test run does not accept. It is in the network namespace of the calling
+/// thread, which nothing else should use.
+pub struct Door(Tun);
+
+impl Door {
+    const NAME: &str = "door";
+
+    /// Creates the interface, attaches the program to it, and makes it the way out of the ports from 0 on.
+    pub fn make(program: &mut TcProgram, ports: u32) -> io::Result<Door> {
+        let kernel = quiet()?;
+        let tun = Tun::create(Self::NAME)?;
+        kernel.change(Self::NAME, &up())?;
+        program.attach(Self::NAME, Hook::Ingress)?;
+        let ifindex = kernel.index(Self::NAME)?;
+        (0..ports).try_for_each(|port| program.set_egress_port(port, EgressPort { ifindex, flags: 0 }))?;
+        Ok(Door(tun))
+    }
+
+    /// Sends a packet into a port. The program has processed it when the function returns.
+    pub fn send(&self, program: &mut TcProgram, port: u32, packet: &[u8]) -> io::Result<()> {
+        program.set_port(port, Self::NAME, 0)?;
+        self.0.send(packet)
+    }
+
+    /// The packet that the program sent; `None` if none arrives.
+    pub fn receive(&self) -> io::Result<Option<Vec<u8>>> {
+        self.0.receive(ARRIVES)
+    }
+}
+
+/// Keeps the kernel from sending packets of its own on new interfaces, because no case expects them.
+fn quiet() -> io::Result<Handle> {
+    let _ = sysctl::set("net/ipv6/conf/default/disable_ipv6", "1");
+    Handle::open()
 }
 
 /// Starts an interface, and lets it carry the longest packets.
