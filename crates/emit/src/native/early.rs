@@ -100,7 +100,7 @@ fn settled(program: &Program, units: &Units, table: TableId, written: &Written) 
 }
 
 impl Emitter<'_> {
-    /// Emits `early(work, count)`: all early lookups of a burst.
+    /// Emits `early_lookups(work, count)`: all early lookups of a burst.
     pub(super) fn early(&mut self, tables: &[Early]) {
         for early in tables {
             self.early_key(early);
@@ -108,7 +108,7 @@ impl Emitter<'_> {
         }
         self.text.line("");
         self.text.line("/* Looks up the tables whose keys are known after the parser. */");
-        self.text.open("INLINE void early(UNUSED struct packet *work, UNUSED u32 count)");
+        self.text.open("INLINE void early_lookups(UNUSED struct packet *work, UNUSED u32 count)");
         for early in tables {
             let name = self.names.table(early.table);
             self.text.line(format!("early_{name}(work, count);"));

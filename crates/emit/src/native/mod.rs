@@ -93,12 +93,12 @@ impl Emitter<'_> {
         self.parser();
         self.controls();
         self.native_deparser();
-        self.arrive();
+        self.init_packet();
         match self.facts.paths.any() {
             true => self.paths(),
-            false => self.finish(),
+            false => self.process_packet(),
         }
-        self.begin();
+        self.parse_packet();
         self.early(&early);
         self.text.raw(BURST);
     }
@@ -140,8 +140,8 @@ impl Emitter<'_> {
             + 4 * p.stacks.len() as u64
     }
 
-    /// Emits `arrive(pkt, shared, worker, p, port)`: initialises the state of a packet that is not parsed yet.
-    fn arrive(&mut self) {
+    /// Emits `init_packet(pkt, shared, worker, p, port)`: initialises the state of a packet that is not parsed yet.
+    fn init_packet(&mut self) {
         let std = self.program.standard;
         let v = |id| format!("s->{}", self.names.var(id));
         let (port, length) = (v(std.ingress_port), v(std.packet_length));
@@ -149,7 +149,9 @@ impl Emitter<'_> {
         let clock: Vec<_> = clock.into_iter().filter(|c| self.units.home(*c) == Home::State).map(v).collect();
         let t = &mut self.text;
         t.line("");
-        t.line("INLINE void arrive(struct packet *pkt, const struct shared *shared, struct worker *worker,");
+        t.line(
+            "INLINE void init_packet(struct packet *pkt, const struct shared *shared, struct worker *worker,",
+        );
         t.open("                   const struct strait_packet *p, u32 port)");
         t.line("struct state *s = &pkt->state;");
         t.line("__builtin_memset(s, 0, __builtin_offsetof(struct state, rest));");
@@ -166,13 +168,13 @@ impl Emitter<'_> {
         t.close("");
     }
 
-    /// Emits `begin(pkt, shared, worker, p)`: initialises the state, parses the packet and verifies its checksums.
-    fn begin(&mut self) {
+    /// Emits `parse_packet(pkt, shared, worker, p)`: initialises the state, parses the packet and verifies its checksums.
+    fn parse_packet(&mut self) {
         let t = &mut self.text;
         t.line("");
-        t.line("static void begin(struct packet *pkt, const struct shared *shared, struct worker *worker,");
+        t.line("static void parse_packet(struct packet *pkt, const struct shared *shared, struct worker *worker,");
         t.open("                  const struct strait_packet *p)");
-        t.line("arrive(pkt, shared, worker, p, p->port);");
+        t.line("init_packet(pkt, shared, worker, p, p->port);");
         t.line("parse(pkt);");
         if self.program.control(Role::VerifyChecksum).is_some() {
             t.line("if (!pkt->state.timeout)");
@@ -181,9 +183,9 @@ impl Emitter<'_> {
         t.close("");
     }
 
-    /// Emits `finish(pkt, p, jobs)` for programs whose packets leave once or are dropped: the controls and the deparser. The program does
+    /// Emits `process_packet(pkt, p, jobs)` for programs whose packets leave once or are dropped: the controls and the deparser. The program does
     /// not use `jobs`.
-    fn finish(&mut self) {
+    fn process_packet(&mut self) {
         let std = self.program.standard;
         let v = |id| format!("s->{}", self.names.var(id));
         let (spec, egress) = (v(std.egress_spec), v(std.egress_port));
@@ -196,7 +198,7 @@ impl Emitter<'_> {
         t.raw(DROP);
         t.line("");
         t.line("/* Runs the controls and the deparser. */");
-        t.open("INLINE void finish(struct packet *pkt, struct strait_packet *p, UNUSED struct jobs *jobs)");
+        t.open("INLINE void process_packet(struct packet *pkt, struct strait_packet *p, UNUSED struct jobs *jobs)");
         t.line("struct state *s = &pkt->state;");
         t.line("if (s->timeout)");
         t.line(format!("    return drop(pkt, p, {budget});"));
@@ -251,10 +253,10 @@ __attribute__((visibility("default"))) void strait_burst(const struct shared *sh
         u32 n = count - at < BURST ? count - at : BURST;
         POISON(work, sizeof work);
         for (u32 i = 0; i < n; i++)
-            begin(&work[i], shared, worker, packets[at + i]);
-        early(work, n);
+            parse_packet(&work[i], shared, worker, packets[at + i]);
+        early_lookups(work, n);
         for (u32 i = 0; i < n; i++)
-            finish(&work[i], packets[at + i], &jobs);
+            process_packet(&work[i], packets[at + i], &jobs);
     }
 }
 "#;

@@ -23,7 +23,7 @@ mod instance {
 }
 
 impl Emitter<'_> {
-    /// Emits `finish(pkt, p, jobs)` and the functions that it calls: the controls and the deparser, for a packet and all its copies.
+    /// Emits `process_packet(pkt, p, jobs)` and the functions that it calls: the controls and the deparser, for a packet and all its copies.
     pub(super) fn paths(&mut self) {
         self.keep();
         self.forget();
@@ -96,12 +96,14 @@ impl Emitter<'_> {
         t.open(
             "UNUSED static void again(struct packet *pkt, struct strait_packet *p, u32 which, u32 instance, struct jobs *jobs)",
         );
-        t.line("struct job *job = add(jobs, AGAIN, 0, p);");
+        t.line("struct job *job = add_job(jobs, REPARSE, 0, p);");
         t.open("if (!job)");
         t.line(format!("drop(pkt, p, {no_buffer});"));
         t.line("return;");
         t.close("");
-        t.line(format!("arrive(&job->pkt, pkt->frame.shared, pkt->frame.worker, p, pkt->state.{port});"));
+        t.line(format!(
+            "init_packet(&job->pkt, pkt->frame.shared, pkt->frame.worker, p, pkt->state.{port});"
+        ));
         t.line("struct state *s = &job->pkt.state;");
         t.line("keep(s, &pkt->state, which);");
         self.set("s", std.instance_type, "instance");
@@ -123,19 +125,19 @@ impl Emitter<'_> {
         t.line("const u64 *to = find_id(ACQUIRE(pkt->frame.shared->mirrors), pkt->state.clone_session);");
         t.line("if (!to)");
         t.line("    return;");
-        t.line("struct strait_packet *q = copy_of(pkt, p);");
+        t.line("struct strait_packet *q = copy_packet(pkt, p);");
         t.line(
-            "struct job *job = q ? add(jobs, to[1] & MIRROR_GROUP ? REPLICAS : EGRESS, (u32)to[1], q) : 0;",
+            "struct job *job = q ? add_job(jobs, to[1] & MIRROR_GROUP ? REPLICATE : EGRESS, (u32)to[1], q) : 0;",
         );
         t.open("if (!job)");
-        t.line(format!("lose(pkt, p, {no_buffer});"));
+        t.line(format!("count_drop(pkt, p, {no_buffer});"));
         t.line("return;");
         t.close("");
         t.line("struct state *s = &job->pkt.state;");
         t.line(format!("u32 port = pkt->state.{port};"));
         t.open("if (pkt->state.clone_egress)");
         t.line("job->pkt = *pkt;");
-        t.line("point(&job->pkt, q);");
+        t.line("set_buffer(&job->pkt, q);");
         t.line("forget(s);");
         t.line(format!("s->{port} = port;"));
         t.line(format!("s->{length} = q->length;"));
@@ -147,7 +149,7 @@ impl Emitter<'_> {
         self.set("s", std.instance_type, instance::EGRESS_CLONE);
         self.text.close(" else {");
         self.text.indent();
-        self.text.line("arrive(&job->pkt, pkt->frame.shared, pkt->frame.worker, q, port);");
+        self.text.line("init_packet(&job->pkt, pkt->frame.shared, pkt->frame.worker, q, port);");
         // The variables are copied before the parser, which may read them, and once more after it, because the copies take precedence over
         // what the parser writes.
         self.text.line("keep(s, &pkt->state, pkt->state.clone);");
@@ -231,13 +233,13 @@ impl Emitter<'_> {
         t.line(format!("    drop(pkt, p, {missing});"));
         t.open("for (u64 i = 1; i <= count; i++)");
         t.line("/* The last replica uses the packet itself. */");
-        t.line("struct strait_packet *q = i == count ? p : copy_of(pkt, p);");
+        t.line("struct strait_packet *q = i == count ? p : copy_packet(pkt, p);");
         t.open("if (!q)");
-        t.line(format!("lose(pkt, p, {no_buffer});"));
+        t.line(format!("count_drop(pkt, p, {no_buffer});"));
         t.line("continue;");
         t.close("");
         t.line("struct packet replica = *pkt;");
-        t.line("point(&replica, q);");
+        t.line("set_buffer(&replica, q);");
         t.line("UNUSED struct state *s = &replica.state;");
         self.set("s", std.egress_rid, "copies[i] >> 32");
         self.set("s", std.egress_spec, 0);
@@ -247,7 +249,7 @@ impl Emitter<'_> {
     }
 
     /// Emits `end_of_ingress(pkt, p, jobs)`, which runs ingress and then drops, clones, resubmits, replicates or sends the packet; and
-    /// `work_off(job, jobs)`, which processes one job.
+    /// `run_job(job, jobs)`, which processes one job.
     fn end_of_ingress(&mut self) {
         let std = self.program.standard;
         let [spec, group] = [std.egress_spec, std.mcast_grp].map(|v| self.names.var(v).to_string());
@@ -291,7 +293,7 @@ impl Emitter<'_> {
         let t = &mut self.text;
         t.open("if (jobs->count > jobs->busy)");
         t.line("/* Jobs wait already, and this packet waits after them. */");
-        t.line("struct job *job = add(jobs, group ? REPLICAS : EGRESS, group ? group : port, p);");
+        t.line("struct job *job = add_job(jobs, group ? REPLICATE : EGRESS, group ? group : port, p);");
         t.line("if (job)");
         t.line("    job->pkt = *pkt;");
         t.line("else");
@@ -308,13 +310,13 @@ impl Emitter<'_> {
         let t = &mut self.text;
         t.line("");
         t.line("/* Processes a job. */");
-        t.open("static void work_off(struct job *job, struct jobs *jobs)");
+        t.open("static void run_job(struct job *job, struct jobs *jobs)");
         t.open(format!("if (jobs->rounds >= {})", abi::ROUNDS));
         t.line(format!("drop(&job->pkt, job->p, {budget});"));
         t.close(" else if (job->kind == EGRESS) {");
         t.indent();
         t.line("leave(&job->pkt, job->p, job->to, jobs);");
-        t.close(" else if (job->kind == REPLICAS) {");
+        t.close(" else if (job->kind == REPLICATE) {");
         t.indent();
         t.line("replicate(&job->pkt, job->p, job->to, jobs);");
         t.close(" else {");
@@ -332,7 +334,7 @@ impl Emitter<'_> {
 
 pub(super) const JOBS: &str = r#"
 /* Kinds of jobs: parse a packet again, send it through egress to a port, or replicate it to a multicast group. */
-enum { AGAIN, EGRESS, REPLICAS };
+enum { REPARSE, EGRESS, REPLICATE };
 
 struct job {
     struct packet pkt;
@@ -349,7 +351,7 @@ struct jobs {
 };
 
 /* Appends a job, whose state the caller must set. Returns 0 if the ring is full. */
-INLINE struct job *add(struct jobs *jobs, u32 kind, u32 to, struct strait_packet *p)
+INLINE struct job *add_job(struct jobs *jobs, u32 kind, u32 to, struct strait_packet *p)
 {
     if (jobs->count == RING)
         return 0;
@@ -362,7 +364,7 @@ INLINE struct job *add(struct jobs *jobs, u32 kind, u32 to, struct strait_packet
 }
 
 /* Counts a copy that could not be made. */
-INLINE void lose(const struct packet *pkt, const struct strait_packet *p, u32 reason)
+INLINE void count_drop(const struct packet *pkt, const struct strait_packet *p, u32 reason)
 {
     count_packet(&pkt->frame.worker->drops[reason], p->length);
 }
@@ -371,11 +373,11 @@ INLINE void drop(const struct packet *pkt, struct strait_packet *p, u32 reason)
 {
     p->verdict = DROPPED;
     p->reason = reason;
-    lose(pkt, p, reason);
+    count_drop(pkt, p, reason);
 }
 
 /* Lets a packet's state refer to another buffer with the same bytes. */
-INLINE void point(struct packet *pkt, const struct strait_packet *p)
+INLINE void set_buffer(struct packet *pkt, const struct strait_packet *p)
 {
     pkt->frame.data = p->data;
     pkt->frame.headroom = p->headroom;
@@ -383,7 +385,7 @@ INLINE void point(struct packet *pkt, const struct strait_packet *p)
 }
 
 /* Copies a packet into a free buffer. Returns 0 if there is none, or if it is too small. */
-static struct strait_packet *copy_of(const struct packet *pkt, const struct strait_packet *p)
+static struct strait_packet *copy_packet(const struct packet *pkt, const struct strait_packet *p)
 {
     struct worker *w = pkt->frame.worker;
     if (!w->free_count || w->free_packets[w->free_count - 1]->capacity < p->length)
@@ -406,12 +408,12 @@ static struct strait_packet *copy_of(const struct packet *pkt, const struct stra
 
 pub(super) const FINISH: &str = r#"
 /* Runs the controls and the deparser for a packet and all its copies. */
-static void finish(struct packet *pkt, struct strait_packet *p, struct jobs *jobs)
+static void process_packet(struct packet *pkt, struct strait_packet *p, struct jobs *jobs)
 {
     jobs->first = jobs->count = jobs->rounds = jobs->busy = 0;
     end_of_ingress(pkt, p, jobs);
     jobs->busy = 1;
     for (; jobs->count; jobs->count--, jobs->first = (jobs->first + 1) % RING)
-        work_off(&jobs->ring[jobs->first], jobs);
+        run_job(&jobs->ring[jobs->first], jobs);
 }
 "#;
