@@ -40,9 +40,6 @@ fn on(target: RunTarget, program: &ir::Verified, case: &stf::Case) -> Case {
             Err(error) => Case::Refused(error.to_string()),
         };
     }
-    if program.arch != ir::Arch::V1Model {
-        return Case::NotRun("not v1model".into());
-    }
     let object = match Object::make(target, program) {
         Ok(Some(object)) => object,
         Ok(None) => return Case::NotRun("no such target".into()),

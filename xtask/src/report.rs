@@ -78,17 +78,14 @@ fn rows(outcomes: &[Outcome]) -> Vec<(String, usize, usize)> {
     row("psa programs that run".into(), &psa, &|o| o.rejected.is_none() && o.beyond.is_none());
     let pna = |o: &Outcome| o.right && o.arch == Arch::Pna;
     row("pna programs that run".into(), &pna, &|o| o.rejected.is_none() && o.beyond.is_none());
-    for (n, target) in TARGETS.iter().enumerate() {
-        let passed = |o: &Outcome| matches!(o.cases.get(n), Some(Case::Passed));
-        let with_case = |o: &Outcome| v1model(o) && !o.cases.is_empty();
-        row(format!("packet cases that pass: v1model on {}", target.name()), &with_case, &passed);
+    for arch in WITH_CASES {
+        for (n, target) in TARGETS.iter().enumerate() {
+            let passed = |o: &Outcome| matches!(o.cases.get(n), Some(Case::Passed));
+            let with_case = |o: &Outcome| o.right && o.arch == arch && !o.cases.is_empty();
+            let title = format!("packet cases that pass: {} on {}", arch.name(), target.name());
+            row(title, &with_case, &passed);
+        }
     }
-    let passed = |o: &Outcome| matches!(o.cases.first(), Some(Case::Passed));
-    row(
-        "packet cases that pass: psa on interp".into(),
-        &|o| o.arch == Arch::Psa && !o.cases.is_empty(),
-        &passed,
-    );
     let bmv2 = |o: &Outcome| o.name.ends_with("-bmv2");
     let equal = |o: &Outcome| o.p4info.as_deref() == Some("");
     row("P4Info equal to p4c's: *-bmv2".into(), &|o| bmv2(o) && o.p4info.is_some(), &equal);
@@ -133,15 +130,19 @@ pub fn markdown(outcomes: &[Outcome], exceptions: &Exceptions) -> String {
     });
     section("Accepted, and cannot run in this release", &|o| o.beyond.clone().filter(|_| o.right));
     section("P4Info that differs from p4c's", &|o| o.p4info.clone().filter(|d| !d.is_empty()));
-    page + &packet_cases(outcomes, exceptions)
+    WITH_CASES.into_iter().for_each(|arch| page += &packet_cases(outcomes, arch, exceptions));
+    page
 }
 
 /// A table with a column for each target: the reasons for the cases that do not pass everywhere.
-fn packet_cases(outcomes: &[Outcome], exceptions: &Exceptions) -> String {
+fn packet_cases(outcomes: &[Outcome], arch: Arch, exceptions: &Exceptions) -> String {
     let names: Vec<&str> = TARGETS.iter().map(|t| t.name()).collect();
-    let ours = |o: &&Outcome| o.right && o.arch == Arch::V1model && !o.cases.is_empty();
-    let mut page =
-        format!("\n## Packet cases of v1model\n\n| | {} |\n|---|---:|---:|---:|\n", names.join(" | "));
+    let ours = |o: &&Outcome| o.right && o.arch == arch && !o.cases.is_empty();
+    let mut page = format!(
+        "\n## Packet cases of {}\n\n| | {} |\n|---|---:|---:|---:|\n",
+        arch.name(),
+        names.join(" | ")
+    );
     for (title, is) in KINDS {
         let count = |n: usize| outcomes.iter().filter(ours).filter(|o| is(&o.cases[n])).count().to_string();
         let counts: Vec<String> = (0..TARGETS.len()).map(count).collect();
@@ -160,6 +161,9 @@ fn packet_cases(outcomes: &[Outcome], exceptions: &Exceptions) -> String {
     }
     page
 }
+
+/// The architectures whose programs in the corpus have packet cases.
+const WITH_CASES: [Arch; 2] = [Arch::V1model, Arch::Psa];
 
 /// A predicate on the result of a case.
 type Is = fn(&Case) -> bool;

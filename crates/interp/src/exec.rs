@@ -174,10 +174,6 @@ impl Run<'_, '_> {
     }
 
     fn mark_to_drop(&mut self, site: ir::DropSiteId) {
-        let (spec, group) = (self.program.standard.egress_spec, self.program.standard.mcast_grp);
-        self.set(spec, abi::DROP_PORT as u128);
-        self.set(group, 0);
-        self.s.asked.port = None;
         self.s.site = Some(site.index());
         if self.watched {
             let site = &self.program.drop_sites[site.index()];
@@ -340,22 +336,7 @@ impl Run<'_, '_> {
                     let text = format!("digest {name}: {}", shown.join(", "));
                     self.observer.event(Event::Message { text, loc });
                 }
-                self.s.asked.digests.push(Digest { name: name.clone(), fields });
-            }
-            Call::Clone { egress, session, keep } => {
-                let session = eval(p, &self.s, session).low_u64() as u32;
-                self.s.asked.clone = Some((*egress, session, keep.clone()));
-            }
-            Call::Resubmit { keep } => self.s.asked.resubmit = Some(keep.clone()),
-            Call::Recirculate { keep } => self.s.asked.recirculate = Some(keep.clone()),
-            Call::SendToPort(port) => {
-                self.s.asked.port = Some(eval(p, &self.s, port).low_u64() as u32);
-                self.s.site = None;
-            }
-            Call::MirrorPacket { slot, session } => {
-                let slot = eval(p, &self.s, slot).low_u64() as u32;
-                let session = eval(p, &self.s, session).low_u64() as u32;
-                self.s.asked.mirrors.insert(slot, session);
+                self.outcome.digests.push(Digest { name: name.clone(), fields });
             }
             Call::AddEntry { done, action, args, profile } => {
                 self.add_entry(done.as_ref(), action, args, profile, loc);
@@ -368,7 +349,6 @@ impl Run<'_, '_> {
                 let flow = self.flow_id();
                 self.write(dst, Bits::new(32, u128::from(flow)), loc);
             }
-            Call::Truncate(length) => self.s.asked.truncate = Some(eval(p, &self.s, length).low_u64()),
             Call::Hash { dst, algorithm, base, data, max } => {
                 let width = self.place_width(dst);
                 let value = sums::hash(p, &self.s, *algorithm, base, data, max, width);

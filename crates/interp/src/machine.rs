@@ -1,10 +1,10 @@
-//! The pipeline of v1model: the order of its parts, the forwarding of packets, and the state that is kept between packets.
+//! A running program: the state that is kept between packets, and the control plane's access to it.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use abi::{ActionCall, Bits, DROP_PORT, Digest, Entry, Manifest, MatchValue, drops};
+use abi::{ActionCall, Bits, Digest, Entry, Manifest, MatchValue, drops};
 use dataplane::{Cells, Count, Handle, Indirect, Meter, Profile, ProfileError, Rate, Table, TableError};
-use ir::{Role, VarId, Verified};
+use ir::{Role, StageId, VarId, Verified};
 
 use crate::carry::Carry;
 use crate::event::{Event, Observer};
@@ -19,16 +19,6 @@ const STEPS: u32 = 100_000;
 
 /// The drop reasons of the interpreter. They come after the program's own reasons.
 const FIXED: [&str; 4] = [drops::EGRESS_SPEC, drops::NO_SUCH_GROUP, drops::STEP_BUDGET, drops::DROP];
-
-/// The values of `instance_type` (v1model, BMv2).
-mod instance {
-    pub const NORMAL: u128 = 0;
-    pub const INGRESS_CLONE: u128 = 1;
-    pub const EGRESS_CLONE: u128 = 2;
-    pub const RECIRCULATED: u128 = 4;
-    pub const REPLICATION: u128 = 5;
-    pub const RESUBMITTED: u128 = 6;
-}
 
 /// The result of processing a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -129,7 +119,7 @@ pub(crate) struct Run<'p, 'o> {
     pub observer: &'o mut dyn Observer,
     pub watched: bool,
     pub steps: u32,
-    /// Rounds so far: further passes through ingress, and clones of what leaves egress ([`abi::ROUNDS`]).
+    /// Rounds so far: further passes through the first stage, and copies that later stages make ([`abi::ROUNDS`]).
     pub rounds: u32,
     pub emitted: BitWriter,
     /// PNA: the table that is being applied.
@@ -142,17 +132,10 @@ pub(crate) struct Run<'p, 'o> {
     pub outcome: Outcome,
 }
 
-/// A packet that waits for ingress or egress processing.
+/// A packet that waits to enter a stage.
 pub(crate) struct Job {
     pub state: PacketState,
-    pub to: Half,
-}
-
-#[derive(Clone, Copy)]
-pub(crate) enum Half {
-    Ingress,
-    /// Egress processing for this port.
-    Egress(u32),
+    pub stage: StageId,
 }
 
 impl<'p> Interpreter<'p> {
@@ -405,201 +388,14 @@ impl<'p> Interpreter<'p> {
             jobs: VecDeque::new(),
             outcome: Outcome::default(),
         };
-        match run.program.arch {
-            ir::Arch::V1Model => run.arrive(port, packet),
-            ir::Arch::Psa => run.arrive_psa(port, packet),
-            ir::Arch::Pna => run.arrive_pna(port, packet),
-        }
-        run.all();
+        run.state.pna.sweep(run.clock, &mut run.state.tables);
+        run.arrive(port, packet);
         self.spare = run.s;
         run.outcome
     }
 }
 
 impl Run<'_, '_> {
-    /// Starts a new packet with initial metadata.
-    fn arrive(&mut self, port: u32, data: &[u8]) {
-        let standard = self.program.standard;
-        self.s.clone_from(self.fresh);
-        self.s.data.extend_from_slice(data);
-        self.set(standard.ingress_port, port as u128);
-        self.set(standard.packet_length, self.s.data.len() as u128);
-        self.set(standard.ingress_global_timestamp, self.clock as u128);
-        self.set(standard.egress_global_timestamp, self.clock as u128);
-    }
-
-    /// Runs the current packet, and then all its remaining jobs.
-    fn all(&mut self) {
-        self.ingress();
-        while let Some(job) = self.jobs.pop_front() {
-            self.s = job.state;
-            if self.rounds >= abi::ROUNDS {
-                self.dropped(drops::STEP_BUDGET);
-                continue;
-            }
-            match job.to {
-                Half::Ingress => {
-                    self.rounds += 1;
-                    self.ingress();
-                }
-                Half::Egress(port) => self.egress(port),
-            }
-        }
-    }
-
-    fn ingress(&mut self) {
-        let program = self.program;
-        if let Some(psa) = &program.psa {
-            return self.psa_ingress(psa);
-        }
-        if let Some(pna) = &program.pna {
-            return self.pna(pna);
-        }
-        if !self.parse_all() {
-            return self.dropped(drops::STEP_BUDGET);
-        }
-        for role in [Role::VerifyChecksum, Role::Ingress] {
-            if !self.control(role) {
-                return self.dropped(drops::STEP_BUDGET);
-            }
-        }
-        let asked = std::mem::take(&mut self.s.asked);
-        // Truncation applies to the packet that leaves egress.
-        self.s.asked.truncate = asked.truncate;
-        if let Some((egress, session, keep)) = asked.clone {
-            self.clone_packet(egress, session, &keep);
-        }
-        self.outcome.digests.extend(asked.digests);
-        if let Some(keep) = asked.resubmit {
-            let data = self.s.data.clone();
-            return self.again("resubmitted", &data, instance::RESUBMITTED, &keep);
-        }
-        let (group, port) =
-            (self.number(self.program.standard.mcast_grp), self.number(self.program.standard.egress_spec));
-        if group == 0 {
-            // A unicast packet is a normal packet in egress, whatever brought it into ingress (BMv2's simple_switch).
-            self.set(self.program.standard.instance_type, instance::NORMAL);
-        }
-        match (group as u32, port as u32) {
-            (0, DROP_PORT) => self.drop_marked(),
-            // The queue is empty, so egress processing can begin at once.
-            (0, port) if self.jobs.is_empty() => self.egress(port),
-            (0, port) => self.queue(self.s.clone(), Half::Egress(port)),
-            (group, _) => self.replicate(self.s.clone(), group, Some(instance::REPLICATION)),
-        }
-    }
-
-    /// Runs the parsers. Returns false if the packet's budget is used up.
-    pub(crate) fn parse_all(&mut self) -> bool {
-        let program = self.program;
-        program.parsers.iter().all(|parser| self.parse(parser))
-    }
-
-    pub(crate) fn queue(&mut self, state: PacketState, to: Half) {
-        self.jobs.push_back(Job { state, to });
-    }
-
-    /// Queues a replica with this state for each member of a multicast group.
-    fn replicate(&mut self, state: PacketState, group: u32, instance: Option<u128>) {
-        let replicas = self.state.groups.get(&group).cloned().unwrap_or_default();
-        if replicas.is_empty() {
-            self.dropped(drops::NO_SUCH_GROUP);
-        }
-        let standard = self.program.standard;
-        for (rid, port) in replicas {
-            let mut replica = state.clone();
-            let mut set = |var: VarId, value: u128| {
-                replica.vars[var.index()] = Bits::new(self.program.var(var).ty.width(), value);
-            };
-            set(standard.egress_rid, rid as u128);
-            set(standard.egress_spec, 0);
-            if let Some(instance) = instance {
-                set(standard.instance_type, instance);
-            }
-            self.queue(replica, Half::Egress(port));
-        }
-    }
-
-    /// Queues a clone for egress. `as_it_is`: a clone of the current packet; otherwise of the packet as it arrived.
-    fn clone_packet(&mut self, as_it_is: bool, session: u32, keep: &[VarId]) {
-        let Some(to) = self.state.mirrors.get(&session).copied() else { return };
-        if self.watched {
-            self.observer.event(Event::Again { how: "cloned", session: Some(session) });
-        }
-        let original = self.s.clone();
-        let port = self.number(self.program.standard.ingress_port) as u32;
-        self.arrive(port, &original.data);
-        let kind = if as_it_is { instance::EGRESS_CLONE } else { instance::INGRESS_CLONE };
-        self.take_along(&original, keep, kind);
-        if as_it_is {
-            (self.s.headers, self.s.next) = (original.headers.clone(), original.next.clone());
-            self.s.cursor = original.cursor;
-            self.s.wrong_by.clone_from(&original.wrong_by);
-        } else {
-            self.parse_all();
-            // The preserved variables overwrite what the parser wrote.
-            self.take_along(&original, keep, kind);
-        }
-        let copy = std::mem::replace(&mut self.s, original);
-        match to {
-            Mirror::Port(port) => self.queue(copy, Half::Egress(port)),
-            Mirror::Group(group) => self.replicate(copy, group, None),
-        }
-    }
-
-    /// Queues a packet with these bytes for ingress: a resubmit or recirculate.
-    fn again(&mut self, how: &'static str, data: &[u8], kind: u128, keep: &[VarId]) {
-        if self.watched {
-            self.observer.event(Event::Again { how, session: None });
-        }
-        let original = self.s.clone();
-        let port = self.number(self.program.standard.ingress_port) as u32;
-        self.arrive(port, data);
-        self.take_along(&original, keep, kind);
-        self.queue(self.s.clone(), Half::Ingress);
-    }
-
-    fn take_along(&mut self, original: &PacketState, keep: &[VarId], kind: u128) {
-        for var in keep {
-            self.s.vars[var.index()] = original.vars[var.index()].clone();
-        }
-        self.set(self.program.standard.instance_type, kind);
-    }
-
-    /// Runs egress processing for a port.
-    fn egress(&mut self, port: u32) {
-        let program = self.program;
-        if let Some(psa) = &program.psa {
-            return self.psa_egress(psa, port);
-        }
-        let standard = self.program.standard;
-        self.set(standard.egress_port, port as u128);
-        if !self.control(Role::Egress) {
-            return self.dropped(drops::STEP_BUDGET);
-        }
-        let asked = std::mem::take(&mut self.s.asked);
-        if let Some((egress, session, keep)) = asked.clone {
-            self.rounds += 1;
-            self.clone_packet(egress, session, &keep);
-        }
-        if self.number(standard.egress_spec) as u32 == DROP_PORT {
-            return self.drop_marked();
-        }
-        self.control(Role::ComputeChecksum);
-        self.emitted = BitWriter::default();
-        self.control(Role::Deparser);
-        let mut bytes = std::mem::take(&mut self.emitted).finish();
-        bytes.extend_from_slice(self.s.payload());
-        bytes.truncate(asked.truncate.map_or(usize::MAX, |length| length as usize));
-        if let Some(keep) = asked.recirculate {
-            return self.again("recirculated", &bytes, instance::RECIRCULATED, &keep);
-        }
-        if self.watched {
-            self.observer.event(Event::Sent { port, bytes: &bytes });
-        }
-        self.outcome.sent.push((port, bytes));
-    }
-
     /// Runs a control. Returns false if the packet's budget is used up.
     pub(crate) fn control(&mut self, role: Role) -> bool {
         let Some(control) = self.program.control(role) else { return true };
@@ -609,15 +405,8 @@ impl Run<'_, '_> {
         self.block(&control.body) != Flow::Exhausted
     }
 
-    pub(crate) fn number(&self, var: ir::VarId) -> u64 {
+    pub(crate) fn number(&self, var: VarId) -> u64 {
         self.s.vars[var.index()].low_u64()
-    }
-
-    pub(crate) fn drop_marked(&mut self) {
-        match self.s.site {
-            Some(site) => self.drop_for(site),
-            None => self.dropped(drops::EGRESS_SPEC),
-        }
     }
 
     pub(crate) fn dropped(&mut self, name: &str) {
@@ -626,7 +415,7 @@ impl Run<'_, '_> {
         self.drop_for(own + at);
     }
 
-    fn drop_for(&mut self, reason: usize) {
+    pub(crate) fn drop_for(&mut self, reason: usize) {
         let bytes = self.s.data.len() as u64;
         if let Some(count) = self.state.drops.get_mut(reason) {
             count.add(bytes);

@@ -29,29 +29,8 @@ pub struct PacketState {
     pub site: Option<usize>,
     /// For each direct meter, by [`ir::MeterId`]: the colour that it gave the packet.
     pub colours: Vec<u8>,
-    /// What the program has requested for the end of ingress or egress.
-    pub asked: Asked,
     /// For each verified checksum: by how much it was wrong ([`crate::carry`]); `None` if it was not verified.
     pub wrong_by: Vec<Option<u16>>,
-}
-
-/// What the program has requested for a packet. The last request of each kind counts.
-#[derive(Clone, Debug, Default)]
-pub struct Asked {
-    /// PNA: the egress port. Without one the packet is dropped.
-    pub port: Option<u32>,
-    /// PNA: the mirroring session in each mirror slot.
-    pub mirrors: std::collections::BTreeMap<u32, u32>,
-    /// A clone: whether it is a clone of the packet as it leaves egress, the mirroring session, and the preserved variables.
-    pub clone: Option<(bool, u32, Vec<ir::VarId>)>,
-    /// A resubmit, with the preserved variables.
-    pub resubmit: Option<Vec<ir::VarId>>,
-    /// A recirculate, with the preserved variables.
-    pub recirculate: Option<Vec<ir::VarId>>,
-    /// The digests to send.
-    pub digests: Vec<abi::Digest>,
-    /// The length in bytes to which the deparsed packet is truncated.
-    pub truncate: Option<u64>,
 }
 
 // This is not derived, so that `clone_from` reuses memory. Otherwise each packet would allocate memory for each of its headers.
@@ -80,7 +59,6 @@ impl Clone for PacketState {
         self.data.clone_from(&from.data);
         (self.cursor, self.site) = (from.cursor, from.site);
         self.colours.clone_from(&from.colours);
-        self.asked.clone_from(&from.asked);
         self.wrong_by.clone_from(&from.wrong_by);
     }
 }
@@ -101,7 +79,6 @@ impl PacketState {
             cursor: 0,
             site: None,
             colours: vec![dataplane::meter::GREEN; program.meters.len()],
-            asked: Asked::default(),
             wrong_by: Vec::new(),
         }
     }

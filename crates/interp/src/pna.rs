@@ -1,16 +1,13 @@
-//! The Portable NIC Architecture (PNA sections 6 and 9): one pipeline for both directions, tables to which packets add entries, and entries
-//! that expire.
+//! What the Portable NIC Architecture adds (PNA sections 6 and 9): tables to which packets add entries, and entries that expire.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use abi::{ActionCall, Bits, Entry, MatchValue, drops};
+use abi::{ActionCall, Bits, Entry, MatchValue};
 use dataplane::{Handle, Table};
-use ir::{Expr, Place, PnaMetadata, Role, TableId, VarId};
+use ir::{Expr, Place, TableId};
 
 use crate::eval::eval;
-use crate::event::Event;
-use crate::machine::{Half, Mirror, Run};
-use crate::packet::{BitWriter, PacketState};
+use crate::machine::Run;
 
 /// The state that PNA keeps between packets.
 #[derive(Default)]
@@ -61,104 +58,6 @@ pub(crate) struct Applying {
 }
 
 impl Run<'_, '_> {
-    /// Starts a new packet in the main parser.
-    pub(crate) fn arrive_pna(&mut self, port: u32, data: &[u8]) {
-        self.s.clone_from(self.fresh);
-        self.s.data.extend_from_slice(data);
-        if let Some(pna) = &self.program.pna {
-            self.state.pna.sweep(self.clock, &mut self.state.tables);
-            self.enter(pna, port, 0);
-        }
-    }
-
-    fn enter(&mut self, pna: &PnaMetadata, port: u32, pass: u128) {
-        let direction = u128::from(self.state.pna.host_ports.contains(&port));
-        for [to_direction, to_pass, to_loop, to_port] in [pna.parser, pna.pre, pna.main] {
-            self.set(to_direction, direction);
-            self.set(to_pass, pass);
-            self.set(to_loop, 0);
-            self.set(to_port, port as u128);
-        }
-        self.set(pna.timestamp, self.clock as u128);
-        self.set(self.program.standard.packet_length, self.s.data.len() as u128);
-    }
-
-    /// Runs the whole pipeline for the current packet.
-    pub(crate) fn pna(&mut self, pna: &PnaMetadata) {
-        if !self.parse_all() {
-            return self.dropped(drops::STEP_BUDGET);
-        }
-        let found = self.number(self.program.standard.parser_error) as u128;
-        pna.errors.iter().for_each(|var: &VarId| self.set(*var, found));
-        for role in [Role::PreControl, Role::Ingress] {
-            if !self.control(role) {
-                return self.dropped(drops::STEP_BUDGET);
-            }
-        }
-        let asked = std::mem::take(&mut self.s.asked);
-        self.outcome.digests.extend(asked.digests);
-        if asked.port.is_none() && asked.mirrors.is_empty() && asked.recirculate.is_none() {
-            return self.pna_dropped();
-        }
-        self.emitted = BitWriter::default();
-        self.control(Role::Deparser);
-        let mut bytes = std::mem::take(&mut self.emitted).finish();
-        bytes.extend_from_slice(self.s.payload());
-        for session in asked.mirrors.values() {
-            self.mirrored(*session, &bytes);
-        }
-        if asked.recirculate.is_some() {
-            return self.pna_again(pna, &bytes);
-        }
-        match asked.port {
-            Some(port) => self.leave(port, bytes),
-            None => self.pna_dropped(),
-        }
-    }
-
-    fn pna_dropped(&mut self) {
-        match self.s.site {
-            Some(_) => self.drop_marked(),
-            None => self.dropped(drops::DROP),
-        }
-    }
-
-    fn leave(&mut self, port: u32, bytes: Vec<u8>) {
-        if self.watched {
-            self.observer.event(Event::Sent { port, bytes: &bytes });
-        }
-        self.outcome.sent.push((port, bytes));
-    }
-
-    /// Sends a copy of the packet for a mirroring session. An unknown session sends nothing.
-    fn mirrored(&mut self, session: u32, bytes: &[u8]) {
-        let Some(to) = self.state.mirrors.get(&session).copied() else { return };
-        if self.watched {
-            self.observer.event(Event::Again { how: "mirrored", session: Some(session) });
-        }
-        let ports = match to {
-            Mirror::Port(port) => vec![port],
-            Mirror::Group(group) => {
-                let replicas = self.state.groups.get(&group).cloned().unwrap_or_default();
-                replicas.into_iter().map(|(_, port)| port).collect()
-            }
-        };
-        ports.into_iter().for_each(|port| self.leave(port, bytes.to_vec()));
-    }
-
-    /// Recirculates the packet: the deparsed bytes start the next pass.
-    fn pna_again(&mut self, pna: &PnaMetadata, bytes: &[u8]) {
-        if self.watched {
-            self.observer.event(Event::Again { how: "recirculated", session: None });
-        }
-        let (port, pass) = (self.number(pna.main[3]) as u32, self.number(pna.main[1]));
-        let mut packet: PacketState = self.fresh.clone();
-        packet.data.extend_from_slice(bytes);
-        self.s = packet;
-        self.enter(pna, port, u128::from(pass) + 1);
-        self.queue(self.s.clone(), Half::Ingress);
-    }
-
     /// Runs `add_entry`: adds an entry for the key that missed.
     pub(crate) fn add_entry(
         &mut self,

@@ -309,12 +309,8 @@ impl Writes {
             writes.cells.extend(action.params.iter().map(|p| Cell::Var(p.var)));
         }
         // The architecture writes these variables between the controls.
-        let std = &program.standard;
-        let own = [std.egress_spec, std.egress_port, std.mcast_grp, std.checksum_error, std.enq_timestamp]
-            .into_iter()
-            .chain([std.enq_qdepth, std.deq_timedelta, std.deq_qdepth, std.egress_global_timestamp])
-            .chain([std.egress_rid, std.instance_type]);
-        writes.cells.extend(own.map(Cell::Var));
+        writes.cells.extend(program.pipeline.written_later().into_iter().map(Cell::Var));
+        writes.cells.insert(Cell::Var(program.standard.checksum_error));
         writes
     }
 

@@ -33,8 +33,7 @@ pub enum Outside {
     Table(TableId),
     /// The statement reads or changes the state of an extern: a counter, a meter, a register or the random number generator.
     Extern,
-    /// The statement changes what happens to the packet at the end of the control: a drop, clone, send, truncation, resubmission or
-    /// recirculation.
+    /// The statement changes why the packet is dropped.
     Fate,
     /// The statement reports something to the control plane or the user, or appends to the packet.
     Output,
@@ -266,12 +265,7 @@ impl Effects<'_, '_> {
             | StmtKind::Break(_)
             | StmtKind::Continue(_) => {}
             StmtKind::Apply { table, hit, action } => self.apply(*table, *hit, *action),
-            StmtKind::Drop(_) => {
-                let standard = self.program.standard;
-                self.outside(Outside::Fate);
-                self.write(Cell::Var(standard.egress_spec), true);
-                self.write(Cell::Var(standard.mcast_grp), true);
-            }
+            StmtKind::Drop(_) => self.outside(Outside::Fate),
             StmtKind::Extract { header, varbit } => self.extract(header, varbit.as_ref()),
             StmtKind::Lookahead { dst } => {
                 self.locate_place(dst);
@@ -346,19 +340,6 @@ impl Effects<'_, '_> {
                 self.exprs(data);
                 self.outside(Outside::Output);
             }
-            Call::Clone { egress: _, session, keep } => {
-                self.expr(session);
-                self.keep(keep);
-            }
-            Call::Resubmit { keep } | Call::Recirculate { keep } => self.keep(keep),
-            Call::SendToPort(port) => {
-                self.expr(port);
-                self.outside(Outside::Fate);
-            }
-            Call::MirrorPacket { slot, session } => {
-                self.exprs([slot, session]);
-                self.outside(Outside::Fate);
-            }
             Call::AddEntry { done, action: _, args, profile } => {
                 self.exprs(args);
                 self.expr(profile);
@@ -372,10 +353,6 @@ impl Effects<'_, '_> {
                 self.outside(Outside::Extern);
             }
             Call::FlowId(dst) => self.result(dst, Outside::Extern),
-            Call::Truncate(length) => {
-                self.expr(length);
-                self.outside(Outside::Fate);
-            }
             Call::Hash { dst, algorithm: _, base, data, max } => {
                 self.exprs([base, max]);
                 self.exprs(data);
@@ -425,11 +402,5 @@ impl Effects<'_, '_> {
         self.locate_place(dst);
         self.outside(what);
         self.write_place(dst);
-    }
-
-    /// A call that keeps variables. They are read at the end of the control; listing them here keeps passes from removing their writes.
-    fn keep(&mut self, keep: &[VarId]) {
-        keep.iter().for_each(|v| self.read(Cell::Var(*v)));
-        self.outside(Outside::Fate);
     }
 }

@@ -72,8 +72,13 @@
 //!
 //! # Drops
 //! Every call of `mark_to_drop` is a [`StmtKind::Drop`] with its own [`DropSite`], so that every dropped packet has a drop reason with a name.
-//! In v1model, `Drop` sets `egress_spec` to 511 and `mcast_grp` to 0, and records its site. If the packet is dropped in the end, the last
-//! recorded site is the reason.
+//! It records its site. If the pipeline drops the packet, the last recorded site is the reason. In v1model, the front end also assigns 511
+//! to `egress_spec` and 0 to `mcast_grp`; in PNA it withdraws the request to send.
+//!
+//! # Pipeline
+//! [`Program::pipeline`] has the rules of the architecture as data: the stages, what each of them runs, the variables that are written when
+//! a packet enters one, and the decisions that drop, copy or send it. [`pipeline`](mod@pipeline) defines the meaning. The following sections
+//! describe the pipelines that the front end makes.
 //!
 //! # v1model
 //! A packet passes [`Role::Parser`], [`Role::VerifyChecksum`], [`Role::Ingress`], the traffic manager, [`Role::Egress`],
@@ -82,7 +87,7 @@
 //! `egress_spec` is 511. A packet that the parser rejected is processed normally, with `parser_error` set. A wrong verified checksum sets
 //! `checksum_error`.
 //!
-//! A program may call [`Call::Clone`], [`Call::Resubmit`] and [`Call::Recirculate`] anywhere in ingress or egress. They take effect at the
+//! A program may call `clone`, `resubmit` and `recirculate` anywhere in ingress or egress. They are requests, which take effect at the
 //! end of that half of the pipeline, in the order of BMv2. After ingress: the clone, the digests, the resubmission; the packet is
 //! forwarded only if it is not resubmitted. After egress: the clone, the drop, and then recirculation instead of sending. A clone to a
 //! session that is not configured has no effect. A clone from ingress is a copy of the packet as it arrived, which is parsed again and sent to
@@ -95,13 +100,13 @@
 //! [`Role::Egress`] and [`Role::Deparser`]. The egress parser has storage of its own, and parses what the ingress deparser wrote. After ingress
 //! the following happens, in this order (PSA section 6.2): a clone of the packet as it arrived; a drop; a resubmission; copies for a multicast
 //! group; one packet for the egress port. After egress (section 6.5): a clone of the packet as it would leave; a drop; recirculation, if the
-//! port is PSA_PORT_RECIRCULATE; otherwise the packet leaves. [`PsaMetadata`] names the variables that are read and written in between.
+//! port is PSA_PORT_RECIRCULATE; otherwise the packet leaves.
 //!
 //! # PNA
 //! A packet passes [`Role::Parser`], [`Role::PreControl`], [`Role::Ingress`] (the main control) and [`Role::Deparser`], in both directions. A
 //! port belongs to the network, unless the host configures that it belongs to the host. After the main control, a copy is made for each
 //! mirror slot, as the deparser writes the packet. Then the packet is recirculated, or leaves through the port of the last
-//! [`Call::SendToPort`]. If there was none, or a [`StmtKind::Drop`] ran after it, the packet is dropped.
+//! `send_to_port`. If there was none, or a `drop_packet` ran after it, the packet is dropped.
 //!
 //! [`Call::AddEntry`] adds an entry for the key that missed, and the next packet hits it. In a table that [ages](Table::ages), such an entry
 //! is removed when the time of its profile has passed since it was added, or since [`Call::RestartTimer`] last ran for it. A hit alone does
@@ -127,6 +132,7 @@ pub mod liveness;
 pub mod manifest;
 pub mod pass;
 pub mod paths;
+pub mod pipeline;
 pub mod program;
 pub mod stmt;
 pub mod text;
@@ -135,15 +141,17 @@ pub mod visit;
 pub mod visit_mut;
 
 pub use expr::{BinOp, Expr, ExprKind, Place, Ty, UnOp};
+pub use pipeline::Pipeline;
 pub use program::{
     Action, Arch, CORE_ERRORS, Control, CounterKind, DirectCounter, DropSite, Field, Header, HeaderType,
-    IndexedCounter, KeySet, Loc, Meter, Param, Parser, Passed, PnaMetadata, Program, PsaMetadata, Register,
-    Role, Select, SelectCase, Source, Stack, StandardMetadata, State, Table, TableAction, TableEntry,
-    TableKey, Target, Transition, ValueSet, ValueSetKey, Var, VarKind,
+    IndexedCounter, KeySet, Loc, Meter, Param, Parser, Program, Register, Role, Select, SelectCase, Source,
+    Stack, StandardMetadata, State, Table, TableAction, TableEntry, TableKey, Target, Transition, ValueSet,
+    ValueSetKey, Var, VarKind,
 };
 pub use program::{
     ActionId, ActionProfile, ChecksumId, CounterId, DirectCounterId, DropSiteId, ErrorId, HeaderId,
-    HeaderTypeId, LabelId, MeterId, ProfileId, RegisterId, StackId, StateId, TableId, ValueSetId, VarId,
+    HeaderTypeId, LabelId, MeterId, ProfileId, RegisterId, StackId, StageId, StateId, TableId, ValueSetId,
+    VarId,
 };
 pub use stmt::{Block, Call, Data, HashAlgorithm, HeaderRef, Stmt, StmtKind};
 pub use verify::{Fault, Rule, Verified, verify};

@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::cells::{Cell, CellSet, Cells};
 use crate::effects::{self, Effect, Outside};
+use crate::pipeline::Mention;
 use crate::program::{
     Action, HeaderId, LabelId, Parser, Program, StateId, TableId, Target, Transition, VarId, VarKind,
 };
@@ -191,18 +192,11 @@ pub fn actions(program: &Program, table: TableId) -> impl Iterator<Item = &Actio
 /// Calls `f` for the cells that the architecture reads or writes.
 pub(crate) fn architecture(program: &Program, f: &mut dyn FnMut(Cell)) {
     program.standard.vars().into_iter().for_each(|v| f(Cell::Var(v)));
-    if let Some(psa) = &program.psa {
-        psa.vars().into_iter().for_each(|v| f(Cell::Var(v)));
-        for passed in psa.passed() {
-            match passed {
-                crate::Passed::Var { from, to } => [from, to].into_iter().for_each(|v| f(Cell::Var(*v))),
-                crate::Passed::Header { from, to } => [from, to].into_iter().for_each(|h| f(Cell::Valid(*h))),
-            }
-        }
-    }
-    if let Some(pna) = &program.pna {
-        pna.vars().into_iter().for_each(|v| f(Cell::Var(v)));
-    }
+    program.pipeline.mentions(&mut |mention| match mention {
+        Mention::Written(v) | Mention::Read(v) => f(Cell::Var(*v)),
+        Mention::Header(h) => f(Cell::Valid(*h)),
+        Mention::Expr(e) => effects::reads(program, e, f),
+    });
 }
 
 type Visitor<'v> = &'v mut dyn FnMut(Event<'_>, &CellSet);

@@ -3,6 +3,7 @@
 use abi::{Bits, MatchKind};
 
 use crate::expr::{Expr, Ty};
+use crate::pipeline::Pipeline;
 use crate::stmt::Block;
 
 macro_rules! ids {
@@ -50,6 +51,8 @@ ids! {
     StateId indexes "parsers[_].states";
     /// The number of a statement that verifies or updates a checksum. It is unique in the program.
     ChecksumId indexes "checksums";
+    /// The number of a stage of the pipeline.
+    StageId indexes "pipeline.stages";
     /// The number of a block or loop that a `Break` can leave. It is unique in the program.
     LabelId indexes "labels";
 }
@@ -95,113 +98,6 @@ pub enum Arch {
     Psa,
     /// The Portable NIC Architecture.
     Pna,
-}
-
-/// PSA's metadata. Each field is a variable. The lists of [`Passed`] name the storage that a deparser passes to a parser.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[allow(missing_docs)] // The fields are named and typed as in psa.p4.
-pub struct PsaMetadata {
-    /// `ingress_port` and `packet_path` for the ingress parser.
-    pub ingress_parser: [VarId; 2],
-    pub ingress_input: PsaIngressInput,
-    pub ingress_output: PsaIngressOutput,
-    /// `egress_port` and `packet_path` for the egress parser.
-    pub egress_parser: [VarId; 2],
-    pub egress_input: PsaEgressInput,
-    pub egress_output: PsaEgressOutput,
-    /// `egress_port` for the egress deparser.
-    pub egress_deparser: VarId,
-    pub resubmit: Vec<Passed>,
-    pub recirculate: Vec<Passed>,
-    pub normal: Vec<Passed>,
-    pub clone_i2e: Vec<Passed>,
-    pub clone_e2e: Vec<Passed>,
-}
-
-/// PNA's metadata. Each field is a variable. A direction is 0 from the network to the host, and 1 from the host to the network.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[allow(missing_docs)] // The fields are named and typed as in pna.p4.
-pub struct PnaMetadata {
-    /// `direction`, `pass`, `loopedback` and `input_port`, for the parser, the pre control and the main control.
-    pub parser: [VarId; 4],
-    pub pre: [VarId; 4],
-    pub main: [VarId; 4],
-    /// `parser_error`, for the pre control and the main control.
-    pub errors: [VarId; 2],
-    pub timestamp: VarId,
-}
-
-/// A value that a deparser passes to a parser.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Passed {
-    /// The value is a scalar.
-    Var {
-        /// The deparser's variable.
-        from: VarId,
-        /// The parser's variable.
-        to: VarId,
-    },
-    /// The value is a header.
-    Header {
-        /// The deparser's header.
-        from: HeaderId,
-        /// The parser's header.
-        to: HeaderId,
-    },
-}
-
-impl PsaMetadata {
-    /// Calls `f` for each variable that the architecture reads or writes.
-    pub fn each_mut(&mut self, f: &mut dyn FnMut(&mut VarId)) {
-        self.ingress_parser.iter_mut().chain(&mut self.egress_parser).for_each(&mut *f);
-        let PsaIngressInput { ingress_port, packet_path, ingress_timestamp, parser_error } =
-            &mut self.ingress_input;
-        [ingress_port, packet_path, ingress_timestamp, parser_error].into_iter().for_each(&mut *f);
-        let o = &mut self.ingress_output;
-        [&mut o.class_of_service, &mut o.clone, &mut o.clone_session_id, &mut o.drop]
-            .into_iter()
-            .for_each(&mut *f);
-        [&mut o.resubmit, &mut o.multicast_group, &mut o.egress_port].into_iter().for_each(&mut *f);
-        let i = &mut self.egress_input;
-        [&mut i.class_of_service, &mut i.egress_port, &mut i.packet_path].into_iter().for_each(&mut *f);
-        [&mut i.instance, &mut i.egress_timestamp, &mut i.parser_error].into_iter().for_each(&mut *f);
-        let PsaEgressOutput { clone, clone_session_id, drop } = &mut self.egress_output;
-        [clone, clone_session_id, drop, &mut self.egress_deparser].into_iter().for_each(f);
-    }
-
-    /// All variables that the architecture reads or writes.
-    pub fn vars(&self) -> Vec<VarId> {
-        let mut all = Vec::new();
-        self.clone().each_mut(&mut |v| all.push(*v));
-        all
-    }
-
-    /// All values that a deparser passes to a parser.
-    pub fn passed(&self) -> impl Iterator<Item = &Passed> {
-        let lists = [&self.resubmit, &self.recirculate, &self.normal, &self.clone_i2e, &self.clone_e2e];
-        lists.into_iter().flatten()
-    }
-
-    /// Mutable references to all values that a deparser passes to a parser.
-    pub fn passed_mut(&mut self) -> impl Iterator<Item = &mut Passed> {
-        let PsaMetadata { resubmit, recirculate, normal, clone_i2e, clone_e2e, .. } = self;
-        [resubmit, recirculate, normal, clone_i2e, clone_e2e].into_iter().flatten()
-    }
-}
-
-impl PnaMetadata {
-    /// Calls `f` for each variable that the architecture reads or writes.
-    pub fn each_mut(&mut self, f: &mut dyn FnMut(&mut VarId)) {
-        let PnaMetadata { parser, pre, main, errors, timestamp } = self;
-        parser.iter_mut().chain(pre).chain(main).chain(errors).chain([timestamp]).for_each(f);
-    }
-
-    /// All variables that the architecture reads or writes.
-    pub fn vars(&self) -> Vec<VarId> {
-        let mut all = Vec::new();
-        self.clone().each_mut(&mut |v| all.push(*v));
-        all
-    }
 }
 
 impl StandardMetadata {
@@ -263,50 +159,6 @@ impl StandardMetadata {
     }
 }
 
-/// The fields of `psa_ingress_input_metadata_t`.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[allow(missing_docs)]
-pub struct PsaIngressInput {
-    pub ingress_port: VarId,
-    pub packet_path: VarId,
-    pub ingress_timestamp: VarId,
-    pub parser_error: VarId,
-}
-
-/// The fields of `psa_ingress_output_metadata_t`.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[allow(missing_docs)]
-pub struct PsaIngressOutput {
-    pub class_of_service: VarId,
-    pub clone: VarId,
-    pub clone_session_id: VarId,
-    pub drop: VarId,
-    pub resubmit: VarId,
-    pub multicast_group: VarId,
-    pub egress_port: VarId,
-}
-
-/// The fields of `psa_egress_input_metadata_t`.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[allow(missing_docs)]
-pub struct PsaEgressInput {
-    pub class_of_service: VarId,
-    pub egress_port: VarId,
-    pub packet_path: VarId,
-    pub instance: VarId,
-    pub egress_timestamp: VarId,
-    pub parser_error: VarId,
-}
-
-/// The fields of `psa_egress_output_metadata_t`.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[allow(missing_docs)]
-pub struct PsaEgressOutput {
-    pub clone: VarId,
-    pub clone_session_id: VarId,
-    pub drop: VarId,
-}
-
 /// A whole program: the lists of everything that it declares. Ids are indexes into these lists.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
@@ -326,10 +178,8 @@ pub struct Program {
     pub vars: Vec<Var>,
     /// The variables of v1model's standard metadata. In a program for another architecture, they have no names in the P4 source.
     pub standard: StandardMetadata,
-    /// PSA's metadata, in a program for PSA.
-    pub psa: Option<Box<PsaMetadata>>,
-    /// PNA's metadata, in a program for PNA.
-    pub pna: Option<Box<PnaMetadata>>,
+    /// The stages of the architecture.
+    pub pipeline: Pipeline,
     /// The names of errors by number: first [`CORE_ERRORS`], then those of the program.
     pub errors: Vec<String>,
     /// The parsers. A v1model program has one.
@@ -452,7 +302,7 @@ pub struct StandardMetadata {
 }
 
 /// The role of a parser or control in the architecture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// The parser; in PSA the ingress parser.
     Parser,

@@ -113,7 +113,8 @@ pub enum StmtKind {
         /// A `bit<32>` variable that becomes the index in the table's list of the action that ran.
         action: Option<VarId>,
     },
-    /// `mark_to_drop` (see the crate's page).
+    /// Records the drop site, for the decision that drops the packet. The architecture's variables that mark the packet as dropped are
+    /// assigned by other statements.
     Drop(DropSiteId),
     /// Parser: `packet.extract(header)`.
     Extract {
@@ -199,36 +200,6 @@ pub enum Call {
         /// The values that are sent, in the order of their names.
         data: Vec<Expr>,
     },
-    /// `clone` and its variants: a copy of the packet for egress, which is made at the end of this half of the pipeline. Of several calls,
-    /// the last one counts.
-    Clone {
-        /// Whether the copy has the headers as egress left them. Otherwise it is a copy of the packet as it arrived.
-        egress: bool,
-        /// The number of the mirroring session, which determines the destination.
-        session: Expr,
-        /// The variables that the copy keeps.
-        keep: Vec<VarId>,
-    },
-    /// `resubmit`: at the end of ingress, the packet as it arrived is processed again from the parser on.
-    Resubmit {
-        /// The variables that the packet keeps.
-        keep: Vec<VarId>,
-    },
-    /// `recirculate`: at the end of egress, the deparsed packet is processed again from the parser on.
-    Recirculate {
-        /// The variables that the packet keeps.
-        keep: Vec<VarId>,
-    },
-    /// PNA `send_to_port(port)`: sets the port through which the packet leaves after the main control. Without a call, or with a drop after
-    /// it, the packet is dropped.
-    SendToPort(Expr),
-    /// PNA `mirror_packet(slot, session)`: a copy of the packet as the main control leaves it. Each slot makes one copy, for its last call.
-    MirrorPacket {
-        /// The number of the slot.
-        slot: Expr,
-        /// The number of the mirroring session, which determines the destination.
-        session: Expr,
-    },
     /// PNA `add_entry(action, parameters, profile)`, in the default action: adds an entry for the key that missed.
     AddEntry {
         /// A bool that becomes true if the entry exists afterwards, and false if the table is full.
@@ -245,8 +216,6 @@ pub enum Call {
     RestartTimer(Option<Expr>),
     /// PNA `allocate_flow_id()`: a number that no other flow has.
     FlowId(Place),
-    /// `truncate(length)`: truncates the deparsed packet to this number of bytes.
-    Truncate(Expr),
     /// `hash(dst, algorithm, base, data, max)`: `base + H(data) % max`, or `base` if `max` is 0.
     Hash {
         /// The place that receives the result.

@@ -3,7 +3,8 @@
 use std::fmt::{self, Display, Write as _};
 
 use crate::expr::{Expr, ExprKind, Place, Ty, UnOp};
-use crate::program::{KeySet, Program, State, Table, Target, Transition, VarId, VarKind};
+use crate::pipeline::{Carry, Decision, Fate, Input, Passed, Source, Step, To, When};
+use crate::program::{KeySet, Program, State, Table, Target, Transition, VarKind};
 use crate::stmt::{Block, Call, HeaderRef, Stmt, StmtKind};
 
 /// The text of a whole program.
@@ -20,6 +21,7 @@ pub fn program(p: &Program) -> String {
     p.controls
         .iter()
         .for_each(|c| out.braced(&format!("control {} ({:?})", c.name, c.role), |o| o.block(&c.body)));
+    out.pipeline();
     out.out
 }
 
@@ -132,6 +134,79 @@ impl<'a> Printer<'a> {
             let initial = if r.initial.is_zero() { String::new() } else { format!(" = {}", r.initial) };
             self.line(&format!("register {}[{}] {}{initial}", r.name, r.size, r.ty));
         }
+    }
+
+    fn pipeline(&mut self) {
+        let p = self.p;
+        for stage in &p.pipeline.stages {
+            self.braced(&format!("stage {}", stage.name), |o| {
+                o.inputs(&stage.inputs);
+                stage.steps.iter().for_each(|s| o.step(s));
+            });
+        }
+    }
+
+    fn inputs(&mut self, inputs: &[Input]) {
+        for input in inputs {
+            let value = match &input.value {
+                Source::Const(value) => format!("{value:?}"),
+                Source::Value(e) => expr(self.p, e),
+                architecture => format!("{architecture:?}").to_lowercase(),
+            };
+            self.line(&format!("{} = {value}", self.p.var(input.var).name));
+        }
+    }
+
+    fn step(&mut self, step: &Step) {
+        let p = self.p;
+        match step {
+            Step::Parse(role, errors) => {
+                let errors: Vec<_> = errors.iter().map(|v| p.var(*v).name.as_str()).collect();
+                self.line(&format!("parse {role:?}, errors ({})", errors.join(", ")));
+            }
+            Step::Control(role) => self.line(&format!("control {role:?}")),
+            Step::Deparse(role) => self.line(&format!("deparse {role:?}")),
+            Step::Truncate(var, _) => self.line(&format!("truncate to {} - 1", p.var(*var).name)),
+            Step::Decide(decision) => self.decision(decision),
+        }
+    }
+
+    fn decision(&mut self, decision: &Decision) {
+        let p = self.p;
+        let when = match &decision.when {
+            When::Always => "always".to_string(),
+            When::Holds(e) => format!("if {}", expr(p, e)),
+            When::Requested(var, number) => format!("if {} == {number}", p.var(*var).name),
+        };
+        let (copy, path) = match &decision.then {
+            Fate::Drop(reason) => return self.line(&format!("{when}: drop, {reason}")),
+            Fate::Go(path) => ("", path),
+            Fate::Copy(path) => ("copy, ", path),
+        };
+        let to = match &path.to {
+            To::Port(e) => format!("port {}", expr(p, e)),
+            To::Group(e) => format!("group {}", expr(p, e)),
+            To::Session(e) => format!("session {}", expr(p, e)),
+        };
+        let stage = path.stage.map_or("out", |s| p.pipeline.stage(s).name);
+        let head = format!("{when}: {copy}{:?} {:?} to {to}, {stage}", path.kind, path.bytes);
+        self.braced(&head, |o| {
+            if let Carry::New { inputs, headers, passed } = &path.carry {
+                o.line(&format!("new state, headers {headers:?}"));
+                for item in passed {
+                    match item {
+                        Passed::Var { from, to } => {
+                            o.line(&format!("pass {} to {}", p.var(*from).name, p.var(*to).name));
+                        }
+                        Passed::Header { from, to } => {
+                            o.line(&format!("pass {} to {}", p.header(*from).name, p.header(*to).name));
+                        }
+                    }
+                }
+                o.inputs(inputs);
+            }
+            o.inputs(&path.sets);
+        });
     }
 
     fn parsers(&mut self) {
@@ -280,10 +355,6 @@ fn simple_stmt(p: &Program, kind: &StmtKind) -> String {
 
 fn call(p: &Program, call: &Call) -> String {
     let list = |data: &[Expr]| data.iter().map(|e| expr(p, e)).collect::<Vec<_>>().join(", ");
-    let vars = |keep: &[VarId]| {
-        let names: Vec<_> = keep.iter().map(|v| p.var(*v).name.as_str()).collect();
-        format!("({})", names.join(", "))
-    };
     match call {
         Call::Count { counter, index } => {
             format!("{}.count({})", p.counters[counter.index()].name, expr(p, index))
@@ -302,16 +373,6 @@ fn call(p: &Program, call: &Call) -> String {
             format!("{} = {}.colour", place(p, dst), p.meters[meter.index()].name)
         }
         Call::Digest { name, data, .. } => format!("digest {name}({})", list(data)),
-        Call::Clone { egress, session, keep } => {
-            let from = if *egress { "egress" } else { "ingress" };
-            format!("clone from {from} to session {}, keep {}", expr(p, session), vars(keep))
-        }
-        Call::Resubmit { keep } => format!("resubmit, keep {}", vars(keep)),
-        Call::Recirculate { keep } => format!("recirculate, keep {}", vars(keep)),
-        Call::SendToPort(port) => format!("send to port {}", expr(p, port)),
-        Call::MirrorPacket { slot, session } => {
-            format!("mirror in slot {} to session {}", expr(p, slot), expr(p, session))
-        }
         Call::AddEntry { done, action, args, profile } => {
             let done = done.as_ref().map(|d| format!("{} = ", place(p, d))).unwrap_or_default();
             format!("{done}add entry {action}({}), expires by {}", list(args), expr(p, profile))
@@ -319,7 +380,6 @@ fn call(p: &Program, call: &Call) -> String {
         Call::RestartTimer(None) => "restart timer".to_string(),
         Call::RestartTimer(Some(profile)) => format!("restart timer, expires by {}", expr(p, profile)),
         Call::FlowId(dst) => format!("{} = new flow", place(p, dst)),
-        Call::Truncate(length) => format!("truncate({})", expr(p, length)),
         Call::Hash { dst, algorithm, base, data, max } => {
             let (base, max) = (expr(p, base), expr(p, max));
             format!("{} = {base} + {algorithm:?}({}) % {max}", place(p, dst), list(data))

@@ -62,19 +62,13 @@ pub fn operands<'a>(stmt: &'a Stmt, f: &mut impl FnMut(&'a Expr)) {
 fn call_operands<'a>(call: &'a Call, f: &mut impl FnMut(&'a Expr)) {
     match call {
         Call::Count { index, .. } => f(index),
-        Call::DirectCount(_) | Call::Resubmit { .. } | Call::Recirculate { .. } => {}
+        Call::DirectCount(_) => {}
         Call::Meter { index, dst, .. } => {
             place_operands(dst, f);
             f(index);
         }
         Call::DirectMeter { dst, .. } => place_operands(dst, f),
         Call::Digest { data, .. } => data.iter().for_each(f),
-        Call::Clone { session, .. } => f(session),
-        Call::Truncate(e) | Call::SendToPort(e) => f(e),
-        Call::MirrorPacket { slot, session } => {
-            f(slot);
-            f(session);
-        }
         Call::AddEntry { done, args, profile, .. } => {
             if let Some(done) = done {
                 place_operands(done, f);
@@ -164,7 +158,8 @@ pub fn all_stmts<'a>(program: &'a Program, f: &mut impl FnMut(&'a Stmt)) {
     }
 }
 
-/// Calls `f` for every expression of a program with all sub-expressions: those of statements, of selects and of table keys.
+/// Calls `f` for every expression of a program with all sub-expressions: those of statements, of selects, of table keys and
+/// of the pipeline.
 pub fn all_exprs<'a>(program: &'a Program, f: &mut impl FnMut(&'a Expr)) {
     all_stmts(program, &mut |s| operands(s, &mut |e| exprs(e, f)));
     for state in program.parsers.iter().flat_map(|p| &p.states) {
@@ -176,4 +171,5 @@ pub fn all_exprs<'a>(program: &'a Program, f: &mut impl FnMut(&'a Expr)) {
         table.keys.iter().for_each(|key| exprs(&key.expr, f));
         table.selector.iter().for_each(|key| exprs(key, f));
     }
+    program.pipeline.exprs(&mut |e| exprs(e, f));
 }

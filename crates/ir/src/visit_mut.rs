@@ -1,7 +1,8 @@
 //! Visitors that can change a program: its blocks, the parts of its statements, and the parts of its expressions.
 
 use crate::expr::{Expr, ExprKind, Place};
-use crate::program::{Program, StackId, Transition, VarId};
+use crate::pipeline::MentionMut;
+use crate::program::{HeaderId, Program, StackId, Transition, VarId};
 use crate::stmt::{Block, Call, HeaderRef, Stmt, StmtKind};
 
 /// A part of a statement or expression that may be changed in place.
@@ -16,6 +17,8 @@ pub enum Part<'a> {
     Stack(&'a mut StackId),
     /// A variable that appears by its id and not in a place.
     Var(&'a mut VarId),
+    /// A header that appears by its id and not in a reference.
+    HeaderId(&'a mut HeaderId),
 }
 
 /// Calls `f` for every outermost block of a program.
@@ -51,7 +54,8 @@ pub fn inner_blocks(stmt: &mut Stmt) -> Vec<&mut Block> {
     }
 }
 
-/// Calls `f` for every part of a program: those of all statements, of the keys of selects and tables, and of selectors. The parts of an
+/// Calls `f` for every part of a program: those of all statements, of the keys of selects and tables, of selectors, and of the
+/// pipeline. The parts of an
 /// expression come before the expression.
 pub fn parts(program: &mut Program, f: &mut dyn FnMut(Part<'_>)) {
     blocks(program, &mut |block| stmts(block, &mut |stmt| stmt_parts(stmt, f)));
@@ -64,6 +68,11 @@ pub fn parts(program: &mut Program, f: &mut dyn FnMut(Part<'_>)) {
         table.keys.iter_mut().for_each(|k| whole(&mut k.expr, f));
         table.selector.iter_mut().for_each(|k| whole(k, f));
     }
+    program.pipeline.mentions_mut(&mut |mention| match mention {
+        MentionMut::Var(v) => f(Part::Var(v)),
+        MentionMut::Header(h) => f(Part::HeaderId(h)),
+        MentionMut::Expr(e) => whole(e, f),
+    });
 }
 
 /// Calls `f` for the parts of an expression, and then for the expression itself.
@@ -162,13 +171,6 @@ fn call_parts(call: &mut Call, f: &mut dyn FnMut(Part<'_>)) {
         Call::RegisterWrite { register: _, index, value } => all(&mut [index, value], f),
         Call::DirectMeter { meter: _, dst } | Call::FlowId(dst) => place_parts(dst, f),
         Call::Digest { name: _, fields: _, data } => data.iter_mut().for_each(|e| whole(e, f)),
-        Call::Clone { egress: _, session, keep } => {
-            whole(session, f);
-            keep.iter_mut().for_each(|v| f(Part::Var(v)));
-        }
-        Call::Resubmit { keep } | Call::Recirculate { keep } => keep.iter_mut().for_each(|v| f(Part::Var(v))),
-        Call::SendToPort(e) | Call::Truncate(e) => whole(e, f),
-        Call::MirrorPacket { slot, session } => all(&mut [slot, session], f),
         Call::AddEntry { done, action: _, args, profile } => {
             done.iter_mut().for_each(|p| place_parts(p, f));
             args.iter_mut().for_each(|e| whole(e, f));

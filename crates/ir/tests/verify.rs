@@ -1,6 +1,7 @@
 //! Tests of `verify`. For every rule there is a program that violates only this rule, made from one that violates none.
 
 use abi::{Bits, MatchKind, MatchValue};
+use ir::pipeline::{self, Decision, Fate, Stage, Step, When};
 use ir::*;
 
 const FLAG: VarId = VarId(0);
@@ -52,8 +53,7 @@ fn sound() -> Program {
             var("p", Ty::Bit(8), VarKind::Param(ActionId(0))),
         ],
         standard: standard(),
-        psa: None,
-        pna: None,
+        pipeline: Pipeline { stages: vec![Stage { name: "only", inputs: vec![], steps: vec![out()] }] },
         errors: vec!["NoError".into()],
         parsers: vec![Parser {
             name: "P".into(),
@@ -112,6 +112,29 @@ fn sound() -> Program {
         labels: 4,
         checksums: 1,
     }
+}
+
+/// The decision that every packet leaves.
+fn out() -> Step {
+    let path = pipeline::Path {
+        kind: pipeline::PathKind::Leave,
+        to: pipeline::To::Port(read(N, Ty::Bit(32))),
+        stage: None,
+        bytes: pipeline::Bytes::Entered,
+        carry: pipeline::Carry::All,
+        sets: vec![],
+    };
+    Step::Decide(Box::new(Decision { when: When::Always, then: Fate::Go(path), loc: Loc::default() }))
+}
+
+/// The path of the last decision of the only stage.
+fn path(p: &mut Program) -> &mut pipeline::Path {
+    if let Some(Step::Decide(decision)) = p.pipeline.stages[0].steps.last_mut()
+        && let Fate::Go(path) = &mut decision.then
+    {
+        return path;
+    }
+    unreachable!("the stage ends with a packet that leaves")
 }
 
 fn standard() -> StandardMetadata {
@@ -273,7 +296,9 @@ fn violate(rule: Rule, p: &mut Program) {
                 compute(p, Call::UpdateChecksum { id, cond, data, checksum, payload: false, nonzero: false });
             }
         }
-        Rule::KnownKept => ingress(p, StmtKind::Call(Call::Resubmit { keep: vec![unknown] })),
+        Rule::KnownStage => path(p).stage = Some(StageId(1)),
+        Rule::StageEnds => drop(p.pipeline.stages[0].steps.pop()),
+        Rule::RequestType => p.pipeline.stages[0].steps.insert(0, Step::Truncate(X, Loc::default())),
         Rule::KnownEntryAction => {
             let call = Call::AddEntry { done: None, action: "nobody".into(), args: vec![], profile: bit8() };
             ingress(p, StmtKind::Call(call));

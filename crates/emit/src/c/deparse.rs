@@ -1,34 +1,36 @@
 //! The parts of the deparser that the targets share: the headers that leave, their new offsets, and the checksum updates.
 
+use ir::cells::Cell;
+use ir::effects;
 use ir::{Control, HeaderId, HeaderRef, Place, StmtKind, visit};
 
 use super::access::Emitted;
 use super::{Body, Dialect};
 
 impl Body<'_> {
-    /// The headers that a deparser emits, in order. The compiled targets do not support deparsers that do anything else, or that emit a
-    /// header twice.
+    /// The headers that a deparser emits, in order. If the deparser does more than emit headers, this emits its statements. A header then
+    /// stays valid only if it was emitted.
     pub fn emitted(&mut self, control: &Control) -> Vec<Emitted> {
-        let mut order: Vec<HeaderId> = Vec::new();
-        let (mut simple, mut again) = (true, None);
-        visit::stmts(&control.body, &mut |s| match &s.kind {
-            StmtKind::Emit(HeaderRef::Header(h)) if order.contains(h) => again = Some(s.loc),
-            StmtKind::Emit(HeaderRef::Header(h)) => order.push(*h),
-            StmtKind::Block { .. } => {}
-            _ => simple = false,
-        });
-        self.loc = control.loc;
-        if !simple {
-            self.unsupported(
-                "a deparser that does anything but emit headers",
-                "decide in the egress control",
-            );
-        }
-        if let Some(loc) = again {
+        let mut found = Emits { order: Vec::new(), simple: true, problems: Vec::new() };
+        found.block(self.program, &control.body, false);
+        for (loc, what, hint) in std::mem::take(&mut found.problems) {
             self.loc = loc;
-            self.unsupported("a header that is emitted twice", "copy it to a second header");
+            self.unsupported(what, hint);
         }
-        order.into_iter().map(|h| Emitted::new(self, h)).collect()
+        self.loc = control.loc;
+        let order: Vec<Emitted> = found.order.iter().map(|h| Emitted::new(self, *h)).collect();
+        if !found.simple {
+            for h in &order {
+                self.text.line(format!("u8 emits_{} = 0;", h.name));
+            }
+            self.emits = true;
+            self.block(&control.body);
+            self.emits = false;
+            for h in &order {
+                self.text.line(format!("s->{0}_valid = emits_{0};", h.name));
+            }
+        }
+        order
     }
 
     /// Emits the computation of a header's new offset (`*_out`), and adds the header's length to `out`. On native, it also makes `moved`
@@ -61,6 +63,62 @@ impl Body<'_> {
                 body.point(at, offset, 2);
                 write(body, &UpdateAt { number, update, place, nonzero });
             });
+        }
+    }
+}
+
+/// The emit statements of a deparser.
+struct Emits {
+    /// The emitted headers, in the order of the statements.
+    order: Vec<HeaderId>,
+    /// Whether there are only emit statements, all of which run.
+    simple: bool,
+    /// Limits of the compiled targets, with a hint.
+    problems: Vec<(ir::Loc, &'static str, &'static str)>,
+}
+
+impl Emits {
+    fn block(&mut self, program: &ir::Program, block: &ir::Block, in_loop: bool) {
+        for stmt in block {
+            self.stmt(program, stmt, in_loop);
+        }
+    }
+
+    fn stmt(&mut self, program: &ir::Program, stmt: &ir::Stmt, in_loop: bool) {
+        match &stmt.kind {
+            StmtKind::Emit(_) if in_loop => {
+                self.problems.push((
+                    stmt.loc,
+                    "a header that is emitted in a loop",
+                    "write one `emit` for each",
+                ));
+            }
+            StmtKind::Emit(HeaderRef::Header(h)) if self.order.contains(h) => {
+                self.problems.push((
+                    stmt.loc,
+                    "a header that is emitted twice",
+                    "copy it to a second header",
+                ));
+            }
+            StmtKind::Emit(HeaderRef::Header(h)) => self.order.push(*h),
+            StmtKind::Emit(_) => {
+                let what = "emitting a header stack's element that is found at run time";
+                self.problems.push((stmt.loc, what, "use constant indexes"));
+            }
+            StmtKind::Block { body, .. } => self.block(program, body, in_loop),
+            _ => {
+                self.simple = false;
+                effects::writes(program, stmt, &mut |cell| {
+                    if let Cell::Field(h, _) | Cell::Valid(h) = cell
+                        && self.order.contains(&h)
+                    {
+                        let what = "a header that is changed after it was emitted";
+                        self.problems.push((stmt.loc, what, "change it before"));
+                    }
+                });
+                let in_loop = in_loop || matches!(stmt.kind, StmtKind::Loop { .. });
+                visit::inner_blocks(stmt).into_iter().for_each(|b| self.block(program, b, in_loop));
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 use abi::manifest::{DropReason, Manifest};
 use ir::{Program, Role, Verified};
 
+use super::pipeline::stage_name;
 use super::{Body, Dialect, Facts, Home, Names, Text, Unit, Units, c_type, layout, stack, sums};
 use crate::Output;
 use crate::unsupported::Unsupported;
@@ -36,10 +37,10 @@ impl<'p> Emitter<'p> {
     ) -> Emitter<'p> {
         let names = Names::new(program, &[&[super::PRELUDE], texts].concat());
         let (tables, mut problems) = layout::tables(program, &names, dialect);
-        if program.arch != ir::Arch::V1Model {
+        if program.arch == ir::Arch::Pna {
             let loc = program.controls.first().map(|c| c.loc).unwrap_or_default();
-            let hint = "write it for v1model, or run it on the interpreter";
-            problems.push(Unsupported::new(loc, "a program for PSA or PNA", hint));
+            let hint = "write it for v1model or PSA, or run it on the interpreter";
+            problems.push(Unsupported::new(loc, "a program for PNA", hint));
         }
         let manifest = Manifest {
             version: 1,
@@ -125,7 +126,6 @@ impl<'p> Emitter<'p> {
                 self.text.line(format!("u32 next_{i};      /* the next index of {} */", stack.name));
             }
         }
-        self.asked();
         let tables = &self.program.tables;
         for meter in tables.iter().filter_map(|t| t.direct_meter) {
             self.text.line(format!("u8 colour_{};     /* the result of the direct meter */", meter.0));
@@ -145,22 +145,6 @@ impl<'p> Emitter<'p> {
         self.text.line("struct scratch scratch;");
         self.text.line("struct state state;");
         self.text.close(";");
-    }
-
-    /// Declares the members of the state that remember clone, resubmit, recirculate and truncate calls, if the program has any.
-    fn asked(&mut self) {
-        if self.facts.dialect == Dialect::Tc || !self.facts.paths.any() {
-            return;
-        }
-        self.text
-            .line("u32 clone;        /* the list of variables that the clone keeps, or 0 without a clone */");
-        self.text.line("u32 clone_session;");
-        self.text.line(
-            "u32 clone_egress; /* 1 for a clone of the packet in egress, 0 for a clone as it arrived */",
-        );
-        self.text.line("u32 resubmit;     /* the list of variables that are kept, or 0 */");
-        self.text.line("u32 recirculate;  /* the list of variables that are kept, or 0 */");
-        self.text.line("u32 truncate;     /* 1 + the length to truncate to, or 0 */");
     }
 
     /// Declares the variables in the state for which `chosen` returns true.
@@ -236,19 +220,13 @@ impl<'p> Emitter<'p> {
 
     /// Emits a function for each control before the deparser.
     pub fn controls(&mut self) {
-        for role in [Role::VerifyChecksum, Role::Ingress, Role::Egress, Role::ComputeChecksum] {
+        for role in
+            [Role::VerifyChecksum, Role::PreControl, Role::Ingress, Role::Egress, Role::ComputeChecksum]
+        {
             let Some(control) = self.program.control(role) else { continue };
             let alone = role == Role::Ingress;
-            self.function(alone, stage_name(role), Unit::of(role), |body| body.block(&control.body));
+            self.function(alone, stage_name(role), Unit::Role(role), |body| body.block(&control.body));
         }
-    }
-
-    /// The statement that sets `instance_type` to normal before egress, as BMv2's simple_switch does for unicast packets. `None` if the
-    /// program does not use it.
-    pub fn normal_in_egress(&self) -> Option<String> {
-        let kind = self.program.standard.instance_type;
-        let used = self.units.home(kind) == Home::State;
-        used.then(|| format!("s->{} = 0;", self.names.var(kind)))
     }
 
     /// Emits a function of the packet, which has the state as `s` and the scratch as `t`. On tc, the kernel verifies an `alone` function
@@ -312,18 +290,6 @@ fn first_use(program: &Program, header_type: usize) -> ir::Loc {
     at.unwrap_or_default()
 }
 
-/// The function of a role.
-pub fn stage_name(role: Role) -> &'static str {
-    match role {
-        Role::Parser | Role::EgressParser => "parse",
-        Role::VerifyChecksum => "verify_checksum",
-        Role::Ingress | Role::PreControl => "ingress",
-        Role::Egress => "egress",
-        Role::ComputeChecksum => "compute_checksum",
-        Role::Deparser | Role::IngressDeparser => "deparse",
-    }
-}
-
 /// All drop reasons: the program's own, then the target's.
 fn drop_reasons(program: &Program, own: &[(&str, &str)]) -> Vec<DropReason> {
     let sites = program.drop_sites.iter().map(|s| DropReason {
@@ -331,10 +297,8 @@ fn drop_reasons(program: &Program, own: &[(&str, &str)]) -> Vec<DropReason> {
         help: "the program dropped the packet".to_string(),
         location: program.place(s.loc),
     });
-    let target = own.iter().map(|(name, help)| DropReason {
-        name: name.to_string(),
-        help: help.to_string(),
-        location: None,
-    });
+    let own = own.iter().filter(|reason| program.arch != ir::Arch::V1Model || **reason != super::DROPPED);
+    let target =
+        own.map(|(name, help)| DropReason { name: name.to_string(), help: help.to_string(), location: None });
     sites.chain(target).collect()
 }

@@ -5,9 +5,11 @@ use std::collections::{BTreeSet, HashSet};
 use ir::cells::Cell;
 use ir::checksum::Plan;
 use ir::effects::{self, Effect};
+use ir::pipeline::Mention;
 use ir::{Call, HeaderId, Program, Stmt, StmtKind, Transition, VarId, VarKind, Verified, visit};
 
 use super::header;
+use super::pipeline::is_straight;
 
 /// The target that the C is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,57 +69,8 @@ pub struct Facts {
     pub checks: bool,
     /// The number of statements that apply each table.
     pub applications: Vec<u32>,
-    /// The paths of packets besides leaving once or being dropped.
-    pub paths: Paths,
-}
-
-/// The paths of a program's packets besides leaving once or being dropped: copies, and packets that are processed again. Truncation counts
-/// too, because it needs the same emitted code.
-#[derive(Clone, Debug, Default)]
-#[allow(missing_docs)] // Each flag says whether the program does what its name says.
-pub struct Paths {
-    pub multicast: bool,
-    pub clone: bool,
-    pub resubmit: bool,
-    pub recirculate: bool,
-    pub truncate: bool,
-    /// The different lists of variables that clone, resubmit and recirculate calls keep.
-    pub keeps: Vec<Vec<VarId>>,
-}
-
-impl Paths {
-    fn of(program: &Program) -> Paths {
-        let mut paths = Paths::default();
-        let group = program.standard.mcast_grp;
-        visit::all_stmts(program, &mut |stmt| {
-            if !matches!(stmt.kind, StmtKind::Drop(_)) {
-                effects::writes(program, stmt, &mut |cell| paths.multicast |= cell == Cell::Var(group));
-            }
-            let StmtKind::Call(call) = &stmt.kind else { return };
-            paths.truncate |= matches!(call, Call::Truncate(_));
-            let (asked, keep) = match call {
-                Call::Clone { keep, .. } => (&mut paths.clone, keep),
-                Call::Resubmit { keep } => (&mut paths.resubmit, keep),
-                Call::Recirculate { keep } => (&mut paths.recirculate, keep),
-                _ => return,
-            };
-            *asked = true;
-            if !paths.keeps.contains(keep) {
-                paths.keeps.push(keep.clone());
-            }
-        });
-        paths
-    }
-
-    /// Whether the program does any of this.
-    pub fn any(&self) -> bool {
-        self.multicast || self.clone || self.resubmit || self.recirculate || self.truncate
-    }
-
-    /// The number of a list of kept variables in the packet's state. It is at least 1; 0 means that there was no call.
-    pub fn number(&self, keep: &Vec<VarId>) -> usize {
-        self.keeps.iter().position(|k| k == keep).map_or(0, |at| at + 1)
-    }
+    /// Whether all packets pass the stages of the pipeline in order, at most once.
+    pub straight: bool,
 }
 
 impl Facts {
@@ -144,8 +97,8 @@ impl Facts {
                 applications[table.index()] += 1;
             }
         });
-        let paths = Paths::of(program);
-        Facts { dialect, plan, cleared, used, created, changed, touched, raw, checks, applications, paths }
+        let straight = is_straight(program);
+        Facts { dialect, plan, cleared, used, created, changed, touched, raw, checks, applications, straight }
     }
 
     /// Whether the parser must copy a field to the state when it extracts the header.
@@ -237,6 +190,12 @@ fn created(program: &Program, changed: &HashSet<(HeaderId, u32)>) -> HashSet<Hea
                 created.insert(h);
             }
         });
+    });
+    // What the pipeline passes to another state is written and read as a whole.
+    program.pipeline.mentions(&mut |mention| {
+        if let Mention::Header(h) = mention {
+            created.insert(*h);
+        }
     });
     created
 }

@@ -5,6 +5,7 @@
 //!   [`Dialect`].
 //! * `expr`, `stmt`, `special` and `stack` emit expressions and statements.
 //! * `header` converts fields between packet and state. `access` is the only way to the bytes of the packet that leaves.
+//! * `pipeline` emits what the architecture does between the controls.
 //! * `parser`, `table`, `deparse` and `sums` emit functions, and `emitter` emits the program.
 //! * `layout` makes the manifest's layouts of tables, counters and registers.
 //!
@@ -20,6 +21,7 @@ pub mod header;
 pub mod layout;
 mod names;
 mod parser;
+mod pipeline;
 mod place;
 mod special;
 pub mod stack;
@@ -30,11 +32,12 @@ mod text;
 
 pub use access::Emitted;
 pub use deparse::UpdateAt;
-pub use emitter::{Emitter, stage_name};
+pub use emitter::Emitter;
 pub use expr::{constant, equal, mask, signed_range};
 pub use facts::{Dialect, Facts};
 pub use names::Names;
-pub use place::{Home, Stage, Unit, Units};
+pub use pipeline::{Known, Which, stage_name};
+pub use place::{Home, Unit, Units};
 pub use stmt::Body;
 pub use text::Text;
 
@@ -42,6 +45,10 @@ use ir::Ty;
 
 /// The common part of all programs.
 pub const PRELUDE: &str = include_str!("prelude.h");
+
+/// The drop reason of PSA and PNA programs, which is the last one of each target. v1model programs do not have it.
+pub const DROPPED: (&str, &str) =
+    (abi::drops::DROP, "the program set its metadata to drop, or did not send the packet");
 
 /// The C type of a value. `None` for `varbit` and for more than 128 bits.
 pub fn c_type(ty: Ty) -> Option<&'static str> {

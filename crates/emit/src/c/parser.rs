@@ -4,17 +4,22 @@ use abi::MatchKind;
 use ir::{KeySet, Parser, Select, Target, Transition};
 
 use super::expr::{signed, signed_range};
+use super::pipeline::stage_name;
 use super::{Body, Dialect, Emitter, Unit, constant, container, equal, header};
 
 /// How often a packet may enter states that are part of a loop. The interpreter allows more, but no packet has that many headers.
 const PARSER_STEPS: u32 = 128;
 
 impl Emitter<'_> {
-    /// Emits the parser's function.
-    pub fn parser(&mut self) {
-        let Some(parser) = self.program.parsers.first() else { return };
+    /// Emits the functions of the parsers.
+    pub fn parsers(&mut self) {
+        let program = self.program;
+        program.parsers.iter().for_each(|p| self.parser(p));
+    }
+
+    fn parser(&mut self, parser: &Parser) {
         let loops = loops(parser);
-        self.function(true, "parse", Unit::Parser, |body| {
+        self.function(true, stage_name(parser.role), Unit::Role(parser.role), |body| {
             body.text.line("u32 error = 0;");
             body.text.line("u32 steps = 0;");
             body.text.line("u8 *p;");

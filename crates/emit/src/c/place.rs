@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use ir::cells::Cell;
 use ir::effects;
+use ir::pipeline::Mention;
 use ir::{Block, Program, Role, Transition, Var, VarId, VarKind, visit};
 
 use super::Facts;
@@ -11,39 +12,12 @@ use super::Facts;
 /// An emitted function, or a group of functions that cannot have locals of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Unit {
-    /// The function of the parser.
-    Parser,
-    /// The function of a control.
-    Control(Stage),
+    /// The function of a parser or control.
+    Role(Role),
     /// The function of the table with this number, with its actions.
     Table(u32),
     /// The functions that call the others: the entry point and what it consists of.
     Frame,
-}
-
-/// The role of a control, in the order in which packets pass the controls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[allow(missing_docs)]
-pub enum Stage {
-    Verify,
-    Ingress,
-    Egress,
-    Compute,
-    Deparser,
-}
-
-impl Unit {
-    /// The function of a parser or control.
-    pub fn of(role: Role) -> Unit {
-        match role {
-            Role::Parser | Role::EgressParser => Unit::Parser,
-            Role::VerifyChecksum => Unit::Control(Stage::Verify),
-            Role::Ingress | Role::PreControl => Unit::Control(Stage::Ingress),
-            Role::Egress => Unit::Control(Stage::Egress),
-            Role::ComputeChecksum => Unit::Control(Stage::Compute),
-            Role::Deparser | Role::IngressDeparser => Unit::Control(Stage::Deparser),
-        }
-    }
 }
 
 /// The storage of a variable.
@@ -77,15 +51,18 @@ impl Units {
         for parser in &program.parsers {
             let bodies = parser.states.iter().flat_map(|s| [&s.body, &s.rejected]);
             let blocks = [&parser.prologue].into_iter().chain(bodies);
-            blocks.for_each(|b| vars_of(program, b, &mut |v| note(v, Unit::Parser)));
+            blocks.for_each(|b| vars_of(program, b, &mut |v| note(v, Unit::Role(parser.role))));
             for state in &parser.states {
                 if let Transition::Select(select) = &state.next {
-                    select.keys.iter().for_each(|k| vars_of_expr(program, k, &mut |v| note(v, Unit::Parser)));
+                    select
+                        .keys
+                        .iter()
+                        .for_each(|k| vars_of_expr(program, k, &mut |v| note(v, Unit::Role(parser.role))));
                 }
             }
         }
         for control in &program.controls {
-            vars_of(program, &control.body, &mut |v| note(v, Unit::of(control.role)));
+            vars_of(program, &control.body, &mut |v| note(v, Unit::Role(control.role)));
         }
         for (i, table) in program.tables.iter().enumerate() {
             let unit = Unit::Table(i as u32);
@@ -133,10 +110,15 @@ fn home(var: &Var, users: Option<&HashSet<Unit>>, read_early: bool) -> Home {
     }
 }
 
-/// The variables of the architecture's metadata that the entry point reads or writes.
+/// The variables that the functions around the controls read: those that the pipeline reads, and the parser's error.
 fn architecture(program: &Program) -> Vec<VarId> {
-    let s = &program.standard;
-    vec![s.ingress_port, s.egress_spec, s.egress_port, s.packet_length, s.mcast_grp, s.parser_error]
+    let mut found = vec![program.standard.parser_error];
+    program.pipeline.mentions(&mut |mention| match mention {
+        Mention::Read(v) => found.push(*v),
+        Mention::Expr(e) => vars_of_expr(program, e, &mut |v| found.push(v)),
+        Mention::Written(_) | Mention::Header(_) => {}
+    });
+    found
 }
 
 /// Calls `f` for the variables that a block reads or writes, including the keys and results of the tables that it applies.

@@ -10,6 +10,7 @@ typedef int s32;
 typedef long long s64;
 typedef __int128 s128;
 
+#define UNUSED __attribute__((unused))
 #define INLINE static inline __attribute__((always_inline, unused))
 #define U128(hi, lo) (((u128)(hi) << 64) | (lo))
 

@@ -1,9 +1,9 @@
 //! The C of statements that access packets, tables or externs, and of drops.
 
-use ir::{Call, HashAlgorithm, HeaderId, HeaderRef, Place, Role, Stmt, StmtKind};
+use ir::{Call, HashAlgorithm, HeaderId, HeaderRef, Place, Stmt, StmtKind};
 
 use super::emitter::BUFFER;
-use super::{Body, Dialect, Unit, c_type, header, mask, stack, sums};
+use super::{Body, Dialect, c_type, header, mask, stack, sums};
 
 impl Body<'_> {
     /// Emits such a statement.
@@ -93,10 +93,6 @@ impl Body<'_> {
     }
 
     fn drop_packet(&mut self, site: ir::DropSiteId) {
-        let std = self.program.standard;
-        let (spec, group) = (self.var(std.egress_spec), self.var(std.mcast_grp));
-        self.text.line(format!("{spec} = {};", abi::DROP_PORT));
-        self.text.line(format!("{group} = 0;"));
         self.text.line(format!(
             "s->site = {}; /* {} */",
             site.0 + 1,
@@ -182,38 +178,9 @@ impl Body<'_> {
                 self.unsupported("`digest`", "the native target has digests; or count the packets")
             }
             Call::Digest { data, .. } => self.digest(call, data),
-            Call::Clone { .. } | Call::Resubmit { .. } | Call::Recirculate { .. }
-                if self.facts.dialect == Dialect::Tc =>
-            {
-                let hint = "a packet leaves this target once, or not at all; the native target does more";
-                self.unsupported("a clone or another round of the packet", hint)
+            Call::AddEntry { .. } | Call::RestartTimer(_) | Call::FlowId(_) => {
+                self.unsupported("PNA", "the interpreter can")
             }
-            Call::Clone { egress, session, keep } => {
-                let (session, number) = (self.expr(session), self.facts.paths.number(keep));
-                self.text.line(format!("s->clone = {number};"));
-                self.text.line(format!("s->clone_session = {session};"));
-                self.text.line(format!("s->clone_egress = {};", u32::from(*egress)));
-            }
-            Call::Resubmit { keep } => {
-                let number = self.facts.paths.number(keep);
-                self.text.line(format!("s->resubmit = {number};"));
-            }
-            Call::Recirculate { keep } => {
-                let number = self.facts.paths.number(keep);
-                self.text.line(format!("s->recirculate = {number};"));
-            }
-            Call::Truncate(_) if self.facts.dialect == Dialect::Tc => {
-                self.unsupported("`truncate`", "the native target can")
-            }
-            Call::Truncate(length) => {
-                let length = self.expr(length);
-                self.text.line(format!("s->truncate = {length} < 0xffffffff ? {length} + 1 : 0;"));
-            }
-            Call::SendToPort(_)
-            | Call::MirrorPacket { .. }
-            | Call::AddEntry { .. }
-            | Call::RestartTimer(_)
-            | Call::FlowId(_) => self.unsupported("PNA", "the interpreter can"),
             Call::DirectCount(_) | Call::LogMsg { .. } => {}
         }
     }
@@ -226,11 +193,8 @@ impl Body<'_> {
         }
     }
 
-    /// Emits a digest. A call in egress has no effect in v1model.
+    /// Emits a digest.
     fn digest(&mut self, call: &Call, data: &[ir::Expr]) {
-        if self.unit == Unit::of(Role::Egress) {
-            return;
-        }
         let types = ir::manifest::digests(self.program);
         let digest = ir::manifest::digest(call);
         let number = types.iter().position(|t| Some(t) == digest.as_ref()).unwrap_or(0);
@@ -340,7 +304,8 @@ impl Body<'_> {
                 self.text.line(format!("__builtin_memset(bytes, 0, {});", size.max(1)));
             }
         }
-        let mut at = 0u32;
+        // PSA's hashes fill up the first byte, v1model's the last one, as in BMv2.
+        let mut at = if self.program.arch == ir::Arch::Psa { size * 8 - bits } else { 0 };
         for field in data {
             let (width, value) = (field.ty.width(), self.expr(field));
             if at.is_multiple_of(8) && width.is_multiple_of(8) {

@@ -25,6 +25,8 @@ pub struct Body<'a> {
     pub loc: Loc,
     /// The label that the parser jumps to when it rejects a packet.
     pub rejected: String,
+    /// Whether an emit statement records that it ran.
+    pub emits: bool,
     /// File and line of the last P4 line that was emitted as a comment.
     last_line: (u32, u32),
 }
@@ -50,6 +52,7 @@ impl<'a> Body<'a> {
             facts,
             loc: Loc::default(),
             rejected: "rejected".into(),
+            emits: false,
             last_line: (0, 0),
         }
     }
@@ -149,6 +152,10 @@ impl<'a> Body<'a> {
             StmtKind::PopFront(stack, count) => self.shift_stack(*stack, *count, false),
             StmtKind::Call(Call::LogMsg { .. }) => {}
             StmtKind::Call(Call::DirectCount(_)) => {}
+            StmtKind::Emit(HeaderRef::Header(h)) if self.emits => {
+                let name = self.names.header(*h);
+                self.text.line(format!("emits_{name} = s->{name}_valid;"));
+            }
             _ => self.special(stmt),
         }
     }

@@ -11,22 +11,29 @@
 use ir::{HeaderRef, Role, StmtKind, visit};
 
 use super::sums;
-use crate::c::{Body, Emitted, Emitter, Unit, header};
+use crate::c::{Body, Emitted, Emitter, Unit, header, stage_name};
 
 /// The number of bytes at the start of a packet that a resize does not move: an Ethernet header.
 const FRONT: u32 = 14;
 
 impl Emitter<'_> {
-    /// Emits `deparse(skb)`. It returns 1 if the packet cannot be written, and 2 if a checksum cannot be computed.
-    pub(super) fn deparser(&mut self) {
+    /// Emits a function for each deparser. It returns 1 if the packet cannot be written, and 2 if a checksum cannot be computed.
+    pub(super) fn deparsers(&mut self) {
         if !self.facts.plan.updates.is_empty() {
             self.text.raw(sums::PAYLOAD);
             self.text.raw(sums::CHANGE);
         }
         self.text.raw(RESIZE);
-        let Some(control) = self.program.control(Role::Deparser) else { return };
-        let ether_type = self.ether_type();
-        self.function(true, "deparse", Unit::of(Role::Deparser), |body| {
+        for role in [Role::IngressDeparser, Role::Deparser] {
+            self.deparser(role);
+        }
+        self.zero();
+    }
+
+    fn deparser(&mut self, role: Role) {
+        let Some(control) = self.program.control(role) else { return };
+        let ether_type = self.ether_type(role);
+        self.function(true, stage_name(role), Unit::Role(role), |body| {
             let order = body.emitted(control);
             body.text.line("u32 out = 0;");
             order.iter().for_each(|h| body.place_header(h));
@@ -47,14 +54,13 @@ impl Emitter<'_> {
             order.iter().for_each(|h| write(body, h));
             body.updates(&order, sums::apply);
         });
-        self.zero();
     }
 
     /// The names of the first emitted header and of its EtherType: a field of 16 bits at byte 12. `None` if there is no such field, or if
     /// the program does not change that header.
-    pub(super) fn ether_type(&self) -> Option<(String, String)> {
+    pub(super) fn ether_type(&self, role: Role) -> Option<(String, String)> {
         let mut first = None;
-        visit::stmts(&self.program.control(Role::Deparser)?.body, &mut |s| {
+        visit::stmts(&self.program.control(role)?.body, &mut |s| {
             if let (StmtKind::Emit(HeaderRef::Header(h)), None) = (&s.kind, first) {
                 first = Some(*h);
             }

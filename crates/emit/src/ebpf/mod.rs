@@ -17,10 +17,11 @@ mod sums;
 mod table;
 
 use abi::drops;
-use ir::{Role, Verified};
+use ir::pipeline::{Carry, Decision, Fate, Passed, Path, PathKind, Step, To, When};
+use ir::{Role, StageId, Verified, visit};
 
 use crate::Output;
-use crate::c::{self, Dialect, Emitter, Home, stage_name};
+use crate::c::{self, Dialect, Emitter, Known, Which, stage_name};
 use crate::unsupported::Unsupported;
 
 /// Name of the entry point. The manifest tells it to the host.
@@ -37,12 +38,23 @@ const REASONS: &[(&str, &str)] = &[
     ("target.gso_checksum", "a checksum over the payload of a GSO packet cannot be computed"),
     ("target.internal", "the program's state is missing"),
     (BUSY, "a table was being written whenever the packet read it"),
+    c::DROPPED,
 ];
 
 const PRELUDE: &str = include_str!("prelude.h");
 /// All texts in C of this back end. The C names of a program must differ from theirs.
 const TEXTS: &[&str] =
     &[PRELUDE, hash::CRC, sums::PAYLOAD, sums::CHANGE, deparse::REMOVED_END, deparse::RESIZE];
+
+/// The stage where packets arrive.
+const FIRST: StageId = StageId(0);
+
+/// The number of bytes that ingress of PSA may pass to egress. They are on the stack of 512 bytes meanwhile.
+const MOST_PASSED: u32 = 128;
+
+/// What a packet on the way to the port `to` knows.
+const AT_STAGE: Known<'_> =
+    Known { port: "to", replica: "0", length: "skb->len", clock: "(bpf_ktime_get_ns() / 1000)" };
 
 /// Emits a program for tc. Returns every limit of the target that the program exceeds.
 pub fn tc(program: &Verified) -> Result<Output, Vec<Unsupported>> {
@@ -68,9 +80,9 @@ impl Emitter<'_> {
         for i in 0..self.program.tables.len() {
             self.table(i);
         }
-        self.parser();
+        self.parsers();
         self.controls();
-        self.deparser();
+        self.deparsers();
         self.entry();
         self.text.line("");
         self.text.line("char _license[] SEC(\"license\") = \"Dual MIT/GPL\";");
@@ -123,21 +135,78 @@ impl Emitter<'_> {
 
     /// Emits the entry point, which processes one packet.
     fn entry(&mut self) {
-        let std = self.program.standard;
-        let v = |id| format!("s->{}", self.names.var(id));
-        let (ingress, spec, egress) = (v(std.ingress_port), v(std.egress_spec), v(std.egress_port));
-        let (length, group) = (v(std.packet_length), v(std.mcast_grp));
-        let clock = [std.ingress_global_timestamp, std.egress_global_timestamp];
-        let clock: Vec<_> = clock.into_iter().filter(|c| self.units.home(*c) == Home::State).map(v).collect();
-        let normal = self.normal_in_egress();
-        let sites = self.program.drop_sites.len();
-        let added_tag = self.ether_type().map(|(header, field)| {
+        self.drops();
+        let program = self.program;
+        let added_tag = self.ether_type(Role::Deparser).map(|(header, field)| {
             format!(
                 "s->{header}_valid && (s->{header}.{field} == VLAN || s->{header}.{field} == SERVICE_VLAN)"
             )
         });
+        let resize = self.tc_reason(drops::BAD_RESIZE);
         let can_be_busy = self.hashed_data() > 0;
-        let reason = |name: &str| sites + REASONS.iter().position(|r| r.0 == name).unwrap_or(0);
+        let t = &mut self.text;
+        t.line("");
+        t.line("SEC(\"classifier\")");
+        t.open(format!("int {ENTRY}(struct __sk_buff *skb)"));
+        self.get_state("TC_ACT_SHOT");
+        let t = &mut self.text;
+        t.line("t->verdict = 0;");
+        t.line("t->tag = 0;");
+        if can_be_busy {
+            t.line("t->busy = 0;");
+        }
+        t.line("u32 ifindex = skb->ifindex;");
+        t.line("struct ingress *from = bpf_map_lookup_elem(&strait_ports, &ifindex);");
+        t.line("if (!from)");
+        t.line("    return TC_ACT_OK; /* the interface is not a port of the program */");
+        t.line("if (from->lane && !is_routed_to(skb, from->lane, from->ipv4_mtu))");
+        t.line("    return TC_ACT_OK;");
+        t.line("u32 tagged = skb->vlan_present;");
+        t.line("if (tagged && vlan_tag_to_packet(skb))");
+        t.line(format!("    return count_and_drop(skb, t, {resize});"));
+        t.line("zero_state(s);");
+        if let Some(first) = program.pipeline.stages.first() {
+            let known = Known { port: "from->port", ..AT_STAGE };
+            self.write_inputs("s", &first.inputs, &known, Which::All);
+        }
+        let mut drop = "drop_unchanged(skb, t, from";
+        for stage in &program.pipeline.stages {
+            for step in &stage.steps {
+                self.tc_step(step, drop);
+                if matches!(step, Step::Deparse(_)) {
+                    drop = "count_and_drop(skb, t";
+                }
+            }
+        }
+        let t = &mut self.text;
+        if let Some(added) = added_tag {
+            t.line(format!("if (!tagged && {added} && !(from->flags & BARE))"));
+            t.line("    tagged = !vlan_tag_to_packet(skb);");
+        }
+        t.open("if (tagged)");
+        t.line("if (vlan_tag_to_metadata(skb))");
+        t.line(format!("    return count_and_drop(skb, t, {resize});"));
+        t.line("if (skb->vlan_present)");
+        t.line("    t->tag = bswap16((u16)skb->vlan_proto) << 16 | skb->vlan_tci;");
+        t.close("");
+        t.line("t->port = out;");
+        t.line("asm volatile(\"\" ::: \"memory\");");
+        t.line("t->verdict = 1;");
+        t.line("if (from->lane)");
+        t.line(
+            "    return from->flags & DIRECT ? send_to_next_hop(skb) : TC_ACT_OK; /* the kernel routes the packet */",
+        );
+        t.line("return bpf_redirect(to->ifindex, to->flags);");
+        t.close("");
+    }
+
+    /// The number of one of this target's drop reasons.
+    fn tc_reason(&self, name: &str) -> usize {
+        self.program.drop_sites.len() + REASONS.iter().position(|r| r.0 == name).unwrap_or(0)
+    }
+
+    /// Emits `count_and_drop` and `drop_unchanged`, which drop a packet.
+    fn drops(&mut self) {
         let t = &mut self.text;
         t.line("");
         t.line("/* Counts a drop, and drops the packet. */");
@@ -159,97 +228,130 @@ impl Emitter<'_> {
         t.line("    return TC_ACT_OK;");
         t.line("return count_and_drop(skb, t, reason);");
         t.close("");
-        t.line("");
-        t.line("SEC(\"classifier\")");
-        t.open(format!("int {ENTRY}(struct __sk_buff *skb)"));
-        self.get_state("TC_ACT_SHOT");
+    }
+
+    /// Emits a step of a stage. `drop` is the beginning of the call that drops the packet.
+    fn tc_step(&mut self, step: &Step, drop: &str) {
+        match step {
+            Step::Parse(role, errors) => {
+                let budget = self.tc_reason(drops::STEP_BUDGET);
+                self.text.line(format!("{}(skb);", stage_name(*role)));
+                self.text.line("if (s->timeout)");
+                self.text.line(format!("    return {drop}, {budget});"));
+                self.write_errors(errors);
+            }
+            Step::Control(role) if self.program.control(*role).is_none() => {}
+            Step::Control(role) => {
+                self.text.line(format!("{}(skb);", stage_name(*role)));
+                let applies = matches!(role, Role::Ingress | Role::Egress);
+                if applies && self.hashed_data() > 0 {
+                    let busy = self.tc_reason(BUSY);
+                    self.text.line("if (t->busy)");
+                    self.text.line(format!("    return {drop}, {busy});"));
+                }
+            }
+            Step::Deparse(role) => {
+                // The last deparser runs only for a packet whose port is attached.
+                if *role == Role::Deparser {
+                    self.tc_destination(drop);
+                }
+                let [sum, resize] = ["target.gso_checksum", drops::BAD_RESIZE].map(|r| self.tc_reason(r));
+                self.text.open("");
+                self.text.line(format!("int failed = {}(skb);", stage_name(*role)));
+                self.text.line("if (failed)");
+                self.text.line(format!("    return count_and_drop(skb, t, failed == 2 ? {sum} : {resize});"));
+                self.text.close("");
+            }
+            Step::Truncate(_, loc) => self.refuse(*loc, "`truncate`", "the native target can"),
+            Step::Decide(decision) => self.tc_decision(decision, drop),
+        }
+    }
+
+    /// Emits the declarations of `out`, the port where packets leave, and of `to`, its interface.
+    fn tc_destination(&mut self, drop: &str) {
+        let missing = self.tc_reason(drops::NO_SUCH_PORT);
+        let mut decisions = self.program.pipeline.decisions();
+        let leaves = decisions.find_map(|d| match d.then.path()? {
+            Path { stage: None, to: To::Port(port), .. } => Some(port.clone()),
+            _ => None,
+        });
+        let Some(port) = leaves else { return };
+        let port = self.frame_expr(&port);
         let t = &mut self.text;
-        t.line("t->verdict = 0;");
-        t.line("t->tag = 0;");
-        if can_be_busy {
-            t.line("t->busy = 0;");
-        }
-        t.line("u32 ifindex = skb->ifindex;");
-        t.line("struct ingress *from = bpf_map_lookup_elem(&strait_ports, &ifindex);");
-        t.line("if (!from)");
-        t.line("    return TC_ACT_OK; /* the interface is not a port of the program */");
-        t.line("if (from->lane && !is_routed_to(skb, from->lane, from->ipv4_mtu))");
-        t.line("    return TC_ACT_OK;");
-        t.line("u32 tagged = skb->vlan_present;");
-        t.line("if (tagged && vlan_tag_to_packet(skb))");
-        t.line(format!("    return count_and_drop(skb, t, {});", reason(drops::BAD_RESIZE)));
-        t.line("zero_state(s);");
-        t.line(format!("{ingress} = from->port & 0x1ff;"));
-        t.line(format!("{length} = skb->len;"));
-        for c in clock {
-            t.line(format!("{c} = (bpf_ktime_get_ns() / 1000) & 0xffffffffffffULL;"));
-        }
-        t.line("parse(skb);");
-        t.line("if (s->timeout)");
-        t.line(format!("    return drop_unchanged(skb, t, from, {});", reason(drops::STEP_BUDGET)));
-        for role in [Role::VerifyChecksum, Role::Ingress] {
-            if self.program.control(role).is_some() {
-                t.line(format!("{}(skb);", stage_name(role)));
-            }
-        }
-        let busy = format!("    return drop_unchanged(skb, t, from, {});", reason(BUSY));
-        if can_be_busy {
-            t.line("if (t->busy)");
-            t.line(&busy);
-        }
-        t.line(format!("if ({group})"));
-        t.line(format!("    return drop_unchanged(skb, t, from, {});", reason(drops::NO_SUCH_GROUP)));
-        t.line(format!("if ({spec} == {})", abi::DROP_PORT));
-        t.line(format!(
-            "    return drop_unchanged(skb, t, from, s->site ? s->site - 1 : {});",
-            reason(drops::EGRESS_SPEC)
-        ));
-        t.line(format!("{egress} = {spec};"));
-        normal.into_iter().for_each(|line| t.line(line));
-        if self.program.control(Role::Egress).is_some() {
-            t.line("egress(skb);");
-            if can_be_busy {
-                t.line("if (t->busy)");
-                t.line(&busy);
-            }
-            t.line(format!("if ({spec} == {})", abi::DROP_PORT));
-            t.line(format!(
-                "    return drop_unchanged(skb, t, from, s->site ? s->site - 1 : {});",
-                reason(drops::EGRESS_SPEC)
-            ));
-        }
-        if self.program.control(Role::ComputeChecksum).is_some() {
-            t.line("compute_checksum(skb);");
-        }
-        t.line(format!("u32 out = {egress};"));
+        t.line(format!("u32 out = {port};"));
         t.line("struct egress *to = bpf_map_lookup_elem(&strait_egress, &out);");
         t.line("if (!to || !to->ifindex)");
-        t.line(format!("    return drop_unchanged(skb, t, from, {});", reason(drops::NO_SUCH_PORT)));
-        t.line("int failed = deparse(skb);");
-        t.line("if (failed)");
-        t.line(format!(
-            "    return count_and_drop(skb, t, failed == 2 ? {} : {});",
-            reason("target.gso_checksum"),
-            reason(drops::BAD_RESIZE)
-        ));
-        if let Some(added) = added_tag {
-            t.line(format!("if (!tagged && {added} && !(from->flags & BARE))"));
-            t.line("    tagged = !vlan_tag_to_packet(skb);");
+        t.line(format!("    return {drop}, {missing});"));
+    }
+
+    /// Emits a decision. A packet can be dropped, go on to the next stage, or leave.
+    fn tc_decision(&mut self, decision: &Decision, drop: &str) {
+        let hint = "a packet leaves this target once, or not at all; the native target does more";
+        match &decision.then {
+            Fate::Drop(name) => {
+                let condition = self.condition(&decision.when);
+                let reason = self.tc_reason(name);
+                self.text.line(format!("if ({})", condition.as_deref().unwrap_or("1")));
+                self.text.line(format!("    return {drop}, s->site ? s->site - 1 : {reason});"));
+            }
+            Fate::Go(path) if matches!(path.to, To::Group(_)) => {
+                let condition = self.condition(&decision.when);
+                let reason = self.tc_reason(drops::NO_SUCH_GROUP);
+                self.text.line(format!("if ({})", condition.as_deref().unwrap_or("1")));
+                self.text.line(format!("    return {drop}, {reason});"));
+            }
+            Fate::Go(path) if decision.when == When::Always && path.stage != Some(FIRST) => {
+                if let Carry::New { passed, .. } = &path.carry {
+                    let bytes: u32 = passed.iter().map(|p| self.passed_bytes(p)).sum();
+                    if bytes > MOST_PASSED {
+                        let what = "more than 128 bytes of metadata and headers from ingress to egress";
+                        let loc = self.program.controls.first().map(|c| c.loc).unwrap_or_default();
+                        self.refuse(loc, what, "pass less, or run it on the native target");
+                    }
+                }
+                self.go_on(path, &AT_STAGE, |emitter| emitter.text.line("zero_state(s);"));
+            }
+            // PSA: no interface is attached to the port of recirculation. A program that names it is refused.
+            Fate::Go(path) if path.kind == PathKind::Recirculate && decision.loc.line == 0 => {
+                if let Some(loc) = self.named(&path.to) {
+                    self.refuse(loc, "recirculation", hint);
+                }
+                let condition = self.condition(&decision.when);
+                let reason = self.tc_reason(drops::NO_SUCH_PORT);
+                self.text.line(format!("if ({})", condition.as_deref().unwrap_or("1")));
+                self.text.line(format!("    return {drop}, {reason});"));
+            }
+            Fate::Go(_) | Fate::Copy(_) => {
+                let first = self.program.controls.first().map(|c| c.loc).unwrap_or_default();
+                let loc = if decision.loc.line == 0 { first } else { decision.loc };
+                self.refuse(loc, "a clone or another round of the packet", hint);
+            }
         }
-        t.open("if (tagged)");
-        t.line("if (vlan_tag_to_metadata(skb))");
-        t.line(format!("    return count_and_drop(skb, t, {});", reason(drops::BAD_RESIZE)));
-        t.line("if (skb->vlan_present)");
-        t.line("    t->tag = bswap16((u16)skb->vlan_proto) << 16 | skb->vlan_tci;");
-        t.close("");
-        t.line("t->port = out;");
-        t.line("asm volatile(\"\" ::: \"memory\");");
-        t.line("t->verdict = 1;");
-        t.line("if (from->lane)");
-        t.line(
-            "    return from->flags & DIRECT ? send_to_next_hop(skb) : TC_ACT_OK; /* the kernel routes the packet */",
-        );
-        t.line("return bpf_redirect(to->ifindex, to->flags);");
-        t.close("");
+    }
+
+    /// The location of a statement that names a port, if the port is a constant.
+    fn named(&self, to: &To) -> Option<ir::Loc> {
+        let To::Port(ir::Expr { kind: ir::ExprKind::Const(port), .. }) = to else { return None };
+        let mut found = None;
+        visit::all_stmts(self.program, &mut |stmt| {
+            visit::operands(stmt, &mut |e| {
+                visit::exprs(e, &mut |e| {
+                    if e.as_const() == Some(port) {
+                        found = Some(stmt.loc);
+                    }
+                });
+            });
+        });
+        found
+    }
+
+    fn passed_bytes(&self, passed: &Passed) -> u32 {
+        match passed {
+            Passed::Var { from, .. } => self.program.var(*from).ty.width().div_ceil(8).next_power_of_two(),
+            Passed::Header { from, .. } => {
+                let fields = &self.program.header_type(*from).fields;
+                fields.iter().map(|f| f.ty.width().div_ceil(8).next_power_of_two()).sum::<u32>() + 1
+            }
+        }
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! * `table` emits lookups, and `early` emits the lookups for a whole burst.
 //! * `deparse` emits the deparser.
-//! * `paths` emits multicast, clones, resubmission and recirculation.
+//! * `paths` emits the pipeline of programs with multicast, clones, resubmission and recirculation.
 //! * `prelude.h` has the structures in the memory that a program shares with its host.
 //!
 //! [`crate::c`] has the parts that this back end shares with the eBPF back end.
@@ -22,10 +22,11 @@ mod table;
 
 use abi::drops;
 use abi::manifest::Param;
+use ir::pipeline::{Decision, Fate, Stage, Step, To};
 use ir::{Role, Verified};
 
 use crate::Output;
-use crate::c::{self, Dialect, Emitter, Home, stage_name};
+use crate::c::{self, Dialect, Emitter, Known, Which, stage_name};
 use crate::unsupported::Unsupported;
 
 /// Name of the function that processes a burst.
@@ -39,6 +40,7 @@ const REASONS: &[(&str, &str)] = &[
     (drops::NO_SUCH_PORT, "the egress port is not attached to anything"),
     (drops::BAD_RESIZE, "there is no room in front of the packet for its new headers"),
     (drops::NO_BUFFER, "a copy of the packet found no buffer"),
+    c::DROPPED,
 ];
 
 /// The number of one of this target's drop reasons.
@@ -90,13 +92,14 @@ impl Emitter<'_> {
         for i in 0..self.program.tables.len() {
             self.native_table(i, self.early.contains(&ir::TableId(i as u32)));
         }
-        self.parser();
+        self.parsers();
         self.controls();
-        self.native_deparser();
+        self.native_deparsers();
         self.init_packet();
-        match self.facts.paths.any() {
-            true => self.paths(),
-            false => self.process_packet(),
+        self.enter_pipeline();
+        match self.facts.straight {
+            true => self.process_packet(),
+            false => self.paths(),
         }
         self.parse_packet();
         self.early(&early);
@@ -106,7 +109,7 @@ impl Emitter<'_> {
     /// The number of packets in a burst: `wanted`, or fewer if their states would not fit on a worker's stack.
     fn burst(&mut self, wanted: u32) -> u32 {
         let bytes = self.packet_bytes();
-        let together = if self.facts.paths.any() { u64::from(paths::RING) } else { 1 };
+        let together = if self.facts.straight { 1 } else { u64::from(paths::RING) };
         if bytes * together > STACK {
             let loc = self.program.controls.first().map(|c| c.loc).unwrap_or_default();
             let what =
@@ -140,92 +143,180 @@ impl Emitter<'_> {
             + 4 * p.stacks.len() as u64
     }
 
-    /// Emits `init_packet(pkt, shared, worker, p, port)`: initialises the state of a packet that is not parsed yet.
+    /// Emits `init_packet(pkt, shared, worker, p)`, which initialises the state of a packet, and `receive_packet(pkt, shared, worker, p)`, which does it
+    /// for a packet that arrives.
     fn init_packet(&mut self) {
-        let std = self.program.standard;
-        let v = |id| format!("s->{}", self.names.var(id));
-        let (port, length) = (v(std.ingress_port), v(std.packet_length));
-        let clock = [std.ingress_global_timestamp, std.egress_global_timestamp];
-        let clock: Vec<_> = clock.into_iter().filter(|c| self.units.home(*c) == Home::State).map(v).collect();
         let t = &mut self.text;
         t.line("");
         t.line(
             "INLINE void init_packet(struct packet *pkt, const struct shared *shared, struct worker *worker,",
         );
-        t.open("                   const struct strait_packet *p, u32 port)");
-        t.line("struct state *s = &pkt->state;");
-        t.line("__builtin_memset(s, 0, __builtin_offsetof(struct state, rest));");
+        t.open("                  const struct strait_packet *p)");
+        t.line("__builtin_memset(&pkt->state, 0, __builtin_offsetof(struct state, rest));");
         t.line("pkt->frame = (struct frame){ p->data, p->headroom, p->tailroom, p->flags, shared, worker };");
         t.line("pkt->length = p->length;");
         for table in &self.early {
             t.line(format!("pkt->scratch.{}_early = 0;", self.names.table(*table)));
         }
-        t.line(format!("{port} = port & 0x1ff;"));
-        t.line(format!("{length} = p->length;"));
-        for c in clock {
-            t.line(format!("{c} = worker->clock & 0xffffffffffffULL;"));
+        t.close("");
+        t.line("");
+        t.line("INLINE void receive_packet(struct packet *pkt, const struct shared *shared, struct worker *worker,");
+        t.open("                   const struct strait_packet *p)");
+        t.line("UNUSED struct state *s = &pkt->state;");
+        t.line("init_packet(pkt, shared, worker, p);");
+        let program = self.program;
+        if let Some(first) = program.pipeline.stages.first() {
+            let known = Known { port: "p->port", replica: "0", length: "p->length", clock: "worker->clock" };
+            self.write_inputs("s", &first.inputs, &known, Which::All);
         }
+        self.text.close("");
+    }
+
+    /// The number of steps of the first stage that run for a whole burst before its early lookups: the parser, and the control that verifies
+    /// checksums.
+    fn entering(&self, stage: &Stage) -> usize {
+        let early = |step: &&Step| matches!(step, Step::Parse(..) | Step::Control(Role::VerifyChecksum));
+        stage.steps.iter().take_while(early).count()
+    }
+
+    /// Emits `enter_pipeline(pkt)`: the first steps of the first stage.
+    fn enter_pipeline(&mut self) {
+        let t = &mut self.text;
+        t.line("");
+        t.open("INLINE void enter_pipeline(struct packet *pkt)");
+        t.line("UNUSED struct state *s = &pkt->state;");
+        let program = self.program;
+        if let Some(first) = program.pipeline.stages.first() {
+            for step in &first.steps[..self.entering(first)] {
+                match step {
+                    Step::Parse(role, errors) => {
+                        self.text.line(format!("{}(pkt);", stage_name(*role)));
+                        self.write_errors(errors);
+                    }
+                    Step::Control(role) if self.program.control(*role).is_some() => {
+                        self.text.line("if (!s->timeout)");
+                        self.text.line(format!("    {}(pkt);", stage_name(*role)));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let t = &mut self.text;
         t.close("");
     }
 
-    /// Emits `parse_packet(pkt, shared, worker, p)`: initialises the state, parses the packet and verifies its checksums.
+    /// Emits `parse_packet(pkt, shared, worker, p)`, which runs for each packet of a burst before the early lookups.
     fn parse_packet(&mut self) {
         let t = &mut self.text;
         t.line("");
         t.line("static void parse_packet(struct packet *pkt, const struct shared *shared, struct worker *worker,");
         t.open("                  const struct strait_packet *p)");
-        t.line("init_packet(pkt, shared, worker, p, p->port);");
-        t.line("parse(pkt);");
-        if self.program.control(Role::VerifyChecksum).is_some() {
-            t.line("if (!pkt->state.timeout)");
-            t.line(format!("    {}(pkt);", stage_name(Role::VerifyChecksum)));
-        }
+        t.line("receive_packet(pkt, shared, worker, p);");
+        t.line("enter_pipeline(pkt);");
         t.close("");
     }
 
-    /// Emits `process_packet(pkt, p, jobs)` for programs whose packets leave once or are dropped: the controls and the deparser. The program does
-    /// not use `jobs`.
+    /// Emits the drop of a packet whose parser did not come to an end.
+    fn check_timeout(&mut self) {
+        let budget = reason(self.program, drops::STEP_BUDGET);
+        self.text.open("if (s->timeout)");
+        self.text.line(format!("drop(pkt, p, {budget});"));
+        self.text.line("return;");
+        self.text.close("");
+    }
+
+    /// Emits a step of a stage that is no decision.
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Parse(role, errors) => {
+                self.text.line(format!("{}(pkt);", stage_name(*role)));
+                self.check_timeout();
+                self.write_errors(errors);
+            }
+            Step::Control(role) => {
+                if self.program.control(*role).is_some() {
+                    self.text.line(format!("{}(pkt);", stage_name(*role)));
+                }
+            }
+            Step::Deparse(role) => {
+                let resize = reason(self.program, drops::BAD_RESIZE);
+                self.text.open(format!("if ({}(pkt))", stage_name(*role)));
+                self.text.line(format!("drop(pkt, p, {resize});"));
+                self.text.line("return;");
+                self.text.close("");
+            }
+            Step::Truncate(var, _) => {
+                let length = format!("s->{}", self.names.var(*var));
+                self.text.line(format!("if ({length} && pkt->length > {length} - 1)"));
+                self.text.line(format!("    pkt->length = {length} - 1;"));
+            }
+            Step::Decide(_) => {}
+        }
+    }
+
+    /// Emits `process_packet(pkt, p, jobs)` for programs whose packets pass the stages in order: all steps one after another. The program does not
+    /// use `jobs`.
     fn process_packet(&mut self) {
-        let std = self.program.standard;
-        let v = |id| format!("s->{}", self.names.var(id));
-        let (spec, egress) = (v(std.egress_spec), v(std.egress_port));
-        let why = |name| reason(self.program, name);
-        let dropped =
-            format!("    return drop(pkt, p, s->site ? s->site - 1 : {});", why(drops::EGRESS_SPEC));
-        let normal = self.normal_in_egress();
-        let (budget, resize) = (why(drops::STEP_BUDGET), why(drops::BAD_RESIZE));
         let t = &mut self.text;
         t.raw(DROP);
         t.line("");
         t.line("/* Runs the controls and the deparser. */");
         t.open("INLINE void process_packet(struct packet *pkt, struct strait_packet *p, UNUSED struct jobs *jobs)");
         t.line("struct state *s = &pkt->state;");
-        t.line("if (s->timeout)");
-        t.line(format!("    return drop(pkt, p, {budget});"));
-        if self.program.control(Role::Ingress).is_some() {
-            t.line("ingress(pkt);");
+        let program = self.program;
+        for (i, stage) in program.pipeline.stages.iter().enumerate() {
+            let skipped = if i == 0 { self.entering(stage) } else { 0 };
+            if skipped > 0 {
+                self.check_timeout();
+            }
+            for step in &stage.steps[skipped..] {
+                match step {
+                    Step::Decide(decision) => self.straight_decision(decision),
+                    step => self.step(step),
+                }
+            }
         }
-        t.line(format!("if ({spec} == {})", abi::DROP_PORT));
-        t.line(&dropped);
-        t.line(format!("{egress} = {spec};"));
-        normal.into_iter().for_each(|line| t.line(line));
-        if self.program.control(Role::Egress).is_some() {
-            t.line("egress(pkt);");
-            t.line(format!("if ({spec} == {})", abi::DROP_PORT));
-            t.line(&dropped);
+        self.text.close("");
+    }
+
+    fn straight_decision(&mut self, decision: &Decision) {
+        match &decision.then {
+            Fate::Drop(name) => {
+                let condition = self.condition(&decision.when);
+                let reason = reason(self.program, name);
+                self.text.open(condition.map_or(String::new(), |c| format!("if ({c})")));
+                self.text.line(format!("drop(pkt, p, s->site ? s->site - 1 : {reason});"));
+                self.text.line("return;");
+                self.text.close("");
+            }
+            Fate::Go(path) if path.stage.is_some() => {
+                let known = Known {
+                    port: "to",
+                    replica: "0",
+                    length: "pkt->length",
+                    clock: "pkt->frame.worker->clock",
+                };
+                self.go_on(path, &known, |emitter| {
+                    emitter.text.line("p->data = pkt->frame.data;");
+                    emitter.text.line("p->length = pkt->length;");
+                    emitter.text.line("p->headroom = pkt->frame.headroom;");
+                    emitter.text.line("p->tailroom = p->capacity - p->headroom - p->length;");
+                    emitter.text.line("init_packet(pkt, pkt->frame.shared, pkt->frame.worker, p);");
+                });
+            }
+            Fate::Go(path) => {
+                let To::Port(port) = &path.to else { return };
+                let port = self.frame_expr(port);
+                let t = &mut self.text;
+                t.line("p->verdict = SENT;");
+                t.line(format!("p->port = {port};"));
+                t.line("p->data = pkt->frame.data;");
+                t.line("p->length = pkt->length;");
+                t.line("p->headroom = pkt->frame.headroom;");
+                t.line("pkt->frame.worker->sent[pkt->frame.worker->sent_count++] = p;");
+            }
+            Fate::Copy(_) => {}
         }
-        if self.program.control(Role::ComputeChecksum).is_some() {
-            t.line("compute_checksum(pkt);");
-        }
-        t.line("if (deparse(pkt))");
-        t.line(format!("    return drop(pkt, p, {resize});"));
-        t.line("p->verdict = SENT;");
-        t.line(format!("p->port = {egress};"));
-        t.line("p->data = pkt->frame.data;");
-        t.line("p->length = pkt->length;");
-        t.line("p->headroom = pkt->frame.headroom;");
-        t.line("pkt->frame.worker->sent[pkt->frame.worker->sent_count++] = p;");
-        t.close("");
     }
 }
 

@@ -1,49 +1,61 @@
-//! The paths of a packet in programs that replicate, clone, resubmit or recirculate (v1model, with the order of BMv2's simple_switch).
+//! The pipeline of programs whose packets are replicated, cloned, or pass a stage more than once.
 //!
-//! The work that remains for a packet and its copies waits in a ring of jobs, which are processed in order. A copy gets a free buffer of
-//! the worker immediately, with the bytes as they arrived: the bytes of a packet do not change before its deparser writes them.
+//! Each stage is a function, and so is each path. The work that remains for a packet and its copies waits in a ring of jobs, which are
+//! processed in order. A copy gets a free buffer of the worker at once. Where a deparser runs before a decision about the packet as it
+//! entered the stage, the packet is copied before that deparser.
 
 use abi::drops;
-use ir::{Role, VarId};
+use ir::pipeline::{Bytes, Carry, Fate, Headers, Path, Stage, Step, To};
+use ir::{Loc, StageId, VarId};
 
 use super::reason;
-use crate::c::{Emitter, Home};
+use crate::c::{Emitter, Home, Known, Which, stage_name};
 
 /// Number of jobs that may wait for one packet: copies, resubmissions and recirculations.
 pub const RING: u32 = 64;
 
-/// The values of `instance_type` in BMv2.
-mod instance {
-    pub const NORMAL: u32 = 0;
-    pub const INGRESS_CLONE: u32 = 1;
-    pub const EGRESS_CLONE: u32 = 2;
-    pub const RECIRCULATED: u32 = 4;
-    pub const REPLICATION: u32 = 5;
-    pub const RESUBMITTED: u32 = 6;
-}
+/// What a packet on a path to the port `to` knows.
+const TO_PORT: Known<'_> =
+    Known { port: "to", replica: "0", length: "n_length", clock: "pkt->frame.worker->clock" };
+
+/// What a packet for a member of a multicast group knows.
+const TO_MEMBER: Known<'_> = Known {
+    port: "(u32)copies[i]",
+    replica: "(copies[i] >> 32)",
+    length: "q->length",
+    clock: "pkt->frame.worker->clock",
+};
 
 impl Emitter<'_> {
-    /// Emits `process_packet(pkt, p, jobs)` and the functions that it calls: the controls and the deparser, for a packet and all its copies.
+    /// Emits `process_packet(pkt, p, jobs)` and the functions that it calls: all stages, for a packet and all its copies.
     pub(super) fn paths(&mut self) {
-        self.keep();
-        self.forget();
+        let stages = &self.program.pipeline.stages;
         self.text.line("");
         self.text.line(format!("enum {{ RING = {RING} }}; /* number of jobs that may wait */"));
+        self.text.line(format!("enum {{ ENTER = 0, GROUP = {} }}; /* kinds of jobs */", stages.len()));
         self.text.raw(JOBS);
-        self.queue_again();
-        self.clone_packet();
-        self.leave();
-        self.replicate();
-        self.end_of_ingress();
-        self.text.raw(FINISH);
-    }
-
-    /// Emits `state->var = value;` if the program uses the variable.
-    fn set(&mut self, state: &str, var: VarId, value: impl std::fmt::Display) {
-        if self.units.home(var) == Home::State {
-            let name = self.names.var(var);
-            self.text.line(format!("{state}->{name} = {value};"));
+        self.text.line("");
+        for stage in 0..stages.len() {
+            self.text.line(format!(
+                "static void stage_{stage}(struct packet *pkt, struct strait_packet *p, struct jobs *jobs);"
+            ));
         }
+        self.reset_variables();
+        let decisions: Vec<_> = self.program.pipeline.decisions().collect();
+        for (number, decision) in decisions.iter().enumerate() {
+            match &decision.then {
+                Fate::Drop(_) => {}
+                Fate::Go(path) if path.stage.is_none() => self.leave(number, path, decision.loc),
+                Fate::Go(path) => self.path(number, path, false, decision.loc),
+                Fate::Copy(path) => self.path(number, path, true, decision.loc),
+            }
+        }
+        let mut number = 0;
+        for (i, stage) in stages.iter().enumerate() {
+            self.stage(i, stage, &mut number);
+        }
+        self.run_job(&decisions.iter().map(|d| &d.then).collect::<Vec<_>>());
+        self.text.raw(FINISH);
     }
 
     /// The number of one of this target's drop reasons.
@@ -51,182 +63,133 @@ impl Emitter<'_> {
         reason(self.program, name)
     }
 
-    /// Emits `keep(to, from, which)`: copies the variables that a clone, a resubmission or a recirculation keeps.
-    fn keep(&mut self) {
-        let keeps = self.facts.paths.keeps.clone();
-        self.text.line("");
-        self.text.line(
-            "/* Copies the variables that a clone, resubmit or recirculate call keeps. `which` is the number of the call. */",
-        );
-        self.text.open("INLINE void keep(struct state *to, const struct state *from, u32 which)");
-        self.text.open("switch (which)");
-        for (number, vars) in keeps.iter().enumerate() {
-            self.text.margin(format!("case {}:", number + 1));
-            for var in vars {
-                let name = self.names.var(*var).to_string();
-                self.set("to", *var, format!("from->{name}"));
-            }
-            self.text.line("break;");
-        }
-        self.text.close("");
-        self.text.close("");
-    }
-
-    /// Emits `forget(s)`: sets all variables to their initial values, and keeps the headers.
-    fn forget(&mut self) {
+    /// Emits `reset_variables(s)`: sets all variables to their initial values, and keeps the headers.
+    fn reset_variables(&mut self) {
         self.text.line("");
         self.text
             .line("/* Sets all variables to their values in a packet that arrives. The headers stay. */");
-        self.text.open("UNUSED static void forget(struct state *s)");
-        for i in 0..self.program.vars.len() {
-            self.set("s", VarId(i as u32), 0);
+        self.text.open("UNUSED static void reset_variables(struct state *s)");
+        for var in (0..self.program.vars.len() as u32).map(VarId) {
+            if self.units.home(var) == Home::State {
+                self.text.line(format!("s->{} = 0;", self.names.var(var)));
+            }
+        }
+        for meter in self.program.tables.iter().filter_map(|t| t.direct_meter) {
+            self.text.line(format!("s->colour_{} = 0;", meter.0));
         }
         self.text.line("s->site = s->timeout = 0;");
-        self.text.line("s->clone = s->resubmit = s->recirculate = s->truncate = 0;");
         self.text.close("");
     }
 
-    /// Emits `again(pkt, p, which, instance, jobs)`: queues the packet for the parser, with the bytes that `p` has now.
-    fn queue_again(&mut self) {
-        let std = self.program.standard;
+    /// Emits `path_N(pkt, p, entered, jobs)`: the packet, or a copy of it, waits for a stage. `entered` has the bytes with which the packet
+    /// entered the current stage.
+    fn path(&mut self, number: usize, path: &Path, copy: bool, loc: Loc) {
+        let Some(stage) = path.stage else {
+            let hint = "run it on the interpreter";
+            return self.refuse(loc, "a copy that leaves without passing a stage", hint);
+        };
+        if !matches!(path.to, To::Port(_)) {
+            self.group(number, path, stage);
+        }
+        self.text.line("");
+        self.text
+            .line(format!("UNUSED static void path_{number}(struct packet *pkt, struct strait_packet *p,"));
+        self.text.open("                          UNUSED struct strait_packet *entered, struct jobs *jobs)");
+        self.text.line("UNUSED struct state *s = &pkt->state;");
+        self.destination(number, path, stage);
+        self.buffer(path, copy);
+        self.text.line("UNUSED struct state *n = &job->pkt.state;");
+        self.text.line("UNUSED u32 n_length = q->length;");
+        self.new_state(path);
+        let inputs = &self.program.pipeline.stage(stage).inputs;
+        self.write_inputs("n", inputs, &TO_PORT, Which::All);
+        self.write_inputs("n", &path.sets, &TO_PORT, Which::All);
+        self.text.close("");
+    }
+
+    /// Emits the declaration of `to`, the port or group, and of `kind`, the kind of the job.
+    fn destination(&mut self, number: usize, path: &Path, stage: StageId) {
+        let (enter, group) = (format!("ENTER + {}", stage.0), format!("GROUP + {number}"));
+        match &path.to {
+            To::Port(e) | To::Group(e) => {
+                let to = self.frame_expr(e);
+                let kind = if matches!(path.to, To::Port(_)) { enter } else { group };
+                self.text.line(format!("u32 to = {to}, kind = {kind};"));
+            }
+            To::Session(e) => {
+                let session = self.frame_expr(e);
+                self.text.line(format!(
+                    "const u64 *session = find_id(ACQUIRE(pkt->frame.shared->mirrors), {session});"
+                ));
+                self.text.line("if (!session)");
+                self.text.line("    return;");
+                self.text.line(format!(
+                    "u32 to = (u32)session[1], kind = session[1] & MIRROR_GROUP ? {group} : {enter};"
+                ));
+            }
+        }
+    }
+
+    /// Emits the declaration of `q`, the buffer that takes the path, and of `job`.
+    fn buffer(&mut self, path: &Path, copy: bool) {
         let no_buffer = self.own_reason(drops::NO_BUFFER);
-        let port = self.names.var(std.ingress_port).to_string();
+        let source = if path.bytes == Bytes::Entered { "entered" } else { "p" };
         let t = &mut self.text;
-        t.line("");
-        t.open(
-            "UNUSED static void again(struct packet *pkt, struct strait_packet *p, u32 which, u32 instance, struct jobs *jobs)",
-        );
-        t.line("struct job *job = add_job(jobs, REPARSE, 0, p);");
+        if copy {
+            t.line(format!(
+                "struct strait_packet *q = {source} && jobs->count < RING ? copy_packet(pkt, {source}) : 0;"
+            ));
+        } else {
+            if path.bytes == Bytes::Entered {
+                t.line("if (entered && entered != p)");
+                t.line("    restore_packet(p, entered);");
+            }
+            t.line(format!("struct strait_packet *q = {source} ? p : 0;"));
+        }
+        t.line("struct job *job = q ? add_job(jobs, kind, to, q) : 0;");
         t.open("if (!job)");
-        t.line(format!("drop(pkt, p, {no_buffer});"));
+        t.line(format!("{}(pkt, p, {no_buffer});", if copy { "count_drop" } else { "drop" }));
         t.line("return;");
-        t.close("");
-        t.line(format!(
-            "init_packet(&job->pkt, pkt->frame.shared, pkt->frame.worker, p, pkt->state.{port});"
-        ));
-        t.line("struct state *s = &job->pkt.state;");
-        t.line("keep(s, &pkt->state, which);");
-        self.set("s", std.instance_type, "instance");
-        self.text.close("");
-    }
-
-    /// Emits `clone_packet(pkt, p, jobs)`: queues a copy for egress. An ingress clone copies the packet as it arrived, an egress clone as
-    /// it is now.
-    fn clone_packet(&mut self) {
-        let std = self.program.standard;
-        let no_buffer = self.own_reason(drops::NO_BUFFER);
-        let port = self.names.var(std.ingress_port).to_string();
-        let length = self.names.var(std.packet_length).to_string();
-        let t = &mut self.text;
-        t.line("");
-        t.open(
-            "UNUSED static void clone_packet(struct packet *pkt, struct strait_packet *p, struct jobs *jobs)",
-        );
-        t.line("const u64 *to = find_id(ACQUIRE(pkt->frame.shared->mirrors), pkt->state.clone_session);");
-        t.line("if (!to)");
-        t.line("    return;");
-        t.line("struct strait_packet *q = copy_packet(pkt, p);");
-        t.line(
-            "struct job *job = q ? add_job(jobs, to[1] & MIRROR_GROUP ? REPLICATE : EGRESS, (u32)to[1], q) : 0;",
-        );
-        t.open("if (!job)");
-        t.line(format!("count_drop(pkt, p, {no_buffer});"));
-        t.line("return;");
-        t.close("");
-        t.line("struct state *s = &job->pkt.state;");
-        t.line(format!("u32 port = pkt->state.{port};"));
-        t.open("if (pkt->state.clone_egress)");
-        t.line("job->pkt = *pkt;");
-        t.line("set_buffer(&job->pkt, q);");
-        t.line("forget(s);");
-        t.line(format!("s->{port} = port;"));
-        t.line(format!("s->{length} = q->length;"));
-        let clock = [std.ingress_global_timestamp, std.egress_global_timestamp];
-        for var in clock {
-            self.set("s", var, "pkt->frame.worker->clock & 0xffffffffffffULL");
-        }
-        self.text.line("keep(s, &pkt->state, pkt->state.clone);");
-        self.set("s", std.instance_type, instance::EGRESS_CLONE);
-        self.text.close(" else {");
-        self.text.indent();
-        self.text.line("init_packet(&job->pkt, pkt->frame.shared, pkt->frame.worker, q, port);");
-        // The variables are copied before the parser, which may read them, and once more after it, because the copies take precedence over
-        // what the parser writes.
-        self.text.line("keep(s, &pkt->state, pkt->state.clone);");
-        self.set("s", std.instance_type, instance::INGRESS_CLONE);
-        self.text.line("parse(&job->pkt);");
-        self.text.line("keep(s, &pkt->state, pkt->state.clone);");
-        self.set("s", std.instance_type, instance::INGRESS_CLONE);
-        self.text.line("s->timeout = 0;");
-        self.text.close("");
-        self.text.close("");
-    }
-
-    /// Emits `leave(pkt, p, port, jobs)`: runs egress and the deparser, and sends the packet.
-    fn leave(&mut self) {
-        let std = self.program.standard;
-        let names = [std.egress_spec, std.egress_port].map(|v| self.names.var(v).to_string());
-        let [spec, egress] = &names;
-        let paths = &self.facts.paths;
-        let (clones, recirculates, truncates) = (paths.clone, paths.recirculate, paths.truncate);
-        let (marked, resize) = (self.own_reason(drops::EGRESS_SPEC), self.own_reason(drops::BAD_RESIZE));
-        let has = |role| self.program.control(role).is_some();
-        let (controlled, computed) = (has(Role::Egress), has(Role::ComputeChecksum));
-        let t = &mut self.text;
-        t.line("");
-        t.line("/* Runs egress and the deparser, and sends or recirculates the packet. */");
-        t.open("static void leave(struct packet *pkt, struct strait_packet *p, u32 port, UNUSED struct jobs *jobs)");
-        t.line("struct state *s = &pkt->state;");
-        t.line(format!("s->{egress} = port;"));
-        if controlled {
-            t.line("egress(pkt);");
-        }
-        if clones {
-            t.open("if (s->clone)");
-            t.line("jobs->rounds++;");
-            t.line("clone_packet(pkt, p, jobs);");
-            t.close("");
-        }
-        t.open(format!("if (s->{spec} == {})", abi::DROP_PORT));
-        t.line(format!("drop(pkt, p, s->site ? s->site - 1 : {marked});"));
-        t.line("return;");
-        t.close("");
-        if computed {
-            t.line("compute_checksum(pkt);");
-        }
-        t.open("if (deparse(pkt))");
-        t.line(format!("drop(pkt, p, {resize});"));
-        t.line("return;");
-        t.close("");
-        if truncates {
-            t.line("if (s->truncate && pkt->length > s->truncate - 1)");
-            t.line("    pkt->length = s->truncate - 1;");
-        }
-        t.line("p->data = pkt->frame.data;");
-        t.line("p->headroom = pkt->frame.headroom;");
-        t.line("p->length = pkt->length;");
-        t.line("p->tailroom = p->capacity - p->headroom - p->length;");
-        if recirculates {
-            t.open("if (s->recirculate)");
-            t.line(format!("again(pkt, p, s->recirculate, {}, jobs);", instance::RECIRCULATED));
-            t.line("return;");
-            t.close("");
-        }
-        t.line("p->port = port;");
-        t.line("p->verdict = SENT;");
-        t.line("pkt->frame.worker->sent[pkt->frame.worker->sent_count++] = p;");
         t.close("");
     }
 
-    /// Emits `replicate(pkt, p, group, jobs)`: sends one copy of the packet for each member of a multicast group.
-    fn replicate(&mut self) {
-        let std = self.program.standard;
+    /// Emits the state of a packet that takes a path, but for what depends on its destination.
+    fn new_state(&mut self, path: &Path) {
+        let Carry::New { inputs, headers, passed } = &path.carry else {
+            self.text.line("job->pkt = *pkt;");
+            return self.text.line("set_buffer(&job->pkt, q);");
+        };
+        if *headers == Headers::Kept {
+            self.text.line("job->pkt = *pkt;");
+            self.text.line("set_buffer(&job->pkt, q);");
+            self.text.line("reset_variables(n);");
+        } else {
+            self.text.line("init_packet(&job->pkt, pkt->frame.shared, pkt->frame.worker, q);");
+        }
+        let members = self.passed_members(passed);
+        let pass = |emitter: &mut Self| {
+            for (_, from, to) in &members {
+                emitter.text.line(format!("n->{to} = s->{from};"));
+            }
+        };
+        pass(self);
+        self.write_inputs("n", inputs, &TO_PORT, Which::All);
+        self.write_inputs("n", &path.sets, &TO_PORT, Which::All);
+        if let Headers::Parsed(role) = headers {
+            self.text.line(format!("{}(&job->pkt);", stage_name(*role)));
+            self.text.line("n->timeout = 0;");
+            pass(self);
+        }
+    }
+
+    /// Emits `group_N(pkt, p, group, jobs)`: lets a copy of the packet for each member of a multicast group enter a stage.
+    fn group(&mut self, number: usize, path: &Path, stage: StageId) {
         let (missing, no_buffer) = (self.own_reason(drops::NO_SUCH_GROUP), self.own_reason(drops::NO_BUFFER));
         let t = &mut self.text;
         t.line("");
-        t.open(
-            "UNUSED static void replicate(const struct packet *pkt, struct strait_packet *p, u32 group, struct jobs *jobs)",
-        );
+        t.open(format!(
+            "UNUSED static void group_{number}(const struct packet *pkt, struct strait_packet *p, u32 group, struct jobs *jobs)"
+        ));
         t.line("const u64 *copies = find_id(ACQUIRE(pkt->frame.shared->groups), group);");
         t.line("u64 count = copies ? copies[0] : 0;");
         t.line("if (!count)");
@@ -240,107 +203,175 @@ impl Emitter<'_> {
         t.close("");
         t.line("struct packet replica = *pkt;");
         t.line("set_buffer(&replica, q);");
-        t.line("UNUSED struct state *s = &replica.state;");
-        self.set("s", std.egress_rid, "copies[i] >> 32");
-        self.set("s", std.egress_spec, 0);
-        self.text.line("leave(&replica, q, (u32)copies[i], jobs);");
+        t.line("UNUSED struct state *n = &replica.state;");
+        let inputs = &self.program.pipeline.stage(stage).inputs;
+        self.write_inputs("n", inputs, &TO_MEMBER, Which::Independent);
+        self.write_inputs("n", &path.sets, &TO_MEMBER, Which::Independent);
+        self.text.line(format!("stage_{}(&replica, q, jobs);", stage.0));
         self.text.close("");
         self.text.close("");
     }
 
-    /// Emits `end_of_ingress(pkt, p, jobs)`, which runs ingress and then drops, clones, resubmits, replicates or sends the packet; and
-    /// `run_job(job, jobs)`, which processes one job.
-    fn end_of_ingress(&mut self) {
-        let std = self.program.standard;
-        let [spec, group] = [std.egress_spec, std.mcast_grp].map(|v| self.names.var(v).to_string());
-        let (clones, resubmits) = (self.facts.paths.clone, self.facts.paths.resubmit);
-        let reasons = [drops::STEP_BUDGET, drops::EGRESS_SPEC, drops::NO_BUFFER].map(|r| self.own_reason(r));
-        let [budget, marked, no_buffer] = reasons;
-        let controlled = self.program.control(Role::Ingress).is_some();
+    /// Emits `path_N(pkt, p, entered, jobs)` for a packet that leaves.
+    fn leave(&mut self, number: usize, path: &Path, loc: Loc) {
+        let To::Port(port) = &path.to else {
+            let hint = "run it on the interpreter";
+            return self.refuse(loc, "a packet that leaves through several ports at once", hint);
+        };
         let t = &mut self.text;
         t.line("");
-        t.line("/* Runs ingress, and then drops, clones, resubmits, replicates or sends the packet. */");
-        t.open("static void end_of_ingress(struct packet *pkt, struct strait_packet *p, struct jobs *jobs)");
-        t.line("struct state *s = &pkt->state;");
-        t.open("if (s->timeout)");
-        t.line(format!("drop(pkt, p, {budget});"));
-        t.line("return;");
-        t.close("");
-        if controlled {
-            t.line("ingress(pkt);");
-        }
-        t.line("/* A recirculate call in ingress has no effect. */");
-        t.line("s->recirculate = 0;");
-        if clones {
-            t.open("if (s->clone)");
-            t.line("clone_packet(pkt, p, jobs);");
-            t.line("s->clone = 0;");
-            t.close("");
-        }
-        if resubmits {
-            t.open("if (s->resubmit)");
-            t.line(format!("again(pkt, p, s->resubmit, {}, jobs);", instance::RESUBMITTED));
-            t.line("return;");
-            t.close("");
-        }
-        t.line(format!("u32 group = s->{group}, port = s->{spec};"));
-        t.open(format!("if (!group && port == {})", abi::DROP_PORT));
-        t.line(format!("drop(pkt, p, s->site ? s->site - 1 : {marked});"));
-        t.line("return;");
-        t.close("");
-        // In egress a unicast packet has type NORMAL, even if it was resubmitted or recirculated into ingress (BMv2's simple_switch).
-        self.set("s", std.instance_type, format!("group ? {} : {}", instance::REPLICATION, instance::NORMAL));
-        let t = &mut self.text;
-        t.open("if (jobs->count > jobs->busy)");
-        t.line("/* Jobs wait already, and this packet waits after them. */");
-        t.line("struct job *job = add_job(jobs, group ? REPLICATE : EGRESS, group ? group : port, p);");
-        t.line("if (job)");
-        t.line("    job->pkt = *pkt;");
-        t.line("else");
-        t.line(format!("    drop(pkt, p, {no_buffer});"));
-        t.close(" else if (group) {");
-        t.indent();
-        t.line("replicate(pkt, p, group, jobs);");
-        t.close(" else {");
-        t.indent();
-        t.line("leave(pkt, p, port, jobs);");
-        t.close("");
-        t.close("");
-        let verify = self.program.control(Role::VerifyChecksum).is_some();
+        t.line(format!("UNUSED static void path_{number}(struct packet *pkt, struct strait_packet *p,"));
+        t.open("                          UNUSED struct strait_packet *entered, UNUSED struct jobs *jobs)");
+        t.line("UNUSED struct state *s = &pkt->state;");
+        let port = self.frame_expr(port);
+        self.text.line(format!("p->port = {port};"));
+        self.text.line("p->verdict = SENT;");
+        self.text.line("pkt->frame.worker->sent[pkt->frame.worker->sent_count++] = p;");
+        self.text.close("");
+    }
+
+    /// Emits `stage_N(pkt, p, jobs)`: the steps of a stage. The first steps of the first stage are in `enter_pipeline`.
+    fn stage(&mut self, number: usize, stage: &Stage, decision: &mut usize) {
         let t = &mut self.text;
         t.line("");
-        t.line("/* Processes a job. */");
+        t.line(format!("/* Runs stage {}, and decides about the packet. */", stage.name));
+        t.open(format!(
+            "static void stage_{number}(struct packet *pkt, struct strait_packet *p, UNUSED struct jobs *jobs)"
+        ));
+        t.line("UNUSED struct state *s = &pkt->state;");
+        t.line("UNUSED struct strait_packet *entered = p;");
+        let skipped = if number == 0 { self.entering(stage) } else { 0 };
+        if skipped > 0 {
+            self.check_timeout();
+        }
+        for (at, step) in stage.steps.iter().enumerate().skip(skipped) {
+            match step {
+                Step::Decide(d) => {
+                    self.decision(number, *decision, d);
+                    *decision += 1;
+                }
+                Step::Deparse(_) => {
+                    self.keep_entered(&stage.steps[at + 1..]);
+                    self.step(step);
+                    self.text.line("report_buffer(pkt, p);");
+                }
+                Step::Truncate(..) => {
+                    self.step(step);
+                    self.text.line("report_buffer(pkt, p);");
+                }
+                Step::Parse(..) | Step::Control(_) => self.step(step),
+            }
+        }
+        self.text.close("");
+    }
+
+    /// Emits the copy of the packet before a deparser, if a later decision about the packet as it entered the stage applies.
+    fn keep_entered(&mut self, later: &[Step]) {
+        let mut conditions = Vec::new();
+        for step in later {
+            if let Step::Decide(d) = step
+                && d.then.path().is_some_and(|path| path.bytes == Bytes::Entered)
+            {
+                let condition = self.condition(&d.when);
+                conditions.push(condition.unwrap_or_else(|| "1".to_string()));
+            }
+        }
+        if !conditions.is_empty() {
+            self.text.line(format!("entered = {} ? copy_packet(pkt, p) : 0;", conditions.join(" || ")));
+        }
+    }
+
+    fn decision(&mut self, stage: usize, number: usize, decision: &ir::pipeline::Decision) {
+        let condition = self.condition(&decision.when);
+        self.text.open(condition.map_or(String::new(), |c| format!("if ({c})")));
+        match &decision.then {
+            Fate::Drop(name) => {
+                let reason = self.own_reason(name);
+                self.text.line(format!("drop(pkt, p, s->site ? s->site - 1 : {reason});"));
+                self.text.line("return;");
+            }
+            Fate::Copy(_) => {
+                if stage > 0 {
+                    self.text.line("jobs->rounds++;");
+                }
+                self.text.line(format!("path_{number}(pkt, p, entered, jobs);"));
+            }
+            Fate::Go(path) => {
+                self.at_once(number, path);
+                self.text.line(format!("path_{number}(pkt, p, entered, jobs);"));
+                self.text.line("return;");
+            }
+        }
+        self.text.close("");
+    }
+
+    /// Emits the direct call of the next stage for a packet with its own state, if no job waits.
+    fn at_once(&mut self, number: usize, path: &Path) {
+        let (Some(stage), Carry::All) = (path.stage, &path.carry) else { return };
+        if stage == StageId(0) {
+            return;
+        }
+        self.text.open("if (jobs->count <= jobs->busy)");
+        match &path.to {
+            To::Port(e) => {
+                let port = self.frame_expr(e);
+                self.text.line(format!("UNUSED u32 to = {port}, n_length = pkt->length;"));
+                let inputs = &self.program.pipeline.stage(stage).inputs;
+                self.write_inputs("s", inputs, &TO_PORT, Which::All);
+                self.write_inputs("s", &path.sets, &TO_PORT, Which::All);
+                self.text.line(format!("stage_{}(pkt, p, jobs);", stage.0));
+            }
+            To::Group(e) => {
+                let group = self.frame_expr(e);
+                self.text.line(format!("group_{number}(pkt, p, {group}, jobs);"));
+            }
+            To::Session(_) => {}
+        }
+        if !matches!(path.to, To::Session(_)) {
+            self.text.line("return;");
+        }
+        self.text.close("");
+    }
+
+    /// Emits `run_job(job, jobs)`.
+    fn run_job(&mut self, fates: &[&Fate]) {
+        let budget = self.own_reason(drops::STEP_BUDGET);
+        let t = &mut self.text;
+        t.line("");
         t.open("static void run_job(struct job *job, struct jobs *jobs)");
         t.open(format!("if (jobs->rounds >= {})", abi::ROUNDS));
         t.line(format!("drop(&job->pkt, job->p, {budget});"));
-        t.close(" else if (job->kind == EGRESS) {");
-        t.indent();
-        t.line("leave(&job->pkt, job->p, job->to, jobs);");
-        t.close(" else if (job->kind == REPLICATE) {");
-        t.indent();
-        t.line("replicate(&job->pkt, job->p, job->to, jobs);");
-        t.close(" else {");
-        t.indent();
-        t.line("jobs->rounds++;");
-        t.line("parse(&job->pkt);");
-        if verify {
-            t.line("verify_checksum(&job->pkt);");
+        t.line("return;");
+        t.close("");
+        t.open("switch (job->kind)");
+        for stage in 0..self.program.pipeline.stages.len() {
+            t.margin(format!("case ENTER + {stage}:"));
+            if stage == 0 {
+                t.line("jobs->rounds++;");
+                t.line("enter_pipeline(&job->pkt);");
+            }
+            t.line(format!("stage_{stage}(&job->pkt, job->p, jobs);"));
+            t.line("break;");
         }
-        t.line("end_of_ingress(&job->pkt, job->p, jobs);");
+        for (number, fate) in fates.iter().enumerate() {
+            if fate.path().is_some_and(|path| path.stage.is_some() && !matches!(path.to, To::Port(_))) {
+                t.margin(format!("case GROUP + {number}:"));
+                t.line(format!("group_{number}(&job->pkt, job->p, job->to, jobs);"));
+                t.line("break;");
+            }
+        }
         t.close("");
         t.close("");
     }
 }
 
 pub(super) const JOBS: &str = r#"
-/* Kinds of jobs: parse a packet again, send it through egress to a port, or replicate it to a multicast group. */
-enum { REPARSE, EGRESS, REPLICATE };
-
+/* A job lets a packet enter a stage of the pipeline, or replicates it to a multicast group. */
 struct job {
     struct packet pkt;
     struct strait_packet *p;
-    u32 kind;
-    u32 to; /* a port or a multicast group */
+    u32 kind; /* ENTER plus a stage, or GROUP plus the number of a path */
+    u32 to;   /* the multicast group */
 };
 
 /* The ring of jobs that wait. */
@@ -404,14 +435,35 @@ static struct strait_packet *copy_packet(const struct packet *pkt, const struct 
     __builtin_memcpy(q->data, p->data, p->length);
     return q;
 }
+
+/* Writes the bytes of a copy back to the packet's buffer. The buffer has room for them, because they were in it. */
+UNUSED static void restore_packet(struct strait_packet *p, const struct strait_packet *q)
+{
+    u8 *start = p->data - p->headroom;
+    u32 room = p->capacity - q->length;
+    p->headroom = q->headroom < room ? q->headroom : room;
+    p->tailroom = room - p->headroom;
+    p->data = start + p->headroom;
+    p->length = q->length;
+    __builtin_memcpy(p->data, q->data, q->length);
+}
+
+/* Tells the host where the bytes of the packet are now. */
+INLINE void report_buffer(const struct packet *pkt, struct strait_packet *p)
+{
+    p->data = pkt->frame.data;
+    p->headroom = pkt->frame.headroom;
+    p->length = pkt->length;
+    p->tailroom = p->capacity - p->headroom - p->length;
+}
 "#;
 
 pub(super) const FINISH: &str = r#"
-/* Runs the controls and the deparser for a packet and all its copies. */
+/* Runs the pipeline for a packet and all its copies. */
 static void process_packet(struct packet *pkt, struct strait_packet *p, struct jobs *jobs)
 {
     jobs->first = jobs->count = jobs->rounds = jobs->busy = 0;
-    end_of_ingress(pkt, p, jobs);
+    stage_0(pkt, p, jobs);
     jobs->busy = 1;
     for (; jobs->count; jobs->count--, jobs->first = (jobs->first + 1) % RING)
         run_job(&jobs->ring[jobs->first], jobs);

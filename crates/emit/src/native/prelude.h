@@ -2,7 +2,6 @@
 /* The common part of all native programs of Strait: the structures in the memory that a program shares with its host, and the
  * functions that look up entries in them. crates/abi/src/native.rs defines the same structures for the host. Only the host writes
  * tables; a program reads them without a lock. */
-#define UNUSED __attribute__((unused))
 /* In tests, uninitialised memory is filled with a pattern. A program that reads it gives a wrong result, and a program that uses it
  * as an offset leaves its bounds, which the sanitizer reports. */
 #ifdef STRAIT_CHECKED

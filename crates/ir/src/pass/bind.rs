@@ -12,7 +12,7 @@ use crate::cells::{Cell, CellSet};
 use crate::effects;
 use crate::expr::{ExprKind, Place};
 use crate::liveness::{self, Event, Liveness};
-use crate::program::{HeaderId, Passed, Program, Stack, StackId, VarId, VarKind};
+use crate::program::{HeaderId, Program, Stack, StackId, VarId, VarKind};
 use crate::stmt::{HeaderRef, Stmt, StmtKind};
 use crate::visit;
 use crate::visit_mut::{self, Part};
@@ -109,28 +109,22 @@ fn copies(program: &Program, of: Level, fixed: &Fixed) -> Vec<Copy> {
 
 /// Objects that cannot be renamed freely, because something outside of the code refers to them.
 pub(super) struct Fixed {
-    /// The headers in stacks, and the headers that PSA passes on.
+    /// The headers in stacks, and the headers that the pipeline passes on.
     headers: HashSet<HeaderId>,
-    /// The stacks with elements that PSA passes on, and those that share a next index with another stack.
+    /// The stacks with elements that the pipeline passes on, and those that share a next index with another stack.
     stacks: HashSet<StackId>,
-    /// The variables that a statement refers to by id. They can be replaced by other variables, but not by fields.
+    /// The variables that a statement or the pipeline refers to by id. They can be replaced by other variables, but not by fields.
     pub(super) named: HashSet<VarId>,
 }
 
 impl Fixed {
     pub(super) fn of(program: &mut Program) -> Fixed {
-        let mut named = HashSet::new();
-        visit_mut::parts(program, &mut |part| {
-            if let Part::Var(v) = part {
-                named.insert(*v);
-            }
+        let (mut named, mut headers) = (HashSet::new(), HashSet::new());
+        visit_mut::parts(program, &mut |part| match part {
+            Part::Var(v) => drop(named.insert(*v)),
+            Part::HeaderId(h) => drop(headers.insert(*h)),
+            Part::Expr(_) | Part::Place(_) | Part::Header(_) | Part::Stack(_) => {}
         });
-        let mut headers = HashSet::new();
-        for passed in program.psa.iter().flat_map(|psa| psa.passed()) {
-            if let Passed::Header { from, to } = passed {
-                headers.extend([*from, *to]);
-            }
-        }
         let elements = |s: &Stack| (s.first.0..s.first.0 + s.size).map(HeaderId);
         let fixed = |s: &StackId| elements(&program.stacks[s.index()]).any(|h| headers.contains(&h));
         let mut stacks: HashSet<StackId> =

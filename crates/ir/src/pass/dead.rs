@@ -31,9 +31,6 @@ pub fn run(program: &mut Program) -> bool {
     }
     // The walk visits the statements of an action once for each application of its table. If one of these needs a statement, it stays.
     useless.retain(|stmt| !needed.contains(stmt));
-    for block in visit::blocks(program) {
-        repeated_drops(program, block, &mut useless);
-    }
     if useless.is_empty() {
         return false;
     }
@@ -64,28 +61,6 @@ pub(super) fn is_identity(kind: &StmtKind) -> bool {
         StmtKind::CopyHeader { dst: HeaderRef::Header(a), src: HeaderRef::Header(b) } => a == b,
         StmtKind::CopyStack { dst, src } => dst == src,
         _ => false,
-    }
-}
-
-/// Finds stores, immediately after a drop, of values that the drop itself stores. They result from calls that copy the metadata back after
-/// `mark_to_drop`.
-fn repeated_drops(program: &Program, block: &Block, useless: &mut HashSet<*const Stmt>) {
-    let standard = &program.standard;
-    let stored = |stmt: &Stmt| {
-        let StmtKind::Assign { dst: Place::Var(v), src } = &stmt.kind else { return false };
-        let value = src.as_const().and_then(|bits| bits.to_u64());
-        (*v == standard.egress_spec && value == Some(u64::from(abi::DROP_PORT)))
-            || (*v == standard.mcast_grp && value == Some(0))
-    };
-    let mut dropped = false;
-    for stmt in block {
-        dropped = matches!(stmt.kind, StmtKind::Drop(_)) || (dropped && stored(stmt));
-        if dropped && stored(stmt) {
-            useless.insert(stmt as *const Stmt);
-        }
-        for inner in visit::inner_blocks(stmt) {
-            repeated_drops(program, inner, useless);
-        }
     }
 }
 

@@ -17,12 +17,14 @@
 //! | `bind` | lets a variable, header or stack share storage with its copy | neither is written while the other's value is needed |
 //! | `dead` | removes stores that nothing reads | the cells are not live, and the statement has no other effect |
 //! | `filled` | removes checks of a stack's next index that always succeed | an extraction or a check before it guarantees the result |
+//! | `decisions` | removes decisions of the pipeline that never apply | the variable that they test is always zero |
 //! | `jumps` | removes jumps to the next statement, and blocks that nothing leaves | control flow stays the same |
 
 mod arguments;
 mod bind;
 mod constants;
 mod dead;
+mod decisions;
 mod filled;
 mod fold;
 mod jumps;
@@ -38,7 +40,7 @@ struct Pass {
     run: fn(&mut Program) -> bool,
 }
 
-const PASSES: [Pass; 8] = [
+const PASSES: [Pass; 9] = [
     Pass { name: "arguments", run: arguments::run },
     Pass { name: "shrink", run: shrink::run },
     Pass { name: "fold", run: fold::run },
@@ -47,6 +49,7 @@ const PASSES: [Pass; 8] = [
     Pass { name: "dead", run: dead::run },
     Pass { name: "filled", run: filled::run },
     Pass { name: "jumps", run: jumps::run },
+    Pass { name: "decisions", run: decisions::run },
 ];
 
 /// The number of passes that run only once before the others and once after them. They remove what inlining leaves, and storage that is no

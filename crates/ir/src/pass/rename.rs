@@ -54,7 +54,7 @@ impl Rename {
         if any {
             visit_mut::parts(program, &mut |part| match part {
                 Part::Place(place) => self.place(place),
-                Part::Header(HeaderRef::Header(h)) => self.last_header(h),
+                Part::Header(HeaderRef::Header(h)) | Part::HeaderId(h) => self.last_header(h),
                 Part::Stack(s) => {
                     while let Some(to) = self.stacks[s.index()] {
                         *s = to;

@@ -6,7 +6,7 @@ use crate::cells::{Cell, CellSet, Cells};
 use crate::effects;
 use crate::expr::Place;
 use crate::liveness;
-use crate::program::{HeaderId, Passed, Program, StackId, Transition, VarId};
+use crate::program::{HeaderId, Program, StackId, Transition, VarId};
 use crate::stmt::HeaderRef;
 use crate::visit;
 use crate::visit_mut::{self, Part};
@@ -22,23 +22,11 @@ pub fn run(program: &mut Program) -> bool {
     let header = |h: &mut HeaderId| *h = HeaderId(headers[h.index()]);
     visit_mut::parts(program, &mut |part| match part {
         Part::Place(Place::Var(v)) | Part::Var(v) => var(v),
-        Part::Header(HeaderRef::Header(h)) => header(h),
+        Part::Header(HeaderRef::Header(h)) | Part::HeaderId(h) => header(h),
         Part::Stack(s) => *s = StackId(stacks[s.index()]),
         Part::Place(_) | Part::Header(_) | Part::Expr(_) => {}
     });
     program.standard.each_mut(&mut |v| var(v));
-    if let Some(psa) = &mut program.psa {
-        psa.each_mut(&mut |v| var(v));
-        for passed in psa.passed_mut() {
-            match passed {
-                Passed::Var { from, to } => [from, to].into_iter().for_each(var),
-                Passed::Header { from, to } => [from, to].into_iter().for_each(header),
-            }
-        }
-    }
-    if let Some(pna) = &mut program.pna {
-        pna.each_mut(&mut |v| var(v));
-    }
     program.actions.iter_mut().flat_map(|a| &mut a.params).for_each(|p| var(&mut p.var));
     retain(&mut program.vars, &kept.vars);
     retain(&mut program.headers, &kept.headers);

@@ -32,14 +32,7 @@ impl Check<'_> {
             Call::Digest { name: _, fields, data } => {
                 self.require(fields.len() == data.len(), Rule::DigestFields)
             }
-            Call::Clone { egress: _, session: _, keep }
-            | Call::Resubmit { keep }
-            | Call::Recirculate { keep } => {
-                let known = keep.iter().all(|v| v.index() < self.p.vars.len());
-                self.require(known, Rule::KnownKept);
-            }
-            Call::SendToPort(_) | Call::MirrorPacket { .. } | Call::RestartTimer(_) | Call::LogMsg { .. } => {
-            }
+            Call::RestartTimer(_) | Call::LogMsg { .. } => {}
             Call::AddEntry { done, action, args: _, profile: _ } => {
                 if let Some(done) = done {
                     let ty = self.place(done);
@@ -50,7 +43,6 @@ impl Check<'_> {
                 self.require(known, Rule::KnownEntryAction);
             }
             Call::FlowId(dst) => self.bits_result(dst),
-            Call::Truncate(length) => self.require(length.ty == Ty::Bit(32), Rule::BitCount),
             Call::Hash { dst, algorithm: _, base: _, data: _, max: _ } => self.bits_result(dst),
             Call::Random { dst, lo, hi } => {
                 let ty = self.place(dst);

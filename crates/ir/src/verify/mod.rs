@@ -7,6 +7,7 @@
 mod call;
 mod expr;
 mod parser;
+mod pipeline;
 mod rule;
 mod stmt;
 mod storage;
@@ -144,5 +145,6 @@ impl Check<'_> {
         }
         self.context = Context::Match;
         p.tables.iter().for_each(|t| self.table(t));
+        self.pipeline();
     }
 }

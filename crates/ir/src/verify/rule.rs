@@ -64,8 +64,11 @@ rules! {
     ResultType: "the result of a call is put into a place of another type",
     DigestFields: "a digest has another number of names than of values",
     FreshChecksum: "two checksum statements have one number, or it is not counted",
-    KnownKept: "an unknown variable is kept",
     KnownEntryAction: "an entry is added for an action that no table has",
+    // The pipeline.
+    KnownStage: "a path leads to an unknown stage",
+    StageEnds: "a stage does not end with a decision that always drops the packet or sends it on",
+    RequestType: "a request is not a `bit<32>`",
     // Parsers.
     KnownState: "a transition to an unknown state",
     SelectSets: "a case of a select has another number of sets than there are keys, or sets of another width",

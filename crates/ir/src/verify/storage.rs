@@ -1,7 +1,8 @@
 //! The rules for storage: header types, headers, stacks, variables, and the architecture's metadata.
 
 use super::{Check, Rule};
-use crate::program::{Passed, VarId};
+use crate::pipeline::Mention;
+use crate::program::VarId;
 
 impl Check<'_> {
     pub(super) fn storage(&mut self) {
@@ -35,12 +36,14 @@ impl Check<'_> {
         let p = self.p;
         let known = |v: VarId| v.index() < p.vars.len();
         let standard = p.standard.vars().into_iter().all(known);
-        let psa = p.psa.iter().all(|m| m.vars().into_iter().all(known));
-        let pna = p.pna.iter().all(|m| m.vars().into_iter().all(known));
-        let passed = p.psa.iter().flat_map(|m| m.passed()).all(|passed| match passed {
-            Passed::Var { from, to } => known(*from) && known(*to),
-            Passed::Header { from, to } => from.index() < p.headers.len() && to.index() < p.headers.len(),
+        let mut pipeline = true;
+        p.pipeline.mentions(&mut |mention| {
+            pipeline &= match mention {
+                Mention::Written(v) | Mention::Read(v) => known(*v),
+                Mention::Header(h) => h.index() < p.headers.len(),
+                Mention::Expr(_) => true,
+            };
         });
-        self.require(standard && psa && pna && passed, Rule::KnownMetadata);
+        self.require(standard && pipeline, Rule::KnownMetadata);
     }
 }

@@ -13,20 +13,8 @@ use crate::check::{Arg, Call, Callee, Type, Typed};
 use crate::source::{SourceMap, Span};
 
 /// Storage that several blocks share, with its type. The key is its letter in the parameter list of a block (see
-/// [`V1MODEL`]).
+/// [`super::v1model`]).
 pub(super) type Shared = Map<char, (Store, Type)>;
-
-/// The blocks of v1model in the order of the package's parameters. Each letter is a parameter of the block: `p` the
-/// packet, `h` the headers, `m` the metadata, `s` the standard metadata. Parameters with the same letter share their
-/// storage.
-const V1MODEL: [(Role, &str); 6] = [
-    (Role::Parser, "phms"),
-    (Role::VerifyChecksum, "hm"),
-    (Role::Ingress, "hms"),
-    (Role::Egress, "hms"),
-    (Role::ComputeChecksum, "hm"),
-    (Role::Deparser, "ph"),
-];
 
 impl<'a> Lower<'_, 'a> {
     /// Lowers the global instances, then the package that `main` instantiates.
@@ -55,16 +43,6 @@ impl<'a> Lower<'_, 'a> {
                 self.limit("E0511", span, &what)
             }
         }
-    }
-
-    fn v1model(&mut self, call: &Call<'a>, span: Span) -> Res<()> {
-        let mut shared = Shared::default();
-        let mut failed = false;
-        for (i, (role, shape)) in V1MODEL.into_iter().enumerate() {
-            let block = self.package_block(call, i, span)?;
-            failed |= self.top_level(&block, role, shape, &mut shared).is_err();
-        }
-        if failed { Err(super::Failed) } else { Ok(()) }
     }
 
     /// The block that is the `at`th argument of a package.

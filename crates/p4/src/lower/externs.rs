@@ -6,6 +6,7 @@ use num_traits::ToPrimitive;
 
 use super::lvalue::Lvalue;
 use super::object::given;
+use super::request::Again;
 use super::storage::{Store, scalar};
 use super::value::{Val, constant, read};
 use super::{Lower, Res};
@@ -58,12 +59,12 @@ impl<'a> Lower<'_, 'a> {
             }
             ("truncate", [length]) => {
                 let length = self.number_of(length, 32)?;
-                self.push(Ir::Call(Call::Truncate(length)));
+                self.ask_truncation(length);
             }
             ("clone" | "clone_preserving_field_list" | "clone3", [kind, session, rest @ ..]) => {
-                let egress = match self.known_member(kind).as_deref() {
-                    Some("I2E") => false,
-                    Some("E2E") => true,
+                let what = match self.known_member(kind).as_deref() {
+                    Some("I2E") => Again::CloneI2E,
+                    Some("E2E") => Again::CloneE2E,
                     _ => {
                         return self.limit(
                             "E0515",
@@ -74,15 +75,16 @@ impl<'a> Lower<'_, 'a> {
                 };
                 let session = self.number_of(session, 32)?;
                 let keep = self.kept_variables(&name, rest.first().copied())?;
-                self.push(Ir::Call(Call::Clone { egress, session, keep }));
+                self.ask("clone_session", session);
+                self.ask_again(what, keep);
             }
             ("resubmit" | "resubmit_preserving_field_list", rest) => {
                 let keep = self.kept_variables(&name, rest.first().copied())?;
-                self.push(Ir::Call(Call::Resubmit { keep }));
+                self.ask_again(Again::Resubmit, keep);
             }
             ("recirculate" | "recirculate_preserving_field_list", rest) => {
                 let keep = self.kept_variables(&name, rest.first().copied())?;
-                self.push(Ir::Call(Call::Recirculate { keep }));
+                self.ask_again(Again::Recirculate, keep);
             }
             ("psa_clone_i2e" | "psa_clone_e2e" | "psa_resubmit" | "psa_normal" | "psa_recirculate", _) => {
                 return self.psa_predicate(&name, &args, span);
@@ -137,9 +139,17 @@ impl<'a> Lower<'_, 'a> {
         }
         let site = self.drop_site(span);
         self.push(Ir::Drop(site));
+        if self.out.arch == ir::Arch::Pna {
+            self.ask("send", Expr::bits(32, 0));
+            return Ok(());
+        }
+        let own = self.out.standard;
+        for (var, value) in [(own.egress_spec, 511), (own.mcast_grp, 0)] {
+            let width = self.out.var(var).ty.width();
+            self.push(Ir::Assign { dst: Place::Var(var), src: Expr::bits(width, value) });
+        }
         let Some(e) = metadata else { return Ok(()) };
         let (Lvalue::Store(store), ty) = (self.lvalue(e)?, self.ty(e)) else { return Ok(()) };
-        let own = self.out.standard;
         for (field, own, value) in [("egress_spec", own.egress_spec, 511), ("mcast_grp", own.mcast_grp, 0)] {
             if let Some(var) = self.field_var(&store, &ty, field).filter(|var| *var != own) {
                 let width = self.out.var(var).ty.width();
@@ -297,6 +307,10 @@ impl<'a> Lower<'_, 'a> {
     /// Sends a digest to the control plane. It is named after the type of its data.
     pub(super) fn digest(&mut self, e: &'a ast::Expr, ty: &Type) -> Res<()> {
         let data = self.data(e)?;
+        // A digest in v1model's egress has no effect.
+        if self.out.arch == ir::Arch::V1Model && self.role == Role::Egress {
+            return Ok(());
+        }
         let (name, mut fields) = match ty {
             Type::Struct(_) | Type::Header(_) => {
                 let fields = self.typed.fields(ty).into_iter().map(|(name, ..)| name.to_string());

@@ -35,9 +35,11 @@ mod packet;
 mod parser;
 mod pna;
 mod psa;
+mod request;
 mod stmt;
 mod storage;
 mod table;
+mod v1model;
 mod value;
 
 use crate::map::Map;
@@ -94,6 +96,7 @@ pub fn lower(typed: &Typed<'_>, map: &SourceMap, diags: &mut Diagnostics) -> Opt
         parser: None,
         origins: Map::default(),
         metadata: None,
+        requests: request::Requests::default(),
     };
     let done = lowering.program();
     (done.is_ok() && !lowering.failed).then_some(lowering.out)
@@ -191,6 +194,8 @@ struct Lower<'t, 'a> {
     parser: Option<parser::ParserBuilder>,
     /// For each variable of an `inout` parameter, the variable that it is copied from and back to.
     origins: Map<VarId, VarId>,
+    /// The requests to the architecture.
+    requests: request::Requests,
     /// The user metadata of v1model.
     metadata: Option<(Store, Type)>,
 }

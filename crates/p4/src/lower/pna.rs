@@ -1,8 +1,14 @@
 //! The Portable NIC Architecture: one pipeline for both directions, and its extern functions.
 
-use ir::{BinOp, Call, Expr, PnaMetadata, Role, StmtKind as Ir, Ty, VarId};
+use ir::pipeline::{
+    Bytes, Carry, Decision, Fate, Headers, Input, Path, PathKind, Pipeline, Source, Stage, Step, To, When,
+};
+use ir::{BinOp, Call, Expr, Role, StageId, StmtKind as Ir, Ty};
+
+use num_traits::ToPrimitive;
 
 use super::arch::Shared;
+use super::request::{Again, decide};
 use super::value::Val;
 use super::{Lower, Res};
 use crate::ast;
@@ -34,37 +40,64 @@ impl<'a> Lower<'_, 'a> {
             }
             self.top_level(&block, role, shape, &mut shared)?;
         }
-        let pna = self.pna_metadata(&shared, span)?;
-        self.out.pna = Some(Box::new(pna));
-        Ok(())
+        match self.pna_pipeline(&shared) {
+            Some(pipeline) => {
+                self.out.pipeline = pipeline;
+                Ok(())
+            }
+            None => self.limit("E0511", span, "the metadata is not that of pna.p4"),
+        }
     }
 
-    fn pna_metadata(&mut self, shared: &Shared, span: Span) -> Res<PnaMetadata> {
+    /// The pipeline of the NIC (PNA section 6); `None` if the metadata is not that of pna.p4.
+    fn pna_pipeline(&self, shared: &Shared) -> Option<Pipeline> {
         let field = |letter: char, name: &str| {
             let (store, ty) = shared.get(&letter)?;
             self.field_var(store, ty, name)
         };
-        let four = |letter: char| -> Option<[VarId; 4]> {
-            Some([
-                field(letter, "direction")?,
-                field(letter, "pass")?,
-                field(letter, "loopedback")?,
-                field(letter, "input_port")?,
-            ])
-        };
-        let made = (|| {
-            Some(PnaMetadata {
-                parser: four('a')?,
-                pre: four('b')?,
-                main: four('d')?,
-                errors: [field('b', "parser_error")?, field('d', "parser_error")?],
-                timestamp: field('d', "timestamp")?,
-            })
-        })();
-        match made {
-            Some(pna) => Ok(pna),
-            None => self.limit("E0511", span, "the metadata is not that of pna.p4"),
+        let mut inputs = Vec::new();
+        let mut passes = Vec::new();
+        for letter in ['a', 'b', 'd'] {
+            inputs.push(Input { var: field(letter, "direction")?, value: Source::Direction });
+            inputs.push(Input { var: field(letter, "input_port")?, value: Source::Port });
+            passes.push(field(letter, "pass")?);
         }
+        inputs.push(Input { var: field('d', "timestamp")?, value: Source::Clock });
+        inputs.push(Input { var: self.out.standard.packet_length, value: Source::Length });
+        let mut steps = vec![
+            Step::Parse(Role::Parser, vec![field('b', "parser_error")?, field('d', "parser_error")?]),
+            Step::Control(Role::PreControl),
+            Step::Control(Role::Ingress),
+            Step::Deparse(Role::Deparser),
+        ];
+        for (slot, loc) in &self.requests.mirrors {
+            let (Some(mirror), Some(session)) =
+                (self.requested(&format!("mirror_{slot}")), self.requested(&format!("session_{slot}")))
+            else {
+                continue;
+            };
+            let path = leave(PathKind::Mirror, To::Session(self.of_var(session)));
+            let (when, then) = (When::Requested(mirror, 1), Fate::Copy(path));
+            steps.push(Step::Decide(Box::new(Decision { when, then, loc: *loc })));
+        }
+        let pass = self.of_var(field('d', "pass")?);
+        let next = Expr::binary(BinOp::Add, pass.clone(), Expr::bits(pass.ty.width(), 1));
+        let sets = passes.into_iter().map(|var| Input { var, value: Source::Value(next.clone()) });
+        let again = Path {
+            kind: PathKind::Recirculate,
+            to: To::Port(self.of_var(field('d', "input_port")?)),
+            stage: Some(StageId(0)),
+            bytes: Bytes::Deparsed,
+            carry: Carry::New { inputs: Vec::new(), headers: Headers::Invalid, passed: Vec::new() },
+            sets: sets.collect(),
+        };
+        steps.extend(self.decisions(&[Again::Recirculate], false, |_, _| again.clone()));
+        if let (Some(send), Some(port)) = (self.requested("send"), self.requested("port")) {
+            let path = leave(PathKind::Leave, To::Port(self.of_var(port)));
+            steps.push(decide(When::Requested(send, 1), Fate::Go(path)));
+        }
+        steps.push(decide(When::Always, Fate::Drop(abi::drops::DROP)));
+        Some(Pipeline { stages: vec![Stage { name: "main", inputs, steps }] })
     }
 
     /// A call of an extern function of PNA.
@@ -72,11 +105,18 @@ impl<'a> Lower<'_, 'a> {
         match (name, args) {
             ("send_to_port", [port]) => {
                 let port = self.number_of(port, 32)?;
-                self.push(Ir::Call(Call::SendToPort(port)));
+                self.ask("port", port);
+                self.ask("send", Expr::bits(32, 1));
             }
             ("mirror_packet", [slot, session]) => {
-                let [slot, session] = self.scalars([slot, session])?;
-                self.push(Ir::Call(Call::MirrorPacket { slot, session }));
+                let Some(slot) = self.known_number(slot).and_then(|n| n.to_u64()) else {
+                    return self.limit("E0515", slot.span, "this mirror slot is not compile-time known");
+                };
+                let session = self.number_of(session, 32)?;
+                let loc = self.loc;
+                self.requests.mirrors.entry(slot).or_insert(loc);
+                self.ask(&format!("session_{slot}"), session);
+                self.ask(&format!("mirror_{slot}"), Expr::bits(32, 1));
             }
             ("add_entry", [action, data, profile, ..]) => return self.add_entry(action, data, profile),
             ("allocate_flow_id", []) => {
@@ -129,4 +169,9 @@ impl<'a> Lower<'_, 'a> {
         self.push(Ir::If { cond, then, otherwise });
         Ok(store.value())
     }
+}
+
+/// The path of a packet that leaves as the deparser writes it.
+fn leave(kind: PathKind, to: To) -> Path {
+    Path { kind, to, stage: None, bytes: Bytes::Deparsed, carry: Carry::All, sets: Vec::new() }
 }

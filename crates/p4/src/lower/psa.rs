@@ -1,9 +1,13 @@
 //! The Portable Switch Architecture: two pipelines, each with its own storage, and the metadata that one passes to the
 //! other.
 
-use ir::{BinOp, Expr, HeaderRef, Passed, Place, PsaMetadata, Role, Ty, VarKind};
+use ir::pipeline::{
+    Bytes, Carry, Fate, Headers, Input, Passed, Path, PathKind, Pipeline, Source, Stage, Step, To, When,
+};
+use ir::{BinOp, Expr, HeaderRef, Place, Role, StageId, Ty, VarId, VarKind};
 
 use super::arch::Shared;
+use super::request::{constant, decide};
 use super::storage::Store;
 use super::value::{Val, read};
 use super::{Lower, Res};
@@ -18,6 +22,22 @@ const INGRESS: [(Role, &str); 3] =
 const EGRESS: [(Role, &str); 3] =
     [(Role::EgressParser, "pXYijkl"), (Role::Egress, "XYno"), (Role::Deparser, "pqrXYot")];
 
+/// The numbers of the values of `PSA_PacketPath_t`.
+mod path {
+    pub const NORMAL_UNICAST: u128 = 1;
+    pub const NORMAL_MULTICAST: u128 = 2;
+    pub const CLONE_I2E: u128 = 3;
+    pub const CLONE_E2E: u128 = 4;
+    pub const RESUBMIT: u128 = 5;
+    pub const RECIRCULATE: u128 = 6;
+}
+
+/// The value of `PSA_PORT_RECIRCULATE` in psa.p4.
+const RECIRCULATE_PORT: u128 = 0xffff_fffa;
+
+const TO_INGRESS: StageId = StageId(0);
+const TO_EGRESS: StageId = StageId(1);
+
 impl<'t, 'a> Lower<'t, 'a> {
     /// `PSA_Switch(ingress, pre, egress, bqe) main;`
     pub(super) fn psa(&mut self, call: &Call<'a>, span: Span) -> Res<()> {
@@ -31,9 +51,13 @@ impl<'t, 'a> Lower<'t, 'a> {
                 self.top_level(&block, role, shape, &mut shared)?;
             }
         }
-        let psa = self.psa_metadata(&shared, span)?;
-        self.out.psa = Some(Box::new(psa));
-        Ok(())
+        match self.psa_pipeline(&shared) {
+            Some(pipeline) => {
+                self.out.pipeline = pipeline;
+                Ok(())
+            }
+            None => self.limit("E0511", span, "the metadata is not that of psa.p4"),
+        }
     }
 
     /// The pipeline that is the `at`th argument of the switch: a constructor call, or the name of an instance.
@@ -66,7 +90,8 @@ impl<'t, 'a> Lower<'t, 'a> {
         self.out.standard = standard.unwrap_or_default();
     }
 
-    fn psa_metadata(&mut self, shared: &Shared, span: Span) -> Res<PsaMetadata> {
+    /// The pipeline of the switch (PSA sections 6.1 to 6.6); `None` if the metadata is not that of psa.p4.
+    fn psa_pipeline(&self, shared: &Shared) -> Option<Pipeline> {
         let field = |letter: char, name: &str| {
             let (store, ty) = shared.get(&letter)?;
             self.field_var(store, ty, name)
@@ -78,50 +103,115 @@ impl<'t, 'a> Lower<'t, 'a> {
             }
             Some(out)
         };
-        let made = (|| {
-            Some(PsaMetadata {
-                ingress_parser: [field('a', "ingress_port")?, field('a', "packet_path")?],
-                ingress_input: ir::program::PsaIngressInput {
-                    ingress_port: field('d', "ingress_port")?,
-                    packet_path: field('d', "packet_path")?,
-                    ingress_timestamp: field('d', "ingress_timestamp")?,
-                    parser_error: field('d', "parser_error")?,
-                },
-                ingress_output: ir::program::PsaIngressOutput {
-                    class_of_service: field('e', "class_of_service")?,
-                    clone: field('e', "clone")?,
-                    clone_session_id: field('e', "clone_session_id")?,
-                    drop: field('e', "drop")?,
-                    resubmit: field('e', "resubmit")?,
-                    multicast_group: field('e', "multicast_group")?,
-                    egress_port: field('e', "egress_port")?,
-                },
-                egress_parser: [field('i', "egress_port")?, field('i', "packet_path")?],
-                egress_input: ir::program::PsaEgressInput {
-                    class_of_service: field('n', "class_of_service")?,
-                    egress_port: field('n', "egress_port")?,
-                    packet_path: field('n', "packet_path")?,
-                    instance: field('n', "instance")?,
-                    egress_timestamp: field('n', "egress_timestamp")?,
-                    parser_error: field('n', "parser_error")?,
-                },
-                egress_output: ir::program::PsaEgressOutput {
-                    clone: field('o', "clone")?,
-                    clone_session_id: field('o', "clone_session_id")?,
-                    drop: field('o', "drop")?,
-                },
-                egress_deparser: field('t', "egress_port")?,
-                resubmit: passed('g', 'b')?,
-                recirculate: passed('r', 'c')?,
-                normal: passed('h', 'j')?,
-                clone_i2e: passed('f', 'k')?,
-                clone_e2e: passed('q', 'l')?,
-            })
-        })();
-        match made {
-            Some(psa) => Ok(psa),
-            None => self.limit("E0511", span, "the metadata is not that of psa.p4"),
-        }
+        let length = self.out.standard.packet_length;
+        let ingress_paths = [field('a', "packet_path")?, field('d', "packet_path")?];
+        let egress_paths = [field('i', "packet_path")?, field('n', "packet_path")?];
+        let on = |vars: [VarId; 2], value: u128| -> Vec<Input> {
+            vars.into_iter().map(|var| constant(var, self.out.var(var).ty.width(), value)).collect()
+        };
+        let path = |kind, to, stage, bytes, passed, sets| Path {
+            kind,
+            to,
+            stage: Some(stage),
+            bytes,
+            carry: Carry::New { inputs: Vec::new(), headers: Headers::Invalid, passed },
+            sets,
+        };
+        let flag = |letter: char, name: &str| Some(When::Holds(self.of_var(field(letter, name)?)));
+        let value = |letter: char, name: &str| Some(self.of_var(field(letter, name)?));
+        let clone = |out: char, bytes, passed, number| {
+            let to = To::Session(value(out, "clone_session_id")?);
+            let path = path(PathKind::Clone, to, TO_EGRESS, bytes, passed, on(egress_paths, number));
+            Some(decide(flag(out, "clone")?, Fate::Copy(path)))
+        };
+        let drop = |out: char| Some(decide(flag(out, "drop")?, Fate::Drop(abi::drops::DROP)));
+
+        let resubmit = path(
+            PathKind::Resubmit,
+            To::Port(value('d', "ingress_port")?),
+            TO_INGRESS,
+            Bytes::Entered,
+            passed('g', 'b')?,
+            on(ingress_paths, path::RESUBMIT),
+        );
+        let forward = |kind, to, number| {
+            let mut sets = on(egress_paths, number);
+            let class = Source::Value(value('e', "class_of_service")?);
+            sets.push(Input { var: field('n', "class_of_service")?, value: class });
+            Some(Fate::Go(path(kind, to, TO_EGRESS, Bytes::Deparsed, passed('h', 'j')?, sets)))
+        };
+        let group = value('e', "multicast_group")?;
+        let none = Expr::bits(group.ty.width(), 0);
+        let multicast = Expr::not(Expr::binary(BinOp::Eq, group.clone(), none));
+        let ingress = vec![
+            Step::Parse(Role::Parser, vec![field('d', "parser_error")?]),
+            Step::Control(Role::Ingress),
+            Step::Deparse(Role::IngressDeparser),
+            clone('e', Bytes::Entered, passed('f', 'k')?, path::CLONE_I2E)?,
+            drop('e')?,
+            decide(flag('e', "resubmit")?, Fate::Go(resubmit)),
+            decide(
+                When::Holds(multicast),
+                forward(PathKind::Multicast, To::Group(group), path::NORMAL_MULTICAST)?,
+            ),
+            decide(
+                When::Always,
+                forward(PathKind::Unicast, To::Port(value('e', "egress_port")?), path::NORMAL_UNICAST)?,
+            ),
+        ];
+
+        let port = value('n', "egress_port")?;
+        let there = Expr::bits(port.ty.width(), RECIRCULATE_PORT);
+        let recirculate = path(
+            PathKind::Recirculate,
+            To::Port(there.clone()),
+            TO_INGRESS,
+            Bytes::Deparsed,
+            passed('r', 'c')?,
+            on(ingress_paths, path::RECIRCULATE),
+        );
+        let leave = Path {
+            kind: PathKind::Leave,
+            to: To::Port(port.clone()),
+            stage: None,
+            bytes: Bytes::Deparsed,
+            carry: Carry::All,
+            sets: Vec::new(),
+        };
+        let egress = vec![
+            Step::Parse(Role::EgressParser, vec![field('n', "parser_error")?]),
+            Step::Control(Role::Egress),
+            Step::Deparse(Role::Deparser),
+            clone('o', Bytes::Deparsed, passed('q', 'l')?, path::CLONE_E2E)?,
+            drop('o')?,
+            decide(When::Holds(Expr::binary(BinOp::Eq, port, there)), Fate::Go(recirculate)),
+            decide(When::Always, Fate::Go(leave)),
+        ];
+
+        let inputs = |list: Vec<(VarId, Source)>| -> Vec<Input> {
+            list.into_iter().map(|(var, value)| Input { var, value }).collect()
+        };
+        let to_ingress = inputs(vec![
+            (field('a', "ingress_port")?, Source::Port),
+            (field('d', "ingress_port")?, Source::Port),
+            (field('d', "ingress_timestamp")?, Source::Clock),
+            (field('e', "drop")?, Source::Const(abi::Bits::bit(true))),
+            (length, Source::Length),
+        ]);
+        let to_egress = inputs(vec![
+            (field('i', "egress_port")?, Source::Port),
+            (field('n', "egress_port")?, Source::Port),
+            (field('t', "egress_port")?, Source::Port),
+            (field('n', "instance")?, Source::Replica),
+            (field('n', "egress_timestamp")?, Source::Clock),
+            (length, Source::Length),
+        ]);
+        Some(Pipeline {
+            stages: vec![
+                Stage { name: "ingress", inputs: to_ingress, steps: ingress },
+                Stage { name: "egress", inputs: to_egress, steps: egress },
+            ],
+        })
     }
 
     /// The functions `psa_normal(istd)` and others, which tell what will happen to the packet.

@@ -8,7 +8,7 @@ use dataplane::memory::Worker;
 use dataplane::{Count, Indirect, Mirror, Rate};
 use io::native::guarded::{CHECKED, Guarded, Ran};
 use io::native::{self, Batch, NativeProgram, Verdict};
-use ir::{Call, StmtKind};
+use ir::pipeline::PathKind;
 
 use super::interp::{done, written};
 use super::{Compiled, Limits, Sent};
@@ -42,10 +42,8 @@ impl Object {
     /// Selects one of several programs in an object. The manifest names its entry point.
     pub fn shared(object: Arc<native::Object>, manifest: Manifest, program: &ir::Program) -> Object {
         let registers = program.registers.iter().map(|r| r.initial.clone()).collect();
-        let mut goes_round = false;
-        ir::visit::all_stmts(program, &mut |stmt| {
-            goes_round |= matches!(&stmt.kind, StmtKind::Call(Call::Recirculate { .. }));
-        });
+        let mut paths = program.pipeline.decisions().filter_map(|d| d.then.path());
+        let goes_round = paths.any(|path| path.kind == PathKind::Recirculate);
         Object { object, manifest, registers, goes_round }
     }
 }

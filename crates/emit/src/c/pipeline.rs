@@ -1,0 +1,188 @@
+//! What the targets share of the pipeline: conditions of decisions, and the variables that the architecture writes.
+
+use ir::pipeline::{Carry, Fate, Input, Passed, Path, Source, Step, To, When};
+use ir::{Expr, Role, StageId, VarId};
+
+use crate::unsupported::Unsupported;
+
+use super::{Body, Emitter, Home, Unit, c_type, constant, mask};
+
+/// The C of what a packet's destination and arrival decide.
+pub struct Known<'a> {
+    /// The port.
+    pub port: &'a str,
+    /// The replication id.
+    pub replica: &'a str,
+    /// The number of bytes.
+    pub length: &'a str,
+    /// The time in microseconds.
+    pub clock: &'a str,
+}
+
+/// Which of the variables are written.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Which {
+    /// All.
+    All,
+    /// Those whose value does not depend on the state that the packet leaves.
+    Independent,
+}
+
+/// Whether every packet leaves at most once, and enters each stage at most once: all packets pass the stages in order.
+pub fn is_straight(program: &ir::Program) -> bool {
+    program.pipeline.stages.iter().enumerate().all(|(i, stage)| {
+        stage.steps.iter().all(|step| match step {
+            Step::Decide(decision) => match &decision.then {
+                Fate::Drop(_) => true,
+                Fate::Copy(_) => false,
+                Fate::Go(path) => decision.when == When::Always && goes_on(i, path),
+            },
+            Step::Truncate(..) => false,
+            _ => true,
+        })
+    })
+}
+
+/// Whether a path leads from a stage to the next one, or out.
+fn goes_on(stage: usize, path: &Path) -> bool {
+    matches!(path.to, To::Port(_)) && path.stage.is_none_or(|s| s == StageId(stage as u32 + 1))
+}
+
+impl Emitter<'_> {
+    /// Reports that the target does not support what a decision does.
+    pub fn refuse(&mut self, loc: ir::Loc, what: &str, hint: &str) {
+        let problem = Unsupported::new(loc, format!("{what} is not supported by this target"), hint);
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+
+    /// The C of an expression in the functions around the controls.
+    pub fn frame_expr(&mut self, e: &Expr) -> String {
+        let Emitter { program, names, units, text, problems, facts, .. } = self;
+        Body::new(program, names, units, Unit::Frame, text, problems, facts).expr(e)
+    }
+
+    /// The C of the condition of a decision; `None` if it always applies.
+    pub fn condition(&mut self, when: &When) -> Option<String> {
+        Some(match when {
+            When::Always => return None,
+            When::Holds(e) => self.frame_expr(e),
+            When::Requested(var, number) => format!("s->{} == {number}", self.names.var(*var)),
+        })
+    }
+
+    /// Emits stores of variables that the architecture writes to the state `to`. Expressions read the state `s`.
+    pub fn write_inputs(&mut self, to: &str, inputs: &[Input], known: &Known<'_>, which: Which) {
+        for input in inputs {
+            if self.units.home(input.var) != Home::State {
+                continue;
+            }
+            let width = self.program.var(input.var).ty.width();
+            let value = match &input.value {
+                Source::Port => mask(known.port.to_string(), width),
+                Source::Replica => mask(known.replica.to_string(), width),
+                Source::Length => mask(known.length.to_string(), width),
+                Source::Clock => mask(known.clock.to_string(), width),
+                Source::Direction => "0".to_string(),
+                Source::Const(value) => constant(&value.resize(width)),
+                Source::Value(_) if which == Which::Independent => continue,
+                Source::Value(e) => {
+                    let value = self.frame_expr(e);
+                    mask(value, width)
+                }
+            };
+            self.text.line(format!("{to}->{} = {value};", self.names.var(input.var)));
+        }
+    }
+
+    /// Emits stores of the parser's error.
+    pub fn write_errors(&mut self, errors: &[VarId]) {
+        let found = self.names.var(self.program.standard.parser_error).to_string();
+        for var in errors.iter().filter(|v| self.units.home(**v) == Home::State) {
+            self.text.line(format!("s->{} = s->{found};", self.names.var(*var)));
+        }
+    }
+
+    /// The values that a new state receives from the old one, as pairs of an old and a new member of the state, with their C type.
+    pub fn passed_members(&self, passed: &[Passed]) -> Vec<(String, String, String)> {
+        let mut members = Vec::new();
+        for item in passed {
+            match *item {
+                Passed::Var { from, to } => {
+                    let (Home::State, Some(ty)) = (self.units.home(to), c_type(self.program.var(from).ty))
+                    else {
+                        continue;
+                    };
+                    let [from, to] = [from, to].map(|v| self.names.var(v).to_string());
+                    members.push((ty.to_string(), from, to));
+                }
+                Passed::Header { from, to } => {
+                    let ty = format!("struct h_{}", self.names.header_type(from));
+                    let [from, to] = [from, to].map(|h| self.names.header(h).to_string());
+                    members.push((ty, from.clone(), to.clone()));
+                    members.push(("u8".to_string(), format!("{from}_valid"), format!("{to}_valid")));
+                }
+            }
+        }
+        members
+    }
+
+    /// Emits the change from one stage to the next in the same memory, if every packet goes there. `renew` emits a new state in the place of
+    /// the old one.
+    pub fn go_on(&mut self, path: &Path, known: &Known<'_>, renew: impl FnOnce(&mut Self)) {
+        let To::Port(port) = &path.to else { return };
+        let Some(stage) = path.stage else { return };
+        let next = self.program.pipeline.stage(stage).inputs.clone();
+        self.text.open("");
+        let port = self.frame_expr(port);
+        self.text.line(format!("UNUSED u32 to = {port};"));
+        if let Carry::New { passed, .. } = &path.carry {
+            let members = self.passed_members(passed);
+            let mut values = Vec::new();
+            for input in path.inputs().chain(&path.sets) {
+                if let (Source::Value(e), Home::State) = (&input.value, self.units.home(input.var)) {
+                    let value = self.frame_expr(e);
+                    let value = mask(value, self.program.var(input.var).ty.width());
+                    values.push((value, self.names.var(input.var).to_string()));
+                }
+            }
+            for (i, (ty, from, _)) in members.iter().enumerate() {
+                self.text.line(format!("{ty} kept_{i} = s->{from};"));
+            }
+            for (i, (value, _)) in values.iter().enumerate() {
+                self.text.line(format!("u64 value_{i} = {value};"));
+            }
+            renew(self);
+            for (i, (_, _, to)) in members.iter().enumerate() {
+                self.text.line(format!("s->{to} = kept_{i};"));
+            }
+            for (i, (_, to)) in values.iter().enumerate() {
+                self.text.line(format!("s->{to} = value_{i};"));
+            }
+            let inputs: Vec<Input> = path.inputs().cloned().collect();
+            self.write_inputs("s", &inputs, known, Which::Independent);
+            self.write_inputs("s", &next, known, Which::Independent);
+            self.write_inputs("s", &path.sets, known, Which::Independent);
+        } else {
+            self.write_inputs("s", &next, known, Which::All);
+            self.write_inputs("s", &path.sets, known, Which::All);
+        }
+        self.text.close("");
+    }
+}
+
+/// The function of a role.
+pub fn stage_name(role: Role) -> &'static str {
+    match role {
+        Role::Parser => "parse",
+        Role::EgressParser => "parse_egress",
+        Role::VerifyChecksum => "verify_checksum",
+        Role::PreControl => "pre",
+        Role::Ingress => "ingress",
+        Role::Egress => "egress",
+        Role::ComputeChecksum => "compute_checksum",
+        Role::Deparser => "deparse",
+        Role::IngressDeparser => "deparse_ingress",
+    }
+}
