@@ -3,7 +3,7 @@
 use abi::Bits;
 use ir::{BinOp, Expr, ExprKind, HeaderRef, Place, Program, Ty, compute};
 
-use crate::packet::PacketState;
+use crate::packet::{PacketState, zero};
 
 /// Evaluates an expression.
 pub fn eval(p: &Program, s: &PacketState, e: &Expr) -> Bits {
@@ -40,7 +40,7 @@ pub fn read(p: &Program, s: &PacketState, place: &Place, ty: Ty) -> Bits {
         Place::Var(id) => s.vars[id.index()].clone(),
         Place::Field(h, field) => match header(p, s, h) {
             Some(id) => s.headers[id.index()].fields[*field as usize].clone(),
-            None => Bits::zero(ty.width()),
+            None => zero(ty),
         },
     }
 }

@@ -121,7 +121,7 @@ impl Run<'_, '_> {
         let to = header(self.program, &self.s, dst);
         match (to, from) {
             (Some(to), Some(from)) => self.s.headers[to.index()] = self.s.headers[from.index()].clone(),
-            (Some(to), None) => self.s.invalidate(to),
+            (Some(to), None) => self.s.invalidate(self.program, to),
             (None, _) => {}
         }
     }
@@ -140,10 +140,10 @@ impl Run<'_, '_> {
         match valid {
             true if self.s.headers[id.index()].valid => {}
             true => {
-                self.s.invalidate(id);
+                self.s.invalidate(self.program, id);
                 self.s.headers[id.index()].valid = true;
             }
-            false => self.s.invalidate(id),
+            false => self.s.invalidate(self.program, id),
         }
         if self.watched {
             let header = &self.program.header(id).name;
@@ -163,7 +163,7 @@ impl Run<'_, '_> {
         }
         let fresh = if push { 0..count } else { size - count..size };
         for i in fresh {
-            self.s.invalidate(HeaderId((first + i) as u32));
+            self.s.invalidate(self.program, HeaderId((first + i) as u32));
         }
         if index != stack {
             return; // moved by the stack whose index it is

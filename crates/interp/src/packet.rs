@@ -68,8 +68,7 @@ impl PacketState {
     pub fn new(program: &Program) -> PacketState {
         let header = |h: &ir::Header| {
             let fields = &program.header_types[h.ty.index()].fields;
-            let zero = |f: &ir::Field| Bits::zero(if f.ty.is_varbit() { 0 } else { f.ty.width() });
-            HeaderState { valid: false, fields: fields.iter().map(zero).collect() }
+            HeaderState { valid: false, fields: fields.iter().map(|f| zero(f.ty)).collect() }
         };
         PacketState {
             vars: program.vars.iter().map(|v| Bits::zero(v.ty.width())).collect(),
@@ -93,11 +92,12 @@ impl PacketState {
         self.data.get(self.cursor.div_ceil(8)..).unwrap_or_default()
     }
 
-    /// Makes a header invalid and zero.
-    pub fn invalidate(&mut self, id: HeaderId) {
+    /// Makes a header invalid and zero; its varbit field becomes empty.
+    pub fn invalidate(&mut self, program: &Program, id: HeaderId) {
         let header = &mut self.headers[id.index()];
         header.valid = false;
-        header.fields.iter_mut().for_each(|f| *f = Bits::zero(f.width()));
+        let fields = &program.header_type(id).fields;
+        header.fields.iter_mut().zip(fields).for_each(|(value, field)| *value = zero(field.ty));
     }
 
     /// The index of a stack's next element.
@@ -121,6 +121,11 @@ impl PacketState {
         let stack = &program.stacks[stack.index()];
         (at < stack.size as u64).then(|| HeaderId(stack.first.0 + at as u32))
     }
+}
+
+/// The value of a field before something writes it: zero, or an empty varbit (P4-16 section 8.10).
+pub fn zero(ty: ir::Ty) -> Bits {
+    Bits::zero(if ty.is_varbit() { 0 } else { ty.width() })
 }
 
 /// Reads `width` bits from bit number `at` on; bit 0 is the most significant bit of the first byte. The caller has checked that the bits
