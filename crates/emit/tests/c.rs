@@ -9,8 +9,8 @@ fn kept() -> Vec<(String, PathBuf)> {
     ["forward", "rewrite", "route"].map(|name| (name.to_string(), folder.join(format!("{name}.p4")))).into()
 }
 
-fn limited() -> Vec<(String, PathBuf)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/limits");
+fn limited(folder: &str) -> Vec<(String, PathBuf)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let files = std::fs::read_dir(folder).expect("the folder is there");
     let mut all: Vec<_> = files.map(|f| f.expect("a file").path()).collect();
     all.retain(|f| f.extension().is_some_and(|e| e == "p4"));
@@ -51,13 +51,16 @@ fn equal_programs_give_equal_text() {
     }
 }
 
-/// Each program in `tests/limits` marks the lines where limits must be reported with `// unsupported: WORDS`.
+/// Each program in `tests/limits` marks the lines where tc must report limits with `// unsupported: WORDS`; each program in
+/// `tests/limits/native`, where native must.
 #[test]
 fn limits_are_reported_at_their_lines() {
-    for (name, file) in limited() {
+    let all = limited("tests/limits").into_iter().map(|p| (p, false));
+    for ((name, file), native) in all.chain(limited("tests/limits/native").into_iter().map(|p| (p, true))) {
         let text = std::fs::read_to_string(&file).expect("readable");
         let program = compile(&name, &file);
-        let problems = emit::tc(&program).expect_err(&name);
+        let result = if native { emit::native(&program) } else { emit::tc(&program) };
+        let problems = result.expect_err(&name);
         let found: Vec<_> =
             problems.iter().map(|p| (p.loc.line as usize, p.to_string(), p.hint.is_empty())).collect();
         for (number, line) in text.lines().enumerate() {

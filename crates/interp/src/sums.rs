@@ -17,7 +17,8 @@ pub fn bytes(p: &Program, s: &PacketState, data: &[Expr]) -> Vec<u8> {
 fn hashed(p: &Program, s: &PacketState, data: &[Expr]) -> Vec<u8> {
     let mut writer = BitWriter::default();
     if p.arch == ir::Arch::Psa {
-        let bits: u32 = data.iter().map(|e| e.ty.width()).sum();
+        // A varbit is a whole number of bytes.
+        let bits: u32 = data.iter().filter(|e| !e.ty.is_varbit()).map(|e| e.ty.width()).sum();
         writer.push(&Bits::zero(bits.next_multiple_of(8) - bits));
     }
     written(writer, p, s, data)

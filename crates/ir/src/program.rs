@@ -691,10 +691,17 @@ impl Program {
     }
 }
 
+impl Field {
+    /// The size in bits on the wire, where a varbit field counts as empty.
+    pub fn min_bits(&self) -> u32 {
+        if self.ty.is_varbit() { 0 } else { self.ty.width() }
+    }
+}
+
 impl HeaderType {
     /// The size in bits on the wire, where a varbit field counts as empty.
     pub fn min_bits(&self) -> u32 {
-        self.fields.iter().map(|f| if f.ty.is_varbit() { 0 } else { f.ty.width() }).sum()
+        self.fields.iter().map(Field::min_bits).sum()
     }
 
     /// The index of the varbit field, if there is one.

@@ -15,8 +15,10 @@ pub struct Emitted {
     pub id: HeaderId,
     /// The C name of the header.
     pub name: String,
-    /// The length of the header in bytes. The compiled targets do not support headers of variable length.
+    /// The length of the header in bytes, without its varbit field.
     pub bytes: u32,
+    /// The C of the length of the varbit field in bytes, if the header has one, and the number of the field.
+    pub varbit: Option<(String, usize)>,
 }
 
 /// The place of a valid, emitted header in the packet. It exists only inside [`Body::in_packet`].
@@ -24,16 +26,28 @@ pub struct Standing<'a>(&'a Emitted);
 
 impl Emitted {
     pub(super) fn new(body: &Body<'_>, id: HeaderId) -> Emitted {
-        let bytes = body.program.header_type(id).min_bits() / 8;
-        Emitted { id, name: body.names.header(id).to_string(), bytes }
+        let ty = body.program.header_type(id);
+        let (bytes, name) = (ty.min_bits() / 8, body.names.header(id).to_string());
+        let length = |field: usize| format!("s->{name}.{}.length", body.names.field(id, field));
+        let varbit = ty.varbit().map(|field| (length(field), field));
+        Emitted { id, name, bytes, varbit }
     }
 }
 
 impl Standing<'_> {
-    /// The C of the offset of byte `at` of the header in the packet that leaves.
-    pub fn out(&self, at: u32) -> String {
-        assert!(at < self.0.bytes, "an access after the end of a header");
-        if at == 0 { format!("t->{}_out", self.0.name) } else { format!("t->{}_out + {at}", self.0.name) }
+    /// The C of the offset of the header in the packet that leaves.
+    pub fn out(&self) -> String {
+        format!("t->{}_out", self.0.name)
+    }
+
+    /// The C of the offset of a field, which begins at a whole byte, in the packet that leaves.
+    pub fn field(&self, body: &Body<'_>, number: usize) -> String {
+        let at = body.program.header_type(self.0.id).fields[number].offset / 8;
+        let at = if at == 0 { String::new() } else { format!(" + {at}") };
+        match &self.0.varbit {
+            Some((length, varbit)) if number > *varbit => format!("t->{}_out{at} + {length}", self.0.name),
+            _ => format!("t->{}_out{at}", self.0.name),
+        }
     }
 
     /// The C of the offset of the header in the packet that arrived. `None` if the program may have created the header.
@@ -46,7 +60,7 @@ impl Body<'_> {
     /// Emits code that runs if the header is valid and the condition `also` holds (an empty text is always true). Emits nothing for a
     /// header without bytes.
     pub fn in_packet(&mut self, h: &Emitted, also: &str, write: impl FnOnce(&mut Self, &Standing<'_>)) {
-        if h.bytes == 0 {
+        if h.bytes == 0 && h.varbit.is_none() {
             return;
         }
         let also = if also.is_empty() { String::new() } else { format!(" && {also}") };
@@ -55,9 +69,8 @@ impl Body<'_> {
         self.text.close("");
     }
 
-    /// Emits an assignment of `p`: it points to `bytes` accessible bytes, which begin at byte `at` of the header.
-    pub fn point(&mut self, standing: &Standing<'_>, at: u32, bytes: u32) {
-        let out = standing.out(at);
+    /// Emits an assignment of `p`: it points to `bytes` accessible bytes, which begin at the offset `out` of a header that is in the packet.
+    pub fn point(&mut self, _: &Standing<'_>, out: &str, bytes: u32) {
         match self.facts.dialect {
             Dialect::Native => self.text.line(format!("p = pkt->frame.data + {out};")),
             Dialect::Tc => {

@@ -42,7 +42,10 @@ impl Body<'_> {
         if self.facts.dialect == Dialect::Native && bytes > 0 && !self.facts.created.contains(&h.id) {
             self.text.line(format!("moved |= t->{name}_in ^ out;"));
         }
-        self.text.line(format!("out += {bytes};"));
+        match &h.varbit {
+            Some((length, _)) => self.text.line(format!("out += {bytes} + {length};")),
+            None => self.text.line(format!("out += {bytes};")),
+        }
         self.text.close("");
     }
 
@@ -56,11 +59,11 @@ impl Body<'_> {
             let later =
                 plan.updates.iter().enumerate().skip(number + 1).filter(|(_, u)| u.place == update.place);
             let later: String = later.map(|(i, _)| format!(" && !s->update_{i}")).collect();
-            let field = &self.program.header_type(*h).fields[*field as usize];
-            let (offset, nonzero) = (field.offset / 8, field.checksum_nonzero);
+            let number_of_field = *field as usize;
+            let nonzero = self.program.header_type(*h).fields[number_of_field].checksum_nonzero;
             self.in_packet(header, &format!("s->update_{number}{later}"), |body, at| {
-                let place = at.out(offset);
-                body.point(at, offset, 2);
+                let place = at.field(body, number_of_field);
+                body.point(at, &place, 2);
                 write(body, &UpdateAt { number, update, place, nonzero });
             });
         }

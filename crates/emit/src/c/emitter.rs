@@ -4,7 +4,7 @@ use abi::manifest::{DropReason, Manifest};
 use ir::{Program, Role, Verified};
 
 use super::pipeline::stage_name;
-use super::{Body, Dialect, Facts, Home, Names, Text, Unit, Units, c_type, layout, stack, sums};
+use super::{Body, Dialect, Facts, Home, Names, Text, Unit, Units, c_type, layout, stack, sums, wide};
 use crate::Output;
 use crate::unsupported::Unsupported;
 
@@ -80,6 +80,9 @@ impl<'p> Emitter<'p> {
     /// Declares the structures of the headers, and the packet with its state.
     pub fn state(&mut self) {
         let p = self.program;
+        if self.facts.dialect == Dialect::Native {
+            wide::declare(p, &mut self.text);
+        }
         for (i, ty) in p.header_types.iter().enumerate() {
             if !p.headers.iter().any(|h| h.ty.index() == i) {
                 continue;
@@ -87,9 +90,13 @@ impl<'p> Emitter<'p> {
             self.text.line("");
             self.text.open(format!("struct h_{}", self.names.structure(i)));
             for (number, field) in ty.fields.iter().enumerate() {
-                match c_type(field.ty) {
-                    Some(c) => self.text.line(format!("{c} {};", self.names.member(i, number))),
-                    None => {
+                match self.has(field.ty) {
+                    true => self.text.line(format!(
+                        "{} {};",
+                        wide::storage(field.ty),
+                        self.names.member(i, number)
+                    )),
+                    false => {
                         let what = format!("field `{}` of header `{}`, a {}", field.name, ty.name, field.ty);
                         let hint = "fields have a fixed size of at most 128 bits on this target";
                         self.problems.push(Unsupported::new(first_use(p, i), what, hint));
@@ -100,6 +107,11 @@ impl<'p> Emitter<'p> {
         }
         self.text.line("");
         self.packet();
+    }
+
+    /// Whether the target has values of this type.
+    fn has(&self, ty: ir::Ty) -> bool {
+        self.facts.dialect == Dialect::Native || c_type(ty).is_some()
     }
 
     /// Declares `struct state`, `struct scratch`, and `struct packet`, which holds both.
@@ -154,9 +166,9 @@ impl<'p> Emitter<'p> {
             if !chosen(id) || self.units.home(id) != Home::State {
                 continue;
             }
-            match c_type(var.ty) {
-                Some(c) => self.text.line(format!("{c} {};", self.names.var(id))),
-                None => {
+            match self.has(var.ty) {
+                true => self.text.line(format!("{} {};", wide::storage(var.ty), self.names.var(id))),
+                false => {
                     let what = format!("`{}`, a {}", var.name, var.ty);
                     let hint = "values have at most 128 bits on this target";
                     self.problems.push(Unsupported::new(var.loc, what, hint));

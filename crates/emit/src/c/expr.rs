@@ -4,11 +4,14 @@ use abi::{Bits, MatchKind};
 use ir::{BinOp, Expr, ExprKind, HeaderRef, Place, Ty, UnOp};
 
 use super::stmt::Body;
-use super::{Dialect, c_type, container};
+use super::{Dialect, c_type, container, wide};
 
-/// The C of a constant of at most 128 bits.
+/// The C of a constant.
 pub fn constant(value: &Bits) -> String {
     let width = value.width();
+    if width > 128 {
+        return wide::wide_constant(value);
+    }
     match value.to_u128() {
         Some(v) if width <= 64 => format!(
             "({}){v:#x}{}",
@@ -33,18 +36,18 @@ pub fn mask(value: String, width: u32) -> String {
 impl Body<'_> {
     /// The C of an expression.
     pub fn expr(&mut self, e: &Expr) -> String {
-        let Some(ty) = c_type(e.ty) else {
-            self.unsupported("a value of more than 128 bits", "split it into parts of at most 128 bits");
+        if self.refuses(e.ty) {
             return "0".to_string();
-        };
+        }
+        let Some(ty) = c_type(e.ty) else { return self.wide(e) };
         match &e.kind {
             ExprKind::Const(v) => constant(v),
             ExprKind::Read(Place::Field(h, field)) if !matches!(h, HeaderRef::Header(_)) => {
-                self.of_element(h, |body, h| body.place(&Place::Field(h, *field)))
+                self.of_element(h, "0", |body, h| body.place(&Place::Field(h, *field)))
             }
             ExprKind::Read(place) => self.place(place),
             ExprKind::IsValid(HeaderRef::Header(h)) => format!("s->{}_valid", self.names.header(*h)),
-            ExprKind::IsValid(h) => self.of_element(h, |body, h| match h {
+            ExprKind::IsValid(h) => self.of_element(h, "0", |body, h| match h {
                 HeaderRef::Header(id) => format!("s->{}_valid", body.names.header(id)),
                 _ => "0".to_string(),
             }),
@@ -56,6 +59,9 @@ impl Body<'_> {
             ExprKind::Cast(a) => self.cast(a, e.ty),
             ExprKind::Slice { base, hi, lo } => {
                 let width = hi - lo + 1;
+                if c_type(base.ty).is_none() && !self.refuses(base.ty) {
+                    return self.narrowed(base, *lo, width);
+                }
                 let base = self.expr(base);
                 let shifted = if *lo == 0 { base } else { format!("{base} >> {lo}") };
                 mask(shifted, width)
@@ -90,6 +96,9 @@ impl Body<'_> {
 
     /// The C of a cast. A signed operand is sign-extended; any other one is zero-extended or truncated.
     fn cast(&mut self, a: &Expr, to: Ty) -> String {
+        if c_type(a.ty).is_none() && !self.refuses(a.ty) {
+            return self.narrowed(a, 0, to.width());
+        }
         let value = self.expr(a);
         let (from, width) = (a.ty.width(), to.width());
         if a.ty.is_signed() && width > from {
@@ -100,7 +109,11 @@ impl Body<'_> {
 
     fn binary(&mut self, op: BinOp, a: &Expr, b: &Expr, ty: Ty) -> String {
         use BinOp::*;
-        let (x, y) = (self.expr(a), self.expr(b));
+        if c_type(a.ty).is_none() && !self.refuses(a.ty) {
+            return self.compare(op, a, b);
+        }
+        let x = self.expr(a);
+        let y = if matches!(op, Shl | Shr) { self.distance(b) } else { self.expr(b) };
         let width = a.ty.width();
         let symbol = op.symbol();
         match op {
@@ -187,7 +200,19 @@ impl Body<'_> {
 
 /// The C of `x == y`. For up to 64 bits it calls `is`, which keeps gcc from merging the loads of adjacent fields.
 pub fn equal(x: &str, y: &str, width: u32) -> String {
-    if width <= 64 { format!("equal({x}, {y})") } else { format!("({x} == {y})") }
+    match width {
+        0..=64 => format!("equal({x}, {y})"),
+        65..=128 => format!("({x} == {y})"),
+        _ => wide::wide_equal(x, y, width),
+    }
+}
+
+/// The C of `x ^ y` for a constant `y`.
+pub fn flipped(x: &str, y: &Bits) -> String {
+    match y.width() {
+        0..=128 => format!("{x} ^ {}", constant(y)),
+        width => wide::call(width, "xor", &[x, &constant(y)]),
+    }
 }
 
 /// The C of a value of `width` bits, sign-extended to a signed number of `bits` bits. For more than 64 bits it uses no shifts: clang merges

@@ -57,7 +57,8 @@ pub struct Facts {
     pub cleared: BTreeSet<VarId>,
     /// Fields that something reads after extraction.
     pub used: HashSet<(HeaderId, u32)>,
-    /// Headers that the program creates: it sets them valid, copies them, or changes every byte. All their fields are extracted and written.
+    /// Headers that the program creates: it sets them valid, copies them, or changes every byte; and those with a varbit field. All their
+    /// fields are extracted and written.
     pub created: HashSet<HeaderId>,
     /// Fields that statements other than extraction write, and the fields that share bytes with them.
     pub changed: HashSet<(HeaderId, u32)>,
@@ -87,7 +88,8 @@ impl Facts {
         let mut cleared = program.liveness().read_first(program);
         cleared.extend(program.vars.iter().enumerate().filter_map(metadata));
         let changed = changed(program);
-        let created = created(program, &changed);
+        let mut created = created(program, &changed);
+        created.extend(variable(program));
         let touched: HashSet<_> = changed.iter().map(|(h, _)| *h).chain(created.iter().copied()).collect();
         let whole = if dialect == Dialect::Native { &created } else { &touched };
         let raw = (0..program.headers.len() as u32).filter(|h| !whole.contains(&HeaderId(*h))).collect();
@@ -169,6 +171,12 @@ fn is_whole(stmt: &Stmt) -> bool {
             | StmtKind::PushFront(..)
             | StmtKind::PopFront(..)
     )
+}
+
+/// The headers with a varbit field. They count as created: the deparser writes all their fields.
+fn variable(program: &Program) -> impl Iterator<Item = HeaderId> {
+    let headers = (0..program.headers.len() as u32).map(HeaderId);
+    headers.filter(|h| program.header_type(*h).varbit().is_some())
 }
 
 /// Headers that the program creates; see [`Facts::created`].

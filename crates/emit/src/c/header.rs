@@ -4,13 +4,16 @@ use std::cmp::Ordering;
 
 use ir::{Field, HeaderId, HeaderType};
 
-use super::{Body, Text, c_type, constant, mask};
+use super::{Body, Text, c_type, constant, mask, wide};
 
 /// The C that reads a field from the packet. `p` points to the header.
 pub fn read(field: &Field) -> String {
     let (at, width) = (field.offset, field.ty.width());
     if width == 0 {
         return constant(&abi::Bits::zero(0));
+    }
+    if wide::is_wide(field.ty) {
+        return wide::read(at, width);
     }
     let (first, end) = (at / 8, (at + width).div_ceil(8));
     let whole = spans(first, end);
@@ -58,7 +61,7 @@ fn load((at, size): (u32, u32)) -> String {
     format!("rd{}(p + {at})", size * 8)
 }
 
-/// The groups of fields that share bytes. Each group is a whole number of bytes.
+/// The groups of fields that share bytes. Each group is a whole number of bytes. A varbit field counts as empty.
 pub fn groups(ty: &HeaderType) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut at = 0;
@@ -67,7 +70,7 @@ pub fn groups(ty: &HeaderType) -> Vec<Vec<usize>> {
             Some(group) if at % 8 != 0 => group.push(i),
             _ => groups.push(vec![i]),
         }
-        at += field.ty.width();
+        at += field.min_bits();
     }
     groups
 }
@@ -76,15 +79,23 @@ pub fn groups(ty: &HeaderType) -> Vec<Vec<usize>> {
 pub fn write(body: &mut Body<'_>, header: HeaderId, group: &[usize]) {
     let ty = body.program.header_type(header);
     let (Some(first), Some(last)) = (group.first(), group.last()) else { return };
-    let end_of = |i: usize| ty.fields[i].offset + ty.fields[i].ty.width();
+    let end_of = |i: usize| ty.fields[i].offset + ty.fields[i].min_bits();
     for (from, size) in spans(ty.fields[*first].offset / 8, end_of(*last) / 8) {
         let (start, end) = (8 * from, 8 * (from + size));
         let wide = machine_word(8 * size);
         let inside =
-            |&&i: &&usize| ty.fields[i].ty.width() > 0 && ty.fields[i].offset < end && end_of(i) > start;
+            |&&i: &&usize| ty.fields[i].min_bits() > 0 && ty.fields[i].offset < end && end_of(i) > start;
         let inside: Vec<usize> = group.iter().filter(inside).copied().collect();
         let part = |&i: &usize| {
             let member = format!("s->{}.{}", body.names.header(header), body.names.field(header, i));
+            let width = ty.fields[i].ty.width();
+            if width > 128 {
+                let low = wide::word_at(&member, width, end_of(i).saturating_sub(end));
+                return match end_of(i) < end {
+                    true => format!("({low} << {})", end - end_of(i)),
+                    false => low,
+                };
+            }
             match end_of(i).cmp(&end) {
                 Ordering::Greater => format!("({wide})({member} >> {})", end_of(i) - end),
                 Ordering::Equal if inside.len() == 1 => member,
@@ -100,6 +111,10 @@ pub fn write(body: &mut Body<'_>, header: HeaderId, group: &[usize]) {
 /// Emits stores of a packed key field, which has whole bytes in network order, at `k + at`.
 pub fn write_key(value: &str, width: u32, at: u32, text: &mut Text) {
     let bytes = width.div_ceil(8);
+    if width > 128 {
+        text.line(format!("words_write(k + {at}, {}, {bytes});", wide::as_words(value, width)));
+        return;
+    }
     let wide = c_type(ir::Ty::Bit(width.max(8))).unwrap_or("u128");
     let mut left = bytes * 8;
     for (offset, size) in spans(at, at + bytes) {
@@ -112,6 +127,11 @@ pub fn write_key(value: &str, width: u32, at: u32, text: &mut Text) {
 /// Emits stores of the low `width` bits of a value into zeroed bytes, most significant bit first, from bit `at` on.
 pub fn write_bits(bytes: &str, value: &str, width: u32, at: u32, text: &mut Text) {
     let (end, mut from) = (at + width, at);
+    if width > 128 {
+        let value = wide::as_words(value, width);
+        text.line(format!("words_write_bits({bytes}, {at}, {value}, {width});"));
+        return;
+    }
     text.open("");
     text.line(format!("{} v = {value};", c_type(ir::Ty::Bit(width.max(8))).unwrap_or("u128")));
     while from < end {
@@ -126,5 +146,9 @@ pub fn write_bits(bytes: &str, value: &str, width: u32, at: u32, text: &mut Text
 
 /// The C of a ternary match: whether `value` equals `v` under the mask `m`.
 pub fn masked_equal(value: &str, v: &abi::Bits, m: &abi::Bits) -> String {
-    super::equal(&format!("(({value}) & {})", constant(m)), &constant(&v.and(m)), v.width())
+    let masked = match v.width() {
+        0..=128 => format!("(({value}) & {})", constant(m)),
+        width => wide::call(width, "and", &[value, &constant(m)]),
+    };
+    super::equal(&masked, &constant(&v.and(m)), v.width())
 }

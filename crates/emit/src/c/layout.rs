@@ -39,7 +39,7 @@ fn table(
             let hint = "use ternary keys, or const entries, which become code";
             problems.push(Unsupported::new(key.loc, "a range key in a table that can be written", hint));
         }
-        if key.expr.ty.width() > 128 {
+        if dialect == Dialect::Tc && key.expr.ty.width() > 128 {
             problems.push(Unsupported::new(key.loc, "a key of more than 128 bits", "split it into two keys"));
         }
     }

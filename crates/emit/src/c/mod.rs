@@ -8,6 +8,7 @@
 //! * `pipeline` emits what the architecture does between the controls.
 //! * `parser`, `table`, `deparse` and `sums` emit functions, and `emitter` emits the program.
 //! * `layout` makes the manifest's layouts of tables, counters and registers.
+//! * `wide` emits values of more than 128 bits and varbit fields, which only native has.
 //!
 //! A value of at most 8, 16, 32 or 64 bits has the type `u8`, `u16`, `u32` or `u64`, and a value of at most 128 bits `u128`. The bits above
 //! the value's width are always zero: an operation that could set them masks its result.
@@ -29,11 +30,12 @@ mod stmt;
 pub mod sums;
 pub mod table;
 mod text;
+pub mod wide;
 
 pub use access::Emitted;
 pub use deparse::UpdateAt;
 pub use emitter::Emitter;
-pub use expr::{constant, equal, mask, signed_range};
+pub use expr::{constant, equal, flipped, mask, signed_range};
 pub use facts::{Dialect, Facts};
 pub use names::Names;
 pub use pipeline::{Known, Which, stage_name};

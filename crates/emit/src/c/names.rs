@@ -23,7 +23,7 @@ pub struct Names {
 const RESERVED: &str = "s t p d k c i v to at bits cell copies cursor diff random early error failed found from removed_end group hash h in index
     jobs job key keys length moved most next out packet packets parse payload pkt result rest row raw resized round scratch seed site
     skb span state steps sum swapped tagged timeout member value words clone clone_session clone_egress resubmit recirculate truncate
-    verdict reason tag buffer masked frame instance order members slot table";
+    verdict reason tag buffer bytes masked frame instance order members slot table";
 
 /// Prefixes of members of the packet's state whose names end in a number.
 const NUMBERED: [&str; 6] = ["next_", "colour_", "update_", "verified_", "arrived_", "leaves_"];
@@ -76,7 +76,10 @@ fn is_numbered(name: &str) -> bool {
     let parts = ["_pseudo", "_body", "_stable"];
     let name = parts.iter().find_map(|part| name.strip_suffix(part)).unwrap_or(name);
     let number = NUMBERED.iter().find_map(|prefix| name.strip_prefix(prefix));
-    number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    let digits = |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit());
+    // The functions of wide values (`wide_5_add`) and their types have numbers too.
+    number.is_some_and(digits)
+        || name.strip_prefix("wide_").is_some_and(|n| n.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// The functions, macros, types and constants of a C text, which a local variable would hide. The function recognises a function or macro by

@@ -3,9 +3,9 @@
 use abi::MatchKind;
 use ir::{KeySet, Parser, Select, Target, Transition};
 
-use super::expr::{signed, signed_range};
+use super::expr::{flipped, signed, signed_range};
 use super::pipeline::stage_name;
-use super::{Body, Dialect, Emitter, Unit, constant, container, equal, header};
+use super::{Body, Dialect, Emitter, Unit, constant, container, equal, header, wide};
 
 /// How often a packet may enter states that are part of a loop. The interpreter allows more, but no packet has that many headers.
 const PARSER_STEPS: u32 = 128;
@@ -125,12 +125,16 @@ fn member(body: &mut Body<'_>, set: ir::ValueSetId, select: &Select, keys: &[Str
         return "0".to_string();
     }
     let parts = &body.program.value_sets[set.index()].keys;
+    if parts.iter().any(|k| k.width > 128) {
+        body.unsupported("a value set with a field of more than 128 bits", "split it into two fields");
+        return "0".to_string();
+    }
     let ranges = parts.iter().enumerate().filter(|(_, k)| k.kind == MatchKind::Range);
     let ranges = ranges.fold(0u64, |bits, (i, _)| bits | 1 << i);
     let unsigned = |(key, (part, expr)): (&String, (&ir::ValueSetKey, &ir::Expr))| match signed_range(
         part.kind, expr.ty,
     ) {
-        Some(sign) => format!("{key} ^ {}", constant(&sign)),
+        Some(sign) => flipped(key, &sign),
         None => key.clone(),
     };
     let keys: Vec<_> = keys.iter().zip(parts.iter().zip(&select.keys)).map(unsigned).collect();
@@ -145,6 +149,7 @@ pub fn test(key: &str, set: &KeySet) -> Option<String> {
         KeySet::Any => return None,
         KeySet::Value(v) => equal(key, &constant(v), v.width()),
         KeySet::Mask(v, m) => header::masked_equal(key, v, m),
+        KeySet::Range { lo, hi, signed } if lo.width() > 128 => wide::between(key, lo, hi, *signed),
         KeySet::Range { lo, hi, signed: false } => {
             format!("{key} >= {} && {key} <= {}", constant(lo), constant(hi))
         }

@@ -5,7 +5,7 @@ use ir::{Expr, Role, StageId, VarId};
 
 use crate::unsupported::Unsupported;
 
-use super::{Body, Emitter, Home, Unit, c_type, constant, mask};
+use super::{Body, Emitter, Home, Unit, constant, mask, wide};
 
 /// The C of what a packet's destination and arrival decide.
 pub struct Known<'a> {
@@ -110,12 +110,12 @@ impl Emitter<'_> {
         for item in passed {
             match *item {
                 Passed::Var { from, to } => {
-                    let (Home::State, Some(ty)) = (self.units.home(to), c_type(self.program.var(from).ty))
-                    else {
+                    if self.units.home(to) != Home::State {
                         continue;
-                    };
+                    }
+                    let ty = wide::storage(self.program.var(from).ty);
                     let [from, to] = [from, to].map(|v| self.names.var(v).to_string());
-                    members.push((ty.to_string(), from, to));
+                    members.push((ty, from, to));
                 }
                 Passed::Header { from, to } => {
                     let ty = format!("struct h_{}", self.names.header_type(from));

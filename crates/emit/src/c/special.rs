@@ -3,17 +3,23 @@
 use ir::{Call, HashAlgorithm, HeaderId, HeaderRef, Place, Stmt, StmtKind};
 
 use super::emitter::BUFFER;
-use super::{Body, Dialect, c_type, header, mask, stack, sums};
+use super::{Body, Dialect, c_type, header, mask, stack, sums, wide};
 
 impl Body<'_> {
     /// Emits such a statement.
     pub(super) fn special(&mut self, stmt: &Stmt) {
         match &stmt.kind {
             StmtKind::Extract { header: HeaderRef::Header(h), varbit: None } => self.extract(*h),
-            StmtKind::Extract { varbit: Some(_), .. } => self.unsupported(
-                "a varbit field",
-                "read the options with `lookahead` and `advance`, or run on the interpreter",
-            ),
+            StmtKind::Extract { varbit: Some(_), .. } if self.facts.dialect == Dialect::Tc => self
+                .unsupported(
+                    "a varbit field",
+                    "read the options with `lookahead` and `advance`, or run on native",
+                ),
+            StmtKind::Extract { header: HeaderRef::Header(h), varbit: Some(bits) } => {
+                if let Some(field) = self.program.header_type(*h).varbit() {
+                    self.extract_varbit(*h, field, bits);
+                }
+            }
             StmtKind::Extract { .. } => {}
             StmtKind::Lookahead { dst } => self.lookahead(dst),
             StmtKind::Advance(e) => self.advance(e),
@@ -34,7 +40,7 @@ impl Body<'_> {
 
 impl Body<'_> {
     /// Emits a rejection with `error.PacketTooShort`.
-    fn too_short(&mut self) {
+    pub(super) fn too_short(&mut self) {
         self.text.line("error = 1; /* PacketTooShort */");
         self.text.line(format!("goto {};", self.rejected));
     }
@@ -64,7 +70,7 @@ impl Body<'_> {
             Place::Field(HeaderRef::Header(h), f) => self.program.header_type(*h).fields[*f as usize].ty,
             Place::Field(..) => return self.stack_unsupported(),
         };
-        if c_type(ty).is_none() {
+        if c_type(ty).is_none() && self.facts.dialect == Dialect::Tc {
             return self.unsupported("a lookahead of more than 128 bits", "extract a header");
         }
         let field = ir::Field { name: String::new(), ty, offset: 0, checksum_nonzero: false };
@@ -123,7 +129,7 @@ impl Body<'_> {
             Call::Count { counter, index } => {
                 let cell = self.counter_cell(*counter);
                 let length = self.program.standard.packet_length;
-                let (index, bytes) = (self.expr(index), self.var(length));
+                let (index, bytes) = (self.narrow(index, "an index"), self.var(length));
                 self.text.open("");
                 self.text.line(format!("u32 index = {index};"));
                 self.text.line(format!("struct count *c = {cell};"));
@@ -134,7 +140,7 @@ impl Body<'_> {
             Call::RegisterRead { register, dst, index } => {
                 let width = self.program.registers[register.index()].ty.width();
                 let cell = self.register_cell(*register);
-                let index = self.expr(index);
+                let index = self.narrow(index, "an index");
                 self.text.open("");
                 self.text.line(format!("u32 index = {index};"));
                 self.text.line(format!("u64 *cell = {cell};"));
@@ -144,7 +150,7 @@ impl Body<'_> {
             }
             Call::RegisterWrite { register, index, value } => {
                 let cell = self.register_cell(*register);
-                let (index, value) = (self.expr(index), self.expr(value));
+                let (index, value) = (self.narrow(index, "an index"), self.expr(value));
                 self.text.open("");
                 self.text.line(format!("u32 index = {index};"));
                 self.text.line(format!("u64 *cell = {cell};"));
@@ -163,7 +169,7 @@ impl Body<'_> {
                 self.unsupported("a meter", "the native target has meters")
             }
             Call::Meter { meter, index, dst } => {
-                let (index, units) = (self.expr(index), self.units_of(*meter));
+                let (index, units) = (self.narrow(index, "an index"), self.units_of(*meter));
                 self.text.open("");
                 self.text.line(format!("u64 index = {index};"));
                 let call = format!(
@@ -199,6 +205,9 @@ impl Body<'_> {
         let digest = ir::manifest::digest(call);
         let number = types.iter().position(|t| Some(t) == digest.as_ref()).unwrap_or(0);
         let bytes: u32 = data.iter().map(|e| e.ty.width().div_ceil(8)).sum();
+        if data.iter().any(|e| e.ty.is_varbit()) {
+            return self.unsupported("a digest of a varbit field", "send the fields of fixed size");
+        }
         self.text.open("");
         self.text.line(format!("u8 *k = add_digest(pkt->frame.worker, {number}, {bytes});"));
         self.text.open("if (k)");
@@ -258,9 +267,12 @@ impl Body<'_> {
         data: &[ir::Expr],
         max: &ir::Expr,
     ) {
-        let (terms, _) = ir::checksum::terms(data);
         let (summed, native) = (algorithm == HashAlgorithm::Csum16, self.facts.dialect == Dialect::Native);
         let (width, wide) = (self.place_width(dst), max.ty.width() > 64);
+        if max.ty.width() > 128 {
+            let hint = "64 bits are enough for any hash";
+            return self.unsupported("a hash with a limit of more than 128 bits", hint);
+        }
         if wide && !native {
             return self
                 .unsupported("a hash with a limit of more than 64 bits", "64 bits are enough for any hash");
@@ -268,13 +280,17 @@ impl Body<'_> {
         let ty = c_type(ir::Ty::Bit(width.max(64))).unwrap_or("u128");
         self.text.open("");
         let value = match summed {
-            true => format!("(u16)~fold({})", sums::total(self, terms.iter().map(|(e, shift)| (e, *shift)))),
+            true => format!("(u16)~fold({})", sums::of_list(self, data)),
             false => self.hash_value(algorithm, data),
         };
-        let (base, max) = (self.expr(base), self.expr(max));
+        let (base, max) = (self.converted(base, width), self.expr(max));
         self.text.line(format!("u64 value = {value};"));
         self.text.line(format!("{} most = {max};", if wide { "u128" } else { "u64" }));
-        self.assign(dst, &mask(format!("({ty}){base} + ({ty})(most ? value % most : 0)"), width));
+        let sum = match width {
+            0..=128 => mask(format!("({ty}){base} + ({ty})(most ? value % most : 0)"), width),
+            _ => wide::plus(&base, "most ? value % most : 0", width),
+        };
+        self.assign(dst, &sum);
         self.text.close("");
     }
 
@@ -293,6 +309,13 @@ impl Body<'_> {
     pub fn hash_value(&mut self, algorithm: HashAlgorithm, data: &[ir::Expr]) -> String {
         let bits: u32 = data.iter().map(|e| e.ty.width()).sum();
         let size = bits.div_ceil(8);
+        let psa = self.program.arch == ir::Arch::Psa;
+        if self.facts.dialect == Dialect::Native && data.iter().any(|e| e.ty.is_varbit()) {
+            // A varbit is a whole number of bytes.
+            let fixed: u32 = data.iter().filter(|e| !e.ty.is_varbit()).map(|e| e.ty.width()).sum();
+            let size = self.gather(data, if psa { fixed.next_multiple_of(8) - fixed } else { 0 });
+            return format!("hash_{}(bytes, {size})", self.hash_function(algorithm));
+        }
         match self.facts.dialect {
             Dialect::Native => self.text.line(format!("u8 bytes[{}] = {{ 0 }};", size.max(1))),
             // The verifier refuses unaligned stores to the stack, so the bytes are in the packet's scratch.
@@ -305,7 +328,7 @@ impl Body<'_> {
             }
         }
         // PSA's hashes fill up the first byte, v1model's the last one, as in BMv2.
-        let mut at = if self.program.arch == ir::Arch::Psa { size * 8 - bits } else { 0 };
+        let mut at = if psa { size * 8 - bits } else { 0 };
         for field in data {
             let (width, value) = (field.ty.width(), self.expr(field));
             if at.is_multiple_of(8) && width.is_multiple_of(8) {
@@ -318,7 +341,12 @@ impl Body<'_> {
             }
             at += width;
         }
-        let function = match algorithm {
+        format!("hash_{}(bytes, {size})", self.hash_function(algorithm))
+    }
+
+    /// The name of a hash function in the preludes, without its prefix.
+    fn hash_function(&mut self, algorithm: HashAlgorithm) -> &'static str {
+        match algorithm {
             // BMv2's custom CRCs equal the standard ones until a controller changes their parameters.
             HashAlgorithm::Crc32 | HashAlgorithm::Crc32Custom => "crc32",
             HashAlgorithm::Crc16 | HashAlgorithm::Crc16Custom => "crc16",
@@ -330,7 +358,6 @@ impl Body<'_> {
             }
             HashAlgorithm::Csum16 => "csum16",
             HashAlgorithm::Xor16 => "xor16",
-        };
-        format!("hash_{function}(bytes, {size})")
+        }
     }
 }

@@ -47,15 +47,20 @@ impl Body<'_> {
         }
     }
 
-    /// The C of an expression over an element, where `value` returns it for each one. It is 0 if the index is out of range.
-    pub fn of_element(&mut self, h: &HeaderRef, value: impl Fn(&mut Self, HeaderRef) -> String) -> String {
+    /// The C of an expression over an element, where `value` returns it for each one. It is `zero` if the index is out of range.
+    pub fn of_element(
+        &mut self,
+        h: &HeaderRef,
+        zero: &str,
+        value: impl Fn(&mut Self, HeaderRef) -> String,
+    ) -> String {
         let index = self.index(h);
         let cases = elements(self.program, h).into_iter().enumerate().map(|(i, id)| {
             let value = value(self, HeaderRef::Header(id));
             format!("{index} == {i} ? {value} : ")
         });
         let cases: String = cases.collect();
-        format!("({cases}0)")
+        format!("({cases}{zero})")
     }
 
     /// Emits a statement over an element whose index is computed at run time, as a switch with a case for each element. Returns false if

@@ -7,7 +7,7 @@ use ir::cells::cells_of;
 use ir::checksum::{List, Part, Plan, Term};
 use ir::{Call, ChecksumId, Expr, ExprKind, HeaderRef, Place, StmtKind, visit};
 
-use super::{Body, Dialect, Text, facts, mask};
+use super::{Body, Dialect, Text, c_type, facts, mask, wide};
 
 /// Declares the members of the state that say which verify and update statements ran.
 pub fn cleared_members(plan: &Plan, text: &mut Text) {
@@ -35,6 +35,10 @@ pub fn total<'e>(body: &mut Body<'_>, terms: impl Iterator<Item = (&'e Expr, u32
     let mut parts = Vec::new();
     for (e, shift) in terms {
         let value = body.expr(e);
+        if c_type(e.ty).is_none() && body.facts.dialect == Dialect::Native {
+            parts.push(format!("({} << {shift})", wide::sum(&value, e.ty)));
+            continue;
+        }
         let width = e.ty.width() + shift;
         parts.push(match width {
             0..=16 if shift == 0 => format!("(u64){value}"),
@@ -46,6 +50,26 @@ pub fn total<'e>(body: &mut Body<'_>, terms: impl Iterator<Item = (&'e Expr, u32
         });
     }
     if parts.is_empty() { "0".to_string() } else { parts.join(" + ") }
+}
+
+/// The C of the sum of a list without a payload, not folded. For a list with a varbit field, emits the declaration of `bytes`.
+pub fn of_list(body: &mut Body<'_>, data: &[Expr]) -> String {
+    if body.facts.dialect == Dialect::Native && data.iter().any(|e| e.ty.is_varbit()) {
+        let size = body.gather(data, 0);
+        return format!("bytes_sum(bytes, {size})");
+    }
+    let (terms, _) = ir::checksum::terms(data);
+    total(body, terms.iter().map(|(e, shift)| (e, *shift)))
+}
+
+/// Reports a varbit field in a list with a payload if its length may be odd: then the words after it would begin in the middle of words.
+fn whole_words(body: &mut Body<'_>, data: &[Expr]) {
+    for e in data.iter().filter(|e| e.ty.is_varbit()) {
+        if !wide::is_whole_words(body.program, e.ty) {
+            let hint = "give `extract` a size that is a multiple of 16 bits by its form, such as `n * 32`";
+            body.unsupported("a sum over the payload with a varbit field that may be odd", hint);
+        }
+    }
 }
 
 /// The C of a sum of terms as it is stored in the state: folded on tc only.
@@ -78,6 +102,7 @@ pub fn verify(body: &mut Body<'_>, call: &Call) {
     }
     let source = body.facts.plan.sources.iter().position(|s| s.statement == *id);
     let (Some(i), true) = (source, *payload) else { return };
+    whole_words(body, data);
     let terms = body.facts.plan.sources[i].list.terms.clone();
     // If the packet arrived without the checksum's header, there is no checksum to update.
     let cond = body.expr(cond);
@@ -99,10 +124,9 @@ pub fn verify(body: &mut Body<'_>, call: &Call) {
 
 /// Emits a verification that sets `checksum_error`, for a checksum over headers only.
 fn verify_header(body: &mut Body<'_>, cond: &Expr, data: &[Expr], checksum: &Place) {
-    let (terms, _) = ir::checksum::terms(data);
     let cond = body.expr(cond);
     body.text.open(format!("if ({cond})"));
-    let sum = total(body, terms.iter().map(|(e, shift)| (e, *shift)));
+    let sum = of_list(body, data);
     let found = body.place(checksum);
     let error = body.program.standard.checksum_error;
     body.text.open(format!("if ((u16)~fold({sum}) != {found})"));
@@ -115,8 +139,7 @@ fn verify_header(body: &mut Body<'_>, cond: &Expr, data: &[Expr], checksum: &Pla
 /// directly into the packet.
 fn begins_at_a_byte(program: &ir::Program, place: &Place) -> bool {
     let Place::Field(HeaderRef::Header(h), field) = place else { return true };
-    let before = program.header_type(*h).fields.iter().take(*field as usize);
-    before.map(|f| f.ty.width()).sum::<u32>().is_multiple_of(8)
+    program.header_type(*h).fields[*field as usize].offset.is_multiple_of(8)
 }
 
 /// Whether a control reads a checksum after this update statement. Later updates of the same checksum do not count, because
@@ -154,6 +177,7 @@ pub fn update(body: &mut Body<'_>, call: &Call) {
     body.text.open(format!("if ({cond})"));
     match body.facts.plan.updates.iter().position(|u| u.statement == *id) {
         Some(i) if *payload => {
+            whole_words(body, data);
             if !matches!(checksum, Place::Field(HeaderRef::Header(_), _)) {
                 let hint = "give the checksum a header of its own, or name the element by a constant";
                 body.unsupported("a sum over the payload whose place is found at run time,", hint);
@@ -185,8 +209,7 @@ pub fn update(body: &mut Body<'_>, call: &Call) {
             body.text.line(format!("    s->leaves_{i}_stable = {stable};"));
         }
         _ => {
-            let (terms, _) = ir::checksum::terms(data);
-            let sum = total(body, terms.iter().map(|(e, shift)| (e, *shift)));
+            let sum = of_list(body, data);
             let value = mask(format!("~fold({sum})"), 16);
             let value = if *nonzero { format!("({value} ? {value} : 0xffff)") } else { value };
             body.assign(checksum, &value);

@@ -99,7 +99,7 @@ fn copy(body: &mut Body<'_>, h: &Emitted, helper: impl Fn(&str, &str) -> String)
     let test = stays(&format!("t->{}_in", h.name), &format!("t->{}_out", h.name), h.bytes);
     body.in_packet(h, &format!("!{test}"), |body, at| {
         let Some(arrived) = at.arrived(body) else { return };
-        let call = helper(&arrived, &at.out(0));
+        let call = helper(&arrived, &at.out());
         body.text.line(format!("if ({call})"));
         body.text.line("    return 1;");
     });
@@ -121,7 +121,7 @@ fn write(body: &mut Body<'_>, h: &Emitted) {
         return;
     }
     body.in_packet(h, "", |body, at| {
-        body.point(at, 0, h.bytes);
+        body.point(at, &at.out(), h.bytes);
         for group in header::groups(body.program.header_type(h.id)) {
             header::write(body, h.id, &group);
         }

@@ -59,7 +59,7 @@ fn copy(body: &mut Body<'_>, h: &Emitted, which: Copy) {
         let place = |offset: String| format!("pkt->frame.data + {offset}");
         let (to, from) = match which {
             Copy::Save => (raw, place(arrived)),
-            Copy::Restore => (place(at.out(0)), raw),
+            Copy::Restore => (place(at.out()), raw),
         };
         body.text.line(format!("__builtin_memcpy({to}, {from}, {bytes});"));
     });
@@ -71,13 +71,20 @@ fn write(body: &mut Body<'_>, h: &Emitted) {
         return;
     }
     body.in_packet(h, "", |body, at| {
-        body.point(at, 0, h.bytes);
+        body.point(at, &at.out(), h.bytes);
         let ty = body.program.header_type(h.id);
         let created = body.facts.created.contains(&h.id);
         for group in header::groups(ty) {
             if created || group.iter().any(|f| body.facts.changed.contains(&(h.id, *f as u32))) {
                 header::write(body, h.id, &group);
             }
+        }
+        if let Some(field) = ty.varbit() {
+            let value = format!("s->{}.{}", h.name, body.names.field(h.id, field));
+            let (first, bits) = (ty.fields[field].offset / 8, ty.fields[field].offset % 8);
+            let rest = h.bytes - first;
+            body.text
+                .line(format!("bytes_insert(p + {first}, {rest}, {bits}, {value}.bytes, {value}.length);"));
         }
     });
 }

@@ -21,7 +21,6 @@ mod paths;
 mod table;
 
 use abi::drops;
-use abi::manifest::Param;
 use ir::pipeline::{Decision, Fate, Stage, Step, To};
 use ir::{Role, Verified};
 
@@ -61,7 +60,7 @@ const STACK: u64 = 512 << 10;
 
 const PRELUDE: &str = include_str!("prelude.h");
 /// All texts in C of this back end. The C names of a program must differ from theirs.
-const TEXTS: &[&str] = &[PRELUDE, DROP, BURST, deparse::RESIZE, paths::JOBS, paths::FINISH];
+const TEXTS: &[&str] = &[PRELUDE, c::wide::WIDE, DROP, BURST, deparse::RESIZE, paths::JOBS, paths::FINISH];
 
 /// The C that every native program begins with: the structures that it shares with its host, and lookups in them.
 pub fn prelude() -> String {
@@ -127,7 +126,7 @@ impl Emitter<'_> {
 
     /// An upper bound of `sizeof(struct packet)`. With its padding, a value takes at most twice its size.
     fn packet_bytes(&self) -> u64 {
-        let value = |ty: ir::Ty| 2 * u64::from(Param::size_of(ty.width()));
+        let value = c::wide::storage_bytes;
         let of_header = |h: &ir::Header| {
             let ty = &self.program.header_types[h.ty.index()];
             // The fields, the validity, the offsets on arrival and on departure, and a copy of the bytes in case the header moves.

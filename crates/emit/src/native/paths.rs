@@ -9,7 +9,7 @@ use ir::pipeline::{Bytes, Carry, Fate, Headers, Path, Stage, Step, To};
 use ir::{Loc, StageId, VarId};
 
 use super::reason;
-use crate::c::{Emitter, Home, Known, Which, stage_name};
+use crate::c::{Emitter, Home, Known, Which, stage_name, wide};
 
 /// Number of jobs that may wait for one packet: copies, resubmissions and recirculations.
 pub const RING: u32 = 64;
@@ -71,7 +71,11 @@ impl Emitter<'_> {
         self.text.open("UNUSED static void reset_variables(struct state *s)");
         for var in (0..self.program.vars.len() as u32).map(VarId) {
             if self.units.home(var) == Home::State {
-                self.text.line(format!("s->{} = 0;", self.names.var(var)));
+                let name = self.names.var(var);
+                self.text.line(match wide::is_wide(self.program.var(var).ty) {
+                    true => format!("__builtin_memset(&s->{name}, 0, sizeof s->{name});"),
+                    false => format!("s->{name} = 0;"),
+                });
             }
         }
         for meter in self.program.tables.iter().filter_map(|t| t.direct_meter) {

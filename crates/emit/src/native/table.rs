@@ -6,7 +6,7 @@ use abi::native::data_offset;
 use ir::TableId;
 
 use crate::c::table::{HIT, code, miss, run};
-use crate::c::{Body, Emitter, Unit, constant, header, signed_range};
+use crate::c::{Body, Emitter, Unit, flipped, header, signed_range};
 
 impl Emitter<'_> {
     /// Emits the function that applies a table. It returns the number of the action that ran, plus [`HIT`] on a hit.
@@ -76,7 +76,7 @@ pub(super) fn write_keys(body: &mut Body<'_>, definition: &ir::Table, layout: &T
 fn key_value(body: &mut Body<'_>, key: &ir::TableKey) -> String {
     let value = body.expr(&key.expr);
     match signed_range(key.kind, key.expr.ty) {
-        Some(sign) => format!("({value} ^ {})", constant(&sign)),
+        Some(sign) => format!("({})", flipped(&value, &sign)),
         None => value,
     }
 }
