@@ -52,7 +52,7 @@ static UNUSED u64 words_sum(const u64 *v, u32 n)
 {
     u64 sum = 0;
     for (u32 i = 0; i < n; i++)
-        sum += words64(v[i]);
+        sum += word_sum64(v[i]);
     return fold(sum);
 }
 
