@@ -147,6 +147,10 @@ impl Body<'_> {
                 self.unsupported("a division of signed values", "divide unsigned values");
                 x
             }
+            Add | Sub if width > 64 && self.facts.dialect == Dialect::Tc => {
+                let name = if op == Add { "add128" } else { "sub128" };
+                mask(format!("{name}({x}, {y})"), width)
+            }
             // eBPF has no instructions for them, and no library.
             Mul | Div | Mod if width > 64 && self.facts.dialect == Dialect::Tc => {
                 self.unsupported(

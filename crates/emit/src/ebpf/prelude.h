@@ -114,6 +114,22 @@ INLINE u64 copy_words(u64 *to, const u8 *from, u32 bytes)
     return read;
 }
 
+/* Sums and differences of 128 bits. The barriers keep the compiler from making a product of several of them, such as x + x + x: eBPF has
+ * no product of 128 bits, and no library with one. */
+INLINE u128 add128(u128 a, u128 b)
+{
+    u64 lo = (u64)a + (u64)b;
+    asm volatile("" : "+r"(lo));
+    return U128((u64)(a >> 64) + (u64)(b >> 64) + (lo < (u64)a), lo);
+}
+
+INLINE u128 sub128(u128 a, u128 b)
+{
+    u64 lo = (u64)a - (u64)b;
+    asm volatile("" : "+r"(lo));
+    return U128((u64)(a >> 64) - (u64)(b >> 64) - ((u64)a < (u64)b), lo);
+}
+
 /* Returns skb->data. The assembly keeps the compiler from computing the member's address first, because the verifier rejects context
  * pointers that were modified. */
 INLINE u8 *packet_start(struct __sk_buff *skb)
