@@ -146,7 +146,7 @@ impl Emitter<'_> {
         } else {
             if path.bytes == Bytes::Entered {
                 t.line("if (entered && entered != p)");
-                t.line("    restore_packet(p, entered);");
+                t.line("    write_packet(p, entered);");
             }
             t.line(format!("struct strait_packet *q = {source} ? p : 0;"));
         }
@@ -419,6 +419,18 @@ INLINE void set_buffer(struct packet *pkt, const struct strait_packet *p)
     pkt->frame.tailroom = p->tailroom;
 }
 
+/* Writes the bytes of a packet to the buffer of another one, which has room for them. */
+INLINE void write_packet(struct strait_packet *to, const struct strait_packet *from)
+{
+    u8 *start = to->data - to->headroom;
+    u32 room = to->capacity - from->length;
+    to->headroom = from->headroom < room ? from->headroom : room;
+    to->tailroom = room - to->headroom;
+    to->data = start + to->headroom;
+    to->length = from->length;
+    __builtin_memcpy(to->data, from->data, from->length);
+}
+
 /* Copies a packet into a free buffer. Returns 0 if there is none, or if it is too small. */
 static struct strait_packet *copy_packet(const struct packet *pkt, const struct strait_packet *p)
 {
@@ -426,30 +438,12 @@ static struct strait_packet *copy_packet(const struct packet *pkt, const struct 
     if (!w->free_count || w->free_packets[w->free_count - 1]->capacity < p->length)
         return 0;
     struct strait_packet *q = w->free_packets[--w->free_count];
-    u8 *start = q->data - q->headroom;
-    u32 room = q->capacity - p->length;
-    q->headroom = p->headroom < room ? p->headroom : room;
-    q->tailroom = room - q->headroom;
-    q->data = start + q->headroom;
-    q->length = p->length;
+    write_packet(q, p);
     q->port = p->port;
     q->flags = p->flags;
     q->token = p->token;
     q->verdict = q->reason = 0;
-    __builtin_memcpy(q->data, p->data, p->length);
     return q;
-}
-
-/* Writes the bytes of a copy back to the packet's buffer. The buffer has room for them, because they were in it. */
-UNUSED static void restore_packet(struct strait_packet *p, const struct strait_packet *q)
-{
-    u8 *start = p->data - p->headroom;
-    u32 room = p->capacity - q->length;
-    p->headroom = q->headroom < room ? q->headroom : room;
-    p->tailroom = room - p->headroom;
-    p->data = start + p->headroom;
-    p->length = q->length;
-    __builtin_memcpy(p->data, q->data, q->length);
 }
 
 /* Tells the host where the bytes of the packet are now. */
