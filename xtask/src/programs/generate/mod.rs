@@ -119,8 +119,8 @@ pub fn program(seed: u64, number: u64, size: u32) -> String {
 impl Generator {
     fn whole(&mut self, seed: u64, number: u64) {
         self.features = Features {
-            wide: self.chance(3),
-            varbit: self.chance(3),
+            wide: self.chance(5),
+            varbit: self.chance(5),
             stacks: self.chance(50),
             indices: self.chance(50),
             unions: self.chance(12),

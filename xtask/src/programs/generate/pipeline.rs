@@ -89,6 +89,13 @@ impl Generator {
         if odd != 0 && (bits % 8 != 0 || self.chance(85)) {
             list.push(format!("{}w0", 16 - odd));
         }
+        if self.features.varbit
+            && self.chance(30)
+            && let Some(rest) = self.varbit(false)
+        {
+            let at = self.below(list.len() + 1);
+            list.insert(at, rest);
+        }
         let condition = match self.below(4) {
             0 => "true".to_string(),
             1 => {

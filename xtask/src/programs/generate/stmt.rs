@@ -131,10 +131,23 @@ impl Generator {
             let by = 1 + self.below(stack.size as usize + 1);
             return self.line(&format!("{}.{verb}({by});", stack.text));
         }
+        if self.features.varbit
+            && self.chance(30)
+            && let (Some(to), Some(from)) = (self.varbit(true), self.varbit(false))
+        {
+            return self.line(&format!("{to} = {from};"));
+        }
         let Some(header) = self.place(|p| p.writable && matches!(p.ty, Ty::Header(_))) else { return };
         let target = self.target(&header.ty).unwrap_or(header.text);
         let verb = self.choose(&["setValid", "setInvalid"]);
         self.line(&format!("{target}.{verb}();"));
+    }
+
+    /// A varbit field of a header in the scope.
+    pub fn varbit(&mut self, writable: bool) -> Option<String> {
+        let header = self.headers.iter().position(|h| h.varbit.is_some())?;
+        let place = self.place(|p| p.ty == Ty::Header(header) && (p.writable || !writable))?;
+        Some(format!("{}.rest", place.text))
     }
 
     /// Generates a call of a function for its effect on its arguments.
@@ -230,6 +243,13 @@ impl Generator {
         for _ in 0..1 + self.below(3) {
             let ty = self.number();
             data.push(self.leaf(&ty));
+        }
+        if self.features.varbit
+            && self.chance(60)
+            && let Some(rest) = self.varbit(false)
+        {
+            let at = self.below(data.len() + 1);
+            data.insert(at, rest);
         }
         let most = self.value(10);
         let data = data.join(", ");

@@ -43,7 +43,7 @@ pub const MEMBERS: usize = 5;
 pub struct Record {
     pub name: String,
     pub fields: Vec<(String, Ty)>,
-    /// The maximum size in bytes of a header's last field, if that is a varbit.
+    /// The maximum size in bits of the header's varbit, if it has one: after its first two fields.
     pub varbit: Option<u32>,
 }
 
@@ -196,17 +196,27 @@ impl Generator {
         self.add_header(format!("h{number}_t"), fields, None);
     }
 
+    /// Declares a header with a varbit: after a byte with its size, between two fields that may share bytes with it, or at the end.
     fn varbit_header(&mut self) {
         let most = 8 * (1 + self.below(20) as u32);
-        self.add_header("v_t".into(), vec![("size".into(), Ty::Bit(8))], Some(most));
+        let mut fields = vec![("size".into(), Ty::Bit(8))];
+        if self.chance(60) {
+            let (before, after) = (1 + self.below(40) as u32, 1 + self.below(40) as u32);
+            let after = after + (16 - (before + after) % 8) % 8;
+            fields.extend([("f0".into(), Ty::Bit(before)), ("f1".into(), Ty::Bit(after))]);
+        }
+        self.add_header("v_t".into(), fields, Some(most));
     }
 
     fn add_header(&mut self, name: String, fields: Vec<(String, Ty)>, varbit: Option<u32>) {
         self.open(&format!("header {name} {{"));
-        for (field, ty) in &fields {
+        for (at, (field, ty)) in fields.iter().enumerate() {
+            if let (2, Some(bits)) = (at, varbit) {
+                self.line(&format!("varbit<{bits}> rest;"));
+            }
             self.line(&format!("{} {field};", self.spell(ty)));
         }
-        if let Some(bits) = varbit {
+        if let (0..=2, Some(bits)) = (fields.len(), varbit) {
             self.line(&format!("varbit<{bits}> rest;"));
         }
         self.close("}");
@@ -257,6 +267,10 @@ impl Generator {
         if let Some(header) = self.headers.iter().position(|h| h.varbit.is_some()) {
             let at = 1 + self.below(self.members.len());
             self.members.insert(at, Member { name: "v".into(), shape: Shape::One(header) });
+            if self.chance(60) {
+                let at = 1 + self.below(self.members.len());
+                self.members.insert(at, Member { name: "u".into(), shape: Shape::One(header) });
+            }
         }
     }
 
