@@ -87,12 +87,12 @@ impl Body<'_> {
         self.text.open("");
         self.text.line(format!("u32 bits = {bits};"));
         let length = self.facts.dialect.length();
-        self.text.open(format!("if (bits > 0x7ffff || s->cursor + ((bits + 7) >> 3) > {length})"));
-        self.too_short();
-        self.text.close("");
         self.text.open("if (bits & 7)");
-        self.text.line("error = 6; /* ParserInvalidArgument: this target can only advance by whole bytes */");
+        self.text.line("error = 6; /* ParserInvalidArgument */");
         self.text.line(format!("goto {};", self.rejected));
+        self.text.close("");
+        self.text.open(format!("if (bits > 0x7ffff || s->cursor + (bits >> 3) > {length})"));
+        self.too_short();
         self.text.close("");
         self.text.line("s->cursor += bits >> 3;");
         self.text.close("");
