@@ -24,8 +24,8 @@ use crate::error::Context;
 /// The compiler flag for objects that fill a packet's state and scratch area with a pattern before they process the packet.
 pub const CHECKED: &str = "-DSTRAIT_CHECKED";
 
-/// The headroom or tailroom of a packet in bytes.
-const ROOM: usize = 256;
+/// The headroom or tailroom of a packet in bytes. Generated programs add several hundred bytes of headers.
+const ROOM: usize = 1024;
 /// The byte that fills the room around a packet.
 const PATTERN: u8 = 0x5a;
 /// The number of bytes that an offset of 32 bits can reach.

@@ -232,7 +232,7 @@ impl Generator {
                     (format!("{}[2:0]", place.text), Ty::Bit(3))
                 }
                 Some(place) => (place.text, place.ty),
-                None => ("sm.ingress_port".into(), Ty::Bit(9)),
+                None => ("pkt.lookahead<bit<8>>()".into(), Ty::Bit(8)),
             },
         }
     }
