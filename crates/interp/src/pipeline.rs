@@ -147,9 +147,10 @@ impl Run<'_, '_> {
             destinations.iter().for_each(|to| self.leave(to.port, path, deparsed));
             return;
         };
-        let base = self.state_on(path, deparsed);
-        for to in destinations {
-            let mut state = base.clone();
+        let mut base = self.state_on(path, deparsed);
+        let last = destinations.len() - 1;
+        for (i, to) in destinations.into_iter().enumerate() {
+            let mut state = if i == last { std::mem::take(&mut base) } else { base.clone() };
             self.write_inputs(&mut state, &self.program.pipeline.stage(stage).inputs, to);
             self.write_inputs(&mut state, &path.sets, to);
             self.jobs.push_back(Job { state, stage });

@@ -44,7 +44,7 @@ pub struct Stage {
 /// A variable that the architecture writes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Input {
-    /// The variable.
+    /// The variable that is written.
     pub var: VarId,
     /// Its new value, truncated to its width.
     pub value: Source,
@@ -63,7 +63,7 @@ pub enum Source {
     Clock,
     /// PNA: 0 for a port to the network, and 1 for a port to the host.
     Direction,
-    /// A constant.
+    /// A value that is the same for every packet.
     Const(Bits),
     /// The value of an expression in the state that the packet leaves.
     Value(Expr),
@@ -163,7 +163,7 @@ impl PathKind {
 /// The destination of a path.
 #[derive(Clone, Debug, PartialEq)]
 pub enum To {
-    /// A port.
+    /// The port with this number.
     Port(Expr),
     /// All members of a multicast group. A group without members drops the packet.
     Group(Expr),
@@ -240,11 +240,11 @@ pub enum Mention<'a> {
 
 /// Something that the pipeline mentions, to be changed.
 pub enum MentionMut<'a> {
-    /// A variable.
+    /// A variable that is read or written.
     Var(&'a mut VarId),
-    /// An expression.
+    /// An expression that is evaluated.
     Expr(&'a mut Expr),
-    /// A header.
+    /// A header that is read or written as a whole.
     Header(&'a mut HeaderId),
 }
 
@@ -268,6 +268,13 @@ impl Pipeline {
             stage.inputs.iter().for_each(|i| input(i, f));
             stage.steps.iter().for_each(|s| step(s, f));
         }
+    }
+
+    /// Whether the pipeline writes a variable.
+    pub fn writes(&self, var: VarId) -> bool {
+        let mut found = false;
+        self.mentions(&mut |mention| found |= matches!(mention, Mention::Written(v) if *v == var));
+        found
     }
 
     /// Calls `f` for everything that the pipeline mentions, which may be changed.

@@ -410,7 +410,8 @@ fn zero_bits(program: &Program, e: &Expr, depth: u32) -> u32 {
     }
 }
 
-/// The same for a variable: for every value that the program assigns to it. It is zero before.
+/// The same for a variable: for every value that the program assigns to it. It is zero before. A variable that the architecture writes may
+/// have any value.
 fn zero_bits_of(program: &Program, var: ir::VarId, depth: u32) -> u32 {
     let mut bits = program.var(var).ty.width();
     let param = matches!(program.var(var).kind, ir::VarKind::Param(_));
@@ -424,5 +425,6 @@ fn zero_bits_of(program: &Program, var: ir::VarId, depth: u32) -> u32 {
             }
         }),
     });
-    if param || program.standard.vars().contains(&var) { 0 } else { bits }
+    let known = program.pipeline.writes(var) || program.standard.vars().contains(&var);
+    if param || known { 0 } else { bits }
 }
