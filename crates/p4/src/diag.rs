@@ -15,9 +15,9 @@ pub enum Severity {
 /// A location, and a text about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// The location.
+    /// What the text is about.
     pub span: Span,
-    /// The text.
+    /// The text beside the marked source; it may be empty.
     pub text: String,
 }
 
@@ -27,7 +27,7 @@ pub struct Diagnostic {
     /// The code, such as `E0201`, which never changes. The first two digits are the subject: 00 preprocessor, 01 lexer
     /// and parser, 02 names, 03 types, 04 tables, parsers and controls, 05 lowering and limits of this release.
     pub code: &'static str,
-    /// The severity.
+    /// Whether the program is rejected.
     pub severity: Severity,
     /// The problem, in one sentence.
     pub message: String,
@@ -112,7 +112,7 @@ impl Diagnostics {
         self.list.iter().any(|d| d.severity == Severity::Error)
     }
 
-    /// All diagnostics.
+    /// The diagnostics in the order in which they were reported.
     pub fn list(&self) -> &[Diagnostic] {
         &self.list
     }

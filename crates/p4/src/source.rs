@@ -69,7 +69,7 @@ pub struct Position {
     pub file: String,
     /// The index of the file in the [`SourceMap`].
     pub file_index: usize,
-    /// The line.
+    /// The line, counted from 1.
     pub line: usize,
     /// The column, in characters.
     pub column: usize,

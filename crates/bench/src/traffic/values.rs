@@ -231,7 +231,7 @@ mod tests {
     /// With exponent 1 the n-th value occurs 1/n times as often as the first.
     #[test]
     fn zipf_is_zipf() {
-        let (values, mut rng) = ("zipf(1):0..9".parse::<Values>().unwrap(), Rng::new(1));
+        let (values, mut rng) = ("zipf(1):0..9".parse::<Values>().expect("a distribution"), Rng::new(1));
         let mut seen = [0u32; 10];
         (0..100_000).for_each(|n| seen[values.draw(n, &mut rng) as usize] += 1);
         for n in [1, 3, 9] {

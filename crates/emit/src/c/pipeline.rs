@@ -9,7 +9,7 @@ use super::{Body, Emitter, Home, Unit, constant, mask, wide};
 
 /// The C of what a packet's destination and arrival decide.
 pub struct Known<'a> {
-    /// The port.
+    /// The port where the packet arrived or goes.
     pub port: &'a str,
     /// The replication id.
     pub replica: &'a str,
@@ -22,7 +22,7 @@ pub struct Known<'a> {
 /// Which of the variables are written.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Which {
-    /// All.
+    /// All of them.
     All,
     /// Those whose value does not depend on the state that the packet leaves.
     Independent,
@@ -84,6 +84,7 @@ impl Emitter<'_> {
                 Source::Replica => mask(known.replica.to_string(), width),
                 Source::Length => mask(known.length.to_string(), width),
                 Source::Clock => mask(known.clock.to_string(), width),
+                // Only PNA has directions, and `Emitter::new` refuses its programs.
                 Source::Direction => "0".to_string(),
                 Source::Const(value) => constant(&value.resize(width)),
                 Source::Value(_) if which == Which::Independent => continue,

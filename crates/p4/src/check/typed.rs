@@ -68,7 +68,7 @@ pub enum Kind {
     ValueSet,
 }
 
-/// A declaration.
+/// What the checker knows about a declaration.
 #[derive(Clone, Debug, Default)]
 pub struct Decl<'a> {
     /// The name in the source.
@@ -156,7 +156,7 @@ pub enum Callee {
 /// A call whose names, types and arguments are resolved.
 #[derive(Clone, Debug)]
 pub struct Call<'a> {
-    /// The callee.
+    /// What is called: a function, a method, a table, a constructor.
     pub callee: Callee,
     /// The type arguments of the callee's type parameters.
     pub type_args: Vec<(DeclId, Type)>,
@@ -300,7 +300,7 @@ impl<'a> Typed<'a> {
         self.instances.get(&d)
     }
 
-    /// A declaration.
+    /// What is known about a declaration; `None` if it was not checked.
     pub fn decl(&self, d: DeclId) -> Option<&Decl<'a>> {
         self.decls.get(d.0 as usize)?.as_ref()
     }

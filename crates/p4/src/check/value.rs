@@ -10,11 +10,11 @@ use super::types::{DeclId, Type};
 /// A compile-time known value (P4-16 section 18.1). [`Typed`](super::typed::Typed) has its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A `bool`.
+    /// The value of a `bool`.
     Bool(bool),
     /// An `int`, a `bit<W>` (never negative) or an `int<W>` (within its range): the number, not its bit pattern.
     Int(BigInt),
-    /// A `string`.
+    /// The text of a `string`, without quotes and escapes.
     Str(Arc<str>),
     /// A member of an enum (serializable or not), of `error` or of `match_kind`: its declaration.
     Member(DeclId),
