@@ -29,7 +29,7 @@
 //!
 //! # Storage
 //! When a packet arrives, **every variable and every header field is zero and every header is invalid**, except for the variables that
-//! the architecture sets (see [`StandardMetadata`]). Reads and writes of a field of an invalid header access its storage normally.
+//! the architecture sets ([`pipeline::Stage::inputs`]). Reads and writes of a field of an invalid header access its storage normally.
 //! [`StmtKind::SetValid`] on an invalid header sets its fields to zero and makes it valid; on a valid header it has no effect.
 //! [`StmtKind::SetInvalid`] makes a header invalid and sets its fields to zero. The zero of a varbit is the empty one. P4-16 leaves the values of such reads undefined (section 8.25).
 //! The IR defines them so that all targets agree, and so that no packet ever sees the data of another one.

@@ -101,61 +101,15 @@ pub enum Arch {
 }
 
 impl StandardMetadata {
-    /// Finds the variable of each field by the field's name. Returns `None` if one does not exist.
-    pub fn from_names(mut find: impl FnMut(&str) -> Option<VarId>) -> Option<StandardMetadata> {
-        Some(StandardMetadata {
-            ingress_port: find("ingress_port")?,
-            egress_spec: find("egress_spec")?,
-            egress_port: find("egress_port")?,
-            instance_type: find("instance_type")?,
-            packet_length: find("packet_length")?,
-            enq_timestamp: find("enq_timestamp")?,
-            enq_qdepth: find("enq_qdepth")?,
-            deq_timedelta: find("deq_timedelta")?,
-            deq_qdepth: find("deq_qdepth")?,
-            ingress_global_timestamp: find("ingress_global_timestamp")?,
-            egress_global_timestamp: find("egress_global_timestamp")?,
-            mcast_grp: find("mcast_grp")?,
-            egress_rid: find("egress_rid")?,
-            checksum_error: find("checksum_error")?,
-            parser_error: find("parser_error")?,
-            priority: find("priority")?,
-        })
-    }
-
-    /// Calls `f` for each variable that the architecture reads or writes.
+    /// Calls `f` for each variable.
     pub fn each_mut(&mut self, f: &mut dyn FnMut(&mut VarId)) {
-        let StandardMetadata {
-            ingress_port,
-            egress_spec,
-            egress_port,
-            instance_type,
-            packet_length,
-            enq_timestamp,
-            enq_qdepth,
-            deq_timedelta,
-            deq_qdepth,
-            ingress_global_timestamp,
-            egress_global_timestamp,
-            mcast_grp,
-            egress_rid,
-            checksum_error,
-            parser_error,
-            priority,
-        } = self;
-        [ingress_port, egress_spec, egress_port, instance_type, packet_length].into_iter().for_each(&mut *f);
-        [enq_timestamp, enq_qdepth, deq_timedelta, deq_qdepth, ingress_global_timestamp]
-            .into_iter()
-            .for_each(&mut *f);
-        [egress_global_timestamp, mcast_grp, egress_rid, checksum_error].into_iter().for_each(&mut *f);
-        [parser_error, priority].into_iter().for_each(f);
+        let StandardMetadata { packet_length, checksum_error, parser_error } = self;
+        [packet_length, checksum_error, parser_error].into_iter().for_each(f);
     }
 
-    /// All variables that the architecture reads or writes.
-    pub fn vars(&self) -> Vec<VarId> {
-        let mut all = Vec::new();
-        self.clone().each_mut(&mut |v| all.push(*v));
-        all
+    /// All variables.
+    pub fn vars(&self) -> [VarId; 3] {
+        [self.packet_length, self.checksum_error, self.parser_error]
     }
 }
 
@@ -176,7 +130,7 @@ pub struct Program {
     pub stacks: Vec<Stack>,
     /// The scalar variables.
     pub vars: Vec<Var>,
-    /// The variables of v1model's standard metadata. In a program for another architecture, they have no names in the P4 source.
+    /// The variables of the architecture that statements use without naming them.
     pub standard: StandardMetadata,
     /// The stages of the architecture.
     pub pipeline: Pipeline,
@@ -279,26 +233,16 @@ pub enum VarKind {
     Param(ActionId),
 }
 
-/// v1model's `standard_metadata_t`. Each field is a variable.
+/// The variables of the architecture that statements and parsers use without naming them. In v1model they are fields of
+/// `standard_metadata_t`. [`Program::pipeline`] names all others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // The fields are named and typed as in v1model.p4, which documents them.
 pub struct StandardMetadata {
-    pub ingress_port: VarId,
-    pub egress_spec: VarId,
-    pub egress_port: VarId,
-    pub instance_type: VarId,
+    /// The number of bytes that counters and meters count for a packet.
     pub packet_length: VarId,
-    pub enq_timestamp: VarId,
-    pub enq_qdepth: VarId,
-    pub deq_timedelta: VarId,
-    pub deq_qdepth: VarId,
-    pub ingress_global_timestamp: VarId,
-    pub egress_global_timestamp: VarId,
-    pub mcast_grp: VarId,
-    pub egress_rid: VarId,
+    /// The variable that becomes 1 when a verified checksum is wrong.
     pub checksum_error: VarId,
+    /// The variable that receives the error of a parser.
     pub parser_error: VarId,
-    pub priority: VarId,
 }
 
 /// The role of a parser or control in the architecture.

@@ -138,24 +138,7 @@ fn path(p: &mut Program) -> &mut pipeline::Path {
 }
 
 fn standard() -> StandardMetadata {
-    StandardMetadata {
-        ingress_port: N,
-        egress_spec: N,
-        egress_port: N,
-        instance_type: N,
-        packet_length: N,
-        enq_timestamp: N,
-        enq_qdepth: N,
-        deq_timedelta: N,
-        deq_qdepth: N,
-        ingress_global_timestamp: N,
-        egress_global_timestamp: N,
-        mcast_grp: N,
-        egress_rid: N,
-        checksum_error: N,
-        parser_error: N,
-        priority: N,
-    }
+    StandardMetadata { packet_length: N, checksum_error: N, parser_error: N }
 }
 
 fn stmt(kind: StmtKind) -> Stmt {
@@ -226,7 +209,7 @@ fn violate(rule: Rule, p: &mut Program) {
             kind: VarKind::Local,
             loc: Loc::default(),
         }),
-        Rule::KnownMetadata => p.standard.priority = unknown,
+        Rule::KnownMetadata => p.standard.packet_length = unknown,
         Rule::KnownPlace => ingress(p, StmtKind::Assign { dst: Place::field(H, 9), src: bit8() }),
         Rule::PlaceType => value(p, read(X, Ty::Bit(9))),
         Rule::KnownHeader => ingress(p, StmtKind::SetValid(HeaderRef::Header(HeaderId(99)))),

@@ -99,7 +99,7 @@ impl<'a> Lower<'_, 'a> {
         self.loc = self.at(span);
         let store = self.storage(&name, &ty, span)?;
         match what {
-            's' => self.standard(&store, &ty, span)?,
+            's' => self.v1model_metadata(&store, &ty, span)?,
             'm' => self.metadata = Some((store.clone(), ty.clone())),
             _ => {}
         }
@@ -115,16 +115,6 @@ impl<'a> Lower<'_, 'a> {
         match parts.get(at)? {
             Store::Scalar(Place::Var(var), _) => Some(*var),
             _ => None,
-        }
-    }
-
-    fn standard(&mut self, store: &Store, ty: &Type, span: Span) -> Res<()> {
-        match ir::StandardMetadata::from_names(|name| self.field_var(store, ty, name)) {
-            Some(standard) => {
-                self.out.standard = standard;
-                Ok(())
-            }
-            None => self.limit("E0511", span, "this struct is not v1model's `standard_metadata_t`"),
         }
     }
 

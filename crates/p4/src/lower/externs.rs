@@ -139,11 +139,15 @@ impl<'a> Lower<'_, 'a> {
         }
         let site = self.drop_site(span);
         self.push(Ir::Drop(site));
-        if self.out.arch == ir::Arch::Pna {
-            self.ask("send", Expr::bits(32, 0));
-            return Ok(());
+        match self.out.arch {
+            ir::Arch::V1Model => {}
+            ir::Arch::Pna => {
+                self.ask("send", Expr::bits(32, 0));
+                return Ok(());
+            }
+            ir::Arch::Psa => return self.limit("E0510", span, "PSA has no such call"),
         }
-        let own = self.out.standard;
+        let own = self.v1model;
         for (var, value) in [(own.egress_spec, 511), (own.mcast_grp, 0)] {
             let width = self.out.var(var).ty.width();
             self.push(Ir::Assign { dst: Place::Var(var), src: Expr::bits(width, value) });

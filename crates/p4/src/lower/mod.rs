@@ -97,6 +97,7 @@ pub fn lower(typed: &Typed<'_>, map: &SourceMap, diags: &mut Diagnostics) -> Opt
         origins: Map::default(),
         metadata: None,
         requests: request::Requests::default(),
+        v1model: v1model::V1Metadata::default(),
     };
     let done = lowering.program();
     (done.is_ok() && !lowering.failed).then_some(lowering.out)
@@ -194,6 +195,8 @@ struct Lower<'t, 'a> {
     parser: Option<parser::ParserBuilder>,
     /// For each variable of an `inout` parameter, the variable that it is copied from and back to.
     origins: Map<VarId, VarId>,
+    /// v1model's standard metadata.
+    v1model: v1model::V1Metadata,
     /// The requests to the architecture.
     requests: request::Requests,
     /// The user metadata of v1model.

@@ -73,21 +73,14 @@ impl<'t, 'a> Lower<'t, 'a> {
         }
     }
 
-    /// Variables for what v1model has in standard metadata. PSA and PNA programs cannot name them.
+    /// Creates the variables that v1model has in its standard metadata, and which PSA and PNA programs cannot name.
     pub(super) fn pipeline_variables(&mut self) {
-        let standard = ir::StandardMetadata::from_names(|name| {
-            let width = match name {
-                "egress_spec" => 9,
-                "enq_qdepth" | "deq_qdepth" => 19,
-                "ingress_global_timestamp" | "egress_global_timestamp" => 48,
-                "mcast_grp" | "egress_rid" => 16,
-                "checksum_error" => 1,
-                "priority" => 3,
-                _ => 32,
-            };
-            Some(self.var(&format!("$pipeline.{name}"), Ty::Bit(width), VarKind::Metadata))
-        });
-        self.out.standard = standard.unwrap_or_default();
+        let mut var =
+            |name: &str, width| self.var(&format!("$pipeline.{name}"), Ty::Bit(width), VarKind::Metadata);
+        let packet_length = var("packet_length", 32);
+        let checksum_error = var("checksum_error", 1);
+        let parser_error = var("parser_error", 32);
+        self.out.standard = ir::StandardMetadata { packet_length, checksum_error, parser_error };
     }
 
     /// The pipeline of the switch (PSA sections 6.1 to 6.6); `None` if the metadata is not that of psa.p4.

@@ -3,12 +3,13 @@
 use ir::pipeline::{
     Bytes, Carry, Fate, Headers, Input, Passed, Path, PathKind, Pipeline, Source, Stage, Step, To, When,
 };
-use ir::{BinOp, Expr, Role, StageId};
+use ir::{BinOp, Expr, Role, StageId, VarId};
 
 use super::arch::Shared;
 use super::request::{Again, constant, decide};
+use super::storage::Store;
 use super::{Lower, Res};
-use crate::check::Call;
+use crate::check::{Call, Type};
 use crate::source::Span;
 
 /// The blocks of v1model in the order of the package's parameters. Each letter is a parameter of the block: `p` the
@@ -33,6 +34,19 @@ mod instance {
     pub const RESUBMITTED: u128 = 6;
 }
 
+/// The fields of `standard_metadata_t` that the pipeline reads or writes.
+#[derive(Clone, Copy, Default)]
+pub(super) struct V1Metadata {
+    ingress_port: VarId,
+    pub(super) egress_spec: VarId,
+    egress_port: VarId,
+    instance_type: VarId,
+    ingress_global_timestamp: VarId,
+    egress_global_timestamp: VarId,
+    pub(super) mcast_grp: VarId,
+    egress_rid: VarId,
+}
+
 const INGRESS: StageId = StageId(0);
 const EGRESS: StageId = StageId(1);
 
@@ -52,9 +66,51 @@ impl<'a> Lower<'_, 'a> {
         Ok(())
     }
 
+    /// Finds the fields of the standard metadata in their storage.
+    pub(super) fn v1model_metadata(&mut self, store: &Store, ty: &Type, span: Span) -> Res<()> {
+        let field = |name| self.field_var(store, ty, name);
+        let found = (|| {
+            let own = V1Metadata {
+                ingress_port: field("ingress_port")?,
+                egress_spec: field("egress_spec")?,
+                egress_port: field("egress_port")?,
+                instance_type: field("instance_type")?,
+                ingress_global_timestamp: field("ingress_global_timestamp")?,
+                egress_global_timestamp: field("egress_global_timestamp")?,
+                mcast_grp: field("mcast_grp")?,
+                egress_rid: field("egress_rid")?,
+            };
+            let standard = ir::StandardMetadata {
+                packet_length: field("packet_length")?,
+                checksum_error: field("checksum_error")?,
+                parser_error: field("parser_error")?,
+            };
+            Some((own, standard))
+        })();
+        match found {
+            Some(found) => {
+                (self.v1model, self.out.standard) = found;
+                Ok(())
+            }
+            None => self.limit("E0511", span, "this struct is not v1model's `standard_metadata_t`"),
+        }
+    }
+
+    /// The inputs of a packet that arrives.
+    fn v1model_arrival(&self, port: Source) -> Vec<Input> {
+        let std = self.v1model;
+        let inputs = [
+            (std.ingress_port, port),
+            (self.out.standard.packet_length, Source::Length),
+            (std.ingress_global_timestamp, Source::Clock),
+            (std.egress_global_timestamp, Source::Clock),
+        ];
+        inputs.into_iter().map(|(var, value)| Input { var, value }).collect()
+    }
+
     /// Ingress, and then in this order: the clone, the resubmission, the drop, multicast, unicast.
     fn v1model_ingress(&self) -> Stage {
-        let std = self.out.standard;
+        let std = self.v1model;
         let [spec, group] = [std.egress_spec, std.mcast_grp].map(|v| self.of_var(v));
         let mut steps = vec![
             Step::Parse(Role::Parser, Vec::new()),
@@ -89,19 +145,13 @@ impl<'a> Lower<'_, 'a> {
         let mut sets = withdrawn;
         sets.push(constant(std.instance_type, 32, instance::NORMAL));
         steps.push(decide(When::Always, Fate::Go(path(PathKind::Unicast, To::Port(spec), sets))));
-        let inputs = [
-            (std.ingress_port, Source::Port),
-            (std.packet_length, Source::Length),
-            (std.ingress_global_timestamp, Source::Clock),
-            (std.egress_global_timestamp, Source::Clock),
-        ];
-        let inputs = inputs.into_iter().map(|(var, value)| Input { var, value }).collect();
+        let inputs = self.v1model_arrival(Source::Port);
         Stage { name: "ingress", inputs, steps }
     }
 
     /// Egress, and then in this order: the clone, the drop, the checksums and the deparser, recirculation, the departure.
     fn v1model_egress(&self) -> Stage {
-        let std = self.out.standard;
+        let std = self.v1model;
         let spec = self.of_var(std.egress_spec);
         let mut steps = vec![Step::Control(Role::Egress)];
         steps.extend(self.v1model_clones());
@@ -130,7 +180,7 @@ impl<'a> Lower<'_, 'a> {
 
     /// The clones, which are requested in ingress or in egress. A clone knows what an arriving packet knows.
     fn v1model_clones(&self) -> Vec<Step> {
-        let std = self.out.standard;
+        let std = self.v1model;
         let Some(session) = self.requested("clone_session") else { return Vec::new() };
         self.decisions(&[Again::CloneI2E, Again::CloneE2E], true, |what, passed| {
             let (headers, kind) = match what {
@@ -138,13 +188,7 @@ impl<'a> Lower<'_, 'a> {
                 _ => (Headers::Parsed(Role::Parser), instance::INGRESS_CLONE),
             };
             let port = Source::Value(self.of_var(std.ingress_port));
-            let inputs = [
-                (std.ingress_port, port),
-                (std.packet_length, Source::Length),
-                (std.ingress_global_timestamp, Source::Clock),
-                (std.egress_global_timestamp, Source::Clock),
-            ];
-            let inputs = inputs.into_iter().map(|(var, value)| Input { var, value }).collect();
+            let inputs = self.v1model_arrival(port);
             Path {
                 kind: PathKind::Clone,
                 to: To::Session(self.of_var(session)),
@@ -162,7 +206,7 @@ impl<'a> Lower<'_, 'a> {
 
     /// The path of a packet that is processed from the parser on once more.
     fn v1model_round(&self, kind: PathKind, bytes: Bytes, instance: u128, passed: Vec<Passed>) -> Path {
-        let std = self.out.standard;
+        let std = self.v1model;
         Path {
             kind,
             to: To::Port(self.of_var(std.ingress_port)),
