@@ -18,8 +18,9 @@ fn main() {
     let Some(program) = program else {
         panic!("the bundled app is not accepted:\n{}", p4::render::text(&map, diags.list(), false));
     };
-    let output =
-        emit::tc(&program).unwrap_or_else(|limits| panic!("the bundled app does not fit tc: {limits:?}"));
+    // `express` of nat64.toml needs lanes.
+    let output = emit::tc_with(&program, emit::ebpf::Options { lanes: true })
+        .unwrap_or_else(|limits| panic!("the bundled app does not fit tc: {limits:?}"));
     let manifest = serde_json::to_string(&output.manifest).expect("a manifest is JSON");
     std::fs::write(out.join("nat64.json"), manifest).expect("OUT_DIR is writable");
     let source = out.join("nat64.c");

@@ -45,8 +45,32 @@ pub struct Manifest {
     /// The types of the digests that the program sends to the control plane.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub digests: Vec<DigestType>,
+    /// The maps of a program in the kernel that belong to no table, counter or register.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelMaps>,
     /// The reasons for which packets are dropped. A reason's index is its number in the target's drop counters.
     pub drops: Vec<DropReason>,
+}
+
+/// The names of an eBPF program's maps that belong to no table, counter or register. All numbers are in native order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelMaps {
+    /// The ports where packets arrive. The key is a `u32`, the index of an interface. The value is `{u32 port, u32 lane, u32 flags, u32
+    /// ipv4_mtu}`; flag 1 says that packets of a lane go to the next hop directly, flag 2 that the interface has no Ethernet header.
+    pub ingress: String,
+    /// The ports where packets leave. The key is a `u32`, the port. The value is `{u32 ifindex, u32 flags}`.
+    pub egress: String,
+    /// The number of ports where packets may leave: from 0 to this number less 1.
+    pub egress_ports: u32,
+    /// The drop counts. The key is a `u32`, the index of a [`DropReason`]. The value for each processor is `{u64 packets, u64 bytes}`.
+    pub drops: String,
+    /// The versions of the tables. The key is a `u32`, the index of a table. The value is `{u64 writes, u32 default_action, u32 tuples}`.
+    pub versions: String,
+    /// The state of a packet. The key is a `u32`, 0. The value for each processor begins with the result of its last packet, `{u32 verdict, u32
+    /// port, u32 reason, u32 tag}`: the verdict is 0 before the packet has been processed, 1 if it was sent, 2 if it was dropped.
+    pub packet: String,
+    /// Whether an ingress port may be a lane: a shortcut past another interface.
+    pub lanes: bool,
 }
 
 /// An action profile or action selector: a set of actions that table entries refer to.

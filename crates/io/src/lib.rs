@@ -5,7 +5,7 @@
 //! * [`netns`]: network namespaces, for tests, benchmarks and the demo;
 //! * [`link`]: interfaces, addresses, routes and sysctls, through rtnetlink;
 //! * [`bpf`]: eBPF objects: loading, pins, attachment, maps as bytes, test runs;
-//! * [`tc`]: a compiled P4 program in the kernel: its tables, counters, ports and drop reasons by name;
+//! * [`ebpf`]: a compiled P4 program in the kernel: its tables, counters, ports and drop reasons by name;
 //! * [`workdir`]: private directories, for what is compiled and loaded;
 //! * `object`: compiled C, kept by its content; [`native`]: a compiled P4 program in this process, and bursts of packets;
 //! * [`lookup`]: lookups without a program, for measurements;
@@ -21,6 +21,7 @@
 
 pub mod bpf;
 pub mod doctor;
+pub mod ebpf;
 pub mod error;
 pub mod generator;
 pub mod link;
@@ -34,7 +35,6 @@ pub mod port;
 pub mod signals;
 pub mod switch;
 mod sys;
-pub mod tc;
 pub mod tun;
 pub mod workdir;
 

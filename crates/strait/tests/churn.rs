@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use abi::{ActionCall, Bits, Entry, Manifest, MatchValue};
 use io::bpf::{Instance, SkBuff};
-use io::tc::{EgressPort, TcProgram};
+use io::ebpf::{EgressPort, KernelProgram};
 use io::workdir::WorkDir;
 
 /// A program whose entries have as action data their key, and a number twice.
@@ -105,15 +105,15 @@ fn lpm(key: u32, number: u64) -> Entry {
 }
 
 /// A change that one test makes under traffic. The number differs in each call.
-type Change = fn(&mut TcProgram, u64) -> io::Result<()>;
+type Change = fn(&mut KernelProgram, u64) -> io::Result<()>;
 
 /// Replaces the packets' entry, so that elements are reused as fast as possible.
-fn replace(program: &mut TcProgram, number: u64) -> io::Result<()> {
+fn replace(program: &mut KernelProgram, number: u64) -> io::Result<()> {
     program.modify("I.exacts", &exact(KEY, number))
 }
 
 /// Adds and deletes other entries.
-fn add_and_delete(program: &mut TcProgram, number: u64) -> io::Result<()> {
+fn add_and_delete(program: &mut KernelProgram, number: u64) -> io::Result<()> {
     let other = 100 + (number % 8) as u32;
     program.insert("I.exacts", &exact(other, number))?;
     program.modify("I.exacts", &exact(KEY, number))?;
@@ -124,7 +124,7 @@ fn add_and_delete(program: &mut TcProgram, number: u64) -> io::Result<()> {
 }
 
 /// Adds and deletes tuples before that of the packets' entry, for the packets' key and for another one.
-fn reorder(program: &mut TcProgram, number: u64) -> io::Result<()> {
+fn reorder(program: &mut KernelProgram, number: u64) -> io::Result<()> {
     let (bit, other) = (16 + (number % 8) as u32, 100 + (number % 8) as u32);
     program.insert("I.masks", &ternary(KEY, bit, 20, number))?;
     program.modify("I.masks", &ternary(KEY, 31, 10, number))?;
@@ -133,7 +133,7 @@ fn reorder(program: &mut TcProgram, number: u64) -> io::Result<()> {
     program.delete("I.masks", &ternary(other, bit, 30, number)).map(|_| ())
 }
 
-fn set_default(program: &mut TcProgram, number: u64) -> io::Result<()> {
+fn set_default(program: &mut KernelProgram, number: u64) -> io::Result<()> {
     program.set_default("I.defaults", &set(0, number))
 }
 
@@ -147,7 +147,7 @@ fn packets_see_whole_entries_while_tables_change() {
         }
     }
     let name = Cleanup(format!("test-churn-{}", std::process::id()));
-    let mut program = TcProgram::load(&object, &manifest, &name.0).expect("it loads");
+    let mut program = KernelProgram::load(&object, &manifest, &name.0).expect("it loads");
     program.set_ingress_port(1, 0).expect("a port");
     program.set_egress_port(1, EgressPort { ifindex: 1, flags: 0 }).expect("a port");
     program.insert("I.exacts", &exact(KEY, 0)).expect("inserts");

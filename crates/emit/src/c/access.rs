@@ -5,7 +5,7 @@
 
 use ir::HeaderId;
 
-use super::{Body, Dialect};
+use super::{Body, Hook};
 
 /// A header that the deparser emits. Only [`Body::emitted`] creates one, and [`Body::place_header`] is called for each. So if the header is
 /// valid, its `*_out` is set, and all its bytes lie within the packet that leaves.
@@ -71,9 +71,9 @@ impl Body<'_> {
 
     /// Emits an assignment of `p`: it points to `bytes` accessible bytes, which begin at the offset `out` of a header that is in the packet.
     pub fn point(&mut self, _: &Standing<'_>, out: &str, bytes: u32) {
-        match self.facts.dialect {
-            Dialect::Native => self.text.line(format!("p = pkt->frame.data + {out};")),
-            Dialect::Tc => {
+        match self.facts.hook {
+            Hook::Frame => self.text.line(format!("p = pkt->frame.data + {out};")),
+            Hook::Tc => {
                 self.text.line(format!("p = packet_at(skb, {out}, {bytes});"));
                 self.text.line("if (!p)");
                 self.text.line("    return 1;");

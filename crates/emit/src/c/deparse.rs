@@ -4,8 +4,8 @@ use ir::cells::Cell;
 use ir::effects;
 use ir::{Control, HeaderId, HeaderRef, Place, StmtKind, visit};
 
+use super::Body;
 use super::access::Emitted;
-use super::{Body, Dialect};
 
 impl Body<'_> {
     /// The headers that a deparser emits, in order. If the deparser does more than emit headers, this emits its statements. A header then
@@ -33,13 +33,13 @@ impl Body<'_> {
         order
     }
 
-    /// Emits the computation of a header's new offset (`*_out`), and adds the header's length to `out`. On native, it also makes `moved`
+    /// Emits the computation of a header's new offset (`*_out`), and adds the header's length to `out`. Unless the target writes whole headers, it also makes `moved`
     /// non-zero if the header arrived at another offset.
     pub fn place_header(&mut self, h: &Emitted) {
         let (name, bytes) = (&h.name, h.bytes);
         self.text.open(format!("if (s->{name}_valid)"));
         self.text.line(format!("t->{name}_out = out;"));
-        if self.facts.dialect == Dialect::Native && bytes > 0 && !self.facts.created.contains(&h.id) {
+        if !self.facts.hook.writes_whole_headers() && bytes > 0 && !self.facts.created.contains(&h.id) {
             self.text.line(format!("moved |= t->{name}_in ^ out;"));
         }
         match &h.varbit {

@@ -4,7 +4,7 @@ use abi::manifest::{DropReason, Manifest};
 use ir::{Program, Role, Verified};
 
 use super::pipeline::stage_name;
-use super::{Body, Dialect, Facts, Home, Names, Text, Unit, Units, c_type, layout, stack, sums, wide};
+use super::{Body, Facts, Home, Hook, Machine, Names, Text, Unit, Units, c_type, layout, stack, sums, wide};
 use crate::Output;
 use crate::unsupported::Unsupported;
 
@@ -21,7 +21,6 @@ pub struct Emitter<'p> {
     pub problems: Vec<Unsupported>,
     pub manifest: Manifest,
     pub facts: Facts,
-    pub early: Vec<ir::TableId>,
 }
 
 impl<'p> Emitter<'p> {
@@ -29,14 +28,15 @@ impl<'p> Emitter<'p> {
     /// names the program must not use.
     pub fn new(
         program: &'p Verified,
-        dialect: Dialect,
+        hook: Hook,
         target: &str,
         entry: &str,
         reasons: &[(&str, &str)],
         texts: &[&str],
     ) -> Emitter<'p> {
+        let machine = hook.machine();
         let names = Names::new(program, &[&[super::PRELUDE], texts].concat());
-        let (tables, mut problems) = layout::tables(program, &names, dialect);
+        let (tables, mut problems) = layout::tables(program, &names, machine);
         if program.arch == ir::Arch::Pna {
             let loc = program.controls.first().map(|c| c.loc).unwrap_or_default();
             let hint = "write it for v1model or PSA, or run it on the interpreter";
@@ -49,14 +49,15 @@ impl<'p> Emitter<'p> {
             entry: entry.to_string(),
             tables,
             counters: layout::counters(program, &names),
-            registers: layout::registers(program, &names, dialect, &mut problems),
+            registers: layout::registers(program, &names, machine, &mut problems),
             meters: ir::manifest::meters(program),
             value_sets: ir::manifest::value_sets(program),
             profiles: ir::manifest::profiles(program),
             digests: ir::manifest::digests(program),
+            kernel: None,
             drops: drop_reasons(program, reasons),
         };
-        let facts = Facts::new(program, dialect);
+        let facts = Facts::new(program, hook);
         Emitter {
             program,
             names,
@@ -65,7 +66,6 @@ impl<'p> Emitter<'p> {
             problems,
             manifest,
             facts,
-            early: Vec::new(),
         }
     }
 
@@ -77,10 +77,11 @@ impl<'p> Emitter<'p> {
         }
     }
 
-    /// Declares the structures of the headers, and the packet with its state.
-    pub fn state(&mut self) {
+    /// Declares the structures of the headers, and the packet with its state. The target has more members of `struct scratch`, at the
+    /// beginning and at the end.
+    pub fn state(&mut self, first: &[String], last: &[String]) {
         let p = self.program;
-        if self.facts.dialect == Dialect::Native {
+        if self.facts.machine() == Machine::Native {
             wide::declare(p, &mut self.text);
         }
         for (i, ty) in p.header_types.iter().enumerate() {
@@ -106,16 +107,16 @@ impl<'p> Emitter<'p> {
             self.text.close(";");
         }
         self.text.line("");
-        self.packet();
+        self.packet(first, last);
     }
 
     /// Whether the target has values of this type.
     fn has(&self, ty: ir::Ty) -> bool {
-        self.facts.dialect == Dialect::Native || c_type(ty).is_some()
+        self.facts.machine() == Machine::Native || c_type(ty).is_some()
     }
 
     /// Declares `struct state`, `struct scratch`, and `struct packet`, which holds both.
-    fn packet(&mut self) {
+    fn packet(&mut self, first: &[String], last: &[String]) {
         let cleared = self.facts.cleared.clone();
         self.text
             .line("/* The state of a packet. All members before `rest` are zero when the packet arrives. */");
@@ -144,13 +145,13 @@ impl<'p> Emitter<'p> {
         }
         self.text.line("u64 rest[0];      /* the following members are written before they are read */");
         self.variables(|id| !cleared.contains(&id));
-        sums::members(&self.facts.plan, self.facts.dialect, &mut self.text);
+        sums::members(&self.facts.plan, self.facts.machine(), &mut self.text);
         self.text.close(";");
         self.text.line("");
-        self.scratch();
+        self.scratch(first, last);
         self.text.line("");
         self.text.open("struct packet");
-        if self.facts.dialect == Dialect::Native {
+        if self.facts.hook == Hook::Frame {
             self.text.line("struct frame frame;");
             self.text.line("u32 length;");
         }
@@ -177,23 +178,12 @@ impl<'p> Emitter<'p> {
         }
     }
 
-    /// Declares `struct scratch`: the verdict for the host, the offsets of headers, and buffers.
-    fn scratch(&mut self) {
+    /// Declares `struct scratch`: the offsets of headers, and what the target adds.
+    fn scratch(&mut self, first: &[String], last: &[String]) {
         let p = self.program;
-        let tc = self.facts.dialect == Dialect::Tc;
-        let first = if tc { " The host reads the first four." } else { "" };
-        self.text.line(format!("/* All members are written before they are read.{first} */"));
+        self.text.line("/* All members are written before they are read. */");
         self.text.open("struct scratch");
-        if tc {
-            self.text.line(
-                "u32 verdict;      /* 0 not processed, 1 sent, 2 dropped; for test runs, which cannot see a redirect */",
-            );
-            self.text.line("u32 port;");
-            self.text.line("u32 reason;");
-            self.text
-                .line("u32 tag;          /* the VLAN tag in the metadata of the skb that is sent, or 0 */");
-            self.text.line("u32 payload;      /* the offset of the payload in the packet that leaves */");
-        }
+        first.iter().for_each(|line| self.text.line(line));
         for i in 0..p.headers.len() {
             let name = self.names.header(ir::HeaderId(i as u32)).to_string();
             self.text.line(format!("u32 {name}_in;   /* the offset of the header on arrival */"));
@@ -205,28 +195,7 @@ impl<'p> Emitter<'p> {
             let bytes = p.header_type(ir::HeaderId(i)).min_bits() / 8;
             self.text.line(format!("u8 {name}_raw[{bytes}];"));
         }
-        if tc {
-            let layouts = self.manifest.tables.iter().filter_map(|t| t.layout.as_ref());
-            let key = (layouts.map(|l| l.key_size).max().unwrap_or(0) + 8).div_ceil(8) * 8;
-            self.text.line(format!("u8 key[{key}] __attribute__((aligned(8)));"));
-            self.text.line(format!("u8 masked[{key}] __attribute__((aligned(8)));"));
-            self.text.line(format!("u32 buffer[{}];", BUFFER / 4));
-            let data = self.hashed_data();
-            if data > 0 {
-                self.text.line("u32 busy;         /* 1 if a table was being written whenever it was read */");
-                self.text.line(format!(
-                    "u64 data[{data}];      /* the action data of the entry that was found */"
-                ));
-                self.text.line(format!("u64 candidate[{data}];"));
-            }
-        }
-        for table in &self.early {
-            let name = self.names.table(*table);
-            let key = self.manifest.tables[table.index()].layout.as_ref().map_or(0, |l| l.key_size);
-            self.text.line(format!("u8 {name}_early; /* 1 if the row was looked up early */"));
-            self.text.line(format!("const struct row *{name}_row;"));
-            self.text.line(format!("u64 {name}_key[{}];", key.div_ceil(8) + 1));
-        }
+        last.iter().for_each(|line| self.text.line(line));
         self.text.close(";");
     }
 
@@ -245,18 +214,17 @@ impl<'p> Emitter<'p> {
     /// separately. Any other function is inlined, which saves some nanoseconds for each call, and is verified with its caller.
     pub fn function(&mut self, alone: bool, name: &str, unit: Unit, write: impl FnOnce(&mut Body<'_>)) {
         self.text.line("");
-        match self.facts.dialect {
-            Dialect::Tc => {
-                let linkage = if alone { "NOINLINE" } else { "INLINE" };
-                self.text.open(format!("{linkage} int {name}(struct __sk_buff *skb)"));
-                self.get_state("-1");
-                // The compiler does not pass an argument that the function does not use, but the verifier requires it.
-                self.text.line("asm volatile(\"\" : : \"r\"(skb));");
-            }
-            Dialect::Native => {
-                self.text.open(format!("static int {name}(struct packet *pkt)"));
-                self.get_state("");
-            }
+        let (packet, ty) = (self.facts.hook.packet(), self.facts.hook.packet_type());
+        let linkage = match self.facts.machine() {
+            Machine::Bpf if alone => "NOINLINE",
+            Machine::Bpf => "INLINE",
+            Machine::Native => "static",
+        };
+        self.text.open(format!("{linkage} int {name}({ty} *{packet})"));
+        self.get_state("-1");
+        if self.facts.machine() == Machine::Bpf {
+            // The compiler does not pass an argument that the function does not use, but the verifier requires it.
+            self.text.line(format!("asm volatile(\"\" : : \"r\"({packet}));"));
         }
         let Emitter { program, names, units, text, problems, facts, .. } = self;
         let mut body = Body::new(program, names, units, unit, text, problems, facts);
@@ -270,14 +238,14 @@ impl<'p> Emitter<'p> {
     /// know it.
     pub fn get_state(&mut self, otherwise: &str) {
         let mut packet = "pkt";
-        if self.facts.dialect == Dialect::Tc {
+        if self.facts.machine() == Machine::Bpf {
             self.text.line("struct packet *packet = get_packet();");
             self.text.line("if (!packet)");
             self.text.line(format!("    return {otherwise};"));
             packet = "packet";
         }
         for (name, member) in [("t", "scratch"), ("s", "state")] {
-            let unused = if self.facts.dialect == Dialect::Native { "UNUSED " } else { "" };
+            let unused = if self.facts.machine() == Machine::Native { "UNUSED " } else { "" };
             self.text.line(format!("{unused}struct {member} *{name} = &{packet}->{member};"));
         }
     }

@@ -4,7 +4,7 @@ use abi::{Bits, MatchKind};
 use ir::{BinOp, Expr, ExprKind, HeaderRef, Place, Ty, UnOp};
 
 use super::stmt::Body;
-use super::{Dialect, c_type, container, wide};
+use super::{Machine, c_type, container, wide};
 
 /// The C of a constant.
 pub fn constant(value: &Bits) -> String {
@@ -147,12 +147,12 @@ impl Body<'_> {
                 self.unsupported("a division of signed values", "divide unsigned values");
                 x
             }
-            Add | Sub if width > 64 && self.facts.dialect == Dialect::Tc => {
+            Add | Sub if width > 64 && self.facts.machine() == Machine::Bpf => {
                 let name = if op == Add { "add128" } else { "sub128" };
                 mask(format!("{name}({x}, {y})"), width)
             }
             // eBPF has no instructions for them, and no library.
-            Mul | Div | Mod if width > 64 && self.facts.dialect == Dialect::Tc => {
+            Mul | Div | Mod if width > 64 && self.facts.machine() == Machine::Bpf => {
                 self.unsupported(
                     "a product or quotient of more than 64 bits",
                     "multiply or divide narrower values",

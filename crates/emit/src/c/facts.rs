@@ -11,46 +11,79 @@ use ir::{Call, HeaderId, Program, Stmt, StmtKind, Transition, VarId, VarKind, Ve
 use super::header;
 use super::pipeline::is_straight;
 
-/// The target that the C is for.
+/// What executes the C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// The kernel's traffic control. A program has 512 bytes of stack, and uses maps and helpers. The verifier follows every path.
-    Tc,
-    /// Machine code, which uses ordinary memory.
+pub enum Machine {
+    /// The kernel. A program has 512 bytes of stack, and uses maps and helpers. The verifier follows every path.
+    Bpf,
+    /// The processor, with ordinary memory.
     Native,
 }
 
-impl Dialect {
+impl Machine {
+    /// The largest number of iterations of a loop. The kernel's verifier follows each iteration.
+    pub fn loop_bound(self) -> u64 {
+        match self {
+            Machine::Bpf => 256,
+            // The counter has 32 bits, and its last value is the bound plus 1.
+            Machine::Native => u64::from(u32::MAX) - 1,
+        }
+    }
+}
+
+/// Where packets meet the program, and so the form that they have in C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    /// The kernel's traffic control: a `struct __sk_buff`.
+    Tc,
+    /// A buffer of this process: a `struct packet` with its frame.
+    Frame,
+}
+
+impl Hook {
+    /// The machine that runs programs of this hook.
+    pub fn machine(self) -> Machine {
+        match self {
+            Hook::Tc => Machine::Bpf,
+            Hook::Frame => Machine::Native,
+        }
+    }
+
     /// The parameter of emitted functions that is the packet.
     pub fn packet(self) -> &'static str {
         match self {
-            Dialect::Tc => "skb",
-            Dialect::Native => "pkt",
+            Hook::Tc => "skb",
+            Hook::Frame => "pkt",
+        }
+    }
+
+    /// The C type of that parameter.
+    pub fn packet_type(self) -> &'static str {
+        match self {
+            Hook::Tc => "struct __sk_buff",
+            Hook::Frame => "struct packet",
         }
     }
 
     /// The C of the packet's length in bytes.
     pub fn length(self) -> &'static str {
         match self {
-            Dialect::Tc => "skb->len",
-            Dialect::Native => "pkt->length",
+            Hook::Tc => "skb->len",
+            Hook::Frame => "pkt->length",
         }
     }
 
-    /// The largest number of iterations of a loop. The kernel's verifier follows each iteration.
-    pub fn loop_bound(self) -> u64 {
-        match self {
-            Dialect::Tc => 256,
-            // The counter has 32 bits, and its last value is the bound plus 1.
-            Dialect::Native => u64::from(u32::MAX) - 1,
-        }
+    /// Whether the deparser writes a header that the program touches as a whole. Otherwise it writes the fields that the program changed, and
+    /// needs the others only in headers that the program creates.
+    pub fn writes_whole_headers(self) -> bool {
+        self == Hook::Tc
     }
 }
 
 /// The facts about a program that decide what is emitted.
 pub struct Facts {
-    /// The target of the emission.
-    pub dialect: Dialect,
+    /// Where packets meet the program.
+    pub hook: Hook,
     /// The checksums over the payload that are updated incrementally.
     pub plan: Plan,
     /// Variables that must be zero when a packet arrives. Clearing any others would cost time for every packet (docs/device-mode.md).
@@ -76,7 +109,7 @@ pub struct Facts {
 
 impl Facts {
     /// Computes the facts about a program.
-    pub fn new(program: &Verified, dialect: Dialect) -> Facts {
+    pub fn new(program: &Verified, hook: Hook) -> Facts {
         let plan = ir::checksum::plan(program);
         let (mut used, mut checks) = (HashSet::new(), false);
         let error = program.standard.checksum_error;
@@ -91,7 +124,7 @@ impl Facts {
         let mut created = created(program, &changed);
         created.extend(variable(program));
         let touched: HashSet<_> = changed.iter().map(|(h, _)| *h).chain(created.iter().copied()).collect();
-        let whole = if dialect == Dialect::Native { &created } else { &touched };
+        let whole = if hook.writes_whole_headers() { &touched } else { &created };
         let raw = (0..program.headers.len() as u32).filter(|h| !whole.contains(&HeaderId(*h))).collect();
         let mut applications = vec![0; program.tables.len()];
         visit::all_stmts(program, &mut |stmt| {
@@ -100,12 +133,17 @@ impl Facts {
             }
         });
         let straight = is_straight(program);
-        Facts { dialect, plan, cleared, used, created, changed, touched, raw, checks, applications, straight }
+        Facts { hook, plan, cleared, used, created, changed, touched, raw, checks, applications, straight }
+    }
+
+    /// What executes the C.
+    pub fn machine(&self) -> Machine {
+        self.hook.machine()
     }
 
     /// Whether the parser must copy a field to the state when it extracts the header.
     pub fn extracts(&self, h: HeaderId, field: u32) -> bool {
-        let whole = if self.dialect == Dialect::Native { &self.created } else { &self.touched };
+        let whole = if self.hook.writes_whole_headers() { &self.touched } else { &self.created };
         whole.contains(&h) || self.changed.contains(&(h, field)) || self.used.contains(&(h, field))
     }
 }

@@ -4,17 +4,17 @@ use abi::manifest::{Action, Counter, KeyField, Param, Register, Structure, Table
 use abi::{ActionCall, Entry, MatchKind};
 use ir::Program;
 
-use super::{Dialect, Names};
+use super::{Machine, Names};
 use crate::unsupported::Unsupported;
 
 /// The largest number of different masks in a ternary table on tc.
 const TUPLES: u32 = 64;
 
 /// All tables with their layouts, and the limits of the target that they exceed.
-pub fn tables(program: &Program, names: &Names, dialect: Dialect) -> (Vec<Table>, Vec<Unsupported>) {
+pub fn tables(program: &Program, names: &Names, machine: Machine) -> (Vec<Table>, Vec<Unsupported>) {
     let mut problems = Vec::new();
     let ids = (0..program.tables.len() as u32).map(ir::TableId);
-    let tables = ids.map(|id| table(program, id, names, dialect, &mut problems)).collect();
+    let tables = ids.map(|id| table(program, id, names, machine, &mut problems)).collect();
     (tables, problems)
 }
 
@@ -22,7 +22,7 @@ fn table(
     program: &Program,
     id: ir::TableId,
     names: &Names,
-    dialect: Dialect,
+    machine: Machine,
     problems: &mut Vec<Unsupported>,
 ) -> Table {
     let t = &program.tables[id.index()];
@@ -33,26 +33,26 @@ fn table(
         data_size = data_size.max(size);
         actions.push(action);
     }
-    let structure = structure(t, dialect);
+    let structure = structure(t, machine);
     for key in &t.keys {
-        if dialect == Dialect::Tc && key.kind == MatchKind::Range && structure != Structure::Code {
+        if machine == Machine::Bpf && key.kind == MatchKind::Range && structure != Structure::Code {
             let hint = "use ternary keys, or const entries, which become code";
             problems.push(Unsupported::new(key.loc, "a range key in a table that can be written", hint));
         }
-        if dialect == Dialect::Tc && key.expr.ty.width() > 128 {
+        if machine == Machine::Bpf && key.expr.ty.width() > 128 {
             problems.push(Unsupported::new(key.loc, "a key of more than 128 bits", "split it into two keys"));
         }
     }
-    if dialect == Dialect::Tc && t.notifies_idle {
+    if machine == Machine::Bpf && t.notifies_idle {
         let hint = "without the property the table works; the native target tells of idle entries";
         problems.push(Unsupported::new(t.loc, "telling the control plane of idle entries", hint));
     }
-    if dialect == Dialect::Tc && t.profile.is_some() {
+    if machine == Machine::Bpf && t.profile.is_some() {
         let hint = "let the entries name actions, or run it on the native target";
         problems.push(Unsupported::new(t.loc, "an action profile or selector", hint));
     }
     let name = |index: u32| program.actions[t.actions[index as usize].action.index()].name.clone();
-    let layout = layout(t, names.table(id), structure, dialect, data_size);
+    let layout = layout(t, names.table(id), structure, machine, data_size);
     Table {
         name: t.name.clone(),
         keys: t
@@ -113,16 +113,16 @@ fn action(program: &Program, listed: &ir::TableAction, problems: &mut Vec<Unsupp
     (action, at)
 }
 
-fn structure(t: &ir::Table, dialect: Dialect) -> Structure {
+fn structure(t: &ir::Table, machine: Machine) -> Structure {
     let lpm = t.keys.iter().filter(|k| k.kind == MatchKind::Lpm).count();
     let exact = t.keys.iter().all(|k| k.kind == MatchKind::Exact);
     match () {
         () if t.keys.is_empty() => Structure::Keyless,
         // Entries that are compiled to code have no cells on native, so a table with a direct counter cannot be code there.
-        () if t.const_entries && (dialect == Dialect::Tc || t.direct_counter.is_none()) => Structure::Code,
-        () if dialect == Dialect::Native && exact && key_bytes(t) <= 2 => Structure::Array,
+        () if t.const_entries && (machine == Machine::Bpf || t.direct_counter.is_none()) => Structure::Code,
+        () if machine == Machine::Native && exact && key_bytes(t) <= 2 => Structure::Array,
         () if exact => Structure::Hash,
-        () if (dialect == Dialect::Tc || worth_a_trie(t))
+        () if (machine == Machine::Bpf || worth_a_trie(t))
             && lpm == 1
             && t.keys.iter().all(|k| matches!(k.kind, MatchKind::Exact | MatchKind::Lpm)) =>
         {
@@ -143,7 +143,7 @@ fn key_bytes(t: &ir::Table) -> u32 {
     t.keys.iter().map(|k| k.expr.ty.width().div_ceil(8)).sum()
 }
 
-fn layout(t: &ir::Table, map: &str, structure: Structure, dialect: Dialect, data_size: u32) -> TableLayout {
+fn layout(t: &ir::Table, map: &str, structure: Structure, machine: Machine, data_size: u32) -> TableLayout {
     let bytes = |k: &ir::TableKey| k.expr.ty.width().div_ceil(8);
     // The lpm field of a trie comes last. The other fields keep their order.
     let last = |k: &ir::TableKey| structure == Structure::LpmTrie && k.kind == MatchKind::Lpm;
@@ -157,7 +157,7 @@ fn layout(t: &ir::Table, map: &str, structure: Structure, dialect: Dialect, data
     }
     let stored = !matches!(structure, Structure::Keyless | Structure::Code);
     // On native, the priority and the cell's index are in the head of `struct row`.
-    let mapped = dialect == Dialect::Tc;
+    let mapped = machine == Machine::Bpf;
     let priority = if mapped && structure == Structure::TupleSpace { 8 } else { 0 };
     let counter_offset = t.direct_counter.map(|_| priority);
     let data_offset = priority + if mapped && counter_offset.is_some() { 16 } else { 0 };
@@ -192,7 +192,7 @@ pub fn counters(program: &Program, names: &Names) -> Vec<Counter> {
 pub fn registers(
     program: &Program,
     names: &Names,
-    dialect: Dialect,
+    machine: Machine,
     problems: &mut Vec<Unsupported>,
 ) -> Vec<Register> {
     let mut register = |(i, r): (usize, &ir::Register)| {
@@ -200,7 +200,7 @@ pub fn registers(
             let hint = "use two registers of 64 bits";
             problems.push(Unsupported::new(r.loc, "a register of more than 64 bits", hint));
         }
-        if dialect == Dialect::Tc && !r.initial.is_zero() {
+        if machine == Machine::Bpf && !r.initial.is_zero() {
             let hint = "write it when a packet finds zero, or from the control plane";
             problems.push(Unsupported::new(r.loc, "a register with an initial value", hint));
         }

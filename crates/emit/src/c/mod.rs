@@ -2,7 +2,7 @@
 //!
 //! * `text` writes lines with indentation, and `names` converts P4 names to C names.
 //! * `place` decides which variables are locals, and `facts` collects what the emitter must know about the program. It also names the
-//!   [`Dialect`].
+//!   [`Machine`] and the [`Hook`].
 //! * `expr`, `stmt`, `special` and `stack` emit expressions and statements.
 //! * `header` converts fields between packet and state. `access` is the only way to the bytes of the packet that leaves.
 //! * `pipeline` emits what the architecture does between the controls.
@@ -34,9 +34,9 @@ pub mod wide;
 
 pub use access::Emitted;
 pub use deparse::UpdateAt;
-pub use emitter::Emitter;
+pub use emitter::{BUFFER, Emitter};
 pub use expr::{constant, equal, flipped, mask, signed_range};
-pub use facts::{Dialect, Facts};
+pub use facts::{Facts, Hook, Machine};
 pub use names::Names;
 pub use pipeline::{Known, Which, stage_name};
 pub use place::{Home, Unit, Units};

@@ -5,7 +5,7 @@ use ir::{KeySet, Parser, Select, Target, Transition};
 
 use super::expr::{flipped, signed, signed_range};
 use super::pipeline::stage_name;
-use super::{Body, Dialect, Emitter, Unit, constant, container, equal, header, wide};
+use super::{Body, Emitter, Machine, Unit, constant, container, equal, header, wide};
 
 /// How often a packet may enter states that are part of a loop. The interpreter allows more, but no packet has that many headers.
 const PARSER_STEPS: u32 = 128;
@@ -117,7 +117,7 @@ fn select_cases(body: &mut Body<'_>, select: &Select) {
 
 /// The C of the test whether a member of a value set matches the keys.
 fn member(body: &mut Body<'_>, set: ir::ValueSetId, select: &Select, keys: &[String]) -> String {
-    if body.facts.dialect == Dialect::Tc {
+    if body.facts.machine() == Machine::Bpf {
         body.unsupported(
             "a value set",
             "the native target has them; a table in the ingress control can be filled as well",

@@ -3,14 +3,14 @@
 use ir::{Call, HashAlgorithm, HeaderId, HeaderRef, Place, Stmt, StmtKind};
 
 use super::emitter::BUFFER;
-use super::{Body, Dialect, c_type, header, mask, stack, sums, wide};
+use super::{Body, Machine, c_type, header, mask, stack, sums, wide};
 
 impl Body<'_> {
     /// Emits such a statement.
     pub(super) fn special(&mut self, stmt: &Stmt) {
         match &stmt.kind {
             StmtKind::Extract { header: HeaderRef::Header(h), varbit: None } => self.extract(*h),
-            StmtKind::Extract { varbit: Some(_), .. } if self.facts.dialect == Dialect::Tc => self
+            StmtKind::Extract { varbit: Some(_), .. } if self.facts.machine() == Machine::Bpf => self
                 .unsupported(
                     "a varbit field",
                     "read the options with `lookahead` and `advance`, or run on native",
@@ -49,7 +49,7 @@ impl Body<'_> {
         let ty = self.program.header_type(h).clone();
         let name = self.names.header(h).to_string();
         let bytes = ty.min_bits() / 8;
-        let pkt = self.facts.dialect.packet();
+        let pkt = self.facts.hook.packet();
         self.text.line(format!("p = packet_at({pkt}, s->cursor, {bytes});"));
         self.text.open("if (!p)");
         self.too_short();
@@ -70,11 +70,11 @@ impl Body<'_> {
             Place::Field(HeaderRef::Header(h), f) => self.program.header_type(*h).fields[*f as usize].ty,
             Place::Field(..) => return self.stack_unsupported(),
         };
-        if c_type(ty).is_none() && self.facts.dialect == Dialect::Tc {
+        if c_type(ty).is_none() && self.facts.machine() == Machine::Bpf {
             return self.unsupported("a lookahead of more than 128 bits", "extract a header");
         }
         let field = ir::Field { name: String::new(), ty, offset: 0, checksum_nonzero: false };
-        let pkt = self.facts.dialect.packet();
+        let pkt = self.facts.hook.packet();
         self.text.line(format!("p = packet_at({pkt}, s->cursor, {});", ty.width().div_ceil(8)));
         self.text.open("if (!p)");
         self.too_short();
@@ -86,7 +86,7 @@ impl Body<'_> {
         let bits = self.expr(e);
         self.text.open("");
         self.text.line(format!("u32 bits = {bits};"));
-        let length = self.facts.dialect.length();
+        let length = self.facts.hook.length();
         self.text.open("if (bits & 7)");
         self.text.line("error = 6; /* ParserInvalidArgument */");
         self.text.line(format!("goto {};", self.rejected));
@@ -107,7 +107,7 @@ impl Body<'_> {
     }
 
     fn apply(&mut self, table: ir::TableId, hit: Option<ir::VarId>, action: Option<ir::VarId>) {
-        let (name, pkt) = (self.names.table(table).to_string(), self.facts.dialect.packet());
+        let (name, pkt) = (self.names.table(table).to_string(), self.facts.hook.packet());
         if hit.is_none() && action.is_none() {
             self.text.line(format!("apply_{name}({pkt});"));
             return;
@@ -165,7 +165,7 @@ impl Body<'_> {
             Call::Assert { .. } => {
                 self.unsupported("`assert`", "test the condition with `if` and mark_to_drop")
             }
-            Call::Meter { .. } | Call::DirectMeter { .. } if self.facts.dialect == Dialect::Tc => {
+            Call::Meter { .. } | Call::DirectMeter { .. } if self.facts.machine() == Machine::Bpf => {
                 self.unsupported("a meter", "the native target has meters")
             }
             Call::Meter { meter, index, dst } => {
@@ -180,7 +180,7 @@ impl Body<'_> {
                 self.text.close("");
             }
             Call::DirectMeter { meter, dst } => self.assign(dst, &format!("s->colour_{}", meter.0)),
-            Call::Digest { .. } if self.facts.dialect == Dialect::Tc => {
+            Call::Digest { .. } if self.facts.machine() == Machine::Bpf => {
                 self.unsupported("`digest`", "the native target has digests; or count the packets")
             }
             Call::Digest { data, .. } => self.digest(call, data),
@@ -223,23 +223,23 @@ impl Body<'_> {
 
     /// The C of a pointer to the cell `index` of a counter; 0 if the index is too large.
     fn counter_cell(&self, counter: ir::CounterId) -> String {
-        match self.facts.dialect {
-            Dialect::Tc => {
+        match self.facts.machine() {
+            Machine::Bpf => {
                 let name = self.names.counter(counter);
                 format!("bpf_map_lookup_elem(&c_{name}, &index)")
             }
-            Dialect::Native => format!("counter_cell(pkt->frame.worker, {}, index)", counter.0),
+            Machine::Native => format!("counter_cell(pkt->frame.worker, {}, index)", counter.0),
         }
     }
 
     /// The C of a pointer to the cell `index` of a register; 0 if the index is too large.
     fn register_cell(&self, register: ir::RegisterId) -> String {
-        match self.facts.dialect {
-            Dialect::Tc => {
+        match self.facts.machine() {
+            Machine::Bpf => {
                 let name = self.names.register(register);
                 format!("bpf_map_lookup_elem(&r_{name}, &index)")
             }
-            Dialect::Native => format!("register_cell(pkt->frame.shared, {}, index)", register.0),
+            Machine::Native => format!("register_cell(pkt->frame.shared, {}, index)", register.0),
         }
     }
 
@@ -250,9 +250,9 @@ impl Body<'_> {
         }
         let (lo, hi) = (self.expr(lo), self.expr(hi));
         self.text.open("");
-        self.text.line(match self.facts.dialect {
-            Dialect::Tc => "u64 random = ((u64)bpf_get_prandom_u32() << 32) | bpf_get_prandom_u32();",
-            Dialect::Native => "u64 random = random_u64(pkt->frame.worker);",
+        self.text.line(match self.facts.machine() {
+            Machine::Bpf => "u64 random = ((u64)bpf_get_prandom_u32() << 32) | bpf_get_prandom_u32();",
+            Machine::Native => "u64 random = random_u64(pkt->frame.worker);",
         });
         self.text.line(format!("u64 span = (u64){hi} - (u64){lo} + 1;"));
         self.assign(dst, &mask(format!("{lo} + (span ? random % span : random)"), width));
@@ -267,7 +267,7 @@ impl Body<'_> {
         data: &[ir::Expr],
         max: &ir::Expr,
     ) {
-        let (summed, native) = (algorithm == HashAlgorithm::Csum16, self.facts.dialect == Dialect::Native);
+        let (summed, native) = (algorithm == HashAlgorithm::Csum16, self.facts.machine() == Machine::Native);
         let (width, wide) = (self.place_width(dst), max.ty.width() > 64);
         if max.ty.width() > 128 {
             let hint = "64 bits are enough for any hash";
@@ -310,16 +310,16 @@ impl Body<'_> {
         let bits: u32 = data.iter().map(|e| e.ty.width()).sum();
         let size = bits.div_ceil(8);
         let psa = self.program.arch == ir::Arch::Psa;
-        if self.facts.dialect == Dialect::Native && data.iter().any(|e| e.ty.is_varbit()) {
+        if self.facts.machine() == Machine::Native && data.iter().any(|e| e.ty.is_varbit()) {
             // A varbit is a whole number of bytes.
             let fixed: u32 = data.iter().filter(|e| !e.ty.is_varbit()).map(|e| e.ty.width()).sum();
             let size = self.gather(data, if psa { fixed.next_multiple_of(8) - fixed } else { 0 });
             return format!("hash_{}(bytes, {size})", self.hash_function(algorithm));
         }
-        match self.facts.dialect {
-            Dialect::Native => self.text.line(format!("u8 bytes[{}] = {{ 0 }};", size.max(1))),
+        match self.facts.machine() {
+            Machine::Native => self.text.line(format!("u8 bytes[{}] = {{ 0 }};", size.max(1))),
             // The verifier refuses unaligned stores to the stack, so the bytes are in the packet's scratch.
-            Dialect::Tc => {
+            Machine::Bpf => {
                 if size > BUFFER {
                     self.unsupported("a hash of more than 256 bytes", "hash fewer fields");
                 }

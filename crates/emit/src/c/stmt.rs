@@ -199,7 +199,7 @@ impl<'a> Body<'a> {
     /// Emits a loop with a bound on its iterations, which tc needs for the verifier.
     fn repeat(&mut self, label: LabelId, bound: Option<u64>, body: &Block) {
         match bound {
-            Some(bound) if bound <= self.facts.dialect.loop_bound() => {
+            Some(bound) if bound <= self.facts.machine().loop_bound() => {
                 let i = format!("round_{}", label.0);
                 self.text.open(format!("for (u32 {i} = 0; {i} <= {bound}; {i}++)"));
                 self.block(body);

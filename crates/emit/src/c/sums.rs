@@ -7,7 +7,7 @@ use ir::cells::cells_of;
 use ir::checksum::{List, Part, Plan, Term};
 use ir::{Call, ChecksumId, Expr, ExprKind, HeaderRef, Place, StmtKind, visit};
 
-use super::{Body, Dialect, Text, c_type, facts, mask, wide};
+use super::{Body, Machine, Text, c_type, facts, mask, wide};
 
 /// Declares the members of the state that say which verify and update statements ran.
 pub fn cleared_members(plan: &Plan, text: &mut Text) {
@@ -17,8 +17,8 @@ pub fn cleared_members(plan: &Plan, text: &mut Text) {
 
 /// Declares the members of the state for the sums of the headers on arrival and on leaving. On native they are not folded, because folding
 /// the difference once is faster.
-pub fn members(plan: &Plan, dialect: Dialect, text: &mut Text) {
-    let ty = if dialect == Dialect::Native { "u64" } else { "u32" };
+pub fn members(plan: &Plan, machine: Machine, text: &mut Text) {
+    let ty = if machine == Machine::Native { "u64" } else { "u32" };
     for i in 0..plan.sources.len() {
         text.line(format!("{ty} arrived_{i}_pseudo, arrived_{i}_body;"));
         if plan.remembers(i) {
@@ -35,7 +35,7 @@ pub fn total<'e>(body: &mut Body<'_>, terms: impl Iterator<Item = (&'e Expr, u32
     let mut parts = Vec::new();
     for (e, shift) in terms {
         let value = body.expr(e);
-        if c_type(e.ty).is_none() && body.facts.dialect == Dialect::Native {
+        if c_type(e.ty).is_none() && body.facts.machine() == Machine::Native {
             parts.push(format!("({} << {shift})", wide::sum(&value, e.ty)));
             continue;
         }
@@ -54,7 +54,7 @@ pub fn total<'e>(body: &mut Body<'_>, terms: impl Iterator<Item = (&'e Expr, u32
 
 /// The C of the sum of a list without a payload, not folded. For a list with a varbit field, emits the declaration of `bytes`.
 pub fn of_list(body: &mut Body<'_>, data: &[Expr]) -> String {
-    if body.facts.dialect == Dialect::Native && data.iter().any(|e| e.ty.is_varbit()) {
+    if body.facts.machine() == Machine::Native && data.iter().any(|e| e.ty.is_varbit()) {
         let size = body.gather(data, 0);
         return format!("bytes_sum(bytes, {size})");
     }
@@ -75,7 +75,7 @@ fn whole_words(body: &mut Body<'_>, data: &[Expr]) {
 /// The C of a sum of terms as it is stored in the state: folded on tc only.
 fn kept<'e>(body: &mut Body<'_>, terms: impl Iterator<Item = &'e Term>) -> String {
     let sum = total(body, terms.map(|t| (&t.value, t.shift)));
-    if body.facts.dialect == Dialect::Native { sum } else { format!("fold({sum})") }
+    if body.facts.machine() == Machine::Native { sum } else { format!("fold({sum})") }
 }
 
 /// The C of the sum of the terms that belong to one part: the pseudo-header or the body.

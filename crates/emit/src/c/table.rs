@@ -3,7 +3,7 @@
 use abi::MatchValue;
 use abi::manifest::{Table, TableLayout};
 
-use super::{Body, Dialect, c_type, constant, parser};
+use super::{Body, Machine, c_type, constant, parser};
 
 /// The bit that is set in the result of a table on a hit. The bits below it are the number of the action that ran.
 pub const HIT: u32 = 1 << 16;
@@ -63,7 +63,7 @@ fn arguments(body: &mut Body<'_>, definition: &ir::Table, action: u32, args: &[a
 pub fn miss(body: &mut Body<'_>, definition: &ir::Table, table: &Table, layout: &TableLayout) {
     let (action, args) = &definition.default;
     match &layout.default_map {
-        Some(_) if body.facts.dialect == Dialect::Native => {
+        Some(_) if body.facts.machine() == Machine::Native => {
             body.text.line(format!("if (!(result & {HIT}))"));
             body.text.line("    d = ACQUIRE(table->miss);");
         }

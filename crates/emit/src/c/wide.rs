@@ -9,7 +9,7 @@ use abi::Bits;
 use ir::cells::Cell;
 use ir::{BinOp, Expr, ExprKind, HeaderRef, Place, Program, Ty, UnOp, effects, visit};
 
-use super::{Body, Dialect, Text, c_type, constant, mask};
+use super::{Body, Machine, Text, c_type, constant, mask};
 
 /// The functions of wide values and varbit fields.
 pub const WIDE: &str = include_str!("wide.h");
@@ -130,7 +130,7 @@ pub fn read(at: u32, width: u32) -> String {
 impl Body<'_> {
     /// Whether this expression must be refused, because it is wide or a varbit and the target has neither. Reports it if so.
     pub fn refuses(&mut self, ty: Ty) -> bool {
-        let refused = c_type(ty).is_none() && self.facts.dialect == Dialect::Tc;
+        let refused = c_type(ty).is_none() && self.facts.machine() == Machine::Bpf;
         if refused {
             self.unsupported("a value of more than 128 bits", "split it into parts of at most 128 bits");
         }

@@ -10,20 +10,21 @@
 
 use ir::{HeaderRef, Role, StmtKind, visit};
 
+use super::Ebpf;
 use super::sums;
-use crate::c::{Body, Emitted, Emitter, Unit, header, stage_name};
+use crate::c::{Body, Emitted, Unit, header, stage_name};
 
 /// The number of bytes at the start of a packet that a resize does not move: an Ethernet header.
 const FRONT: u32 = 14;
 
-impl Emitter<'_> {
+impl Ebpf<'_> {
     /// Emits a function for each deparser. It returns 1 if the packet cannot be written, and 2 if a checksum cannot be computed.
     pub(super) fn deparsers(&mut self) {
-        if !self.facts.plan.updates.is_empty() {
-            self.text.raw(sums::PAYLOAD);
-            self.text.raw(sums::CHANGE);
+        if !self.c.facts.plan.updates.is_empty() {
+            self.c.text.raw(sums::PAYLOAD);
+            self.c.text.raw(sums::CHANGE);
         }
-        self.text.raw(RESIZE);
+        self.c.text.raw(RESIZE);
         for role in [Role::IngressDeparser, Role::Deparser] {
             self.deparser(role);
         }
@@ -31,9 +32,9 @@ impl Emitter<'_> {
     }
 
     fn deparser(&mut self, role: Role) {
-        let Some(control) = self.program.control(role) else { return };
+        let Some(control) = self.c.program.control(role) else { return };
         let ether_type = self.ether_type(role);
-        self.function(true, stage_name(role), Unit::Role(role), |body| {
+        self.c.function(true, stage_name(role), Unit::Role(role), |body| {
             let order = body.emitted(control);
             body.text.line("u32 out = 0;");
             order.iter().for_each(|h| body.place_header(h));
@@ -60,28 +61,30 @@ impl Emitter<'_> {
     /// the program does not change that header.
     pub(super) fn ether_type(&self, role: Role) -> Option<(String, String)> {
         let mut first = None;
-        visit::stmts(&self.program.control(role)?.body, &mut |s| {
+        visit::stmts(&self.c.program.control(role)?.body, &mut |s| {
             if let (StmtKind::Emit(HeaderRef::Header(h)), None) = (&s.kind, first) {
                 first = Some(*h);
             }
         });
-        let first = first.filter(|h| self.facts.touched.contains(h))?;
-        let fields = &self.program.header_type(first).fields;
+        let first = first.filter(|h| self.c.facts.touched.contains(h))?;
+        let fields = &self.c.program.header_type(first).fields;
         let field = fields.iter().position(|f| f.offset == 96 && f.ty.width() == 16)?;
-        Some((self.names.header(first).to_string(), self.names.field(first, field).to_string()))
+        Some((self.c.names.header(first).to_string(), self.c.names.field(first, field).to_string()))
     }
 
     /// Emits `zero_state(s)`, which clears the first part of the state. eBPF has no memset. Unrolled stores take half the time of a loop.
     fn zero(&mut self) {
-        self.text.line("");
-        self.text.open("INLINE void zero_state(struct state *s)");
-        self.text.line("u64 *word = (u64 *)s;");
-        self.text.line("#pragma clang loop unroll(full)");
-        self.text.open("for (u32 i = 0; i < __builtin_offsetof(struct state, rest) / 8; i++)");
-        self.text.line("word[i] = 0;");
-        self.text.line("asm volatile(\"\" ::: \"memory\"); /* without it, the compiler would call memset */");
-        self.text.close("");
-        self.text.close("");
+        self.c.text.line("");
+        self.c.text.open("INLINE void zero_state(struct state *s)");
+        self.c.text.line("u64 *word = (u64 *)s;");
+        self.c.text.line("#pragma clang loop unroll(full)");
+        self.c.text.open("for (u32 i = 0; i < __builtin_offsetof(struct state, rest) / 8; i++)");
+        self.c.text.line("word[i] = 0;");
+        self.c
+            .text
+            .line("asm volatile(\"\" ::: \"memory\"); /* without it, the compiler would call memset */");
+        self.c.text.close("");
+        self.c.text.close("");
     }
 }
 

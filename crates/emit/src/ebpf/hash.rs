@@ -2,7 +2,7 @@
 
 use ir::{Call, HashAlgorithm, StmtKind};
 
-use crate::c::Emitter;
+use super::Ebpf;
 
 /// The kernel verifies `crc_of` once and not on each path that leads to a hash. The function takes one bit a step, because a table would
 /// need a map of its own.
@@ -30,18 +30,18 @@ NOINLINE u32 crc_of(u32 n, u32 crc, u32 polynomial)
 #define hash_crc32(bytes, n) ((u64)~crc_of(n, ~0u, 0xedb88320))
 "#;
 
-impl Emitter<'_> {
+impl Ebpf<'_> {
     /// Emits the functions of the CRCs if the program has any.
     pub(super) fn hashes(&mut self) {
         use HashAlgorithm::{Crc16, Crc16Custom, Crc32, Crc32Custom};
         let mut any = false;
-        ir::visit::all_stmts(self.program, &mut |stmt| {
+        ir::visit::all_stmts(self.c.program, &mut |stmt| {
             if let StmtKind::Call(Call::Hash { algorithm, .. }) = &stmt.kind {
                 any |= matches!(algorithm, Crc16 | Crc16Custom | Crc32 | Crc32Custom);
             }
         });
         if any {
-            self.text.raw(CRC);
+            self.c.text.raw(CRC);
         }
     }
 }

@@ -8,8 +8,9 @@
 use abi::manifest::{Structure, Table, TableLayout, VERSIONS};
 use ir::TableId;
 
+use super::Ebpf;
 use crate::c::table::{HIT, code, miss, run};
-use crate::c::{Body, Emitter, Unit, header};
+use crate::c::{Body, Unit, header};
 
 /// How often a lookup is repeated because the table is being written. After that, the packet is dropped.
 const TRIES: u32 = 16;
@@ -19,17 +20,17 @@ fn is_hashed(structure: Structure) -> bool {
     matches!(structure, Structure::Hash | Structure::TupleSpace)
 }
 
-impl Emitter<'_> {
+impl Ebpf<'_> {
     /// The size of the longest action data in a hash map, in words of 64 bits; 0 if no table is a hash map.
-    pub(crate) fn hashed_data(&self) -> u32 {
-        let layouts = self.manifest.tables.iter().filter_map(|t| t.layout.as_ref());
+    pub(super) fn hashed_data(&self) -> u32 {
+        let layouts = self.c.manifest.tables.iter().filter_map(|t| t.layout.as_ref());
         layouts.filter(|l| is_hashed(l.structure)).map(|l| l.data_size / 8).max().unwrap_or(0)
     }
 
     /// Declares the maps of a table: its entries, its tuples, and its default action.
     pub(super) fn table_maps(&mut self, id: TableId, table: &Table) {
         let Some(layout) = &table.layout else { return };
-        let name = self.names.table(id).to_string();
+        let name = self.c.names.table(id).to_string();
         let value = self.bytes_type("value", &name, layout.value_size);
         if let Some(map) = &layout.map {
             let size = table.size.max(1);
@@ -62,20 +63,20 @@ impl Emitter<'_> {
     /// Declares `struct what_table { u8 bytes[n]; }`, and returns its name.
     fn bytes_type(&mut self, what: &str, table: &str, bytes: u32) -> String {
         let name = format!("struct {what}_{table}");
-        self.text.line(format!("{name} {{ u8 bytes[{bytes}]; }};"));
+        self.c.text.line(format!("{name} {{ u8 bytes[{bytes}]; }};"));
         name
     }
 
     /// Emits the function that applies a table. It returns the number of the action that ran, plus [`HIT`] on a hit.
     pub(super) fn table(&mut self, index: usize) {
-        let table = self.manifest.tables[index].clone();
+        let table = self.c.manifest.tables[index].clone();
         let id = TableId(index as u32);
-        let definition = &self.program.tables[index];
-        let name = format!("apply_{}", self.names.table(id));
+        let definition = &self.c.program.tables[index];
+        let name = format!("apply_{}", self.c.names.table(id));
         let Some(layout) = table.layout.clone() else { return };
         // If a table is applied only once, verifying it with its caller costs no more than verifying it alone.
-        let alone = self.facts.applications[index] != 1;
-        self.function(alone, &name, Unit::Table(index as u32), |body| {
+        let alone = self.c.facts.applications[index] != 1;
+        self.c.function(alone, &name, Unit::Table(index as u32), |body| {
             body.comment(definition.loc);
             body.text.line("u32 result = 0;");
             body.text.line("u8 *d = 0;");

@@ -8,20 +8,21 @@
 
 use ir::Role;
 
-use crate::c::{Body, Emitted, Emitter, Unit, UpdateAt, header, stage_name, sums};
+use super::Native;
+use crate::c::{Body, Emitted, Unit, UpdateAt, header, stage_name, sums};
 
-impl Emitter<'_> {
+impl Native<'_> {
     /// Emits a function for each deparser. It returns 1 if the buffer has no room for the new headers.
     pub(super) fn native_deparsers(&mut self) {
-        self.text.raw(RESIZE);
+        self.c.text.raw(RESIZE);
         for role in [Role::IngressDeparser, Role::Deparser] {
             self.native_deparser(role);
         }
     }
 
     fn native_deparser(&mut self, role: Role) {
-        let Some(control) = self.program.control(role) else { return };
-        self.function(true, stage_name(role), Unit::Role(role), |body| {
+        let Some(control) = self.c.program.control(role) else { return };
+        self.c.function(true, stage_name(role), Unit::Role(role), |body| {
             let order = body.emitted(control);
             body.text.line("u32 out = 0, moved = 0;");
             order.iter().for_each(|h| body.place_header(h));

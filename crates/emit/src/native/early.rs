@@ -10,8 +10,9 @@ use ir::cells::Cell;
 use ir::effects;
 use ir::{Block, ExprKind, HeaderId, HeaderRef, Place, Program, Role, StmtKind, TableId, visit};
 
-use crate::c::{Body, Emitter, Home, Unit, Units};
+use crate::c::{Body, Home, Unit, Units};
 
+use super::Native;
 use super::table::write_keys;
 
 /// Smallest size in entries of a table that is looked up early.
@@ -99,30 +100,31 @@ fn settled(program: &Program, units: &Units, table: TableId, written: &Written) 
     settled.then_some(Early { table, headers })
 }
 
-impl Emitter<'_> {
+impl Native<'_> {
     /// Emits `early_lookups(work, count)`: all early lookups of a burst.
-    pub(super) fn early(&mut self, tables: &[Early]) {
-        for early in tables {
+    pub(super) fn early_lookups(&mut self) {
+        let tables = self.early.clone();
+        for early in &tables {
             self.early_key(early);
             self.early_table(early);
         }
-        self.text.line("");
-        self.text.line("/* Looks up the tables whose keys are known after the parser. */");
-        self.text.open("INLINE void early_lookups(UNUSED struct packet *work, UNUSED u32 count)");
-        for early in tables {
-            let name = self.names.table(early.table);
-            self.text.line(format!("early_{name}(work, count);"));
+        self.c.text.line("");
+        self.c.text.line("/* Looks up the tables whose keys are known after the parser. */");
+        self.c.text.open("INLINE void early_lookups(UNUSED struct packet *work, UNUSED u32 count)");
+        for early in &tables {
+            let name = self.c.names.table(early.table);
+            self.c.text.line(format!("early_{name}(work, count);"));
         }
-        self.text.close("");
+        self.c.text.close("");
     }
 
     /// Emits `key_T(pkt)`: writes the key of table T, or returns 1 if the packet lacks a header of the key.
     fn early_key(&mut self, early: &Early) {
-        let name = self.names.table(early.table).to_string();
+        let name = self.c.names.table(early.table).to_string();
         let index = early.table.index();
-        let Some(layout) = self.manifest.tables[index].layout.clone() else { return };
-        let definition = &self.program.tables[index];
-        self.function(true, &format!("key_{name}"), Unit::Table(index as u32), |body: &mut Body<'_>| {
+        let Some(layout) = self.c.manifest.tables[index].layout.clone() else { return };
+        let definition = &self.c.program.tables[index];
+        self.c.function(true, &format!("key_{name}"), Unit::Table(index as u32), |body: &mut Body<'_>| {
             for h in &early.headers {
                 let header = body.names.header(*h).to_string();
                 body.text.line(format!("if (!s->{header}_valid)"));
@@ -135,9 +137,9 @@ impl Emitter<'_> {
 
     /// Emits `early_T(work, count)`: looks up table T for all packets of a burst that have its key.
     fn early_table(&mut self, early: &Early) {
-        let name = self.names.table(early.table).to_string();
+        let name = self.c.names.table(early.table).to_string();
         let index = early.table.index();
-        let Some(layout) = self.manifest.tables[index].layout.clone() else { return };
+        let Some(layout) = self.c.manifest.tables[index].layout.clone() else { return };
         let bulk = match layout.structure {
             Structure::LpmTrie => "find_lpm_bulk(table, keys, rows, m)".to_string(),
             _ => format!("find_exact_bulk(table, keys, rows, m, {})", layout.key_size.div_ceil(8)),
@@ -150,10 +152,10 @@ impl Emitter<'_> {
                 "(struct count *)work->frame.worker->direct[{index}].cells + rows[i]->counter"
             ));
         }
-        if self.program.tables[index].notifies_idle {
+        if self.c.program.tables[index].notifies_idle {
             cells.push(format!("(u64 *)work->frame.worker->hits[{index}].cells + rows[i]->counter"));
         }
-        let t = &mut self.text;
+        let t = &mut self.c.text;
         t.line("");
         t.open(format!("static void early_{name}(struct packet *work, u32 count)"));
         t.line(format!("const struct table *table = &work->frame.shared->tables[{index}];"));

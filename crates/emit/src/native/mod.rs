@@ -21,11 +21,12 @@ mod paths;
 mod table;
 
 use abi::drops;
+use early::Early;
 use ir::pipeline::{Decision, Fate, Stage, Step, To};
 use ir::{Role, Verified};
 
 use crate::Output;
-use crate::c::{self, Dialect, Emitter, Known, Which, stage_name};
+use crate::c::{self, Emitter, Hook, Known, Which, stage_name};
 use crate::unsupported::Unsupported;
 
 /// Name of the function that processes a burst.
@@ -69,53 +70,79 @@ pub fn prelude() -> String {
 
 /// Emits a program as C for the processor. Returns every limit of the target that the program exceeds.
 pub fn native(program: &Verified) -> Result<Output, Vec<Unsupported>> {
-    let mut emitter = Emitter::new(program, Dialect::Native, "native", ENTRY, REASONS, TEXTS);
-    emitter.native();
-    emitter.output()
+    let c = Emitter::new(program, Hook::Frame, "native", ENTRY, REASONS, TEXTS);
+    let mut native = Native { c, early: Vec::new() };
+    native.program();
+    native.c.output()
 }
 
-impl Emitter<'_> {
-    fn native(&mut self) {
-        self.text.line(format!("/* {}.p4 in C. Made by Strait; edit the P4 instead. */", self.program.name));
+/// The emission of one program as machine code.
+struct Native<'p> {
+    /// What the targets share.
+    c: Emitter<'p>,
+    /// The tables that are looked up early.
+    early: Vec<Early>,
+}
+
+impl Native<'_> {
+    fn program(&mut self) {
+        self.c
+            .text
+            .line(format!("/* {}.p4 in C. Made by Strait; edit the P4 instead. */", self.c.program.name));
         let structures: Vec<_> =
-            self.manifest.tables.iter().map(|t| t.layout.as_ref().map(|l| l.structure)).collect();
-        let early = early::tables(self.program, &self.units, &structures, &self.facts.applications);
-        self.early = early.iter().map(|e| e.table).collect();
-        let burst = self.burst(if early.is_empty() { SMALL } else { LARGE });
-        self.text.line(format!("#define BURST {burst}"));
-        self.text.raw(&prelude());
-        self.state();
-        if !self.problems.is_empty() {
+            self.c.manifest.tables.iter().map(|t| t.layout.as_ref().map(|l| l.structure)).collect();
+        self.early = early::tables(self.c.program, &self.c.units, &structures, &self.c.facts.applications);
+        let burst = self.burst(if self.early.is_empty() { SMALL } else { LARGE });
+        self.c.text.line(format!("#define BURST {burst}"));
+        self.c.text.raw(&prelude());
+        let scratch = self.scratch();
+        self.c.state(&[], &scratch);
+        if !self.c.problems.is_empty() {
             return;
         }
-        for i in 0..self.program.tables.len() {
-            self.native_table(i, self.early.contains(&ir::TableId(i as u32)));
+        for i in 0..self.c.program.tables.len() {
+            self.native_table(i, self.early.iter().any(|e| e.table.index() == i));
         }
-        self.parsers();
-        self.controls();
+        self.c.parsers();
+        self.c.controls();
         self.native_deparsers();
         self.init_packet();
         self.enter_pipeline();
-        match self.facts.straight {
+        match self.c.facts.straight {
             true => self.process_packet(),
             false => self.paths(),
         }
         self.parse_packet();
-        self.early(&early);
-        self.text.raw(BURST);
+        self.early_lookups();
+        self.c.text.raw(BURST);
+    }
+
+    /// The members of `struct scratch` for early lookups.
+    fn scratch(&self) -> Vec<String> {
+        let members = |early: &Early| {
+            let name = self.c.names.table(early.table);
+            let layout = self.c.manifest.tables[early.table.index()].layout.as_ref();
+            let words = layout.map_or(0, |l| l.key_size).div_ceil(8) + 1;
+            [
+                format!("u8 {name}_early; /* 1 if the row was looked up early */"),
+                format!("const struct row *{name}_row;"),
+                format!("u64 {name}_key[{words}];"),
+            ]
+        };
+        self.early.iter().flat_map(members).collect()
     }
 
     /// The number of packets in a burst: `wanted`, or fewer if their states would not fit on a worker's stack.
     fn burst(&mut self, wanted: u32) -> u32 {
         let bytes = self.packet_bytes();
-        let together = if self.facts.straight { 1 } else { u64::from(paths::RING) };
+        let together = if self.c.facts.straight { 1 } else { u64::from(paths::RING) };
         if bytes * together > STACK {
-            let loc = self.program.controls.first().map(|c| c.loc).unwrap_or_default();
+            let loc = self.c.program.controls.first().map(|c| c.loc).unwrap_or_default();
             let what =
                 format!("a state of {bytes} bytes for each packet, of which up to {together} wait at a time");
             let hint =
                 format!("use fewer or smaller headers and variables: {} bytes have room", STACK / together);
-            self.problems.push(Unsupported::new(loc, what, hint));
+            self.c.problems.push(Unsupported::new(loc, what, hint));
         }
         let mut burst = wanted;
         while burst > 1 && bytes * u64::from(burst) > STACK {
@@ -128,13 +155,13 @@ impl Emitter<'_> {
     fn packet_bytes(&self) -> u64 {
         let value = c::wide::storage_bytes;
         let of_header = |h: &ir::Header| {
-            let ty = &self.program.header_types[h.ty.index()];
+            let ty = &self.c.program.header_types[h.ty.index()];
             // The fields, the validity, the offsets on arrival and on departure, and a copy of the bytes in case the header moves.
             ty.fields.iter().map(|f| value(f.ty)).sum::<u64>() + 16 + u64::from(ty.min_bits() / 8)
         };
         let of_table = |t: &ir::Table| t.keys.iter().map(|k| value(k.expr.ty)).sum::<u64>() + 64;
-        let p = self.program;
-        let sums = 24 * (self.facts.plan.sources.len() + self.facts.plan.updates.len()) as u64;
+        let p = self.c.program;
+        let sums = 24 * (self.c.facts.plan.sources.len() + self.c.facts.plan.updates.len()) as u64;
         256 + sums
             + p.headers.iter().map(of_header).sum::<u64>()
             + p.vars.iter().map(|v| value(v.ty)).sum::<u64>()
@@ -145,7 +172,7 @@ impl Emitter<'_> {
     /// Emits `init_packet(pkt, shared, worker, p)`, which initialises the state of a packet, and `receive_packet(pkt, shared, worker, p)`, which does it
     /// for a packet that arrives.
     fn init_packet(&mut self) {
-        let t = &mut self.text;
+        let t = &mut self.c.text;
         t.line("");
         t.line(
             "INLINE void init_packet(struct packet *pkt, const struct shared *shared, struct worker *worker,",
@@ -154,8 +181,8 @@ impl Emitter<'_> {
         t.line("__builtin_memset(&pkt->state, 0, __builtin_offsetof(struct state, rest));");
         t.line("pkt->frame = (struct frame){ p->data, p->headroom, p->tailroom, p->flags, shared, worker };");
         t.line("pkt->length = p->length;");
-        for table in &self.early {
-            t.line(format!("pkt->scratch.{}_early = 0;", self.names.table(*table)));
+        for early in &self.early {
+            t.line(format!("pkt->scratch.{}_early = 0;", self.c.names.table(early.table)));
         }
         t.close("");
         t.line("");
@@ -163,12 +190,12 @@ impl Emitter<'_> {
         t.open("                   const struct strait_packet *p)");
         t.line("UNUSED struct state *s = &pkt->state;");
         t.line("init_packet(pkt, shared, worker, p);");
-        let program = self.program;
+        let program = self.c.program;
         if let Some(first) = program.pipeline.stages.first() {
             let known = Known { port: "p->port", replica: "0", length: "p->length", clock: "worker->clock" };
-            self.write_inputs("s", &first.inputs, &known, Which::All);
+            self.c.write_inputs("s", &first.inputs, &known, Which::All);
         }
-        self.text.close("");
+        self.c.text.close("");
     }
 
     /// The number of steps of the first stage that run for a whole burst before its early lookups: the parser, and the control that verifies
@@ -180,33 +207,33 @@ impl Emitter<'_> {
 
     /// Emits `enter_pipeline(pkt)`: the first steps of the first stage.
     fn enter_pipeline(&mut self) {
-        let t = &mut self.text;
+        let t = &mut self.c.text;
         t.line("");
         t.open("INLINE void enter_pipeline(struct packet *pkt)");
         t.line("UNUSED struct state *s = &pkt->state;");
-        let program = self.program;
+        let program = self.c.program;
         if let Some(first) = program.pipeline.stages.first() {
             for step in &first.steps[..self.entering(first)] {
                 match step {
                     Step::Parse(role, errors) => {
-                        self.text.line(format!("{}(pkt);", stage_name(*role)));
-                        self.write_errors(errors);
+                        self.c.text.line(format!("{}(pkt);", stage_name(*role)));
+                        self.c.write_errors(errors);
                     }
-                    Step::Control(role) if self.program.control(*role).is_some() => {
-                        self.text.line("if (!s->timeout)");
-                        self.text.line(format!("    {}(pkt);", stage_name(*role)));
+                    Step::Control(role) if self.c.program.control(*role).is_some() => {
+                        self.c.text.line("if (!s->timeout)");
+                        self.c.text.line(format!("    {}(pkt);", stage_name(*role)));
                     }
                     _ => {}
                 }
             }
         }
-        let t = &mut self.text;
+        let t = &mut self.c.text;
         t.close("");
     }
 
     /// Emits `parse_packet(pkt, shared, worker, p)`, which runs for each packet of a burst before the early lookups.
     fn parse_packet(&mut self) {
-        let t = &mut self.text;
+        let t = &mut self.c.text;
         t.line("");
         t.line("static void parse_packet(struct packet *pkt, const struct shared *shared, struct worker *worker,");
         t.open("                  const struct strait_packet *p)");
@@ -217,37 +244,37 @@ impl Emitter<'_> {
 
     /// Emits the drop of a packet whose parser did not come to an end.
     fn check_timeout(&mut self) {
-        let budget = reason(self.program, drops::STEP_BUDGET);
-        self.text.open("if (s->timeout)");
-        self.text.line(format!("drop(pkt, p, {budget});"));
-        self.text.line("return;");
-        self.text.close("");
+        let budget = reason(self.c.program, drops::STEP_BUDGET);
+        self.c.text.open("if (s->timeout)");
+        self.c.text.line(format!("drop(pkt, p, {budget});"));
+        self.c.text.line("return;");
+        self.c.text.close("");
     }
 
     /// Emits a step of a stage that is no decision.
     fn step(&mut self, step: &Step) {
         match step {
             Step::Parse(role, errors) => {
-                self.text.line(format!("{}(pkt);", stage_name(*role)));
+                self.c.text.line(format!("{}(pkt);", stage_name(*role)));
                 self.check_timeout();
-                self.write_errors(errors);
+                self.c.write_errors(errors);
             }
             Step::Control(role) => {
-                if self.program.control(*role).is_some() {
-                    self.text.line(format!("{}(pkt);", stage_name(*role)));
+                if self.c.program.control(*role).is_some() {
+                    self.c.text.line(format!("{}(pkt);", stage_name(*role)));
                 }
             }
             Step::Deparse(role) => {
-                let resize = reason(self.program, drops::BAD_RESIZE);
-                self.text.open(format!("if ({}(pkt))", stage_name(*role)));
-                self.text.line(format!("drop(pkt, p, {resize});"));
-                self.text.line("return;");
-                self.text.close("");
+                let resize = reason(self.c.program, drops::BAD_RESIZE);
+                self.c.text.open(format!("if ({}(pkt))", stage_name(*role)));
+                self.c.text.line(format!("drop(pkt, p, {resize});"));
+                self.c.text.line("return;");
+                self.c.text.close("");
             }
             Step::Truncate(var, _) => {
-                let length = format!("s->{}", self.names.var(*var));
-                self.text.line(format!("if ({length} && pkt->length > {length} - 1)"));
-                self.text.line(format!("    pkt->length = {length} - 1;"));
+                let length = format!("s->{}", self.c.names.var(*var));
+                self.c.text.line(format!("if ({length} && pkt->length > {length} - 1)"));
+                self.c.text.line(format!("    pkt->length = {length} - 1;"));
             }
             Step::Decide(_) => {}
         }
@@ -256,13 +283,13 @@ impl Emitter<'_> {
     /// Emits `process_packet(pkt, p, jobs)` for programs whose packets pass the stages in order: all steps one after another. The program does not
     /// use `jobs`.
     fn process_packet(&mut self) {
-        let t = &mut self.text;
+        let t = &mut self.c.text;
         t.raw(DROP);
         t.line("");
         t.line("/* Runs the controls and the deparser. */");
         t.open("INLINE void process_packet(struct packet *pkt, struct strait_packet *p, UNUSED struct jobs *jobs)");
         t.line("struct state *s = &pkt->state;");
-        let program = self.program;
+        let program = self.c.program;
         for (i, stage) in program.pipeline.stages.iter().enumerate() {
             let skipped = if i == 0 { self.entering(stage) } else { 0 };
             if skipped > 0 {
@@ -275,18 +302,18 @@ impl Emitter<'_> {
                 }
             }
         }
-        self.text.close("");
+        self.c.text.close("");
     }
 
     fn straight_decision(&mut self, decision: &Decision) {
         match &decision.then {
             Fate::Drop(name) => {
-                let condition = self.condition(&decision.when);
-                let reason = reason(self.program, name);
-                self.text.open(condition.map_or(String::new(), |c| format!("if ({c})")));
-                self.text.line(format!("drop(pkt, p, s->site ? s->site - 1 : {reason});"));
-                self.text.line("return;");
-                self.text.close("");
+                let condition = self.c.condition(&decision.when);
+                let reason = reason(self.c.program, name);
+                self.c.text.open(condition.map_or(String::new(), |c| format!("if ({c})")));
+                self.c.text.line(format!("drop(pkt, p, s->site ? s->site - 1 : {reason});"));
+                self.c.text.line("return;");
+                self.c.text.close("");
             }
             Fate::Go(path) if path.stage.is_some() => {
                 let known = Known {
@@ -295,7 +322,7 @@ impl Emitter<'_> {
                     length: "pkt->length",
                     clock: "pkt->frame.worker->clock",
                 };
-                self.go_on(path, &known, |emitter| {
+                self.c.go_on(path, &known, |emitter| {
                     emitter.text.line("p->data = pkt->frame.data;");
                     emitter.text.line("p->length = pkt->length;");
                     emitter.text.line("p->headroom = pkt->frame.headroom;");
@@ -305,8 +332,8 @@ impl Emitter<'_> {
             }
             Fate::Go(path) => {
                 let To::Port(port) = &path.to else { return };
-                let port = self.frame_expr(port);
-                let t = &mut self.text;
+                let port = self.c.frame_expr(port);
+                let t = &mut self.c.text;
                 t.line("p->verdict = SENT;");
                 t.line(format!("p->port = {port};"));
                 t.line("p->data = pkt->frame.data;");

@@ -8,8 +8,9 @@ use abi::drops;
 use ir::pipeline::{Bytes, Carry, Fate, Headers, Path, Stage, Step, To};
 use ir::{Loc, StageId, VarId};
 
+use super::Native;
 use super::reason;
-use crate::c::{Emitter, Home, Known, Which, stage_name, wide};
+use crate::c::{Home, Known, Which, stage_name, wide};
 
 /// Number of jobs that may wait for one packet: copies, resubmissions and recirculations.
 pub const RING: u32 = 64;
@@ -26,22 +27,22 @@ const TO_MEMBER: Known<'_> = Known {
     clock: "pkt->frame.worker->clock",
 };
 
-impl Emitter<'_> {
+impl Native<'_> {
     /// Emits `process_packet(pkt, p, jobs)` and the functions that it calls: all stages, for a packet and all its copies.
     pub(super) fn paths(&mut self) {
-        let stages = &self.program.pipeline.stages;
-        self.text.line("");
-        self.text.line(format!("enum {{ RING = {RING} }}; /* number of jobs that may wait */"));
-        self.text.line(format!("enum {{ ENTER = 0, GROUP = {} }}; /* kinds of jobs */", stages.len()));
-        self.text.raw(JOBS);
-        self.text.line("");
+        let stages = &self.c.program.pipeline.stages;
+        self.c.text.line("");
+        self.c.text.line(format!("enum {{ RING = {RING} }}; /* number of jobs that may wait */"));
+        self.c.text.line(format!("enum {{ ENTER = 0, GROUP = {} }}; /* kinds of jobs */", stages.len()));
+        self.c.text.raw(JOBS);
+        self.c.text.line("");
         for stage in 0..stages.len() {
-            self.text.line(format!(
+            self.c.text.line(format!(
                 "static void stage_{stage}(struct packet *pkt, struct strait_packet *p, struct jobs *jobs);"
             ));
         }
         self.reset_variables();
-        let decisions: Vec<_> = self.program.pipeline.decisions().collect();
+        let decisions: Vec<_> = self.c.program.pipeline.decisions().collect();
         for (number, decision) in decisions.iter().enumerate() {
             match &decision.then {
                 Fate::Drop(_) => {}
@@ -55,34 +56,35 @@ impl Emitter<'_> {
             self.stage(i, stage, &mut number);
         }
         self.run_job(&decisions.iter().map(|d| &d.then).collect::<Vec<_>>());
-        self.text.raw(FINISH);
+        self.c.text.raw(FINISH);
     }
 
     /// The number of one of this target's drop reasons.
     fn own_reason(&self, name: &str) -> usize {
-        reason(self.program, name)
+        reason(self.c.program, name)
     }
 
     /// Emits `reset_variables(s)`: sets all variables to their initial values, and keeps the headers.
     fn reset_variables(&mut self) {
-        self.text.line("");
-        self.text
+        self.c.text.line("");
+        self.c
+            .text
             .line("/* Sets all variables to their values in a packet that arrives. The headers stay. */");
-        self.text.open("UNUSED static void reset_variables(struct state *s)");
-        for var in (0..self.program.vars.len() as u32).map(VarId) {
-            if self.units.home(var) == Home::State {
-                let name = self.names.var(var);
-                self.text.line(match wide::is_wide(self.program.var(var).ty) {
+        self.c.text.open("UNUSED static void reset_variables(struct state *s)");
+        for var in (0..self.c.program.vars.len() as u32).map(VarId) {
+            if self.c.units.home(var) == Home::State {
+                let name = self.c.names.var(var);
+                self.c.text.line(match wide::is_wide(self.c.program.var(var).ty) {
                     true => format!("__builtin_memset(&s->{name}, 0, sizeof s->{name});"),
                     false => format!("s->{name} = 0;"),
                 });
             }
         }
-        for meter in self.program.tables.iter().filter_map(|t| t.direct_meter) {
-            self.text.line(format!("s->colour_{} = 0;", meter.0));
+        for meter in self.c.program.tables.iter().filter_map(|t| t.direct_meter) {
+            self.c.text.line(format!("s->colour_{} = 0;", meter.0));
         }
-        self.text.line("s->site = s->timeout = 0;");
-        self.text.close("");
+        self.c.text.line("s->site = s->timeout = 0;");
+        self.c.text.close("");
     }
 
     /// Emits `path_N(pkt, p, entered, jobs)`: the packet, or a copy of it, waits for a stage. `entered` has the bytes with which the packet
@@ -90,25 +92,28 @@ impl Emitter<'_> {
     fn path(&mut self, number: usize, path: &Path, copy: bool, loc: Loc) {
         let Some(stage) = path.stage else {
             let hint = "run it on the interpreter";
-            return self.refuse(loc, "a copy that leaves without passing a stage", hint);
+            return self.c.refuse(loc, "a copy that leaves without passing a stage", hint);
         };
         if !matches!(path.to, To::Port(_)) {
             self.group(number, path, stage);
         }
-        self.text.line("");
-        self.text
+        self.c.text.line("");
+        self.c
+            .text
             .line(format!("UNUSED static void path_{number}(struct packet *pkt, struct strait_packet *p,"));
-        self.text.open("                          UNUSED struct strait_packet *entered, struct jobs *jobs)");
-        self.text.line("UNUSED struct state *s = &pkt->state;");
+        self.c
+            .text
+            .open("                          UNUSED struct strait_packet *entered, struct jobs *jobs)");
+        self.c.text.line("UNUSED struct state *s = &pkt->state;");
         self.destination(number, path, stage);
         self.buffer(path, copy);
-        self.text.line("UNUSED struct state *n = &job->pkt.state;");
-        self.text.line("UNUSED u32 n_length = q->length;");
+        self.c.text.line("UNUSED struct state *n = &job->pkt.state;");
+        self.c.text.line("UNUSED u32 n_length = q->length;");
         self.new_state(path);
-        let inputs = &self.program.pipeline.stage(stage).inputs;
-        self.write_inputs("n", inputs, &TO_PORT, Which::All);
-        self.write_inputs("n", &path.sets, &TO_PORT, Which::All);
-        self.text.close("");
+        let inputs = &self.c.program.pipeline.stage(stage).inputs;
+        self.c.write_inputs("n", inputs, &TO_PORT, Which::All);
+        self.c.write_inputs("n", &path.sets, &TO_PORT, Which::All);
+        self.c.text.close("");
     }
 
     /// Emits the declaration of `to`, the port or group, and of `kind`, the kind of the job.
@@ -116,18 +121,18 @@ impl Emitter<'_> {
         let (enter, group) = (format!("ENTER + {}", stage.0), format!("GROUP + {number}"));
         match &path.to {
             To::Port(e) | To::Group(e) => {
-                let to = self.frame_expr(e);
+                let to = self.c.frame_expr(e);
                 let kind = if matches!(path.to, To::Port(_)) { enter } else { group };
-                self.text.line(format!("u32 to = {to}, kind = {kind};"));
+                self.c.text.line(format!("u32 to = {to}, kind = {kind};"));
             }
             To::Session(e) => {
-                let session = self.frame_expr(e);
-                self.text.line(format!(
+                let session = self.c.frame_expr(e);
+                self.c.text.line(format!(
                     "const u64 *session = find_id(ACQUIRE(pkt->frame.shared->mirrors), {session});"
                 ));
-                self.text.line("if (!session)");
-                self.text.line("    return;");
-                self.text.line(format!(
+                self.c.text.line("if (!session)");
+                self.c.text.line("    return;");
+                self.c.text.line(format!(
                     "u32 to = (u32)session[1], kind = session[1] & MIRROR_GROUP ? {group} : {enter};"
                 ));
             }
@@ -138,7 +143,7 @@ impl Emitter<'_> {
     fn buffer(&mut self, path: &Path, copy: bool) {
         let no_buffer = self.own_reason(drops::NO_BUFFER);
         let source = if path.bytes == Bytes::Entered { "entered" } else { "p" };
-        let t = &mut self.text;
+        let t = &mut self.c.text;
         if copy {
             t.line(format!(
                 "struct strait_packet *q = {source} && jobs->count < RING ? copy_packet(pkt, {source}) : 0;"
@@ -160,28 +165,28 @@ impl Emitter<'_> {
     /// Emits the state of a packet that takes a path, but for what depends on its destination.
     fn new_state(&mut self, path: &Path) {
         let Carry::New { inputs, headers, passed } = &path.carry else {
-            self.text.line("job->pkt = *pkt;");
-            return self.text.line("set_buffer(&job->pkt, q);");
+            self.c.text.line("job->pkt = *pkt;");
+            return self.c.text.line("set_buffer(&job->pkt, q);");
         };
         if *headers == Headers::Kept {
-            self.text.line("job->pkt = *pkt;");
-            self.text.line("set_buffer(&job->pkt, q);");
-            self.text.line("reset_variables(n);");
+            self.c.text.line("job->pkt = *pkt;");
+            self.c.text.line("set_buffer(&job->pkt, q);");
+            self.c.text.line("reset_variables(n);");
         } else {
-            self.text.line("init_packet(&job->pkt, pkt->frame.shared, pkt->frame.worker, q);");
+            self.c.text.line("init_packet(&job->pkt, pkt->frame.shared, pkt->frame.worker, q);");
         }
-        let members = self.passed_members(passed);
-        let pass = |emitter: &mut Self| {
+        let members = self.c.passed_members(passed);
+        let pass = |native: &mut Self| {
             for (_, from, to) in &members {
-                emitter.text.line(format!("n->{to} = s->{from};"));
+                native.c.text.line(format!("n->{to} = s->{from};"));
             }
         };
         pass(self);
-        self.write_inputs("n", inputs, &TO_PORT, Which::All);
-        self.write_inputs("n", &path.sets, &TO_PORT, Which::All);
+        self.c.write_inputs("n", inputs, &TO_PORT, Which::All);
+        self.c.write_inputs("n", &path.sets, &TO_PORT, Which::All);
         if let Headers::Parsed(role) = headers {
-            self.text.line(format!("{}(&job->pkt);", stage_name(*role)));
-            self.text.line("n->timeout = 0;");
+            self.c.text.line(format!("{}(&job->pkt);", stage_name(*role)));
+            self.c.text.line("n->timeout = 0;");
             pass(self);
         }
     }
@@ -189,7 +194,7 @@ impl Emitter<'_> {
     /// Emits `group_N(pkt, p, group, jobs)`: lets a copy of the packet for each member of a multicast group enter a stage.
     fn group(&mut self, number: usize, path: &Path, stage: StageId) {
         let (missing, no_buffer) = (self.own_reason(drops::NO_SUCH_GROUP), self.own_reason(drops::NO_BUFFER));
-        let t = &mut self.text;
+        let t = &mut self.c.text;
         t.line("");
         t.open(format!(
             "UNUSED static void group_{number}(const struct packet *pkt, struct strait_packet *p, u32 group, struct jobs *jobs)"
@@ -208,35 +213,35 @@ impl Emitter<'_> {
         t.line("struct packet replica = *pkt;");
         t.line("set_buffer(&replica, q);");
         t.line("UNUSED struct state *n = &replica.state;");
-        let inputs = &self.program.pipeline.stage(stage).inputs;
-        self.write_inputs("n", inputs, &TO_MEMBER, Which::Independent);
-        self.write_inputs("n", &path.sets, &TO_MEMBER, Which::Independent);
-        self.text.line(format!("stage_{}(&replica, q, jobs);", stage.0));
-        self.text.close("");
-        self.text.close("");
+        let inputs = &self.c.program.pipeline.stage(stage).inputs;
+        self.c.write_inputs("n", inputs, &TO_MEMBER, Which::Independent);
+        self.c.write_inputs("n", &path.sets, &TO_MEMBER, Which::Independent);
+        self.c.text.line(format!("stage_{}(&replica, q, jobs);", stage.0));
+        self.c.text.close("");
+        self.c.text.close("");
     }
 
     /// Emits `path_N(pkt, p, entered, jobs)` for a packet that leaves.
     fn leave(&mut self, number: usize, path: &Path, loc: Loc) {
         let To::Port(port) = &path.to else {
             let hint = "run it on the interpreter";
-            return self.refuse(loc, "a packet that leaves through several ports at once", hint);
+            return self.c.refuse(loc, "a packet that leaves through several ports at once", hint);
         };
-        let t = &mut self.text;
+        let t = &mut self.c.text;
         t.line("");
         t.line(format!("UNUSED static void path_{number}(struct packet *pkt, struct strait_packet *p,"));
         t.open("                          UNUSED struct strait_packet *entered, UNUSED struct jobs *jobs)");
         t.line("UNUSED struct state *s = &pkt->state;");
-        let port = self.frame_expr(port);
-        self.text.line(format!("p->port = {port};"));
-        self.text.line("p->verdict = SENT;");
-        self.text.line("pkt->frame.worker->sent[pkt->frame.worker->sent_count++] = p;");
-        self.text.close("");
+        let port = self.c.frame_expr(port);
+        self.c.text.line(format!("p->port = {port};"));
+        self.c.text.line("p->verdict = SENT;");
+        self.c.text.line("pkt->frame.worker->sent[pkt->frame.worker->sent_count++] = p;");
+        self.c.text.close("");
     }
 
     /// Emits `stage_N(pkt, p, jobs)`: the steps of a stage. The first steps of the first stage are in `enter_pipeline`.
     fn stage(&mut self, number: usize, stage: &Stage, decision: &mut usize) {
-        let t = &mut self.text;
+        let t = &mut self.c.text;
         t.line("");
         t.line(format!("/* Runs stage {}, and decides about the packet. */", stage.name));
         t.open(format!(
@@ -257,16 +262,16 @@ impl Emitter<'_> {
                 Step::Deparse(_) => {
                     self.keep_entered(&stage.steps[at + 1..]);
                     self.step(step);
-                    self.text.line("report_buffer(pkt, p);");
+                    self.c.text.line("report_buffer(pkt, p);");
                 }
                 Step::Truncate(..) => {
                     self.step(step);
-                    self.text.line("report_buffer(pkt, p);");
+                    self.c.text.line("report_buffer(pkt, p);");
                 }
                 Step::Parse(..) | Step::Control(_) => self.step(step),
             }
         }
-        self.text.close("");
+        self.c.text.close("");
     }
 
     /// Emits the copy of the packet before a deparser, if a later decision about the packet as it entered the stage applies.
@@ -276,37 +281,37 @@ impl Emitter<'_> {
             if let Step::Decide(d) = step
                 && d.then.path().is_some_and(|path| path.bytes == Bytes::Entered)
             {
-                let condition = self.condition(&d.when);
+                let condition = self.c.condition(&d.when);
                 conditions.push(condition.unwrap_or_else(|| "1".to_string()));
             }
         }
         if !conditions.is_empty() {
-            self.text.line(format!("entered = {} ? copy_packet(pkt, p) : 0;", conditions.join(" || ")));
+            self.c.text.line(format!("entered = {} ? copy_packet(pkt, p) : 0;", conditions.join(" || ")));
         }
     }
 
     fn decision(&mut self, stage: usize, number: usize, decision: &ir::pipeline::Decision) {
-        let condition = self.condition(&decision.when);
-        self.text.open(condition.map_or(String::new(), |c| format!("if ({c})")));
+        let condition = self.c.condition(&decision.when);
+        self.c.text.open(condition.map_or(String::new(), |c| format!("if ({c})")));
         match &decision.then {
             Fate::Drop(name) => {
                 let reason = self.own_reason(name);
-                self.text.line(format!("drop(pkt, p, s->site ? s->site - 1 : {reason});"));
-                self.text.line("return;");
+                self.c.text.line(format!("drop(pkt, p, s->site ? s->site - 1 : {reason});"));
+                self.c.text.line("return;");
             }
             Fate::Copy(_) => {
                 if stage > 0 {
-                    self.text.line("jobs->rounds++;");
+                    self.c.text.line("jobs->rounds++;");
                 }
-                self.text.line(format!("path_{number}(pkt, p, entered, jobs);"));
+                self.c.text.line(format!("path_{number}(pkt, p, entered, jobs);"));
             }
             Fate::Go(path) => {
                 self.at_once(number, path);
-                self.text.line(format!("path_{number}(pkt, p, entered, jobs);"));
-                self.text.line("return;");
+                self.c.text.line(format!("path_{number}(pkt, p, entered, jobs);"));
+                self.c.text.line("return;");
             }
         }
-        self.text.close("");
+        self.c.text.close("");
     }
 
     /// Emits the direct call of the next stage for a packet with its own state, if no job waits.
@@ -315,32 +320,32 @@ impl Emitter<'_> {
         if stage == StageId(0) {
             return;
         }
-        self.text.open("if (jobs->count <= jobs->busy)");
+        self.c.text.open("if (jobs->count <= jobs->busy)");
         match &path.to {
             To::Port(e) => {
-                let port = self.frame_expr(e);
-                self.text.line(format!("UNUSED u32 to = {port}, n_length = pkt->length;"));
-                let inputs = &self.program.pipeline.stage(stage).inputs;
-                self.write_inputs("s", inputs, &TO_PORT, Which::All);
-                self.write_inputs("s", &path.sets, &TO_PORT, Which::All);
-                self.text.line(format!("stage_{}(pkt, p, jobs);", stage.0));
+                let port = self.c.frame_expr(e);
+                self.c.text.line(format!("UNUSED u32 to = {port}, n_length = pkt->length;"));
+                let inputs = &self.c.program.pipeline.stage(stage).inputs;
+                self.c.write_inputs("s", inputs, &TO_PORT, Which::All);
+                self.c.write_inputs("s", &path.sets, &TO_PORT, Which::All);
+                self.c.text.line(format!("stage_{}(pkt, p, jobs);", stage.0));
             }
             To::Group(e) => {
-                let group = self.frame_expr(e);
-                self.text.line(format!("group_{number}(pkt, p, {group}, jobs);"));
+                let group = self.c.frame_expr(e);
+                self.c.text.line(format!("group_{number}(pkt, p, {group}, jobs);"));
             }
             To::Session(_) => {}
         }
         if !matches!(path.to, To::Session(_)) {
-            self.text.line("return;");
+            self.c.text.line("return;");
         }
-        self.text.close("");
+        self.c.text.close("");
     }
 
     /// Emits `run_job(job, jobs)`.
     fn run_job(&mut self, fates: &[&Fate]) {
         let budget = self.own_reason(drops::STEP_BUDGET);
-        let t = &mut self.text;
+        let t = &mut self.c.text;
         t.line("");
         t.open("static void run_job(struct job *job, struct jobs *jobs)");
         t.open(format!("if (jobs->rounds >= {})", abi::ROUNDS));
@@ -348,7 +353,7 @@ impl Emitter<'_> {
         t.line("return;");
         t.close("");
         t.open("switch (job->kind)");
-        for stage in 0..self.program.pipeline.stages.len() {
+        for stage in 0..self.c.program.pipeline.stages.len() {
             t.margin(format!("case ENTER + {stage}:"));
             if stage == 0 {
                 t.line("jobs->rounds++;");

@@ -5,22 +5,23 @@ use abi::manifest::{Structure, TableLayout};
 use abi::native::data_offset;
 use ir::TableId;
 
+use super::Native;
 use crate::c::table::{HIT, code, miss, run};
-use crate::c::{Body, Emitter, Unit, flipped, header, signed_range};
+use crate::c::{Body, Unit, flipped, header, signed_range};
 
-impl Emitter<'_> {
+impl Native<'_> {
     /// Emits the function that applies a table. It returns the number of the action that ran, plus [`HIT`] on a hit.
     pub(super) fn native_table(&mut self, index: usize, early: bool) {
-        let table = self.manifest.tables[index].clone();
+        let table = self.c.manifest.tables[index].clone();
         let id = TableId(index as u32);
-        let definition = &self.program.tables[index];
-        let name = self.names.table(id).to_string();
+        let definition = &self.c.program.tables[index];
+        let name = self.c.names.table(id).to_string();
         let Some(layout) = table.layout.clone() else { return };
         let ranges = definition.keys.iter().any(|k| k.kind == MatchKind::Range);
         if ranges && layout.structure != Structure::Code {
             self.range_test(definition, &layout, &name);
         }
-        self.function(true, &format!("apply_{name}"), Unit::Table(index as u32), |body| {
+        self.c.function(true, &format!("apply_{name}"), Unit::Table(index as u32), |body| {
             body.comment(definition.loc);
             body.text.line("u32 result = 0;");
             body.text.line("const u8 *d = 0;");
@@ -40,21 +41,23 @@ impl Emitter<'_> {
     /// in network order, so they compare as bytes.
     fn range_test(&mut self, definition: &ir::Table, layout: &TableLayout, name: &str) {
         let key = layout.key_size.next_multiple_of(8);
-        self.text.line("");
-        self.text.open(format!("static int between_{name}(const struct row *row, const u8 *key)"));
+        self.c.text.line("");
+        self.c.text.open(format!("static int between_{name}(const struct row *row, const u8 *key)"));
         for (field, at) in definition.keys.iter().zip(&layout.key_offsets) {
             if field.kind == MatchKind::Range {
                 let bytes = field.expr.ty.width().div_ceil(8);
                 let (low, high) = (2 * key + at, 3 * key + at);
-                self.text
+                self.c
+                    .text
                     .line(format!("if (__builtin_memcmp(key + {at}, row->bytes + {low}, {bytes}) < 0 ||"));
-                self.text
+                self.c
+                    .text
                     .line(format!("    __builtin_memcmp(key + {at}, row->bytes + {high}, {bytes}) > 0)"));
-                self.text.line("    return 0;");
+                self.c.text.line("    return 0;");
             }
         }
-        self.text.line("return 1;");
-        self.text.close("");
+        self.c.text.line("return 1;");
+        self.c.text.close("");
     }
 }
 

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use abi::manifest::{Action, DropReason, KeyField, Manifest, Param, Structure, Table, TableLayout};
+use abi::manifest::{
+    Action, DropReason, KernelMaps, KeyField, Manifest, Param, Structure, Table, TableLayout,
+};
 use abi::{ActionCall, Bits, MatchKind};
 use io::workdir::WorkDir;
 
@@ -53,6 +55,15 @@ pub fn manifest() -> Manifest {
             table("lpm", 32, MatchKind::Lpm, Structure::LpmTrie, (8, 0, None)),
             table("tern", 16, MatchKind::Ternary, Structure::TupleSpace, (16, 8, None)),
         ],
+        kernel: Some(KernelMaps {
+            ingress: "strait_ports".into(),
+            egress: "strait_egress".into(),
+            egress_ports: 64,
+            drops: "strait_drops".into(),
+            versions: "strait_versions".into(),
+            packet: "strait_packet".into(),
+            lanes: false,
+        }),
         drops: vec![drop("miss"), drop("refused")],
         ..Manifest::default()
     }

@@ -3,17 +3,17 @@
 use crate::common::{manifest, object, root, set};
 use abi::{Bits, Entry, MatchValue};
 use io::bpf::{Hook, Instance, SkBuff};
+use io::ebpf::{EgressPort, KernelProgram};
 use io::link::{Change, Handle};
 use io::netns::Namespace;
 use io::packet::PacketSocket;
-use io::tc::{EgressPort, TcProgram};
 use std::time::Duration;
 
 const REDIRECT: u32 = 7;
 const SHOT: u32 = 2;
 
 /// Runs a test with a fresh instance of the fixture; cleans up after it, even if it panics.
-fn with_program(name: &str, test: impl FnOnce(&mut TcProgram)) {
+fn with_program(name: &str, test: impl FnOnce(&mut KernelProgram)) {
     if !root(name) {
         return;
     }
@@ -26,7 +26,7 @@ fn with_program(name: &str, test: impl FnOnce(&mut TcProgram)) {
     }
     let instance = Cleanup(format!("st-io-{name}"));
     Instance::remove_by_name(&instance.0).expect("no left-overs");
-    let mut program = TcProgram::load(&object, &manifest(), &instance.0).expect("loads");
+    let mut program = KernelProgram::load(&object, &manifest(), &instance.0).expect("loads");
     test(&mut program);
 }
 
@@ -41,7 +41,7 @@ fn entry(value: MatchValue, priority: i32, port: u32) -> Entry {
     Entry { matches: vec![value], priority, action: set(port) }
 }
 
-fn run(program: &TcProgram, frame: &[u8]) -> u32 {
+fn run(program: &KernelProgram, frame: &[u8]) -> u32 {
     program.test_run(frame, &SkBuff::default()).expect("runs").retval
 }
 
@@ -100,7 +100,7 @@ fn ternary_entries_by_priority_through_every_reordering() {
         let any = entry(tern(0, 0), 10, 1);
         let ipv4 = entry(tern(0x0800, 0xffff), 20, 0);
         let high = entry(tern(0x0800, 0xff00), 30, 1);
-        let refused = |program: &mut TcProgram| {
+        let refused = |program: &mut KernelProgram| {
             program.reset_drops().expect("resets");
             run(program, &frame(1, 0x0800));
             program.drops().expect("drops")[1].count.packets == 1
@@ -113,7 +113,7 @@ fn ternary_entries_by_priority_through_every_reordering() {
         program.insert("tern", &high).expect("inserts");
         assert!(refused(program));
         // Somebody else finds the same in the maps.
-        let mut again = TcProgram::open(&manifest, "st-io-ternary").expect("opens");
+        let mut again = KernelProgram::open(&manifest, "st-io-ternary").expect("opens");
         let listed: Vec<_> = again.list("tern").expect("lists").into_iter().map(|l| l.entry).collect();
         assert_eq!(listed, [high.clone(), ipv4.clone(), any.clone()]);
         again.modify("tern", &Entry { priority: 40, ..ipv4.clone() }).expect("modifies");
@@ -142,7 +142,7 @@ fn without_tcx_it_does_the_same_as_a_clsact_filter() {
     survives("clsact", |program| program.instance().attach_clsact("a0", Hook::Ingress));
 }
 
-fn survives(name: &str, attach: fn(&TcProgram) -> io::Result<()>) {
+fn survives(name: &str, attach: fn(&KernelProgram) -> io::Result<()>) {
     with_program(name, |program| {
         let instance = format!("st-io-{name}");
         let space = Namespace::temporary(&instance).expect("namespace");
@@ -157,7 +157,7 @@ fn survives(name: &str, attach: fn(&TcProgram) -> io::Result<()>) {
                         links.change(name, &quiet).expect("up");
                     }
                 }
-                let mut mine = TcProgram::open(&manifest, &instance).expect("opens");
+                let mut mine = KernelProgram::open(&manifest, &instance).expect("opens");
                 mine.set_port(1, "b0", 0).expect("port");
                 mine.set_default("exact", &set(1)).expect("default");
                 attach(&mine).expect("attaches");
@@ -171,7 +171,7 @@ fn survives(name: &str, attach: fn(&TcProgram) -> io::Result<()>) {
                 let sent = frame(0x0200_0000_0002, 0x88b5);
                 into.send(&sent).expect("sends");
                 assert_eq!(out.receive(Duration::from_secs(2)).expect("receives"), Some(sent.clone()));
-                let mine = TcProgram::open(&manifest, &instance).expect("opens");
+                let mine = KernelProgram::open(&manifest, &instance).expect("opens");
                 mine.remove().expect("removes");
                 let qdiscs = std::process::Command::new("tc").args(["qdisc", "show", "dev", "a0"]).output();
                 if let Ok(output) = qdiscs {
@@ -190,11 +190,11 @@ fn what_is_wrong_with_an_object_is_said() {
     if !root("bad object") {
         return;
     }
-    let error = TcProgram::load(b"not an object", &manifest(), "st-io-bad").expect_err("rubbish");
+    let error = KernelProgram::load(b"not an object", &manifest(), "st-io-bad").expect_err("rubbish");
     assert!(error.to_string().contains("object"), "{error}");
     assert!(Instance::open("st-io-bad").is_err());
     let Some(object) = object("bad") else { return };
     let wrong = abi::Manifest { entry: "nothing".into(), ..manifest() };
-    let error = TcProgram::load(&object, &wrong, "st-io-bad").expect_err("no such program");
+    let error = KernelProgram::load(&object, &wrong, "st-io-bad").expect_err("no such program");
     assert!(error.to_string().contains("there is: entry"), "{error}");
 }

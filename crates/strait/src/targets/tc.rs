@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use control::stf::{self, Case, Outputs, Report, Target, TargetError};
 use dataplane::Count;
 use io::bpf::{Instance, SkBuff};
-use io::tc::{EgressPort, TcProgram};
+use io::ebpf::{EgressPort, KernelProgram};
 use io::workdir::WorkDir;
 
 use super::wires::{self, Door, Wires};
@@ -26,7 +26,7 @@ const PORTS: u32 = abi::DROP_PORT;
 
 /// A program in the kernel.
 pub struct TcTarget {
-    program: TcProgram,
+    program: KernelProgram,
     /// The ingress port that is configured for test runs.
     port: Option<u32>,
     carrier: Carrier,
@@ -130,7 +130,7 @@ impl TcTarget {
     /// Like [`TcTarget::load`], with an instance name that the caller chooses.
     pub fn load_named(object: &Object, name: &str) -> anyhow::Result<TcTarget> {
         sweep()?;
-        let mut program = TcProgram::load(&object.elf, &object.manifest, name)?;
+        let mut program = KernelProgram::load(&object.elf, &object.manifest, name)?;
         for port in 0..PORTS {
             program.set_egress_port(port, EgressPort { ifindex: LOOPBACK, flags: 0 })?;
         }
@@ -153,7 +153,7 @@ impl TcTarget {
     }
 
     /// The loaded program.
-    pub fn program(&mut self) -> &mut TcProgram {
+    pub fn program(&mut self) -> &mut KernelProgram {
         &mut self.program
     }
 
@@ -209,33 +209,28 @@ struct Noted {
 
 impl Noted {
     /// The verdict for the last packet.
-    fn take(program: &mut TcProgram) -> anyhow::Result<Noted> {
-        let map = program.map("strait_packet")?;
-        let all = map.lookup_per_cpu(&0u32.to_ne_bytes())?.unwrap_or_default();
-        let noted = all.iter().map(|v| Noted::read(v)).find(|n| n.verdict != 0).unwrap_or_default();
+    fn take(program: &mut KernelProgram) -> anyhow::Result<Noted> {
+        let noted = Noted::all(program)?.into_iter().find(|n| n.verdict != 0).unwrap_or_default();
         // The next packet may run on another CPU, so the verdicts of all CPUs are cleared.
-        let value = vec![0; map.value_size()];
-        map.set(&0u32.to_ne_bytes(), &value)?;
+        program.clear_results()?;
         Ok(noted)
     }
 
     /// Like [`Noted::take`], but waits until the program has processed a packet that was sent.
-    fn wait(program: &mut TcProgram) -> anyhow::Result<Noted> {
+    fn wait(program: &mut KernelProgram) -> anyhow::Result<Noted> {
         let begun = Instant::now();
         loop {
-            let map = program.map("strait_packet")?;
-            let all = map.lookup_per_cpu(&0u32.to_ne_bytes())?.unwrap_or_default();
-            if all.iter().any(|v| Noted::read(v).verdict != 0) || begun.elapsed() > wires::ARRIVES {
+            if Noted::all(program)?.iter().any(|n| n.verdict != 0) || begun.elapsed() > wires::ARRIVES {
                 return Noted::take(program);
             }
             std::thread::sleep(Duration::from_micros(100));
         }
     }
 
-    fn read(bytes: &[u8]) -> Noted {
-        let word =
-            |at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_ne_bytes);
-        Noted { verdict: word(0), port: word(4), reason: word(8), tag: word(12) }
+    /// The verdicts of all CPUs.
+    fn all(program: &mut KernelProgram) -> anyhow::Result<Vec<Noted>> {
+        let noted = |[verdict, port, reason, tag]: [u32; 4]| Noted { verdict, port, reason, tag };
+        Ok(program.results()?.into_iter().map(noted).collect())
     }
 }
 

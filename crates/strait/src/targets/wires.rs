@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use control::stf::Outputs;
 use io::bpf::Hook;
+use io::ebpf::{EgressPort, KernelProgram};
 use io::link::{Change, Handle, sysctl};
 use io::packet::PacketSocket;
-use io::tc::{EgressPort, TcProgram};
 use io::tun::Tun;
 
 /// The timeout for a veth pair to carry packets, and for a packet to arrive. A packet arrives immediately unless the machine is very busy.
@@ -41,7 +41,7 @@ pub struct Wires(BTreeMap<u32, Wire>);
 
 impl Wires {
     /// Creates the interfaces, and attaches the program to the near ends.
-    pub fn make(kind: Kind, ports: &[u32], program: &mut TcProgram) -> io::Result<Wires> {
+    pub fn make(kind: Kind, ports: &[u32], program: &mut KernelProgram) -> io::Result<Wires> {
         let kernel = quiet()?;
         let mut wires = BTreeMap::new();
         for port in ports {
@@ -124,7 +124,7 @@ impl Door {
     const NAME: &str = "door";
 
     /// Creates the interface, attaches the program to it, and makes it the way out of the ports from 0 on.
-    pub fn make(program: &mut TcProgram, ports: u32) -> io::Result<Door> {
+    pub fn make(program: &mut KernelProgram, ports: u32) -> io::Result<Door> {
         let kernel = quiet()?;
         let tun = Tun::create(Self::NAME)?;
         kernel.change(Self::NAME, &up())?;
@@ -135,7 +135,7 @@ impl Door {
     }
 
     /// Sends a packet into a port. The program has processed it when the function returns.
-    pub fn send(&self, program: &mut TcProgram, port: u32, packet: &[u8]) -> io::Result<()> {
+    pub fn send(&self, program: &mut KernelProgram, port: u32, packet: &[u8]) -> io::Result<()> {
         program.set_port(port, Self::NAME, 0)?;
         self.0.send(packet)
     }

@@ -13,8 +13,8 @@ use abi::Manifest;
 use anyhow::{Context, bail};
 use control::nat64::{Attach, Config, config, entries, wanted};
 use io::bpf::{Hook, Instance};
+use io::ebpf::{EgressPort, KernelProgram, Lane};
 use io::link::{Change, Handle, Link, Prefix, Route};
-use io::tc::{EgressPort, Lane, TcProgram};
 use serde_json::json;
 
 use crate::cli::{ConfigArgs, Nat64Command, Nat64Target, UpArgs};
@@ -168,7 +168,7 @@ fn lane(name: &str, links: &Handle) -> anyhow::Result<Link> {
 }
 
 /// Sets the lanes of the file, and removes those that are not in it.
-fn lay_lanes(program: &mut TcProgram, lanes: &[Link], way: Lane) -> anyhow::Result<()> {
+fn lay_lanes(program: &mut KernelProgram, lanes: &[Link], way: Lane) -> anyhow::Result<()> {
     for (ifindex, hook) in program.instance().attachments()? {
         if hook == Hook::Ingress && !lanes.iter().any(|l| l.index == ifindex) {
             program.detach_index(ifindex, hook)?;
@@ -184,15 +184,15 @@ fn lay_lanes(program: &mut TcProgram, lanes: &[Link], way: Lane) -> anyhow::Resu
 
 /// The running program if it can be kept, or a new one. A new one is needed if there is none, if the device was created again, or if the
 /// running one is from another version.
-fn open_or_load(name: &str, fresh: bool) -> anyhow::Result<TcProgram> {
+fn open_or_load(name: &str, fresh: bool) -> anyhow::Result<KernelProgram> {
     let (instance, manifest) = (instance(name)?, manifest()?);
-    if !fresh && let Some(program) = TcProgram::open_same(&manifest, &instance, OBJECT) {
+    if !fresh && let Some(program) = KernelProgram::open_same(&manifest, &instance, OBJECT) {
         return Ok(program);
     }
     // The running program is removed only after the new one has been loaded.
     let next = format!("{instance}-next");
     Instance::remove_by_name(&next)?;
-    let program = TcProgram::load(OBJECT, &manifest, &next)?;
+    let program = KernelProgram::load(OBJECT, &manifest, &next)?;
     let replaced = program.replace(&instance);
     if replaced.is_err() {
         let _ = Instance::remove_by_name(&next);
@@ -231,7 +231,7 @@ fn fits(config: &Config) -> anyhow::Result<()> {
 }
 
 /// Updates the tables to match the file: removes entries that are not in it, and adds the missing ones.
-fn fill(program: &mut TcProgram, config: &Config) -> anyhow::Result<()> {
+fn fill(program: &mut KernelProgram, config: &Config) -> anyhow::Result<()> {
     let wanted = wanted(config);
     let tables: Vec<String> = program.manifest().tables.iter().map(|t| t.name.clone()).collect();
     for table in tables.iter().filter(|t| t.ends_with(".eam4") || t.ends_with(".eam6")) {
@@ -306,9 +306,9 @@ fn down(args: &ConfigArgs) -> anyhow::Result<()> {
 }
 
 /// The device and its program, if they exist and are from this version.
-fn running(name: &str, links: &Handle, manifest: &Manifest) -> anyhow::Result<Option<(Link, TcProgram)>> {
+fn running(name: &str, links: &Handle, manifest: &Manifest) -> anyhow::Result<Option<(Link, KernelProgram)>> {
     let instance = instance(name)?;
-    let (Some(link), Ok(program)) = (links.link(name)?, TcProgram::open(manifest, &instance)) else {
+    let (Some(link), Ok(program)) = (links.link(name)?, KernelProgram::open(manifest, &instance)) else {
         return Ok(None);
     };
     if !program.instance().is_of(OBJECT) {
@@ -318,7 +318,7 @@ fn running(name: &str, links: &Handle, manifest: &Manifest) -> anyhow::Result<Op
 }
 
 /// The names of the interfaces that have a lane.
-fn laid_lanes(program: &TcProgram, links: &Handle) -> anyhow::Result<Vec<String>> {
+fn laid_lanes(program: &KernelProgram, links: &Handle) -> anyhow::Result<Vec<String>> {
     let attached = program.instance().attachments()?;
     let has = |link: &Link| attached.contains(&(link.index, Hook::Ingress));
     Ok(links.links()?.into_iter().filter(has).map(|l| l.name).collect())
@@ -347,7 +347,7 @@ fn status(args: &ConfigArgs) -> anyhow::Result<()> {
     let laid = laid_lanes(&program, &links)?;
     if args.json {
         let counter = |(n, p, b): &(String, u64, u64)| json!({"name": n, "packets": p, "bytes": b});
-        let drop = |(d, m): (&io::tc::Drop, &abi::manifest::DropReason)| json!({"reason": d.name, "packets": d.count.packets, "bytes": d.count.bytes, "help": m.help, "at": m.location});
+        let drop = |(d, m): (&io::ebpf::Drop, &abi::manifest::DropReason)| json!({"reason": d.name, "packets": d.count.packets, "bytes": d.count.bytes, "help": m.help, "at": m.location});
         let maps: Vec<_> = config
             .maps
             .iter()

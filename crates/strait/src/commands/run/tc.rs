@@ -30,7 +30,7 @@ fn serve(args: &RunArgs, ports: &[(u32, String)], target: &mut TcTarget) -> anyh
     }
     let program = target.program();
     for port in 0..abi::DROP_PORT {
-        program.set_egress_port(port, io::tc::EgressPort { ifindex: 0, flags: 0 })?;
+        program.set_egress_port(port, io::ebpf::EgressPort { ifindex: 0, flags: 0 })?;
     }
     for (number, interface) in ports {
         program.set_port(*number, interface, 0).with_context(|| format!("port {number}"))?;

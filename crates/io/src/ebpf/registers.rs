@@ -3,11 +3,11 @@
 use abi::Bits;
 use abi::manifest::Register;
 
-use super::TcProgram;
+use super::KernelProgram;
 use crate::bpf::Map;
 use crate::{Error, Result};
 
-impl TcProgram {
+impl KernelProgram {
     /// The value of a cell; `None` if the index is too large.
     pub fn register(&mut self, name: &str, index: u64) -> Result<Option<Bits>> {
         let (register, map) = self.register_map(name)?;

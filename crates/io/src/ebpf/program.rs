@@ -3,15 +3,16 @@
 use std::collections::HashMap;
 
 use abi::Manifest;
+use abi::manifest::KernelMaps;
 
 use super::tuples::TupleSpace;
 use super::versions::Reuse;
 use crate::bpf::{Hook, Instance, LoadOptions, Map, SkBuff, TestRun};
 use crate::{Error, Result, link};
 
-/// A loaded program. Dropping the value does not unload it; [`TcProgram::remove`] does.
+/// A loaded program. Dropping the value does not unload it; [`KernelProgram::remove`] does.
 #[derive(Debug)]
-pub struct TcProgram {
+pub struct KernelProgram {
     pub(super) manifest: Manifest,
     pub(super) instance: Instance,
     /// The maps opened so far, by name.
@@ -33,7 +34,7 @@ pub struct EgressPort {
     pub flags: u32,
 }
 
-/// A shortcut around an interface; see [`TcProgram::set_lane`].
+/// A shortcut around an interface; see [`KernelProgram::set_lane`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lane {
     /// The index of the interface that the lane bypasses.
@@ -53,14 +54,14 @@ impl EgressPort {
     pub const INGRESS: u32 = 1;
 }
 
-impl TcProgram {
+impl KernelProgram {
     /// Loads a program under an instance name, and writes the default actions and entries that the P4 program declares. After an error,
     /// nothing of the program remains loaded.
     pub fn load(object: &[u8], manifest: &Manifest, instance: &str) -> Result<Self> {
         Self::load_with(object, manifest, instance, &LoadOptions::default())
     }
 
-    /// Like [`TcProgram::load`], with other map sizes than those in the object.
+    /// Like [`KernelProgram::load`], with other map sizes than those in the object.
     pub fn load_with(
         object: &[u8],
         manifest: &Manifest,
@@ -81,7 +82,7 @@ impl TcProgram {
         Ok(Self::around(Instance::open(instance)?, manifest))
     }
 
-    /// Like [`TcProgram::open`]. Returns `None` if there is no such instance, or if it was loaded from another object.
+    /// Like [`KernelProgram::open`]. Returns `None` if there is no such instance, or if it was loaded from another object.
     pub fn open_same(manifest: &Manifest, instance: &str, object: &[u8]) -> Option<Self> {
         let found = Self::open(manifest, instance).ok()?;
         found.instance.is_of(object).then_some(found)
@@ -118,7 +119,7 @@ impl TcProgram {
         self.instance.detach(interface, hook)
     }
 
-    /// Like [`TcProgram::detach`], for an interface that may no longer exist.
+    /// Like [`KernelProgram::detach`], for an interface that may no longer exist.
     pub fn detach_index(&self, ifindex: u32, hook: Hook) -> Result<()> {
         self.instance.detach_index(ifindex, hook)
     }
@@ -145,24 +146,50 @@ impl TcProgram {
     ///
     /// The interface must have Ethernet headers. If the program updates counters before it drops, such packets are counted twice.
     pub fn set_lane(&mut self, ifindex: u32, port: u32, lane: Lane) -> Result<()> {
+        if !self.maps_of()?.lanes {
+            return Err(Error::Object("the program was compiled without lanes".to_string()));
+        }
         let flags = if lane.direct { DIRECT } else { 0 };
         self.write_ingress(ifindex, [port, lane.past, flags, lane.ipv4_mtu])
     }
 
     /// Removes the ingress port of an interface. The program then ignores its packets.
     pub fn forget_ingress(&mut self, ifindex: u32) -> Result<()> {
-        self.map("strait_ports")?.delete(&ifindex.to_ne_bytes()).map(|_| ())
+        self.map(&self.maps_of()?.ingress.clone())?.delete(&ifindex.to_ne_bytes()).map(|_| ())
+    }
+
+    /// The names of the maps that every program in the kernel has.
+    pub(super) fn maps_of(&self) -> Result<&KernelMaps> {
+        let maps = self.manifest.kernel.as_ref();
+        maps.ok_or_else(|| Error::Object("the manifest names no maps of a program in the kernel".to_string()))
+    }
+
+    /// The result of the last packet that each processor has processed, as words; see [`KernelMaps::packet`].
+    pub fn results(&mut self) -> Result<Vec<[u32; 4]>> {
+        let name = self.maps_of()?.packet.clone();
+        let all = self.map(&name)?.lookup_per_cpu(&0u32.to_ne_bytes())?.unwrap_or_default();
+        let word = |bytes: &[u8], at: usize| {
+            bytes.get(4 * at..4 * at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_ne_bytes)
+        };
+        Ok(all.iter().map(|bytes| std::array::from_fn(|at| word(bytes, at))).collect())
+    }
+
+    /// Clears the results of all processors.
+    pub fn clear_results(&mut self) -> Result<()> {
+        let name = self.maps_of()?.packet.clone();
+        let map = self.map(&name)?;
+        map.set(&0u32.to_ne_bytes(), &vec![0; map.value_size()])
     }
 
     fn write_ingress(&mut self, ifindex: u32, value: [u32; 4]) -> Result<()> {
         let value = value.map(u32::to_ne_bytes).concat();
-        self.map("strait_ports")?.set(&ifindex.to_ne_bytes(), &value)
+        self.map(&self.maps_of()?.ingress.clone())?.set(&ifindex.to_ne_bytes(), &value)
     }
 
     /// Sets the destination of packets that leave through a P4 port.
     pub fn set_egress_port(&mut self, port: u32, to: EgressPort) -> Result<()> {
         let value = [to.ifindex.to_ne_bytes(), to.flags.to_ne_bytes()].concat();
-        self.map("strait_egress")?.set(&port.to_ne_bytes(), &value)
+        self.map(&self.maps_of()?.egress.clone())?.set(&port.to_ne_bytes(), &value)
     }
 
     /// Runs the program once on a frame, without a network.

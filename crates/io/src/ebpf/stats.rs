@@ -3,7 +3,7 @@
 use abi::Manifest;
 use serde::Serialize;
 
-use super::TcProgram;
+use super::KernelProgram;
 use crate::{Error, Result};
 
 /// The value of a counter.
@@ -36,7 +36,7 @@ impl Count {
     }
 }
 
-impl TcProgram {
+impl KernelProgram {
     /// The value of one cell of an indexed counter: the sum over all CPUs.
     pub fn counter(&mut self, name: &str, index: u32) -> Result<Count> {
         let map = counter_map(&self.manifest, name)?;
@@ -59,7 +59,8 @@ impl TcProgram {
     /// The drop count of each reason, in the order of the manifest, including zeros.
     pub fn drops(&mut self) -> Result<Vec<Drop>> {
         let names: Vec<_> = self.manifest.drops.iter().map(|d| d.name.clone()).collect();
-        let map = self.map("strait_drops")?;
+        let map = self.maps_of()?.drops.clone();
+        let map = self.map(&map)?;
         let read = |(reason, name): (usize, String)| {
             let count = Count::of(&map.sum_u64(&(reason as u32).to_ne_bytes())?);
             Ok(Drop { name, count })
@@ -69,7 +70,7 @@ impl TcProgram {
 
     /// Sets all drop counts to zero.
     pub fn reset_drops(&mut self) -> Result<()> {
-        self.zero("strait_drops")
+        self.zero(&self.maps_of()?.drops.clone())
     }
 
     fn zero(&mut self, name: &str) -> Result<()> {

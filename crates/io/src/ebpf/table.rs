@@ -5,7 +5,7 @@ use abi::manifest::{Structure, Table, TableLayout};
 use abi::{ActionCall, Entry};
 
 use super::tuples::TupleSpace;
-use super::{Count, TcProgram};
+use super::{Count, KernelProgram};
 use crate::bpf::{Map, MapKind};
 use crate::{Error, Result};
 
@@ -18,7 +18,7 @@ pub struct Listed {
     pub count: Option<Count>,
 }
 
-impl TcProgram {
+impl KernelProgram {
     /// Adds an entry. It is an error if there is an entry with an equal key (and mask).
     pub fn insert(&mut self, table: &str, entry: &Entry) -> Result<()> {
         let table = self.checked(table, entry)?;

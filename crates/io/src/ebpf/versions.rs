@@ -12,11 +12,9 @@ use std::sync::atomic::{Ordering, fence};
 
 use abi::manifest::{Structure, Table, TableLayout, VERSIONS};
 
-use super::TcProgram;
+use super::KernelProgram;
 use crate::bpf::{self, Map};
 use crate::{Error, Result};
-
-const MAP: &str = "strait_versions";
 
 /// The published version of a table.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +91,7 @@ fn is_hashed(layout: &TableLayout) -> bool {
     matches!(layout.structure, Structure::Hash | Structure::TupleSpace)
 }
 
-impl TcProgram {
+impl KernelProgram {
     /// Adds an element. Returns false if the key exists.
     pub(super) fn add_element(
         &mut self,
@@ -161,7 +159,7 @@ impl TcProgram {
     /// Reads the published version of a table.
     pub(super) fn version(&mut self, table: &Table) -> Result<Version> {
         let number = self.number(table)?;
-        let bytes = self.map(MAP)?.lookup(&number)?;
+        let bytes = self.map(&self.maps_of()?.versions.clone())?.lookup(&number)?;
         bytes.and_then(|b| Version::read(&b)).ok_or_else(|| missing(table))
     }
 
@@ -169,7 +167,7 @@ impl TcProgram {
     fn publish(&mut self, table: &Table, version: Version) -> Result<()> {
         let number = self.number(table)?;
         fence(Ordering::SeqCst);
-        self.map(MAP)?.set(&number, &version.bytes())?;
+        self.map(&self.maps_of()?.versions.clone())?.set(&number, &version.bytes())?;
         fence(Ordering::SeqCst);
         Ok(())
     }

@@ -1,0 +1,20 @@
+//! A compiled P4 program in the kernel. It translates the names of the manifest to pinned maps.
+//!
+//! * `program` loads and attaches a program, sets its ports, and runs it on test packets.
+//! * `table` writes and reads entries, for every structure.
+//! * `versions` writes tables while packets read them.
+//! * `tuples` is the host's side of tuple-space search, for ternary tables.
+//! * `stats` reads counters and drop counts, and `registers` reads and writes registers.
+//!
+//! [`abi::manifest::KernelMaps`] describes the maps that every program has.
+
+mod program;
+mod registers;
+mod stats;
+mod table;
+mod tuples;
+mod versions;
+
+pub use program::{EgressPort, KernelProgram, Lane};
+pub use stats::{Count, Drop};
+pub use table::Listed;
