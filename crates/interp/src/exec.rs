@@ -1,6 +1,6 @@
 //! Executes statements.
 
-use abi::{Bits, Digest, MatchValue};
+use abi::{Bits, Digest, MatchValue, drops};
 use dataplane::meter::GREEN;
 use dataplane::table::Mismatch;
 use ir::{Block, Call, HeaderId, HeaderRef, LabelId, Loc, Place, Stmt, StmtKind, TableId, VarId};
@@ -23,8 +23,8 @@ pub enum Flow {
     Continue(LabelId),
     /// The parser rejected the packet with this error.
     Reject(u32),
-    /// The packet's budget is used up.
-    Exhausted,
+    /// The packet is dropped at once, for the reason with this number.
+    Drop(usize),
 }
 
 impl Run<'_, '_> {
@@ -80,6 +80,13 @@ impl Run<'_, '_> {
                 return self.parser_stmt(stmt);
             }
             StmtKind::Emit(h) => self.emit(h),
+            StmtKind::Call(Call::Assert { cond, site, text }) => {
+                if !truth(p, &self.s, cond) {
+                    self.observer
+                        .event(Event::Message { text: format!("does not hold: {text}"), loc: stmt.loc });
+                    return Flow::Drop(site.index());
+                }
+            }
             StmtKind::Call(call) => self.call(call, stmt.loc),
         }
         Flow::Next
@@ -88,7 +95,7 @@ impl Run<'_, '_> {
     fn repeat(&mut self, label: LabelId, body: &Block) -> Flow {
         loop {
             if self.steps == 0 {
-                return Flow::Exhausted;
+                return Flow::Drop(self.reason(drops::STEP_BUDGET));
             }
             self.steps -= 1;
             match self.block(body) {
@@ -357,11 +364,8 @@ impl Run<'_, '_> {
             Call::Random { dst, lo, hi } => self.random(dst, lo, hi, loc),
             Call::VerifyChecksum { .. } | Call::UpdateChecksum { .. } => self.checksum(call, loc),
             Call::LogMsg { format, args } => self.log(format, args, loc),
-            Call::Assert { cond, text } => {
-                if !truth(p, &self.s, cond) {
-                    self.observer.event(Event::Message { text: format!("does not hold: {text}"), loc });
-                }
-            }
+            // It may end the packet, so `stmt` runs it.
+            Call::Assert { .. } => {}
         }
     }
 

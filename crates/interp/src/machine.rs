@@ -395,14 +395,28 @@ impl<'p> Interpreter<'p> {
     }
 }
 
+/// A packet was dropped before the end of a parser or control, for the reason with this number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dropped(pub usize);
+
+impl Dropped {
+    /// What a parser or control results in that ended with this flow.
+    pub(crate) fn unless_ended(flow: Flow) -> Result<(), Dropped> {
+        match flow {
+            Flow::Drop(reason) => Err(Dropped(reason)),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Run<'_, '_> {
-    /// Runs a control. Returns false if the packet's budget is used up.
-    pub(crate) fn control(&mut self, role: Role) -> bool {
-        let Some(control) = self.program.control(role) else { return true };
+    /// Runs a control.
+    pub(crate) fn control(&mut self, role: Role) -> Result<(), Dropped> {
+        let Some(control) = self.program.control(role) else { return Ok(()) };
         if self.watched {
             self.observer.event(Event::Control { name: &control.name, loc: control.loc });
         }
-        self.block(&control.body) != Flow::Exhausted
+        Dropped::unless_ended(self.block(&control.body))
     }
 
     pub(crate) fn number(&self, var: VarId) -> u64 {
@@ -410,9 +424,12 @@ impl Run<'_, '_> {
     }
 
     pub(crate) fn dropped(&mut self, name: &str) {
-        let own = self.program.drop_sites.len();
-        let at = FIXED.iter().position(|f| *f == name).unwrap_or(0);
-        self.drop_for(own + at);
+        self.drop_for(self.reason(name));
+    }
+
+    /// The number of one of the interpreter's own drop reasons.
+    pub(crate) fn reason(&self, name: &str) -> usize {
+        self.program.drop_sites.len() + FIXED.iter().position(|f| *f == name).unwrap_or(0)
     }
 
     pub(crate) fn drop_for(&mut self, reason: usize) {

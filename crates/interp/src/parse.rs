@@ -1,12 +1,12 @@
 //! Runs the parser: states, `select` expressions, and the statements that read the packet.
 
-use abi::{Bits, MatchValue};
+use abi::{Bits, MatchValue, drops};
 use ir::{HeaderId, HeaderRef, Parser, Select, Stmt, StmtKind, Target, Transition};
 
 use crate::eval::{eval, header, truth};
 use crate::event::Event;
 use crate::exec::Flow;
-use crate::machine::Run;
+use crate::machine::{Dropped, Run};
 use crate::packet::read_bits;
 
 /// The numbers of the errors that core.p4 declares ([`ir::CORE_ERRORS`]).
@@ -20,13 +20,12 @@ pub mod errors {
 }
 
 impl Run<'_, '_> {
-    /// Runs a parser to its end, or until the packet's steps are used up: then it is false. The result is in `parser_error`.
-    pub fn parse(&mut self, parser: &Parser) -> bool {
+    /// Runs a parser. The result is in `parser_error`.
+    pub fn parse(&mut self, parser: &Parser) -> Result<(), Dropped> {
         let flow = self.states(parser);
-        let ended = !matches!(flow, Flow::Exhausted);
         let error = match flow {
             Flow::Reject(error) => error,
-            Flow::Exhausted => errors::PARSER_TIMEOUT,
+            Flow::Drop(_) => errors::PARSER_TIMEOUT,
             _ => 0,
         };
         self.set(self.program.standard.parser_error, error as u128);
@@ -35,7 +34,7 @@ impl Run<'_, '_> {
             let consumed = self.s.cursor.div_ceil(8);
             self.observer.event(Event::Parsed { error, consumed });
         }
-        ended
+        Dropped::unless_ended(flow)
     }
 
     fn states(&mut self, parser: &Parser) -> Flow {
@@ -46,7 +45,7 @@ impl Run<'_, '_> {
         let mut at = parser.start;
         loop {
             if self.steps == 0 {
-                return Flow::Exhausted;
+                return Flow::Drop(self.reason(drops::STEP_BUDGET));
             }
             self.steps -= 1;
             let state = &parser.states[at.index()];

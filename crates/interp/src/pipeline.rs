@@ -8,7 +8,7 @@ use ir::{Expr, Role, StageId};
 
 use crate::eval::{eval, truth};
 use crate::event::Event;
-use crate::machine::{Job, Mirror, Run};
+use crate::machine::{Dropped, Job, Mirror, Run};
 use crate::packet::{BitWriter, PacketState};
 
 /// A port where a packet goes, and the replication id of the packet there.
@@ -74,25 +74,25 @@ impl Run<'_, '_> {
                     if let Some(length) = self.number(*var).checked_sub(1) {
                         deparsed.truncate(length as usize);
                     }
-                    true
+                    Ok(())
                 }
                 Step::Decide(decision) => match self.decide(id, decision, &deparsed) {
-                    Ended::No => true,
+                    Ended::No => Ok(()),
                     Ended::Yes => return None,
                     Ended::Continues(next) => return Some(next),
                 },
             };
-            if !finished {
-                self.dropped(drops::STEP_BUDGET);
+            if let Err(Dropped(reason)) = finished {
+                self.drop_for(reason);
                 return None;
             }
         }
         None
     }
 
-    fn parse_as(&mut self, role: Role) -> bool {
+    fn parse_as(&mut self, role: Role) -> Result<(), Dropped> {
         let program = self.program;
-        program.parsers.iter().find(|p| p.role == role).is_none_or(|parser| self.parse(parser))
+        program.parsers.iter().find(|p| p.role == role).map_or(Ok(()), |parser| self.parse(parser))
     }
 
     fn decide(&mut self, stage: StageId, decision: &Decision, deparsed: &[u8]) -> Ended {
@@ -205,7 +205,8 @@ impl Run<'_, '_> {
             }
             Headers::Parsed(role) => {
                 let old = std::mem::replace(&mut self.s, state);
-                self.parse_as(*role);
+                // The packet itself has passed this parser with the same bytes, so that it is not dropped here.
+                let _ = self.parse_as(*role);
                 state = std::mem::replace(&mut self.s, old);
                 self.pass(&mut state, passed);
             }

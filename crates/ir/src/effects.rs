@@ -385,8 +385,9 @@ impl Effects<'_, '_> {
                 self.exprs(args);
                 self.outside(Outside::Output);
             }
-            Call::Assert { cond, text: _ } => {
+            Call::Assert { cond, site: _, text: _ } => {
                 self.expr(cond);
+                self.outside(Outside::Fate);
                 self.outside(Outside::Output);
             }
         }

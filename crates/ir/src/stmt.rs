@@ -274,10 +274,13 @@ pub enum Call {
         /// The values for the placeholders, from left to right.
         args: Vec<Expr>,
     },
-    /// `assert` or `assume`. If the condition is false, the program has a bug: the interpreter reports it and continues.
+    /// `assert` or `assume`. If the condition is false, the program has a bug. The packet is dropped for this reason at once, wherever it is in
+    /// the pipeline. (v1model lets targets decide; BMv2 ends the switch.)
     Assert {
         /// The condition, a bool.
         cond: Expr,
+        /// The reason for which the packet is dropped.
+        site: DropSiteId,
         /// The text of the condition in the P4 source.
         text: String,
     },

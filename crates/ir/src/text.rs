@@ -397,6 +397,6 @@ fn call(p: &Program, call: &Call) -> String {
             format!("{} = Csum16({}{tail}){or} if {}", place(p, checksum), list(data), expr(p, cond))
         }
         Call::LogMsg { format, args } => format!("log {format:?} ({})", list(args)),
-        Call::Assert { cond, text } => format!("assert {} ({text})", expr(p, cond)),
+        Call::Assert { cond, site: _, text } => format!("assert {} ({text})", expr(p, cond)),
     }
 }

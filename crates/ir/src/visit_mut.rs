@@ -193,6 +193,6 @@ fn call_parts(call: &mut Call, f: &mut dyn FnMut(Part<'_>)) {
             place_parts(checksum, f);
         }
         Call::LogMsg { format: _, args } => args.iter_mut().for_each(|e| whole(e, f)),
-        Call::Assert { cond, text: _ } => whole(cond, f),
+        Call::Assert { cond, site: _, text: _ } => whole(cond, f),
     }
 }

@@ -57,7 +57,9 @@ impl<'p> Emitter<'p> {
             kernel: None,
             drops: drop_reasons(program, reasons),
         };
-        let facts = Facts::new(program, hook);
+        let mut facts = Facts::new(program, hook);
+        facts.step_budget =
+            manifest.drops.iter().position(|d| d.name == abi::drops::STEP_BUDGET).unwrap_or(0);
         Emitter {
             program,
             names,
@@ -133,7 +135,10 @@ impl<'p> Emitter<'p> {
         sums::cleared_members(&self.facts.plan, &mut self.text);
         self.text.line("u32 cursor;       /* number of bytes that the parser has consumed */");
         self.text.line("u32 site;         /* 1 + the drop site that ran last, or 0 */");
-        self.text.line("u32 timeout;      /* the parser did not come to an end */");
+        self.text.line("u32 ended;        /* 1 + the reason for which the packet is dropped before the end of the pipeline, or 0 */");
+        if self.facts.endless {
+            self.text.line("u32 steps;        /* iterations of loops that may not come to an end */");
+        }
         if stack::counted(self.program) {
             for (i, stack) in self.program.stacks.iter().enumerate().filter(|(i, s)| s.index.index() == *i) {
                 self.text.line(format!("u32 next_{i};      /* the next index of {} */", stack.name));

@@ -21,13 +21,23 @@ pub enum Machine {
 }
 
 impl Machine {
-    /// The largest number of iterations of a loop. The kernel's verifier follows each iteration.
-    pub fn loop_bound(self) -> u64 {
+    /// The most iterations of a loop whose bound the compiler does not know; a packet that takes more is dropped. `None` if the machine
+    /// needs a bound, because the kernel's verifier follows each iteration.
+    pub fn loop_budget(self) -> Option<u64> {
         match self {
-            Machine::Bpf => 256,
-            // The counter has 32 bits, and its last value is the bound plus 1.
-            Machine::Native => u64::from(u32::MAX) - 1,
+            Machine::Bpf => None,
+            Machine::Native => Some(100_000),
         }
+    }
+
+    /// How often a packet may enter parser states that are part of a loop.
+    pub fn parser_budget(self) -> u64 {
+        self.loop_budget().unwrap_or(128)
+    }
+
+    /// Whether the iterations of a loop with this bound need not be counted.
+    pub fn ends(self, bound: Option<u64>) -> bool {
+        bound.is_some_and(|bound| bound <= self.loop_budget().unwrap_or(256))
     }
 }
 
@@ -105,6 +115,12 @@ pub struct Facts {
     pub applications: Vec<u32>,
     /// Whether all packets pass the stages of the pipeline in order, at most once.
     pub straight: bool,
+    /// Whether a loop may use up the packet's budget, which drops the packet.
+    pub endless: bool,
+    /// Whether a packet may be dropped before the end of a control: by such a loop, or by an assertion.
+    pub ends: bool,
+    /// The number of the drop reason of packets that use up their budget.
+    pub step_budget: usize,
 }
 
 impl Facts {
@@ -127,13 +143,30 @@ impl Facts {
         let whole = if hook.writes_whole_headers() { &touched } else { &created };
         let raw = (0..program.headers.len() as u32).filter(|h| !whole.contains(&HeaderId(*h))).collect();
         let mut applications = vec![0; program.tables.len()];
-        visit::all_stmts(program, &mut |stmt| {
-            if let StmtKind::Apply { table, .. } = &stmt.kind {
-                applications[table.index()] += 1;
-            }
+        let (mut endless, mut ends) = (false, false);
+        visit::all_stmts(program, &mut |stmt| match &stmt.kind {
+            StmtKind::Apply { table, .. } => applications[table.index()] += 1,
+            StmtKind::Loop { bound, .. } => endless |= !hook.machine().ends(*bound),
+            StmtKind::Call(Call::Assert { .. }) => ends = true,
+            _ => {}
         });
         let straight = is_straight(program);
-        Facts { hook, plan, cleared, used, created, changed, touched, raw, checks, applications, straight }
+        Facts {
+            hook,
+            plan,
+            cleared,
+            used,
+            created,
+            changed,
+            touched,
+            raw,
+            checks,
+            applications,
+            straight,
+            endless,
+            ends: ends || endless,
+            step_budget: 0,
+        }
     }
 
     /// What executes the C.

@@ -7,9 +7,6 @@ use super::expr::{flipped, signed, signed_range};
 use super::pipeline::stage_name;
 use super::{Body, Emitter, Machine, Unit, constant, container, equal, header, wide};
 
-/// How often a packet may enter states that are part of a loop. The interpreter allows more, but no packet has that many headers.
-const PARSER_STEPS: u32 = 128;
-
 impl Emitter<'_> {
     /// Emits the functions of the parsers.
     pub fn parsers(&mut self) {
@@ -28,8 +25,9 @@ impl Emitter<'_> {
             for (i, state) in parser.states.iter().enumerate() {
                 body.text.margin(format!("state_{i}:; /* {} */", state.name));
                 if loops[i] {
-                    body.text.line(format!("if (++steps > {PARSER_STEPS}) {{"));
-                    body.text.line("    s->timeout = 1;");
+                    body.text.line(format!("if (++steps > {}) {{", body.facts.machine().parser_budget()));
+                    let reason = body.facts.step_budget + 1;
+                    body.text.line(format!("    s->ended = {reason};"));
                     body.text.line("    return 0;");
                     body.text.line("}");
                 }

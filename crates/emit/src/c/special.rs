@@ -110,7 +110,7 @@ impl Body<'_> {
         let (name, pkt) = (self.names.table(table).to_string(), self.facts.hook.packet());
         if hit.is_none() && action.is_none() {
             self.text.line(format!("apply_{name}({pkt});"));
-            return;
+            return self.unless_ended();
         }
         // Bit 16 is set on a hit. The bits below are the number of the action that ran.
         self.text.open("");
@@ -122,6 +122,15 @@ impl Body<'_> {
             self.assign(&Place::Var(var), "result & 0xffff");
         }
         self.text.close("");
+        self.unless_ended();
+    }
+
+    /// Ends the function if an action has ended the packet.
+    fn unless_ended(&mut self) {
+        if self.facts.ends {
+            self.text.line("if (s->ended)");
+            self.text.line("    return 0;");
+        }
     }
 
     fn call(&mut self, call: &Call) {
@@ -162,8 +171,12 @@ impl Body<'_> {
             Call::Hash { dst, algorithm, base, data, max } => self.hash(dst, *algorithm, base, data, max),
             Call::VerifyChecksum { .. } => sums::verify(self, call),
             Call::UpdateChecksum { .. } => sums::update(self, call),
-            Call::Assert { .. } => {
-                self.unsupported("`assert`", "test the condition with `if` and mark_to_drop")
+            Call::Assert { cond, site, .. } => {
+                let cond = self.expr(cond);
+                self.text.open(format!("if (!({cond}))"));
+                self.text.line(format!("s->ended = {};", site.0 + 1));
+                self.text.line("return 0;");
+                self.text.close("");
             }
             Call::Meter { .. } | Call::DirectMeter { .. } if self.facts.machine() == Machine::Bpf => {
                 self.unsupported("a meter", "the native target has meters")

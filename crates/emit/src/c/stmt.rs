@@ -196,22 +196,30 @@ impl<'a> Body<'a> {
         self.text.close("");
     }
 
-    /// Emits a loop with a bound on its iterations, which tc needs for the verifier.
+    /// Emits a loop. One whose bound is not known counts its iterations, and ends the function when the packet's budget is used up.
     fn repeat(&mut self, label: LabelId, bound: Option<u64>, body: &Block) {
-        match bound {
-            Some(bound) if bound <= self.facts.machine().loop_bound() => {
-                let i = format!("round_{}", label.0);
-                self.text.open(format!("for (u32 {i} = 0; {i} <= {bound}; {i}++)"));
-                self.block(body);
-                self.text.line(format!("next_{}: __attribute__((unused));", label.0));
+        let i = format!("round_{}", label.0);
+        match bound.filter(|_| self.facts.machine().ends(bound)) {
+            Some(bound) => self.text.open(format!("for (u32 {i} = 0; {i} <= {bound}; {i}++)")),
+            None => {
+                let Some(budget) = self.facts.machine().loop_budget() else {
+                    return self.unsupported(
+                        "a loop whose number of rounds is not known and small",
+                        "`for (bit<8> i in 0 .. 9)` has a bound that the compiler knows",
+                    );
+                };
+                self.text.open("for (;;)");
+                self.text.open(format!("if (s->steps++ >= {budget})"));
+                let reason = self.facts.step_budget + 1;
+                self.text.line(format!("s->ended = {reason};"));
+                self.text.line("return 0;");
                 self.text.close("");
-                self.text.line(format!("out_{}: __attribute__((unused));", label.0));
             }
-            _ => self.unsupported(
-                "a loop whose number of rounds is not known and small",
-                "`for (bit<8> i in 0 .. 9)` has a bound that the compiler knows",
-            ),
         }
+        self.block(body);
+        self.text.line(format!("next_{}: __attribute__((unused));", label.0));
+        self.text.close("");
+        self.text.line(format!("out_{}: __attribute__((unused));", label.0));
     }
 
     fn header_name(&mut self, h: &HeaderRef) -> Option<(ir::HeaderId, String)> {

@@ -304,19 +304,26 @@ impl Ebpf<'_> {
         }
     }
 
+    /// Emits the drop of a packet that was ended by a parser or an assertion.
+    fn tc_unless_ended(&mut self, drop: &str) {
+        self.c.text.line("if (s->ended)");
+        self.c.text.line(format!("    return {drop}, s->ended - 1);"));
+    }
+
     /// Emits a step of a stage. `drop` is the beginning of the call that drops the packet.
     fn tc_step(&mut self, step: &Step, drop: &str) {
         match step {
             Step::Parse(role, errors) => {
-                let budget = self.tc_reason(drops::STEP_BUDGET);
                 self.c.text.line(format!("{}(skb);", stage_name(*role)));
-                self.c.text.line("if (s->timeout)");
-                self.c.text.line(format!("    return {drop}, {budget});"));
+                self.tc_unless_ended(drop);
                 self.c.write_errors(errors);
             }
             Step::Control(role) if self.c.program.control(*role).is_none() => {}
             Step::Control(role) => {
                 self.c.text.line(format!("{}(skb);", stage_name(*role)));
+                if self.c.facts.ends {
+                    self.tc_unless_ended(drop);
+                }
                 let applies = matches!(role, Role::Ingress | Role::Egress);
                 if applies && self.hashed_data() > 0 {
                     let busy = self.tc_reason(BUSY);
@@ -337,6 +344,9 @@ impl Ebpf<'_> {
                     .text
                     .line(format!("    return count_and_drop(skb, t, failed == 2 ? {sum} : {resize});"));
                 self.c.text.close("");
+                if self.c.facts.ends {
+                    self.tc_unless_ended("count_and_drop(skb, t");
+                }
             }
             Step::Truncate(_, loc) => self.c.refuse(*loc, "`truncate`", "the native target can"),
             Step::Decide(decision) => self.tc_decision(decision, drop),

@@ -36,7 +36,7 @@ pub const ENTRY: &str = "strait_burst";
 const REASONS: &[(&str, &str)] = &[
     (drops::EGRESS_SPEC, "the program set egress_spec to the drop port"),
     (drops::NO_SUCH_GROUP, "the multicast group does not exist or has no ports"),
-    (drops::STEP_BUDGET, "the parser did not come to an end"),
+    (drops::STEP_BUDGET, "the parser or a loop did not come to an end"),
     (drops::NO_SUCH_PORT, "the egress port is not attached to anything"),
     (drops::BAD_RESIZE, "there is no room in front of the packet for its new headers"),
     (drops::NO_BUFFER, "a copy of the packet found no buffer"),
@@ -220,7 +220,7 @@ impl Native<'_> {
                         self.c.write_errors(errors);
                     }
                     Step::Control(role) if self.c.program.control(*role).is_some() => {
-                        self.c.text.line("if (!s->timeout)");
+                        self.c.text.line("if (!s->ended)");
                         self.c.text.line(format!("    {}(pkt);", stage_name(*role)));
                     }
                     _ => {}
@@ -242,11 +242,10 @@ impl Native<'_> {
         t.close("");
     }
 
-    /// Emits the drop of a packet whose parser did not come to an end.
-    fn check_timeout(&mut self) {
-        let budget = reason(self.c.program, drops::STEP_BUDGET);
-        self.c.text.open("if (s->timeout)");
-        self.c.text.line(format!("drop(pkt, p, {budget});"));
+    /// Emits the drop of a packet that was ended by a parser, a loop or an assertion.
+    fn check_ended(&mut self) {
+        self.c.text.open("if (s->ended)");
+        self.c.text.line("drop(pkt, p, s->ended - 1);");
         self.c.text.line("return;");
         self.c.text.close("");
     }
@@ -256,12 +255,15 @@ impl Native<'_> {
         match step {
             Step::Parse(role, errors) => {
                 self.c.text.line(format!("{}(pkt);", stage_name(*role)));
-                self.check_timeout();
+                self.check_ended();
                 self.c.write_errors(errors);
             }
             Step::Control(role) => {
                 if self.c.program.control(*role).is_some() {
                     self.c.text.line(format!("{}(pkt);", stage_name(*role)));
+                    if self.c.facts.ends {
+                        self.check_ended();
+                    }
                 }
             }
             Step::Deparse(role) => {
@@ -270,6 +272,9 @@ impl Native<'_> {
                 self.c.text.line(format!("drop(pkt, p, {resize});"));
                 self.c.text.line("return;");
                 self.c.text.close("");
+                if self.c.facts.ends {
+                    self.check_ended();
+                }
             }
             Step::Truncate(var, _) => {
                 let length = format!("s->{}", self.c.names.var(*var));
@@ -293,7 +298,7 @@ impl Native<'_> {
         for (i, stage) in program.pipeline.stages.iter().enumerate() {
             let skipped = if i == 0 { self.entering(stage) } else { 0 };
             if skipped > 0 {
-                self.check_timeout();
+                self.check_ended();
             }
             for step in &stage.steps[skipped..] {
                 match step {

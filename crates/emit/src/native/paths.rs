@@ -83,7 +83,7 @@ impl Native<'_> {
         for meter in self.c.program.tables.iter().filter_map(|t| t.direct_meter) {
             self.c.text.line(format!("s->colour_{} = 0;", meter.0));
         }
-        self.c.text.line("s->site = s->timeout = 0;");
+        self.c.text.line("s->site = s->ended = 0;");
         self.c.text.close("");
     }
 
@@ -186,7 +186,7 @@ impl Native<'_> {
         self.c.write_inputs("n", &path.sets, &TO_PORT, Which::All);
         if let Headers::Parsed(role) = headers {
             self.c.text.line(format!("{}(&job->pkt);", stage_name(*role)));
-            self.c.text.line("n->timeout = 0;");
+            self.c.text.line("n->ended = 0;");
             pass(self);
         }
     }
@@ -251,7 +251,7 @@ impl Native<'_> {
         t.line("UNUSED struct strait_packet *entered = p;");
         let skipped = if number == 0 { self.entering(stage) } else { 0 };
         if skipped > 0 {
-            self.check_timeout();
+            self.check_ended();
         }
         for (at, step) in stage.steps.iter().enumerate().skip(skipped) {
             match step {

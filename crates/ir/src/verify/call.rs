@@ -55,7 +55,10 @@ impl Check<'_> {
                 self.condition(cond);
                 self.bits_result(checksum);
             }
-            Call::Assert { cond, text: _ } => self.condition(cond),
+            Call::Assert { cond, site, text: _ } => {
+                self.require(site.index() < self.p.drop_sites.len(), Rule::KnownDropSite);
+                self.condition(cond);
+            }
         }
     }
 

@@ -50,7 +50,8 @@ impl<'a> Lower<'_, 'a> {
             ("assert" | "assume", [cond]) => {
                 let cond = self.scalar(cond)?;
                 let text = self.map.text(span).to_string();
-                self.push(Ir::Call(Call::Assert { cond, text }));
+                let site = self.drop_site_named(span, &name);
+                self.push(Ir::Call(Call::Assert { cond, site, text }));
             }
             ("static_assert", _) => return Ok(Val::Scalar(Expr::bool(true))),
             ("digest", [_, data]) => {
@@ -166,8 +167,13 @@ impl<'a> Lower<'_, 'a> {
     /// The drop site of a call. Inlining makes several statements of one location. Those with different names are
     /// different sites.
     fn drop_site(&mut self, span: Span) -> ir::DropSiteId {
+        let name = self.drop_name.clone();
+        self.drop_site_named(span, &name)
+    }
+
+    fn drop_site_named(&mut self, span: Span, own: &str) -> ir::DropSiteId {
         let loc = self.at(span);
-        let own = self.drop_name.clone();
+        let own = own.to_string();
         let with_line = format!("{own} line {}", loc.line);
         let sites = &self.out.drop_sites;
         let known = sites.iter().position(|s| s.loc == loc && (s.name == own || s.name == with_line));

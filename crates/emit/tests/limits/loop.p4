@@ -1,4 +1,4 @@
-// An assertion.
+// A loop whose number of iterations the packet decides.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -15,7 +15,7 @@ parser P(packet_in b, out headers hdr, inout metadata m, inout standard_metadata
 control V(inout headers hdr, inout metadata m) { apply { } }
 control I(inout headers hdr, inout metadata m, inout standard_metadata_t sm) {
     apply {
-        assert(hdr.h.n != 0); // unsupported: assert
+        for (bit<32> i = hdr.h.n; i != 0; i = i - 1) { m.b = m.b + 1; } // unsupported: a loop
         sm.egress_spec = 1;
     }
 }

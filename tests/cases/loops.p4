@@ -1,0 +1,50 @@
+// Loops whose number of iterations a packet decides: in a control, in an action, nested, left early, and one that never ends.
+#include <core.p4>
+#include <v1model.p4>
+
+header h_t { bit<8> from; bit<8> to; bit<8> kind; bit<8> count; bit<16> sum; }
+struct headers { h_t h; }
+struct meta_t { }
+
+parser P(packet_in packet, out headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
+    state start { packet.extract(hdr.h); transition accept; }
+}
+control V(inout headers hdr, inout meta_t meta) { apply { } }
+control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
+    action add_up() {
+        for (bit<8> i = hdr.h.from; i < hdr.h.to; i = i + 1) {
+            if (i == 7) { continue; }
+            hdr.h.count = hdr.h.count + 1;
+            hdr.h.sum = hdr.h.sum + (bit<16>)i;
+        }
+    }
+    action for_ever() {
+        for (bit<8> i = 0; i < 10; i = i - hdr.h.from + hdr.h.from) { hdr.h.count = hdr.h.count + 1; }
+    }
+    table chosen {
+        key = { hdr.h.kind: exact; }
+        actions = { add_up; for_ever; @defaultonly NoAction; }
+        const default_action = NoAction();
+        const entries = { 2: add_up(); 3: for_ever(); }
+    }
+    apply {
+        chosen.apply();
+        if (hdr.h.kind == 1) {
+            bit<8> outer = 0;
+            for (bit<8> i = hdr.h.from; i != hdr.h.to; i = i + 1) {
+                if (outer == 5) { break; }
+                outer = outer + 1;
+                for (bit<8> j = 0; j < i; j = j + 1) {
+                    hdr.h.sum = hdr.h.sum + 1;
+                }
+            }
+            hdr.h.count = outer;
+        }
+        sm.egress_spec = 1;
+    }
+}
+control E(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) { apply { } }
+control U(inout headers hdr, inout meta_t meta) { apply { } }
+control D(packet_out packet, in headers hdr) { apply { packet.emit(hdr.h); } }
+
+V1Switch(P(), V(), I(), E(), U(), D()) main;
