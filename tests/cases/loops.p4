@@ -1,4 +1,5 @@
-// Loops whose number of iterations a packet decides: in a control, in an action, nested, left early, and one that never ends.
+// Loops whose number of iterations a packet decides: in a control, in an action, nested, left early, with a table in it,
+// and one that never ends.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -27,6 +28,13 @@ control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
         const default_action = NoAction();
         const entries = { 2: add_up(); 3: for_ever(); }
     }
+    action step(bit<16> by) { hdr.h.sum = hdr.h.sum + by; }
+    table stepped {
+        key = { hdr.h.count: exact; }
+        actions = { step; @defaultonly NoAction; }
+        const default_action = NoAction();
+        const entries = { 3: step(0x1000); 5: step(0x0034); 6: step(0x1045); }
+    }
     apply {
         chosen.apply();
         if (hdr.h.kind == 1) {
@@ -41,6 +49,21 @@ control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
             hdr.h.count = outer;
         }
         sm.egress_spec = 1;
+        if (hdr.h.kind == 4) {
+            for (bit<8> i = hdr.h.from; i < hdr.h.to; i = i + 1) {
+                for (bit<8> j = i; j < hdr.h.to; j = j + 1) {
+                    hdr.h.count = hdr.h.count + 1;
+                    stepped.apply();
+                    if (hdr.h.sum == 0x1234) { return; }
+                    if (hdr.h.sum == 0x2345) { exit; }
+                    if (hdr.h.count == 20) { break; }
+                }
+                if (hdr.h.count == 20) { continue; }
+                hdr.h.sum = hdr.h.sum + 0x100;
+            }
+            hdr.h.kind = 5;
+        }
+        sm.egress_spec = 2;
     }
 }
 control E(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) { apply { } }

@@ -225,6 +225,7 @@ impl<'p> Emitter<'p> {
             Machine::Bpf => "INLINE",
             Machine::Native => "static",
         };
+        let start = self.text.here();
         self.text.open(format!("{linkage} int {name}({ty} *{packet})"));
         self.get_state("-1");
         if self.facts.machine() == Machine::Bpf {
@@ -235,8 +236,10 @@ impl<'p> Emitter<'p> {
         let mut body = Body::new(program, names, units, unit, text, problems, facts);
         body.declare_locals();
         write(&mut body);
+        let functions = body.functions;
         self.text.line("return 0;");
         self.text.close("");
+        self.text.insert(start, &functions);
     }
 
     /// Declares `s` and `t`. On tc the function returns `otherwise` if they are missing: that cannot happen, but the verifier does not

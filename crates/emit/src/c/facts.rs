@@ -11,6 +11,9 @@ use ir::{Call, HeaderId, Program, Stmt, StmtKind, Transition, VarId, VarKind, Ve
 use super::header;
 use super::pipeline::is_straight;
 
+/// The most iterations that a packet may take of loops whose bound the compiler does not know. A packet that takes more is dropped.
+pub const LOOP_BUDGET: u64 = 100_000;
+
 /// What executes the C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Machine {
@@ -21,23 +24,21 @@ pub enum Machine {
 }
 
 impl Machine {
-    /// The most iterations of a loop whose bound the compiler does not know; a packet that takes more is dropped. `None` if the machine
-    /// needs a bound, because the kernel's verifier follows each iteration.
-    pub fn loop_budget(self) -> Option<u64> {
-        match self {
-            Machine::Bpf => None,
-            Machine::Native => Some(100_000),
-        }
-    }
-
     /// How often a packet may enter parser states that are part of a loop.
     pub fn parser_budget(self) -> u64 {
-        self.loop_budget().unwrap_or(128)
+        match self {
+            Machine::Bpf => 128,
+            Machine::Native => LOOP_BUDGET,
+        }
     }
 
     /// Whether the iterations of a loop with this bound need not be counted.
     pub fn ends(self, bound: Option<u64>) -> bool {
-        bound.is_some_and(|bound| bound <= self.loop_budget().unwrap_or(256))
+        let most = match self {
+            Machine::Bpf => 256, // the kernel's verifier follows each iteration
+            Machine::Native => LOOP_BUDGET,
+        };
+        bound.is_some_and(|bound| bound <= most)
     }
 }
 

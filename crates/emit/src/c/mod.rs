@@ -20,6 +20,7 @@ mod expr;
 mod facts;
 pub mod header;
 pub mod layout;
+mod loops;
 mod names;
 mod parser;
 mod pipeline;

@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 use ir::cells::Cell;
 use ir::effects;
 use ir::pipeline::Mention;
-use ir::{Block, Program, Role, Transition, Var, VarId, VarKind, visit};
+use ir::{Block, Program, Role, StmtKind, Transition, Var, VarId, VarKind, visit};
 
-use super::Facts;
+use super::{Facts, facts::Machine};
 
 /// An emitted function, or a group of functions that cannot have locals of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -76,6 +76,15 @@ impl Units {
         }
         for var in architecture(program) {
             note(var, Unit::Frame);
+        }
+        if facts.machine() == Machine::Bpf {
+            visit::all_stmts(program, &mut |stmt| match &stmt.kind {
+                // The body becomes a function, which cannot use the locals of another one.
+                StmtKind::Loop { bound, body, .. } if !Machine::Bpf.ends(*bound) => {
+                    vars_of(program, body, &mut |v| note(v, Unit::Frame));
+                }
+                _ => {}
+            });
         }
         let home = |(i, var): (usize, &Var)| {
             let id = VarId(i as u32);

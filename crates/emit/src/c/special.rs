@@ -9,6 +9,15 @@ impl Body<'_> {
     /// Emits such a statement.
     pub(super) fn special(&mut self, stmt: &Stmt) {
         match &stmt.kind {
+            StmtKind::Extract { .. }
+            | StmtKind::Lookahead { .. }
+            | StmtKind::Advance(_)
+            | StmtKind::Verify { .. }
+                if self.callback.is_some() =>
+            {
+                let hint = "a parser state that goes to itself is a loop, too";
+                self.unsupported("reading the packet in a loop whose number of iterations is not known", hint)
+            }
             StmtKind::Extract { header: HeaderRef::Header(h), varbit: None } => self.extract(*h),
             StmtKind::Extract { varbit: Some(_), .. } if self.facts.machine() == Machine::Bpf => self
                 .unsupported(
@@ -128,8 +137,9 @@ impl Body<'_> {
     /// Ends the function if an action has ended the packet.
     fn unless_ended(&mut self) {
         if self.facts.ends {
-            self.text.line("if (s->ended)");
-            self.text.line("    return 0;");
+            self.text.open("if (s->ended)");
+            self.return_ended();
+            self.text.close("");
         }
     }
 
@@ -175,7 +185,7 @@ impl Body<'_> {
                 let cond = self.expr(cond);
                 self.text.open(format!("if (!({cond}))"));
                 self.text.line(format!("s->ended = {};", site.0 + 1));
-                self.text.line("return 0;");
+                self.return_ended();
                 self.text.close("");
             }
             Call::Meter { .. } | Call::DirectMeter { .. } if self.facts.machine() == Machine::Bpf => {

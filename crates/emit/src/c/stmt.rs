@@ -2,6 +2,7 @@
 
 use ir::{Block, Call, HeaderRef, LabelId, Loc, Place, Program, Stmt, StmtKind, VarId};
 
+use super::loops::Jump;
 use super::{Facts, Home, Names, Text, Unit, Units, c_type};
 use crate::unsupported::Unsupported;
 
@@ -27,6 +28,12 @@ pub struct Body<'a> {
     pub rejected: String,
     /// Whether an emit statement records that it ran.
     pub emits: bool,
+    /// The labels of the enclosing blocks and loops that are in the same C function.
+    pub(super) labels: Vec<LabelId>,
+    /// The loop whose body is the C function that is emitted.
+    pub(super) callback: Option<LabelId>,
+    /// The text of the functions of loops, which come before the function that is emitted.
+    pub(super) functions: String,
     /// File and line of the last P4 line that was emitted as a comment.
     last_line: (u32, u32),
 }
@@ -53,6 +60,9 @@ impl<'a> Body<'a> {
             loc: Loc::default(),
             rejected: "rejected".into(),
             emits: false,
+            labels: Vec::new(),
+            callback: None,
+            functions: String::new(),
             last_line: (0, 0),
         }
     }
@@ -135,14 +145,16 @@ impl<'a> Body<'a> {
             }
             StmtKind::Switch { on, arms, default } => self.switch(on, arms, default),
             StmtKind::Block { label, body } => {
+                self.labels.push(*label);
                 self.block(body);
+                self.labels.pop();
                 if leaves(body, *label) {
                     self.text.line(format!("out_{}:;", label.0));
                 }
             }
             StmtKind::Loop { label, bound, body } => self.repeat(*label, *bound, body),
-            StmtKind::Break(label) => self.text.line(format!("goto out_{};", label.0)),
-            StmtKind::Continue(label) => self.text.line(format!("goto next_{};", label.0)),
+            StmtKind::Break(label) => self.jump(Jump::Break(*label)),
+            StmtKind::Continue(label) => self.jump(Jump::Continue(*label)),
             StmtKind::SetValid(h) => self.set_valid(h),
             StmtKind::SetInvalid(h) => self.set_invalid(h),
             StmtKind::CopyHeader { dst, src } => self.copy_header(dst, src),
@@ -194,32 +206,6 @@ impl<'a> Body<'a> {
             self.block(default);
         }
         self.text.close("");
-    }
-
-    /// Emits a loop. One whose bound is not known counts its iterations, and ends the function when the packet's budget is used up.
-    fn repeat(&mut self, label: LabelId, bound: Option<u64>, body: &Block) {
-        let i = format!("round_{}", label.0);
-        match bound.filter(|_| self.facts.machine().ends(bound)) {
-            Some(bound) => self.text.open(format!("for (u32 {i} = 0; {i} <= {bound}; {i}++)")),
-            None => {
-                let Some(budget) = self.facts.machine().loop_budget() else {
-                    return self.unsupported(
-                        "a loop whose number of rounds is not known and small",
-                        "`for (bit<8> i in 0 .. 9)` has a bound that the compiler knows",
-                    );
-                };
-                self.text.open("for (;;)");
-                self.text.open(format!("if (s->steps++ >= {budget})"));
-                let reason = self.facts.step_budget + 1;
-                self.text.line(format!("s->ended = {reason};"));
-                self.text.line("return 0;");
-                self.text.close("");
-            }
-        }
-        self.block(body);
-        self.text.line(format!("next_{}: __attribute__((unused));", label.0));
-        self.text.close("");
-        self.text.line(format!("out_{}: __attribute__((unused));", label.0));
     }
 
     fn header_name(&mut self, h: &HeaderRef) -> Option<(ir::HeaderId, String)> {

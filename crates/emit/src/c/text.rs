@@ -49,6 +49,16 @@ impl Text {
         self.line(format!("}}{tail}"));
     }
 
+    /// The place where the next text will be, for [`Text::insert`].
+    pub fn here(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Puts text at an earlier place.
+    pub fn insert(&mut self, at: usize, text: &str) {
+        self.out.insert_str(at, text);
+    }
+
     /// Returns the text.
     pub fn finish(self) -> String {
         self.out

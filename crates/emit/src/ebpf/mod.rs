@@ -143,6 +143,7 @@ impl Ebpf<'_> {
             "u32 reason;",
             "u32 tag;          /* the VLAN tag in the metadata of the skb that is sent, or 0 */",
             "u32 payload;      /* the offset of the payload in the packet that leaves */",
+            "u32 leave;        /* the jump that left a loop, or 0 */",
         ];
         let layouts = self.c.manifest.tables.iter().filter_map(|t| t.layout.as_ref());
         let key = (layouts.map(|l| l.key_size).max().unwrap_or(0) + 8).div_ceil(8) * 8;

@@ -19,6 +19,7 @@ enum {
 __attribute__((unused)) static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 __attribute__((unused)) static long (*bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 __attribute__((unused)) static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
+__attribute__((unused)) static long (*bpf_loop)(u32 iterations, void *function, void *context, u64 flags) = (void *)181;
 __attribute__((unused)) static u32 (*bpf_get_prandom_u32)(void) = (void *)7;
 __attribute__((unused)) static s64 (*bpf_csum_diff)(u32 *from, u32 from_size, u32 *to, u32 to_size, u32 seed) = (void *)28;
 
