@@ -1,7 +1,7 @@
 //! Conversion of entries to the bytes in a compiled target's maps, and back. [`crate::manifest`] states the layout rules.
 
 use crate::Bits;
-use crate::entry::{ActionCall, Entry, MatchKind, MatchValue};
+use crate::entry::{ActionCall, MatchKind, MatchValue};
 use crate::manifest::{Param, Structure, Table, TableLayout};
 
 /// The key of an entry, as a map stores it.
@@ -98,14 +98,13 @@ impl Table {
     }
 
     /// The bytes of a map value: the priority (in a tuple space), a direct counter of zero (if there is one), the action data.
-    pub fn pack_value(&self, layout: &TableLayout, entry: &Entry) -> Option<Vec<u8>> {
+    pub fn value_of(&self, layout: &TableLayout, priority: i32, data: &[u8]) -> Option<Vec<u8>> {
         let mut value = vec![0; layout.value_size as usize];
         if layout.structure == Structure::TupleSpace {
-            value[..4].copy_from_slice(&entry.priority.to_ne_bytes());
+            value[..4].copy_from_slice(&priority.to_ne_bytes());
         }
-        let data = self.pack_action(layout, &entry.action)?;
         let start = layout.data_offset as usize;
-        value.get_mut(start..start + data.len())?.copy_from_slice(&data);
+        value.get_mut(start..start + data.len())?.copy_from_slice(data);
         Some(value)
     }
 }
@@ -149,6 +148,7 @@ mod tests {
             data_offset: 8,
             counter_offset: None,
             value_size: 56,
+            lists: None,
         };
         let table = Table {
             name: "t".into(),

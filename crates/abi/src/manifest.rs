@@ -267,6 +267,11 @@ pub struct TableLayout {
     pub counter_offset: Option<u32>,
     /// Size of a whole value in bytes.
     pub value_size: u32,
+    /// Kernel targets, for a table with an action profile: the map of the lists of actions that entries may run. The action data of an
+    /// entry is then the number of its list and the number of actions in it (a `u32` each). The key of an action is the list's number and
+    /// its place in the list (a `u32` each), and its value is the action data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lists: Option<String>,
 }
 
 /// Versions that arrays of tuples and of default actions have on tc. A version that packets may still read is not written, so

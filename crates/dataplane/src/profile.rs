@@ -112,6 +112,11 @@ impl<E: Clone + PartialEq> Profile<E> {
         self.users.retain(|(t, e, _)| (*t, e) != (table, entry));
     }
 
+    /// The entries of a table that refer to this profile, each with what it refers to.
+    pub fn references(&self, table: usize) -> impl Iterator<Item = (&E, Indirect)> {
+        self.users.iter().filter(move |(t, ..)| *t == table).map(|(_, entry, to)| (entry, *to))
+    }
+
     /// The entries that refer to this profile, each with the number of its table and the actions that it may run now.
     pub fn users(&self) -> impl Iterator<Item = (usize, E, Vec<ActionCall>)> {
         self.users.iter().filter_map(|(table, entry, indirect)| {

@@ -62,6 +62,9 @@ pub enum Error {
     /// An entry does not fit its table.
     #[error(transparent)]
     Entry(#[from] abi::manifest::EntryError),
+    /// An action profile does not take a member or a group.
+    #[error(transparent)]
+    Profile(#[from] dataplane::ProfileError),
     /// An entry with an equal key (and mask) already exists.
     #[error("table `{table}`: there is an entry with this key already")]
     Duplicate {

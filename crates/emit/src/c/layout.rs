@@ -47,10 +47,6 @@ fn table(
         let hint = "without the property the table works; the native target tells of idle entries";
         problems.push(Unsupported::new(t.loc, "telling the control plane of idle entries", hint));
     }
-    if machine == Machine::Bpf && t.profile.is_some() {
-        let hint = "let the entries name actions, or run it on the native target";
-        problems.push(Unsupported::new(t.loc, "an action profile or selector", hint));
-    }
     let name = |index: u32| program.actions[t.actions[index as usize].action.index()].name.clone();
     let layout = layout(t, names.table(id), structure, machine, data_size);
     Table {
@@ -174,6 +170,7 @@ fn layout(t: &ir::Table, map: &str, structure: Structure, machine: Machine, data
         data_offset,
         counter_offset,
         value_size: data_offset + data_size,
+        lists: (mapped && t.profile.is_some()).then(|| format!("l_{map}")),
     }
 }
 

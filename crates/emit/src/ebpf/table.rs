@@ -15,6 +15,9 @@ use crate::c::{Body, Unit, header};
 /// How often a lookup is repeated because the table is being written. After that, the packet is dropped.
 const TRIES: u32 = 16;
 
+/// The most actions in all lists of a table with an action profile. They take memory only when they are added.
+const LISTED: u64 = 1 << 20;
+
 /// Whether the entries are in a hash map, whose elements the kernel reuses immediately.
 fn is_hashed(structure: Structure) -> bool {
     matches!(structure, Structure::Hash | Structure::TupleSpace)
@@ -53,6 +56,10 @@ impl Ebpf<'_> {
             let element = self.bytes_type("tuple", &name, (8 + layout.key_size).next_multiple_of(8));
             let elements = u64::from(VERSIONS) * u64::from(*tuples + 1);
             self.map(map, "BPF_MAP_TYPE_ARRAY", elements, "u32", &element, false);
+        }
+        if let Some(map) = &layout.lists {
+            let data = self.bytes_type("member", &name, layout.data_size);
+            self.map(map, "BPF_MAP_TYPE_HASH", LISTED, "u64", &data, true);
         }
         if let Some(map) = &layout.default_map {
             let data = self.bytes_type("data", &name, layout.data_size);
@@ -133,7 +140,28 @@ fn lookup(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) {
         false => body.text.line(format!("d = v + {};", layout.data_offset)),
     }
     body.text.line(format!("result = {HIT};"));
+    if let (Some(lists), Some(profile)) = (&layout.lists, definition.profile) {
+        choose(body, definition, profile, lists);
+    }
     body.text.close("");
+}
+
+/// Emits the choice of an action profile's member for an entry: `d` points to the action data of the member that the selector chooses. If
+/// the group is empty, no action runs. The host never changes a list, and keeps a list that entries no longer name for a grace period.
+fn choose(body: &mut Body<'_>, definition: &ir::Table, profile: ir::ProfileId, lists: &str) {
+    body.text.line("u32 list = *(u32 *)d, count = *(u32 *)(d + 4);");
+    body.text.line("u64 member = 0;");
+    if let Some((algorithm, bits)) = body.program.profiles[profile.index()].selector {
+        body.text.open("if (count > 1)");
+        let hash = body.hash_value(algorithm, &definition.selector);
+        let hash = if bits < 64 { format!("{hash} & {:#x}", (1u64 << bits) - 1) } else { hash };
+        body.text.line(format!("member = (u32)(({hash}) % count);"));
+        body.text.close("");
+    }
+    body.text.line("member = member << 32 | list;");
+    body.text.line(format!("d = bpf_map_lookup_elem(&{lists}, &member);"));
+    body.text.line("if (!d)");
+    body.text.line("    result |= 0xffff;");
 }
 
 /// Emits a lookup in a hash map. It sets `v` to the entry or 0, and `t->data` to the entry's action data.

@@ -3,11 +3,13 @@
 //! * `program` loads and attaches a program, sets its ports, and runs it on test packets.
 //! * `table` writes and reads entries, for every structure.
 //! * `versions` writes tables while packets read them.
+//! * `profiles` writes action profiles, and the lists of actions that entries may run.
 //! * `tuples` is the host's side of tuple-space search, for ternary tables.
 //! * `stats` reads counters and drop counts, and `registers` reads and writes registers.
 //!
 //! [`abi::manifest::KernelMaps`] describes the maps that every program has.
 
+mod profiles;
 mod program;
 mod registers;
 mod stats;

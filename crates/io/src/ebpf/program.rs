@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use abi::Manifest;
 use abi::manifest::KernelMaps;
 
+use super::profiles::Profiles;
 use super::tuples::TupleSpace;
 use super::versions::Reuse;
 use crate::bpf::{Hook, Instance, LoadOptions, Map, SkBuff, TestRun};
@@ -21,6 +22,8 @@ pub struct KernelProgram {
     pub(super) tuples: HashMap<String, TupleSpace>,
     /// The memory of maps that can be reused without a grace period, by table name.
     pub(super) reuse: HashMap<String, Reuse>,
+    /// The members and groups of action profiles.
+    pub(super) profiles: Profiles,
     /// Whether this value loaded the program, so that no other process has written its maps.
     pub(super) is_fresh: bool,
 }
@@ -211,6 +214,7 @@ impl KernelProgram {
             manifest: manifest.clone(),
             instance,
             maps: HashMap::new(),
+            profiles: Profiles::new(manifest),
             tuples: HashMap::new(),
             reuse: HashMap::new(),
             is_fresh: false,

@@ -28,19 +28,36 @@ impl KernelProgram {
     /// Changes the action (and priority) of an entry. The entry keeps its counter.
     pub fn modify(&mut self, table: &str, entry: &Entry) -> Result<()> {
         let table = self.checked(table, entry)?;
-        let (layout, packed) = self.packed(&table, entry)?;
-        let key = self.map_key(&table, &layout, &packed)?.ok_or_else(|| no_entry(&table))?;
-        let old = self.entries_map(&table, &layout)?.lookup(&key)?.ok_or_else(|| no_entry(&table))?;
-        let mut value = packed_value(&table, &layout, entry)?;
+        if table.implementation.is_some() {
+            return self.replace_listed(&table, entry, std::slice::from_ref(&entry.action));
+        }
+        let data = packed_action(&table, layout_of(&table)?, &entry.action)?;
+        self.modify_with(&table, entry, data)
+    }
+
+    /// Changes the action data (and priority) of an entry.
+    pub(super) fn modify_with(&mut self, table: &Table, entry: &Entry, data: Vec<u8>) -> Result<()> {
+        let (layout, packed) = self.packed(table, entry)?;
+        let key = self.map_key(table, &layout, &packed)?.ok_or_else(|| no_entry(table))?;
+        let old = self.entries_map(table, &layout)?.lookup(&key)?.ok_or_else(|| no_entry(table))?;
+        let mut value = table.value_of(&layout, entry.priority, &data).ok_or_else(|| misfit(table))?;
         keep_counter(&layout, &old, &mut value);
-        self.replace_element(&table, &layout, &key, &value)?;
+        self.replace_element(table, &layout, &key, &value)?;
         match layout.structure {
-            Structure::TupleSpace => self.with_tuples(&table, |program, space| {
+            Structure::TupleSpace => self.with_tuples(table, |program, space| {
                 space.note(&packed, entry.priority);
-                program.settle(&table, space)
+                program.settle(table, space)
             }),
             _ => Ok(()),
         }
+    }
+
+    /// The action data of an entry.
+    pub(super) fn data_of(&mut self, table: &Table, entry: &Entry) -> Result<Vec<u8>> {
+        let (layout, packed) = self.packed(table, entry)?;
+        let key = self.map_key(table, &layout, &packed)?.ok_or_else(|| no_entry(table))?;
+        let value = self.entries_map(table, &layout)?.lookup(&key)?.ok_or_else(|| no_entry(table))?;
+        Ok(value.get(layout.data_offset as usize..).unwrap_or_default().to_vec())
     }
 
     /// Adds an entry, or changes an existing one.
@@ -56,12 +73,17 @@ impl KernelProgram {
         let table = self.checked(table, entry)?;
         let (layout, packed) = self.packed(&table, entry)?;
         let Some(key) = self.map_key(&table, &layout, &packed)? else { return Ok(false) };
+        let listed =
+            layout.lists.is_some().then(|| self.data_of(&table, entry)).transpose().unwrap_or_default();
         let deleted = self.delete_element(&table, &layout, &key)?;
         if layout.structure == Structure::TupleSpace {
             self.with_tuples(&table, |program, space| {
                 space.forget(&packed);
                 program.settle(&table, space)
             })?;
+        }
+        if let Some(data) = listed {
+            self.forget_listed(&table, entry, &data)?;
         }
         Ok(deleted)
     }
@@ -86,7 +108,11 @@ impl KernelProgram {
         let mut listed = Vec::with_capacity(elements.len());
         for (key, value) in elements {
             let Some(packed) = self.unpack_map_key(&table, &layout, &key)? else { continue };
-            listed.extend(read_entry(&table, &layout, &packed, &value));
+            let mut action = value.get(layout.data_offset as usize..).unwrap_or_default().to_vec();
+            if layout.lists.is_some() {
+                action = self.first_listed(&table, &action)?;
+            }
+            listed.extend(read_entry(&table, &layout, &packed, &value, &action));
         }
         listed.sort_by_key(|l| std::cmp::Reverse(l.entry.priority));
         Ok(listed)
@@ -125,8 +151,17 @@ impl KernelProgram {
     /// Adds an entry without checking whether the table's entries are const.
     pub(super) fn write_new(&mut self, table: &Table, entry: &Entry) -> Result<()> {
         table.check_shape(entry)?;
+        if table.implementation.is_some() {
+            return self.write_listed(table, entry, std::slice::from_ref(&entry.action));
+        }
+        let data = packed_action(table, layout_of(table)?, &entry.action)?;
+        self.write_with(table, entry, data)
+    }
+
+    /// Adds an entry with this action data.
+    pub(super) fn write_with(&mut self, table: &Table, entry: &Entry, data: Vec<u8>) -> Result<()> {
         let (layout, packed) = self.packed(table, entry)?;
-        let value = packed_value(table, &layout, entry)?;
+        let value = table.value_of(&layout, entry.priority, &data).ok_or_else(|| misfit(table))?;
         if layout.structure == Structure::TupleSpace {
             return self.write_new_ternary(table, &packed, entry.priority, &value);
         }
@@ -260,7 +295,7 @@ impl KernelProgram {
         }))
     }
 
-    fn table(&self, name: &str) -> Result<Table> {
+    pub(super) fn table(&self, name: &str) -> Result<Table> {
         let table = self.manifest.table(name).cloned();
         table.ok_or_else(|| abi::manifest::EntryError::NoTable(name.to_owned()).into())
     }
@@ -287,8 +322,8 @@ fn layout_of(table: &Table) -> Result<&TableLayout> {
     table.layout.as_ref().ok_or_else(|| misfit(table))
 }
 
-fn packed_value(table: &Table, layout: &TableLayout, entry: &Entry) -> Result<Vec<u8>> {
-    table.pack_value(layout, entry).ok_or_else(|| misfit(table))
+fn packed_action(table: &Table, layout: &TableLayout, call: &ActionCall) -> Result<Vec<u8>> {
+    table.pack_action(layout, call).ok_or_else(|| misfit(table))
 }
 
 /// The map key in a hash table or a trie.
@@ -314,12 +349,18 @@ fn keep_counter(layout: &TableLayout, old: &[u8], new: &mut [u8]) {
     }
 }
 
-fn read_entry(table: &Table, layout: &TableLayout, packed: &PackedKey, value: &[u8]) -> Option<Listed> {
+fn read_entry(
+    table: &Table,
+    layout: &TableLayout,
+    packed: &PackedKey,
+    value: &[u8],
+    action: &[u8],
+) -> Option<Listed> {
     let priority = match layout.structure {
         Structure::TupleSpace => i32::from_ne_bytes(*value.first_chunk()?),
         _ => 0,
     };
-    let action = table.unpack_action(value.get(layout.data_offset as usize..)?)?;
+    let action = table.unpack_action(action)?;
     let count = layout.counter_offset.and_then(|offset| Count::read(value.get(offset as usize..)?));
     Some(Listed { entry: Entry { matches: table.unpack_key(layout, packed), priority, action }, count })
 }
@@ -332,7 +373,7 @@ fn no_entry(table: &Table) -> Error {
     Error::Table { table: table.name.clone(), problem: "there is no entry with this key".into() }
 }
 
-fn misfit(table: &Table) -> Error {
+pub(super) fn misfit(table: &Table) -> Error {
     let problem = "this target's layout cannot hold that (a range key, or no map)".into();
     Error::Table { table: table.name.clone(), problem }
 }

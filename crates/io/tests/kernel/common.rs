@@ -87,6 +87,7 @@ fn table(name: &str, width: u32, kind: MatchKind, structure: Structure, shape: S
         data_offset,
         counter_offset,
         value_size,
+        lists: None,
     };
     Table {
         name: name.into(),

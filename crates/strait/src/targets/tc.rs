@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use abi::{ActionCall, Bits, Entry, Manifest, drops};
 use anyhow::{Context, bail};
 use control::stf::{self, Case, Outputs, Report, Target, TargetError};
-use dataplane::Count;
+use dataplane::{Count, Indirect};
 use io::bpf::{Instance, SkBuff};
 use io::ebpf::{EgressPort, KernelProgram};
 use io::workdir::WorkDir;
@@ -274,6 +274,18 @@ impl Target for TcTarget {
 
     fn set_default(&mut self, table: &str, call: &ActionCall) -> Result<(), TargetError> {
         self.program.set_default(table, call).map_err(text)
+    }
+
+    fn set_member(&mut self, profile: &str, id: u32, call: &ActionCall) -> Result<(), TargetError> {
+        self.program.set_member(profile, id, call).map_err(text)
+    }
+
+    fn set_member_group(&mut self, profile: &str, id: u32, members: &[u32]) -> Result<(), TargetError> {
+        self.program.set_member_group(profile, id, members).map_err(text)
+    }
+
+    fn insert_indirect(&mut self, table: &str, entry: &Entry, to: Indirect) -> Result<(), TargetError> {
+        self.program.insert_indirect(table, entry, to).map_err(text)
     }
 
     fn clear(&mut self) -> Result<(), TargetError> {
