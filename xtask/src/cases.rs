@@ -4,7 +4,7 @@ use control::stf;
 use interp::Interpreter;
 
 use crate::targets::interp::InterpTarget;
-use crate::targets::{Limits, Object, RunTarget, tc};
+use crate::targets::{Limits, Object, RunTarget, kernel};
 
 /// The result of a packet case on a target.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub enum Case {
 }
 
 /// The targets that have a column, in order.
-pub const TARGETS: [RunTarget; 3] = [RunTarget::Interp, RunTarget::Native, RunTarget::Tc];
+pub const TARGETS: [RunTarget; 4] = [RunTarget::Interp, RunTarget::Native, RunTarget::Tc, RunTarget::Xdp];
 
 /// Runs a case on every target.
 pub fn play(name: &str, program: &ir::Verified, text: &str) -> Vec<Case> {
@@ -47,12 +47,12 @@ fn on(target: RunTarget, program: &ir::Verified, case: &stf::Case) -> Case {
         Err(error) => return Case::NotRun(first_line(&error)),
     };
     let report = match &object {
-        Object::Tc(object) => tc::run_case(object, case, false),
+        Object::Kernel(object) => kernel::run_case(object, case, false),
         Object::Native(_) => object.load().map(|mut target| stf::run(case, &mut *target)),
     };
     match report {
         Ok(report) => judged(&report),
-        Err(error) if target == RunTarget::Tc => Case::NotRun(first_line(&error)),
+        Err(error) if matches!(target, RunTarget::Tc | RunTarget::Xdp) => Case::NotRun(first_line(&error)),
         Err(error) => Case::Wrong(format!("{error:#}")),
     }
 }

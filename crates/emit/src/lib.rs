@@ -1,6 +1,6 @@
 //! The back ends. Each takes a verified program in the IR and returns text.
 //!
-//! * [`ebpf`] emits C for an eBPF program that runs in the kernel's traffic control, and a manifest of its maps.
+//! * [`ebpf`] emits C for an eBPF program that runs in the kernel, at a tc hook or at the XDP hook, and a manifest of its maps.
 //! * [`mod@native`] emits C for a shared object of machine code, and a manifest of its memory.
 //! * [`c`] has the parts of both that are equal: names, types, expressions, statements.
 //! * [`mod@dot`] draws parsers, controls and the dependencies between tables.
@@ -21,7 +21,7 @@ mod unsupported;
 
 use abi::Manifest;
 
-pub use ebpf::{tc, tc_with};
+pub use ebpf::{tc, tc_with, xdp};
 pub use native::{native, prelude as native_prelude};
 pub use unsupported::Unsupported;
 

@@ -56,6 +56,14 @@ pub enum Error {
     /// An instance with that name already exists.
     #[error("`{0}` is loaded already; take it down first, or reload it")]
     Exists(PathBuf),
+    /// The interface has an XDP program of somebody else, which Strait never replaces.
+    #[error(
+        "{interface} has an XDP program already, and Strait replaces no program of others; hint: `ip link show {interface}` names it, `ip link set {interface} xdp off` removes it if nothing holds it"
+    )]
+    Occupied {
+        /// The name of the interface.
+        interface: String,
+    },
     /// There is no instance, map, interface or namespace with that name.
     #[error("there is no {0}")]
     NotFound(String),

@@ -31,6 +31,10 @@ enum Command {
 
 /// `enum bpf_attach_type`: an XDP program on an interface.
 pub const ATTACH_XDP: u32 = 37;
+/// XDP_FLAGS_SKB_MODE: the kernel's stack runs the XDP program.
+pub const XDP_GENERIC: u32 = 1 << 1;
+/// XDP_FLAGS_DRV_MODE: the driver runs the XDP program.
+pub const XDP_NATIVE: u32 = 1 << 2;
 /// `enum bpf_attach_type`: tc ingress through tcx (Linux 6.6).
 pub const ATTACH_TCX_INGRESS: u32 = 46;
 /// `enum bpf_attach_type`: tc egress through tcx (Linux 6.6).
@@ -288,8 +292,19 @@ struct LinkAttr {
 
 /// Attaches a program to an interface of the calling thread's network namespace.
 pub fn link_create(program: BorrowedFd, ifindex: u32, attach_type: u32) -> io::Result<OwnedFd> {
+    link_create_with(program, ifindex, attach_type, 0)
+}
+
+/// Like [`link_create`], with the flags of the attach type, such as [`XDP_NATIVE`].
+pub fn link_create_with(
+    program: BorrowedFd,
+    ifindex: u32,
+    attach_type: u32,
+    flags: u32,
+) -> io::Result<OwnedFd> {
     let program = program.as_raw_fd() as u32;
-    bpf(Command::LinkCreate, &mut LinkAttr { program, ifindex, attach_type, ..Default::default() }).map(owned)
+    bpf(Command::LinkCreate, &mut LinkAttr { program, ifindex, attach_type, flags, ..Default::default() })
+        .map(owned)
 }
 
 /// Detaches the program of a link at once, even if others hold the link too.
@@ -405,4 +420,28 @@ pub fn memory_file(name: &CStr) -> io::Result<OwnedFd> {
     }
     // SAFETY: the kernel made the descriptor for this call, so nobody else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// `struct ifreq` with a pointer.
+#[repr(C)]
+struct InterfaceRequest {
+    name: [u8; libc::IFNAMSIZ],
+    data: *mut u32,
+    _rest: [u8; 16],
+}
+
+/// A command of ethtool that reads or writes one value of 32 bits: `value` is the command and the value.
+pub fn ethtool(interface: &str, value: &mut [u32; 2]) -> io::Result<()> {
+    const SIOCETHTOOL: libc::c_ulong = 0x8946;
+    let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0))?;
+    let mut request =
+        InterfaceRequest { name: [0; libc::IFNAMSIZ], data: value.as_mut_ptr(), _rest: [0; 16] };
+    if interface.len() >= libc::IFNAMSIZ {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    request.name[..interface.len()].copy_from_slice(interface.as_bytes());
+    // SAFETY: the request is a live `struct ifreq` with a name that ends in a zero; its pointer is to a live `struct ethtool_value`, and the
+    // commands of [`crate::link::features`] read and write nothing else.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &mut request) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

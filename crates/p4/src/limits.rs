@@ -10,6 +10,8 @@ use crate::source::Span;
 pub enum Target {
     /// eBPF for the kernel's traffic control.
     Tc,
+    /// eBPF for the kernel's express data path.
+    Xdp,
     /// Machine code.
     Native,
 }
@@ -19,6 +21,7 @@ impl Target {
     pub fn name(self) -> &'static str {
         match self {
             Target::Tc => "tc",
+            Target::Xdp => "xdp",
             Target::Native => "native",
         }
     }
@@ -28,6 +31,7 @@ impl Target {
         let code = match self {
             Target::Tc => "E0551",
             Target::Native => "E0552",
+            Target::Xdp => "E0553",
         };
         Diagnostic::error(code, at, format!("{}: {what}", self.name())).hint(hint)
     }

@@ -147,7 +147,7 @@ pub enum BuildTarget {
     Native,
     /// An eBPF object for tc, with its manifest in a second file; if OUT ends in .c, its C.
     Tc,
-    /// An eBPF object for XDP (not in this release).
+    /// An eBPF object for XDP.
     Xdp,
     /// The C of the native target.
     C,

@@ -17,7 +17,7 @@ use super::case::Case;
 use super::compile::Forms;
 use super::play::Sums;
 use super::{Job, compile, play, pool, save, worker};
-use crate::targets::{Compiled, Limits, Object, native, tc};
+use crate::targets::{Compiled, Limits, Object, kernel, native};
 
 /// The time limit for one program.
 const BUDGET: Duration = Duration::from_secs(300);
@@ -85,7 +85,8 @@ pub fn trial(file: &Path) -> anyhow::Result<()> {
             let differs = play::passes_differ(&literal, &program, &trial.case);
             std::process::exit(if matches!(differs, Ok(None)) { 0 } else { DIFFERS });
         }
-        "tc" => tc::Object::make(&program).map(Object::Tc),
+        "tc" => kernel::Object::make(kernel::At::Tc, &program).map(Object::Kernel),
+        "xdp" => kernel::Object::make(kernel::At::Xdp, &program).map(Object::Kernel),
         _ => machine_code(&program, &trial.level).map(Object::Native),
     };
     let object = match object {

@@ -14,7 +14,8 @@ use super::compile::Forms;
 use super::group::{self, Emitted};
 use super::play::{self, Sums};
 use super::{Job, compile, generate, save};
-use crate::targets::{Compiled, RunTarget, native, tc};
+use crate::targets::kernel::{self, At, KernelTarget};
+use crate::targets::{Compiled, RunTarget, native};
 
 /// A line that a worker prints.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -66,9 +67,9 @@ pub fn run(job: &Job, numbers: &[u64]) {
         for target in &job.targets {
             match target {
                 RunTarget::Native => natives(job, &ready, &mut times),
-                RunTarget::Tc => kernels(&ready, &mut times),
+                RunTarget::Tc => kernels(At::Tc, &ready, &mut times),
+                RunTarget::Xdp => kernels(At::Xdp, &ready, &mut times),
                 RunTarget::Interp => times.take("run interp", || ready.iter().for_each(passes)),
-                RunTarget::Xdp => {}
             }
         }
     }
@@ -167,35 +168,35 @@ fn natives(job: &Job, ready: &[Ready], times: &mut Times) {
 }
 
 /// Runs the programs on the kernel, one after the other. Short frames go over an interface, in a network namespace of its own.
-fn kernels(ready: &[Ready], times: &mut Times) {
-    if let Err(why) = io::netns::run_in_fresh(|| in_namespace(ready, times)) {
-        ready.iter().for_each(|one| is(one.number, "tc", Class::Crashed, why.to_string()));
+fn kernels(hook: At, ready: &[Ready], times: &mut Times) {
+    if let Err(why) = io::netns::run_in_fresh(|| in_namespace(hook, ready, times)) {
+        ready.iter().for_each(|one| is(one.number, hook.name(), Class::Crashed, why.to_string()));
     }
 }
 
-fn in_namespace(ready: &[Ready], times: &mut Times) {
+fn in_namespace(hook: At, ready: &[Ready], times: &mut Times) {
     for one in ready {
-        at(one.number, "tc");
-        if let Err(limits) = emit::tc(&one.program) {
-            is(one.number, "tc", Class::Refused, kind_of(&limits[0].what));
+        at(one.number, hook.name());
+        if let Err(limits) = hook.emit(&one.program) {
+            is(one.number, hook.name(), Class::Refused, kind_of(&limits[0].what));
             continue;
         }
         let loaded = times.take("clang, verifier", || {
-            let object = tc::Object::make(&one.program)?;
-            tc::TcTarget::load_named(&object, &format!("test-programs-{}", std::process::id()))?.open_door()
+            let object = kernel::Object::make(hook, &one.program)?;
+            KernelTarget::load_named(&object, &format!("test-programs-{}", std::process::id()))?.open_door()
         });
         match loaded {
             Ok(mut target) => {
-                let case = long_frames(one);
-                times.take("run tc", || judge(one, &case, "tc", &mut target));
+                let case = long_frames(hook, one);
+                times.take("run in the kernel", || judge(one, &case, hook.name(), &mut target));
                 if let Err(why) = target.remove() {
-                    is(one.number, "tc", Class::Crashed, format!("{why:#}"));
+                    is(one.number, hook.name(), Class::Crashed, format!("{why:#}"));
                 }
             }
             Err(why) if format!("{why:#}").contains(TOO_LARGE) => {
-                is(one.number, "tc", Class::Refused, TOO_LARGE)
+                is(one.number, hook.name(), Class::Refused, TOO_LARGE)
             }
-            Err(why) => is(one.number, "tc", Class::Crashed, format!("{why:#}")),
+            Err(why) => is(one.number, hook.name(), Class::Crashed, format!("{why:#}")),
         }
     }
 }
@@ -203,15 +204,15 @@ fn in_namespace(ready: &[Ready], times: &mut Times) {
 /// The category of a limit of the kernel.
 const TOO_LARGE: &str = "larger than this kernel takes";
 
-/// The case with only those packets that do not become too short for tc, because it drops and counts the others.
-fn long_frames(one: &Ready) -> Case {
+/// The case with only those packets that do not become too short for the kernel, which drops and counts the others.
+fn long_frames(hook: At, one: &Ready) -> Case {
     let mut case = one.case.clone();
     loop {
         let Ok(outcome) = play::interpreted(&one.program, &case, Sums::Carried, None, &[]) else {
             return case;
         };
         let mut keep = case.packets.iter().zip(&outcome.sent).map(|((_, arrived), sent)| {
-            let shortest = tc::shortest_frame(arrived);
+            let shortest = hook.shortest_frame(arrived);
             !arrived.is_empty() && sent.iter().flat_map(|s| &s.packets).all(|(_, p)| p.len() >= shortest)
         });
         let before = case.packets.len();

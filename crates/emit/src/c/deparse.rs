@@ -4,8 +4,8 @@ use ir::cells::Cell;
 use ir::effects;
 use ir::{Control, HeaderId, HeaderRef, Place, StmtKind, visit};
 
-use super::Body;
 use super::access::Emitted;
+use super::{Body, header};
 
 impl Body<'_> {
     /// The headers that a deparser emits, in order. If the deparser does more than emit headers, this emits its statements. A header then
@@ -47,6 +47,17 @@ impl Body<'_> {
             None => self.text.line(format!("out += {bytes};")),
         }
         self.text.close("");
+    }
+
+    /// Emits stores to the header at `p`: the changed fields, with those that share bytes with them, or all fields if the program created the
+    /// header.
+    pub fn write_changed(&mut self, h: &Emitted) {
+        let created = self.facts.created.contains(&h.id);
+        for group in header::groups(self.program.header_type(h.id)) {
+            if created || group.iter().any(|f| self.facts.changed.contains(&(h.id, *f as u32))) {
+                header::write(self, h.id, &group);
+            }
+        }
     }
 
     /// Emits each planned update of a checksum over the payload, with `write`. An update has no effect on a packet if the checksum's header

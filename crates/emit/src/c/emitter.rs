@@ -150,7 +150,7 @@ impl<'p> Emitter<'p> {
         }
         self.text.line("u64 rest[0];      /* the following members are written before they are read */");
         self.variables(|id| !cleared.contains(&id));
-        sums::members(&self.facts.plan, self.facts.machine(), &mut self.text);
+        sums::members(&self.facts.plan, self.facts.hook, &mut self.text);
         self.text.close(";");
         self.text.line("");
         self.scratch(first, last);

@@ -47,6 +47,8 @@ impl Machine {
 pub enum Hook {
     /// The kernel's traffic control: a `struct __sk_buff`.
     Tc,
+    /// The kernel's express data path: a `struct xdp_md`.
+    Xdp,
     /// A buffer of this process: a `struct packet` with its frame.
     Frame,
 }
@@ -55,7 +57,7 @@ impl Hook {
     /// The machine that runs programs of this hook.
     pub fn machine(self) -> Machine {
         match self {
-            Hook::Tc => Machine::Bpf,
+            Hook::Tc | Hook::Xdp => Machine::Bpf,
             Hook::Frame => Machine::Native,
         }
     }
@@ -64,6 +66,7 @@ impl Hook {
     pub fn packet(self) -> &'static str {
         match self {
             Hook::Tc => "skb",
+            Hook::Xdp => "xdp",
             Hook::Frame => "pkt",
         }
     }
@@ -72,6 +75,7 @@ impl Hook {
     pub fn packet_type(self) -> &'static str {
         match self {
             Hook::Tc => "struct __sk_buff",
+            Hook::Xdp => "struct xdp_md",
             Hook::Frame => "struct packet",
         }
     }
@@ -80,6 +84,7 @@ impl Hook {
     pub fn length(self) -> &'static str {
         match self {
             Hook::Tc => "skb->len",
+            Hook::Xdp => "t->frame.length",
             Hook::Frame => "pkt->length",
         }
     }
@@ -87,6 +92,12 @@ impl Hook {
     /// Whether the deparser writes a header that the program touches as a whole. Otherwise it writes the fields that the program changed, and
     /// needs the others only in headers that the program creates.
     pub fn writes_whole_headers(self) -> bool {
+        self == Hook::Tc
+    }
+
+    /// Whether the sums of headers are folded before they are kept. The helpers of tc want folded ones. Elsewhere, folding the difference once is
+    /// faster.
+    pub fn folds_sums(self) -> bool {
         self == Hook::Tc
     }
 }

@@ -114,6 +114,17 @@ INLINE u64 word_sum128(u128 v)
     return word_sum64((u64)v) + word_sum64((u64)(v >> 64));
 }
 
+/* The negative of an unfolded sum of header words. In one's complement every multiple of 0xffff is zero, and this multiple is larger
+ * than any such sum. */
+#define NEGATED(sum) ((0xffffULL << 32) - (sum))
+
+/* Updates a checksum (RFC 1624): `removed` is subtracted from its sum, and `added` is added. The result is 0 instead of 0xffff where
+ * both represent zero, because a sum over data that is not all zeros is never 0. */
+INLINE u16 update_checksum(u16 old, u64 removed, u64 added)
+{
+    return ~fold((u16)~old + NEGATED(removed) + added);
+}
+
 INLINE void count_packet(struct count *c, u64 bytes)
 {
     c->packets += 1;

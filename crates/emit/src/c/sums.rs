@@ -7,7 +7,7 @@ use ir::cells::cells_of;
 use ir::checksum::{List, Part, Plan, Term};
 use ir::{Call, ChecksumId, Expr, ExprKind, HeaderRef, Place, StmtKind, visit};
 
-use super::{Body, Machine, Text, c_type, facts, mask, wide};
+use super::{Body, Hook, Machine, Text, c_type, facts, mask, wide};
 
 /// Declares the members of the state that say which verify and update statements ran.
 pub fn cleared_members(plan: &Plan, text: &mut Text) {
@@ -15,10 +15,9 @@ pub fn cleared_members(plan: &Plan, text: &mut Text) {
     (0..plan.updates.len()).for_each(|i| text.line(format!("u8 update_{i};")));
 }
 
-/// Declares the members of the state for the sums of the headers on arrival and on leaving. On native they are not folded, because folding
-/// the difference once is faster.
-pub fn members(plan: &Plan, machine: Machine, text: &mut Text) {
-    let ty = if machine == Machine::Native { "u64" } else { "u32" };
+/// Declares the members of the state for the sums of the headers on arrival and on leaving.
+pub fn members(plan: &Plan, hook: Hook, text: &mut Text) {
+    let ty = if hook.folds_sums() { "u32" } else { "u64" };
     for i in 0..plan.sources.len() {
         text.line(format!("{ty} arrived_{i}_pseudo, arrived_{i}_body;"));
         if plan.remembers(i) {
@@ -75,7 +74,7 @@ fn whole_words(body: &mut Body<'_>, data: &[Expr]) {
 /// The C of a sum of terms as it is stored in the state: folded on tc only.
 fn kept<'e>(body: &mut Body<'_>, terms: impl Iterator<Item = &'e Term>) -> String {
     let sum = total(body, terms.map(|t| (&t.value, t.shift)));
-    if body.facts.machine() == Machine::Native { sum } else { format!("fold({sum})") }
+    if body.facts.hook.folds_sums() { format!("fold({sum})") } else { sum }
 }
 
 /// The C of the sum of the terms that belong to one part: the pseudo-header or the body.

@@ -1,28 +1,30 @@
-//! The tc back end: it emits C for an eBPF program that runs in the kernel's traffic control.
+//! The eBPF back end: it emits C for a program that runs in the kernel, at a tc hook or at the XDP hook.
 //!
 //! The headers, metadata and offsets of a packet are in the *state*, a value of a per-CPU array map, because the stack of an eBPF program
 //! has only 512 bytes. The parser, the controls and most tables are global functions. The kernel verifies each of these once, so the
 //! cost of verification is a sum and not a product.
 //!
 //! * `table` emits tables as maps, and their lookups.
-//! * `deparse` and `sums` emit the deparser and the checksum updates.
-//! * `hash` emits the CRCs.
-//! * `prelude.h` is the common part of all eBPF programs, `skb.h` that of programs at a tc hook, and `lanes.h` has the lanes of [`Options`].
+//! * `stages` emits the stages of the pipeline.
+//! * `mod@tc` and `mod@xdp` have what differs between the hooks: the entry point, the deparser, and the updates of checksums.
+//! * `hash` emits the CRCs, and `payload` sums over the payload.
+//! * `prelude.h` is the common part of all eBPF programs.
 //!
 //! [`crate::c`] has the parts that this back end shares with the native back end.
 
-mod deparse;
 mod hash;
-mod sums;
+mod payload;
+mod stages;
 mod table;
+mod tc;
+mod xdp;
 
 use abi::drops;
 use abi::manifest::KernelMaps;
-use ir::pipeline::{Carry, Decision, Fate, Passed, Path, PathKind, Step, To, When};
-use ir::{Role, StageId, Verified, visit};
+use ir::Verified;
 
 use crate::Output;
-use crate::c::{self, BUFFER, Emitter, Hook, Known, Which, stage_name};
+use crate::c::{self, BUFFER, Emitter, Hook};
 use crate::unsupported::Unsupported;
 
 /// Name of the entry point. The manifest tells it to the host.
@@ -37,35 +39,48 @@ const VERSIONS: &str = "strait_versions";
 const EGRESS_PORTS: u32 = 512;
 /// The drop reason of a packet that could not read a table.
 const BUSY: &str = "target.busy";
-/// The drop reasons of this target with their descriptions. They are numbered after the program's own.
+/// The drop reason of a packet with a checksum over the payload that the program cannot compute.
+const GSO_CHECKSUM: &str = "target.gso_checksum";
+const LONG_CHECKSUM: &str = "target.long_checksum";
+/// The drop reason of a frame whose headers are not all in its first buffer.
+const FRAGMENTED_HEADER: &str = "target.fragmented_header";
+/// The drop reasons of these targets with their descriptions. They are numbered after the program's own.
 const REASONS: &[(&str, &str)] = &[
     (drops::EGRESS_SPEC, "the program set egress_spec to the drop port"),
     (drops::NO_SUCH_GROUP, "multicast groups are not supported by this target"),
     (drops::STEP_BUDGET, "the parser did not come to an end"),
     (drops::NO_SUCH_PORT, "the egress port is not attached to an interface"),
     (drops::BAD_RESIZE, "the kernel could not make the packet longer or shorter"),
-    ("target.gso_checksum", "a checksum over the payload of a GSO packet cannot be computed"),
+    (GSO_CHECKSUM, "a checksum over the payload of a GSO packet cannot be computed"),
+    (LONG_CHECKSUM, "a checksum over the payload of a packet of more than 66 KiB cannot be computed"),
+    (FRAGMENTED_HEADER, "the driver put only a part of the headers into the frame's first buffer"),
     ("target.internal", "the program's state is missing"),
     (BUSY, "a table was being written whenever the packet read it"),
     c::DROPPED,
 ];
 
+/// The drop reasons at a hook.
+fn reasons(hook: Hook) -> Vec<(&'static str, &'static str)> {
+    let absent: &[&str] = match hook {
+        Hook::Xdp => &[GSO_CHECKSUM],
+        _ => &[LONG_CHECKSUM, FRAGMENTED_HEADER],
+    };
+    REASONS.iter().filter(|(name, _)| !absent.contains(name)).copied().collect()
+}
+
 const PRELUDE: &str = include_str!("prelude.h");
-const SKB: &str = include_str!("skb.h");
-const LANES: &str = include_str!("lanes.h");
 /// All texts in C of this back end. The C names of a program must differ from theirs.
-const TEXTS: &[&str] =
-    &[PRELUDE, SKB, LANES, hash::CRC, sums::PAYLOAD, sums::CHANGE, deparse::REMOVED_END, deparse::RESIZE];
-
-/// The stage where packets arrive.
-const FIRST: StageId = StageId(0);
-
-/// The number of bytes that ingress of PSA may pass to egress. They are on the stack of 512 bytes meanwhile.
-const MOST_PASSED: u32 = 128;
-
-/// What a packet on the way to the port `to` knows.
-const AT_STAGE: Known<'_> =
-    Known { port: "to", replica: "0", length: "skb->len", clock: "(bpf_ktime_get_ns() / 1000)" };
+const TEXTS: &[&str] = &[
+    PRELUDE,
+    tc::SKB,
+    tc::LANES,
+    xdp::XDP,
+    hash::CRC,
+    payload::SUM,
+    tc::sums::CHANGE,
+    tc::deparse::REMOVED_END,
+    tc::deparse::RESIZE,
+];
 
 /// What a program needs beyond its P4.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,7 +97,17 @@ pub fn tc(program: &Verified) -> Result<Output, Vec<Unsupported>> {
 
 /// Like [`tc`], with options.
 pub fn tc_with(program: &Verified, options: Options) -> Result<Output, Vec<Unsupported>> {
-    let c = Emitter::new(program, Hook::Tc, "tc", ENTRY, REASONS, TEXTS);
+    emit(program, Hook::Tc, options)
+}
+
+/// Emits a program for XDP. Returns every limit of the target that the program exceeds.
+pub fn xdp(program: &Verified) -> Result<Output, Vec<Unsupported>> {
+    emit(program, Hook::Xdp, Options::default())
+}
+
+fn emit(program: &Verified, hook: Hook, options: Options) -> Result<Output, Vec<Unsupported>> {
+    let target = if hook == Hook::Xdp { "xdp" } else { "tc" };
+    let c = Emitter::new(program, hook, target, ENTRY, &reasons(hook), TEXTS);
     let mut ebpf = Ebpf { c, options };
     ebpf.program();
     ebpf.c.output()
@@ -107,14 +132,14 @@ impl Ebpf<'_> {
             lanes: self.options.lanes,
         });
         self.c.text.line(format!(
-            "/* {}.p4 as an eBPF program for tc. Made by Strait; edit the P4 instead. */",
-            self.c.program.name
+            "/* {}.p4 as an eBPF program for {}. Made by Strait; edit the P4 instead. */",
+            self.c.program.name, self.c.manifest.target
         ));
         self.c.text.raw(c::PRELUDE);
         self.c.text.raw(PRELUDE);
-        self.c.text.raw(SKB);
-        if self.options.lanes {
-            self.c.text.raw(LANES);
+        match self.c.facts.hook {
+            Hook::Xdp => self.c.text.raw(xdp::XDP),
+            _ => self.tc_texts(),
         }
         let (first, last) = self.scratch();
         self.c.state(&first, &last);
@@ -128,23 +153,32 @@ impl Ebpf<'_> {
         }
         self.c.parsers();
         self.c.controls();
-        self.deparsers();
-        self.entry();
+        if !self.c.facts.plan.updates.is_empty() {
+            self.c.text.raw(payload::SUM);
+        }
+        self.zero();
+        match self.c.facts.hook {
+            Hook::Xdp => self.xdp(),
+            _ => self.tc(),
+        }
         self.c.text.line("");
         self.c.text.line("char _license[] SEC(\"license\") = \"Dual MIT/GPL\";");
     }
 
     /// The members of `struct scratch` before and after those that the targets share: the verdict for the host, and buffers.
     fn scratch(&self) -> (Vec<String>, Vec<String>) {
-        let first = [
+        let mut first = vec![
             "/* The host reads the first four. */",
             "u32 verdict;      /* 0 not processed, 1 sent, 2 dropped; for test runs, which cannot see a redirect */",
             "u32 port;",
             "u32 reason;",
             "u32 tag;          /* the VLAN tag in the metadata of the skb that is sent, or 0 */",
-            "u32 payload;      /* the offset of the payload in the packet that leaves */",
-            "u32 leave;        /* the jump that left a loop, or 0 */",
         ];
+        first.push("u32 leave;        /* the jump that left a loop, or 0 */");
+        first.push(match self.c.facts.hook {
+            Hook::Xdp => "struct extent frame;",
+            _ => "u32 payload;      /* the offset of the payload in the packet that leaves */",
+        });
         let layouts = self.c.manifest.tables.iter().filter_map(|t| t.layout.as_ref());
         let key = (layouts.map(|l| l.key_size).max().unwrap_or(0) + 8).div_ceil(8) * 8;
         let mut last = vec![
@@ -160,7 +194,7 @@ impl Ebpf<'_> {
             last.push(format!("u64 data[{data}];      /* the action data of the entry that was found */"));
             last.push(format!("u64 candidate[{data}];"));
         }
-        (first.map(str::to_string).into(), last)
+        (first.into_iter().map(str::to_string).collect(), last)
     }
 
     /// Declares all maps, and `get_packet()`, which returns the state.
@@ -168,7 +202,11 @@ impl Ebpf<'_> {
         self.c.text.line("");
         self.map(PACKET, "BPF_MAP_TYPE_PERCPU_ARRAY", 1, "u32", "struct packet", false);
         self.map(PORTS, "BPF_MAP_TYPE_HASH", 256, "u32", "struct ingress", false);
-        self.map(EGRESS, "BPF_MAP_TYPE_ARRAY", EGRESS_PORTS.into(), "u32", "struct egress", false);
+        let egress = match self.c.facts.hook {
+            Hook::Xdp => "BPF_MAP_TYPE_DEVMAP",
+            _ => "BPF_MAP_TYPE_ARRAY",
+        };
+        self.map(EGRESS, egress, EGRESS_PORTS.into(), "u32", "struct egress", false);
         let reasons = self.c.manifest.drops.len().max(1);
         self.map(DROPS, "BPF_MAP_TYPE_PERCPU_ARRAY", reasons as u64, "u32", "struct count", false);
         for counter in self.c.manifest.counters.clone() {
@@ -201,244 +239,74 @@ impl Ebpf<'_> {
         ));
     }
 
-    /// Emits the entry point, which processes one packet.
-    fn entry(&mut self) {
-        self.drops();
-        let program = self.c.program;
-        let added_tag = self.ether_type(Role::Deparser).map(|(header, field)| {
-            format!(
-                "s->{header}_valid && (s->{header}.{field} == VLAN || s->{header}.{field} == SERVICE_VLAN)"
-            )
-        });
-        let resize = self.tc_reason(drops::BAD_RESIZE);
+    /// Emits `zero_state(s)`, which clears the first part of the state. eBPF has no memset. Unrolled stores take half the time of a loop.
+    fn zero(&mut self) {
+        self.c.text.line("");
+        self.c.text.open("INLINE void zero_state(struct state *s)");
+        self.c.text.line("u64 *word = (u64 *)s;");
+        self.c.text.line("#pragma clang loop unroll(full)");
+        self.c.text.open("for (u32 i = 0; i < __builtin_offsetof(struct state, rest) / 8; i++)");
+        self.c.text.line("word[i] = 0;");
+        self.c
+            .text
+            .line("asm volatile(\"\" ::: \"memory\"); /* without it, the compiler would call memset */");
+        self.c.text.close("");
+        self.c.text.close("");
+    }
+
+    /// The number of one of this target's drop reasons.
+    fn reason(&self, name: &str) -> usize {
+        let own = self.c.program.drop_sites.len();
+        own + self.c.manifest.drops.iter().skip(own).position(|d| d.name == name).unwrap_or(0)
+    }
+
+    /// Emits the beginning of the entry point, up to the port where the packet arrived. `verdicts` are those of a packet that cannot be
+    /// processed, and of one that is not the program's.
+    fn arrive(&mut self, section: &str, ifindex: &str, verdicts: [&str; 2]) {
+        let (packet, ty) = (self.c.facts.hook.packet(), self.c.facts.hook.packet_type());
         let can_be_busy = self.hashed_data() > 0;
         let t = &mut self.c.text;
         t.line("");
-        t.line("SEC(\"classifier\")");
-        t.open(format!("int {ENTRY}(struct __sk_buff *skb)"));
-        self.c.get_state("TC_ACT_SHOT");
+        t.line(format!("SEC(\"{section}\")"));
+        t.open(format!("int {ENTRY}({ty} *{packet})"));
+        self.c.get_state(verdicts[0]);
         let t = &mut self.c.text;
         t.line("t->verdict = 0;");
         t.line("t->tag = 0;");
         if can_be_busy {
             t.line("t->busy = 0;");
         }
-        t.line("u32 ifindex = skb->ifindex;");
+        t.line(format!("u32 ifindex = {packet}->{ifindex};"));
         t.line("struct ingress *from = bpf_map_lookup_elem(&strait_ports, &ifindex);");
         t.line("if (!from)");
-        t.line("    return TC_ACT_OK; /* the interface is not a port of the program */");
-        if self.options.lanes {
-            t.line("if (from->lane && !is_routed_to(skb, from->lane, from->ipv4_mtu))");
-            t.line("    return TC_ACT_OK;");
-        }
-        t.line("u32 tagged = skb->vlan_present;");
-        t.line("if (tagged && vlan_tag_to_packet(skb))");
-        t.line(format!("    return count_and_drop(skb, t, {resize});"));
-        t.line("zero_state(s);");
-        if let Some(first) = program.pipeline.stages.first() {
-            let known = Known { port: "from->port", ..AT_STAGE };
-            self.c.write_inputs("s", &first.inputs, &known, Which::All);
-        }
-        let mut drop =
-            if self.options.lanes { "drop_unchanged(skb, t, from" } else { "count_and_drop(skb, t" };
-        for stage in &program.pipeline.stages {
-            for step in &stage.steps {
-                self.tc_step(step, drop);
-                if matches!(step, Step::Deparse(_)) {
-                    drop = "count_and_drop(skb, t";
-                }
-            }
-        }
+        t.line(format!("    return {}; /* the interface is not a port of the program */", verdicts[1]));
+    }
+
+    /// Emits the result of a packet that is sent, for test runs.
+    fn depart(&mut self) {
         let t = &mut self.c.text;
-        if let Some(added) = added_tag {
-            t.line(format!("if (!tagged && {added} && !(from->flags & BARE))"));
-            t.line("    tagged = !vlan_tag_to_packet(skb);");
-        }
-        t.open("if (tagged)");
-        t.line("if (vlan_tag_to_metadata(skb))");
-        t.line(format!("    return count_and_drop(skb, t, {resize});"));
-        t.line("if (skb->vlan_present)");
-        t.line("    t->tag = bswap16((u16)skb->vlan_proto) << 16 | skb->vlan_tci;");
-        t.close("");
         t.line("t->port = out;");
         t.line("asm volatile(\"\" ::: \"memory\");");
         t.line("t->verdict = 1;");
-        if self.options.lanes {
-            t.line("if (from->lane)");
-            t.line(
-                "    return from->flags & DIRECT ? send_to_next_hop(skb) : TC_ACT_OK; /* the kernel routes the packet */",
-            );
-        }
-        t.line("return bpf_redirect(to->ifindex, to->flags);");
-        t.close("");
     }
 
-    /// The number of one of this target's drop reasons.
-    fn tc_reason(&self, name: &str) -> usize {
-        self.c.program.drop_sites.len() + REASONS.iter().position(|r| r.0 == name).unwrap_or(0)
-    }
-
-    /// Emits `count_and_drop` and, in a program with lanes, `drop_unchanged`, which drop a packet.
-    fn drops(&mut self) {
-        let t = &mut self.c.text;
+    /// Emits `count_and_drop`, which drops a packet. `verdict` tells the kernel to do so.
+    fn drops(&mut self, verdict: &str) {
+        let (hook, t) = (self.c.facts.hook, &mut self.c.text);
         t.line("");
         t.line("/* Counts a drop, and drops the packet. */");
-        t.open("INLINE int count_and_drop(struct __sk_buff *skb, struct scratch *t, u32 reason)");
+        t.open(format!(
+            "INLINE int count_and_drop(UNUSED {} *{}, struct scratch *t, u32 reason)",
+            hook.packet_type(),
+            hook.packet()
+        ));
         t.line("struct count *c = bpf_map_lookup_elem(&strait_drops, &reason);");
         t.line("if (c)");
-        t.line("    count_packet(c, skb->len);");
+        t.line(format!("    count_packet(c, {});", hook.length()));
         t.line("t->reason = reason;");
         t.line("asm volatile(\"\" ::: \"memory\"); /* the verdict is written last */");
         t.line("t->verdict = 2;");
-        t.line("return TC_ACT_SHOT;");
+        t.line(format!("return {verdict};"));
         t.close("");
-        if self.options.lanes {
-            t.line("");
-            t.line("/* Drops a packet that is unchanged. In a lane, the packet continues instead. */");
-            t.open(
-                "INLINE int drop_unchanged(struct __sk_buff *skb, struct scratch *t, struct ingress *from, u32 reason)",
-            );
-            t.line("if (from->lane)");
-            t.line("    return TC_ACT_OK;");
-            t.line("return count_and_drop(skb, t, reason);");
-            t.close("");
-        }
-    }
-
-    /// Emits the drop of a packet that was ended by a parser or an assertion.
-    fn tc_unless_ended(&mut self, drop: &str) {
-        self.c.text.line("if (s->ended)");
-        self.c.text.line(format!("    return {drop}, s->ended - 1);"));
-    }
-
-    /// Emits a step of a stage. `drop` is the beginning of the call that drops the packet.
-    fn tc_step(&mut self, step: &Step, drop: &str) {
-        match step {
-            Step::Parse(role, errors) => {
-                self.c.text.line(format!("{}(skb);", stage_name(*role)));
-                self.tc_unless_ended(drop);
-                self.c.write_errors(errors);
-            }
-            Step::Control(role) if self.c.program.control(*role).is_none() => {}
-            Step::Control(role) => {
-                self.c.text.line(format!("{}(skb);", stage_name(*role)));
-                if self.c.facts.ends {
-                    self.tc_unless_ended(drop);
-                }
-                let applies = matches!(role, Role::Ingress | Role::Egress);
-                if applies && self.hashed_data() > 0 {
-                    let busy = self.tc_reason(BUSY);
-                    self.c.text.line("if (t->busy)");
-                    self.c.text.line(format!("    return {drop}, {busy});"));
-                }
-            }
-            Step::Deparse(role) => {
-                // The last deparser runs only for a packet whose port is attached.
-                if *role == Role::Deparser {
-                    self.tc_destination(drop);
-                }
-                let [sum, resize] = ["target.gso_checksum", drops::BAD_RESIZE].map(|r| self.tc_reason(r));
-                self.c.text.open("");
-                self.c.text.line(format!("int failed = {}(skb);", stage_name(*role)));
-                self.c.text.line("if (failed)");
-                self.c
-                    .text
-                    .line(format!("    return count_and_drop(skb, t, failed == 2 ? {sum} : {resize});"));
-                self.c.text.close("");
-                if self.c.facts.ends {
-                    self.tc_unless_ended("count_and_drop(skb, t");
-                }
-            }
-            Step::Truncate(_, loc) => self.c.refuse(*loc, "`truncate`", "the native target can"),
-            Step::Decide(decision) => self.tc_decision(decision, drop),
-        }
-    }
-
-    /// Emits the declarations of `out`, the port where packets leave, and of `to`, its interface.
-    fn tc_destination(&mut self, drop: &str) {
-        let missing = self.tc_reason(drops::NO_SUCH_PORT);
-        let mut decisions = self.c.program.pipeline.decisions();
-        let leaves = decisions.find_map(|d| match d.then.path()? {
-            Path { stage: None, to: To::Port(port), .. } => Some(port.clone()),
-            _ => None,
-        });
-        let Some(port) = leaves else { return };
-        let port = self.c.frame_expr(&port);
-        let t = &mut self.c.text;
-        t.line(format!("u32 out = {port};"));
-        t.line("struct egress *to = bpf_map_lookup_elem(&strait_egress, &out);");
-        t.line("if (!to || !to->ifindex)");
-        t.line(format!("    return {drop}, {missing});"));
-    }
-
-    /// Emits a decision. A packet can be dropped, go on to the next stage, or leave.
-    fn tc_decision(&mut self, decision: &Decision, drop: &str) {
-        let hint = "a packet leaves this target once, or not at all; the native target does more";
-        match &decision.then {
-            Fate::Drop(name) => {
-                let condition = self.c.condition(&decision.when);
-                let reason = self.tc_reason(name);
-                self.c.text.line(format!("if ({})", condition.as_deref().unwrap_or("1")));
-                self.c.text.line(format!("    return {drop}, s->site ? s->site - 1 : {reason});"));
-            }
-            Fate::Go(path) if matches!(path.to, To::Group(_)) => {
-                let condition = self.c.condition(&decision.when);
-                let reason = self.tc_reason(drops::NO_SUCH_GROUP);
-                self.c.text.line(format!("if ({})", condition.as_deref().unwrap_or("1")));
-                self.c.text.line(format!("    return {drop}, {reason});"));
-            }
-            Fate::Go(path) if decision.when == When::Always && path.stage != Some(FIRST) => {
-                if let Carry::New { passed, .. } = &path.carry {
-                    let bytes: u32 = passed.iter().map(|p| self.passed_bytes(p)).sum();
-                    if bytes > MOST_PASSED {
-                        let what = "more than 128 bytes of metadata and headers from ingress to egress";
-                        let loc = self.c.program.controls.first().map(|c| c.loc).unwrap_or_default();
-                        self.c.refuse(loc, what, "pass less, or run it on the native target");
-                    }
-                }
-                self.c.go_on(path, &AT_STAGE, |emitter| emitter.text.line("zero_state(s);"));
-            }
-            // PSA: no interface is attached to the port of recirculation. A program that names it is refused.
-            Fate::Go(path) if path.kind == PathKind::Recirculate && decision.loc.line == 0 => {
-                if let Some(loc) = self.named(&path.to) {
-                    self.c.refuse(loc, "recirculation", hint);
-                }
-                let condition = self.c.condition(&decision.when);
-                let reason = self.tc_reason(drops::NO_SUCH_PORT);
-                self.c.text.line(format!("if ({})", condition.as_deref().unwrap_or("1")));
-                self.c.text.line(format!("    return {drop}, {reason});"));
-            }
-            Fate::Go(_) | Fate::Copy(_) => {
-                let first = self.c.program.controls.first().map(|c| c.loc).unwrap_or_default();
-                let loc = if decision.loc.line == 0 { first } else { decision.loc };
-                self.c.refuse(loc, "a clone or another round of the packet", hint);
-            }
-        }
-    }
-
-    /// The location of a statement that names a port, if the port is a constant.
-    fn named(&self, to: &To) -> Option<ir::Loc> {
-        let To::Port(ir::Expr { kind: ir::ExprKind::Const(port), .. }) = to else { return None };
-        let mut found = None;
-        visit::all_stmts(self.c.program, &mut |stmt| {
-            visit::operands(stmt, &mut |e| {
-                visit::exprs(e, &mut |e| {
-                    if e.as_const() == Some(port) {
-                        found = Some(stmt.loc);
-                    }
-                });
-            });
-        });
-        found
-    }
-
-    fn passed_bytes(&self, passed: &Passed) -> u32 {
-        match passed {
-            Passed::Var { from, .. } => self.c.program.var(*from).ty.width().div_ceil(8).next_power_of_two(),
-            Passed::Header { from, .. } => {
-                let fields = &self.c.program.header_type(*from).fields;
-                fields.iter().map(|f| f.ty.width().div_ceil(8).next_power_of_two()).sum::<u32>() + 1
-            }
-        }
     }
 }

@@ -9,7 +9,7 @@
 use ir::Role;
 
 use super::Native;
-use crate::c::{Body, Emitted, Unit, UpdateAt, header, stage_name, sums};
+use crate::c::{Body, Emitted, Unit, UpdateAt, stage_name, sums};
 
 impl Native<'_> {
     /// Emits a function for each deparser. It returns 1 if the buffer has no room for the new headers.
@@ -73,13 +73,8 @@ fn write(body: &mut Body<'_>, h: &Emitted) {
     }
     body.in_packet(h, "", |body, at| {
         body.point(at, &at.out(), h.bytes);
+        body.write_changed(h);
         let ty = body.program.header_type(h.id);
-        let created = body.facts.created.contains(&h.id);
-        for group in header::groups(ty) {
-            if created || group.iter().any(|f| body.facts.changed.contains(&(h.id, *f as u32))) {
-                header::write(body, h.id, &group);
-            }
-        }
         if let Some(field) = ty.varbit() {
             let value = format!("s->{}.{}", h.name, body.names.field(h.id, field));
             let (first, bits) = (ty.fields[field].offset / 8, ty.fields[field].offset % 8);

@@ -641,19 +641,8 @@ static UNUSED u64 hash_csum16(const u8 *p, u32 n)
     return (u16)~bytes_sum(p, n);
 }
 
-/* The negative of an unfolded sum of header words. In one's complement every multiple of 0xffff is zero, and this multiple is larger
- * than any such sum. */
-#define NEGATED(sum) ((0xffffULL << 32) - (sum))
-
 /* Updates a checksum field that holds only the sum over the pseudo-header, not complemented. */
 INLINE u16 update_partial_checksum(u16 old, u64 removed, u64 added)
 {
     return fold(old + NEGATED(removed) + added);
-}
-
-/* Updates a checksum (RFC 1624): `removed` is subtracted from its sum, and `added` is added. The result is 0 instead of 0xffff where
- * both represent zero, because a sum over data that is not all zeros is never 0. */
-INLINE u16 update_checksum(u16 old, u64 removed, u64 added)
-{
-    return ~fold((u16)~old + NEGATED(removed) + added);
 }

@@ -1,4 +1,5 @@
-//! Attaches a program to an interface's tc hook: with tcx if the kernel has it, otherwise as a clsact filter.
+//! Attaches a program to an interface: to a tc hook with tcx if the kernel has it, otherwise as a clsact filter; to the XDP hook by a link, in
+//! the driver if it can, otherwise in the kernel's stack.
 //!
 //! tcx (Linux 6.6) attaches by a link. A pinned link survives the process that made it, and no other program can displace it by accident. A
 //! clsact filter survives by itself, but whoever replaces the qdisc removes it.
@@ -21,6 +22,27 @@ pub enum Hook {
     Ingress,
     /// Packets that the stack sends.
     Egress,
+    /// Frames as the driver received them.
+    Xdp(XdpMode),
+}
+
+/// Who runs an XDP program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum XdpMode {
+    /// The driver, before the kernel has made an skb of the frame.
+    Native,
+    /// The kernel's stack, for drivers that cannot: slower.
+    Generic,
+}
+
+impl XdpMode {
+    /// The name of the mode.
+    pub fn name(self) -> &'static str {
+        match self {
+            XdpMode::Native => "native",
+            XdpMode::Generic => "generic",
+        }
+    }
 }
 
 impl Hook {
@@ -28,20 +50,31 @@ impl Hook {
         match self {
             Hook::Ingress => "ingress",
             Hook::Egress => "egress",
+            Hook::Xdp(mode) => mode.name(),
         }
     }
 
-    fn tcx(self) -> u32 {
+    /// The kernel's number of the attach type, and the flags.
+    fn link(self) -> (u32, u32) {
         match self {
-            Hook::Ingress => sys::ATTACH_TCX_INGRESS,
-            Hook::Egress => sys::ATTACH_TCX_EGRESS,
+            Hook::Ingress => (sys::ATTACH_TCX_INGRESS, 0),
+            Hook::Egress => (sys::ATTACH_TCX_EGRESS, 0),
+            Hook::Xdp(XdpMode::Native) => (sys::ATTACH_XDP, sys::XDP_NATIVE),
+            Hook::Xdp(XdpMode::Generic) => (sys::ATTACH_XDP, sys::XDP_GENERIC),
+        }
+    }
+
+    fn kind(self) -> &'static str {
+        match self {
+            Hook::Ingress | Hook::Egress => "tcx",
+            Hook::Xdp(_) => "xdp",
         }
     }
 
     fn clsact(self) -> TcAttachType {
         match self {
-            Hook::Ingress => TcAttachType::Ingress,
             Hook::Egress => TcAttachType::Egress,
+            Hook::Ingress | Hook::Xdp(_) => TcAttachType::Ingress,
         }
     }
 }
@@ -54,9 +87,15 @@ impl Instance {
         if self.attachments()?.contains(&(ifindex, hook)) {
             return Ok(());
         }
-        let tcx = links.join(format!("tcx-{ifindex}-{}", hook.name()));
-        match sys::link_create(self.program()?.as_fd(), ifindex, hook.tcx()) {
-            Ok(link) => sys::pin(link.as_fd(), &tcx).context(|| format!("pin the link to {interface}")),
+        let pin = links.join(format!("{}-{ifindex}-{}", hook.kind(), hook.name()));
+        let (attach_type, flags) = hook.link();
+        match sys::link_create_with(self.program()?.as_fd(), ifindex, attach_type, flags) {
+            Ok(link) => sys::pin(link.as_fd(), &pin).context(|| format!("pin the link to {interface}")),
+            Err(error) if matches!(hook, Hook::Xdp(_)) => match error.raw_os_error() {
+                // EEXIST: the other program runs in the other mode.
+                Some(libc::EBUSY | libc::EEXIST) => Err(Error::Occupied { interface: interface.to_owned() }),
+                _ => Err(error).context(|| format!("attach to {interface} in {} mode", hook.name())),
+            },
             // Kernels before 6.6 do not know the attach type.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.attach_clsact(interface, hook),
             Err(error) => Err(error).context(|| format!("attach to the {} of {interface}", hook.name())),
@@ -144,6 +183,8 @@ fn parse(pin: &Path) -> Option<(&str, u32, Hook)> {
     let hook = match parts.next()? {
         "ingress" => Hook::Ingress,
         "egress" => Hook::Egress,
+        "native" => Hook::Xdp(XdpMode::Native),
+        "generic" => Hook::Xdp(XdpMode::Generic),
         _ => return None,
     };
     Some((kind, ifindex, hook))

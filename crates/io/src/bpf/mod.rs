@@ -7,6 +7,7 @@
 //! | `prog` | the program |
 //! | `maps/MAP` | each of its maps |
 //! | `links/tcx-IFINDEX-HOOK` | a pinned tcx link (Linux 6.6 and later) |
+//! | `links/xdp-IFINDEX-MODE` | a pinned XDP link; the mode is `native` or `generic` |
 //! | `links/clsact-IFINDEX-HOOK` | an empty directory that remembers a clsact filter on older kernels |
 //! | `links/qdisc-IFINDEX-both` | another, which remembers that the clsact qdisc is ours |
 //!
@@ -20,7 +21,7 @@ mod instance;
 mod map;
 mod program;
 
-pub use attach::Hook;
+pub use attach::{Hook, XdpMode};
 pub use fs::lock;
 pub use instance::{Instance, LoadOptions};
 pub use map::{Map, MapKind};

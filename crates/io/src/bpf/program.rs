@@ -69,6 +69,15 @@ impl Program {
         })
     }
 
+    /// Like [`Program::test_run`], for an XDP program. The frame arrives at the loopback interface of the calling thread's namespace.
+    pub fn test_run_xdp(&self, frame: &[u8], repeat: u32) -> Result<TestRun> {
+        let mut data = vec![0; frame.len() + 512];
+        let result = sys::test_run(self.fd.as_fd(), frame, &mut data, &mut [], repeat)
+            .context(|| format!("test-run the program on {} bytes", frame.len()))?;
+        data.truncate(result.len);
+        Ok(TestRun { retval: result.retval, data, mark: 0, nanoseconds: result.duration })
+    }
+
     /// The descriptor of the program, for attaching.
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()

@@ -5,6 +5,7 @@
 //! later. Sysctls belong to the namespace of the thread that accesses them.
 
 mod addresses;
+pub mod features;
 mod filters;
 mod links;
 mod routes;

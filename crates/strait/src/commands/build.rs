@@ -6,17 +6,10 @@ use anyhow::{Context, bail};
 
 use crate::cli::{BuildArgs, BuildTarget};
 use crate::frontend;
-use crate::targets::{Limits, tc};
+use crate::targets::{Limits, kernel};
 
 /// Compiles a program for a target.
 pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
-    let later = match args.target {
-        BuildTarget::Xdp => Some("xdp"),
-        _ => None,
-    };
-    if let Some(later) = later {
-        bail!("the target {later} is not in this release; native, tc, c, p4info, ir and dot are");
-    }
     if args.target == BuildTarget::P4info {
         return p4info(args);
     }
@@ -27,7 +20,11 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
     if args.target == BuildTarget::Dot {
         return picture(args, &program);
     }
-    let make = if args.target == BuildTarget::Tc { emit::tc } else { emit::native };
+    let make = match args.target {
+        BuildTarget::Tc => emit::tc,
+        BuildTarget::Xdp => emit::xdp,
+        _ => emit::native,
+    };
     let output = make(&program).map_err(|limits| Limits::of(&program, &limits))?;
     let wants_c = args.out.as_deref().is_some_and(|path| path.extension().is_some_and(|e| e == "c"));
     if args.target == BuildTarget::C || wants_c {
@@ -80,7 +77,7 @@ fn object(args: &BuildArgs, name: &str, output: &emit::Output) -> anyhow::Result
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.{ending}")));
     let object = match args.target {
         BuildTarget::Native => io::native::Object::make(&output.c)?.bytes()?,
-        _ => tc::compile(&output.c, name)?,
+        _ => kernel::compile(&output.c, name)?,
     };
     std::fs::write(&out, object).with_context(|| format!("cannot write {}", out.display()))?;
     let manifest = out.with_extension("json");

@@ -11,7 +11,7 @@ use interp::Interpreter;
 use crate::cli::{RunTarget, TestArgs};
 use crate::frontend;
 use crate::targets::interp::InterpTarget;
-use crate::targets::tc;
+use crate::targets::kernel;
 use crate::targets::{Limits, Object};
 
 /// The reason why a target cannot run on this machine, if there is one.
@@ -19,14 +19,15 @@ fn unavailable(target: RunTarget) -> Option<&'static str> {
     let root = std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0);
     match target {
         RunTarget::Interp => None,
-        RunTarget::Tc if !root => Some("the kernel takes eBPF programs from root only"),
-        RunTarget::Tc if std::process::Command::new("clang").arg("--version").output().is_err() => {
+        RunTarget::Tc | RunTarget::Xdp if !root => Some("the kernel takes eBPF programs from root only"),
+        RunTarget::Tc | RunTarget::Xdp
+            if std::process::Command::new("clang").arg("--version").output().is_err() =>
+        {
             Some("clang is not installed")
         }
-        RunTarget::Tc => None,
+        RunTarget::Tc | RunTarget::Xdp => None,
         RunTarget::Native if !io::native::has_compiler() => Some("no C compiler is installed"),
         RunTarget::Native => None,
-        RunTarget::Xdp => Some("this target is not in this release"),
     }
 }
 
@@ -114,7 +115,7 @@ fn compare(
     let compiled: Vec<_> = args.targets.iter().filter(|t| **t != RunTarget::Interp).collect();
     let ([program], [target]) = (all.as_slice(), compiled.as_slice()) else {
         bail!(
-            "--fuzz holds one compiled target against interp on one program: give --program and --target tc or native"
+            "--fuzz holds one compiled target against interp on one program: give --program and --target tc, xdp or native"
         );
     };
     if let Some(why) = unavailable(**target) {
@@ -158,8 +159,8 @@ fn play(
         objects.insert(key.clone(), object);
     }
     let Some(object) = objects.get(&key) else { bail!("{} was not compiled", path.display()) };
-    if let Object::Tc(object) = object {
-        return tc::run_case(object, case, veth);
+    if let Object::Kernel(object) = object {
+        return kernel::run_case(object, case, veth);
     }
     let mut target = object.load()?;
     let report = stf::run(case, &mut *target);

@@ -1,14 +1,16 @@
 //! Adapters for packet tests, one for each target.
 
 pub mod interp;
+pub mod kernel;
 pub mod native;
-pub mod tc;
 mod wires;
 
 use ::interp::Outcome;
 use abi::{Entry, Manifest};
 use clap::ValueEnum;
 use control::stf::Target;
+
+use kernel::At;
 
 /// The targets that can run a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -19,7 +21,7 @@ pub enum RunTarget {
     Native,
     /// The kernel's traffic control.
     Tc,
-    /// The kernel's express data path (not in this release).
+    /// The kernel's express data path.
     Xdp,
 }
 
@@ -52,8 +54,8 @@ pub trait Compiled: Target {
 
 /// A program that was compiled for a target. It is loaded once for each case.
 pub enum Object {
-    /// The program is compiled for the kernel's traffic control.
-    Tc(tc::Object),
+    /// The program is compiled for a hook of the kernel.
+    Kernel(kernel::Object),
     /// The program is compiled for this machine.
     Native(native::Object),
 }
@@ -62,16 +64,17 @@ impl Object {
     /// Compiles a program. Returns `None` for targets that do not compile.
     pub fn make(target: RunTarget, program: &ir::Verified) -> anyhow::Result<Option<Object>> {
         Ok(match target {
-            RunTarget::Tc => Some(Object::Tc(tc::Object::make(program)?)),
+            RunTarget::Tc => Some(Object::Kernel(kernel::Object::make(At::Tc, program)?)),
+            RunTarget::Xdp => Some(Object::Kernel(kernel::Object::make(At::Xdp, program)?)),
             RunTarget::Native => Some(Object::Native(native::Object::checked(program)?)),
-            RunTarget::Interp | RunTarget::Xdp => None,
+            RunTarget::Interp => None,
         })
     }
 
     /// The name of the target.
     pub fn target(&self) -> &'static str {
         match self {
-            Object::Tc(_) => RunTarget::Tc.name(),
+            Object::Kernel(object) => object.at.name(),
             Object::Native(_) => RunTarget::Native.name(),
         }
     }
@@ -79,7 +82,7 @@ impl Object {
     /// Runs a function in a network namespace of its own if packets of the target may go over interfaces.
     pub fn apart<T: Send>(&self, act: impl FnOnce() -> T + Send) -> std::io::Result<T> {
         match self {
-            Object::Tc(_) => io::netns::run_in_fresh(act),
+            Object::Kernel(_) => io::netns::run_in_fresh(act),
             Object::Native(_) => Ok(act()),
         }
     }
@@ -87,7 +90,7 @@ impl Object {
     /// Loads the program. The caller must be in [`Object::apart`].
     pub fn load(&self) -> anyhow::Result<Box<dyn Compiled>> {
         Ok(match self {
-            Object::Tc(object) => Box::new(tc::TcTarget::load(object)?.open_door()?),
+            Object::Kernel(object) => Box::new(kernel::KernelTarget::load(object)?.open_door()?),
             Object::Native(object) => Box::new(native::NativeTarget::load(object)?),
         })
     }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use control::stf::Outputs;
-use io::bpf::Hook;
 use io::ebpf::{EgressPort, KernelProgram};
 use io::link::{Change, Handle, sysctl};
 use io::packet::PacketSocket;
 use io::tun::Tun;
+
+use super::kernel::At;
 
 /// The timeout for a veth pair to carry packets, and for a packet to arrive. A packet arrives immediately unless the machine is very busy.
 pub const ARRIVES: Duration = Duration::from_secs(5);
@@ -28,8 +29,9 @@ pub enum Kind {
 /// The interfaces of a port. The program is attached to the near end; the test uses the far end.
 enum Wire {
     Veth {
-        /// A socket that receives the packets that arrive at the near end. It receives a packet immediately before the program does.
-        near: PacketSocket,
+        /// A socket that receives the packets that arrive at the near end, immediately before a program at a tc hook does. A program at the XDP hook
+        /// takes them first.
+        near: Option<PacketSocket>,
         far: PacketSocket,
     },
     /// The far end is this process.
@@ -41,17 +43,17 @@ pub struct Wires(BTreeMap<u32, Wire>);
 
 impl Wires {
     /// Creates the interfaces, and attaches the program to the near ends.
-    pub fn make(kind: Kind, ports: &[u32], program: &mut KernelProgram) -> io::Result<Wires> {
+    pub fn make(kind: Kind, ports: &[u32], program: &mut KernelProgram, at: At) -> io::Result<Wires> {
         let kernel = quiet()?;
         let mut wires = BTreeMap::new();
         for port in ports {
             let (near, far) = (format!("near{port}"), format!("far{port}"));
             let wire = match kind {
-                Kind::Veth => Wire::veth(&kernel, &near, &far)?,
+                Kind::Veth => Wire::veth(&kernel, &near, &far, at)?,
                 Kind::Tun => Wire::tun(&kernel, &near)?,
             };
             program.set_port(*port, &near, 0)?;
-            program.attach(&near, Hook::Ingress)?;
+            at.attach(program, &near, kind)?;
             wires.insert(*port, wire);
         }
         Ok(Wires(wires))
@@ -63,7 +65,12 @@ impl Wires {
         match wire {
             Wire::Veth { near, far } => {
                 far.send(packet)?;
-                anyhow::ensure!(near.receive(ARRIVES)?.is_some(), "a packet never arrived at port {port}");
+                if let Some(near) = near {
+                    anyhow::ensure!(
+                        near.receive(ARRIVES)?.is_some(),
+                        "a packet never arrived at port {port}"
+                    );
+                }
             }
             Wire::Tun(tun) => tun.send(packet)?,
         }
@@ -90,15 +97,19 @@ impl Wires {
 }
 
 impl Wire {
-    fn veth(kernel: &Handle, near: &str, far: &str) -> io::Result<Wire> {
+    fn veth(kernel: &Handle, near: &str, far: &str, at: At) -> io::Result<Wire> {
         kernel.add_veth(near, far, None)?;
         kernel.change(near, &up())?;
         kernel.change(far, &up())?;
+        if at == At::Xdp {
+            // Frames are redirected to the near end only if the far end polls for them.
+            io::link::features::set_gro(far, true)?;
+        }
         let (near, far) = (PacketSocket::open(near)?, PacketSocket::open(far)?);
         for (from, to) in [(&near, &far), (&far, &near)] {
             wait_until_carried(from, to)?;
         }
-        Ok(Wire::Veth { near, far })
+        Ok(Wire::Veth { near: (at == At::Tc).then_some(near), far })
     }
 
     /// The queue of a TUN interface exists as soon as the interface is up, because its carrier is on from the beginning.
@@ -124,11 +135,11 @@ impl Door {
     const NAME: &str = "door";
 
     /// Creates the interface, attaches the program to it, and makes it the way out of the ports from 0 on.
-    pub fn make(program: &mut KernelProgram, ports: u32) -> io::Result<Door> {
+    pub fn make(program: &mut KernelProgram, ports: u32, at: At) -> io::Result<Door> {
         let kernel = quiet()?;
         let tun = Tun::create(Self::NAME)?;
         kernel.change(Self::NAME, &up())?;
-        program.attach(Self::NAME, Hook::Ingress)?;
+        at.attach(program, Self::NAME, Kind::Tun)?;
         let ifindex = kernel.index(Self::NAME)?;
         (0..ports).try_for_each(|port| program.set_egress_port(port, EgressPort { ifindex, flags: 0 }))?;
         Ok(Door(tun))

@@ -1,7 +1,7 @@
 //! `strait run`: runs a P4 program on ports until it is interrupted.
 
+mod kernel;
 mod native;
-mod tc;
 
 use std::path::Path;
 
@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 use control::stf;
 
 use crate::cli::{RunArgs, RunTarget};
+use crate::targets::kernel::At;
 
 /// Runs the program on its target.
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
@@ -16,17 +17,17 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         bail!("--grpc is not in this release");
     }
     match args.target {
-        RunTarget::Tc if args.workers.is_some() => {
-            bail!("--workers is for the native target; on tc every processor works")
+        RunTarget::Tc | RunTarget::Xdp if args.workers.is_some() => {
+            bail!("--workers is for the native target; in the kernel every processor works")
         }
-        RunTarget::Tc if args.controller.is_some() || args.digests => {
-            bail!("--controller and --digests are for the native target; tc has no digests")
+        RunTarget::Tc | RunTarget::Xdp if args.controller.is_some() || args.digests => {
+            bail!("--controller and --digests are for the native target; tc and xdp have no digests")
         }
-        RunTarget::Tc => tc::run(args),
+        RunTarget::Tc => kernel::run(args, At::Tc),
+        RunTarget::Xdp => kernel::run(args, At::Xdp),
         RunTarget::Native => native::run(args),
-        RunTarget::Interp | RunTarget::Xdp => bail!(
-            "`strait run` on {} is not in this release; native and tc are (the interpreter has `strait trace`)",
-            args.target.name()
+        RunTarget::Interp => bail!(
+            "`strait run` on interp is not in this release; native, tc and xdp are (the interpreter has `strait trace`)"
         ),
     }
 }

@@ -2,38 +2,6 @@
 
 use crate::c::{Body, UpdateAt, sums};
 
-/// The function that sums a payload, for the few packets that need it. It sums up to 66 KiB in steps of 256 bytes.
-pub const PAYLOAD: &str = r#"
-/* Returns the sum of all bytes from `at` on, in host order and folded; or a negative number if it cannot be computed. */
-NOINLINE int payload_sum(struct __sk_buff *skb, u32 at)
-{
-    struct packet *packet = get_packet();
-    if (!packet || skb->gso_size)
-        return -1;
-    struct scratch *t = &packet->scratch;
-    u32 len = skb->len;
-    s64 sum = 0;
-    for (u32 i = 0; i < 264; i++) {
-        if (at + 256 > len)
-            break;
-        if (bpf_skb_load_bytes(skb, at, t->buffer, 256))
-            return -1;
-        sum = bpf_csum_diff(0, 0, t->buffer, 256, (u32)sum);
-        at += 256;
-    }
-    if (at < len) {
-        u32 rest = len - at;
-        if (rest > 255)
-            return -1;
-        __builtin_memset(t->buffer, 0, 256);
-        if (bpf_skb_load_bytes(skb, at, t->buffer, one_to_256(rest)))
-            return -1;
-        sum = bpf_csum_diff(0, 0, t->buffer, 256, (u32)sum);
-    }
-    return bswap16(fold((u32)sum));
-}
-"#;
-
 /// The function that updates a checksum. `bpf_l4_csum_replace` handles packets whose checksum the network card completes. It refuses odd
 /// offsets, but no such packet has its checksum at one.
 pub const CHANGE: &str = r#"

@@ -29,6 +29,11 @@ __attribute__((unused)) static long (*bpf_skb_change_tail)(struct __sk_buff *skb
 __attribute__((unused)) static long (*bpf_skb_pull_data)(struct __sk_buff *skb, u32 len) = (void *)39;
 __attribute__((unused)) static long (*bpf_skb_adjust_room)(struct __sk_buff *skb, s32 len_diff, u32 mode, u64 flags) = (void *)50;
 
+#define CONTEXT struct __sk_buff
+#define frame_length(skb) ((skb)->len)
+#define is_gso(skb) ((skb)->gso_size)
+#define load_bytes bpf_skb_load_bytes
+
 /* Returns skb->data. The assembly keeps the compiler from computing the member's address first, because the verifier rejects context
  * pointers that were modified. */
 INLINE u8 *packet_start(struct __sk_buff *skb)

@@ -1,4 +1,4 @@
-//! Adapts the kernel's traffic control for packet tests. Packets go through BPF_PROG_TEST_RUN, or over interfaces.
+//! Adapts the kernel, at a tc hook or at the XDP hook, for packet tests. Packets go through BPF_PROG_TEST_RUN, or over interfaces.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use abi::{ActionCall, Bits, Entry, Manifest, drops};
 use anyhow::{Context, bail};
 use control::stf::{self, Case, Outputs, Report, Target, TargetError};
 use dataplane::{Count, Indirect};
-use io::bpf::{Instance, SkBuff};
+use io::bpf::{Hook, Instance, SkBuff, XdpMode};
 use io::ebpf::{EgressPort, KernelProgram};
 use io::workdir::WorkDir;
 
@@ -17,6 +17,58 @@ use super::{Compiled, Limits, Sent};
 
 /// The interface index of the loopback, which every namespace has. Test runs use it as the ingress interface.
 const LOOPBACK: u32 = 1;
+/// Where a program meets packets in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// The kernel's traffic control.
+    Tc,
+    /// The kernel's express data path.
+    Xdp,
+}
+
+impl At {
+    /// Emits a program for this hook.
+    pub fn emit(self, program: &ir::Verified) -> Result<emit::Output, Vec<emit::Unsupported>> {
+        match self {
+            At::Tc => emit::tc(program),
+            At::Xdp => emit::xdp(program),
+        }
+    }
+
+    /// The name of the target.
+    pub fn name(self) -> &'static str {
+        match self {
+            At::Tc => "tc",
+            At::Xdp => "xdp",
+        }
+    }
+
+    /// Attaches a program to an interface for packet tests. TUN interfaces have no XDP in the driver, so the kernel's stack runs it.
+    pub(super) fn attach(
+        self,
+        program: &KernelProgram,
+        interface: &str,
+        kind: wires::Kind,
+    ) -> io::Result<()> {
+        let hook = match (self, kind) {
+            (At::Tc, _) => Hook::Ingress,
+            (At::Xdp, wires::Kind::Veth) => Hook::Xdp(XdpMode::Native),
+            (At::Xdp, wires::Kind::Tun) => Hook::Xdp(XdpMode::Generic),
+        };
+        program.attach(interface, hook)
+    }
+
+    /// Whether the kernel accepts a test run of a frame.
+    fn has_test_run(self, frame: &[u8]) -> bool {
+        frame.len() >= SHORTEST && (self == At::Xdp || !lacks_ip_header(frame))
+    }
+
+    /// The smallest length of a frame that the program can send when this frame arrives.
+    pub fn shortest_frame(self, arrived: &[u8]) -> usize {
+        if self == At::Xdp || self.has_test_run(arrived) { SHORTEST } else { 1 }
+    }
+}
+
 /// The smallest frame of Ethernet: neither a test run nor an Ethernet interface accepts a frame without a complete Ethernet header.
 const SHORTEST: usize = 14;
 /// The offset of the EtherType in a frame.
@@ -25,8 +77,9 @@ const ETHER_TYPE: std::ops::Range<usize> = 12..14;
 const PORTS: u32 = abi::DROP_PORT;
 
 /// A program in the kernel.
-pub struct TcTarget {
+pub struct KernelTarget {
     program: KernelProgram,
+    at: At,
     /// The ingress port that is configured for test runs.
     port: Option<u32>,
     carrier: Carrier,
@@ -47,10 +100,10 @@ impl Carrier {
     const TUN: Carrier = Carrier::Wires(wires::Kind::Tun);
 
     /// The carrier for the packets of a case. All of them go the same way.
-    fn of(case: &Case, veth: bool) -> Carrier {
+    fn of(at: At, case: &Case, veth: bool) -> Carrier {
         if case.packets().any(|(_, frame)| frame.len() < SHORTEST) {
             Carrier::TUN
-        } else if veth || case.packets().any(|(_, frame)| lacks_ip_header(frame)) {
+        } else if veth || case.packets().any(|(_, frame)| !at.has_test_run(frame)) {
             Carrier::Wires(wires::Kind::Veth)
         } else {
             Carrier::TestRun
@@ -61,7 +114,7 @@ impl Carrier {
 /// Runs a case by test runs of the program. It goes over interfaces in a network namespace of its own if the kernel cannot test-run one of
 /// its frames, or if `veth` is set.
 pub fn run_case(object: &Object, case: &Case, veth: bool) -> anyhow::Result<Report> {
-    let carrier = Carrier::of(case, veth);
+    let carrier = Carrier::of(object.at, case, veth);
     let (report, refused) = run_over(carrier, object, case)?;
     if report.passed || !refused || carrier == Carrier::TUN {
         return Ok(report);
@@ -73,7 +126,7 @@ pub fn run_case(object: &Object, case: &Case, veth: bool) -> anyhow::Result<Repo
 /// Runs a case over a carrier. Returns also whether the kernel refused to make a packet longer or shorter.
 fn run_over(carrier: Carrier, object: &Object, case: &Case) -> anyhow::Result<(Report, bool)> {
     let run = || {
-        let mut target = TcTarget { carrier, ..TcTarget::load(object)? };
+        let mut target = KernelTarget { carrier, ..KernelTarget::load(object)? };
         let report = stf::run(case, &mut target);
         let refused = target.drops(drops::BAD_RESIZE).is_ok_and(|count| count.packets > 0);
         target.remove()?;
@@ -105,8 +158,10 @@ pub fn compile(c: &str, name: &str) -> anyhow::Result<Vec<u8>> {
     Ok(dir.read("program.o")?)
 }
 
-/// A program that was compiled for tc. It is loaded once for each case.
+/// A program that was compiled for a hook of the kernel. It is loaded once for each case.
 pub struct Object {
+    /// The hook.
+    pub at: At,
     name: String,
     elf: Vec<u8>,
     manifest: Manifest,
@@ -114,34 +169,41 @@ pub struct Object {
 
 impl Object {
     /// Emits and compiles a program.
-    pub fn make(program: &ir::Verified) -> anyhow::Result<Object> {
-        let output = emit::tc(program).map_err(|limits| Limits::of(program, &limits))?;
+    pub fn make(at: At, program: &ir::Verified) -> anyhow::Result<Object> {
+        let output = at.emit(program).map_err(|limits| Limits::of(program, &limits))?;
         let elf = compile(&output.c, &program.name)?;
-        Ok(Object { name: program.name.clone(), elf, manifest: output.manifest })
+        Ok(Object { at, name: program.name.clone(), elf, manifest: output.manifest })
     }
 }
 
-impl TcTarget {
+impl KernelTarget {
     /// Loads a program with all ports attached.
-    pub fn load(object: &Object) -> anyhow::Result<TcTarget> {
+    pub fn load(object: &Object) -> anyhow::Result<KernelTarget> {
         Self::load_named(object, &format!("test-{}-{}", object.name, std::process::id()))
     }
 
-    /// Like [`TcTarget::load`], with an instance name that the caller chooses.
-    pub fn load_named(object: &Object, name: &str) -> anyhow::Result<TcTarget> {
+    /// Like [`KernelTarget::load`], with an instance name that the caller chooses.
+    pub fn load_named(object: &Object, name: &str) -> anyhow::Result<KernelTarget> {
         sweep()?;
         let mut program = KernelProgram::load(&object.elf, &object.manifest, name)?;
         for port in 0..PORTS {
             program.set_egress_port(port, EgressPort { ifindex: LOOPBACK, flags: 0 })?;
         }
-        Ok(TcTarget { program, port: None, carrier: Carrier::TestRun, wires: None, door: None })
+        Ok(KernelTarget {
+            program,
+            at: object.at,
+            port: None,
+            carrier: Carrier::TestRun,
+            wires: None,
+            door: None,
+        })
     }
 
     /// Creates a TUN interface for frames that test runs do not accept. It is in the network namespace of the calling thread, which nothing
     /// else should use. A machine without TUN interfaces keeps refusing such frames.
-    pub fn open_door(mut self) -> anyhow::Result<TcTarget> {
+    pub fn open_door(mut self) -> anyhow::Result<KernelTarget> {
         if io::tun::available().is_ok() {
-            match Door::make(&mut self.program, PORTS) {
+            match Door::make(&mut self.program, PORTS, self.at) {
                 Ok(door) => self.door = Some(door),
                 Err(error) => {
                     self.remove()?;
@@ -175,16 +237,6 @@ impl TcTarget {
     pub fn remove(self) -> anyhow::Result<()> {
         Ok(self.program.remove()?)
     }
-}
-
-/// The smallest length of a frame that the program can send when this frame arrives.
-pub fn shortest_frame(arrived: &[u8]) -> usize {
-    if has_test_run(arrived) { SHORTEST } else { 1 }
-}
-
-/// Whether every kernel accepts a test run of a frame.
-fn has_test_run(frame: &[u8]) -> bool {
-    frame.len() >= SHORTEST && !lacks_ip_header(frame)
 }
 
 /// Whether a frame ends before the end of the IP header that its EtherType announces. Newer kernels refuse to test-run such a frame, but
@@ -263,7 +315,7 @@ fn missing(what: &str) -> TargetError {
     TargetError::failed(format!("there is no such {what}"))
 }
 
-impl Target for TcTarget {
+impl Target for KernelTarget {
     fn manifest(&self) -> &Manifest {
         self.program.manifest()
     }
@@ -297,21 +349,22 @@ impl Target for TcTarget {
     fn attach(&mut self, ports: &[u32]) -> Result<(), TargetError> {
         if let Carrier::Wires(kind) = self.carrier {
             if let (wires::Kind::Tun, Err(error)) = (kind, io::tun::available()) {
-                let what =
-                    format!("frames of fewer than {SHORTEST} bytes on tc without TUN interfaces: {error}");
+                let what = format!(
+                    "frames of fewer than {SHORTEST} bytes in the kernel without TUN interfaces: {error}"
+                );
                 return Err(TargetError::unsupported(what));
             }
             for port in 0..PORTS {
                 self.program.set_egress_port(port, EgressPort { ifindex: 0, flags: 0 }).map_err(text)?;
             }
-            self.wires = Some(Wires::make(kind, ports, &mut self.program).map_err(text)?);
+            self.wires = Some(Wires::make(kind, ports, &mut self.program, self.at).map_err(text)?);
         }
         Ok(())
     }
 
     fn send(&mut self, port: u32, packet: &[u8]) -> Result<Outputs, TargetError> {
         if packet.is_empty() {
-            return Err(TargetError::unsupported("a frame without any byte on tc"));
+            return Err(TargetError::unsupported("a frame without any byte in the kernel"));
         }
         let Some(wires) = &self.wires else {
             return match self.process(port, packet) {
@@ -378,10 +431,10 @@ impl Target for TcTarget {
     }
 }
 
-impl Compiled for TcTarget {
+impl Compiled for KernelTarget {
     fn process(&mut self, port: u32, packet: &[u8]) -> anyhow::Result<Sent> {
         anyhow::ensure!(!packet.is_empty(), "the kernel has no empty packets");
-        if let (false, Some(door)) = (has_test_run(packet), &self.door) {
+        if let (false, Some(door)) = (self.at.has_test_run(packet), &self.door) {
             door.send(&mut self.program, port, packet)?;
             let noted = Noted::take(&mut self.program)?;
             let data = if noted.verdict == 1 { door.receive()? } else { None };
@@ -391,14 +444,19 @@ impl Compiled for TcTarget {
             self.program.set_ingress_port(LOOPBACK, port)?;
             self.port = Some(port);
         }
-        let skb = SkBuff { ifindex: LOOPBACK, ..SkBuff::default() };
-        let run = self.program.test_run(packet, &skb)?;
+        let run = match self.at {
+            At::Tc => {
+                let skb = SkBuff { ifindex: LOOPBACK, ..SkBuff::default() };
+                self.program.test_run(packet, &skb)?
+            }
+            At::Xdp => self.program.test_run_xdp(packet)?,
+        };
         let noted = Noted::take(&mut self.program)?;
         Ok(self.sent(&noted, Some(with_tag(run.data, noted.tag))))
     }
 
     fn shortest_frame(&self, arrived: &[u8]) -> usize {
-        shortest_frame(arrived)
+        self.at.shortest_frame(arrived)
     }
 
     fn counted(&mut self) -> anyhow::Result<Vec<(String, Entry)>> {
@@ -423,7 +481,8 @@ mod tests {
 
     #[test]
     fn the_carrier_of_a_case() {
-        let of = |packet: &str, veth| Carrier::of(&stf::parse("case", packet).expect("it is right"), veth);
+        let of =
+            |packet: &str, veth| Carrier::of(At::Tc, &stf::parse("case", packet).expect("it is right"), veth);
         let veth = Carrier::Wires(wires::Kind::Veth);
         let whole = "packet 0 020000000002 020000000001 88b5";
         assert_eq!(of(whole, false), Carrier::TestRun);

@@ -1,4 +1,4 @@
-//! The deparser of tc programs. It changes the packet that arrived into the packet that leaves, with as few writes as possible.
+//! The deparser at a tc hook. It changes the packet that arrived into the packet that leaves, with as few writes as possible.
 //!
 //! 1. It computes the new offset of each header (`*_out`).
 //! 2. It saves the bytes of the unchanged headers that will not be at their new offset once the packet is resized.
@@ -10,7 +10,7 @@
 
 use ir::{HeaderRef, Role, StmtKind, visit};
 
-use super::Ebpf;
+use super::super::Ebpf;
 use super::sums;
 use crate::c::{Body, Emitted, Unit, header, stage_name};
 
@@ -19,19 +19,17 @@ const FRONT: u32 = 14;
 
 impl Ebpf<'_> {
     /// Emits a function for each deparser. It returns 1 if the packet cannot be written, and 2 if a checksum cannot be computed.
-    pub(super) fn deparsers(&mut self) {
+    pub(super) fn tc_deparsers(&mut self) {
         if !self.c.facts.plan.updates.is_empty() {
-            self.c.text.raw(sums::PAYLOAD);
             self.c.text.raw(sums::CHANGE);
         }
         self.c.text.raw(RESIZE);
         for role in [Role::IngressDeparser, Role::Deparser] {
-            self.deparser(role);
+            self.tc_deparser(role);
         }
-        self.zero();
     }
 
-    fn deparser(&mut self, role: Role) {
+    fn tc_deparser(&mut self, role: Role) {
         let Some(control) = self.c.program.control(role) else { return };
         let ether_type = self.ether_type(role);
         self.c.function(true, stage_name(role), Unit::Role(role), |body| {
@@ -70,21 +68,6 @@ impl Ebpf<'_> {
         let fields = &self.c.program.header_type(first).fields;
         let field = fields.iter().position(|f| f.offset == 96 && f.ty.width() == 16)?;
         Some((self.c.names.header(first).to_string(), self.c.names.field(first, field).to_string()))
-    }
-
-    /// Emits `zero_state(s)`, which clears the first part of the state. eBPF has no memset. Unrolled stores take half the time of a loop.
-    fn zero(&mut self) {
-        self.c.text.line("");
-        self.c.text.open("INLINE void zero_state(struct state *s)");
-        self.c.text.line("u64 *word = (u64 *)s;");
-        self.c.text.line("#pragma clang loop unroll(full)");
-        self.c.text.open("for (u32 i = 0; i < __builtin_offsetof(struct state, rest) / 8; i++)");
-        self.c.text.line("word[i] = 0;");
-        self.c
-            .text
-            .line("asm volatile(\"\" ::: \"memory\"); /* without it, the compiler would call memset */");
-        self.c.text.close("");
-        self.c.text.close("");
     }
 }
 
@@ -133,7 +116,7 @@ fn write(body: &mut Body<'_>, h: &Emitted) {
 
 /// Computes how the packet is resized. A resize removes and inserts bytes after the first 14. The bytes from offset `removed_end` on move together.
 /// If the parser has consumed fewer bytes than `removed_end`, the kernel's helpers would remove bytes of the payload, so `protocol` is set to 0.
-pub(super) const REMOVED_END: &str = r#"
+pub const REMOVED_END: &str = r#"
     u32 removed_end = diff < 0 ? 14 - diff : 14;
     u32 translated = (from == IPV6 && protocol == IPV4) || (from == IPV4 && protocol == IPV6);
     if (from == IPV6 && translated && removed_end < 34)
@@ -143,7 +126,7 @@ pub(super) const REMOVED_END: &str = r#"
     u32 resized = diff || (protocol && translated);
 "#;
 
-pub(super) const RESIZE: &str = r#"
+pub const RESIZE: &str = r#"
 enum { IPV4 = 0x0800, IPV6 = 0x86dd };
 
 /* Moves the bytes from offset `in` on to offset `out`, for packets that are not IP packets. It moves up to 10 KB. */

@@ -1,4 +1,4 @@
-//! Runs a program on tc, where the kernel moves the packets.
+//! Runs a program in the kernel, which moves the packets: at a tc hook or at the XDP hook.
 
 use std::sync::mpsc;
 
@@ -8,19 +8,21 @@ use io::bpf::Hook;
 use super::{fill, ports};
 use crate::cli::RunArgs;
 use crate::frontend;
-use crate::targets::tc::{Object, TcTarget};
+use crate::targets::kernel::{At, KernelTarget, Object};
 
-/// Attaches the program to the ingress hook of each port's interface. Packets that leave through a port are sent out of its interface.
-pub fn run(args: &RunArgs) -> anyhow::Result<()> {
-    let ports = ports(args, |what| Ok(what.strip_prefix("tc:").unwrap_or(what).to_string()))?;
+/// Attaches the program to each port's interface: to the ingress hook of tc, or to the XDP hook. Packets that leave through a port are sent out of its interface.
+pub fn run(args: &RunArgs, at: At) -> anyhow::Result<()> {
+    let driver = format!("{}:", at.name());
+    let ports = ports(args, |what| Ok(what.strip_prefix(&driver).unwrap_or(what).to_string()))?;
     let program = frontend::program(&args.source.program, &args.source.preprocess)?;
-    let mut target = TcTarget::load_named(&Object::make(&program)?, &format!("run-{}", std::process::id()))?;
-    let result = serve(args, &ports, &mut target);
+    let mut target =
+        KernelTarget::load_named(&Object::make(at, &program)?, &format!("run-{}", std::process::id()))?;
+    let result = serve(args, at, &ports, &mut target);
     let removed = target.remove();
     result.and(removed)
 }
 
-fn serve(args: &RunArgs, ports: &[(u32, String)], target: &mut TcTarget) -> anyhow::Result<()> {
+fn serve(args: &RunArgs, at: At, ports: &[(u32, String)], target: &mut KernelTarget) -> anyhow::Result<()> {
     let (stop, stopped) = mpsc::channel();
     ctrlc::set_handler(move || {
         let _ = stop.send(());
@@ -36,7 +38,10 @@ fn serve(args: &RunArgs, ports: &[(u32, String)], target: &mut TcTarget) -> anyh
         program.set_port(*number, interface, 0).with_context(|| format!("port {number}"))?;
     }
     for (_, interface) in ports {
-        program.attach(interface, Hook::Ingress)?;
+        match at {
+            At::Tc => program.attach(interface, Hook::Ingress)?,
+            At::Xdp => drop(program.attach_xdp(interface)?),
+        }
     }
     eprintln!("running on {} ports; Ctrl-C ends it", ports.len());
     stopped.recv()?;
@@ -44,7 +49,7 @@ fn serve(args: &RunArgs, ports: &[(u32, String)], target: &mut TcTarget) -> anyh
 }
 
 /// Prints the drop reasons at the end.
-fn summary(json: bool, target: &mut TcTarget) -> anyhow::Result<()> {
+fn summary(json: bool, target: &mut KernelTarget) -> anyhow::Result<()> {
     let drops = target.program().drops()?;
     if json {
         let all: Vec<_> = drops

@@ -1,0 +1,183 @@
+//! The stages of the pipeline: the parsers, controls, decisions and deparsers that a packet passes.
+
+use abi::drops;
+use ir::pipeline::{Carry, Decision, Fate, Passed, Path, PathKind, Step, To, When};
+use ir::{Role, StageId, visit};
+
+use super::{BUSY, Ebpf, GSO_CHECKSUM, LONG_CHECKSUM};
+use crate::c::{Hook, Known, Which, stage_name};
+
+/// The stage where packets arrive.
+const FIRST: StageId = StageId(0);
+
+/// The number of bytes that ingress of PSA may pass to egress. They are on the stack of 512 bytes meanwhile.
+const MOST_PASSED: u32 = 128;
+
+impl Ebpf<'_> {
+    /// Emits all stages, from the packet that arrived to the packet that leaves. `unchanged` is the beginning of the call that drops a packet
+    /// before it has been deparsed, and `drop` of the call that drops it afterwards.
+    pub(super) fn stages(&mut self, unchanged: &str, drop: &str) {
+        let program = self.c.program;
+        self.c.text.line("zero_state(s);");
+        if let Some(first) = program.pipeline.stages.first() {
+            let known = Known { port: "from->port", ..self.at_stage() };
+            self.c.write_inputs("s", &first.inputs, &known, Which::All);
+        }
+        let mut call = unchanged;
+        for stage in &program.pipeline.stages {
+            for step in &stage.steps {
+                self.step(step, call);
+                if matches!(step, Step::Deparse(_)) {
+                    call = drop;
+                }
+            }
+        }
+    }
+
+    /// What a packet on the way to the port `to` knows.
+    fn at_stage(&self) -> Known<'static> {
+        let length = self.c.facts.hook.length();
+        Known { port: "to", replica: "0", length, clock: "(bpf_ktime_get_ns() / 1000)" }
+    }
+
+    /// The C of the port where packets leave.
+    pub(super) fn port_of_departure(&mut self) -> Option<String> {
+        let mut decisions = self.c.program.pipeline.decisions();
+        let port = decisions.find_map(|d| match d.then.path()? {
+            Path { stage: None, to: To::Port(port), .. } => Some(port.clone()),
+            _ => None,
+        })?;
+        Some(self.c.frame_expr(&port))
+    }
+
+    /// Emits the drop of a packet that was ended by a parser or an assertion.
+    fn unless_ended(&mut self, drop: &str) {
+        self.c.text.line("if (s->ended)");
+        self.c.text.line(format!("    return {drop}, s->ended - 1);"));
+    }
+
+    /// Emits a step of a stage. `drop` is the beginning of the call that drops the packet.
+    fn step(&mut self, step: &Step, drop: &str) {
+        let packet = self.c.facts.hook.packet();
+        match step {
+            Step::Parse(role, errors) => {
+                self.c.text.line(format!("{}({packet});", stage_name(*role)));
+                if self.c.facts.hook == Hook::Xdp {
+                    self.xdp_beyond(drop);
+                }
+                self.unless_ended(drop);
+                self.c.write_errors(errors);
+            }
+            Step::Control(role) if self.c.program.control(*role).is_none() => {}
+            Step::Control(role) => {
+                self.c.text.line(format!("{}({packet});", stage_name(*role)));
+                if self.c.facts.ends {
+                    self.unless_ended(drop);
+                }
+                let applies = matches!(role, Role::Ingress | Role::Egress);
+                if applies && self.hashed_data() > 0 {
+                    let busy = self.reason(BUSY);
+                    self.c.text.line("if (t->busy)");
+                    self.c.text.line(format!("    return {drop}, {busy});"));
+                }
+            }
+            Step::Deparse(role) => {
+                // The last deparser runs only for a packet whose port is attached.
+                if *role == Role::Deparser {
+                    match self.c.facts.hook {
+                        Hook::Xdp => self.xdp_destination(drop),
+                        _ => self.tc_destination(drop),
+                    }
+                }
+                let no_sum = match self.c.facts.hook {
+                    Hook::Xdp => LONG_CHECKSUM,
+                    _ => GSO_CHECKSUM,
+                };
+                let [sum, resize] = [no_sum, drops::BAD_RESIZE].map(|r| self.reason(r));
+                self.c.text.open("");
+                self.c.text.line(format!("int failed = {}({packet});", stage_name(*role)));
+                self.c.text.line("if (failed)");
+                self.c
+                    .text
+                    .line(format!("    return count_and_drop({packet}, t, failed == 2 ? {sum} : {resize});"));
+                self.c.text.close("");
+                if self.c.facts.ends {
+                    self.unless_ended(&format!("count_and_drop({packet}, t"));
+                }
+            }
+            Step::Truncate(_, loc) => self.c.refuse(*loc, "`truncate`", "the native target can"),
+            Step::Decide(decision) => self.decision(decision, drop),
+        }
+    }
+
+    /// Emits a decision. A packet can be dropped, go on to the next stage, or leave.
+    fn decision(&mut self, decision: &Decision, drop: &str) {
+        let hint = "a packet leaves this target once, or not at all; the native target does more";
+        match &decision.then {
+            Fate::Drop(name) => {
+                let condition = self.c.condition(&decision.when);
+                let reason = self.reason(name);
+                self.c.text.line(format!("if ({})", condition.as_deref().unwrap_or("1")));
+                self.c.text.line(format!("    return {drop}, s->site ? s->site - 1 : {reason});"));
+            }
+            Fate::Go(path) if matches!(path.to, To::Group(_)) => {
+                let condition = self.c.condition(&decision.when);
+                let reason = self.reason(drops::NO_SUCH_GROUP);
+                self.c.text.line(format!("if ({})", condition.as_deref().unwrap_or("1")));
+                self.c.text.line(format!("    return {drop}, {reason});"));
+            }
+            Fate::Go(path) if decision.when == When::Always && path.stage != Some(FIRST) => {
+                if let Carry::New { passed, .. } = &path.carry {
+                    let bytes: u32 = passed.iter().map(|p| self.passed_bytes(p)).sum();
+                    if bytes > MOST_PASSED {
+                        let what = "more than 128 bytes of metadata and headers from ingress to egress";
+                        let loc = self.c.program.controls.first().map(|c| c.loc).unwrap_or_default();
+                        self.c.refuse(loc, what, "pass less, or run it on the native target");
+                    }
+                }
+                self.c.go_on(path, &self.at_stage(), |emitter| emitter.text.line("zero_state(s);"));
+            }
+            // PSA: no interface is attached to the port of recirculation. A program that names it is refused.
+            Fate::Go(path) if path.kind == PathKind::Recirculate && decision.loc.line == 0 => {
+                if let Some(loc) = self.named(&path.to) {
+                    self.c.refuse(loc, "recirculation", hint);
+                }
+                let condition = self.c.condition(&decision.when);
+                let reason = self.reason(drops::NO_SUCH_PORT);
+                self.c.text.line(format!("if ({})", condition.as_deref().unwrap_or("1")));
+                self.c.text.line(format!("    return {drop}, {reason});"));
+            }
+            Fate::Go(_) | Fate::Copy(_) => {
+                let first = self.c.program.controls.first().map(|c| c.loc).unwrap_or_default();
+                let loc = if decision.loc.line == 0 { first } else { decision.loc };
+                self.c.refuse(loc, "a clone or another round of the packet", hint);
+            }
+        }
+    }
+
+    /// The location of a statement that names a port, if the port is a constant.
+    fn named(&self, to: &To) -> Option<ir::Loc> {
+        let To::Port(ir::Expr { kind: ir::ExprKind::Const(port), .. }) = to else { return None };
+        let mut found = None;
+        visit::all_stmts(self.c.program, &mut |stmt| {
+            visit::operands(stmt, &mut |e| {
+                visit::exprs(e, &mut |e| {
+                    if e.as_const() == Some(port) {
+                        found = Some(stmt.loc);
+                    }
+                });
+            });
+        });
+        found
+    }
+
+    fn passed_bytes(&self, passed: &Passed) -> u32 {
+        match passed {
+            Passed::Var { from, .. } => self.c.program.var(*from).ty.width().div_ceil(8).next_power_of_two(),
+            Passed::Header { from, .. } => {
+                let fields = &self.c.program.header_type(*from).fields;
+                fields.iter().map(|f| f.ty.width().div_ceil(8).next_power_of_two()).sum::<u32>() + 1
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The tc hooks. The packet is a `struct __sk_buff`, possibly a GSO packet whose segments and checksums the network card completes.
+//!
+//! * `deparse` changes the packet by the kernel's helpers, which keep such a packet intact, and `sums` its checksums.
+//! * `skb.h` is the common part of all programs at a tc hook, and `lanes.h` has the lanes of [`super::Options`].
+
+pub(super) mod deparse;
+pub(super) mod sums;
+
+use abi::drops;
+use ir::Role;
+
+use super::Ebpf;
+
+pub(super) const SKB: &str = include_str!("skb.h");
+pub(super) const LANES: &str = include_str!("lanes.h");
+
+impl Ebpf<'_> {
+    /// Emits the common texts of programs at a tc hook.
+    pub(super) fn tc_texts(&mut self) {
+        self.c.text.raw(SKB);
+        if self.options.lanes {
+            self.c.text.raw(LANES);
+        }
+    }
+
+    /// Emits the deparsers and the entry point.
+    pub(super) fn tc(&mut self) {
+        self.tc_deparsers();
+        self.drops("TC_ACT_SHOT");
+        if self.options.lanes {
+            self.drop_unchanged();
+        }
+        self.tc_entry();
+    }
+
+    /// Emits the entry point, which processes one packet.
+    fn tc_entry(&mut self) {
+        let added_tag = self.ether_type(Role::Deparser).map(|(header, field)| {
+            format!(
+                "s->{header}_valid && (s->{header}.{field} == VLAN || s->{header}.{field} == SERVICE_VLAN)"
+            )
+        });
+        let resize = self.reason(drops::BAD_RESIZE);
+        self.arrive("classifier", "ifindex", ["TC_ACT_SHOT", "TC_ACT_OK"]);
+        let t = &mut self.c.text;
+        if self.options.lanes {
+            t.line("if (from->lane && !is_routed_to(skb, from->lane, from->ipv4_mtu))");
+            t.line("    return TC_ACT_OK;");
+        }
+        t.line("u32 tagged = skb->vlan_present;");
+        t.line("if (tagged && vlan_tag_to_packet(skb))");
+        t.line(format!("    return count_and_drop(skb, t, {resize});"));
+        let drop = "count_and_drop(skb, t";
+        self.stages(if self.options.lanes { "drop_unchanged(skb, t, from" } else { drop }, drop);
+        let t = &mut self.c.text;
+        if let Some(added) = added_tag {
+            t.line(format!("if (!tagged && {added} && !(from->flags & BARE))"));
+            t.line("    tagged = !vlan_tag_to_packet(skb);");
+        }
+        t.open("if (tagged)");
+        t.line("if (vlan_tag_to_metadata(skb))");
+        t.line(format!("    return count_and_drop(skb, t, {resize});"));
+        t.line("if (skb->vlan_present)");
+        t.line("    t->tag = bswap16((u16)skb->vlan_proto) << 16 | skb->vlan_tci;");
+        t.close("");
+        self.depart();
+        let t = &mut self.c.text;
+        if self.options.lanes {
+            t.line("if (from->lane)");
+            t.line(
+                "    return from->flags & DIRECT ? send_to_next_hop(skb) : TC_ACT_OK; /* the kernel routes the packet */",
+            );
+        }
+        t.line("return bpf_redirect(to->ifindex, to->flags);");
+        t.close("");
+    }
+
+    /// Emits the declarations of `out`, the port where packets leave, and of `to`, its interface.
+    pub(super) fn tc_destination(&mut self, drop: &str) {
+        let missing = self.reason(drops::NO_SUCH_PORT);
+        let Some(port) = self.port_of_departure() else { return };
+        let t = &mut self.c.text;
+        t.line(format!("u32 out = {port};"));
+        t.line("struct egress *to = bpf_map_lookup_elem(&strait_egress, &out);");
+        t.line("if (!to || !to->ifindex)");
+        t.line(format!("    return {drop}, {missing});"));
+    }
+
+    /// Emits `drop_unchanged`, for programs with lanes.
+    fn drop_unchanged(&mut self) {
+        let t = &mut self.c.text;
+        t.line("");
+        t.line("/* Drops a packet that is unchanged. In a lane, the packet continues instead. */");
+        t.open(
+            "INLINE int drop_unchanged(struct __sk_buff *skb, struct scratch *t, struct ingress *from, u32 reason)",
+        );
+        t.line("if (from->lane)");
+        t.line("    return TC_ACT_OK;");
+        t.line("return count_and_drop(skb, t, reason);");
+        t.close("");
+    }
+}

@@ -1,0 +1,49 @@
+//! The XDP hook. The packet is a buffer of the driver that no other part of the kernel has seen.
+//!
+//! * `deparse` writes the headers in front of the payload, which stays where it is. The frame begins earlier or later.
+//! * `xdp.h` is the common part of all programs at this hook.
+//!
+//! A frame may consist of several buffers. All headers must be in the first one; the payload may be anywhere. A packet never has a checksum
+//! that a card would complete: the host makes sure of it before it attaches the program.
+
+mod deparse;
+
+use abi::drops;
+
+use super::{Ebpf, FRAGMENTED_HEADER};
+
+pub(super) const XDP: &str = include_str!("xdp.h");
+
+impl Ebpf<'_> {
+    /// Emits the deparsers and the entry point.
+    pub(super) fn xdp(&mut self) {
+        self.xdp_deparsers();
+        self.drops("XDP_DROP");
+        self.arrive("xdp.frags", "ingress_ifindex", ["XDP_ABORTED", "XDP_PASS"]);
+        self.c.text.line("t->frame.length = bpf_xdp_get_buff_len(xdp);");
+        self.c.text.line("t->frame.beyond = 0;");
+        let drop = "count_and_drop(xdp, t";
+        self.stages(drop, drop);
+        self.depart();
+        self.c.text.line("return XDP_REDIRECT;");
+        self.c.text.close("");
+    }
+
+    /// Emits the drop of a packet whose headers the parser could not reach.
+    pub(super) fn xdp_beyond(&mut self, drop: &str) {
+        let reason = self.reason(FRAGMENTED_HEADER);
+        self.c.text.line("if (t->frame.beyond)");
+        self.c.text.line(format!("    return {drop}, {reason});"));
+    }
+
+    /// Emits the declaration of `out`, the port where packets leave, and tells the kernel where that is. The kernel remembers it until the
+    /// program returns XDP_REDIRECT.
+    pub(super) fn xdp_destination(&mut self, drop: &str) {
+        let missing = self.reason(drops::NO_SUCH_PORT);
+        let Some(port) = self.port_of_departure() else { return };
+        let t = &mut self.c.text;
+        t.line(format!("u32 out = {port};"));
+        t.line("if (bpf_redirect_map(&strait_egress, out, XDP_DROP) != XDP_REDIRECT)");
+        t.line(format!("    return {drop}, {missing});"));
+    }
+}
