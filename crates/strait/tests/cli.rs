@@ -67,7 +67,7 @@ fn exit_codes_and_streams() {
         ("check ROOT/tests/cases/range.p4 --target tc", 1, "", "error[E0551]"),
         ("check ROOT/tests/cases/range.p4 --target interp --target native", 0, "", ""),
         ("check ROOT/tests/cases/pna.p4 --target native", 1, "", "error[E0552]"),
-        ("check ROOT/tests/cases/range.p4 --target xdp", 1, "", "not in this release"),
+        ("check ROOT/tests/cases/range.p4 --target xdp", 1, "", "E0553"),
         ("build ROOT/tests/cases/range.p4 --target ir -o -", 0, "program range", ""),
         ("explain e0301", 0, "## Right", ""),
         ("explain", 0, "W0606: ", ""),
