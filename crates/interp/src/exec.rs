@@ -345,8 +345,13 @@ impl Run<'_, '_> {
                 }
                 self.outcome.digests.push(Digest { name: name.clone(), fields });
             }
-            Call::AddEntry { done, action, args, profile } => {
-                self.add_entry(done.as_ref(), action, args, profile, loc);
+            Call::AddEntry { done, table, action, args, profile } => {
+                let args: Vec<Bits> = args.iter().map(|e| eval(p, &self.s, e)).collect();
+                let profile = eval(p, &self.s, profile).low_u64() as u32;
+                let added = self.add_entry(*table, *action, args, profile);
+                if let Some(done) = done {
+                    self.write(done, Bits::bit(added), loc);
+                }
             }
             Call::RestartTimer(profile) => {
                 let profile = profile.as_ref().map(|e| eval(p, &self.s, e).low_u64() as u32);

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use abi::{ActionCall, Bits, Entry, MatchValue};
 use dataplane::{Handle, Table};
-use ir::{Expr, Place, TableId};
+use ir::TableId;
 
-use crate::eval::eval;
 use crate::machine::Run;
 
 /// The state that PNA keeps between packets.
@@ -58,32 +57,13 @@ pub(crate) struct Applying {
 }
 
 impl Run<'_, '_> {
-    /// Runs `add_entry`: adds an entry for the key that missed.
-    pub(crate) fn add_entry(
-        &mut self,
-        done: Option<&Place>,
-        action: &str,
-        args: &[Expr],
-        profile: &Expr,
-        loc: ir::Loc,
-    ) {
-        let p = self.program;
-        let args: Vec<Bits> = args.iter().map(|e| eval(p, &self.s, e)).collect();
-        let profile = eval(p, &self.s, profile).low_u64() as u32;
-        let added = self.learn(action, args, profile);
-        if let Some(done) = done {
-            self.write(done, Bits::bit(added), loc);
-        }
-    }
-
-    fn learn(&mut self, action: &str, args: Vec<Bits>, profile: u32) -> bool {
-        let Some(applying) = self.applying.as_ref().filter(|a| a.hit.is_none()) else { return false };
-        let id = applying.table;
+    /// Runs `add_entry`: adds an entry for the key that missed. Returns whether the entry exists now.
+    pub(crate) fn add_entry(&mut self, id: TableId, action: u32, args: Vec<Bits>, profile: u32) -> bool {
+        let missed = |a: &&Applying| a.table == id && a.hit.is_none();
+        let Some(applying) = self.applying.as_ref().filter(missed) else { return false };
         let definition = &self.program.tables[id.index()];
-        let named =
-            |full: &str| full == action || full.strip_suffix(action).is_some_and(|rest| rest.ends_with('.'));
-        let actions = definition.actions.iter().map(|a| &self.program.actions[a.action.index()]);
-        let Some(action) = actions.map(|a| &a.name).find(|name| named(name)).cloned() else { return false };
+        let action = definition.actions[action as usize].action;
+        let action = self.program.actions[action.index()].name.clone();
         let entry = Entry {
             matches: applying.key.iter().cloned().map(MatchValue::Exact).collect(),
             priority: 0,

@@ -340,7 +340,7 @@ impl Effects<'_, '_> {
                 self.exprs(data);
                 self.outside(Outside::Output);
             }
-            Call::AddEntry { done, action: _, args, profile } => {
+            Call::AddEntry { done, table: _, action: _, args, profile } => {
                 self.exprs(args);
                 self.expr(profile);
                 match done {

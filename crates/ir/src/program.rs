@@ -444,12 +444,21 @@ pub struct Table {
     pub profile: Option<ProfileId>,
     /// The fields that the selector hashes to choose a member of a group.
     pub selector: Vec<Expr>,
-    /// PNA: whether the default action may add entries.
+    /// PNA: whether the default action may add entries. See [`Table::learns`].
     pub add_on_miss: bool,
     /// PNA: whether entries that packets added are removed when their time has passed.
     pub ages: bool,
     /// Whether the control plane may ask for notifications about entries that no packet hits.
     pub notifies_idle: bool,
+}
+
+impl Table {
+    /// Whether packets may add entries. All keys of such a table are exact (PNA section 7), because the entry gets the key that missed. The
+    /// entries are not const, and they name actions, not members of an action profile.
+    pub fn learns(&self) -> bool {
+        let exact = self.keys.iter().all(|key| key.kind == MatchKind::Exact);
+        self.add_on_miss && exact && !self.keys.is_empty() && !self.const_entries && self.profile.is_none()
+    }
 }
 
 /// An action profile or action selector.

@@ -200,12 +200,16 @@ pub enum Call {
         /// The values that are sent, in the order of their names.
         data: Vec<Expr>,
     },
-    /// PNA `add_entry(action, parameters, profile)`, in the default action: adds an entry for the key that missed.
+    /// PNA `add_entry(action, parameters, profile)`, in an action of the table: adds an entry for the key that missed. If the lookup was a hit,
+    /// nothing is added.
     AddEntry {
-        /// A bool that becomes true if the entry exists afterwards, and false if the table is full.
+        /// A bool that becomes true if the entry was added. It becomes false if the table is full, if the lookup was a hit, or if another
+        /// packet has added an entry with this key since the lookup.
         done: Option<Place>,
-        /// The name of the new entry's action in the program.
-        action: String,
+        /// The table that runs this action. No other table lists the action, so the table is known before the program runs.
+        table: TableId,
+        /// The action of the new entry: an index into the table's `actions`.
+        action: u32,
         /// The arguments of the action.
         args: Vec<Expr>,
         /// The number of the expiry profile. The control plane sets the time of each profile.

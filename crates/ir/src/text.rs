@@ -373,9 +373,11 @@ fn call(p: &Program, call: &Call) -> String {
             format!("{} = {}.colour", place(p, dst), p.meters[meter.index()].name)
         }
         Call::Digest { name, data, .. } => format!("digest {name}({})", list(data)),
-        Call::AddEntry { done, action, args, profile } => {
+        Call::AddEntry { done, table, action, args, profile } => {
             let done = done.as_ref().map(|d| format!("{} = ", place(p, d))).unwrap_or_default();
-            format!("{done}add entry {action}({}), expires by {}", list(args), expr(p, profile))
+            let table = &p.tables[table.index()];
+            let action = &p.actions[table.actions[*action as usize].action.index()].name;
+            format!("{done}{}.add {action}({}), expires by {}", table.name, list(args), expr(p, profile))
         }
         Call::RestartTimer(None) => "restart timer".to_string(),
         Call::RestartTimer(Some(profile)) => format!("restart timer, expires by {}", expr(p, profile)),

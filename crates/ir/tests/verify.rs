@@ -189,6 +189,30 @@ fn boxed(v: VarId, ty: Ty) -> Box<Expr> {
     Box::new(read(v, ty))
 }
 
+/// Adds a table that learns, and the action that runs on a miss.
+fn learning(p: &mut Program) -> TableId {
+    let miss = Action { name: "learn".into(), loc: Loc::default(), params: vec![], body: vec![] };
+    let id = TableId(p.tables.len() as u32);
+    p.actions.push(miss);
+    p.actions[1].body.push(stmt(StmtKind::Call(added(id, 0, vec![read(X, Ty::Bit(8))]))));
+    let listed = |action, default_only| TableAction { action, default_only, table_only: false };
+    p.tables.push(Table {
+        name: "l".into(),
+        actions: vec![listed(ActionId(0), false), listed(ActionId(1), true)],
+        default: (1, vec![]),
+        entries: vec![],
+        const_entries: false,
+        add_on_miss: true,
+        ..p.tables[0].clone()
+    });
+    id
+}
+
+/// A call that adds an entry.
+fn added(table: TableId, action: u32, args: Vec<Expr>) -> Call {
+    Call::AddEntry { done: None, table, action, args, profile: read(X, Ty::Bit(8)) }
+}
+
 /// Changes the program so that it violates a rule.
 fn violate(rule: Rule, p: &mut Program) {
     let unknown = VarId(99);
@@ -282,9 +306,19 @@ fn violate(rule: Rule, p: &mut Program) {
         Rule::KnownStage => path(p).stage = Some(StageId(1)),
         Rule::StageEnds => drop(p.pipeline.stages[0].steps.pop()),
         Rule::RequestType => p.pipeline.stages[0].steps.insert(0, Step::Truncate(X, Loc::default())),
+        Rule::LearningTable => ingress(p, StmtKind::Call(added(TableId(0), 0, vec![bit8()]))),
+        Rule::EntryOfOwnTable => {
+            let id = learning(p);
+            ingress(p, StmtKind::Call(added(id, 0, vec![bit8()])));
+        }
         Rule::KnownEntryAction => {
-            let call = Call::AddEntry { done: None, action: "nobody".into(), args: vec![], profile: bit8() };
-            ingress(p, StmtKind::Call(call));
+            let id = learning(p);
+            p.actions[1].body.push(stmt(StmtKind::Call(added(id, 1, vec![]))));
+        }
+        Rule::AddedArguments => {
+            let id = learning(p);
+            let call = added(id, 0, vec![read(N, Ty::Bit(32))]);
+            p.actions[1].body.push(stmt(StmtKind::Call(call)));
         }
         Rule::KnownState => select(p).cases[0].next = Target::State(StateId(8)),
         Rule::SelectSets => select(p).cases[0].sets.push(KeySet::Any),
@@ -312,6 +346,13 @@ fn violate(rule: Rule, p: &mut Program) {
 #[test]
 fn the_valid_program_violates_no_rule() {
     assert_eq!(verify(sound()).err(), None);
+}
+
+#[test]
+fn a_table_that_learns_violates_no_rule() {
+    let mut program = sound();
+    learning(&mut program);
+    assert_eq!(verify(program).err(), None);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The rules for calls of externs.
 
-use super::{Check, Rule};
+use super::{Check, Context, Rule};
 use crate::expr::{Expr, Place, Ty};
-use crate::program::{ChecksumId, MeterId, RegisterId};
+use crate::program::{ChecksumId, MeterId, RegisterId, Table, TableId};
 use crate::stmt::Call;
 
 impl Check<'_> {
@@ -33,14 +33,13 @@ impl Check<'_> {
                 self.require(fields.len() == data.len(), Rule::DigestFields)
             }
             Call::RestartTimer(_) | Call::LogMsg { .. } => {}
-            Call::AddEntry { done, action, args: _, profile: _ } => {
+            Call::AddEntry { done, table, action, args, profile } => {
                 if let Some(done) = done {
                     let ty = self.place(done);
                     self.require(ty == Some(Ty::Bool), Rule::ResultType);
                 }
-                let suffix = format!(".{action}");
-                let known = self.p.actions.iter().any(|a| a.name == *action || a.name.ends_with(&suffix));
-                self.require(known, Rule::KnownEntryAction);
+                self.index(profile);
+                self.added(*table, *action, args);
             }
             Call::FlowId(dst) => self.bits_result(dst),
             Call::Hash { dst, algorithm: _, base: _, data: _, max: _ } => self.bits_result(dst),
@@ -60,6 +59,24 @@ impl Check<'_> {
                 self.condition(cond);
             }
         }
+    }
+
+    /// Checks an entry that a packet adds.
+    fn added(&mut self, id: TableId, action: u32, args: &[Expr]) {
+        let Some(table) = self.p.tables.get(id.index()).filter(|t| t.learns()) else {
+            return self.require(false, Rule::LearningTable);
+        };
+        // The key that missed is that of the table that runs this action.
+        let lists = |t: &Table| t.actions.iter().any(|a| Context::Action(a.action) == self.context);
+        let owners: Vec<usize> = (0..self.p.tables.len()).filter(|i| lists(&self.p.tables[*i])).collect();
+        self.require(owners == [id.index()], Rule::EntryOfOwnTable);
+        let listed = table.actions.get(action as usize).filter(|a| !a.default_only);
+        let Some(action) = listed.and_then(|a| self.p.actions.get(a.action.index())) else {
+            return self.require(false, Rule::KnownEntryAction);
+        };
+        let types = action.params.iter().map(|q| self.p.vars.get(q.var.index()).map(|v| v.ty));
+        let fit = action.params.len() == args.len() && types.zip(args).all(|(ty, arg)| ty == Some(arg.ty));
+        self.require(fit, Rule::AddedArguments);
     }
 
     fn index(&mut self, index: &Expr) {

@@ -19,7 +19,7 @@ use std::ops::Deref;
 use std::sync::OnceLock;
 
 use crate::liveness::Liveness;
-use crate::program::{ChecksumId, LabelId, Loc, Program, Role};
+use crate::program::{ActionId, ChecksumId, LabelId, Loc, Program, Role};
 
 pub use rule::Rule;
 
@@ -84,7 +84,7 @@ pub fn verify(program: Program) -> Result<Verified, Vec<Fault>> {
 enum Context {
     Parser,
     Match,
-    Action,
+    Action(ActionId),
     Verify,
     Compute,
     Deparser,
@@ -137,8 +137,8 @@ impl Check<'_> {
             };
             self.block(&control.body, &mut Vec::new());
         }
-        self.context = Context::Action;
         for (i, action) in p.actions.iter().enumerate() {
+            self.context = Context::Action(ActionId(i as u32));
             self.loc = action.loc;
             self.parameters(i as u32, action);
             self.block(&action.body, &mut Vec::new());

@@ -64,7 +64,10 @@ rules! {
     ResultType: "the result of a call is put into a place of another type",
     DigestFields: "a digest has another number of names than of values",
     FreshChecksum: "two checksum statements have one number, or it is not counted",
-    KnownEntryAction: "an entry is added for an action that no table has",
+    LearningTable: "an entry is added to an unknown table, or to one that does not learn",
+    EntryOfOwnTable: "an entry is added outside of the table's actions, or in an action that another table shares",
+    KnownEntryAction: "an entry is added for an action that entries of its table cannot have",
+    AddedArguments: "an entry is added with arguments that do not fit its action",
     // The pipeline.
     KnownStage: "a path leads to an unknown stage",
     StageEnds: "a stage does not end with a decision that always drops the packet or sends it on",

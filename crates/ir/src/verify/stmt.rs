@@ -103,7 +103,7 @@ impl Check<'_> {
 
     fn apply(&mut self, table: TableId, hit: Option<VarId>, action: Option<VarId>) {
         self.require(table.index() < self.p.tables.len(), Rule::KnownTable);
-        self.require(self.context != Context::Action, Rule::NoApplyInAction);
+        self.require(!matches!(self.context, Context::Action(_)), Rule::NoApplyInAction);
         let is = |v: VarId, ty: Ty| self.place_type(&Place::Var(v)) == Some(ty);
         let fit = hit.is_none_or(|v| is(v, Ty::Bool)) && action.is_none_or(|v| is(v, Ty::Bit(32)));
         self.require(fit, Rule::ApplyResults);
@@ -116,7 +116,7 @@ impl Check<'_> {
             | StmtKind::Advance(_)
             | StmtKind::Verify { .. } => self.context == Context::Parser,
             StmtKind::Emit(_) => self.context == Context::Deparser,
-            StmtKind::Apply { .. } => matches!(self.context, Context::Match | Context::Action),
+            StmtKind::Apply { .. } => matches!(self.context, Context::Match | Context::Action(_)),
             StmtKind::Call(Call::VerifyChecksum { .. }) => self.context == Context::Verify,
             StmtKind::Call(Call::UpdateChecksum { .. }) => self.context == Context::Compute,
             _ => true,

@@ -3,6 +3,7 @@
 
 use crate::map::Map;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 use super::typed::{Arg, Callee, Decl, Kind};
 use super::types::{DeclId, Type};
@@ -201,10 +202,68 @@ impl<'a> Checker<'a, '_> {
                         table.name
                     )
                 }
-                Some(_) => continue,
+                Some(id) if self.listed_with(table, *id, "defaultonly") => {
+                    format!("`{wanted}` is `@defaultonly` in table `{}`: entries need another", table.name)
+                }
+                Some(id) => {
+                    let data = args.get(1);
+                    self.entry_data(*id, data);
+                    continue;
+                }
             };
             self.error("E0419", e.span, text);
         }
+    }
+
+    /// Whether a table lists an action with an annotation.
+    fn listed_with(&self, table: &TableInfo<'a>, action: DeclId, annotation: &str) -> bool {
+        let Some(PropertyValue::Actions(refs)) = table.syntax.property("actions").map(|p| &p.value) else {
+            return false;
+        };
+        let is = |a: &&ast::ActionRef| self.typed.resolved(a.expr.called().0.id) == Some(action);
+        refs.iter().find(is).is_some_and(|a| ast::annotation(&a.annotations, annotation).is_some())
+    }
+
+    /// PNA: the data of `add_entry` has one value for each parameter of the action that the control plane sets, of the same type. As in p4c, a
+    /// `type` and the type that it stands for are the same here. A struct also
+    /// has their names.
+    fn entry_data(&mut self, action: DeclId, data: Option<&(DeclId, Arg<'a>)>) {
+        let Some((_, Arg::Given(e))) = data else { return };
+        let params = self.free_parameters(action);
+        let given = self.typed.own_ty(e.id);
+        let fields: Vec<(Option<Arc<str>>, Type)> = match &given {
+            Type::Struct(_) => {
+                self.typed.fields(&given).into_iter().map(|(name, ty, _)| (Some(name), ty)).collect()
+            }
+            Type::Record(all) => all.iter().map(|(name, ty)| (Some(name.clone()), ty.clone())).collect(),
+            Type::Tuple(all) => all.iter().map(|ty| (None, ty.clone())).collect(),
+            Type::Bad => return,
+            _ => vec![(None, given.clone())],
+        };
+        let fits = |((name, ty), (wanted, of)): (&(Option<Arc<str>>, Type), &(Arc<str>, Type))| {
+            name.as_ref().is_none_or(|name| name == wanted)
+                && (ty.is_bad() || of.is_bad() || ty.underlying() == of.underlying())
+        };
+        if fields.len() == params.len() && fields.iter().zip(&params).all(fits) {
+            return;
+        }
+        let list = params.iter().map(|(name, ty)| format!("{ty} {name}")).collect::<Vec<_>>().join(", ");
+        let name = self.decl(action).map_or(String::new(), |d| d.name.to_string());
+        let d = Diagnostic::error(
+            "E0419",
+            e.span,
+            format!("this is not the data of `{name}`, which takes ({list})"),
+        );
+        self.report(d.hint("write a struct with these fields, or `{ value, … }` with values of these types"));
+    }
+
+    /// The parameters of an action that the control plane sets: their names and types.
+    fn free_parameters(&self, action: DeclId) -> Vec<(Arc<str>, Type)> {
+        let Some(DeclKind::Action { params, .. }) = self.typed.syntax(action).map(|d| &d.kind) else {
+            return Vec::new();
+        };
+        let free = params.iter().filter(|p| p.direction == ast::Direction::None);
+        free.filter_map(|p| self.decl(p.id)).map(|d| (d.name.clone(), d.ty.clone())).collect()
     }
 
     /// PNA: the expiry time can only be changed in actions of a table whose entries expire.

@@ -267,6 +267,12 @@ impl<'a> Checker<'a, '_> {
                     let e = Diagnostic::warning("W0402", p.name.span, text);
                     self.report(e.hint(format!("did you mean `{near}`?")));
                 }
+                if name == "default_idle_timeout_for_data_plane_added_entries" {
+                    let text = format!(
+                        "`{name}` has no effect: `add_entry` gives each entry its expire time profile"
+                    );
+                    self.report(Diagnostic::warning("W0402", p.name.span, text));
+                }
                 let place = std::mem::replace(&mut self.place, Place::ControlLocals);
                 self.expr(e);
                 self.place = place;

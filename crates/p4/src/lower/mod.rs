@@ -91,6 +91,7 @@ pub fn lower(typed: &Typed<'_>, map: &SourceMap, diags: &mut Diagnostics) -> Opt
         unions: storage::Unions::default(),
         tables: Map::default(),
         actions: Map::default(),
+        learning: None,
         instances: 0,
         instance: 0,
         parser: None,
@@ -151,6 +152,16 @@ enum Exit {
     Forbidden,
 }
 
+/// A table whose actions are being lowered: what `add_entry` in one of them needs to know.
+#[derive(Clone)]
+struct Learning<'a> {
+    id: ir::TableId,
+    /// Whether packets may add entries to it.
+    learns: bool,
+    /// Its actions in the order of the list.
+    actions: &'a [ast::ActionRef],
+}
+
 /// The IR's action for an action of a table, and whether the action may execute `exit`.
 type MadeAction = (ir::ActionId, bool);
 
@@ -189,6 +200,8 @@ struct Lower<'t, 'a> {
     /// Actions without bound arguments. The instance is part of the key because actions of two instances can have the
     /// same name.
     actions: Map<(DeclId, u32), MadeAction>,
+    /// The table whose actions are being lowered.
+    learning: Option<Learning<'a>>,
     /// The number of instances of parsers and controls so far, and the number of the one that is being walked.
     instances: u32,
     instance: u32,

@@ -10,7 +10,7 @@ use num_traits::ToPrimitive;
 use super::arch::Shared;
 use super::request::{Again, decide};
 use super::value::Val;
-use super::{Lower, Res};
+use super::{Learning, Lower, Res};
 use crate::ast;
 use crate::check;
 use crate::source::Span;
@@ -118,7 +118,9 @@ impl<'a> Lower<'_, 'a> {
                 self.ask(&format!("session_{slot}"), session);
                 self.ask(&format!("mirror_{slot}"), Expr::bits(32, 1));
             }
-            ("add_entry", [action, data, profile, ..]) => return self.add_entry(action, data, profile),
+            ("add_entry", [action, data, profile, ..]) => {
+                return self.add_entry(action, data, profile, e.span);
+            }
             ("allocate_flow_id", []) => {
                 let (dst, val) = self.result("$flow", Ty::Bit(32));
                 self.push(Ir::Call(Call::FlowId(dst)));
@@ -143,14 +145,41 @@ impl<'a> Lower<'_, 'a> {
         Ok(Val::Void)
     }
 
-    fn add_entry(&mut self, action: &'a ast::Expr, data: &'a ast::Expr, profile: &'a ast::Expr) -> Res<Val> {
-        let action = self.known_text(action)?;
+    /// `add_entry(action, data, profile)` in an action of a table: the table is the one whose action is being lowered.
+    fn add_entry(
+        &mut self,
+        action: &'a ast::Expr,
+        data: &'a ast::Expr,
+        profile: &'a ast::Expr,
+        span: Span,
+    ) -> Res<Val> {
+        let wanted = self.known_text(action)?;
+        let Some(Learning { id: table, learns, actions }) = self.learning.clone() else {
+            return self.limit("E0528", span, "`add_entry` runs here outside of a table");
+        };
+        if !learns {
+            let what = "`add_entry` adds an entry to a table whose keys are not all exact, whose entries are const, that has an \
+                        action profile, or that has not `add_on_miss = true`";
+            return self.limit("E0528", span, what);
+        }
+        let named = |listed: &ast::ActionRef| {
+            let id = self.resolved(listed.expr.called().0);
+            id.is_some_and(|id| self.name_of(id) == wanted)
+        };
+        let Some(index) = actions.iter().position(named) else {
+            return self.limit(
+                "E0528",
+                action.span,
+                &format!("the table of this action has no action `{wanted}`"),
+            );
+        };
+        let action = index as u32;
         let [data_val, Val::Scalar(profile)] = self.values_of([data, profile])? else {
             return self.bug(profile.span, "a profile that is no number");
         };
         let args = self.flatten(data_val, data.span)?;
         let (done, val) = self.result("$added", Ty::Bool);
-        self.push(Ir::Call(Call::AddEntry { done: Some(done), action, args, profile }));
+        self.push(Ir::Call(Call::AddEntry { done: Some(done), table, action, args, profile }));
         Ok(val)
     }
 

@@ -7,7 +7,7 @@ use num_traits::ToPrimitive;
 use super::object::Object;
 use super::storage::{Store, scalar};
 use super::value::{Val, read};
-use super::{Exit, Lower, MadeAction, Res};
+use super::{Exit, Learning, Lower, MadeAction, Res};
 use crate::ast::{self, Direction, KeyElement, PropertyValue, TableDecl};
 use crate::check::{Arg, Args, DeclId, Type};
 use crate::source::Span;
@@ -55,10 +55,22 @@ impl<'a> Lower<'_, 'a> {
             let of_entries = keys.iter().filter(|k| k.match_kind.text != "selector");
             types = of_entries.map(|k| self.ty(&k.expr)).collect();
         }
+        for p in &table.properties {
+            if let PropertyValue::Expr(e) = &p.value {
+                self.other_property(p, e, &mut out)?;
+            }
+        }
         if let Some(PropertyValue::Actions(refs)) = table.property("actions").map(|p| &p.value) {
+            let const_entries = table.property("entries").is_some_and(|p| p.is_const);
+            self.learning = Some(Learning {
+                id: ir::TableId(self.out.tables.len() as u32),
+                learns: out.learns() && !const_entries,
+                actions: refs,
+            });
             for action in refs {
                 made.exits |= self.table_action(action, &mut out)?;
             }
+            self.learning = None;
         }
         self.default_action(table, &mut out, decl.span)?;
         if let Some(list) = table.property("entries")
@@ -66,11 +78,6 @@ impl<'a> Lower<'_, 'a> {
         {
             out.const_entries = list.is_const;
             self.entries(entries, table, &mut out, &types)?;
-        }
-        for p in &table.properties {
-            if let PropertyValue::Expr(e) = &p.value {
-                self.other_property(p, e, &mut out)?;
-            }
         }
         let id = ir::TableId(self.out.tables.len() as u32);
         self.out.tables.push(out);
@@ -217,7 +224,12 @@ impl<'a> Lower<'_, 'a> {
         let (block, exits) = self.action_body(name, body, &bound, span)?;
         let slot = &mut self.out.actions[id.index()];
         (slot.params, slot.body) = (made, block);
-        if shared {
+        // An action that adds entries knows its table, so each table has its own.
+        let mut adds = false;
+        ir::visit::stmts(&self.out.actions[id.index()].body, &mut |s| {
+            adds |= matches!(&s.kind, Ir::Call(ir::Call::AddEntry { .. }));
+        });
+        if shared && !adds {
             self.actions.insert(key, (id, exits));
         }
         Ok((id, exits))
@@ -443,8 +455,8 @@ impl<'a> Lower<'_, 'a> {
                 out.notifies_idle = kind.as_deref() == Some("NOTIFY_CONTROL");
             }
             "support_timeout" => out.notifies_idle = known(self),
-            "psa_empty_group_action" => {
-                return self.limit("E0528", p.span, "this table has a `psa_empty_group_action`");
+            "psa_empty_group_action" | "pna_empty_group_action" => {
+                return self.limit("E0528", p.span, &format!("this table has a `{}`", p.name.text));
             }
             _ => {}
         }
