@@ -162,6 +162,7 @@ mod tests {
             direct_counter: None,
             implementation: None,
             notifies_idle: false,
+            ages: false,
             direct_meter: None,
             layout: Some(layout.clone()),
         };

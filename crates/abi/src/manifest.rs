@@ -131,6 +131,9 @@ pub struct Table {
     /// Whether the table has idle timeouts: the control plane may ask to be notified of entries that no packet hits.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub notifies_idle: bool,
+    /// Whether entries that packets added are removed when their time has passed (PNA).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ages: bool,
     /// The name of the direct meter, if the table has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direct_meter: Option<String>,
@@ -232,6 +235,8 @@ pub enum Structure {
     Array,
     /// A hash table finds the whole key.
     Hash,
+    /// A hash table of a fixed size finds the whole key. Packets may add entries to it (PNA's `add_on_miss`).
+    Flow,
     /// A longest-prefix-match trie finds the key. The lpm field is last in the key.
     LpmTrie,
     /// Tuple-space search. A list of masks is ordered by the best priority of each. On eBPF one hash table holds all entries: its key is

@@ -4,7 +4,7 @@
 //! `crates/emit/src/native/prelude.h`. Both sides must define the same layout.
 //!
 //! The host writes tables and other control-plane state, and the program reads them. The program writes registers, meters, packets and
-//! everything in [`Worker`]. No reader takes a lock, so the host follows the rules of RCU:
+//! everything in [`Worker`]. It also adds entries to tables that learn ([`mod@flow`]). No reader takes a lock, so the host follows the rules of RCU:
 //!
 //! * It builds a new structure completely, then publishes it with one release store of a pointer or a tag. The program loads that pointer
 //!   or tag with acquire. A packet therefore sees an entry either whole or not at all.
@@ -13,7 +13,7 @@
 //! `dataplane::memory` implements these rules.
 //!
 //! Structures of fixed shape are Rust structs. Arrays of variable length (rows, lists of tuples, the root of a trie) are arrays of 64-bit
-//! words, and a module ([`row`], [`tuple`](mod@tuple), [`lpm`], [`directory`](mod@directory), [`meter`]) names the index of each word.
+//! words, and a module ([`row`], [`tuple`](mod@tuple), [`lpm`], [`mod@flow`], [`directory`](mod@directory), [`meter`]) names the index of each word.
 
 use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32};
 
@@ -132,12 +132,94 @@ pub struct Bucket {
     pub rows: [AtomicPtr<u64>; SLOTS],
 }
 
+/// A table that learns ([`Structure::Flow`]): its root, its rows, its free rows. `dataplane::memory::flows` explains the design.
+pub mod flow {
+    use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
+
+    /// Root word 0: address of the [`FlowBucket`]s.
+    pub const BUCKETS: usize = 0;
+    /// Root word 1: address of row 0, which does not exist: 0 stands for no row.
+    pub const ROWS: usize = 1;
+    /// Root word 2: the upper bits of a hash of 32 bits, without this number of bits, are the number of a bucket.
+    pub const SHIFT: usize = 2;
+    /// Root word 3: the size of a row in bytes.
+    pub const STRIDE: usize = 3;
+    /// Root word 4: the largest number of entries.
+    pub const SIZE: usize = 4;
+    /// Root word 5: address of the words of [`free`].
+    pub const FREE: usize = 5;
+    /// The first of the hash's random numbers: a summand, and then two factors for each word of the key.
+    pub const SECRETS: usize = 6;
+
+    /// Row word 0, in the place of the rank: the timer. It is [`TIMED`], the time in microseconds when the timer was started, and in the
+    /// lowest [`PROFILE_BITS`] the number of the expire time profile; or 0 for an entry without a timer.
+    pub const TIMER: usize = 0;
+    /// Row word 1, in the place of the age: the hash of the key.
+    pub const HASH: usize = 1;
+    /// Row word 3: [`LIVE`], and in the low 32 bits the next row of the bucket's chain, or 0.
+    pub const LINK: usize = 3;
+    /// The bit of a timer that runs.
+    pub const TIMED: u64 = 1 << 63;
+    /// Number of bits of a profile's number.
+    pub const PROFILE_BITS: u32 = 8;
+    /// The bit of [`LINK`] in a row that is an entry.
+    pub const LIVE: u64 = 1 << 63;
+
+    /// Indexes of words (`u32`) in the list of free rows. All workers share the list.
+    pub mod free {
+        /// The number of entries of the table.
+        pub const USED: usize = 0;
+        /// The spin lock of the list: 0 while it is free.
+        pub const LOCK: usize = 16;
+        /// The number of rows in the list.
+        pub const COUNT: usize = 17;
+        /// The largest number of a row that was ever used.
+        pub const UNUSED: usize = 18;
+        /// The largest number of a row.
+        pub const TOTAL: usize = 19;
+        /// The first row of the list.
+        pub const ROWS: usize = 32;
+    }
+
+    /// Number of slots in a [`FlowBucket`].
+    pub const SLOTS: usize = 8;
+
+    /// A bucket: one cache line with [`SLOTS`] slots for rows.
+    #[derive(Debug, Default)]
+    #[repr(C, align(64))]
+    pub struct FlowBucket {
+        /// The tag of each slot: 16 bits of the key's hash, with the lowest bit set. 0 marks a free slot.
+        pub tags: [AtomicU16; SLOTS],
+        /// The row in each slot.
+        pub rows: [AtomicU32; SLOTS],
+        /// The first row of the chain of rows for which no slot was free, or 0.
+        pub chain: AtomicU32,
+        /// The spin lock of those who add or remove an entry: 0 while it is free.
+        pub lock: AtomicU32,
+        /// Unused.
+        pub reserved: AtomicU64,
+    }
+
+    /// Number of free rows that a worker keeps at hand.
+    pub const CACHE: usize = 15;
+
+    /// The free rows of one table that a worker keeps at hand.
+    #[derive(Debug, Default)]
+    #[repr(C, align(64))]
+    pub struct FlowCache {
+        /// The number of rows.
+        pub count: AtomicU32,
+        /// The rows.
+        pub rows: [AtomicU32; CACHE],
+    }
+}
+
 /// The published root of a table.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Table {
-    /// The structure that finds entries, by the table's [`Structure`]: a list of tuples, a trie root, or (for [`Structure::Array`]) an
-    /// array of row addresses.
+    /// The structure that finds entries, by the table's [`Structure`]: a list of tuples, a trie root, the root of a table that learns
+    /// ([`mod@flow`]), or (for [`Structure::Array`]) an array of row addresses.
     pub index: AtomicPtr<u64>,
     /// The action data of the default action, which runs on a miss.
     pub miss: AtomicPtr<u8>,
@@ -172,6 +254,10 @@ pub struct Shared {
     /// A directory of value sets, by their number in the manifest. Each field of each member has four words: value and mask, or the
     /// lowest and the highest value of a range. Each of the two takes two words, the low one first.
     pub value_sets: AtomicPtr<u64>,
+    /// A directory of the ports to the host (PNA). They have no words.
+    pub host_ports: AtomicPtr<u64>,
+    /// The last flow id that a packet got (PNA). Workers add to it.
+    pub flow_ids: AtomicPtr<u32>,
 }
 
 /// Marks a mirroring session whose clones go to a multicast group.
@@ -236,6 +322,8 @@ pub struct Worker {
     pub sent: AtomicPtr<*mut Packet>,
     /// Number of packets to send.
     pub sent_count: u64,
+    /// For each table in the order of the manifest, the free rows that the worker keeps at hand. Null if no table learns.
+    pub flows: AtomicPtr<flow::FlowCache>,
 }
 
 /// A digest in a worker's buffer: a header, the values, and zeros up to a multiple of 8 bytes. Each value takes `ceil(width / 8)` bytes in

@@ -84,6 +84,7 @@ fn table(program: &Verified, t: &ir::Table) -> Table {
         direct_counter: t.direct_counter.map(|c| program.direct_counters[c.index()].name.clone()),
         implementation: t.profile.map(|p| program.profiles[p.index()].name.clone()),
         notifies_idle: t.notifies_idle,
+        ages: t.ages,
         direct_meter: t.direct_meter.map(|m| program.meters[m.index()].name.clone()),
         layout: None,
     }

@@ -7,6 +7,7 @@
 pub mod guarded;
 
 use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::AtomicPtr;
 
 use abi::native::{Burst, DROPPED, PARTIAL, Packet, SENT};
@@ -73,6 +74,11 @@ fn wait(before: u32) -> bool {
     before < WAITS
 }
 
+/// A random number. The hash of each `RandomState` is keyed with numbers from the operating system.
+fn random() -> u64 {
+    RandomState::new().hash_one(0)
+}
+
 /// Loads an object. The library must be dropped before the file: of two variables the later one is dropped first.
 pub(crate) fn library(object: &Object) -> Result<(File, Library)> {
     let (file, path) = object.handle()?;
@@ -94,7 +100,7 @@ impl NativeProgram {
         let (file, library) = library(object)?;
         // SAFETY: the manifest names the function that the emitter wrote, whose type is `Burst`.
         let burst = *unsafe { library.get::<Burst>(manifest.entry.as_bytes()) }.map_err(why)?;
-        let memory = Memory::new(manifest, registers, Host { advise: huge_pages, wait })?;
+        let memory = Memory::new(manifest, registers, Host { advise: huge_pages, wait, random })?;
         Ok(NativeProgram { burst, _library: library, _file: file, memory })
     }
 

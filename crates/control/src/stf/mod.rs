@@ -138,6 +138,8 @@ impl Kind {
                 | MeterRates { .. }
                 | ValueSet(..)
                 | IdleTimeout(..)
+                | HostPort(_)
+                | ExpireTime(..)
         )
     }
 }

@@ -226,7 +226,7 @@ pub fn run(case: &Case, target: &mut dyn Target) -> Report {
 pub fn load(case: &Case, target: &mut dyn Target) -> Report {
     if let Some(line) = case.statements.iter().find(|s| !s.kind.fills()).map(|s| s.line) {
         let message =
-            "only entries, defaults, members, groups, sessions, rates, value sets, counters and registers can be set here"
+            "only entries, defaults, members, groups, sessions, rates, value sets, counters, registers, host ports and expire times can be set here"
                 .to_string();
         let failures = vec![Failure { line, message, unsupported: false }];
         return Report { case: case.name.clone(), failures, ..Report::default() };

@@ -32,6 +32,12 @@ impl Memory {
         mirrors.set(session, to.map(word), &self.shared.mirrors, reclaimer);
     }
 
+    /// Sets whether a port is a port to the host (PNA). By default it is a port to the network.
+    pub fn set_host_port(&self, port: u32, host: bool) {
+        let Writer { host_ports, reclaimer, .. } = &mut *self.writer();
+        host_ports.set(port, host.then(Vec::new), &self.shared.host_ports, reclaimer);
+    }
+
     /// Replaces the members of a value set. Returns false, and changes nothing, if there is no such set, if there are more members
     /// than the set holds, or if a member does not have the set's fields.
     pub fn set_members(&self, name: &str, members: &[Vec<MatchValue>]) -> bool {

@@ -13,12 +13,14 @@
 //! * `table`: one table: its entries, its default action, its cells. It finds entries by one of:
 //!   `tuples` (exact, ternary, range, optional keys: hash tables of `hash`, or an array for short exact keys) or
 //!   `lpm` (longest-prefix match: a `trie` with `subtree`s).
+//!   `flows` (exact keys of tables to which packets add entries).
 //! * `rows`: the arena of a table's rows. `members`: rows that refer to members of an action profile.
 //! * `profiles`, `groups`, `meters`: the other objects that a controller writes. `directory`: maps from a number to words.
 //! * `worker`: what one thread counts, and its bursts. `epoch`: grace periods. `view`, `region`: small types that all share.
 
 mod directory;
 mod epoch;
+mod flows;
 mod groups;
 mod hash;
 mod lpm;
@@ -34,7 +36,7 @@ mod tuples;
 mod view;
 mod worker;
 
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use abi::manifest::Manifest;
@@ -65,12 +67,17 @@ pub struct Memory {
     _register_cells: Vec<Cells>,
     /// Descriptors of the meter arrays; `shared` points to them, and nothing else reads them.
     _meter_cells: Vec<Cells>,
+    /// The last flow id; `shared` points to it.
+    _flow_ids: Box<AtomicU32>,
     registers: Vec<Vec<AtomicU64>>,
     /// The initial value of each register's cells.
     initial: Vec<u64>,
     host: Host,
     writer: Mutex<Writer>,
 }
+
+/// The number of rows that [`Memory::expire`] searches under one lock.
+const ROWS_AT_ONCE: u64 = 4096;
 
 /// The state that only writers use. The lock around it makes them take turns.
 struct Writer {
@@ -82,6 +89,9 @@ struct Writer {
     groups: Directory,
     mirrors: Directory,
     value_sets: Directory,
+    host_ports: Directory,
+    /// The expire time of each profile in microseconds (PNA), or `u64::MAX`.
+    expire_times: Box<[u64; 256]>,
     reclaimer: Reclaimer,
 }
 
@@ -89,7 +99,6 @@ impl Memory {
     /// Memory for the program that `manifest` describes: tables with the entries that the program declares, registers, meters.
     /// `initial` holds the initial value of each register; registers beyond its end start at zero.
     pub fn new(manifest: &Manifest, initial: &[Bits], host: Host) -> Result<Memory, TableError> {
-        let advise = host.advise;
         let initial: Vec<u64> =
             (0..manifest.registers.len()).map(|i| initial.get(i).map_or(0, Bits::low_u64)).collect();
         let registers: Vec<Vec<AtomicU64>> = manifest
@@ -115,15 +124,17 @@ impl Memory {
             })
             .collect();
         let meter_cells: Vec<Cells> = meters.iter().map(Meters::cells).collect();
+        let flow_ids = Box::new(AtomicU32::new(0));
         let roots: Vec<_> = manifest.tables.iter().map(|_| abi::native::Table::default()).collect();
         let shared = Shared {
             tables: AtomicPtr::new(roots.as_ptr().cast_mut()),
             registers: AtomicPtr::new(register_cells.as_ptr().cast_mut()),
             meters: AtomicPtr::new(meter_cells.as_ptr().cast_mut()),
+            flow_ids: AtomicPtr::new(flow_ids.as_ptr()),
             ..Shared::default()
         };
         let mut tables: Vec<_> =
-            manifest.tables.iter().enumerate().map(|(i, t)| Table::new(i, t, advise)).collect();
+            manifest.tables.iter().enumerate().map(|(i, t)| Table::new(i, t, host)).collect();
         let mut reclaimer = Reclaimer::default();
         for (table, root) in tables.iter_mut().zip(&roots) {
             table.publish_initial(&mut View { table: root, reclaimer: &mut reclaimer })?;
@@ -134,6 +145,7 @@ impl Memory {
             roots,
             _register_cells: register_cells,
             _meter_cells: meter_cells,
+            _flow_ids: flow_ids,
             registers,
             initial,
             host,
@@ -149,6 +161,8 @@ impl Memory {
                 groups: Directory::default(),
                 mirrors: Directory::default(),
                 value_sets: Directory::default(),
+                host_ports: Directory::default(),
+                expire_times: Box::new([u64::MAX; 256]),
                 reclaimer,
             }),
         })
@@ -167,8 +181,9 @@ impl Memory {
     /// Makes a worker for one thread. Its counts remain part of the totals after the worker is dropped.
     pub fn worker(&self) -> Worker {
         let mut writer = self.writer();
-        let (worker, counts) =
-            Worker::new(&self.manifest, writer.reclaimer.workers.len() as u64, self.host.advise);
+        let free = writer.tables.iter().map(Table::free_rows).collect();
+        let number = writer.reclaimer.workers.len() as u64;
+        let (worker, counts) = Worker::new(&self.manifest, number, free, self.host.advise);
         writer.reclaimer.workers.push(counts);
         worker
     }
@@ -308,6 +323,37 @@ impl Memory {
             idle.extend(table.take_idle(now, hit).into_iter().map(|entry| (name.clone(), entry)));
         }
         idle
+    }
+
+    /// Sets the expire time of a profile in microseconds (PNA); `None` means that its entries never expire.
+    pub fn set_expire_time(&self, profile: u8, micros: Option<u64>) {
+        self.writer().expire_times[usize::from(profile)] = micros.unwrap_or(u64::MAX);
+    }
+
+    /// Removes entries that packets added and whose time has passed. Each table is searched from where the last search ended: `share` of
+    /// its rows, so that the cost does not depend on the traffic. Returns the number of removed entries. `now` is in microseconds, on the clock
+    /// of [`Worker::set_clock`].
+    pub fn expire(&self, now: u64, share: f64) -> u64 {
+        let mut removed = 0;
+        for at in 0..self.manifest.tables.len() {
+            let mut left = self.writer().tables[at].rows_to_search(share);
+            while left > 0 {
+                let count = left.min(ROWS_AT_ONCE);
+                let writer = &mut *self.writer();
+                writer.reclaim();
+                let Writer { tables, reclaimer, expire_times, .. } = writer;
+                let (searched, found) = tables[at].expire(now, expire_times, count, reclaimer);
+                removed += found;
+                // Without progress, the rest awaits the end of grace periods.
+                left = if searched == 0 { 0 } else { left.saturating_sub(searched) };
+            }
+        }
+        removed
+    }
+
+    /// The number of entries of a table.
+    pub fn entry_count(&self, table: &str) -> u64 {
+        self.position(table).map_or(0, |at| self.writer().tables[at].count())
     }
 
     /// The number of a table in the manifest.

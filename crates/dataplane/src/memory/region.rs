@@ -22,6 +22,8 @@ pub struct Host {
     /// Waits a moment for grace periods to end; the memory's lock is free meanwhile. The argument is the number of waits for the same
     /// write before. `false` means that there will be no more waits: the table is full.
     pub wait: fn(u32) -> bool,
+    /// Returns a random number that nobody outside can predict. Hashes of tables that learn are keyed with such numbers.
+    pub random: fn() -> u64,
 }
 
 impl Region {

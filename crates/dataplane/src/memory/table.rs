@@ -1,10 +1,11 @@
 //! One table of a native program, from the writer's side. It checks entries, packs them into rows, and manages cells, idle timeouts and
-//! the default action. [`Tuples`] or [`Lpm`] store the rows so that lookups find them.
+//! the default action. [`Tuples`], [`Lpm`] or [`Flows`] store the rows so that lookups find them.
 //!
 //! A *row* is an entry as the program reads it ([`abi::native::row`]). A *cell* is a number that an entry holds while it exists: it
 //! indexes the table's direct counter, its direct meter and its last hits.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
 use abi::layout::PackedKey;
@@ -13,9 +14,10 @@ use abi::native::{data_offset, key_parts, row};
 use abi::{ActionCall, Bits, Entry, MatchKind, MatchValue};
 
 use super::epoch::{Reclaimer, Retired, RowMemory};
+use super::flows::{self, Flows, FreeRows, Refused};
 use super::lpm::Lpm;
 use super::members::MemberMap;
-use super::region::Advise;
+use super::region::Host;
 use super::subtree::Prefix;
 use super::tuples::Tuples;
 use super::view::{Identity, View};
@@ -24,7 +26,16 @@ use crate::TableError;
 /// The number of cells of a table. It is larger than the table's size, because the cell of a deleted entry stays in use for a grace
 /// period.
 pub fn cells(definition: &Definition) -> u64 {
-    definition.size + definition.size / 4 + 64
+    match learns(definition) {
+        // Each row has a cell, and rows are numbered from 1.
+        true => flows::rows(definition.size) + 1,
+        false => definition.size + definition.size / 4 + 64,
+    }
+}
+
+/// Whether packets add entries to the table.
+fn learns(definition: &Definition) -> bool {
+    definition.layout.as_ref().is_some_and(|l| l.structure == Structure::Flow)
 }
 
 /// One table and the memory that its published root points to.
@@ -54,6 +65,7 @@ pub struct Table {
 enum Store {
     Tuples(Tuples),
     Lpm(Box<Lpm>),
+    Flows(Box<Flows>),
 }
 
 /// An entry with an idle timeout (P4Runtime's `idle_timeout_ns`). Times are in microseconds.
@@ -68,7 +80,8 @@ type Done<T> = Result<T, TableError>;
 
 impl Table {
     /// An empty table, not yet published.
-    pub fn new(number: usize, definition: &Definition, advise: Advise) -> Table {
+    pub fn new(number: usize, definition: &Definition, host: Host) -> Table {
+        let advise = host.advise;
         let layout = definition.layout.clone();
         let trie = layout.as_ref().is_some_and(|l| l.structure == Structure::LpmTrie);
         let data_at = row::KEY + layout.as_ref().filter(|_| !trie).map_or(0, |l| key_words(definition, l));
@@ -80,6 +93,12 @@ impl Table {
                 Some((Structure::LpmTrie, _)) => {
                     Store::Lpm(Box::new(Lpm::new(cells(definition), !kept_by_entry(definition), advise)))
                 }
+                Some((Structure::Flow, bytes)) => Store::Flows(Box::new(Flows::new(
+                    definition.size,
+                    bytes.div_ceil(8) as usize,
+                    data_at + data,
+                    host,
+                ))),
                 Some((Structure::Array, bytes)) => {
                     Store::Tuples(Tuples::indexed(data_at + data, data_at, bytes, advise))
                 }
@@ -104,6 +123,7 @@ impl Table {
         match &mut self.store {
             Store::Tuples(tuples) => tuples.publish(view),
             Store::Lpm(lpm) => lpm.publish(view),
+            Store::Flows(flows) => flows.publish(view),
         }
         if let Some(call) = self.definition.default_action.clone() {
             self.put_default(&call, view)?;
@@ -150,6 +170,13 @@ impl Table {
             Store::Tuples(tuples) => tuples.replace(&in_words(&key.mask), row).map(RowMemory::Arena),
             Store::Lpm(lpm) if lpm.shares() => return self.modify_shared(&key, row, view),
             Store::Lpm(lpm) => lpm.replace(cell, row).map(RowMemory::Words),
+            Store::Flows(flows) => {
+                let replaced = flows.replace(&row).map_err(|why| self.refused(why))?;
+                let (old, cell) = replaced.ok_or_else(|| self.missing())?;
+                let memory = RowMemory::Arena(old);
+                view.reclaimer.retire(Retired::Row { table: self.number, memory, cell: Some(cell) });
+                return Ok(());
+            }
         };
         if let Some(memory) = old {
             view.reclaimer.retire(Retired::Row { table: self.number, memory, cell: None });
@@ -181,9 +208,10 @@ impl Table {
                 .remove(&in_words(&key.mask), &row, view)
                 .map(|(row, cell)| Some((RowMemory::Arena(row), cell))),
             Store::Lpm(lpm) => lpm.remove(prefix(&key), view).map(|cell| lpm.leave(cell).map(of_words)),
+            Store::Flows(flows) => flows.remove(&row).map(|(row, cell)| Some((RowMemory::Arena(row), cell))),
         };
         let unused = removed.ok_or_else(|| self.missing())?;
-        self.entries -= 1;
+        self.entries = self.entries.saturating_sub(1);
         self.members.remove(&identity, view.reclaimer);
         if let Some((memory, cell)) = unused {
             self.retire_row(memory, cell, view.reclaimer);
@@ -201,6 +229,9 @@ impl Table {
                 tuples.clear(view).into_iter().map(|(row, cell)| (RowMemory::Arena(row), cell)).collect()
             }
             Store::Lpm(lpm) => lpm.clear(view).into_iter().map(of_words).collect(),
+            Store::Flows(flows) => {
+                flows.clear().into_iter().map(|(row, cell)| (RowMemory::Arena(row), cell)).collect()
+            }
         };
         self.entries = 0;
         self.members.clear(view.reclaimer);
@@ -235,6 +266,7 @@ impl Table {
         match &self.store {
             Store::Tuples(tuples) => tuples.row(&in_words(&key.mask), row),
             Store::Lpm(lpm) => lpm.row(prefix(key)).map(<[u64]>::to_vec),
+            Store::Flows(flows) => flows.find(row).map(|id| flows.read(id)),
         }
     }
 
@@ -254,7 +286,50 @@ impl Table {
                 });
                 entries
             }
+            Store::Flows(flows) => {
+                flows.entries().map(|row| self.entry(&self.matched(layout, &row), &row)).collect()
+            }
         }
+    }
+
+    /// The number of entries.
+    pub fn count(&self) -> u64 {
+        match &self.store {
+            Store::Flows(flows) => flows.free_rows().used(),
+            Store::Tuples(_) | Store::Lpm(_) => self.entries,
+        }
+    }
+
+    /// The list of free rows, if packets add entries.
+    pub fn free_rows(&self) -> Option<Arc<FreeRows>> {
+        match &self.store {
+            Store::Flows(flows) => Some(flows.free_rows()),
+            Store::Tuples(_) | Store::Lpm(_) => None,
+        }
+    }
+
+    /// The number of rows in a share of the table, if its entries may expire.
+    pub fn rows_to_search(&self, share: f64) -> u64 {
+        match learns(&self.definition) && self.definition.ages {
+            true => (flows::rows(self.definition.size) as f64 * share).ceil() as u64,
+            false => 0,
+        }
+    }
+
+    /// Removes the entries whose time has passed among the next `count` rows. Returns the number of rows that it searched, and the number of
+    /// those entries.
+    pub fn expire(
+        &mut self,
+        now: u64,
+        times: &[u64; 256],
+        count: u64,
+        reclaimer: &mut Reclaimer,
+    ) -> (u64, u64) {
+        let Store::Flows(flows) = &mut self.store else { return (count, 0) };
+        let (searched, expired) = flows.expire(now, times, count);
+        let removed = expired.len() as u64;
+        expired.into_iter().for_each(|(row, cell)| self.retire_row(RowMemory::Arena(row), cell, reclaimer));
+        (searched, removed)
     }
 
     /// The identity of the entry in a row that holds a key.
@@ -330,13 +405,19 @@ impl Table {
         found.into_iter().filter_map(entry).collect()
     }
 
-    /// Whether the table holds fewer entries than its size.
+    /// Whether a write that found the table full may succeed after a grace period.
     pub fn has_room(&self) -> bool {
-        self.entries < self.definition.size
+        match &self.store {
+            Store::Flows(flows) => flows.waits(),
+            Store::Tuples(_) | Store::Lpm(_) => self.entries < self.definition.size,
+        }
     }
 
     /// Frees a row, and its cell if given, after their grace period.
     pub fn release(&mut self, memory: &RowMemory, cell: Option<u64>) {
+        if let (RowMemory::Arena(row), Store::Flows(flows), Some(cell)) = (memory, &mut self.store, cell) {
+            return flows.release(*row, cell);
+        }
         self.free_cells.extend(cell);
         if let (RowMemory::Arena(row), Store::Tuples(tuples)) = (memory, &mut self.store) {
             tuples.release(*row);
@@ -346,11 +427,15 @@ impl Table {
     /// Adds a checked entry.
     fn put(&mut self, entry: &Entry, view: &mut View<'_>) -> Done<()> {
         let (identity, key) = self.identity_and_key(entry);
+        let row = self.row(entry);
+        if let Store::Flows(flows) = &mut self.store {
+            return flows.insert(&row).map_err(|why| self.refused(why));
+        }
         let indirect = self.definition.implementation.is_some();
         // A trie detects a duplicate while it inserts, so no lookup is needed before. With an action profile there is one all the same:
         // a duplicate would overwrite the members of the first entry.
         let check_first = indirect || matches!(self.store, Store::Tuples(_));
-        let mut row = self.row(entry);
+        let mut row = row;
         if check_first && self.find_row(&key, &row).is_some() {
             return Err(self.exists());
         }
@@ -363,7 +448,7 @@ impl Table {
         }
         let done = match self.store {
             Store::Lpm(_) => self.put_prefix(row, &key, view),
-            Store::Tuples(_) => self.put_tuple(row, &key, view),
+            Store::Tuples(_) | Store::Flows(_) => self.put_tuple(row, &key, view),
         };
         match done {
             Ok(()) => self.entries += 1,
@@ -439,7 +524,7 @@ impl Table {
     /// The row of an entry, with an age and a cell of 0.
     fn row(&self, entry: &Entry) -> Vec<u64> {
         let mut words = vec![0; self.data_at];
-        if let (Store::Tuples(_), Some(layout)) = (&self.store, &self.layout) {
+        if let (Store::Tuples(_) | Store::Flows(_), Some(layout)) = (&self.store, &self.layout) {
             words[row::RANK] = self.definition.rank(entry) as u64;
             let all: [fn(&MatchValue, u32) -> MatchValue; 4] = [masked, mask, low, high];
             let parts = &all[..key_parts(layout.structure, self.has_ranges()) as usize];
@@ -485,6 +570,13 @@ impl Table {
 
     fn exists(&self) -> TableError {
         TableError::Exists(self.definition.name.clone())
+    }
+
+    fn refused(&self, why: Refused) -> TableError {
+        match why {
+            Refused::Exists => self.exists(),
+            Refused::Full | Refused::Waiting => self.full(),
+        }
     }
 
     fn full(&self) -> TableError {

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 
 use abi::manifest::{DigestType, Manifest};
+use abi::native::flow::FlowCache;
 use abi::native::{Cells, digest};
 use abi::{Bits, Digest};
 
+use super::flows::FreeRows;
 use super::{Advise, Region, cells, table};
 use crate::Count;
 
@@ -77,17 +79,28 @@ pub struct Worker {
     /// Array descriptors of the counters, direct counters and last hits. `native` points to them.
     _cells: [Vec<Cells>; 3],
     types: Vec<DigestType>,
+    /// The free rows of each table that the worker keeps at hand. `native` points to them.
+    caches: Box<[FlowCache]>,
+    /// The list of free rows of each table that learns.
+    free: Vec<Option<Arc<FreeRows>>>,
     /// The digest buffer. `native` points to it.
     digests: Vec<AtomicU64>,
     native: abi::native::Worker,
 }
 
 impl Worker {
-    pub(super) fn new(manifest: &Manifest, number: u64, advise: Advise) -> (Worker, Arc<Counts>) {
+    pub(super) fn new(
+        manifest: &Manifest,
+        number: u64,
+        free: Vec<Option<Arc<FreeRows>>>,
+        advise: Advise,
+    ) -> (Worker, Arc<Counts>) {
         let counts = Arc::new(Counts::new(manifest, advise));
         let seen = |of: &[Box<[AtomicU64]>], each| of.iter().map(|c| cells(c, each)).collect::<Vec<_>>();
         let all = [seen(&counts.counters, 2), seen(&counts.direct, 2), seen(&counts.hits, 1)];
         let room = if manifest.digests.is_empty() { 0 } else { DIGESTS };
+        let learns = free.iter().any(Option::is_some);
+        let caches: Box<[FlowCache]> = free.iter().filter(|_| learns).map(|_| FlowCache::default()).collect();
         let digests: Vec<_> = (0..room / 8).map(|_| AtomicU64::new(0)).collect();
         let native = abi::native::Worker {
             counters: AtomicPtr::new(all[0].as_ptr().cast_mut()),
@@ -99,10 +112,11 @@ impl Worker {
             clock: 0,
             digests: AtomicPtr::new(digests.as_ptr().cast_mut().cast()),
             digests_capacity: room as u64,
+            flows: AtomicPtr::new(caches.as_ptr().cast_mut()),
             ..abi::native::Worker::default()
         };
         let types = manifest.digests.clone();
-        (Worker { counts: counts.clone(), _cells: all, types, digests, native }, counts)
+        (Worker { counts: counts.clone(), _cells: all, types, caches, free, digests, native }, counts)
     }
 
     /// Takes the digests that packets have sent since the last call, in the order of sending.
@@ -152,6 +166,16 @@ impl Worker {
         fence(Ordering::SeqCst);
         work(&mut self.native);
         epoch.store(idle + 2, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        for (cache, free) in self.caches.iter().zip(&self.free) {
+            if let Some(free) = free {
+                free.give_back(cache);
+            }
+        }
     }
 }
 

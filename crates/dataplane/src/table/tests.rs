@@ -31,6 +31,7 @@ fn definition(keys: &[(MatchKind, u32)], size: u64) -> Definition {
         direct_counter: None,
         implementation: None,
         notifies_idle: false,
+        ages: false,
         direct_meter: None,
         layout: None,
     }

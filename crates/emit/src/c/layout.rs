@@ -80,6 +80,7 @@ fn table(
         direct_counter: t.direct_counter.map(|c| program.direct_counters[c.index()].name.clone()),
         implementation: t.profile.map(|p| program.profiles[p.index()].name.clone()),
         notifies_idle: t.notifies_idle,
+        ages: t.ages,
         direct_meter: t.direct_meter.map(|m| program.meters[m.index()].name.clone()),
         layout: Some(layout),
     }
@@ -87,17 +88,14 @@ fn table(
 
 fn action(program: &Program, listed: &ir::TableAction, problems: &mut Vec<Unsupported>) -> (Action, u32) {
     let action = &program.actions[listed.action.index()];
-    let mut at = 4;
+    let (offsets, size) = offsets(program, listed.action);
     let mut params = Vec::new();
-    for param in &action.params {
+    for (param, offset) in action.params.iter().zip(offsets) {
         let width = program.var(param.var).ty.width();
         if width > 128 {
             let hint = "split it into two parameters";
             problems.push(Unsupported::new(action.loc, "an action parameter of more than 128 bits", hint));
         }
-        let size = Param::size_of(width);
-        let offset = u32::next_multiple_of(at, size);
-        at = offset + size;
         params.push(Param { name: param.name.clone(), width, offset });
     }
     let action = Action {
@@ -106,7 +104,20 @@ fn action(program: &Program, listed: &ir::TableAction, problems: &mut Vec<Unsupp
         default_only: listed.default_only,
         table_only: listed.table_only,
     };
-    (action, at)
+    (action, size)
+}
+
+/// The offset of each parameter in an action's data, and the size of the data.
+pub fn offsets(program: &Program, action: ir::ActionId) -> (Vec<u32>, u32) {
+    let mut at = 4;
+    let mut offsets = Vec::new();
+    for param in &program.actions[action.index()].params {
+        let size = Param::size_of(program.var(param.var).ty.width());
+        let offset = u32::next_multiple_of(at, size);
+        at = offset + size;
+        offsets.push(offset);
+    }
+    (offsets, at)
 }
 
 fn structure(t: &ir::Table, machine: Machine) -> Structure {
@@ -116,6 +127,7 @@ fn structure(t: &ir::Table, machine: Machine) -> Structure {
         () if t.keys.is_empty() => Structure::Keyless,
         // Entries that are compiled to code have no cells on native, so a table with a direct counter cannot be code there.
         () if t.const_entries && (machine == Machine::Bpf || t.direct_counter.is_none()) => Structure::Code,
+        () if machine == Machine::Native && t.learns() => Structure::Flow,
         () if machine == Machine::Native && exact && key_bytes(t) <= 2 => Structure::Array,
         () if exact => Structure::Hash,
         () if (machine == Machine::Bpf || worth_a_trie(t))

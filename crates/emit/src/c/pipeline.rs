@@ -17,6 +17,8 @@ pub struct Known<'a> {
     pub length: &'a str,
     /// The time in microseconds.
     pub clock: &'a str,
+    /// Whether the port is a port to the host (PNA).
+    pub direction: &'a str,
 }
 
 /// Which of the variables are written.
@@ -35,6 +37,7 @@ pub fn is_straight(program: &ir::Program) -> bool {
             Step::Decide(decision) => match &decision.then {
                 Fate::Drop(_) => true,
                 Fate::Copy(_) => false,
+                Fate::Go(path) if path.stage.is_none() => matches!(path.to, To::Port(_)),
                 Fate::Go(path) => decision.when == When::Always && goes_on(i, path),
             },
             Step::Truncate(..) => false,
@@ -43,9 +46,9 @@ pub fn is_straight(program: &ir::Program) -> bool {
     })
 }
 
-/// Whether a path leads from a stage to the next one, or out.
+/// Whether a path leads from a stage to the next one.
 fn goes_on(stage: usize, path: &Path) -> bool {
-    matches!(path.to, To::Port(_)) && path.stage.is_none_or(|s| s == StageId(stage as u32 + 1))
+    matches!(path.to, To::Port(_)) && path.stage == Some(StageId(stage as u32 + 1))
 }
 
 impl Emitter<'_> {
@@ -84,8 +87,7 @@ impl Emitter<'_> {
                 Source::Replica => mask(known.replica.to_string(), width),
                 Source::Length => mask(known.length.to_string(), width),
                 Source::Clock => mask(known.clock.to_string(), width),
-                // Only PNA has directions, and `Emitter::new` refuses its programs.
-                Source::Direction => "0".to_string(),
+                Source::Direction => known.direction.to_string(),
                 Source::Const(value) => constant(&value.resize(width)),
                 Source::Value(_) if which == Which::Independent => continue,
                 Source::Value(e) => {

@@ -207,8 +207,19 @@ impl Body<'_> {
                 self.unsupported("`digest`", "the native target has digests; or count the packets")
             }
             Call::Digest { data, .. } => self.digest(call, data),
-            Call::AddEntry { .. } | Call::RestartTimer(_) | Call::FlowId(_) => {
-                self.unsupported("PNA", "the interpreter can")
+            Call::AddEntry { .. } | Call::RestartTimer(_) if self.facts.hook.machine() == Machine::Bpf => {
+                self.unsupported("PNA", "the native target can")
+            }
+            Call::AddEntry { done, table, action, args, profile } => {
+                self.add_entry(done.as_ref(), *table, *action, args, profile)
+            }
+            Call::RestartTimer(profile) => self.restart_timer(profile.as_ref()),
+            Call::FlowId(_) if self.facts.hook.machine() == Machine::Bpf => {
+                self.unsupported("`allocate_flow_id`", "the native target has flow ids")
+            }
+            Call::FlowId(dst) => {
+                let id = "__atomic_add_fetch(pkt->frame.shared->flow_ids, 1, __ATOMIC_RELAXED)";
+                self.assign(dst, id);
             }
             Call::DirectCount(_) | Call::LogMsg { .. } => {}
         }

@@ -37,7 +37,7 @@ impl Ebpf<'_> {
     /// What a packet on the way to the port `to` knows.
     fn at_stage(&self) -> Known<'static> {
         let length = self.c.facts.hook.length();
-        Known { port: "to", replica: "0", length, clock: "(bpf_ktime_get_ns() / 1000)" }
+        Known { port: "to", replica: "0", length, clock: "(bpf_ktime_get_ns() / 1000)", direction: "0" }
     }
 
     /// The C of the port where packets leave.

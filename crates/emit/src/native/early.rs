@@ -38,11 +38,16 @@ pub fn tables(
 ) -> Vec<Early> {
     let Some(ingress) = program.control(Role::Ingress) else { return Vec::new() };
     let mut found = Vec::new();
-    walk(program, &ingress.body, &mut Written::default(), &mut |table, written| {
+    // The lookups come before PNA's pre control.
+    let mut written = Written::default();
+    if let Some(pre) = program.control(Role::PreControl) {
+        walk(program, &pre.body, &mut written, &mut |_, _| {});
+    }
+    walk(program, &ingress.body, &mut written, &mut |table, written| {
         let definition = &program.tables[table.index()];
         let structure = structures[table.index()];
-        let large =
-            matches!(structure, Some(Structure::Hash | Structure::LpmTrie)) && definition.size >= LARGE;
+        let large = matches!(structure, Some(Structure::Hash | Structure::Flow | Structure::LpmTrie))
+            && definition.size >= LARGE;
         if large && applications[table.index()] == 1 {
             found.extend(settled(program, units, table, written));
         }
@@ -142,6 +147,9 @@ impl Native<'_> {
         let Some(layout) = self.c.manifest.tables[index].layout.clone() else { return };
         let bulk = match layout.structure {
             Structure::LpmTrie => "find_lpm_bulk(table, keys, rows, m)".to_string(),
+            Structure::Flow => {
+                format!("find_flow_bulk(table, keys, rows, m, {})", layout.key_size.div_ceil(8))
+            }
             _ => format!("find_exact_bulk(table, keys, rows, m, {})", layout.key_size.div_ceil(8)),
         };
         // The cells that a hit writes are prefetched too, because they are not in the row. With a million sessions, the cache misses on

@@ -21,6 +21,7 @@ mod paths;
 mod table;
 
 use abi::drops;
+use abi::manifest::Structure;
 use early::Early;
 use ir::pipeline::{Decision, Fate, Stage, Step, To};
 use ir::{Role, Verified};
@@ -60,8 +61,11 @@ const SMALL: u32 = 16;
 const STACK: u64 = 512 << 10;
 
 const PRELUDE: &str = include_str!("prelude.h");
+/// The part of the prelude for tables that learn.
+const FLOWS: &str = include_str!("flows.h");
 /// All texts in C of this back end. The C names of a program must differ from theirs.
-const TEXTS: &[&str] = &[PRELUDE, c::wide::WIDE, DROP, BURST, deparse::RESIZE, paths::JOBS, paths::FINISH];
+const TEXTS: &[&str] =
+    &[PRELUDE, FLOWS, c::wide::WIDE, DROP, BURST, deparse::RESIZE, paths::JOBS, paths::FINISH];
 
 /// The C that every native program begins with: the structures that it shares with its host, and lookups in them.
 pub fn prelude() -> String {
@@ -95,6 +99,9 @@ impl Native<'_> {
         let burst = self.burst(if self.early.is_empty() { SMALL } else { LARGE });
         self.c.text.line(format!("#define BURST {burst}"));
         self.c.text.raw(&prelude());
+        if structures.contains(&Some(Structure::Flow)) {
+            self.c.text.raw(FLOWS);
+        }
         let scratch = self.scratch();
         self.c.state(&[], &scratch);
         if !self.c.problems.is_empty() {
@@ -192,7 +199,13 @@ impl Native<'_> {
         t.line("init_packet(pkt, shared, worker, p);");
         let program = self.c.program;
         if let Some(first) = program.pipeline.stages.first() {
-            let known = Known { port: "p->port", replica: "0", length: "p->length", clock: "worker->clock" };
+            let known = Known {
+                port: "p->port",
+                replica: "0",
+                length: "p->length",
+                clock: "worker->clock",
+                direction: "is_host_port(shared, p->port)",
+            };
             self.c.write_inputs("s", &first.inputs, &known, Which::All);
         }
         self.c.text.close("");
@@ -326,6 +339,7 @@ impl Native<'_> {
                     replica: "0",
                     length: "pkt->length",
                     clock: "pkt->frame.worker->clock",
+                    direction: "is_host_port(pkt->frame.shared, to)",
                 };
                 self.c.go_on(path, &known, |emitter| {
                     emitter.text.line("p->data = pkt->frame.data;");
@@ -337,14 +351,22 @@ impl Native<'_> {
             }
             Fate::Go(path) => {
                 let To::Port(port) = &path.to else { return };
+                let condition = self.c.condition(&decision.when);
                 let port = self.c.frame_expr(port);
                 let t = &mut self.c.text;
+                if let Some(condition) = &condition {
+                    t.open(format!("if ({condition})"));
+                }
                 t.line("p->verdict = SENT;");
                 t.line(format!("p->port = {port};"));
                 t.line("p->data = pkt->frame.data;");
                 t.line("p->length = pkt->length;");
                 t.line("p->headroom = pkt->frame.headroom;");
                 t.line("pkt->frame.worker->sent[pkt->frame.worker->sent_count++] = p;");
+                if condition.is_some() {
+                    t.line("return;");
+                    t.close("");
+                }
             }
             Fate::Copy(_) => {}
         }

@@ -16,8 +16,13 @@ use crate::c::{Home, Known, Which, stage_name, wide};
 pub const RING: u32 = 64;
 
 /// What a packet on a path to the port `to` knows.
-const TO_PORT: Known<'_> =
-    Known { port: "to", replica: "0", length: "n_length", clock: "pkt->frame.worker->clock" };
+const TO_PORT: Known<'_> = Known {
+    port: "to",
+    replica: "0",
+    length: "n_length",
+    clock: "pkt->frame.worker->clock",
+    direction: "is_host_port(pkt->frame.shared, to)",
+};
 
 /// What a packet for a member of a multicast group knows.
 const TO_MEMBER: Known<'_> = Known {
@@ -25,6 +30,7 @@ const TO_MEMBER: Known<'_> = Known {
     replica: "(copies[i] >> 32)",
     length: "q->length",
     clock: "pkt->frame.worker->clock",
+    direction: "is_host_port(pkt->frame.shared, (u32)copies[i])",
 };
 
 impl Native<'_> {
@@ -91,8 +97,7 @@ impl Native<'_> {
     /// entered the current stage.
     fn path(&mut self, number: usize, path: &Path, copy: bool, loc: Loc) {
         let Some(stage) = path.stage else {
-            let hint = "run it on the interpreter";
-            return self.c.refuse(loc, "a copy that leaves without passing a stage", hint);
+            return self.leaving_copy(number, path, loc);
         };
         if !matches!(path.to, To::Port(_)) {
             self.group(number, path, stage);
@@ -221,6 +226,43 @@ impl Native<'_> {
         self.c.text.close("");
     }
 
+    /// Emits `path_N(pkt, p, entered, jobs)` for a copy that leaves at once, to a port or to the members of a group.
+    fn leaving_copy(&mut self, number: usize, path: &Path, loc: Loc) {
+        let (missing, no_buffer) = (self.own_reason(drops::NO_SUCH_GROUP), self.own_reason(drops::NO_BUFFER));
+        let To::Session(session) = &path.to else {
+            let hint = "run it on the interpreter";
+            return self.c.refuse(loc, "a copy that leaves for a port or group that is no session's", hint);
+        };
+        let source = if path.bytes == Bytes::Entered { "entered" } else { "p" };
+        let t = &mut self.c.text;
+        t.line("");
+        t.line(format!("UNUSED static void path_{number}(struct packet *pkt, struct strait_packet *p,"));
+        t.open("                          UNUSED struct strait_packet *entered, UNUSED struct jobs *jobs)");
+        t.line("UNUSED struct state *s = &pkt->state;");
+        let session = self.c.frame_expr(session);
+        let t = &mut self.c.text;
+        t.line(format!("const u64 *session = find_id(ACQUIRE(pkt->frame.shared->mirrors), {session});"));
+        t.line("if (!session)");
+        t.line("    return;");
+        t.line("u64 port[2] = { 1, (u32)session[1] };");
+        t.line("const u64 *copies = port;");
+        t.line("if (session[1] & MIRROR_GROUP)");
+        t.line("    copies = find_id(ACQUIRE(pkt->frame.shared->groups), (u32)session[1]);");
+        t.open("if (!copies || !copies[0])");
+        t.line(format!("count_drop(pkt, p, {missing});"));
+        t.line("return;");
+        t.close("");
+        t.open("for (u64 i = 1; i <= copies[0]; i++)");
+        t.line(format!("struct strait_packet *q = {source} ? copy_packet(pkt, {source}) : 0;"));
+        t.open("if (!q)");
+        t.line(format!("count_drop(pkt, p, {no_buffer});"));
+        t.line("continue;");
+        t.close("");
+        t.line("send_packet(pkt, q, (u32)copies[i]);");
+        t.close("");
+        t.close("");
+    }
+
     /// Emits `path_N(pkt, p, entered, jobs)` for a packet that leaves.
     fn leave(&mut self, number: usize, path: &Path, loc: Loc) {
         let To::Port(port) = &path.to else {
@@ -233,9 +275,7 @@ impl Native<'_> {
         t.open("                          UNUSED struct strait_packet *entered, UNUSED struct jobs *jobs)");
         t.line("UNUSED struct state *s = &pkt->state;");
         let port = self.c.frame_expr(port);
-        self.c.text.line(format!("p->port = {port};"));
-        self.c.text.line("p->verdict = SENT;");
-        self.c.text.line("pkt->frame.worker->sent[pkt->frame.worker->sent_count++] = p;");
+        self.c.text.line(format!("send_packet(pkt, p, {port});"));
         self.c.text.close("");
     }
 
@@ -414,6 +454,14 @@ INLINE void drop(const struct packet *pkt, struct strait_packet *p, u32 reason)
     p->verdict = DROPPED;
     p->reason = reason;
     count_drop(pkt, p, reason);
+}
+
+/* Lets a packet leave through a port. */
+INLINE void send_packet(const struct packet *pkt, struct strait_packet *p, u32 port)
+{
+    p->port = port;
+    p->verdict = SENT;
+    pkt->frame.worker->sent[pkt->frame.worker->sent_count++] = p;
 }
 
 /* Lets a packet's state refer to another buffer with the same bytes. */

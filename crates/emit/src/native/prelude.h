@@ -70,6 +70,8 @@ struct shared {
     const u64 *groups;     /* multicast groups: a word for each copy, with the egress_rid (high 32 bits) and the port */
     const u64 *mirrors;    /* mirroring sessions: one word, a port or MIRROR_GROUP plus a group */
     const u64 *value_sets; /* for each field of each member value and mask, or lowest and highest value; two words each */
+    const u64 *host_ports; /* another directory, without words: the ports to the host (PNA) */
+    u32 *flow_ids;         /* the last flow id that a packet got (PNA) */
 };
 
 #define MIRROR_GROUP (1ULL << 32)
@@ -89,6 +91,7 @@ struct worker {
     u64 free_count;
     struct strait_packet **sent; /* the packets to send, in order */
     u64 sent_count;
+    struct flow_cache *flows; /* for each table the free rows that the worker keeps at hand; 0 if no table learns */
 };
 
 /* A packet and its buffer, which belong to the host. The program may write the packet, its headroom and its tailroom. */
@@ -156,6 +159,12 @@ INLINE const u64 *find_id(const u64 *directory, u64 id)
             high = middle;
     }
     return 0;
+}
+
+/* Returns whether a port leads to the host (PNA). Other ports lead to the network. */
+INLINE u32 is_host_port(const struct shared *shared, u32 port)
+{
+    return find_id(ACQUIRE(shared->host_ports), port) != 0;
 }
 
 /* Returns whether a member of a value set matches `keys`. `ranges` has a bit for each field that is matched as a range. */

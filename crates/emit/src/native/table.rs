@@ -6,8 +6,9 @@ use abi::native::data_offset;
 use ir::TableId;
 
 use super::Native;
+use crate::c::layout::offsets;
 use crate::c::table::{HIT, code, miss, run};
-use crate::c::{Body, Unit, flipped, header, signed_range};
+use crate::c::{Body, Unit, c_type, flipped, header, signed_range};
 
 impl Native<'_> {
     /// Emits the function that applies a table. It returns the number of the action that ran, plus [`HIT`] on a hit.
@@ -111,21 +112,35 @@ fn lookup(
     let find = match layout.structure {
         Structure::Array => "find_indexed(table, at)".to_string(),
         Structure::Hash => format!("find_exact(table, words, {words})"),
+        Structure::Flow => format!("find_flow(table, words, {words})"),
         Structure::LpmTrie => "find_lpm(table, words)".to_string(),
         _ => format!("find_best(table, words, {words}, {test})"),
     };
     let name = body.names.table(TableId(index as u32)).to_string();
     body.text.line("const struct row *row;");
+    let learns = layout.structure == Structure::Flow;
+    if learns {
+        // The key must last until the action has run, because the action may add an entry for it.
+        body.text.line(format!("u64 words[{}];", words + 1));
+    }
     if early {
         body.text.open(format!("if (t->{name}_early)"));
-        body.text.line(format!("row = t->{name}_row;"));
+        if learns {
+            // A packet of the same burst may have added the entry since.
+            body.text.line(format!("__builtin_memcpy(words, t->{name}_key, sizeof words);"));
+            body.text.line(format!("row = t->{name}_row ? t->{name}_row : {find};"));
+        } else {
+            body.text.line(format!("row = t->{name}_row;"));
+        }
         body.text.close(" else {");
         body.text.indent();
     }
     if layout.structure == Structure::Array {
         index_of(body, definition, layout);
     } else {
-        body.text.line(format!("u64 words[{}];", words + 1));
+        if !learns {
+            body.text.line(format!("u64 words[{}];", words + 1));
+        }
         write_keys(body, definition, layout);
     }
     body.text.line(format!("row = {find};"));
@@ -180,4 +195,60 @@ fn choose(body: &mut Body<'_>, definition: &ir::Table, profile: ir::ProfileId) {
     body.text.line("d = members->count ? members->data[member] : 0;");
     body.text.line("if (!d)");
     body.text.line("    result |= 0xffff;");
+}
+
+impl Body<'_> {
+    /// Emits the addition of an entry in an action of `table`. The function of the table has the key in `words` and its result in `result`.
+    pub fn add_entry(
+        &mut self,
+        done: Option<&ir::Place>,
+        table: TableId,
+        action: u32,
+        args: &[ir::Expr],
+        profile: &ir::Expr,
+    ) {
+        let definition = &self.program.tables[table.index()];
+        let key: u32 = definition.keys.iter().map(|k| k.expr.ty.width().div_ceil(8)).sum();
+        let (words, data) = (key.div_ceil(8), data_offset(key, Structure::Flow, false));
+        let timer = match definition.ages {
+            true => {
+                let profile = self.expr(profile);
+                format!("flow_timer(pkt->frame.worker->clock, {profile})")
+            }
+            false => "0".to_string(),
+        };
+        let values: Vec<String> = args.iter().map(|arg| self.expr(arg)).collect();
+        let (offsets, _) = offsets(self.program, definition.actions[action as usize].action);
+        self.text.open("");
+        self.text.line("u32 added = 0;");
+        self.text.line(format!("struct flow_cache *cache = &pkt->frame.worker->flows[{}];", table.0));
+        self.text.line(format!(
+            "struct flow_row *fresh = result & {HIT} ? 0 : new_flow(table, cache, words, {words});"
+        ));
+        self.text.open("if (fresh)");
+        self.text.line(format!("u8 *data = fresh->bytes + {data};"));
+        self.text.line(format!("*(u32 *)data = {action};"));
+        for ((value, arg), at) in values.iter().zip(args).zip(offsets) {
+            let ty = c_type(ir::Ty::Bit(arg.ty.width())).unwrap_or("u64");
+            self.text.line(format!("*({ty} *)(data + {at}) = {value};"));
+        }
+        self.text.line(format!("added = add_flow(table, cache, fresh, words, {words}, {timer});"));
+        self.text.close("");
+        if let Some(done) = done {
+            self.assign(done, "added");
+        }
+        self.text.close("");
+    }
+
+    /// Emits the restart of the timer of the entry that was hit, if a packet added it.
+    pub fn restart_timer(&mut self, profile: Option<&ir::Expr>) {
+        let Unit::Table(index) = self.unit else { return };
+        let definition = &self.program.tables[index as usize];
+        if !definition.learns() || !definition.ages {
+            return;
+        }
+        let profile = profile.map_or("-1".to_string(), |e| format!("(s32)({})", self.expr(e)));
+        self.text.line(format!("if (result & {HIT})"));
+        self.text.line(format!("    restart_flow(row, pkt->frame.worker->clock, {profile});"));
+    }
 }

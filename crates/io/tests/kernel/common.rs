@@ -101,6 +101,7 @@ fn table(name: &str, width: u32, kind: MatchKind, structure: Structure, shape: S
         direct_counter: counter_offset.map(|_| "c".into()),
         implementation: None,
         notifies_idle: false,
+        ages: false,
         direct_meter: None,
         layout: Some(layout),
     }

@@ -231,20 +231,20 @@ impl<'a> Checker<'a, '_> {
         let Some((_, Arg::Given(e))) = data else { return };
         let params = self.free_parameters(action);
         let given = self.typed.own_ty(e.id);
-        let fields: Vec<(Option<Arc<str>>, Type)> = match &given {
-            Type::Struct(_) => {
-                self.typed.fields(&given).into_iter().map(|(name, ty, _)| (Some(name), ty)).collect()
-            }
-            Type::Record(all) => all.iter().map(|(name, ty)| (Some(name.clone()), ty.clone())).collect(),
-            Type::Tuple(all) => all.iter().map(|ty| (None, ty.clone())).collect(),
+        // Without a name, any name fits.
+        let none: Arc<str> = "".into();
+        let fields: Vec<(Arc<str>, Type)> = match &given {
+            Type::Struct(_) => self.typed.fields(given).into_iter().map(|(name, ty, _)| (name, ty)).collect(),
+            Type::Record(all) => all.to_vec(),
+            Type::Tuple(all) => all.iter().map(|ty| (none.clone(), ty.clone())).collect(),
             Type::Bad => return,
-            _ => vec![(None, given.clone())],
+            _ => vec![(none, given.clone())],
         };
-        let fits = |((name, ty), (wanted, of)): (&(Option<Arc<str>>, Type), &(Arc<str>, Type))| {
-            name.as_ref().is_none_or(|name| name == wanted)
-                && (ty.is_bad() || of.is_bad() || ty.underlying() == of.underlying())
-        };
-        if fields.len() == params.len() && fields.iter().zip(&params).all(fits) {
+        let same = |a: &Type, b: &Type| a.is_bad() || b.is_bad() || a.underlying() == b.underlying();
+        let mut pairs = fields.iter().zip(&params);
+        if fields.len() == params.len()
+            && pairs.all(|((name, ty), (wanted, of))| (name.is_empty() || name == wanted) && same(ty, of))
+        {
             return;
         }
         let list = params.iter().map(|(name, ty)| format!("{ty} {name}")).collect::<Vec<_>>().join(", ");

@@ -156,6 +156,7 @@ impl Target for NativeTarget {
     fn set_clock(&mut self, micros: u64) -> Done<()> {
         self.clock = micros;
         self.worker.set_clock(micros);
+        self.program.memory().expire(micros, 1.0);
         Ok(())
     }
 
@@ -170,6 +171,17 @@ impl Target for NativeTarget {
             stf::Mirror::Group(group) => Mirror::Group(group),
         });
         self.program.memory().set_mirror(session, to);
+        Ok(())
+    }
+
+    fn set_host_port(&mut self, port: u32) -> Done<()> {
+        self.program.memory().set_host_port(port, true);
+        Ok(())
+    }
+
+    fn set_expire_time(&mut self, profile: u32, micros: u64) -> Done<()> {
+        let profile = u8::try_from(profile).map_err(|_| failed("an expire time profile is at most 255"))?;
+        self.program.memory().set_expire_time(profile, Some(micros));
         Ok(())
     }
 

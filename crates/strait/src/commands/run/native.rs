@@ -38,6 +38,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     ctrlc::set_handler(move || asked.store(true, Ordering::Release))?;
     let queues = open(args, &drivers, workers)?;
     let mut plane = Plane::start(args, &drivers, target.program())?;
+    let mut ages = Ages { last: 0 };
     let switch = Switch::start(target.program(), queues, workers)?;
     let plural = if workers == 1 { "worker" } else { "workers" };
     eprintln!("running with {workers} {plural}; Ctrl-C ends it");
@@ -49,12 +50,28 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
             plane.tell(Event::Digest(&message), switch.now());
         }
         plane.look_around(switch.now());
+        ages.turn(target.program().memory(), switch.now());
     }
     plane.report_refused();
     let lost = switch.digests_lost();
     let (counts, broken) = switch.stop();
     summary(args, &drivers, &counts, (lost, plane.refused), &target)?;
     broken.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// The removal of entries that packets added and whose time has passed. Every row is searched once a second, whatever the traffic, so an entry
+/// may stay for a second longer.
+struct Ages {
+    /// The time of the last turn in microseconds.
+    last: u64,
+}
+
+impl Ages {
+    fn turn(&mut self, memory: &Memory, now: u64) {
+        let share = now.saturating_sub(self.last) as f64 / 1e6;
+        self.last = now;
+        memory.expire(now, share.min(1.0));
+    }
 }
 
 /// The built-in control plane, if one was requested.
