@@ -64,6 +64,14 @@ pub enum Error {
         /// The name of the interface.
         interface: String,
     },
+    /// An XDP program on the interface would lose packets, or send them with wrong checksums.
+    #[error("{interface} cannot have this XDP program: {problem}")]
+    Port {
+        /// The name of the interface.
+        interface: String,
+        /// The reason, with a hint.
+        problem: String,
+    },
     /// There is no instance, map, interface or namespace with that name.
     #[error("there is no {0}")]
     NotFound(String),

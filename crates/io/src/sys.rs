@@ -430,18 +430,18 @@ struct InterfaceRequest {
     _rest: [u8; 16],
 }
 
-/// A command of ethtool that reads or writes one value of 32 bits: `value` is the command and the value.
-pub fn ethtool(interface: &str, value: &mut [u32; 2]) -> io::Result<()> {
+/// A command of ethtool. `value` is the command's structure: the number of the command, and its value or the room for its answer.
+pub fn ethtool(interface: &str, value: &mut [u32]) -> io::Result<()> {
     const SIOCETHTOOL: libc::c_ulong = 0x8946;
-    let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0))?;
-    let mut request =
-        InterfaceRequest { name: [0; libc::IFNAMSIZ], data: value.as_mut_ptr(), _rest: [0; 16] };
     if interface.len() >= libc::IFNAMSIZ {
         return Err(io::Error::from_raw_os_error(libc::ENODEV));
     }
+    let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0))?;
+    let mut request =
+        InterfaceRequest { name: [0; libc::IFNAMSIZ], data: value.as_mut_ptr(), _rest: [0; 16] };
     request.name[..interface.len()].copy_from_slice(interface.as_bytes());
-    // SAFETY: the request is a live `struct ifreq` with a name that ends in a zero; its pointer is to a live `struct ethtool_value`, and the
-    // commands of [`crate::link::features`] read and write nothing else.
+    // SAFETY: the request is a live `struct ifreq` whose name ends in a zero. Its pointer is to the live structure of one of the commands of
+    // [`crate::link::features`], which has the size that the kernel assumes.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &mut request) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -178,7 +178,7 @@ pub struct RunArgs {
     /// The target that runs the program.
     #[arg(long, value_enum, default_value = "tc")]
     pub target: RunTarget,
-    /// A port: `0=eth0` on tc; on native `0=af_packet:eth0`, `0=af_xdp:eth0[:QUEUE]`, `0=tap:NAME`, `0=tun:NAME`, `0=pcap:IN,OUT`,
+    /// A port: `0=eth0` or `0=tc:eth0` on tc; `0=eth0` or `0=xdp:eth0` on xdp; on native `0=af_packet:eth0`, `0=af_xdp:eth0[:QUEUE]`, `0=tap:NAME`, `0=tun:NAME`, `0=pcap:IN,OUT`,
     /// `0=mem:FILE`.
     #[arg(long = "port", value_name = "N=[DRIVER:]ARG", required = true)]
     pub ports: Vec<String>,
@@ -197,9 +197,24 @@ pub struct RunArgs {
     /// Print digests as they arrive, one JSON object per line (native).
     #[arg(long)]
     pub digests: bool,
+    /// Who runs a program on xdp: the drivers of the ports, or the kernel's stack. Without it, the drivers if all of them can.
+    #[arg(long, value_enum, value_name = "MODE")]
+    pub xdp_mode: Option<XdpMode>,
+    /// On xdp, use an interface although it is unknown whether the TCP and UDP checksums of its packets are complete.
+    #[arg(long)]
+    pub trust_checksums: bool,
     /// Print counters as JSON at the end.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Who runs an XDP program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum XdpMode {
+    /// The driver.
+    Native,
+    /// The kernel's stack, which is slower and works with every driver.
+    Generic,
 }
 
 #[derive(Debug, Args)]

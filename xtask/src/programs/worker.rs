@@ -212,8 +212,8 @@ fn long_frames(hook: At, one: &Ready) -> Case {
             return case;
         };
         let mut keep = case.packets.iter().zip(&outcome.sent).map(|((_, arrived), sent)| {
-            let shortest = hook.shortest_frame(arrived);
-            !arrived.is_empty() && sent.iter().flat_map(|s| &s.packets).all(|(_, p)| p.len() >= shortest)
+            let mut packets = sent.iter().flat_map(|s| &s.packets);
+            !arrived.is_empty() && packets.all(|(_, packet)| hook.can_send(arrived, packet.len()))
         });
         let before = case.packets.len();
         // Registers depend on earlier packets, so without some of these others may become too short.

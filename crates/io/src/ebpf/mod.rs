@@ -1,6 +1,7 @@
 //! A compiled P4 program in the kernel. It translates the names of the manifest to pinned maps.
 //!
 //! * `program` loads and attaches a program, sets its ports, and runs it on test packets.
+//! * `xdp` attaches a program at the XDP hook, if the packets that arrive there are fit for it.
 //! * `table` writes and reads entries, for every structure.
 //! * `versions` writes tables while packets read them.
 //! * `profiles` writes action profiles, and the lists of actions that entries may run.
@@ -16,7 +17,9 @@ mod stats;
 mod table;
 mod tuples;
 mod versions;
+mod xdp;
 
 pub use program::{EgressPort, KernelProgram, Lane};
 pub use stats::{Count, Drop};
 pub use table::Listed;
+pub use xdp::XdpOptions;

@@ -8,7 +8,7 @@ use abi::manifest::KernelMaps;
 use super::profiles::Profiles;
 use super::tuples::TupleSpace;
 use super::versions::Reuse;
-use crate::bpf::{Hook, Instance, LoadOptions, Map, SkBuff, TestRun, XdpMode};
+use crate::bpf::{Hook, Instance, LoadOptions, Map, SkBuff, TestRun};
 use crate::{Error, Result, link};
 
 /// A loaded program. Dropping the value does not unload it; [`KernelProgram::remove`] does.
@@ -203,16 +203,6 @@ impl KernelProgram {
     /// Like [`KernelProgram::test_run`], for a program at the XDP hook.
     pub fn test_run_xdp(&self, frame: &[u8]) -> Result<TestRun> {
         self.instance.program()?.test_run_xdp(frame, 1)
-    }
-
-    /// Attaches a program for the XDP hook to an interface: in the driver if it can run XDP programs, otherwise in the kernel's stack. Returns
-    /// which of them runs it. Another's program is never replaced.
-    pub fn attach_xdp(&self, interface: &str) -> Result<XdpMode> {
-        match self.attach(interface, Hook::Xdp(XdpMode::Native)) {
-            Ok(()) => Ok(XdpMode::Native),
-            Err(error @ Error::Occupied { .. }) => Err(error),
-            Err(_) => self.attach(interface, Hook::Xdp(XdpMode::Generic)).map(|()| XdpMode::Generic),
-        }
     }
 
     /// Returns a map by name, and opens it when it is first needed.

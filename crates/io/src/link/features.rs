@@ -3,15 +3,12 @@
 use crate::error::Context;
 use crate::{Result, sys};
 
-/// `enum`s of ethtool (include/uapi/linux/ethtool.h): commands that read or write one value of 32 bits.
+/// `enum`s of ethtool (include/uapi/linux/ethtool.h): commands.
+const GET_DRIVER: u32 = 0x03;
 const GET_TX_CHECKSUM: u32 = 0x16;
 const SET_TX_CHECKSUM: u32 = 0x17;
-const GET_FLAGS: u32 = 0x25;
 const GET_GRO: u32 = 0x2b;
 const SET_GRO: u32 = 0x2c;
-/// Flags of `GET_FLAGS`: the interface takes the tags off frames that arrive, or inserts them into frames that leave.
-const TX_VLAN: u32 = 1 << 7;
-const RX_VLAN: u32 = 1 << 8;
 
 /// Whether the interface completes the checksums of packets that leave, so that they reach it incomplete.
 pub fn tx_checksum(interface: &str) -> Result<bool> {
@@ -33,14 +30,17 @@ pub fn set_gro(interface: &str, on: bool) -> Result<()> {
     set(interface, SET_GRO, on)
 }
 
-/// Whether the interface takes VLAN tags off frames that arrive.
-pub fn rx_vlan(interface: &str) -> Result<bool> {
-    get(interface, GET_FLAGS).map(|value| value & RX_VLAN != 0)
-}
-
-/// Whether the interface inserts the VLAN tags of frames that leave.
-pub fn tx_vlan(interface: &str) -> Result<bool> {
-    get(interface, GET_FLAGS).map(|value| value & TX_VLAN != 0)
+/// The name of the interface's driver; empty if it has none.
+pub fn driver(interface: &str) -> String {
+    // `struct ethtool_drvinfo` has 196 bytes. The name has 32, after the command.
+    let mut info = [0; 49];
+    info[0] = GET_DRIVER;
+    if sys::ethtool(interface, &mut info).is_err() {
+        return String::new();
+    }
+    let bytes = info[1..9].iter().flat_map(|word| word.to_ne_bytes());
+    let name: Vec<u8> = bytes.take_while(|b| *b != 0).collect();
+    String::from_utf8_lossy(&name).into_owned()
 }
 
 fn get(interface: &str, command: u32) -> Result<u32> {

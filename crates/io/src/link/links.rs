@@ -37,6 +37,8 @@ pub struct Link {
     pub ethernet: bool,
     /// The index of the other end (veth) or of the lower device, if there is one.
     pub peer: Option<u32>,
+    /// The kernel's number of the other end's namespace, if that is another one.
+    pub peer_namespace: Option<i32>,
 }
 
 /// Changes to an interface. `None` and `false` leave a property unchanged.
@@ -172,6 +174,7 @@ fn read(message: LinkMessage) -> Link {
             LinkAttribute::Mtu(mtu) => link.mtu = mtu,
             LinkAttribute::Address(mac) => link.mac = mac,
             LinkAttribute::Link(peer) => link.peer = Some(peer),
+            LinkAttribute::LinkNetNsId(number) => link.peer_namespace = Some(number),
             LinkAttribute::LinkInfo(infos) => {
                 for info in infos {
                     if let LinkInfo::Kind(kind) = info {

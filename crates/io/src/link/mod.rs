@@ -8,6 +8,7 @@ mod addresses;
 pub mod features;
 mod filters;
 mod links;
+mod peer;
 mod routes;
 mod socket;
 pub mod sysctl;
@@ -15,6 +16,7 @@ pub mod sysctl;
 pub use addresses::Prefix;
 pub(crate) use filters::{delete_clsact, delete_filters};
 pub use links::{Change, Link};
+pub use peer::{Peer, peer_of};
 pub use routes::Route;
 pub use socket::Handle;
 

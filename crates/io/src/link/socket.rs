@@ -34,6 +34,11 @@ impl Handle {
         self.exchange(message, flags | NLM_F_ACK).map(drop)
     }
 
+    /// Sends a request for one object, and returns the answers.
+    pub(super) fn ask(&self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
+        self.exchange(message, NLM_F_ACK)
+    }
+
     /// Sends a request for a list, and returns its elements.
     pub(super) fn dump(&self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
         self.exchange(message, NLM_F_DUMP)

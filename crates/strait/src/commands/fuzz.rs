@@ -120,7 +120,7 @@ fn one_case(
         let mut sums = Sums::default();
         let outcome = oracle.0.process(port, &packet, &mut sums);
         let mut expected = Sent::expected(outcome, oracle.manifest(), Some(&sent));
-        if expected.packets.iter().any(|(_, bytes)| bytes.len() < compiled.shortest_frame(&packet)) {
+        if expected.packets.iter().any(|(_, bytes)| !compiled.can_send(&packet, bytes.len())) {
             expected = Sent { packets: Vec::new(), reason: Some(drops::BAD_RESIZE.to_string()) };
             too_short.packets += 1;
             too_short.bytes += packet.len() as u64;

@@ -63,9 +63,14 @@ impl At {
         frame.len() >= SHORTEST && (self == At::Xdp || !lacks_ip_header(frame))
     }
 
-    /// The smallest length of a frame that the program can send when this frame arrives.
-    pub fn shortest_frame(self, arrived: &[u8]) -> usize {
-        if self == At::Xdp || self.has_test_run(arrived) { SHORTEST } else { 1 }
+    /// Whether the kernel can send a frame of this length when a frame arrives. At the XDP hook, a frame that changes its length must keep as many
+    /// bytes as an Ethernet header has.
+    pub fn can_send(self, arrived: &[u8], length: usize) -> bool {
+        match self {
+            At::Tc if self.has_test_run(arrived) => length >= SHORTEST,
+            At::Tc => length > 0,
+            At::Xdp => length >= SHORTEST || length == arrived.len(),
+        }
     }
 }
 
@@ -455,8 +460,8 @@ impl Compiled for KernelTarget {
         Ok(self.sent(&noted, Some(with_tag(run.data, noted.tag))))
     }
 
-    fn shortest_frame(&self, arrived: &[u8]) -> usize {
-        self.at.shortest_frame(arrived)
+    fn can_send(&self, arrived: &[u8], length: usize) -> bool {
+        self.at.can_send(arrived, length)
     }
 
     fn counted(&mut self) -> anyhow::Result<Vec<(String, Entry)>> {

@@ -41,10 +41,9 @@ impl RunTarget {
 pub trait Compiled: Target {
     /// Runs one packet.
     fn process(&mut self, port: u32, packet: &[u8]) -> anyhow::Result<Sent>;
-    /// The smallest length of a frame that the target can send when this frame arrives. It drops a packet that becomes shorter,
-    /// for `target.bad_resize`.
-    fn shortest_frame(&self, _arrived: &[u8]) -> usize {
-        0
+    /// Whether the target can send a frame of this length when a frame arrives. It drops another one for `target.bad_resize`.
+    fn can_send(&self, _arrived: &[u8], _length: usize) -> bool {
+        true
     }
     /// The entries with a counter of hits, each with its table.
     fn counted(&mut self) -> anyhow::Result<Vec<(String, Entry)>>;

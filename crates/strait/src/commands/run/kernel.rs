@@ -3,10 +3,11 @@
 use std::sync::mpsc;
 
 use anyhow::Context;
-use io::bpf::Hook;
+use io::bpf::{Hook, XdpMode};
+use io::ebpf::{KernelProgram, XdpOptions};
 
 use super::{fill, ports};
-use crate::cli::RunArgs;
+use crate::cli::{self, RunArgs};
 use crate::frontend;
 use crate::targets::kernel::{At, KernelTarget, Object};
 
@@ -37,15 +38,31 @@ fn serve(args: &RunArgs, at: At, ports: &[(u32, String)], target: &mut KernelTar
     for (number, interface) in ports {
         program.set_port(*number, interface, 0).with_context(|| format!("port {number}"))?;
     }
-    for (_, interface) in ports {
-        match at {
-            At::Tc => program.attach(interface, Hook::Ingress)?,
-            At::Xdp => drop(program.attach_xdp(interface)?),
+    let interfaces: Vec<String> = ports.iter().map(|(_, interface)| interface.clone()).collect();
+    let mode = match at {
+        At::Tc => {
+            interfaces.iter().try_for_each(|interface| program.attach(interface, Hook::Ingress))?;
+            String::new()
         }
-    }
-    eprintln!("running on {} ports; Ctrl-C ends it", ports.len());
+        At::Xdp => attach_xdp(args, program, &interfaces)?,
+    };
+    eprintln!("running on {} ports{mode}; Ctrl-C ends it", ports.len());
     stopped.recv()?;
     summary(args.json, target)
+}
+
+/// Attaches the program to the XDP hook of the interfaces. Returns how it runs, for people.
+fn attach_xdp(args: &RunArgs, program: &KernelProgram, interfaces: &[String]) -> anyhow::Result<String> {
+    let mode = args.xdp_mode.map(|mode| match mode {
+        cli::XdpMode::Native => XdpMode::Native,
+        cli::XdpMode::Generic => XdpMode::Generic,
+    });
+    let options = XdpOptions { mode, trust_checksums: args.trust_checksums };
+    let (mode, why) = program.attach_xdp(interfaces, options)?;
+    if let Some(why) = why {
+        eprintln!("the kernel's stack runs the program, not the drivers: {why}");
+    }
+    Ok(format!(" in {} mode", mode.name()))
 }
 
 /// Prints the drop reasons at the end.

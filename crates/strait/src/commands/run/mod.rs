@@ -16,6 +16,9 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     if args.grpc.is_some() {
         bail!("--grpc is not in this release");
     }
+    if args.target != RunTarget::Xdp && (args.xdp_mode.is_some() || args.trust_checksums) {
+        bail!("--xdp-mode and --trust-checksums are for the target xdp");
+    }
     match args.target {
         RunTarget::Tc | RunTarget::Xdp if args.workers.is_some() => {
             bail!("--workers is for the native target; in the kernel every processor works")
