@@ -69,8 +69,28 @@ pub struct KernelMaps {
     /// The state of a packet. The key is a `u32`, 0. The value for each processor begins with the result of its last packet, `{u32 verdict, u32
     /// port, u32 reason, u32 tag}`: the verdict is 0 before the packet has been processed, 1 if it was sent, 2 if it was dropped.
     pub packet: String,
+    /// The maps of groups and sessions of a program whose packets may leave several times. The verdict is then 3 when a packet and all its
+    /// copies have been processed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copies: Option<CopyMaps>,
     /// Whether an ingress port may be a lane: a shortcut past another interface.
     pub lanes: bool,
+}
+
+/// The maps that say where copies of packets go. Each key of the first two is a `u32`, less than `numbers`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyMaps {
+    /// The multicast groups. The value is a `u64`: the number of the group's list of copies in the low half, and the number of copies in it
+    /// in the high half.
+    pub groups: String,
+    /// The mirroring sessions. The value is a `u64`: 0 for no session; otherwise the port (1 in the high half) or the multicast group (2 in
+    /// the high half) in the low half.
+    pub sessions: String,
+    /// The copies of all lists. The key is a `u64`: the number of the list in the low half, and the place in it in the high half. The value
+    /// is a `u64`: the port in the low half, and the replication id in the high half.
+    pub copies: String,
+    /// The number of possible groups, and of possible sessions.
+    pub numbers: u32,
 }
 
 /// An action profile or action selector: a set of actions that table entries refer to.

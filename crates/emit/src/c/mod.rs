@@ -39,7 +39,7 @@ pub use emitter::{BUFFER, Emitter};
 pub use expr::{constant, equal, flipped, mask, signed_range};
 pub use facts::{Facts, Hook, Machine};
 pub use names::Names;
-pub use pipeline::{Known, Which, stage_name};
+pub use pipeline::{Known, Which, is_straight, stage_name};
 pub use place::{Home, Unit, Units};
 pub use stmt::Body;
 pub use text::Text;

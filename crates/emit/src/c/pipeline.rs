@@ -99,6 +99,28 @@ impl Emitter<'_> {
         }
     }
 
+    /// Emits `reset_variables(s)`: sets all variables to their initial values, and keeps the headers.
+    pub fn reset_variables(&mut self) {
+        self.text.line("");
+        self.text
+            .line("/* Sets all variables to their values in a packet that arrives. The headers stay. */");
+        self.text.open("UNUSED static void reset_variables(struct state *s)");
+        for var in (0..self.program.vars.len() as u32).map(VarId) {
+            if self.units.home(var) == Home::State {
+                let name = self.names.var(var);
+                self.text.line(match wide::is_wide(self.program.var(var).ty) {
+                    true => format!("__builtin_memset(&s->{name}, 0, sizeof s->{name});"),
+                    false => format!("s->{name} = 0;"),
+                });
+            }
+        }
+        for meter in self.program.tables.iter().filter_map(|t| t.direct_meter) {
+            self.text.line(format!("s->colour_{} = 0;", meter.0));
+        }
+        self.text.line("s->site = s->ended = 0;");
+        self.text.close("");
+    }
+
     /// Emits stores of the parser's error.
     pub fn write_errors(&mut self, errors: &[VarId]) {
         let found = self.names.var(self.program.standard.parser_error).to_string();

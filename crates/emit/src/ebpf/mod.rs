@@ -47,23 +47,28 @@ const FRAGMENTED_HEADER: &str = "target.fragmented_header";
 /// The drop reasons of these targets with their descriptions. They are numbered after the program's own.
 const REASONS: &[(&str, &str)] = &[
     (drops::EGRESS_SPEC, "the program set egress_spec to the drop port"),
-    (drops::NO_SUCH_GROUP, "multicast groups are not supported by this target"),
+    (drops::NO_SUCH_GROUP, "the multicast group has no members, or the target has no multicast"),
     (drops::STEP_BUDGET, "the parser did not come to an end"),
     (drops::NO_SUCH_PORT, "the egress port is not attached to an interface"),
     (drops::BAD_RESIZE, "the kernel could not make the packet longer or shorter"),
     (GSO_CHECKSUM, "a checksum over the payload of a GSO packet cannot be computed"),
     (LONG_CHECKSUM, "a checksum over the payload of a packet of more than 66 KiB cannot be computed"),
     (FRAGMENTED_HEADER, "the driver put only a part of the headers into the frame's first buffer"),
+    (
+        drops::NO_BUFFER,
+        "a copy of a packet could not be made, or a deparser changes bytes that are too far behind",
+    ),
     ("target.internal", "the program's state is missing"),
     (BUSY, "a table was being written whenever the packet read it"),
     c::DROPPED,
 ];
 
-/// The drop reasons at a hook.
-fn reasons(hook: Hook) -> Vec<(&'static str, &'static str)> {
+/// The drop reasons at a hook. `copies` says whether packets may leave several times.
+fn reasons(hook: Hook, copies: bool) -> Vec<(&'static str, &'static str)> {
     let absent: &[&str] = match hook {
-        Hook::Xdp => &[GSO_CHECKSUM],
-        _ => &[LONG_CHECKSUM, FRAGMENTED_HEADER],
+        Hook::Xdp => &[GSO_CHECKSUM, drops::NO_BUFFER],
+        _ if copies => &[LONG_CHECKSUM, FRAGMENTED_HEADER],
+        _ => &[LONG_CHECKSUM, FRAGMENTED_HEADER, drops::NO_BUFFER],
     };
     REASONS.iter().filter(|(name, _)| !absent.contains(name)).copied().collect()
 }
@@ -73,6 +78,8 @@ const PRELUDE: &str = include_str!("prelude.h");
 const TEXTS: &[&str] = &[
     PRELUDE,
     tc::SKB,
+    tc::paths::JOBS,
+    tc::paths::FRONTS,
     tc::LANES,
     xdp::XDP,
     hash::CRC,
@@ -107,7 +114,7 @@ pub fn xdp(program: &Verified) -> Result<Output, Vec<Unsupported>> {
 
 fn emit(program: &Verified, hook: Hook, options: Options) -> Result<Output, Vec<Unsupported>> {
     let target = if hook == Hook::Xdp { "xdp" } else { "tc" };
-    let c = Emitter::new(program, hook, target, ENTRY, &reasons(hook), TEXTS);
+    let c = Emitter::new(program, hook, target, ENTRY, &reasons(hook, !c::is_straight(program)), TEXTS);
     let mut ebpf = Ebpf { c, options };
     ebpf.program();
     ebpf.c.output()
@@ -129,6 +136,7 @@ impl Ebpf<'_> {
             drops: DROPS.to_string(),
             versions: VERSIONS.to_string(),
             packet: PACKET.to_string(),
+            copies: self.makes_copies().then(tc::paths::copy_maps),
             lanes: self.options.lanes,
         });
         self.c.text.line(format!(
@@ -224,11 +232,19 @@ impl Ebpf<'_> {
         for (index, table) in tables.iter().enumerate() {
             self.table_maps(ir::TableId(index as u32), table);
         }
+        if self.makes_copies() {
+            self.job_maps();
+        }
         self.c.text.line("");
         self.c.text.open("INLINE struct packet *get_packet(void)");
         self.c.text.line("u32 zero = 0;");
         self.c.text.line("return bpf_map_lookup_elem(&strait_packet, &zero);");
         self.c.text.close("");
+    }
+
+    /// Whether a packet may leave more than once, or enter a stage again, on a hook that can do so.
+    fn makes_copies(&self) -> bool {
+        self.c.facts.hook == Hook::Tc && !self.c.facts.straight
     }
 
     /// Declares a map in the form that loaders read from BTF. `lazy` maps allocate their elements when they are added.

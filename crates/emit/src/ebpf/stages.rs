@@ -35,7 +35,7 @@ impl Ebpf<'_> {
     }
 
     /// What a packet on the way to the port `to` knows.
-    fn at_stage(&self) -> Known<'static> {
+    pub(super) fn at_stage(&self) -> Known<'static> {
         let length = self.c.facts.hook.length();
         Known { port: "to", replica: "0", length, clock: "(bpf_ktime_get_ns() / 1000)", direction: "0" }
     }
@@ -57,7 +57,7 @@ impl Ebpf<'_> {
     }
 
     /// Emits a step of a stage. `drop` is the beginning of the call that drops the packet.
-    fn step(&mut self, step: &Step, drop: &str) {
+    pub(super) fn step(&mut self, step: &Step, drop: &str) {
         let packet = self.c.facts.hook.packet();
         match step {
             Step::Parse(role, errors) => {
@@ -83,7 +83,7 @@ impl Ebpf<'_> {
             }
             Step::Deparse(role) => {
                 // The last deparser runs only for a packet whose port is attached.
-                if *role == Role::Deparser {
+                if *role == Role::Deparser && !self.makes_copies() {
                     match self.c.facts.hook {
                         Hook::Xdp => self.xdp_destination(drop),
                         _ => self.tc_destination(drop),

@@ -6,11 +6,11 @@
 
 use abi::drops;
 use ir::pipeline::{Bytes, Carry, Fate, Headers, Path, Stage, Step, To};
-use ir::{Loc, StageId, VarId};
+use ir::{Loc, StageId};
 
 use super::Native;
 use super::reason;
-use crate::c::{Home, Known, Which, stage_name, wide};
+use crate::c::{Known, Which, stage_name};
 
 /// Number of jobs that may wait for one packet: copies, resubmissions and recirculations.
 pub const RING: u32 = 64;
@@ -47,7 +47,7 @@ impl Native<'_> {
                 "static void stage_{stage}(struct packet *pkt, struct strait_packet *p, struct jobs *jobs);"
             ));
         }
-        self.reset_variables();
+        self.c.reset_variables();
         let decisions: Vec<_> = self.c.program.pipeline.decisions().collect();
         for (number, decision) in decisions.iter().enumerate() {
             match &decision.then {
@@ -68,29 +68,6 @@ impl Native<'_> {
     /// The number of one of this target's drop reasons.
     fn own_reason(&self, name: &str) -> usize {
         reason(self.c.program, name)
-    }
-
-    /// Emits `reset_variables(s)`: sets all variables to their initial values, and keeps the headers.
-    fn reset_variables(&mut self) {
-        self.c.text.line("");
-        self.c
-            .text
-            .line("/* Sets all variables to their values in a packet that arrives. The headers stay. */");
-        self.c.text.open("UNUSED static void reset_variables(struct state *s)");
-        for var in (0..self.c.program.vars.len() as u32).map(VarId) {
-            if self.c.units.home(var) == Home::State {
-                let name = self.c.names.var(var);
-                self.c.text.line(match wide::is_wide(self.c.program.var(var).ty) {
-                    true => format!("__builtin_memset(&s->{name}, 0, sizeof s->{name});"),
-                    false => format!("s->{name} = 0;"),
-                });
-            }
-        }
-        for meter in self.c.program.tables.iter().filter_map(|t| t.direct_meter) {
-            self.c.text.line(format!("s->colour_{} = 0;", meter.0));
-        }
-        self.c.text.line("s->site = s->ended = 0;");
-        self.c.text.close("");
     }
 
     /// Emits `path_N(pkt, p, entered, jobs)`: the packet, or a copy of it, waits for a stage. `entered` has the bytes with which the packet

@@ -5,11 +5,13 @@
 //! * `table` writes and reads entries, for every structure.
 //! * `versions` writes tables while packets read them.
 //! * `profiles` writes action profiles, and the lists of actions that entries may run.
+//! * `copies` writes multicast groups and mirroring sessions.
 //! * `tuples` is the host's side of tuple-space search, for ternary tables.
 //! * `stats` reads counters and drop counts, and `registers` reads and writes registers.
 //!
 //! [`abi::manifest::KernelMaps`] describes the maps that every program has.
 
+mod copies;
 mod profiles;
 mod program;
 mod registers;
@@ -19,6 +21,7 @@ mod tuples;
 mod versions;
 mod xdp;
 
+pub use copies::Session;
 pub use program::{EgressPort, KernelProgram, Lane};
 pub use stats::{Count, Drop};
 pub use table::Listed;

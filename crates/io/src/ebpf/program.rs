@@ -24,6 +24,8 @@ pub struct KernelProgram {
     pub(super) reuse: HashMap<String, Reuse>,
     /// The members and groups of action profiles.
     pub(super) profiles: Profiles,
+    /// The number of the last list of copies.
+    pub(super) last_list: u32,
     /// Whether this value loaded the program, so that no other process has written its maps.
     pub(super) is_fresh: bool,
 }
@@ -220,6 +222,7 @@ impl KernelProgram {
             instance,
             maps: HashMap::new(),
             profiles: Profiles::new(manifest),
+            last_list: 0,
             tuples: HashMap::new(),
             reuse: HashMap::new(),
             is_fresh: false,

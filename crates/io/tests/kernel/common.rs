@@ -62,6 +62,7 @@ pub fn manifest() -> Manifest {
             drops: "strait_drops".into(),
             versions: "strait_versions".into(),
             packet: "strait_packet".into(),
+            copies: None,
             lanes: false,
         }),
         drops: vec![drop("miss"), drop("refused")],

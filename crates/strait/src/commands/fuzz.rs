@@ -16,6 +16,7 @@ use interp::{Event, Interpreter, Observer};
 
 use crate::cli::RunTarget;
 use crate::targets::interp::InterpTarget;
+use crate::targets::kernel::makes_copies;
 use crate::targets::{Compiled, Object, Sent};
 
 /// The number of cases whose tables are used, spread over all given cases. Loading a program takes longer than thousands of packets.
@@ -105,6 +106,11 @@ fn one_case(
     let mut oracle = InterpTarget::new(Interpreter::new(program)?);
     oracle.0.carry_wrong_sums();
     let (target, mut compiled) = (object.target(), object.load()?);
+    if makes_copies(compiled.manifest()) {
+        anyhow::bail!(
+            "test runs on {target} do not see the copies that packets of this program have; run packet tests instead"
+        );
+    }
     let tables = tables_of(case);
     for report in [stf::load(&tables, &mut oracle), stf::load(&tables, &mut *compiled)] {
         anyhow::ensure!(report.passed, "{}", report.text());

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use abi::{ActionCall, Bits, Entry, Manifest, drops};
 use anyhow::{Context, bail};
-use control::stf::{self, Case, Outputs, Report, Target, TargetError};
+use control::stf::{self, Case, Mirror, Outputs, Report, Target, TargetError};
 use dataplane::{Count, Indirect};
 use io::bpf::{Hook, Instance, SkBuff, XdpMode};
-use io::ebpf::{EgressPort, KernelProgram};
+use io::ebpf::{EgressPort, KernelProgram, Session};
 use io::workdir::WorkDir;
 
 use super::wires::{self, Door, Wires};
@@ -105,10 +105,10 @@ impl Carrier {
     const TUN: Carrier = Carrier::Wires(wires::Kind::Tun);
 
     /// The carrier for the packets of a case. All of them go the same way.
-    fn of(at: At, case: &Case, veth: bool) -> Carrier {
+    fn of(at: At, case: &Case, veth: bool, copies: bool) -> Carrier {
         if case.packets().any(|(_, frame)| frame.len() < SHORTEST) {
             Carrier::TUN
-        } else if veth || case.packets().any(|(_, frame)| !at.has_test_run(frame)) {
+        } else if veth || copies || case.packets().any(|(_, frame)| !at.has_test_run(frame)) {
             Carrier::Wires(wires::Kind::Veth)
         } else {
             Carrier::TestRun
@@ -119,7 +119,7 @@ impl Carrier {
 /// Runs a case by test runs of the program. It goes over interfaces in a network namespace of its own if the kernel cannot test-run one of
 /// its frames, or if `veth` is set.
 pub fn run_case(object: &Object, case: &Case, veth: bool) -> anyhow::Result<Report> {
-    let carrier = Carrier::of(object.at, case, veth);
+    let carrier = Carrier::of(object.at, case, veth, makes_copies(&object.manifest));
     let (report, refused) = run_over(carrier, object, case)?;
     if report.passed || !refused || carrier == Carrier::TUN {
         return Ok(report);
@@ -255,6 +255,11 @@ fn lacks_ip_header(frame: &[u8]) -> bool {
     frame.len() < SHORTEST + header
 }
 
+/// Whether packets of a program may leave several times. A test run does not see the clones, and the kernel sends them.
+pub fn makes_copies(manifest: &Manifest) -> bool {
+    manifest.kernel.as_ref().is_some_and(|kernel| kernel.copies.is_some())
+}
+
 /// The verdict that the program writes at the start of its scratch area.
 #[derive(Default)]
 struct Noted {
@@ -273,11 +278,13 @@ impl Noted {
         Ok(noted)
     }
 
-    /// Like [`Noted::take`], but waits until the program has processed a packet that was sent.
+    /// Like [`Noted::take`], but waits until the program has processed a packet that was sent, and all its copies.
     fn wait(program: &mut KernelProgram) -> anyhow::Result<Noted> {
         let begun = Instant::now();
+        let copies = makes_copies(program.manifest());
+        let is_last = |n: &Noted| if copies { n.verdict == 3 } else { n.verdict != 0 };
         loop {
-            if Noted::all(program)?.iter().any(|n| n.verdict != 0) || begun.elapsed() > wires::ARRIVES {
+            if Noted::all(program)?.iter().any(is_last) || begun.elapsed() > wires::ARRIVES {
                 return Noted::take(program);
             }
             std::thread::sleep(Duration::from_micros(100));
@@ -333,6 +340,21 @@ impl Target for KernelTarget {
         self.program.set_default(table, call).map_err(text)
     }
 
+    fn set_group(&mut self, group: u32, copies: &[(u32, u32)]) -> Result<(), TargetError> {
+        if !makes_copies(self.program.manifest()) {
+            return Err(TargetError::unsupported("multicast groups"));
+        }
+        self.program.set_group(group, copies).map_err(text)
+    }
+
+    fn set_mirror(&mut self, session: u32, to: Option<Mirror>) -> Result<(), TargetError> {
+        let to = to.map(|to| match to {
+            Mirror::Port(port) => Session::Port(port),
+            Mirror::Group(group) => Session::Group(group),
+        });
+        self.program.set_session(session, to).map_err(text)
+    }
+
     fn set_member(&mut self, profile: &str, id: u32, call: &ActionCall) -> Result<(), TargetError> {
         self.program.set_member(profile, id, call).map_err(text)
     }
@@ -385,6 +407,7 @@ impl Target for KernelTarget {
         let noted = Noted::wait(&mut self.program).map_err(text)?;
         match noted.verdict {
             1 => wires.receive(noted.port).map_err(text),
+            3 => wires.settle().map_err(text),
             2 if self.carrier == Carrier::TUN && self.reason(&noted) == Some(drops::BAD_RESIZE) => {
                 Err(TargetError::unsupported(
                     "a frame that the kernel cannot make as long or short as the program asks",
@@ -486,8 +509,9 @@ mod tests {
 
     #[test]
     fn the_carrier_of_a_case() {
-        let of =
-            |packet: &str, veth| Carrier::of(At::Tc, &stf::parse("case", packet).expect("it is right"), veth);
+        let of = |packet: &str, veth| {
+            Carrier::of(At::Tc, &stf::parse("case", packet).expect("it is right"), veth, false)
+        };
         let veth = Carrier::Wires(wires::Kind::Veth);
         let whole = "packet 0 020000000002 020000000001 88b5";
         assert_eq!(of(whole, false), Carrier::TestRun);

@@ -14,6 +14,9 @@ use super::kernel::At;
 /// The timeout for a veth pair to carry packets, and for a packet to arrive. A packet arrives immediately unless the machine is very busy.
 pub const ARRIVES: Duration = Duration::from_secs(5);
 
+/// The number of milliseconds that packets with copies have to arrive.
+const QUIET: u32 = 5;
+
 /// The EtherType of probes: Local Experimental (IEEE 802).
 const PROBE: u16 = 0x88b5;
 
@@ -82,6 +85,20 @@ impl Wires {
         let Some(wire) = self.0.get(&port) else { return Ok(Outputs::new()) };
         let packet = wire.receive(ARRIVES)?;
         Ok(packet.map(|packet| (port, packet)).into_iter().collect())
+    }
+
+    /// The packets that arrive until none has come for some milliseconds. The kernel delivers what a program has sent at once, unless the machine is
+    /// very busy.
+    pub fn settle(&self) -> anyhow::Result<Outputs> {
+        let mut outputs = Outputs::new();
+        for _ in 0..QUIET {
+            let found = self.rest()?;
+            if found.is_empty() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            outputs.extend(found);
+        }
+        Ok(outputs)
     }
 
     /// The packets that arrived and that no case expected.

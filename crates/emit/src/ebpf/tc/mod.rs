@@ -1,9 +1,11 @@
 //! The tc hooks. The packet is a `struct __sk_buff`, possibly a GSO packet whose segments and checksums the network card completes.
 //!
 //! * `deparse` changes the packet by the kernel's helpers, which keep such a packet intact, and `sums` its checksums.
+//! * `paths` lets packets leave several times, and pass stages again.
 //! * `skb.h` is the common part of all programs at a tc hook, and `lanes.h` has the lanes of [`super::Options`].
 
 pub(super) mod deparse;
+pub(super) mod paths;
 pub(super) mod sums;
 
 use abi::drops;
@@ -30,16 +32,14 @@ impl Ebpf<'_> {
         if self.options.lanes {
             self.drop_unchanged();
         }
+        if self.makes_copies() {
+            self.paths();
+        }
         self.tc_entry();
     }
 
     /// Emits the entry point, which processes one packet.
     fn tc_entry(&mut self) {
-        let added_tag = self.ether_type(Role::Deparser).map(|(header, field)| {
-            format!(
-                "s->{header}_valid && (s->{header}.{field} == VLAN || s->{header}.{field} == SERVICE_VLAN)"
-            )
-        });
         let resize = self.reason(drops::BAD_RESIZE);
         self.arrive("classifier", "ifindex", ["TC_ACT_SHOT", "TC_ACT_OK"]);
         let t = &mut self.c.text;
@@ -51,7 +51,12 @@ impl Ebpf<'_> {
         t.line("if (tagged && vlan_tag_to_packet(skb))");
         t.line(format!("    return count_and_drop(skb, t, {resize});"));
         let drop = "count_and_drop(skb, t";
+        if self.makes_copies() {
+            self.run_paths();
+            return self.c.text.close("");
+        }
         self.stages(if self.options.lanes { "drop_unchanged(skb, t, from" } else { drop }, drop);
+        let added_tag = self.added_tag();
         let t = &mut self.c.text;
         if let Some(added) = added_tag {
             t.line(format!("if (!tagged && {added} && !(from->flags & BARE))"));
@@ -73,6 +78,13 @@ impl Ebpf<'_> {
         }
         t.line("return bpf_redirect(to->ifindex, to->flags);");
         t.close("");
+    }
+
+    /// The C of the condition that the packet begins with a VLAN tag that the program may have added; `None` if it adds none.
+    pub(super) fn added_tag(&self) -> Option<String> {
+        let (header, field) = self.ether_type(Role::Deparser)?;
+        let ty = format!("s->{header}.{field}");
+        Some(format!("s->{header}_valid && ({ty} == VLAN || {ty} == SERVICE_VLAN)"))
     }
 
     /// Emits the declarations of `out`, the port where packets leave, and of `to`, its interface.

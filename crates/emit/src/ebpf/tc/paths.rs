@@ -1,0 +1,445 @@
+//! The pipeline of tc programs whose packets are replicated, cloned, or pass a stage more than once.
+//!
+//! Each stage is a function, and so is each path, as in machine code. The work that remains for a packet and its copies waits in a ring of
+//! jobs. There is one `struct __sk_buff`: all jobs of a packet share its *tail*, and each job keeps the bytes in front of the tail. Before a
+//! job runs, its front is written to the packet. A packet that leaves while jobs wait is cloned by the kernel (`bpf_clone_redirect`); the last one
+//! is redirected itself, so that a packet without copies costs little more than in a program that makes none.
+
+use abi::drops;
+use abi::manifest::CopyMaps;
+use ir::pipeline::{Bytes, Carry, Decision, Fate, Headers, Path, Stage, Step, To};
+use ir::{Loc, StageId};
+
+use super::super::Ebpf;
+use super::deparse::REMOVED_END;
+use crate::c::{Known, Which, stage_name};
+
+/// What a packet for a member of a multicast group knows.
+const TO_MEMBER: Known<'_> = Known {
+    direction: "0",
+    port: "(u32)copy",
+    replica: "(copy >> 32)",
+    length: "skb->len",
+    clock: "(bpf_ktime_get_ns() / 1000)",
+};
+
+/// The beginning of the call that drops a packet.
+const DROP: &str = "count_and_drop(skb, t";
+
+impl Ebpf<'_> {
+    /// Emits the maps of jobs, groups and sessions.
+    pub(in super::super) fn job_maps(&mut self) {
+        self.c.text.line("");
+        self.c.text.raw(JOBS);
+        self.map("strait_jobs", "BPF_MAP_TYPE_PERCPU_ARRAY", 1, "u32", "struct jobs", false);
+        self.map("strait_fronts", "BPF_MAP_TYPE_PERCPU_ARRAY", RING + 1, "u32", "struct front", false);
+        self.map("strait_saved", "BPF_MAP_TYPE_PERCPU_ARRAY", RING + 1, "u32", "struct packet", false);
+        self.map(GROUPS, "BPF_MAP_TYPE_ARRAY", NUMBERS.into(), "u32", "u64", false);
+        self.map(SESSIONS, "BPF_MAP_TYPE_ARRAY", NUMBERS.into(), "u32", "u64", false);
+        self.map(COPIES, "BPF_MAP_TYPE_HASH", MOST_COPIES, "u64", "u64", true);
+    }
+
+    /// Emits the functions of all stages and paths, and those that run jobs.
+    pub(super) fn paths(&mut self) {
+        let program = self.c.program;
+        self.c.text.raw(&FRONTS.replace("REMOVED_END", REMOVED_END.trim()));
+        self.c.reset_variables();
+        for stage in 0..program.pipeline.stages.len() {
+            self.c.text.line(format!("int stage_{stage}(struct __sk_buff *skb);"));
+        }
+        let decisions: Vec<_> = program.pipeline.decisions().collect();
+        for (number, decision) in decisions.iter().enumerate() {
+            match &decision.then {
+                Fate::Drop(_) => {}
+                Fate::Go(path) if path.stage.is_none() => self.leave(number, path, decision.loc),
+                Fate::Go(path) => self.path(number, path, false, decision.loc),
+                Fate::Copy(path) => self.path(number, path, true, decision.loc),
+            }
+        }
+        let mut number = 0;
+        for (i, stage) in program.pipeline.stages.iter().enumerate() {
+            self.stage(i, stage, &mut number);
+        }
+        self.run_job(&decisions);
+    }
+
+    /// Emits the call of the first stage, and of the jobs that wait then, in the entry point.
+    pub(super) fn run_paths(&mut self) {
+        if self.options.lanes {
+            let loc = self.c.program.controls.first().map(|c| c.loc).unwrap_or_default();
+            self.c.refuse(
+                loc,
+                "a program with lanes whose packets leave several times",
+                "attach it as a device",
+            );
+        }
+        self.c.text.line("zero_state(s);");
+        if let Some(first) = self.c.program.pipeline.stages.first() {
+            let known = Known { port: "from->port", ..self.at_stage() };
+            self.c.write_inputs("s", &first.inputs, &known, Which::All);
+        }
+        let t = &mut self.c.text;
+        t.line("struct jobs *jobs = get_jobs();");
+        t.line("if (!jobs)");
+        t.line("    return TC_ACT_SHOT;");
+        t.line("__builtin_memset(jobs, 0, __builtin_offsetof(struct jobs, ring));");
+        t.line("jobs->tagged = tagged;");
+        t.line("jobs->bare = from->flags & BARE;");
+        t.line("jobs->tail = skb->len > ARRIVED ? skb->len - ARRIVED : 0;");
+        t.line("stage_0(skb);");
+        t.line("struct __sk_buff *of = skb;");
+        t.line("if (jobs->count)");
+        t.line("    bpf_loop(MOST_STEPS, run_job, &of, 0);");
+        t.line("asm volatile(\"\" ::: \"memory\");");
+        t.line("t->verdict = 3; /* the packets that left are counted where they arrive */");
+        t.line("return jobs->leaves ? bpf_redirect(jobs->ifindex, jobs->flags) : TC_ACT_SHOT;");
+    }
+
+    /// Emits the beginning of a function of the packet.
+    fn function(&mut self, head: &str) {
+        self.c.text.line("");
+        self.c.text.open(format!("{head}(struct __sk_buff *skb)"));
+        self.c.get_state("-1");
+        let t = &mut self.c.text;
+        t.line("struct jobs *jobs = get_jobs();");
+        t.line("if (!jobs)");
+        t.line("    return -1;");
+        t.line("asm volatile(\"\" : : \"r\"(skb), \"r\"(s), \"r\"(t));");
+    }
+
+    /// Emits `path_N(skb)`: the packet, or a copy of it, waits for a stage.
+    fn path(&mut self, number: usize, path: &Path, copy: bool, loc: Loc) {
+        let Some(stage) = path.stage else {
+            let hint = "run it on the interpreter";
+            return self.c.refuse(loc, "a copy that leaves without passing a stage", hint);
+        };
+        let no_buffer = self.reason(drops::NO_BUFFER);
+        self.function(&format!("NOINLINE int path_{number}"));
+        self.destination(number, path, stage);
+        let front = match path.bytes {
+            Bytes::Entered if self.deparses_before(number) => "copy_front(jobs, index)".to_string(),
+            _ => format!("save_front(skb, jobs, index, {})", u32::from(!copy)),
+        };
+        let t = &mut self.c.text;
+        t.line("u32 index = add_job(jobs, kind, to);");
+        t.open(format!("if (index >= RING || {front})"));
+        t.line("if (index < RING)");
+        t.line("    jobs->count--;");
+        t.line(format!("return {DROP}, {no_buffer});"));
+        t.close("");
+        self.new_state(path, stage);
+        self.c.text.line("return 0;");
+        self.c.text.close("");
+    }
+
+    /// Emits the declarations of `to`, the port or group, and of `kind`, the kind of the job.
+    fn destination(&mut self, number: usize, path: &Path, stage: StageId) {
+        let (enter, group) = (format!("ENTER + {}", stage.0), format!("GROUP + {number}"));
+        match &path.to {
+            To::Port(e) | To::Group(e) => {
+                let to = self.c.frame_expr(e);
+                let kind = if matches!(path.to, To::Port(_)) { enter } else { group };
+                self.c.text.line(format!("u32 to = {to}, kind = {kind};"));
+            }
+            To::Session(e) => {
+                let session = self.c.frame_expr(e);
+                let t = &mut self.c.text;
+                t.line(format!("u32 session = {session};"));
+                t.line(format!("u64 *found = bpf_map_lookup_elem(&{SESSIONS}, &session);"));
+                t.line("u64 target = found ? READ_ONCE(*found) : 0;");
+                t.line("if (!target)");
+                t.line("    return 0;");
+                t.line(format!("u32 to = (u32)target, kind = target >> 32 == 2 ? {group} : {enter};"));
+            }
+        }
+    }
+
+    /// Emits the state of a packet that takes a path.
+    fn new_state(&mut self, path: &Path, stage: StageId) {
+        let inputs = self.c.program.pipeline.stage(stage).inputs.clone();
+        let known = self.at_stage();
+        let parsed = match &path.carry {
+            Carry::New { headers: Headers::Parsed(role), .. } => Some(*role),
+            _ => None,
+        };
+        match parsed {
+            // The parser works on the packet's own state, which is saved meanwhile.
+            Some(_) => {
+                self.save("RING");
+                self.saved("old", "RING");
+                let t = &mut self.c.text;
+                t.line("struct state *n = s;");
+                t.line("s = &old->state;");
+                t.line("zero_state(n);");
+            }
+            None => {
+                self.save("index");
+                self.saved("saved", "index");
+                self.c.text.line("struct state *n = &saved->state;");
+                match &path.carry {
+                    Carry::New { headers: Headers::Invalid, .. } => self.c.text.line("zero_state(n);"),
+                    Carry::New { .. } => self.c.text.line("reset_variables(n);"),
+                    Carry::All => {}
+                }
+            }
+        }
+        let members = self.c.passed_members(path.passed());
+        let path_inputs: Vec<_> = path.inputs().cloned().collect();
+        let pass = |ebpf: &mut Self| {
+            for (_, from, to) in &members {
+                ebpf.c.text.line(format!("n->{to} = s->{from};"));
+            }
+        };
+        pass(self);
+        self.c.write_inputs("n", &path_inputs, &known, Which::All);
+        self.c.write_inputs("n", &path.sets, &known, Which::All);
+        if let Some(role) = parsed {
+            self.c.text.line(format!("{}(skb);", stage_name(role)));
+            self.c.text.line("n->ended = 0;");
+            pass(self);
+        }
+        self.c.write_inputs("n", &inputs, &known, Which::All);
+        self.c.write_inputs("n", &path.sets, &known, Which::All);
+        if parsed.is_some() {
+            self.save("index");
+            self.c.text.line("u32 only = 0;");
+            self.c.text.line("bpf_map_update_elem(&strait_packet, &only, old, 0);");
+        }
+    }
+
+    /// Emits a copy of the packet's state to a place in `strait_saved`.
+    fn save(&mut self, index: &str) {
+        let t = &mut self.c.text;
+        t.open("");
+        t.line(format!("u32 at = {index};"));
+        t.line("bpf_map_update_elem(&strait_saved, &at, packet, 0);");
+        t.close("");
+    }
+
+    /// Emits the declaration of a pointer to a state in `strait_saved`.
+    fn saved(&mut self, name: &str, index: &str) {
+        let t = &mut self.c.text;
+        t.line(format!("u32 at_{name} = {index};"));
+        t.line(format!("struct packet *{name} = bpf_map_lookup_elem(&strait_saved, &at_{name});"));
+        t.line(format!("if (!{name})"));
+        t.line("    return -1;");
+    }
+
+    /// Emits `path_N(skb)` for a packet that leaves.
+    fn leave(&mut self, number: usize, path: &Path, loc: Loc) {
+        let To::Port(port) = &path.to else {
+            let hint = "run it on the interpreter";
+            return self.c.refuse(loc, "a packet that leaves through several ports at once", hint);
+        };
+        let [missing, resize] = [drops::NO_SUCH_PORT, drops::BAD_RESIZE].map(|r| self.reason(r));
+        self.function(&format!("NOINLINE int path_{number}"));
+        let port = self.c.frame_expr(port);
+        let added = self.added_tag().unwrap_or_else(|| "0".to_string());
+        let t = &mut self.c.text;
+        t.line(format!("u32 out = {port};"));
+        t.line("struct egress *to = bpf_map_lookup_elem(&strait_egress, &out);");
+        t.line("if (!to || !to->ifindex)");
+        t.line(format!("    return {DROP}, {missing});"));
+        t.line(format!("if (!jobs->tagged && !jobs->bare && {added})"));
+        t.line("    jobs->tagged = !vlan_tag_to_packet(skb);");
+        t.line("if (jobs->tagged && vlan_tag_to_metadata(skb))");
+        t.line(format!("    return {DROP}, {resize});"));
+        t.line("return send(skb, jobs, to);");
+        t.close("");
+    }
+
+    /// Emits `stage_N(skb)`: the steps of a stage.
+    fn stage(&mut self, number: usize, stage: &Stage, decision: &mut usize) {
+        self.function(&format!("NOINLINE int stage_{number}"));
+        let no_buffer = self.reason(drops::NO_BUFFER);
+        for (at, step) in stage.steps.iter().enumerate() {
+            match step {
+                Step::Decide(d) => {
+                    self.decide(number, *decision, d);
+                    *decision += 1;
+                }
+                Step::Deparse(_) => {
+                    self.keep_entered(&stage.steps[at + 1..]);
+                    // What the deparser changes must be in front of the tail.
+                    self.c.text.line("if (s->cursor + jobs->tail > skb->len)");
+                    self.c.text.line(format!("    return {DROP}, {no_buffer});"));
+                    self.step(step, DROP);
+                }
+                Step::Truncate(var, loc) => self.truncate(*var, *loc),
+                Step::Parse(..) | Step::Control(_) => self.step(step, DROP),
+            }
+        }
+        self.c.text.line("return 0;");
+        self.c.text.close("");
+    }
+
+    /// Emits the truncation of the packet, which is possible if no copy shares its tail.
+    fn truncate(&mut self, var: ir::VarId, loc: Loc) {
+        let copies = |d: &Decision| {
+            matches!(d.then, Fate::Copy(_))
+                || matches!(d.then.path(), Some(p) if !matches!(p.to, To::Port(_)))
+        };
+        if self.c.program.pipeline.decisions().any(copies) {
+            let hint = "truncate in a program without clones and multicast, or run it on the native target";
+            return self.c.refuse(loc, "`truncate` of packets that may have copies", hint);
+        }
+        let resize = self.reason(drops::BAD_RESIZE);
+        let length = format!("s->{}", self.c.names.var(var));
+        let t = &mut self.c.text;
+        t.line(format!("if ({length} && truncate(skb, jobs, {length} - 1))"));
+        t.line(format!("    return {DROP}, {resize});"));
+    }
+
+    /// Emits the copy of the packet's front before a deparser, if a later decision about the packet as it entered the stage applies.
+    fn keep_entered(&mut self, later: &[Step]) {
+        let mut conditions = Vec::new();
+        for step in later {
+            if let Step::Decide(d) = step
+                && d.then.path().is_some_and(|path| path.bytes == Bytes::Entered)
+            {
+                let condition = self.c.condition(&d.when);
+                conditions.push(condition.unwrap_or_else(|| "1".to_string()));
+            }
+        }
+        if !conditions.is_empty() {
+            let no_buffer = self.reason(drops::NO_BUFFER);
+            let t = &mut self.c.text;
+            t.line(format!("if (({}) && save_front(skb, jobs, RING, 0))", conditions.join(" || ")));
+            t.line(format!("    return {DROP}, {no_buffer});"));
+        }
+    }
+
+    /// Whether the stage of a decision runs a deparser before the decision.
+    fn deparses_before(&self, number: usize) -> bool {
+        let mut at = 0;
+        for stage in &self.c.program.pipeline.stages {
+            let mut deparsed = false;
+            for step in &stage.steps {
+                match step {
+                    Step::Deparse(_) => deparsed = true,
+                    Step::Decide(_) if at == number => return deparsed,
+                    Step::Decide(_) => at += 1,
+                    _ => {}
+                }
+            }
+        }
+        false
+    }
+
+    fn decide(&mut self, stage: usize, number: usize, decision: &Decision) {
+        let condition = self.c.condition(&decision.when);
+        self.c.text.open(condition.map_or(String::new(), |c| format!("if ({c})")));
+        match &decision.then {
+            Fate::Drop(name) => {
+                let reason = self.reason(name);
+                self.c.text.line(format!("return {DROP}, s->site ? s->site - 1 : {reason});"));
+            }
+            Fate::Copy(_) => {
+                if stage > 0 {
+                    self.c.text.line("jobs->rounds++;");
+                }
+                self.c.text.line(format!("path_{number}(skb);"));
+            }
+            Fate::Go(path) => {
+                self.at_once(path);
+                self.c.text.line(format!("return path_{number}(skb);"));
+            }
+        }
+        self.c.text.close("");
+    }
+
+    /// Emits the direct call of the next stage for a packet with its own state, if no job waits.
+    fn at_once(&mut self, path: &Path) {
+        let (Some(stage), Carry::All, To::Port(port)) = (path.stage, &path.carry, &path.to) else { return };
+        if stage == StageId(0) {
+            return;
+        }
+        self.c.text.open("if (jobs->count <= jobs->busy)");
+        let port = self.c.frame_expr(port);
+        self.c.text.line(format!("UNUSED u32 to = {port};"));
+        let inputs = &self.c.program.pipeline.stage(stage).inputs;
+        let known = self.at_stage();
+        self.c.write_inputs("s", inputs, &known, Which::All);
+        self.c.write_inputs("s", &path.sets, &known, Which::All);
+        self.c.text.line(format!("return stage_{}(skb);", stage.0));
+        self.c.text.close("");
+    }
+
+    /// Emits `run_job`, which `bpf_loop` calls for each job and each member of a group.
+    fn run_job(&mut self, decisions: &[&Decision]) {
+        let [budget, resize, missing] =
+            [drops::STEP_BUDGET, drops::BAD_RESIZE, drops::NO_SUCH_GROUP].map(|r| self.reason(r));
+        let t = &mut self.c.text;
+        t.line("");
+        t.line("/* Runs the first job, or lets the packet of a group's job enter the stage for the next member. */");
+        t.open("NOINLINE static long run_job(u32 step, void *of)");
+        t.line("struct __sk_buff *skb = *(struct __sk_buff **)of;");
+        t.line("struct packet *packet = get_packet();");
+        t.line("struct jobs *jobs = get_jobs();");
+        t.line("if (!packet || !jobs || !jobs->count)");
+        t.line("    return 1;");
+        t.line("struct scratch *t = &packet->scratch;");
+        t.line("UNUSED struct state *s = &packet->state;");
+        t.line("u32 index = jobs->first & (RING - 1);");
+        t.line("struct job *job = &jobs->ring[index];");
+        t.line("u64 copy = 0;");
+        t.line("jobs->busy = 1;");
+        t.line("jobs->more = 0;");
+        t.open(format!("if (jobs->rounds >= {})", abi::ROUNDS));
+        t.line(format!("{DROP}, {budget});"));
+        t.line("return next_job(jobs);");
+        t.close("");
+        t.open("if (job->kind >= GROUP)");
+        t.open("if (!find_copy(jobs, job, &copy))");
+        t.line(format!("{DROP}, {missing});"));
+        t.line("return next_job(jobs);");
+        t.close("");
+        t.close("");
+        t.open("if (load_job(skb, jobs, index))");
+        t.line(format!("{DROP}, {resize});"));
+        t.line("return next_job(jobs);");
+        t.close("");
+        t.open("switch (job->kind)");
+        for stage in 0..self.c.program.pipeline.stages.len() {
+            t.margin(format!("case ENTER + {stage}:"));
+            if stage == 0 {
+                t.line("jobs->rounds++;");
+            }
+            t.line(format!("stage_{stage}(skb);"));
+            t.line("break;");
+        }
+        for (number, decision) in decisions.iter().enumerate() {
+            let Some(path) = decision.then.path().filter(|p| !matches!(p.to, To::Port(_))) else { continue };
+            let Some(stage) = path.stage else { continue };
+            self.c.text.margin(format!("case GROUP + {number}:"));
+            let inputs = &self.c.program.pipeline.stage(stage).inputs;
+            self.c.write_inputs("s", inputs, &TO_MEMBER, Which::Independent);
+            self.c.write_inputs("s", &path.sets, &TO_MEMBER, Which::Independent);
+            self.c.text.line(format!("stage_{}(skb);", stage.0));
+            self.c.text.line("break;");
+        }
+        let t = &mut self.c.text;
+        t.close("");
+        t.line("return jobs->more ? 0 : next_job(jobs);");
+        t.close("");
+    }
+}
+
+/// Number of jobs that may wait for one packet: `RING` in jobs.h.
+const RING: u64 = 32;
+/// The number of possible multicast groups, and of possible mirroring sessions.
+const NUMBERS: u32 = 1 << 16;
+/// The most copies in all groups. They take memory only when they are added.
+const MOST_COPIES: u64 = 1 << 20;
+const GROUPS: &str = "strait_groups";
+const SESSIONS: &str = "strait_sessions";
+const COPIES: &str = "strait_copies";
+
+/// The maps that the host writes.
+pub fn copy_maps() -> CopyMaps {
+    let [groups, sessions, copies] = [GROUPS, SESSIONS, COPIES].map(str::to_string);
+    CopyMaps { groups, sessions, copies, numbers: NUMBERS }
+}
+
+pub const JOBS: &str = include_str!("jobs.h");
+pub const FRONTS: &str = include_str!("fronts.h");
