@@ -36,7 +36,7 @@ pub fn play(name: &str, program: &ir::Verified, text: &str) -> Vec<Case> {
 fn on(target: RunTarget, program: &ir::Verified, case: &stf::Case) -> Case {
     if target == RunTarget::Interp {
         return match Interpreter::new(program) {
-            Ok(interpreter) => judged(&stf::run(case, &mut InterpTarget::new(interpreter))),
+            Ok(interpreter) => judged(&stf::run(case, &mut InterpTarget(interpreter))),
             Err(error) => Case::Refused(error.to_string()),
         };
     }

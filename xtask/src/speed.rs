@@ -8,8 +8,6 @@ use control::stf::{self, Kind};
 use interp::{Interpreter, Silent};
 use p4::{Diagnostics, Embedded, SourceMap};
 
-use crate::targets::interp::InterpTarget;
-
 /// Prints the rate of each case, and the rate of all together.
 pub fn run(program: &Path, cases: &[std::path::PathBuf]) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(program).with_context(|| program.display().to_string())?;
@@ -37,14 +35,14 @@ fn one(program: &ir::Verified, case: &stf::Case) -> anyhow::Result<(usize, f64)>
         name: case.name.clone(),
         statements: case.statements.iter().filter(|s| fills(&s.kind)).cloned().collect(),
     };
-    let mut target = InterpTarget::new(Interpreter::new(program)?);
+    let mut target = Interpreter::new(program)?;
     let report = stf::load(&tables, &mut target);
     ensure!(report.passed, "{}", report.text());
     let packets: Vec<_> = case.packets().collect();
     let begun = Instant::now();
     for _ in 0..ROUNDS {
         for (port, packet) in &packets {
-            std::hint::black_box(target.0.process(*port, packet, &mut Silent));
+            std::hint::black_box(target.process(*port, packet, &mut Silent));
         }
     }
     Ok((packets.len() * ROUNDS, begun.elapsed().as_secs_f64()))

@@ -1,9 +1,10 @@
-//! What a controller writes to a program: match values, entries and action calls. They use the control-plane names of the P4 program and
-//! do not depend on a target's layout.
+//! What a controller writes to a program: match values, entries and action calls. They use the numbers of the program's manifest and do not
+//! depend on a target's layout.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Bits;
+use crate::id::ActionId;
 
 /// How a key field is compared (P4-16 section 14.2.1, v1model).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -59,6 +60,15 @@ impl MatchValue {
         }
     }
 
+    /// The value with zeros outside its prefix or mask, so that equal matches have equal values.
+    pub fn canonical(&self) -> MatchValue {
+        match self {
+            MatchValue::Lpm(v, len) => MatchValue::Lpm(v.and(&Bits::prefix_mask(v.width(), *len)), *len),
+            MatchValue::Ternary(v, mask) => MatchValue::Ternary(v.and(mask), mask.clone()),
+            other => other.clone(),
+        }
+    }
+
     /// Whether the key field `key` matches this value.
     pub fn matches(&self, key: &Bits) -> bool {
         match self {
@@ -75,10 +85,10 @@ impl MatchValue {
 }
 
 /// An action with its control-plane arguments, in the order of its parameters.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ActionCall {
-    /// Full control-plane name.
-    pub action: String,
+    /// The number of the action in its table.
+    pub action: ActionId,
     /// One value for each parameter, with the parameter's width.
     pub args: Vec<Bits>,
 }

@@ -2,6 +2,7 @@
 
 use crate::Bits;
 use crate::entry::{ActionCall, MatchKind, MatchValue};
+use crate::id::ActionId;
 use crate::manifest::{Param, Structure, Table, TableLayout};
 
 /// The key of an entry, as a map stores it.
@@ -68,10 +69,10 @@ impl Table {
     /// The action data of a checked call: the action number and the parameters, in native byte order. Returns `None` if the call does not
     /// fit the layout.
     pub fn pack_action(&self, layout: &TableLayout, call: &ActionCall) -> Option<Vec<u8>> {
-        let number = self.action(&call.action)?;
+        let action = self.action(call)?;
         let mut data = vec![0; layout.data_size as usize];
-        data[..4].copy_from_slice(&(number as u32).to_ne_bytes());
-        for (param, arg) in self.actions[number].params.iter().zip(&call.args) {
+        data[..4].copy_from_slice(&call.action.0.to_ne_bytes());
+        for (param, arg) in action.params.iter().zip(&call.args) {
             let size = Param::size_of(param.width) as usize;
             let start = param.offset as usize;
             let bytes = arg.to_u128()?.to_ne_bytes();
@@ -94,7 +95,7 @@ impl Table {
             Some(Bits::new(param.width, u128::from_ne_bytes(bytes)))
         };
         let args = action.params.iter().map(arg).collect::<Option<_>>()?;
-        Some(ActionCall { action: action.name.clone(), args })
+        Some(ActionCall { action: ActionId(number), args })
     }
 
     /// The bytes of a map value: the priority (in a tuple space), a direct counter of zero (if there is one), the action data.
@@ -172,7 +173,7 @@ mod tests {
     #[test]
     fn keys_and_actions_come_back_as_they_were() {
         let call = ActionCall {
-            action: "set".into(),
+            action: ActionId(0),
             args: vec![Bits::new(9, 300), Bits::new(128, u128::MAX - 5), Bits::new(1, 1)],
         };
         let (lpm, lpm_layout) = table(&[(20, MatchKind::Lpm, 2), (9, MatchKind::Exact, 0)]);

@@ -4,6 +4,7 @@
 //! like from outside. A host (a loader, a controller, a test runner) reads the manifest and never the code.
 //!
 //! * [`bits`]: a value of `bit<W>`, any width.
+//! * [`id`]: the numbers of a program's objects, and how names become numbers.
 //! * [`entry`]: what a controller writes: match values, table entries, action calls.
 //! * [`manifest`]: what a compiled program has: tables and the byte layout of their keys and action data, counters, drop reasons.
 //! * [`layout`]: conversion of entries to the bytes in a compiled target's maps, and back.
@@ -14,6 +15,7 @@
 
 pub mod bits;
 pub mod entry;
+pub mod id;
 pub mod layout;
 pub mod manifest;
 pub mod native;

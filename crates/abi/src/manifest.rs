@@ -15,6 +15,7 @@ use thiserror::Error;
 
 use crate::Bits;
 use crate::entry::{ActionCall, Entry, MatchKind, MatchValue};
+use crate::id::ActionId;
 
 /// Everything that a host needs to know about a compiled program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -345,9 +346,9 @@ pub enum EntryError {
     /// There is no table of this name.
     #[error("there is no table `{0}`")]
     NoTable(String),
-    /// The action is not one of the table's.
-    #[error("table `{table}` has no action `{action}`; it has {known}")]
-    NoAction { table: String, action: String, known: String },
+    /// The table has no action with this number.
+    #[error("table `{table}` has no action number {action}; it has {known}")]
+    NoAction { table: String, action: ActionId, known: String },
     /// The action is `@defaultonly` or `@tableonly`, and was used in the other place.
     #[error("action `{action}` of table `{table}` is {only}")]
     ActionPlace { table: String, action: String, only: &'static str },
@@ -376,9 +377,25 @@ impl Manifest {
 }
 
 impl Table {
-    /// The number of the action with this full control-plane name.
-    pub fn action(&self, name: &str) -> Option<usize> {
-        self.actions.iter().position(|a| a.name == name)
+    /// A call of the action with this full control-plane name; `None` if the table has no such action.
+    pub fn call(&self, action: &str, args: Vec<Bits>) -> Option<ActionCall> {
+        Some(ActionCall { action: self.action_id(action)?, args })
+    }
+
+    /// The action that a call names.
+    pub fn action(&self, call: &ActionCall) -> Option<&Action> {
+        self.actions.get(call.action.index())
+    }
+
+    /// The call as another table numbers its actions; `None` if the other table has no action of this name.
+    pub fn call_for(&self, other: &Table, call: &ActionCall) -> Option<ActionCall> {
+        other.call(&self.action(call)?.name, call.args.clone())
+    }
+
+    /// What distinguishes an entry from others: its match, don't-care bits zero, and its priority if the table uses priorities (0 otherwise).
+    pub fn identity(&self, entry: &Entry) -> (Vec<MatchValue>, i32) {
+        let priority = if self.needs_priority() { entry.priority } else { 0 };
+        (entry.matches.iter().map(MatchValue::canonical).collect(), priority)
     }
 
     /// Whether entries are ordered by priority.
@@ -413,31 +430,29 @@ impl Table {
 
     /// Does the checks of [`Table::check_entry`], but also accepts entries of a table with const entries: those that the program declares.
     pub fn check_shape(&self, entry: &Entry) -> Result<(), EntryError> {
-        if entry.matches.len() != self.keys.len() {
+        self.check_matches(&entry.matches)?;
+        self.check_action(&entry.action, false)
+    }
+
+    /// Checks the number, kinds and widths of an entry's match values.
+    pub fn check_matches(&self, matches: &[MatchValue]) -> Result<(), EntryError> {
+        if matches.len() != self.keys.len() {
             return Err(EntryError::Count {
                 what: format!("table `{}`", self.name),
                 expected: self.keys.len(),
                 unit: "key fields",
-                found: entry.matches.len(),
+                found: matches.len(),
             });
         }
-        for (key, value) in self.keys.iter().zip(&entry.matches) {
-            self.check_match(key, value)?;
-        }
-        self.check_action(&entry.action, false)
+        self.keys.iter().zip(matches).try_for_each(|(key, value)| self.check_match(key, value))
     }
 
     /// Checks a call in an entry, or (`as_default`) in the default action.
     pub fn check_action(&self, call: &ActionCall, as_default: bool) -> Result<(), EntryError> {
-        let Some(index) = self.action(&call.action) else {
+        let Some(action) = self.action(call) else {
             let known = self.actions.iter().map(|a| a.name.as_str()).collect::<Vec<_>>().join(", ");
-            return Err(EntryError::NoAction {
-                table: self.name.clone(),
-                action: call.action.clone(),
-                known,
-            });
+            return Err(EntryError::NoAction { table: self.name.clone(), action: call.action, known });
         };
-        let action = &self.actions[index];
         let misplaced = match as_default {
             true => action.table_only.then_some("for entries only"),
             false => action.default_only.then_some("for the default action only"),
@@ -445,7 +460,7 @@ impl Table {
         if let Some(only) = misplaced {
             return Err(EntryError::ActionPlace {
                 table: self.name.clone(),
-                action: call.action.clone(),
+                action: action.name.clone(),
                 only,
             });
         }

@@ -1,12 +1,15 @@
-//! The text formats of operators and controllers, and built-in controllers.
+//! What operators and controllers say to a device ([`dataplane::device`]): text formats, configuration, built-in controllers.
 //!
 //! * [`stf`]: packet tests and table entries as text.
 //! * [`apps`]: built-in control planes of the bundled apps.
 //! * [`nat64`]: the configuration file `nat64.toml`, and its conversion to table entries.
 //!
-//! The input is text, and the output is entries and errors. Nothing here opens a file or a socket.
+//! * [`plan`]: how a device comes to hold a configuration: plan, difference, apply, or nothing.
+//!
+//! The input is text, and the output is updates of a device and errors. Nothing here opens a file or a socket.
 #![forbid(unsafe_code)]
 
 pub mod apps;
 pub mod nat64;
+pub mod plan;
 pub mod stf;

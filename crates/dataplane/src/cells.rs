@@ -18,12 +18,27 @@ impl Count {
     pub fn add(&mut self, bytes: u64) {
         *self += Count { packets: 1, bytes };
     }
+
+    /// The sum, which wraps at 2^64.
+    pub fn wrapping_add(self, other: Count) -> Count {
+        Count {
+            packets: self.packets.wrapping_add(other.packets),
+            bytes: self.bytes.wrapping_add(other.bytes),
+        }
+    }
+
+    /// The difference, which wraps at 2^64.
+    pub fn wrapping_sub(self, other: Count) -> Count {
+        Count {
+            packets: self.packets.wrapping_sub(other.packets),
+            bytes: self.bytes.wrapping_sub(other.bytes),
+        }
+    }
 }
 
 impl AddAssign for Count {
     fn add_assign(&mut self, other: Count) {
-        self.packets = self.packets.wrapping_add(other.packets);
-        self.bytes = self.bytes.wrapping_add(other.bytes);
+        *self = self.wrapping_add(other);
     }
 }
 

@@ -5,6 +5,7 @@
 //! * [`checksum`]: the Internet checksum (RFC 1071).
 //! * [`hash`]: v1model's hash functions, as BMv2 defines them.
 //! * [`cells`]: arrays of counters and registers.
+//! * [`device`]: the one interface to a running program, for whoever controls it.
 //! * [`profile`]: action profiles and selectors with their members and groups.
 //! * [`meter`]: meters with two rates and three colours (RFC 2698).
 //!
@@ -18,6 +19,7 @@
 
 pub mod cells;
 pub mod checksum;
+pub mod device;
 pub mod hash;
 pub mod memory;
 pub mod meter;
@@ -26,7 +28,8 @@ pub mod profile;
 pub mod table;
 
 pub use cells::{Cells, Count};
-pub use memory::{Memory, Mirror};
+pub use device::{Device, Mirror};
+pub use memory::Memory;
 pub use meter::{Meter, Rate};
-pub use profile::{Indirect, Profile, ProfileError};
+pub use profile::{Indirect, Profile};
 pub use table::{Handle, Mismatch, Row, Table, TableError};

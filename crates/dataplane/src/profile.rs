@@ -1,15 +1,13 @@
 //! Action profiles and selectors (P4Runtime specification, section 9.2). A table entry refers to a member of a profile, or to a group of
 //! members, instead of calling an action itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use abi::ActionCall;
-use thiserror::Error;
-
-use crate::table::Handle;
+use abi::id::TableId;
+use abi::{ActionCall, MatchValue};
 
 /// What an entry refers to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Indirect {
     /// The member with this id.
     Member(u32),
@@ -17,110 +15,86 @@ pub enum Indirect {
     Group(u32),
 }
 
-/// Why a profile could not be written.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum ProfileError {
-    /// The profile has no member with this id.
-    #[error("profile `{0}` has no member {1} (NOT_FOUND)")]
-    NoMember(String, u32),
-    /// The profile has no group with this id.
-    #[error("profile `{0}` has no group {1} (NOT_FOUND)")]
-    NoGroup(String, u32),
-    /// A group was written to a profile without a selector, which cannot have groups.
-    #[error("profile `{0}` has no selector, so it has no groups (INVALID_ARGUMENT)")]
-    NoSelector(String),
-    /// The profile holds as many members as its size allows.
-    #[error("profile `{0}` is full: its size is {1} (RESOURCE_EXHAUSTED)")]
-    Full(String, u64),
-}
+/// The identity of an entry ([`abi::manifest::Table::identity`]).
+type Identity = (Vec<MatchValue>, i32);
 
-/// An action profile or selector, its members and groups, and the entries that refer to them. `E` identifies an entry.
-#[derive(Clone, Debug)]
-pub struct Profile<E = Handle> {
-    name: String,
-    size: u64,
-    selector: bool,
+/// The members and groups of an action profile or selector, and the entries that refer to them. [`crate::device`] checks what is written.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
     members: BTreeMap<u32, ActionCall>,
     groups: BTreeMap<u32, Vec<u32>>,
-    /// The entries that refer to this profile: the number of the table, the entry, the member or group.
-    users: Vec<(usize, E, Indirect)>,
+    users: HashMap<(TableId, Identity), Indirect>,
+    /// The number of entries that refer to each member and group.
+    references: HashMap<Indirect, usize>,
 }
 
-impl<E: Clone + PartialEq> Profile<E> {
-    /// An empty profile for at most `size` members; 0 means no limit.
-    pub fn new(name: &str, size: u64, selector: bool) -> Self {
-        Profile {
-            name: name.to_string(),
-            size,
-            selector,
-            members: BTreeMap::new(),
-            groups: BTreeMap::new(),
-            users: Vec::new(),
+impl Profile {
+    /// Sets or removes (`None`) a member. Its action has the number of the profile's first table.
+    pub fn set_member(&mut self, id: u32, call: Option<ActionCall>) {
+        match call {
+            Some(call) => drop(self.members.insert(id, call)),
+            None => drop(self.members.remove(&id)),
         }
     }
 
-    /// The full control-plane name.
-    pub fn name(&self) -> &str {
-        &self.name
+    /// Sets or removes (`None`) a group.
+    pub fn set_group(&mut self, id: u32, members: Option<Vec<u32>>) {
+        match members {
+            Some(members) => drop(self.groups.insert(id, members)),
+            None => drop(self.groups.remove(&id)),
+        }
     }
 
-    /// Adds a member, or changes the action of an existing member.
-    pub fn set_member(&mut self, id: u32, call: ActionCall) -> Result<(), ProfileError> {
-        let full = self.size != 0 && self.members.len() as u64 >= self.size;
-        if full && !self.members.contains_key(&id) {
-            return Err(ProfileError::Full(self.name.clone(), self.size));
-        }
-        self.members.insert(id, call);
-        Ok(())
+    /// The members with their ids.
+    pub fn members(&self) -> &BTreeMap<u32, ActionCall> {
+        &self.members
     }
 
-    /// Adds a group, or replaces the members of an existing group.
-    pub fn set_group(&mut self, id: u32, members: Vec<u32>) -> Result<(), ProfileError> {
-        if !self.selector {
-            return Err(ProfileError::NoSelector(self.name.clone()));
-        }
-        if let Some(unknown) = members.iter().find(|m| !self.members.contains_key(m)) {
-            return Err(ProfileError::NoMember(self.name.clone(), *unknown));
-        }
-        self.groups.insert(id, members);
-        Ok(())
+    /// The groups with their ids and members.
+    pub fn groups(&self) -> &BTreeMap<u32, Vec<u32>> {
+        &self.groups
     }
 
     /// The actions that an entry with this reference may run. An empty group has none.
-    pub fn actions_of(&self, indirect: Indirect) -> Result<Vec<ActionCall>, ProfileError> {
-        let member = |id: &u32| {
-            let found = self.members.get(id).cloned();
-            found.ok_or_else(|| ProfileError::NoMember(self.name.clone(), *id))
+    pub fn actions_of(&self, to: Indirect) -> Vec<ActionCall> {
+        let ids = match &to {
+            Indirect::Member(id) => std::slice::from_ref(id),
+            Indirect::Group(id) => self.groups.get(id).map_or(&[][..], Vec::as_slice),
         };
-        match indirect {
-            Indirect::Member(id) => Ok(vec![member(&id)?]),
-            Indirect::Group(id) => {
-                let group = self.groups.get(&id);
-                let group = group.ok_or_else(|| ProfileError::NoGroup(self.name.clone(), id))?;
-                group.iter().map(member).collect()
-            }
+        ids.iter().filter_map(|id| self.members.get(id).cloned()).collect()
+    }
+
+    /// Sets or removes (`None`) what an entry refers to.
+    pub fn refer(&mut self, table: TableId, entry: Identity, to: Option<Indirect>) {
+        let old = match to {
+            Some(to) => self.users.insert((table, entry), to),
+            None => self.users.remove(&(table, entry)),
+        };
+        if let Some(to) = to {
+            *self.references.entry(to).or_default() += 1;
+        }
+        if let Some(count) = old.and_then(|old| self.references.get_mut(&old)) {
+            *count -= 1;
         }
     }
 
-    /// Records that an entry refers to this profile.
-    pub fn used_by(&mut self, table: usize, entry: E, indirect: Indirect) {
-        self.users.push((table, entry, indirect));
+    /// What an entry refers to.
+    pub fn reference(&self, table: TableId, entry: &Identity) -> Option<Indirect> {
+        self.users.get(&(table, entry.clone())).copied()
     }
 
-    /// Removes the record of an entry.
-    pub fn left_by(&mut self, table: usize, entry: &E) {
-        self.users.retain(|(t, e, _)| (*t, e) != (table, entry));
+    /// The number of entries that refer to a member or a group, and of the groups with a member.
+    pub fn references(&self, to: Indirect) -> usize {
+        let entries = self.references.get(&to).copied().unwrap_or(0);
+        let groups = match to {
+            Indirect::Member(id) => self.groups.values().filter(|members| members.contains(&id)).count(),
+            Indirect::Group(_) => 0,
+        };
+        entries + groups
     }
 
-    /// The entries of a table that refer to this profile, each with what it refers to.
-    pub fn references(&self, table: usize) -> impl Iterator<Item = (&E, Indirect)> {
-        self.users.iter().filter(move |(t, ..)| *t == table).map(|(_, entry, to)| (entry, *to))
-    }
-
-    /// The entries that refer to this profile, each with the number of its table and the actions that it may run now.
-    pub fn users(&self) -> impl Iterator<Item = (usize, E, Vec<ActionCall>)> {
-        self.users.iter().filter_map(|(table, entry, indirect)| {
-            Some((*table, entry.clone(), self.actions_of(*indirect).ok()?))
-        })
+    /// The entries that refer to this profile, each with its table and the actions that it may run now.
+    pub fn users(&self) -> impl Iterator<Item = (TableId, &Identity, Vec<ActionCall>)> {
+        self.users.iter().map(|((table, entry), to)| (*table, entry, self.actions_of(*to)))
     }
 }

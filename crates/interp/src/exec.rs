@@ -1,6 +1,7 @@
 //! Executes statements.
 
-use abi::{Bits, Digest, MatchValue, drops};
+use abi::{ActionCall, Bits, Digest, MatchValue, drops};
+use dataplane::device::Event as Reported;
 use dataplane::meter::GREEN;
 use dataplane::table::Mismatch;
 use ir::{Block, Call, HeaderId, HeaderRef, LabelId, Loc, Place, Stmt, StmtKind, TableId, VarId};
@@ -211,7 +212,7 @@ impl Run<'_, '_> {
         let bytes = self.s.vars[p.standard.packet_length.index()].low_u64();
         let table = &mut self.state.tables[id.index()];
         let mut entry = None;
-        let (found, number, args) = match table.lookup_and_count(&key, bytes, self.clock) {
+        let (found, call) = match table.lookup_and_count(&key, bytes, self.clock) {
             Some(row) => {
                 entry = Some(row.handle);
                 if let Some(meter) = definition.direct_meter {
@@ -220,9 +221,9 @@ impl Run<'_, '_> {
                     self.s.colours[meter.index()] = meter_of_entry.execute(self.clock, units);
                 }
                 match &row.members {
-                    None => (true, row.action, row.entry.action.args.clone()),
+                    None => (true, row.entry.action.clone()),
                     Some(members) => match select_member(p, &self.s, definition, members) {
-                        Some((action, args)) => (true, *action, args.clone()),
+                        Some(call) => (true, call.clone()),
                         // The group is empty: the lookup is a hit, and no action runs.
                         None => {
                             if let Some(var) = hit {
@@ -233,12 +234,10 @@ impl Run<'_, '_> {
                     },
                 }
             }
-            None => {
-                let default = table.default();
-                (false, default.action, default.call.as_ref().map(|c| c.args.clone()).unwrap_or_default())
-            }
+            None => (false, table.default().call.clone().unwrap_or_default()),
         };
-        let chosen = &p.actions[definition.actions[number as usize].action.index()];
+        let ActionCall { action: number, args } = call;
+        let chosen = &p.actions[definition.actions[number.index()].action.index()];
         if self.watched {
             self.tell_applied(id, loc, &key, found, chosen, &args);
         }
@@ -254,7 +253,7 @@ impl Run<'_, '_> {
             self.s.vars[var.index()] = Bits::bit(found);
         }
         if let Some(var) = action {
-            self.set(var, number as u128);
+            self.set(var, number.0.into());
         }
         flow
     }
@@ -343,7 +342,7 @@ impl Run<'_, '_> {
                     let text = format!("digest {name}: {}", shown.join(", "));
                     self.observer.event(Event::Message { text, loc });
                 }
-                self.outcome.digests.push(Digest { name: name.clone(), fields });
+                self.state.reported.push(Reported::Digest(Digest { name: name.clone(), fields }));
             }
             Call::AddEntry { done, table, action, args, profile } => {
                 let args: Vec<Bits> = args.iter().map(|e| eval(p, &self.s, e)).collect();
@@ -480,8 +479,8 @@ fn select_member<'c>(
     p: &ir::Program,
     s: &PacketState,
     table: &ir::Table,
-    members: &'c [(u32, Vec<Bits>)],
-) -> Option<&'c (u32, Vec<Bits>)> {
+    members: &'c [ActionCall],
+) -> Option<&'c ActionCall> {
     let selector = table.profile.and_then(|id| p.profiles[id.index()].selector);
     let Some((algorithm, bits)) = selector.filter(|_| members.len() > 1) else { return members.first() };
     let hash = sums::hash_of(algorithm, &sums::bytes(p, s, &table.selector));

@@ -5,13 +5,14 @@
 //! * `eval`: expressions. `exec`: statements. `parse`: the parser. `sums`: checksums and hashes. `carry`: wrong checksums that are carried
 //!   over.
 //! * `pipeline`: the way of a packet through the stages. [`machine`]: the state that is kept between packets.
-//! * [`event`]: the steps of a packet, for observers. [`trace`]: these steps as text and JSON.
+//! * `device`: the program as its controllers see it. [`event`]: the steps of a packet, for observers. [`trace`]: these steps as text and JSON.
 //!
 //! Invariants: no I/O, no clock, no panic on any packet. The result for a packet depends only on the program, the tables, the registers and
 //! the packet; random numbers come from a seed.
 #![forbid(unsafe_code)]
 
 mod carry;
+mod device;
 mod eval;
 pub mod event;
 mod exec;
@@ -25,4 +26,4 @@ mod sums;
 pub mod trace;
 
 pub use event::{Event, Observer, Silent};
-pub use machine::{Interpreter, Mirror, Outcome};
+pub use machine::{Interpreter, Outcome};

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use abi::{ActionCall, Bits, Digest, Entry, Manifest, MatchValue, drops};
-use dataplane::{Cells, Count, Handle, Indirect, Meter, Profile, ProfileError, Rate, Table, TableError};
+use abi::{Bits, Manifest, MatchValue, drops};
+use dataplane::device::{Event as Reported, Mirror};
+use dataplane::{Cells, Count, Handle, Meter, Profile, Table, TableError};
 use ir::{Role, StageId, VarId, Verified};
 
 use crate::carry::Carry;
@@ -17,6 +18,9 @@ use crate::pna::{Applying, Pna};
 /// loops for ever exceeds it quickly.
 const STEPS: u32 = 100_000;
 
+/// The number of events that are kept until the controller asks for them.
+const EVENTS: usize = 1 << 16;
+
 /// The drop reasons of the interpreter. They come after the program's own reasons.
 const FIXED: [&str; 4] = [drops::EGRESS_SPEC, drops::NO_SUCH_GROUP, drops::STEP_BUDGET, drops::DROP];
 
@@ -27,23 +31,12 @@ pub struct Outcome {
     pub sent: Vec<(u32, Vec<u8>)>,
     /// The drops of the packet and its replicas, as indexes into the manifest's drop reasons.
     pub dropped: Vec<usize>,
-    /// The digests that the packet sent, in order.
-    pub digests: Vec<Digest>,
-}
-
-/// Where the clones of a mirroring session go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mirror {
-    /// To one port, by its number.
-    Port(u32),
-    /// To every member of a multicast group, by the group's number.
-    Group(u32),
 }
 
 /// The cells of one meter.
 pub(crate) struct Meters {
     /// The initial value of a direct meter's new cells.
-    template: Meter,
+    pub template: Meter,
     pub cells: Cells<Meter>,
     entries: HashMap<Handle, Meter>,
 }
@@ -59,29 +52,34 @@ impl Meters {
         self.entries.entry(entry).or_insert_with(|| self.template.clone())
     }
 
-    fn set(&mut self, index: Option<u64>, meter: Meter) -> bool {
-        match index {
-            Some(index) => self.cells.get_mut(index).map(|cell| *cell = meter).is_some(),
-            None => {
-                self.cells = Cells::new(self.cells.size(), meter.clone());
-                self.entries.clear();
-                self.template = meter;
-                true
-            }
-        }
+    /// Removes the cell of an entry.
+    pub fn forget(&mut self, entry: Handle) {
+        self.entries.remove(&entry);
+    }
+
+    /// Sets the cells of all entries, present and future, of a direct meter.
+    pub fn set_all(&mut self, meter: Meter) {
+        self.entries.clear();
+        self.template = meter;
     }
 }
 
 /// A running program with its state.
 pub struct Interpreter<'p> {
-    program: &'p Verified,
-    manifest: Manifest,
-    state: State,
+    pub(crate) program: &'p Verified,
+    pub(crate) manifest: Manifest,
+    pub(crate) state: State,
     fresh: PacketState,
     /// The state of the previous packet, whose memory the next packet reuses.
     spare: PacketState,
-    clock: u64,
+    pub(crate) clock: u64,
     carry: Option<Carry>,
+    /// The port whose packets go to the controller, and through which the controller's packets come.
+    pub(crate) controller_port: Option<u32>,
+    /// What the program has told, until [`dataplane::Device::events`] takes it.
+    pub(crate) reported: VecDeque<Reported>,
+    /// The packets that left because of the controller's packets, until [`Interpreter::take_injected`].
+    pub(crate) injected: Vec<(u32, Vec<u8>)>,
 }
 
 /// The state that is kept between packets.
@@ -97,6 +95,8 @@ pub(crate) struct State {
     pub value_sets: Vec<Vec<Vec<MatchValue>>>,
     pub pna: Pna,
     pub profiles: Vec<Profile>,
+    /// The digests and the controller's packets of the packet that is being processed.
+    pub reported: Vec<Reported>,
     seed: u64,
 }
 
@@ -152,11 +152,8 @@ impl<'p> Interpreter<'p> {
             meters: program.meters.iter().map(|m| Meters::new(m.size.unwrap_or(0))).collect(),
             value_sets: vec![Vec::new(); program.value_sets.len()],
             pna: Pna::default(),
-            profiles: program
-                .profiles
-                .iter()
-                .map(|p| Profile::new(&p.name, p.size, p.selector.is_some()))
-                .collect(),
+            profiles: vec![Profile::default(); program.profiles.len()],
+            reported: Vec::new(),
             seed: 0x9e37_79b9_7f4a_7c15,
         };
         let fresh = PacketState::new(program);
@@ -168,6 +165,9 @@ impl<'p> Interpreter<'p> {
             spare: PacketState::default(),
             clock: 0,
             carry: None,
+            controller_port: None,
+            reported: VecDeque::new(),
+            injected: Vec::new(),
         })
     }
 
@@ -176,194 +176,39 @@ impl<'p> Interpreter<'p> {
         &self.manifest
     }
 
-    /// The table with this full control-plane name.
-    pub fn table(&self, name: &str) -> Option<&Table> {
-        self.state.tables.iter().find(|t| t.definition().name == name)
-    }
-
-    /// The table with this full control-plane name, for writing.
-    pub fn table_mut(&mut self, name: &str) -> Option<&mut Table> {
-        self.state.tables.iter_mut().find(|t| t.definition().name == name)
-    }
-
-    /// The value of an indexed counter's cell; `None` if there is no such cell.
-    pub fn counter(&self, name: &str, index: u64) -> Option<Count> {
-        let at = self.program.counters.iter().position(|c| c.name == name)?;
-        self.state.counters[at].get(index).copied()
-    }
-
-    /// Writes a cell of an indexed counter. Returns whether there is such a cell.
-    pub fn set_counter(&mut self, name: &str, index: u64, count: Count) -> bool {
-        let at = self.program.counters.iter().position(|c| c.name == name);
-        let cell = at.and_then(|at| self.state.counters[at].get_mut(index));
-        cell.map(|c| *c = count).is_some()
-    }
-
-    /// The value of a register's cell; `None` if there is no such cell.
-    pub fn register(&self, name: &str, index: u64) -> Option<Bits> {
-        let at = self.program.registers.iter().position(|r| r.name == name)?;
-        self.state.registers[at].get(index).cloned()
-    }
-
-    /// Writes a cell of a register. Returns whether there is such a cell.
-    pub fn set_register(&mut self, name: &str, index: u64, value: &Bits) -> bool {
-        let Some(at) = self.program.registers.iter().position(|r| r.name == name) else { return false };
-        let width = self.program.registers[at].ty.width();
-        let cell = self.state.registers[at].get_mut(index);
-        cell.map(|c| *c = value.resize(width)).is_some()
-    }
-
-    /// Sets all cells of a register to their initial value. Returns whether there is such a register.
-    pub fn reset_register(&mut self, name: &str) -> bool {
-        let at = self.program.registers.iter().position(|r| r.name == name);
-        at.map(|at| self.state.registers[at].reset()).is_some()
-    }
-
-    /// The packets dropped for a reason. `reason` is an index into the manifest's drop reasons.
-    pub fn drops(&self, reason: usize) -> Count {
-        self.state.drops.get(reason).copied().unwrap_or_default()
-    }
-
-    /// Adds or replaces a multicast group. Each replica is (rid, port).
-    pub fn set_group(&mut self, group: u32, replicas: Vec<(u32, u32)>) {
-        self.state.groups.insert(group, replicas);
-    }
-
-    /// Sets where the clones of a mirroring session go; `None` removes the session.
-    pub fn set_mirror(&mut self, session: u32, to: Option<Mirror>) {
-        match to {
-            Some(to) => drop(self.state.mirrors.insert(session, to)),
-            None => drop(self.state.mirrors.remove(&session)),
-        }
-    }
-
-    /// Sets the rates of one cell of a meter, or of all its cells (`None`). The lowest rate comes first. Returns whether there is such a
-    /// cell.
-    pub fn set_rates(&mut self, name: &str, index: Option<u64>, rates: &[Rate]) -> bool {
-        let at = self.program.meters.iter().position(|m| m.name == name);
-        at.is_some_and(|at| self.state.meters[at].set(index, Meter::new(rates, self.clock)))
-    }
-
-    /// Replaces the members of a value set. Returns false if there is no such set, if there are more members than its size, or if a member
-    /// does not have the set's fields.
-    pub fn set_members(&mut self, name: &str, members: Vec<Vec<MatchValue>>) -> bool {
-        let at = self.program.value_sets.iter().position(|s| s.name == name);
-        at.is_some_and(|at| {
-            let set = &self.program.value_sets[at];
-            let fits = |member: &Vec<MatchValue>| {
-                member.len() == set.keys.len()
-                    && member
-                        .iter()
-                        .zip(&set.keys)
-                        .all(|(part, key)| part.width().is_none_or(|w| w == key.width))
-            };
-            let fit = members.len() as u64 <= set.size && members.iter().all(fits);
-            if fit {
-                self.state.value_sets[at] = members;
-            }
-            fit
-        })
-    }
-
     /// Sets the time that packets see, in microseconds. The clock does not advance by itself.
     pub fn set_clock(&mut self, micros: u64) {
         self.clock = micros;
-    }
-
-    /// The number of the action profile with this name.
-    fn profile(&mut self, name: &str) -> Option<usize> {
-        self.state.profiles.iter().position(|p| p.name() == name)
-    }
-
-    /// Adds a member to an action profile, or changes the action of an existing member; `None` if there is no such profile.
-    pub fn set_member(
-        &mut self,
-        profile: &str,
-        id: u32,
-        call: ActionCall,
-    ) -> Option<Result<(), ProfileError>> {
-        let at = self.profile(profile)?;
-        Some(self.state.profiles[at].set_member(id, call).map(|()| self.refresh(at)))
-    }
-
-    /// Adds a group of members, or replaces the members of an existing group; `None` if there is no such profile.
-    pub fn set_member_group(
-        &mut self,
-        profile: &str,
-        id: u32,
-        members: Vec<u32>,
-    ) -> Option<Result<(), ProfileError>> {
-        let at = self.profile(profile)?;
-        Some(self.state.profiles[at].set_group(id, members).map(|()| self.refresh(at)))
-    }
-
-    /// Makes an entry refer to a member or a group of its table's action profile; `None` if the table has no profile.
-    pub fn set_indirect(
-        &mut self,
-        table: &str,
-        entry: Handle,
-        to: Indirect,
-    ) -> Option<Result<(), ProfileError>> {
-        let number = self.state.tables.iter().position(|t| t.definition().name == table)?;
-        let at = self.program.tables[number].profile?.index();
-        Some(self.state.profiles[at].actions_of(to).map(|_| {
-            self.state.profiles[at].used_by(number, entry, to);
-            self.refresh(at);
-        }))
-    }
-
-    /// Passes the current members of a profile to all entries that refer to them.
-    fn refresh(&mut self, profile: usize) {
-        for (table, entry, calls) in self.state.profiles[profile].users() {
-            self.state.tables[table].set_members(entry, &calls);
-        }
-    }
-
-    /// Sets an entry's idle timeout in microseconds; `None` switches it off.
-    pub fn set_idle_timeout(
-        &mut self,
-        table: &str,
-        entry: Handle,
-        timeout: Option<u64>,
-    ) -> Result<(), TableError> {
-        let missing = || TableError::NotFound(table.to_owned());
-        let at = self.program.tables.iter().position(|t| t.name == table).ok_or_else(missing)?;
-        if !self.program.tables[at].notifies_idle {
-            return Err(TableError::NoIdleTimeout(table.to_owned()));
-        }
-        let found = self.state.tables[at].set_idle_timeout(entry, timeout, self.clock);
-        if found { Ok(()) } else { Err(missing()) }
-    }
-
-    /// The entries that have become idle since the last call, each with its table's name.
-    pub fn take_idle(&mut self) -> Vec<(String, Entry)> {
-        let of_table = |table: &mut Table| {
-            let name = table.definition().name.clone();
-            table.take_idle(self.clock).into_iter().map(move |entry| (name.clone(), entry))
-        };
-        self.state.tables.iter_mut().flat_map(of_table).collect()
-    }
-
-    /// PNA: sets whether a port is a port to the host. By default it is a port to the network.
-    pub fn set_host_port(&mut self, port: u32, host: bool) {
-        match host {
-            true => self.state.pna.host_ports.insert(port),
-            false => self.state.pna.host_ports.remove(&port),
-        };
-    }
-
-    /// PNA: sets the expire time of a profile in microseconds; `None` means that its entries never expire.
-    pub fn set_expire_time(&mut self, profile: u32, micros: Option<u64>) {
-        match micros {
-            Some(micros) => self.state.pna.times.insert(profile, micros),
-            None => self.state.pna.times.remove(&profile),
-        };
     }
 
     /// Switches on the carrying of wrong checksums. A packet that arrives with a wrong checksum over the payload then leaves with one that
     /// is wrong by the same amount, as on compiled targets, instead of a correct one.
     pub fn carry_wrong_sums(&mut self) {
         self.carry = Some(Carry::of(self.program));
+    }
+
+    /// Gives a port to the controller: packets that leave through it become events, and [`dataplane::Device::packet_out`] sends into it.
+    pub fn set_controller_port(&mut self, port: Option<u32>) {
+        self.controller_port = port;
+    }
+
+    /// The packets that left through other ports because of the controller's packets, since the last call.
+    pub fn take_injected(&mut self) -> Vec<(u32, Vec<u8>)> {
+        std::mem::take(&mut self.injected)
+    }
+
+    /// Keeps what a packet has told for the controller. If nobody asks, the newest events are lost.
+    fn report(&mut self, outcome: &mut Outcome) {
+        let mut told = std::mem::take(&mut self.state.reported);
+        if let Some(own) = self.controller_port {
+            let sent = std::mem::take(&mut outcome.sent);
+            let (to_controller, sent) = sent.into_iter().partition(|(port, _)| *port == own);
+            outcome.sent = sent;
+            let packets: Vec<(u32, Vec<u8>)> = to_controller;
+            told.extend(packets.into_iter().map(|(_, packet)| Reported::Packet(packet)));
+        }
+        let room = EVENTS.saturating_sub(self.reported.len());
+        self.reported.extend(told.into_iter().take(room));
     }
 
     /// Runs one packet through the program.
@@ -391,7 +236,9 @@ impl<'p> Interpreter<'p> {
         run.state.pna.sweep(run.clock, &mut run.state.tables);
         run.arrive(port, packet);
         self.spare = run.s;
-        run.outcome
+        let mut outcome = run.outcome;
+        self.report(&mut outcome);
+        outcome
     }
 }
 

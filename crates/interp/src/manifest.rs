@@ -1,6 +1,7 @@
 //! The interpreter's manifest. It has the tables as the program declares them, without layouts.
 
 use abi::drops;
+use abi::id::ActionId;
 use abi::manifest::{Action, Counter, DropReason, KeyField, Manifest, Param, Register, Table};
 use abi::{ActionCall, Entry};
 use ir::Verified;
@@ -54,7 +55,6 @@ fn reasons(program: &Verified) -> Vec<DropReason> {
 }
 
 fn table(program: &Verified, t: &ir::Table) -> Table {
-    let action_name = |index: u32| program.actions[t.actions[index as usize].action.index()].name.clone();
     Table {
         name: t.name.clone(),
         keys: t
@@ -69,7 +69,7 @@ fn table(program: &Verified, t: &ir::Table) -> Table {
             .collect(),
         actions: t.actions.iter().map(|a| action(program, a)).collect(),
         size: t.size,
-        default_action: Some(ActionCall { action: action_name(t.default.0), args: t.default.1.clone() }),
+        default_action: Some(ActionCall { action: ActionId(t.default.0), args: t.default.1.clone() }),
         const_default: t.const_default,
         const_entries: t.const_entries,
         initial_entries: t
@@ -77,8 +77,8 @@ fn table(program: &Verified, t: &ir::Table) -> Table {
             .iter()
             .map(|e| Entry {
                 matches: e.matches.clone(),
-                priority: e.priority,
-                action: ActionCall { action: action_name(e.action), args: e.args.clone() },
+                priority: if t.keys.iter().any(|k| k.kind.needs_priority()) { e.priority } else { 0 },
+                action: ActionCall { action: ActionId(e.action), args: e.args.clone() },
             })
             .collect(),
         direct_counter: t.direct_counter.map(|c| program.direct_counters[c.index()].name.clone()),

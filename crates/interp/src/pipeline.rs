@@ -1,6 +1,7 @@
 //! The way of a packet through the stages of the program's pipeline, and the packets that it makes on the way.
 
 use abi::{Bits, drops};
+use dataplane::Mirror;
 use ir::pipeline::{
     Bytes, Carry, Decision, Fate, Headers, Input, Passed, Path, Source, Stage, Step, To, When,
 };
@@ -8,7 +9,7 @@ use ir::{Expr, Role, StageId};
 
 use crate::eval::{eval, truth};
 use crate::event::Event;
-use crate::machine::{Dropped, Job, Mirror, Run};
+use crate::machine::{Dropped, Job, Run};
 use crate::packet::{BitWriter, PacketState};
 
 /// A port where a packet goes, and the replication id of the packet there.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use abi::id::ActionId;
 use abi::{ActionCall, Bits, Entry, MatchValue};
 use dataplane::{Handle, Table};
 use ir::TableId;
@@ -62,14 +63,16 @@ impl Run<'_, '_> {
         let missed = |a: &&Applying| a.table == id && a.hit.is_none();
         let Some(applying) = self.applying.as_ref().filter(missed) else { return false };
         let definition = &self.program.tables[id.index()];
-        let action = definition.actions[action as usize].action;
-        let action = self.program.actions[action.index()].name.clone();
         let entry = Entry {
             matches: applying.key.iter().cloned().map(MatchValue::Exact).collect(),
             priority: 0,
-            action: ActionCall { action, args },
+            action: ActionCall { action: ActionId(action), args },
         };
-        let Ok(handle) = self.state.tables[id.index()].insert(&entry) else { return false };
+        let table = &mut self.state.tables[id.index()];
+        if table.definition().check_entry(&entry).is_err() {
+            return false;
+        }
+        let Ok(handle) = table.insert(&entry) else { return false };
         if definition.ages {
             let age = Age { profile, since: self.clock };
             self.state.pna.ages.entry(id.index()).or_default().insert(handle, age);

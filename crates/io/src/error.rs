@@ -78,23 +78,9 @@ pub enum Error {
     /// An entry does not fit its table.
     #[error(transparent)]
     Entry(#[from] abi::manifest::EntryError),
-    /// An action profile does not take a member or a group.
+    /// A running program refuses what a controller writes.
     #[error(transparent)]
-    Profile(#[from] dataplane::ProfileError),
-    /// An entry with an equal key (and mask) already exists.
-    #[error("table `{table}`: there is an entry with this key already")]
-    Duplicate {
-        /// The full control-plane name of the table.
-        table: String,
-    },
-    /// A table operation is not possible in the current state.
-    #[error("table `{table}`: {problem}")]
-    Table {
-        /// The full control-plane name of the table.
-        table: String,
-        /// What is wrong, in words.
-        problem: String,
-    },
+    Device(#[from] dataplane::device::DeviceError),
     /// A capture file cannot be read.
     #[error("capture file: {0}")]
     Pcap(#[from] pcap_file::PcapError),

@@ -12,6 +12,8 @@ use std::sync::atomic::AtomicPtr;
 
 use abi::native::{Burst, DROPPED, PARTIAL, Packet, SENT};
 use abi::{Bits, Manifest};
+use std::sync::Arc;
+
 use dataplane::memory::{Host, Region, Worker};
 use dataplane::port::Offload;
 use dataplane::{Memory, TableError};
@@ -34,7 +36,7 @@ pub struct NativeProgram {
     /// The library is dropped before its file: the loader identifies a library by its path, which is that of the descriptor.
     _library: Library,
     _file: File,
-    memory: Memory,
+    memory: Arc<Memory>,
 }
 
 /// Why a program could not be started.
@@ -100,12 +102,13 @@ impl NativeProgram {
         let (file, library) = library(object)?;
         // SAFETY: the manifest names the function that the emitter wrote, whose type is `Burst`.
         let burst = *unsafe { library.get::<Burst>(manifest.entry.as_bytes()) }.map_err(why)?;
-        let memory = Memory::new(manifest, registers, Host { advise: huge_pages, wait, random })?;
+        let host = Host { advise: huge_pages, wait, random };
+        let memory = Arc::new(Memory::new(manifest, registers, host)?);
         Ok(NativeProgram { burst, _library: library, _file: file, memory })
     }
 
-    /// The memory that the program shares with its host.
-    pub fn memory(&self) -> &Memory {
+    /// The memory that the program shares with its host. It is the program's [`dataplane::Device`].
+    pub fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }
 

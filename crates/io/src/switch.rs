@@ -12,7 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use abi::{Digest, drops};
+use abi::{Digest, Manifest, drops};
+use dataplane::Memory;
+use dataplane::device::{Device, DeviceError, Entity, Event, Query, Update, WriteError};
 use dataplane::memory;
 use dataplane::port::{Inbox, Offload, Port, PortCounts, PortError};
 
@@ -29,6 +31,8 @@ const LARGEST: usize = 65_536 + 64;
 const IDLE_POLLS: u32 = 2_000;
 /// The longest sleep of a worker, and thus the longest time until it notices that it must stop.
 const SLEEP: Duration = Duration::from_millis(50);
+/// The interval in microseconds at which idle entries are searched.
+const SEARCH: u64 = 1_000_000;
 /// Capacity of the channel of digests.
 const DIGESTS: usize = 1 << 14;
 
@@ -38,7 +42,10 @@ pub struct Switch {
     running: Arc<Running>,
     workers: Vec<JoinHandle<()>>,
     digests: Receiver<Digest>,
+    memory: Arc<Memory>,
     started: Instant,
+    /// When idle entries were searched last, in microseconds.
+    searched: u64,
 }
 
 /// The state that the workers share with their switch.
@@ -91,7 +98,8 @@ impl Switch {
                 thread.map_err(|e| Error::System { what: "start a worker".to_string(), source: e })?;
             threads.push(spawned);
         }
-        Ok(Switch { program, running, workers: threads, digests, started })
+        let memory = program.memory().clone();
+        Ok(Switch { program, running, workers: threads, digests, memory, started, searched: 0 })
     }
 
     /// The running program.
@@ -104,9 +112,17 @@ impl Switch {
         self.started.elapsed().as_micros() as u64
     }
 
-    /// Waits up to `wait` for the next digest.
-    pub fn digest(&self, wait: Duration) -> Option<Digest> {
-        self.digests.recv_timeout(wait).ok()
+    /// Waits up to `wait` until the program has told something ([`Device::events`]).
+    pub fn wait(&self, wait: Duration) {
+        if let Ok(digest) = self.digests.recv_timeout(wait) {
+            self.report(digest);
+        }
+    }
+
+    fn report(&self, digest: Digest) {
+        if !self.memory.report(Event::Digest(digest)) {
+            self.running.lost.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// The number of digests lost because the channel or a worker's buffer was full.
@@ -148,6 +164,32 @@ impl Switch {
         for worker in self.workers.drain(..) {
             let _ = worker.join();
         }
+    }
+}
+
+impl Device for Switch {
+    fn manifest(&self) -> &Manifest {
+        self.memory.manifest()
+    }
+
+    fn write(&mut self, updates: &[Update]) -> std::result::Result<(), WriteError> {
+        self.memory.set_clock(self.now());
+        self.memory.write(updates)
+    }
+
+    fn read(&mut self, query: &Query) -> std::result::Result<Vec<Entity>, DeviceError> {
+        self.memory.read(query)
+    }
+
+    fn events(&mut self) -> std::result::Result<Vec<Event>, DeviceError> {
+        self.digests.try_iter().for_each(|digest| self.report(digest));
+        let now = self.now();
+        self.memory.set_clock(now);
+        if now < self.searched + SEARCH {
+            return Ok(self.memory.take_reported());
+        }
+        self.searched = now;
+        self.memory.events()
     }
 }
 

@@ -6,10 +6,16 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+mod common;
+
+use abi::id::{ActionId, CounterId};
 use abi::{ActionCall, Bits, Entry, Manifest, MatchValue};
+use dataplane::device::{Device, DeviceError, Key};
 use io::bpf::{Instance, SkBuff};
 use io::ebpf::{EgressPort, KernelProgram};
 use io::workdir::WorkDir;
+
+use common::{delete, insert, modify, set_default};
 
 /// A program whose entries have as action data their key, and a number twice.
 const PROGRAM: &str = r#"
@@ -75,7 +81,7 @@ fn compile() -> Option<(Vec<u8>, Manifest)> {
 fn set(of: u32, number: u64) -> ActionCall {
     // A different number changes every byte of both values.
     let value = Bits::new(128, u128::from(number & 0xff) * (u128::MAX / 0xff));
-    ActionCall { action: "I.set".into(), args: vec![Bits::new(32, of.into()), value.clone(), value] }
+    ActionCall { action: ActionId(0), args: vec![Bits::new(32, of.into()), value.clone(), value] }
 }
 
 fn exact(key: u32, number: u64) -> Entry {
@@ -105,36 +111,36 @@ fn lpm(key: u32, number: u64) -> Entry {
 }
 
 /// A change that one test makes under traffic. The number differs in each call.
-type Change = fn(&mut KernelProgram, u64) -> io::Result<()>;
+type Change = fn(&mut KernelProgram, u64) -> Result<(), DeviceError>;
 
 /// Replaces the packets' entry, so that elements are reused as fast as possible.
-fn replace(program: &mut KernelProgram, number: u64) -> io::Result<()> {
-    program.modify("I.exacts", &exact(KEY, number))
+fn replace(program: &mut KernelProgram, number: u64) -> Result<(), DeviceError> {
+    modify(program, "I.exacts", &exact(KEY, number))
 }
 
 /// Adds and deletes other entries.
-fn add_and_delete(program: &mut KernelProgram, number: u64) -> io::Result<()> {
+fn add_and_delete(program: &mut KernelProgram, number: u64) -> Result<(), DeviceError> {
     let other = 100 + (number % 8) as u32;
-    program.insert("I.exacts", &exact(other, number))?;
-    program.modify("I.exacts", &exact(KEY, number))?;
-    program.delete("I.exacts", &exact(other, number))?;
-    program.modify("I.prefixes", &lpm(KEY, number))?;
-    program.insert("I.prefixes", &lpm(other, number))?;
-    program.delete("I.prefixes", &lpm(other, number)).map(|_| ())
+    insert(program, "I.exacts", &exact(other, number))?;
+    modify(program, "I.exacts", &exact(KEY, number))?;
+    delete(program, "I.exacts", &exact(other, number))?;
+    modify(program, "I.prefixes", &lpm(KEY, number))?;
+    insert(program, "I.prefixes", &lpm(other, number))?;
+    delete(program, "I.prefixes", &lpm(other, number))
 }
 
 /// Adds and deletes tuples before that of the packets' entry, for the packets' key and for another one.
-fn reorder(program: &mut KernelProgram, number: u64) -> io::Result<()> {
+fn reorder(program: &mut KernelProgram, number: u64) -> Result<(), DeviceError> {
     let (bit, other) = (16 + (number % 8) as u32, 100 + (number % 8) as u32);
-    program.insert("I.masks", &ternary(KEY, bit, 20, number))?;
-    program.modify("I.masks", &ternary(KEY, 31, 10, number))?;
-    program.delete("I.masks", &ternary(KEY, bit, 20, number))?;
-    program.insert("I.masks", &ternary(other, bit, 30, number))?;
-    program.delete("I.masks", &ternary(other, bit, 30, number)).map(|_| ())
+    insert(program, "I.masks", &ternary(KEY, bit, 20, number))?;
+    modify(program, "I.masks", &ternary(KEY, 31, 10, number))?;
+    delete(program, "I.masks", &ternary(KEY, bit, 20, number))?;
+    insert(program, "I.masks", &ternary(other, bit, 30, number))?;
+    delete(program, "I.masks", &ternary(other, bit, 30, number))
 }
 
-fn set_default(program: &mut KernelProgram, number: u64) -> io::Result<()> {
-    program.set_default("I.defaults", &set(0, number))
+fn replace_default(program: &mut KernelProgram, number: u64) -> Result<(), DeviceError> {
+    set_default(program, "I.defaults", &set(0, number))
 }
 
 #[test]
@@ -150,15 +156,15 @@ fn packets_see_whole_entries_while_tables_change() {
     let mut program = KernelProgram::load(&object, &manifest, &name.0).expect("it loads");
     program.set_ingress_port(1, 0).expect("a port");
     program.set_egress_port(1, EgressPort { ifindex: 1, flags: 0 }).expect("a port");
-    program.insert("I.exacts", &exact(KEY, 0)).expect("inserts");
-    program.insert("I.prefixes", &lpm(KEY, 0)).expect("inserts");
-    program.insert("I.masks", &ternary(KEY, 31, 10, 0)).expect("inserts");
+    insert(&mut program, "I.exacts", &exact(KEY, 0)).expect("inserts");
+    insert(&mut program, "I.prefixes", &lpm(KEY, 0)).expect("inserts");
+    insert(&mut program, "I.masks", &ternary(KEY, 31, 10, 0)).expect("inserts");
     let mut frame = vec![0; 64];
     frame[14..18].copy_from_slice(&KEY.to_be_bytes());
     let skb = SkBuff { ifindex: 1, ..SkBuff::default() };
 
     let mut changes = [0; 4];
-    let all: [Change; 4] = [replace, add_and_delete, reorder, set_default];
+    let all: [Change; 4] = [replace, add_and_delete, reorder, replace_default];
     for (change, done) in all.iter().zip(&mut changes) {
         let running = AtomicBool::new(true);
         let result = std::thread::scope(|threads| {
@@ -179,7 +185,7 @@ fn packets_see_whole_entries_while_tables_change() {
         });
         result.expect("tables take changes");
     }
-    let mut seen = |at| program.counter("I.seen", at).expect("counts").packets;
+    let mut seen = |at| program.count(&Key::Counter(CounterId(0), at)).expect("counts").packets;
     let runs = seen(0);
     println!("{runs} packets met {changes:?} rounds of changes");
     assert!(
@@ -190,8 +196,9 @@ fn packets_see_whole_entries_while_tables_change() {
     let what = what.iter().chain(&["lpm: mixtures", "default: mixtures"]);
     let wrong: Vec<_> = what.zip(1..).map(|(what, at)| (*what, seen(at))).filter(|(_, n)| *n > 0).collect();
     assert!(wrong.is_empty(), "of {runs} packets: {wrong:?}");
-    let drops = program.drops().expect("drops are counted");
+    let drops = Device::drops(&mut program).expect("drops are counted");
+    let reasons = program.manifest().drops.iter().map(|d| d.name.as_str());
     let dropped: Vec<_> =
-        drops.iter().filter(|d| d.name.starts_with("target.") && d.count.packets > 0).collect();
+        reasons.zip(drops).filter(|(name, count)| name.starts_with("target.") && count.packets > 0).collect();
     assert!(dropped.is_empty(), "{dropped:?}");
 }

@@ -2,12 +2,19 @@
 //! entry or none, no entry is lost or doubled, the counts add up, and the memory stays constant.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+mod common;
+
+use abi::id::ActionId;
 use abi::{ActionCall, Bits, Entry, MatchValue};
-use dataplane::{Memory, TableError};
+use dataplane::Memory;
+use dataplane::device::{Device, DeviceError, Entity, Update};
 use io::native::{Batch, NativeProgram, Object, has_compiler};
+
+use common::{delete, direct_count, entries, insert, modify};
 
 /// A packet has a key and room for the result. The data of each entry is computed from its key, so data of another entry shows. Entries with
 /// small keys never expire.
@@ -76,7 +83,7 @@ fn entry(key: u32) -> Entry {
     Entry {
         matches: vec![MatchValue::Exact(Bits::new(32, key.into()))],
         priority: 0,
-        action: ActionCall { action: "I.known".into(), args },
+        action: ActionCall { action: ActionId(0), args },
     }
 }
 
@@ -179,18 +186,18 @@ struct Control {
 }
 
 impl Control {
-    fn turn(&mut self, memory: &Memory, now: u64) {
+    fn turn(&mut self, memory: &Arc<Memory>, now: u64) {
         for _ in 0..200 {
             let key = VOLATILE + random(&mut self.x) % (KEYS - VOLATILE);
             match random(&mut self.x) % 3 {
-                0 => self.deleted += u64::from(memory.delete("I.flows", &entry(key)).is_ok()),
-                1 => match memory.insert("I.flows", &entry(key)) {
+                0 => self.deleted += u64::from(delete(&mut memory.clone(), "I.flows", &entry(key)).is_ok()),
+                1 => match insert(&mut memory.clone(), "I.flows", &entry(key)) {
                     Ok(()) => self.inserted += 1,
-                    Err(TableError::Exists(_) | TableError::Full { .. }) => {}
+                    Err(DeviceError::AlreadyExists(_) | DeviceError::ResourceExhausted(_)) => {}
                     Err(other) => panic!("{other}"),
                 },
-                _ => match memory.modify("I.flows", &entry(key)) {
-                    Ok(()) | Err(TableError::NotFound(_) | TableError::Full { .. }) => {}
+                _ => match modify(&mut memory.clone(), "I.flows", &entry(key)) {
+                    Ok(()) | Err(DeviceError::NotFound(_) | DeviceError::ResourceExhausted(_)) => {}
                     Err(other) => panic!("{other}"),
                 },
             }
@@ -203,7 +210,8 @@ impl Control {
 fn senders_learn_while_entries_expire_and_the_host_writes() {
     let Some(program) = load() else { return };
     let memory = program.memory();
-    memory.set_expire_time(1, Some(3000));
+    let time = Entity::ExpireTime { profile: 1, micros: Some(3000) };
+    memory.clone().write(&[Update::Modify(time)]).expect("it is right");
     // SOAK=SECONDS sets a longer duration.
     let soak = std::env::var("SOAK").ok().and_then(|s| s.parse().ok());
     let least = Duration::from_secs(soak.unwrap_or(3));
@@ -228,7 +236,7 @@ fn senders_learn_while_entries_expire_and_the_host_writes() {
     });
     let sent = sent.expect("whole entries, and none is lost");
     let added: u64 = sent.iter().map(|s| s.added).sum();
-    let entries = memory.entries("I.flows");
+    let entries = common::entries(&mut memory.clone(), "I.flows");
     let keys: HashSet<_> = entries.iter().map(|e| e.matches.clone()).collect();
     println!(
         "{sent:?}, {} inserted, {} deleted, {} expired, {} entries, {used:?} bytes resident",
@@ -239,7 +247,6 @@ fn senders_learn_while_entries_expire_and_the_host_writes() {
     );
     assert_eq!(keys.len(), entries.len(), "no entry is there twice");
     assert_eq!(added + control.inserted - control.deleted - control.expired, entries.len() as u64);
-    assert_eq!(memory.entry_count("I.flows"), entries.len() as u64);
     assert!(entries.iter().all(|found| *found == entry(found.matches[0].value() as u32)), "{entries:?}");
     assert!(entries.len() as u64 <= SIZE);
     assert!(added > 1000 && control.expired > 100 && control.deleted > 10 && sent.iter().all(|s| s.hits > 0));
@@ -264,7 +271,8 @@ impl Value for MatchValue {
 fn a_full_table_refuses_and_empties() {
     let Some(program) = load() else { return };
     let memory = program.memory();
-    memory.set_expire_time(1, Some(1000));
+    let time = Entity::ExpireTime { profile: 1, micros: Some(1000) };
+    memory.clone().write(&[Update::Modify(time)]).expect("it is right");
     let mut worker = memory.worker();
     for round in 0..3u64 {
         let (now, first) = (round * 10_000, VOLATILE + round as u32 * 9000);
@@ -274,12 +282,18 @@ fn a_full_table_refuses_and_empties() {
         let added = results.iter().filter(|(_, what)| *what == Seen::Added).count();
         let refused = results.iter().filter(|(_, what)| *what == Seen::Refused).count();
         assert_eq!((added, refused), (SIZE as usize, 100), "round {round}");
-        assert!(matches!(memory.insert("I.flows", &entry(5)), Err(TableError::Full { .. })));
-        assert!(matches!(memory.insert("I.flows", &entry(first)), Err(TableError::Exists(_))));
-        assert_eq!(memory.entry_count("I.flows"), SIZE);
+        assert!(matches!(
+            insert(&mut memory.clone(), "I.flows", &entry(5)),
+            Err(DeviceError::ResourceExhausted(_))
+        ));
+        assert!(matches!(
+            insert(&mut memory.clone(), "I.flows", &entry(first)),
+            Err(DeviceError::AlreadyExists(_))
+        ));
+        assert_eq!(entries(&mut memory.clone(), "I.flows").len() as u64, SIZE);
         assert_eq!(memory.expire(now + 999, 1.0), 0);
         assert_eq!(memory.expire(now + 1000, 1.0), SIZE);
-        assert_eq!(memory.entries("I.flows"), []);
+        assert_eq!(entries(&mut memory.clone(), "I.flows"), []);
     }
 }
 
@@ -292,19 +306,19 @@ fn entries_of_packets_are_entries_like_others() {
     let results = run(&program, &mut worker, &[7, 7, 8, 7]);
     let what: Vec<Seen> = results.into_iter().map(|(_, what)| what).collect();
     assert_eq!(what, [Seen::Added, Seen::Hit, Seen::Added, Seen::Hit]);
-    assert_eq!(memory.entries("I.flows"), [entry(7), entry(8)]);
-    assert_eq!(memory.direct_count("I.flows", &entry(7)).expect("it exists").packets, 2);
+    assert_eq!(entries(&mut memory.clone(), "I.flows"), [entry(7), entry(8)]);
+    assert_eq!(direct_count(&mut memory.clone(), "I.flows", &entry(7)).packets, 2);
     let mut changed = entry(7);
     changed.action.args[0] = Bits::new(32, 1);
-    memory.modify("I.flows", &changed).expect("it exists");
-    assert!(memory.entries("I.flows").contains(&changed));
-    assert_eq!(memory.direct_count("I.flows", &entry(7)).expect("it exists").packets, 2);
-    memory.modify("I.flows", &entry(7)).expect("it exists");
-    memory.delete("I.flows", &entry(8)).expect("it exists");
-    assert!(matches!(memory.delete("I.flows", &entry(8)), Err(TableError::NotFound(_))));
+    modify(&mut memory.clone(), "I.flows", &changed).expect("it exists");
+    assert!(entries(&mut memory.clone(), "I.flows").contains(&changed));
+    assert_eq!(direct_count(&mut memory.clone(), "I.flows", &entry(7)).packets, 2);
+    modify(&mut memory.clone(), "I.flows", &entry(7)).expect("it exists");
+    delete(&mut memory.clone(), "I.flows", &entry(8)).expect("it exists");
+    assert!(matches!(delete(&mut memory.clone(), "I.flows", &entry(8)), Err(DeviceError::NotFound(_))));
     let what: Vec<Seen> = run(&program, &mut worker, &[8, 7]).into_iter().map(|(_, what)| what).collect();
     assert_eq!(what, [Seen::Added, Seen::Hit]);
-    assert_eq!(memory.direct_count("I.flows", &entry(7)).expect("it exists").packets, 3);
+    assert_eq!(direct_count(&mut memory.clone(), "I.flows", &entry(7)).packets, 3);
     // The new entry does not have the count of the deleted one.
-    assert_eq!(memory.direct_count("I.flows", &entry(8)).expect("it exists").packets, 0);
+    assert_eq!(direct_count(&mut memory.clone(), "I.flows", &entry(8)).packets, 0);
 }

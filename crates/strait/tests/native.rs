@@ -3,9 +3,14 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+mod common;
+
+use abi::id::{ActionId, ProfileId, TableId};
 use abi::{ActionCall, Bits, Entry, MatchValue};
-use dataplane::TableError;
+use dataplane::device::{Action, Device, DeviceError, Entity, EntryKey, Key, TableEntry, Update};
 use io::native::{Batch, NativeProgram, Object, Verdict, has_compiler};
+
+use common::{clear, delete, entries, insert, modify};
 
 /// A packet is an address and room for the result. In every entry, the mark is three times the port.
 const PROGRAM: &str = r#"
@@ -68,8 +73,9 @@ fn load_text(text: &str, size: u32) -> Option<NativeProgram> {
 }
 
 fn send(port: u32) -> ActionCall {
+    // It is the first action of each table.
     ActionCall {
-        action: "I.send".into(),
+        action: ActionId(0),
         args: vec![Bits::new(9, port.into()), Bits::new(32, u128::from(port) * 3)],
     }
 }
@@ -152,8 +158,9 @@ fn change_under_traffic(
 ) {
     let Some(program) = program else { return };
     let memory = program.memory();
+    let mut device = memory.clone();
     if let Some(kept) = &kept {
-        memory.insert("I.routes", kept).unwrap();
+        insert(&mut device, "I.routes", kept).unwrap();
     }
     let over = AtomicBool::new(false);
     let bursts = [AtomicU64::new(0), AtomicU64::new(0)];
@@ -193,18 +200,18 @@ fn change_under_traffic(
                 break;
             }
             for i in 0..500 {
-                let _ = memory.insert("I.routes", &entry(i, round, 2));
-                let _ = memory.modify("I.routes", &entry(i, round, 3));
+                let _ = insert(&mut device, "I.routes", &entry(i, round, 2));
+                let _ = modify(&mut device, "I.routes", &entry(i, round, 3));
             }
             for i in 0..8u16 {
                 let (low, high) = (i * 4000, i * 4000 + 3000);
                 let range = range(u32::from(i) << 20, 0x0010_0000, (low, high), 1 + i32::from(i), 2);
-                memory.insert("I.ranges", &range).unwrap();
+                insert(&mut device, "I.ranges", &range).unwrap();
             }
             for i in 0..500 {
-                let _ = memory.delete("I.routes", &entry(i, round, 0));
+                let _ = delete(&mut device, "I.routes", &entry(i, round, 0));
             }
-            memory.clear("I.ranges").unwrap();
+            clear(&mut device, "I.ranges").unwrap();
         }
         over.store(true, Ordering::Relaxed);
         workers.into_iter().map(|w| w.join().expect("no panic")).collect::<Result<Vec<_>, _>>()
@@ -214,9 +221,9 @@ fn change_under_traffic(
     assert!((2..4).all(|port| seen.iter().any(|s| s[port] > 0)), "{seen:?}");
     println!("{seen:?} packets by port, in {:?}", begun.elapsed());
     // All entries that were added have been deleted.
-    assert_eq!(memory.entries("I.routes").len(), usize::from(kept.is_some()));
+    assert_eq!(entries(&mut device, "I.routes").len(), usize::from(kept.is_some()));
     if let Some(kept) = &kept {
-        assert!(memory.direct_count("I.routes", kept).unwrap().packets > 0);
+        assert!(device.count(&Key::DirectCounter(EntryKey::of(TableId(0), kept))).unwrap().packets > 0);
     }
 }
 
@@ -224,43 +231,52 @@ fn change_under_traffic(
 fn a_full_table_reports_an_error() {
     let Some(program) = load(4096) else { return };
     let memory = program.memory();
+    let mut device = memory.clone();
     for i in 0..64u16 {
-        memory.insert("I.ranges", &range(0, 0, (i, i), 1, 2)).unwrap();
+        insert(&mut device, "I.ranges", &range(0, 0, (i, i), 1, 2)).unwrap();
     }
     let one_more = range(0, 0, (64, 64), 1, 2);
-    assert!(matches!(memory.insert("I.ranges", &one_more), Err(TableError::Full { size: 64, .. })));
-    assert!(matches!(memory.insert("I.ranges", &range(0, 0, (3, 3), 1, 2)), Err(TableError::Exists(_))));
-    memory.delete("I.ranges", &range(0, 0, (3, 3), 1, 0)).unwrap();
-    memory.insert("I.ranges", &one_more).unwrap();
-    assert!(matches!(memory.delete("I.ranges", &range(0, 0, (3, 3), 1, 0)), Err(TableError::NotFound(_))));
+    assert!(matches!(insert(&mut device, "I.ranges", &one_more), Err(DeviceError::ResourceExhausted(_))));
+    assert!(matches!(
+        insert(&mut device, "I.ranges", &range(0, 0, (3, 3), 1, 2)),
+        Err(DeviceError::AlreadyExists(_))
+    ));
+    delete(&mut device, "I.ranges", &range(0, 0, (3, 3), 1, 0)).unwrap();
+    insert(&mut device, "I.ranges", &one_more).unwrap();
+    assert!(matches!(
+        delete(&mut device, "I.ranges", &range(0, 0, (3, 3), 1, 0)),
+        Err(DeviceError::NotFound(_))
+    ));
 }
 
 #[test]
 fn entries_are_listed_as_they_were_added() {
     let Some(program) = load(4096) else { return };
     let memory = program.memory();
+    let mut device = memory.clone();
     let mut added: Vec<Entry> =
         (0..20).map(|i| range(i << 8, 0xffff_0000 >> (i % 3), (i as u16, 900), 1 + i as i32, 2)).collect();
-    added.iter().for_each(|entry| memory.insert("I.ranges", entry).unwrap());
-    memory.delete("I.ranges", &added.remove(7)).unwrap();
+    added.iter().for_each(|entry| insert(&mut device, "I.ranges", entry).unwrap());
+    delete(&mut device, "I.ranges", &added.remove(7)).unwrap();
     added[3].action = send(5);
-    memory.modify("I.ranges", &added[3]).unwrap();
-    let mut listed = memory.entries("I.ranges");
+    modify(&mut device, "I.ranges", &added[3]).unwrap();
+    let mut listed = entries(&mut device, "I.ranges");
     listed.sort_by_key(|entry| entry.priority);
     assert_eq!(listed, added);
-    memory.insert("I.routes", &route(0x0a0b_0000, 16, 3)).unwrap();
-    assert_eq!(memory.entries("I.routes"), [route(0x0a0b_0000, 16, 3)]);
+    insert(&mut device, "I.routes", &route(0x0a0b_0000, 16, 3)).unwrap();
+    assert_eq!(entries(&mut device, "I.routes"), [route(0x0a0b_0000, 16, 3)]);
 }
 
 #[test]
 fn the_best_of_equal_masks_and_ranges_wins() {
     let Some(program) = load(4096) else { return };
     let memory = program.memory();
-    memory.insert("I.routes", &route(0, 0, 9)).unwrap();
-    memory.insert("I.ranges", &range(0, 0, (0, 100), 1, 1)).unwrap();
-    memory.insert("I.ranges", &range(0, 0, (50, 200), 5, 2)).unwrap();
-    memory.insert("I.ranges", &range(0, 0xff, (90, 95), 3, 3)).unwrap();
-    memory.insert("I.ranges", &range(0, 0, (90, 300), 5, 4)).unwrap();
+    let mut device = memory.clone();
+    insert(&mut device, "I.routes", &route(0, 0, 9)).unwrap();
+    insert(&mut device, "I.ranges", &range(0, 0, (0, 100), 1, 1)).unwrap();
+    insert(&mut device, "I.ranges", &range(0, 0, (50, 200), 5, 2)).unwrap();
+    insert(&mut device, "I.ranges", &range(0, 0xff, (90, 95), 3, 3)).unwrap();
+    insert(&mut device, "I.ranges", &range(0, 0, (90, 300), 5, 4)).unwrap();
     let mut worker = memory.worker();
     let mut port = |value: u16| {
         let mut batch = Batch::new(1, 64, 0);
@@ -281,7 +297,8 @@ type Line = (u32, u32, (u16, u16), i32, u32);
 fn merged_tuples_find_what_a_search_line_by_line_finds() {
     let Some(program) = load_text(&PROGRAM.replace("size = 64", "size = 4000"), 4096) else { return };
     let memory = program.memory();
-    memory.insert("I.routes", &route(0, 0, 511)).unwrap();
+    let mut device = memory.clone();
+    insert(&mut device, "I.routes", &route(0, 0, 511)).unwrap();
     let mut x = 7u64;
     let mut random = |end: u64| {
         x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -304,11 +321,11 @@ fn merged_tuples_find_what_a_search_line_by_line_finds() {
         lines.push((address & mask, mask, (low, high), 1 + random(50) as i32, number % 500));
     }
     let entry = |line: &Line| range(line.0, line.1, line.2, line.3, line.4);
-    lines.retain(|line| memory.insert("I.ranges", &entry(line)).is_ok());
+    lines.retain(|line| insert(&mut device, "I.ranges", &entry(line)).is_ok());
     let (gone, kept): (Vec<_>, Vec<_>) =
         lines.into_iter().enumerate().partition(|(number, _)| number % 3 == 0);
-    gone.iter().for_each(|(_, line)| memory.delete("I.ranges", &entry(line)).unwrap());
-    assert_eq!(memory.entries("I.ranges").len(), kept.len());
+    gone.iter().for_each(|(_, line)| delete(&mut device, "I.ranges", &entry(line)).unwrap());
+    assert_eq!(entries(&mut device, "I.ranges").len(), kept.len());
     let mut worker = memory.worker();
     for _ in 0..200 {
         let mut batch = Batch::new(64, 64, 0);
@@ -345,14 +362,14 @@ fn a_refused_entry_leaves_the_members_of_the_first() {
     for size in [4096, 100_000] {
         let Some(program) = load_text(&members(), size) else { return };
         let memory = program.memory();
-        let member = |port| memory.set_member("I.members", 1, send(port)).expect("the profile is there");
-        member(1).expect("there is room");
-        let entry = route(0x0a00_0000, 8, 0);
-        let to = dataplane::Indirect::Member(1);
-        memory.insert_indirect("I.routes", &entry, to).expect("it is new");
-        memory.insert_indirect("I.routes", &entry, to).expect_err("it is there");
+        let mut device = memory.clone();
+        let member = |port| Entity::Member { profile: ProfileId(0), id: 1, action: send(port) };
+        let key = EntryKey::of(TableId(0), &route(0x0a00_0000, 8, 0));
+        let entry = Update::Insert(Entity::Entry(TableEntry { key, action: Action::Member(1), idle: None }));
+        device.write(&[Update::Insert(member(1)), entry.clone()]).expect("it is new");
+        device.write(&[entry]).expect_err("it is there");
         for port in [1, 2, 3] {
-            member(port).expect("it changes");
+            device.write(&[Update::Set(member(port))]).expect("it changes");
             let (mut worker, mut batch) = (memory.worker(), Batch::new(1, 64, 0));
             assert!(batch.push(0, &packet(0x0a01_0203, 0)));
             program.run(&mut worker, &mut batch);

@@ -6,16 +6,15 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use abi::id::{TableId, ValueSetId};
 use abi::manifest::{KeyField, Table};
 use abi::{ActionCall, Bits, Entry, Manifest, MatchKind, MatchValue};
 use bench::rng::Rng;
-use control::stf::{Mirror, Target};
+use dataplane::device::{Device, Entity, Mirror, Update};
 use interp::{Event, Interpreter, Observer};
 use ir::Verified;
 use ir::paths::{Goal, paths};
 use serde::{Deserialize, Serialize};
-
-use crate::targets::interp::InterpTarget;
 
 /// The largest number of paths through the parser that packets are made for.
 const PATHS: usize = 40;
@@ -28,9 +27,9 @@ const SESSION: u32 = 5;
 /// The input of a run: entries, packets and other control-plane state.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Case {
-    pub entries: Vec<(String, Entry)>,
-    pub defaults: Vec<(String, ActionCall)>,
-    pub value_sets: Vec<(String, Vec<Vec<MatchValue>>)>,
+    pub entries: Vec<(TableId, Entry)>,
+    pub defaults: Vec<(TableId, ActionCall)>,
+    pub value_sets: Vec<(ValueSetId, Vec<Vec<MatchValue>>)>,
     /// Whether packets are replicated or cloned, so that a group and a session are needed.
     pub copies: bool,
     pub packets: Vec<(u32, Vec<u8>)>,
@@ -51,63 +50,64 @@ impl Case {
         let manifest = interpreter.manifest().clone();
         let mut case = Case { copies, ..Case::default() };
         case.fill(&manifest, &looked.0, &mut rng);
-        let mut target = InterpTarget::new(fresh()?);
+        let mut target = fresh()?;
         // Entries with equal matches and different priorities need a target that keeps the priority separate from the key. Tc does not.
         let mut known = HashSet::new();
         let twice = rng.index(10) == 0;
         case.entries.retain(|(table, entry)| {
-            let new = known.insert((table.clone(), entry.matches.clone()));
-            (new || twice) && target.insert(table, entry).is_ok()
+            let new = known.insert((*table, entry.matches.clone()));
+            (new || twice) && target.write(&[Update::Insert(Entity::entry(*table, entry.clone()))]).is_ok()
         });
-        let mut target = InterpTarget::new(fresh()?);
+        let mut target = fresh()?;
         case.load(&mut target)?;
         let mut right = |packet| match rng.index(8) {
             0 => packet,
-            _ => with_right_sums(&mut target.0, packet),
+            _ => with_right_sums(&mut target, packet),
         };
         case.packets = raw.into_iter().map(&mut right).collect();
         Ok(case)
     }
 
-    /// Adds the entries to a target's tables.
-    pub fn load(&self, target: &mut dyn Target) -> Result<(), String> {
-        let failed = |what: &str, e: control::stf::TargetError| format!("{what}: {e}");
-        for (table, entry) in &self.entries {
-            target.insert(table, entry).map_err(|e| failed(&format!("an entry of {table}"), e))?;
-        }
-        for (table, call) in &self.defaults {
-            target.set_default(table, call).map_err(|e| failed(&format!("the default of {table}"), e))?;
-        }
-        for (name, members) in &self.value_sets {
-            target.set_value_set(name, members).map_err(|e| failed(name, e))?;
-        }
+    /// Writes the entries and the other control-plane state to a device.
+    pub fn load(&self, device: &mut dyn Device) -> Result<(), String> {
+        let entries = self.entries.iter().map(|(table, e)| Update::Insert(Entity::entry(*table, e.clone())));
+        let default = |(table, call): &(TableId, ActionCall)| {
+            Update::Modify(Entity::Default { table: *table, action: call.clone() })
+        };
+        let set = |(set, members): &(ValueSetId, Vec<_>)| {
+            Update::Modify(Entity::ValueSet { set: *set, members: members.clone() })
+        };
+        let defaults = self.defaults.iter().map(default);
+        let mut all: Vec<Update> = entries.chain(defaults).chain(self.value_sets.iter().map(set)).collect();
         if self.copies {
-            target.set_group(GROUP, &[(0, 1), (1, 2), (7, 9)]).map_err(|e| failed("the group", e))?;
-            target.set_mirror(SESSION, Some(Mirror::Port(7))).map_err(|e| failed("the session", e))?;
+            let copies = vec![(0, 1), (1, 2), (7, 9)];
+            all.push(Update::Insert(Entity::Multicast { group: GROUP, copies }));
+            all.push(Update::Insert(Entity::Session { session: SESSION, to: Mirror::Port(7) }));
         }
-        Ok(())
+        device.write(&all).map_err(|refused| format!("{refused}: {:?}", all[refused.index]))
     }
 
     /// The case as STF, without expected packets.
     pub fn stf(&self, manifest: &Manifest) -> String {
         let mut text = String::new();
         for (table, entry) in &self.entries {
-            let Some(definition) = manifest.table(table) else { continue };
+            let definition = &manifest.tables[table.index()];
             let priority =
                 if definition.needs_priority() { format!(" {}", entry.priority) } else { String::new() };
             let matches = definition.keys.iter().zip(&entry.matches).map(|(k, m)| written(k, m));
             let matches: String = matches.collect();
-            let table = name(table);
+            let table = name(&definition.name);
             text += &format!("add {table}{priority}{matches} {}\n", call(definition, &entry.action));
         }
         for (table, action) in &self.defaults {
-            let Some(definition) = manifest.table(table) else { continue };
-            text += &format!("setdefault {} {}\n", name(table), call(definition, action));
+            let definition = &manifest.tables[table.index()];
+            text += &format!("setdefault {} {}\n", name(&definition.name), call(definition, action));
         }
-        for (name, members) in &self.value_sets {
+        for (set, members) in &self.value_sets {
             let member = |m: &Vec<MatchValue>| m.iter().map(value_of).collect::<Vec<_>>().join(",");
             let members: Vec<String> = members.iter().map(member).collect();
-            text += &format!("value_set {} {}\n", self::name(name), members.join(" "));
+            let set = &manifest.value_sets[set.index()].name;
+            text += &format!("value_set {} {}\n", name(set), members.join(" "));
         }
         if self.copies {
             text += &format!("mc_mgrp_create {GROUP}\n");
@@ -121,7 +121,7 @@ impl Case {
 
     fn fill(&mut self, manifest: &Manifest, looked: &BTreeMap<String, Vec<Vec<Bits>>>, rng: &mut Rng) {
         let none = Vec::new();
-        for table in &manifest.tables {
+        for (id, table) in manifest.numbered_tables() {
             let unfit =
                 table.implementation.is_some() || table.keys.iter().any(|k| k.kind == MatchKind::Selector);
             let callable = |default: bool| {
@@ -135,7 +135,7 @@ impl Case {
             let actions = callable(true);
             if !table.const_default && !actions.is_empty() && rng.below(100) < 30 {
                 let action = actions[rng.index(actions.len())];
-                self.defaults.push((table.name.clone(), arguments(action, rng)));
+                self.defaults.push((id, arguments(table, action, rng)));
             }
             let actions = callable(false);
             if table.const_entries || table.keys.is_empty() || actions.is_empty() {
@@ -151,13 +151,13 @@ impl Case {
             for n in 0..count.min(table.size as usize) {
                 let near = (!seen.is_empty() && rng.below(100) < 75).then(|| &seen[rng.index(seen.len())]);
                 let matches = masks.matches(table, near, rng);
-                let action = arguments(actions[rng.index(actions.len())], rng);
+                let action = arguments(table, actions[rng.index(actions.len())], rng);
                 // Each entry has its own priority. P4 does not define which of two equal ones wins, and tc does not keep their age.
                 let priority = if table.needs_priority() { 1 + (n * 37 % 101) as i32 } else { 0 };
-                self.entries.push((table.name.clone(), Entry { matches, priority, action }));
+                self.entries.push((id, Entry { matches, priority, action }));
             }
         }
-        for set in &manifest.value_sets {
+        for (number, set) in manifest.value_sets.iter().enumerate() {
             let member = |rng: &mut Rng| {
                 let part = |k: &KeyField, rng: &mut Rng| match k.kind {
                     MatchKind::Ternary => {
@@ -173,15 +173,15 @@ impl Case {
                 set.keys.iter().map(|k| part(k, rng)).collect()
             };
             let members = (0..rng.index(set.size as usize + 1)).map(|_| member(rng)).collect();
-            self.value_sets.push((set.name.clone(), members));
+            self.value_sets.push((number.into(), members));
         }
     }
 }
 
 /// A call of an action with random arguments.
-fn arguments(action: &abi::manifest::Action, rng: &mut Rng) -> ActionCall {
+fn arguments(table: &Table, action: &abi::manifest::Action, rng: &mut Rng) -> ActionCall {
     let args = action.params.iter().map(|p| random(p.width, rng)).collect();
-    ActionCall { action: action.name.clone(), args }
+    table.call(&action.name, args).unwrap_or_default()
 }
 
 /// A random value. Values at the limits of a type are more frequent.
@@ -367,8 +367,8 @@ fn written(key: &KeyField, value: &MatchValue) -> String {
 }
 
 fn call(table: &Table, call: &ActionCall) -> String {
-    let params = table.action(&call.action).map(|n| &table.actions[n].params);
-    let arguments = params.into_iter().flatten().zip(&call.args);
+    let Some(action) = table.action(call) else { return String::new() };
+    let arguments = action.params.iter().zip(&call.args);
     let arguments: Vec<String> = arguments.map(|(p, a)| format!("{}:{}", name(&p.name), hex(a))).collect();
-    format!("{}({})", name(&call.action), arguments.join(", "))
+    format!("{}({})", name(&action.name), arguments.join(", "))
 }

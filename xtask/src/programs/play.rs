@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use abi::Entry;
-use control::stf::Target;
+use dataplane::device::{Device, DeviceError, Entity, EntryKey, EntryQuery, Key, Query};
 use interp::{Interpreter, Silent};
 use ir::Verified;
 
 use super::case::Case;
-use crate::targets::interp::InterpTarget;
 use crate::targets::{Compiled, Sent};
 
 /// The largest number of cells of an array that are compared.
@@ -31,11 +29,20 @@ pub struct Difference {
 
 /// Runs a case on a compiled target. Packets that the target does not accept are omitted.
 pub fn compiled(target: &mut dyn Compiled, case: &Case) -> Result<Outcome, String> {
-    case.load(target)?;
+    case.load(target.device())?;
     let sent = case.packets.iter().map(|(port, packet)| target.process(*port, packet).ok()).collect();
-    let entries = target.counted().map_err(|e| format!("{e:#}"))?;
-    let state = state(target, &entries).map_err(|e| e.to_string())?;
+    let entries = counted(target.device()).map_err(|e| e.to_string())?;
+    let state = state(target.device(), &entries).map_err(|e| e.to_string())?;
     Ok(Outcome { sent, state })
+}
+
+/// The entries of a device that have counters.
+pub fn counted(device: &mut dyn Device) -> Result<Vec<EntryKey>, DeviceError> {
+    let key = |entity| match entity {
+        Entity::DirectCounter { entry, .. } => Some(entry),
+        _ => None,
+    };
+    Ok(device.read(&Query::DirectCounters(EntryQuery::default()))?.into_iter().filter_map(key).collect())
 }
 
 /// How the interpreter treats a checksum over the payload that was wrong on arrival.
@@ -53,11 +60,11 @@ pub fn interpreted(
     case: &Case,
     sums: Sums,
     taken: Option<&Outcome>,
-    entries: &[(String, Entry)],
+    entries: &[EntryKey],
 ) -> Result<Outcome, String> {
-    let mut target = InterpTarget::new(Interpreter::new(program).map_err(|e| e.to_string())?);
+    let mut target = Interpreter::new(program).map_err(|e| e.to_string())?;
     if sums == Sums::Carried {
-        target.0.carry_wrong_sums();
+        target.carry_wrong_sums();
     }
     case.load(&mut target)?;
     let mut sent = Vec::new();
@@ -67,7 +74,7 @@ pub fn interpreted(
             sent.push(None);
             continue;
         }
-        let outcome = target.0.process(*port, packet, &mut Silent);
+        let outcome = target.process(*port, packet, &mut Silent);
         sent.push(Some(Sent::expected(outcome, target.manifest(), other.flatten())));
     }
     let state = state(&mut target, entries).map_err(|e| e.to_string())?;
@@ -80,54 +87,44 @@ pub fn passes_differ(
     optimised: &Verified,
     case: &Case,
 ) -> Result<Option<Difference>, String> {
-    let expected = interpreted(literal, case, Sums::Full, None, &case.entries)?;
-    let got = interpreted(optimised, case, Sums::Full, None, &case.entries)?;
+    let entries: Vec<EntryKey> = case.entries.iter().map(|(table, e)| EntryKey::of(*table, e)).collect();
+    let expected = interpreted(literal, case, Sums::Full, None, &entries)?;
+    let got = interpreted(optimised, case, Sums::Full, None, &entries)?;
     Ok(difference(case, &expected, &got))
 }
 
 /// Every cell of counters and registers, the counts of entries, and the drop counts that are not zero.
-fn state(
-    target: &mut dyn Target,
-    entries: &[(String, Entry)],
-) -> Result<BTreeMap<String, String>, control::stf::TargetError> {
-    let manifest = target.manifest().clone();
+fn state(device: &mut dyn Device, entries: &[EntryKey]) -> Result<BTreeMap<String, String>, DeviceError> {
+    let manifest = device.manifest().clone();
+    let counted = |count: dataplane::Count| format!("{} packets, {} bytes", count.packets, count.bytes);
     let mut all = BTreeMap::new();
-    for counter in &manifest.counters {
+    for (number, counter) in manifest.counters.iter().enumerate() {
         for index in 0..counter.size.min(CELLS) {
-            let count = target.counter(&counter.name, index)?.unwrap_or_default();
-            all.insert(
-                format!("counter {}[{index}]", counter.name),
-                format!("{} packets, {} bytes", count.packets, count.bytes),
-            );
+            let count = device.count(&Key::Counter(number.into(), index))?;
+            all.insert(format!("counter {}[{index}]", counter.name), counted(count));
         }
     }
-    for register in &manifest.registers {
+    for (number, register) in manifest.registers.iter().enumerate() {
         for index in 0..register.size.min(CELLS) {
-            let value = target.register_read(&register.name, index)?;
-            all.insert(
-                format!("register {}[{index}]", register.name),
-                format!("{:?}", value.map(|v| v.to_big())),
-            );
+            if let Entity::Register { value, .. } = device.get(&Key::Register(number.into(), index))? {
+                all.insert(format!("register {}[{index}]", register.name), format!("{:?}", value.to_big()));
+            }
         }
     }
-    for reason in &manifest.drops {
-        let count = target.drops(&reason.name)?;
-        if count.packets != 0 {
-            all.insert(
-                format!("drops for {}", reason.name),
-                format!("{} packets, {} bytes", count.packets, count.bytes),
-            );
+    for entity in device.read(&Query::Drops(None))? {
+        if let Entity::Drop { reason, count } = entity
+            && count.packets != 0
+        {
+            all.insert(format!("drops for {}", manifest.drops[reason.index()].name), counted(count));
         }
     }
-    for (table, entry) in entries {
-        if manifest.table(table).is_none_or(|t| t.direct_counter.is_none()) {
+    for entry in entries {
+        let definition = &manifest.tables[entry.table.index()];
+        if definition.direct_counter.is_none() {
             continue;
         }
-        let count = target.direct_counter(table, entry)?;
-        all.insert(
-            format!("entry {:?} of {table}", entry.matches),
-            format!("{} packets, {} bytes", count.packets, count.bytes),
-        );
+        let count = device.count(&Key::DirectCounter(entry.clone()))?;
+        all.insert(format!("entry {:?} of {}", entry.matches, definition.name), counted(count));
     }
     Ok(all)
 }

@@ -234,7 +234,7 @@ impl Smaller {
 
 fn differs(program: &ir::Verified, case: &Case, target: &mut dyn Compiled) -> bool {
     let Ok(got) = play::compiled(target, case) else { return false };
-    let entries = target.counted().unwrap_or_default();
+    let entries = play::counted(target.device()).unwrap_or_default();
     let Ok(expected) = play::interpreted(program, case, Sums::Carried, Some(&got), &entries) else {
         return false;
     };

@@ -69,11 +69,9 @@ pub fn case(dir: &Path, name: &str, program: &Verified, case: &Case) -> anyhow::
 pub fn stf(program: &Verified, case: &Case) -> String {
     let Ok(mut interpreter) = Interpreter::new(program) else { return String::new() };
     let mut text = case.stf(interpreter.manifest());
-    let mut target = crate::targets::interp::InterpTarget::new(interpreter);
-    if case.load(&mut target).is_err() {
+    if case.load(&mut interpreter).is_err() {
         return text;
     }
-    interpreter = target.0;
     for (port, packet) in &case.packets {
         text += &format!("packet {port} {}\n", bytes(packet));
         let outcome = interpreter.process(*port, packet, &mut Silent);

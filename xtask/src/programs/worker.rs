@@ -229,7 +229,7 @@ fn judge(one: &Ready, case: &Case, name: &str, target: &mut dyn Compiled) {
         Ok(got) => got,
         Err(why) => return is(one.number, name, Class::Refused, format!("a table write: {}", kind_of(&why))),
     };
-    let entries = target.counted().unwrap_or_default();
+    let entries = play::counted(target.device()).unwrap_or_default();
     let expected = match play::interpreted(&one.program, case, Sums::Carried, Some(&got), &entries) {
         Ok(expected) => expected,
         Err(why) => return is(one.number, name, Class::Different, format!("the interpreter: {why}")),

@@ -2,125 +2,156 @@
 
 use std::collections::HashMap;
 
-use abi::{Digest, Entry};
+use abi::{Digest, Manifest};
+use dataplane::device::{self, Entity, EntryKey, Update};
 
-use super::{Controller, Effect, Event, exact, field, matched};
+use super::{Controller, Event, Exact, field, keys_set, keys_unset};
 
 /// The default ageing time in seconds, after which a silent station is removed (IEEE 802.1D table 7-5).
 pub const AGEING: u32 = 300;
 /// The multicast group with all ports.
 const ALL: u32 = 1;
 
-const STATIONS: &str = "L2Ingress.stations";
-const DESTINATIONS: &str = "L2Ingress.destinations";
-
 /// The state of the control plane.
 pub struct L2 {
+    stations: Exact,
+    destinations: Exact,
     ageing: u64,
     ports: HashMap<u64, u64>,
 }
 
 impl L2 {
     /// A control plane without stations. `seconds` is the ageing time.
-    pub fn new(seconds: u32) -> L2 {
-        L2 { ageing: u64::from(seconds) * 1_000_000, ports: HashMap::new() }
+    pub fn new(manifest: &Manifest, seconds: u32) -> Result<L2, String> {
+        Ok(L2 {
+            stations: Exact::find(manifest, "L2Ingress.stations", "NoAction")?,
+            destinations: Exact::find(manifest, "L2Ingress.destinations", "L2Ingress.forward")?,
+            ageing: u64::from(seconds) * 1_000_000,
+            ports: HashMap::new(),
+        })
     }
-}
 
-fn station(mac: u64, port: u64) -> Entry {
-    exact(&[(48, mac), (9, port)], "NoAction", &[])
-}
-
-fn destination(mac: u64, port: u64) -> Entry {
-    exact(&[(48, mac)], "L2Ingress.forward", &[(9, port)])
-}
-
-impl L2 {
-    fn seen(&mut self, digest: &Digest) -> Vec<Effect> {
+    fn seen(&mut self, digest: &Digest) -> Vec<Update> {
         let (Some(mac), Some(port)) = (field(digest, "mac"), field(digest, "port")) else {
             return Vec::new();
         };
         let before = self.ports.insert(mac, port);
+        // Packets that were already being processed report the station again.
         if before == Some(port) {
             return Vec::new();
         }
-        let mut effects: Vec<_> =
-            before.map(|old| Effect::Remove(STATIONS, station(mac, old))).into_iter().collect();
-        effects.push(Effect::Set(DESTINATIONS, destination(mac, port), None));
-        effects.push(Effect::Set(STATIONS, station(mac, port), Some(self.ageing)));
-        effects
+        let moved = before.map(|old| self.stations.unset(&[(48, mac), (9, old)]));
+        let destination = self.destinations.set(&[(48, mac)], &[(9, port)], None);
+        let station = self.stations.set(&[(48, mac), (9, port)], &[], Some(self.ageing));
+        moved.into_iter().chain([destination, station]).collect()
     }
 
-    /// Handles a station that is idle or that one of the tables refused: removes both of its entries. Frames to the station are then
-    /// flooded, and the program reports the station again.
-    fn forget(&mut self, entry: &Entry) -> Vec<Effect> {
-        let Some(mac) = matched(entry, 0) else { return Vec::new() };
+    /// Removes both entries of an idle station. Frames to it are then flooded, and the program reports the station again.
+    fn forget(&mut self, key: &EntryKey) -> Vec<Update> {
+        let Some([mac, _]) = self.stations.values(key) else { return Vec::new() };
         let Some(port) = self.ports.remove(&mac) else { return Vec::new() };
-        vec![
-            Effect::Remove(STATIONS, station(mac, port)),
-            Effect::Remove(DESTINATIONS, destination(mac, port)),
-        ]
+        vec![self.stations.unset(&[(48, mac), (9, port)]), self.destinations.unset(&[(48, mac)])]
+    }
+
+    /// Forgets what a refused batch would have written. The program reports the station again with its next packet.
+    fn refused(&mut self, updates: &[Update]) {
+        for [mac, _] in keys_set(updates).filter_map(|key| self.stations.values(key)) {
+            self.ports.remove(&mac);
+        }
+        // A station that did not move is where it was.
+        for [mac, port] in keys_unset(updates).filter_map(|key| self.stations.values(key)) {
+            self.ports.insert(mac, port);
+        }
     }
 }
 
 impl Controller for L2 {
-    fn event(&mut self, _now: u64, event: Event<'_>) -> Vec<Effect> {
+    fn event(&mut self, _now: u64, event: Event<'_>) -> Vec<Update> {
         match event {
-            Event::Started(ports) => vec![Effect::Group(ALL, ports.to_vec())],
-            Event::Digest(digest) => self.seen(digest),
-            Event::Idle(STATIONS, entry) => self.forget(entry),
-            Event::Refused(Effect::Set(STATIONS | DESTINATIONS, entry, _), _) => self.forget(entry),
-            Event::Idle(..) | Event::Refused(..) => Vec::new(),
+            Event::Started(ports) => {
+                let copies = ports.iter().map(|port| (0, *port)).collect();
+                vec![Update::Set(Entity::Multicast { group: ALL, copies })]
+            }
+            Event::Told(device::Event::Digest(digest)) => self.seen(digest),
+            Event::Told(device::Event::Idle(entry)) => self.forget(&entry.key),
+            Event::Told(device::Event::Packet(_)) => Vec::new(),
+            Event::Refused(updates, _) => {
+                self.refused(updates);
+                Vec::new()
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use abi::Bits;
+    use dataplane::device::{Device, Key, Model};
 
-    use super::super::{tell, tests::Small};
+    use super::super::tell;
+    use super::super::tests::{Shape, digest, entries, idle, model};
     use super::*;
 
-    fn seen(mac: u128, port: u128) -> Digest {
-        let fields = vec![("mac".to_string(), Bits::new(48, mac)), ("port".to_string(), Bits::new(9, port))];
-        Digest { name: "learn_t".to_string(), fields }
+    const STATIONS: &str = "L2Ingress.stations";
+    const DESTINATIONS: &str = "L2Ingress.destinations";
+
+    fn plane(sizes: [u64; 2]) -> (L2, Model) {
+        let tables: [Shape; 2] = [
+            (STATIONS, &[48, 9], "NoAction", &[], sizes[0]),
+            (DESTINATIONS, &[48], "L2Ingress.forward", &[9], sizes[1]),
+        ];
+        let device = model("l2", &tables);
+        (L2::new(device.manifest(), 300).expect("the tables are there"), device)
+    }
+
+    /// Reports a station; returns the number of refused batches.
+    fn seen(l2: &mut L2, device: &mut Model, mac: u64, port: u64) -> usize {
+        let event = digest("learn_t", &[("mac", 48, mac), ("port", 9, port)]);
+        tell(l2, 0, Event::Told(&event), device).len()
     }
 
     #[test]
     fn stations_are_learnt_once_move_and_are_forgotten() {
-        let mut l2 = L2::new(300);
-        assert_eq!(l2.event(0, Event::Started(&[0, 1])), [Effect::Group(1, vec![0, 1])]);
-        assert_eq!(
-            l2.event(0, Event::Digest(&seen(0xa, 0))),
-            [
-                Effect::Set(DESTINATIONS, destination(0xa, 0), None),
-                Effect::Set(STATIONS, station(0xa, 0), Some(300_000_000)),
-            ]
-        );
-        // Packets that were already being processed report the station again.
-        assert_eq!(l2.event(0, Event::Digest(&seen(0xa, 0))), []);
-        assert_eq!(l2.event(0, Event::Digest(&seen(0xa, 1)))[0], Effect::Remove(STATIONS, station(0xa, 0)));
-        assert_eq!(
-            l2.event(0, Event::Idle(STATIONS, &station(0xa, 1))),
-            [Effect::Remove(STATIONS, station(0xa, 1)), Effect::Remove(DESTINATIONS, destination(0xa, 1))]
-        );
-        assert_eq!(l2.event(0, Event::Digest(&seen(0xa, 1))).len(), 2);
+        let (mut l2, mut device) = plane([8, 8]);
+        tell(&mut l2, 0, Event::Started(&[0, 1]), &mut device);
+        let group = Entity::Multicast { group: 1, copies: vec![(0, 0), (0, 1)] };
+        assert_eq!(device.get(&Key::Multicast(1)), Ok(group));
+        for port in [0, 0, 1] {
+            assert_eq!(seen(&mut l2, &mut device, 0xa, port), 0);
+            assert_eq!(entries(&mut device, STATIONS), [[0xa, port]]);
+            assert_eq!(entries(&mut device, DESTINATIONS), [[0xa]]);
+        }
+        let silent = idle(&device, STATIONS, &[(48, 0xa), (9, 1)]);
+        tell(&mut l2, 0, Event::Told(&silent), &mut device);
+        assert_eq!(entries(&mut device, STATIONS).len() + entries(&mut device, DESTINATIONS).len(), 0);
+        assert_eq!(seen(&mut l2, &mut device, 0xa, 1), 0);
+        assert_eq!(entries(&mut device, STATIONS), [[0xa, 1]]);
     }
 
     #[test]
-    fn a_station_without_room_is_forgotten_and_learnt_when_there_is_room() {
-        for full in [STATIONS, DESTINATIONS] {
-            let (mut l2, mut tables) = (L2::new(300), Small::new(&[(full, 1)]));
-            let learn = |l2: &mut L2, tables: &mut Small, mac| {
-                tell(l2, 0, Event::Digest(&seen(mac, 0)), |effect| tables.write(effect)).len()
-            };
-            assert_eq!(learn(&mut l2, &mut tables, 0xa), 0);
-            assert_eq!(learn(&mut l2, &mut tables, 0xb), 1, "{full} is full");
-            assert_eq!((tables.count(STATIONS), tables.count(DESTINATIONS)), (1, 1));
-            tell(&mut l2, 0, Event::Idle(STATIONS, &station(0xa, 0)), |effect| tables.write(effect));
-            assert_eq!(learn(&mut l2, &mut tables, 0xb), 0);
-            assert_eq!((tables.count(STATIONS), tables.count(DESTINATIONS)), (1, 1));
+    fn a_station_without_room_leaves_nothing_and_is_learnt_when_there_is_room() {
+        for sizes in [[1, 2], [2, 1]] {
+            let (mut l2, mut device) = plane(sizes);
+            assert_eq!(seen(&mut l2, &mut device, 0xa, 0), 0);
+            for _ in 0..2 {
+                assert_eq!(seen(&mut l2, &mut device, 0xb, 0), 1, "there is room for one of {sizes:?}");
+                assert_eq!(entries(&mut device, STATIONS), [[0xa, 0]]);
+                assert_eq!(entries(&mut device, DESTINATIONS), [[0xa]]);
+            }
+            let silent = idle(&device, STATIONS, &[(48, 0xa), (9, 0)]);
+            tell(&mut l2, 0, Event::Told(&silent), &mut device);
+            assert_eq!(seen(&mut l2, &mut device, 0xb, 0), 0);
+            assert_eq!(entries(&mut device, STATIONS), [[0xb, 0]]);
         }
+    }
+
+    #[test]
+    fn a_station_whose_move_is_refused_stays_where_it_is() {
+        let (mut l2, mut device) = plane([8, 8]);
+        seen(&mut l2, &mut device, 0xa, 0);
+        device.refuses_after = Some(1);
+        assert_eq!(seen(&mut l2, &mut device, 0xa, 1), 1);
+        assert_eq!(entries(&mut device, STATIONS), [[0xa, 0]]);
+        assert_eq!(seen(&mut l2, &mut device, 0xa, 1), 0);
+        assert_eq!(entries(&mut device, STATIONS), [[0xa, 1]]);
     }
 }

@@ -1,70 +1,51 @@
 //! Built-in control planes of the bundled apps. They run in this process, and do what an external controller would do over P4Runtime.
 //!
-//! They are sans-I/O: the input is an [`Event`] and the time, and the output is [`Effect`]s. [`tell`] passes an event to a control plane
-//! and lets its caller execute the effects. It reports refused effects to the control plane, so that the control plane never assumes an
-//! entry that does not exist.
+//! They are sans-I/O: the input is an [`Event`] and the time, and the output is a batch of updates. [`tell`] passes an event to a control
+//! plane and writes the batch to the device. A batch is applied whole or not at all. A refused batch is an event for the control plane, so
+//! that it never assumes an entry that does not exist.
 
 mod l2;
 mod nat44;
 
-use std::collections::VecDeque;
 use std::str::FromStr;
 
-use abi::{ActionCall, Bits, Digest, Entry, MatchValue};
-use dataplane::TableError;
+use abi::id::{ActionId, TableId};
+use abi::{ActionCall, Bits, Digest, Manifest, MatchValue};
+use dataplane::device::{self, Action, Device, Entity, EntryKey, Key, TableEntry, Update, WriteError};
 
 pub use l2::L2;
 pub use nat44::Nat44;
-
-/// An action that a control plane requests.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
-    /// Adds an entry to a table, or changes the action of an existing one. The number is the entry's idle timeout in microseconds.
-    Set(&'static str, Entry, Option<u64>),
-    /// Removes an entry from a table, if it exists. The entry's action is ignored.
-    Remove(&'static str, Entry),
-    /// Sets the ports of a multicast group.
-    Group(u32, Vec<u32>),
-}
 
 /// An event that a control plane handles.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// The program has started, with these ports.
     Started(&'a [u32]),
-    /// The program sent a digest.
-    Digest(&'a Digest),
-    /// No packet has hit this entry of a table for its idle timeout.
-    Idle(&'a str, &'a Entry),
-    /// A table refused a write of this control plane.
-    Refused(&'a Effect, &'a TableError),
+    /// The program told something.
+    Told(&'a device::Event),
+    /// The device refused a batch of this control plane, so nothing of it was written.
+    Refused(&'a [Update], &'a WriteError),
 }
 
 /// A control plane of one program.
 pub trait Controller: Send {
-    /// Handles an event, and returns the effects that it requests. `now` is in microseconds and never decreases.
-    fn event(&mut self, now: u64, event: Event<'_>) -> Vec<Effect>;
+    /// Handles an event, and returns the batch of updates that it asks for. `now` is in microseconds and never decreases.
+    fn event(&mut self, now: u64, event: Event<'_>) -> Vec<Update>;
 }
 
-/// Passes an event to a control plane, and executes the requested effects in order with `write`. Refused effects are in turn events for the
-/// control plane. Returns the refused effects. Removing an entry that does not exist is not refused.
+/// Passes an event to a control plane, and writes the batch that it asks for. Returns the errors of refused batches.
 pub fn tell(
     controller: &mut dyn Controller,
     now: u64,
     event: Event<'_>,
-    mut write: impl FnMut(&Effect) -> Result<(), TableError>,
-) -> Vec<(Effect, TableError)> {
-    let mut wanted = VecDeque::from(controller.event(now, event));
+    device: &mut dyn Device,
+) -> Vec<WriteError> {
+    let mut updates = controller.event(now, event);
     let mut refused = Vec::new();
-    while let Some(effect) = wanted.pop_front() {
-        match write(&effect) {
-            Ok(()) => {}
-            Err(TableError::NotFound(_)) if matches!(effect, Effect::Remove(..)) => {}
-            Err(error) => {
-                wanted.extend(controller.event(now, Event::Refused(&effect, &error)));
-                refused.push((effect, error));
-            }
-        }
+    while !updates.is_empty() {
+        let Err(error) = device.write(&updates) else { break };
+        updates = controller.event(now, Event::Refused(&updates, &error));
+        refused.push(error);
     }
     refused
 }
@@ -111,12 +92,18 @@ impl BuiltIn {
         }
     }
 
-    /// Constructs the control plane in its initial state.
-    pub fn make(&self) -> Box<dyn Controller> {
-        match self {
-            BuiltIn::L2(seconds) => Box::new(L2::new(*seconds)),
-            BuiltIn::Nat44(pool) => Box::new(Nat44::new(*pool)),
+    /// Constructs the control plane in its initial state, for the program that the manifest describes.
+    pub fn make(&self, manifest: &Manifest) -> Result<Box<dyn Controller>, String> {
+        if manifest.program != self.program() {
+            let (own, other) = (self.program(), &manifest.program);
+            return Err(format!(
+                "this control plane is of apps/{own}/{own}.p4, and the program is {other}.p4"
+            ));
         }
+        Ok(match self {
+            BuiltIn::L2(seconds) => Box::new(L2::new(manifest, *seconds)?),
+            BuiltIn::Nat44(pool) => Box::new(Nat44::new(manifest, *pool)?),
+        })
     }
 }
 
@@ -125,67 +112,153 @@ fn field(digest: &Digest, name: &str) -> Option<u64> {
     digest.fields.iter().find(|(n, _)| n == name).map(|(_, value)| value.low_u64())
 }
 
-/// An entry with exact match values, each given as width and value.
-fn exact(keys: &[(u32, u64)], action: &str, args: &[(u32, u64)]) -> Entry {
-    let bits = |(width, value): &(u32, u64)| Bits::new(*width, u128::from(*value));
-    Entry {
-        matches: keys.iter().map(|key| MatchValue::Exact(bits(key))).collect(),
-        priority: 0,
-        action: ActionCall { action: action.to_string(), args: args.iter().map(bits).collect() },
+/// A table with exact keys, and the action of its entries.
+#[derive(Clone, Copy, Debug)]
+struct Exact {
+    table: TableId,
+    action: ActionId,
+}
+
+impl Exact {
+    /// Finds a table and one of its actions by their full names.
+    fn find(manifest: &Manifest, table: &str, action: &str) -> Result<Exact, String> {
+        let id = manifest.table_id(table).ok_or_else(|| format!("the program has no table `{table}`"))?;
+        let action = manifest.tables[id.index()].action_id(action);
+        let action = action.ok_or_else(|| format!("table `{table}` has no such action"))?;
+        Ok(Exact { table: id, action })
+    }
+
+    /// The key of an entry. Each match value is given as width and value.
+    fn key(&self, keys: &[(u32, u64)]) -> EntryKey {
+        let matches = keys.iter().map(|key| MatchValue::Exact(bits(key))).collect();
+        EntryKey { table: self.table, matches, priority: 0 }
+    }
+
+    /// Sets an entry. `idle` is its idle timeout in microseconds.
+    fn set(&self, keys: &[(u32, u64)], args: &[(u32, u64)], idle: Option<u64>) -> Update {
+        let action = ActionCall { action: self.action, args: args.iter().map(bits).collect() };
+        let entry = TableEntry { key: self.key(keys), action: Action::Call(action), idle };
+        Update::Set(Entity::Entry(entry))
+    }
+
+    /// Removes an entry if it exists.
+    fn unset(&self, keys: &[(u32, u64)]) -> Update {
+        Update::Unset(Key::Entry(self.key(keys)))
+    }
+
+    /// The match values of an entry of this table; `None` for an entry of another table.
+    fn values<const N: usize>(&self, key: &EntryKey) -> Option<[u64; N]> {
+        let value = |value: &MatchValue| match value {
+            MatchValue::Exact(value) => Some(value.low_u64()),
+            _ => None,
+        };
+        let own = Some(key).filter(|key| key.table == self.table)?;
+        own.matches.iter().map(value).collect::<Option<Vec<u64>>>()?.try_into().ok()
     }
 }
 
-/// The exact match value of an entry's field.
-fn matched(entry: &Entry, at: usize) -> Option<u64> {
-    match entry.matches.get(at)? {
-        MatchValue::Exact(value) => Some(value.low_u64()),
+fn bits((width, value): &(u32, u64)) -> Bits {
+    Bits::new(*width, u128::from(*value))
+}
+
+/// The keys of the entries that a batch sets.
+fn keys_set(updates: &[Update]) -> impl Iterator<Item = &EntryKey> {
+    updates.iter().filter_map(|update| match update {
+        Update::Set(Entity::Entry(entry)) => Some(&entry.key),
         _ => None,
-    }
+    })
+}
+
+/// The keys of the entries that a batch removes.
+fn keys_unset(updates: &[Update]) -> impl Iterator<Item = &EntryKey> {
+    updates.iter().filter_map(|update| match update {
+        Update::Unset(Key::Entry(key)) => Some(key),
+        _ => None,
+    })
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::HashMap;
+pub(crate) mod tests {
+    use abi::MatchKind;
+    use abi::manifest::{Action, KeyField, Param, Table};
+    use dataplane::device::{EntryQuery, Model, Query};
 
     use super::*;
 
-    /// Tables with a limited number of entries each.
-    pub(super) struct Small {
-        pub room: HashMap<&'static str, usize>,
-        pub entries: Vec<(&'static str, Entry)>,
+    /// A table with its key widths, its action and the widths of the action's parameters, and its size.
+    pub type Shape = (&'static str, &'static [u32], &'static str, &'static [u32], u64);
+
+    /// A device with these tables, and no program.
+    pub fn model(program: &str, tables: &[Shape]) -> Model {
+        let table = |(name, keys, action, params, size): &Shape| Table {
+            name: name.to_string(),
+            keys: keys
+                .iter()
+                .map(|width| KeyField {
+                    name: "k".to_string(),
+                    width: *width,
+                    kind: MatchKind::Exact,
+                    signed: false,
+                })
+                .collect(),
+            actions: vec![Action {
+                name: action.to_string(),
+                params: params
+                    .iter()
+                    .map(|width| Param { name: "p".to_string(), width: *width, offset: 0 })
+                    .collect(),
+                default_only: false,
+                table_only: false,
+            }],
+            size: *size,
+            default_action: None,
+            const_default: false,
+            const_entries: false,
+            initial_entries: Vec::new(),
+            direct_counter: None,
+            implementation: None,
+            notifies_idle: true,
+            ages: false,
+            direct_meter: None,
+            layout: None,
+        };
+        Model::new(Manifest {
+            program: program.to_string(),
+            tables: tables.iter().map(table).collect(),
+            ..Manifest::default()
+        })
     }
 
-    impl Small {
-        pub fn new(room: &[(&'static str, usize)]) -> Small {
-            Small { room: room.iter().copied().collect(), entries: Vec::new() }
-        }
+    /// The match values of a table's entries.
+    pub fn entries(device: &mut Model, table: &str) -> Vec<Vec<u64>> {
+        let table = device.manifest().table_id(table).expect("there is such a table");
+        let found = device.read(&Query::Entries(EntryQuery::table(table))).expect("it reads");
+        let values = |entity: &Entity| match entity {
+            Entity::Entry(entry) => entry.key.matches.iter().map(value).collect(),
+            _ => Vec::new(),
+        };
+        found.iter().map(values).collect()
+    }
 
-        pub fn count(&self, table: &str) -> usize {
-            self.entries.iter().filter(|(name, _)| *name == table).count()
+    fn value(value: &MatchValue) -> u64 {
+        match value {
+            MatchValue::Exact(value) => value.low_u64(),
+            _ => panic!("the keys are exact"),
         }
+    }
 
-        pub fn write(&mut self, effect: &Effect) -> Result<(), TableError> {
-            let at = |table: &str, entry: &Entry| {
-                self.entries.iter().position(|(name, e)| *name == table && e.matches == entry.matches)
-            };
-            match effect {
-                Effect::Set(table, entry, _) => match at(table, entry) {
-                    Some(at) => self.entries[at].1 = entry.clone(),
-                    None if self.room.get(table).is_some_and(|&room| self.count(table) == room) => {
-                        return Err(TableError::Full {
-                            table: table.to_string(),
-                            size: self.room[table] as u64,
-                        });
-                    }
-                    None => self.entries.push((table, entry.clone())),
-                },
-                Effect::Remove(table, entry) => match at(table, entry) {
-                    Some(at) => drop(self.entries.remove(at)),
-                    None => return Err(TableError::NotFound(table.to_string())),
-                },
-                Effect::Group(..) => {}
-            }
-            Ok(())
-        }
+    /// A digest with these fields, each as name, width and value.
+    pub fn digest(name: &str, fields: &[(&str, u32, u64)]) -> device::Event {
+        let fields =
+            fields.iter().map(|(name, width, value)| (name.to_string(), bits(&(*width, *value)))).collect();
+        device::Event::Digest(Digest { name: name.to_string(), fields })
+    }
+
+    /// An idle entry of a table.
+    pub fn idle(device: &Model, table: &str, keys: &[(u32, u64)]) -> device::Event {
+        let table = device.manifest().table_id(table).expect("there is such a table");
+        let key = Exact { table, action: ActionId(0) }.key(keys);
+        let action = device::Action::Call(ActionCall::default());
+        device::Event::Idle(TableEntry { key, action, idle: Some(1) })
     }
 }

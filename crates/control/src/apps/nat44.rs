@@ -6,15 +6,11 @@
 use std::collections::HashMap;
 use std::collections::hash_map;
 
-use abi::{Digest, Entry};
+use abi::{Digest, Manifest};
+use dataplane::device::{self, EntryKey, Update};
 use ipnet::Ipv4Net;
 
-use super::{Controller, Effect, Event, exact, field, matched};
-
-const KNOWN: &str = "Nat44Ingress.known_neighbours";
-const NEIGHBOURS: &str = "Nat44Ingress.neighbours";
-const UP: &str = "Nat44Ingress.sessions_up";
-const DOWN: &str = "Nat44Ingress.sessions_down";
+use super::{Controller, Event, Exact, field, keys_set, keys_unset};
 
 const TCP: u64 = 6;
 const UDP: u64 = 17;
@@ -39,6 +35,7 @@ type Outside = (u64, u64, u64);
 
 /// The state of the control plane.
 pub struct Nat44 {
+    tables: Tables,
     pool: Vec<u64>,
     sessions: HashMap<Inside, Outside>,
     /// The owner of each outside address and port.
@@ -49,16 +46,32 @@ pub struct Nat44 {
     neighbours: HashMap<(u64, u64), u64>,
 }
 
+/// The tables of the program that change while it runs.
+struct Tables {
+    known: Exact,
+    neighbours: Exact,
+    up: Exact,
+    down: Exact,
+}
+
 impl Nat44 {
     /// A control plane without sessions, with this pool of outside addresses.
-    pub fn new(pool: Ipv4Net) -> Nat44 {
-        Nat44 {
+    pub fn new(manifest: &Manifest, pool: Ipv4Net) -> Result<Nat44, String> {
+        let find =
+            |table: &str, action: &str| Exact::find(manifest, &format!("Nat44Ingress.{table}"), action);
+        Ok(Nat44 {
+            tables: Tables {
+                known: find("known_neighbours", "NoAction")?,
+                neighbours: find("neighbours", "Nat44Ingress.send")?,
+                up: find("sessions_up", "Nat44Ingress.napt_src")?,
+                down: find("sessions_down", "Nat44Ingress.napt_dst")?,
+            },
             pool: pool.hosts().map(|ip| u64::from(u32::from(ip))).collect(),
             sessions: HashMap::new(),
             taken: HashMap::new(),
             next: HashMap::new(),
             neighbours: HashMap::new(),
-        }
+        })
     }
 
     /// Allocates an outside address and port. An inside address always has the same outside address (RFC 4787 REQ-2), and keeps its port if
@@ -82,77 +95,42 @@ impl Nat44 {
         Some((outside, protocol, free))
     }
 
-    fn session(&mut self, inside: Inside) -> Vec<Effect> {
+    /// Begins a session: a batch with an entry for each direction.
+    fn session(&mut self, inside: Inside) -> Vec<Update> {
         // Packets that were already being processed report the session again. If the pool is exhausted, there is no session.
         if self.sessions.contains_key(&inside) {
             return Vec::new();
         }
         let Some(outside) = self.allocate(inside) else { return Vec::new() };
         self.sessions.insert(inside, outside);
+        let (ip, protocol, id) = inside;
+        let (to, _, port) = outside;
+        let idle = Some(lifetime(protocol) * 1_000_000);
         vec![
-            Effect::Set(DOWN, down(inside, outside), None),
-            Effect::Set(UP, up(inside, outside), Some(lifetime(inside.1) * 1_000_000)),
+            self.tables.down.set(&tuple(outside), &[(32, ip), (16, id)], None),
+            self.tables.up.set(&tuple(inside), &[(32, to), (16, port)], idle),
         ]
     }
 
     /// Ends a session: removes both of its entries, and frees its port.
-    fn end(&mut self, inside: Inside) -> Vec<Effect> {
+    fn end(&mut self, inside: Inside) -> Vec<Update> {
         let Some(outside) = self.sessions.remove(&inside) else { return Vec::new() };
         self.taken.remove(&outside);
-        vec![Effect::Remove(UP, up(inside, outside)), Effect::Remove(DOWN, down(inside, outside))]
+        vec![self.tables.up.unset(&tuple(inside)), self.tables.down.unset(&tuple(outside))]
     }
 
-    /// Handles a refused entry: ends the session or neighbour that the entry belonged to. The program reports it again with the next
-    /// packet.
-    fn refused(&mut self, table: &str, entry: &Entry) -> Vec<Effect> {
-        let key = [0, 1, 2].map(|at| matched(entry, at));
-        match (table, key) {
-            (UP, [Some(ip), Some(protocol), Some(id)]) => self.end((ip, protocol, id)),
-            (DOWN, [Some(ip), Some(protocol), Some(id)]) => {
-                let inside = self.taken.get(&(ip, protocol, id)).copied();
-                inside.map_or(Vec::new(), |inside| self.end(inside))
-            }
-            // Packets to this neighbour are still forwarded; the program only continues to report it.
-            (KNOWN, [Some(ip), _, Some(port)]) => {
-                self.neighbours.remove(&(ip, port));
-                Vec::new()
-            }
-            (NEIGHBOURS, [Some(port), Some(ip), _]) => {
-                let mac = self.neighbours.remove(&(ip, port));
-                mac.map_or(Vec::new(), |mac| vec![Effect::Remove(KNOWN, known(ip, mac, port))])
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    fn neighbour(&mut self, ip: u64, mac: u64, port: u64) -> Vec<Effect> {
+    fn neighbour(&mut self, ip: u64, mac: u64, port: u64) -> Vec<Update> {
         let before = self.neighbours.insert((ip, port), mac);
         if before == Some(mac) {
             return Vec::new();
         }
-        let mut effects: Vec<_> =
-            before.map(|old| Effect::Remove(KNOWN, known(ip, old, port))).into_iter().collect();
-        let send = exact(&[(9, port), (32, ip)], "Nat44Ingress.send", &[(48, mac)]);
-        effects.push(Effect::Set(NEIGHBOURS, send, None));
-        effects.push(Effect::Set(KNOWN, known(ip, mac, port), None));
-        effects
+        let moved = before.map(|old| self.tables.known.unset(&[(32, ip), (48, old), (9, port)]));
+        let neighbour = self.tables.neighbours.set(&[(9, port), (32, ip)], &[(48, mac)], None);
+        let known = self.tables.known.set(&[(32, ip), (48, mac), (9, port)], &[], None);
+        moved.into_iter().chain([neighbour, known]).collect()
     }
-}
 
-fn known(ip: u64, mac: u64, port: u64) -> Entry {
-    exact(&[(32, ip), (48, mac), (9, port)], "NoAction", &[])
-}
-
-fn up((ip, protocol, id): Inside, (to, _, port): Outside) -> Entry {
-    exact(&[(32, ip), (8, protocol), (16, id)], "Nat44Ingress.napt_src", &[(32, to), (16, port)])
-}
-
-fn down((ip, _, id): Inside, (to, protocol, port): Outside) -> Entry {
-    exact(&[(32, to), (8, protocol), (16, port)], "Nat44Ingress.napt_dst", &[(32, ip), (16, id)])
-}
-
-impl Nat44 {
-    fn digest(&mut self, digest: &Digest) -> Vec<Effect> {
+    fn digest(&mut self, digest: &Digest) -> Vec<Update> {
         let value = |name| field(digest, name).unwrap_or(0);
         match digest.name.as_str() {
             "session_t" => self.session((value("ip"), value("protocol"), value("id"))),
@@ -161,128 +139,156 @@ impl Nat44 {
         }
     }
 
-    fn idle(&mut self, table: &str, entry: &Entry) -> Vec<Effect> {
-        match (table, [0, 1, 2].map(|at| matched(entry, at))) {
-            (UP, [Some(ip), Some(protocol), Some(id)]) => self.end((ip, protocol, id)),
-            _ => Vec::new(),
+    fn idle(&mut self, key: &EntryKey) -> Vec<Update> {
+        let session = self.tables.up.values(key);
+        session.map_or(Vec::new(), |[ip, protocol, id]| self.end((ip, protocol, id)))
+    }
+
+    /// Forgets the session or neighbour that a refused batch would have written, and frees the session's port. The program reports it again
+    /// with its next packet.
+    fn refused(&mut self, updates: &[Update]) {
+        for key in keys_set(updates) {
+            if let Some([ip, protocol, id]) = self.tables.up.values(key) {
+                self.end((ip, protocol, id));
+            }
+            if let Some([ip, _, port]) = self.tables.known.values(key) {
+                self.neighbours.remove(&(ip, port));
+            }
+        }
+        // A neighbour whose change was refused has its old address.
+        for [ip, mac, port] in keys_unset(updates).filter_map(|key| self.tables.known.values(key)) {
+            self.neighbours.insert((ip, port), mac);
         }
     }
 }
 
+/// The key of a session's entry: address, protocol, port or identifier.
+fn tuple((ip, protocol, id): (u64, u64, u64)) -> [(u32, u64); 3] {
+    [(32, ip), (8, protocol), (16, id)]
+}
+
 impl Controller for Nat44 {
-    fn event(&mut self, _now: u64, event: Event<'_>) -> Vec<Effect> {
+    fn event(&mut self, _now: u64, event: Event<'_>) -> Vec<Update> {
         match event {
-            Event::Digest(digest) => self.digest(digest),
-            Event::Idle(table, entry) => self.idle(table, entry),
-            Event::Refused(Effect::Set(table, entry, _), _) => self.refused(table, entry),
-            Event::Started(_) | Event::Refused(..) => Vec::new(),
+            Event::Told(device::Event::Digest(digest)) => self.digest(digest),
+            Event::Told(device::Event::Idle(entry)) => self.idle(&entry.key),
+            Event::Refused(updates, _) => {
+                self.refused(updates);
+                Vec::new()
+            }
+            Event::Started(_) | Event::Told(device::Event::Packet(_)) => Vec::new(),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use abi::Bits;
+    use dataplane::device::{Device, Model};
 
-    use super::super::{tell, tests::Small};
+    use super::super::tell;
+    use super::super::tests::{Shape, digest, entries, idle, model};
     use super::*;
 
-    fn wants(ip: u128, protocol: u128, id: u128) -> Digest {
-        let field = |name: &str, width, value| (name.to_string(), Bits::new(width, value));
-        let fields = vec![field("ip", 32, ip), field("protocol", 8, protocol), field("id", 16, id)];
-        Digest { name: "session_t".to_string(), fields }
-    }
-
+    const KNOWN: &str = "Nat44Ingress.known_neighbours";
+    const NEIGHBOURS: &str = "Nat44Ingress.neighbours";
+    const UP: &str = "Nat44Ingress.sessions_up";
+    const DOWN: &str = "Nat44Ingress.sessions_down";
     const POOL: u64 = 0xcb00_7101;
 
-    fn nat() -> Nat44 {
-        Nat44::new("203.0.113.1/32".parse().expect("a prefix"))
+    /// A control plane, and a device whose tables have this size, except one.
+    fn plane(size: u64, (small, one): (&str, u64)) -> (Nat44, Model) {
+        let of = |table| if table == small { one } else { size };
+        let tables: [Shape; 4] = [
+            (KNOWN, &[32, 48, 9], "NoAction", &[], of(KNOWN)),
+            (NEIGHBOURS, &[9, 32], "Nat44Ingress.send", &[48], of(NEIGHBOURS)),
+            (UP, &[32, 8, 16], "Nat44Ingress.napt_src", &[32, 16], of(UP)),
+            (DOWN, &[32, 8, 16], "Nat44Ingress.napt_dst", &[32, 16], of(DOWN)),
+        ];
+        let device = model("nat44", &tables);
+        let pool = "203.0.113.1/32".parse().expect("a prefix");
+        (Nat44::new(device.manifest(), pool).expect("the tables are there"), device)
+    }
+
+    /// Reports a session; returns the number of refused batches.
+    fn wants(nat: &mut Nat44, device: &mut Model, (ip, protocol, id): Inside) -> usize {
+        let event = digest("session_t", &[("ip", 32, ip), ("protocol", 8, protocol), ("id", 16, id)]);
+        tell(nat, 0, Event::Told(&event), device).len()
+    }
+
+    fn ends(nat: &mut Nat44, device: &mut Model, inside: Inside) {
+        let event = idle(device, UP, &tuple(inside));
+        tell(nat, 0, Event::Told(&event), device);
     }
 
     #[test]
     fn sessions_keep_their_ports_where_they_are_free_and_end_when_idle() {
-        let mut nat = nat();
-        let first = ((0xc000_020a, UDP, 4000), (POOL, UDP, 4000));
-        assert_eq!(
-            nat.digest(&wants(0xc000_020a, 17, 4000)),
-            [
-                Effect::Set(DOWN, down(first.0, first.1), None),
-                Effect::Set(UP, up(first.0, first.1), Some(300_000_000))
-            ]
-        );
-        assert_eq!(nat.digest(&wants(0xc000_020a, 17, 4000)), []);
+        let (mut nat, mut device) = plane(8, ("", 0));
+        let first = (0xc000_020a, UDP, 4000);
+        for _ in 0..2 {
+            assert_eq!(wants(&mut nat, &mut device, first), 0);
+            assert_eq!(entries(&mut device, UP), [[first.0, UDP, 4000]]);
+            assert_eq!(entries(&mut device, DOWN), [[POOL, UDP, 4000]]);
+        }
         // The same port of another host, and of another protocol.
-        let other = ((0xc000_020b, UDP, 4000), (POOL, UDP, 1024));
-        assert_eq!(
-            nat.digest(&wants(0xc000_020b, 17, 4000))[1],
-            Effect::Set(UP, up(other.0, other.1), Some(300_000_000))
-        );
-        let tcp = ((0xc000_020b, TCP, 4000), (POOL, TCP, 4000));
-        assert_eq!(
-            nat.digest(&wants(0xc000_020b, 6, 4000))[1],
-            Effect::Set(UP, up(tcp.0, tcp.1), Some(7_440_000_000))
-        );
-        let gone = nat.idle(UP, &up(first.0, first.1));
-        assert_eq!(
-            gone,
-            [Effect::Remove(UP, up(first.0, first.1)), Effect::Remove(DOWN, down(first.0, first.1))]
-        );
-        let third = ((0xc000_020c, UDP, 4000), (POOL, UDP, 4000));
-        assert_eq!(
-            nat.digest(&wants(0xc000_020c, 17, 4000))[0],
-            Effect::Set(DOWN, down(third.0, third.1), None)
-        );
+        wants(&mut nat, &mut device, (0xc000_020b, UDP, 4000));
+        wants(&mut nat, &mut device, (0xc000_020b, TCP, 4000));
+        let down = entries(&mut device, DOWN);
+        assert_eq!(down, [[POOL, UDP, 4000], [POOL, UDP, 1024], [POOL, TCP, 4000]]);
+        ends(&mut nat, &mut device, first);
+        assert_eq!((entries(&mut device, UP).len(), entries(&mut device, DOWN).len()), (2, 2));
+        wants(&mut nat, &mut device, (0xc000_020c, UDP, 4000));
+        assert_eq!(entries(&mut device, DOWN)[2], [POOL, UDP, 4000]);
     }
 
     #[test]
     fn a_full_pool_gives_no_session_and_frees_itself() {
-        let mut nat = nat();
+        let mut nat = plane(8, ("", 0)).0;
         for host in 0..PORTS - FIRST {
-            assert_eq!(nat.digest(&wants(u128::from(host), 17, 5000)).len(), 2, "host {host}");
+            assert_eq!(nat.session((host, UDP, 5000)).len(), 2, "host {host}");
         }
-        assert_eq!(nat.digest(&wants(1 << 30, 17, 5000)), []);
-        let one = (7, UDP, 5000);
-        let outside = nat.sessions[&one];
-        assert_eq!(nat.idle(UP, &up(one, outside)).len(), 2);
-        assert_eq!(nat.digest(&wants(1 << 30, 17, 5000)).len(), 2);
+        assert_eq!(nat.session((1 << 30, UDP, 5000)), []);
+        assert_eq!(nat.end((7, UDP, 5000)).len(), 2);
+        assert_eq!(nat.session((1 << 30, UDP, 5000)).len(), 2);
     }
 
     #[test]
     fn a_refused_session_frees_its_port_leaves_no_entry_and_is_tried_again() {
         for full in [UP, DOWN] {
-            let (mut nat, mut tables) = (nat(), Small::new(&[(full, 1)]));
-            let want = |nat: &mut Nat44, tables: &mut Small, ip| {
-                tell(nat, 0, Event::Digest(&wants(ip, 17, 4000)), |effect| tables.write(effect)).len()
-            };
-            assert_eq!(want(&mut nat, &mut tables, 0xa), 0);
+            let (mut nat, mut device) = plane(2, (full, 1));
+            assert_eq!(wants(&mut nat, &mut device, (0xa, UDP, 4000)), 0);
             for _ in 0..3 {
-                assert_eq!(want(&mut nat, &mut tables, 0xb), 1, "{full} is full");
-                assert_eq!((tables.count(UP), tables.count(DOWN)), (1, 1));
+                assert_eq!(wants(&mut nat, &mut device, (0xb, UDP, 4000)), 1, "{full} is full");
+                assert_eq!((entries(&mut device, UP).len(), entries(&mut device, DOWN).len()), (1, 1));
                 assert_eq!((nat.sessions.len(), nat.taken.len()), (1, 1));
             }
-            let (inside, outside) = ((0xa, UDP, 4000), (POOL, UDP, 4000));
-            tell(&mut nat, 0, Event::Idle(UP, &up(inside, outside)), |effect| tables.write(effect));
-            assert_eq!((tables.count(UP), tables.count(DOWN)), (0, 0));
-            assert_eq!(want(&mut nat, &mut tables, 0xb), 0);
-            assert_eq!(nat.sessions[&(0xb, UDP, 4000)], outside);
+            ends(&mut nat, &mut device, (0xa, UDP, 4000));
+            assert_eq!((entries(&mut device, UP).len(), entries(&mut device, DOWN).len()), (0, 0));
+            assert_eq!(wants(&mut nat, &mut device, (0xb, UDP, 4000)), 0);
+            assert_eq!(nat.sessions[&(0xb, UDP, 4000)], (POOL, UDP, 4000));
         }
     }
 
     #[test]
     fn a_refused_neighbour_is_told_of_again() {
-        let said = |ip: u128| {
-            let field = |name: &str, width, value| (name.to_string(), Bits::new(width, value));
-            let fields = vec![field("ip", 32, ip), field("mac", 48, ip), field("port", 9, 1)];
-            Digest { name: "neighbour_t".to_string(), fields }
-        };
-        for (full, left) in [(KNOWN, (1, 2)), (NEIGHBOURS, (1, 1))] {
-            let (mut nat, mut tables) = (nat(), Small::new(&[(full, 1)]));
+        let said =
+            |ip: u64, mac: u64| digest("neighbour_t", &[("ip", 32, ip), ("mac", 48, mac), ("port", 9, 1)]);
+        for full in [KNOWN, NEIGHBOURS] {
+            let (mut nat, mut device) = plane(2, (full, 1));
             for (ip, refused) in [(0xa, 0), (0xb, 1), (0xb, 1)] {
-                let digest = said(ip);
-                let told = tell(&mut nat, 0, Event::Digest(&digest), |effect| tables.write(effect));
+                let told = tell(&mut nat, 0, Event::Told(&said(ip, ip)), &mut device);
                 assert_eq!(told.len(), refused);
+                assert_eq!(
+                    (entries(&mut device, KNOWN).len(), entries(&mut device, NEIGHBOURS).len()),
+                    (1, 1)
+                );
             }
-            assert_eq!((tables.count(KNOWN), tables.count(NEIGHBOURS)), left);
+            // A neighbour with a new address takes no more room. If the change is refused, the old address stays known.
+            device.refuses_after = Some(2);
+            for refused in [1, 0] {
+                assert_eq!(tell(&mut nat, 0, Event::Told(&said(0xa, 0xc)), &mut device).len(), refused);
+                let mac = if refused == 1 { 0xa } else { 0xc };
+                assert_eq!(entries(&mut device, KNOWN), [[0xa, mac, 1]]);
+            }
         }
     }
 }

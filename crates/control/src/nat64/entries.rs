@@ -1,17 +1,28 @@
 //! Converts a configuration to table entries of apps/nat64. The README of apps/nat64 has the formulas.
 
-use abi::{ActionCall, Bits, Entry, MatchValue};
+use abi::id::TableId;
+use abi::{ActionCall, Bits, Entry, Manifest, MatchValue};
+use dataplane::device::Entity;
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use super::config::{Config, Map, Tos, UdpZeroChecksum};
+use crate::plan::Desired;
 
-/// The contents that the tables must have.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Wanted {
-    /// The entries, each with its table's name.
-    pub entries: Vec<(String, Entry)>,
-    /// The default actions, each with its table's name.
-    pub defaults: Vec<(String, ActionCall)>,
+/// An action and its arguments.
+struct Call {
+    action: String,
+    args: Vec<Bits>,
+}
+
+/// What the tables must contain, by the names of the program.
+#[derive(Default)]
+struct Named {
+    /// The tables whose entries depend on the configuration only.
+    tables: Vec<String>,
+    /// The entries, each with its table.
+    entries: Vec<(String, MatchValue, Call)>,
+    /// The default actions, each with its table.
+    defaults: Vec<(String, Call)>,
 }
 
 /// The name of the main control in the P4 program.
@@ -21,30 +32,59 @@ const WELL_KNOWN: &str = "64:ff9b::/96";
 /// The number of bytes by which a fragment grows from IPv4 to IPv6: 20 for the larger header, 8 for the fragment header.
 pub const FRAGMENT_GROWTH: u16 = 28;
 
-/// The table contents for a configuration in device mode.
-pub fn wanted(config: &Config) -> Wanted {
-    let mut wanted = Wanted::default();
+/// What the tables of the translator must contain for a configuration in device mode. The error is that the manifest is another program's.
+pub fn wanted(config: &Config, manifest: &Manifest) -> Result<Desired, String> {
+    let named = named(config);
+    let table =
+        |name: &str| manifest.table_id(name).ok_or_else(|| format!("the program has no table `{name}`"));
+    let call = |table: TableId, call: Call| -> Result<ActionCall, String> {
+        let found = manifest.tables[table.index()].call(&call.action, call.args);
+        found.ok_or_else(|| format!("the program has no action `{}`", call.action))
+    };
+    let mut desired = Desired::default();
+    for name in &named.tables {
+        desired.tables.push(table(name)?);
+    }
+    for (name, matches, action) in named.entries {
+        let table = table(&name)?;
+        let entry = Entry { matches: vec![matches], priority: 0, action: call(table, action)? };
+        desired.entities.push(Entity::entry(table, entry));
+    }
+    for (name, action) in named.defaults {
+        let table = table(&name)?;
+        desired.entities.push(Entity::Default { table, action: call(table, action)? });
+    }
+    Ok(desired)
+}
+
+fn named(config: &Config) -> Named {
+    let mut wanted = Named::default();
     wanted.defaults.push((format!("{CONTROL}.settings"), settings(config)));
     // Source and destination addresses are looked up in separate tables with the same contents.
     for side in ["source", "destination"] {
         let (four, six) = (format!("{CONTROL}.four_to_six.{side}"), format!("{CONTROL}.six_to_four.{side}"));
+        let (eam4, eam6) = (format!("{four}.eam4"), format!("{six}.eam6"));
         for map in &config.maps {
-            wanted.entries.push((format!("{four}.eam4"), to_six(map, &four)));
-            wanted.entries.push((format!("{six}.eam6"), to_four(map, &six)));
+            let (key, action) = to_six(map, &four);
+            wanted.entries.push((eam4.clone(), key, action));
+            let (key, action) = to_four(map, &six);
+            wanted.entries.push((eam6.clone(), key, action));
         }
-        wanted.defaults.push((format!("{four}.eam4"), embed(config.prefix, &four)));
+        wanted.defaults.push((eam4.clone(), embed(config.prefix, &four)));
         if let Some(prefix) = config.prefix {
             // RFC 7757 applies mappings before the prefix. A mapping that covers the whole prefix leaves no address for it.
             let covered = config.maps.iter().any(|m| m.ipv6.contains(&prefix));
             if !covered {
-                wanted.entries.push((format!("{six}.eam6"), extract(prefix, &six)));
+                let (key, action) = extract(prefix, &six);
+                wanted.entries.push((eam6.clone(), key, action));
             }
         }
+        wanted.tables.extend([eam4, eam6]);
     }
     wanted
 }
 
-fn settings(config: &Config) -> ActionCall {
+fn settings(config: &Config) -> Call {
     let (keep, set) = match config.tos {
         Tos::Copy => (255, 0),
         Tos::Fixed(value) => (0, value as u128),
@@ -69,8 +109,8 @@ fn settings(config: &Config) -> ActionCall {
     call(&format!("{CONTROL}.configure"), &args)
 }
 
-fn call(action: &str, args: &[(u32, u128)]) -> ActionCall {
-    ActionCall { action: action.to_string(), args: args.iter().map(|&(w, v)| Bits::new(w, v)).collect() }
+fn call(action: &str, args: &[(u32, u128)]) -> Call {
+    Call { action: action.to_string(), args: args.iter().map(|&(w, v)| Bits::new(w, v)).collect() }
 }
 
 fn bits4(net: Ipv4Net) -> u128 {
@@ -87,37 +127,33 @@ fn suffix(map: &Map) -> (u128, u128) {
     ((1u128 << four) - 1, (six - four) as u128)
 }
 
-fn to_six(map: &Map, path: &str) -> Entry {
+fn to_six(map: &Map, path: &str) -> (MatchValue, Call) {
     let (mask, shift) = suffix(map);
     let prefix = bits6(map.ipv6);
-    Entry {
-        matches: vec![MatchValue::Lpm(Bits::new(32, bits4(map.ipv4)), map.ipv4.prefix_len() as u32)],
-        priority: 0,
-        action: match shift {
-            0 => call(&format!("{path}.map"), &[(128, prefix), (32, mask)]),
-            _ => call(&format!("{path}.map_shifted"), &[(128, prefix), (32, mask), (8, shift)]),
-        },
-    }
+    let key = MatchValue::Lpm(Bits::new(32, bits4(map.ipv4)), map.ipv4.prefix_len() as u32);
+    let action = match shift {
+        0 => call(&format!("{path}.map"), &[(128, prefix), (32, mask)]),
+        _ => call(&format!("{path}.map_shifted"), &[(128, prefix), (32, mask), (8, shift)]),
+    };
+    (key, action)
 }
 
-fn to_four(map: &Map, path: &str) -> Entry {
+fn to_four(map: &Map, path: &str) -> (MatchValue, Call) {
     let (mask, shift) = suffix(map);
     let prefix = bits4(map.ipv4);
-    Entry {
-        matches: vec![MatchValue::Lpm(Bits::new(128, bits6(map.ipv6)), map.ipv6.prefix_len() as u32)],
-        priority: 0,
-        action: match shift {
-            0 => call(&format!("{path}.map"), &[(32, prefix), (32, mask)]),
-            _ => call(&format!("{path}.map_shifted"), &[(32, prefix), (32, mask), (8, shift)]),
-        },
-    }
+    let key = MatchValue::Lpm(Bits::new(128, bits6(map.ipv6)), map.ipv6.prefix_len() as u32);
+    let action = match shift {
+        0 => call(&format!("{path}.map"), &[(32, prefix), (32, mask)]),
+        _ => call(&format!("{path}.map_shifted"), &[(32, prefix), (32, mask), (8, shift)]),
+    };
+    (key, action)
 }
 
 fn is_well_known(prefix: Ipv6Net) -> bool {
     WELL_KNOWN.parse() == Ok(prefix)
 }
 
-fn embed(prefix: Option<Ipv6Net>, path: &str) -> ActionCall {
+fn embed(prefix: Option<Ipv6Net>, path: &str) -> Call {
     match prefix {
         None => call(&format!("{path}.no_prefix"), &[]),
         Some(p) if is_well_known(p) => call(&format!("{path}.embed_well_known"), &[]),
@@ -125,13 +161,10 @@ fn embed(prefix: Option<Ipv6Net>, path: &str) -> ActionCall {
     }
 }
 
-fn extract(prefix: Ipv6Net, path: &str) -> Entry {
+fn extract(prefix: Ipv6Net, path: &str) -> (MatchValue, Call) {
     let how = if is_well_known(prefix) { "well_known".to_string() } else { prefix.prefix_len().to_string() };
-    Entry {
-        matches: vec![MatchValue::Lpm(Bits::new(128, bits6(prefix)), prefix.prefix_len() as u32)],
-        priority: 0,
-        action: call(&format!("{path}.extract_{how}"), &[]),
-    }
+    let key = MatchValue::Lpm(Bits::new(128, bits6(prefix)), prefix.prefix_len() as u32);
+    (key, call(&format!("{path}.extract_{how}"), &[]))
 }
 
 #[cfg(test)]
@@ -139,8 +172,8 @@ mod tests {
     use super::*;
     use crate::nat64::config::parse;
 
-    fn of(text: &str) -> Wanted {
-        wanted(&parse(text).expect("a good file"))
+    fn of(text: &str) -> Named {
+        named(&parse(text).expect("a good file"))
     }
 
     #[test]
@@ -149,16 +182,16 @@ mod tests {
             "[nat64]\nmode = \"stateless\"\n[[map]]\nipv4 = \"198.51.100.0/24\"\nipv6 = \"2001:db8::/112\"\n",
         );
         let entry =
-            wanted.entries.iter().find(|(t, _)| t == "Nat64.four_to_six.source.eam4").expect("an entry");
-        let args: Vec<_> = entry.1.action.args.iter().map(|a| a.to_u128().expect("small")).collect();
-        assert_eq!(entry.1.action.action, "Nat64.four_to_six.source.map_shifted");
+            wanted.entries.iter().find(|(t, ..)| t == "Nat64.four_to_six.source.eam4").expect("an entry");
+        let args: Vec<_> = entry.2.args.iter().map(|a| a.to_u128().expect("small")).collect();
+        assert_eq!(entry.2.action, "Nat64.four_to_six.source.map_shifted");
         assert_eq!(args, [0x20010db8 << 96, 255, 8]);
     }
 
     #[test]
     fn the_well_known_prefix_has_actions_of_its_own() {
         let wanted = of("[nat64]\nmode = \"stateless\"\nprefix = \"64:ff9b::/96\"\n");
-        let names: Vec<_> = wanted.entries.iter().map(|(_, e)| e.action.action.as_str()).collect();
+        let names: Vec<_> = wanted.entries.iter().map(|(.., call)| call.action.as_str()).collect();
         assert_eq!(
             names,
             [
@@ -173,6 +206,6 @@ mod tests {
     fn a_mapping_that_covers_the_prefix_leaves_it_out() {
         let text = "[nat64]\nmode = \"stateless\"\nprefix = \"2001:db8:64::/96\"\n[[map]]\nipv4 = \"198.51.100.0/24\"\n\
                     ipv6 = \"2001:db8:64::/90\"\n";
-        assert!(of(text).entries.iter().all(|(_, e)| !e.action.action.contains("extract")));
+        assert!(of(text).entries.iter().all(|(.., call)| !call.action.contains("extract")));
     }
 }

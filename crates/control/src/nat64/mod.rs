@@ -4,4 +4,4 @@ pub mod config;
 pub mod entries;
 
 pub use config::{Attach, Config, Map, Problem, Tos, UdpZeroChecksum};
-pub use entries::{Wanted, wanted};
+pub use entries::wanted;

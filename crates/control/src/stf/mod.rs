@@ -1,7 +1,7 @@
 //! STF, the packet test format of p4c. Each line is a statement that writes tables, sends a packet, or expects packets and counters.
 //!
-//! [`parse`] parses a case, [`resolve`] finds what its names mean in a program, and [`run`] runs it on any [`run::Target`]. `strait run
-//! --entries` and `strait trace` read table entries in the same format. The input is text; nothing here opens a file.
+//! [`parse`] parses a case, [`resolve`] finds what its names mean in a program, [`write`] turns statements into updates of a device, and
+//! [`run`] plays a case on any [`run::Target`]. `strait run --entries` and `strait trace` read table entries in the same format. The input is text; nothing here opens a file.
 //!
 //! Extensions of p4c's format: keys may be `VALUE&&&MASK`, `LOW..HIGH` or a single `*`. Numbers may be IPv4, IPv6 and MAC addresses. Every
 //! name may be quoted.
@@ -10,11 +10,13 @@ mod address;
 pub mod parse;
 pub mod resolve;
 pub mod run;
+pub mod write;
 
 use std::fmt;
 
+pub use dataplane::Mirror;
 pub use parse::parse;
-pub use run::{Failure, Mirror, Outputs, Report, Target, TargetError, load, run};
+pub use run::{Failure, Outputs, Report, Target, TargetError, load, run};
 
 /// A case: the statements of a file.
 #[derive(Clone, Debug, PartialEq)]

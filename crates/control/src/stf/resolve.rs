@@ -1,8 +1,9 @@
 //! Resolves the names and numbers of a case against a manifest: suffixes to tables, actions, keys and counters, and digits to [`abi::Bits`]
 //! of the right width. The rules are those of p4c's STF runner.
 
-use abi::manifest::{Action, KeyField, Manifest, Table};
-use abi::{ActionCall, Bits, Entry, MatchKind, MatchValue};
+use abi::id::{ActionId, CounterId, MeterId, ProfileId, RegisterId, TableId, ValueSetId};
+use abi::manifest::{KeyField, Manifest, Table};
+use abi::{ActionCall, Bits, MatchKind, MatchValue};
 use dataplane::Indirect;
 use num_bigint::BigUint;
 
@@ -46,24 +47,44 @@ fn last(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// The table with this name or suffix.
-pub fn table<'a>(manifest: &'a Manifest, name: &str) -> Result<&'a Table, String> {
-    pick(&manifest.tables, name, |t| &t.name, "table")
+/// The number of the only item with this name or suffix.
+fn number<T, I: From<usize>>(
+    items: &[T],
+    name: &str,
+    name_of: impl Fn(&T) -> &str,
+    what: &str,
+) -> Result<I, String> {
+    let found = pick(items, name, name_of, what)?;
+    Ok(I::from(items.iter().position(|item| std::ptr::eq(item, found)).unwrap_or(0)))
 }
 
-/// Builds an entry from the parts of an `add`.
-pub fn entry(
-    table: &Table,
-    priority: Option<i32>,
-    keys: &[(String, Value)],
-    call: &Call,
-) -> Result<Entry, String> {
-    let (matches, priority) = place(table, priority, keys)?;
-    Ok(Entry { matches, priority, action: action(table, call)? })
+/// The table with this name or suffix.
+pub fn table(manifest: &Manifest, name: &str) -> Result<TableId, String> {
+    number(&manifest.tables, name, |t| &t.name, "table")
+}
+
+/// The indexed counter with this name or suffix.
+pub fn counter(manifest: &Manifest, name: &str) -> Result<CounterId, String> {
+    number(&manifest.counters, name, |c| &c.name, "counter")
+}
+
+/// The register with this name or suffix.
+pub fn register(manifest: &Manifest, name: &str) -> Result<RegisterId, String> {
+    number(&manifest.registers, name, |r| &r.name, "register")
+}
+
+/// The meter with this name or suffix.
+pub fn meter(manifest: &Manifest, name: &str) -> Result<MeterId, String> {
+    number(&manifest.meters, name, |m| &m.name, "meter")
+}
+
+/// The action profile with this name or suffix.
+pub fn profile(manifest: &Manifest, name: &str) -> Result<ProfileId, String> {
+    number(&manifest.profiles, name, |p| &p.name, "action profile")
 }
 
 /// The match values of an entry, and its priority.
-fn place(
+pub fn place(
     table: &Table,
     priority: Option<i32>,
     keys: &[(String, Value)],
@@ -107,29 +128,14 @@ pub fn indirect(table: &Table, call: &Call) -> Option<Indirect> {
     }
 }
 
-/// Builds an entry that refers to a member or a group. It names the first action that entries may have; that action never runs.
-pub fn indirect_entry(
-    table: &Table,
-    priority: Option<i32>,
-    keys: &[(String, Value)],
-) -> Result<Entry, String> {
-    let any = table.actions.iter().find(|a| !a.default_only).ok_or("the table has no action for entries")?;
-    let args = any.params.iter().map(|p| abi::Bits::zero(p.width)).collect();
-    let call = ActionCall { action: any.name.clone(), args };
-    let (matches, priority) = place(table, priority, keys)?;
-    Ok(Entry { matches, priority, action: call })
-}
-
-/// The full name of a value set, and its members.
+/// A value set with this name or suffix, and its members.
 pub fn value_set(
     manifest: &Manifest,
     name: &str,
     members: &[Vec<Value>],
-) -> Result<(String, Vec<Vec<MatchValue>>), String> {
-    let set = pick(&manifest.value_sets, name, |s| &s.name, "value set")?;
-    if members.len() as u64 > set.size {
-        return Err(format!("value set `{}` holds {} members, not {}", set.name, set.size, members.len()));
-    }
+) -> Result<(ValueSetId, Vec<Vec<MatchValue>>), String> {
+    let id: ValueSetId = number(&manifest.value_sets, name, |s| &s.name, "value set")?;
+    let set = &manifest.value_sets[id.index()];
     let member = |parts: &Vec<Value>| {
         if parts.len() != set.keys.len() {
             let (wanted, given) = (set.keys.len(), parts.len());
@@ -137,29 +143,22 @@ pub fn value_set(
         }
         set.keys.iter().zip(parts).map(|(key, part)| match_value(key, part)).collect()
     };
-    Ok((set.name.clone(), members.iter().map(member).collect::<Result<_, _>>()?))
+    Ok((id, members.iter().map(member).collect::<Result<_, _>>()?))
 }
 
-/// The full name of the action profile with this name or suffix.
-pub fn profile(manifest: &Manifest, name: &str) -> Result<String, String> {
-    let mut all: Vec<&String> = manifest.tables.iter().filter_map(|t| t.implementation.as_ref()).collect();
-    all.sort_unstable();
-    all.dedup();
-    pick(&all, name, |n| n, "action profile").map(|n| n.to_string())
-}
-
-/// The full name of a profile, and the call of one of its members. The profile's tables list the possible actions.
-pub fn member(manifest: &Manifest, name: &str, call: &Call) -> Result<(String, ActionCall), String> {
-    let name = profile(manifest, name)?;
-    let user = manifest.tables.iter().find(|t| t.implementation.as_ref() == Some(&name));
+/// The action profile with this name or suffix, and the call of one of its members. The profile's first table lists the possible actions.
+pub fn member(manifest: &Manifest, name: &str, call: &Call) -> Result<(ProfileId, ActionCall), String> {
+    let id = profile(manifest, name)?;
+    let user = manifest.profile_table(id).map(|table| &manifest.tables[table.index()]);
     let user = user.ok_or_else(|| format!("no table uses the action profile `{name}`"))?;
-    Ok((name, action(user, call)?))
+    Ok((id, action(user, call)?))
 }
 
 /// Builds an action call from its name and arguments.
 pub fn action(table: &Table, call: &Call) -> Result<ActionCall, String> {
-    let action: &Action = pick(&table.actions, &call.name, |a| &a.name, "action")
+    let number: ActionId = number(&table.actions, &call.name, |a| &a.name, "action")
         .map_err(|e| format!("table `{}`: {e}", table.name))?;
+    let action = &table.actions[number.index()];
     if let Some((name, _)) = call.args.iter().find(|(name, _)| action.params.iter().all(|p| p.name != *name))
     {
         let known = action.params.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -172,7 +171,7 @@ pub fn action(table: &Table, call: &Call) -> Result<ActionCall, String> {
             given.ok_or_else(|| format!("action `{}` needs an argument `{}`", action.name, param.name))?;
         args.push(number.to_bits(param.width).map_err(|e| format!("argument `{}`: {e}", param.name))?);
     }
-    Ok(ActionCall { action: action.name.clone(), args })
+    Ok(ActionCall { action: number, args })
 }
 
 /// The number of the key with this name: `a$0b` means `a[0]b`, `x.valid` and `x` may mean `x.$valid$` and `x$`; otherwise a suffix of a
@@ -325,6 +324,9 @@ impl Number {
 
 #[cfg(test)]
 mod tests {
+    use abi::Entry;
+    use abi::manifest::Action;
+
     use super::*;
     use crate::stf::{Kind, parse};
 
@@ -373,8 +375,9 @@ mod tests {
             panic!()
         };
         let manifest = manifest();
-        let found = table(&manifest, name)?;
-        let entry = entry(found, *priority, keys, action)?;
+        let found = &manifest.tables[table(&manifest, name)?.index()];
+        let (matches, priority) = place(found, *priority, keys)?;
+        let entry = Entry { matches, priority, action: super::action(found, action)? };
         found.check_entry(&entry).map_err(|e| e.to_string())?;
         Ok(entry)
     }

@@ -5,33 +5,28 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use abi::manifest::{Manifest, Table};
-use abi::{ActionCall, Bits, Digest, Entry, MatchValue};
-use dataplane::{Count, Indirect};
+use abi::Digest;
+use abi::id::TableId;
+use abi::manifest::Manifest;
+use dataplane::Count;
+use dataplane::device::{Device, EntryKey, Event, Key};
 use serde::Serialize;
 use thiserror::Error;
 
+use super::write::Written;
 use super::{Case, Cell, Check, Kind, Number, Pattern, Statement, resolve};
 
 /// Packets that the target sent, each with its port.
 pub type Outputs = Vec<(u32, Vec<u8>)>;
 
-/// A target that runs a P4 program. Names are full control-plane names. Entries have been checked against the manifest.
+/// A target that plays packet tests: a [`Device`], and what tests do to it besides.
 pub trait Target {
-    /// The manifest of the program.
-    fn manifest(&self) -> &Manifest;
+    /// The running program, as its controllers see it.
+    fn device(&mut self) -> &mut dyn Device;
     /// Attaches the ports that the case uses. It is called once, before everything else. The default does nothing, for targets whose ports
     /// always exist.
     fn attach(&mut self, _ports: &[u32]) -> Result<(), TargetError> {
         Ok(())
-    }
-    /// Adds an entry.
-    fn insert(&mut self, table: &str, entry: &Entry) -> Result<(), TargetError>;
-    /// Sets the default action of a table.
-    fn set_default(&mut self, table: &str, call: &ActionCall) -> Result<(), TargetError>;
-    /// Removes every entry, except const entries.
-    fn clear(&mut self) -> Result<(), TargetError> {
-        Err(TargetError::unsupported("remove all"))
     }
     /// Sends a packet into a port, and returns the packets that have come out so far. Others may follow at [`Target::drain`].
     fn send(&mut self, port: u32, packet: &[u8]) -> Result<Outputs, TargetError>;
@@ -39,95 +34,10 @@ pub trait Target {
     fn drain(&mut self) -> Result<Outputs, TargetError> {
         Ok(Outputs::new())
     }
-    /// The value of an indexed counter's cell; `None` if the index is out of range.
-    fn counter(&mut self, name: &str, index: u64) -> Result<Option<Count>, TargetError>;
-    /// The value of an entry's direct counter.
-    fn direct_counter(&mut self, table: &str, entry: &Entry) -> Result<Count, TargetError>;
-    /// The count of a drop reason, by its full name.
-    fn drops(&mut self, reason: &str) -> Result<Count, TargetError>;
-    /// Sets a cell of an indexed counter.
-    fn counter_write(&mut self, _name: &str, _index: u64, _count: Count) -> Result<(), TargetError> {
-        Err(TargetError::unsupported("counter_write"))
-    }
-    /// The value of a register's cell; `None` if the index is out of range.
-    fn register_read(&mut self, _name: &str, _index: u64) -> Result<Option<Bits>, TargetError> {
-        Err(TargetError::unsupported("register_read"))
-    }
-    /// Sets a cell of a register.
-    fn register_write(&mut self, _name: &str, _index: u64, _value: &Bits) -> Result<(), TargetError> {
-        Err(TargetError::unsupported("register_write"))
-    }
-    /// Sets all cells of a register to their initial value.
-    fn register_reset(&mut self, _name: &str) -> Result<(), TargetError> {
-        Err(TargetError::unsupported("register_reset"))
-    }
-    /// Sets the copies of a multicast group. Each copy is (`egress_rid`, port).
-    fn set_group(&mut self, _group: u32, _copies: &[(u32, u32)]) -> Result<(), TargetError> {
-        Err(TargetError::unsupported("mc_node_associate"))
-    }
-    /// Adds or changes a member of an action profile.
-    fn set_member(&mut self, _profile: &str, _id: u32, _call: &ActionCall) -> Result<(), TargetError> {
-        Err(TargetError::unsupported("member"))
-    }
-    /// Adds or changes a group of members.
-    fn set_member_group(&mut self, _profile: &str, _id: u32, _members: &[u32]) -> Result<(), TargetError> {
-        Err(TargetError::unsupported("member_group"))
-    }
-    /// Adds an entry that refers to a member or a group. The action in `entry` is ignored.
-    fn insert_indirect(&mut self, _table: &str, _entry: &Entry, _to: Indirect) -> Result<(), TargetError> {
-        Err(TargetError::unsupported("an entry that refers to a member or group"))
-    }
     /// Sets the time that packets see, in microseconds.
     fn set_clock(&mut self, _micros: u64) -> Result<(), TargetError> {
         Err(TargetError::unsupported("clock"))
     }
-    /// PNA: declares a port to be a port to the host.
-    fn set_host_port(&mut self, _port: u32) -> Result<(), TargetError> {
-        Err(TargetError::unsupported("host_port"))
-    }
-    /// PNA: sets the expire time of a profile in microseconds.
-    fn set_expire_time(&mut self, _profile: u32, _micros: u64) -> Result<(), TargetError> {
-        Err(TargetError::unsupported("expire_time"))
-    }
-    /// Replaces the members of a value set.
-    fn set_value_set(&mut self, _name: &str, _members: &[Vec<MatchValue>]) -> Result<(), TargetError> {
-        Err(TargetError::unsupported("value_set"))
-    }
-    /// Sets the idle timeout of an entry in microseconds. The entry is idle when no packet has hit it for that long.
-    fn set_idle_timeout(&mut self, _table: &str, _entry: &Entry, _micros: u64) -> Result<(), TargetError> {
-        Err(TargetError::unsupported("idle_timeout"))
-    }
-    /// The entries that have become idle since the last call, each with its table's name.
-    fn take_idle(&mut self) -> Result<Vec<(String, Entry)>, TargetError> {
-        Err(TargetError::unsupported("check_idle"))
-    }
-    /// The digests that the program has sent since the last call, in order.
-    fn digests(&mut self) -> Result<Vec<Digest>, TargetError> {
-        Err(TargetError::unsupported("check_digest"))
-    }
-    /// Sets where the clones of a mirroring session go; `None` removes the session.
-    fn set_mirror(&mut self, _session: u32, _to: Option<Mirror>) -> Result<(), TargetError> {
-        Err(TargetError::unsupported("mirroring_add"))
-    }
-    /// Sets the rates of one cell of a meter, or of all cells (`None`). Each is a rate in units a microsecond and a burst in units; the
-    /// lowest rate comes first.
-    fn meter_rates(
-        &mut self,
-        _name: &str,
-        _index: Option<u64>,
-        _rates: &[(f64, u64)],
-    ) -> Result<(), TargetError> {
-        Err(TargetError::unsupported("meter_set_rates"))
-    }
-}
-
-/// Where the clones of a mirroring session go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mirror {
-    /// To one port, by its number.
-    Port(u32),
-    /// To every member of a multicast group, by the group's number.
-    Group(u32),
 }
 
 /// Why a target did not execute a statement.
@@ -202,19 +112,19 @@ impl Report {
 
 /// Runs a case. It stops at the first line that the target does not support, because the results of later lines would be meaningless.
 pub fn run(case: &Case, target: &mut dyn Target) -> Report {
+    let manifest = target.device().manifest().clone();
     let mut run = Run {
         target,
+        manifest,
         ports: named_ports(case),
         strict: case.statements.iter().any(|s| s.kind == Kind::NoPacket),
         report: Report { case: case.name.clone(), ..Report::default() },
         expected: BTreeMap::new(),
         got: BTreeMap::new(),
         last: Last::default(),
-        entries: Vec::new(),
-        nodes: Vec::new(),
-        groups: BTreeMap::new(),
-        mirrors: BTreeMap::new(),
+        written: Written::default(),
         digests: VecDeque::new(),
+        idle: Vec::new(),
     };
     run.case(case);
     run.report.failures.sort_by_key(|f| f.line);
@@ -222,16 +132,29 @@ pub fn run(case: &Case, target: &mut dyn Target) -> Report {
     run.report
 }
 
-/// Executes only statements of the control plane (`--entries FILE`). Other lines are errors.
-pub fn load(case: &Case, target: &mut dyn Target) -> Report {
-    if let Some(line) = case.statements.iter().find(|s| !s.kind.fills()).map(|s| s.line) {
-        let message =
-            "only entries, defaults, members, groups, sessions, rates, value sets, counters, registers, host ports and expire times can be set here"
-                .to_string();
-        let failures = vec![Failure { line, message, unsupported: false }];
-        return Report { case: case.name.clone(), failures, ..Report::default() };
+/// Executes only statements of the control plane (`--entries FILE`), as one batch: all of them or none. Other lines are errors.
+pub fn load(case: &Case, device: &mut dyn Device) -> Report {
+    let failures: Vec<_> = load_all(case, device).err().into_iter().collect();
+    Report { case: case.name.clone(), passed: failures.is_empty(), failures, ..Report::default() }
+}
+
+fn load_all(case: &Case, device: &mut dyn Device) -> Result<(), Failure> {
+    let failure = |line: u32, error: TargetError| Failure {
+        line,
+        message: error.to_string(),
+        unsupported: matches!(error, TargetError::Unsupported(_)),
+    };
+    let (mut written, mut updates, mut lines) = (Written::default(), Vec::new(), Vec::new());
+    for statement in &case.statements {
+        if !statement.kind.fills() {
+            let message = "only entries, defaults, members, groups, sessions, rates, value sets, counters, registers, host ports and expire times can be set here";
+            return Err(failure(statement.line, TargetError::failed(message)));
+        }
+        let more = written.updates(device, &statement.kind).map_err(|e| failure(statement.line, e))?;
+        lines.extend(more.iter().map(|_| statement.line));
+        updates.extend(more);
     }
-    run(case, target)
+    device.write(&updates).map_err(|refused| failure(lines[refused.index], refused.error.into()))
 }
 
 fn named_ports(case: &Case) -> BTreeSet<u32> {
@@ -244,6 +167,7 @@ fn named_ports(case: &Case) -> BTreeSet<u32> {
 
 struct Run<'a> {
     target: &'a mut dyn Target,
+    manifest: Manifest,
     ports: BTreeSet<u32>,
     /// Whether the case has a `no_packet`. Each output must then be assigned to its input, so packets are sent one at a time.
     strict: bool,
@@ -253,14 +177,11 @@ struct Run<'a> {
     /// The received packets of each port: the line of the last `packet` before it, and the bytes.
     got: BTreeMap<u32, Vec<(u32, Vec<u8>)>>,
     last: Last,
-    /// The entries that `add` has written: table, entry, `= ID`.
-    entries: Vec<(String, Entry, Option<String>)>,
-    nodes: Vec<(u32, Vec<u32>)>,
-    groups: BTreeMap<u32, Vec<u32>>,
-    /// The mirroring sessions, and whether each still exists.
-    mirrors: BTreeMap<u32, bool>,
+    written: Written,
     /// The digests that no line has checked yet.
     digests: VecDeque<Digest>,
+    /// The idle entries that no line has checked yet.
+    idle: Vec<EntryKey>,
 }
 
 /// The last packet that was sent to the target.
@@ -303,48 +224,33 @@ impl Run<'_> {
             Kind::NoPacket => self.no_packet(line),
             Kind::Wait => self.drain(),
             Kind::CheckCounter { counter, cell, check } => self.check_counter(line, counter, cell, *check),
-            Kind::Member { profile, id, action } => {
-                let (name, call) =
-                    resolve::member(self.target.manifest(), profile, action).map_err(TargetError::failed)?;
-                self.target.set_member(&name, *id, &call)
-            }
-            Kind::MemberGroup { profile, id, members } => {
-                let name = resolve::profile(self.target.manifest(), profile).map_err(TargetError::failed)?;
-                self.target.set_member_group(&name, *id, members)
-            }
-            Kind::ValueSet(name, members) => {
-                let (name, members) =
-                    resolve::value_set(self.target.manifest(), name, members).map_err(TargetError::failed)?;
-                self.target.set_value_set(&name, &members)
-            }
-            Kind::IdleTimeout(id, micros) => {
-                let (table, entry) = self.named_entry(id)?;
-                self.target.set_idle_timeout(&table, &entry, *micros)
-            }
             Kind::CheckIdle(ids) => self.check_idle(line, ids),
             Kind::CheckDigest(name, fields) => self.check_digest(line, name, fields),
             Kind::NoDigest => self.no_digest(line),
             Kind::Clock(micros) => self.target.set_clock(*micros),
-            Kind::HostPort(port) => self.target.set_host_port(*port),
-            Kind::ExpireTime(profile, micros) => self.target.set_expire_time(*profile, *micros),
-            Kind::Mirroring(session, to) => {
-                self.mirrors.insert(*session, to.is_some());
-                self.target.set_mirror(*session, *to)
+            Kind::MirroringGet(session) => self.exists(Key::Session(*session)),
+            Kind::CounterRead(name, index) => {
+                let counter = resolve::counter(&self.manifest, name).map_err(TargetError::failed)?;
+                self.exists(Key::Counter(counter, *index))
             }
-            Kind::MirroringGet(session) => match self.mirrors.get(session) {
-                Some(true) => Ok(()),
-                _ => Err(TargetError::failed(format!("there is no mirroring session {session}"))),
-            },
-            Kind::MeterRates { .. } | Kind::MeterGet(..) => self.meter_command(&statement.kind),
-            Kind::CounterRead(..) | Kind::CounterWrite(..) => self.counter_command(&statement.kind),
-            Kind::RegisterRead(..) | Kind::RegisterWrite(..) | Kind::RegisterReset(_) => {
-                self.register_command(&statement.kind)
+            Kind::RegisterRead(name, index) => {
+                let register = resolve::register(&self.manifest, name).map_err(TargetError::failed)?;
+                self.exists(Key::Register(register, *index))
             }
-            Kind::Add { .. } | Kind::SetDefault { .. } | Kind::RemoveAll => {
-                self.table_command(&statement.kind)
+            Kind::MeterGet(name, index) => {
+                let meter = resolve::meter(&self.manifest, name).map_err(TargetError::failed)?;
+                self.exists(Key::Meter(meter, *index))
             }
-            _ => self.group_command(&statement.kind),
+            kind => {
+                let device = self.target.device();
+                let updates = self.written.updates(device, kind)?;
+                device.write(&updates).map_err(|refused| refused.error.into())
+            }
         }
+    }
+
+    fn exists(&mut self, key: Key) -> Result<(), TargetError> {
+        Ok(self.target.device().get(&key).map(drop)?)
     }
 
     fn packet(&mut self, line: u32, port: u32, bytes: &[u8]) -> Result<(), TargetError> {
@@ -383,173 +289,30 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn table_command(&mut self, kind: &Kind) -> Result<(), TargetError> {
-        match kind {
-            Kind::Add { table, priority, keys, action, id } => {
-                let definition = self.table(table)?;
-                if let Some(to) = resolve::indirect(&definition, action) {
-                    let entry = resolve::indirect_entry(&definition, *priority, keys);
-                    let entry = entry.map_err(TargetError::failed)?;
-                    self.target.insert_indirect(&definition.name, &entry, to)?;
-                    self.entries.push((definition.name, entry, id.clone()));
-                    return Ok(());
-                }
-                let entry =
-                    resolve::entry(&definition, *priority, keys, action).map_err(TargetError::failed)?;
-                definition.check_entry(&entry).map_err(TargetError::failed)?;
-                self.target.insert(&definition.name, &entry)?;
-                self.entries.push((definition.name, entry, id.clone()));
-                Ok(())
-            }
-            Kind::SetDefault { table, action } => {
-                let definition = self.table(table)?;
-                let call = resolve::action(&definition, action).map_err(TargetError::failed)?;
-                definition.check_action(&call, true).map_err(TargetError::failed)?;
-                self.target.set_default(&definition.name, &call)
-            }
-            _ => {
-                self.entries.clear();
-                self.target.clear()
-            }
-        }
-    }
-
-    fn table(&self, name: &str) -> Result<Table, TargetError> {
-        resolve::table(self.target.manifest(), name).cloned().map_err(TargetError::failed)
-    }
-
-    fn group_command(&mut self, kind: &Kind) -> Result<(), TargetError> {
-        match kind {
-            Kind::GroupCreate(group) => {
-                self.groups.insert(*group, Vec::new());
-                self.write_group(*group)
-            }
-            Kind::NodeCreate { rid, ports } => {
-                self.nodes.push((*rid, ports.clone()));
-                Ok(())
-            }
-            Kind::NodeUpdate { node, ports } => {
-                let entry = self.nodes.get_mut(*node as usize);
-                entry.ok_or_else(|| TargetError::failed(format!("there is no node {node}")))?.1 =
-                    ports.clone();
-                let users: Vec<u32> =
-                    self.groups.iter().filter(|g| g.1.contains(node)).map(|g| *g.0).collect();
-                users.into_iter().try_for_each(|group| self.write_group(group))
-            }
-            Kind::NodeAssociate { group, node } => {
-                if *node as usize >= self.nodes.len() {
-                    return Err(TargetError::failed(format!("there is no node {node}")));
-                }
-                let nodes = self.groups.get_mut(group);
-                nodes.ok_or_else(|| TargetError::failed(format!("there is no group {group}")))?.push(*node);
-                self.write_group(*group)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn write_group(&mut self, group: u32) -> Result<(), TargetError> {
-        let nodes = self.groups.get(&group).into_iter().flatten().filter_map(|n| self.nodes.get(*n as usize));
-        let copies: Vec<(u32, u32)> =
-            nodes.flat_map(|(rid, ports)| ports.iter().map(|p| (*rid, *p))).collect();
-        self.target.set_group(group, &copies)
-    }
-
-    fn counter_command(&mut self, kind: &Kind) -> Result<(), TargetError> {
-        match kind {
-            Kind::CounterRead(name, index) => self.indexed(name, *index).map(|_| ()),
-            Kind::CounterWrite(name, index, packets, bytes) => {
-                self.indexed(name, *index)?;
-                let counters = &self.target.manifest().counters;
-                let found =
-                    resolve::pick(counters, name, |c| &c.name, "counter").map_err(TargetError::failed)?;
-                let name = found.name.clone();
-                self.target.counter_write(&name, *index, Count { packets: *packets, bytes: *bytes })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn register_command(&mut self, kind: &Kind) -> Result<(), TargetError> {
-        let (Kind::RegisterRead(name, _) | Kind::RegisterWrite(name, ..) | Kind::RegisterReset(name)) = kind
-        else {
-            return Ok(());
-        };
-        let registers = &self.target.manifest().registers;
-        let register =
-            resolve::pick(registers, name, |r| &r.name, "register").map_err(TargetError::failed)?.clone();
-        let (Kind::RegisterRead(_, index) | Kind::RegisterWrite(_, index, _)) = kind else {
-            return self.target.register_reset(&register.name);
-        };
-        if *index >= register.size {
-            let message =
-                format!("register `{}` has {} cells, not a cell {index}", register.name, register.size);
-            return Err(TargetError::failed(message));
-        }
-        match kind {
-            Kind::RegisterWrite(_, _, value) => {
-                let value = value.to_bits(register.width).map_err(TargetError::failed)?;
-                self.target.register_write(&register.name, *index, &value)
-            }
-            _ => self.target.register_read(&register.name, *index).map(|_| ()),
-        }
-    }
-
-    fn meter_command(&mut self, kind: &Kind) -> Result<(), TargetError> {
-        let (Kind::MeterRates { meter: name, .. } | Kind::MeterGet(name, _)) = kind else { return Ok(()) };
-        let meters = &self.target.manifest().meters;
-        let meter = resolve::pick(meters, name, |m| &m.name, "meter").map_err(TargetError::failed)?.clone();
-        let index = match kind {
-            Kind::MeterRates { index, .. } => *index,
-            Kind::MeterGet(_, index) => Some(*index),
-            _ => None,
-        };
-        let message = match (index, meter.size) {
-            (Some(_), None) => {
-                format!("meter `{}` has a cell an entry: meter_array_set_rates sets all", meter.name)
-            }
-            (Some(index), Some(size)) if index >= size => {
-                format!("meter `{}` has {size} cells, not a cell {index}", meter.name)
-            }
-            _ => String::new(),
-        };
-        if !message.is_empty() {
-            return Err(TargetError::failed(message));
-        }
-        match kind {
-            Kind::MeterRates { rates, .. } => self.target.meter_rates(&meter.name, index, rates),
-            _ => Ok(()),
-        }
-    }
-
-    /// The table and the entry of the `add` with this `= ID`.
-    fn named_entry(&self, id: &str) -> Result<(String, Entry), TargetError> {
-        let found = self.entries.iter().rev().find(|(.., name)| name.as_deref() == Some(id));
-        let missing = || TargetError::failed(format!("no `add … = {id}` precedes this line"));
-        found.map(|(table, entry, _)| (table.clone(), entry.clone())).ok_or_else(missing)
-    }
-
     fn check_idle(&mut self, line: u32, ids: &[String]) -> Result<(), TargetError> {
-        self.drain()?;
+        self.fetch_events()?;
         self.report.checks += 1;
-        let mut wanted = ids.iter().map(|id| self.named_entry(id)).collect::<Result<Vec<_>, _>>()?;
-        for (table, entry) in self.target.take_idle()? {
-            let same = |w: &(String, Entry)| {
-                w.0 == table && w.1.matches == entry.matches && w.1.priority == entry.priority
-            };
-            match wanted.iter().position(same) {
+        let wanted = ids.iter().map(|id| self.written.named(id)).collect::<Result<Vec<_>, _>>()?;
+        let mut wanted: Vec<EntryKey> = wanted.into_iter().map(|entry| entry.key).collect();
+        for key in std::mem::take(&mut self.idle) {
+            match wanted.iter().position(|w| *w == key) {
                 Some(at) => drop(wanted.swap_remove(at)),
                 None => {
-                    let found = self.entries.iter().find(|(t, e, _)| same(&(t.clone(), e.clone())));
-                    let name = found.and_then(|(.., id)| id.clone()).unwrap_or_else(|| "another".into());
+                    let name = self.written.name_of(&key).unwrap_or("another").to_string();
+                    let table = self.table_name(key.table).to_string();
                     self.fail(line, format!("an entry of table `{table}` ({name}) is idle, too"), false);
                 }
             }
         }
-        for (table, _) in wanted {
+        for key in wanted {
+            let table = self.table_name(key.table).to_string();
             self.fail(line, format!("an entry of table `{table}` is not idle"), false);
         }
         Ok(())
+    }
+
+    fn table_name(&self, table: TableId) -> &str {
+        &self.manifest.tables[table.index()].name
     }
 
     fn check_digest(
@@ -558,7 +321,7 @@ impl Run<'_> {
         name: &str,
         fields: &[(String, Number)],
     ) -> Result<(), TargetError> {
-        self.fetch_digests()?;
+        self.fetch_events()?;
         self.report.checks += 1;
         let Some(sent) = self.digests.pop_front() else {
             self.fail(line, format!("no digest was sent; `{name}` was expected"), false);
@@ -588,7 +351,7 @@ impl Run<'_> {
     }
 
     fn no_digest(&mut self, line: u32) -> Result<(), TargetError> {
-        self.fetch_digests()?;
+        self.fetch_events()?;
         self.report.checks += 1;
         if let Some(sent) = self.digests.front() {
             self.fail(line, format!("digest `{}` was sent; none was expected", sent.name), false);
@@ -596,11 +359,16 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Fetches the digests that the program has sent so far.
-    fn fetch_digests(&mut self) -> Result<(), TargetError> {
+    /// Fetches what the program has told so far.
+    fn fetch_events(&mut self) -> Result<(), TargetError> {
         self.drain()?;
-        let sent = self.target.digests()?;
-        self.digests.extend(sent);
+        for event in self.target.device().events()? {
+            match event {
+                Event::Digest(digest) => self.digests.push_back(digest),
+                Event::Idle(entry) => self.idle.push(entry.key),
+                Event::Packet(_) => {}
+            }
+        }
         Ok(())
     }
 
@@ -636,7 +404,7 @@ impl Run<'_> {
     /// The total count of the drop reasons with a name: the reason with exactly this name, or else all drop sites of the action with this
     /// suffix.
     fn drop_count(&mut self, name: &str) -> Result<Count, TargetError> {
-        let reasons: Vec<String> = self.target.manifest().drops.iter().map(|d| d.name.clone()).collect();
+        let reasons: Vec<String> = self.manifest.drops.iter().map(|d| d.name.clone()).collect();
         let base = |full: &String| full.split(" line ").next().unwrap_or(full).to_string();
         let exact: Vec<&String> = reasons.iter().filter(|r| *r == name).collect();
         let suffix =
@@ -649,7 +417,9 @@ impl Run<'_> {
                 Err(TargetError::failed(format!("there is no drop reason `{name}`; there are `{known}`")))
             }
             1 => found.into_iter().try_fold(Count::default(), |mut sum, reason| {
-                sum += self.target.drops(reason)?;
+                if let Some(reason) = self.manifest.drop_id(reason) {
+                    sum += self.target.device().count(&Key::Drop(reason))?;
+                }
                 Ok(sum)
             }),
             _ => Err(TargetError::failed(format!("drop reason `{name}` may mean any of {distinct:?}"))),
@@ -657,44 +427,34 @@ impl Run<'_> {
     }
 
     fn count(&mut self, name: &str, cell: &Cell) -> Result<Count, TargetError> {
-        let direct = |t: &Table| t.direct_counter.as_ref().map(|c| (c.clone(), t.name.clone()));
-        let direct: Vec<(String, String)> = self.target.manifest().tables.iter().filter_map(direct).collect();
-        let table = resolve::pick(&direct, name, |d| &d.0, "counter").map(|d| d.1.clone());
-        match (table, cell) {
-            (Ok(table), cell) => {
-                let entry = self.entry(&table, cell).map_err(TargetError::failed)?;
-                self.target.direct_counter(&table, &entry)
+        let direct = |(id, t): (TableId, &abi::manifest::Table)| t.direct_counter.clone().map(|c| (c, id));
+        let direct: Vec<(String, TableId)> = self.manifest.numbered_tables().filter_map(direct).collect();
+        let key = match (resolve::pick(&direct, name, |d| &d.0, "counter"), cell) {
+            (Ok((_, table)), cell) => {
+                Key::DirectCounter(self.entry(*table, cell).map_err(TargetError::failed)?)
             }
-            (Err(_), Cell::Index(index)) => self.indexed(name, *index),
+            (Err(_), Cell::Index(index)) => {
+                let counter = resolve::counter(&self.manifest, name).map_err(TargetError::failed)?;
+                Key::Counter(counter, *index)
+            }
             (Err(_), Cell::Entry(id)) => {
                 let message = format!("`${id}` is an entry, and `{name}` is not a direct counter");
-                Err(TargetError::failed(message))
+                return Err(TargetError::failed(message));
             }
-        }
+        };
+        Ok(self.target.device().count(&key)?)
     }
 
-    fn entry(&self, table: &str, cell: &Cell) -> Result<Entry, String> {
-        let mut of_table = self.entries.iter().filter(|e| e.0 == table);
+    fn entry(&self, table: TableId, cell: &Cell) -> Result<EntryKey, String> {
+        let mut of_table = self.written.of_table(table);
         let found = match cell {
             Cell::Index(index) => of_table.nth(*index as usize),
-            Cell::Entry(id) => of_table.find(|e| e.2.as_ref() == Some(id)),
+            Cell::Entry(id) => of_table.find(|(_, name)| *name == Some(id)),
         };
-        found.map(|e| e.1.clone()).ok_or_else(|| match cell {
+        let table = self.table_name(table);
+        found.map(|(key, _)| key.clone()).ok_or_else(|| match cell {
             Cell::Index(index) => format!("table `{table}` got no entry number {index} from this case"),
             Cell::Entry(id) => format!("no entry of table `{table}` was added with `= {id}`"),
-        })
-    }
-
-    fn indexed(&mut self, name: &str, index: u64) -> Result<Count, TargetError> {
-        let counters = &self.target.manifest().counters;
-        let counter =
-            resolve::pick(counters, name, |c| &c.name, "counter").map_err(TargetError::failed)?.clone();
-        let count = self.target.counter(&counter.name, index)?;
-        count.ok_or_else(|| {
-            TargetError::failed(format!(
-                "counter `{}` has {} cells, not a cell {index}",
-                counter.name, counter.size
-            ))
         })
     }
 

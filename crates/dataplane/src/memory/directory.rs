@@ -17,6 +17,16 @@ pub struct Directory {
 }
 
 impl Directory {
+    /// The words of an id, if it has some.
+    pub fn get(&self, id: u32) -> Option<&[u64]> {
+        self.rows.get(&id).map(|row| &row[1..])
+    }
+
+    /// All ids with their words.
+    pub fn rows(&self) -> impl Iterator<Item = (u32, &[u64])> {
+        self.rows.iter().map(|(id, row)| (*id, &row[1..]))
+    }
+
     /// Sets or removes (`None`) the words of an id, and publishes the new map at `root`.
     pub fn set(
         &mut self,

@@ -294,12 +294,6 @@ impl Flows {
         self.unlink(id).then(|| (id, self.word(id, row::CELL).load(Relaxed)))
     }
 
-    /// Removes all entries.
-    pub fn clear(&mut self) -> Vec<(u32, u64)> {
-        let all: Vec<u32> = (1..=self.touched()).collect();
-        all.into_iter().filter_map(|id| self.take_live(id)).collect()
-    }
-
     /// Removes the entries whose time has passed among the next `count` rows. `times` has the time of each profile, or `u64::MAX`. Returns the
     /// number of rows that it searched, and the rows and cells of those entries. The search stops early if many rows await their grace period,
     /// so that packets always find free rows.

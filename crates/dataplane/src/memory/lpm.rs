@@ -138,16 +138,6 @@ impl Lpm {
         }
     }
 
-    /// Removes all prefixes, and returns their rows.
-    pub fn clear(&mut self, view: &mut View<'_>) -> Vec<Vec<u64>> {
-        self.trie.clear();
-        self.publish(view);
-        if let Some(shared) = &mut self.shared {
-            shared.clear();
-        }
-        self.rows.drain(..).flatten().map(|(row, _)| row).collect()
-    }
-
     /// Calls `f` for each prefix, with its bytes, its length in bits, and its row. Keys have `bytes` bytes.
     pub fn each(&self, bytes: usize, f: &mut impl FnMut(&[u8], u32, &[u64])) {
         self.trie.each(bytes, &mut |key, length, value| {

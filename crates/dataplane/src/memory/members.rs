@@ -49,11 +49,6 @@ impl MemberMap {
             members.retire(reclaimer);
         }
     }
-
-    /// Removes all entries; workers no longer find them.
-    pub fn clear(&mut self, reclaimer: &mut Reclaimer) {
-        self.0.drain().for_each(|(_, members)| members.retire(reclaimer));
-    }
 }
 
 impl Members {

@@ -16,15 +16,13 @@ pub struct Meters {
     words: Vec<AtomicU64>,
     /// The rates that a direct meter gives to each new entry.
     template: Vec<Rate>,
-    /// Whether this is a direct meter: each cell belongs to one entry of a table.
-    direct: bool,
 }
 
 impl Meters {
     /// A meter with `size` cells. Its cells have no rates, so every packet is green.
-    pub fn new(size: u64, direct: bool) -> Meters {
+    pub fn new(size: u64) -> Meters {
         let words = (0..size * meter::SIZE as u64).map(|_| AtomicU64::new(0)).collect();
-        Meters { words, template: Vec::new(), direct }
+        Meters { words, template: Vec::new() }
     }
 
     /// The array descriptor that the program reads.
@@ -32,22 +30,32 @@ impl Meters {
         cells(&self.words, meter::SIZE as u64)
     }
 
-    /// Sets the rates of one cell, or of all cells (`None`). Returns false if there is no such cell, or if there are more rates than
-    /// a cell has buckets. A direct meter accepts rates for all cells only.
-    pub fn set(&mut self, index: Option<u64>, rates: &[Rate], now: u64) -> bool {
-        if rates.len() > meter::MAX || (self.direct && index.is_some()) {
-            return false;
-        }
-        let cells = self.words.len() / meter::SIZE;
-        match index {
-            Some(index) if index >= cells as u64 => return false,
-            Some(index) => self.fill(index as usize, rates, now),
-            None => {
-                (0..cells).for_each(|cell| self.fill(cell, rates, now));
-                self.template = rates.to_vec();
-            }
-        }
-        true
+    /// The rates of a cell, lowest first; `None` if there is no such cell.
+    pub fn rates(&self, index: u64) -> Option<Vec<Rate>> {
+        let at = usize::try_from(index).ok()?.checked_mul(meter::SIZE)?;
+        let words = self.words.get(at..at + meter::SIZE)?;
+        let rate = |bucket: &[AtomicU64]| Rate {
+            per_microsecond: f64::from_bits(bucket[0].load(Relaxed)),
+            burst: bucket[2].load(Relaxed),
+        };
+        let count = words[meter::RATES].load(Relaxed) as usize;
+        Some(words[meter::BUCKETS..].chunks(meter::BUCKET).take(count).map(rate).collect())
+    }
+
+    /// The rates of new entries.
+    pub fn template(&self) -> &[Rate] {
+        &self.template
+    }
+
+    /// Sets the rates of a cell, and fills its token buckets. There are at most [`meter::MAX`] rates.
+    pub fn set(&self, index: u64, rates: &[Rate], now: u64) {
+        self.fill(index as usize, rates, now);
+    }
+
+    /// Sets the rates of all cells, present and future.
+    pub fn set_all(&mut self, rates: &[Rate], now: u64) {
+        (0..self.words.len() / meter::SIZE).for_each(|cell| self.fill(cell, rates, now));
+        self.template = rates.to_vec();
     }
 
     /// Prepares the cell of a direct meter for a new entry: the table's rates, full buckets.

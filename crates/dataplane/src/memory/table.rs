@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
 use abi::layout::PackedKey;
-use abi::manifest::{EntryError, Structure, Table as Definition, TableLayout};
+use abi::manifest::{Structure, Table as Definition, TableLayout};
 use abi::native::{data_offset, key_parts, row};
 use abi::{ActionCall, Bits, Entry, MatchKind, MatchValue};
 
@@ -130,22 +130,14 @@ impl Table {
         }
         for entry in self.definition.initial_entries.clone() {
             self.definition.check_shape(&entry)?;
-            self.put(&entry, view)?;
+            self.put(&entry, std::slice::from_ref(&entry.action), view)?;
         }
         Ok(())
     }
 
-    /// Adds an entry.
-    pub fn insert(&mut self, entry: &Entry, view: &mut View<'_>) -> Done<()> {
-        self.definition.check_entry(entry)?;
-        self.put(entry, view)
-    }
-
-    /// Adds an entry that may run one of several actions.
-    pub fn insert_indirect(&mut self, entry: &Entry, calls: &[ActionCall], view: &mut View<'_>) -> Done<()> {
-        self.insert(entry, view)?;
-        self.set_members(&self.identity(entry), calls, view.reclaimer);
-        Ok(())
+    /// Adds an entry, which the caller has checked. `runs` are the actions that it may run: its own one, or those of its action profile.
+    pub fn insert(&mut self, entry: &Entry, runs: &[ActionCall], view: &mut View<'_>) -> Done<()> {
+        self.put(entry, runs, view)
     }
 
     /// Replaces the actions that an entry may run.
@@ -154,16 +146,14 @@ impl Table {
         self.members.set(entry, data, reclaimer);
     }
 
-    /// Changes the action of an entry. The entry keeps its counts.
-    pub fn modify(&mut self, entry: &Entry, view: &mut View<'_>) -> Done<()> {
-        self.definition.check_entry(entry)?;
+    /// Changes the action of an entry, which the caller has checked. The entry keeps its counts.
+    pub fn modify(&mut self, entry: &Entry, runs: &[ActionCall], view: &mut View<'_>) -> Done<()> {
         let (identity, key) = self.identity_and_key(entry);
         let row = self.row(entry);
         let cell = self.find_row(&key, &row).map(|row| row[row::CELL]).ok_or_else(|| self.missing())?;
         if self.definition.implementation.is_some() {
             // The row stays; its members change.
-            let data = vec![self.data(&entry.action)];
-            self.members.set(&identity, data, view.reclaimer);
+            self.set_members(&identity, runs, view.reclaimer);
             return Ok(());
         }
         let old = match &mut self.store {
@@ -198,9 +188,6 @@ impl Table {
 
     /// Removes an entry.
     pub fn delete(&mut self, entry: &Entry, view: &mut View<'_>) -> Done<()> {
-        if self.definition.const_entries {
-            return Err(EntryError::ConstEntries(self.definition.name.clone()).into());
-        }
         let (identity, key) = self.identity_and_key(entry);
         let row = self.row(entry);
         let removed = match &mut self.store {
@@ -219,30 +206,8 @@ impl Table {
         Ok(())
     }
 
-    /// Removes every entry, unless the table's entries are const.
-    pub fn clear(&mut self, view: &mut View<'_>) {
-        if self.definition.const_entries {
-            return;
-        }
-        let rows: Vec<(RowMemory, u64)> = match &mut self.store {
-            Store::Tuples(tuples) => {
-                tuples.clear(view).into_iter().map(|(row, cell)| (RowMemory::Arena(row), cell)).collect()
-            }
-            Store::Lpm(lpm) => lpm.clear(view).into_iter().map(of_words).collect(),
-            Store::Flows(flows) => {
-                flows.clear().into_iter().map(|(row, cell)| (RowMemory::Arena(row), cell)).collect()
-            }
-        };
-        self.entries = 0;
-        self.members.clear(view.reclaimer);
-        rows.into_iter().for_each(|(memory, cell)| self.retire_row(memory, cell, view.reclaimer));
-    }
-
     /// Sets the default action, which runs on a miss.
     pub fn set_default(&mut self, call: &ActionCall, view: &mut View<'_>) -> Done<()> {
-        if self.definition.const_default {
-            return Err(EntryError::ConstDefault(self.definition.name.clone()).into());
-        }
         self.put_default(call, view)
     }
 
@@ -261,6 +226,16 @@ impl Table {
         self.find_row(&self.identity_and_key(entry).1, &self.row(entry))
     }
 
+    /// The action of the stored entry with this match (and priority).
+    pub fn action(&self, entry: &Entry) -> Option<ActionCall> {
+        self.find(entry).map(|row| self.action_in(&row))
+    }
+
+    /// The default action.
+    pub fn default_action(&self) -> Option<ActionCall> {
+        self.definition.unpack_action(&self.miss)
+    }
+
     /// The stored row with this key and with the identity of `row`; its action may differ.
     fn find_row(&self, key: &PackedKey, row: &[u64]) -> Option<Vec<u64>> {
         match &self.store {
@@ -270,7 +245,7 @@ impl Table {
         }
     }
 
-    /// All entries; don't-care bits are zero. The action of an entry that refers to members of an action profile has no name.
+    /// All entries; don't-care bits are zero. The action of an entry that refers to members of an action profile says nothing.
     pub fn entries(&self) -> Vec<Entry> {
         let Some(layout) = &self.layout else { return Vec::new() };
         match &self.store {
@@ -364,26 +339,34 @@ impl Table {
 
     /// The entry with this identity and with the action of `row`.
     fn entry(&self, identity: &Identity, row: &[u64]) -> Entry {
-        let data: Vec<u8> = in_bytes(&row[self.data_at..]);
-        let none = ActionCall { action: String::new(), args: Vec::new() };
-        let action =
-            self.definition.unpack_action(&data).filter(|_| self.definition.implementation.is_none());
-        Entry { matches: identity.0.clone(), priority: identity.1, action: action.unwrap_or(none) }
+        Entry { matches: identity.0.clone(), priority: identity.1, action: self.action_in(row) }
     }
 
-    /// Sets or removes (`None`) an entry's idle timeout in microseconds. Returns whether there is such an entry.
-    pub fn set_idle_timeout(&mut self, entry: &Entry, timeout: Option<u64>, now: u64) -> Done<bool> {
-        if !self.definition.notifies_idle {
-            return Err(TableError::NoIdleTimeout(self.definition.name.clone()));
-        }
-        let Some(cell) = self.cell(entry) else { return Ok(false) };
+    /// The action in a row. It says nothing if the entry refers to an action profile.
+    fn action_in(&self, row: &[u64]) -> ActionCall {
+        let data: Vec<u8> = in_bytes(&row[self.data_at..]);
+        let action =
+            self.definition.unpack_action(&data).filter(|_| self.definition.implementation.is_none());
+        action.unwrap_or_default()
+    }
+
+    /// Sets or removes (`None`) the idle timeout of an entry that exists, in microseconds.
+    pub fn set_idle_timeout(&mut self, entry: &Entry, timeout: Option<u64>, now: u64) {
+        let Some(cell) = self.cell(entry) else { return };
         match timeout {
             Some(timeout) => {
                 self.idle.insert(cell, Idle { entry: self.identity(entry), timeout, since: now });
             }
             None => drop(self.idle.remove(&cell)),
         }
-        Ok(true)
+    }
+
+    /// The idle timeout of an entry in microseconds, if there is one.
+    pub fn idle_timeout(&self, entry: &Entry) -> Option<u64> {
+        if self.idle.is_empty() {
+            return None;
+        }
+        self.idle.get(&self.cell(entry)?).map(|idle| idle.timeout)
     }
 
     /// The entries that are idle now. `hit` gives the time of a cell's last hit. An entry that stays idle is reported again each time
@@ -398,8 +381,8 @@ impl Table {
             }
         }
         let entry = |identity: Identity| {
-            let none = ActionCall { action: String::new(), args: Vec::new() };
-            let bare = Entry { matches: identity.0.clone(), priority: identity.1, action: none };
+            let action = ActionCall::default();
+            let bare = Entry { matches: identity.0.clone(), priority: identity.1, action };
             self.find(&bare).map(|row| self.entry(&identity, &row))
         };
         found.into_iter().filter_map(entry).collect()
@@ -425,7 +408,7 @@ impl Table {
     }
 
     /// Adds a checked entry.
-    fn put(&mut self, entry: &Entry, view: &mut View<'_>) -> Done<()> {
+    fn put(&mut self, entry: &Entry, runs: &[ActionCall], view: &mut View<'_>) -> Done<()> {
         let (identity, key) = self.identity_and_key(entry);
         let row = self.row(entry);
         if let Store::Flows(flows) = &mut self.store {
@@ -444,7 +427,9 @@ impl Table {
         }
         if indirect {
             let at = self.data_at;
-            row[at] = self.members.add(identity.clone(), vec![self.data(&entry.action)]);
+            // The entry becomes visible together with all actions that it may run.
+            let data = runs.iter().map(|call| self.data(call)).collect();
+            row[at] = self.members.add(identity.clone(), data);
         }
         let done = match self.store {
             Store::Lpm(_) => self.put_prefix(row, &key, view),

@@ -42,7 +42,6 @@ pub struct Trie {
     empty_prefix: u32,
     /// The subtree of each slot that has one.
     subtrees: HashMap<u32, Subtree>,
-    advise: Advise,
     /// Memory that changes have replaced. The caller passes it to the reclaimer.
     pub retired: Vec<Retired>,
 }
@@ -67,7 +66,6 @@ impl Trie {
         advise(Region::of(&root, false));
         Trie {
             root,
-            advise,
             links: bytemuck::zeroed_slice_box(2 << ROOT),
             link_of: HashMap::new(),
             lengths: vec![0; 1 << ROOT],
@@ -165,14 +163,6 @@ impl Trie {
                 old
             }
         }
-    }
-
-    /// Removes all prefixes. The caller must publish the new root.
-    pub fn clear(&mut self) {
-        let mut old = std::mem::replace(self, Trie::new(self.advise));
-        self.retired = std::mem::take(&mut old.retired);
-        old.subtrees.into_values().for_each(|subtree| subtree.retire(&mut self.retired));
-        self.retired.push(Retired::Root(old.root, old.links));
     }
 
     /// Calls `f` for every prefix, with its bytes, its length in bits, and its value. Keys have `bytes` bytes.

@@ -199,19 +199,6 @@ impl Tuples {
         Some((old, self.rows.word(old, row::CELL)))
     }
 
-    /// Removes all entries.
-    pub fn clear(&mut self, view: &mut View<'_>) -> Vec<Removed> {
-        let tuples = std::mem::take(&mut self.tuples);
-        self.array.iter().flat_map(|array| array.iter()).for_each(|row| row.store(0, Release));
-        self.publish(view);
-        let mut removed = Vec::new();
-        for tuple in tuples {
-            removed.extend(tuple.hash.all().map(|id| (id, self.rows.word(id, row::CELL))));
-            tuple.retire(view);
-        }
-        removed
-    }
-
     /// Frees the memory of a row whose grace period has ended.
     pub fn release(&mut self, row: RowId) {
         self.rows.release(row);

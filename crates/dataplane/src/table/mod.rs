@@ -29,15 +29,20 @@ pub struct Row {
     pub handle: Handle,
     /// The entry in canonical form: bits outside prefixes and masks are zero.
     pub entry: Entry,
-    /// The number of the action in the table's list.
-    pub action: u32,
     /// The value of the direct counter.
     pub count: Count,
-    /// If the entry refers to an action profile: the actions that it may run, as action number and arguments. Otherwise `None`.
-    pub members: Option<Vec<(u32, Vec<Bits>)>>,
+    /// If the entry refers to an action profile: the actions that it may run. Otherwise `None`.
+    pub members: Option<Vec<ActionCall>>,
     /// The idle timeout, if the control plane has set one.
     idle: Option<Idle>,
     rank: i64,
+}
+
+impl Row {
+    /// The idle timeout in microseconds, if there is one.
+    pub fn idle_timeout(&self) -> Option<u64> {
+        self.idle.map(|idle| idle.timeout)
+    }
 }
 
 /// The idle timeout of an entry (P4Runtime's `idle_timeout_ns`). Times are in microseconds.
@@ -53,8 +58,6 @@ struct Idle {
 pub struct Default {
     /// The action and its arguments; `None` if a miss runs no action.
     pub call: Option<ActionCall>,
-    /// The number of the action in the table's list.
-    pub action: u32,
     /// The packets that missed, and their bytes.
     pub count: Count,
 }
@@ -66,16 +69,13 @@ pub enum TableError {
     #[error(transparent)]
     Entry(#[from] EntryError),
     /// The table already has an entry with this match (and priority).
-    #[error("table `{0}` has an entry with this match already (ALREADY_EXISTS)")]
+    #[error("table `{0}` has an entry with this match already")]
     Exists(String),
     /// The table has no entry with this match (and priority).
-    #[error("table `{0}` has no entry with this match (NOT_FOUND)")]
+    #[error("table `{0}` has no entry with this match")]
     NotFound(String),
-    /// The table does not declare `support_timeout`, so its entries cannot have idle timeouts.
-    #[error("table `{0}` does not support idle timeouts")]
-    NoIdleTimeout(String),
     /// The table holds as many entries as its size allows.
-    #[error("table `{table}` is full: its size is {size} (TABLE_FULL)")]
+    #[error("table `{table}` is full: its size is {size}")]
     #[allow(missing_docs)]
     Full { table: String, size: u64 },
 }
@@ -117,7 +117,7 @@ impl Table {
             slots: HashMap::new(),
             identities: HashMap::new(),
             index: Index::default(),
-            default: Default { call: None, action: 0, count: Count::default() },
+            default: Default { call: None, count: Count::default() },
         };
         if let Some(call) = &definition.default_action {
             table.put_default(call)?;
@@ -134,17 +134,19 @@ impl Table {
         &self.definition
     }
 
-    /// Adds an entry.
+    /// Adds an entry, which the caller has checked ([`Definition::check_entry`]).
     pub fn insert(&mut self, entry: &Entry) -> Result<Handle, TableError> {
-        self.definition.check_entry(entry)?;
         self.put(entry)
     }
 
     /// Sets the actions that an entry may run through its action profile. Returns false if the entry has been deleted.
-    pub fn set_members(&mut self, entry: Handle, calls: &[ActionCall]) -> bool {
-        let members: Vec<(u32, Vec<Bits>)> =
-            calls.iter().map(|call| (self.action_number(call), call.args.clone())).collect();
-        self.row_mut(entry).map(|row| row.members = Some(members)).is_some()
+    pub fn set_members(&mut self, entry: Handle, calls: Vec<ActionCall>) -> bool {
+        self.row_mut(entry).map(|row| row.members = Some(calls)).is_some()
+    }
+
+    /// Sets the value of an entry's direct counter. Returns false if the entry has been deleted.
+    pub fn set_count(&mut self, entry: Handle, count: Count) -> bool {
+        self.row_mut(entry).map(|row| row.count = count).is_some()
     }
 
     /// Sets or removes (`None`) an entry's idle timeout. Returns false if the entry has been deleted. Times are in microseconds, on the clock
@@ -155,36 +157,30 @@ impl Table {
     }
 
     /// The entries that are idle now, oldest first. An entry that stays idle is reported again each time its timeout has passed.
-    pub fn take_idle(&mut self, now: u64) -> Vec<Entry> {
+    pub fn take_idle(&mut self, now: u64) -> Vec<Handle> {
         let mut found = Vec::new();
         for row in self.rows.iter_mut().flatten() {
             if let Some(idle) = row.idle.as_mut().filter(|i| i.since.saturating_add(i.timeout) <= now) {
                 idle.since = now;
-                found.push((row.handle, row.entry.clone()));
+                found.push(row.handle);
             }
         }
-        found.sort_unstable_by_key(|(handle, _)| *handle);
-        found.into_iter().map(|(_, entry)| entry).collect()
+        found.sort_unstable();
+        found
     }
 
-    /// Changes the action of the entry with this match (and priority). The entry keeps its counts.
+    /// Changes the action of the entry with this match (and priority). The entry keeps its counts. The caller has checked the entry.
     pub fn modify(&mut self, entry: &Entry) -> Result<Handle, TableError> {
-        self.definition.check_entry(entry)?;
         let slot = self.slot_of(entry)?;
-        let action = self.action_number(&entry.action);
         let missing = self.missing();
         let row = self.rows[slot].as_mut().ok_or(missing)?;
         row.entry.action = entry.action.clone();
-        row.action = action;
         row.members = None;
         Ok(row.handle)
     }
 
     /// Removes the entry with this match (and priority). The action in `entry` is ignored.
     pub fn delete(&mut self, entry: &Entry) -> Result<Row, TableError> {
-        if self.definition.const_entries {
-            return Err(EntryError::ConstEntries(self.definition.name.clone()).into());
-        }
         let slot = self.slot_of(entry)?;
         self.take(slot).ok_or_else(|| self.missing())
     }
@@ -205,23 +201,8 @@ impl Table {
         }
     }
 
-    /// Removes every entry, unless the table's entries are const.
-    pub fn clear(&mut self) {
-        if self.definition.const_entries {
-            return;
-        }
-        self.rows.clear();
-        self.free.clear();
-        self.slots.clear();
-        self.identities.clear();
-        self.index = Index::default();
-    }
-
     /// Sets the default action, which runs on a miss.
     pub fn set_default(&mut self, call: &ActionCall) -> Result<(), TableError> {
-        if self.definition.const_default {
-            return Err(EntryError::ConstDefault(self.definition.name.clone()).into());
-        }
         self.put_default(call)
     }
 
@@ -300,8 +281,8 @@ impl Table {
     }
 
     fn put(&mut self, entry: &Entry) -> Result<Handle, TableError> {
-        let entry = canonical(entry);
-        let identity = self.identity(&entry);
+        let identity = self.definition.identity(entry);
+        let entry = Entry { matches: identity.0.clone(), ..entry.clone() };
         if self.identities.contains_key(&identity) {
             return Err(TableError::Exists(self.definition.name.clone()));
         }
@@ -311,14 +292,13 @@ impl Table {
         let handle = Handle(self.next);
         self.next += 1;
         let rank = self.definition.rank(&entry);
-        let action = self.action_number(&entry.action);
         let slot = self.free.pop().unwrap_or(self.rows.len());
         if slot == self.rows.len() {
             self.rows.push(None);
         }
         self.index.insert(slot, rank, handle, &entry.matches, &self.definition.keys);
         let (count, members, idle) = (Count::default(), None, None);
-        self.rows[slot] = Some(Row { handle, entry, action, count, members, idle, rank });
+        self.rows[slot] = Some(Row { handle, entry, count, members, idle, rank });
         self.slots.insert(handle, slot);
         self.identities.insert(identity, slot);
         Ok(handle)
@@ -328,50 +308,24 @@ impl Table {
         let row = self.rows.get_mut(slot)?.take()?;
         self.index.remove(slot, row.rank, &row.entry.matches, &self.definition.keys);
         self.slots.remove(&row.handle);
-        self.identities.remove(&self.identity(&row.entry));
+        self.identities.remove(&self.definition.identity(&row.entry));
         self.free.push(slot);
         Some(row)
     }
 
     fn put_default(&mut self, call: &ActionCall) -> Result<(), TableError> {
         self.definition.check_action(call, true)?;
-        self.default.action = self.action_number(call);
         self.default.call = Some(call.clone());
         Ok(())
     }
 
     fn slot_of(&self, entry: &Entry) -> Result<usize, TableError> {
-        let identity = self.identity(&canonical(entry));
-        self.identities.get(&identity).copied().ok_or_else(|| self.missing())
-    }
-
-    /// What distinguishes an entry from others: its match, and its priority if the table uses priorities.
-    fn identity(&self, entry: &Entry) -> (Vec<MatchValue>, i32) {
-        let priority = if self.definition.needs_priority() { entry.priority } else { 0 };
-        (entry.matches.clone(), priority)
+        self.identities.get(&self.definition.identity(entry)).copied().ok_or_else(|| self.missing())
     }
 
     fn missing(&self) -> TableError {
         TableError::NotFound(self.definition.name.clone())
     }
-
-    /// The number of a checked call's action.
-    fn action_number(&self, call: &ActionCall) -> u32 {
-        self.definition.action(&call.action).unwrap_or(0) as u32
-    }
-}
-
-/// The entry with zeros outside prefixes and masks, so that equal matches have equal values.
-fn canonical(entry: &Entry) -> Entry {
-    let mut entry = entry.clone();
-    for value in &mut entry.matches {
-        match value {
-            MatchValue::Lpm(v, len) => *v = v.and(&Bits::prefix_mask(v.width(), *len)),
-            MatchValue::Ternary(v, mask) => *v = v.and(mask),
-            MatchValue::Exact(_) | MatchValue::Range(..) | MatchValue::Optional(_) => {}
-        }
-    }
-    entry
 }
 
 #[cfg(test)]

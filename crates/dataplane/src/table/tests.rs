@@ -38,7 +38,7 @@ fn definition(keys: &[(MatchKind, u32)], size: u64) -> Definition {
 }
 
 fn call(x: u128) -> ActionCall {
-    ActionCall { action: "c.a".into(), args: vec![Bits::new(32, x)] }
+    ActionCall { action: abi::id::ActionId(0), args: vec![Bits::new(32, x)] }
 }
 
 fn entry(matches: Vec<MatchValue>, priority: i32) -> Entry {
@@ -137,7 +137,6 @@ fn a_failed_write_says_what_is_wrong() {
     table.insert(&entry(vec![lpm(0, 0)], 0)).unwrap();
     let full = table.insert(&entry(vec![lpm(0, 1)], 0));
     assert_eq!(full, Err(TableError::Full { table: "c.t".into(), size: 2 }));
-    assert!(matches!(table.insert(&entry(vec![], 0)), Err(TableError::Entry(_))));
     table.delete(&same).unwrap();
     assert_eq!(table.len(), 1);
 }

@@ -1,5 +1,6 @@
 //! The manifest's layouts of tables, counters and registers in the target's memory.
 
+use abi::id::ActionId;
 use abi::manifest::{Action, Counter, KeyField, Param, Register, Structure, Table, TableLayout};
 use abi::{ActionCall, Entry, MatchKind};
 use ir::Program;
@@ -47,7 +48,6 @@ fn table(
         let hint = "without the property the table works; the native target tells of idle entries";
         problems.push(Unsupported::new(t.loc, "telling the control plane of idle entries", hint));
     }
-    let name = |index: u32| program.actions[t.actions[index as usize].action.index()].name.clone();
     let layout = layout(t, names.table(id), structure, machine, data_size);
     Table {
         name: t.name.clone(),
@@ -63,7 +63,7 @@ fn table(
             .collect(),
         actions,
         size: t.size,
-        default_action: Some(ActionCall { action: name(t.default.0), args: t.default.1.clone() }),
+        default_action: Some(ActionCall { action: ActionId(t.default.0), args: t.default.1.clone() }),
         const_default: t.const_default,
         const_entries: t.const_entries,
         initial_entries: match structure {
@@ -72,7 +72,7 @@ fn table(
                 let entry = |e: &ir::TableEntry| Entry {
                     matches: e.matches.clone(),
                     priority: if t.keys.iter().any(|k| k.kind.needs_priority()) { e.priority } else { 0 },
-                    action: ActionCall { action: name(e.action), args: e.args.clone() },
+                    action: ActionCall { action: ActionId(e.action), args: e.args.clone() },
                 };
                 t.entries.iter().map(entry).collect()
             }

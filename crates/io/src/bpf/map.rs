@@ -105,6 +105,14 @@ impl Map {
         self.update(key, value, 0).context(|| self.to("write to"))
     }
 
+    /// Sets an element of a per-CPU map to the value on one CPU and to zeros on the others, so that the sum is the value.
+    pub fn set_total(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        let key = padded(key, self.key_size()).context(|| self.to("write to"))?;
+        let mut all = value.to_vec();
+        all.resize(self.transfer_size()?, 0);
+        sys::map_update(self.fd.as_fd(), &key, &all, 0).context(|| self.to("write to"))
+    }
+
     /// Creates an element. Returns `false` if the key exists.
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         match self.update(key, value, 1) {

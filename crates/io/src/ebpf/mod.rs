@@ -7,22 +7,19 @@
 //! * `profiles` writes action profiles, and the lists of actions that entries may run.
 //! * `copies` writes multicast groups and mirroring sessions.
 //! * `tuples` is the host's side of tuple-space search, for ternary tables.
-//! * `stats` reads counters and drop counts, and `registers` reads and writes registers.
+//! * `stats` reads and writes counters and registers. `device` is the program as its controllers see it.
 //!
 //! [`abi::manifest::KernelMaps`] describes the maps that every program has.
 
 mod copies;
+mod device;
 mod profiles;
 mod program;
-mod registers;
 mod stats;
 mod table;
 mod tuples;
 mod versions;
 mod xdp;
 
-pub use copies::Session;
 pub use program::{EgressPort, KernelProgram, Lane};
-pub use stats::{Count, Drop};
-pub use table::Listed;
 pub use xdp::XdpOptions;

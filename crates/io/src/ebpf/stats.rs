@@ -1,86 +1,66 @@
-//! Reads and resets counters and drop counts.
+//! Reads and writes counters and registers, and reads drop counts.
 
-use abi::Manifest;
-use serde::Serialize;
+use abi::Bits;
+use abi::id::{CounterId, DropId, RegisterId};
+use dataplane::Count;
 
 use super::KernelProgram;
+use crate::bpf::Map;
 use crate::{Error, Result};
 
-/// The value of a counter.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Count {
-    /// Number of packets.
-    pub packets: u64,
-    /// Number of bytes, from the Ethernet header on.
-    pub bytes: u64,
+/// Reads a `{u64 packets, u64 bytes}` in native order.
+pub(super) fn read_count(bytes: &[u8]) -> Option<Count> {
+    let word = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+    Some(Count { packets: word(0)?, bytes: word(8)? })
 }
 
-/// A reason for which packets were dropped.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Drop {
-    /// The reason's name in the manifest.
-    pub name: String,
-    /// The packets dropped for this reason.
-    pub count: Count,
-}
-
-impl Count {
-    /// Reads a `{u64 packets, u64 bytes}` in native order.
-    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
-        let word = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
-        Some(Self { packets: word(0)?, bytes: word(8)? })
-    }
-
-    fn of(sum: &[u64]) -> Self {
-        Self { packets: sum.first().copied().unwrap_or(0), bytes: sum.get(1).copied().unwrap_or(0) }
-    }
+fn total(map: &Map, index: u32) -> Result<Count> {
+    let sum = map.sum_u64(&index.to_ne_bytes())?;
+    let word = |at: usize| sum.get(at).copied().unwrap_or(0);
+    Ok(Count { packets: word(0), bytes: word(1) })
 }
 
 impl KernelProgram {
-    /// The value of one cell of an indexed counter: the sum over all CPUs.
-    pub fn counter(&mut self, name: &str, index: u32) -> Result<Count> {
-        let map = counter_map(&self.manifest, name)?;
-        Ok(Count::of(&self.map(&map)?.sum_u64(&index.to_ne_bytes())?))
+    /// The value of a cell of a counter: the sum over all processors.
+    pub(super) fn counter(&mut self, counter: CounterId, index: u64) -> Result<Count> {
+        total(self.counter_map(counter)?, index as u32)
     }
 
-    /// The values of all cells of an indexed counter.
-    pub fn counters(&mut self, name: &str) -> Result<Vec<Count>> {
-        let map = counter_map(&self.manifest, name)?;
-        let map = self.map(&map)?;
-        (0..map.max_entries()).map(|index| Ok(Count::of(&map.sum_u64(&index.to_ne_bytes())?))).collect()
+    /// Sets a cell of a counter. Packets that count meanwhile may be lost to the count.
+    pub(super) fn set_counter(&mut self, counter: CounterId, index: u64, count: Count) -> Result<()> {
+        let value = [count.packets.to_ne_bytes(), count.bytes.to_ne_bytes()].concat();
+        self.counter_map(counter)?.set_total(&(index as u32).to_ne_bytes(), &value)
     }
 
-    /// Sets a counter's cells to zero.
-    pub fn reset_counter(&mut self, name: &str) -> Result<()> {
-        let map = counter_map(&self.manifest, name)?;
-        self.zero(&map)
-    }
-
-    /// The drop count of each reason, in the order of the manifest, including zeros.
-    pub fn drops(&mut self) -> Result<Vec<Drop>> {
-        let names: Vec<_> = self.manifest.drops.iter().map(|d| d.name.clone()).collect();
+    /// The packets dropped for a reason.
+    pub(super) fn drop_count(&mut self, reason: DropId) -> Result<Count> {
         let map = self.maps_of()?.drops.clone();
-        let map = self.map(&map)?;
-        let read = |(reason, name): (usize, String)| {
-            let count = Count::of(&map.sum_u64(&(reason as u32).to_ne_bytes())?);
-            Ok(Drop { name, count })
-        };
-        names.into_iter().enumerate().map(read).collect()
+        total(self.map(&map)?, reason.0)
     }
 
-    /// Sets all drop counts to zero.
-    pub fn reset_drops(&mut self) -> Result<()> {
-        self.zero(&self.maps_of()?.drops.clone())
+    /// The value of a cell of a register.
+    pub(super) fn register(&mut self, register: RegisterId, index: u64) -> Result<Bits> {
+        let width = self.manifest.registers[register.index()].width;
+        let value = self.register_map(register)?.lookup(&(index as u32).to_ne_bytes())?.unwrap_or_default();
+        let cell = value.first_chunk().map_or(0, |cell| u64::from_ne_bytes(*cell));
+        Ok(Bits::new(width, cell.into()))
     }
 
-    fn zero(&mut self, name: &str) -> Result<()> {
-        let map = self.map(name)?;
-        let zero = vec![0; map.value_size()];
-        (0..map.max_entries()).try_for_each(|index| map.set(&index.to_ne_bytes(), &zero))
+    /// Sets a cell of a register. A program that updates the cell at the same time may overwrite the value.
+    pub(super) fn set_register(&mut self, register: RegisterId, index: u64, value: &Bits) -> Result<()> {
+        self.register_map(register)?.set(&(index as u32).to_ne_bytes(), &value.low_u64().to_ne_bytes())
     }
-}
 
-fn counter_map(manifest: &Manifest, name: &str) -> Result<String> {
-    let counter = manifest.counters.iter().find(|c| c.name == name);
-    counter.and_then(|c| c.map.clone()).ok_or_else(|| Error::NotFound(format!("counter `{name}`")))
+    fn counter_map(&mut self, counter: CounterId) -> Result<&Map> {
+        let counter = &self.manifest.counters[counter.index()];
+        let map = counter.map.clone().ok_or_else(|| Error::NotFound(format!("map of `{}`", counter.name)))?;
+        self.map(&map)
+    }
+
+    fn register_map(&mut self, register: RegisterId) -> Result<&Map> {
+        let register = &self.manifest.registers[register.index()];
+        let map =
+            register.map.clone().ok_or_else(|| Error::NotFound(format!("map of `{}`", register.name)))?;
+        self.map(&map)
+    }
 }

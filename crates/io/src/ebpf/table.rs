@@ -2,45 +2,28 @@
 
 use abi::layout::PackedKey;
 use abi::manifest::{Structure, Table, TableLayout};
-use abi::{ActionCall, Entry};
+use abi::{ActionCall, Entry, MatchValue};
+use dataplane::Count;
+use dataplane::device::DeviceError;
 
+use super::KernelProgram;
+use super::stats::read_count;
 use super::tuples::TupleSpace;
-use super::{Count, KernelProgram};
 use crate::bpf::{Map, MapKind};
 use crate::{Error, Result};
 
-/// An entry that was read from a table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
-    /// The entry as it is stored.
-    pub entry: Entry,
-    /// The value of the entry's direct counter, if the table has one.
-    pub count: Option<Count>,
-}
+/// An entry, and the value of its direct counter if the table has one.
+type Listed = (Entry, Option<Count>);
+
+/// The layout of a table; an entry's packed key, the key of its element in the map, and the element's value.
+type Element = (TableLayout, PackedKey, Vec<u8>, Vec<u8>);
 
 impl KernelProgram {
-    /// Adds an entry. It is an error if there is an entry with an equal key (and mask).
-    pub fn insert(&mut self, table: &str, entry: &Entry) -> Result<()> {
-        let table = self.checked(table, entry)?;
-        self.write_new(&table, entry)
-    }
-
     /// Changes the action (and priority) of an entry. The entry keeps its counter.
-    pub fn modify(&mut self, table: &str, entry: &Entry) -> Result<()> {
-        let table = self.checked(table, entry)?;
-        if table.implementation.is_some() {
-            return self.replace_listed(&table, entry, std::slice::from_ref(&entry.action));
-        }
-        let data = packed_action(&table, layout_of(&table)?, &entry.action)?;
-        self.modify_with(&table, entry, data)
-    }
-
-    /// Changes the action data (and priority) of an entry.
-    pub(super) fn modify_with(&mut self, table: &Table, entry: &Entry, data: Vec<u8>) -> Result<()> {
-        let (layout, packed) = self.packed(table, entry)?;
-        let key = self.map_key(table, &layout, &packed)?.ok_or_else(|| no_entry(table))?;
-        let old = self.entries_map(table, &layout)?.lookup(&key)?.ok_or_else(|| no_entry(table))?;
-        let mut value = table.value_of(&layout, entry.priority, &data).ok_or_else(|| misfit(table))?;
+    pub(super) fn modify(&mut self, table: &Table, entry: &Entry, data: &[u8]) -> Result<()> {
+        let (layout, packed, key, old) =
+            self.element(table, &entry.matches)?.ok_or_else(|| no_entry(table))?;
+        let mut value = table.value_of(&layout, entry.priority, data).ok_or_else(|| misfit(table))?;
         keep_counter(&layout, &old, &mut value);
         self.replace_element(table, &layout, &key, &value)?;
         match layout.structure {
@@ -52,100 +35,106 @@ impl KernelProgram {
         }
     }
 
-    /// The action data of an entry.
-    pub(super) fn data_of(&mut self, table: &Table, entry: &Entry) -> Result<Vec<u8>> {
-        let (layout, packed) = self.packed(table, entry)?;
-        let key = self.map_key(table, &layout, &packed)?.ok_or_else(|| no_entry(table))?;
-        let value = self.entries_map(table, &layout)?.lookup(&key)?.ok_or_else(|| no_entry(table))?;
-        Ok(value.get(layout.data_offset as usize..).unwrap_or_default().to_vec())
-    }
-
-    /// Adds an entry, or changes an existing one.
-    pub fn upsert(&mut self, table: &str, entry: &Entry) -> Result<()> {
-        match self.insert(table, entry) {
-            Err(Error::Duplicate { .. }) => self.modify(table, entry),
-            other => other,
-        }
-    }
-
-    /// Deletes the entry with this key; the action is ignored. Returns `false` if there is no such entry.
-    pub fn delete(&mut self, table: &str, entry: &Entry) -> Result<bool> {
-        let table = self.checked(table, entry)?;
-        let (layout, packed) = self.packed(&table, entry)?;
-        let Some(key) = self.map_key(&table, &layout, &packed)? else { return Ok(false) };
-        let listed =
-            layout.lists.is_some().then(|| self.data_of(&table, entry)).transpose().unwrap_or_default();
-        let deleted = self.delete_element(&table, &layout, &key)?;
+    /// Deletes the entry with this match. Returns its action data.
+    pub(super) fn delete(&mut self, table: &Table, matches: &[MatchValue]) -> Result<Vec<u8>> {
+        let (layout, packed, key, old) = self.element(table, matches)?.ok_or_else(|| no_entry(table))?;
+        self.delete_element(table, &layout, &key)?;
         if layout.structure == Structure::TupleSpace {
-            self.with_tuples(&table, |program, space| {
+            self.with_tuples(table, |program, space| {
                 space.forget(&packed);
-                program.settle(&table, space)
+                program.settle(table, space)
             })?;
         }
-        if let Some(data) = listed {
-            self.forget_listed(&table, entry, &data)?;
-        }
-        Ok(deleted)
+        Ok(data_in(&layout, &old).to_vec())
     }
 
-    /// Deletes all entries.
-    pub fn clear(&mut self, table: &str) -> Result<()> {
-        for listed in self.list(table)? {
-            self.delete(table, &listed.entry)?;
-        }
-        Ok(())
+    /// The entry with this match and the value of its direct counter, if there is one.
+    pub(super) fn find(&mut self, table: &Table, matches: &[MatchValue]) -> Result<Option<Listed>> {
+        let Some((layout, packed, _, value)) = self.element(table, matches)? else { return Ok(None) };
+        let action = self.action_in(table, &layout, &value)?;
+        Ok(read_entry(table, &layout, &packed, &value, &action))
+    }
+
+    /// The action data of the entry with this match.
+    pub(super) fn data_of(&mut self, table: &Table, matches: &[MatchValue]) -> Result<Vec<u8>> {
+        let (layout, _, _, value) = self.element(table, matches)?.ok_or_else(|| no_entry(table))?;
+        Ok(data_in(&layout, &value).to_vec())
+    }
+
+    /// The action data of a call.
+    pub(super) fn pack_action(&self, table: &Table, call: &ActionCall) -> Result<Vec<u8>> {
+        table.pack_action(layout_of(table)?, call).ok_or_else(|| misfit(table))
+    }
+
+    /// The action data in a value. If it names a list of actions, it is that of the first one.
+    fn action_in(&mut self, table: &Table, layout: &TableLayout, value: &[u8]) -> Result<Vec<u8>> {
+        let data = data_in(layout, value);
+        if layout.lists.is_some() { self.first_listed(table, data) } else { Ok(data.to_vec()) }
+    }
+
+    /// Sets the direct counter of the entry with this match. Packets that count meanwhile may be lost to the count.
+    pub(super) fn set_count(&mut self, table: &Table, matches: &[MatchValue], count: Count) -> Result<()> {
+        let (layout, _, key, mut value) = self.element(table, matches)?.ok_or_else(|| no_entry(table))?;
+        let at = layout.counter_offset.ok_or_else(|| misfit(table))? as usize;
+        value[at..at + 8].copy_from_slice(&count.packets.to_ne_bytes());
+        value[at + 8..at + 16].copy_from_slice(&count.bytes.to_ne_bytes());
+        self.replace_element(table, &layout, &key, &value)
     }
 
     /// All entries, ordered by priority and then by key. Const entries that were compiled into code are not included.
-    pub fn list(&mut self, table: &str) -> Result<Vec<Listed>> {
-        let table = self.table(table)?;
-        let Some(layout) = table.layout.clone() else { return Ok(Vec::new()) };
-        if matches!(layout.structure, Structure::Keyless | Structure::Code) {
-            return Ok(Vec::new());
-        }
-        let mut elements = self.entries_map(&table, &layout)?.entries()?;
+    pub(super) fn list(&mut self, table: &Table) -> Result<Vec<Listed>> {
+        let Some(layout) = mapped(table).cloned() else { return Ok(Vec::new()) };
+        let mut elements = self.entries_map(table, &layout)?.entries()?;
         elements.sort();
         let mut listed = Vec::with_capacity(elements.len());
         for (key, value) in elements {
-            let Some(packed) = self.unpack_map_key(&table, &layout, &key)? else { continue };
-            let mut action = value.get(layout.data_offset as usize..).unwrap_or_default().to_vec();
-            if layout.lists.is_some() {
-                action = self.first_listed(&table, &action)?;
-            }
-            listed.extend(read_entry(&table, &layout, &packed, &value, &action));
+            let Some(packed) = self.unpack_map_key(table, &layout, &key)? else { continue };
+            let action = self.action_in(table, &layout, &value)?;
+            listed.extend(read_entry(table, &layout, &packed, &value, &action));
         }
-        listed.sort_by_key(|l| std::cmp::Reverse(l.entry.priority));
+        listed.sort_by_key(|(entry, _)| std::cmp::Reverse(entry.priority));
         Ok(listed)
     }
 
-    /// Sets the default action.
-    pub fn set_default(&mut self, table: &str, call: &ActionCall) -> Result<()> {
-        let table = self.table(table)?;
-        table.check_action(call, true)?;
-        if table.const_default {
-            return Err(abi::manifest::EntryError::ConstDefault(table.name).into());
-        }
-        self.write_default(&table, call)
-    }
-
-    /// Restores the default action that the program declares.
-    pub fn reset_default(&mut self, table: &str) -> Result<()> {
-        let table = self.table(table)?;
-        match &table.default_action {
-            Some(call) => self.write_default(&table, call),
-            None => Ok(()),
+    /// The number of entries that the map of a table can hold.
+    pub(super) fn room(&mut self, table: &Table) -> Result<u64> {
+        match mapped(table).cloned() {
+            Some(layout) => Ok(self.entries_map(table, &layout)?.max_entries().into()),
+            None => Ok(0),
         }
     }
 
     /// The current default action.
-    pub fn default_action(&mut self, table: &str) -> Result<Option<ActionCall>> {
-        let table = self.table(table)?;
+    pub(super) fn default_action(&mut self, table: &Table) -> Result<Option<ActionCall>> {
         let Some(map) = table.layout.as_ref().and_then(|l| l.default_map.clone()) else {
-            return Ok(table.default_action);
+            return Ok(table.default_action.clone());
         };
-        let at = self.version(&table)?.default_action;
+        let at = self.version(table)?.default_action;
         let data = self.map(&map)?.lookup(&at.to_ne_bytes())?;
         Ok(data.and_then(|data| table.unpack_action(&data)))
+    }
+
+    /// The layout, packed key, map key and value of the entry with this match.
+    fn element(&mut self, table: &Table, matches: &[MatchValue]) -> Result<Option<Element>> {
+        if mapped(table).is_none() {
+            return Ok(None);
+        }
+        let (layout, packed) = self.packed(table, matches)?;
+        let Some(key) = self.map_key(table, &layout, &packed)? else { return Ok(None) };
+        let map = self.entries_map(table, &layout)?;
+        // A lookup in a trie finds the longest match, which may be another entry.
+        let other = map.kind() == MapKind::LpmTrie && !self.holds(table, &layout, &key)?;
+        if other {
+            return Ok(None);
+        }
+        let value = self.entries_map(table, &layout)?.lookup(&key)?;
+        Ok(value.map(|value| (layout, packed, key, value)))
+    }
+
+    /// Whether a trie has exactly this key. A search through all keys is needed only if a lookup hits.
+    fn holds(&mut self, table: &Table, layout: &TableLayout, key: &[u8]) -> Result<bool> {
+        let map = self.entries_map(table, layout)?;
+        Ok(map.lookup(key)?.is_some() && map.keys()?.iter().any(|k| k.starts_with(key)))
     }
 
     /// Adds an entry without checking whether the table's entries are const.
@@ -154,14 +143,14 @@ impl KernelProgram {
         if table.implementation.is_some() {
             return self.write_listed(table, entry, std::slice::from_ref(&entry.action));
         }
-        let data = packed_action(table, layout_of(table)?, &entry.action)?;
-        self.write_with(table, entry, data)
+        let data = self.pack_action(table, &entry.action)?;
+        self.write_with(table, entry, &data)
     }
 
     /// Adds an entry with this action data.
-    pub(super) fn write_with(&mut self, table: &Table, entry: &Entry, data: Vec<u8>) -> Result<()> {
-        let (layout, packed) = self.packed(table, entry)?;
-        let value = table.value_of(&layout, entry.priority, &data).ok_or_else(|| misfit(table))?;
+    pub(super) fn write_with(&mut self, table: &Table, entry: &Entry, data: &[u8]) -> Result<()> {
+        let (layout, packed) = self.packed(table, &entry.matches)?;
+        let value = table.value_of(&layout, entry.priority, data).ok_or_else(|| misfit(table))?;
         if layout.structure == Structure::TupleSpace {
             return self.write_new_ternary(table, &packed, entry.priority, &value);
         }
@@ -190,8 +179,10 @@ impl KernelProgram {
                 return Err(exists(table));
             }
             if !space.has_room(&packed.mask) {
-                let problem = format!("its entries may have {} different masks at most", space.capacity());
-                return Err(Error::Table { table: table.name.clone(), problem });
+                let (name, capacity) = (&table.name, space.capacity());
+                let text =
+                    format!("the entries of table `{name}` may have {capacity} different masks at most");
+                return Err(DeviceError::ResourceExhausted(text).into());
             }
             let tuple = space.note(packed, priority);
             if let Err(error) = program.insert_new(table, layout, &tuple_key(tuple, packed), value) {
@@ -204,19 +195,14 @@ impl KernelProgram {
 
     fn insert_new(&mut self, table: &Table, layout: &TableLayout, key: &[u8], value: &[u8]) -> Result<()> {
         let map = self.entries_map(table, layout)?;
-        // Before Linux 6.13 tries ignore the flag "create only". A lookup finds the longest match, so a search is needed only if the lookup
-        // hits.
-        let is_new = match map.kind() {
-            MapKind::LpmTrie => {
-                let fresh = map.lookup(key)?.is_none() || !map.keys()?.iter().any(|k| k.starts_with(key));
-                if fresh {
-                    map.set(key, value)?;
-                }
-                fresh
-            }
-            _ => self.add_element(table, layout, key, value)?,
-        };
-        if is_new { Ok(()) } else { Err(exists(table)) }
+        // Before Linux 6.13 tries ignore the flag "create only". The caller knows that there is no such prefix.
+        if map.kind() == MapKind::LpmTrie {
+            return map.set(key, value);
+        }
+        match self.add_element(table, layout, key, value)? {
+            true => Ok(()),
+            false => Err(exists(table)),
+        }
     }
 
     /// Publishes the current tuples.
@@ -295,20 +281,9 @@ impl KernelProgram {
         }))
     }
 
-    pub(super) fn table(&self, name: &str) -> Result<Table> {
-        let table = self.manifest.table(name).cloned();
-        table.ok_or_else(|| abi::manifest::EntryError::NoTable(name.to_owned()).into())
-    }
-
-    fn checked(&self, name: &str, entry: &Entry) -> Result<Table> {
-        let table = self.table(name)?;
-        table.check_entry(entry)?;
-        Ok(table)
-    }
-
-    fn packed(&self, table: &Table, entry: &Entry) -> Result<(TableLayout, PackedKey)> {
+    fn packed(&self, table: &Table, matches: &[MatchValue]) -> Result<(TableLayout, PackedKey)> {
         let layout = layout_of(table)?.clone();
-        let packed = table.pack_key(&layout, &entry.matches).ok_or_else(|| misfit(table))?;
+        let packed = table.pack_key(&layout, matches).ok_or_else(|| misfit(table))?;
         Ok((layout, packed))
     }
 
@@ -318,12 +293,18 @@ impl KernelProgram {
     }
 }
 
+/// The layout of a table whose entries are in a map.
+fn mapped(table: &Table) -> Option<&TableLayout> {
+    table.layout.as_ref().filter(|l| !matches!(l.structure, Structure::Keyless | Structure::Code))
+}
+
 fn layout_of(table: &Table) -> Result<&TableLayout> {
     table.layout.as_ref().ok_or_else(|| misfit(table))
 }
 
-fn packed_action(table: &Table, layout: &TableLayout, call: &ActionCall) -> Result<Vec<u8>> {
-    table.pack_action(layout, call).ok_or_else(|| misfit(table))
+/// The action data in a value.
+fn data_in<'v>(layout: &TableLayout, value: &'v [u8]) -> &'v [u8] {
+    value.get(layout.data_offset as usize..).unwrap_or_default()
 }
 
 /// The map key in a hash table or a trie.
@@ -361,19 +342,21 @@ fn read_entry(
         _ => 0,
     };
     let action = table.unpack_action(action)?;
-    let count = layout.counter_offset.and_then(|offset| Count::read(value.get(offset as usize..)?));
-    Some(Listed { entry: Entry { matches: table.unpack_key(layout, packed), priority, action }, count })
+    let count = layout.counter_offset.and_then(|offset| read_count(value.get(offset as usize..)?));
+    Some((Entry { matches: table.unpack_key(layout, packed), priority, action }, count))
 }
 
 fn exists(table: &Table) -> Error {
-    Error::Duplicate { table: table.name.clone() }
+    let text = format!("table `{}` has an entry with this match already", table.name);
+    DeviceError::AlreadyExists(text).into()
 }
 
 fn no_entry(table: &Table) -> Error {
-    Error::Table { table: table.name.clone(), problem: "there is no entry with this key".into() }
+    DeviceError::NotFound(format!("table `{}` has no entry with this match", table.name)).into()
 }
 
 pub(super) fn misfit(table: &Table) -> Error {
-    let problem = "this target's layout cannot hold that (a range key, or no map)".into();
-    Error::Table { table: table.name.clone(), problem }
+    let text =
+        format!("table `{}`: this target's layout cannot hold that (a range key, or no map)", table.name);
+    DeviceError::Unimplemented(text).into()
 }

@@ -4,11 +4,16 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use abi::id::ActionId;
 use abi::manifest::{
     Action, DropReason, KernelMaps, KeyField, Manifest, Param, Structure, Table, TableLayout,
 };
 use abi::{ActionCall, Bits, MatchKind};
 use io::workdir::WorkDir;
+
+#[path = "../../../strait/tests/common/mod.rs"]
+mod writes;
+pub use writes::*;
 
 /// Whether a test that needs root may run; says why not.
 pub fn root(name: &str) -> bool {
@@ -39,7 +44,7 @@ pub fn object(name: &str) -> Option<Vec<u8>> {
 
 /// `set(port)`.
 pub fn set(port: u32) -> ActionCall {
-    ActionCall { action: "set".into(), args: vec![Bits::new(32, port.into())] }
+    ActionCall { action: ActionId(1), args: vec![Bits::new(32, port.into())] }
 }
 
 /// The fixture's manifest.
@@ -95,7 +100,7 @@ fn table(name: &str, width: u32, kind: MatchKind, structure: Structure, shape: S
         keys: vec![KeyField { name: "k".into(), width, kind, signed: false }],
         actions: vec![action("NoAction", vec![]), action("set", vec![port])],
         size: 64,
-        default_action: Some(ActionCall { action: "NoAction".into(), args: vec![] }),
+        default_action: Some(ActionCall::default()),
         const_default: false,
         const_entries: false,
         initial_entries: vec![],

@@ -1,7 +1,10 @@
 //! A program in the kernel: tables of every structure, ports, drops, attachment, survival.
 
+use crate::common::{clear, delete, entries, insert, modify, set_default};
 use crate::common::{manifest, object, root, set};
+use abi::id::TableId;
 use abi::{Bits, Entry, MatchValue};
+use dataplane::device::{Device, DeviceError, Entity, EntryKey, Key};
 use io::bpf::{Hook, Instance, SkBuff};
 use io::ebpf::{EgressPort, KernelProgram};
 use io::link::{Change, Handle};
@@ -52,23 +55,23 @@ fn exact_entries_defaults_and_counters() {
         let wanted = frame(0x0200_0000_0001, 0x0800);
         assert_eq!(run(program, &wanted), SHOT);
         let e = entry(MatchValue::Exact(Bits::new(48, 0x0200_0000_0001)), 0, 1);
-        program.insert("exact", &e).expect("inserts");
-        assert!(program.insert("exact", &e).is_err(), "twice");
+        insert(program, "exact", &e).expect("inserts");
+        assert!(insert(program, "exact", &e).is_err(), "twice");
         assert_eq!(run(program, &wanted), REDIRECT);
         let changed = Entry { action: set(9), ..e.clone() };
-        program.modify("exact", &changed).expect("modifies");
+        modify(program, "exact", &changed).expect("modifies");
         assert_eq!(run(program, &wanted), SHOT, "no port 9");
-        let listed = program.list("exact").expect("lists");
-        assert_eq!((&listed[0].entry, listed[0].count.expect("counts").packets), (&changed, 2));
-        assert!(program.delete("exact", &e).expect("deletes"));
-        assert!(!program.delete("exact", &e).expect("deletes"));
-        program.set_default("exact", &set(1)).expect("default");
+        assert_eq!(entries(program, "exact"), [changed]);
+        let count = program.count(&Key::DirectCounter(EntryKey::of(TableId(0), &e))).expect("counts");
+        assert_eq!(count.packets, 2);
+        delete(program, "exact", &e).expect("deletes");
+        delete(program, "exact", &e).expect_err("it is gone");
+        set_default(program, "exact", &set(1)).expect("default");
         assert_eq!(run(program, &wanted), REDIRECT);
-        assert_eq!(program.default_action("exact").expect("reads"), Some(set(1)));
+        let default = Entity::Default { table: TableId(0), action: set(1) };
+        assert_eq!(program.get(&Key::Default(TableId(0))), Ok(default));
         let drops = program.drops().expect("drops");
-        assert_eq!((drops[0].count.packets, drops[1].count.packets), (2, 0));
-        program.reset_drops().expect("resets");
-        assert_eq!(program.drops().expect("drops")[0].count.packets, 0);
+        assert_eq!((drops[0].packets, drops[1].packets), (2, 0));
     });
 }
 
@@ -77,18 +80,18 @@ fn the_longest_prefix_wins() {
     with_program("lpm", |program| {
         program.set_egress_port(1, EgressPort { ifindex: 1, flags: 0 }).expect("port");
         let prefix = |value: u128, len| MatchValue::Lpm(Bits::new(32, value), len);
-        let entries = [entry(prefix(0x0a00_0000, 8), 0, 1), entry(prefix(0x0a01_0000, 16), 0, 9)];
-        for e in &entries {
-            program.insert("lpm", e).expect("inserts");
+        let added = [entry(prefix(0x0a00_0000, 8), 0, 1), entry(prefix(0x0a01_0000, 16), 0, 9)];
+        for e in &added {
+            insert(program, "lpm", e).expect("inserts");
         }
-        assert!(program.insert("lpm", &entries[0]).is_err(), "twice");
+        assert!(insert(program, "lpm", &added[0]).is_err(), "twice");
         assert_eq!(run(program, &frame(0x0a02_0000_0000, 0x0800)), REDIRECT);
         assert_eq!(run(program, &frame(0x0a01_0000_0000, 0x0800)), SHOT);
-        let mut listed: Vec<_> = program.list("lpm").expect("lists").into_iter().map(|l| l.entry).collect();
+        let mut listed = entries(program, "lpm");
         listed.sort_by_key(|e| format!("{e:?}"));
-        assert_eq!(listed, entries);
-        program.clear("lpm").expect("clears");
-        assert!(program.list("lpm").expect("lists").is_empty());
+        assert_eq!(listed, added);
+        clear(program, "lpm").expect("clears");
+        assert!(entries(program, "lpm").is_empty());
     });
 }
 
@@ -101,33 +104,37 @@ fn ternary_entries_by_priority_through_every_reordering() {
         let ipv4 = entry(tern(0x0800, 0xffff), 20, 0);
         let high = entry(tern(0x0800, 0xff00), 30, 1);
         let refused = |program: &mut KernelProgram| {
-            program.reset_drops().expect("resets");
+            let before = program.drops().expect("drops")[1].packets;
             run(program, &frame(1, 0x0800));
-            program.drops().expect("drops")[1].count.packets == 1
+            program.drops().expect("drops")[1].packets == before + 1
         };
         let manifest = program.manifest().clone();
-        program.insert("tern", &any).expect("inserts");
+        insert(program, "tern", &any).expect("inserts");
         assert!(refused(program));
-        program.insert("tern", &ipv4).expect("inserts");
+        insert(program, "tern", &ipv4).expect("inserts");
         assert!(!refused(program));
-        program.insert("tern", &high).expect("inserts");
+        insert(program, "tern", &high).expect("inserts");
         assert!(refused(program));
         // Somebody else finds the same in the maps.
         let mut again = KernelProgram::open(&manifest, "st-io-ternary").expect("opens");
-        let listed: Vec<_> = again.list("tern").expect("lists").into_iter().map(|l| l.entry).collect();
-        assert_eq!(listed, [high.clone(), ipv4.clone(), any.clone()]);
-        again.modify("tern", &Entry { priority: 40, ..ipv4.clone() }).expect("modifies");
+        assert_eq!(entries(&mut again, "tern"), [high.clone(), ipv4.clone(), any.clone()]);
+        // The kernel holds one entry for a match, whatever the priority.
+        let higher = Entry { priority: 40, ..ipv4.clone() };
+        let error = insert(&mut again, "tern", &higher).expect_err("there is one");
+        assert!(matches!(error, DeviceError::Unimplemented(_)), "{error}");
+        delete(&mut again, "tern", &ipv4).expect("deletes");
+        insert(&mut again, "tern", &higher).expect("inserts");
         assert!(!refused(program));
-        assert!(again.delete("tern", &ipv4).expect("deletes"));
+        delete(&mut again, "tern", &higher).expect("deletes");
         assert!(refused(program));
-        again.delete("tern", &high).expect("deletes");
-        again.delete("tern", &any).expect("deletes");
+        delete(&mut again, "tern", &high).expect("deletes");
+        delete(&mut again, "tern", &any).expect("deletes");
         assert!(!refused(program));
         assert!(again.map("t_tern").expect("opens").keys().expect("keys").is_empty());
         for n in 0..4 {
-            again.insert("tern", &entry(tern(0, 1 << n), 1, 0)).expect("fits");
+            insert(&mut again, "tern", &entry(tern(0, 1 << n), 1, 0)).expect("fits");
         }
-        let error = again.insert("tern", &entry(tern(0, 1 << 5), 1, 0)).expect_err("five masks");
+        let error = insert(&mut again, "tern", &entry(tern(0, 1 << 5), 1, 0)).expect_err("five masks");
         assert!(error.to_string().contains("4 different masks"), "{error}");
     });
 }
@@ -159,7 +166,7 @@ fn survives(name: &str, attach: fn(&KernelProgram) -> io::Result<()>) {
                 }
                 let mut mine = KernelProgram::open(&manifest, &instance).expect("opens");
                 mine.set_port(1, "b0", 0).expect("port");
-                mine.set_default("exact", &set(1)).expect("default");
+                set_default(&mut mine, "exact", &set(1)).expect("default");
                 attach(&mine).expect("attaches");
                 attach(&mine).expect("twice is fine");
                 mine.attach("b0", Hook::Egress).expect("attaches");

@@ -6,8 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use abi::manifest::Manifest;
-use abi::{ActionCall, Bits, Entry, MatchValue};
-use anyhow::Context;
+use abi::{Bits, Entry, MatchValue};
 use bench::report::lines::{self, Lines};
 use bench::routes::{Family, Route, covered, mask, routes};
 use bench::traffic::Datagram;
@@ -16,7 +15,7 @@ use io::lookup::{Harness, PeerRoutes, SLACK, Timing};
 use io::native::{NativeProgram, Object};
 use serde::Serialize;
 
-use super::over_memory::{Cost, SMALLEST, Scaled, TURNS, compiled, exact, rates, scaled};
+use super::over_memory::{Cost, Rows, SMALLEST, Scaled, TURNS, compiled, rates, scaled};
 use crate::cli::LpmArgs;
 
 static L3: &str = include_str!("../../../../apps/l3/l3.p4");
@@ -120,14 +119,15 @@ fn one(
     let table = if family == Family::V4 { "L3Ingress.ipv4_routes" } else { "L3Ingress.ipv6_routes" };
     let program = NativeProgram::load(object, manifest, &[])?;
     let memory = program.memory();
-    let entries: Vec<Entry> = routes.iter().map(|r| entry(family, r)).collect();
+    let rows = Rows::of(memory, table, "L3Ingress.via")?;
+    let entries: Vec<Entry> = routes.iter().map(|r| entry(&rows, family, r)).collect();
     let (before, begun) = (resident(), Instant::now());
-    entries.iter().try_for_each(|entry| memory.insert(table, entry))?;
+    entries.iter().try_for_each(|entry| memory.insert(rows.table(), entry))?;
     let insert_seconds = begun.elapsed().as_secs_f64();
     let memory_mb = (resident() - before) as f64 / 1e6;
     drop(entries);
 
-    let at = manifest.tables.iter().position(|t| t.name == table).context("the router has no such table")?;
+    let at = rows.table().index();
     let addresses = covered(family, &routes, KEYS, seed);
     let bytes: Vec<[u8; 16]> = addresses.iter().map(|a| a.to_be_bytes()).collect();
     let size = family.width() as usize / 8;
@@ -187,15 +187,10 @@ fn keep(best: &mut Timing, one: Timing) {
     }
 }
 
-fn entry(family: Family, route: &Route) -> Entry {
+fn entry(rows: &Rows<'_>, family: Family, route: &Route) -> Entry {
     let width = family.width();
     let value = Bits::new(width, route.bits >> (128 - width));
-    let args = vec![Bits::new(16, route.next_hop.into())];
-    Entry {
-        matches: vec![MatchValue::Lpm(value, route.length)],
-        priority: 0,
-        action: ActionCall { action: "L3Ingress.via".to_string(), args },
-    }
+    rows.entry(vec![MatchValue::Lpm(value, route.length)], 0, &[(16, route.next_hop.into())])
 }
 
 /// Builds DPDK's structure with the same routes. Returns the time in seconds, or the reason why it is not available.
@@ -247,11 +242,12 @@ fn packet(family: Family, to: u128) -> Vec<u8> {
 }
 
 fn fill_router(memory: &Memory) -> anyhow::Result<()> {
-    memory.upsert("L3Ingress.ports", &exact(&[(9, 0)], "L3Ingress.network", &[(9, 100)]))?;
-    memory.upsert("L3Ingress.router_macs", &exact(&[(9, 0), (48, 0x0200_0000_0001)], "NoAction", &[]))?;
+    Rows::of(memory, "L3Ingress.ports", "L3Ingress.network")?.add(&[(9, 0)], &[(9, 100)])?;
+    Rows::of(memory, "L3Ingress.router_macs", "NoAction")?.add(&[(9, 0), (48, 0x0200_0000_0001)], &[])?;
+    let next_hops = Rows::of(memory, "L3Ingress.next_hops", "L3Ingress.send")?;
     for hop in 1..=u128::from(NEXT_HOPS) {
         let args = [(9, 1 + hop % 4), (48, 0x0200_0000_0100), (48, 0x0200_0001_0000 + hop)];
-        memory.upsert("L3Ingress.next_hops", &exact(&[(16, hop)], "L3Ingress.send", &args))?;
+        next_hops.add(&[(16, hop)], &args)?;
     }
     Ok(())
 }

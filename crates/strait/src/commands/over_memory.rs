@@ -4,10 +4,12 @@ use std::fmt;
 use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
+use abi::id::{ActionId, TableId};
 use abi::manifest::Manifest;
 use abi::{ActionCall, Bits, Entry, MatchValue};
 use anyhow::Context;
 use bench::report::lines::{Lines, SMALLEST_AT_10G};
+use dataplane::Memory;
 use dataplane::port::{Inbox, Offload, Port};
 use io::lookup::{Timing, cycles};
 use io::native::{Batch, NativeProgram, Object};
@@ -53,13 +55,38 @@ pub fn compiled(name: &str, text: &str) -> anyhow::Result<(Object, Manifest)> {
     Ok((Object::make(&output.c)?, output.manifest))
 }
 
-/// An entry that matches values of these widths exactly.
-pub fn exact(keys: &[(u32, u128)], action: &str, args: &[(u32, u128)]) -> Entry {
-    let bits = |(width, value): &(u32, u128)| Bits::new(*width, *value);
-    Entry {
-        matches: keys.iter().map(|key| MatchValue::Exact(bits(key))).collect(),
-        priority: 0,
-        action: ActionCall { action: action.to_string(), args: args.iter().map(bits).collect() },
+/// The entries of one table and one action.
+pub struct Rows<'m> {
+    memory: &'m Memory,
+    table: TableId,
+    action: ActionId,
+}
+
+impl<'m> Rows<'m> {
+    /// Finds a table and an action by their full names.
+    pub fn of(memory: &'m Memory, table: &str, action: &str) -> anyhow::Result<Rows<'m>> {
+        let manifest = memory.manifest();
+        let id = manifest.table_id(table).with_context(|| format!("there is no table {table}"))?;
+        let action = manifest.tables[id.index()].action_id(action);
+        Ok(Rows { memory, table: id, action: action.with_context(|| format!("{table} has no such action"))? })
+    }
+
+    /// The number of the table.
+    pub fn table(&self) -> TableId {
+        self.table
+    }
+
+    /// An entry. Each argument is given as width and value.
+    pub fn entry(&self, matches: Vec<MatchValue>, priority: i32, args: &[(u32, u128)]) -> Entry {
+        let args = args.iter().map(|(width, value)| Bits::new(*width, *value)).collect();
+        Entry { matches, priority, action: ActionCall { action: self.action, args } }
+    }
+
+    /// Adds an entry that matches values of these widths exactly.
+    pub fn add(&self, keys: &[(u32, u128)], args: &[(u32, u128)]) -> anyhow::Result<()> {
+        let exact = |(width, value): &(u32, u128)| MatchValue::Exact(Bits::new(*width, *value));
+        let entry = self.entry(keys.iter().map(exact).collect(), 0, args);
+        Ok(self.memory.insert(self.table, &entry)?)
     }
 }
 

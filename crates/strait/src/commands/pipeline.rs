@@ -6,14 +6,13 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
-use control::stf;
+use control::stf::{self, Target};
 use interp::{Interpreter, Silent};
 use serde::Serialize;
 
 use super::fuzz::tables_of;
 use crate::cli::PipelineArgs;
 use crate::frontend;
-use crate::targets::interp::InterpTarget;
 use crate::targets::native::{NativeTarget, Object};
 
 /// The number of turns of each target.
@@ -78,16 +77,16 @@ fn one(program: &ir::Verified, object: &Object, case: &stf::Case) -> anyhow::Res
     if packets.is_empty() {
         bail!("{}: there are no packets in this case", case.name);
     }
-    let mut slow = InterpTarget::new(Interpreter::new(program)?);
+    let mut slow = Interpreter::new(program)?;
     let mut fast = NativeTarget::load(object)?;
-    for report in [stf::load(&tables, &mut slow), stf::load(&tables, &mut fast)] {
+    for report in [stf::load(&tables, &mut slow), stf::load(&tables, fast.device())] {
         ensure!(report.passed, "{}", report.text());
     }
     let mut best = [f64::INFINITY; 2];
     for _ in 0..TURNS {
         let interp = timed(&mut |times| {
             for (port, packet) in (0..times).flat_map(|_| &packets) {
-                std::hint::black_box(slow.0.process(*port, packet, &mut Silent));
+                std::hint::black_box(slow.process(*port, packet, &mut Silent));
             }
         });
         let native = timed(&mut |times| fast.repeat(&packets, times));

@@ -4,13 +4,14 @@
 use std::net::Ipv4Addr;
 use std::time::Instant;
 
+use abi::{Bits, MatchValue};
 use bench::report::lines;
 use bench::rng::Rng;
 use bench::traffic::Datagram;
 use io::native::NativeProgram;
 use serde::Serialize;
 
-use super::over_memory::{SMALLEST, Scaled, compiled, exact, rates, scaled};
+use super::over_memory::{Rows, SMALLEST, Scaled, compiled, rates, scaled};
 use crate::cli::SessionsArgs;
 
 static NAT44: &str = include_str!("../../../../apps/nat44/nat44.p4");
@@ -73,26 +74,22 @@ fn inside(session: u32) -> (u128, u128) {
 }
 
 fn fill(program: &NativeProgram, sessions: u32) -> anyhow::Result<()> {
-    let memory = program.memory();
+    let rows = |table: &str, action: &str| {
+        Rows::of(program.memory(), &format!("Nat44Ingress.{table}"), &format!("Nat44Ingress.{action}"))
+    };
     let mac = |last: u128| (48, 0x0200_0000_0000 + last);
-    memory
-        .upsert("Nat44Ingress.interfaces", &exact(&[(9, 0)], "Nat44Ingress.interface", &[(1, 0), mac(1)]))?;
-    let all = abi::MatchValue::Lpm(abi::Bits::zero(32), 0);
-    let connected = [(9, 1), (1, 1), mac(0x101), (32, OUTSIDE)];
-    let route = abi::Entry { matches: vec![all], ..exact(&[], "Nat44Ingress.connected", &connected) };
-    memory.upsert("Nat44Ingress.routes", &route)?;
-    let server = exact(&[(9, 1), (32, SERVER.into())], "Nat44Ingress.send", &[mac(0x10b)]);
-    memory.upsert("Nat44Ingress.neighbours", &server)?;
+    rows("interfaces", "interface")?.add(&[(9, 0)], &[(1, 0), mac(1)])?;
+    let routes = rows("routes", "connected")?;
+    let all = vec![MatchValue::Lpm(Bits::zero(32), 0)];
+    let route = routes.entry(all, 0, &[(9, 1), (1, 1), mac(0x101), (32, OUTSIDE)]);
+    program.memory().insert(routes.table(), &route)?;
+    rows("neighbours", "send")?.add(&[(9, 1), (32, SERVER.into())], &[mac(0x10b)])?;
+    let (up, down) = (rows("sessions_up", "napt_src")?, rows("sessions_down", "napt_dst")?);
     for session in 0..sessions {
         let (ip, port) = inside(session);
         let outside = [(32, OUTSIDE + u128::from(session >> 16)), (16, u128::from(session & 0xffff))];
-        let up = exact(&[(32, ip), (8, UDP), (16, port)], "Nat44Ingress.napt_src", &outside);
-        memory.insert("Nat44Ingress.sessions_up", &up)?;
-        let keys = [outside[0], (8, UDP), outside[1]];
-        memory.insert(
-            "Nat44Ingress.sessions_down",
-            &exact(&keys, "Nat44Ingress.napt_dst", &[(32, ip), (16, port)]),
-        )?;
+        up.add(&[(32, ip), (8, UDP), (16, port)], &outside)?;
+        down.add(&[outside[0], (8, UDP), outside[1]], &[(32, ip), (16, port)])?;
     }
     Ok(())
 }

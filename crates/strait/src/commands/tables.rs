@@ -4,13 +4,13 @@
 use std::path::Path;
 use std::time::Instant;
 
-use abi::{ActionCall, Bits, Entry, MatchValue};
+use abi::{Bits, Entry, MatchValue};
 use bench::report::lines;
 use bench::rng::Rng;
 use io::native::NativeProgram;
 use serde::Serialize;
 
-use super::over_memory::{Scaled, compiled, rates, scaled};
+use super::over_memory::{Rows, Scaled, compiled, rates, scaled};
 use crate::cli::TablesArgs;
 
 /// The number of different packets.
@@ -93,10 +93,11 @@ fn one(kind: Kind, count: usize, args: &TablesArgs) -> anyhow::Result<Figures> {
     let program = NativeProgram::load(&object, &manifest, &[])?;
     let mut rng = Rng::new(args.seed);
     let rules: Vec<Rule> = (0..count).map(|_| Rule::draw(&mut rng)).collect();
+    let rows = Rows::of(program.memory(), "I.rules", "I.rule")?;
     let begun = Instant::now();
     let mut twice = 0;
     for (number, rule) in rules.iter().enumerate() {
-        match program.memory().insert("I.rules", &rule.entry(kind, number)) {
+        match program.memory().insert(rows.table(), &rule.entry(&rows, kind, number)) {
             // Two rules may be equal if only some of their fields are in the key.
             Err(dataplane::TableError::Exists(_)) => twice += 1,
             done => done?,
@@ -194,7 +195,7 @@ impl Rule {
         Rule { addresses, ports, protocol }
     }
 
-    fn entry(&self, kind: Kind, number: usize) -> Entry {
+    fn entry(&self, rows: &Rows<'_>, kind: Kind, number: usize) -> Entry {
         let [src, dst] = self.addresses;
         let address = |(value, length): (u32, u32), of: &str| match of {
             "exact" => MatchValue::Exact(Bits::new(32, value.into())),
@@ -224,12 +225,9 @@ impl Rule {
             })
         });
         let ranked = matches!(kind, Kind::Ternary | Kind::Range);
-        Entry {
-            matches: matches.collect(),
-            // The first rule of a list wins.
-            priority: if ranked { i32::MAX - number as i32 } else { 0 },
-            action: ActionCall { action: "I.rule".into(), args: vec![Bits::new(32, number as u128 + 1)] },
-        }
+        // The first rule of a list wins.
+        let priority = if ranked { i32::MAX - number as i32 } else { 0 };
+        rows.entry(matches.collect(), priority, &[(32, number as u128 + 1)])
     }
 
     /// A packet that matches the rule. Bits that the rule does not match are random in half of the packets, and 0 in the others, because an

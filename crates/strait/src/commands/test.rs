@@ -68,7 +68,7 @@ pub fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
                 continue;
             }
             let report = match target {
-                RunTarget::Interp => Ok(stf::run(case, &mut InterpTarget::new(Interpreter::new(program)?))),
+                RunTarget::Interp => Ok(stf::run(case, &mut InterpTarget(Interpreter::new(program)?))),
                 compiled => play(&mut objects, (path, *compiled), program, case, args.veth),
             };
             let report = match report {

@@ -7,24 +7,23 @@ use io::pcap::{Frame, Remark};
 
 use crate::cli::TraceArgs;
 use crate::frontend;
-use crate::targets::interp::InterpTarget;
 
 /// Traces the packets of all ports in the order of their timestamps, which are also the time that the program reads.
 pub fn run(args: &TraceArgs) -> anyhow::Result<()> {
     let program = frontend::program(&args.source.program, &args.source.preprocess)?;
-    let mut target = InterpTarget::new(Interpreter::new(&program)?);
+    let mut interpreter = Interpreter::new(&program)?;
     if let Some(file) = &args.entries {
-        super::run::fill(file, &mut target)?;
+        super::run::fill(file, &mut interpreter)?;
     }
     let (mut text, mut json) = (Text::new(&program), Json::new(&program));
     let mut remarks = Vec::new();
     for (number, (port, packet)) in packets(&args.inputs)?.into_iter().enumerate() {
-        target.0.set_clock(packet.time.as_micros() as u64);
+        interpreter.set_clock(packet.time.as_micros() as u64);
         if args.json {
-            target.0.process(port, &packet.data, &mut json);
+            interpreter.process(port, &packet.data, &mut json);
             continue;
         }
-        let outcome = target.0.process(port, &packet.data, &mut text);
+        let outcome = interpreter.process(port, &packet.data, &mut text);
         let way = text.take();
         if args.pcapng.is_some() {
             remarks.extend(remark(number + 1, port, packet, &way, &outcome.sent));

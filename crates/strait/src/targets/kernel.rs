@@ -4,12 +4,13 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use abi::{ActionCall, Bits, Entry, Manifest, drops};
+use abi::{Manifest, drops};
 use anyhow::{Context, bail};
-use control::stf::{self, Case, Mirror, Outputs, Report, Target, TargetError};
-use dataplane::{Count, Indirect};
+use control::stf::{self, Case, Outputs, Report, Target, TargetError};
+use dataplane::Device;
+use dataplane::device::Key;
 use io::bpf::{Hook, Instance, SkBuff, XdpMode};
-use io::ebpf::{EgressPort, KernelProgram, Session};
+use io::ebpf::{EgressPort, KernelProgram};
 use io::workdir::WorkDir;
 
 use super::wires::{self, Door, Wires};
@@ -133,7 +134,9 @@ fn run_over(carrier: Carrier, object: &Object, case: &Case) -> anyhow::Result<(R
     let run = || {
         let mut target = KernelTarget { carrier, ..KernelTarget::load(object)? };
         let report = stf::run(case, &mut target);
-        let refused = target.drops(drops::BAD_RESIZE).is_ok_and(|count| count.packets > 0);
+        let reason = object.manifest.drop_id(drops::BAD_RESIZE);
+        let refused = reason.and_then(|reason| target.program.count(&Key::Drop(reason)).ok());
+        let refused = refused.is_some_and(|count| count.packets > 0);
         target.remove()?;
         Ok((report, refused))
     };
@@ -323,54 +326,9 @@ fn text(error: impl std::fmt::Display) -> TargetError {
     TargetError::failed(format!("{error:#}"))
 }
 
-fn missing(what: &str) -> TargetError {
-    TargetError::failed(format!("there is no such {what}"))
-}
-
 impl Target for KernelTarget {
-    fn manifest(&self) -> &Manifest {
-        self.program.manifest()
-    }
-
-    fn insert(&mut self, table: &str, entry: &Entry) -> Result<(), TargetError> {
-        self.program.insert(table, entry).map_err(text)
-    }
-
-    fn set_default(&mut self, table: &str, call: &ActionCall) -> Result<(), TargetError> {
-        self.program.set_default(table, call).map_err(text)
-    }
-
-    fn set_group(&mut self, group: u32, copies: &[(u32, u32)]) -> Result<(), TargetError> {
-        if !makes_copies(self.program.manifest()) {
-            return Err(TargetError::unsupported("multicast groups"));
-        }
-        self.program.set_group(group, copies).map_err(text)
-    }
-
-    fn set_mirror(&mut self, session: u32, to: Option<Mirror>) -> Result<(), TargetError> {
-        let to = to.map(|to| match to {
-            Mirror::Port(port) => Session::Port(port),
-            Mirror::Group(group) => Session::Group(group),
-        });
-        self.program.set_session(session, to).map_err(text)
-    }
-
-    fn set_member(&mut self, profile: &str, id: u32, call: &ActionCall) -> Result<(), TargetError> {
-        self.program.set_member(profile, id, call).map_err(text)
-    }
-
-    fn set_member_group(&mut self, profile: &str, id: u32, members: &[u32]) -> Result<(), TargetError> {
-        self.program.set_member_group(profile, id, members).map_err(text)
-    }
-
-    fn insert_indirect(&mut self, table: &str, entry: &Entry, to: Indirect) -> Result<(), TargetError> {
-        self.program.insert_indirect(table, entry, to).map_err(text)
-    }
-
-    fn clear(&mut self) -> Result<(), TargetError> {
-        let names: Vec<_> =
-            self.manifest().tables.iter().filter(|t| !t.const_entries).map(|t| t.name.clone()).collect();
-        names.iter().try_for_each(|n| self.program.clear(n).map_err(text))
+    fn device(&mut self) -> &mut dyn Device {
+        &mut self.program
     }
 
     fn attach(&mut self, ports: &[u32]) -> Result<(), TargetError> {
@@ -423,40 +381,6 @@ impl Target for KernelTarget {
             None => Ok(Outputs::new()),
         }
     }
-
-    fn counter(&mut self, name: &str, index: u64) -> Result<Option<Count>, TargetError> {
-        let count = self.program.counter(name, index as u32).map_err(text)?;
-        Ok(Some(Count { packets: count.packets, bytes: count.bytes }))
-    }
-
-    fn direct_counter(&mut self, table: &str, entry: &Entry) -> Result<Count, TargetError> {
-        let listed = self.program.list(table).map_err(text)?;
-        let found =
-            listed.iter().find(|l| l.entry.matches == entry.matches && l.entry.priority == entry.priority);
-        let count = found.and_then(|l| l.count).ok_or_else(|| missing("entry"))?;
-        Ok(Count { packets: count.packets, bytes: count.bytes })
-    }
-
-    fn drops(&mut self, reason: &str) -> Result<Count, TargetError> {
-        let drops = self.program.drops().map_err(text)?;
-        let found = drops.iter().find(|d| d.name == reason).ok_or_else(|| missing("drop reason"))?;
-        Ok(Count { packets: found.count.packets, bytes: found.count.bytes })
-    }
-
-    fn register_read(&mut self, name: &str, index: u64) -> Result<Option<Bits>, TargetError> {
-        self.program.register(name, index).map_err(text)
-    }
-
-    fn register_write(&mut self, name: &str, index: u64, value: &Bits) -> Result<(), TargetError> {
-        match self.program.set_register(name, index, value).map_err(text)? {
-            true => Ok(()),
-            false => Err(missing("register cell")),
-        }
-    }
-
-    fn register_reset(&mut self, name: &str) -> Result<(), TargetError> {
-        self.program.reset_register(name).map_err(text)
-    }
 }
 
 impl Compiled for KernelTarget {
@@ -485,17 +409,6 @@ impl Compiled for KernelTarget {
 
     fn can_send(&self, arrived: &[u8], length: usize) -> bool {
         self.at.can_send(arrived, length)
-    }
-
-    fn counted(&mut self) -> anyhow::Result<Vec<(String, Entry)>> {
-        let counted = self.manifest().tables.iter().filter(|t| t.direct_counter.is_some());
-        let tables: Vec<_> = counted.map(|t| t.name.clone()).collect();
-        let mut entries = Vec::new();
-        for table in tables {
-            let listed = self.program.list(&table)?;
-            entries.extend(listed.into_iter().map(|l| (table.clone(), l.entry)));
-        }
-        Ok(entries)
     }
 
     fn end(self: Box<Self>) -> anyhow::Result<()> {

@@ -6,7 +6,7 @@ pub mod native;
 mod wires;
 
 use ::interp::Outcome;
-use abi::{Entry, Manifest};
+use abi::Manifest;
 use clap::ValueEnum;
 use control::stf::Target;
 
@@ -45,8 +45,6 @@ pub trait Compiled: Target {
     fn can_send(&self, _arrived: &[u8], _length: usize) -> bool {
         true
     }
-    /// The entries with a counter of hits, each with its table.
-    fn counted(&mut self) -> anyhow::Result<Vec<(String, Entry)>>;
     /// Removes everything that the target created.
     fn end(self: Box<Self>) -> anyhow::Result<()>;
 }

@@ -1,40 +1,38 @@
 //! The runner on a toy target: packets to an even port come back, all others are dropped.
 
+use abi::Bits;
+use abi::id::DropId;
+use dataplane::device::{Model, Query};
+
 use super::*;
 use crate::stf::parse;
 
-#[derive(Default)]
 struct Toy {
-    manifest: Manifest,
-    drops: Count,
+    device: Model,
     late: bool,
     held: Outputs,
-    sent: Vec<Digest>,
+}
+
+impl Toy {
+    fn new(late: bool) -> Toy {
+        let drop =
+            |name: &str| abi::manifest::DropReason { name: name.into(), help: String::new(), location: None };
+        let manifest = Manifest { drops: vec![drop("In.odd"), drop("egress_spec")], ..Manifest::default() };
+        Toy { device: Model::new(manifest), late, held: Outputs::new() }
+    }
 }
 
 impl Target for Toy {
-    fn manifest(&self) -> &Manifest {
-        &self.manifest
-    }
-    fn insert(&mut self, _: &str, _: &Entry) -> Result<(), TargetError> {
-        Ok(())
-    }
-    fn set_default(&mut self, _: &str, _: &ActionCall) -> Result<(), TargetError> {
-        Ok(())
-    }
-    fn take_idle(&mut self) -> Result<Vec<(String, Entry)>, TargetError> {
-        Ok(Vec::new())
-    }
-    fn digests(&mut self) -> Result<Vec<Digest>, TargetError> {
-        Ok(std::mem::take(&mut self.sent))
+    fn device(&mut self) -> &mut dyn Device {
+        &mut self.device
     }
     fn send(&mut self, port: u32, packet: &[u8]) -> Result<Outputs, TargetError> {
-        self.sent.push(Digest {
+        self.device.told.push(Event::Digest(Digest {
             name: "In.seen".into(),
             fields: vec![("port".into(), Bits::new(9, port.into()))],
-        });
+        }));
         if port % 2 == 1 {
-            self.drops.add(packet.len() as u64);
+            self.device.drops.entry(DropId(0)).or_default().add(packet.len() as u64);
             return Ok(vec![]);
         }
         let out = vec![(port, packet.to_vec()), (99, vec![])];
@@ -47,22 +45,10 @@ impl Target for Toy {
     fn drain(&mut self) -> Result<Outputs, TargetError> {
         Ok(std::mem::take(&mut self.held))
     }
-    fn counter(&mut self, _: &str, _: u64) -> Result<Option<Count>, TargetError> {
-        Ok(None)
-    }
-    fn direct_counter(&mut self, _: &str, _: &Entry) -> Result<Count, TargetError> {
-        Ok(Count::default())
-    }
-    fn drops(&mut self, _: &str) -> Result<Count, TargetError> {
-        Ok(self.drops)
-    }
 }
 
 fn play(text: &str, late: bool) -> Report {
-    let drop =
-        |name: &str| abi::manifest::DropReason { name: name.into(), help: String::new(), location: None };
-    let manifest = Manifest { drops: vec![drop("In.odd"), drop("egress_spec")], ..Manifest::default() };
-    run(&parse("toy.stf", text).unwrap(), &mut Toy { manifest, late, ..Toy::default() })
+    run(&parse("toy.stf", text).unwrap(), &mut Toy::new(late))
 }
 
 #[test]
@@ -117,10 +103,24 @@ fn digests_are_compared_with_what_is_expected() {
 
 #[test]
 fn what_is_missing_is_named_and_stops_the_case() {
-    let report = play("mirroring_add 1 2\nexpect 2 00", false);
-    assert_eq!(report.text(), "toy.stf:1: not supported yet: mirroring_add\n");
+    let report = play("clock 1\nexpect 2 00", false);
+    assert_eq!(report.text(), "toy.stf:1: not supported yet: clock\n");
     assert!(report.failures[0].unsupported);
     assert!(play("check_counter drop.even(0)", false).text().contains("there are `In.odd`, `egress_spec`"));
-    let case = parse("e", "packet 1 00").unwrap();
-    assert!(!load(&case, &mut Toy::default()).passed);
+    let load_text = |text: &str, device: &mut Model| load(&parse("e", text).unwrap(), device);
+    assert!(!load_text("packet 1 00", &mut Toy::new(false).device).passed);
+}
+
+#[test]
+fn a_file_of_entries_is_loaded_whole_or_not_at_all() {
+    let mut device = Toy::new(false).device;
+    let load_text = |text: &str, device: &mut Model| load(&parse("e", text).unwrap(), device);
+    let report = load_text("mirroring_add 1 2\nmirroring_add 2 2\ncounter_write c 0 1 1", &mut device);
+    assert!(report.text().contains("e:3: there is no counter `c`"), "{}", report.text());
+    device.refuses_after = Some(1);
+    let report = load_text("mirroring_add 1 2\nmirroring_add 2 2", &mut device);
+    assert!(report.text().contains("e:2: the model refuses"), "{}", report.text());
+    assert_eq!(device.read(&Query::Sessions), Ok(vec![]));
+    assert!(load_text("mirroring_add 1 2\nmirroring_add 2 2", &mut device).passed);
+    assert_eq!(device.read(&Query::Sessions).map(|found| found.len()), Ok(2));
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use bench::traffic::{Plan, Template, Traffic, Values};
+use dataplane::device::{Device, Entity, EntryQuery, Query};
 use interp::Interpreter;
 use io::pcap::Frame;
 use ir::Verified;
@@ -19,7 +20,6 @@ use serde::Serialize;
 
 use crate::cli::{GenArgs, GenCommand, TrafficArgs};
 use crate::frontend;
-use crate::targets::interp::InterpTarget;
 use entries::{Adding, LookedUp};
 
 /// The default number of packets.
@@ -58,7 +58,7 @@ fn traffic(args: &TrafficArgs) -> anyhow::Result<()> {
         Some(file) => frontend::program(file, &args.preprocess)?,
         None => headers::bundled()?,
     };
-    let mut target = InterpTarget::new(Interpreter::new(&program)?);
+    let mut target = Interpreter::new(&program)?;
     if let Some(file) = &args.entries {
         super::run::fill(file, &mut target)?;
     }
@@ -67,7 +67,7 @@ fn traffic(args: &TrafficArgs) -> anyhow::Result<()> {
     let paths = passable(args, &program, &mut target, &goal, paths)?;
     let mut templates: Vec<Template> = paths.iter().map(|path| headers::template(&program, path)).collect();
     if let Some(table) = &args.hit {
-        templates = hitting(&program, &target, &paths, table)?;
+        templates = hitting(&program, &mut target, &paths, table)?;
     }
     if args.program.is_none() {
         templates.iter_mut().for_each(headers::ordinary);
@@ -132,7 +132,7 @@ fn plan(args: &TrafficArgs, templates: Vec<Template>, flows: Option<u64>) -> any
 fn passable(
     args: &TrafficArgs,
     program: &Verified,
-    target: &mut InterpTarget<'_>,
+    target: &mut Interpreter<'_>,
     goal: &Goal,
     paths: Vec<ParserPath>,
 ) -> anyhow::Result<Vec<ParserPath>> {
@@ -144,7 +144,7 @@ fn passable(
         }
         let taken = plan(args, vec![template], None).and_then(|mut traffic| {
             let packet = traffic.of_flow(0);
-            headers::takes(program, &mut target.0, &path, args.in_port, packet)
+            headers::takes(program, target, &path, args.in_port, packet)
         });
         match taken {
             Ok(()) => good.push(path),
@@ -167,19 +167,21 @@ fn passable(
 /// A template for each entry and each path on which a packet can hit it.
 fn hitting(
     program: &Verified,
-    target: &InterpTarget<'_>,
+    target: &mut Interpreter<'_>,
     paths: &[ParserPath],
     name: &str,
 ) -> anyhow::Result<Vec<Template>> {
     let table = control::stf::resolve::pick(&program.tables, name, |t| &t.name, "table");
     let table = table.map_err(anyhow::Error::msg)?;
     let keys: Vec<ir::Expr> = table.keys.iter().map(|k| k.expr.clone()).collect();
-    let entries = target.0.table(&table.name).map(dataplane::Table::rows).unwrap_or_default();
+    let id = target.manifest().table_id(&table.name);
+    let entries = target.read(&Query::Entries(EntryQuery { table: id, ..EntryQuery::default() }))?;
     ensure!(!entries.is_empty(), "{} has no entries; give some with --entries", table.name);
     let mut all = Vec::new();
-    for row in &entries {
+    for entity in &entries {
+        let Entity::Entry(entry) = entity else { continue };
         all.extend(
-            paths.iter().filter_map(|path| headers::hitting(program, path, &keys, &row.entry.matches)),
+            paths.iter().filter_map(|path| headers::hitting(program, path, &keys, &entry.key.matches)),
         );
     }
     ensure!(!all.is_empty(), "no packet on these paths can hit an entry of {}", table.name);
@@ -189,17 +191,17 @@ fn hitting(
 /// The number of packets that hit an entry, and the number of packets that were checked.
 fn hits(
     args: &TrafficArgs,
-    target: &mut InterpTarget<'_>,
+    target: &mut Interpreter<'_>,
     table: &str,
     traffic: &mut Traffic,
 ) -> anyhow::Result<(u64, u64)> {
-    let name = control::stf::resolve::pick(&target.0.manifest().tables, table, |t| &t.name, "table");
+    let name = control::stf::resolve::pick(&target.manifest().tables, table, |t| &t.name, "table");
     let name = name.map_err(anyhow::Error::msg)?.name.clone();
     let tried = traffic.flows().min(TRIED);
     let mut hits = 0;
     for flow in 0..tried {
         let mut looked = LookedUp::of(&name);
-        target.0.process(args.in_port, traffic.of_flow(flow), &mut looked);
+        target.process(args.in_port, traffic.of_flow(flow), &mut looked);
         hits += u64::from(looked.found.is_some_and(|(_, hit)| hit));
     }
     ensure!(
@@ -214,17 +216,17 @@ fn hits(
 fn write_entries(
     args: &TrafficArgs,
     text: &str,
-    target: &mut InterpTarget<'_>,
+    target: &mut Interpreter<'_>,
     traffic: &mut Traffic,
 ) -> anyhow::Result<usize> {
-    let manifest = target.0.manifest().clone();
+    let manifest = target.manifest().clone();
     let mut adding = Adding::parse(text, &manifest)?;
     let table = adding.table().to_string();
     let file = args.write_entries.as_ref().context("--add needs --write-entries FILE")?;
     let mut out = create(file)?;
     for flow in 0..traffic.flows() {
         let mut looked = LookedUp::of(&table);
-        target.0.process(args.in_port, traffic.of_flow(flow), &mut looked);
+        target.process(args.in_port, traffic.of_flow(flow), &mut looked);
         let Some((keys, _)) = looked.found else {
             bail!("the packet of flow {flow} does not get to {table} (`strait trace` shows where it goes)");
         };

@@ -10,8 +10,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use abi::Manifest;
+use abi::manifest::DropReason;
 use anyhow::{Context, bail};
 use control::nat64::{Attach, Config, config, entries, wanted};
+use control::plan::{self, Desired};
+use dataplane::Count;
+use dataplane::device::{Device, Entity, Query};
 use io::bpf::{Hook, Instance};
 use io::ebpf::{EgressPort, KernelProgram, Lane};
 use io::link::{Change, Handle, Link, Prefix, Route};
@@ -95,12 +99,12 @@ fn up(args: &ConfigArgs) -> anyhow::Result<()> {
     let _alone = io::bpf::lock()?;
     let links = Handle::open()?;
     let lanes = lanes(&config, &links)?;
-    fits(&config)?;
+    let wanted = desired(&config, &manifest()?)?;
     for name in Instance::sweep()? {
         eprintln!("removed {name}: its interfaces are gone");
     }
     let fresh = links.link(&name)?.is_none();
-    let result = bring_up(&config, &name, &links, &lanes, fresh);
+    let result = bring_up(&config, &wanted, &name, &links, &lanes, fresh);
     if result.is_err() && fresh {
         // After an error, what this run created is removed, and what existed before is kept.
         let _ = take_down(&name, &links);
@@ -118,24 +122,55 @@ fn prefix_text(config: &Config) -> String {
     config.prefix.map_or("none".to_string(), |p| p.to_string())
 }
 
-fn bring_up(config: &Config, name: &str, links: &Handle, lanes: &[Link], fresh: bool) -> anyhow::Result<()> {
+fn bring_up(
+    config: &Config,
+    wanted: &Desired,
+    name: &str,
+    links: &Handle,
+    lanes: &[Link],
+    fresh: bool,
+) -> anyhow::Result<()> {
     let peer = format!("{name}-");
     match links.link(name)? {
         None => links.add_veth(name, &peer, None)?,
         Some(link) if link.kind == "veth" && links.link(&peer)?.is_some() => {}
         Some(link) => bail!("there is an interface `{name}` already, a {}; name another device", link.kind),
     }
-    let mut program = open_or_load(name, fresh)?;
-    fill(&mut program, config)?;
-    quiet(name, &peer, links, config)?;
-    program.set_ingress_port(links.index(name)?, PORT)?;
-    let egress = EgressPort { ifindex: links.index(name)?, flags: EgressPort::INGRESS };
-    program.set_egress_port(PORT, egress)?;
-    program.attach(name, Hook::Egress)?;
-    routes(config, name, links)?;
+    let mut program = open_or_load(name, wanted, fresh)?;
     let past = links.index(name)?;
     let lane = Lane { past, direct: express(config).1, ipv4_mtu: ipv4_mtu(config) };
-    lay_lanes(&mut program, lanes, lane)
+    reconfigure(&mut program, wanted, name, links, |program| {
+        quiet(name, &peer, links, config)?;
+        program.set_ingress_port(past, PORT)?;
+        program.set_egress_port(PORT, EgressPort { ifindex: past, flags: EgressPort::INGRESS })?;
+        program.attach(name, Hook::Egress)?;
+        set_routes(links, name, &routes(config, name))?;
+        lay_lanes(program, lanes, lane)
+    })
+}
+
+/// What the tables must hold. This checks that it fits, before anything changes.
+fn desired(config: &Config, manifest: &Manifest) -> anyhow::Result<Desired> {
+    let wanted = wanted(config, manifest).map_err(anyhow::Error::msg)?;
+    wanted.fits(manifest).map_err(|why| anyhow::anyhow!("{why}; nothing was changed"))?;
+    Ok(wanted)
+}
+
+/// Makes a running translator follow a configuration: first its tables, as one batch, then what `connect` does to interfaces and routes. If
+/// either fails, tables and routes are as they were before.
+fn reconfigure<D: Device>(
+    device: &mut D,
+    wanted: &Desired,
+    name: &str,
+    links: &Handle,
+    connect: impl FnOnce(&mut D) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let (tables, routes) = (plan::present(device, wanted)?, routes_of(links, name)?);
+    plan::apply(device, wanted)?;
+    connect(device).inspect_err(|_| {
+        let _ = plan::apply(device, &tables);
+        let _ = set_routes(links, name, &routes);
+    })
 }
 
 /// The interfaces in `express`. This checks that each of them can be a lane, before anything changes.
@@ -184,20 +219,20 @@ fn lay_lanes(program: &mut KernelProgram, lanes: &[Link], way: Lane) -> anyhow::
 
 /// The running program if it can be kept, or a new one. A new one is needed if there is none, if the device was created again, or if the
 /// running one is from another version.
-fn open_or_load(name: &str, fresh: bool) -> anyhow::Result<KernelProgram> {
+fn open_or_load(name: &str, wanted: &Desired, fresh: bool) -> anyhow::Result<KernelProgram> {
     let (instance, manifest) = (instance(name)?, manifest()?);
     if !fresh && let Some(program) = KernelProgram::open_same(&manifest, &instance, OBJECT) {
         return Ok(program);
     }
-    // The running program is removed only after the new one has been loaded.
+    // The running program is removed only after the new one has been loaded and its tables have been filled.
     let next = format!("{instance}-next");
     Instance::remove_by_name(&next)?;
-    let program = KernelProgram::load(OBJECT, &manifest, &next)?;
-    let replaced = program.replace(&instance);
-    if replaced.is_err() {
+    let mut program = KernelProgram::load(OBJECT, &manifest, &next)?;
+    let replaced = plan::apply(&mut program, wanted).map_err(anyhow::Error::from);
+    let replaced = replaced.and_then(|_| Ok(program.replace(&instance)?));
+    replaced.inspect_err(|_| {
         let _ = Instance::remove_by_name(&next);
-    }
-    Ok(replaced?)
+    })
 }
 
 /// The instance name of the program. It identifies the namespace, because pins belong to the host and devices to a namespace.
@@ -218,63 +253,33 @@ fn quiet(name: &str, peer: &str, links: &Handle, config: &Config) -> anyhow::Res
     Ok(())
 }
 
-/// Checks that all mappings fit into their tables, before anything changes.
-fn fits(config: &Config) -> anyhow::Result<()> {
-    let wanted = wanted(config);
-    for table in &manifest()?.tables {
-        let entries = wanted.entries.iter().filter(|(t, _)| *t == table.name).count() as u64;
-        if entries > table.size {
-            bail!("{entries} mappings, and there is room for {}; nothing was changed", table.size);
-        }
-    }
-    Ok(())
-}
-
-/// Updates the tables to match the file: removes entries that are not in it, and adds the missing ones.
-fn fill(program: &mut KernelProgram, config: &Config) -> anyhow::Result<()> {
-    let wanted = wanted(config);
-    let tables: Vec<String> = program.manifest().tables.iter().map(|t| t.name.clone()).collect();
-    for table in tables.iter().filter(|t| t.ends_with(".eam4") || t.ends_with(".eam6")) {
-        for listed in program.list(table)? {
-            let keep = wanted.entries.iter().any(|(t, e)| t == table && e.matches == listed.entry.matches);
-            if !keep {
-                program.delete(table, &listed.entry)?;
-            }
-        }
-    }
-    for (table, call) in &wanted.defaults {
-        program.set_default(table, call)?;
-    }
-    for (table, entry) in &wanted.entries {
-        program.upsert(table, entry)?;
-    }
-    Ok(())
-}
-
 /// The IPv4 MTU for packets that still fit the IPv6 side after they have grown by the larger header and a fragment header.
 fn ipv4_mtu(config: &Config) -> u32 {
     (config.ipv6_mtu - entries::FRAGMENT_GROWTH).into()
 }
 
-fn routes(config: &Config, name: &str, links: &Handle) -> anyhow::Result<()> {
-    let mut wanted = Vec::new();
+/// The routes into the device.
+fn routes(config: &Config, name: &str) -> Vec<Route> {
     let v4 = config.maps.iter().map(|m| m.ipv4).chain(config.routes.iter().copied());
-    for net in v4 {
-        let to = Prefix::new(net.network(), net.prefix_len());
-        wanted.push(Route::dev(to, name).mtu(ipv4_mtu(config)));
-    }
-    if let Some(net) = config.prefix {
-        wanted.push(Route::dev(Prefix::new(net.network(), net.prefix_len()), name));
-    }
-    for route in links.routes()?.into_iter().filter(|r| r.interface.as_deref() == Some(name)) {
+    let v4 =
+        v4.map(|net| Route::dev(Prefix::new(net.network(), net.prefix_len()), name).mtu(ipv4_mtu(config)));
+    let v6 = config.prefix.map(|net| Route::dev(Prefix::new(net.network(), net.prefix_len()), name));
+    v4.chain(v6).collect()
+}
+
+/// The routes into the device that exist.
+fn routes_of(links: &Handle, name: &str) -> anyhow::Result<Vec<Route>> {
+    Ok(links.routes()?.into_iter().filter(|r| r.interface.as_deref() == Some(name)).collect())
+}
+
+/// Adds or changes these routes into the device, and removes all others.
+fn set_routes(links: &Handle, name: &str, wanted: &[Route]) -> anyhow::Result<()> {
+    for route in routes_of(links, name)? {
         if !wanted.iter().any(|w| w.to == route.to) {
             links.remove_route(&route)?;
         }
     }
-    for route in &wanted {
-        links.set_route(route)?;
-    }
-    Ok(())
+    Ok(wanted.iter().try_for_each(|route| links.set_route(route))?)
 }
 
 fn warn_forwarding() {
@@ -337,17 +342,16 @@ fn status(args: &ConfigArgs) -> anyhow::Result<()> {
         }
         return Ok(());
     };
-    let mut counters = Vec::new();
-    for counter in &manifest.counters {
-        let count = program.counter(&counter.name, 0)?;
-        let short = counter.name.strip_prefix("Nat64.").unwrap_or(&counter.name).to_string();
-        counters.push((short, count.packets, count.bytes));
-    }
-    let drops = program.drops()?;
+    // Each of the program's counters has one cell.
+    let counts = program.read(&Query::Counters(None))?;
+    let names = manifest.counters.iter().map(|c| c.name.strip_prefix("Nat64.").unwrap_or(&c.name));
+    let counts = counts.iter().filter_map(Entity::count);
+    let counters: Vec<_> = names.zip(counts).map(|(n, c)| (n.to_string(), c.packets, c.bytes)).collect();
+    let drops: Vec<Count> = program.drops()?;
     let laid = laid_lanes(&program, &links)?;
     if args.json {
         let counter = |(n, p, b): &(String, u64, u64)| json!({"name": n, "packets": p, "bytes": b});
-        let drop = |(d, m): (&io::ebpf::Drop, &abi::manifest::DropReason)| json!({"reason": d.name, "packets": d.count.packets, "bytes": d.count.bytes, "help": m.help, "at": m.location});
+        let drop = |(c, d): (&Count, &DropReason)| json!({"reason": d.name, "packets": c.packets, "bytes": c.bytes, "help": d.help, "at": d.location});
         let maps: Vec<_> = config
             .maps
             .iter()
@@ -372,11 +376,8 @@ fn status(args: &ConfigArgs) -> anyhow::Result<()> {
     for (counter, packets, bytes) in counters {
         println!("  {counter:<44} {packets:>12} packets {bytes:>16} bytes");
     }
-    for drop in drops.iter().filter(|d| d.count.packets > 0) {
-        println!(
-            "  dropped: {:<35} {:>12} packets {:>16} bytes",
-            drop.name, drop.count.packets, drop.count.bytes
-        );
+    for (count, reason) in drops.iter().zip(&manifest.drops).filter(|(count, _)| count.packets > 0) {
+        println!("  dropped: {:<35} {:>12} packets {:>16} bytes", reason.name, count.packets, count.bytes);
     }
     Ok(())
 }

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use control::nat64::{Config, Wanted, wanted};
-use dataplane::Memory;
+use control::nat64::Config;
+use control::plan;
+use dataplane::Device;
 use io::link::{Change, Handle};
 use io::native::{NativeProgram, Object, Prepared};
 use io::port::Driver;
@@ -17,7 +18,9 @@ use io::signals::{self, Signal};
 use io::switch::Switch;
 use serde_json::json;
 
-use super::{PORT, device, express, fits, prefix_text, read, routes, warn_forwarding};
+use super::{
+    PORT, desired, device, express, prefix_text, read, reconfigure, routes, set_routes, warn_forwarding,
+};
 use crate::cli::UpArgs;
 
 static C: &str = include_str!(concat!(env!("OUT_DIR"), "/nat64.native.c"));
@@ -41,22 +44,22 @@ const TURN: Duration = Duration::from_millis(50);
 /// Translates until it is interrupted.
 pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     let config = read(&args.of.config)?;
-    fits(&config)?;
+    let manifest = serde_json::from_str(MANIFEST).context("the bundled manifest is damaged")?;
+    let wanted = desired(&config, &manifest)?;
     if !express(&config).0.is_empty() {
         eprintln!("note: express lanes are tc's; here all packets take the device");
     }
     let workers = args.workers.unwrap_or(1);
     anyhow::ensure!(workers > 0, "--workers 0: it takes at least one");
-    let manifest = serde_json::from_str(MANIFEST).context("the bundled manifest is damaged")?;
     let object = Object::make_or(C, &PREPARED)?;
     let program = Arc::new(NativeProgram::load(&object, &manifest, &[])?);
-    fill(program.memory(), &wanted(&config))?;
+    plan::apply(&mut program.memory().clone(), &wanted)?;
     let signals = signals::listen(&[Signal::Interrupt, Signal::Terminate, Signal::Hangup])?;
     let name = device(&config).to_string();
     let queues = Driver::Tun(name.clone()).open(workers)?;
     let links = Handle::open()?;
     lay(&config, &name, &links)?;
-    let switch = Switch::start(program, vec![(PORT, queues)], workers)?;
+    let mut switch = Switch::start(program, vec![(PORT, queues)], workers)?;
     warn_forwarding();
     match args.of.json {
         true => println!("{}", json!({"device": name, "up": true})),
@@ -70,7 +73,7 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
         match signals.wait(TURN) {
             _ if switch.ended() => break,
             None => {}
-            Some(Signal::Hangup) => match again(&args.of.config, &name, &links, &switch) {
+            Some(Signal::Hangup) => match again(&args.of.config, &name, &links, &mut switch) {
                 Ok(()) => eprintln!("{} was read again", args.of.config.display()),
                 Err(error) => eprintln!("error: {error:#}"),
             },
@@ -85,44 +88,22 @@ fn lay(config: &Config, name: &str, links: &Handle) -> anyhow::Result<()> {
     let mtu = config.ipv6_mtu as u32 + 8;
     let change = Change { up: Some(true), mtu: Some(mtu), no_link_local: true, ..Change::default() };
     links.change(name, &change)?;
-    routes(config, name, links)
+    set_routes(links, name, &routes(config, name))
 }
 
-/// Applies the file again. Everything is checked before anything changes.
-fn again(file: &Path, name: &str, links: &Handle, switch: &Switch) -> anyhow::Result<()> {
+/// Applies the file again: the whole file or nothing of it.
+fn again(file: &Path, name: &str, links: &Handle, switch: &mut Switch) -> anyhow::Result<()> {
     let config = read(file)?;
-    fits(&config)?;
+    let wanted = desired(&config, switch.manifest())?;
     anyhow::ensure!(device(&config) == name, "another device needs another start; nothing was changed");
-    fill(switch.program().memory(), &wanted(&config))?;
-    lay(&config, name, links)
-}
-
-/// Updates the tables to match the file: removes entries that are not in it, adds the missing ones, and modifies those that differ.
-fn fill(memory: &Memory, wanted: &Wanted) -> anyhow::Result<()> {
-    let tables = &memory.manifest().tables;
-    for table in tables.iter().filter(|t| t.name.ends_with(".eam4") || t.name.ends_with(".eam6")) {
-        for entry in memory.entries(&table.name) {
-            let keep = wanted.entries.iter().any(|(t, e)| *t == table.name && e.matches == entry.matches);
-            if !keep {
-                memory.delete(&table.name, &entry)?;
-            }
-        }
-    }
-    for (table, call) in &wanted.defaults {
-        memory.set_default(table, call)?;
-    }
-    for (table, entry) in &wanted.entries {
-        memory.upsert(table, entry)?;
-    }
-    Ok(())
+    reconfigure(switch, &wanted, name, links, |_| lay(&config, name, links))
 }
 
 /// Prints the counters at the end.
-fn end(args: &UpArgs, name: &str, switch: Switch) -> anyhow::Result<()> {
-    let memory = switch.program().memory();
-    let reasons = memory.manifest().drops.iter();
-    let drops: Vec<_> =
-        reasons.map(|d| (d.name.clone(), memory.drops(&d.name).unwrap_or_default().packets)).collect();
+fn end(args: &UpArgs, name: &str, mut switch: Switch) -> anyhow::Result<()> {
+    let counts = switch.drops()?;
+    let reasons = switch.manifest().drops.iter().map(|d| d.name.clone());
+    let drops: Vec<_> = reasons.zip(counts.iter().map(|count| count.packets)).collect();
     let (counts, broken) = switch.stop();
     let counts = counts.first().copied().unwrap_or_default();
     let (received, sent) = (counts.received.packets, counts.sent.packets);
@@ -174,7 +155,8 @@ mod tests {
         for prepared in PREPARED.iter().filter(|p| p.suits()) {
             let object = prepared.object().expect("it can be kept");
             let program = NativeProgram::load(&object, &manifest, &[]).expect("it loads");
-            fill(program.memory(), &wanted(&config)).expect("tables are filled");
+            let wanted = desired(&config, &manifest).expect("it fits");
+            plan::apply(&mut program.memory().clone(), &wanted).expect("tables are filled");
             let mut worker = program.memory().worker();
             let mut batch = Batch::new(1, 2048, 0);
             batch.push(0, &packet("packet 0 "));

@@ -6,7 +6,7 @@ use anyhow::Context;
 use io::bpf::{Hook, XdpMode};
 use io::ebpf::{KernelProgram, XdpOptions};
 
-use super::{fill, ports};
+use super::{drops, fill, ports};
 use crate::cli::{self, RunArgs};
 use crate::frontend;
 use crate::targets::kernel::{At, KernelTarget, Object};
@@ -29,7 +29,7 @@ fn serve(args: &RunArgs, at: At, ports: &[(u32, String)], target: &mut KernelTar
         let _ = stop.send(());
     })?;
     if let Some(file) = &args.entries {
-        fill(file, target)?;
+        fill(file, target.program())?;
     }
     let program = target.program();
     for port in 0..abi::DROP_PORT {
@@ -67,19 +67,19 @@ fn attach_xdp(args: &RunArgs, program: &KernelProgram, interfaces: &[String]) ->
 
 /// Prints the drop reasons at the end.
 fn summary(json: bool, target: &mut KernelTarget) -> anyhow::Result<()> {
-    let drops = target.program().drops()?;
+    let drops = drops(target.program())?;
     if json {
         let all: Vec<_> = drops
             .iter()
             .map(
-                |d| serde_json::json!({"reason": d.name, "packets": d.count.packets, "bytes": d.count.bytes}),
+                |(name, count)| serde_json::json!({"reason": name, "packets": count.packets, "bytes": count.bytes}),
             )
             .collect();
         println!("{}", serde_json::json!({"drops": all}));
         return Ok(());
     }
-    for drop in drops.iter().filter(|d| d.count.packets > 0) {
-        println!("dropped: {:<40} {:>12} packets", drop.name, drop.count.packets);
+    for (name, count) in drops.iter().filter(|(_, count)| count.packets > 0) {
+        println!("dropped: {name:<40} {:>12} packets", count.packets);
     }
     Ok(())
 }

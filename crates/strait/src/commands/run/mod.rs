@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use control::stf;
+use dataplane::{Count, Device};
 
 use crate::cli::{RunArgs, RunTarget};
 use crate::targets::kernel::At;
@@ -58,15 +59,21 @@ fn ports<T>(args: &RunArgs, port: impl Fn(&str) -> anyhow::Result<T>) -> anyhow:
     Ok(all)
 }
 
-/// Executes the table entries of an STF file.
-pub fn fill(file: &Path, target: &mut dyn stf::Target) -> anyhow::Result<()> {
+/// Writes the table entries of an STF file: all of them or none.
+pub fn fill(file: &Path, device: &mut dyn Device) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let case = stf::parse(&file.display().to_string(), &text);
     let case =
         case.map_err(|e| anyhow::anyhow!(e.iter().map(|e| e.to_string()).collect::<Vec<_>>().join("\n")))?;
-    let report = stf::load(&case, target);
+    let report = stf::load(&case, device);
     if !report.passed {
         bail!("{}", report.text().trim_end());
     }
     Ok(())
+}
+
+/// The packets dropped for each reason, with the reason's name.
+fn drops(device: &mut dyn Device) -> anyhow::Result<Vec<(String, Count)>> {
+    let counts = device.drops()?;
+    Ok(device.manifest().drops.iter().map(|d| d.name.clone()).zip(counts).collect())
 }

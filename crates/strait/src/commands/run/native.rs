@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use control::apps::{self, BuiltIn, Controller, Effect, Event};
+use control::apps::{self, BuiltIn, Controller, Event};
+use dataplane::Device;
+use dataplane::device;
 use dataplane::port::PortCounts;
-use dataplane::{Memory, TableError};
-use io::native::NativeProgram;
 use io::port::Driver;
 use io::switch::{PortQueues, Switch};
 
-use super::{fill, ports};
+use super::{drops, fill, ports};
 use crate::cli::RunArgs;
 use crate::frontend;
 use crate::targets::native::{NativeTarget, Object};
@@ -28,34 +28,35 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     }
     let drivers = ports(args, |what| what.parse::<Driver>().map_err(|why| anyhow!(why)))?;
     let program = frontend::program(&args.source.program, &args.source.preprocess)?;
-    let object = Object::make(&program)?;
-    let mut target = NativeTarget::load(&object)?;
+    let program = NativeTarget::load(&Object::make(&program)?)?.program();
+    let mut device = program.memory().clone();
     if let Some(file) = &args.entries {
-        fill(file, &mut target)?;
+        fill(file, &mut device)?;
     }
     let stop = Arc::new(AtomicBool::new(false));
     let asked = stop.clone();
     ctrlc::set_handler(move || asked.store(true, Ordering::Release))?;
     let queues = open(args, &drivers, workers)?;
-    let mut plane = Plane::start(args, &drivers, target.program())?;
+    let mut plane = Plane::start(args, &drivers, &mut device)?;
     let mut ages = Ages { last: 0 };
-    let switch = Switch::start(target.program(), queues, workers)?;
+    let mut switch = Switch::start(program, queues, workers)?;
     let plural = if workers == 1 { "worker" } else { "workers" };
     eprintln!("running with {workers} {plural}; Ctrl-C ends it");
     while !stop.load(Ordering::Acquire) && !switch.ended() {
-        if let Some(message) = switch.digest(TURN) {
-            if args.digests {
-                println!("{}", shown(&message));
+        switch.wait(TURN);
+        let now = switch.now();
+        for event in switch.events()? {
+            if let (device::Event::Digest(digest), true) = (&event, args.digests) {
+                println!("{}", shown(digest));
             }
-            plane.tell(Event::Digest(&message), switch.now());
+            plane.tell(Event::Told(&event), now, &mut switch);
         }
-        plane.look_around(switch.now());
-        ages.turn(target.program().memory(), switch.now());
+        ages.turn(&device, switch.now());
     }
     plane.report_refused();
     let lost = switch.digests_lost();
     let (counts, broken) = switch.stop();
-    summary(args, &drivers, &counts, (lost, plane.refused), &target)?;
+    summary(args, &drivers, &counts, (lost, plane.refused), &mut device)?;
     broken.map_or(Ok(()), |error| Err(error.into()))
 }
 
@@ -67,7 +68,7 @@ struct Ages {
 }
 
 impl Ages {
-    fn turn(&mut self, memory: &Memory, now: u64) {
+    fn turn(&mut self, memory: &dataplane::Memory, now: u64) {
         let share = now.saturating_sub(self.last) as f64 / 1e6;
         self.last = now;
         memory.expire(now, share.min(1.0));
@@ -77,81 +78,34 @@ impl Ages {
 /// The built-in control plane, if one was requested.
 struct Plane {
     controller: Option<Box<dyn Controller>>,
-    program: Arc<NativeProgram>,
-    looked: u64,
-    /// The number of writes that a table refused.
+    /// The number of batches that the device refused.
     refused: u64,
 }
 
 impl Plane {
-    fn start(
-        args: &RunArgs,
-        drivers: &[(u32, Driver)],
-        program: Arc<NativeProgram>,
-    ) -> anyhow::Result<Plane> {
-        let built_in =
-            args.controller.as_deref().map(|text| text.parse::<BuiltIn>().map_err(|why| anyhow!(why)));
-        let built_in = built_in.transpose()?;
-        if let Some(built_in) = &built_in {
-            let name = &program.memory().manifest().program;
-            if name != built_in.program() {
-                bail!(
-                    "this control plane is of apps/{0}/{0}.p4, and the program is {name}.p4",
-                    built_in.program()
-                );
-            }
-        }
-        let controller = built_in.map(|b| b.make());
-        let mut plane = Plane { controller, program, looked: 0, refused: 0 };
+    fn start(args: &RunArgs, drivers: &[(u32, Driver)], device: &mut dyn Device) -> anyhow::Result<Plane> {
+        let made = |text: &String| text.parse::<BuiltIn>()?.make(device.manifest());
+        let controller = args.controller.as_ref().map(made).transpose().map_err(|why| anyhow!(why))?;
+        let mut plane = Plane { controller, refused: 0 };
         let ports: Vec<u32> = drivers.iter().map(|(number, _)| *number).collect();
-        plane.tell(Event::Started(&ports), 0);
+        plane.tell(Event::Started(&ports), 0, device);
         Ok(plane)
     }
 
-    /// Passes an event to the control plane, and executes the actions that it returns.
-    fn tell(&mut self, event: Event<'_>, now: u64) {
+    /// Passes an event to the control plane, and writes the updates that it returns.
+    fn tell(&mut self, event: Event<'_>, now: u64, device: &mut dyn Device) {
         let Some(controller) = &mut self.controller else { return };
-        let memory = self.program.memory();
-        let refused = apps::tell(&mut **controller, now, event, |effect| write(memory, effect, now));
-        for (_, why) in refused {
+        for why in apps::tell(&mut **controller, now, event, device) {
             if self.refused == 0 {
-                eprintln!("warning: a table write of the control plane was refused: {why}");
+                eprintln!("warning: a write of the control plane was refused: {}", why.error);
             }
             self.refused += 1;
         }
     }
 
-    /// Reports entries that have become idle. They are searched once a second.
-    fn look_around(&mut self, now: u64) {
-        if self.controller.is_none() || now < self.looked + 1_000_000 {
-            return;
-        }
-        self.looked = now;
-        let idle = self.program.memory().take_idle(now);
-        idle.iter().for_each(|(table, entry)| self.tell(Event::Idle(table, entry), now));
-    }
-
     fn report_refused(&self) {
         if self.refused > 1 {
-            eprintln!("warning: {} table writes of the control plane were refused", self.refused);
-        }
-    }
-}
-
-/// Executes an action of the control plane.
-fn write(memory: &Memory, effect: &Effect, now: u64) -> Result<(), TableError> {
-    match effect {
-        Effect::Set(table, entry, idle) => {
-            memory.upsert(table, entry)?;
-            match idle {
-                Some(_) => memory.set_idle_timeout(table, entry, *idle, now).map(drop),
-                None => Ok(()),
-            }
-        }
-        Effect::Remove(table, entry) => memory.delete(table, entry),
-        Effect::Group(group, ports) => {
-            memory.set_group(*group, &ports.iter().map(|port| (0, *port)).collect::<Vec<_>>());
-            Ok(())
+            eprintln!("warning: {} writes of the control plane were refused", self.refused);
         }
     }
 }
@@ -180,20 +134,16 @@ fn summary(
     drivers: &[(u32, Driver)],
     counts: &[PortCounts],
     (lost, refused): (u64, u64),
-    target: &NativeTarget,
+    device: &mut dyn Device,
 ) -> anyhow::Result<()> {
-    let program = target.program();
-    let memory = program.memory();
-    let reasons = memory.manifest().drops.iter();
-    let drops: Vec<_> =
-        reasons.map(|d| (d.name.as_str(), memory.drops(&d.name).unwrap_or_default())).collect();
+    let drops = drops(device)?;
     if args.json {
         let port = |((number, _), c): (&(u32, Driver), &PortCounts)| {
             serde_json::json!({"port": number, "received": {"packets": c.received.packets, "bytes": c.received.bytes},
                 "sent": {"packets": c.sent.packets, "bytes": c.sent.bytes},
                 "missed": c.missed, "full": c.full, "unfit": c.unfit})
         };
-        let drop = |(name, count): &(&str, dataplane::Count)| serde_json::json!({"reason": name, "packets": count.packets, "bytes": count.bytes});
+        let drop = |(name, count): &(String, dataplane::Count)| serde_json::json!({"reason": name, "packets": count.packets, "bytes": count.bytes});
         let ports: Vec<_> = drivers.iter().zip(counts).map(port).collect();
         let drops: Vec<_> = drops.iter().map(drop).collect();
         println!(
