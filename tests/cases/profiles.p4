@@ -28,8 +28,18 @@ control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
         default_action = drop;
         size = 16;
     }
+    action_selector(HashAlgorithm.crc16, 16, 8) hashed;
+    table spread {
+        key = { h.h.dst : exact; h.h.flow : selector; }
+        actions = { forward; NoAction; }
+        implementation = hashed;
+        default_action = NoAction;
+        size = 16;
+    }
     apply {
-        if (!simple.apply().hit) { shared.apply(); }
+        if (!simple.apply().hit) {
+            if (!shared.apply().hit) { spread.apply(); }
+        }
     }
 }
 control V(inout headers_t h, inout meta_t m) { apply {} }

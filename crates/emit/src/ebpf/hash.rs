@@ -34,10 +34,11 @@ impl Ebpf<'_> {
     /// Emits the functions of the CRCs if the program has any.
     pub(super) fn hashes(&mut self) {
         use HashAlgorithm::{Crc16, Crc16Custom, Crc32, Crc32Custom};
-        let mut any = false;
+        let is_crc = |a: HashAlgorithm| matches!(a, Crc16 | Crc16Custom | Crc32 | Crc32Custom);
+        let mut any = self.c.program.profiles.iter().any(|p| p.selector.is_some_and(|(a, _)| is_crc(a)));
         ir::visit::all_stmts(self.c.program, &mut |stmt| {
             if let StmtKind::Call(Call::Hash { algorithm, .. }) = &stmt.kind {
-                any |= matches!(algorithm, Crc16 | Crc16Custom | Crc32 | Crc32Custom);
+                any |= is_crc(*algorithm);
             }
         });
         if any {
