@@ -425,6 +425,11 @@ impl<'a> Lower<'_, 'a> {
     // ---- other properties ----
 
     fn other_property(&mut self, p: &ast::TableProperty, e: &'a ast::Expr, out: &mut ir::Table) -> Res<()> {
+        // NIKSS takes lists of direct counters and meters, so programs for it have lists of one.
+        let e = match &e.kind {
+            ast::ExprKind::List { items, .. } if items.len() == 1 => &items[0],
+            _ => e,
+        };
         let known = |l: &Self| l.known(e).and_then(|v| v.as_bool()).unwrap_or(false);
         match p.name.text.as_str() {
             "size" => {

@@ -187,7 +187,10 @@ impl Object {
 impl KernelTarget {
     /// Loads a program with all ports attached.
     pub fn load(object: &Object) -> anyhow::Result<KernelTarget> {
-        Self::load_named(object, &format!("test-{}-{}", object.name, std::process::id()))
+        // A program may be called `router.p4_16`; the name of an instance has no dots.
+        let name: String =
+            object.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).take(32).collect();
+        Self::load_named(object, &format!("test-{name}-{}", std::process::id()))
     }
 
     /// Like [`KernelTarget::load`], with an instance name that the caller chooses.
