@@ -11,7 +11,8 @@ use abi::id::{ActionId, CounterId, RegisterId, TableId};
 use abi::{ActionCall, Bits, Manifest, MatchValue};
 use bench::rng::Rng;
 use dataplane::device::{
-    Action, Device, DeviceError, Entity, EntryKey, EntryQuery, Key, Model, Query, Shared, TableEntry, Update,
+    Action, Device, DeviceError, Entity, EntryKey, EntryQuery, Event, Key, Model, Query, Shared, TableEntry,
+    Update,
 };
 use dataplane::{Count, Memory};
 use interp::Interpreter;
@@ -494,4 +495,25 @@ fn two_controllers_and_a_reader_under_traffic_on_tc() {
     });
     println!("{} packets", runs.load(Ordering::Relaxed));
     assert!(runs.load(Ordering::Relaxed) > 100);
+}
+
+/// The interpreter has a port for packets of the controller. Machine code and the kernel say that they have none.
+#[test]
+fn packets_of_the_controller_go_in_and_out_through_its_port() {
+    let verified = program();
+    let mut interpreter = Interpreter::new(&verified).expect("it loads");
+    let refused = interpreter.packet_out(&packet(1)).expect_err("no port is the controller's");
+    assert!(matches!(refused, DeviceError::FailedPrecondition(_)), "{refused}");
+    // The program sends everything to port 1.
+    interpreter.set_controller_port(Some(1));
+    interpreter.packet_out(&packet(1)).expect("it has a port");
+    assert_eq!(interpreter.events(), Ok(vec![Event::Packet(packet(1))]));
+    interpreter.set_controller_port(Some(2));
+    interpreter.packet_out(&packet(1)).expect("it has a port");
+    assert_eq!(interpreter.take_injected(), [(1, packet(1))]);
+    assert_eq!(interpreter.events(), Ok(vec![]));
+    if let Some(program) = native() {
+        let refused = program.memory().clone().packet_out(&packet(1)).expect_err("it has no such port");
+        assert!(matches!(refused, DeviceError::Unimplemented(_)), "{refused}");
+    }
 }
