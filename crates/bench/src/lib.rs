@@ -39,6 +39,7 @@ pub mod report;
 pub mod demo;
 pub mod drivers;
 pub mod nat64;
+pub mod xdp;
 
 pub mod rng;
 pub mod routes;
@@ -48,3 +49,4 @@ pub use demo::Options as DemoOptions;
 pub use drivers::Options as IoOptions;
 pub use error::{Error, Result};
 pub use nat64::Options as Nat64Options;
+pub use xdp::Options as XdpOptions;

@@ -456,6 +456,8 @@ pub enum BenchCommand {
     Nat64(bench::Nat64Options),
     /// Packet drivers with a program that only forwards, beside DPDK's testpmd and the kernel.
     Io(bench::IoOptions),
+    /// Apps on XDP, beside a hand-written XDP program that only redirects: small packets over veth.
+    Xdp(bench::XdpOptions),
     /// A program as machine code, beside the interpreter, in memory on one core.
     Pipeline(PipelineArgs),
     /// A million routes: inserts, lookups beside DPDK's rte_fib, and the router of apps/l3 from memory to memory.

@@ -50,6 +50,9 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Bench(BenchCommand::Io(options)) => {
             bench::drivers::run(options, &own()?)?;
         }
+        Command::Bench(BenchCommand::Xdp(options)) => {
+            bench::xdp::run(options, &own()?)?;
+        }
         Command::Bench(BenchCommand::Pipeline(args)) => commands::pipeline::run(args)?,
         Command::Bench(BenchCommand::Lpm(args)) => commands::lpm::run(args)?,
         Command::Bench(BenchCommand::Tables(args)) => commands::tables::run(args)?,
