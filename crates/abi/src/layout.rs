@@ -148,6 +148,7 @@ mod tests {
             data_size: 48,
             data_offset: 8,
             counter_offset: None,
+            meter_offset: None,
             value_size: 56,
             lists: None,
         };

@@ -244,6 +244,9 @@ pub struct Meter {
     pub name: String,
     /// Number of cells; `None` for a direct meter, which has a cell for each entry of its table.
     pub size: Option<u64>,
+    /// The name of the map of cells on kernel targets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub map: Option<String>,
 }
 
 /// How a compiled target finds an entry.
@@ -291,6 +294,9 @@ pub struct TableLayout {
     pub data_offset: u32,
     /// Offset in bytes of the direct counter in a value, if there is one.
     pub counter_offset: Option<u32>,
+    /// Kernel targets: offset in bytes of the number of the entry's meter cell (a `u32`) in a value, if the table has a direct meter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meter_offset: Option<u32>,
     /// Size of a whole value in bytes.
     pub value_size: u32,
     /// Kernel targets, for a table with an action profile: the map of the lists of actions that entries may run. The action data of an

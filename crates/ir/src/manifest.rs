@@ -11,7 +11,7 @@ use crate::visit;
 
 /// The meters, indexed and direct.
 pub fn meters(program: &Program) -> Vec<Meter> {
-    program.meters.iter().map(|m| Meter { name: m.name.clone(), size: m.size }).collect()
+    program.meters.iter().map(|m| Meter { name: m.name.clone(), size: m.size, map: None }).collect()
 }
 
 /// The value sets of parsers.

@@ -1,6 +1,6 @@
 //! The emitter of one program: it declares the packet's state, and emits the functions of the controls.
 
-use abi::manifest::{DropReason, Manifest};
+use abi::manifest::{DropReason, Manifest, Meter};
 use ir::{Program, Role, Verified};
 
 use super::pipeline::stage_name;
@@ -50,7 +50,7 @@ impl<'p> Emitter<'p> {
             tables,
             counters: layout::counters(program, &names),
             registers: layout::registers(program, &names, machine, &mut problems),
-            meters: ir::manifest::meters(program),
+            meters: meters(program, hook),
             value_sets: ir::manifest::value_sets(program),
             profiles: ir::manifest::profiles(program),
             digests: ir::manifest::digests(program),
@@ -276,6 +276,15 @@ fn first_use(program: &Program, header_type: usize) -> ir::Loc {
         }
     });
     at.unwrap_or_default()
+}
+
+/// The meters, with the names of their maps on kernel targets.
+fn meters(program: &Program, hook: Hook) -> Vec<Meter> {
+    let mut meters = ir::manifest::meters(program);
+    if hook.machine() == Machine::Bpf {
+        meters.iter_mut().enumerate().for_each(|(i, meter)| meter.map = Some(format!("strait_meter_{i}")));
+    }
+    meters
 }
 
 /// All drop reasons: the program's own, then the target's.

@@ -168,7 +168,9 @@ fn layout(t: &ir::Table, map: &str, structure: Structure, machine: Machine, data
     let mapped = machine == Machine::Bpf;
     let priority = if mapped && structure == Structure::TupleSpace { 8 } else { 0 };
     let counter_offset = t.direct_counter.map(|_| priority);
-    let data_offset = priority + if mapped && counter_offset.is_some() { 16 } else { 0 };
+    let meter = priority + if mapped && counter_offset.is_some() { 16 } else { 0 };
+    let meter_offset = (mapped && stored && t.direct_meter.is_some()).then_some(meter);
+    let data_offset = meter + if meter_offset.is_some() { 8 } else { 0 };
     let data_size = u32::next_multiple_of(data_size, 8);
     TableLayout {
         structure,
@@ -181,6 +183,7 @@ fn layout(t: &ir::Table, map: &str, structure: Structure, machine: Machine, data
         data_size,
         data_offset,
         counter_offset,
+        meter_offset,
         value_size: data_offset + data_size,
         lists: (mapped && t.profile.is_some()).then(|| format!("l_{map}")),
     }

@@ -188,8 +188,13 @@ impl Body<'_> {
                 self.return_ended();
                 self.text.close("");
             }
-            Call::Meter { .. } | Call::DirectMeter { .. } if self.facts.machine() == Machine::Bpf => {
-                self.unsupported("a meter", "the native target has meters")
+            Call::Meter { meter, index, dst } if self.facts.machine() == Machine::Bpf => {
+                let (index, units) = (self.narrow(index, "an index"), self.units_of(*meter));
+                self.text.open("");
+                self.text.line(format!("u32 index = {index};"));
+                let cell = format!("bpf_map_lookup_elem(&strait_meter_{}, &index)", meter.0);
+                self.assign(dst, &format!("execute_meter({cell}, {units})"));
+                self.text.close("");
             }
             Call::Meter { meter, index, dst } => {
                 let (index, units) = (self.narrow(index, "an index"), self.units_of(*meter));

@@ -13,6 +13,7 @@
 //! [`crate::c`] has the parts that this back end shares with the native back end.
 
 mod hash;
+mod meters;
 mod payload;
 mod stages;
 mod table;
@@ -83,6 +84,7 @@ const TEXTS: &[&str] = &[
     tc::LANES,
     xdp::XDP,
     hash::CRC,
+    meters::METERS,
     payload::SUM,
     tc::sums::CHANGE,
     tc::deparse::REMOVED_END,
@@ -235,6 +237,7 @@ impl Ebpf<'_> {
         if self.makes_copies() {
             self.job_maps();
         }
+        self.meter_maps();
         self.c.text.line("");
         self.c.text.open("INLINE struct packet *get_packet(void)");
         self.c.text.line("u32 zero = 0;");

@@ -135,6 +135,12 @@ fn lookup(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) {
         body.text.line(format!("__sync_fetch_and_add((u64 *)(v + {at}), 1);"));
         body.text.line(format!("__sync_fetch_and_add((u64 *)(v + {}), {bytes});", at + 8));
     }
+    if let (Some(at), Some(meter)) = (layout.meter_offset, definition.direct_meter) {
+        let units = body.units_of(meter);
+        body.text.line(format!("u32 cell = *(u32 *)(v + {at});"));
+        let cell = format!("bpf_map_lookup_elem(&strait_meter_{}, &cell)", meter.0);
+        body.text.line(format!("s->colour_{} = execute_meter({cell}, {units});", meter.0));
+    }
     match is_hashed(layout.structure) {
         true => body.text.line("d = (u8 *)t->data;"),
         false => body.text.line(format!("d = v + {};", layout.data_offset)),

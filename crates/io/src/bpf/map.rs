@@ -151,6 +151,12 @@ impl Map {
         Ok(entries)
     }
 
+    /// Replaces a value while its spin lock is held (Linux 5.1).
+    pub fn set_locked(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        const LOCKED: u64 = 4; // BPF_F_LOCK
+        self.update(key, value, LOCKED).context(|| self.to("write to"))
+    }
+
     fn update(&self, key: &[u8], value: &[u8], flags: u64) -> io::Result<()> {
         let (key, value) = (padded(key, self.key_size())?, padded(value, self.value_size())?);
         if !self.is_per_cpu() {

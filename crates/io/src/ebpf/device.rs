@@ -66,7 +66,7 @@ impl Store for KernelProgram {
         let what = match key {
             Key::Entry(_) | Key::Default(_) | Key::Counter(..) | Key::DirectCounter(_) => return Ok(()),
             Key::Register(..) | Key::Drop(_) | Key::Member(..) | Key::Group(..) => return Ok(()),
-            Key::Meter(..) | Key::DirectMeter(_) | Key::AllMeters(_) => "meters",
+            Key::Meter(..) | Key::DirectMeter(_) | Key::AllMeters(_) => return Ok(()),
             Key::ValueSet(_) => "value sets",
             Key::Multicast(number) | Key::Session(number) => return self.has_copies(*number),
             Key::HostPort(_) | Key::ExpireTime(_) => "entries that packets add",
@@ -96,6 +96,18 @@ impl Store for KernelProgram {
                 let members = self.profiles.all[profile.index()].groups().get(id).cloned();
                 members.map(|members| Entity::Group { profile: *profile, id: *id, members })
             }
+            Key::Meter(meter, index) => {
+                let rates = self.rates(*meter, *index)?;
+                Some(Entity::Meter { meter: *meter, index: *index, rates })
+            }
+            Key::DirectMeter(entry) => {
+                let rates = self.rates_of(entry.table, &entry.matches)?;
+                rates.map(|rates| Entity::DirectMeter { entry: entry.clone(), rates })
+            }
+            Key::AllMeters(meter) => {
+                let rates = self.template(*meter);
+                Some(Entity::AllMeters { meter: *meter, rates })
+            }
             Key::Multicast(group) => self.group(*group)?,
             Key::Session(session) => self.session(*session)?,
             Key::Default(table) => {
@@ -123,6 +135,9 @@ impl Store for KernelProgram {
             Entity::Group { profile, id, members } => {
                 self.change_profile(*profile, |p| p.set_group(*id, Some(members.clone())))?;
             }
+            Entity::Meter { meter, index, rates } => self.set_rates(*meter, *index, rates)?,
+            Entity::DirectMeter { entry, rates } => self.set_rates_of(entry.table, &entry.matches, rates)?,
+            Entity::AllMeters { meter, rates } => self.set_template(*meter, rates)?,
             Entity::Multicast { group, copies } => self.set_group(*group, Some(copies))?,
             Entity::Session { session, to } => self.set_session(*session, Some(*to))?,
             Entity::Default { table, action } => self.write_default(&self.definition(*table), action)?,

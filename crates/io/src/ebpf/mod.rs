@@ -13,6 +13,7 @@
 
 mod copies;
 mod device;
+mod meters;
 mod profiles;
 mod program;
 mod stats;

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 
 use abi::Manifest;
+use abi::id::MeterId;
 use abi::manifest::KernelMaps;
 
+use super::meters::Cells;
 use super::profiles::Profiles;
 use super::tuples::TupleSpace;
 use super::versions::Reuse;
@@ -26,6 +28,8 @@ pub struct KernelProgram {
     pub(super) profiles: Profiles,
     /// The number of the last list of copies.
     pub(super) last_list: u32,
+    /// The cells of direct meters that entries have.
+    pub(super) cells: HashMap<MeterId, Cells>,
     /// Whether this value loaded the program, so that no other process has written its maps.
     pub(super) is_fresh: bool,
 }
@@ -222,6 +226,7 @@ impl KernelProgram {
             instance,
             maps: HashMap::new(),
             profiles: Profiles::new(manifest),
+            cells: HashMap::new(),
             last_list: 0,
             tuples: HashMap::new(),
             reuse: HashMap::new(),

@@ -39,6 +39,7 @@ impl KernelProgram {
     pub(super) fn delete(&mut self, table: &Table, matches: &[MatchValue]) -> Result<Vec<u8>> {
         let (layout, packed, key, old) = self.element(table, matches)?.ok_or_else(|| no_entry(table))?;
         self.delete_element(table, &layout, &key)?;
+        self.free_cell(table, &layout, &old)?;
         if layout.structure == Structure::TupleSpace {
             self.with_tuples(table, |program, space| {
                 space.forget(&packed);
@@ -115,7 +116,7 @@ impl KernelProgram {
     }
 
     /// The layout, packed key, map key and value of the entry with this match.
-    fn element(&mut self, table: &Table, matches: &[MatchValue]) -> Result<Option<Element>> {
+    pub(super) fn element(&mut self, table: &Table, matches: &[MatchValue]) -> Result<Option<Element>> {
         if mapped(table).is_none() {
             return Ok(None);
         }
@@ -150,12 +151,16 @@ impl KernelProgram {
     /// Adds an entry with this action data.
     pub(super) fn write_with(&mut self, table: &Table, entry: &Entry, data: &[u8]) -> Result<()> {
         let (layout, packed) = self.packed(table, &entry.matches)?;
-        let value = table.value_of(&layout, entry.priority, data).ok_or_else(|| misfit(table))?;
-        if layout.structure == Structure::TupleSpace {
-            return self.write_new_ternary(table, &packed, entry.priority, &value);
+        let mut value = table.value_of(&layout, entry.priority, data).ok_or_else(|| misfit(table))?;
+        self.take_cell(table, &layout, &mut value)?;
+        let written = match layout.structure {
+            Structure::TupleSpace => self.write_new_ternary(table, &packed, entry.priority, &value),
+            _ => self.insert_new(table, &layout, &plain_key(&layout, &packed), &value),
+        };
+        if written.is_err() {
+            self.free_cell(table, &layout, &value)?;
         }
-        let key = plain_key(&layout, &packed);
-        self.insert_new(table, &layout, &key, &value)
+        written
     }
 
     pub(super) fn write_default(&mut self, table: &Table, call: &ActionCall) -> Result<()> {
@@ -320,10 +325,12 @@ pub(super) fn tuple_key(tuple: u32, packed: &PackedKey) -> Vec<u8> {
     [&tuple.to_ne_bytes(), &packed.value[..]].concat()
 }
 
-/// Copies the counter to the new value when only the action changes. (Packets that are counted in between are lost to the count.)
+/// Copies the counter and the number of the meter's cell to the new value when only the action changes. (Packets that are counted in between
+/// are lost to the count.)
 fn keep_counter(layout: &TableLayout, old: &[u8], new: &mut [u8]) {
-    if let Some(offset) = layout.counter_offset {
-        let range = offset as usize..offset as usize + 16;
+    for (offset, size) in [(layout.counter_offset, 16), (layout.meter_offset, 4)] {
+        let Some(offset) = offset else { continue };
+        let range = offset as usize..offset as usize + size;
         if let (Some(old), Some(new)) = (old.get(range.clone()), new.get_mut(range)) {
             new.copy_from_slice(old);
         }

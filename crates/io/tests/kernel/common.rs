@@ -92,6 +92,7 @@ fn table(name: &str, width: u32, kind: MatchKind, structure: Structure, shape: S
         data_size: 8,
         data_offset,
         counter_offset,
+        meter_offset: None,
         value_size,
         lists: None,
     };
