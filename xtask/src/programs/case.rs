@@ -84,7 +84,7 @@ impl Case {
             all.push(Update::Insert(Entity::Multicast { group: GROUP, copies }));
             all.push(Update::Insert(Entity::Session { session: SESSION, to: Mirror::Port(7) }));
         }
-        device.write(&all).map_err(|refused| format!("{refused}: {:?}", all[refused.index]))
+        device.write(&all).map_err(|refused| format!("{:?}: {}", all[refused.index], refused.error))
     }
 
     /// The case as STF, without expected packets.

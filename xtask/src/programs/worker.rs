@@ -177,9 +177,16 @@ fn kernels(hook: At, ready: &[Ready], times: &mut Times) {
 fn in_namespace(hook: At, ready: &[Ready], times: &mut Times) {
     for one in ready {
         at(one.number, hook.name());
-        if let Err(limits) = hook.emit(&one.program) {
-            is(one.number, hook.name(), Class::Refused, kind_of(&limits[0].what));
-            continue;
+        match hook.emit(&one.program) {
+            Err(limits) => {
+                is(one.number, hook.name(), Class::Refused, kind_of(&limits[0].what));
+                continue;
+            }
+            Ok(output) if kernel::makes_copies(&output.manifest) => {
+                is(one.number, hook.name(), Class::Refused, "copies, which test runs do not see");
+                continue;
+            }
+            Ok(_) => {}
         }
         let loaded = times.take("clang, verifier", || {
             let object = kernel::Object::make(hook, &one.program)?;
@@ -196,11 +203,16 @@ fn in_namespace(hook: At, ready: &[Ready], times: &mut Times) {
             Err(why) if format!("{why:#}").contains(TOO_LARGE) => {
                 is(one.number, hook.name(), Class::Refused, TOO_LARGE)
             }
+            Err(why) if format!("{why:#}").contains(UNIMPLEMENTED) => {
+                is(one.number, hook.name(), Class::Refused, kind_of(&format!("{why:#}")))
+            }
             Err(why) => is(one.number, hook.name(), Class::Crashed, format!("{why:#}")),
         }
     }
 }
 
+/// What the program declares and the kernel cannot hold.
+const UNIMPLEMENTED: &str = "(UNIMPLEMENTED)";
 /// The category of a limit of the kernel.
 const TOO_LARGE: &str = "larger than this kernel takes";
 

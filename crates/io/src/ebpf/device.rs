@@ -242,14 +242,7 @@ impl KernelProgram {
             }
             None => self.write_new(&table, &stored),
         };
-        written.map_err(|error| match DeviceError::from(error) {
-            // There is no entry with this priority, so there is one with another priority.
-            DeviceError::AlreadyExists(_) => DeviceError::Unimplemented(format!(
-                "table `{}`: in the kernel entries with equal matches cannot differ in their priorities",
-                table.name
-            )),
-            other => other,
-        })
+        Ok(written?)
     }
 
     /// Writes an entry of a table with an action profile.

@@ -180,8 +180,13 @@ impl KernelProgram {
     ) -> Result<()> {
         let layout = layout_of(table)?;
         self.with_tuples(table, |program, space| {
+            // The caller knows that there is no entry with this match and this priority.
             if space.contains(packed) {
-                return Err(exists(table));
+                let text = format!(
+                    "table `{}`: in the kernel entries with equal matches cannot differ in their priorities",
+                    table.name
+                );
+                return Err(DeviceError::Unimplemented(text).into());
             }
             if !space.has_room(&packed.mask) {
                 let (name, capacity) = (&table.name, space.capacity());
