@@ -464,6 +464,8 @@ pub enum BenchCommand {
     Lpm(LpmArgs),
     /// Tables by match kind and number of entries, from memory to memory.
     Tables(TablesArgs),
+    /// Tables that learn from packets: inserts a second, and lookups while another worker inserts.
+    Learn(LearnArgs),
     /// apps/nat44 with many sessions, from memory to memory.
     Sessions(SessionsArgs),
 }
@@ -475,6 +477,16 @@ fn workers(text: &str) -> Result<usize, String> {
     count
         .filter(|n| (1..=most).contains(n))
         .ok_or_else(|| format!("`{text}` is not a number from 1 to {most}, the processors"))
+}
+
+#[derive(Debug, Args)]
+pub struct LearnArgs {
+    /// The numbers of entries, separated by commas. The tables have room for twice as many.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [10_000, 100_000, 1_000_000], value_parser = entries)]
+    pub entries: Vec<usize>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -55,6 +55,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         }
         Command::Bench(BenchCommand::Pipeline(args)) => commands::pipeline::run(args)?,
         Command::Bench(BenchCommand::Lpm(args)) => commands::lpm::run(args)?,
+        Command::Bench(BenchCommand::Learn(args)) => commands::learn::run(args)?,
         Command::Bench(BenchCommand::Tables(args)) => commands::tables::run(args)?,
         Command::Bench(BenchCommand::Sessions(args)) => commands::sessions::run(args)?,
         Command::Demo(options) => {

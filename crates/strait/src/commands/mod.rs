@@ -6,6 +6,7 @@ pub mod doctor;
 pub mod explain;
 pub mod fuzz;
 pub mod r#gen;
+pub mod learn;
 pub mod lpm;
 pub mod nat64;
 pub mod over_memory;
