@@ -151,6 +151,7 @@ mod tests {
             meter_offset: None,
             value_size: 56,
             lists: None,
+            learning: None,
         };
         let table = Table {
             name: "t".into(),

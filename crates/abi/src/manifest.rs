@@ -74,6 +74,9 @@ pub struct KernelMaps {
     /// copies have been processed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copies: Option<CopyMaps>,
+    /// The ports to the host, if the program is one for PNA. The key is a `u32`, the port. The value is a `u32`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_ports: Option<String>,
     /// Whether an ingress port may be a lane: a shortcut past another interface.
     pub lanes: bool,
 }
@@ -304,6 +307,23 @@ pub struct TableLayout {
     /// its place in the list (a `u32` each), and its value is the action data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lists: Option<String>,
+    /// For [`Structure::Flow`] on eBPF: the rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learning: Option<LearningMaps>,
+}
+
+/// The maps of a table that learns, on eBPF. The map of entries has a `u32` as its value, the number of a row, padded to 8 bytes. The row has
+/// the value that [`TableLayout`] describes, and before it a timer of 8 bytes ([`crate::native::flow`]). Row 0 is not used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LearningMaps {
+    /// The name of the array of rows, which can be mapped into memory.
+    pub rows: String,
+    /// The number of rows.
+    pub count: u32,
+    /// The name of the queue of free rows.
+    pub free: String,
+    /// Offset in bytes of the packed key in a row.
+    pub key_offset: u32,
 }
 
 /// Versions that arrays of tuples and of default actions have on tc. A version that packets may still read is not written, so

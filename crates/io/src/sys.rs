@@ -25,6 +25,7 @@ enum Command {
     ObjGet = 7,
     ProgTestRun = 10,
     ObjInfo = 15,
+    MapLookupAndDelete = 21,
     LinkCreate = 28,
     LinkDetach = 34,
 }
@@ -152,6 +153,24 @@ pub fn map_lookup(map: BorrowedFd, key: &[u8], value: &mut [u8]) -> io::Result<b
 pub fn map_update(map: BorrowedFd, key: &[u8], value: &[u8], flags: u64) -> io::Result<()> {
     let mut attr = ElementAttr { flags, ..element(map, address(key), address(value)) };
     bpf(Command::MapUpdate, &mut attr).map(drop)
+}
+
+/// The kernel's monotonic clock in nanoseconds, which programs read with `bpf_ktime_get_ns`.
+pub fn monotonic() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes the structure, which lives until the call returns. This clock always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Appends a value to a queue. A queue has no keys.
+pub fn map_push(map: BorrowedFd, value: &[u8]) -> io::Result<()> {
+    bpf(Command::MapUpdate, &mut element(map, 0, address(value))).map(drop)
+}
+
+/// Takes the first value of a queue. Returns `false` if it is empty.
+pub fn map_pop(map: BorrowedFd, value: &mut [u8]) -> io::Result<bool> {
+    absent_is_false(bpf(Command::MapLookupAndDelete, &mut element(map, 0, address_mut(value))))
 }
 
 /// Deletes an element. Returns `false` if the key is absent.

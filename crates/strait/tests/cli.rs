@@ -83,7 +83,7 @@ fn exit_codes_and_streams() {
         ("build ROOT/apps/nat64/nat64.p4 --target c -o out.c", 0, "", ""),
         ("build ROOT/tests/cases/range.p4 --target tc -o out.c", 1, "", "range.p4:21"),
         ("build ROOT/tests/cases/range.p4 --target tc -o nosuch/out.o", 1, "", "range.p4:21"),
-        ("build ROOT/tests/cases/pna.p4 --target tc -o out.o", 1, "", "pna.p4:27"),
+        ("build ROOT/tests/cases/pna.p4 --target tc -o out.o", 1, "", "pna.p4:68"),
         ("build ROOT/tests/cases/range.p4 --target native -o range.c", 0, "", ""),
         ("test --program ROOT/apps/nat64/nat64.p4 wrong.stf", 1, "", "wrong.stf:1"),
         ("test --program ROOT/apps/nat64/nat64.p4 nosuch.stf", 1, "", "nosuch.stf"),

@@ -37,11 +37,6 @@ impl<'p> Emitter<'p> {
         let machine = hook.machine();
         let names = Names::new(program, &[&[super::PRELUDE], texts].concat());
         let (tables, mut problems) = layout::tables(program, &names, machine);
-        if program.arch == ir::Arch::Pna && machine == Machine::Bpf {
-            let loc = program.controls.first().map(|c| c.loc).unwrap_or_default();
-            let hint = "write it for v1model or PSA, or run it on native";
-            problems.push(Unsupported::new(loc, "a program for PNA", hint));
-        }
         let manifest = Manifest {
             version: 1,
             program: program.name.clone(),

@@ -1,13 +1,17 @@
 //! The manifest's layouts of tables, counters and registers in the target's memory.
 
 use abi::id::ActionId;
-use abi::manifest::{Action, Counter, KeyField, Param, Register, Structure, Table, TableLayout};
+use abi::manifest::{
+    Action, Counter, KeyField, LearningMaps, Param, Register, Structure, Table, TableLayout,
+};
 use abi::{ActionCall, Entry, MatchKind};
 use ir::Program;
 
 use super::{Machine, Names};
 use crate::unsupported::Unsupported;
 
+/// The size in bytes of the timer at the beginning of a row.
+const TIMER: u32 = 8;
 /// The largest number of different masks in a ternary table on tc.
 const TUPLES: u32 = 64;
 
@@ -47,6 +51,14 @@ fn table(
     if machine == Machine::Bpf && t.notifies_idle {
         let hint = "without the property the table works; the native target tells of idle entries";
         problems.push(Unsupported::new(t.loc, "telling the control plane of idle entries", hint));
+    }
+    if machine == Machine::Bpf && structure == Structure::Flow && t.direct_meter.is_some() {
+        let hint = "packets would have to make meters, too; the native target has them";
+        problems.push(Unsupported::new(
+            t.loc,
+            "a direct meter of a table to which packets add entries",
+            hint,
+        ));
     }
     let layout = layout(t, names.table(id), structure, machine, data_size);
     Table {
@@ -127,7 +139,7 @@ fn structure(t: &ir::Table, machine: Machine) -> Structure {
         () if t.keys.is_empty() => Structure::Keyless,
         // Entries that are compiled to code have no cells on native, so a table with a direct counter cannot be code there.
         () if t.const_entries && (machine == Machine::Bpf || t.direct_counter.is_none()) => Structure::Code,
-        () if machine == Machine::Native && t.learns() => Structure::Flow,
+        () if t.learns() => Structure::Flow,
         () if machine == Machine::Native && exact && key_bytes(t) <= 2 => Structure::Array,
         () if exact => Structure::Hash,
         () if (machine == Machine::Bpf || worth_a_trie(t))
@@ -147,6 +159,16 @@ fn worth_a_trie(t: &ir::Table) -> bool {
 }
 
 /// The size of a packed key in bytes.
+/// The layout of a table that learns on eBPF, and the name of its map of entries.
+pub fn learning_layout(program: &Program, id: ir::TableId, names: &Names) -> Option<(TableLayout, String)> {
+    let t = &program.tables[id.index()];
+    let sizes = t.actions.iter().map(|listed| offsets(program, listed.action).1);
+    let size = sizes.max().unwrap_or(0).max(4);
+    let layout = layout(t, names.table(id), structure(t, Machine::Bpf), Machine::Bpf, size);
+    let map = layout.map.clone()?;
+    Some((layout, map))
+}
+
 fn key_bytes(t: &ir::Table) -> u32 {
     t.keys.iter().map(|k| k.expr.ty.width().div_ceil(8)).sum()
 }
@@ -167,10 +189,13 @@ fn layout(t: &ir::Table, map: &str, structure: Structure, machine: Machine, data
     // On native, the priority and the cell's index are in the head of `struct row`.
     let mapped = machine == Machine::Bpf;
     let priority = if mapped && structure == Structure::TupleSpace { 8 } else { 0 };
-    let counter_offset = t.direct_counter.map(|_| priority);
-    let meter = priority + if mapped && counter_offset.is_some() { 16 } else { 0 };
-    let meter_offset = (mapped && stored && t.direct_meter.is_some()).then_some(meter);
-    let data_offset = meter + if meter_offset.is_some() { 8 } else { 0 };
+    let learns = mapped && structure == Structure::Flow;
+    let first = if learns { TIMER } else { priority };
+    let counter_offset = t.direct_counter.map(|_| first);
+    let counted = first + if mapped && counter_offset.is_some() { 16 } else { 0 };
+    let meter_offset = (mapped && stored && t.direct_meter.is_some()).then_some(counted);
+    let metered = counted + if meter_offset.is_some() { 8 } else { 0 };
+    let data_offset = metered + if learns { u32::next_multiple_of(at, 8) } else { 0 };
     let data_size = u32::next_multiple_of(data_size, 8);
     TableLayout {
         structure,
@@ -186,6 +211,12 @@ fn layout(t: &ir::Table, map: &str, structure: Structure, machine: Machine, data
         meter_offset,
         value_size: data_offset + data_size,
         lists: (mapped && t.profile.is_some()).then(|| format!("l_{map}")),
+        learning: learns.then(|| LearningMaps {
+            rows: format!("f_{map}"),
+            count: (t.size + t.size / 4 + 64) as u32,
+            free: format!("q_{map}"),
+            key_offset: metered,
+        }),
     }
 }
 

@@ -212,15 +212,26 @@ impl Body<'_> {
                 self.unsupported("`digest`", "the native target has digests; or count the packets")
             }
             Call::Digest { data, .. } => self.digest(call, data),
-            Call::AddEntry { .. } | Call::RestartTimer(_) if self.facts.hook.machine() == Machine::Bpf => {
-                self.unsupported("PNA", "the native target can")
+            Call::AddEntry { done, table, action, args, profile }
+                if self.facts.hook.machine() == Machine::Bpf =>
+            {
+                self.bpf_add_entry(done.as_ref(), *table, *action, args, profile)
+            }
+            Call::RestartTimer(profile) if self.facts.hook.machine() == Machine::Bpf => {
+                self.bpf_restart_timer(profile.as_ref())
             }
             Call::AddEntry { done, table, action, args, profile } => {
                 self.add_entry(done.as_ref(), *table, *action, args, profile)
             }
             Call::RestartTimer(profile) => self.restart_timer(profile.as_ref()),
-            Call::FlowId(_) if self.facts.hook.machine() == Machine::Bpf => {
-                self.unsupported("`allocate_flow_id`", "the native target has flow ids")
+            Call::FlowId(dst) if self.facts.hook.machine() == Machine::Bpf => {
+                self.text.open("");
+                self.text.line("u32 first = 0, flow = 0;");
+                self.text.line("u32 *last = bpf_map_lookup_elem(&strait_flow_ids, &first);");
+                self.text.line("if (last)");
+                self.text.line("    flow = __sync_fetch_and_add(last, 1) + 1;");
+                self.assign(dst, "flow");
+                self.text.close("");
             }
             Call::FlowId(dst) => {
                 let id = "__atomic_add_fetch(pkt->frame.shared->flow_ids, 1, __ATOMIC_RELAXED)";

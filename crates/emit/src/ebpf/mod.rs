@@ -35,6 +35,10 @@ const PACKET: &str = "strait_packet";
 const PORTS: &str = "strait_ports";
 const EGRESS: &str = "strait_egress";
 const DROPS: &str = "strait_drops";
+/// The map of the ports to the host (PNA).
+const HOST_PORTS: &str = "strait_host_ports";
+/// The map with the last flow id (PNA).
+const FLOW_IDS: &str = "strait_flow_ids";
 const VERSIONS: &str = "strait_versions";
 /// The number of ports that packets may leave through.
 const EGRESS_PORTS: u32 = 512;
@@ -131,6 +135,12 @@ struct Ebpf<'p> {
 
 impl Ebpf<'_> {
     fn program(&mut self) {
+        if self.c.program.arch == ir::Arch::Pna && !self.c.facts.straight {
+            let first = self.c.program.controls.first().map(|c| c.loc).unwrap_or_default();
+            let mut asked = self.c.program.pipeline.decisions().map(|d| d.loc);
+            let loc = asked.find(|loc| loc.line > 0).unwrap_or(first);
+            self.c.refuse(loc, "a mirrored or recirculated packet of PNA", "the native target has them");
+        }
         self.c.manifest.kernel = Some(KernelMaps {
             ingress: PORTS.to_string(),
             egress: EGRESS.to_string(),
@@ -139,6 +149,7 @@ impl Ebpf<'_> {
             versions: VERSIONS.to_string(),
             packet: PACKET.to_string(),
             copies: self.makes_copies().then(tc::paths::copy_maps),
+            host_ports: (self.c.program.arch == ir::Arch::Pna).then(|| HOST_PORTS.to_string()),
             lanes: self.options.lanes,
         });
         self.c.text.line(format!(
@@ -197,10 +208,12 @@ impl Ebpf<'_> {
             format!("u32 buffer[{}];", BUFFER / 4),
         ];
         let data = self.hashed_data();
-        if data > 0 {
+        if self.can_be_busy() {
             last.push(
                 "u32 busy;         /* 1 if a table was being written whenever it was read */".to_string(),
             );
+        }
+        if data > 0 {
             last.push(format!("u64 data[{data}];      /* the action data of the entry that was found */"));
             last.push(format!("u64 candidate[{data}];"));
         }
@@ -238,6 +251,7 @@ impl Ebpf<'_> {
             self.job_maps();
         }
         self.meter_maps();
+        self.pna_maps();
         self.c.text.line("");
         self.c.text.open("INLINE struct packet *get_packet(void)");
         self.c.text.line("u32 zero = 0;");
@@ -248,6 +262,20 @@ impl Ebpf<'_> {
     /// Whether a packet may leave more than once, or enter a stage again, on a hook that can do so.
     fn makes_copies(&self) -> bool {
         self.c.facts.hook == Hook::Tc && !self.c.facts.straight
+    }
+
+    /// Declares the maps of PNA programs, and `is_host_port(port)`.
+    fn pna_maps(&mut self) {
+        if self.c.program.arch != ir::Arch::Pna {
+            return;
+        }
+        self.map(HOST_PORTS, "BPF_MAP_TYPE_HASH", EGRESS_PORTS.into(), "u32", "u32", false);
+        self.map(FLOW_IDS, "BPF_MAP_TYPE_ARRAY", 1, "u32", "u32", false);
+        self.c.text.line("");
+        self.c.text.line("/* Returns whether a port leads to the host. Other ports lead to the network. */");
+        self.c.text.open("INLINE u32 is_host_port(u32 port)");
+        self.c.text.line(format!("return bpf_map_lookup_elem(&{HOST_PORTS}, &port) != 0;"));
+        self.c.text.close("");
     }
 
     /// Declares a map in the form that loaders read from BTF. `lazy` maps allocate their elements when they are added.
@@ -283,7 +311,7 @@ impl Ebpf<'_> {
     /// processed, and of one that is not the program's.
     fn arrive(&mut self, section: &str, ifindex: &str, verdicts: [&str; 2]) {
         let (packet, ty) = (self.c.facts.hook.packet(), self.c.facts.hook.packet_type());
-        let can_be_busy = self.hashed_data() > 0;
+        let can_be_busy = self.can_be_busy();
         let t = &mut self.c.text;
         t.line("");
         t.line(format!("SEC(\"{section}\")"));

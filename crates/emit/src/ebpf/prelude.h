@@ -7,17 +7,21 @@
 #define __type(name, value) typeof(value) *name
 #define equal(a, b) ((a) == (b))
 
-enum { BPF_ANY = 0 };
+enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 enum {
     BPF_MAP_TYPE_HASH = 1,
     BPF_MAP_TYPE_ARRAY = 2,
     BPF_MAP_TYPE_PERCPU_ARRAY = 6,
     BPF_MAP_TYPE_LPM_TRIE = 11,
+    BPF_MAP_TYPE_QUEUE = 22,
     BPF_F_NO_PREALLOC = 1,
+    BPF_F_MMAPABLE = 1024,
 };
 
 __attribute__((unused)) static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 __attribute__((unused)) static long (*bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
+__attribute__((unused)) static long (*bpf_map_push_elem)(void *map, const void *value, u64 flags) = (void *)87;
+__attribute__((unused)) static long (*bpf_map_pop_elem)(void *map, void *value) = (void *)88;
 __attribute__((unused)) static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
 __attribute__((unused)) static long (*bpf_loop)(u32 iterations, void *function, void *context, u64 flags) = (void *)181;
 __attribute__((unused)) static u32 (*bpf_get_prandom_u32)(void) = (void *)7;
@@ -61,6 +65,16 @@ struct version {
     u32 default_action; /* index of the default action in its array */
     u32 tuples;   /* index of the first tuple in its array */
 };
+
+/* The timer of an entry that a packet added or hit: bit 63 says that it runs, bit 62 that the row is an entry, the bits from 8 on are the
+ * time in microseconds when it was started, and the bits below the number of the expire time profile. abi::native::flow is the same. */
+#define FLOW_TIMED (1ULL << 63)
+#define FLOW_ENTRY (1ULL << 62)
+
+INLINE u64 flow_timer(u64 profile)
+{
+    return FLOW_TIMED | FLOW_ENTRY | ((bpf_ktime_get_ns() / 1000) << 8 & ~(FLOW_TIMED | FLOW_ENTRY)) | (profile & 0xff);
+}
 
 #define READ_ONCE(member) (*(volatile typeof(member) *)&(member))
 

@@ -20,12 +20,21 @@ impl Ebpf<'_> {
         let program = self.c.program;
         self.c.text.line("zero_state(s);");
         if let Some(first) = program.pipeline.stages.first() {
-            let known = Known { port: "from->port", ..self.at_stage() };
+            let known =
+                Known { port: "from->port", direction: "is_host_port(from->port)", ..self.at_stage() };
             self.c.write_inputs("s", &first.inputs, &known, Which::All);
         }
         let mut call = unchanged;
         for stage in &program.pipeline.stages {
-            for step in &stage.steps {
+            let leaves = stage.steps.iter().position(|step| leaving(step).is_some());
+            for (at, step) in stage.steps.iter().enumerate() {
+                if matches!(step, Step::Deparse(_)) {
+                    self.unless_sent(&stage.steps[at + 1..], call);
+                }
+                // A packet that comes so far leaves.
+                if leaves.is_some_and(|leaves| at >= leaves) {
+                    break;
+                }
                 self.step(step, call);
                 if matches!(step, Step::Deparse(_)) {
                     call = drop;
@@ -34,10 +43,38 @@ impl Ebpf<'_> {
         }
     }
 
+    /// PNA: emits the drop of a packet that the decisions after the deparser do not send. It comes before the deparser, which needs a port.
+    fn unless_sent(&mut self, later: &[Step], drop: &str) {
+        let reason = later.iter().find_map(|step| match step {
+            Step::Decide(decision) => match &decision.then {
+                Fate::Drop(name) => Some(*name),
+                _ => None,
+            },
+            _ => None,
+        });
+        let condition = match later.iter().find_map(leaving) {
+            Some(when) => self.c.condition(when),
+            // The program never sends a packet.
+            None if later.iter().all(|step| drops_all(step)) => Some("0".to_string()),
+            None => None,
+        };
+        let reason = self.reason(reason.unwrap_or(drops::DROP));
+        if let Some(condition) = condition {
+            self.c.text.line(format!("if (!({condition}))"));
+            self.c.text.line(format!("    return {drop}, s->site ? s->site - 1 : {reason});"));
+        }
+    }
+
     /// What a packet on the way to the port `to` knows.
     pub(super) fn at_stage(&self) -> Known<'static> {
         let length = self.c.facts.hook.length();
-        Known { port: "to", replica: "0", length, clock: "(bpf_ktime_get_ns() / 1000)", direction: "0" }
+        Known {
+            port: "to",
+            replica: "0",
+            length,
+            clock: "(bpf_ktime_get_ns() / 1000)",
+            direction: "is_host_port(to)",
+        }
     }
 
     /// The C of the port where packets leave.
@@ -74,8 +111,8 @@ impl Ebpf<'_> {
                 if self.c.facts.ends {
                     self.unless_ended(drop);
                 }
-                let applies = matches!(role, Role::Ingress | Role::Egress);
-                if applies && self.hashed_data() > 0 {
+                let applies = matches!(role, Role::PreControl | Role::Ingress | Role::Egress);
+                if applies && self.can_be_busy() {
                     let busy = self.reason(BUSY);
                     self.c.text.line("if (t->busy)");
                     self.c.text.line(format!("    return {drop}, {busy});"));
@@ -180,4 +217,22 @@ impl Ebpf<'_> {
             }
         }
     }
+}
+
+/// The condition of a step that lets only some packets leave, as in PNA.
+fn leaving(step: &Step) -> Option<&When> {
+    match step {
+        Step::Decide(decision) => match &decision.then {
+            Fate::Go(Path { stage: None, to: To::Port(_), .. }) if decision.when != When::Always => {
+                Some(&decision.when)
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether a step drops every packet.
+fn drops_all(step: &Step) -> bool {
+    matches!(step, Step::Decide(decision) if decision.when == When::Always && matches!(decision.then, Fate::Drop(_)))
 }

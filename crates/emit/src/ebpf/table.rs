@@ -5,12 +5,13 @@
 //! copies action data from a hash, and uses the copy only if no write began in the meantime. The host does not overwrite default
 //! actions and tuples while a packet may read them. The kernel keeps removed values of an LPM trie for a grace period.
 
-use abi::manifest::{Structure, Table, TableLayout, VERSIONS};
+use abi::manifest::{LearningMaps, Structure, Table, TableLayout, VERSIONS};
 use ir::TableId;
 
 use super::Ebpf;
+use crate::c::layout::{learning_layout, offsets};
 use crate::c::table::{HIT, code, miss, run};
-use crate::c::{Body, Unit, header};
+use crate::c::{Body, Unit, c_type, header};
 
 /// How often a lookup is repeated because the table is being written. After that, the packet is dropped.
 const TRIES: u32 = 16;
@@ -37,7 +38,13 @@ impl Ebpf<'_> {
         let value = self.bytes_type("value", &name, layout.value_size);
         if let Some(map) = &layout.map {
             let size = table.size.max(1);
+            if let Some(learning) = &layout.learning {
+                let key = self.bytes_type("key", &name, layout.key_size);
+                self.map(map, "BPF_MAP_TYPE_HASH", size, &key, "u64", false);
+                self.learning_maps(learning, &value);
+            }
             match layout.structure {
+                Structure::Flow => {}
                 Structure::LpmTrie => {
                     let key = self.bytes_type("key", &name, layout.key_size + 4);
                     self.map(map, "BPF_MAP_TYPE_LPM_TRIE", size, &key, &value, true);
@@ -67,6 +74,24 @@ impl Ebpf<'_> {
         }
     }
 
+    /// Whether a lookup may find its table busy.
+    pub(super) fn can_be_busy(&self) -> bool {
+        let mut layouts = self.c.manifest.tables.iter().filter_map(|t| t.layout.as_ref());
+        layouts.any(|l| is_hashed(l.structure) || l.structure == Structure::Flow)
+    }
+
+    /// Declares the rows of a table that learns, which the host maps into its memory, and the queue of free rows.
+    fn learning_maps(&mut self, learning: &LearningMaps, row: &str) {
+        let LearningMaps { rows, count, free, .. } = learning;
+        self.c.text.line(format!(
+            "struct {{ __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, {}); __uint(map_flags, BPF_F_MMAPABLE); __type(key, u32); __type(value, {row}); }} {rows} SEC(\".maps\");",
+            count + 1
+        ));
+        self.c.text.line(format!(
+            "struct {{ __uint(type, BPF_MAP_TYPE_QUEUE); __uint(max_entries, {count}); __uint(key_size, 0); __uint(value_size, 4); }} {free} SEC(\".maps\");"
+        ));
+    }
+
     /// Declares `struct what_table { u8 bytes[n]; }`, and returns its name.
     fn bytes_type(&mut self, what: &str, table: &str, bytes: u32) -> String {
         let name = format!("struct {what}_{table}");
@@ -87,7 +112,10 @@ impl Ebpf<'_> {
             body.comment(definition.loc);
             body.text.line("u32 result = 0;");
             body.text.line("u8 *d = 0;");
-            if is_hashed(layout.structure) || layout.default_map.is_some() {
+            if is_hashed(layout.structure)
+                || layout.structure == Structure::Flow
+                || layout.default_map.is_some()
+            {
                 body.text.line(format!("u32 number = {index};"));
                 body.text.line("struct version *version = bpf_map_lookup_elem(&strait_versions, &number);");
                 body.text.line("if (!version)");
@@ -126,6 +154,7 @@ fn lookup(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) {
             body.text.line(format!("*(u32 *)t->key = {};", layout.key_size * 8));
             body.text.line(format!("u8 *v = bpf_map_lookup_elem(&{map}, t->key);"));
         }
+        Structure::Flow => flow(body, layout, map),
         _ => hash(body, layout, map),
     }
     body.text.open("if (v)");
@@ -193,6 +222,142 @@ fn hash(body: &mut Body<'_>, layout: &TableLayout, map: &str) {
     t.close("");
     t.line(format!("if (i == {TRIES})"));
     t.line("    t->busy = 1;");
+}
+
+/// Emits a lookup in a table that learns. It sets `v` to the entry's row or 0. An element has the number of a row, which is one word. The kernel
+/// reuses an element immediately, but the host keeps a row for a grace period. A row whose key is not that of the lookup shows that the element
+/// was reused meanwhile.
+fn flow(body: &mut Body<'_>, layout: &TableLayout, map: &str) {
+    let Some(learning) = &layout.learning else { return };
+    let t = &mut *body.text;
+    t.line("u8 *v = 0;");
+    t.line("u64 missed = 0;");
+    t.line("u32 i;");
+    t.open(format!("for (i = 0; i < {TRIES}; i++)"));
+    t.line("u64 writes = READ_ONCE(version->writes);");
+    t.line(format!("u32 *found = bpf_map_lookup_elem(&{map}, with_dependency(t->key, writes));"));
+    t.open("if (found)");
+    t.line("u32 at = READ_ONCE(*found);");
+    t.line(format!("u8 *row = bpf_map_lookup_elem(&{}, &at);", learning.rows));
+    t.line("if (!row)");
+    t.line("    break;");
+    let pieces = pieces(layout.key_size);
+    let differ = pieces.iter().map(|(at, bits)| {
+        format!("*(u{bits} *)(row + {}) ^ *(u{bits} *)(t->key + {at})", learning.key_offset + at)
+    });
+    let differ = differ.map(|d| format!("({d})")).collect::<Vec<_>>().join(" | ");
+    t.line(format!("if ({differ})"));
+    t.line("    continue;");
+    t.line("v = row;");
+    t.line("break;");
+    t.close("");
+    t.line("if (READ_ONCE(version->writes) != writes)");
+    t.line("    continue;");
+    t.line("/* While an element is being replaced, one walk of its bucket may miss both the old and the new one. A second walk does not. */");
+    t.open("if (writes & 1 && missed != writes)");
+    t.line("missed = writes;");
+    t.line("continue;");
+    t.close("");
+    t.line("break;");
+    t.close("");
+    t.line(format!("if (i == {TRIES})"));
+    t.line("    t->busy = 1;");
+}
+
+/// The offsets and sizes in bits of the words that a key of `size` bytes consists of.
+fn pieces(size: u32) -> Vec<(u32, u32)> {
+    let (mut at, mut all) = (0, Vec::new());
+    while at < size {
+        let bytes = [8, 4, 2, 1].into_iter().find(|s| at + s <= size).unwrap_or(1);
+        all.push((at, bytes * 8));
+        at += bytes;
+    }
+    all
+}
+
+impl Body<'_> {
+    /// Emits the addition of an entry in an action of `table`. The function of the table has the key in `t->key` and its result in `result`.
+    pub fn bpf_add_entry(
+        &mut self,
+        done: Option<&ir::Place>,
+        table: TableId,
+        action: u32,
+        args: &[ir::Expr],
+        profile: &ir::Expr,
+    ) {
+        let definition = &self.program.tables[table.index()];
+        let Some((layout, map)) = learning_layout(self.program, table, self.names) else { return };
+        let Some(learning) = &layout.learning else { return };
+        let (rows, free) = (&learning.rows, &learning.free);
+        let profile = self.expr(profile);
+        let values: Vec<String> = args.iter().map(|arg| self.expr(arg)).collect();
+        let (offsets, _) = offsets(self.program, definition.actions[action as usize].action);
+        self.text.open("");
+        self.text.line("u32 added = 0, fresh = 0;");
+        self.text.open(format!("if (!(result & {HIT}) && !bpf_map_pop_elem(&{free}, &fresh))"));
+        self.text.line(format!("u8 *row = bpf_map_lookup_elem(&{rows}, &fresh);"));
+        self.text.open("if (row)");
+        if let Some(at) = layout.counter_offset {
+            self.text.line(format!("*(u64 *)(row + {at}) = 0;"));
+            self.text.line(format!("*(u64 *)(row + {}) = 0;", at + 8));
+        }
+        for (at, bits) in pieces(layout.key_size) {
+            self.text.line(format!(
+                "*(u{bits} *)(row + {}) = *(u{bits} *)(t->key + {at});",
+                learning.key_offset + at
+            ));
+        }
+        let data = layout.data_offset;
+        self.text.line(format!("*(u32 *)(row + {data}) = {action};"));
+        for ((value, arg), at) in values.iter().zip(args).zip(offsets) {
+            let at = data + at;
+            match c_type(ir::Ty::Bit(arg.ty.width())).unwrap_or("u64") {
+                // The kernel aligns map values to 8 bytes and not to 16.
+                "u128" => {
+                    self.text.open("");
+                    self.text.line(format!("u128 value = {value};"));
+                    self.text.line(format!("*(u64 *)(row + {at}) = (u64)value;"));
+                    self.text.line(format!("*(u64 *)(row + {}) = (u64)(value >> 64);", at + 8));
+                    self.text.close("");
+                }
+                ty => self.text.line(format!("*({ty} *)(row + {at}) = {value};")),
+            }
+        }
+        self.text.line("u64 number = fresh;");
+        self.text.open(format!("if (!bpf_map_update_elem(&{map}, t->key, &number, BPF_NOEXIST))"));
+        // Only now the row is an entry: before, the host must not delete its key.
+        let timer = match definition.ages {
+            true => format!("flow_timer({profile})"),
+            false => "FLOW_ENTRY".to_string(),
+        };
+        self.text.line(format!("*(volatile u64 *)row = {timer};"));
+        self.text.line("added = 1;");
+        self.text.close(" else {");
+        self.text.indent();
+        self.text.line(format!("bpf_map_push_elem(&{free}, &fresh, 0);"));
+        self.text.close("");
+        self.text.close("");
+        self.text.close("");
+        if let Some(done) = done {
+            self.assign(done, "added");
+        }
+        self.text.close("");
+    }
+
+    /// Emits the restart of the timer of the entry that was hit, if a packet added it.
+    pub fn bpf_restart_timer(&mut self, profile: Option<&ir::Expr>) {
+        let Unit::Table(index) = self.unit else { return };
+        let definition = &self.program.tables[index as usize];
+        if !definition.learns() || !definition.ages {
+            return;
+        }
+        let profile = profile.map_or("old".to_string(), |e| self.expr(e));
+        self.text.open("if (v)");
+        self.text.line("u64 old = READ_ONCE(*(u64 *)v);");
+        self.text.line("if (old & FLOW_TIMED)");
+        self.text.line(format!("    *(volatile u64 *)v = flow_timer({profile});"));
+        self.text.close("");
+    }
 }
 
 /// Emits a tuple-space search (Srinivasan, Suri, Varghese 1999). The tuples are sorted by their best priority in descending order, so the

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use crate::Result;
 use crate::error::Context;
+use crate::port::memory::Mapping;
 use crate::sys::{self, MapInfo};
 
 /// The kinds of map that compiled programs use; the numbers are those of `enum bpf_map_type`.
@@ -119,6 +120,24 @@ impl Map {
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(false),
             other => other.map(|()| true).context(|| self.to("insert into")),
         }
+    }
+
+    /// Appends a value to a queue.
+    pub fn push(&self, value: &[u8]) -> Result<()> {
+        sys::map_push(self.fd.as_fd(), value).context(|| self.to("append to"))
+    }
+
+    /// Takes the first value of a queue; `None` if it is empty.
+    pub fn pop(&self) -> Result<Option<Vec<u8>>> {
+        let mut value = vec![0; self.value_size()];
+        let found = sys::map_pop(self.fd.as_fd(), &mut value).context(|| self.to("take from"))?;
+        Ok(found.then_some(value))
+    }
+
+    /// Maps all elements of an array into this process. `stride` is the distance between them in bytes.
+    pub(crate) fn mapping(&self, stride: usize) -> Result<Mapping> {
+        let length = stride * self.max_entries() as usize;
+        Mapping::new(Some(self.fd.as_fd()), 0, length).context(|| self.to("map"))
     }
 
     /// Deletes an element. Returns `false` if the key does not exist. (The kernel cannot delete from arrays.)

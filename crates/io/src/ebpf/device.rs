@@ -69,7 +69,8 @@ impl Store for KernelProgram {
             Key::Meter(..) | Key::DirectMeter(_) | Key::AllMeters(_) => return Ok(()),
             Key::ValueSet(_) => "value sets",
             Key::Multicast(number) | Key::Session(number) => return self.has_copies(*number),
-            Key::HostPort(_) | Key::ExpireTime(_) => "entries that packets add",
+            Key::HostPort(_) | Key::ExpireTime(_) if self.maps_of()?.host_ports.is_some() => return Ok(()),
+            Key::HostPort(_) | Key::ExpireTime(_) => "entries that packets add, except in programs for PNA,",
         };
         Err(DeviceError::Unimplemented(format!("{what} in the kernel")))
     }
@@ -110,6 +111,12 @@ impl Store for KernelProgram {
             }
             Key::Multicast(group) => self.group(*group)?,
             Key::Session(session) => self.session(*session)?,
+            Key::HostPort(port) => {
+                self.all_host_ports()?.contains(port).then_some(Entity::HostPort { port: *port })
+            }
+            Key::ExpireTime(profile) => {
+                Some(Entity::ExpireTime { profile: *profile, micros: self.expire_time(*profile) })
+            }
             Key::Default(table) => {
                 let action = self.default_action(&self.definition(*table))?;
                 action.map(|action| Entity::Default { table: *table, action })
@@ -140,6 +147,8 @@ impl Store for KernelProgram {
             Entity::AllMeters { meter, rates } => self.set_template(*meter, rates)?,
             Entity::Multicast { group, copies } => self.set_group(*group, Some(copies))?,
             Entity::Session { session, to } => self.set_session(*session, Some(*to))?,
+            Entity::HostPort { port } => self.set_host_port(*port, true)?,
+            Entity::ExpireTime { profile, micros } => self.set_expire_time(*profile, *micros),
             Entity::Default { table, action } => self.write_default(&self.definition(*table), action)?,
             Entity::Counter { counter, index, count } => self.set_counter(*counter, *index, *count)?,
             Entity::DirectCounter { entry, count } => {
@@ -156,6 +165,7 @@ impl Store for KernelProgram {
             Key::Entry(key) => Ok(self.remove_entry(key)?),
             Key::Multicast(group) => Ok(self.set_group(*group, None)?),
             Key::Session(session) => Ok(self.set_session(*session, None)?),
+            Key::HostPort(port) => Ok(self.set_host_port(*port, false)?),
             // Nothing refers to it.
             Key::Member(profile, id) => {
                 self.profiles.all[profile.index()].set_member(*id, None);
@@ -189,7 +199,10 @@ impl Store for KernelProgram {
             }
             Kind::Multicast => self.each_copied(Self::group)?,
             Kind::Sessions => self.each_copied(Self::session)?,
-            Kind::HostPorts => Vec::new(),
+            Kind::HostPorts if self.maps_of()?.host_ports.is_none() => Vec::new(),
+            Kind::HostPorts => {
+                self.all_host_ports()?.into_iter().map(|port| Entity::HostPort { port }).collect()
+            }
         })
     }
 

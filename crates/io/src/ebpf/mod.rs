@@ -4,6 +4,7 @@
 //! * `xdp` attaches a program at the XDP hook, if the packets that arrive there are fit for it.
 //! * `table` writes and reads entries, for every structure.
 //! * `versions` writes tables while packets read them.
+//! * `flows` writes tables to which packets add entries, and removes entries whose time has passed.
 //! * `profiles` writes action profiles, and the lists of actions that entries may run.
 //! * `copies` writes multicast groups and mirroring sessions.
 //! * `tuples` is the host's side of tuple-space search, for ternary tables.
@@ -13,6 +14,7 @@
 
 mod copies;
 mod device;
+mod flows;
 mod meters;
 mod profiles;
 mod program;

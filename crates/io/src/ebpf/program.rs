@@ -6,6 +6,7 @@ use abi::Manifest;
 use abi::id::MeterId;
 use abi::manifest::KernelMaps;
 
+use super::flows::Learning;
 use super::meters::Cells;
 use super::profiles::Profiles;
 use super::tuples::TupleSpace;
@@ -30,6 +31,10 @@ pub struct KernelProgram {
     pub(super) last_list: u32,
     /// The cells of direct meters that entries have.
     pub(super) cells: HashMap<MeterId, Cells>,
+    /// The host's part of tables that learn, by table name.
+    pub(super) learning: HashMap<String, Learning>,
+    /// The expire time of each profile in microseconds (PNA), or `u64::MAX`; empty if none was set.
+    pub(super) expire_times: Vec<u64>,
     /// Whether this value loaded the program, so that no other process has written its maps.
     pub(super) is_fresh: bool,
 }
@@ -230,12 +235,15 @@ impl KernelProgram {
             last_list: 0,
             tuples: HashMap::new(),
             reuse: HashMap::new(),
+            learning: HashMap::new(),
+            expire_times: Vec::new(),
             is_fresh: false,
         }
     }
 
     /// Writes the default actions and entries that the P4 program declares. The object cannot contain them.
     fn initialise(&mut self) -> Result<()> {
+        self.fill_free_rows()?;
         for table in self.manifest.tables.clone() {
             if let Some(call) = &table.default_action {
                 self.write_default(&table, call)?;

@@ -13,7 +13,7 @@ use crate::bpf::{Map, MapKind};
 use crate::{Error, Result};
 
 /// An entry, and the value of its direct counter if the table has one.
-type Listed = (Entry, Option<Count>);
+pub(super) type Listed = (Entry, Option<Count>);
 
 /// The layout of a table; an entry's packed key, the key of its element in the map, and the element's value.
 type Element = (TableLayout, PackedKey, Vec<u8>, Vec<u8>);
@@ -23,6 +23,9 @@ impl KernelProgram {
     pub(super) fn modify(&mut self, table: &Table, entry: &Entry, data: &[u8]) -> Result<()> {
         let (layout, packed, key, old) =
             self.element(table, &entry.matches)?.ok_or_else(|| no_entry(table))?;
+        if layout.structure == Structure::Flow {
+            return self.relearn(table, &layout, &key, data);
+        }
         let mut value = table.value_of(&layout, entry.priority, data).ok_or_else(|| misfit(table))?;
         keep_counter(&layout, &old, &mut value);
         self.replace_element(table, &layout, &key, &value)?;
@@ -38,6 +41,10 @@ impl KernelProgram {
     /// Deletes the entry with this match. Returns its action data.
     pub(super) fn delete(&mut self, table: &Table, matches: &[MatchValue]) -> Result<Vec<u8>> {
         let (layout, packed, key, old) = self.element(table, matches)?.ok_or_else(|| no_entry(table))?;
+        if layout.structure == Structure::Flow {
+            self.forget(table, &layout, &key)?;
+            return Ok(data_in(&layout, &old).to_vec());
+        }
         self.delete_element(table, &layout, &key)?;
         self.free_cell(table, &layout, &old)?;
         if layout.structure == Structure::TupleSpace {
@@ -79,12 +86,18 @@ impl KernelProgram {
         let at = layout.counter_offset.ok_or_else(|| misfit(table))? as usize;
         value[at..at + 8].copy_from_slice(&count.packets.to_ne_bytes());
         value[at + 8..at + 16].copy_from_slice(&count.bytes.to_ne_bytes());
+        if layout.structure == Structure::Flow {
+            return self.set_learnt_count(table, &layout, &key, &value[at..at + 16]);
+        }
         self.replace_element(table, &layout, &key, &value)
     }
 
     /// All entries, ordered by priority and then by key. Const entries that were compiled into code are not included.
     pub(super) fn list(&mut self, table: &Table) -> Result<Vec<Listed>> {
         let Some(layout) = mapped(table).cloned() else { return Ok(Vec::new()) };
+        if layout.structure == Structure::Flow {
+            return self.learnt(table, &layout);
+        }
         let mut elements = self.entries_map(table, &layout)?.entries()?;
         elements.sort();
         let mut listed = Vec::with_capacity(elements.len());
@@ -122,6 +135,10 @@ impl KernelProgram {
         }
         let (layout, packed) = self.packed(table, matches)?;
         let Some(key) = self.map_key(table, &layout, &packed)? else { return Ok(None) };
+        if layout.structure == Structure::Flow {
+            let value = self.value_of_row(table, &layout, &key)?;
+            return Ok(value.map(|value| (layout, packed, key, value)));
+        }
         let map = self.entries_map(table, &layout)?;
         // A lookup in a trie finds the longest match, which may be another entry.
         let other = map.kind() == MapKind::LpmTrie && !self.holds(table, &layout, &key)?;
@@ -151,6 +168,9 @@ impl KernelProgram {
     /// Adds an entry with this action data.
     pub(super) fn write_with(&mut self, table: &Table, entry: &Entry, data: &[u8]) -> Result<()> {
         let (layout, packed) = self.packed(table, &entry.matches)?;
+        if layout.structure == Structure::Flow {
+            return self.learn(table, &layout, &packed.value, data);
+        }
         let mut value = table.value_of(&layout, entry.priority, data).ok_or_else(|| misfit(table))?;
         self.take_cell(table, &layout, &mut value)?;
         let written = match layout.structure {
@@ -342,7 +362,7 @@ fn keep_counter(layout: &TableLayout, old: &[u8], new: &mut [u8]) {
     }
 }
 
-fn read_entry(
+pub(super) fn read_entry(
     table: &Table,
     layout: &TableLayout,
     packed: &PackedKey,
@@ -358,12 +378,12 @@ fn read_entry(
     Some((Entry { matches: table.unpack_key(layout, packed), priority, action }, count))
 }
 
-fn exists(table: &Table) -> Error {
+pub(super) fn exists(table: &Table) -> Error {
     let text = format!("table `{}` has an entry with this match already", table.name);
     DeviceError::AlreadyExists(text).into()
 }
 
-fn no_entry(table: &Table) -> Error {
+pub(super) fn no_entry(table: &Table) -> Error {
     DeviceError::NotFound(format!("table `{}` has no entry with this match", table.name)).into()
 }
 

@@ -116,7 +116,7 @@ impl KernelProgram {
         key: &[u8],
         value: &[u8],
     ) -> Result<()> {
-        if !is_hashed(layout) {
+        if !is_hashed(layout) && layout.structure != Structure::Flow {
             return self.entries_map(table, layout)?.set(key, value);
         }
         let version = self.version(table)?;

@@ -6,7 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// A mapping of shared memory.
 #[derive(Debug)]
@@ -52,6 +52,13 @@ impl Mapping {
         assert!(offset.is_multiple_of(4), "not where a word is");
         // SAFETY: within the mapping, aligned, and alive as long as `self`; only atomics touch such words.
         unsafe { &*self.at(offset, 4).cast::<AtomicU32>() }
+    }
+
+    /// Like [`Mapping::word`], for a word of 64 bits.
+    pub fn long(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(8), "not where a word is");
+        // SAFETY: within the mapping, aligned, and alive as long as `self`; only atomics touch such words.
+        unsafe { &*self.at(offset, 8).cast::<AtomicU64>() }
     }
 
     /// Copies bytes from the mapping.

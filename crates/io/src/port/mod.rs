@@ -10,7 +10,7 @@ pub mod af_xdp;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 pub mod mem;
-mod memory;
+pub(crate) mod memory;
 mod offload;
 pub mod pcap;
 pub(crate) mod socket;

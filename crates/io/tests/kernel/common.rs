@@ -95,6 +95,7 @@ fn table(name: &str, width: u32, kind: MatchKind, structure: Structure, shape: S
         meter_offset: None,
         value_size,
         lists: None,
+        learning: None,
     };
     Table {
         name: name.into(),

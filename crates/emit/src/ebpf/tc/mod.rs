@@ -90,7 +90,7 @@ impl Ebpf<'_> {
     /// Emits the declarations of `out`, the port where packets leave, and of `to`, its interface.
     pub(super) fn tc_destination(&mut self, drop: &str) {
         let missing = self.reason(drops::NO_SUCH_PORT);
-        let Some(port) = self.port_of_departure() else { return };
+        let port = self.port_of_departure().unwrap_or_else(|| "0".to_string());
         let t = &mut self.c.text;
         t.line(format!("u32 out = {port};"));
         t.line("struct egress *to = bpf_map_lookup_elem(&strait_egress, &out);");

@@ -40,7 +40,7 @@ impl Ebpf<'_> {
     /// program returns XDP_REDIRECT.
     pub(super) fn xdp_destination(&mut self, drop: &str) {
         let missing = self.reason(drops::NO_SUCH_PORT);
-        let Some(port) = self.port_of_departure() else { return };
+        let port = self.port_of_departure().unwrap_or_else(|| "0".to_string());
         let t = &mut self.c.text;
         t.line(format!("u32 out = {port};"));
         t.line("if (bpf_redirect_map(&strait_egress, out, XDP_DROP) != XDP_REDIRECT)");

@@ -1,6 +1,7 @@
 //! Runs a program in the kernel, which moves the packets: at a tc hook or at the XDP hook.
 
 use std::sync::mpsc;
+use std::time::Duration;
 
 use anyhow::Context;
 use io::bpf::{Hook, XdpMode};
@@ -10,6 +11,9 @@ use super::{drops, fill, ports};
 use crate::cli::{self, RunArgs};
 use crate::frontend;
 use crate::targets::kernel::{At, KernelTarget, Object};
+
+/// The interval at which entries that packets added are searched for those whose time has passed.
+const TURN: Duration = Duration::from_millis(100);
 
 /// Attaches the program to each port's interface: to the ingress hook of tc, or to the XDP hook. Packets that leave through a port are sent out of its interface.
 pub fn run(args: &RunArgs, at: At) -> anyhow::Result<()> {
@@ -47,7 +51,14 @@ fn serve(args: &RunArgs, at: At, ports: &[(u32, String)], target: &mut KernelTar
         At::Xdp => attach_xdp(args, program, &interfaces)?,
     };
     eprintln!("running on {} ports{mode}; Ctrl-C ends it", ports.len());
-    stopped.recv()?;
+    let mut last = KernelProgram::now();
+    while stopped.recv_timeout(TURN).is_err() {
+        let now = KernelProgram::now();
+        // Every row is looked at once a second.
+        let share = (now - last) as f64 / 1e6;
+        target.program().expire(now, share.min(1.0))?;
+        last = now;
+    }
     summary(args.json, target)
 }
 

@@ -1,0 +1,339 @@
+//! Tables that learn: packets add entries to them while the host writes.
+//!
+//! The map of entries has the number of a row for each key, and an array has the rows. A row is written before its number is, and does not
+//! change while it is an entry, except for its timer and its counter. Packets take free rows from a queue. Only the host removes entries. It
+//! puts their rows back into the queue after a grace period, when no packet can still read them. So a packet that has found the element of another
+//! key, because the kernel has reused its memory, reads a whole row, and sees by the row's key that it is another's.
+//!
+//! The rows are mapped into this process. Timers are read and stopped there, without system calls. After a process has ended without removing
+//! its program, the rows that awaited their grace period at that time remain unused.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use abi::layout::PackedKey;
+use abi::manifest::{LearningMaps, Structure, Table, TableLayout};
+use abi::native::flow::{PROFILE_BITS, TIMED};
+use dataplane::device::DeviceError;
+
+use super::KernelProgram;
+use super::table::{Listed, exists, misfit, no_entry, read_entry};
+use crate::bpf::{self, Map};
+use crate::port::memory::Mapping;
+use crate::{Result, sys};
+
+/// The bit of a timer's word that says that the row is an entry.
+const ENTRY: u64 = 1 << 62;
+
+/// The host's part of a table that learns.
+#[derive(Debug)]
+pub(super) struct Learning {
+    rows: Mapping,
+    /// The distance between rows in bytes.
+    stride: usize,
+    /// The rows that await their grace period.
+    retired: Vec<u32>,
+    /// The row where the last search for expired entries ended.
+    swept: u32,
+}
+
+impl Learning {
+    fn at(&self, row: u32) -> usize {
+        row as usize * self.stride
+    }
+
+    /// The word with the timer of a row.
+    fn timer(&self, row: u32) -> &std::sync::atomic::AtomicU64 {
+        self.rows.long(self.at(row))
+    }
+
+    fn bytes(&self, row: u32, from: u32, length: u32) -> Vec<u8> {
+        let mut bytes = vec![0; length as usize];
+        self.rows.copy_out(self.at(row) + from as usize, &mut bytes);
+        bytes
+    }
+}
+
+/// The maps of a table that learns.
+fn maps_of(layout: &TableLayout) -> Option<&LearningMaps> {
+    layout.learning.as_ref().filter(|_| layout.structure == Structure::Flow)
+}
+
+impl KernelProgram {
+    /// Puts all rows of the tables that learn into their queues. The program was just loaded.
+    pub(super) fn fill_free_rows(&mut self) -> Result<()> {
+        for table in self.manifest.tables.clone() {
+            if let Some(maps) = table.layout.as_ref().and_then(maps_of) {
+                let queue = self.map(&maps.free)?;
+                (1..=maps.count).try_for_each(|row| queue.push(&row.to_ne_bytes()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// PNA: sets whether a port is a port to the host. By default it is a port to the network.
+    pub(super) fn set_host_port(&mut self, port: u32, host: bool) -> Result<()> {
+        let map = self.host_ports()?;
+        match host {
+            true => map.set(&port.to_ne_bytes(), &1u32.to_ne_bytes()),
+            false => map.delete(&port.to_ne_bytes()).map(drop),
+        }
+    }
+
+    /// PNA: the ports to the host.
+    pub(super) fn all_host_ports(&mut self) -> Result<Vec<u32>> {
+        let keys = self.host_ports()?.keys()?;
+        let port = |key: &Vec<u8>| Some(u32::from_ne_bytes(*key.first_chunk()?));
+        let mut ports: Vec<u32> = keys.iter().filter_map(port).collect();
+        ports.sort_unstable();
+        Ok(ports)
+    }
+
+    fn host_ports(&mut self) -> Result<&Map> {
+        let name = self.maps_of()?.host_ports.clone();
+        let none = || DeviceError::Unimplemented("ports to the host, except in programs for PNA".to_string());
+        self.map(&name.ok_or_else(none)?)
+    }
+
+    /// PNA: sets the expire time of a profile in microseconds; `None` means that its entries never expire.
+    pub(super) fn set_expire_time(&mut self, profile: u32, micros: Option<u64>) {
+        self.expire_times.resize(256, u64::MAX);
+        if let Some(time) = self.expire_times.get_mut(profile as usize) {
+            *time = micros.unwrap_or(u64::MAX);
+        }
+    }
+
+    /// PNA: the expire time of a profile.
+    pub(super) fn expire_time(&self, profile: u32) -> Option<u64> {
+        self.expire_times.get(profile as usize).copied().filter(|time| *time != u64::MAX)
+    }
+
+    /// The kernel's monotonic clock in microseconds.
+    pub fn now() -> u64 {
+        sys::monotonic() / 1000
+    }
+
+    /// Removes entries that packets added and whose time has passed. Each table is searched from where the last search ended: `share` of its
+    /// rows. Returns the number of removed entries. `now` is the kernel's monotonic clock in microseconds.
+    pub fn expire(&mut self, now: u64, share: f64) -> Result<u64> {
+        let mut removed = 0;
+        for table in self.manifest.tables.clone() {
+            if let Some(layout) = table.layout.as_ref().filter(|l| table.ages && maps_of(l).is_some()) {
+                removed += self.expire_table(&table, layout, now, share)?;
+            }
+        }
+        Ok(removed)
+    }
+
+    fn expire_table(&mut self, table: &Table, layout: &TableLayout, now: u64, share: f64) -> Result<u64> {
+        let maps = maps_of(layout).ok_or_else(|| misfit(table))?.clone();
+        let mut expired = Vec::new();
+        let times = std::mem::take(&mut self.expire_times);
+        let learning = self.learning(table, &maps)?;
+        let spare = (maps.count / 8) as usize;
+        for _ in 0..(f64::from(maps.count) * share).ceil() as u64 {
+            if learning.retired.len() + expired.len() >= spare.max(1) {
+                break;
+            }
+            learning.swept = learning.swept % maps.count + 1;
+            let timer = learning.timer(learning.swept).load(Acquire);
+            let since = (timer & !(TIMED | ENTRY)) >> PROFILE_BITS;
+            let time = times.get(timer as u8 as usize).copied().unwrap_or(u64::MAX);
+            // A packet that restarts the timer at this moment keeps the entry.
+            if timer & TIMED != 0
+                && since.saturating_add(time) <= now
+                && learning.timer(learning.swept).compare_exchange(timer, ENTRY, AcqRel, Relaxed).is_ok()
+            {
+                expired.push(learning.swept);
+            }
+        }
+        self.expire_times = times;
+        let mut removed = 0;
+        for row in expired {
+            let key = self.learning(table, &maps)?.bytes(row, maps.key_offset, layout.key_size);
+            removed += u64::from(self.unlearn(table, layout, &key, row)?);
+        }
+        self.free_retired(table, layout)?;
+        Ok(removed)
+    }
+
+    /// Deletes the element of a key if it has this row. Returns whether it had.
+    fn unlearn(&mut self, table: &Table, layout: &TableLayout, key: &[u8], row: u32) -> Result<bool> {
+        let maps = maps_of(layout).ok_or_else(|| misfit(table))?.clone();
+        // Only the host deletes elements, so an element with this row remains until this deletion.
+        if self.row_of(table, layout, key)? != Some(row) {
+            return Ok(false);
+        }
+        self.entries_map(table, layout)?.delete(key)?;
+        self.retire(table, &maps, row)?;
+        Ok(true)
+    }
+
+    fn retire(&mut self, table: &Table, maps: &LearningMaps, row: u32) -> Result<()> {
+        let learning = self.learning(table, maps)?;
+        learning.timer(row).store(0, Release);
+        learning.retired.push(row);
+        Ok(())
+    }
+
+    /// Puts the rows that await their grace period back into the queue, after the grace period.
+    fn free_retired(&mut self, table: &Table, layout: &TableLayout) -> Result<()> {
+        let maps = maps_of(layout).ok_or_else(|| misfit(table))?.clone();
+        let learning = self.learning(table, &maps)?;
+        if learning.retired.is_empty() {
+            return Ok(());
+        }
+        bpf::grace_period()?;
+        let retired = std::mem::take(&mut learning.retired);
+        // A packet may have written the timer of a row after its removal.
+        retired.iter().for_each(|row| learning.timer(*row).store(0, Release));
+        let queue = self.map(&maps.free)?;
+        retired.iter().try_for_each(|row| queue.push(&row.to_ne_bytes()))
+    }
+
+    /// Writes a free row, and returns its number.
+    fn new_row(&mut self, table: &Table, layout: &TableLayout, key: &[u8], data: &[u8]) -> Result<u32> {
+        let maps = maps_of(layout).ok_or_else(|| misfit(table))?.clone();
+        let mut popped = self.map(&maps.free)?.pop()?;
+        if popped.is_none() {
+            self.free_retired(table, layout)?;
+            popped = self.map(&maps.free)?.pop()?;
+        }
+        let full = || DeviceError::ResourceExhausted(format!("table `{}` is full", table.name));
+        let row = popped.and_then(|b| Some(u32::from_ne_bytes(*b.first_chunk()?))).ok_or_else(full)?;
+        let learning = self.learning(table, &maps)?;
+        let at = learning.at(row);
+        if let Some(counter) = layout.counter_offset {
+            learning.rows.copy_in(at + counter as usize, &[0; 16]);
+        }
+        learning.rows.copy_in(at + maps.key_offset as usize, key);
+        learning.rows.copy_in(at + layout.data_offset as usize, data);
+        Ok(row)
+    }
+
+    /// Adds an entry of the host. It never expires.
+    pub(super) fn learn(
+        &mut self,
+        table: &Table,
+        layout: &TableLayout,
+        key: &[u8],
+        data: &[u8],
+    ) -> Result<()> {
+        let maps = maps_of(layout).ok_or_else(|| misfit(table))?.clone();
+        let row = self.new_row(table, layout, key, data)?;
+        let inserted = self.entries_map(table, layout)?.insert(key, &u64::from(row).to_ne_bytes());
+        match inserted {
+            Ok(true) => {
+                self.learning(table, &maps)?.timer(row).store(ENTRY, Release);
+                Ok(())
+            }
+            other => {
+                self.map(&maps.free)?.push(&row.to_ne_bytes())?;
+                other.and_then(|_| Err(exists(table)))
+            }
+        }
+    }
+
+    /// Replaces the action data of an entry. It keeps its counter and its timer.
+    pub(super) fn relearn(
+        &mut self,
+        table: &Table,
+        layout: &TableLayout,
+        key: &[u8],
+        data: &[u8],
+    ) -> Result<()> {
+        let maps = maps_of(layout).ok_or_else(|| misfit(table))?.clone();
+        let old = self.row_of(table, layout, key)?.ok_or_else(|| no_entry(table))?;
+        let new = self.new_row(table, layout, key, data)?;
+        let learning = self.learning(table, &maps)?;
+        if let Some(counter) = layout.counter_offset {
+            let count = learning.bytes(old, counter, 16);
+            learning.rows.copy_in(learning.at(new) + counter as usize, &count);
+        }
+        let timer = learning.timer(old).load(Acquire);
+        learning.timer(new).store(timer, Release);
+        self.replace_element(table, layout, key, &u64::from(new).to_ne_bytes())?;
+        self.retire(table, &maps, old)
+    }
+
+    /// Removes an entry. Returns false if there is none.
+    pub(super) fn forget(&mut self, table: &Table, layout: &TableLayout, key: &[u8]) -> Result<bool> {
+        let Some(row) = self.row_of(table, layout, key)? else { return Ok(false) };
+        let removed = self.unlearn(table, layout, key, row)?;
+        let maps = maps_of(layout).ok_or_else(|| misfit(table))?.clone();
+        if self.learning(table, &maps)?.retired.len() >= (maps.count / 8) as usize {
+            self.free_retired(table, layout)?;
+        }
+        Ok(removed)
+    }
+
+    /// All entries, by their keys.
+    pub(super) fn learnt(&mut self, table: &Table, layout: &TableLayout) -> Result<Vec<Listed>> {
+        let maps = maps_of(layout).ok_or_else(|| misfit(table))?.clone();
+        let mut listed = Vec::new();
+        for row in 1..=maps.count {
+            let learning = self.learning(table, &maps)?;
+            if learning.timer(row).load(Acquire) & ENTRY == 0 {
+                continue;
+            }
+            let value = learning.bytes(row, 0, layout.value_size);
+            let key = learning.bytes(row, maps.key_offset, layout.key_size);
+            if self.row_of(table, layout, &key)? != Some(row) {
+                continue;
+            }
+            let packed =
+                PackedKey { mask: vec![0xff; key.len()], prefix_len: layout.key_size * 8, value: key };
+            let action = value.get(layout.data_offset as usize..).unwrap_or_default();
+            listed.extend(
+                read_entry(table, layout, &packed, &value, action).map(|l| (packed.value.clone(), l)),
+            );
+        }
+        listed.sort_by(|a: &(Vec<u8>, Listed), b| a.0.cmp(&b.0));
+        Ok(listed.into_iter().map(|(_, listed)| listed).collect())
+    }
+
+    /// The value in the row of a key.
+    pub(super) fn value_of_row(
+        &mut self,
+        table: &Table,
+        layout: &TableLayout,
+        key: &[u8],
+    ) -> Result<Option<Vec<u8>>> {
+        let maps = maps_of(layout).ok_or_else(|| misfit(table))?.clone();
+        let Some(row) = self.row_of(table, layout, key)? else { return Ok(None) };
+        Ok(Some(self.learning(table, &maps)?.bytes(row, 0, layout.value_size)))
+    }
+
+    /// Sets the direct counter of a key's entry. Packets that count meanwhile may be lost to the count.
+    pub(super) fn set_learnt_count(
+        &mut self,
+        table: &Table,
+        layout: &TableLayout,
+        key: &[u8],
+        count: &[u8],
+    ) -> Result<()> {
+        let maps = maps_of(layout).ok_or_else(|| misfit(table))?.clone();
+        let row = self.row_of(table, layout, key)?.ok_or_else(|| no_entry(table))?;
+        let learning = self.learning(table, &maps)?;
+        let at = layout.counter_offset.ok_or_else(|| misfit(table))? as usize;
+        learning.rows.copy_in(learning.at(row) + at, count);
+        Ok(())
+    }
+
+    /// The row of a key.
+    fn row_of(&mut self, table: &Table, layout: &TableLayout, key: &[u8]) -> Result<Option<u32>> {
+        let found = self.entries_map(table, layout)?.lookup(key)?;
+        Ok(found.and_then(|b| Some(u64::from_ne_bytes(*b.first_chunk()?) as u32)))
+    }
+
+    /// The host's part of a table, which is made when it is first needed.
+    fn learning(&mut self, table: &Table, maps: &LearningMaps) -> Result<&mut Learning> {
+        if !self.learning.contains_key(&table.name) {
+            let map = self.map(&maps.rows)?;
+            let stride = map.value_size().next_multiple_of(8);
+            let rows = map.mapping(stride)?;
+            let learning = Learning { rows, stride, retired: Vec::new(), swept: 0 };
+            self.learning.insert(table.name.clone(), learning);
+        }
+        self.learning.get_mut(&table.name).ok_or_else(|| misfit(table))
+    }
+}
