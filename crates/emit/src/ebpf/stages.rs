@@ -55,7 +55,7 @@ impl Ebpf<'_> {
         let condition = match later.iter().find_map(leaving) {
             Some(when) => self.c.condition(when),
             // The program never sends a packet.
-            None if later.iter().all(|step| drops_all(step)) => Some("0".to_string()),
+            None if later.iter().all(drops_all) => Some("0".to_string()),
             None => None,
         };
         let reason = self.reason(reason.unwrap_or(drops::DROP));

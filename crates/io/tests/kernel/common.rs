@@ -68,6 +68,7 @@ pub fn manifest() -> Manifest {
             versions: "strait_versions".into(),
             packet: "strait_packet".into(),
             copies: None,
+            host_ports: None,
             lanes: false,
         }),
         drops: vec![drop("miss"), drop("refused")],
