@@ -139,7 +139,7 @@ fn packet_cases(outcomes: &[Outcome], arch: Arch, exceptions: &Exceptions) -> St
     let names: Vec<&str> = TARGETS.iter().map(|t| t.name()).collect();
     let ours = |o: &&Outcome| o.right && o.arch == arch && !o.cases.is_empty();
     let mut page = format!(
-        "\n## Packet cases of {}\n\n| | {} |\n|---|---:|---:|---:|\n",
+        "\n## Packet cases of {}\n\n| | {} |\n|---|---:|---:|---:|---:|\n",
         arch.name(),
         names.join(" | ")
     );
@@ -149,7 +149,7 @@ fn packet_cases(outcomes: &[Outcome], arch: Arch, exceptions: &Exceptions) -> St
         page += &format!("| {title} | {} |\n", counts.join(" | "));
     }
     page += &format!(
-        "\n### Why some do not pass\n\n| case | {} | why |\n|---|---|---|---|---|\n",
+        "\n### Why some do not pass\n\n| case | {} | why |\n|---|---|---|---|---|---|\n",
         names.join(" | ")
     );
     for o in outcomes.iter().filter(ours) {
