@@ -122,7 +122,7 @@ INLINE int find_copy(struct jobs *jobs, struct job *job, u64 *copy)
     return 1;
 }
 
-/* Sends the packet: a clone of it while jobs wait, otherwise itself. */
+/* Sends the packet: a clone of it while jobs wait, otherwise itself. Returns 0 on success. */
 INLINE int send(struct __sk_buff *skb, struct jobs *jobs, struct egress *to)
 {
     if (jobs->count <= jobs->busy && !jobs->more) {
@@ -131,9 +131,9 @@ INLINE int send(struct __sk_buff *skb, struct jobs *jobs, struct egress *to)
         jobs->flags = to->flags;
         return 0;
     }
-    bpf_clone_redirect(skb, to->ifindex, to->flags);
+    long failed = bpf_clone_redirect(skb, to->ifindex, to->flags);
     jobs->tagged = skb->vlan_present && !vlan_tag_to_packet(skb);
-    return 0;
+    return failed != 0;
 }
 
 /* Truncates the packet. The tail becomes what is left of it. */

@@ -231,7 +231,8 @@ impl Ebpf<'_> {
             let hint = "run it on the interpreter";
             return self.c.refuse(loc, "a packet that leaves through several ports at once", hint);
         };
-        let [missing, resize] = [drops::NO_SUCH_PORT, drops::BAD_RESIZE].map(|r| self.reason(r));
+        let [missing, resize, no_buffer] =
+            [drops::NO_SUCH_PORT, drops::BAD_RESIZE, drops::NO_BUFFER].map(|r| self.reason(r));
         self.function(&format!("NOINLINE int path_{number}"));
         let port = self.c.frame_expr(port);
         let added = self.added_tag().unwrap_or_else(|| "0".to_string());
@@ -244,7 +245,7 @@ impl Ebpf<'_> {
         t.line("    jobs->tagged = !vlan_tag_to_packet(skb);");
         t.line("if (jobs->tagged && vlan_tag_to_metadata(skb))");
         t.line(format!("    return {DROP}, {resize});"));
-        t.line("return send(skb, jobs, to);");
+        t.line(format!("return send(skb, jobs, to) ? {DROP}, {no_buffer}) : 0;"));
         t.close("");
     }
 
