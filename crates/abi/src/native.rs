@@ -196,7 +196,7 @@ pub mod flow {
         pub chain: AtomicU32,
         /// The spin lock of those who add or remove an entry: 0 while it is free.
         pub lock: AtomicU32,
-        /// Unused.
+        /// Fills the cache line.
         pub reserved: AtomicU64,
     }
 
@@ -209,7 +209,7 @@ pub mod flow {
     pub struct FlowCache {
         /// The number of rows.
         pub count: AtomicU32,
-        /// The rows.
+        /// The numbers of free rows; the first `count` ones are valid.
         pub rows: [AtomicU32; CACHE],
     }
 }

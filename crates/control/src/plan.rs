@@ -27,7 +27,7 @@ pub enum PlanError {
     /// The device refused an update.
     #[error("{error}; nothing was changed ({update})")]
     Refused {
-        /// Why.
+        /// Why the device refused it.
         error: DeviceError,
         /// The update that it refused, in words.
         update: String,

@@ -107,7 +107,7 @@ impl StandardMetadata {
         [packet_length, checksum_error, parser_error].into_iter().for_each(f);
     }
 
-    /// All variables.
+    /// The variables that a program of any architecture has.
     pub fn vars(&self) -> [VarId; 3] {
         [self.packet_length, self.checksum_error, self.parser_error]
     }

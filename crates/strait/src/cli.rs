@@ -211,7 +211,7 @@ pub struct RunArgs {
 /// Who runs an XDP program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum XdpMode {
-    /// The driver.
+    /// The driver runs it, before the kernel has made an skb of the frame.
     Native,
     /// The kernel's stack, which is slower and works with every driver.
     Generic,

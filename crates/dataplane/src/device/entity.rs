@@ -10,7 +10,7 @@ use crate::{Count, Indirect, Rate};
 /// What distinguishes a table entry from others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EntryKey {
-    /// The table.
+    /// The table that has the entry.
     pub table: TableId,
     /// One value for each key field. Don't-care bits are zero in what a device returns, and ignored in what it gets.
     pub matches: Vec<MatchValue>,

@@ -40,7 +40,7 @@ pub enum DeviceError {
 pub struct WriteError {
     /// The index of the update that was refused.
     pub index: usize,
-    /// Why.
+    /// Why it was refused. The updates before it were undone.
     #[source]
     pub error: DeviceError,
 }

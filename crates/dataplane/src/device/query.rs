@@ -11,7 +11,7 @@ use super::{DeviceError, Entity, EntryKey, Key, Kind, Store, TableEntry};
 pub enum Query {
     /// The entity with this key.
     One(Key),
-    /// Table entries.
+    /// The entries of one table or of all, with wildcards in their keys.
     Entries(EntryQuery),
     /// The counters of table entries.
     DirectCounters(EntryQuery),
@@ -29,11 +29,11 @@ pub enum Query {
     Meters(Option<MeterId>),
     /// All cells of registers.
     Registers(Option<RegisterId>),
-    /// Value sets.
+    /// The members of one value set of the parser, or of all.
     ValueSets(Option<ValueSetId>),
-    /// Multicast groups.
+    /// All multicast groups with their copies.
     Multicast,
-    /// Mirroring sessions.
+    /// All mirroring sessions with their destinations.
     Sessions,
     /// Ports to the host (PNA).
     HostPorts,

@@ -2,10 +2,48 @@
 
 use ir::cells::Cell;
 use ir::effects;
-use ir::{Control, HeaderId, HeaderRef, Place, StmtKind, visit};
+use ir::{Control, HeaderId, HeaderRef, Place, Role, StmtKind, visit};
 
 use super::access::Emitted;
-use super::{Body, header};
+use super::{Body, Emitter, Unit, header, stage_name};
+
+impl Emitter<'_> {
+    /// Emits a function for each deparser of a target that leaves the payload where it is. The function returns 1 if there is no room for the
+    /// new headers. `move_start` is the C of the call that moves the start of the packet by `diff` bytes, and `sum` emits an update of a checksum.
+    ///
+    /// 1. It computes the new offset of each header (`*_out`).
+    /// 2. If a header moves relative to the payload, it saves the bytes of the headers that move, moves the start of the packet, and copies the
+    ///    saved bytes to the new offsets.
+    /// 3. It writes the headers that the program created, and the fields that the program changed. It does not write anything else.
+    /// 4. It updates the checksums over the payload.
+    pub fn front_deparsers(&mut self, move_start: &str, sum: fn(&mut Body<'_>, &UpdateAt<'_>)) {
+        for role in [Role::IngressDeparser, Role::Deparser] {
+            let Some(control) = self.program.control(role) else { continue };
+            self.function(true, stage_name(role), Unit::Role(role), |body| {
+                let order = body.emitted(control);
+                body.text.line("u32 out = 0, moved = 0;");
+                order.iter().for_each(|h| body.place_header(h));
+                body.text.line("u32 in = s->cursor;");
+                body.text.line("s32 diff = (s32)out - (s32)in;");
+                body.text.line("UNUSED u8 *p;");
+                body.text.open("if (diff || moved)");
+                order.iter().for_each(|h| body.copy_header_bytes(h, Copy::Save));
+                body.text.line(format!("if (diff && {move_start})"));
+                body.text.line("    return 1;");
+                order.iter().for_each(|h| body.copy_header_bytes(h, Copy::Restore));
+                body.text.close("");
+                order.iter().for_each(|h| body.write_header(h));
+                body.updates(&order, sum);
+            });
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Copy {
+    Save,
+    Restore,
+}
 
 impl Body<'_> {
     /// The headers that a deparser emits, in order. If the deparser does more than emit headers, this emits its statements. A header then
@@ -49,9 +87,48 @@ impl Body<'_> {
         self.text.close("");
     }
 
+    /// Emits a copy of the bytes of a header that arrived and that moves: from the packet before the packet changes its length, or into the
+    /// packet afterwards.
+    fn copy_header_bytes(&mut self, h: &Emitted, which: Copy) {
+        if self.facts.created.contains(&h.id) {
+            return;
+        }
+        let (name, bytes) = (&h.name, h.bytes);
+        self.in_packet(h, &format!("t->{name}_in + diff != t->{name}_out"), |body, at| {
+            let Some(arrived) = at.arrived(body) else { return };
+            let raw = format!("t->{name}_raw");
+            let (offset, to, from) = match which {
+                Copy::Save => (arrived, raw.as_str(), "p"),
+                Copy::Restore => (at.out(), "p", raw.as_str()),
+            };
+            body.point(at, &offset, bytes);
+            body.text.line(format!("copy_bytes({to}, {from}, {bytes});"));
+        });
+    }
+
+    /// Emits stores for the changed fields of a header, or for all fields if the program created it.
+    fn write_header(&mut self, h: &Emitted) {
+        if !self.facts.touched.contains(&h.id) {
+            return;
+        }
+        self.in_packet(h, "", |body, at| {
+            body.point(at, &at.out(), h.bytes);
+            body.write_changed(h);
+            let ty = body.program.header_type(h.id);
+            if let Some(field) = ty.varbit() {
+                let value = format!("s->{}.{}", h.name, body.names.field(h.id, field));
+                let (first, bits) = (ty.fields[field].offset / 8, ty.fields[field].offset % 8);
+                let rest = h.bytes - first;
+                body.text.line(format!(
+                    "bytes_insert(p + {first}, {rest}, {bits}, {value}.bytes, {value}.length);"
+                ));
+            }
+        });
+    }
+
     /// Emits stores to the header at `p`: the changed fields, with those that share bytes with them, or all fields if the program created the
     /// header.
-    pub fn write_changed(&mut self, h: &Emitted) {
+    fn write_changed(&mut self, h: &Emitted) {
         let created = self.facts.created.contains(&h.id);
         for group in header::groups(self.program.header_type(h.id)) {
             if created || group.iter().any(|f| self.facts.changed.contains(&(h.id, *f as u32))) {

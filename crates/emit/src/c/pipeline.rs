@@ -1,6 +1,6 @@
 //! What the targets share of the pipeline: conditions of decisions, and the variables that the architecture writes.
 
-use ir::pipeline::{Carry, Fate, Input, Passed, Path, Source, Step, To, When};
+use ir::pipeline::{Bytes, Carry, Fate, Input, Passed, Path, Source, Step, To, When};
 use ir::{Expr, Role, StageId, VarId};
 
 use crate::unsupported::Unsupported;
@@ -73,6 +73,43 @@ impl Emitter<'_> {
             When::Holds(e) => self.frame_expr(e),
             When::Requested(var, number) => format!("s->{} == {number}", self.names.var(*var)),
         })
+    }
+
+    /// The C of the condition that one of these later steps decides about the packet as it entered the stage; `None` if none does.
+    pub fn keeps_entered(&mut self, later: &[Step]) -> Option<String> {
+        let mut conditions = Vec::new();
+        for step in later {
+            if let Step::Decide(d) = step
+                && d.then.path().is_some_and(|path| path.bytes == Bytes::Entered)
+            {
+                let condition = self.condition(&d.when);
+                conditions.push(condition.unwrap_or_else(|| "1".to_string()));
+            }
+        }
+        (!conditions.is_empty()).then(|| conditions.join(" || "))
+    }
+
+    /// Emits the declarations of `to`, the port or group of the path with this number, and of `kind`, the kind of its job. `session` emits the lookup
+    /// of a mirroring session, and returns the C of its port or group and the condition that it is a group.
+    pub fn destination(
+        &mut self,
+        number: usize,
+        path: &Path,
+        stage: StageId,
+        session: impl FnOnce(&mut Self, &str) -> [&'static str; 2],
+    ) {
+        let (enter, group) = (format!("ENTER + {}", stage.0), format!("GROUP + {number}"));
+        let (To::Port(e) | To::Group(e) | To::Session(e)) = &path.to;
+        let e = self.frame_expr(e);
+        let (to, kind) = match &path.to {
+            To::Port(_) => (e, enter),
+            To::Group(_) => (e, group),
+            To::Session(_) => {
+                let [to, is_group] = session(self, &e);
+                (to.to_string(), format!("{is_group} ? {group} : {enter}"))
+            }
+        };
+        self.text.line(format!("u32 to = {to}, kind = {kind};"));
     }
 
     /// Emits stores of variables that the architecture writes to the state `to`. Expressions read the state `s`.

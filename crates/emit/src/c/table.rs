@@ -107,6 +107,17 @@ pub fn miss(body: &mut Body<'_>, definition: &ir::Table, table: &Table, layout: 
     body.text.close("");
 }
 
+/// Emits the declaration of `member`: the place of the action that a selector chooses among `count` ones, or 0 without a selector.
+pub fn choose_member(body: &mut Body<'_>, definition: &ir::Table, profile: ir::ProfileId, count: &str) {
+    body.text.line("u64 member = 0;");
+    let Some((algorithm, bits)) = body.program.profiles[profile.index()].selector else { return };
+    body.text.open(format!("if ({count} > 1)"));
+    let hash = body.hash_value(algorithm, &definition.selector);
+    let hash = if bits < 64 { format!("({hash} & {:#x})", (1u64 << bits) - 1) } else { hash };
+    body.text.line(format!("member = {hash} % {count};"));
+    body.text.close("");
+}
+
 /// Emits the actions. The low 16 bits of `result` select the one that runs.
 pub fn run(body: &mut Body<'_>, definition: &ir::Table, table: &Table) {
     let mut first = true;

@@ -53,7 +53,7 @@ const FRAGMENTED_HEADER: &str = "target.fragmented_header";
 const REASONS: &[(&str, &str)] = &[
     (drops::EGRESS_SPEC, "the program set egress_spec to the drop port"),
     (drops::NO_SUCH_GROUP, "the multicast group has no members, or the target has no multicast"),
-    (drops::STEP_BUDGET, "the parser did not come to an end"),
+    (drops::STEP_BUDGET, "the parser or a loop did not come to an end"),
     (drops::NO_SUCH_PORT, "the egress port is not attached to an interface"),
     (drops::BAD_RESIZE, "the kernel could not make the packet longer or shorter"),
     (GSO_CHECKSUM, "a checksum over the payload of a GSO packet cannot be computed"),

@@ -10,7 +10,7 @@ use ir::TableId;
 
 use super::Ebpf;
 use crate::c::layout::{learning_layout, offsets};
-use crate::c::table::{HIT, code, miss, run};
+use crate::c::table::{HIT, choose_member, code, miss, run};
 use crate::c::{Body, Unit, c_type, header};
 
 /// How often a lookup is repeated because the table is being written. After that, the packet is dropped.
@@ -185,14 +185,7 @@ fn lookup(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) {
 /// the group is empty, no action runs. The host never changes a list, and keeps a list that entries no longer name for a grace period.
 fn choose(body: &mut Body<'_>, definition: &ir::Table, profile: ir::ProfileId, lists: &str) {
     body.text.line("u32 list = *(u32 *)d, count = *(u32 *)(d + 4);");
-    body.text.line("u64 member = 0;");
-    if let Some((algorithm, bits)) = body.program.profiles[profile.index()].selector {
-        body.text.open("if (count > 1)");
-        let hash = body.hash_value(algorithm, &definition.selector);
-        let hash = if bits < 64 { format!("{hash} & {:#x}", (1u64 << bits) - 1) } else { hash };
-        body.text.line(format!("member = (u32)(({hash}) % count);"));
-        body.text.close("");
-    }
+    choose_member(body, definition, profile, "count");
     body.text.line("member = member << 32 | list;");
     body.text.line(format!("d = bpf_map_lookup_elem(&{lists}, &member);"));
     body.text.line("if (!d)");

@@ -87,7 +87,13 @@ impl Native<'_> {
             .text
             .open("                          UNUSED struct strait_packet *entered, struct jobs *jobs)");
         self.c.text.line("UNUSED struct state *s = &pkt->state;");
-        self.destination(number, path, stage);
+        self.c.destination(number, path, stage, |c, session| {
+            let found = format!("find_id(ACQUIRE(pkt->frame.shared->mirrors), {session})");
+            c.text.line(format!("const u64 *session = {found};"));
+            c.text.line("if (!session)");
+            c.text.line("    return;");
+            ["(u32)session[1]", "session[1] & MIRROR_GROUP"]
+        });
         self.buffer(path, copy);
         self.c.text.line("UNUSED struct state *n = &job->pkt.state;");
         self.c.text.line("UNUSED u32 n_length = q->length;");
@@ -96,29 +102,6 @@ impl Native<'_> {
         self.c.write_inputs("n", inputs, &TO_PORT, Which::All);
         self.c.write_inputs("n", &path.sets, &TO_PORT, Which::All);
         self.c.text.close("");
-    }
-
-    /// Emits the declaration of `to`, the port or group, and of `kind`, the kind of the job.
-    fn destination(&mut self, number: usize, path: &Path, stage: StageId) {
-        let (enter, group) = (format!("ENTER + {}", stage.0), format!("GROUP + {number}"));
-        match &path.to {
-            To::Port(e) | To::Group(e) => {
-                let to = self.c.frame_expr(e);
-                let kind = if matches!(path.to, To::Port(_)) { enter } else { group };
-                self.c.text.line(format!("u32 to = {to}, kind = {kind};"));
-            }
-            To::Session(e) => {
-                let session = self.c.frame_expr(e);
-                self.c.text.line(format!(
-                    "const u64 *session = find_id(ACQUIRE(pkt->frame.shared->mirrors), {session});"
-                ));
-                self.c.text.line("if (!session)");
-                self.c.text.line("    return;");
-                self.c.text.line(format!(
-                    "u32 to = (u32)session[1], kind = session[1] & MIRROR_GROUP ? {group} : {enter};"
-                ));
-            }
-        }
     }
 
     /// Emits the declaration of `q`, the buffer that takes the path, and of `job`.
@@ -293,17 +276,8 @@ impl Native<'_> {
 
     /// Emits the copy of the packet before a deparser, if a later decision about the packet as it entered the stage applies.
     fn keep_entered(&mut self, later: &[Step]) {
-        let mut conditions = Vec::new();
-        for step in later {
-            if let Step::Decide(d) = step
-                && d.then.path().is_some_and(|path| path.bytes == Bytes::Entered)
-            {
-                let condition = self.c.condition(&d.when);
-                conditions.push(condition.unwrap_or_else(|| "1".to_string()));
-            }
-        }
-        if !conditions.is_empty() {
-            self.c.text.line(format!("entered = {} ? copy_packet(pkt, p) : 0;", conditions.join(" || ")));
+        if let Some(condition) = self.c.keeps_entered(later) {
+            self.c.text.line(format!("entered = {condition} ? copy_packet(pkt, p) : 0;"));
         }
     }
 

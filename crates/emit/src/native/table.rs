@@ -7,7 +7,7 @@ use ir::TableId;
 
 use super::Native;
 use crate::c::layout::offsets;
-use crate::c::table::{HIT, code, miss, run};
+use crate::c::table::{HIT, choose_member, code, miss, run};
 use crate::c::{Body, Unit, c_type, flipped, header, signed_range};
 
 impl Native<'_> {
@@ -184,14 +184,7 @@ fn lookup(
 fn choose(body: &mut Body<'_>, definition: &ir::Table, profile: ir::ProfileId) {
     body.text.line("const struct members *const *slot = *(const struct members *const **)d;");
     body.text.line("const struct members *members = ACQUIRE(*slot);");
-    body.text.line("u64 member = 0;");
-    if let Some((algorithm, bits)) = body.program.profiles[profile.index()].selector {
-        body.text.open("if (members->count > 1)");
-        let hash = body.hash_value(algorithm, &definition.selector);
-        let hash = if bits < 64 { format!("{hash} & {:#x}", (1u64 << bits) - 1) } else { hash };
-        body.text.line(format!("member = ({hash}) % members->count;"));
-        body.text.close("");
-    }
+    choose_member(body, definition, profile, "members->count");
     body.text.line("d = members->count ? members->data[member] : 0;");
     body.text.line("if (!d)");
     body.text.line("    result |= 0xffff;");

@@ -168,7 +168,7 @@ pub fn compile(c: &str, name: &str) -> anyhow::Result<Vec<u8>> {
 
 /// A program that was compiled for a hook of the kernel. It is loaded once for each case.
 pub struct Object {
-    /// The hook.
+    /// The hook that the object was emitted for.
     pub at: At,
     name: String,
     elf: Vec<u8>,

@@ -115,7 +115,14 @@ impl Ebpf<'_> {
         };
         let no_buffer = self.reason(drops::NO_BUFFER);
         self.function(&format!("NOINLINE int path_{number}"));
-        self.destination(number, path, stage);
+        self.c.destination(number, path, stage, |c, session| {
+            c.text.line(format!("u32 session = {session};"));
+            c.text.line(format!("u64 *found = bpf_map_lookup_elem(&{SESSIONS}, &session);"));
+            c.text.line("u64 target = found ? READ_ONCE(*found) : 0;");
+            c.text.line("if (!target)");
+            c.text.line("    return 0;");
+            ["(u32)target", "target >> 32 == 2"]
+        });
         let front = match path.bytes {
             Bytes::Entered if self.deparses_before(number) => "copy_front(jobs, index)".to_string(),
             _ => format!("save_front(skb, jobs, index, {})", u32::from(!copy)),
@@ -130,28 +137,6 @@ impl Ebpf<'_> {
         self.new_state(path, stage);
         self.c.text.line("return 0;");
         self.c.text.close("");
-    }
-
-    /// Emits the declarations of `to`, the port or group, and of `kind`, the kind of the job.
-    fn destination(&mut self, number: usize, path: &Path, stage: StageId) {
-        let (enter, group) = (format!("ENTER + {}", stage.0), format!("GROUP + {number}"));
-        match &path.to {
-            To::Port(e) | To::Group(e) => {
-                let to = self.c.frame_expr(e);
-                let kind = if matches!(path.to, To::Port(_)) { enter } else { group };
-                self.c.text.line(format!("u32 to = {to}, kind = {kind};"));
-            }
-            To::Session(e) => {
-                let session = self.c.frame_expr(e);
-                let t = &mut self.c.text;
-                t.line(format!("u32 session = {session};"));
-                t.line(format!("u64 *found = bpf_map_lookup_elem(&{SESSIONS}, &session);"));
-                t.line("u64 target = found ? READ_ONCE(*found) : 0;");
-                t.line("if (!target)");
-                t.line("    return 0;");
-                t.line(format!("u32 to = (u32)target, kind = target >> 32 == 2 ? {group} : {enter};"));
-            }
-        }
     }
 
     /// Emits the state of a packet that takes a path.
@@ -293,19 +278,10 @@ impl Ebpf<'_> {
 
     /// Emits the copy of the packet's front before a deparser, if a later decision about the packet as it entered the stage applies.
     fn keep_entered(&mut self, later: &[Step]) {
-        let mut conditions = Vec::new();
-        for step in later {
-            if let Step::Decide(d) = step
-                && d.then.path().is_some_and(|path| path.bytes == Bytes::Entered)
-            {
-                let condition = self.c.condition(&d.when);
-                conditions.push(condition.unwrap_or_else(|| "1".to_string()));
-            }
-        }
-        if !conditions.is_empty() {
+        if let Some(condition) = self.c.keeps_entered(later) {
             let no_buffer = self.reason(drops::NO_BUFFER);
             let t = &mut self.c.text;
-            t.line(format!("if (({}) && save_front(skb, jobs, RING, 0))", conditions.join(" || ")));
+            t.line(format!("if (({condition}) && save_front(skb, jobs, RING, 0))"));
             t.line(format!("    return {DROP}, {no_buffer});"));
         }
     }

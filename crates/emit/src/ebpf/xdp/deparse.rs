@@ -1,78 +1,15 @@
-//! The deparser at the XDP hook. It writes the headers in front of the payload, which stays where it is.
+//! The deparser at the XDP hook: [`Emitter::front_deparsers`] with checksums over frames of several buffers.
 //!
-//! 1. It computes the new offset of each header (`*_out`).
-//! 2. If a header moves relative to the payload, it saves the bytes of the headers that move, moves the start of the frame, and copies the
-//!    saved bytes to the new offsets.
-//! 3. It writes the headers that the program created, and the fields that the program changed. It does not write anything else.
-//! 4. It updates the checksums over the payload.
-
-use ir::Role;
+//! [`Emitter::front_deparsers`]: crate::c::Emitter::front_deparsers
 
 use super::super::Ebpf;
-use crate::c::{Body, Emitted, Unit, UpdateAt, stage_name, sums};
+use crate::c::{Body, UpdateAt, sums};
 
 impl Ebpf<'_> {
-    /// Emits a function for each deparser. It returns 1 if the frame has no room for the new headers, and 2 if a checksum cannot be computed.
+    /// Emits a function for each deparser. It returns also 2, if a checksum cannot be computed.
     pub(super) fn xdp_deparsers(&mut self) {
-        for role in [Role::IngressDeparser, Role::Deparser] {
-            let Some(control) = self.c.program.control(role) else { continue };
-            self.c.function(true, stage_name(role), Unit::Role(role), |body| {
-                let order = body.emitted(control);
-                body.text.line("u32 out = 0, moved = 0;");
-                order.iter().for_each(|h| body.place_header(h));
-                body.text.line("u32 in = s->cursor;");
-                body.text.line("s32 diff = (s32)out - (s32)in;");
-                body.text.line("UNUSED u8 *p;");
-                body.text.open("if (diff || moved)");
-                order.iter().for_each(|h| copy(body, h, Copy::Save));
-                body.text.line("if (diff && move_start(xdp, &t->frame, diff))");
-                body.text.line("    return 1;");
-                order.iter().for_each(|h| copy(body, h, Copy::Restore));
-                body.text.close("");
-                order.iter().for_each(|h| write(body, h));
-                body.updates(&order, sum);
-            });
-        }
+        self.c.front_deparsers("move_start(xdp, &t->frame, diff)", sum);
     }
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Copy {
-    Save,
-    Restore,
-}
-
-/// Emits a copy of the bytes of a header that arrived and that moves: from the packet before the packet changes its length, or into the
-/// packet afterwards.
-fn copy(body: &mut Body<'_>, h: &Emitted, which: Copy) {
-    if body.facts.created.contains(&h.id) {
-        return;
-    }
-    let (name, bytes) = (&h.name, h.bytes);
-    body.in_packet(h, &format!("t->{name}_in + diff != t->{name}_out"), |body, at| {
-        let Some(arrived) = at.arrived(body) else { return };
-        match which {
-            Copy::Save => {
-                body.point(at, &arrived, bytes);
-                body.text.line(format!("copy_bytes(t->{name}_raw, p, {bytes});"));
-            }
-            Copy::Restore => {
-                body.point(at, &at.out(), bytes);
-                body.text.line(format!("copy_bytes(p, t->{name}_raw, {bytes});"));
-            }
-        }
-    });
-}
-
-/// Emits stores for the changed fields of a header, or for all fields if the program created it.
-fn write(body: &mut Body<'_>, h: &Emitted) {
-    if !body.facts.touched.contains(&h.id) {
-        return;
-    }
-    body.in_packet(h, "", |body, at| {
-        body.point(at, &at.out(), h.bytes);
-        body.write_changed(h);
-    });
 }
 
 /// Emits a planned update of a checksum over the payload.
