@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Bits;
-use crate::id::ActionId;
+use crate::id::{ActionId, DigestId};
 
 /// How a key field is compared (P4-16 section 14.2.1, v1model).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -108,8 +108,8 @@ pub struct Entry {
 /// A digest: a notification that a packet sends to the control plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Digest {
-    /// The name of the digest's type ([`crate::manifest::DigestType`]).
-    pub name: String,
-    /// The name and the value of each field.
-    pub fields: Vec<(String, Bits)>,
+    /// The type, which has the names of the values ([`crate::manifest::DigestType`]).
+    pub digest: DigestId,
+    /// One value for each field of the type, with the field's width.
+    pub values: Vec<Bits>,
 }

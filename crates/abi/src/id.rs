@@ -52,6 +52,8 @@ ids! {
     ProfileId
     /// An index of [`Manifest::value_sets`].
     ValueSetId
+    /// An index of [`Manifest::digests`].
+    DigestId
     /// An index of [`Manifest::drops`].
     DropId
 }
@@ -89,6 +91,11 @@ impl Manifest {
     /// The number of the value set with this full name.
     pub fn value_set_id(&self, name: &str) -> Option<ValueSetId> {
         position(&self.value_sets, |s| s.name == name)
+    }
+
+    /// The number of the type of digests with this name. If several types have it, this is the first.
+    pub fn digest_id(&self, name: &str) -> Option<DigestId> {
+        position(&self.digests, |d| d.name == name)
     }
 
     /// The number of the drop reason with this name.

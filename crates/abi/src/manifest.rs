@@ -77,8 +77,20 @@ pub struct KernelMaps {
     /// The ports to the host, if the program is one for PNA. The key is a `u32`, the port. The value is a `u32`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_ports: Option<String>,
+    /// The maps of what packets tell the host, if they tell anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<EventMaps>,
     /// Whether an ingress port may be a lane: a shortcut past another interface.
     pub lanes: bool,
+}
+
+/// The maps of what packets tell the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventMaps {
+    /// The ring buffer. Its records are the digests, in the form of [`crate::native::digest`].
+    pub ring: String,
+    /// The number of records for which the ring had no room: an array with one `u64`.
+    pub lost: String,
 }
 
 /// The maps that say where copies of packets go. Each key of the first two is a `u32`, less than `numbers`.
@@ -115,6 +127,23 @@ pub struct DigestType {
     pub name: String,
     /// The name and the width in bits of each value.
     pub fields: Vec<(String, u32)>,
+}
+
+impl DigestType {
+    /// Size in bytes of the packed values of a digest: `ceil(width / 8)` bytes each.
+    pub fn size(&self) -> u32 {
+        self.fields.iter().map(|(_, width)| width.div_ceil(8)).sum()
+    }
+
+    /// The values that a program packed, each in network order; `None` if there are too few bytes.
+    pub fn unpack(&self, mut packed: &[u8]) -> Option<Vec<Bits>> {
+        let mut value = |(_, width): &(String, u32)| {
+            let (bytes, rest) = packed.split_at_checked(width.div_ceil(8) as usize)?;
+            packed = rest;
+            Some(Bits::from_bytes_be(*width, bytes))
+        };
+        self.fields.iter().map(&mut value).collect()
+    }
 }
 
 /// A parser value set: the values that a `select` compares with, set by a controller.

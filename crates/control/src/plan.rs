@@ -190,7 +190,7 @@ mod tests {
     const TABLE: TableId = TableId(0);
 
     fn device(size: u64) -> Model {
-        model("p", &[("t", &[32], "go", &[9], size)])
+        model("p", &[("t", &[32], "go", &[9], size)], &[])
     }
 
     fn key(n: u128) -> EntryKey {

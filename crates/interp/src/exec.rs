@@ -334,15 +334,17 @@ impl Run<'_, '_> {
                 self.write(dst, Bits::new(self.place_width(dst), colour.into()), loc);
             }
             Call::Digest { name, fields, data } => {
-                let values = data.iter().map(|e| eval(p, &self.s, e));
-                let fields: Vec<_> = fields.iter().cloned().zip(values).collect();
+                let values: Vec<Bits> = data.iter().map(|e| eval(p, &self.s, e)).collect();
                 if self.watched {
-                    let shown: Vec<_> =
-                        fields.iter().map(|(field, value)| format!("{field} = {value}")).collect();
+                    let fields = fields.iter().zip(&values);
+                    let shown: Vec<_> = fields.map(|(field, value)| format!("{field} = {value}")).collect();
                     let text = format!("digest {name}: {}", shown.join(", "));
                     self.observer.event(Event::Message { text, loc });
                 }
-                self.state.reported.push(Reported::Digest(Digest { name: name.clone(), fields }));
+                let kind = ir::manifest::digest(call);
+                if let Some(at) = self.digests.iter().position(|known| Some(known) == kind.as_ref()) {
+                    self.state.reported.push(Reported::Digest(Digest { digest: at.into(), values }));
+                }
             }
             Call::AddEntry { done, table, action, args, profile } => {
                 let args: Vec<Bits> = args.iter().map(|e| eval(p, &self.s, e)).collect();

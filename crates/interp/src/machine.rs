@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use abi::manifest::DigestType;
 use abi::{Bits, Manifest, MatchValue, drops};
 use dataplane::device::{Event as Reported, Mirror};
 use dataplane::{Cells, Count, Handle, Meter, Profile, Table, TableError};
@@ -113,6 +114,7 @@ impl State {
 /// The processing of one packet.
 pub(crate) struct Run<'p, 'o> {
     pub program: &'p Verified,
+    pub digests: &'p [DigestType],
     pub state: &'o mut State,
     pub s: PacketState,
     pub carry: Option<&'o Carry>,
@@ -219,6 +221,7 @@ impl<'p> Interpreter<'p> {
         }
         let mut run = Run {
             program: self.program,
+            digests: &self.manifest.digests,
             state: &mut self.state,
             s: std::mem::take(&mut self.spare),
             carry: self.carry.as_ref(),

@@ -194,7 +194,7 @@ pub struct RunArgs {
     /// A built-in control plane of a bundled app (native): `l2[:SECONDS]`, `nat44:POOL`.
     #[arg(long, value_name = "NAME[:ARG]")]
     pub controller: Option<String>,
-    /// Print digests as they arrive, one JSON object per line (native).
+    /// Print digests as they arrive, one JSON object per line.
     #[arg(long)]
     pub digests: bool,
     /// Who runs a program on xdp: the drivers of the ports, or the kernel's stack. Without it, the drivers if all of them can.

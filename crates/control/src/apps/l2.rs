@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use abi::{Digest, Manifest};
 use dataplane::device::{self, Entity, EntryKey, Update};
 
-use super::{Controller, Event, Exact, field, keys_set, keys_unset};
+use super::{Controller, Event, Exact, Fields, keys_set, keys_unset};
 
 /// The default ageing time in seconds, after which a silent station is removed (IEEE 802.1D table 7-5).
 pub const AGEING: u32 = 300;
@@ -16,6 +16,8 @@ const ALL: u32 = 1;
 pub struct L2 {
     stations: Exact,
     destinations: Exact,
+    /// The source address and the port of a frame.
+    learn: Fields<2>,
     ageing: u64,
     ports: HashMap<u64, u64>,
 }
@@ -26,15 +28,14 @@ impl L2 {
         Ok(L2 {
             stations: Exact::find(manifest, "L2Ingress.stations", "NoAction")?,
             destinations: Exact::find(manifest, "L2Ingress.destinations", "L2Ingress.forward")?,
+            learn: Fields::find(manifest, "learn_t", ["mac", "port"])?,
             ageing: u64::from(seconds) * 1_000_000,
             ports: HashMap::new(),
         })
     }
 
     fn seen(&mut self, digest: &Digest) -> Vec<Update> {
-        let (Some(mac), Some(port)) = (field(digest, "mac"), field(digest, "port")) else {
-            return Vec::new();
-        };
+        let Some([mac, port]) = self.learn.values(digest) else { return Vec::new() };
         let before = self.ports.insert(mac, port);
         // Packets that were already being processed report the station again.
         if before == Some(port) {
@@ -99,13 +100,13 @@ mod tests {
             (STATIONS, &[48, 9], "NoAction", &[], sizes[0]),
             (DESTINATIONS, &[48], "L2Ingress.forward", &[9], sizes[1]),
         ];
-        let device = model("l2", &tables);
+        let device = model("l2", &tables, &[("learn_t", &[("mac", 48), ("port", 9)])]);
         (L2::new(device.manifest(), 300).expect("the tables are there"), device)
     }
 
     /// Reports a station; returns the number of refused batches.
     fn seen(l2: &mut L2, device: &mut Model, mac: u64, port: u64) -> usize {
-        let event = digest("learn_t", &[("mac", 48, mac), ("port", 9, port)]);
+        let event = digest(device, "learn_t", &[mac, port]);
         tell(l2, 0, Event::Told(&event), device).len()
     }
 

@@ -9,7 +9,7 @@ mod nat44;
 
 use std::str::FromStr;
 
-use abi::id::{ActionId, TableId};
+use abi::id::{ActionId, DigestId, TableId};
 use abi::{ActionCall, Bits, Digest, Manifest, MatchValue};
 use dataplane::device::{self, Action, Device, Entity, EntryKey, Key, TableEntry, Update, WriteError};
 
@@ -107,9 +107,32 @@ impl BuiltIn {
     }
 }
 
-/// The value of a digest's field.
-fn field(digest: &Digest, name: &str) -> Option<u64> {
-    digest.fields.iter().find(|(n, _)| n == name).map(|(_, value)| value.low_u64())
+/// A type of digests, and the places of some of its fields.
+#[derive(Clone, Copy, Debug)]
+struct Fields<const N: usize> {
+    digest: DigestId,
+    at: [usize; N],
+}
+
+impl<const N: usize> Fields<N> {
+    /// Finds a type of digests and its fields by their names.
+    fn find(manifest: &Manifest, name: &str, fields: [&str; N]) -> Result<Fields<N>, String> {
+        let id = manifest.digest_id(name).ok_or_else(|| format!("the program has no digest `{name}`"))?;
+        let known = &manifest.digests[id.index()].fields;
+        let mut at = [0; N];
+        for (at, field) in at.iter_mut().zip(fields) {
+            let found = known.iter().position(|(name, _)| name == field);
+            *at = found.ok_or_else(|| format!("digest `{name}` has no field `{field}`"))?;
+        }
+        Ok(Fields { digest: id, at })
+    }
+
+    /// The values of the fields; `None` for a digest of another type.
+    fn values(&self, digest: &Digest) -> Option<[u64; N]> {
+        let own = Some(digest).filter(|digest| digest.digest == self.digest)?;
+        let value = |at: &usize| Some(own.values.get(*at)?.low_u64());
+        self.at.iter().map(value).collect::<Option<Vec<u64>>>()?.try_into().ok()
+    }
 }
 
 /// A table with exact keys, and the action of its entries.
@@ -180,7 +203,7 @@ fn keys_unset(updates: &[Update]) -> impl Iterator<Item = &EntryKey> {
 #[cfg(test)]
 pub(crate) mod tests {
     use abi::MatchKind;
-    use abi::manifest::{Action, KeyField, Param, Table};
+    use abi::manifest::{Action, DigestType, KeyField, Param, Table};
     use dataplane::device::{EntryQuery, Model, Query};
 
     use super::*;
@@ -188,8 +211,15 @@ pub(crate) mod tests {
     /// A table with its key widths, its action and the widths of the action's parameters, and its size.
     pub type Shape = (&'static str, &'static [u32], &'static str, &'static [u32], u64);
 
-    /// A device with these tables, and no program.
-    pub fn model(program: &str, tables: &[Shape]) -> Model {
+    /// A type of digests: its name, and the name and the width of each field.
+    pub type Told = (&'static str, &'static [(&'static str, u32)]);
+
+    /// A device with these tables and digests, and no program.
+    pub fn model(program: &str, tables: &[Shape], digests: &[Told]) -> Model {
+        let digest = |(name, fields): &Told| DigestType {
+            name: name.to_string(),
+            fields: fields.iter().map(|(name, width)| (name.to_string(), *width)).collect(),
+        };
         let table = |(name, keys, action, params, size): &Shape| Table {
             name: name.to_string(),
             keys: keys
@@ -225,6 +255,7 @@ pub(crate) mod tests {
         Model::new(Manifest {
             program: program.to_string(),
             tables: tables.iter().map(table).collect(),
+            digests: digests.iter().map(digest).collect(),
             ..Manifest::default()
         })
     }
@@ -247,11 +278,12 @@ pub(crate) mod tests {
         }
     }
 
-    /// A digest with these fields, each as name, width and value.
-    pub fn digest(name: &str, fields: &[(&str, u32, u64)]) -> device::Event {
-        let fields =
-            fields.iter().map(|(name, width, value)| (name.to_string(), bits(&(*width, *value)))).collect();
-        device::Event::Digest(Digest { name: name.to_string(), fields })
+    /// A digest of a type, with values for all its fields.
+    pub fn digest(device: &Model, name: &str, values: &[u64]) -> device::Event {
+        let digest = device.manifest().digest_id(name).expect("there is such a digest");
+        let fields = &device.manifest().digests[digest.index()].fields;
+        let values = fields.iter().zip(values).map(|((_, width), value)| bits(&(*width, *value))).collect();
+        device::Event::Digest(Digest { digest, values })
     }
 
     /// An idle entry of a table.

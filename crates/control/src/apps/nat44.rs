@@ -10,7 +10,7 @@ use abi::{Digest, Manifest};
 use dataplane::device::{self, EntryKey, Update};
 use ipnet::Ipv4Net;
 
-use super::{Controller, Event, Exact, field, keys_set, keys_unset};
+use super::{Controller, Event, Exact, Fields, keys_set, keys_unset};
 
 const TCP: u64 = 6;
 const UDP: u64 = 17;
@@ -36,6 +36,10 @@ type Outside = (u64, u64, u64);
 /// The state of the control plane.
 pub struct Nat44 {
     tables: Tables,
+    /// The inside address, protocol, and port or identifier of a session that begins.
+    began: Fields<3>,
+    /// The address, MAC address and port of a neighbour.
+    seen: Fields<3>,
     pool: Vec<u64>,
     sessions: HashMap<Inside, Outside>,
     /// The owner of each outside address and port.
@@ -66,6 +70,8 @@ impl Nat44 {
                 up: find("sessions_up", "Nat44Ingress.napt_src")?,
                 down: find("sessions_down", "Nat44Ingress.napt_dst")?,
             },
+            began: Fields::find(manifest, "session_t", ["ip", "protocol", "id"])?,
+            seen: Fields::find(manifest, "neighbour_t", ["ip", "mac", "port"])?,
             pool: pool.hosts().map(|ip| u64::from(u32::from(ip))).collect(),
             sessions: HashMap::new(),
             taken: HashMap::new(),
@@ -131,12 +137,11 @@ impl Nat44 {
     }
 
     fn digest(&mut self, digest: &Digest) -> Vec<Update> {
-        let value = |name| field(digest, name).unwrap_or(0);
-        match digest.name.as_str() {
-            "session_t" => self.session((value("ip"), value("protocol"), value("id"))),
-            "neighbour_t" => self.neighbour(value("ip"), value("mac"), value("port")),
-            _ => Vec::new(),
+        if let Some([ip, protocol, id]) = self.began.values(digest) {
+            return self.session((ip, protocol, id));
         }
+        let neighbour = self.seen.values(digest);
+        neighbour.map_or(Vec::new(), |[ip, mac, port]| self.neighbour(ip, mac, port))
     }
 
     fn idle(&mut self, key: &EntryKey) -> Vec<Update> {
@@ -186,7 +191,7 @@ mod tests {
     use dataplane::device::{Device, Model};
 
     use super::super::tell;
-    use super::super::tests::{Shape, digest, entries, idle, model};
+    use super::super::tests::{Shape, Told, digest, entries, idle, model};
     use super::*;
 
     const KNOWN: &str = "Nat44Ingress.known_neighbours";
@@ -194,6 +199,10 @@ mod tests {
     const UP: &str = "Nat44Ingress.sessions_up";
     const DOWN: &str = "Nat44Ingress.sessions_down";
     const POOL: u64 = 0xcb00_7101;
+    const DIGESTS: [Told; 2] = [
+        ("session_t", &[("ip", 32), ("protocol", 8), ("id", 16)]),
+        ("neighbour_t", &[("ip", 32), ("mac", 48), ("port", 9)]),
+    ];
 
     /// A control plane, and a device whose tables have this size, except one.
     fn plane(size: u64, (small, one): (&str, u64)) -> (Nat44, Model) {
@@ -204,14 +213,14 @@ mod tests {
             (UP, &[32, 8, 16], "Nat44Ingress.napt_src", &[32, 16], of(UP)),
             (DOWN, &[32, 8, 16], "Nat44Ingress.napt_dst", &[32, 16], of(DOWN)),
         ];
-        let device = model("nat44", &tables);
+        let device = model("nat44", &tables, &DIGESTS);
         let pool = "203.0.113.1/32".parse().expect("a prefix");
         (Nat44::new(device.manifest(), pool).expect("the tables are there"), device)
     }
 
     /// Reports a session; returns the number of refused batches.
     fn wants(nat: &mut Nat44, device: &mut Model, (ip, protocol, id): Inside) -> usize {
-        let event = digest("session_t", &[("ip", 32, ip), ("protocol", 8, protocol), ("id", 16, id)]);
+        let event = digest(device, "session_t", &[ip, protocol, id]);
         tell(nat, 0, Event::Told(&event), device).len()
     }
 
@@ -270,12 +279,12 @@ mod tests {
 
     #[test]
     fn a_refused_neighbour_is_told_of_again() {
-        let said =
-            |ip: u64, mac: u64| digest("neighbour_t", &[("ip", 32, ip), ("mac", 48, mac), ("port", 9, 1)]);
+        let said = |device: &Model, ip: u64, mac: u64| digest(device, "neighbour_t", &[ip, mac, 1]);
         for full in [KNOWN, NEIGHBOURS] {
             let (mut nat, mut device) = plane(2, (full, 1));
             for (ip, refused) in [(0xa, 0), (0xb, 1), (0xb, 1)] {
-                let told = tell(&mut nat, 0, Event::Told(&said(ip, ip)), &mut device);
+                let event = said(&device, ip, ip);
+                let told = tell(&mut nat, 0, Event::Told(&event), &mut device);
                 assert_eq!(told.len(), refused);
                 assert_eq!(
                     (entries(&mut device, KNOWN).len(), entries(&mut device, NEIGHBOURS).len()),
@@ -285,7 +294,8 @@ mod tests {
             // A neighbour with a new address takes no more room. If the change is refused, the old address stays known.
             device.refuses_after = Some(2);
             for refused in [1, 0] {
-                assert_eq!(tell(&mut nat, 0, Event::Told(&said(0xa, 0xc)), &mut device).len(), refused);
+                let event = said(&device, 0xa, 0xc);
+                assert_eq!(tell(&mut nat, 0, Event::Told(&event), &mut device).len(), refused);
                 let mac = if refused == 1 { 0xa } else { 0xc };
                 assert_eq!(entries(&mut device, KNOWN), [[0xa, mac, 1]]);
             }

@@ -327,14 +327,16 @@ impl Run<'_> {
             self.fail(line, format!("no digest was sent; `{name}` was expected"), false);
             return Ok(());
         };
-        if !resolve::is_suffix(&sent.name, name) {
-            self.fail(line, format!("digest `{}` was sent, not `{name}`", sent.name), false);
+        let kind = self.manifest.digests[sent.digest.index()].clone();
+        if !resolve::is_suffix(&kind.name, name) {
+            self.fail(line, format!("digest `{}` was sent, not `{name}`", kind.name), false);
             return Ok(());
         }
         for (field, number) in fields {
-            let found = sent.fields.iter().find(|(n, _)| resolve::is_suffix(n, field));
+            let mut values = kind.fields.iter().zip(&sent.values);
+            let found = values.find(|((n, _), _)| resolve::is_suffix(n, field));
             let Some((_, value)) = found else {
-                let known: Vec<_> = sent.fields.iter().map(|(n, _)| n.as_str()).collect();
+                let known: Vec<_> = kind.fields.iter().map(|(n, _)| n.as_str()).collect();
                 let message = format!("digest `{name}` has no field `{field}`; it has {}", known.join(", "));
                 return Err(TargetError::failed(message));
             };
@@ -354,7 +356,9 @@ impl Run<'_> {
         self.fetch_events()?;
         self.report.checks += 1;
         if let Some(sent) = self.digests.front() {
-            self.fail(line, format!("digest `{}` was sent; none was expected", sent.name), false);
+            let name = &self.manifest.digests[sent.digest.index()].name;
+            let message = format!("digest `{name}` was sent; none was expected");
+            self.fail(line, message, false);
         }
         Ok(())
     }

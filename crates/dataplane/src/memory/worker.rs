@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 
+use abi::Digest;
+use abi::id::DigestId;
 use abi::manifest::{DigestType, Manifest};
 use abi::native::flow::FlowCache;
 use abi::native::{Cells, digest};
-use abi::{Bits, Digest};
 
 use super::flows::FreeRows;
 use super::{Advise, Region, cells, table};
@@ -131,9 +132,10 @@ impl Worker {
         let mut all = Vec::new();
         while let Some((head, rest)) = left.split_at_checked(digest::HEAD) {
             let number = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-            let (kind, size) = (number(0) as usize, number(4) as usize);
-            let values = rest.get(..size).unwrap_or_default();
-            all.extend(self.types.get(kind).map(|kind| unpack(kind, values)));
+            let (digest, size) = (DigestId(number(0)), number(4) as usize);
+            let kind = self.types.get(digest.index());
+            let values = kind.and_then(|kind| kind.unpack(rest.get(..size)?));
+            all.extend(values.map(|values| Digest { digest, values }));
             left = rest.get(size.next_multiple_of(8)..).unwrap_or_default();
         }
         all
@@ -177,14 +179,4 @@ impl Drop for Worker {
             }
         }
     }
-}
-
-/// The digest of this type whose values are packed in `values`.
-fn unpack(kind: &DigestType, mut values: &[u8]) -> Digest {
-    let mut value = |(name, width): &(String, u32)| {
-        let (bytes, rest) = values.split_at_checked(width.div_ceil(8) as usize).unwrap_or((values, &[]));
-        values = rest;
-        (name.clone(), Bits::from_bytes_be(*width, bytes))
-    };
-    Digest { name: kind.name.clone(), fields: kind.fields.iter().map(&mut value).collect() }
 }

@@ -208,9 +208,6 @@ impl Body<'_> {
                 self.text.close("");
             }
             Call::DirectMeter { meter, dst } => self.assign(dst, &format!("s->colour_{}", meter.0)),
-            Call::Digest { .. } if self.facts.machine() == Machine::Bpf => {
-                self.unsupported("`digest`", "the native target has digests; or count the packets")
-            }
             Call::Digest { data, .. } => self.digest(call, data),
             Call::AddEntry { done, table, action, args, profile }
                 if self.facts.hook.machine() == Machine::Bpf =>
@@ -258,14 +255,24 @@ impl Body<'_> {
         if data.iter().any(|e| e.ty.is_varbit()) {
             return self.unsupported("a digest of a varbit field", "send the fields of fixed size");
         }
+        let in_kernel = self.facts.machine() == Machine::Bpf;
         self.text.open("");
-        self.text.line(format!("u8 *k = add_digest(pkt->frame.worker, {number}, {bytes});"));
-        self.text.open("if (k)");
+        if in_kernel {
+            self.text.line(format!("u32 *event = reserve_event({number}, {bytes});"));
+            self.text.open("if (event)");
+            self.text.line("u8 *k = (u8 *)(event + 2);");
+        } else {
+            self.text.line(format!("u8 *k = add_digest(pkt->frame.worker, {number}, {bytes});"));
+            self.text.open("if (k)");
+        }
         let mut at = 0;
         for value in data {
             let text = self.expr(value);
             header::write_key(&text, value.ty.width(), at, self.text);
             at += value.ty.width().div_ceil(8);
+        }
+        if in_kernel {
+            self.text.line("bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);");
         }
         self.text.close("");
         self.text.close("");

@@ -7,11 +7,13 @@
 //! * `table` emits tables as maps, and their lookups.
 //! * `stages` emits the stages of the pipeline.
 //! * `mod@tc` and `mod@xdp` have what differs between the hooks: the entry point, the deparser, and the updates of checksums.
+//! * `events` declares the ring buffer of digests.
 //! * `hash` emits the CRCs, and `payload` sums over the payload.
 //! * `prelude.h` is the common part of all eBPF programs.
 //!
 //! [`crate::c`] has the parts that this back end shares with the native back end.
 
+mod events;
 mod hash;
 mod meters;
 mod payload;
@@ -87,6 +89,7 @@ const TEXTS: &[&str] = &[
     tc::paths::FRONTS,
     tc::LANES,
     xdp::XDP,
+    events::RING,
     hash::CRC,
     meters::METERS,
     payload::SUM,
@@ -150,6 +153,7 @@ impl Ebpf<'_> {
             packet: PACKET.to_string(),
             copies: self.makes_copies().then(tc::paths::copy_maps),
             host_ports: (self.c.program.arch == ir::Arch::Pna).then(|| HOST_PORTS.to_string()),
+            events: self.event_maps(),
             lanes: self.options.lanes,
         });
         self.c.text.line(format!(
@@ -251,6 +255,7 @@ impl Ebpf<'_> {
             self.job_maps();
         }
         self.meter_maps();
+        self.events();
         self.pna_maps();
         self.c.text.line("");
         self.c.text.open("INLINE struct packet *get_packet(void)");

@@ -60,6 +60,11 @@ impl Map {
         }
     }
 
+    /// The descriptor of the map.
+    pub(super) fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+
     /// Size of a key in bytes.
     pub fn key_size(&self) -> usize {
         self.info.key_size as usize

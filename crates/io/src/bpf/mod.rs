@@ -20,12 +20,14 @@ mod fs;
 mod instance;
 mod map;
 mod program;
+mod ring;
 
 pub use attach::{Hook, XdpMode};
 pub use fs::lock;
 pub use instance::{Instance, LoadOptions};
 pub use map::{Map, MapKind};
 pub use program::{Program, SkBuff, TestRun};
+pub use ring::Ring;
 
 use crate::Result;
 use crate::error::Context;

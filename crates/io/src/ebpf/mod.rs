@@ -8,12 +8,14 @@
 //! * `profiles` writes action profiles, and the lists of actions that entries may run.
 //! * `copies` writes multicast groups and mirroring sessions.
 //! * `tuples` is the host's side of tuple-space search, for ternary tables.
+//! * `events` takes what packets tell the host.
 //! * `stats` reads and writes counters and registers. `device` is the program as its controllers see it.
 //!
 //! [`abi::manifest::KernelMaps`] describes the maps that every program has.
 
 mod copies;
 mod device;
+mod events;
 mod flows;
 mod meters;
 mod profiles;

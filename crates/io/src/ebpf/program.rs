@@ -11,7 +11,7 @@ use super::meters::Cells;
 use super::profiles::Profiles;
 use super::tuples::TupleSpace;
 use super::versions::Reuse;
-use crate::bpf::{Hook, Instance, LoadOptions, Map, SkBuff, TestRun};
+use crate::bpf::{Hook, Instance, LoadOptions, Map, Ring, SkBuff, TestRun};
 use crate::{Error, Result, link};
 
 /// A loaded program. Dropping the value does not unload it; [`KernelProgram::remove`] does.
@@ -35,6 +35,8 @@ pub struct KernelProgram {
     pub(super) learning: HashMap<String, Learning>,
     /// The expire time of each profile in microseconds (PNA), or `u64::MAX`; empty if none was set.
     pub(super) expire_times: Vec<u64>,
+    /// The ring of events, once it was needed.
+    pub(super) ring: Option<Ring>,
     /// Whether this value loaded the program, so that no other process has written its maps.
     pub(super) is_fresh: bool,
 }
@@ -237,6 +239,7 @@ impl KernelProgram {
             reuse: HashMap::new(),
             learning: HashMap::new(),
             expire_times: Vec::new(),
+            ring: None,
             is_fresh: false,
         }
     }

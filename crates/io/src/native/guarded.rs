@@ -20,6 +20,7 @@ use dataplane::memory::Worker;
 use super::{NativeProgram, Verdict};
 use crate::Result;
 use crate::error::Context;
+use crate::port::memory::page;
 
 /// The compiler flag for objects that fill a packet's state and scratch area with a pattern before they process the packet.
 pub const CHECKED: &str = "-DSTRAIT_CHECKED";
@@ -62,8 +63,7 @@ pub struct Ran {
 impl Guarded {
     /// Allocates buffers for packets of at most `largest` bytes that make at most `copies` copies each.
     pub fn new(largest: usize, copies: usize) -> Result<Guarded> {
-        // SAFETY: no pointers are passed.
-        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+        let page = page();
         let usable = (largest + 4 * ROOM).next_multiple_of(page);
         let size = page + (1 + copies) * (usable + page) + REACH;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;

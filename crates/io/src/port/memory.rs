@@ -6,7 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A mapping of shared memory.
 #[derive(Debug)]
@@ -21,12 +21,20 @@ unsafe impl Send for Mapping {}
 impl Mapping {
     /// Maps `length` bytes of a descriptor, from `offset` on. Without a descriptor, maps new memory.
     pub fn new(of: Option<BorrowedFd<'_>>, offset: u64, length: usize) -> io::Result<Mapping> {
+        Mapping::with_access(of, offset, length, libc::PROT_READ | libc::PROT_WRITE)
+    }
+
+    fn with_access(
+        of: Option<BorrowedFd<'_>>,
+        offset: u64,
+        length: usize,
+        access: libc::c_int,
+    ) -> io::Result<Mapping> {
         let flags = match of {
             Some(_) => libc::MAP_SHARED | libc::MAP_POPULATE,
             None => libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
         };
         let fd = of.map_or(-1, |fd| fd.as_raw_fd());
-        let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: the kernel chooses the place; nothing that exists is replaced.
         let start =
             unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, fd, offset as libc::off_t) };
@@ -88,4 +96,36 @@ impl Drop for Mapping {
         // SAFETY: made by `new`, unmapped once, and nothing borrowed from it is left.
         unsafe { libc::munmap(self.start.cast(), self.length) };
     }
+}
+
+/// A mapping of memory that only the kernel writes.
+#[derive(Debug)]
+pub struct ReadOnly(Mapping);
+
+impl ReadOnly {
+    /// Maps `length` bytes of a descriptor, from `offset` on.
+    pub fn new(of: BorrowedFd<'_>, offset: u64, length: usize) -> io::Result<ReadOnly> {
+        Mapping::with_access(Some(of), offset, length, libc::PROT_READ).map(ReadOnly)
+    }
+
+    /// Loads a word that the kernel may change at any time. What the kernel wrote before the word can be read afterwards.
+    pub fn word(&self, offset: usize) -> u32 {
+        self.0.word(offset).load(Ordering::Acquire)
+    }
+
+    /// Like [`ReadOnly::word`], for a word of 64 bits.
+    pub fn long(&self, offset: usize) -> u64 {
+        self.0.long(offset).load(Ordering::Acquire)
+    }
+
+    /// Copies bytes from the mapping.
+    pub fn copy_out(&self, offset: usize, to: &mut [u8]) {
+        self.0.copy_out(offset, to);
+    }
+}
+
+/// Size of a page of memory in bytes.
+pub fn page() -> usize {
+    // SAFETY: it takes a number and returns one.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
 }

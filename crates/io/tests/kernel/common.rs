@@ -69,6 +69,7 @@ pub fn manifest() -> Manifest {
             packet: "strait_packet".into(),
             copies: None,
             host_ports: None,
+            events: None,
             lanes: false,
         }),
         drops: vec![drop("miss"), drop("refused")],

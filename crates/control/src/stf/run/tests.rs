@@ -1,7 +1,8 @@
 //! The runner on a toy target: packets to an even port come back, all others are dropped.
 
 use abi::Bits;
-use abi::id::DropId;
+use abi::id::{DigestId, DropId};
+use abi::manifest::DigestType;
 use dataplane::device::{Model, Query};
 
 use super::*;
@@ -17,7 +18,9 @@ impl Toy {
     fn new(late: bool) -> Toy {
         let drop =
             |name: &str| abi::manifest::DropReason { name: name.into(), help: String::new(), location: None };
-        let manifest = Manifest { drops: vec![drop("In.odd"), drop("egress_spec")], ..Manifest::default() };
+        let seen = DigestType { name: "In.seen".into(), fields: vec![("port".into(), 9)] };
+        let drops = vec![drop("In.odd"), drop("egress_spec")];
+        let manifest = Manifest { drops, digests: vec![seen], ..Manifest::default() };
         Toy { device: Model::new(manifest), late, held: Outputs::new() }
     }
 }
@@ -27,10 +30,9 @@ impl Target for Toy {
         &mut self.device
     }
     fn send(&mut self, port: u32, packet: &[u8]) -> Result<Outputs, TargetError> {
-        self.device.told.push(Event::Digest(Digest {
-            name: "In.seen".into(),
-            fields: vec![("port".into(), Bits::new(9, port.into()))],
-        }));
+        self.device
+            .told
+            .push(Event::Digest(Digest { digest: DigestId(0), values: vec![Bits::new(9, port.into())] }));
         if port % 2 == 1 {
             self.device.drops.entry(DropId(0)).or_default().add(packet.len() as u64);
             return Ok(vec![]);

@@ -4,10 +4,12 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::Context;
+use dataplane::Device;
+use dataplane::device::Event;
 use io::bpf::{Hook, XdpMode};
 use io::ebpf::{KernelProgram, XdpOptions};
 
-use super::{drops, fill, ports};
+use super::{LOST, drops, fill, ports, shown};
 use crate::cli::{self, RunArgs};
 use crate::frontend;
 use crate::targets::kernel::{At, KernelTarget, Object};
@@ -58,6 +60,11 @@ fn serve(args: &RunArgs, at: At, ports: &[(u32, String)], target: &mut KernelTar
         let share = (now - last) as f64 / 1e6;
         target.program().expire(now, share.min(1.0))?;
         last = now;
+        for event in target.program().events()? {
+            if let (Event::Digest(digest), true) = (&event, args.digests) {
+                println!("{}", shown(digest, target.program().manifest()));
+            }
+        }
     }
     summary(args.json, target)
 }
@@ -79,6 +86,7 @@ fn attach_xdp(args: &RunArgs, program: &KernelProgram, interfaces: &[String]) ->
 /// Prints the drop reasons at the end.
 fn summary(json: bool, target: &mut KernelTarget) -> anyhow::Result<()> {
     let drops = drops(target.program())?;
+    let lost = target.program().events_lost()?;
     if json {
         let all: Vec<_> = drops
             .iter()
@@ -86,11 +94,14 @@ fn summary(json: bool, target: &mut KernelTarget) -> anyhow::Result<()> {
                 |(name, count)| serde_json::json!({"reason": name, "packets": count.packets, "bytes": count.bytes}),
             )
             .collect();
-        println!("{}", serde_json::json!({"drops": all}));
+        println!("{}", serde_json::json!({"drops": all, "digests_lost": lost}));
         return Ok(());
     }
     for (name, count) in drops.iter().filter(|(_, count)| count.packets > 0) {
         println!("dropped: {name:<40} {:>12} packets", count.packets);
+    }
+    if lost > 0 {
+        println!("{LOST}: {lost}");
     }
     Ok(())
 }

@@ -5,12 +5,16 @@ mod native;
 
 use std::path::Path;
 
+use abi::Manifest;
 use anyhow::{Context, bail};
 use control::stf;
 use dataplane::{Count, Device};
 
 use crate::cli::{RunArgs, RunTarget};
 use crate::targets::kernel::At;
+
+/// What the summary says of lost digests.
+const LOST: &str = "messages to the control plane that found no room";
 
 /// Runs the program on its target.
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
@@ -24,8 +28,8 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         RunTarget::Tc | RunTarget::Xdp if args.workers.is_some() => {
             bail!("--workers is for the native target; in the kernel every processor works")
         }
-        RunTarget::Tc | RunTarget::Xdp if args.controller.is_some() || args.digests => {
-            bail!("--controller and --digests are for the native target; tc and xdp have no digests")
+        RunTarget::Tc | RunTarget::Xdp if args.controller.is_some() => {
+            bail!("--controller is for the native target; tables of tc and xdp have no idle timeouts")
         }
         RunTarget::Tc => kernel::run(args, At::Tc),
         RunTarget::Xdp => kernel::run(args, At::Xdp),
@@ -76,4 +80,13 @@ pub fn fill(file: &Path, device: &mut dyn Device) -> anyhow::Result<()> {
 fn drops(device: &mut dyn Device) -> anyhow::Result<Vec<(String, Count)>> {
     let counts = device.drops()?;
     Ok(device.manifest().drops.iter().map(|d| d.name.clone()).zip(counts).collect())
+}
+
+/// A digest as JSON. Numbers are hexadecimal, because they may have any width.
+fn shown(digest: &abi::Digest, manifest: &Manifest) -> serde_json::Value {
+    let kind = &manifest.digests[digest.digest.index()];
+    let fields = kind.fields.iter().zip(&digest.values);
+    let fields: serde_json::Map<_, _> =
+        fields.map(|((name, _), value)| (name.clone(), value.to_string().into())).collect();
+    serde_json::json!({"digest": kind.name, "fields": fields})
 }

@@ -12,7 +12,7 @@ use dataplane::port::PortCounts;
 use io::port::Driver;
 use io::switch::{PortQueues, Switch};
 
-use super::{drops, fill, ports};
+use super::{LOST, drops, fill, ports, shown};
 use crate::cli::RunArgs;
 use crate::frontend;
 use crate::targets::native::{NativeTarget, Object};
@@ -47,7 +47,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         let now = switch.now();
         for event in switch.events()? {
             if let (device::Event::Digest(digest), true) = (&event, args.digests) {
-                println!("{}", shown(digest));
+                println!("{}", shown(digest, device.manifest()));
             }
             plane.tell(Event::Told(&event), now, &mut switch);
         }
@@ -110,12 +110,6 @@ impl Plane {
     }
 }
 
-/// A digest as JSON. Numbers are hexadecimal, because they may have any width.
-fn shown(message: &abi::Digest) -> serde_json::Value {
-    let field = |(name, value): &(String, abi::Bits)| (name.clone(), value.to_string().into());
-    serde_json::json!({"digest": message.name, "fields": message.fields.iter().map(field).collect::<serde_json::Map<_, _>>()})
-}
-
 /// Opens all ports, and prints how each of them works.
 fn open(args: &RunArgs, drivers: &[(u32, Driver)], workers: usize) -> anyhow::Result<Vec<PortQueues>> {
     let mut queues = Vec::new();
@@ -162,7 +156,7 @@ fn summary(
         println!("dropped: {name:<40} {:>12} packets", count.packets);
     }
     if lost > 0 {
-        println!("messages to the control plane that found no room: {lost}");
+        println!("{LOST}: {lost}");
     }
     Ok(())
 }

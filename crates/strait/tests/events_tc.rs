@@ -1,0 +1,118 @@
+//! What packets in the kernel tell the host: nothing is torn or told twice, the order is kept, and what finds no room is counted.
+
+use std::process::Command;
+
+use abi::Manifest;
+use dataplane::device::{Device, Event};
+use io::bpf::{Instance, SkBuff};
+use io::ebpf::{EgressPort, KernelProgram};
+use io::workdir::WorkDir;
+
+/// Each packet sends the number of packets before it, and its complement.
+const PROGRAM: &str = r#"
+#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<48> dst; bit<48> src; bit<16> type; }
+struct headers { h_t h; }
+struct metadata { }
+struct told_t { bit<32> number; bit<64> complement; }
+parser P(packet_in b, out headers hdr, inout metadata m, inout standard_metadata_t sm) {
+    state start { b.extract(hdr.h); transition accept; }
+}
+control V(inout headers hdr, inout metadata m) { apply { } }
+control I(inout headers hdr, inout metadata m, inout standard_metadata_t sm) {
+    register<bit<32>>(1) last;
+    apply {
+        bit<32> number;
+        last.read(number, 0);
+        last.write(0, number + 1);
+        digest<told_t>(0, { number, ~(bit<64>) number });
+        sm.egress_spec = 1;
+    }
+}
+control E(inout headers hdr, inout metadata m, inout standard_metadata_t sm) { apply { } }
+control C(inout headers hdr, inout metadata m) { apply { } }
+control D(packet_out p, in headers hdr) { apply { p.emit(hdr.h); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#;
+
+fn compile() -> Option<(Vec<u8>, Manifest)> {
+    if !std::fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0")) {
+        println!("skipped: events on tc: needs root");
+        return None;
+    }
+    let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
+    let program = p4::compile(&mut map, "events.p4", PROGRAM, &[], &p4::Embedded, &mut diags);
+    let output = emit::tc(&program.expect("it is right")).expect("it is within the target");
+    let dir = WorkDir::new().expect("a directory");
+    let source = dir.write("events.c", output.c.as_bytes()).expect("writes");
+    let arguments = ["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-c", "-Wno-unused-label"];
+    let object = dir.path().join("events.o");
+    let Ok(run) = Command::new("clang").args(arguments).arg(&source).arg("-o").arg(object).status() else {
+        println!("skipped: events on tc: needs clang");
+        return None;
+    };
+    assert!(run.success(), "clang does not take the program");
+    Some((dir.read("events.o").expect("clang wrote it"), output.manifest))
+}
+
+/// The numbers of the digests that have come. Each has its complement.
+fn numbers(program: &mut KernelProgram) -> Vec<u64> {
+    let number = |event: Event| match event {
+        Event::Digest(digest) => {
+            let [number, complement] = &digest.values[..] else { panic!("two values: {digest:?}") };
+            assert_eq!(number.low_u64(), !complement.low_u64(), "it is torn");
+            number.low_u64()
+        }
+        other => panic!("no digest: {other:?}"),
+    };
+    program.events().expect("it reads").into_iter().map(number).collect()
+}
+
+/// A program in the kernel, which is removed at the end.
+struct Kernel(String);
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        let _ = Instance::remove_by_name(&self.0);
+    }
+}
+
+#[test]
+fn digests_keep_their_order_and_what_finds_no_room_is_counted() {
+    let Some((elf, manifest)) = compile() else { return };
+    let kernel = Kernel(format!("test-events-{}", std::process::id()));
+    let mut program = KernelProgram::load(&elf, &manifest, &kernel.0).expect("it loads");
+    program.set_ingress_port(1, 0).expect("a port");
+    program.set_egress_port(1, EgressPort { ifindex: 1, flags: 0 }).expect("a port");
+    let packets = |times: u32| {
+        let instance = Instance::open(&kernel.0).expect("it is there");
+        let skb = SkBuff { ifindex: 1, ..SkBuff::default() };
+        instance.program().expect("it is there").test_run(&[0; 60], &skb, times).expect("it runs");
+    };
+    // A record has 8 bytes of the kernel, 8 of the head, and 12 of values: 32 in all.
+    let room = (1 << 20) / 32;
+    packets(room + 1000);
+    let first = numbers(&mut program);
+    let told = first.len() as u64;
+    assert!(told >= u64::from(room) - 1 && told <= u64::from(room), "{told}");
+    assert!(first.iter().copied().eq(0..told), "the first ones are kept, in order");
+    let lost = program.events_lost().expect("it counts");
+    assert_eq!(told + lost, u64::from(room) + 1000);
+    // There is room again, and records at the end of the ring continue at its beginning. Another process would go on where this one ended.
+    let mut program = KernelProgram::open(&manifest, &kernel.0).expect("it is there");
+    assert_eq!(numbers(&mut program), Vec::<u64>::new());
+    let sent = u64::from(room) + 1000;
+    std::thread::scope(|scope| {
+        let sender = scope.spawn(|| (0..50).for_each(|_| packets(2000)));
+        let mut got = Vec::new();
+        while !sender.is_finished() {
+            got.extend(numbers(&mut program));
+        }
+        got.extend(numbers(&mut program));
+        assert!(got.iter().all(|number| (sent..sent + 100_000).contains(number)));
+        assert!(got.is_sorted_by(|a, b| a < b), "none came twice");
+        let lost = program.events_lost().expect("it counts") - lost;
+        assert_eq!(got.len() as u64 + lost, 100_000);
+    });
+}
