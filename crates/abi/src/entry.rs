@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Bits;
-use crate::id::{ActionId, DigestId};
+use crate::id::{ActionId, DigestId, MessageId};
 
 /// How a key field is compared (P4-16 section 14.2.1, v1model).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -111,5 +111,14 @@ pub struct Digest {
     /// The type, which has the names of the values ([`crate::manifest::DigestType`]).
     pub digest: DigestId,
     /// One value for each field of the type, with the field's width.
+    pub values: Vec<Bits>,
+}
+
+/// A line of a program's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The text, with places for the values ([`crate::manifest::MessageType`]).
+    pub message: MessageId,
+    /// One value for each place of the text.
     pub values: Vec<Bits>,
 }

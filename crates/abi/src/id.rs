@@ -54,6 +54,8 @@ ids! {
     ValueSetId
     /// An index of [`Manifest::digests`].
     DigestId
+    /// An index of [`Manifest::messages`].
+    MessageId
     /// An index of [`Manifest::drops`].
     DropId
 }

@@ -21,7 +21,7 @@ pub mod manifest;
 pub mod native;
 
 pub use bits::Bits;
-pub use entry::{ActionCall, Digest, Entry, MatchKind, MatchValue};
+pub use entry::{ActionCall, Digest, Entry, MatchKind, MatchValue, Message};
 pub use manifest::Manifest;
 
 /// Names of the drop reasons that come from the target or the architecture, not from a P4 statement. A manifest lists the ones that its

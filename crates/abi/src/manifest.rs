@@ -46,6 +46,9 @@ pub struct Manifest {
     /// The types of the digests that the program sends to the control plane.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub digests: Vec<DigestType>,
+    /// The messages that the program logs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<MessageType>,
     /// The maps of a program in the kernel that belong to no table, counter or register.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelMaps>,
@@ -87,10 +90,11 @@ pub struct KernelMaps {
 /// The maps of what packets tell the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventMaps {
-    /// The ring buffer. Its records are the digests, in the form of [`crate::native::digest`].
+    /// The ring buffer. Its records are digests and messages, in the form of [`crate::native::digest`].
     pub ring: String,
-    /// The number of records for which the ring had no room: an array with one `u64`.
-    pub lost: String,
+    /// An array with one value, `{u64 lost, u64 listens}`: the number of records for which the ring had no room, and whether the host wants
+    /// messages (1, or 0).
+    pub state: String,
 }
 
 /// The maps that say where copies of packets go. Each key of the first two is a `u32`, less than `numbers`.
@@ -130,20 +134,48 @@ pub struct DigestType {
 }
 
 impl DigestType {
-    /// Size in bytes of the packed values of a digest: `ceil(width / 8)` bytes each.
-    pub fn size(&self) -> u32 {
-        self.fields.iter().map(|(_, width)| width.div_ceil(8)).sum()
+    /// The values that a program packed: `ceil(width / 8)` bytes each in network order. `None` if there are too few bytes.
+    pub fn unpack(&self, packed: &[u8]) -> Option<Vec<Bits>> {
+        unpack(self.fields.iter().map(|(_, width)| *width), packed)
+    }
+}
+
+/// A message that the program logs (v1model's `log_msg`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageType {
+    /// The text, with `{}` for each value.
+    pub format: String,
+    /// The width in bits of each value.
+    pub widths: Vec<u32>,
+    /// The place of the statement in the P4 source as `file:line`.
+    pub location: Option<String>,
+}
+
+impl MessageType {
+    /// The values that a program packed, as in [`DigestType::unpack`].
+    pub fn unpack(&self, packed: &[u8]) -> Option<Vec<Bits>> {
+        unpack(self.widths.iter().copied(), packed)
     }
 
-    /// The values that a program packed, each in network order; `None` if there are too few bytes.
-    pub fn unpack(&self, mut packed: &[u8]) -> Option<Vec<Bits>> {
-        let mut value = |(_, width): &(String, u32)| {
-            let (bytes, rest) = packed.split_at_checked(width.div_ceil(8) as usize)?;
-            packed = rest;
-            Some(Bits::from_bytes_be(*width, bytes))
-        };
-        self.fields.iter().map(&mut value).collect()
+    /// The text with its values.
+    pub fn text(&self, values: &[Bits]) -> String {
+        let mut pieces = self.format.split("{}");
+        let mut text = pieces.next().unwrap_or_default().to_string();
+        for (piece, value) in pieces.zip(values) {
+            text.push_str(&value.to_string());
+            text.push_str(piece);
+        }
+        text
     }
+}
+
+fn unpack(widths: impl Iterator<Item = u32>, mut packed: &[u8]) -> Option<Vec<Bits>> {
+    let value = |width: u32| {
+        let (bytes, rest) = packed.split_at_checked(width.div_ceil(8) as usize)?;
+        packed = rest;
+        Some(Bits::from_bytes_be(width, bytes))
+    };
+    widths.map(value).collect()
 }
 
 /// A parser value set: the values that a `select` compares with, set by a controller.

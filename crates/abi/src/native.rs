@@ -15,7 +15,7 @@
 //! Structures of fixed shape are Rust structs. Arrays of variable length (rows, lists of tuples, the root of a trie) are arrays of 64-bit
 //! words, and a module ([`row`], [`tuple`](mod@tuple), [`lpm`], [`mod@flow`], [`directory`](mod@directory), [`meter`]) names the index of each word.
 
-use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32};
+use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64};
 
 use crate::manifest::Structure;
 
@@ -258,6 +258,8 @@ pub struct Shared {
     pub host_ports: AtomicPtr<u64>,
     /// The last flow id that a packet got (PNA). Workers add to it.
     pub flow_ids: AtomicPtr<u32>,
+    /// Whether the host wants the messages that the program logs: 1, or 0.
+    pub listens: AtomicU64,
 }
 
 /// Marks a mirroring session whose clones go to a multicast group.
@@ -326,11 +328,13 @@ pub struct Worker {
     pub flows: AtomicPtr<flow::FlowCache>,
 }
 
-/// A digest in a worker's buffer: a header, the values, and zeros up to a multiple of 8 bytes. Each value takes `ceil(width / 8)` bytes in
-/// network order.
+/// A digest or a message in a worker's buffer: a header, the values, and zeros up to a multiple of 8 bytes. Each value takes `ceil(width / 8)`
+/// bytes in network order.
 pub mod digest {
     /// Size of the header in bytes: the digest's number in the manifest, then the size of its values in bytes, a `u32` each.
     pub const HEAD: usize = 8;
+    /// The bit of the number that says that this is a message. The other bits are the message's number in the manifest.
+    pub const MESSAGE: u32 = 1 << 31;
 }
 
 /// A packet and its buffer. The host owns both; the program may write the packet, its headroom and its tailroom.

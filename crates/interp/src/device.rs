@@ -35,6 +35,11 @@ impl Device for Interpreter<'_> {
         Ok(events)
     }
 
+    fn listen(&mut self, messages: bool) -> Done<()> {
+        self.state.listens = messages;
+        Ok(())
+    }
+
     fn packet_out(&mut self, packet: &[u8]) -> Done<()> {
         let Some(port) = self.controller_port else {
             return Err(DeviceError::FailedPrecondition("no port belongs to the controller".to_string()));

@@ -1,6 +1,6 @@
 //! Executes statements.
 
-use abi::{ActionCall, Bits, Digest, MatchValue, drops};
+use abi::{ActionCall, Bits, Digest, MatchValue, Message, drops};
 use dataplane::device::Event as Reported;
 use dataplane::meter::GREEN;
 use dataplane::table::Mismatch;
@@ -342,7 +342,8 @@ impl Run<'_, '_> {
                     self.observer.event(Event::Message { text, loc });
                 }
                 let kind = ir::manifest::digest(call);
-                if let Some(at) = self.digests.iter().position(|known| Some(known) == kind.as_ref()) {
+                if let Some(at) = self.manifest.digests.iter().position(|known| Some(known) == kind.as_ref())
+                {
                     self.state.reported.push(Reported::Digest(Digest { digest: at.into(), values }));
                 }
             }
@@ -369,7 +370,7 @@ impl Run<'_, '_> {
             }
             Call::Random { dst, lo, hi } => self.random(dst, lo, hi, loc),
             Call::VerifyChecksum { .. } | Call::UpdateChecksum { .. } => self.checksum(call, loc),
-            Call::LogMsg { format, args } => self.log(format, args, loc),
+            Call::LogMsg { .. } => self.log(call, loc),
             // It may end the packet, so `stmt` runs it.
             Call::Assert { .. } => {}
         }
@@ -449,19 +450,20 @@ impl Run<'_, '_> {
         }
     }
 
-    fn log(&mut self, format: &str, args: &[ir::Expr], loc: Loc) {
-        let mut text = String::new();
-        let mut values = args.iter();
-        let mut pieces = format.split("{}").peekable();
-        while let Some(piece) = pieces.next() {
-            text.push_str(piece);
-            if pieces.peek().is_some()
-                && let Some(e) = values.next()
-            {
-                text.push_str(&eval(self.program, &self.s, e).to_string());
-            }
+    fn log(&mut self, call: &Call, loc: Loc) {
+        let Call::LogMsg { args, .. } = call else { return };
+        if !self.watched && !self.state.listens {
+            return;
         }
-        self.observer.event(Event::Message { text, loc });
+        let Some(kind) = ir::manifest::message(self.program, call, loc) else { return };
+        let values: Vec<Bits> = args.iter().map(|arg| eval(self.program, &self.s, arg)).collect();
+        if self.watched {
+            self.observer.event(Event::Message { text: kind.text(&values), loc });
+        }
+        let number = self.manifest.messages.iter().position(|known| *known == kind);
+        if let (true, Some(at)) = (self.state.listens, number) {
+            self.state.reported.push(Reported::Message(Message { message: at.into(), values }));
+        }
     }
 }
 

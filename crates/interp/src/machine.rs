@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use abi::manifest::DigestType;
 use abi::{Bits, Manifest, MatchValue, drops};
 use dataplane::device::{Event as Reported, Mirror};
 use dataplane::{Cells, Count, Handle, Meter, Profile, Table, TableError};
@@ -98,6 +97,8 @@ pub(crate) struct State {
     pub profiles: Vec<Profile>,
     /// The digests and the controller's packets of the packet that is being processed.
     pub reported: Vec<Reported>,
+    /// Whether the messages that the program logs are reported.
+    pub listens: bool,
     seed: u64,
 }
 
@@ -114,7 +115,7 @@ impl State {
 /// The processing of one packet.
 pub(crate) struct Run<'p, 'o> {
     pub program: &'p Verified,
-    pub digests: &'p [DigestType],
+    pub manifest: &'p Manifest,
     pub state: &'o mut State,
     pub s: PacketState,
     pub carry: Option<&'o Carry>,
@@ -156,6 +157,7 @@ impl<'p> Interpreter<'p> {
             pna: Pna::default(),
             profiles: vec![Profile::default(); program.profiles.len()],
             reported: Vec::new(),
+            listens: false,
             seed: 0x9e37_79b9_7f4a_7c15,
         };
         let fresh = PacketState::new(program);
@@ -221,7 +223,7 @@ impl<'p> Interpreter<'p> {
         }
         let mut run = Run {
             program: self.program,
-            digests: &self.manifest.digests,
+            manifest: &self.manifest,
             state: &mut self.state,
             s: std::mem::take(&mut self.spare),
             carry: self.carry.as_ref(),

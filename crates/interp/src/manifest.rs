@@ -28,6 +28,7 @@ pub fn of(program: &Verified) -> Manifest {
         value_sets: ir::manifest::value_sets(program),
         profiles: ir::manifest::profiles(program),
         digests: ir::manifest::digests(program),
+        messages: ir::manifest::messages(program),
         kernel: None,
         drops: reasons(program),
     }

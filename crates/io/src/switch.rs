@@ -2,7 +2,7 @@
 //!
 //! Each worker is a thread on a processor of its own, with its own queue of every port. A worker receives a burst from a port, runs the
 //! program on it, and queues the packets that leave. After it has polled all ports, it flushes them. It neither locks nor allocates for a
-//! packet. Digests go through a bounded channel; a digest that finds the channel full is dropped and counted. A worker without packets for
+//! packet. Digests and messages go through a bounded channel; one that finds the channel full is dropped and counted. A worker without packets for
 //! a while sleeps until a packet arrives.
 
 use std::os::fd::BorrowedFd;
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use abi::{Digest, Manifest, drops};
+use abi::{Manifest, drops};
 use dataplane::Memory;
 use dataplane::device::{Device, DeviceError, Entity, Event, Query, Update, WriteError};
 use dataplane::memory;
@@ -33,15 +33,15 @@ const IDLE_POLLS: u32 = 2_000;
 const SLEEP: Duration = Duration::from_millis(50);
 /// The interval in microseconds at which idle entries are searched.
 const SEARCH: u64 = 1_000_000;
-/// Capacity of the channel of digests.
-const DIGESTS: usize = 1 << 14;
+/// Capacity of the channel of digests and messages.
+const TOLD: usize = 1 << 14;
 
 /// A running program with its workers.
 pub struct Switch {
     program: Arc<NativeProgram>,
     running: Arc<Running>,
     workers: Vec<JoinHandle<()>>,
-    digests: Receiver<Digest>,
+    told: Receiver<Event>,
     memory: Arc<Memory>,
     started: Instant,
     /// When idle entries were searched last, in microseconds.
@@ -53,7 +53,7 @@ struct Running {
     stop: AtomicBool,
     /// Number of workers that have not ended.
     busy: AtomicU64,
-    /// Number of digests lost because the channel or a worker's buffer was full.
+    /// Number of digests and messages lost because the channel or a worker's buffer was full.
     lost: AtomicU64,
     /// For each worker: the counts of its queue of each port.
     counts: Vec<Mutex<Vec<PortCounts>>>,
@@ -68,7 +68,7 @@ impl Switch {
     /// Starts the workers. Each port has one queue for each worker.
     pub fn start(program: Arc<NativeProgram>, ports: Vec<PortQueues>, workers: usize) -> Result<Switch> {
         let started = Instant::now();
-        let (send, digests) = sync_channel(DIGESTS);
+        let (send, told) = sync_channel(TOLD);
         let running = Arc::new(Running {
             stop: AtomicBool::new(false),
             busy: AtomicU64::new(workers as u64),
@@ -99,7 +99,7 @@ impl Switch {
             threads.push(spawned);
         }
         let memory = program.memory().clone();
-        Ok(Switch { program, running, workers: threads, digests, memory, started, searched: 0 })
+        Ok(Switch { program, running, workers: threads, told, memory, started, searched: 0 })
     }
 
     /// The running program.
@@ -114,19 +114,19 @@ impl Switch {
 
     /// Waits up to `wait` until the program has told something ([`Device::events`]).
     pub fn wait(&self, wait: Duration) {
-        if let Ok(digest) = self.digests.recv_timeout(wait) {
-            self.report(digest);
+        if let Ok(event) = self.told.recv_timeout(wait) {
+            self.report(event);
         }
     }
 
-    fn report(&self, digest: Digest) {
-        if !self.memory.report(Event::Digest(digest)) {
+    fn report(&self, event: Event) {
+        if !self.memory.report(event) {
             self.running.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// The number of digests lost because the channel or a worker's buffer was full.
-    pub fn digests_lost(&self) -> u64 {
+    /// The number of digests and messages lost because the channel or a worker's buffer was full.
+    pub fn events_lost(&self) -> u64 {
         self.running.lost.load(Ordering::Relaxed)
     }
 
@@ -182,7 +182,7 @@ impl Device for Switch {
     }
 
     fn events(&mut self) -> std::result::Result<Vec<Event>, DeviceError> {
-        self.digests.try_iter().for_each(|digest| self.report(digest));
+        self.told.try_iter().for_each(|event| self.report(event));
         let now = self.now();
         self.memory.set_clock(now);
         if now < self.searched + SEARCH {
@@ -190,6 +190,10 @@ impl Device for Switch {
         }
         self.searched = now;
         self.memory.events()
+    }
+
+    fn listen(&mut self, messages: bool) -> std::result::Result<(), DeviceError> {
+        self.memory.listen(messages)
     }
 }
 
@@ -208,7 +212,7 @@ struct Worker {
     places: Vec<Option<usize>>,
     worker: memory::Worker,
     running: Arc<Running>,
-    send: SyncSender<Digest>,
+    send: SyncSender<Event>,
     started: Instant,
     no_such_port: usize,
 }
@@ -235,7 +239,7 @@ impl Worker {
         program: Arc<NativeProgram>,
         ports: Vec<(u32, Box<dyn Port>)>,
         running: Arc<Running>,
-        send: SyncSender<Digest>,
+        send: SyncSender<Event>,
         started: Instant,
     ) -> Worker {
         let mut places = vec![None; abi::DROP_PORT as usize];
@@ -301,7 +305,7 @@ impl Worker {
             self.worker.set_clock(self.started.elapsed().as_micros() as u64);
             self.program.run(&mut self.worker, batch);
             self.send_packets(batch);
-            self.send_digests();
+            self.send_told();
         }
         if any {
             self.ports.iter_mut().try_for_each(|(_, port)| port.flush())?;
@@ -319,14 +323,14 @@ impl Worker {
         }
     }
 
-    /// Sends the digests of the last burst through the channel.
-    fn send_digests(&mut self) {
-        for digest in self.worker.take_digests() {
-            if self.send.try_send(digest).is_err() {
+    /// Sends the digests and messages of the last burst through the channel.
+    fn send_told(&mut self) {
+        for event in self.worker.take_told() {
+            if self.send.try_send(event).is_err() {
                 self.running.lost.fetch_add(1, Ordering::Relaxed);
             }
         }
-        let lost = self.worker.take_digests_lost();
+        let lost = self.worker.take_told_lost();
         if lost > 0 {
             self.running.lost.fetch_add(lost, Ordering::Relaxed);
         }

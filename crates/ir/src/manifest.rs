@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use abi::manifest::{ActionProfile, DigestType, KeyField, Meter, ValueSet};
+use abi::manifest::{ActionProfile, DigestType, KeyField, MessageType, Meter, ValueSet};
 
+use crate::Loc;
 use crate::expr::Expr;
 use crate::program::{Program, Select, Transition};
 use crate::stmt::{Call, StmtKind};
@@ -70,4 +71,25 @@ pub fn digest(call: &Call) -> Option<DigestType> {
     let Call::Digest { name, fields, data } = call else { return None };
     let fields = fields.iter().cloned().zip(data.iter().map(|e| e.ty.width())).collect();
     Some(DigestType { name: name.clone(), fields })
+}
+
+/// The different messages that a program logs.
+pub fn messages(program: &Program) -> Vec<MessageType> {
+    let mut all = Vec::new();
+    visit::all_stmts(program, &mut |stmt| {
+        if let StmtKind::Call(call @ Call::LogMsg { .. }) = &stmt.kind
+            && let Some(message) = message(program, call, stmt.loc)
+            && !all.contains(&message)
+        {
+            all.push(message);
+        }
+    });
+    all
+}
+
+/// The message of a call at this place; `None` for other calls.
+pub fn message(program: &Program, call: &Call, loc: Loc) -> Option<MessageType> {
+    let Call::LogMsg { format, args } = call else { return None };
+    let widths = args.iter().map(|arg| arg.ty.width()).collect();
+    Some(MessageType { format: format.clone(), widths, location: program.place(loc) })
 }

@@ -197,6 +197,9 @@ pub struct RunArgs {
     /// Print digests as they arrive, one JSON object per line.
     #[arg(long)]
     pub digests: bool,
+    /// Print what the program logs (`log_msg`) to stderr, with the place of the statement.
+    #[arg(long)]
+    pub log: bool,
     /// Who runs a program on xdp: the drivers of the ports, or the kernel's stack. Without it, the drivers if all of them can.
     #[arg(long, value_enum, value_name = "MODE")]
     pub xdp_mode: Option<XdpMode>,

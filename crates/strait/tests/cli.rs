@@ -199,3 +199,37 @@ fn without_root() {
         assert!(err.contains(said), "strait {line}: {err}");
     }
 }
+
+/// A capture of frames (the classic format, in microseconds).
+fn capture(frames: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1].map(u32::to_ne_bytes).concat();
+    for frame in frames {
+        let length = frame.len() as u32;
+        bytes.extend([0, 0, length, length].map(u32::to_ne_bytes).concat());
+        bytes.extend(*frame);
+    }
+    bytes
+}
+
+#[test]
+fn a_run_prints_digests_and_what_the_program_logs() {
+    if !io::native::has_compiler() {
+        println!("skipped: machine code: no C compiler is installed");
+        return;
+    }
+    let files = Files::new("events");
+    let frame: Vec<u8> = [&[2, 0xab, 0xc5][..], &[0; 16], &[0xfe]].concat();
+    std::fs::write(files.0.path().join("in.pcap"), capture(&[&frame])).expect("a file");
+    let run = "run ROOT/tests/cases/logs.p4 --target native --port 0=pcap:in.pcap,out.pcap";
+    let texts = |line: &str| {
+        let output = files.strait(line);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let (out, errors) = texts(&format!("{run} --log --digests"));
+    assert!(out.contains(r#"{"digest":"told_t","fields":{"which":"2"}}"#), "{out}");
+    assert!(errors.contains("logs.p4:13: parsed 2\n") && errors.contains(": to 1\n"), "{errors}");
+    let (out, errors) = texts(run);
+    assert!(!out.contains("digest") && !errors.contains("parsed"), "{out}{errors}");
+}

@@ -75,7 +75,7 @@ impl Controller for L2 {
             }
             Event::Told(device::Event::Digest(digest)) => self.seen(digest),
             Event::Told(device::Event::Idle(entry)) => self.forget(&entry.key),
-            Event::Told(device::Event::Packet(_)) => Vec::new(),
+            Event::Told(device::Event::Packet(_) | device::Event::Message(_)) => Vec::new(),
             Event::Refused(updates, _) => {
                 self.refused(updates);
                 Vec::new()

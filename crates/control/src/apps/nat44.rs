@@ -181,7 +181,9 @@ impl Controller for Nat44 {
                 self.refused(updates);
                 Vec::new()
             }
-            Event::Started(_) | Event::Told(device::Event::Packet(_)) => Vec::new(),
+            Event::Started(_) | Event::Told(device::Event::Packet(_) | device::Event::Message(_)) => {
+                Vec::new()
+            }
         }
     }
 }

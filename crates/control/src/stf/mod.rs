@@ -111,6 +111,10 @@ pub enum Kind {
     CheckDigest(String, Vec<(String, Number)>),
     /// `no_digest`: checks that no digest is left.
     NoDigest,
+    /// `check_log TEXT`: checks the next message that the program has logged.
+    CheckLog(String),
+    /// `no_log`: checks that no message is left.
+    NoLog,
     /// `meter_set_rates NAME INDEX RATE:BURST…`: sets the rates of a meter's cell, lowest first: units (packets or bytes) a microsecond,
     /// and units. `meter_array_set_rates NAME RATE:BURST…` sets all cells (`None`).
     MeterRates { meter: String, index: Option<u64>, rates: Vec<(f64, u64)> },

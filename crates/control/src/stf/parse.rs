@@ -259,6 +259,8 @@ impl Words {
                 Kind::CheckDigest(name, fields)
             }
             "no_digest" => Kind::NoDigest,
+            "check_log" => Kind::CheckLog(self.name("a text")?),
+            "no_log" => Kind::NoLog,
             "meter_get_rates" => Kind::MeterGet(self.name("a meter")?, self.u64()?),
             "meter_set_rates" => Kind::MeterRates {
                 meter: self.name("a meter")?,
@@ -550,6 +552,8 @@ mod tests {
             "check_idle $a b",
             "check_digest d x:1 y.z:0x2",
             "no_digest",
+            "check_log \"port {} 5\"",
+            "no_log",
             "host_port 3",
             "expire_time 1 30000000",
             "meter_get_rates m 0",

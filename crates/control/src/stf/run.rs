@@ -124,6 +124,7 @@ pub fn run(case: &Case, target: &mut dyn Target) -> Report {
         last: Last::default(),
         written: Written::default(),
         digests: VecDeque::new(),
+        log: VecDeque::new(),
         idle: Vec::new(),
     };
     run.case(case);
@@ -180,6 +181,8 @@ struct Run<'a> {
     written: Written,
     /// The digests that no line has checked yet.
     digests: VecDeque<Digest>,
+    /// The messages that no line has checked yet.
+    log: VecDeque<String>,
     /// The idle entries that no line has checked yet.
     idle: Vec<EntryKey>,
 }
@@ -195,6 +198,11 @@ impl Run<'_> {
     fn case(&mut self, case: &Case) {
         let ports: Vec<u32> = self.ports.iter().copied().collect();
         if let Err(e) = self.target.attach(&ports) {
+            return self.fail(1, e.to_string(), false);
+        }
+        if case.statements.iter().any(|s| matches!(s.kind, Kind::CheckLog(_) | Kind::NoLog))
+            && let Err(e) = self.target.device().listen(true)
+        {
             return self.fail(1, e.to_string(), false);
         }
         for statement in &case.statements {
@@ -227,6 +235,8 @@ impl Run<'_> {
             Kind::CheckIdle(ids) => self.check_idle(line, ids),
             Kind::CheckDigest(name, fields) => self.check_digest(line, name, fields),
             Kind::NoDigest => self.no_digest(line),
+            Kind::CheckLog(text) => self.check_log(line, Some(text)),
+            Kind::NoLog => self.check_log(line, None),
             Kind::Clock(micros) => self.target.set_clock(*micros),
             Kind::MirroringGet(session) => self.exists(Key::Session(*session)),
             Kind::CounterRead(name, index) => {
@@ -363,6 +373,22 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Checks the next message of the program, or that there is none.
+    fn check_log(&mut self, line: u32, wanted: Option<&str>) -> Result<(), TargetError> {
+        self.fetch_events()?;
+        self.report.checks += 1;
+        let logged = match wanted {
+            Some(_) => self.log.pop_front(),
+            None => self.log.front().cloned(),
+        };
+        if logged.as_deref() != wanted {
+            let shown = |text: Option<&str>| text.map_or("nothing".to_string(), |text| format!("`{text}`"));
+            let (logged, wanted) = (shown(logged.as_deref()), shown(wanted));
+            self.fail(line, format!("the program logged {logged}, not {wanted}"), false);
+        }
+        Ok(())
+    }
+
     /// Fetches what the program has told so far.
     fn fetch_events(&mut self) -> Result<(), TargetError> {
         self.drain()?;
@@ -370,6 +396,10 @@ impl Run<'_> {
             match event {
                 Event::Digest(digest) => self.digests.push_back(digest),
                 Event::Idle(entry) => self.idle.push(entry.key),
+                Event::Message(message) => {
+                    let kind = &self.manifest.messages[message.message.index()];
+                    self.log.push_back(kind.text(&message.values));
+                }
                 Event::Packet(_) => {}
             }
         }

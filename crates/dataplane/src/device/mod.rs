@@ -7,7 +7,7 @@
 //!   full), those before it are undone in reverse order. Packets that pass meanwhile may see a prefix of the batch, and, if it is undone, see
 //!   it go again; but each entry whole or not at all. This is P4Runtime's `ROLLBACK_ON_ERROR`.
 //! * [`Device::read`] takes a [`Query`], whose omitted parts match everything. It never sees a part of a batch.
-//! * [`Device::events`] returns digests, idle entries, and packets for the controller.
+//! * [`Device::events`] returns digests, messages, idle entries, and packets for the controller.
 //!
 //! Writes and reads of several controllers take turns; packets take no lock. A controller that reads a value in order to write a new one
 //! must keep others out meanwhile ([`Shared::with`]).
@@ -22,12 +22,13 @@ mod error;
 mod model;
 mod query;
 mod shared;
+mod told;
 
 #[cfg(test)]
 mod tests;
 
 use abi::id::{DropId, ProfileId, TableId};
-use abi::{Bits, Digest, Manifest};
+use abi::{Bits, Digest, Manifest, Message};
 
 use crate::{Count, Indirect};
 
@@ -37,6 +38,7 @@ pub use error::{DeviceError, WriteError};
 pub use model::Model;
 pub use query::{EntryQuery, Query, read};
 pub use shared::Shared;
+pub use told::event;
 
 /// One change. The first three are P4Runtime's (section 12.1.2 of its specification).
 #[derive(Clone, Debug, PartialEq)]
@@ -58,6 +60,8 @@ pub enum Update {
 pub enum Event {
     /// A packet sent a digest.
     Digest(Digest),
+    /// A packet logged a message. Messages are reported only to who listens ([`Device::listen`]).
+    Message(Message),
     /// No packet has hit this entry for its idle timeout. An entry that stays idle is reported again after each timeout.
     Idle(TableEntry),
     /// A packet left through the port of the controller.
@@ -77,6 +81,10 @@ pub trait Device {
 
     /// What the program has told since the last call, in order.
     fn events(&mut self) -> Result<Vec<Event>, DeviceError>;
+
+    /// Says whether the messages that the program logs (v1model's `log_msg`) become events. At first they do not, because programs that nobody
+    /// debugs should not spend time on them.
+    fn listen(&mut self, messages: bool) -> Result<(), DeviceError>;
 
     /// Sends a packet into the program through the port of the controller.
     fn packet_out(&mut self, _packet: &[u8]) -> Result<(), DeviceError> {

@@ -82,6 +82,10 @@ impl Device for Model {
     fn events(&mut self) -> Result<Vec<Event>, DeviceError> {
         Ok(std::mem::take(&mut self.told))
     }
+
+    fn listen(&mut self, _: bool) -> Result<(), DeviceError> {
+        Ok(())
+    }
 }
 
 impl Store for Model {

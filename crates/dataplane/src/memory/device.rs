@@ -42,6 +42,11 @@ impl Device for Arc<Memory> {
         events.extend(self.take_idle());
         Ok(events)
     }
+
+    fn listen(&mut self, messages: bool) -> Done<()> {
+        self.shared.listens.store(messages.into(), Relaxed);
+        Ok(())
+    }
 }
 
 impl Store for &Memory {

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 
-use abi::Digest;
-use abi::id::DigestId;
-use abi::manifest::{DigestType, Manifest};
+use abi::manifest::{DigestType, Manifest, MessageType};
 use abi::native::flow::FlowCache;
 use abi::native::{Cells, digest};
 
 use super::flows::FreeRows;
 use super::{Advise, Region, cells, table};
 use crate::Count;
+use crate::device::{Event, event};
 
 /// The counts of one worker. The worker writes them, and the host reads them at any time, so the cells are atomic.
 pub(super) struct Counts {
@@ -55,7 +54,7 @@ impl Counts {
     }
 }
 
-/// Size of a worker's digest buffer in bytes. Digests wait there until [`Worker::take_digests`].
+/// Size in bytes of a worker's buffer of digests and messages. They wait there until [`Worker::take_told`].
 const DIGESTS: usize = 1 << 16;
 
 /// The packets and bytes of a cell; `None` if the index is out of range.
@@ -79,7 +78,8 @@ pub struct Worker {
     counts: Arc<Counts>,
     /// Array descriptors of the counters, direct counters and last hits. `native` points to them.
     _cells: [Vec<Cells>; 3],
-    types: Vec<DigestType>,
+    /// The types of what packets tell.
+    types: (Vec<DigestType>, Vec<MessageType>),
     /// The free rows of each table that the worker keeps at hand. `native` points to them.
     caches: Box<[FlowCache]>,
     /// The list of free rows of each table that learns.
@@ -99,7 +99,8 @@ impl Worker {
         let counts = Arc::new(Counts::new(manifest, advise));
         let seen = |of: &[Box<[AtomicU64]>], each| of.iter().map(|c| cells(c, each)).collect::<Vec<_>>();
         let all = [seen(&counts.counters, 2), seen(&counts.direct, 2), seen(&counts.hits, 1)];
-        let room = if manifest.digests.is_empty() { 0 } else { DIGESTS };
+        let tells = !manifest.digests.is_empty() || !manifest.messages.is_empty();
+        let room = if tells { DIGESTS } else { 0 };
         let learns = free.iter().any(Option::is_some);
         let caches: Box<[FlowCache]> = free.iter().filter(|_| learns).map(|_| FlowCache::default()).collect();
         let digests: Vec<_> = (0..room / 8).map(|_| AtomicU64::new(0)).collect();
@@ -116,12 +117,12 @@ impl Worker {
             flows: AtomicPtr::new(caches.as_ptr().cast_mut()),
             ..abi::native::Worker::default()
         };
-        let types = manifest.digests.clone();
+        let types = (manifest.digests.clone(), manifest.messages.clone());
         (Worker { counts: counts.clone(), _cells: all, types, caches, free, digests, native }, counts)
     }
 
-    /// Takes the digests that packets have sent since the last call, in the order of sending.
-    pub fn take_digests(&mut self) -> Vec<Digest> {
+    /// Takes the digests and messages that packets have sent since the last call, in the order of sending.
+    pub fn take_told(&mut self) -> Vec<Event> {
         if self.native.digests_used == 0 {
             return Vec::new();
         }
@@ -130,19 +131,16 @@ impl Worker {
         let bytes: Vec<u8> = words.flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect();
         let mut left = bytes.as_slice();
         let mut all = Vec::new();
-        while let Some((head, rest)) = left.split_at_checked(digest::HEAD) {
-            let number = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-            let (digest, size) = (DigestId(number(0)), number(4) as usize);
-            let kind = self.types.get(digest.index());
-            let values = kind.and_then(|kind| kind.unpack(rest.get(..size)?));
-            all.extend(values.map(|values| Digest { digest, values }));
-            left = rest.get(size.next_multiple_of(8)..).unwrap_or_default();
+        while let Some(size) = left.get(4..digest::HEAD).and_then(|size| size.try_into().ok()) {
+            all.extend(event(&self.types.0, &self.types.1, left));
+            let size = digest::HEAD + (u32::from_ne_bytes(size) as usize).next_multiple_of(8);
+            left = left.get(size..).unwrap_or_default();
         }
         all
     }
 
-    /// The number of digests lost since the last call because the buffer was full.
-    pub fn take_digests_lost(&mut self) -> u64 {
+    /// The number of digests and messages lost since the last call because the buffer was full.
+    pub fn take_told_lost(&mut self) -> u64 {
         std::mem::take(&mut self.native.digests_lost)
     }
 

@@ -49,6 +49,7 @@ impl<'p> Emitter<'p> {
             value_sets: ir::manifest::value_sets(program),
             profiles: ir::manifest::profiles(program),
             digests: ir::manifest::digests(program),
+            messages: ir::manifest::messages(program),
             kernel: None,
             drops: drop_reasons(program, reasons),
         };

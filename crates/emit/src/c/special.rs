@@ -1,5 +1,6 @@
 //! The C of statements that access packets, tables or externs, and of drops.
 
+use abi::native::digest::MESSAGE;
 use ir::{Call, HashAlgorithm, HeaderId, HeaderRef, Place, Stmt, StmtKind};
 
 use super::emitter::BUFFER;
@@ -234,7 +235,8 @@ impl Body<'_> {
                 let id = "__atomic_add_fetch(pkt->frame.shared->flow_ids, 1, __ATOMIC_RELAXED)";
                 self.assign(dst, id);
             }
-            Call::DirectCount(_) | Call::LogMsg { .. } => {}
+            Call::LogMsg { args, .. } => self.message(call, args),
+            Call::DirectCount(_) => {}
         }
     }
 
@@ -248,21 +250,39 @@ impl Body<'_> {
 
     /// Emits a digest.
     fn digest(&mut self, call: &Call, data: &[ir::Expr]) {
-        let types = ir::manifest::digests(self.program);
         let digest = ir::manifest::digest(call);
+        let types = ir::manifest::digests(self.program);
         let number = types.iter().position(|t| Some(t) == digest.as_ref()).unwrap_or(0);
+        self.tell(number as u32, "a digest", data);
+    }
+
+    /// Emits a message for the host's log, if the host listens.
+    fn message(&mut self, call: &Call, args: &[ir::Expr]) {
+        let message = ir::manifest::message(self.program, call, self.loc);
+        let types = ir::manifest::messages(self.program);
+        let number = types.iter().position(|t| Some(t) == message.as_ref()).unwrap_or(0);
+        self.text.open(match self.facts.machine() {
+            Machine::Bpf => "if (host_listens())",
+            Machine::Native => "if (__builtin_expect(pkt->frame.shared->listens, 0))",
+        });
+        self.tell(MESSAGE | number as u32, "a message", args);
+        self.text.close("");
+    }
+
+    /// Emits a record for the host with these values (see [`abi::native::digest`]).
+    fn tell(&mut self, number: u32, what: &str, data: &[ir::Expr]) {
         let bytes: u32 = data.iter().map(|e| e.ty.width().div_ceil(8)).sum();
         if data.iter().any(|e| e.ty.is_varbit()) {
-            return self.unsupported("a digest of a varbit field", "send the fields of fixed size");
+            return self.unsupported(&format!("{what} with a varbit field"), "send the fields of fixed size");
         }
         let in_kernel = self.facts.machine() == Machine::Bpf;
         self.text.open("");
         if in_kernel {
-            self.text.line(format!("u32 *event = reserve_event({number}, {bytes});"));
+            self.text.line(format!("u32 *event = reserve_event({number}u, {bytes});"));
             self.text.open("if (event)");
-            self.text.line("u8 *k = (u8 *)(event + 2);");
+            self.text.line("UNUSED u8 *k = (u8 *)(event + 2);");
         } else {
-            self.text.line(format!("u8 *k = add_digest(pkt->frame.worker, {number}, {bytes});"));
+            self.text.line(format!("u8 *k = add_digest(pkt->frame.worker, {number}u, {bytes});"));
             self.text.open("if (k)");
         }
         let mut at = 0;

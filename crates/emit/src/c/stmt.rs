@@ -162,7 +162,6 @@ impl<'a> Body<'a> {
             StmtKind::Atomic(body) => self.atomic(body),
             StmtKind::PushFront(stack, count) => self.shift_stack(*stack, *count, true),
             StmtKind::PopFront(stack, count) => self.shift_stack(*stack, *count, false),
-            StmtKind::Call(Call::LogMsg { .. }) => {}
             StmtKind::Call(Call::DirectCount(_)) => {}
             StmtKind::Emit(HeaderRef::Header(h)) if self.emits => {
                 let name = self.names.header(*h);

@@ -7,7 +7,7 @@
 //! * `table` emits tables as maps, and their lookups.
 //! * `stages` emits the stages of the pipeline.
 //! * `mod@tc` and `mod@xdp` have what differs between the hooks: the entry point, the deparser, and the updates of checksums.
-//! * `events` declares the ring buffer of digests.
+//! * `events` declares the ring buffer of digests and messages.
 //! * `hash` emits the CRCs, and `payload` sums over the payload.
 //! * `prelude.h` is the common part of all eBPF programs.
 //!

@@ -72,6 +72,7 @@ struct shared {
     const u64 *value_sets; /* for each field of each member value and mask, or lowest and highest value; two words each */
     const u64 *host_ports; /* another directory, without words: the ports to the host (PNA) */
     u32 *flow_ids;         /* the last flow id that a packet got (PNA) */
+    u64 listens;           /* whether the host wants the messages that the program logs */
 };
 
 #define MIRROR_GROUP (1ULL << 32)
@@ -84,7 +85,7 @@ struct worker {
     struct count *drops;
     u64 seed;
     u64 clock;   /* the time that packets see, in microseconds */
-    u8 *digests; /* each digest is its number and size (u32 each), its values, and zeros up to a multiple of 8 bytes */
+    u8 *digests; /* digests and messages: each is its number and size (u32 each), its values, and zeros up to a multiple of 8 bytes */
     u64 digests_used, digests_capacity; /* bytes in use, and the size of the buffer in bytes */
     u64 digests_lost;             /* number of digests lost because the buffer was full */
     struct strait_packet **free_packets; /* a stack of free packet buffers for clones */
@@ -230,7 +231,7 @@ INLINE u8 meter_colour(const struct shared *shared, const struct worker *w, u32 
     return index < c->size ? execute_meter((struct meter *)c->cells + index, w->clock, units) : 0;
 }
 
-/* Allocates a digest with `bytes` bytes of values, and returns the zeroed values; or 0 if the buffer is full. */
+/* Allocates a digest or a message with `bytes` bytes of values, and returns the zeroed values; or 0 if the buffer is full. */
 INLINE u8 *add_digest(struct worker *w, u32 number, u32 bytes)
 {
     u64 whole = 8 + ((u64)(bytes + 7) & ~7ULL);

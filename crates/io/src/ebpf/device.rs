@@ -49,6 +49,10 @@ impl Device for KernelProgram {
     fn events(&mut self) -> Done<Vec<Event>> {
         Ok(self.take_told()?)
     }
+
+    fn listen(&mut self, messages: bool) -> Done<()> {
+        Ok(self.set_listening(messages)?)
+    }
 }
 
 impl KernelProgram {

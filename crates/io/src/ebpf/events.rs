@@ -1,9 +1,6 @@
-//! What packets tell the host: the digests in the ring of a program.
+//! What packets tell the host: the digests and messages in the ring of a program.
 
-use abi::Digest;
-use abi::id::DigestId;
-use abi::native::digest::HEAD;
-use dataplane::device::{DeviceError, Event};
+use dataplane::device::{self, DeviceError, Event};
 
 use super::KernelProgram;
 use crate::Result;
@@ -23,20 +20,21 @@ impl KernelProgram {
     /// The number of records that packets could not submit because the ring was full.
     pub fn events_lost(&mut self) -> Result<u64> {
         let Some(maps) = self.maps_of()?.events.clone() else { return Ok(0) };
-        let lost = self.map(&maps.lost)?.lookup(&0u32.to_ne_bytes())?.unwrap_or_default();
+        let lost = self.map(&maps.state)?.lookup(&0u32.to_ne_bytes())?.unwrap_or_default();
         Ok(lost.first_chunk().map_or(0, |lost| u64::from_ne_bytes(*lost)))
     }
 
-    /// Reads a record.
+    /// Says whether the messages that the program logs become events.
+    pub(super) fn set_listening(&mut self, messages: bool) -> Result<()> {
+        let Some(maps) = self.maps_of()?.events.clone() else { return Ok(()) };
+        let lost = self.events_lost()?;
+        let value = [lost.to_ne_bytes(), u64::from(messages).to_ne_bytes()].concat();
+        self.map(&maps.state)?.set(&0u32.to_ne_bytes(), &value)
+    }
+
     fn event(&self, record: &[u8]) -> Result<Event> {
-        let read = || {
-            let (head, values) = record.split_at_checked(HEAD)?;
-            let digest = DigestId(u32::from_ne_bytes(*head.first_chunk()?));
-            let values = self.manifest.digests.get(digest.index())?.unpack(values)?;
-            Some(Event::Digest(Digest { digest, values }))
-        };
-        let unknown =
-            || DeviceError::Internal("the ring has a record that no digest of the program fits".into());
-        Ok(read().ok_or_else(unknown)?)
+        let event = device::event(&self.manifest.digests, &self.manifest.messages, record);
+        let unknown = "the ring has a record that fits no digest and no message of the program";
+        Ok(event.ok_or_else(|| DeviceError::Internal(unknown.to_string()))?)
     }
 }

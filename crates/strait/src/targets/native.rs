@@ -5,7 +5,7 @@ use std::sync::Arc;
 use abi::{Bits, Manifest};
 use control::stf::{Outputs, Target, TargetError};
 use dataplane::Memory;
-use dataplane::device::{Device, Event};
+use dataplane::device::Device;
 use dataplane::memory::Worker;
 use io::native::guarded::{CHECKED, Guarded, Ran};
 use io::native::{self, Batch, NativeProgram, Verdict};
@@ -94,8 +94,8 @@ impl NativeTarget {
     /// Runs one packet.
     fn run(&mut self, port: u32, packet: &[u8]) -> Ran {
         let ran = self.packets.run(&self.program, &mut self.worker, port, packet);
-        for digest in self.worker.take_digests() {
-            self.device.report(Event::Digest(digest));
+        for event in self.worker.take_told() {
+            self.device.report(event);
         }
         ran
     }

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use dataplane::Device;
-use dataplane::device::Event;
 use io::bpf::{Hook, XdpMode};
 use io::ebpf::{KernelProgram, XdpOptions};
 
-use super::{LOST, drops, fill, ports, shown};
+use super::{LOST, drops, fill, ports, show};
 use crate::cli::{self, RunArgs};
 use crate::frontend;
 use crate::targets::kernel::{At, KernelTarget, Object};
@@ -38,6 +37,7 @@ fn serve(args: &RunArgs, at: At, ports: &[(u32, String)], target: &mut KernelTar
         fill(file, target.program())?;
     }
     let program = target.program();
+    program.listen(args.log)?;
     for port in 0..abi::DROP_PORT {
         program.set_egress_port(port, io::ebpf::EgressPort { ifindex: 0, flags: 0 })?;
     }
@@ -61,9 +61,7 @@ fn serve(args: &RunArgs, at: At, ports: &[(u32, String)], target: &mut KernelTar
         target.program().expire(now, share.min(1.0))?;
         last = now;
         for event in target.program().events()? {
-            if let (Event::Digest(digest), true) = (&event, args.digests) {
-                println!("{}", shown(digest, target.program().manifest()));
-            }
+            show(args, &event, target.program().manifest());
         }
     }
     summary(args.json, target)

@@ -8,6 +8,7 @@ use std::path::Path;
 use abi::Manifest;
 use anyhow::{Context, bail};
 use control::stf;
+use dataplane::device::Event;
 use dataplane::{Count, Device};
 
 use crate::cli::{RunArgs, RunTarget};
@@ -80,6 +81,19 @@ pub fn fill(file: &Path, device: &mut dyn Device) -> anyhow::Result<()> {
 fn drops(device: &mut dyn Device) -> anyhow::Result<Vec<(String, Count)>> {
     let counts = device.drops()?;
     Ok(device.manifest().drops.iter().map(|d| d.name.clone()).zip(counts).collect())
+}
+
+/// Prints an event that was asked for.
+fn show(args: &RunArgs, event: &Event, manifest: &Manifest) {
+    match event {
+        Event::Digest(digest) if args.digests => println!("{}", shown(digest, manifest)),
+        Event::Message(message) if args.log => {
+            let kind = &manifest.messages[message.message.index()];
+            let place = kind.location.as_deref().unwrap_or(&manifest.program);
+            eprintln!("{place}: {}", kind.text(&message.values));
+        }
+        _ => {}
+    }
 }
 
 /// A digest as JSON. Numbers are hexadecimal, because they may have any width.

@@ -7,12 +7,11 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use control::apps::{self, BuiltIn, Controller, Event};
 use dataplane::Device;
-use dataplane::device;
 use dataplane::port::PortCounts;
 use io::port::Driver;
 use io::switch::{PortQueues, Switch};
 
-use super::{LOST, drops, fill, ports, shown};
+use super::{LOST, drops, fill, ports, show};
 use crate::cli::RunArgs;
 use crate::frontend;
 use crate::targets::native::{NativeTarget, Object};
@@ -30,6 +29,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let program = frontend::program(&args.source.program, &args.source.preprocess)?;
     let program = NativeTarget::load(&Object::make(&program)?)?.program();
     let mut device = program.memory().clone();
+    device.listen(args.log)?;
     if let Some(file) = &args.entries {
         fill(file, &mut device)?;
     }
@@ -46,15 +46,13 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         switch.wait(TURN);
         let now = switch.now();
         for event in switch.events()? {
-            if let (device::Event::Digest(digest), true) = (&event, args.digests) {
-                println!("{}", shown(digest, device.manifest()));
-            }
+            show(args, &event, device.manifest());
             plane.tell(Event::Told(&event), now, &mut switch);
         }
         ages.turn(&device, switch.now());
     }
     plane.report_refused();
-    let lost = switch.digests_lost();
+    let lost = switch.events_lost();
     let (counts, broken) = switch.stop();
     summary(args, &drivers, &counts, (lost, plane.refused), &mut device)?;
     broken.map_or(Ok(()), |error| Err(error.into()))
