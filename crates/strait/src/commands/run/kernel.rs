@@ -54,7 +54,8 @@ fn serve(args: &RunArgs, at: At, ports: &[(u32, String)], target: &mut KernelTar
     };
     eprintln!("running on {} ports{mode}; Ctrl-C ends it", ports.len());
     let mut last = KernelProgram::now();
-    while stopped.recv_timeout(TURN).is_err() {
+    loop {
+        let ends = stopped.recv_timeout(TURN).is_ok();
         let now = KernelProgram::now();
         // Every row is looked at once a second.
         let share = (now - last) as f64 / 1e6;
@@ -62,6 +63,9 @@ fn serve(args: &RunArgs, at: At, ports: &[(u32, String)], target: &mut KernelTar
         last = now;
         for event in target.program().events()? {
             show(args, &event, target.program().manifest());
+        }
+        if ends {
+            break;
         }
     }
     summary(args.json, target)

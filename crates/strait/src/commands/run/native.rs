@@ -42,14 +42,21 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let mut switch = Switch::start(program, queues, workers)?;
     let plural = if workers == 1 { "worker" } else { "workers" };
     eprintln!("running with {workers} {plural}; Ctrl-C ends it");
-    while !stop.load(Ordering::Acquire) && !switch.ended() {
-        switch.wait(TURN);
+    loop {
+        // What the last packets told is shown, too.
+        let last = stop.load(Ordering::Acquire) || switch.ended();
+        if !last {
+            switch.wait(TURN);
+        }
         let now = switch.now();
         for event in switch.events()? {
             show(args, &event, device.manifest());
             plane.tell(Event::Told(&event), now, &mut switch);
         }
         ages.turn(&device, switch.now());
+        if last {
+            break;
+        }
     }
     plane.report_refused();
     let lost = switch.events_lost();
