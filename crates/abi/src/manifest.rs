@@ -187,6 +187,11 @@ pub struct ValueSet {
     pub size: u64,
     /// The fields of a member. If members are plain values, there is one field with an empty name.
     pub keys: Vec<KeyField>,
+    /// The name of the eBPF map: an array with three values of the same size. The first `u64` of element 0 is the number of the element in use, 1 or 2,
+    /// or 0 for an empty set. That element has the number of members (a `u64`), then four words for each field of each member
+    /// ([`KeyField::member_words`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub map: Option<String>,
 }
 
 /// A match-action table.
@@ -241,6 +246,41 @@ pub struct KeyField {
 }
 
 impl KeyField {
+    /// This field of a value set's member as four words: value and mask, or the lowest and highest value of a range. Each takes two words,
+    /// the low word first. The field has at most 128 bits.
+    pub fn member_words(&self, part: &MatchValue) -> [u64; 4] {
+        let (a, b) = match self.unsigned(part) {
+            MatchValue::Exact(v) | MatchValue::Optional(Some(v)) => (v, Bits::ones(self.width)),
+            MatchValue::Optional(None) => (Bits::zero(self.width), Bits::zero(self.width)),
+            MatchValue::Lpm(v, len) => {
+                let mask = Bits::prefix_mask(self.width, len);
+                (v.and(&mask), mask)
+            }
+            MatchValue::Ternary(v, mask) => (v.and(&mask), mask),
+            MatchValue::Range(low, high) => (low, high),
+        };
+        let [a, b] = [a, b].map(|v| v.to_u128().unwrap_or(u128::MAX));
+        [a as u64, (a >> 64) as u64, b as u64, (b >> 64) as u64]
+    }
+
+    /// The part of a member with these words, which [`KeyField::member_words`] made.
+    pub fn member_part(&self, words: [u64; 4]) -> MatchValue {
+        let bits = |low: u64, high: u64| Bits::new(self.width, u128::from(high) << 64 | u128::from(low));
+        let (a, b) = (bits(words[0], words[1]), bits(words[2], words[3]));
+        match self.kind {
+            MatchKind::Lpm => {
+                let length = (words[2].count_ones() + words[3].count_ones()).min(self.width);
+                MatchValue::Lpm(a, length)
+            }
+            MatchKind::Ternary => MatchValue::Ternary(a, b),
+            MatchKind::Range => self.unsigned(&MatchValue::Range(a, b)),
+            MatchKind::Optional => {
+                MatchValue::Optional((self.width == 0 || words[2..] != [0, 0]).then_some(a))
+            }
+            MatchKind::Exact | MatchKind::Selector => MatchValue::Exact(a),
+        }
+    }
+
     /// Whether a key satisfies this field of an entry.
     pub fn matches(&self, value: &MatchValue, key: &Bits) -> bool {
         match value {
@@ -595,6 +635,31 @@ impl Table {
             (kind, _) => Err(bad(
                 format!("it is matched as {kind:?}, and the value is of another kind").to_lowercase()
             )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_of_a_value_set_is_what_its_words_say() {
+        let bits = |width, value: u128| Bits::new(width, value);
+        let parts = [
+            (MatchKind::Exact, false, MatchValue::Exact(bits(128, 7 << 100))),
+            (MatchKind::Ternary, false, MatchValue::Ternary(bits(12, 0xa00), bits(12, 0xf0f))),
+            (MatchKind::Lpm, false, MatchValue::Lpm(bits(128, 5 << 120), 70)),
+            (MatchKind::Lpm, false, MatchValue::Lpm(bits(16, 0), 0)),
+            (MatchKind::Range, false, MatchValue::Range(bits(65, 1), bits(65, 1 << 64))),
+            (MatchKind::Range, true, MatchValue::Range(bits(8, 0xf0), bits(8, 0x10))),
+            (MatchKind::Optional, false, MatchValue::Optional(None)),
+            (MatchKind::Optional, false, MatchValue::Optional(Some(bits(9, 0)))),
+        ];
+        for (kind, signed, part) in parts {
+            let width = part.width().unwrap_or(9);
+            let key = KeyField { name: "k".to_string(), width, kind, signed };
+            assert_eq!(key.member_part(key.member_words(&part)), part);
         }
     }
 }

@@ -25,7 +25,8 @@ pub fn value_sets(program: &Program) -> Vec<ValueSet> {
             kind: k.kind,
             signed: compared.and_then(|keys| keys.get(i)).is_some_and(|key| key.ty.is_signed()),
         };
-        ValueSet { name: s.name.clone(), size: s.size, keys: s.keys.iter().enumerate().map(key).collect() }
+        let keys = s.keys.iter().enumerate().map(key).collect();
+        ValueSet { name: s.name.clone(), size: s.size, keys, map: None }
     };
     program.value_sets.iter().enumerate().map(set).collect()
 }

@@ -5,9 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
 use abi::id::{DropId, ProfileId, RegisterId, TableId};
-use abi::manifest::KeyField;
 use abi::native::MIRROR_GROUP;
-use abi::{ActionCall, Bits, Entry, Manifest, MatchValue};
+use abi::{ActionCall, Bits, Entry, Manifest};
 
 use super::directory::Directory;
 use super::view::View;
@@ -171,7 +170,7 @@ impl Store for &Memory {
             Entity::ValueSet { set, members } => {
                 let keys = &self.manifest.value_sets[set.index()].keys;
                 let parts = members.iter().flat_map(|member| member.iter().zip(keys));
-                let words = parts.flat_map(|(part, key)| member_words(part, key)).collect();
+                let words = parts.flat_map(|(part, key)| key.member_words(part)).collect();
                 writer.value_sets.set(set.0, Some(words), &self.shared.value_sets, reclaimer);
                 writer.set_members[set.index()] = members.clone();
             }
@@ -388,22 +387,4 @@ fn session_of(session: u32, words: &[u64]) -> Entity {
         _ => Mirror::Group(word as u32),
     };
     Entity::Session { session, to }
-}
-
-/// One field of a value set's member as four words: value and mask, or the lowest and highest value of a range. Each takes two
-/// words, the low word first.
-fn member_words(part: &MatchValue, key: &KeyField) -> [u64; 4] {
-    let width = key.width;
-    let (a, b) = match key.unsigned(part) {
-        MatchValue::Exact(v) | MatchValue::Optional(Some(v)) => (v, Bits::ones(width)),
-        MatchValue::Optional(None) => (Bits::zero(width), Bits::zero(width)),
-        MatchValue::Lpm(v, len) => {
-            let mask = Bits::prefix_mask(width, len);
-            (v.and(&mask), mask)
-        }
-        MatchValue::Ternary(v, mask) => (v.and(&mask), mask),
-        MatchValue::Range(low, high) => (low, high),
-    };
-    let [a, b] = [a, b].map(|v| v.to_u128().unwrap_or(u128::MAX));
-    [a as u64, (a >> 64) as u64, b as u64, (b >> 64) as u64]
 }

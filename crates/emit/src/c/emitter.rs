@@ -1,6 +1,6 @@
 //! The emitter of one program: it declares the packet's state, and emits the functions of the controls.
 
-use abi::manifest::{DropReason, Manifest, Meter};
+use abi::manifest::{DropReason, Manifest, Meter, ValueSet};
 use ir::{Program, Role, Verified};
 
 use super::pipeline::stage_name;
@@ -46,7 +46,7 @@ impl<'p> Emitter<'p> {
             counters: layout::counters(program, &names),
             registers: layout::registers(program, &names, machine, &mut problems),
             meters: meters(program, hook),
-            value_sets: ir::manifest::value_sets(program),
+            value_sets: value_sets(program, machine),
             profiles: ir::manifest::profiles(program),
             digests: ir::manifest::digests(program),
             messages: ir::manifest::messages(program),
@@ -281,6 +281,15 @@ fn meters(program: &Program, hook: Hook) -> Vec<Meter> {
         meters.iter_mut().enumerate().for_each(|(i, meter)| meter.map = Some(format!("strait_meter_{i}")));
     }
     meters
+}
+
+/// The value sets, with the names of their maps on kernel targets.
+fn value_sets(program: &Program, machine: Machine) -> Vec<ValueSet> {
+    let mut sets = ir::manifest::value_sets(program);
+    if machine == Machine::Bpf {
+        sets.iter_mut().enumerate().for_each(|(i, set)| set.map = Some(format!("strait_value_set_{i}")));
+    }
+    sets
 }
 
 /// All drop reasons: the program's own, then the target's.

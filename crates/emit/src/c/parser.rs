@@ -115,13 +115,6 @@ fn select_cases(body: &mut Body<'_>, select: &Select) {
 
 /// The C of the test whether a member of a value set matches the keys.
 fn member(body: &mut Body<'_>, set: ir::ValueSetId, select: &Select, keys: &[String]) -> String {
-    if body.facts.machine() == Machine::Bpf {
-        body.unsupported(
-            "a value set",
-            "the native target has them; a table in the ingress control can be filled as well",
-        );
-        return "0".to_string();
-    }
     let parts = &body.program.value_sets[set.index()].keys;
     if parts.iter().any(|k| k.width > 128) {
         body.unsupported("a value set with a field of more than 128 bits", "split it into two fields");
@@ -136,6 +129,15 @@ fn member(body: &mut Body<'_>, set: ir::ValueSetId, select: &Select, keys: &[Str
         None => key.clone(),
     };
     let keys: Vec<_> = keys.iter().zip(parts.iter().zip(&select.keys)).map(unsigned).collect();
+    if body.facts.machine() == Machine::Bpf {
+        for (i, (key, part)) in keys.iter().zip(parts).enumerate() {
+            body.text.line(format!("t->member[{}] = (u64)({key});", 2 * i));
+            if part.width > 64 {
+                body.text.line(format!("t->member[{}] = (u64)(({key}) >> 64);", 2 * i + 1));
+            }
+        }
+        return format!("in_value_set_{}()", set.0);
+    }
     let keys = keys.join(", ");
     let (set, count) = (set.0, parts.len());
     format!("is_member(pkt->frame.shared, {set}, (u128[]){{ {keys} }}, {count}, {ranges:#x})")

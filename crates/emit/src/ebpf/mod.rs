@@ -7,6 +7,7 @@
 //! * `table` emits tables as maps, and their lookups.
 //! * `stages` emits the stages of the pipeline.
 //! * `mod@tc` and `mod@xdp` have what differs between the hooks: the entry point, the deparser, and the updates of checksums.
+//! * `value_sets` emits the value sets of parsers.
 //! * `events` declares the ring buffer of digests and messages.
 //! * `hash` emits the CRCs, and `payload` sums over the payload.
 //! * `prelude.h` is the common part of all eBPF programs.
@@ -20,6 +21,7 @@ mod payload;
 mod stages;
 mod table;
 mod tc;
+mod value_sets;
 mod xdp;
 
 use abi::drops;
@@ -173,6 +175,7 @@ impl Ebpf<'_> {
             return;
         }
         self.hashes();
+        self.value_sets();
         for i in 0..self.c.program.tables.len() {
             self.table(i);
         }
@@ -211,6 +214,13 @@ impl Ebpf<'_> {
             format!("u8 masked[{key}] __attribute__((aligned(8)));"),
             format!("u32 buffer[{}];", BUFFER / 4),
         ];
+        let parts = self.c.manifest.value_sets.iter().map(|s| s.keys.len()).max().unwrap_or(0);
+        if parts > 0 {
+            last.push(format!(
+                "u64 member[{}];     /* the keys that are looked up in a value set */",
+                2 * parts
+            ));
+        }
         let data = self.hashed_data();
         if self.can_be_busy() {
             last.push(

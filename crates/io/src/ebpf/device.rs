@@ -71,7 +71,7 @@ impl Store for KernelProgram {
             Key::Entry(_) | Key::Default(_) | Key::Counter(..) | Key::DirectCounter(_) => return Ok(()),
             Key::Register(..) | Key::Drop(_) | Key::Member(..) | Key::Group(..) => return Ok(()),
             Key::Meter(..) | Key::DirectMeter(_) | Key::AllMeters(_) => return Ok(()),
-            Key::ValueSet(_) => "value sets",
+            Key::ValueSet(_) => return Ok(()),
             Key::Multicast(number) | Key::Session(number) => return self.has_copies(*number),
             Key::HostPort(_) | Key::ExpireTime(_) if self.maps_of()?.host_ports.is_some() => return Ok(()),
             Key::HostPort(_) | Key::ExpireTime(_) => "entries that packets add, except in programs for PNA,",
@@ -113,6 +113,10 @@ impl Store for KernelProgram {
                 let rates = self.template(*meter);
                 Some(Entity::AllMeters { meter: *meter, rates })
             }
+            Key::ValueSet(set) => {
+                let members = self.members(*set)?;
+                Some(Entity::ValueSet { set: *set, members })
+            }
             Key::Multicast(group) => self.group(*group)?,
             Key::Session(session) => self.session(*session)?,
             Key::HostPort(port) => {
@@ -149,6 +153,7 @@ impl Store for KernelProgram {
             Entity::Meter { meter, index, rates } => self.set_rates(*meter, *index, rates)?,
             Entity::DirectMeter { entry, rates } => self.set_rates_of(entry.table, &entry.matches, rates)?,
             Entity::AllMeters { meter, rates } => self.set_template(*meter, rates)?,
+            Entity::ValueSet { set, members } => self.set_members(*set, members)?,
             Entity::Multicast { group, copies } => self.set_group(*group, Some(copies))?,
             Entity::Session { session, to } => self.set_session(*session, Some(*to))?,
             Entity::HostPort { port } => self.set_host_port(*port, true)?,

@@ -6,6 +6,7 @@
 //! * `versions` writes tables while packets read them.
 //! * `flows` writes tables to which packets add entries, and removes entries whose time has passed.
 //! * `profiles` writes action profiles, and the lists of actions that entries may run.
+//! * `value_sets` writes the value sets of parsers.
 //! * `copies` writes multicast groups and mirroring sessions.
 //! * `tuples` is the host's side of tuple-space search, for ternary tables.
 //! * `events` takes what packets tell the host.
@@ -23,6 +24,7 @@ mod program;
 mod stats;
 mod table;
 mod tuples;
+mod value_sets;
 mod versions;
 mod xdp;
 
