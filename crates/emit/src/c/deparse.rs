@@ -19,7 +19,7 @@ impl Emitter<'_> {
     pub fn front_deparsers(&mut self, move_start: &str, sum: fn(&mut Body<'_>, &UpdateAt<'_>)) {
         for role in [Role::IngressDeparser, Role::Deparser] {
             let Some(control) = self.program.control(role) else { continue };
-            self.function(true, stage_name(role), Unit::Role(role), |body| {
+            self.function(stage_name(role), Unit::Role(role), |body| {
                 let order = body.emitted(control);
                 body.text.line("u32 out = 0, moved = 0;");
                 order.iter().for_each(|h| body.place_header(h));

@@ -206,27 +206,31 @@ impl<'p> Emitter<'p> {
             [Role::VerifyChecksum, Role::PreControl, Role::Ingress, Role::Egress, Role::ComputeChecksum]
         {
             let Some(control) = self.program.control(role) else { continue };
-            let alone = role == Role::Ingress;
-            self.function(alone, stage_name(role), Unit::Role(role), |body| body.block(&control.body));
+            self.function(stage_name(role), Unit::Role(role), |body| body.block(&control.body));
         }
     }
 
-    /// Emits a function of the packet, which has the state as `s` and the scratch as `t`. On tc, the kernel verifies an `alone` function
-    /// separately. Any other function is inlined, which saves some nanoseconds for each call, and is verified with its caller.
-    pub fn function(&mut self, alone: bool, name: &str, unit: Unit, write: impl FnOnce(&mut Body<'_>)) {
+    /// Emits the function of a unit, which has the state as `s` and the scratch as `t`.
+    pub fn function(&mut self, name: &str, unit: Unit, write: impl FnOnce(&mut Body<'_>)) {
         self.text.line("");
         let (packet, ty) = (self.facts.hook.packet(), self.facts.hook.packet_type());
-        let linkage = match self.facts.machine() {
-            Machine::Bpf if alone => "NOINLINE",
-            Machine::Bpf => "INLINE",
-            Machine::Native => "static",
-        };
         let start = self.text.here();
-        self.text.open(format!("{linkage} int {name}({ty} *{packet})"));
-        self.get_state("-1");
-        if self.facts.machine() == Machine::Bpf {
-            // The compiler does not pass an argument that the function does not use, but the verifier requires it.
-            self.text.line(format!("asm volatile(\"\" : : \"r\"({packet}));"));
+        let given = self.facts.gets_state(unit);
+        match self.facts.machine() {
+            Machine::Bpf if given => {
+                self.text.open(format!("INLINE int {name}(UNUSED {ty} *{packet}, struct packet *packet)"));
+                self.state_of("packet");
+            }
+            Machine::Bpf => {
+                self.text.open(format!("NOINLINE int {name}({ty} *{packet})"));
+                self.get_state("-1");
+                // The compiler does not pass an argument that the function does not use, but the verifier requires it.
+                self.text.line(format!("asm volatile(\"\" : : \"r\"({packet}));"));
+            }
+            Machine::Native => {
+                self.text.open(format!("static int {name}({ty} *{packet})"));
+                self.get_state("-1");
+            }
         }
         let Emitter { program, names, units, text, problems, facts, .. } = self;
         let mut body = Body::new(program, names, units, unit, text, problems, facts);
@@ -241,16 +245,19 @@ impl<'p> Emitter<'p> {
     /// Declares `s` and `t`. On tc the function returns `otherwise` if they are missing: that cannot happen, but the verifier does not
     /// know it.
     pub fn get_state(&mut self, otherwise: &str) {
-        let mut packet = "pkt";
-        if self.facts.machine() == Machine::Bpf {
-            self.text.line("struct packet *packet = get_packet();");
-            self.text.line("if (!packet)");
-            self.text.line(format!("    return {otherwise};"));
-            packet = "packet";
+        if self.facts.machine() == Machine::Native {
+            return self.state_of("pkt");
         }
+        self.text.line("struct packet *packet = get_packet();");
+        self.text.line("if (!packet)");
+        self.text.line(format!("    return {otherwise};"));
+        self.state_of("packet");
+    }
+
+    /// Declares `s` and `t`, which are parts of a packet.
+    fn state_of(&mut self, packet: &str) {
         for (name, member) in [("t", "scratch"), ("s", "state")] {
-            let unused = if self.facts.machine() == Machine::Native { "UNUSED " } else { "" };
-            self.text.line(format!("{unused}struct {member} *{name} = &{packet}->{member};"));
+            self.text.line(format!("UNUSED struct {member} *{name} = &{packet}->{member};"));
         }
     }
 }

@@ -16,7 +16,7 @@ impl Emitter<'_> {
 
     fn parser(&mut self, parser: &Parser) {
         let loops = loops(parser);
-        self.function(true, stage_name(parser.role), Unit::Role(parser.role), |body| {
+        self.function(stage_name(parser.role), Unit::Role(parser.role), |body| {
             body.text.line("u32 error = 0;");
             body.text.line("u32 steps = 0;");
             body.text.line("u8 *p;");

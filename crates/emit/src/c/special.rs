@@ -4,7 +4,7 @@ use abi::native::digest::MESSAGE;
 use ir::{Call, HashAlgorithm, HeaderId, HeaderRef, Place, Stmt, StmtKind};
 
 use super::emitter::BUFFER;
-use super::{Body, Machine, c_type, header, mask, stack, sums, wide};
+use super::{Body, Machine, Unit, c_type, header, mask, stack, sums, wide};
 
 impl Body<'_> {
     /// Emits such a statement.
@@ -117,14 +117,15 @@ impl Body<'_> {
     }
 
     fn apply(&mut self, table: ir::TableId, hit: Option<ir::VarId>, action: Option<ir::VarId>) {
-        let (name, pkt) = (self.names.table(table).to_string(), self.facts.hook.packet());
+        let name = format!("apply_{}", self.names.table(table));
+        let call = self.facts.call(&name, Unit::Table(table.0));
         if hit.is_none() && action.is_none() {
-            self.text.line(format!("apply_{name}({pkt});"));
+            self.text.line(format!("{call};"));
             return self.unless_ended();
         }
         // Bit 16 is set on a hit. The bits below are the number of the action that ran.
         self.text.open("");
-        self.text.line(format!("u32 result = apply_{name}({pkt});"));
+        self.text.line(format!("u32 result = {call};"));
         if let Some(var) = hit {
             self.assign(&Place::Var(var), "(result >> 16) & 1");
         }

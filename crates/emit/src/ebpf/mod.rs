@@ -352,13 +352,14 @@ impl Ebpf<'_> {
         t.line("t->verdict = 1;");
     }
 
-    /// Emits `count_and_drop`, which drops a packet. `verdict` tells the kernel to do so.
+    /// Emits `count_and_drop`, which drops a packet. `verdict` tells the kernel to do so. It is a function of its own, because its code between
+    /// that of the packets that pass would take up lines of the instruction cache.
     fn drops(&mut self, verdict: &str) {
         let (hook, t) = (self.c.facts.hook, &mut self.c.text);
         t.line("");
         t.line("/* Counts a drop, and drops the packet. */");
         t.open(format!(
-            "INLINE int count_and_drop(UNUSED {} *{}, struct scratch *t, u32 reason)",
+            "NOINLINE static int count_and_drop(UNUSED {} *{}, struct scratch *t, u32 reason)",
             hook.packet_type(),
             hook.packet()
         ));

@@ -5,7 +5,7 @@ use ir::pipeline::{Carry, Decision, Fate, Passed, Path, PathKind, Step, To, When
 use ir::{Role, StageId, visit};
 
 use super::{BUSY, Ebpf, GSO_CHECKSUM, LONG_CHECKSUM};
-use crate::c::{Hook, Known, Which, stage_name};
+use crate::c::{Hook, Known, Which};
 
 /// The stage where packets arrive.
 const FIRST: StageId = StageId(0);
@@ -98,7 +98,8 @@ impl Ebpf<'_> {
         let packet = self.c.facts.hook.packet();
         match step {
             Step::Parse(role, errors) => {
-                self.c.text.line(format!("{}({packet});", stage_name(*role)));
+                let call = self.c.facts.call_stage(*role);
+                self.c.text.line(format!("{call};"));
                 if self.c.facts.hook == Hook::Xdp {
                     self.xdp_beyond(drop);
                 }
@@ -107,7 +108,8 @@ impl Ebpf<'_> {
             }
             Step::Control(role) if self.c.program.control(*role).is_none() => {}
             Step::Control(role) => {
-                self.c.text.line(format!("{}({packet});", stage_name(*role)));
+                let call = self.c.facts.call_stage(*role);
+                self.c.text.line(format!("{call};"));
                 if self.c.facts.ends {
                     self.unless_ended(drop);
                 }
@@ -132,7 +134,8 @@ impl Ebpf<'_> {
                 };
                 let [sum, resize] = [no_sum, drops::BAD_RESIZE].map(|r| self.reason(r));
                 self.c.text.open("");
-                self.c.text.line(format!("int failed = {}({packet});", stage_name(*role)));
+                let call = self.c.facts.call_stage(*role);
+                self.c.text.line(format!("int failed = {call};"));
                 self.c.text.line("if (failed)");
                 self.c
                     .text

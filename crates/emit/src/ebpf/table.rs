@@ -106,9 +106,7 @@ impl Ebpf<'_> {
         let definition = &self.c.program.tables[index];
         let name = format!("apply_{}", self.c.names.table(id));
         let Some(layout) = table.layout.clone() else { return };
-        // If a table is applied only once, verifying it with its caller costs no more than verifying it alone.
-        let alone = self.c.facts.applications[index] != 1;
-        self.c.function(alone, &name, Unit::Table(index as u32), |body| {
+        self.c.function(&name, Unit::Table(index as u32), |body| {
             body.comment(definition.loc);
             body.text.line("u32 result = 0;");
             body.text.line("u8 *d = 0;");

@@ -129,7 +129,7 @@ impl Native<'_> {
         let index = early.table.index();
         let Some(layout) = self.c.manifest.tables[index].layout.clone() else { return };
         let definition = &self.c.program.tables[index];
-        self.c.function(true, &format!("key_{name}"), Unit::Table(index as u32), |body: &mut Body<'_>| {
+        self.c.function(&format!("key_{name}"), Unit::Table(index as u32), |body: &mut Body<'_>| {
             for h in &early.headers {
                 let header = body.names.header(*h).to_string();
                 body.text.line(format!("if (!s->{header}_valid)"));

@@ -22,7 +22,7 @@ impl Native<'_> {
         if ranges && layout.structure != Structure::Code {
             self.range_test(definition, &layout, &name);
         }
-        self.c.function(true, &format!("apply_{name}"), Unit::Table(index as u32), |body| {
+        self.c.function(&format!("apply_{name}"), Unit::Table(index as u32), |body| {
             body.comment(definition.loc);
             body.text.line("u32 result = 0;");
             body.text.line("const u8 *d = 0;");

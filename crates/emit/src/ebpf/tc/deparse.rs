@@ -32,7 +32,7 @@ impl Ebpf<'_> {
     fn tc_deparser(&mut self, role: Role) {
         let Some(control) = self.c.program.control(role) else { return };
         let ether_type = self.ether_type(role);
-        self.c.function(true, stage_name(role), Unit::Role(role), |body| {
+        self.c.function(stage_name(role), Unit::Role(role), |body| {
             let order = body.emitted(control);
             body.text.line("u32 out = 0;");
             order.iter().for_each(|h| body.place_header(h));

@@ -12,7 +12,7 @@ use ir::{Loc, StageId};
 
 use super::super::Ebpf;
 use super::deparse::REMOVED_END;
-use crate::c::{Known, Which, stage_name};
+use crate::c::{Known, Which};
 
 /// What a packet for a member of a multicast group knows.
 const TO_MEMBER: Known<'_> = Known {
@@ -179,7 +179,8 @@ impl Ebpf<'_> {
         self.c.write_inputs("n", &path_inputs, &known, Which::All);
         self.c.write_inputs("n", &path.sets, &known, Which::All);
         if let Some(role) = parsed {
-            self.c.text.line(format!("{}(skb);", stage_name(role)));
+            let call = self.c.facts.call_stage(role);
+            self.c.text.line(format!("{call};"));
             self.c.text.line("n->ended = 0;");
             pass(self);
         }
