@@ -1,6 +1,6 @@
 //! Tests of the plan of incremental checksum updates: which terms must be summed, and which cancel.
 
-use ir::checksum::{List, Part, plan};
+use ir::checksum::{Declared, Part, plan};
 
 /// A program with a checksum over the payload. `%` stands for the body of the ingress control.
 const PROGRAM: &str = r#"
@@ -46,28 +46,28 @@ fn plan_of(ingress: &str) -> ir::checksum::Plan {
 }
 
 /// The widths and parts of the terms that are summed.
-fn summed(list: &List) -> Vec<(u32, Part)> {
-    list.terms.iter().map(|t| (t.value.ty.width(), t.part)).collect()
+fn summed(declared: &Declared) -> Vec<(u32, Part)> {
+    declared.terms.iter().map(|t| (t.value.ty.width(), t.part)).collect()
 }
 
 #[test]
 fn unwritten_fields_cancel() {
     let plan = plan_of("hdr.flow.to = 7;");
-    let update = &plan.updates[0];
-    assert_eq!(summed(&update.list), [(32, Part::Body)], "only the field that changes is summed");
-    assert_eq!(summed(&plan.sources[0].list), [(32, Part::Body)]);
-    assert_eq!(update.list.stable.len(), 5);
+    let [sum] = &plan.sums[..] else { panic!("a checksum that is never updated needs no sum: {plan:?}") };
+    assert_eq!(summed(&sum.updates[0]), [(32, Part::Body)], "only the field that changes is summed");
+    assert_eq!(summed(&sum.verifies[0]), [(32, Part::Body)]);
+    assert_eq!(sum.stable.len(), 5);
 }
 
 #[test]
 fn without_writes_all_terms_cancel() {
-    assert!(plan_of("").updates[0].list.terms.is_empty());
+    assert!(plan_of("").sums[0].updates[0].terms.is_empty());
 }
 
 #[test]
 fn headers_before_the_checksum_are_pseudo_header() {
     let plan = plan_of("hdr.outer.label = 7; hdr.flow.port = 9;");
-    let mut parts = summed(&plan.updates[0].list);
+    let mut parts = summed(&plan.sums[0].updates[0]);
     parts.sort_by_key(|p| p.0);
     assert_eq!(parts, [(16, Part::Body), (32, Part::Pseudo)]);
 }
@@ -75,8 +75,9 @@ fn headers_before_the_checksum_are_pseudo_header() {
 /// Each value is shifted to its position in its 16-bit word. The first of two bytes is the high one.
 #[test]
 fn values_are_shifted_to_their_position_in_a_word() {
-    let shift =
-        |ingress: &str| plan_of(ingress).updates[0].list.terms.iter().map(|t| t.shift).collect::<Vec<_>>();
+    let shift = |ingress: &str| {
+        plan_of(ingress).sums[0].updates[0].terms.iter().map(|t| t.shift).collect::<Vec<_>>()
+    };
     assert_eq!(shift("hdr.flow.flags = 1;"), [8]);
     assert_eq!(shift("hdr.flow.rest = 1;"), [0]);
 }
@@ -85,8 +86,8 @@ fn values_are_shifted_to_their_position_in_a_word() {
 fn a_checksum_that_the_program_overwrites_is_remembered_on_arrival() {
     let remembered = |ingress: &str| {
         let plan = plan_of(ingress);
-        assert_eq!(plan.updates[0].sources, [0]);
-        plan.updates[0].rewritten && plan.remembers(0)
+        assert_eq!(plan.sums[0].verifies.len(), 1);
+        plan.sums[0].rewritten
     };
     assert!(!remembered(""), "the packet still holds what arrived");
     assert!(remembered("hdr.flow.sum = 0;"));
@@ -97,5 +98,5 @@ fn a_checksum_that_the_program_overwrites_is_remembered_on_arrival() {
 #[test]
 fn a_change_of_validity_counts_as_a_write() {
     let plan = plan_of("hdr.flow.setInvalid(); hdr.flow.setValid();");
-    assert_eq!(plan.updates[0].list.terms.len(), 5, "all but the label: {:#?}", plan.updates[0].list);
+    assert_eq!(plan.sums[0].updates[0].terms.len(), 5, "all but the label: {:#?}", plan.sums[0]);
 }

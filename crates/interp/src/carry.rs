@@ -10,34 +10,30 @@ use ir::{ChecksumId, Program, checksum};
 
 /// Which update derives from which verified checksum.
 pub(crate) struct Carry {
-    /// The source number of each verification.
-    sources: HashMap<ChecksumId, usize>,
-    /// The sources of each update. The first source that was verified applies.
-    updates: HashMap<ChecksumId, Vec<usize>>,
+    /// The number of the sum of each verification and update.
+    sums: HashMap<ChecksumId, usize>,
 }
 
 impl Carry {
     pub fn of(program: &Program) -> Carry {
         let plan = checksum::plan(program);
-        Carry {
-            sources: plan.sources.iter().enumerate().map(|(i, source)| (source.statement, i)).collect(),
-            updates: plan.updates.into_iter().map(|update| (update.statement, update.sources)).collect(),
-        }
+        let of_sum = |(i, sum): (usize, &checksum::Sum)| {
+            sum.verifies.iter().chain(&sum.updates).map(|d| (d.statement, i)).collect::<Vec<_>>()
+        };
+        Carry { sums: plan.sums.iter().enumerate().flat_map(of_sum).collect() }
     }
 
-    /// Records by how much a verified checksum is wrong.
+    /// Records by how much a verified checksum is wrong. The first verification of a checksum counts.
     pub fn verified(&self, id: ChecksumId, found: u16, right: u16, wrong_by: &mut Vec<Option<u16>>) {
-        let Some(&source) = self.sources.get(&id) else { return };
-        wrong_by.resize(wrong_by.len().max(source + 1), None);
+        let Some(&sum) = self.sums.get(&id) else { return };
+        wrong_by.resize(wrong_by.len().max(sum + 1), None);
         // A checksum is the complement of a sum, so the difference of the checksums is the negated difference of the sums.
-        wrong_by[source] = Some(plus(right, !found));
+        wrong_by[sum].get_or_insert(plus(right, !found));
     }
 
-    /// The correct checksum of an update, changed by the amount by which its source was wrong.
+    /// The correct checksum of an update, changed by the amount by which it was wrong on arrival.
     pub fn updated(&self, id: ChecksumId, right: u16, wrong_by: &[Option<u16>]) -> u16 {
-        let sources = self.updates.get(&id).map_or(&[][..], Vec::as_slice);
-        let first = sources.iter().find_map(|&source| wrong_by.get(source).copied().flatten());
-        match first {
+        match self.sums.get(&id).and_then(|&sum| wrong_by.get(sum).copied().flatten()) {
             None | Some(0 | 0xffff) => right,
             Some(difference) => !plus(!right, difference),
         }

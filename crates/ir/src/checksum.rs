@@ -15,21 +15,21 @@
 //! So a target must remember only `Σold` on arrival, which is one 16-bit number. Two refinements make this fast and correct:
 //!
 //! * **Data that never changes cancels.** Consider a term that is at the same position in *every* list declared for one checksum, and that
-//!   nothing writes after the parser. It adds the same value to `Σold` and `Σnew`, so neither sum includes it ([`List::stable`]). This
+//!   nothing writes after the parser. It adds the same value to `Σold` and `Σnew`, so neither sum includes it ([`Sum::stable`]). This
 //!   applies to most of a TCP header.
 //! * **The body and the pseudo-header are separate** ([`Part`]). The body is what the checksum covers *in the packet*: the checksum's own
 //!   header and what follows. All other terms are the pseudo-header. If hardware completes the checksum, the field holds only the sum of the
 //!   pseudo-header (Linux: `CHECKSUM_PARTIAL`). So the two differences are applied separately.
 //!
 //! The difference is applied to `c`, the checksum that arrived. If the program may write the field or create its header, the field may hold
-//! another value by then. In that case a target remembers `c`, and restores it first ([`Update::rewritten`]).
+//! another value by then. In that case a target remembers `c`, and restores it first ([`Sum::rewritten`]).
 //!
 //! If no verify statement ran for the packet (a UDP checksum of zero, a packet that the program created), the payload must be summed. A
 //! target decides this at run time.
 //!
 //! Because 2^16 ≡ 1 modulo 2^16 − 1, a term of any width adds its value, shifted left to the next 16-bit boundary ([`Term::shift`]). So
 //! lists need not consist of 16-bit words. After a list with an odd number of bytes, each byte of the payload is in the other half of its
-//! word ([`List::aligned`]). A difference can be derived only between two lists that are both odd or both even.
+//! word ([`Sum::aligned`]). A difference can be derived only between two lists that are both odd or both even.
 
 use std::collections::HashSet;
 
@@ -60,67 +60,79 @@ pub struct Term {
     pub part: Part,
 }
 
-/// The terms of a declared list.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct List {
-    /// The terms that must be summed when the declaration is reached.
+/// A statement that verifies or updates a checksum.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Declared {
+    /// The statement.
+    pub statement: ChecksumId,
+    /// The terms that must be summed when the statement is reached.
     pub terms: Vec<Term>,
-    /// The terms that are in every list of the same checksum and never change after the parser. They cancel in a difference. A sum that is
+}
+
+/// A checksum over the payload that the program updates, with all statements that declare its lists. At most one verification counts for a
+/// packet, the first, and at most one update, the last. So a target keeps one sum of each kind, whatever the number of lists.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sum {
+    /// The place of the checksum.
+    pub place: Place,
+    /// Whether the lists are a whole number of 16-bit words, after zero bits have padded their last byte. If they are not, the payload after
+    /// them begins in the middle of a word. A checksum with lists of both kinds is two sums.
+    pub aligned: bool,
+    /// The `VerifyChecksum` statements, in order.
+    pub verifies: Vec<Declared>,
+    /// The `UpdateChecksum` statements, in order. There is at least one.
+    pub updates: Vec<Declared>,
+    /// The terms that are in every list of the checksum and never change after the parser. They cancel in a difference. A sum that is
     /// computed in full may include them at any time.
     pub stable: Vec<Term>,
-    /// Whether the list is a whole number of 16-bit words, after zero bits have padded its last byte. If it is not, the payload after it
-    /// begins in the middle of a word.
-    pub aligned: bool,
-}
-
-/// A verified checksum over the payload, from which updates can be derived.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Source {
-    /// The `VerifyChecksum` statement.
-    pub statement: ChecksumId,
-    /// The place of the checksum.
-    pub place: Place,
-    /// The list that it sums.
-    pub list: List,
-}
-
-/// An updated checksum over the payload.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Update {
-    /// The `UpdateChecksum` statement.
-    pub statement: ChecksumId,
-    /// The place of the checksum.
-    pub place: Place,
-    /// The list that it sums.
-    pub list: List,
-    /// The indexes in [`Plan::sources`] for the same checksum. The first source that was verified for the packet counts.
-    pub sources: Vec<usize>,
-    /// Whether the program may write the checksum, so that its field may no longer hold the value that arrived.
+    /// Whether the program may write the checksum, so that its field may no longer hold the value that arrived. A target must then remember
+    /// that value.
     pub rewritten: bool,
 }
 
-/// The checksums to remember on arrival, and those to update on departure.
+/// The sums to remember on arrival, and to update on departure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// The checksums to remember.
-    pub sources: Vec<Source>,
-    /// The checksums to update.
-    pub updates: Vec<Update>,
+    /// The sums.
+    pub sums: Vec<Sum>,
 }
 
 impl Plan {
-    /// Whether a target must remember the checksum of a source on arrival, because an update may find another value in its field.
-    pub fn remembers(&self, source: usize) -> bool {
-        self.updates.iter().any(|u| u.rewritten && u.sources.contains(&source))
+    /// The sum to which a verification belongs, and the statement with its terms.
+    pub fn verified(&self, id: ChecksumId) -> Option<(usize, &Declared)> {
+        self.find(id, |sum| &sum.verifies)
+    }
+
+    /// The sum to which an update belongs, and the statement with its terms.
+    pub fn updated(&self, id: ChecksumId) -> Option<(usize, &Declared)> {
+        self.find(id, |sum| &sum.updates)
+    }
+
+    fn find(&self, id: ChecksumId, list: fn(&Sum) -> &Vec<Declared>) -> Option<(usize, &Declared)> {
+        let in_sum = |(i, sum)| list(sum).iter().find(|d| d.statement == id).map(|d| (i, d));
+        self.sums.iter().enumerate().find_map(in_sum)
+    }
+
+    /// The other sums of the checksum of a sum.
+    pub fn siblings(&self, sum: usize) -> impl Iterator<Item = usize> {
+        let same = move |i: &usize| *i != sum && self.sums[*i].place == self.sums[sum].place;
+        (0..self.sums.len()).filter(same)
     }
 }
 
 /// Derives the plan for a program.
 pub fn plan(program: &Program) -> Plan {
-    let mut lists = Declared::collect(program);
+    let mut lists = Lists::collect(program);
     let writes = Writes::after_parser(program);
     lists.cancel(program, &writes);
-    lists.pair(program, &Writes::anywhere(program))
+    lists.join(program, &Writes::anywhere(program))
+}
+
+/// The terms of a declared list.
+struct List {
+    terms: Vec<Term>,
+    stable: Vec<Term>,
+    aligned: bool,
 }
 
 /// A declaration of a checksum over the payload.
@@ -132,15 +144,15 @@ struct Declaration {
     list: List,
 }
 
-struct Declared {
+struct Lists {
     verifies: Vec<Declaration>,
     updates: Vec<Declaration>,
 }
 
-impl Declared {
-    fn collect(program: &Program) -> Declared {
+impl Lists {
+    fn collect(program: &Program) -> Lists {
         let order = emit_order(program);
-        let mut declared = Declared { verifies: Vec::new(), updates: Vec::new() };
+        let mut declared = Lists { verifies: Vec::new(), updates: Vec::new() };
         let declaration = |statement, cond, data: &[Data], checksum: &Place| Declaration {
             statement,
             place: checksum.clone(),
@@ -191,25 +203,32 @@ impl Declared {
         }
     }
 
-    fn pair(self, program: &Program, writes: &Writes) -> Plan {
-        let mut plan = Plan::default();
-        for v in self.verifies {
-            plan.sources.push(Source { statement: v.statement, place: v.place, list: v.list });
-        }
-        for u in self.updates {
-            let usable = |s: &Source| s.place == u.place && s.list.aligned == u.list.aligned;
-            let sources =
-                plan.sources.iter().enumerate().filter(|(_, s)| usable(s)).map(|(i, _)| i).collect();
-            let rewritten = !writes.keep(program, &u.place);
-            plan.updates.push(Update {
-                statement: u.statement,
-                place: u.place,
-                list: u.list,
-                sources,
-                rewritten,
+    /// Puts the lists of each checksum together.
+    fn join(self, program: &Program, writes: &Writes) -> Plan {
+        let mut sums: Vec<Sum> = Vec::new();
+        let number = |sums: &[Sum], d: &Declaration| {
+            sums.iter().position(|s| s.place == d.place && s.aligned == d.list.aligned)
+        };
+        for d in self.updates {
+            let i = number(&sums, &d).unwrap_or_else(|| {
+                sums.push(Sum {
+                    rewritten: !writes.keep(program, &d.place),
+                    place: d.place.clone(),
+                    aligned: d.list.aligned,
+                    verifies: Vec::new(),
+                    updates: Vec::new(),
+                    stable: d.list.stable.clone(),
+                });
+                sums.len() - 1
             });
+            sums[i].updates.push(Declared { statement: d.statement, terms: d.list.terms });
         }
-        plan
+        for d in self.verifies {
+            if let Some(i) = number(&sums, &d) {
+                sums[i].verifies.push(Declared { statement: d.statement, terms: d.list.terms });
+            }
+        }
+        Plan { sums }
     }
 }
 

@@ -5,7 +5,7 @@ use ir::effects;
 use ir::{Control, HeaderId, HeaderRef, Place, Role, StmtKind, visit};
 
 use super::access::Emitted;
-use super::{Body, Emitter, Unit, header, stage_name};
+use super::{Body, Emitter, Unit, header, stage_name, sums};
 
 impl Emitter<'_> {
     /// Emits a function for each deparser of a target that leaves the payload where it is. The function returns 1 if there is no room for the
@@ -137,22 +137,20 @@ impl Body<'_> {
         }
     }
 
-    /// Emits each planned update of a checksum over the payload, with `write`. An update has no effect on a packet if the checksum's header
-    /// does not leave, or if a later update of the same checksum runs too.
+    /// Emits the update of each checksum over the payload, with `write`. An update has no effect on a packet if the checksum's header does not
+    /// leave.
     pub fn updates(&mut self, order: &[Emitted], write: impl Fn(&mut Self, &UpdateAt<'_>)) {
         let plan = self.facts.plan.clone();
-        for (number, update) in plan.updates.iter().enumerate() {
-            let Place::Field(HeaderRef::Header(h), field) = &update.place else { continue };
+        for (number, sum) in plan.sums.iter().enumerate() {
+            let Place::Field(HeaderRef::Header(h), field) = &sum.place else { continue };
             let Some(header) = order.iter().find(|e| e.id == *h) else { continue };
-            let later =
-                plan.updates.iter().enumerate().skip(number + 1).filter(|(_, u)| u.place == update.place);
-            let later: String = later.map(|(i, _)| format!(" && !s->update_{i}")).collect();
-            let number_of_field = *field as usize;
-            let nonzero = self.program.header_type(*h).fields[number_of_field].checksum_nonzero;
-            self.in_packet(header, &format!("s->update_{number}{later}"), |body, at| {
-                let place = at.field(body, number_of_field);
+            let field = *field as usize;
+            let nonzero = self.program.header_type(*h).fields[field].checksum_nonzero;
+            let arrived = sums::arrived(&plan, number);
+            self.in_packet(header, &sums::is_updated(&plan, number), |body, at| {
+                let place = at.field(body, field);
                 body.point(at, &place, 2);
-                write(body, &UpdateAt { number, update, place, nonzero });
+                write(body, &UpdateAt { number, sum, arrived: arrived.clone(), place, nonzero });
             });
         }
     }
@@ -214,12 +212,14 @@ impl Emits {
     }
 }
 
-/// A planned update of a checksum whose header is in the packet. The C variable `p` points to the checksum.
+/// The update of a checksum whose header is in the packet. The C variable `p` points to the checksum.
 pub struct UpdateAt<'p> {
-    /// The number of the update in the plan.
+    /// The number of the sum in the plan.
     pub number: usize,
-    /// The update in the plan.
-    pub update: &'p ir::checksum::Update,
+    /// The sum in the plan.
+    pub sum: &'p ir::checksum::Sum,
+    /// The C of the condition that the packet arrived with this checksum, if it can.
+    pub arrived: Option<String>,
     /// The C of the checksum's offset in the packet.
     pub place: String,
     /// Whether a checksum of 0 is written as ffff, as UDP requires.

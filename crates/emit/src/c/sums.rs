@@ -4,29 +4,40 @@
 use std::collections::HashSet;
 
 use ir::cells::cells_of;
-use ir::checksum::{List, Part, Plan, Term};
+use ir::checksum::{Part, Plan, Sum, Term};
 use ir::{Call, ChecksumId, Expr, ExprKind, HeaderRef, Place, StmtKind, visit};
 
 use super::{Body, Hook, Machine, Text, c_type, facts, mask, wide};
 
-/// Declares the members of the state that say which verify and update statements ran.
+/// Declares the members of the state that say whether a verification ran, and which update was the last.
 pub fn cleared_members(plan: &Plan, text: &mut Text) {
-    (0..plan.sources.len()).for_each(|i| text.line(format!("u8 verified_{i};")));
-    (0..plan.updates.len()).for_each(|i| text.line(format!("u8 update_{i};")));
+    (0..plan.sums.len()).for_each(|i| text.line(format!("u16 update_{i};")));
+    (0..plan.sums.len()).for_each(|i| text.line(format!("u8 verified_{i};")));
 }
 
 /// Declares the members of the state for the sums of the headers on arrival and on leaving.
 pub fn members(plan: &Plan, hook: Hook, text: &mut Text) {
     let ty = if hook.folds_sums() { "u32" } else { "u64" };
-    for i in 0..plan.sources.len() {
-        text.line(format!("{ty} arrived_{i}_pseudo, arrived_{i}_body;"));
-        if plan.remembers(i) {
+    for (i, sum) in plan.sums.iter().enumerate() {
+        if !sum.verifies.is_empty() {
+            text.line(format!("{ty} arrived_{i}_pseudo, arrived_{i}_body;"));
+        }
+        if sum.rewritten && !sum.verifies.is_empty() {
             text.line(format!("u16 arrived_{i}_sum;"));
         }
-    }
-    for i in 0..plan.updates.len() {
         text.line(format!("{ty} leaves_{i}_pseudo, leaves_{i}_body, leaves_{i}_stable;"));
     }
+}
+
+/// The C of the condition that the packet arrived with the checksum of a sum, if it can.
+pub fn arrived(plan: &Plan, sum: usize) -> Option<String> {
+    (!plan.sums[sum].verifies.is_empty()).then(|| format!("s->verified_{sum}"))
+}
+
+/// The C of the condition that the last update of a checksum belongs to a sum.
+pub fn is_updated(plan: &Plan, sum: usize) -> String {
+    let later: String = plan.siblings(sum).map(|i| format!(" && s->update_{sum} > s->update_{i}")).collect();
+    format!("s->update_{sum}{later}")
 }
 
 /// The C of a sum of values, not folded. Each value is shifted to its position within a 16-bit word.
@@ -83,8 +94,8 @@ fn part(body: &mut Body<'_>, terms: &[Term], part: Part) -> String {
 }
 
 /// The C of the sum of the terms that are equal on arrival and on leaving.
-pub fn stable(body: &mut Body<'_>, list: &List) -> String {
-    kept(body, list.stable.iter())
+pub fn stable(body: &mut Body<'_>, sum: &Sum) -> String {
+    kept(body, sum.stable.iter())
 }
 
 /// Emits `verify_checksum` or `verify_checksum_with_payload`.
@@ -99,22 +110,22 @@ pub fn verify(body: &mut Body<'_>, call: &Call) {
             false => verify_header(body, cond, data, checksum),
         };
     }
-    let source = body.facts.plan.sources.iter().position(|s| s.statement == *id);
-    let (Some(i), true) = (source, *payload) else { return };
+    let plan = body.facts.plan.clone();
+    let (Some((i, declared)), true) = (plan.verified(*id), *payload) else { return };
     whole_words(body, data);
-    let terms = body.facts.plan.sources[i].list.terms.clone();
     // If the packet arrived without the checksum's header, there is no checksum to update.
     let cond = body.expr(cond);
     let valid = match checksum {
         Place::Field(h, _) => body.expr(&Expr { kind: ExprKind::IsValid(h.clone()), ty: ir::Ty::Bool }),
         Place::Var(_) => "0".to_string(),
     };
-    body.text.open(format!("if ({cond} && {valid})"));
-    let (pseudo, inner) = (part(body, &terms, Part::Pseudo), part(body, &terms, Part::Body));
+    let first = if plan.sums[i].verifies[0].statement == *id { "" } else { &format!(" && !s->verified_{i}") };
+    body.text.open(format!("if ({cond} && {valid}{first})"));
+    let (pseudo, inner) = (part(body, &declared.terms, Part::Pseudo), part(body, &declared.terms, Part::Body));
     body.text.line(format!("s->verified_{i} = 1;"));
     body.text.line(format!("s->arrived_{i}_pseudo = {pseudo};"));
     body.text.line(format!("s->arrived_{i}_body = {inner};"));
-    if body.facts.plan.remembers(i) {
+    if plan.sums[i].rewritten {
         let arrived = body.place(checksum);
         body.text.line(format!("s->arrived_{i}_sum = {arrived};"));
     }
@@ -158,24 +169,14 @@ fn read_later(program: &ir::Program, checksum: &Place, update: ChecksumId) -> bo
     later
 }
 
-/// Emits assignments that restore the checksum that arrived, because the difference must be applied to that one and not to a value that
-/// the program wrote.
-fn restore(body: &mut Body<'_>, checksum: &Place, sources: &[usize]) {
-    for (n, source) in sources.iter().enumerate() {
-        let head = if n == 0 { "if" } else { "else if" };
-        let field = body.place(checksum);
-        body.text.line(format!("{head} (s->verified_{source})"));
-        body.text.line(format!("    {field} = s->arrived_{source}_sum;"));
-    }
-}
-
 /// Emits `update_checksum` or `update_checksum_with_payload`.
 pub fn update(body: &mut Body<'_>, call: &Call) {
     let Call::UpdateChecksum { id, cond, data, checksum, payload, nonzero } = call else { return };
     let cond = body.expr(cond);
     body.text.open(format!("if ({cond})"));
-    match body.facts.plan.updates.iter().position(|u| u.statement == *id) {
-        Some(i) if *payload => {
+    let plan = body.facts.plan.clone();
+    match plan.updated(*id) {
+        Some((i, declared)) if *payload => {
             whole_words(body, data);
             if !matches!(checksum, Place::Field(HeaderRef::Header(_), _)) {
                 let hint = "give the checksum a header of its own, or name the element by a constant";
@@ -189,21 +190,23 @@ pub fn update(body: &mut Body<'_>, call: &Call) {
                 let hint = "a sum over the payload is written when the packet leaves; sum the headers alone, or run it on interp";
                 body.unsupported("reading a sum over the payload in the control that updates it", hint);
             }
-            let update = body.facts.plan.updates[i].clone();
-            let list = update.list;
-            let (pseudo, inner) =
-                (part(body, &list.terms, Part::Pseudo), part(body, &list.terms, Part::Body));
-            let stable = kept(body, list.stable.iter());
-            body.text.line(format!("s->update_{i} = 1;"));
+            let sum = &plan.sums[i];
+            let terms = &declared.terms;
+            let (pseudo, inner) = (part(body, terms, Part::Pseudo), part(body, terms, Part::Body));
+            let stable = stable(body, sum);
+            body.text.line(format!("s->update_{i} = {};", id.0 + 1));
             body.text.line(format!("s->leaves_{i}_pseudo = {pseudo};"));
             body.text.line(format!("s->leaves_{i}_body = {inner};"));
-            if update.rewritten {
-                restore(body, checksum, &update.sources);
+            let arrived = arrived(&plan, i);
+            if let (true, Some(arrived)) = (sum.rewritten, &arrived) {
+                // The difference must be applied to the checksum that arrived and not to a value that the program wrote.
+                let field = body.place(checksum);
+                body.text.line(format!("if ({arrived})"));
+                body.text.line(format!("    {field} = s->arrived_{i}_sum;"));
             }
-            // The stable terms are needed only if no source was verified, because in a difference they cancel.
-            let verified: Vec<String> = update.sources.iter().map(|s| format!("s->verified_{s}")).collect();
-            if !verified.is_empty() {
-                body.text.line(format!("if (!({}))", verified.join(" | ")));
+            // The stable terms are needed only if nothing was verified, because in a difference they cancel.
+            if let Some(arrived) = arrived {
+                body.text.line(format!("if (!{arrived})"));
             }
             body.text.line(format!("    s->leaves_{i}_stable = {stable};"));
         }

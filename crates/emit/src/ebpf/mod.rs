@@ -181,7 +181,7 @@ impl Ebpf<'_> {
         }
         self.c.parsers();
         self.c.controls();
-        if !self.c.facts.plan.updates.is_empty() {
+        if !self.c.facts.plan.sums.is_empty() {
             self.c.text.raw(payload::SUM);
         }
         self.zero();

@@ -14,44 +14,37 @@ impl Native<'_> {
     }
 }
 
-/// Emits a planned update of a checksum over the payload.
+/// Emits the update of a checksum over the payload.
 fn sum(body: &mut Body<'_>, at: &UpdateAt<'_>) {
-    let (i, update) = (at.number, at.update);
-    let stable = sums::stable(body, &update.list);
+    let i = at.number;
+    let stable = sums::stable(body, at.sum);
     let text = &mut *body.text;
+    let leaves = format!("s->leaves_{i}_pseudo + s->leaves_{i}_body");
     text.line("u16 sum;");
     text.open("if (pkt->frame.flags & PARTIAL)");
-    let mut chosen = String::new();
-    for source in &update.sources {
-        chosen += &format!(
-            "s->verified_{source} ? update_partial_checksum(rd16(p), s->arrived_{source}_pseudo, s->leaves_{i}_pseudo) : "
-        );
-    }
-    text.line(format!("wr16(p, ({chosen}(u16)fold(s->leaves_{i}_pseudo)));"));
+    let full = format!("(u16)fold(s->leaves_{i}_pseudo)");
+    text.line(match &at.arrived {
+        Some(arrived) => format!(
+            "wr16(p, ({arrived} ? update_partial_checksum(rd16(p), s->arrived_{i}_pseudo, s->leaves_{i}_pseudo) : {full}));"
+        ),
+        None => format!("wr16(p, {full});"),
+    });
     text.close(" else {");
     text.indent();
-    let mut head = "if";
-    for source in &update.sources {
-        text.line(format!("{head} (s->verified_{source})"));
+    if let Some(arrived) = &at.arrived {
+        text.line(format!("if ({arrived})"));
         text.line(format!(
-            "    sum = update_checksum(rd16(p), s->arrived_{source}_pseudo + s->arrived_{source}_body,"
+            "    sum = update_checksum(rd16(p), s->arrived_{i}_pseudo + s->arrived_{i}_body, {leaves});"
         ));
-        text.line(format!("                      s->leaves_{i}_pseudo + s->leaves_{i}_body);"));
-        head = "else if";
-    }
-    if !update.sources.is_empty() {
         text.line("else");
     }
     let bytes = "bytes_sum(pkt->frame.data + out, pkt->length - out)";
-    let payload = if update.list.aligned { bytes.to_string() } else { format!("bswap16((u16){bytes})") };
-    text.line(format!("    sum = ~fold({payload} + s->leaves_{i}_pseudo +"));
-    text.line(format!("                s->leaves_{i}_body + s->leaves_{i}_stable);"));
-    if !update.sources.is_empty() {
+    let payload = if at.sum.aligned { bytes.to_string() } else { format!("bswap16((u16){bytes})") };
+    text.line(format!("    sum = ~fold({payload} + {leaves} + s->leaves_{i}_stable);"));
+    if at.arrived.is_some() {
         // An incremental update cannot distinguish the two zeros of one's complement (RFC 1624, section 3). The sum is 0, and the checksum
         // 0xffff, only if all summed words are 0.
-        text.line(format!(
-            "if (!sum && !(s->leaves_{i}_pseudo + s->leaves_{i}_body + {stable}) && !{bytes})"
-        ));
+        text.line(format!("if (!sum && !({leaves} + {stable}) && !{bytes})"));
         text.line("    sum = 0xffff;");
     }
     text.line(if at.nonzero { "wr16(p, sum ? sum : 0xffff);" } else { "wr16(p, sum);" });

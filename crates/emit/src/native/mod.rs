@@ -168,7 +168,7 @@ impl Native<'_> {
         };
         let of_table = |t: &ir::Table| t.keys.iter().map(|k| value(k.expr.ty)).sum::<u64>() + 64;
         let p = self.c.program;
-        let sums = 24 * (self.c.facts.plan.sources.len() + self.c.facts.plan.updates.len()) as u64;
+        let sums = 48 * self.c.facts.plan.sums.len() as u64;
         256 + sums
             + p.headers.iter().map(of_header).sum::<u64>()
             + p.vars.iter().map(|v| value(v.ty)).sum::<u64>()

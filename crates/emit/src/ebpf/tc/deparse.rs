@@ -20,7 +20,7 @@ const FRONT: u32 = 14;
 impl Ebpf<'_> {
     /// Emits a function for each deparser. It returns 1 if the packet cannot be written, and 2 if a checksum cannot be computed.
     pub(super) fn tc_deparsers(&mut self) {
-        if !self.c.facts.plan.updates.is_empty() {
+        if !self.c.facts.plan.sums.is_empty() {
             self.c.text.raw(sums::CHANGE);
         }
         self.c.text.raw(RESIZE);

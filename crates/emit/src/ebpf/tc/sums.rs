@@ -25,20 +25,20 @@ INLINE void change_sum(struct __sk_buff *skb, u32 at, u32 pseudo, u32 body, u64 
 }
 "#;
 
-/// Emits a planned update of a checksum in the packet. All headers are at their new offsets.
+/// Emits the update of a checksum in the packet. All headers are at their new offsets.
 pub fn apply(body: &mut Body<'_>, at: &UpdateAt<'_>) {
-    let (i, update) = (at.number, at.update);
-    let stable = sums::stable(body, &update.list);
+    let i = at.number;
+    let stable = sums::stable(body, at.sum);
     let text = &mut *body.text;
     text.line(format!("u32 at = {};", at.place));
-    let mangled = if at.nonzero { "BPF_F_MARK_MANGLED_0" } else { "0" };
-    let mut head = "if";
-    for source in &update.sources {
-        text.open(format!("{head} (s->verified_{source})"));
-        text.line(format!(
-            "u32 pseudo = fold((u64)s->leaves_{i}_pseudo + (u16)~s->arrived_{source}_pseudo);"
-        ));
-        text.line(format!("u32 body = fold((u64)s->leaves_{i}_body + (u16)~s->arrived_{source}_body);"));
+    if let Some(arrived) = &at.arrived {
+        let mangled = if at.nonzero { "BPF_F_MARK_MANGLED_0" } else { "0" };
+        text.open(format!("if ({arrived})"));
+        for part in ["pseudo", "body"] {
+            text.line(format!(
+                "u32 {part} = fold((u64)s->leaves_{i}_{part} + (u16)~s->arrived_{i}_{part});"
+            ));
+        }
         text.line(format!("change_sum(skb, at, pseudo, body, {mangled});"));
         // An incremental update cannot distinguish the two zeros of one's complement (RFC 1624, section 3). The checksum is 0xffff only if
         // all summed words are 0. If the checksum was wrong on arrival, it is not 0 in that case, and it keeps its error.
@@ -49,13 +49,12 @@ pub fn apply(body: &mut Body<'_>, at: &UpdateAt<'_>) {
         text.line("bpf_skb_store_bytes(skb, at, &sum, 2, 0);");
         text.close("");
         text.close("");
-        head = "else if";
     }
-    text.open(if update.sources.is_empty() { "" } else { "else" });
+    text.open(if at.arrived.is_some() { "else" } else { "" });
     text.line("int rest = payload_sum(skb, t->payload);");
     text.line("if (rest < 0)");
     text.line("    return 2;");
-    let rest = if update.list.aligned { "rest" } else { "bswap16((u16)rest)" };
+    let rest = if at.sum.aligned { "rest" } else { "bswap16((u16)rest)" };
     text.line(format!(
         "u16 sum = ~fold((u64){rest} + s->leaves_{i}_pseudo + s->leaves_{i}_body + s->leaves_{i}_stable);"
     ));

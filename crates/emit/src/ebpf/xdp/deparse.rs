@@ -12,37 +12,32 @@ impl Ebpf<'_> {
     }
 }
 
-/// Emits a planned update of a checksum over the payload.
+/// Emits the update of a checksum over the payload.
 fn sum(body: &mut Body<'_>, at: &UpdateAt<'_>) {
-    let (i, update) = (at.number, at.update);
-    let stable = sums::stable(body, &update.list);
+    let i = at.number;
+    let stable = sums::stable(body, at.sum);
     let text = &mut *body.text;
+    let leaves = format!("s->leaves_{i}_pseudo + s->leaves_{i}_body");
     text.line("u16 sum;");
-    let mut head = "if";
-    for source in &update.sources {
-        text.open(format!("{head} (s->verified_{source})"));
+    if let Some(arrived) = &at.arrived {
+        text.open(format!("if ({arrived})"));
         text.line(format!(
-            "sum = update_checksum(rd16(p), s->arrived_{source}_pseudo + s->arrived_{source}_body,"
+            "sum = update_checksum(rd16(p), s->arrived_{i}_pseudo + s->arrived_{i}_body, {leaves});"
         ));
-        text.line(format!("                      s->leaves_{i}_pseudo + s->leaves_{i}_body);"));
         // An incremental update cannot distinguish the two zeros of one's complement (RFC 1624, section 3). The sum is 0, and the checksum
         // 0xffff, only if all summed words are 0.
-        let listed = format!("s->leaves_{i}_pseudo + s->leaves_{i}_body + {stable}");
-        text.line(format!("if (!sum && !({listed}) && !payload_sum(xdp, out))"));
+        text.line(format!("if (!sum && !({leaves} + {stable}) && !payload_sum(xdp, out))"));
         text.line("    sum = 0xffff;");
         text.close("");
-        head = "else if";
     }
-    text.open(if update.sources.is_empty() { "" } else { "else" });
+    text.open(if at.arrived.is_some() { "else" } else { "" });
     text.line("int rest = payload_sum(xdp, out);");
     text.line("if (rest < 0)");
     text.line("    return 2;");
-    let rest = if update.list.aligned { "rest" } else { "bswap16((u16)rest)" };
-    text.line(format!(
-        "sum = ~fold((u64){rest} + s->leaves_{i}_pseudo + s->leaves_{i}_body + s->leaves_{i}_stable);"
-    ));
-    if !update.sources.is_empty() {
-        text.line(format!("if (!sum && !(s->leaves_{i}_pseudo + s->leaves_{i}_body + {stable}) && !rest)"));
+    let rest = if at.sum.aligned { "rest" } else { "bswap16((u16)rest)" };
+    text.line(format!("sum = ~fold((u64){rest} + {leaves} + s->leaves_{i}_stable);"));
+    if at.arrived.is_some() {
+        text.line(format!("if (!sum && !({leaves} + {stable}) && !rest)"));
         text.line("    sum = 0xffff;");
     }
     text.close("");
