@@ -75,9 +75,8 @@ fn headers_before_the_checksum_are_pseudo_header() {
 /// Each value is shifted to its position in its 16-bit word. The first of two bytes is the high one.
 #[test]
 fn values_are_shifted_to_their_position_in_a_word() {
-    let shift = |ingress: &str| {
-        plan_of(ingress).sums[0].updates[0].terms.iter().map(|t| t.shift).collect::<Vec<_>>()
-    };
+    let shift =
+        |ingress: &str| plan_of(ingress).sums[0].updates[0].terms.iter().map(|t| t.shift).collect::<Vec<_>>();
     assert_eq!(shift("hdr.flow.flags = 1;"), [8]);
     assert_eq!(shift("hdr.flow.rest = 1;"), [0]);
 }

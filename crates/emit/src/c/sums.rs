@@ -121,7 +121,8 @@ pub fn verify(body: &mut Body<'_>, call: &Call) {
     };
     let first = if plan.sums[i].verifies[0].statement == *id { "" } else { &format!(" && !s->verified_{i}") };
     body.text.open(format!("if ({cond} && {valid}{first})"));
-    let (pseudo, inner) = (part(body, &declared.terms, Part::Pseudo), part(body, &declared.terms, Part::Body));
+    let (pseudo, inner) =
+        (part(body, &declared.terms, Part::Pseudo), part(body, &declared.terms, Part::Body));
     body.text.line(format!("s->verified_{i} = 1;"));
     body.text.line(format!("s->arrived_{i}_pseudo = {pseudo};"));
     body.text.line(format!("s->arrived_{i}_body = {inner};"));

@@ -35,9 +35,7 @@ pub fn apply(body: &mut Body<'_>, at: &UpdateAt<'_>) {
         let mangled = if at.nonzero { "BPF_F_MARK_MANGLED_0" } else { "0" };
         text.open(format!("if ({arrived})"));
         for part in ["pseudo", "body"] {
-            text.line(format!(
-                "u32 {part} = fold((u64)s->leaves_{i}_{part} + (u16)~s->arrived_{i}_{part});"
-            ));
+            text.line(format!("u32 {part} = fold((u64)s->leaves_{i}_{part} + (u16)~s->arrived_{i}_{part});"));
         }
         text.line(format!("change_sum(skb, at, pseudo, body, {mangled});"));
         // An incremental update cannot distinguish the two zeros of one's complement (RFC 1624, section 3). The checksum is 0xffff only if
