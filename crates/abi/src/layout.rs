@@ -149,6 +149,7 @@ mod tests {
             data_offset: 8,
             counter_offset: None,
             meter_offset: None,
+            hit_offset: None,
             value_size: 56,
             lists: None,
             learning: None,

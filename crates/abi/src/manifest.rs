@@ -401,6 +401,10 @@ pub struct TableLayout {
     /// Kernel targets: offset in bytes of the number of the entry's meter cell (a `u32`) in a value, if the table has a direct meter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meter_offset: Option<u32>,
+    /// For eBPF: offset in bytes of the time of the entry's last hit in a value, if the table tells of idle entries. It is a `u64` in microseconds
+    /// of the kernel's monotonic clock, up to [`HIT`] microseconds too early.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hit_offset: Option<u32>,
     /// Size of a whole value in bytes.
     pub value_size: u32,
     /// Kernel targets, for a table with an action profile: the map of the lists of actions that entries may run. The action data of an
@@ -426,6 +430,10 @@ pub struct LearningMaps {
     /// Offset in bytes of the packed key in a row.
     pub key_offset: u32,
 }
+
+/// How precise the time of an entry's last hit is on eBPF, in microseconds. Packets that hit an entry in between do not write it, so that
+/// processors do not contend for its cache line.
+pub const HIT: u64 = 1000;
 
 /// Versions that arrays of tuples and of default actions have on tc. A version that packets may still read is not written, so
 /// more versions mean fewer grace periods to wait for.

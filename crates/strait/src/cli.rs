@@ -191,7 +191,7 @@ pub struct RunArgs {
     /// Number of worker threads of the native target (1), each on a processor of its own.
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
-    /// A built-in control plane of a bundled app (native): `l2[:SECONDS]`, `nat44:POOL`.
+    /// A built-in control plane of a bundled app: `l2[:SECONDS]`, `nat44:POOL`.
     #[arg(long, value_name = "NAME[:ARG]")]
     pub controller: Option<String>,
     /// Print digests as they arrive, one JSON object per line.

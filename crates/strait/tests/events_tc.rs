@@ -1,9 +1,11 @@
 //! What packets in the kernel tell the host: nothing is torn or told twice, the order is kept, and what finds no room is counted.
 
 use std::process::Command;
+use std::time::Duration;
 
-use abi::Manifest;
-use dataplane::device::{Device, Event};
+use abi::id::{ActionId, TableId};
+use abi::{ActionCall, Bits, Manifest, MatchValue};
+use dataplane::device::{Action, Device, Entity, EntryKey, Event, Key, TableEntry, Update};
 use io::bpf::{Instance, SkBuff};
 use io::ebpf::{EgressPort, KernelProgram};
 use io::workdir::WorkDir;
@@ -36,13 +38,13 @@ control D(packet_out p, in headers hdr) { apply { p.emit(hdr.h); } }
 V1Switch(P(), V(), I(), E(), C(), D()) main;
 "#;
 
-fn compile() -> Option<(Vec<u8>, Manifest)> {
+fn compile(text: &str) -> Option<(Vec<u8>, Manifest)> {
     if !std::fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0")) {
         println!("skipped: events on tc: needs root");
         return None;
     }
     let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
-    let program = p4::compile(&mut map, "events.p4", PROGRAM, &[], &p4::Embedded, &mut diags);
+    let program = p4::compile(&mut map, "events.p4", text, &[], &p4::Embedded, &mut diags);
     let output = emit::tc(&program.expect("it is right")).expect("it is within the target");
     let dir = WorkDir::new().expect("a directory");
     let source = dir.write("events.c", output.c.as_bytes()).expect("writes");
@@ -80,7 +82,7 @@ impl Drop for Kernel {
 
 #[test]
 fn digests_keep_their_order_and_what_finds_no_room_is_counted() {
-    let Some((elf, manifest)) = compile() else { return };
+    let Some((elf, manifest)) = compile(PROGRAM) else { return };
     let kernel = Kernel(format!("test-events-{}", std::process::id()));
     let mut program = KernelProgram::load(&elf, &manifest, &kernel.0).expect("it loads");
     program.set_ingress_port(1, 0).expect("a port");
@@ -115,4 +117,120 @@ fn digests_keep_their_order_and_what_finds_no_room_is_counted() {
         let lost = program.events_lost().expect("it counts") - lost;
         assert_eq!(got.len() as u64 + lost, 100_000);
     });
+}
+
+/// Each packet is looked up in tables of all structures, by the byte behind the addresses.
+const TIMED: &str = r#"
+#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<48> dst; bit<48> src; bit<16> key; }
+struct headers { h_t h; }
+struct metadata { }
+parser P(packet_in b, out headers hdr, inout metadata m, inout standard_metadata_t sm) {
+    state start { b.extract(hdr.h); transition accept; }
+}
+control V(inout headers hdr, inout metadata m) { apply { } }
+control I(inout headers hdr, inout metadata m, inout standard_metadata_t sm) {
+    direct_counter(CounterType.packets) hits;
+    table exacts {
+        key = { hdr.h.key: exact; }
+        actions = { NoAction; }
+        default_action = NoAction;
+        counters = hits;
+        support_timeout = true;
+        size = 16;
+    }
+    table masks {
+        key = { hdr.h.key: ternary; }
+        actions = { NoAction; }
+        default_action = NoAction;
+        support_timeout = true;
+        size = 16;
+    }
+    table prefixes {
+        key = { hdr.h.key: lpm; }
+        actions = { NoAction; }
+        default_action = NoAction;
+        support_timeout = true;
+        size = 16;
+    }
+    apply {
+        exacts.apply();
+        masks.apply();
+        prefixes.apply();
+        sm.egress_spec = 1;
+    }
+}
+control E(inout headers hdr, inout metadata m, inout standard_metadata_t sm) { apply { } }
+control C(inout headers hdr, inout metadata m) { apply { } }
+control D(packet_out p, in headers hdr) { apply { p.emit(hdr.h); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#;
+
+/// An entry of one of the tables for a key.
+fn entry(table: u32, key: u16, idle: Option<u64>) -> TableEntry {
+    let bits = |v: u16| Bits::new(16, v.into());
+    let value = match table {
+        0 => MatchValue::Exact(bits(key)),
+        1 => MatchValue::Ternary(bits(key), bits(0xffff)),
+        _ => MatchValue::Lpm(bits(key), 16),
+    };
+    let priority = i32::from(table == 1);
+    let key = EntryKey { table: TableId(table), matches: vec![value], priority };
+    TableEntry { key, action: Action::Call(ActionCall { action: ActionId(0), args: vec![] }), idle }
+}
+
+#[test]
+fn entries_that_no_packet_hits_are_told_and_others_are_not() {
+    let Some((elf, manifest)) = compile(TIMED) else { return };
+    let kernel = Kernel(format!("test-idle-{}", std::process::id()));
+    let mut program = KernelProgram::load(&elf, &manifest, &kernel.0).expect("it loads");
+    program.set_ingress_port(1, 0).expect("a port");
+    program.set_egress_port(1, EgressPort { ifindex: 1, flags: 0 }).expect("a port");
+    const IDLE: Duration = Duration::from_millis(400);
+    let micros = IDLE.as_micros() as u64;
+    for table in 0..3 {
+        let entries = [entry(table, 1, Some(micros)), entry(table, 2, Some(micros)), entry(table, 3, None)];
+        let updates = entries.map(|entry| Update::Insert(Entity::Entry(entry)));
+        program.write(&updates).expect("there is room");
+    }
+    let idle = |program: &mut KernelProgram| {
+        let key = |event: Event| match event {
+            Event::Idle(entry) => entry,
+            other => panic!("not idle: {other:?}"),
+        };
+        let mut all: Vec<TableEntry> = program.events().expect("it reads").into_iter().map(key).collect();
+        all.sort_by_key(|entry| entry.key.table);
+        all
+    };
+    assert_eq!(idle(&mut program), []);
+    // Entries for key 1 are hit three times within their timeout, and those for key 2 never.
+    let mut frame = [0u8; 60];
+    frame[13] = 1;
+    let mut told = Vec::new();
+    for _ in 0..8 {
+        std::thread::sleep(IDLE / 4);
+        program.test_run(&frame, &SkBuff { ifindex: 1, ..SkBuff::default() }).expect("it runs");
+        told.extend(idle(&mut program));
+    }
+    let silent = |table| entry(table, 2, Some(micros));
+    assert!(told.iter().all(|entry| *entry == silent(entry.key.table.0)), "{told:?}");
+    for table in 0..3 {
+        assert!(told.contains(&silent(table)), "table {table}: {told:?}");
+    }
+    // A changed entry keeps its counter and its hits; one without a timeout is not told again.
+    let hits = |program: &mut KernelProgram| {
+        program.count(&Key::DirectCounter(entry(0, 1, None).key)).expect("it counts").packets
+    };
+    assert_eq!(hits(&mut program), 8);
+    for table in 0..3 {
+        program.write(&[Update::Modify(Entity::Entry(entry(table, 2, None)))]).expect("it is there");
+        program.write(&[Update::Delete(Key::Entry(entry(table, 3, None).key))]).expect("it is there");
+    }
+    std::thread::sleep(IDLE * 2);
+    let told = idle(&mut program);
+    assert_eq!(told, [0, 1, 2].map(|table| entry(table, 1, Some(micros))));
+    let read = program.get(&Key::Entry(entry(0, 1, None).key)).expect("it is there");
+    assert_eq!(read, Entity::Entry(entry(0, 1, Some(micros))));
+    assert_eq!(hits(&mut program), 8);
 }

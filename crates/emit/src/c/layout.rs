@@ -48,9 +48,10 @@ fn table(
             problems.push(Unsupported::new(key.loc, "a key of more than 128 bits", "split it into two keys"));
         }
     }
-    if machine == Machine::Bpf && t.notifies_idle {
-        let hint = "without the property the table works; the native target tells of idle entries";
-        problems.push(Unsupported::new(t.loc, "telling the control plane of idle entries", hint));
+    if machine == Machine::Bpf && t.notifies_idle && structure == Structure::Flow {
+        let hint = "entries that packets added can expire; or run it on the native target";
+        let what = "telling the control plane of idle entries of a table to which packets add entries";
+        problems.push(Unsupported::new(t.loc, what, hint));
     }
     if machine == Machine::Bpf && structure == Structure::Flow && t.direct_meter.is_some() {
         let hint = "packets would have to make meters, too; the native target has them";
@@ -195,7 +196,9 @@ fn layout(t: &ir::Table, map: &str, structure: Structure, machine: Machine, data
     let counted = first + if mapped && counter_offset.is_some() { 16 } else { 0 };
     let meter_offset = (mapped && stored && t.direct_meter.is_some()).then_some(counted);
     let metered = counted + if meter_offset.is_some() { 8 } else { 0 };
-    let data_offset = metered + if learns { u32::next_multiple_of(at, 8) } else { 0 };
+    let hit_offset = (mapped && stored && t.notifies_idle).then_some(metered);
+    let timed = metered + if hit_offset.is_some() { 8 } else { 0 };
+    let data_offset = timed + if learns { u32::next_multiple_of(at, 8) } else { 0 };
     let data_size = u32::next_multiple_of(data_size, 8);
     TableLayout {
         structure,
@@ -209,13 +212,14 @@ fn layout(t: &ir::Table, map: &str, structure: Structure, machine: Machine, data
         data_offset,
         counter_offset,
         meter_offset,
+        hit_offset,
         value_size: data_offset + data_size,
         lists: (mapped && t.profile.is_some()).then(|| format!("l_{map}")),
         learning: learns.then(|| LearningMaps {
             rows: format!("f_{map}"),
             count: (t.size + t.size / 4 + 64) as u32,
             free: format!("q_{map}"),
-            key_offset: metered,
+            key_offset: timed,
         }),
     }
 }

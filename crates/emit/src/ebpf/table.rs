@@ -5,6 +5,7 @@
 //! copies action data from a hash, and uses the copy only if no write began in the meantime. The host does not overwrite default
 //! actions and tuples while a packet may read them. The kernel keeps removed values of an LPM trie for a grace period.
 
+use abi::manifest::HIT as HIT_TIME;
 use abi::manifest::{LearningMaps, Structure, Table, TableLayout, VERSIONS};
 use ir::TableId;
 
@@ -167,6 +168,11 @@ fn lookup(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) {
         body.text.line(format!("u32 cell = *(u32 *)(v + {at});"));
         let cell = format!("bpf_map_lookup_elem(&strait_meter_{}, &cell)", meter.0);
         body.text.line(format!("s->colour_{} = execute_meter({cell}, {units});", meter.0));
+    }
+    if let Some(at) = layout.hit_offset {
+        body.text.line("u64 now = bpf_ktime_get_ns() / 1000;");
+        body.text.line(format!("if (now - READ_ONCE(*(u64 *)(v + {at})) >= {HIT_TIME})"));
+        body.text.line(format!("    *(volatile u64 *)(v + {at}) = now;"));
     }
     match is_hashed(layout.structure) {
         true => body.text.line("d = (u8 *)t->data;"),

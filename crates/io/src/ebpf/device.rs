@@ -45,9 +45,14 @@ impl Device for KernelProgram {
         device::read(self, query)
     }
 
-    /// Entries in the kernel have no idle timeouts.
     fn events(&mut self) -> Done<Vec<Event>> {
-        Ok(self.take_told()?)
+        let mut events = self.take_told()?;
+        for key in self.take_idle()? {
+            if let Some(Entity::Entry(entry)) = Store::get(self, &Key::Entry(key))? {
+                events.push(Event::Idle(entry));
+            }
+        }
+        Ok(events)
     }
 
     fn listen(&mut self, messages: bool) -> Done<()> {
@@ -245,14 +250,12 @@ impl KernelProgram {
         });
         let key = EntryKey::of(table, &entry);
         let action = reference.map_or(Action::Call(entry.action), Action::from);
-        Entity::Entry(TableEntry { key, action, idle: None })
+        let idle = self.timeouts.of(&key);
+        Entity::Entry(TableEntry { key, action, idle })
     }
 
     fn put_entry(&mut self, entry: &TableEntry, exists: bool) -> Done<()> {
         let TableEntry { key, action, idle } = entry;
-        if idle.is_some() {
-            return Err(DeviceError::Unimplemented("idle timeouts in the kernel".to_string()));
-        }
         let table = self.definition(key.table);
         let call = if let Action::Call(call) = action { call.clone() } else { ActionCall::default() };
         let stored = key.with(call.clone());
@@ -264,7 +267,9 @@ impl KernelProgram {
             }
             None => self.write_new(&table, &stored),
         };
-        Ok(written?)
+        written?;
+        self.timeouts.set(key, *idle, KernelProgram::now());
+        Ok(())
     }
 
     /// Writes an entry of a table with an action profile.
@@ -295,6 +300,7 @@ impl KernelProgram {
     fn remove_entry(&mut self, key: &EntryKey) -> Result<(), Error> {
         let table = self.definition(key.table);
         let data = self.delete(&table, &key.matches)?;
+        self.timeouts.set(key, None, 0);
         if let Some(profile) = self.manifest.profile_of(key.table) {
             let identity = table.identity(&key.with(ActionCall::default()));
             self.profiles.all[profile.index()].refer(key.table, identity, None);

@@ -5,6 +5,7 @@
 //! * `table` writes and reads entries, for every structure.
 //! * `versions` writes tables while packets read them.
 //! * `flows` writes tables to which packets add entries, and removes entries whose time has passed.
+//! * `idle` finds entries that no packet has hit for their idle timeout.
 //! * `profiles` writes action profiles, and the lists of actions that entries may run.
 //! * `value_sets` writes the value sets of parsers.
 //! * `copies` writes multicast groups and mirroring sessions.
@@ -18,6 +19,7 @@ mod copies;
 mod device;
 mod events;
 mod flows;
+mod idle;
 mod meters;
 mod profiles;
 mod program;

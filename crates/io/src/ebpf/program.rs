@@ -7,6 +7,7 @@ use abi::id::MeterId;
 use abi::manifest::KernelMaps;
 
 use super::flows::Learning;
+use super::idle::Timeouts;
 use super::meters::Cells;
 use super::profiles::Profiles;
 use super::tuples::TupleSpace;
@@ -35,6 +36,8 @@ pub struct KernelProgram {
     pub(super) learning: HashMap<String, Learning>,
     /// The expire time of each profile in microseconds (PNA), or `u64::MAX`; empty if none was set.
     pub(super) expire_times: Vec<u64>,
+    /// The idle timeouts of entries.
+    pub(super) timeouts: Timeouts,
     /// The ring of events, once it was needed.
     pub(super) ring: Option<Ring>,
     /// Whether this value loaded the program, so that no other process has written its maps.
@@ -239,6 +242,7 @@ impl KernelProgram {
             reuse: HashMap::new(),
             learning: HashMap::new(),
             expire_times: Vec::new(),
+            timeouts: Timeouts::default(),
             ring: None,
             is_fresh: false,
         }

@@ -128,6 +128,15 @@ impl KernelProgram {
         Ok(data.and_then(|data| table.unpack_action(&data)))
     }
 
+    /// The time of the last hit of an entry that exists.
+    pub(super) fn last_hit(&mut self, table: &Table, matches: &[MatchValue]) -> Result<Option<u64>> {
+        let (layout, packed) = self.packed(table, matches)?;
+        let Some(at) = layout.hit_offset.map(|at| at as usize) else { return Ok(None) };
+        let Some(key) = self.map_key(table, &layout, &packed)? else { return Ok(None) };
+        let value = self.entries_map(table, &layout)?.lookup(&key)?;
+        Ok(value.and_then(|value| Some(u64::from_ne_bytes(*value.get(at..)?.first_chunk()?))))
+    }
+
     /// The layout, packed key, map key and value of the entry with this match.
     pub(super) fn element(&mut self, table: &Table, matches: &[MatchValue]) -> Result<Option<Element>> {
         if mapped(table).is_none() {
@@ -350,10 +359,10 @@ pub(super) fn tuple_key(tuple: u32, packed: &PackedKey) -> Vec<u8> {
     [&tuple.to_ne_bytes(), &packed.value[..]].concat()
 }
 
-/// Copies the counter and the number of the meter's cell to the new value when only the action changes. (Packets that are counted in between
+/// Copies the counter, the number of the meter's cell and the time of the last hit to the new value when only the action changes. (Packets that are counted in between
 /// are lost to the count.)
 fn keep_counter(layout: &TableLayout, old: &[u8], new: &mut [u8]) {
-    for (offset, size) in [(layout.counter_offset, 16), (layout.meter_offset, 4)] {
+    for (offset, size) in [(layout.counter_offset, 16), (layout.meter_offset, 4), (layout.hit_offset, 8)] {
         let Some(offset) = offset else { continue };
         let range = offset as usize..offset as usize + size;
         if let (Some(old), Some(new)) = (old.get(range.clone()), new.get_mut(range)) {

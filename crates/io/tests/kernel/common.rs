@@ -95,6 +95,7 @@ fn table(name: &str, width: u32, kind: MatchKind, structure: Structure, shape: S
         data_offset,
         counter_offset,
         meter_offset: None,
+        hit_offset: None,
         value_size,
         lists: None,
         learning: None,

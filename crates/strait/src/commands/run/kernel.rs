@@ -4,10 +4,12 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::Context;
+use control::apps;
 use dataplane::Device;
 use io::bpf::{Hook, XdpMode};
 use io::ebpf::{KernelProgram, XdpOptions};
 
+use super::plane::Plane;
 use super::{LOST, drops, fill, ports, show};
 use crate::cli::{self, RunArgs};
 use crate::frontend;
@@ -44,6 +46,8 @@ fn serve(args: &RunArgs, at: At, ports: &[(u32, String)], target: &mut KernelTar
     for (number, interface) in ports {
         program.set_port(*number, interface, 0).with_context(|| format!("port {number}"))?;
     }
+    let numbers: Vec<u32> = ports.iter().map(|(number, _)| *number).collect();
+    let mut plane = Plane::start(args, &numbers, program)?;
     let interfaces: Vec<String> = ports.iter().map(|(_, interface)| interface.clone()).collect();
     let mode = match at {
         At::Tc => {
@@ -63,12 +67,14 @@ fn serve(args: &RunArgs, at: At, ports: &[(u32, String)], target: &mut KernelTar
         last = now;
         for event in target.program().events()? {
             show(args, &event, target.program().manifest());
+            plane.tell(apps::Event::Told(&event), now, target.program());
         }
         if ends {
             break;
         }
     }
-    summary(args.json, target)
+    plane.report_refused();
+    summary(args.json, plane.refused, target)
 }
 
 /// Attaches the program to the XDP hook of the interfaces. Returns how it runs, for people.
@@ -86,7 +92,7 @@ fn attach_xdp(args: &RunArgs, program: &KernelProgram, interfaces: &[String]) ->
 }
 
 /// Prints the drop reasons at the end.
-fn summary(json: bool, target: &mut KernelTarget) -> anyhow::Result<()> {
+fn summary(json: bool, refused: u64, target: &mut KernelTarget) -> anyhow::Result<()> {
     let drops = drops(target.program())?;
     let lost = target.program().events_lost()?;
     if json {
@@ -96,7 +102,7 @@ fn summary(json: bool, target: &mut KernelTarget) -> anyhow::Result<()> {
                 |(name, count)| serde_json::json!({"reason": name, "packets": count.packets, "bytes": count.bytes}),
             )
             .collect();
-        println!("{}", serde_json::json!({"drops": all, "digests_lost": lost}));
+        println!("{}", serde_json::json!({"drops": all, "digests_lost": lost, "writes_refused": refused}));
         return Ok(());
     }
     for (name, count) in drops.iter().filter(|(_, count)| count.packets > 0) {

@@ -2,6 +2,7 @@
 
 mod kernel;
 mod native;
+mod plane;
 
 use std::path::Path;
 
@@ -28,9 +29,6 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     match args.target {
         RunTarget::Tc | RunTarget::Xdp if args.workers.is_some() => {
             bail!("--workers is for the native target; in the kernel every processor works")
-        }
-        RunTarget::Tc | RunTarget::Xdp if args.controller.is_some() => {
-            bail!("--controller is for the native target; tables of tc and xdp have no idle timeouts")
         }
         RunTarget::Tc => kernel::run(args, At::Tc),
         RunTarget::Xdp => kernel::run(args, At::Xdp),

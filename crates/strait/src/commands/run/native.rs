@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use control::apps::{self, BuiltIn, Controller, Event};
+use control::apps::Event;
 use dataplane::Device;
 use dataplane::port::PortCounts;
 use io::port::Driver;
 use io::switch::{PortQueues, Switch};
 
+use super::plane::Plane;
 use super::{LOST, drops, fill, ports, show};
 use crate::cli::RunArgs;
 use crate::frontend;
@@ -37,7 +38,8 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let asked = stop.clone();
     ctrlc::set_handler(move || asked.store(true, Ordering::Release))?;
     let queues = open(args, &drivers, workers)?;
-    let mut plane = Plane::start(args, &drivers, &mut device)?;
+    let numbers: Vec<u32> = drivers.iter().map(|(number, _)| *number).collect();
+    let mut plane = Plane::start(args, &numbers, &mut device)?;
     let mut ages = Ages { last: 0 };
     let mut switch = Switch::start(program, queues, workers)?;
     let plural = if workers == 1 { "worker" } else { "workers" };
@@ -77,41 +79,6 @@ impl Ages {
         let share = now.saturating_sub(self.last) as f64 / 1e6;
         self.last = now;
         memory.expire(now, share.min(1.0));
-    }
-}
-
-/// The built-in control plane, if one was requested.
-struct Plane {
-    controller: Option<Box<dyn Controller>>,
-    /// The number of batches that the device refused.
-    refused: u64,
-}
-
-impl Plane {
-    fn start(args: &RunArgs, drivers: &[(u32, Driver)], device: &mut dyn Device) -> anyhow::Result<Plane> {
-        let made = |text: &String| text.parse::<BuiltIn>()?.make(device.manifest());
-        let controller = args.controller.as_ref().map(made).transpose().map_err(|why| anyhow!(why))?;
-        let mut plane = Plane { controller, refused: 0 };
-        let ports: Vec<u32> = drivers.iter().map(|(number, _)| *number).collect();
-        plane.tell(Event::Started(&ports), 0, device);
-        Ok(plane)
-    }
-
-    /// Passes an event to the control plane, and writes the updates that it returns.
-    fn tell(&mut self, event: Event<'_>, now: u64, device: &mut dyn Device) {
-        let Some(controller) = &mut self.controller else { return };
-        for why in apps::tell(&mut **controller, now, event, device) {
-            if self.refused == 0 {
-                eprintln!("warning: a write of the control plane was refused: {}", why.error);
-            }
-            self.refused += 1;
-        }
-    }
-
-    fn report_refused(&self) {
-        if self.refused > 1 {
-            eprintln!("warning: {} writes of the control plane were refused", self.refused);
-        }
     }
 }
 

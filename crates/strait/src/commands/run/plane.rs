@@ -1,0 +1,43 @@
+//! The built-in control plane of `strait run --controller`.
+
+use anyhow::anyhow;
+use control::apps::{self, BuiltIn, Controller, Event};
+use dataplane::Device;
+
+use crate::cli::RunArgs;
+
+/// The built-in control plane, if one was requested.
+pub struct Plane {
+    controller: Option<Box<dyn Controller>>,
+    /// The number of batches that the device refused.
+    pub refused: u64,
+}
+
+impl Plane {
+    /// Starts it, with these ports.
+    pub fn start(args: &RunArgs, ports: &[u32], device: &mut dyn Device) -> anyhow::Result<Plane> {
+        let made = |text: &String| text.parse::<BuiltIn>()?.make(device.manifest());
+        let controller = args.controller.as_ref().map(made).transpose().map_err(|why| anyhow!(why))?;
+        let mut plane = Plane { controller, refused: 0 };
+        plane.tell(Event::Started(ports), 0, device);
+        Ok(plane)
+    }
+
+    /// Passes an event to the control plane, and writes the updates that it returns.
+    pub fn tell(&mut self, event: Event<'_>, now: u64, device: &mut dyn Device) {
+        let Some(controller) = &mut self.controller else { return };
+        for why in apps::tell(&mut **controller, now, event, device) {
+            if self.refused == 0 {
+                eprintln!("warning: a write of the control plane was refused: {}", why.error);
+            }
+            self.refused += 1;
+        }
+    }
+
+    /// Reports at the end how many writes were refused.
+    pub fn report_refused(&self) {
+        if self.refused > 1 {
+            eprintln!("warning: {} writes of the control plane were refused", self.refused);
+        }
+    }
+}
