@@ -111,6 +111,21 @@ pub struct CopyMaps {
     pub copies: String,
     /// The number of possible groups, and of possible sessions.
     pub numbers: u32,
+    /// The program at a tc hook that sends the copies of a program at the XDP hook.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender: Option<Sender>,
+}
+
+/// A second program of an object for the XDP hook. It is attached to the ingress of tc of every port before the first one, and sends packets of which
+/// several leave.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sender {
+    /// The name of the program in the object.
+    pub program: String,
+    /// The map of packets that are to be sent. The loader multiplies its size by the number of processors.
+    pub kept: String,
+    /// The number of such packets for each processor.
+    pub each: u32,
 }
 
 /// An action profile or action selector: a set of actions that table entries refer to.

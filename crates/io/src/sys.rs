@@ -34,6 +34,8 @@ enum Command {
 pub const ATTACH_XDP: u32 = 37;
 /// XDP_FLAGS_SKB_MODE: the kernel's stack runs the XDP program.
 pub const XDP_GENERIC: u32 = 1 << 1;
+/// BPF_F_BEFORE: at a tcx hook, the program runs before those that are attached already.
+pub const BEFORE_OTHERS: u32 = 1 << 3;
 /// XDP_FLAGS_DRV_MODE: the driver runs the XDP program.
 pub const XDP_NATIVE: u32 = 1 << 2;
 /// `enum bpf_attach_type`: tc ingress through tcx (Linux 6.6).

@@ -163,7 +163,7 @@ impl Facts {
             StmtKind::Call(Call::Assert { .. }) => ends = true,
             _ => {}
         });
-        let straight = is_straight(program);
+        let straight = is_straight(program, |_| false);
         Facts {
             hook,
             plan,

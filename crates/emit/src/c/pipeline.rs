@@ -1,6 +1,6 @@
 //! What the targets share of the pipeline: conditions of decisions, and the variables that the architecture writes.
 
-use ir::pipeline::{Bytes, Carry, Fate, Input, Passed, Path, Source, Step, To, When};
+use ir::pipeline::{Bytes, Carry, Decision, Fate, Input, Passed, Path, Source, Step, To, When};
 use ir::{Expr, Role, StageId, VarId};
 
 use crate::unsupported::Unsupported;
@@ -30,10 +30,12 @@ pub enum Which {
     Independent,
 }
 
-/// Whether every packet leaves at most once, and enters each stage at most once: all packets pass the stages in order.
-pub fn is_straight(program: &ir::Program) -> bool {
+/// Whether every packet leaves at most once, and enters each stage at most once: all packets pass the stages in order. `unless` selects decisions
+/// that do not count.
+pub fn is_straight(program: &ir::Program, unless: impl Fn(&Decision) -> bool) -> bool {
     program.pipeline.stages.iter().enumerate().all(|(i, stage)| {
         stage.steps.iter().all(|step| match step {
+            Step::Decide(decision) if unless(decision) => true,
             Step::Decide(decision) => match &decision.then {
                 Fate::Drop(_) => true,
                 Fate::Copy(_) => false,

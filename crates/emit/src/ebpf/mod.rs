@@ -17,6 +17,7 @@
 mod events;
 mod hash;
 mod meters;
+mod paths;
 mod payload;
 mod stages;
 mod table;
@@ -53,10 +54,12 @@ const GSO_CHECKSUM: &str = "target.gso_checksum";
 const LONG_CHECKSUM: &str = "target.long_checksum";
 /// The drop reason of a frame whose headers are not all in its first buffer.
 const FRAGMENTED_HEADER: &str = "target.fragmented_header";
+/// The drop reason of a frame whose copies tc cannot send, because it could not tell tc about them.
+const NO_METADATA: &str = "target.no_metadata";
 /// The drop reasons of these targets with their descriptions. They are numbered after the program's own.
 const REASONS: &[(&str, &str)] = &[
     (drops::EGRESS_SPEC, "the program set egress_spec to the drop port"),
-    (drops::NO_SUCH_GROUP, "the multicast group has no members, or the target has no multicast"),
+    (drops::NO_SUCH_GROUP, "the multicast group has no members"),
     (drops::STEP_BUDGET, "the parser or a loop did not come to an end"),
     (drops::NO_SUCH_PORT, "the egress port is not attached to an interface"),
     (drops::BAD_RESIZE, "the kernel could not make the packet longer or shorter"),
@@ -67,18 +70,21 @@ const REASONS: &[(&str, &str)] = &[
         drops::NO_BUFFER,
         "a copy of a packet could not be made, or a deparser changes bytes that are too far behind",
     ),
+    (NO_METADATA, "the driver keeps no metadata of frames, so the copies of a packet cannot be sent"),
     ("target.internal", "the program's state is missing"),
     (BUSY, "a table was being written whenever the packet read it"),
     c::DROPPED,
 ];
 
-/// The drop reasons at a hook. `copies` says whether packets may leave several times.
-fn reasons(hook: Hook, copies: bool) -> Vec<(&'static str, &'static str)> {
-    let absent: &[&str] = match hook {
-        Hook::Xdp => &[GSO_CHECKSUM, drops::NO_BUFFER],
-        _ if copies => &[LONG_CHECKSUM, FRAGMENTED_HEADER],
-        _ => &[LONG_CHECKSUM, FRAGMENTED_HEADER, drops::NO_BUFFER],
+/// The drop reasons at a hook. `paths` says whether packets may leave several times or pass stages again, and `copies` whether they may leave
+/// several times.
+fn reasons(hook: Hook, paths: bool, copies: bool) -> Vec<(&'static str, &'static str)> {
+    let mut absent = match hook {
+        Hook::Xdp => vec![GSO_CHECKSUM],
+        _ => vec![LONG_CHECKSUM, FRAGMENTED_HEADER],
     };
+    absent.extend((!paths).then_some(drops::NO_BUFFER));
+    absent.extend((hook != Hook::Xdp || !copies).then_some(NO_METADATA));
     REASONS.iter().filter(|(name, _)| !absent.contains(name)).copied().collect()
 }
 
@@ -86,11 +92,20 @@ const PRELUDE: &str = include_str!("prelude.h");
 /// All texts in C of this back end. The C names of a program must differ from theirs.
 const TEXTS: &[&str] = &[
     PRELUDE,
+    paths::JOBS,
+    paths::RING_TEXT,
+    tc::CONTEXT,
     tc::SKB,
-    tc::paths::JOBS,
-    tc::paths::FRONTS,
+    tc::VLAN,
+    tc::departures::MEMBERS,
+    tc::departures::FRONTS,
     tc::LANES,
     xdp::XDP,
+    xdp::departures::MEMBERS,
+    xdp::departures::FRONTS,
+    xdp::departures::COPY,
+    xdp::departures::COPIES,
+    xdp::departures::SENDER,
     events::RING,
     hash::CRC,
     meters::METERS,
@@ -125,8 +140,10 @@ pub fn xdp(program: &Verified) -> Result<Output, Vec<Unsupported>> {
 
 fn emit(program: &Verified, hook: Hook, options: Options) -> Result<Output, Vec<Unsupported>> {
     let target = if hook == Hook::Xdp { "xdp" } else { "tc" };
-    let c = Emitter::new(program, hook, target, ENTRY, &reasons(hook, !c::is_straight(program)), TEXTS);
-    let mut ebpf = Ebpf { c, options };
+    let paths = paths::has_paths(program, hook);
+    let reasons = reasons(hook, paths, paths::has_copies(program));
+    let c = Emitter::new(program, hook, target, ENTRY, &reasons, TEXTS);
+    let mut ebpf = Ebpf { c, options, paths };
     ebpf.program();
     ebpf.c.output()
 }
@@ -136,11 +153,13 @@ struct Ebpf<'p> {
     /// What the targets share.
     c: Emitter<'p>,
     options: Options,
+    /// Whether packets may leave more than once, or enter a stage again.
+    paths: bool,
 }
 
 impl Ebpf<'_> {
     fn program(&mut self) {
-        if self.c.program.arch == ir::Arch::Pna && !self.c.facts.straight {
+        if self.c.program.arch == ir::Arch::Pna && self.paths {
             let first = self.c.program.controls.first().map(|c| c.loc).unwrap_or_default();
             let mut asked = self.c.program.pipeline.decisions().map(|d| d.loc);
             let loc = asked.find(|loc| loc.line > 0).unwrap_or(first);
@@ -153,7 +172,7 @@ impl Ebpf<'_> {
             drops: DROPS.to_string(),
             versions: VERSIONS.to_string(),
             packet: PACKET.to_string(),
-            copies: self.makes_copies().then(tc::paths::copy_maps),
+            copies: self.paths.then(|| paths::copy_maps(self.has_sender())),
             host_ports: (self.c.program.arch == ir::Arch::Pna).then(|| HOST_PORTS.to_string()),
             events: self.event_maps(),
             lanes: self.options.lanes,
@@ -261,7 +280,7 @@ impl Ebpf<'_> {
         for (index, table) in tables.iter().enumerate() {
             self.table_maps(ir::TableId(index as u32), table);
         }
-        if self.makes_copies() {
+        if self.paths {
             self.job_maps();
         }
         self.meter_maps();
@@ -272,11 +291,6 @@ impl Ebpf<'_> {
         self.c.text.line("u32 zero = 0;");
         self.c.text.line("return bpf_map_lookup_elem(&strait_packet, &zero);");
         self.c.text.close("");
-    }
-
-    /// Whether a packet may leave more than once, or enter a stage again, on a hook that can do so.
-    fn makes_copies(&self) -> bool {
-        self.c.facts.hook == Hook::Tc && !self.c.facts.straight
     }
 
     /// Declares the maps of PNA programs, and `is_host_port(port)`.

@@ -2,7 +2,7 @@
 
 use abi::drops;
 use ir::pipeline::{Carry, Decision, Fate, Passed, Path, PathKind, Step, To, When};
-use ir::{Role, StageId, visit};
+use ir::{Role, StageId};
 
 use super::{BUSY, Ebpf, GSO_CHECKSUM, LONG_CHECKSUM};
 use crate::c::{Hook, Known, Which};
@@ -122,7 +122,7 @@ impl Ebpf<'_> {
             }
             Step::Deparse(role) => {
                 // The last deparser runs only for a packet whose port is attached.
-                if *role == Role::Deparser && !self.makes_copies() {
+                if *role == Role::Deparser && !self.paths {
                     match self.c.facts.hook {
                         Hook::Xdp => self.xdp_destination(drop),
                         _ => self.tc_destination(drop),
@@ -145,26 +145,20 @@ impl Ebpf<'_> {
                     self.unless_ended(&format!("count_and_drop({packet}, t"));
                 }
             }
-            Step::Truncate(_, loc) => self.c.refuse(*loc, "`truncate`", "the native target can"),
+            // A program that truncates packets has paths.
+            Step::Truncate(..) => {}
             Step::Decide(decision) => self.decision(decision, drop),
         }
     }
 
     /// Emits a decision. A packet can be dropped, go on to the next stage, or leave.
     fn decision(&mut self, decision: &Decision, drop: &str) {
-        let hint = "a packet leaves this target once, or not at all; the native target does more";
         match &decision.then {
             Fate::Drop(name) => {
                 let condition = self.c.condition(&decision.when);
                 let reason = self.reason(name);
                 self.c.text.line(format!("if ({})", condition.as_deref().unwrap_or("1")));
                 self.c.text.line(format!("    return {drop}, s->site ? s->site - 1 : {reason});"));
-            }
-            Fate::Go(path) if matches!(path.to, To::Group(_)) => {
-                let condition = self.c.condition(&decision.when);
-                let reason = self.reason(drops::NO_SUCH_GROUP);
-                self.c.text.line(format!("if ({})", condition.as_deref().unwrap_or("1")));
-                self.c.text.line(format!("    return {drop}, {reason});"));
             }
             Fate::Go(path) if decision.when == When::Always && path.stage != Some(FIRST) => {
                 if let Carry::New { passed, .. } = &path.carry {
@@ -177,38 +171,16 @@ impl Ebpf<'_> {
                 }
                 self.c.go_on(path, &self.at_stage(), |emitter| emitter.text.line("zero_state(s);"));
             }
-            // PSA: no interface is attached to the port of recirculation. A program that names it is refused.
-            Fate::Go(path) if path.kind == PathKind::Recirculate && decision.loc.line == 0 => {
-                if let Some(loc) = self.named(&path.to) {
-                    self.c.refuse(loc, "recirculation", hint);
-                }
+            // PSA at the XDP hook: no interface is attached to the port of recirculation, and the program does not name it.
+            Fate::Go(path) if path.kind == PathKind::Recirculate => {
                 let condition = self.c.condition(&decision.when);
                 let reason = self.reason(drops::NO_SUCH_PORT);
                 self.c.text.line(format!("if ({})", condition.as_deref().unwrap_or("1")));
                 self.c.text.line(format!("    return {drop}, {reason});"));
             }
-            Fate::Go(_) | Fate::Copy(_) => {
-                let first = self.c.program.controls.first().map(|c| c.loc).unwrap_or_default();
-                let loc = if decision.loc.line == 0 { first } else { decision.loc };
-                self.c.refuse(loc, "a clone or another round of the packet", hint);
-            }
+            // A program with such decisions has paths.
+            Fate::Go(_) | Fate::Copy(_) => {}
         }
-    }
-
-    /// The location of a statement that names a port, if the port is a constant.
-    fn named(&self, to: &To) -> Option<ir::Loc> {
-        let To::Port(ir::Expr { kind: ir::ExprKind::Const(port), .. }) = to else { return None };
-        let mut found = None;
-        visit::all_stmts(self.c.program, &mut |stmt| {
-            visit::operands(stmt, &mut |e| {
-                visit::exprs(e, &mut |e| {
-                    if e.as_const() == Some(port) {
-                        found = Some(stmt.loc);
-                    }
-                });
-            });
-        });
-        found
     }
 
     fn passed_bytes(&self, passed: &Passed) -> u32 {

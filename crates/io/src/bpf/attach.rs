@@ -80,7 +80,7 @@ impl Hook {
 }
 
 impl Instance {
-    /// Attaches the program. It is no error if it is attached already. The interface belongs to the calling thread's namespace.
+    /// Attaches the program, or the second one if the instance has one and the hook is one of tc. It is no error if it is attached already. The interface belongs to the calling thread's namespace.
     pub fn attach(&self, interface: &str, hook: Hook) -> Result<()> {
         let ifindex = link::index_of(interface)?;
         let links = self.path().join("links");
@@ -88,8 +88,12 @@ impl Instance {
             return Ok(());
         }
         let pin = links.join(format!("{}-{ifindex}-{}", hook.kind(), hook.name()));
-        let (attach_type, flags) = hook.link();
-        match sys::link_create_with(self.program()?.as_fd(), ifindex, attach_type, flags) {
+        let (attach_type, mut flags) = hook.link();
+        if matches!(hook, Hook::Ingress | Hook::Egress) && self.has_beside() {
+            // No other program at the hook is to see frames that the first program has prepared for the second one.
+            flags = sys::BEFORE_OTHERS;
+        }
+        match sys::link_create_with(self.program_at(hook)?.as_fd(), ifindex, attach_type, flags) {
             Ok(link) => sys::pin(link.as_fd(), &pin).context(|| format!("pin the link to {interface}")),
             Err(error) if matches!(hook, Hook::Xdp(_)) => match error.raw_os_error() {
                 // EEXIST: the other program runs in the other mode.
@@ -125,9 +129,11 @@ impl Instance {
         Ok(found)
     }
 
-    /// Detaches the program from every hook.
+    /// Detaches the program from every hook: from the XDP hooks first, because a second program at tc sends what passes them.
     pub fn detach_all(&self) -> Result<()> {
-        self.links()?.iter().try_for_each(|pin| remove_link(pin))
+        let mut pins = self.links()?;
+        pins.sort_by_key(|pin| !file_name(pin).starts_with("xdp"));
+        pins.iter().try_for_each(|pin| remove_link(pin))
     }
 
     fn links(&self) -> Result<Vec<PathBuf>> {
@@ -151,7 +157,7 @@ impl Instance {
             other => other.context(|| format!("add a clsact qdisc to {interface}"))?,
         }
         let mut program =
-            SchedClassifier::from_pin(self.path().join("prog")).map_err(|e| failed(e.to_string()))?;
+            SchedClassifier::from_pin(self.program_path(hook)).map_err(|e| failed(e.to_string()))?;
         let options = TcAttachOptions::Netlink(NlOptions { priority: PRIORITY, handle: 1 });
         let link = program
             .attach_with_options(interface, hook.clsact(), options)

@@ -8,7 +8,7 @@ use aya::programs::{Program as AyaProgram, ProgramError};
 use aya::{Ebpf, EbpfLoader};
 use sha2::{Digest as _, Sha256};
 
-use super::{Map, Program};
+use super::{Hook, Map, Program};
 use crate::error::Context;
 use crate::{Error, Result, sys};
 
@@ -23,6 +23,8 @@ pub struct Instance {
 pub struct LoadOptions {
     /// The largest number of elements of maps, by their names.
     pub max_entries: Vec<(String, u32)>,
+    /// A second program of the object: the one for the tc hooks, if the first is for the XDP hook.
+    pub beside: Option<String>,
 }
 
 impl Instance {
@@ -42,8 +44,9 @@ impl Instance {
         // The loader needs an aligned object. Allocated memory is aligned, and embedded bytes may not be.
         let aligned = object.to_vec();
         let mut loaded = loader.load(&aligned).map_err(object_error)?;
-        load_program(&mut loaded, entry)?;
-        let pinned = instance.mark(object).and_then(|()| instance.pin_all(&mut loaded, entry));
+        let beside = options.beside.as_deref();
+        [Some(entry), beside].into_iter().flatten().try_for_each(|name| load_program(&mut loaded, name))?;
+        let pinned = instance.mark(object).and_then(|()| instance.pin_all(&mut loaded, entry, beside));
         if pinned.is_err() {
             let _ = instance.clone().remove();
         }
@@ -54,7 +57,7 @@ impl Instance {
     pub fn open(name: &str) -> Result<Self> {
         super::fs::trusted()?;
         let path = path_of(name)?;
-        match path.join("prog").exists() {
+        match path.join(PROGRAM).exists() {
             true => Ok(Self { path }),
             false => Err(Error::NotFound(format!("loaded program `{name}`"))),
         }
@@ -73,9 +76,26 @@ impl Instance {
 
     /// Opens the program.
     pub fn program(&self) -> Result<Program> {
-        let path = self.path.join("prog");
-        let fd = sys::open_pin(&path).context(|| format!("open {}", path.display()))?;
-        Ok(Program { fd })
+        open_program(&self.path.join(PROGRAM))
+    }
+
+    /// Opens the program for a hook.
+    pub(super) fn program_at(&self, hook: Hook) -> Result<Program> {
+        open_program(&self.program_path(hook))
+    }
+
+    /// The pin of the program for a hook.
+    pub(super) fn program_path(&self, hook: Hook) -> PathBuf {
+        let beside = self.path.join(BESIDE);
+        match hook {
+            Hook::Ingress | Hook::Egress if beside.exists() => beside,
+            _ => self.path.join(PROGRAM),
+        }
+    }
+
+    /// Whether the instance has a second program, for the tc hooks.
+    pub fn has_beside(&self) -> bool {
+        self.path.join(BESIDE).exists()
     }
 
     /// Opens a map.
@@ -104,8 +124,9 @@ impl Instance {
         for mark in list(&self.path)?.iter().filter(|p| file_name(p).starts_with(OBJECT)) {
             remove_if_there(fs::remove_dir(mark), mark)?;
         }
-        let program = self.path.join("prog");
-        remove_if_there(fs::remove_file(&program), &program)?;
+        for program in [PROGRAM, BESIDE].map(|name| self.path.join(name)) {
+            remove_if_there(fs::remove_file(&program), &program)?;
+        }
         for pin in list(&self.path.join("maps"))? {
             remove_if_there(fs::remove_file(&pin), &pin)?;
         }
@@ -164,7 +185,7 @@ impl Instance {
         Ok(dead)
     }
 
-    fn pin_all(&self, loaded: &mut Ebpf, entry: &str) -> Result<()> {
+    fn pin_all(&self, loaded: &mut Ebpf, entry: &str, beside: Option<&str>) -> Result<()> {
         for dir in ["maps", "links"] {
             let dir = self.path.join(dir);
             fs::create_dir_all(&dir).context(|| format!("make {}", dir.display()))?;
@@ -176,12 +197,23 @@ impl Instance {
             }
         }
         // The program is pinned last: its pin shows that the instance is complete.
-        let path = self.path.join("prog");
-        match loaded.program_mut(entry) {
-            Some(program) => program.pin(path).map_err(|e| pin_error(entry, e)),
-            None => Err(Error::Object(format!("there is no program `{entry}`"))),
+        let programs = [(beside, BESIDE), (Some(entry), PROGRAM)];
+        for (name, pin) in programs.into_iter().filter_map(|(name, pin)| Some((name?, pin))) {
+            let program = loaded.program_mut(name);
+            let program = program.ok_or_else(|| Error::Object(format!("there is no program `{name}`")))?;
+            program.pin(self.path.join(pin)).map_err(|e| pin_error(name, e))?;
         }
+        Ok(())
     }
+}
+
+/// The names of the programs' pins.
+const PROGRAM: &str = "prog";
+const BESIDE: &str = "beside";
+
+fn open_program(path: &Path) -> Result<Program> {
+    let fd = sys::open_pin(path).context(|| format!("open {}", path.display()))?;
+    Ok(Program { fd })
 }
 
 /// The prefix of the names of object marks.

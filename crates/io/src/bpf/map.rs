@@ -212,7 +212,7 @@ impl Map {
 }
 
 /// The number of possible CPUs (not those online), which determines the size of per-CPU values.
-fn possible_cpus() -> io::Result<usize> {
+pub(super) fn possible_cpus() -> io::Result<usize> {
     aya::util::nr_cpus().map_err(|(_, error)| error)
 }
 

@@ -5,6 +5,7 @@
 //! | path | what |
 //! |---|---|
 //! | `prog` | the program |
+//! | `beside` | a second program, for the tc hooks, if the first is for the XDP hook |
 //! | `maps/MAP` | each of its maps |
 //! | `links/tcx-IFINDEX-HOOK` | a pinned tcx link (Linux 6.6 and later) |
 //! | `links/xdp-IFINDEX-MODE` | a pinned XDP link; the mode is `native` or `generic` |
@@ -31,6 +32,12 @@ pub use ring::Ring;
 
 use crate::Result;
 use crate::error::Context;
+
+/// The number of processors that the machine may have. Their numbers are below it.
+pub fn processors() -> Result<u32> {
+    let count = map::possible_cpus().context(|| "count the processors".into())?;
+    Ok(u32::try_from(count).unwrap_or(u32::MAX))
+}
 
 /// Returns when all programs have ended that are running now: afterwards nothing reads what they could reach.
 pub fn grace_period() -> Result<()> {

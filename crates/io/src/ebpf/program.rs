@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use abi::Manifest;
 use abi::id::MeterId;
-use abi::manifest::KernelMaps;
+use abi::manifest::{KernelMaps, Sender};
 
 use super::flows::Learning;
 use super::idle::Timeouts;
@@ -12,7 +12,7 @@ use super::meters::Cells;
 use super::profiles::Profiles;
 use super::tuples::TupleSpace;
 use super::versions::Reuse;
-use crate::bpf::{Hook, Instance, LoadOptions, Map, Ring, SkBuff, TestRun};
+use crate::bpf::{self, Hook, Instance, LoadOptions, Map, Ring, SkBuff, TestRun};
 use crate::{Error, Result, link};
 
 /// A loaded program. Dropping the value does not unload it; [`KernelProgram::remove`] does.
@@ -64,6 +64,11 @@ pub struct Lane {
     pub ipv4_mtu: u32,
 }
 
+/// What the manifest says about the program for tc that sends the copies of an XDP program.
+fn sender(manifest: &Manifest) -> Option<&Sender> {
+    manifest.kernel.as_ref()?.copies.as_ref()?.sender.as_ref()
+}
+
 /// The flags of an ingress port: those of `struct ingress` in the program.
 const DIRECT: u32 = 1;
 const BARE: u32 = 2;
@@ -87,7 +92,13 @@ impl KernelProgram {
         instance: &str,
         options: &LoadOptions,
     ) -> Result<Self> {
-        let instance = Instance::load(instance, object, &manifest.entry, options)?;
+        let mut options = options.clone();
+        if let Some(sender) = sender(manifest) {
+            let each = sender.each.saturating_mul(bpf::processors()?);
+            options.max_entries.push((sender.kept.clone(), each));
+            options.beside = Some(sender.program.clone());
+        }
+        let instance = Instance::load(instance, object, &manifest.entry, &options)?;
         let mut program = Self { is_fresh: true, ..Self::around(instance, manifest) };
         if let Err(error) = program.initialise() {
             let _ = program.instance.remove();
@@ -128,19 +139,27 @@ impl KernelProgram {
         &self.instance
     }
 
-    /// Attaches the program to an interface. It is not an error if it is already attached.
+    /// Attaches the program to an interface. It is not an error if it is already attached. If a program at the XDP hook has another one that sends its
+    /// copies, that one is attached to the ingress of tc before.
     pub fn attach(&self, interface: &str, hook: Hook) -> Result<()> {
+        if matches!(hook, Hook::Xdp(_)) && self.instance.has_beside() {
+            self.instance.attach(interface, Hook::Ingress)?;
+        }
         self.instance.attach(interface, hook)
     }
 
     /// Detaches the program from an interface. It is not an error if it is not attached.
     pub fn detach(&self, interface: &str, hook: Hook) -> Result<()> {
-        self.instance.detach(interface, hook)
+        self.detach_index(link::index_of(interface)?, hook)
     }
 
     /// Like [`KernelProgram::detach`], for an interface that may no longer exist.
     pub fn detach_index(&self, ifindex: u32, hook: Hook) -> Result<()> {
-        self.instance.detach_index(ifindex, hook)
+        self.instance.detach_index(ifindex, hook)?;
+        match hook {
+            Hook::Xdp(_) if self.instance.has_beside() => self.instance.detach_index(ifindex, Hook::Ingress),
+            _ => Ok(()),
+        }
     }
 
     /// Makes an interface a P4 port: its packets have this ingress port, and packets for the port leave through it. `flags` are those of

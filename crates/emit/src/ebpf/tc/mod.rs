@@ -1,11 +1,11 @@
 //! The tc hooks. The packet is a `struct __sk_buff`, possibly a GSO packet whose segments and checksums the network card completes.
 //!
 //! * `deparse` changes the packet by the kernel's helpers, which keep such a packet intact, and `sums` its checksums.
-//! * `paths` lets packets leave several times, and pass stages again.
-//! * `skb.h` is the common part of all programs at a tc hook, and `lanes.h` has the lanes of [`super::Options`].
+//! * `departures` lets packets leave while jobs wait.
+//! * `context.h`, `skb.h` and `vlan.h` are the common part of all programs at a tc hook, and `lanes.h` has the lanes of [`super::Options`].
 
 pub(super) mod deparse;
-pub(super) mod paths;
+pub(super) mod departures;
 pub(super) mod sums;
 
 use abi::drops;
@@ -13,13 +13,17 @@ use ir::Role;
 
 use super::Ebpf;
 
+pub(super) const CONTEXT: &str = include_str!("context.h");
 pub(super) const SKB: &str = include_str!("skb.h");
+pub(super) const VLAN: &str = include_str!("vlan.h");
 pub(super) const LANES: &str = include_str!("lanes.h");
 
 impl Ebpf<'_> {
     /// Emits the common texts of programs at a tc hook.
     pub(super) fn tc_texts(&mut self) {
-        self.c.text.raw(SKB);
+        for text in [CONTEXT, SKB, VLAN] {
+            self.c.text.raw(text);
+        }
         if self.options.lanes {
             self.c.text.raw(LANES);
         }
@@ -32,7 +36,7 @@ impl Ebpf<'_> {
         if self.options.lanes {
             self.drop_unchanged();
         }
-        if self.makes_copies() {
+        if self.paths {
             self.paths();
         }
         self.tc_entry();
@@ -51,8 +55,8 @@ impl Ebpf<'_> {
         t.line("if (tagged && vlan_tag_to_packet(skb))");
         t.line(format!("    return count_and_drop(skb, t, {resize});"));
         let drop = "count_and_drop(skb, t";
-        if self.makes_copies() {
-            self.run_paths();
+        if self.paths {
+            self.tc_paths();
             return self.c.text.close("");
         }
         self.stages(if self.options.lanes { "drop_unchanged(skb, t, from" } else { drop }, drop);

@@ -1,12 +1,14 @@
 //! The XDP hook. The packet is a buffer of the driver that no other part of the kernel has seen.
 //!
 //! * `deparse` writes the headers in front of the payload, which stays where it is. The frame begins earlier or later.
+//! * `departures` lets packets leave several times, with the help of a program at a tc hook.
 //! * `xdp.h` is the common part of all programs at this hook.
 //!
 //! A frame may consist of several buffers. All headers must be in the first one; the payload may be anywhere. A packet never has a checksum
 //! that a card would complete: the host makes sure of it before it attaches the program.
 
 mod deparse;
+pub(super) mod departures;
 
 use abi::drops;
 
@@ -19,14 +21,24 @@ impl Ebpf<'_> {
     pub(super) fn xdp(&mut self) {
         self.xdp_deparsers();
         self.drops("XDP_DROP");
+        if self.paths {
+            self.paths();
+        }
         self.arrive("xdp.frags", "ingress_ifindex", ["XDP_ABORTED", "XDP_PASS"]);
         self.c.text.line("t->frame.length = bpf_xdp_get_buff_len(xdp);");
         self.c.text.line("t->frame.beyond = 0;");
-        let drop = "count_and_drop(xdp, t";
-        self.stages(drop, drop);
-        self.depart();
-        self.c.text.line("return XDP_REDIRECT;");
+        if self.paths {
+            self.xdp_paths();
+        } else {
+            let drop = self.drop_call();
+            self.stages(drop, drop);
+            self.depart();
+            self.c.text.line("return XDP_REDIRECT;");
+        }
         self.c.text.close("");
+        if self.has_sender() {
+            self.sender();
+        }
     }
 
     /// Emits the drop of a packet whose headers the parser could not reach.

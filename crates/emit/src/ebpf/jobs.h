@@ -21,10 +21,7 @@ struct jobs {
     u32 busy;   /* 1 while the first job is being processed */
     u32 more;   /* 1 while the first job is that of a group with further members */
     u32 tail;   /* number of bytes that all jobs share */
-    u32 tagged; /* 1 if the metadata of the skb have a dummy VLAN tag, and the packet the real one, if any */
-    u32 bare;   /* not 0 if the interface has no Ethernet header */
-    u32 leaves, ifindex, flags; /* 1 if the packet itself leaves; where */
-    u32 reserved;
+    MEMBERS
     struct job entered; /* the bytes with which the packet entered the stage */
     struct job ring[RING];
 };

@@ -1,51 +1,93 @@
-//! The pipeline of tc programs whose packets are replicated, cloned, or pass a stage more than once.
+//! The pipeline of programs whose packets are replicated, cloned, or pass a stage more than once.
 //!
 //! Each stage is a function, and so is each path, as in machine code. The work that remains for a packet and its copies waits in a ring of
-//! jobs. There is one `struct __sk_buff`: all jobs of a packet share its *tail*, and each job keeps the bytes in front of the tail. Before a
-//! job runs, its front is written to the packet. A packet that leaves while jobs wait is cloned by the kernel (`bpf_clone_redirect`); the last one
-//! is redirected itself, so that a packet without copies costs little more than in a program that makes none.
+//! jobs. There is one packet in the kernel: all jobs of a packet share its *tail*, and each job keeps the bytes in front of the tail. Before a
+//! job runs, its front is written to the packet. How packets leave differs between the hooks: see `tc::departures` and `xdp::departures`.
 
 use abi::drops;
 use abi::manifest::CopyMaps;
-use ir::pipeline::{Bytes, Carry, Decision, Fate, Headers, Path, Stage, Step, To};
-use ir::{Loc, StageId};
+use ir::pipeline::{Bytes, Carry, Decision, Fate, Headers, Path, PathKind, Stage, Step, To};
+use ir::{Loc, Program, StageId, visit};
 
-use super::super::Ebpf;
-use super::deparse::REMOVED_END;
-use crate::c::{Known, Which};
+use super::{Ebpf, tc, xdp};
+use crate::c::{Hook, Known, Which, is_straight};
 
-/// What a packet for a member of a multicast group knows.
-const TO_MEMBER: Known<'_> = Known {
-    direction: "0",
-    port: "(u32)copy",
-    replica: "(copy >> 32)",
-    length: "skb->len",
-    clock: "(bpf_ktime_get_ns() / 1000)",
-};
+/// Whether packets may leave more than once, or enter a stage again. At the XDP hook, a PSA program that names no port of recirculation is faster without
+/// that path: what a table sends there is dropped, because no interface is attached to the port.
+pub(super) fn has_paths(program: &Program, hook: Hook) -> bool {
+    !is_straight(program, |decision| {
+        let unnamed = |path: &Path| path.kind == PathKind::Recirculate && named(program, &path.to).is_none();
+        hook == Hook::Xdp && decision.loc.line == 0 && decision.then.path().is_some_and(unnamed)
+    })
+}
 
-/// The beginning of the call that drops a packet.
-const DROP: &str = "count_and_drop(skb, t";
+/// The location of a statement that names a port, if the port is a constant.
+fn named(program: &Program, to: &To) -> Option<Loc> {
+    let To::Port(ir::Expr { kind: ir::ExprKind::Const(port), .. }) = to else { return None };
+    let mut found = None;
+    visit::all_stmts(program, &mut |stmt| {
+        visit::operands(stmt, &mut |e| {
+            visit::exprs(e, &mut |e| {
+                if e.as_const() == Some(port) {
+                    found = Some(stmt.loc);
+                }
+            });
+        });
+    });
+    found
+}
+
+/// Whether a program makes copies of packets: they may leave several times.
+pub(super) fn has_copies(program: &Program) -> bool {
+    program.pipeline.decisions().any(|d| {
+        matches!(d.then, Fate::Copy(_)) || matches!(d.then.path(), Some(p) if !matches!(p.to, To::Port(_)))
+    })
+}
 
 impl Ebpf<'_> {
+    /// The beginning of the call that drops a packet.
+    pub(super) fn drop_call(&self) -> &'static str {
+        match self.c.facts.hook {
+            Hook::Xdp => "count_and_drop(xdp, t",
+            _ => "count_and_drop(skb, t",
+        }
+    }
+
+    /// The members of `struct jobs` of this hook, and the C of the EtherType that the kernel knows.
+    fn of_hook(&self) -> [&'static str; 2] {
+        match self.c.facts.hook {
+            Hook::Xdp => [xdp::departures::MEMBERS, "0"],
+            _ => [tc::departures::MEMBERS, "bswap16((u16)context->protocol)"],
+        }
+    }
+
     /// Emits the maps of jobs, groups and sessions.
-    pub(in super::super) fn job_maps(&mut self) {
+    pub(super) fn job_maps(&mut self) {
         self.c.text.line("");
-        self.c.text.raw(JOBS);
+        self.c.text.raw(&JOBS.replace("MEMBERS", self.of_hook()[0]));
         self.map("strait_jobs", "BPF_MAP_TYPE_PERCPU_ARRAY", 1, "u32", "struct jobs", false);
         self.map("strait_fronts", "BPF_MAP_TYPE_PERCPU_ARRAY", RING + 1, "u32", "struct front", false);
         self.map("strait_saved", "BPF_MAP_TYPE_PERCPU_ARRAY", RING + 1, "u32", "struct packet", false);
         self.map(GROUPS, "BPF_MAP_TYPE_ARRAY", NUMBERS.into(), "u32", "u64", false);
         self.map(SESSIONS, "BPF_MAP_TYPE_ARRAY", NUMBERS.into(), "u32", "u64", false);
         self.map(COPIES, "BPF_MAP_TYPE_HASH", MOST_COPIES, "u64", "u64", true);
+        if self.has_sender() {
+            self.sender_maps();
+        }
     }
 
     /// Emits the functions of all stages and paths, and those that run jobs.
     pub(super) fn paths(&mut self) {
         let program = self.c.program;
-        self.c.text.raw(&FRONTS.replace("REMOVED_END", REMOVED_END.trim()));
+        self.c.text.raw(&RING_TEXT.replace("PROTOCOL", self.of_hook()[1]));
+        match self.c.facts.hook {
+            Hook::Xdp => self.xdp_fronts(),
+            _ => self.tc_fronts(),
+        }
         self.c.reset_variables();
+        let (packet, ty) = (self.c.facts.hook.packet(), self.c.facts.hook.packet_type());
         for stage in 0..program.pipeline.stages.len() {
-            self.c.text.line(format!("int stage_{stage}(struct __sk_buff *skb);"));
+            self.c.text.line(format!("int stage_{stage}({ty} *{packet});"));
         }
         let decisions: Vec<_> = program.pipeline.decisions().collect();
         for (number, decision) in decisions.iter().enumerate() {
@@ -63,16 +105,10 @@ impl Ebpf<'_> {
         self.run_job(&decisions);
     }
 
-    /// Emits the call of the first stage, and of the jobs that wait then, in the entry point.
-    pub(super) fn run_paths(&mut self) {
-        if self.options.lanes {
-            let loc = self.c.program.controls.first().map(|c| c.loc).unwrap_or_default();
-            self.c.refuse(
-                loc,
-                "a program with lanes whose packets leave several times",
-                "attach it as a device",
-            );
-        }
+    /// Emits the call of the first stage, and of the jobs that wait then, in the entry point. `jobs` emits the assignments of the hook's own members.
+    pub(super) fn run_paths(&mut self, failed: &str, jobs: impl FnOnce(&mut Self)) {
+        let hook = self.c.facts.hook;
+        let (packet, ty, length) = (hook.packet(), hook.packet_type(), hook.length());
         self.c.text.line("zero_state(s);");
         if let Some(first) = self.c.program.pipeline.stages.first() {
             let known = Known { port: "from->port", ..self.at_stage() };
@@ -81,30 +117,28 @@ impl Ebpf<'_> {
         let t = &mut self.c.text;
         t.line("struct jobs *jobs = get_jobs();");
         t.line("if (!jobs)");
-        t.line("    return TC_ACT_SHOT;");
+        t.line(format!("    return {failed};"));
         t.line("__builtin_memset(jobs, 0, __builtin_offsetof(struct jobs, ring));");
-        t.line("jobs->tagged = tagged;");
-        t.line("jobs->bare = from->flags & BARE;");
-        t.line("jobs->tail = skb->len > ARRIVED ? skb->len - ARRIVED : 0;");
-        t.line("stage_0(skb);");
-        t.line("struct __sk_buff *of = skb;");
+        jobs(self);
+        let t = &mut self.c.text;
+        t.line(format!("jobs->tail = {length} > ARRIVED ? {length} - ARRIVED : 0;"));
+        t.line(format!("stage_0({packet});"));
+        t.line(format!("{ty} *of = {packet};"));
         t.line("if (jobs->count)");
         t.line("    bpf_loop(MOST_STEPS, run_job, &of, 0);");
-        t.line("asm volatile(\"\" ::: \"memory\");");
-        t.line("t->verdict = 3; /* the packets that left are counted where they arrive */");
-        t.line("return jobs->leaves ? bpf_redirect(jobs->ifindex, jobs->flags) : TC_ACT_SHOT;");
     }
 
     /// Emits the beginning of a function of the packet.
     fn function(&mut self, head: &str) {
         self.c.text.line("");
-        self.c.text.open(format!("{head}(struct __sk_buff *skb)"));
+        let (packet, ty) = (self.c.facts.hook.packet(), self.c.facts.hook.packet_type());
+        self.c.text.open(format!("{head}({ty} *{packet})"));
         self.c.get_state("-1");
         let t = &mut self.c.text;
         t.line("struct jobs *jobs = get_jobs();");
         t.line("if (!jobs)");
         t.line("    return -1;");
-        t.line("asm volatile(\"\" : : \"r\"(skb), \"r\"(s), \"r\"(t));");
+        t.line(format!("asm volatile(\"\" : : \"r\"({packet}), \"r\"(s), \"r\"(t));"));
     }
 
     /// Emits `path_N(skb)`: the packet, or a copy of it, waits for a stage.
@@ -114,6 +148,7 @@ impl Ebpf<'_> {
             return self.c.refuse(loc, "a copy that leaves without passing a stage", hint);
         };
         let no_buffer = self.reason(drops::NO_BUFFER);
+        let packet = self.c.facts.hook.packet();
         self.function(&format!("NOINLINE int path_{number}"));
         self.c.destination(number, path, stage, |c, session| {
             c.text.line(format!("u32 session = {session};"));
@@ -125,14 +160,15 @@ impl Ebpf<'_> {
         });
         let front = match path.bytes {
             Bytes::Entered if self.deparses_before(number) => "copy_front(jobs, index)".to_string(),
-            _ => format!("save_front(skb, jobs, index, {})", u32::from(!copy)),
+            _ => format!("save_front({packet}, jobs, index, {})", u32::from(!copy)),
         };
+        let drop = self.drop_call();
         let t = &mut self.c.text;
         t.line("u32 index = add_job(jobs, kind, to);");
         t.open(format!("if (index >= RING || {front})"));
         t.line("if (index < RING)");
         t.line("    jobs->count--;");
-        t.line(format!("return {DROP}, {no_buffer});"));
+        t.line(format!("return {drop}, {no_buffer});"));
         t.close("");
         self.new_state(path, stage);
         self.c.text.line("return 0;");
@@ -217,28 +253,27 @@ impl Ebpf<'_> {
             let hint = "run it on the interpreter";
             return self.c.refuse(loc, "a packet that leaves through several ports at once", hint);
         };
-        let [missing, resize, no_buffer] =
-            [drops::NO_SUCH_PORT, drops::BAD_RESIZE, drops::NO_BUFFER].map(|r| self.reason(r));
         self.function(&format!("NOINLINE int path_{number}"));
         let port = self.c.frame_expr(port);
-        let added = self.added_tag().unwrap_or_else(|| "0".to_string());
+        let missing = self.reason(drops::NO_SUCH_PORT);
+        let drop = self.drop_call();
         let t = &mut self.c.text;
         t.line(format!("u32 out = {port};"));
         t.line("struct egress *to = bpf_map_lookup_elem(&strait_egress, &out);");
         t.line("if (!to || !to->ifindex)");
-        t.line(format!("    return {DROP}, {missing});"));
-        t.line(format!("if (!jobs->tagged && !jobs->bare && {added})"));
-        t.line("    jobs->tagged = !vlan_tag_to_packet(skb);");
-        t.line("if (jobs->tagged && vlan_tag_to_metadata(skb))");
-        t.line(format!("    return {DROP}, {resize});"));
-        t.line(format!("return send(skb, jobs, to) ? {DROP}, {no_buffer}) : 0;"));
-        t.close("");
+        t.line(format!("    return {drop}, {missing});"));
+        match self.c.facts.hook {
+            Hook::Xdp => self.xdp_leave(),
+            _ => self.tc_leave(),
+        }
+        self.c.text.close("");
     }
 
     /// Emits `stage_N(skb)`: the steps of a stage.
     fn stage(&mut self, number: usize, stage: &Stage, decision: &mut usize) {
         self.function(&format!("NOINLINE int stage_{number}"));
         let no_buffer = self.reason(drops::NO_BUFFER);
+        let (drop, length) = (self.drop_call(), self.c.facts.hook.length());
         for (at, step) in stage.steps.iter().enumerate() {
             match step {
                 Step::Decide(d) => {
@@ -248,12 +283,12 @@ impl Ebpf<'_> {
                 Step::Deparse(_) => {
                     self.keep_entered(&stage.steps[at + 1..]);
                     // What the deparser changes must be in front of the tail.
-                    self.c.text.line("if (s->cursor + jobs->tail > skb->len)");
-                    self.c.text.line(format!("    return {DROP}, {no_buffer});"));
-                    self.step(step, DROP);
+                    self.c.text.line(format!("if (s->cursor + jobs->tail > {length})"));
+                    self.c.text.line(format!("    return {drop}, {no_buffer});"));
+                    self.step(step, drop);
                 }
                 Step::Truncate(var, loc) => self.truncate(*var, *loc),
-                Step::Parse(..) | Step::Control(_) => self.step(step, DROP),
+                Step::Parse(..) | Step::Control(_) => self.step(step, drop),
             }
         }
         self.c.text.line("return 0;");
@@ -262,28 +297,27 @@ impl Ebpf<'_> {
 
     /// Emits the truncation of the packet, which is possible if no copy shares its tail.
     fn truncate(&mut self, var: ir::VarId, loc: Loc) {
-        let copies = |d: &Decision| {
-            matches!(d.then, Fate::Copy(_))
-                || matches!(d.then.path(), Some(p) if !matches!(p.to, To::Port(_)))
-        };
-        if self.c.program.pipeline.decisions().any(copies) {
+        if has_copies(self.c.program) {
             let hint = "truncate in a program without clones and multicast, or run it on the native target";
             return self.c.refuse(loc, "`truncate` of packets that may have copies", hint);
         }
         let resize = self.reason(drops::BAD_RESIZE);
         let length = format!("s->{}", self.c.names.var(var));
+        let (drop, hook) = (self.drop_call(), self.c.facts.hook);
+        let packet = if hook == Hook::Xdp { "xdp, &t->frame" } else { hook.packet() };
         let t = &mut self.c.text;
-        t.line(format!("if ({length} && truncate(skb, jobs, {length} - 1))"));
-        t.line(format!("    return {DROP}, {resize});"));
+        t.line(format!("if ({length} && truncate({packet}, jobs, {length} - 1))"));
+        t.line(format!("    return {drop}, {resize});"));
     }
 
     /// Emits the copy of the packet's front before a deparser, if a later decision about the packet as it entered the stage applies.
     fn keep_entered(&mut self, later: &[Step]) {
         if let Some(condition) = self.c.keeps_entered(later) {
             let no_buffer = self.reason(drops::NO_BUFFER);
+            let (drop, packet) = (self.drop_call(), self.c.facts.hook.packet());
             let t = &mut self.c.text;
-            t.line(format!("if (({condition}) && save_front(skb, jobs, RING, 0))"));
-            t.line(format!("    return {DROP}, {no_buffer});"));
+            t.line(format!("if (({condition}) && save_front({packet}, jobs, RING, 0))"));
+            t.line(format!("    return {drop}, {no_buffer});"));
         }
     }
 
@@ -306,21 +340,22 @@ impl Ebpf<'_> {
 
     fn decide(&mut self, stage: usize, number: usize, decision: &Decision) {
         let condition = self.c.condition(&decision.when);
+        let (drop, packet) = (self.drop_call(), self.c.facts.hook.packet());
         self.c.text.open(condition.map_or(String::new(), |c| format!("if ({c})")));
         match &decision.then {
             Fate::Drop(name) => {
                 let reason = self.reason(name);
-                self.c.text.line(format!("return {DROP}, s->site ? s->site - 1 : {reason});"));
+                self.c.text.line(format!("return {drop}, s->site ? s->site - 1 : {reason});"));
             }
             Fate::Copy(_) => {
                 if stage > 0 {
                     self.c.text.line("jobs->rounds++;");
                 }
-                self.c.text.line(format!("path_{number}(skb);"));
+                self.c.text.line(format!("path_{number}({packet});"));
             }
             Fate::Go(path) => {
                 self.at_once(path);
-                self.c.text.line(format!("return path_{number}(skb);"));
+                self.c.text.line(format!("return path_{number}({packet});"));
             }
         }
         self.c.text.close("");
@@ -339,7 +374,7 @@ impl Ebpf<'_> {
         let known = self.at_stage();
         self.c.write_inputs("s", inputs, &known, Which::All);
         self.c.write_inputs("s", &path.sets, &known, Which::All);
-        self.c.text.line(format!("return stage_{}(skb);", stage.0));
+        self.c.text.line(format!("return stage_{}({});", stage.0, self.c.facts.hook.packet()));
         self.c.text.close("");
     }
 
@@ -347,11 +382,16 @@ impl Ebpf<'_> {
     fn run_job(&mut self, decisions: &[&Decision]) {
         let [budget, resize, missing] =
             [drops::STEP_BUDGET, drops::BAD_RESIZE, drops::NO_SUCH_GROUP].map(|r| self.reason(r));
+        let (hook, drop) = (self.c.facts.hook, self.drop_call());
+        let (packet, ty) = (hook.packet(), hook.packet_type());
+        // What a packet for a member of a multicast group knows.
+        let to_member =
+            Known { port: "(u32)copy", replica: "(copy >> 32)", direction: "0", ..self.at_stage() };
         let t = &mut self.c.text;
         t.line("");
         t.line("/* Runs the first job, or lets the packet of a group's job enter the stage for the next member. */");
         t.open("NOINLINE static long run_job(u32 step, void *of)");
-        t.line("struct __sk_buff *skb = *(struct __sk_buff **)of;");
+        t.line(format!("{ty} *{packet} = *({ty} **)of;"));
         t.line("struct packet *packet = get_packet();");
         t.line("struct jobs *jobs = get_jobs();");
         t.line("if (!packet || !jobs || !jobs->count)");
@@ -364,26 +404,30 @@ impl Ebpf<'_> {
         t.line("jobs->busy = 1;");
         t.line("jobs->more = 0;");
         t.open(format!("if (jobs->rounds >= {})", abi::ROUNDS));
-        t.line(format!("{DROP}, {budget});"));
+        t.line(format!("{drop}, {budget});"));
         t.line("return next_job(jobs);");
         t.close("");
         t.open("if (job->kind >= GROUP)");
         t.open("if (!find_copy(jobs, job, &copy))");
-        t.line(format!("{DROP}, {missing});"));
+        t.line(format!("{drop}, {missing});"));
         t.line("return next_job(jobs);");
         t.close("");
         t.close("");
-        t.open("if (load_job(skb, jobs, index))");
-        t.line(format!("{DROP}, {resize});"));
+        t.open(format!("if (load_job({packet}, jobs, index))"));
+        t.line(format!("{drop}, {resize});"));
         t.line("return next_job(jobs);");
         t.close("");
+        if hook == Hook::Xdp {
+            t.line("t->frame.length = bpf_xdp_get_buff_len(xdp);");
+            t.line("t->frame.beyond = 0;");
+        }
         t.open("switch (job->kind)");
         for stage in 0..self.c.program.pipeline.stages.len() {
             t.margin(format!("case ENTER + {stage}:"));
             if stage == 0 {
                 t.line("jobs->rounds++;");
             }
-            t.line(format!("stage_{stage}(skb);"));
+            t.line(format!("stage_{stage}({packet});"));
             t.line("break;");
         }
         for (number, decision) in decisions.iter().enumerate() {
@@ -391,9 +435,9 @@ impl Ebpf<'_> {
             let Some(stage) = path.stage else { continue };
             self.c.text.margin(format!("case GROUP + {number}:"));
             let inputs = &self.c.program.pipeline.stage(stage).inputs;
-            self.c.write_inputs("s", inputs, &TO_MEMBER, Which::Independent);
-            self.c.write_inputs("s", &path.sets, &TO_MEMBER, Which::Independent);
-            self.c.text.line(format!("stage_{}(skb);", stage.0));
+            self.c.write_inputs("s", inputs, &to_member, Which::Independent);
+            self.c.write_inputs("s", &path.sets, &to_member, Which::Independent);
+            self.c.text.line(format!("stage_{}({packet});", stage.0));
             self.c.text.line("break;");
         }
         let t = &mut self.c.text;
@@ -413,11 +457,11 @@ const GROUPS: &str = "strait_groups";
 const SESSIONS: &str = "strait_sessions";
 const COPIES: &str = "strait_copies";
 
-/// The maps that the host writes.
-pub fn copy_maps() -> CopyMaps {
+/// The maps that the host writes. `sends` says whether a program for tc sends the copies of an XDP program.
+pub fn copy_maps(sends: bool) -> CopyMaps {
     let [groups, sessions, copies] = [GROUPS, SESSIONS, COPIES].map(str::to_string);
-    CopyMaps { groups, sessions, copies, numbers: NUMBERS }
+    CopyMaps { groups, sessions, copies, numbers: NUMBERS, sender: sends.then(xdp::departures::sender) }
 }
 
 pub const JOBS: &str = include_str!("jobs.h");
-pub const FRONTS: &str = include_str!("fronts.h");
+pub const RING_TEXT: &str = include_str!("ring.h");

@@ -1,0 +1,39 @@
+
+/* The fronts of jobs at the XDP hook, where the bytes in front of the tail are moved with the start of the frame. */
+__attribute__((unused)) static long (*bpf_xdp_adjust_tail)(struct xdp_md *xdp, s32 delta) = (void *)65;
+__attribute__((unused)) static long (*bpf_xdp_store_bytes)(struct xdp_md *xdp, u32 offset, const void *from, u32 len) = (void *)190;
+
+/* Makes the bytes in front of the tail, of which there are `arrived`, the `front` bytes at `bytes`. */
+INLINE int put_front(struct xdp_md *xdp, const u8 *bytes, u32 front, u32 arrived)
+{
+    if (front > FRONT || arrived > FRONT)
+        return 1;
+    if (front != arrived && bpf_xdp_adjust_head(xdp, (s32)arrived - (s32)front))
+        return 1;
+    if (!front)
+        return 0;
+    front -= 1;
+    asm volatile("" : "+r"(front));
+    return bpf_xdp_store_bytes(xdp, 0, bytes, (front & (FRONT - 1)) + 1) != 0;
+}
+
+/* Makes the bytes in front of the tail those of a job. */
+NOINLINE int load_front(struct xdp_md *xdp, u32 index, u32 front, u32 arrived, u32 protocol)
+{
+    asm volatile("" : : "r"(protocol)); /* the verifier requires every argument */
+    struct front *bytes = bpf_map_lookup_elem(&strait_fronts, &index);
+    return bytes ? put_front(xdp, bytes->bytes, front, arrived) : 1;
+}
+
+/* Truncates the frame. The tail becomes what is left of it. */
+INLINE int truncate(struct xdp_md *xdp, struct extent *frame, struct jobs *jobs, u32 length)
+{
+    u32 front = frame->length - jobs->tail;
+    if (frame->length <= length)
+        return 0;
+    if (bpf_xdp_adjust_tail(xdp, (s32)length - (s32)frame->length))
+        return 1;
+    frame->length = length;
+    jobs->tail = length > front ? length - front : 0;
+    return 0;
+}
