@@ -94,17 +94,19 @@ NOINLINE int hand_over(struct xdp_md *xdp)
     s32 diff = (s32)front - (s32)(length - jobs->tail);
     if ((diff && bpf_xdp_adjust_head(xdp, -diff)) || put_begin(xdp, jobs, front + jobs->tail))
         return 1;
-    if (bpf_xdp_adjust_meta(xdp, -(s32)sizeof(struct handover)))
+    if (bpf_xdp_adjust_meta(xdp, -METADATA))
         return 2;
     u64 data, meta;
     asm volatile("%0 = *(u32 *)(%2 + 8)\n\t%1 = *(u32 *)(%2 + 0)" : "=&r"(meta), "=r"(data) : "r"(xdp)); /* xdp->data_meta, xdp->data */
-    struct handover *to = (struct handover *)(long)meta;
+    struct handover *to = (struct handover *)(long)(meta + METADATA) - 1;
     if ((u8 *)(to + 1) > (u8 *)(long)data)
         return 2;
-    to->number = jobs->first_copy;
-    to->place = bpf_get_smp_processor_id() * KEPT;
-    to->count = jobs->sent;
-    to->tail = jobs->tail;
-    to->reserved = 0;
+    *to = (struct handover){
+        .number = jobs->first_copy,
+        .cpu = bpf_get_smp_processor_id(),
+        .count = jobs->sent,
+        .tail = jobs->tail,
+        .magic = HANDOVER_MAGIC,
+    };
     return 0;
 }

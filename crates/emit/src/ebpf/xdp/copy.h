@@ -17,11 +17,14 @@ struct copy {
     u8 bytes[FRONT];
 };
 
-/* The metadata of a frame that is passed to the kernel. The processor that received it may not be the one where tc runs. */
-struct handover {
-    u64 number;   /* the first copy */
-    u32 place;    /* the place of the processor's first copy in the map */
-    u32 count;    /* number of copies */
-    u32 tail;     /* number of bytes that all copies share */
-    u32 reserved;
+/* What a frame's metadata say. They have room for bytes in front of it, because the frame's start is not where it should be for tc if generic XDP has
+ * copied the frame (Linux 6.9 and later; the copy's mac_len is 0): tc then sees it without its Ethernet header, and the metadata end that much later. */
+struct __attribute__((packed)) handover {
+    u32 number; /* the first copy */
+    u16 cpu;    /* the processor that keeps the copies. tc may run on another one */
+    u16 count;  /* number of copies */
+    u32 tail;   /* number of bytes that all copies share */
+    u32 magic;
 };
+
+enum { METADATA = 32, HANDOVER_MAGIC = 0x70346370 };

@@ -1,6 +1,7 @@
 
 /* The program at the tc hook. */
 __attribute__((unused)) static long (*bpf_clone_redirect)(struct __sk_buff *skb, u32 ifindex, u64 flags) = (void *)13;
+__attribute__((unused)) static long (*bpf_skb_change_head)(struct __sk_buff *skb, u32 len, u64 flags) = (void *)43;
 
 struct sending {
     struct __sk_buff *skb;
@@ -23,10 +24,10 @@ INLINE int update_protocol(struct __sk_buff *skb, u32 tagged)
 }
 
 /* Makes the skb the packet of a copy, with its first tag in the metadata, as packets have it that the kernel sends. Returns 0 on success. */
-NOINLINE int make_copy(struct __sk_buff *skb, u32 place, u64 number, u32 tail, u32 tagged)
+NOINLINE int make_copy(struct __sk_buff *skb, u32 place, u32 number, u32 tail, u32 tagged)
 {
     struct copy *copy = bpf_map_lookup_elem(&strait_kept, &place);
-    if (!copy || READ_ONCE(copy->number) != number || skb->len < tail)
+    if (!copy || (u32)READ_ONCE(copy->number) != number || skb->len < tail)
         return 1;
     u32 front = copy->length, in = skb->len - tail, from = bswap16((u16)skb->protocol);
     s32 diff = (s32)front - (s32)in;
@@ -49,7 +50,7 @@ NOINLINE int make_copy(struct __sk_buff *skb, u32 place, u64 number, u32 tail, u
         if (bpf_skb_store_bytes(skb, 0, copy->bytes, (front & (FRONT - 1)) + 1, 0))
             return 1;
     }
-    if (__sync_fetch_and_add(&copy->number, 0) != number)
+    if ((u32)__sync_fetch_and_add(&copy->number, 0) != number)
         return 1; /* another packet has taken the place meanwhile */
     if (tagged == BARE || (!tagged && type == from))
         return 0;
@@ -61,8 +62,8 @@ static NOINLINE long send_copy(u32 step, void *context)
 {
     struct sending *sending = context;
     struct __sk_buff *skb = sending->skb;
-    u64 number = sending->of.number + step;
-    u32 place = sending->of.place + (number & (KEPT - 1));
+    u32 number = sending->of.number + step;
+    u32 place = sending->of.cpu * KEPT + (number & (KEPT - 1));
     struct copy *copy = bpf_map_lookup_elem(&strait_kept, &place);
     u32 ifindex = copy ? copy->ifindex : 0;
     if (make_copy(skb, place, number, sending->of.tail, sending->tagged)) {
@@ -95,13 +96,22 @@ int strait_sender(struct __sk_buff *skb)
     struct sending sending = {};
     u64 data, meta;
     asm volatile("%0 = *(u32 *)(%2 + 140)\n\t%1 = *(u32 *)(%2 + 76)" : "=&r"(meta), "=r"(data) : "r"(skb)); /* skb->data_meta, skb->data */
-    struct handover *of = (struct handover *)(long)meta;
-    if ((u8 *)(of + 1) > (u8 *)(long)data) {
+    if ((u8 *)(long)(meta + METADATA) > (u8 *)(long)data) {
+        count_lost(skb, NO_METADATA);
+        return TC_ACT_SHOT;
+    }
+    struct handover *of = (struct handover *)(long)(meta + METADATA) - 1;
+    u32 misses_header = 0;
+    if (of->magic != HANDOVER_MAGIC) {
+        of = (struct handover *)((u8 *)of - ETHERNET);
+        misses_header = 1;
+    }
+    sending.of = *of;
+    if (sending.of.magic != HANDOVER_MAGIC || (misses_header && bpf_skb_change_head(skb, ETHERNET, 0))) {
         count_lost(skb, NO_METADATA);
         return TC_ACT_SHOT;
     }
     sending.skb = skb;
-    sending.of = *of;
     sending.tagged = port->flags & BARE;
     bpf_loop(sending.of.count & (2 * MOST_SENT - 1), send_copy, &sending, 0);
     asm volatile("" ::: "memory");
