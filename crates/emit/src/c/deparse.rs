@@ -5,7 +5,7 @@ use ir::effects;
 use ir::{Control, HeaderId, HeaderRef, Place, Role, StmtKind, visit};
 
 use super::access::Emitted;
-use super::{Body, Emitter, Unit, header, stage_name, sums};
+use super::{Body, Emitter, Machine, Unit, header, stage_name, sums};
 
 impl Emitter<'_> {
     /// Emits a function for each deparser of a target that leaves the payload where it is. The function returns 1 if there is no room for the
@@ -112,6 +112,9 @@ impl Body<'_> {
             return;
         }
         self.in_packet(h, "", |body, at| {
+            if let (Some((length, field)), Machine::Bpf) = (&h.varbit, body.facts.machine()) {
+                return body.write_with_varbit(at, h, length, *field);
+            }
             body.point(at, &at.out(), h.bytes);
             body.write_changed(h);
             let ty = body.program.header_type(h.id);

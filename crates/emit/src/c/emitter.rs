@@ -4,7 +4,9 @@ use abi::manifest::{DropReason, Manifest, Meter, ValueSet};
 use ir::{Program, Role, Verified};
 
 use super::pipeline::stage_name;
-use super::{Body, Facts, Home, Hook, Machine, Names, Text, Unit, Units, c_type, layout, stack, sums, wide};
+use super::{
+    Body, Facts, Home, Hook, Machine, Names, Text, Unit, Units, c_type, layout, stack, sums, varbit, wide,
+};
 use crate::Output;
 use crate::unsupported::Unsupported;
 
@@ -79,8 +81,9 @@ impl<'p> Emitter<'p> {
     /// beginning and at the end.
     pub fn state(&mut self, first: &[String], last: &[String]) {
         let p = self.program;
-        if self.facts.machine() == Machine::Native {
-            wide::declare(p, &mut self.text);
+        match self.facts.machine() {
+            Machine::Native => wide::declare(p, &mut self.text),
+            Machine::Bpf => varbit::declare(p, &mut self.text),
         }
         for (i, ty) in p.header_types.iter().enumerate() {
             if !p.headers.iter().any(|h| h.ty.index() == i) {
@@ -97,7 +100,10 @@ impl<'p> Emitter<'p> {
                     )),
                     false => {
                         let what = format!("field `{}` of header `{}`, a {}", field.name, ty.name, field.ty);
-                        let hint = "fields have a fixed size of at most 128 bits on this target";
+                        let hint = match field.ty.is_varbit() {
+                            true => "varbit fields have at most 2048 bits on this target",
+                            false => "fields have at most 128 bits on this target",
+                        };
                         self.problems.push(Unsupported::new(first_use(p, i), what, hint));
                     }
                 }
@@ -110,7 +116,7 @@ impl<'p> Emitter<'p> {
 
     /// Whether the target has values of this type.
     fn has(&self, ty: ir::Ty) -> bool {
-        self.facts.machine() == Machine::Native || c_type(ty).is_some()
+        self.facts.machine() == Machine::Native || c_type(ty).is_some() || varbit::has(ty)
     }
 
     /// Declares `struct state`, `struct scratch`, and `struct packet`, which holds both.

@@ -8,7 +8,7 @@
 //! * `pipeline` emits what the architecture does between the controls.
 //! * `parser`, `table`, `deparse` and `sums` emit functions, and `emitter` emits the program.
 //! * `layout` makes the manifest's layouts of tables, counters and registers.
-//! * `wide` emits values of more than 128 bits and varbit fields, which only native has.
+//! * `wide` emits values of more than 128 bits, which only native has, and the varbit fields of native. `varbit` emits those of the kernel.
 //!
 //! A value of at most 8, 16, 32 or 64 bits has the type `u8`, `u16`, `u32` or `u64`, and a value of at most 128 bits `u128`. The bits above
 //! the value's width are always zero: an operation that could set them masks its result.
@@ -31,6 +31,7 @@ mod stmt;
 pub mod sums;
 pub mod table;
 mod text;
+pub mod varbit;
 pub mod wide;
 
 pub use access::Emitted;

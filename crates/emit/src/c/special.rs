@@ -20,14 +20,11 @@ impl Body<'_> {
                 self.unsupported("reading the packet in a loop whose number of iterations is not known", hint)
             }
             StmtKind::Extract { header: HeaderRef::Header(h), varbit: None } => self.extract(*h),
-            StmtKind::Extract { varbit: Some(_), .. } if self.facts.machine() == Machine::Bpf => self
-                .unsupported(
-                    "a varbit field",
-                    "read the options with `lookahead` and `advance`, or run on native",
-                ),
             StmtKind::Extract { header: HeaderRef::Header(h), varbit: Some(bits) } => {
-                if let Some(field) = self.program.header_type(*h).varbit() {
-                    self.extract_varbit(*h, field, bits);
+                match (self.program.header_type(*h).varbit(), self.facts.machine()) {
+                    (Some(field), Machine::Native) => self.extract_varbit(*h, field, bits),
+                    (Some(field), Machine::Bpf) => self.extract_varbit_by_helper(*h, field, bits),
+                    (None, _) => {}
                 }
             }
             StmtKind::Extract { .. } => {}
@@ -388,7 +385,12 @@ impl Body<'_> {
         let bits: u32 = data.iter().map(|e| e.ty.width()).sum();
         let size = bits.div_ceil(8);
         let psa = self.program.arch == ir::Arch::Psa;
-        if self.facts.machine() == Machine::Native && data.iter().any(|e| e.ty.is_varbit()) {
+        let variable = data.iter().any(|e| e.ty.is_varbit());
+        if variable && self.facts.machine() == Machine::Bpf {
+            self.unsupported("a hash of a varbit field", "hash the fields of fixed size, or run on native");
+            return "0".to_string();
+        }
+        if variable {
             // A varbit is a whole number of bytes.
             let fixed: u32 = data.iter().filter(|e| !e.ty.is_varbit()).map(|e| e.ty.width()).sum();
             let size = self.gather(data, if psa { fixed.next_multiple_of(8) - fixed } else { 0 });

@@ -45,6 +45,10 @@ pub fn total<'e>(body: &mut Body<'_>, terms: impl Iterator<Item = (&'e Expr, u32
     let mut parts = Vec::new();
     for (e, shift) in terms {
         let value = body.expr(e);
+        if e.ty.is_varbit() && body.facts.machine() == Machine::Bpf {
+            parts.push(format!("(varbit_{}_sum(&{value}) << {shift})", wide::room(e.ty)));
+            continue;
+        }
         if c_type(e.ty).is_none() && body.facts.machine() == Machine::Native {
             parts.push(format!("({} << {shift})", wide::sum(&value, e.ty)));
             continue;
@@ -68,16 +72,17 @@ pub fn of_list(body: &mut Body<'_>, data: &[Expr]) -> String {
         let size = body.gather(data, 0);
         return format!("bytes_sum(bytes, {size})");
     }
+    whole_words(body, data);
     let (terms, _) = ir::checksum::terms(data);
     total(body, terms.iter().map(|(e, shift)| (e, *shift)))
 }
 
-/// Reports a varbit field in a list with a payload if its length may be odd: then the words after it would begin in the middle of words.
+/// Reports a varbit field in a list if its length may be odd: then the words after it would begin in the middle of words.
 fn whole_words(body: &mut Body<'_>, data: &[Expr]) {
     for e in data.iter().filter(|e| e.ty.is_varbit()) {
         if !wide::is_whole_words(body.program, e.ty) {
             let hint = "give `extract` a size that is a multiple of 16 bits by its form, such as `n * 32`";
-            body.unsupported("a sum over the payload with a varbit field that may be odd", hint);
+            body.unsupported("a sum with a varbit field that may be odd", hint);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Values of more than 128 bits, and varbit fields. Only the native target has them.
+//! Values of more than 128 bits, which only the native target has, and its varbit fields; those of the kernel are in `varbit`.
 //!
 //! A value of more than 128 bits has the type `struct wide_N`: N words of 64 bits, the lowest first. A varbit field has the type
 //! `struct varbit_N`: a length, and room for N bytes. `wide.h` has their functions, of which a program gets those for its own N.
@@ -9,7 +9,7 @@ use abi::Bits;
 use ir::cells::Cell;
 use ir::{BinOp, Expr, ExprKind, HeaderRef, Place, Program, Ty, UnOp, effects, visit};
 
-use super::{Body, Machine, Text, c_type, constant, mask};
+use super::{Body, Machine, Text, c_type, constant, mask, varbit};
 
 /// The functions of wide values and varbit fields.
 pub const WIDE: &str = include_str!("wide.h");
@@ -25,7 +25,7 @@ fn words(width: u32) -> u32 {
 }
 
 /// The number of bytes for which a varbit field has room. Its length is always a whole number of bytes.
-fn room(ty: Ty) -> u32 {
+pub fn room(ty: Ty) -> u32 {
     ty.width() / 8
 }
 
@@ -130,7 +130,7 @@ pub fn read(at: u32, width: u32) -> String {
 impl Body<'_> {
     /// Whether this expression must be refused, because it is wide or a varbit and the target has neither. Reports it if so.
     pub fn refuses(&mut self, ty: Ty) -> bool {
-        let refused = c_type(ty).is_none() && self.facts.machine() == Machine::Bpf;
+        let refused = c_type(ty).is_none() && self.facts.machine() == Machine::Bpf && !varbit::has(ty);
         if refused {
             self.unsupported("a value of more than 128 bits", "split it into parts of at most 128 bits");
         }
@@ -243,7 +243,16 @@ impl Body<'_> {
     pub(super) fn compare(&mut self, op: BinOp, a: &Expr, b: &Expr) -> String {
         let (x, y) = (self.expr(a), self.expr(b));
         if a.ty.is_varbit() {
-            let equal = format!("bytes_equal({x}.bytes, {x}.length, {y}.bytes, {y}.length)");
+            let plain = |e: &Expr| {
+                matches!(e.kind, ExprKind::Read(Place::Var(_) | Place::Field(HeaderRef::Header(_), _)))
+            };
+            if self.facts.machine() == Machine::Bpf && !(plain(a) && plain(b)) {
+                self.unsupported("comparing a varbit that is no field", "compare the fields themselves");
+            }
+            let equal = match self.facts.machine() {
+                Machine::Bpf => format!("varbit_{}_equal(&{x}, &{y})", room(a.ty)),
+                Machine::Native => format!("bytes_equal({x}.bytes, {x}.length, {y}.bytes, {y}.length)"),
+            };
             return if op == BinOp::Eq { equal } else { format!("!{equal}") };
         }
         let (n, width) = (words(a.ty.width()), a.ty.width());

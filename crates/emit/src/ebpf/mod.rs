@@ -106,6 +106,7 @@ const TEXTS: &[&str] = &[
     xdp::departures::COPY,
     xdp::departures::COPIES,
     xdp::departures::SENDER,
+    c::varbit::VARBIT,
     events::RING,
     hash::CRC,
     meters::METERS,

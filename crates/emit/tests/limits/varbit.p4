@@ -1,14 +1,14 @@
-// A varbit field.
+// A varbit field that is too long.
 #include <core.p4>
 #include <v1model.p4>
 
-header h_t { bit<8> n; varbit<32> data; }
+header h_t { bit<8> n; varbit<4096> data; }
 struct headers { h_t h; }
 struct metadata { bit<8> a; bit<32> b; }
 
 parser P(packet_in b, out headers hdr, inout metadata m, inout standard_metadata_t sm) {
     state start {
-        b.extract(hdr.h, 16); // unsupported: varbit<32>
+        b.extract(hdr.h, 16); // unsupported: varbit<4096>
         transition accept;
     }
 }

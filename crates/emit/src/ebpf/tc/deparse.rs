@@ -107,6 +107,9 @@ fn write(body: &mut Body<'_>, h: &Emitted) {
         return;
     }
     body.in_packet(h, "", |body, at| {
+        if let Some((length, field)) = &h.varbit {
+            return body.write_with_varbit(at, h, length, *field);
+        }
         body.point(at, &at.out(), h.bytes);
         for group in header::groups(body.program.header_type(h.id)) {
             header::write(body, h.id, &group);

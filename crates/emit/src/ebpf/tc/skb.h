@@ -3,6 +3,7 @@
 #define frame_length(skb) ((skb)->len)
 #define is_gso(skb) ((skb)->gso_size)
 #define load_bytes bpf_skb_load_bytes
+#define store_bytes(skb, at, from, n) bpf_skb_store_bytes(skb, at, from, n, 0)
 
 /* Returns skb->data. The assembly keeps the compiler from computing the member's address first, because the verifier rejects context
  * pointers that were modified. */

@@ -11,11 +11,13 @@ __attribute__((unused)) static long (*bpf_xdp_adjust_head)(struct xdp_md *xdp, s
 __attribute__((unused)) static long (*bpf_redirect_map)(void *map, u64 key, u64 flags) = (void *)51;
 __attribute__((unused)) static u64 (*bpf_xdp_get_buff_len)(struct xdp_md *xdp) = (void *)188;
 __attribute__((unused)) static long (*bpf_xdp_load_bytes)(struct xdp_md *xdp, u32 offset, void *to, u32 len) = (void *)189;
+__attribute__((unused)) static long (*bpf_xdp_store_bytes)(struct xdp_md *xdp, u32 offset, const void *from, u32 len) = (void *)190;
 
 #define CONTEXT struct xdp_md
 #define frame_length(xdp) bpf_xdp_get_buff_len(xdp)
 #define is_gso(xdp) 0
 #define load_bytes bpf_xdp_load_bytes
+#define store_bytes bpf_xdp_store_bytes
 
 /* The length of the frame in all its buffers, and whether the program tried to read a header beyond the first buffer. */
 struct extent {
