@@ -1,7 +1,6 @@
 
 /* The fronts of jobs at the XDP hook, where the bytes in front of the tail are moved with the start of the frame. */
 __attribute__((unused)) static long (*bpf_xdp_adjust_tail)(struct xdp_md *xdp, s32 delta) = (void *)65;
-__attribute__((unused)) static long (*bpf_xdp_store_bytes)(struct xdp_md *xdp, u32 offset, const void *from, u32 len) = (void *)190;
 
 /* Makes the bytes in front of the tail, of which there are `arrived`, the `front` bytes at `bytes`. */
 INLINE int put_front(struct xdp_md *xdp, const u8 *bytes, u32 front, u32 arrived)
