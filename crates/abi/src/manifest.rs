@@ -374,7 +374,9 @@ pub struct Meter {
 pub enum Structure {
     /// The table has no key, so only its default action runs. It has no map of entries.
     Keyless,
-    /// The key, of at most two bytes, is the index into an array.
+    /// The key, of at most two bytes, is the index into an array: the packed key as a number. On eBPF an element is a `u64` and two copies of
+    /// the action data. Bit 0 of the word is the number of the copy that counts, bit 1 says whether there is an entry, and the rest of it
+    /// grows with each write.
     Array,
     /// A hash table finds the whole key.
     Hash,

@@ -56,12 +56,19 @@ control I(inout headers hdr, inout metadata m, inout standard_metadata_t sm) {
         const default_action = NoAction();
         size = 64;
     }
+    table shorts {
+        key = { hdr.h.dst[7:0]: exact; }
+        actions = { mark; NoAction; }
+        default_action = NoAction();
+        size = 256;
+    }
     apply {
         bit<32> value;
         kept.read(value, 3);
         seen.count(1);
         masks.apply();
         prefixes.apply();
+        shorts.apply();
         exacts.apply();
         if (value == 77) { hdr.h.mark = value; }
         sm.egress_spec = 1;
@@ -76,6 +83,8 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
 const EXACTS: TableId = TableId(0);
 const MASKS: TableId = TableId(1);
 const PREFIXES: TableId = TableId(2);
+/// A table with a key so short that targets index an array with it.
+const SHORTS: TableId = TableId(3);
 
 fn program() -> ir::Verified {
     let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
@@ -138,6 +147,7 @@ fn key(table: TableId, n: u64) -> EntryKey {
     let bits = |v: u64| Bits::new(32, v.into());
     let (matches, priority) = match table {
         EXACTS => (MatchValue::Exact(bits(n)), 0),
+        SHORTS => (MatchValue::Exact(Bits::new(8, n.into())), 0),
         MASKS => (MatchValue::Ternary(bits(n), bits(0xff | 0x100 << (n % 3))), 1 + n as i32),
         _ => (MatchValue::Lpm(bits(n << 8), 20 + n as u32 % 5), 0),
     };
@@ -150,7 +160,7 @@ fn entry(table: TableId, n: u64, number: u64) -> Entity {
 
 /// A random update. Some are wrong.
 fn update(rng: &mut Rng) -> Update {
-    let table = [EXACTS, MASKS, PREFIXES][rng.index(3)];
+    let table = [EXACTS, MASKS, PREFIXES, SHORTS][rng.index(4)];
     let (n, number) = (rng.below(24), rng.below(1 << 20));
     let count = Count { packets: number, bytes: 64 * number };
     let cell = rng.below(5);
@@ -277,8 +287,10 @@ impl<D: Device + Send> Contest<D> {
         let clean: Vec<Update> =
             all_entries(&mut device).into_iter().map(|key| Update::Delete(Key::Entry(key))).collect();
         device.write(&clean).expect("it empties the tables");
-        let pair = [1, 2].map(|n| Update::Insert(entry(EXACTS, n, 0)));
-        device.write(&pair).expect("there is room");
+        for table in [EXACTS, SHORTS] {
+            let pair = [1, 2].map(|n| Update::Insert(entry(table, n, 0)));
+            device.write(&pair).expect("there is room");
+        }
         let zero = Count::default();
         device
             .write(&[Update::Modify(Entity::Counter { counter: CounterId(0), index: 1, count: zero })])
@@ -292,7 +304,7 @@ impl<D: Device + Send> Contest<D> {
         }
     }
 
-    /// What one controller does: it changes two entries together, tries a batch that is refused, adds to a register and to a counter that it
+    /// What one controller does: it changes entries of two tables together, tries a batch that is refused, adds to a register and to a counter that it
     /// has read, and inserts an entry unless the other controller has.
     fn control(&self, id: u64) {
         for turn in 0.. {
@@ -300,9 +312,10 @@ impl<D: Device + Send> Contest<D> {
                 return;
             }
             let number = (turn << 2) | (id << 1);
-            let pair = |number| [1, 2].map(|n| Update::Modify(entry(EXACTS, n, number)));
-            self.device.with(|d| d.write(&pair(number & !1))).expect("it is right");
-            let mut wrong = pair(number | 1).to_vec();
+            let changed = [(EXACTS, 1), (EXACTS, 2), (SHORTS, 1), (SHORTS, 2)];
+            let pairs = |number| changed.map(|(table, n)| Update::Modify(entry(table, n, number)));
+            self.device.with(|d| d.write(&pairs(number & !1))).expect("it is right");
+            let mut wrong = pairs(number | 1).to_vec();
             wrong.push(Update::Insert(entry(EXACTS, 1, 7)));
             self.device.with(|d| d.write(&wrong)).expect_err("it exists");
             self.device.with(add_one);
@@ -407,6 +420,13 @@ fn packet(key: u32) -> Vec<u8> {
     packet
 }
 
+/// A packet that hits only in the table with short keys.
+fn short_packet(key: u8) -> Vec<u8> {
+    let mut packet = packet(0xffff_ffff);
+    packet[5] = key;
+    packet
+}
+
 /// Whether a packet left with a whole entry of a batch that was right.
 fn is_whole(bytes: &[u8]) -> bool {
     let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
@@ -496,8 +516,8 @@ fn two_controllers_and_a_reader_under_traffic_on_tc() {
     contest.run(|| {
         let program = Instance::open(&kernel.0).and_then(|i| i.program()).expect("it is there");
         while !contest.over.load(Ordering::Relaxed) {
-            for key in [1, 2] {
-                let run = program.test_run(&packet(key), &skb, 1).expect("it runs");
+            for sent in [packet(1), packet(2), short_packet(1), short_packet(2)] {
+                let run = program.test_run(&sent, &skb, 1).expect("it runs");
                 assert!(is_whole(&run.data), "a part of an entry or of a refused batch: {:?}", run.data);
                 runs.fetch_add(1, Ordering::Relaxed);
             }

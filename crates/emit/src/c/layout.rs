@@ -141,7 +141,9 @@ fn structure(t: &ir::Table, machine: Machine) -> Structure {
         // Entries that are compiled to code have no cells on native, so a table with a direct counter cannot be code there.
         () if t.const_entries && (machine == Machine::Bpf || t.direct_counter.is_none()) => Structure::Code,
         () if t.learns() => Structure::Flow,
-        () if machine == Machine::Native && exact && key_bytes(t) <= 2 => Structure::Array,
+        () if exact && key_bytes(t) <= 2 && (machine == Machine::Native || is_full_array(t)) => {
+            Structure::Array
+        }
         () if exact => Structure::Hash,
         () if (machine == Machine::Bpf || worth_a_trie(t))
             && lpm == 1
@@ -159,7 +161,23 @@ fn worth_a_trie(t: &ir::Table) -> bool {
     t.size > 4096 && key_bytes(t) >= 3
 }
 
-/// The size of a packed key in bytes.
+/// Whether an array on eBPF can hold the entries of a table with short keys. It has an element for every key, so the table must be as large.
+/// The host writes whole elements, so packets must not write to them.
+fn is_full_array(t: &ir::Table) -> bool {
+    let bits: u32 = t.keys.iter().map(|k| k.expr.ty.width()).sum();
+    let written = t.direct_counter.is_some() || t.direct_meter.is_some() || t.notifies_idle;
+    t.size >= 1 << bits && !written
+}
+
+/// The number of elements of an array that has one for every key.
+pub fn elements(table: &Table, layout: &TableLayout) -> u64 {
+    let largest = |(key, offset): (&KeyField, &u32)| {
+        let behind = layout.key_size - offset - key.width.div_ceil(8);
+        ((1u64 << key.width) - 1) << (8 * behind)
+    };
+    table.keys.iter().zip(&layout.key_offsets).map(largest).sum::<u64>() + 1
+}
+
 /// The layout of a table that learns on eBPF, and the name of its map of entries.
 pub fn learning_layout(program: &Program, id: ir::TableId, names: &Names) -> Option<(TableLayout, String)> {
     let t = &program.tables[id.index()];
@@ -170,6 +188,7 @@ pub fn learning_layout(program: &Program, id: ir::TableId, names: &Names) -> Opt
     Some((layout, map))
 }
 
+/// The size of a packed key in bytes.
 fn key_bytes(t: &ir::Table) -> u32 {
     t.keys.iter().map(|k| k.expr.ty.width().div_ceil(8)).sum()
 }

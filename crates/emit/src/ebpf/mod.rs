@@ -241,7 +241,7 @@ impl Ebpf<'_> {
                 2 * parts
             ));
         }
-        let data = self.hashed_data();
+        let data = self.copied_data();
         if self.can_be_busy() {
             last.push(
                 "u32 busy;         /* 1 if a table was being written whenever it was read */".to_string(),

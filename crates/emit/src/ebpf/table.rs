@@ -10,7 +10,7 @@ use abi::manifest::{LearningMaps, Structure, Table, TableLayout, VERSIONS};
 use ir::TableId;
 
 use super::Ebpf;
-use crate::c::layout::{learning_layout, offsets};
+use crate::c::layout::{elements, learning_layout, offsets};
 use crate::c::table::{HIT, choose_member, code, miss, run};
 use crate::c::{Body, Unit, c_type, header};
 
@@ -25,11 +25,16 @@ fn is_hashed(structure: Structure) -> bool {
     matches!(structure, Structure::Hash | Structure::TupleSpace)
 }
 
+/// Whether a lookup copies the action data, because the host may overwrite it.
+fn is_copied(structure: Structure) -> bool {
+    is_hashed(structure) || structure == Structure::Array
+}
+
 impl Ebpf<'_> {
-    /// The size of the longest action data in a hash map, in words of 64 bits; 0 if no table is a hash map.
-    pub(super) fn hashed_data(&self) -> u32 {
+    /// The size of the longest action data that a lookup copies, in words of 64 bits.
+    pub(super) fn copied_data(&self) -> u32 {
         let layouts = self.c.manifest.tables.iter().filter_map(|t| t.layout.as_ref());
-        layouts.filter(|l| is_hashed(l.structure)).map(|l| l.data_size / 8).max().unwrap_or(0)
+        layouts.filter(|l| is_copied(l.structure)).map(|l| l.data_size / 8).max().unwrap_or(0)
     }
 
     /// Declares the maps of a table: its entries, its tuples, and its default action.
@@ -46,6 +51,10 @@ impl Ebpf<'_> {
             }
             match layout.structure {
                 Structure::Flow => {}
+                Structure::Array => {
+                    let cell = self.bytes_type("cell", &name, 8 + 2 * layout.data_size);
+                    self.map(map, "BPF_MAP_TYPE_ARRAY", elements(table, layout), "u32", &cell, false);
+                }
                 Structure::LpmTrie => {
                     let key = self.bytes_type("key", &name, layout.key_size + 4);
                     self.map(map, "BPF_MAP_TYPE_LPM_TRIE", size, &key, &value, true);
@@ -78,7 +87,7 @@ impl Ebpf<'_> {
     /// Whether a lookup may find its table busy.
     pub(super) fn can_be_busy(&self) -> bool {
         let mut layouts = self.c.manifest.tables.iter().filter_map(|t| t.layout.as_ref());
-        layouts.any(|l| is_hashed(l.structure) || l.structure == Structure::Flow)
+        layouts.any(|l| is_copied(l.structure) || l.structure == Structure::Flow)
     }
 
     /// Declares the rows of a table that learns, which the host maps into its memory, and the queue of free rows.
@@ -154,6 +163,7 @@ fn lookup(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) {
             body.text.line(format!("u8 *v = bpf_map_lookup_elem(&{map}, t->key);"));
         }
         Structure::Flow => flow(body, layout, map),
+        Structure::Array => array(body, layout, map),
         _ => hash(body, layout, map),
     }
     body.text.open("if (v)");
@@ -174,7 +184,7 @@ fn lookup(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) {
         body.text.line(format!("if (now - READ_ONCE(*(u64 *)(v + {at})) >= {HIT_TIME})"));
         body.text.line(format!("    *(volatile u64 *)(v + {at}) = now;"));
     }
-    match is_hashed(layout.structure) {
+    match is_copied(layout.structure) {
         true => body.text.line("d = (u8 *)t->data;"),
         false => body.text.line(format!("d = v + {};", layout.data_offset)),
     }
@@ -214,6 +224,29 @@ fn hash(body: &mut Body<'_>, layout: &TableLayout, map: &str) {
     t.line("missed = writes;");
     t.line("continue;");
     t.close("");
+    t.line("v = found;");
+    t.line("break;");
+    t.close("");
+    t.line(format!("if (i == {TRIES})"));
+    t.line("    t->busy = 1;");
+}
+
+/// Emits a lookup in an array. It sets `v` if there is an entry, and `t->data` to the entry's action data. The host writes the copy of the data
+/// that does not count before it changes the word. It may overwrite the other copy in its next write, which changes the word again.
+fn array(body: &mut Body<'_>, layout: &TableLayout, map: &str) {
+    let size = layout.data_size;
+    let t = &mut *body.text;
+    t.line("u8 *v = 0;");
+    t.line(format!("u32 i, index = {};", if layout.key_size == 1 { "k[0]" } else { "rd16(k)" }));
+    t.open(format!("for (i = 0; i < {TRIES}; i++)"));
+    t.line(format!("u8 *found = bpf_map_lookup_elem(&{map}, &index);"));
+    t.line("u64 word = found ? READ_ONCE(*(u64 *)found) : 0;");
+    t.line("if (!found || !(word & 2))");
+    t.line("    break;");
+    t.line(format!("u8 *from = with_dependency(found, word) + (word & 1 ? 8 + {size} : 8);"));
+    t.line(format!("u64 read = copy_words(t->data, from, {size});"));
+    t.line("if (READ_ONCE(*(u64 *)with_dependency(found, read)) != word)");
+    t.line("    continue;");
     t.line("v = found;");
     t.line("break;");
     t.close("");

@@ -4,6 +4,7 @@
 //! * `xdp` attaches a program at the XDP hook, if the packets that arrive there are fit for it.
 //! * `table` writes and reads entries, for every structure.
 //! * `versions` writes tables while packets read them.
+//! * `array` holds the entries of tables with short keys.
 //! * `flows` writes tables to which packets add entries, and removes entries whose time has passed.
 //! * `idle` finds entries that no packet has hit for their idle timeout.
 //! * `profiles` writes action profiles, and the lists of actions that entries may run.
@@ -15,6 +16,7 @@
 //!
 //! [`abi::manifest::KernelMaps`] describes the maps that every program has.
 
+mod array;
 mod copies;
 mod device;
 mod events;

@@ -6,9 +6,9 @@ use abi::{ActionCall, Entry, MatchValue};
 use dataplane::Count;
 use dataplane::device::DeviceError;
 
-use super::KernelProgram;
 use super::stats::read_count;
 use super::tuples::TupleSpace;
+use super::{KernelProgram, array};
 use crate::bpf::{Map, MapKind};
 use crate::{Error, Result};
 
@@ -98,8 +98,7 @@ impl KernelProgram {
         if layout.structure == Structure::Flow {
             return self.learnt(table, &layout);
         }
-        let mut elements = self.entries_map(table, &layout)?.entries()?;
-        elements.sort();
+        let elements = self.elements(table, &layout)?;
         let mut listed = Vec::with_capacity(elements.len());
         for (key, value) in elements {
             let Some(packed) = self.unpack_map_key(table, &layout, &key)? else { continue };
@@ -108,6 +107,17 @@ impl KernelProgram {
         }
         listed.sort_by_key(|(entry, _)| std::cmp::Reverse(entry.priority));
         Ok(listed)
+    }
+
+    /// The keys and values of all entries of a map, ordered by key.
+    fn elements(&mut self, table: &Table, layout: &TableLayout) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let map = self.entries_map(table, layout)?;
+        let mut elements = match layout.structure {
+            Structure::Array => array::entries(map)?,
+            _ => map.entries()?,
+        };
+        elements.sort();
+        Ok(elements)
     }
 
     /// The number of entries that the map of a table can hold.
@@ -146,6 +156,10 @@ impl KernelProgram {
         let Some(key) = self.map_key(table, &layout, &packed)? else { return Ok(None) };
         if layout.structure == Structure::Flow {
             let value = self.value_of_row(table, &layout, &key)?;
+            return Ok(value.map(|value| (layout, packed, key, value)));
+        }
+        if layout.structure == Structure::Array {
+            let value = array::read(self.entries_map(table, &layout)?, &key)?;
             return Ok(value.map(|value| (layout, packed, key, value)));
         }
         let map = self.entries_map(table, &layout)?;
@@ -312,6 +326,11 @@ impl KernelProgram {
                 };
                 PackedKey { value: key[4..4 + size].to_vec(), mask, prefix_len: layout.key_size * 8 }
             }
+            Structure::Array => PackedKey {
+                value: head().to_be_bytes()[4 - size..].to_vec(),
+                mask: vec![0xff; size],
+                prefix_len: layout.key_size * 8,
+            },
             _ => PackedKey {
                 value: key[..size].to_vec(),
                 mask: vec![0xff; size],
@@ -346,10 +365,14 @@ fn data_in<'v>(layout: &TableLayout, value: &'v [u8]) -> &'v [u8] {
     value.get(layout.data_offset as usize..).unwrap_or_default()
 }
 
-/// The map key in a hash table or a trie.
+/// The map key in a hash table, a trie or an array.
 fn plain_key(layout: &TableLayout, packed: &PackedKey) -> Vec<u8> {
     match layout.structure {
         Structure::LpmTrie => [&packed.prefix_len.to_ne_bytes(), &packed.value[..]].concat(),
+        Structure::Array => {
+            let number = packed.value.iter().fold(0u32, |number, byte| number << 8 | u32::from(*byte));
+            number.to_ne_bytes().to_vec()
+        }
         _ => packed.value.clone(),
     }
 }

@@ -4,6 +4,7 @@
 //!   into reused memory, and the program checks `writes` around each lookup. `writes` is odd while an element is being replaced.
 //! * Default actions and arrays of tuples: the host writes a new version beside the current one, and publishes it with one word. It
 //!   overwrites a version that packets may still read only after a grace period. There are [`VERSIONS`] versions, so few writes wait.
+//! * Elements of an array hold the action data twice. The host writes the copy that does not count, and then the word that says which one does.
 //! * LPM tries: the kernel keeps their values for a grace period, so no protocol is needed.
 //!
 //! A program has one writer at a time.
@@ -12,7 +13,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use abi::manifest::{Structure, Table, TableLayout, VERSIONS};
 
-use super::KernelProgram;
+use super::{KernelProgram, array};
 use crate::bpf::{self, Map};
 use crate::{Error, Result};
 
@@ -100,6 +101,13 @@ impl KernelProgram {
         key: &[u8],
         value: &[u8],
     ) -> Result<bool> {
+        if layout.structure == Structure::Array {
+            let map = self.entries_map(table, layout)?;
+            return match array::read(map, key)? {
+                Some(_) => Ok(false),
+                None => array::write(map, key, Some(value)).map(|()| true),
+            };
+        }
         if is_hashed(layout) && self.reuse(table).freed {
             let version = self.version(table)?;
             self.publish(table, Version { writes: (version.writes + 2) & !1, ..version })?;
@@ -116,6 +124,9 @@ impl KernelProgram {
         key: &[u8],
         value: &[u8],
     ) -> Result<()> {
+        if layout.structure == Structure::Array {
+            return array::write(self.entries_map(table, layout)?, key, Some(value));
+        }
         if !is_hashed(layout) && layout.structure != Structure::Flow {
             return self.entries_map(table, layout)?.set(key, value);
         }
@@ -129,6 +140,11 @@ impl KernelProgram {
 
     /// Deletes an element. Returns false if the key does not exist.
     pub(super) fn delete_element(&mut self, table: &Table, layout: &TableLayout, key: &[u8]) -> Result<bool> {
+        if layout.structure == Structure::Array {
+            let map = self.entries_map(table, layout)?;
+            let existed = array::read(map, key)?.is_some();
+            return array::write(map, key, None).map(|()| existed);
+        }
         self.reuse(table).freed = true;
         self.entries_map(table, layout)?.delete(key)
     }
