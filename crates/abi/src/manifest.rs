@@ -476,7 +476,10 @@ pub struct Register {
     pub size: u64,
     /// Width of a cell in bits.
     pub width: u32,
-    /// The name of the eBPF map.
+    /// The value of all cells at the start; zero if it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial: Option<Bits>,
+    /// The name of the eBPF map: an array of `u64`, or of two of them (the low one first) if a cell has more than 64 bits.
     pub map: Option<String>,
 }
 

@@ -1,7 +1,7 @@
 //! The interpreter as a [`Device`].
 
-use abi::id::{DropId, ProfileId, RegisterId, TableId};
-use abi::{ActionCall, Bits, Entry, Manifest};
+use abi::id::{DropId, ProfileId, TableId};
+use abi::{ActionCall, Entry, Manifest};
 use dataplane::device::{
     self, Action, Device, DeviceError, Entity, EntryKey, Event, Key, Kind, Query, Store, TableEntry, Update,
     WriteError,
@@ -251,10 +251,6 @@ impl Store for Interpreter<'_> {
 
     fn references(&mut self, profile: ProfileId, to: Indirect) -> usize {
         self.state.profiles[profile.index()].references(to)
-    }
-
-    fn initial(&self, register: RegisterId) -> Bits {
-        self.program.registers[register.index()].initial.clone()
     }
 
     fn dropped(&mut self, reason: DropId) -> Done<Count> {

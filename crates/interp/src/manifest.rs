@@ -22,7 +22,13 @@ pub fn of(program: &Verified) -> Manifest {
         registers: program
             .registers
             .iter()
-            .map(|r| Register { name: r.name.clone(), size: r.size, width: r.ty.width(), map: None })
+            .map(|r| Register {
+                name: r.name.clone(),
+                size: r.size,
+                width: r.ty.width(),
+                initial: (!r.initial.is_zero()).then(|| r.initial.clone()),
+                map: None,
+            })
             .collect(),
         meters: ir::manifest::meters(program),
         value_sets: ir::manifest::value_sets(program),

@@ -158,7 +158,8 @@ pub trait Store {
 
     /// The value that the program declares for a cell of a register.
     fn initial(&self, register: abi::id::RegisterId) -> Bits {
-        Bits::zero(self.manifest().registers[register.index()].width)
+        let register = &self.manifest().registers[register.index()];
+        register.initial.clone().unwrap_or_else(|| Bits::zero(register.width))
     }
 
     /// The count of a drop reason.

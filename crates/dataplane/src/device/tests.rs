@@ -42,7 +42,7 @@ fn manifest() -> Manifest {
             table("profiled", MatchKind::Lpm, Some("selector")),
         ],
         counters: vec![Counter { name: "c".to_string(), size: 4, map: None }],
-        registers: vec![Register { name: "r".to_string(), size: 2, width: 5, map: None }],
+        registers: vec![Register { name: "r".to_string(), size: 2, width: 5, initial: None, map: None }],
         profiles: vec![profile("profile", false), profile("selector", true)],
         ..Manifest::default()
     }

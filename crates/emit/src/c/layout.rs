@@ -253,8 +253,8 @@ pub fn counters(program: &Program, names: &Names) -> Vec<Counter> {
     program.counters.iter().enumerate().map(counter).collect()
 }
 
-/// The layouts of the registers. A cell has 64 bits. If two processors write one cell at the same time, one write is lost, as on any
-/// multi-core switch without locks.
+/// The layouts of the registers. A cell has 64 bits, or 128 in the kernel. If two processors write one cell at the same time, one write is lost,
+/// as on any multi-core switch without locks; of a cell of 128 bits it may be half of a write.
 pub fn registers(
     program: &Program,
     names: &Names,
@@ -262,16 +262,14 @@ pub fn registers(
     problems: &mut Vec<Unsupported>,
 ) -> Vec<Register> {
     let mut register = |(i, r): (usize, &ir::Register)| {
-        if r.ty.width() > 64 {
-            let hint = "use two registers of 64 bits";
-            problems.push(Unsupported::new(r.loc, "a register of more than 64 bits", hint));
-        }
-        if machine == Machine::Bpf && !r.initial.is_zero() {
-            let hint = "write it when a packet finds zero, or from the control plane";
-            problems.push(Unsupported::new(r.loc, "a register with an initial value", hint));
+        let most = if machine == Machine::Bpf { 128 } else { 64 };
+        if r.ty.width() > most {
+            let (what, hint) = (format!("a register of more than {most} bits"), "use two registers");
+            problems.push(Unsupported::new(r.loc, what, hint));
         }
         let map = Some(format!("r_{}", names.register(ir::RegisterId(i as u32))));
-        Register { name: r.name.clone(), size: r.size, width: r.ty.width(), map }
+        let initial = (!r.initial.is_zero()).then(|| r.initial.clone());
+        Register { name: r.name.clone(), size: r.size, width: r.ty.width(), initial, map }
     };
     program.registers.iter().enumerate().map(&mut register).collect()
 }

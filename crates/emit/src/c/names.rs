@@ -24,7 +24,7 @@ const RESERVED: &str = "s t p d k c i v to at bits cell copies cursor diff rando
     jobs job key keys length moved most next out packet packets parse payload pkt result rest row raw resized round scratch seed site
     skb span state steps sum swapped tagged ended member value words xdp extent beyond
     verdict reason tag buffer bytes masked frame instance order members slot table version number writes missed fresh added cache data old flow
-    first last list count";
+    first last list count event now size";
 
 /// Prefixes of members of the packet's state whose names end in a number.
 const NUMBERED: [&str; 6] = ["next_", "colour_", "update_", "verified_", "arrived_", "leaves_"];

@@ -162,18 +162,29 @@ impl Body<'_> {
                 self.text.open("");
                 self.text.line(format!("u32 index = {index};"));
                 self.text.line(format!("u64 *cell = {cell};"));
-                let value = mask("cell ? *cell : 0".to_string(), width);
+                let value = match width {
+                    65.. => mask("cell ? U128(cell[1], cell[0]) : 0".to_string(), width),
+                    _ => mask("cell ? *cell : 0".to_string(), width),
+                };
                 self.assign(dst, &value);
                 self.text.close("");
             }
             Call::RegisterWrite { register, index, value } => {
+                let wide = value.ty.width() > 64;
                 let cell = self.register_cell(*register);
                 let (index, value) = (self.narrow(index, "an index"), self.expr(value));
                 self.text.open("");
                 self.text.line(format!("u32 index = {index};"));
                 self.text.line(format!("u64 *cell = {cell};"));
-                self.text.line("if (cell)");
-                self.text.line(format!("    *cell = {value};"));
+                self.text.open("if (cell)");
+                if wide {
+                    self.text.line(format!("u128 value = {value};"));
+                    self.text.line("cell[0] = (u64)value;");
+                    self.text.line("cell[1] = (u64)(value >> 64);");
+                } else {
+                    self.text.line(format!("*cell = {value};"));
+                }
+                self.text.close("");
                 self.text.close("");
             }
             Call::Random { dst, lo, hi } => self.random(dst, lo, hi),

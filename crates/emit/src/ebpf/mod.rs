@@ -273,7 +273,8 @@ impl Ebpf<'_> {
         }
         for register in self.c.manifest.registers.clone() {
             if let Some(map) = &register.map {
-                self.map(map, "BPF_MAP_TYPE_ARRAY", register.size.max(1), "u32", "u64", false);
+                let cell = if register.width > 64 { "struct cell128" } else { "u64" };
+                self.map(map, "BPF_MAP_TYPE_ARRAY", register.size.max(1), "u32", cell, false);
             }
         }
         let tables = self.c.manifest.tables.clone();

@@ -76,6 +76,11 @@ INLINE u64 flow_timer(u64 profile)
     return FLOW_TIMED | FLOW_ENTRY | ((bpf_ktime_get_ns() / 1000) << 8 & ~(FLOW_TIMED | FLOW_ENTRY)) | (profile & 0xff);
 }
 
+/* A cell of a register of more than 64 bits. */
+struct cell128 {
+    u64 word[2];
+};
+
 #define READ_ONCE(member) (*(volatile typeof(member) *)&(member))
 
 /* Returns `p`, with an address dependency on `value`: the processor loads from `p` only after it has loaded `value`. */

@@ -270,6 +270,7 @@ impl KernelProgram {
     /// Writes the default actions and entries that the P4 program declares. The object cannot contain them.
     fn initialise(&mut self) -> Result<()> {
         self.fill_free_rows()?;
+        self.fill_registers()?;
         for table in self.manifest.tables.clone() {
             if let Some(call) = &table.default_action {
                 self.write_default(&table, call)?;

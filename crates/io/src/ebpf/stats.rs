@@ -14,6 +14,13 @@ pub(super) fn read_count(bytes: &[u8]) -> Option<Count> {
     Some(Count { packets: word(0)?, bytes: word(8)? })
 }
 
+/// The bytes of a register's cell.
+fn cell_of(value: &Bits) -> Vec<u8> {
+    let words = [value.low_u64(), value.shr(64).low_u64()];
+    let used = if value.width() > 64 { 2 } else { 1 };
+    words[..used].iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
 fn total(map: &Map, index: u32) -> Result<Count> {
     let sum = map.sum_u64(&index.to_ne_bytes())?;
     let word = |at: usize| sum.get(at).copied().unwrap_or(0);
@@ -42,13 +49,26 @@ impl KernelProgram {
     pub(super) fn register(&mut self, register: RegisterId, index: u64) -> Result<Bits> {
         let width = self.manifest.registers[register.index()].width;
         let value = self.register_map(register)?.lookup(&(index as u32).to_ne_bytes())?.unwrap_or_default();
-        let cell = value.first_chunk().map_or(0, |cell| u64::from_ne_bytes(*cell));
-        Ok(Bits::new(width, cell.into()))
+        let word =
+            |at: usize| value.get(at..at + 8).and_then(|w| w.try_into().ok()).map_or(0, u64::from_ne_bytes);
+        Ok(Bits::new(width, u128::from(word(8)) << 64 | u128::from(word(0))))
     }
 
     /// Sets a cell of a register. A program that updates the cell at the same time may overwrite the value.
     pub(super) fn set_register(&mut self, register: RegisterId, index: u64, value: &Bits) -> Result<()> {
-        self.register_map(register)?.set(&(index as u32).to_ne_bytes(), &value.low_u64().to_ne_bytes())
+        self.register_map(register)?.set(&(index as u32).to_ne_bytes(), &cell_of(value))
+    }
+
+    /// Sets all cells of the registers that begin with another value than zero.
+    pub(super) fn fill_registers(&mut self) -> Result<()> {
+        for number in 0..self.manifest.registers.len() {
+            let register = &self.manifest.registers[number];
+            let Some(value) = register.initial.as_ref().map(cell_of) else { continue };
+            let cells = register.size as u32;
+            let map = self.register_map(RegisterId::from(number))?;
+            (0..cells).try_for_each(|index| map.set(&index.to_ne_bytes(), &value))?;
+        }
+        Ok(())
     }
 
     fn counter_map(&mut self, counter: CounterId) -> Result<&Map> {
