@@ -138,8 +138,8 @@ impl Namespace {
         address.ok_or_else(|| Error::Output { tool: "ip", detail: format!("no address of {link}") })
     }
 
-    /// The number of packets that a link has received so far.
-    pub fn received(&self, link: &str) -> Result<u64> {
+    /// What a link has received so far.
+    pub fn received(&self, link: &str) -> Result<Received> {
         let arguments = ["-n", &self.name, "-json", "-stats", "link", "show", "dev", link];
         received(&run(Command::new("ip").args(arguments))?)
     }
@@ -170,11 +170,23 @@ impl Drop for Namespace {
 }
 
 /// The number of received packets in the output of `ip -json -stats link`.
-fn received(json: &str) -> Result<u64> {
+fn received(json: &str) -> Result<Received> {
     let value: serde_json::Value = serde_json::from_str(json)
         .map_err(|error| Error::Output { tool: "ip", detail: error.to_string() })?;
-    let count = value.pointer("/0/stats64/rx/packets").and_then(serde_json::Value::as_u64);
-    count.ok_or_else(|| Error::Output { tool: "ip", detail: "no stats64.rx.packets".to_owned() })
+    let count = |what: &str| {
+        let count = value.pointer(&format!("/0/stats64/rx/{what}")).and_then(serde_json::Value::as_u64);
+        count.ok_or_else(|| Error::Output { tool: "ip", detail: format!("no stats64.rx.{what}") })
+    };
+    Ok(Received { packets: count("packets")?, bytes: count("bytes")? })
+}
+
+/// The counters of a link for what it has received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Packets.
+    pub packets: u64,
+    /// The bytes of these packets, with their Ethernet headers.
+    pub bytes: u64,
 }
 
 /// The parts of the output of `ip -json link` that are used.
@@ -398,7 +410,7 @@ mod tests {
     #[test]
     fn counters() {
         let json = r#"[{"ifname":"s0","stats64":{"rx":{"bytes":100,"packets":7},"tx":{"packets":1}}}]"#;
-        assert_eq!(received(json).unwrap(), 7);
+        assert_eq!(received(json).unwrap(), Received { packets: 7, bytes: 100 });
         assert!(received("[]").is_err());
     }
 

@@ -7,8 +7,8 @@
 //! 3. [`iperf`], [`small`], [`ping`] and [`http`] send traffic over the path and return what arrived.
 //! 4. [`stats`] computes medians, spreads and ratios of the samples. [`report`] shows them as JSON, a table and a plot.
 //!
-//! [`routes`] generates routing tables, and [`traffic`] generates packets. There are three benchmarks: [`nat64`] (`strait bench nat64`),
-//! [`drivers`] (`strait bench io`), and the short [`demo`] (`make demo`).
+//! [`routes`] generates routing tables, and [`traffic`] generates packets. The benchmarks are: [`nat64`] (`strait bench nat64`),
+//! [`drivers`] (`strait bench io`), [`xdp`] with [`beside`] (small packets on tc and xdp), and the short [`demo`] (`make demo`).
 //!
 //! Invariants:
 //! - All paths are measured in the same run, interleaved by repetition, so that a slow minute of a shared machine affects all of them.
@@ -36,6 +36,7 @@ pub mod stats;
 
 pub mod report;
 
+pub mod beside;
 pub mod demo;
 pub mod drivers;
 pub mod nat64;
@@ -45,6 +46,7 @@ pub mod rng;
 pub mod routes;
 pub mod traffic;
 
+pub use beside::Options as BesideOptions;
 pub use demo::Options as DemoOptions;
 pub use drivers::Options as IoOptions;
 pub use error::{Error, Result};

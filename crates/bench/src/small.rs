@@ -81,6 +81,6 @@ impl Link<'_> {
 
     /// The number of packets that the link has received so far.
     fn received(&self) -> Result<u64> {
-        self.0.received(self.1)
+        self.0.received(self.1).map(|count| count.packets)
     }
 }

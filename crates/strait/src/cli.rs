@@ -461,6 +461,8 @@ pub enum BenchCommand {
     Io(bench::IoOptions),
     /// Apps on XDP, beside a hand-written XDP program that only redirects: small packets over veth.
     Xdp(bench::XdpOptions),
+    /// A program of yours on tc and xdp, beside another implementation of it: small packets over veth.
+    Beside(bench::BesideOptions),
     /// A program as machine code, beside the interpreter, in memory on one core.
     Pipeline(PipelineArgs),
     /// A million routes: inserts, lookups beside DPDK's rte_fib, and the router of apps/l3 from memory to memory.

@@ -53,6 +53,9 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Bench(BenchCommand::Xdp(options)) => {
             bench::xdp::run(options, &own()?)?;
         }
+        Command::Bench(BenchCommand::Beside(options)) => {
+            bench::beside::run(options, &own()?)?;
+        }
         Command::Bench(BenchCommand::Pipeline(args)) => commands::pipeline::run(args)?,
         Command::Bench(BenchCommand::Lpm(args)) => commands::lpm::run(args)?,
         Command::Bench(BenchCommand::Learn(args)) => commands::learn::run(args)?,

@@ -218,11 +218,11 @@ fn measure(
 
 /// Counts the packets that were sent and that arrived during `time`.
 fn count(wire: &Wire, sender: &Sender, time: Duration) -> Result<(f64, f64, f64)> {
-    let (begun, sent, before) = (Instant::now(), sender.sent(), wire.namespace.received("sink")?);
+    let (begun, sent, before) = (Instant::now(), sender.sent(), wire.namespace.received("sink")?.packets);
     std::thread::sleep(time);
     interrupt::check()?;
     let (seconds, sent_after, after) =
-        (begun.elapsed().as_secs_f64(), sender.sent(), wire.namespace.received("sink")?);
+        (begun.elapsed().as_secs_f64(), sender.sent(), wire.namespace.received("sink")?.packets);
     Ok(((sent_after - sent) as f64, (after - before) as f64, seconds))
 }
 
@@ -234,13 +234,13 @@ fn search(options: &Options, wire: &Wire, sender: &Sender, flooded: f64) -> Resu
         // A trial begins and ends with a quiet wire, so that exactly its packets are counted.
         sender.rate(1);
         std::thread::sleep(SETTLE);
-        let (sent, before) = (sender.sent(), wire.namespace.received("sink")?);
+        let (sent, before) = (sender.sent(), wire.namespace.received("sink")?.packets);
         sender.rate((rate as u64).max(1));
         std::thread::sleep(Duration::from_secs_f64(options.seconds));
         sender.rate(1);
         std::thread::sleep(SETTLE);
         interrupt::check()?;
-        let (sent, received) = (sender.sent() - sent, wire.namespace.received("sink")? - before);
+        let (sent, received) = (sender.sent() - sent, wire.namespace.received("sink")?.packets - before);
         let lost = 1.0 - received as f64 / sent.max(1) as f64;
         // A burst may be in transit at either end of the trial.
         let slack = 64.0 / sent.max(1) as f64;

@@ -240,18 +240,26 @@ fn measure(options: &Options, subject: Subject, strait: &Path, files: &Files) ->
     };
     wire.namespace.enter(offloads)??;
     let mut running = Running::start(subject, &wire, strait, files)?;
-    let sender = Sender::start(&wire, subject.packets())?;
-    std::thread::sleep(WARM_UP);
-    let (begun, before) = (Instant::now(), wire.namespace.received("sink")?);
-    std::thread::sleep(Duration::from_secs_f64(options.seconds));
-    interrupt::check()?;
-    let received = wire.namespace.received("sink")? - before;
-    let rate = received as f64 / begun.elapsed().as_secs_f64();
-    sender.end()?;
-    match running.is_there() && received > 0 {
+    let (rate, _) = rate(&wire, subject.packets(), options.seconds)?;
+    match running.is_there() && rate > 0.0 {
         true => Ok(rate),
         false => Err(Error::Traffic(format!("no packet came through {}", subject.name()))),
     }
+}
+
+/// Floods the wire, and returns the packets a second that arrive at its end, and their mean length.
+pub(crate) fn rate(wire: &Wire, packets: Vec<Vec<u8>>, seconds: f64) -> Result<(f64, f64)> {
+    let sender = Sender::start(wire, packets)?;
+    std::thread::sleep(WARM_UP);
+    let (begun, before) = (Instant::now(), wire.namespace.received("sink")?);
+    std::thread::sleep(Duration::from_secs_f64(seconds));
+    interrupt::check()?;
+    let after = wire.namespace.received("sink")?;
+    let elapsed = begun.elapsed().as_secs_f64();
+    sender.end()?;
+    let packets = (after.packets - before.packets) as f64;
+    let bytes = (after.bytes - before.bytes) as f64;
+    Ok((packets / elapsed, bytes / packets.max(1.0)))
 }
 
 fn table(report: &Report) -> String {
