@@ -361,19 +361,20 @@ impl Ebpf<'_> {
         self.c.text.close("");
     }
 
-    /// Emits the direct call of the next stage for a packet with its own state, if no job waits.
+    /// Emits the direct call of the next stage for a packet that goes on by itself, if no job waits. Its state, or the new one of PSA's egress,
+    /// stays in its place then.
     fn at_once(&mut self, path: &Path) {
-        let (Some(stage), Carry::All, To::Port(port)) = (path.stage, &path.carry, &path.to) else { return };
-        if stage == StageId(0) {
+        let (Some(stage), To::Port(_)) = (path.stage, &path.to) else { return };
+        let in_place = match &path.carry {
+            Carry::All => true,
+            Carry::New { headers: Headers::Invalid, passed, .. } => self.fits_the_stack(passed),
+            Carry::New { .. } => false,
+        };
+        if stage == StageId(0) || !in_place {
             return;
         }
         self.c.text.open("if (jobs->count <= jobs->busy)");
-        let port = self.c.frame_expr(port);
-        self.c.text.line(format!("UNUSED u32 to = {port};"));
-        let inputs = &self.c.program.pipeline.stage(stage).inputs;
-        let known = self.at_stage();
-        self.c.write_inputs("s", inputs, &known, Which::All);
-        self.c.write_inputs("s", &path.sets, &known, Which::All);
+        self.c.go_on(path, &self.at_stage(), |c| c.text.line("zero_state(s);"));
         self.c.text.line(format!("return stage_{}({});", stage.0, self.c.facts.hook.packet()));
         self.c.text.close("");
     }

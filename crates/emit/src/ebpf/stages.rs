@@ -161,13 +161,12 @@ impl Ebpf<'_> {
                 self.c.text.line(format!("    return {drop}, s->site ? s->site - 1 : {reason});"));
             }
             Fate::Go(path) if decision.when == When::Always && path.stage != Some(FIRST) => {
-                if let Carry::New { passed, .. } = &path.carry {
-                    let bytes: u32 = passed.iter().map(|p| self.passed_bytes(p)).sum();
-                    if bytes > MOST_PASSED {
-                        let what = "more than 128 bytes of metadata and headers from ingress to egress";
-                        let loc = self.c.program.controls.first().map(|c| c.loc).unwrap_or_default();
-                        self.c.refuse(loc, what, "pass less, or run it on the native target");
-                    }
+                if let Carry::New { passed, .. } = &path.carry
+                    && !self.fits_the_stack(passed)
+                {
+                    let what = "more than 128 bytes of metadata and headers from ingress to egress";
+                    let loc = self.c.program.controls.first().map(|c| c.loc).unwrap_or_default();
+                    self.c.refuse(loc, what, "pass less, or run it on the native target");
                 }
                 self.c.go_on(path, &self.at_stage(), |emitter| emitter.text.line("zero_state(s);"));
             }
@@ -181,6 +180,11 @@ impl Ebpf<'_> {
             // A program with such decisions has paths.
             Fate::Go(_) | Fate::Copy(_) => {}
         }
+    }
+
+    /// Whether the stack has room for what a path passes to a new state.
+    pub(super) fn fits_the_stack(&self, passed: &[Passed]) -> bool {
+        passed.iter().map(|p| self.passed_bytes(p)).sum::<u32>() <= MOST_PASSED
     }
 
     fn passed_bytes(&self, passed: &Passed) -> u32 {
