@@ -124,8 +124,9 @@ impl Instance {
         for mark in list(&self.path)?.iter().filter(|p| file_name(p).starts_with(OBJECT)) {
             remove_if_there(fs::remove_dir(mark), mark)?;
         }
-        for program in [PROGRAM, BESIDE].map(|name| self.path.join(name)) {
-            remove_if_there(fs::remove_file(&program), &program)?;
+        // All pins, because another version of Strait may have pinned more.
+        for pin in list(&self.path)?.iter().filter(|p| p.is_file()) {
+            remove_if_there(fs::remove_file(pin), pin)?;
         }
         for pin in list(&self.path.join("maps"))? {
             remove_if_there(fs::remove_file(&pin), &pin)?;
