@@ -1,10 +1,12 @@
 //! The manifest's layouts of tables, counters and registers in the target's memory.
 
+use std::collections::HashSet;
+
 use abi::id::ActionId;
 use abi::manifest::{
     Action, Counter, KeyField, LearningMaps, Param, Register, Structure, Table, TableLayout,
 };
-use abi::{ActionCall, Entry, MatchKind};
+use abi::{ActionCall, Bits, Entry, MatchKind, MatchValue};
 use ir::Program;
 
 use super::{Machine, Names};
@@ -12,6 +14,8 @@ use crate::unsupported::Unsupported;
 
 /// The size in bytes of the timer at the beginning of a row.
 const TIMER: u32 = 8;
+/// The most const entries that become code.
+const CODE_ENTRIES: usize = 64;
 /// The largest number of different masks in a ternary table on tc.
 const TUPLES: u32 = 64;
 
@@ -133,13 +137,50 @@ pub fn offsets(program: &Program, action: ir::ActionId) -> (Vec<u32>, u32) {
     (offsets, at)
 }
 
+/// Whether the const entries of a table become code. Code is quicker to look through than a table while the entries are few; many take the
+/// compiler minutes, and a packet a comparison each. Entries that are compiled to code have no cells on native, so a table with a direct counter
+/// cannot be code there.
+fn is_code(t: &ir::Table, machine: Machine) -> bool {
+    let counted = machine == Machine::Native && t.direct_counter.is_some();
+    t.const_entries && !counted && (t.entries.len() <= CODE_ENTRIES || !are_data(t, machine))
+}
+
+/// Whether the const entries of a table can be those of a table that the host fills.
+fn are_data(t: &ir::Table, machine: Machine) -> bool {
+    let ranges = t.keys.iter().any(|k| k.kind == MatchKind::Range);
+    let mut known = HashSet::new();
+    // Of two entries with the same match the first one counts, which a table in the kernel does not express.
+    let distinct = t.entries.iter().all(|e| known.insert(e.matches.iter().map(normal).collect::<Vec<_>>()));
+    let masks: HashSet<_> =
+        t.entries.iter().map(|entry| entry.matches.iter().map(mask_of).collect::<Vec<_>>()).collect();
+    distinct && (machine == Machine::Native || !ranges && masks.len() <= TUPLES as usize)
+}
+
+/// A match without the bits of its value that it does not look at.
+fn normal(value: &MatchValue) -> MatchValue {
+    match value {
+        MatchValue::Ternary(v, mask) => MatchValue::Ternary(v.and(mask), mask.clone()),
+        MatchValue::Lpm(v, len) => MatchValue::Lpm(v.and(&Bits::prefix_mask(v.width(), *len)), *len),
+        other => other.clone(),
+    }
+}
+
+/// The bits of a key field that a match looks at.
+fn mask_of(value: &MatchValue) -> Option<Bits> {
+    match value {
+        MatchValue::Exact(_) | MatchValue::Optional(Some(_)) | MatchValue::Range(..) => None,
+        MatchValue::Optional(None) => Some(Bits::zero(0)),
+        MatchValue::Ternary(_, mask) => Some(mask.clone()),
+        MatchValue::Lpm(value, len) => Some(Bits::prefix_mask(value.width(), *len)),
+    }
+}
+
 fn structure(t: &ir::Table, machine: Machine) -> Structure {
     let lpm = t.keys.iter().filter(|k| k.kind == MatchKind::Lpm).count();
     let exact = t.keys.iter().all(|k| k.kind == MatchKind::Exact);
     match () {
         () if t.keys.is_empty() => Structure::Keyless,
-        // Entries that are compiled to code have no cells on native, so a table with a direct counter cannot be code there.
-        () if t.const_entries && (machine == Machine::Bpf || t.direct_counter.is_none()) => Structure::Code,
+        () if is_code(t, machine) => Structure::Code,
         () if t.learns() => Structure::Flow,
         () if exact && key_bytes(t) <= 2 && (machine == Machine::Native || is_full_array(t)) => {
             Structure::Array

@@ -78,6 +78,10 @@ impl<'a> Lower<'_, 'a> {
         {
             out.const_entries = list.is_const;
             self.entries(entries, table, &mut out, &types)?;
+            // Nothing is ever added to const entries, so all of them have room.
+            if list.is_const {
+                out.size = out.size.max(out.entries.len() as u64);
+            }
         }
         let id = ir::TableId(self.out.tables.len() as u32);
         self.out.tables.push(out);
