@@ -64,7 +64,7 @@
 //! If a declared checksum over the payload was wrong on arrival, such a target sends a checksum with the same error. Let `c` be the
 //! checksum on arrival, `r` the correct one on arrival, and `r'` the correct one on departure. The packet leaves with `~(~r' + ~c + r)` in one's
 //! complement. The receiver therefore detects the damage, as it would without a translator in between. The words 0000 and ffff are equal
-//! in one's complement; a field that must not be 0 gets ffff. If a checksum has several verify statements ([`checksum::Update::sources`]),
+//! in one's complement; a field that must not be 0 gets ffff. If a checksum has several verify statements ([`checksum::Sum::verifies`]),
 //! the first one that ran for the packet counts. If none of them ran, the target computes the checksum in full. It also computes every
 //! checksum without payload in full. A verify statement counts only if the header of the checksum is valid, because otherwise no
 //! checksum arrived. A clone from egress to egress keeps the verified checksums of its packet together with the headers; a clone of the
