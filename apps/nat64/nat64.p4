@@ -517,44 +517,22 @@ parser Packet(packet_in packet,
 //
 // The lists of Verify and Update are the same but for meta.summed, which ingress
 // may set: a UDP checksum to be computed, an advertisement made here.
-// The pseudo-header (RFC 9293 section 3.1, RFC 768, RFC 8200 section 8.1) comes first.
+// Fields of headers that are not valid add nothing: a packet has one of the two IP
+// headers, and perhaps the option. The pseudo-headers of both (RFC 9293 section 3.1,
+// RFC 768, RFC 8200 section 8.1) have equal sums but for the addresses.
 
 control Verify(inout headers_t hdr, inout metadata_t meta) {
     apply {
         verify_checksum_with_payload(
-            meta.summed && hdr.tcp.isValid() && hdr.ipv4.isValid() && !hdr.mss.isValid(),
-            { hdr.ipv4.src, hdr.ipv4.dst, 8w0, 8w6, meta.l4_bytes,
-              hdr.tcp.src_port, hdr.tcp.dst_port, hdr.tcp.sequence, hdr.tcp.acknowledgement, hdr.tcp.data_offset,
-              hdr.tcp.reserved, hdr.tcp.flags, hdr.tcp.window, hdr.tcp.urgent },
-            hdr.tcp.checksum, HashAlgorithm.csum16);
-        verify_checksum_with_payload(
-            meta.summed && hdr.tcp.isValid() && hdr.ipv4.isValid() && hdr.mss.isValid(),
-            { hdr.ipv4.src, hdr.ipv4.dst, 8w0, 8w6, meta.l4_bytes,
+            meta.summed && hdr.tcp.isValid(),
+            { hdr.ipv4.src, hdr.ipv4.dst, hdr.ipv6.src, hdr.ipv6.dst, 8w0, 8w6, meta.l4_bytes,
               hdr.tcp.src_port, hdr.tcp.dst_port, hdr.tcp.sequence, hdr.tcp.acknowledgement, hdr.tcp.data_offset,
               hdr.tcp.reserved, hdr.tcp.flags, hdr.tcp.window, hdr.tcp.urgent,
               hdr.mss.kind_and_length, hdr.mss.size },
             hdr.tcp.checksum, HashAlgorithm.csum16);
         verify_checksum_with_payload(
-            meta.summed && hdr.tcp.isValid() && hdr.ipv6.isValid() && !hdr.mss.isValid(),
-            { hdr.ipv6.src, hdr.ipv6.dst, 16w0, meta.l4_bytes, 24w0, 8w6,
-              hdr.tcp.src_port, hdr.tcp.dst_port, hdr.tcp.sequence, hdr.tcp.acknowledgement, hdr.tcp.data_offset,
-              hdr.tcp.reserved, hdr.tcp.flags, hdr.tcp.window, hdr.tcp.urgent },
-            hdr.tcp.checksum, HashAlgorithm.csum16);
-        verify_checksum_with_payload(
-            meta.summed && hdr.tcp.isValid() && hdr.ipv6.isValid() && hdr.mss.isValid(),
-            { hdr.ipv6.src, hdr.ipv6.dst, 16w0, meta.l4_bytes, 24w0, 8w6,
-              hdr.tcp.src_port, hdr.tcp.dst_port, hdr.tcp.sequence, hdr.tcp.acknowledgement, hdr.tcp.data_offset,
-              hdr.tcp.reserved, hdr.tcp.flags, hdr.tcp.window, hdr.tcp.urgent,
-              hdr.mss.kind_and_length, hdr.mss.size },
-            hdr.tcp.checksum, HashAlgorithm.csum16);
-        verify_checksum_with_payload(
-            meta.summed && hdr.udp.isValid() && hdr.ipv4.isValid(),
-            { hdr.ipv4.src, hdr.ipv4.dst, 8w0, 8w17, hdr.udp.bytes,
-              hdr.udp.src_port, hdr.udp.dst_port, hdr.udp.bytes },
-            hdr.udp.checksum, HashAlgorithm.csum16);
-        verify_checksum_with_payload(
-            meta.summed && hdr.udp.isValid() && hdr.ipv6.isValid(),
-            { hdr.ipv6.src, hdr.ipv6.dst, 16w0, hdr.udp.bytes, 24w0, 8w17,
+            meta.summed && hdr.udp.isValid(),
+            { hdr.ipv4.src, hdr.ipv4.dst, hdr.ipv6.src, hdr.ipv6.dst, 8w0, 8w17, hdr.udp.bytes,
               hdr.udp.src_port, hdr.udp.dst_port, hdr.udp.bytes },
             hdr.udp.checksum, HashAlgorithm.csum16);
         verify_checksum_with_payload(
@@ -580,39 +558,15 @@ control Update(inout headers_t hdr, inout metadata_t meta) {
             hdr.ipv4.checksum, HashAlgorithm.csum16);
 
         update_checksum_with_payload(
-            meta.summed && hdr.tcp.isValid() && hdr.ipv4.isValid() && !hdr.mss.isValid(),
-            { hdr.ipv4.src, hdr.ipv4.dst, 8w0, 8w6, meta.l4_bytes,
-              hdr.tcp.src_port, hdr.tcp.dst_port, hdr.tcp.sequence, hdr.tcp.acknowledgement, hdr.tcp.data_offset,
-              hdr.tcp.reserved, hdr.tcp.flags, hdr.tcp.window, hdr.tcp.urgent },
-            hdr.tcp.checksum, HashAlgorithm.csum16);
-        update_checksum_with_payload(
-            meta.summed && hdr.tcp.isValid() && hdr.ipv4.isValid() && hdr.mss.isValid(),
-            { hdr.ipv4.src, hdr.ipv4.dst, 8w0, 8w6, meta.l4_bytes,
+            meta.summed && hdr.tcp.isValid(),
+            { hdr.ipv4.src, hdr.ipv4.dst, hdr.ipv6.src, hdr.ipv6.dst, 8w0, 8w6, meta.l4_bytes,
               hdr.tcp.src_port, hdr.tcp.dst_port, hdr.tcp.sequence, hdr.tcp.acknowledgement, hdr.tcp.data_offset,
               hdr.tcp.reserved, hdr.tcp.flags, hdr.tcp.window, hdr.tcp.urgent,
               hdr.mss.kind_and_length, hdr.mss.size },
             hdr.tcp.checksum, HashAlgorithm.csum16);
         update_checksum_with_payload(
-            meta.summed && hdr.tcp.isValid() && hdr.ipv6.isValid() && !hdr.mss.isValid(),
-            { hdr.ipv6.src, hdr.ipv6.dst, 16w0, meta.l4_bytes, 24w0, 8w6,
-              hdr.tcp.src_port, hdr.tcp.dst_port, hdr.tcp.sequence, hdr.tcp.acknowledgement, hdr.tcp.data_offset,
-              hdr.tcp.reserved, hdr.tcp.flags, hdr.tcp.window, hdr.tcp.urgent },
-            hdr.tcp.checksum, HashAlgorithm.csum16);
-        update_checksum_with_payload(
-            meta.summed && hdr.tcp.isValid() && hdr.ipv6.isValid() && hdr.mss.isValid(),
-            { hdr.ipv6.src, hdr.ipv6.dst, 16w0, meta.l4_bytes, 24w0, 8w6,
-              hdr.tcp.src_port, hdr.tcp.dst_port, hdr.tcp.sequence, hdr.tcp.acknowledgement, hdr.tcp.data_offset,
-              hdr.tcp.reserved, hdr.tcp.flags, hdr.tcp.window, hdr.tcp.urgent,
-              hdr.mss.kind_and_length, hdr.mss.size },
-            hdr.tcp.checksum, HashAlgorithm.csum16);
-        update_checksum_with_payload(
-            meta.summed && hdr.udp.isValid() && hdr.ipv4.isValid(),
-            { hdr.ipv4.src, hdr.ipv4.dst, 8w0, 8w17, hdr.udp.bytes,
-              hdr.udp.src_port, hdr.udp.dst_port, hdr.udp.bytes },
-            hdr.udp.checksum, HashAlgorithm.csum16);
-        update_checksum_with_payload(
-            meta.summed && hdr.udp.isValid() && hdr.ipv6.isValid(),
-            { hdr.ipv6.src, hdr.ipv6.dst, 16w0, hdr.udp.bytes, 24w0, 8w17,
+            meta.summed && hdr.udp.isValid(),
+            { hdr.ipv4.src, hdr.ipv4.dst, hdr.ipv6.src, hdr.ipv6.dst, 8w0, 8w17, hdr.udp.bytes,
               hdr.udp.src_port, hdr.udp.dst_port, hdr.udp.bytes },
             hdr.udp.checksum, HashAlgorithm.csum16);
         update_checksum_with_payload(

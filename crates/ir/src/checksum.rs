@@ -385,7 +385,7 @@ impl Writes {
 }
 
 /// The headers that must be valid for a condition to hold.
-fn valid_where(cond: &Expr) -> Vec<HeaderId> {
+pub fn valid_where(cond: &Expr) -> Vec<HeaderId> {
     match &cond.kind {
         ExprKind::IsValid(HeaderRef::Header(h)) => vec![*h],
         ExprKind::Binary(BinOp::LogAnd, a, b) => [valid_where(a), valid_where(b)].concat(),

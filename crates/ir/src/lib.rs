@@ -58,7 +58,8 @@
 //!
 //! # Checksums
 //! [`Call::VerifyChecksum`] and [`Call::UpdateChecksum`] are *declarations*. Their meaning is the sum over the listed data, and over the
-//! payload if they include it. The interpreter computes this sum, as v1model requires. A target may instead derive a checksum over the payload
+//! payload if they include it. The front end makes the fields of headers that may be invalid conditional: in an invalid header they add nothing, as in
+//! BMv2. The interpreter computes this sum, as v1model requires. A target may instead derive a checksum over the payload
 //! from the one that arrived ([`checksum`]). The result is equal for each packet whose declared checksums were correct on arrival.
 //!
 //! If a declared checksum over the payload was wrong on arrival, such a target sends a checksum with the same error. Let `c` be the

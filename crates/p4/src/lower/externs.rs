@@ -247,10 +247,43 @@ impl<'a> Lower<'_, 'a> {
             return self.bug(span, "a condition that is no bool");
         };
         let data = self.flatten(list, span)?;
+        let data = self.present(&cond, data);
         match vals.next() {
             Some(Val::Scalar(sum)) => Ok((cond, data, sum)),
             None => Ok((cond, data, Expr::bool(false))),
             Some(_) => self.limit("E0512", span, "this checksum is no single number"),
+        }
+    }
+
+    /// The elements of a checksum's list as they count: the fields of a header that is invalid add nothing, as in BMv2, so that one list can have
+    /// the pseudo-headers of IPv4 and IPv6, or an option. (P4-16 leaves it undefined what an invalid header's fields are.) Without its fields
+    /// the others must keep their places within 16-bit words, so this holds for whole words only.
+    fn present(&self, cond: &Expr, data: Vec<Expr>) -> Vec<Expr> {
+        let valid = ir::checksum::valid_where(cond);
+        let header = |e: &Expr| match &e.kind {
+            ir::ExprKind::Read(Place::Field(ir::HeaderRef::Header(h), _)) if !valid.contains(h) => Some(*h),
+            _ => None,
+        };
+        let (mut at, mut present) = (0, Vec::new());
+        for run in data.chunk_by(|a, b| header(a) == header(b)) {
+            let bits: u32 = run.iter().map(|e| e.ty.width()).sum();
+            let words = at % 16 == 0 && bits.is_multiple_of(16) && !run.iter().any(|e| e.ty.is_varbit());
+            at += bits;
+            match header(&run[0]).filter(|_| words) {
+                Some(h) => present.extend(run.iter().map(|e| self.unless_invalid(h, e))),
+                None => present.extend_from_slice(run),
+            }
+        }
+        present
+    }
+
+    /// A field of a header, or zero if the header is invalid.
+    fn unless_invalid(&self, header: ir::HeaderId, field: &Expr) -> Expr {
+        let zero = Expr { ty: field.ty, kind: ir::ExprKind::Const(abi::Bits::zero(field.ty.width())) };
+        let valid = self.is_valid(&ir::HeaderRef::Header(header));
+        Expr {
+            ty: field.ty,
+            kind: ir::ExprKind::Mux(Box::new(valid), Box::new(field.clone()), Box::new(zero)),
         }
     }
 
