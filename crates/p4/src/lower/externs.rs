@@ -247,7 +247,6 @@ impl<'a> Lower<'_, 'a> {
             return self.bug(span, "a condition that is no bool");
         };
         let data = self.flatten(list, span)?;
-        let data = self.present(&cond, data);
         match vals.next() {
             Some(Val::Scalar(sum)) => Ok((cond, data, sum)),
             None => Ok((cond, data, Expr::bool(false))),
@@ -257,9 +256,13 @@ impl<'a> Lower<'_, 'a> {
 
     /// The elements of a checksum's list as they count: the fields of a header that is invalid add nothing, as in BMv2, so that one list can have
     /// the pseudo-headers of IPv4 and IPv6, or an option. (P4-16 leaves it undefined what an invalid header's fields are.) Without its fields
-    /// the others must keep their places within 16-bit words, so this holds for whole words only.
-    fn present(&self, cond: &Expr, data: Vec<Expr>) -> Vec<Expr> {
-        let valid = ir::checksum::valid_where(cond);
+    /// the others must keep their places within 16-bit words, so this holds for whole words only. Without the header of the checksum itself the
+    /// sum does not matter.
+    fn present(&self, cond: &Expr, checksum: &Place, data: Vec<Expr>) -> Vec<Expr> {
+        let mut valid = ir::checksum::valid_where(cond);
+        if let Place::Field(ir::HeaderRef::Header(own), _) = checksum {
+            valid.push(*own);
+        }
         let header = |e: &Expr| match &e.kind {
             ir::ExprKind::Read(Place::Field(ir::HeaderRef::Header(h), _)) if !valid.contains(h) => Some(*h),
             _ => None,
@@ -290,7 +293,7 @@ impl<'a> Lower<'_, 'a> {
     fn verify_checksum(&mut self, sum: ChecksumCall) -> Res<()> {
         let ChecksumCall { cond, data, place: checksum, ty, algorithm, payload } = sum;
         if algorithm == HashAlgorithm::Csum16 && ty.width() == 16 {
-            let id = self.checksum_id();
+            let (id, data) = (self.checksum_id(), self.present(&cond, &checksum, data));
             self.push(Ir::Call(Call::VerifyChecksum { id, cond, data, checksum, payload }));
             return Ok(());
         }
@@ -311,7 +314,7 @@ impl<'a> Lower<'_, 'a> {
         let ChecksumCall { cond, data, place: checksum, ty, algorithm, payload } = sum;
         if algorithm == HashAlgorithm::Csum16 && ty.width() == 16 {
             let nonzero = self.is_nonzero(&checksum);
-            let id = self.checksum_id();
+            let (id, data) = (self.checksum_id(), self.present(&cond, &checksum, data));
             self.push(Ir::Call(Call::UpdateChecksum { id, cond, data, checksum, payload, nonzero }));
             return;
         }
