@@ -200,8 +200,8 @@ impl Facts {
         }
     }
 
-    /// Whether the function of a unit gets the packet's state from its caller. Looking it up again in each of the twenty functions of a
-    /// router was a third of its time. A function that the kernel verifies separately has no pointer but that of the packet.
+    /// Whether the function of a unit gets the packet's state from its caller, instead of looking it up again. A function that the kernel verifies
+    /// separately has no pointer but that of the packet.
     pub fn gets_state(&self, unit: Unit) -> bool {
         self.machine() == Machine::Bpf && !self.is_alone(unit)
     }
