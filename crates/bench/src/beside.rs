@@ -82,7 +82,7 @@ impl FromStr for Hex {
     }
 }
 
-/// Another implementation.
+/// An implementation that Strait is measured beside.
 #[derive(Clone, Debug)]
 pub struct Peer {
     /// Its name in the report.

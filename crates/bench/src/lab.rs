@@ -183,7 +183,7 @@ fn received(json: &str) -> Result<Received> {
 /// The counters of a link for what it has received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Packets.
+    /// The packets that the interface has received.
     pub packets: u64,
     /// The bytes of these packets, with their Ethernet headers.
     pub bytes: u64,

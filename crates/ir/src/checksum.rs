@@ -63,7 +63,7 @@ pub struct Term {
 /// A statement that verifies or updates a checksum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Declared {
-    /// The statement.
+    /// The number of the `VerifyChecksum` or `UpdateChecksum` statement.
     pub statement: ChecksumId,
     /// The terms that must be summed when the statement is reached.
     pub terms: Vec<Term>,
@@ -93,7 +93,7 @@ pub struct Sum {
 /// The sums to remember on arrival, and to update on departure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// The sums.
+    /// The updated checksums, in the order of their first updates.
     pub sums: Vec<Sum>,
 }
 

@@ -149,11 +149,10 @@ impl Body<'_> {
             let Some(header) = order.iter().find(|e| e.id == *h) else { continue };
             let field = *field as usize;
             let nonzero = self.program.header_type(*h).fields[field].checksum_nonzero;
-            let arrived = sums::arrived(&plan, number);
             self.in_packet(header, &sums::is_updated(&plan, number), |body, at| {
                 let place = at.field(body, field);
                 body.point(at, &place, 2);
-                write(body, &UpdateAt { number, sum, arrived: arrived.clone(), place, nonzero });
+                write(body, &UpdateAt { number, sum, place, nonzero });
             });
         }
     }
@@ -221,8 +220,6 @@ pub struct UpdateAt<'p> {
     pub number: usize,
     /// The sum in the plan.
     pub sum: &'p ir::checksum::Sum,
-    /// The C of the condition that the packet arrived with this checksum, if it can.
-    pub arrived: Option<String>,
     /// The C of the checksum's offset in the packet.
     pub place: String,
     /// Whether a checksum of 0 is written as ffff, as UDP requires.

@@ -1,6 +1,7 @@
 //! What an emitter must know about a program before it writes the first line.
 
 use std::collections::{BTreeSet, HashSet};
+use std::rc::Rc;
 
 use ir::cells::Cell;
 use ir::checksum::Plan;
@@ -108,7 +109,7 @@ pub struct Facts {
     /// Where packets meet the program.
     pub hook: Hook,
     /// The checksums over the payload that are updated incrementally.
-    pub plan: Plan,
+    pub plan: Rc<Plan>,
     /// Variables that must be zero when a packet arrives. Clearing any others would cost time for every packet (docs/device-mode.md).
     pub cleared: BTreeSet<VarId>,
     /// Fields that something reads after extraction.
@@ -139,7 +140,7 @@ pub struct Facts {
 impl Facts {
     /// Computes the facts about a program.
     pub fn new(program: &Verified, hook: Hook) -> Facts {
-        let plan = ir::checksum::plan(program);
+        let plan = Rc::new(ir::checksum::plan(program));
         let (mut used, mut checks) = (HashSet::new(), false);
         let error = program.standard.checksum_error;
         all_needs(program, &mut |cell| match cell {

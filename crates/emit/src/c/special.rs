@@ -48,7 +48,12 @@ impl Body<'_> {
 impl Body<'_> {
     /// Emits a rejection with `error.PacketTooShort`.
     pub(super) fn too_short(&mut self) {
-        self.text.line("error = 1; /* PacketTooShort */");
+        self.reject(1, "PacketTooShort");
+    }
+
+    /// Emits a rejection with an error of core.p4: its number and its name.
+    pub(super) fn reject(&mut self, number: u32, name: &str) {
+        self.text.line(format!("error = {number}; /* {name} */"));
         self.text.line(format!("goto {};", self.rejected));
     }
 
@@ -95,8 +100,7 @@ impl Body<'_> {
         self.text.line(format!("u32 bits = {bits};"));
         let length = self.facts.hook.length();
         self.text.open("if (bits & 7)");
-        self.text.line("error = 6; /* ParserInvalidArgument */");
-        self.text.line(format!("goto {};", self.rejected));
+        self.reject(6, "ParserInvalidArgument");
         self.text.close("");
         self.text.open(format!("if (bits > 0x7ffff || s->cursor + (bits >> 3) > {length})"));
         self.too_short();

@@ -82,8 +82,7 @@ impl Body<'_> {
         self.text.margin("default:;");
         match &stmt.kind {
             StmtKind::Extract { .. } => {
-                self.text.line("error = 3; /* StackOutOfBounds */");
-                self.text.line(format!("goto {};", self.rejected));
+                self.reject(3, "StackOutOfBounds");
             }
             StmtKind::CopyHeader { dst: dst @ HeaderRef::Header(_), .. } => {
                 self.stmt(&Stmt::new(StmtKind::SetInvalid(dst.clone()), stmt.loc));

@@ -30,8 +30,8 @@ pub fn members(plan: &Plan, hook: Hook, text: &mut Text) {
 }
 
 /// The C of the condition that the packet arrived with the checksum of a sum, if it can.
-pub fn arrived(plan: &Plan, sum: usize) -> Option<String> {
-    (!plan.sums[sum].verifies.is_empty()).then(|| format!("s->verified_{sum}"))
+pub fn arrived(number: usize, sum: &Sum) -> Option<String> {
+    (!sum.verifies.is_empty()).then(|| format!("s->verified_{number}"))
 }
 
 /// The C of the condition that the last update of a checksum belongs to a sum.
@@ -203,7 +203,7 @@ pub fn update(body: &mut Body<'_>, call: &Call) {
             body.text.line(format!("s->update_{i} = {};", id.0 + 1));
             body.text.line(format!("s->leaves_{i}_pseudo = {pseudo};"));
             body.text.line(format!("s->leaves_{i}_body = {inner};"));
-            let arrived = arrived(&plan, i);
+            let arrived = arrived(i, sum);
             if let (true, Some(arrived)) = (sum.rewritten, &arrived) {
                 // The difference must be applied to the checksum that arrived and not to a value that the program wrote.
                 let field = body.place(checksum);

@@ -69,15 +69,13 @@ impl Body<'_> {
         self.text.open("");
         self.text.line(format!("u32 bits = {bits}, size = bits >> 3;"));
         self.text.open("if (bits & 7)");
-        self.text.line("error = 6; /* ParserInvalidArgument */");
-        self.text.line(format!("goto {};", self.rejected));
+        self.reject(6, "ParserInvalidArgument");
         self.text.close("");
         self.text.open(format!("if (bits > 0x7ffff || s->cursor + {bytes} + size > {length})"));
         self.too_short();
         self.text.close("");
         self.text.open(format!("if (bits > {most})"));
-        self.text.line("error = 4; /* HeaderTooShort */");
-        self.text.line(format!("goto {};", self.rejected));
+        self.reject(4, "HeaderTooShort");
         self.text.close("");
         // The whole header must be where the deparser can write it.
         self.text

@@ -321,16 +321,14 @@ impl Body<'_> {
         self.text.open("");
         self.text.line(format!("u32 bits = {bits};"));
         self.text.open("if (bits & 7)");
-        self.text.line("error = 6; /* ParserInvalidArgument */");
-        self.text.line(format!("goto {};", self.rejected));
+        self.reject(6, "ParserInvalidArgument");
         self.text.close("");
         self.text.line(format!("p = packet_at(pkt, s->cursor, {bytes} + bits / 8);"));
         self.text.open("if (!p)");
         self.too_short();
         self.text.close("");
         self.text.open(format!("if (bits > {most})"));
-        self.text.line("error = 4; /* HeaderTooShort */");
-        self.text.line(format!("goto {};", self.rejected));
+        self.reject(4, "HeaderTooShort");
         self.text.close("");
         let at = ty.fields[varbit].offset;
         for (i, f) in ty.fields.iter().enumerate() {

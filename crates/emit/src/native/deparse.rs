@@ -18,12 +18,13 @@ impl Native<'_> {
 fn sum(body: &mut Body<'_>, at: &UpdateAt<'_>) {
     let i = at.number;
     let stable = sums::stable(body, at.sum);
+    let arrived = sums::arrived(i, at.sum);
     let text = &mut *body.text;
     let leaves = format!("s->leaves_{i}_pseudo + s->leaves_{i}_body");
     text.line("u16 sum;");
     text.open("if (pkt->frame.flags & PARTIAL)");
     let full = format!("(u16)fold(s->leaves_{i}_pseudo)");
-    text.line(match &at.arrived {
+    text.line(match &arrived {
         Some(arrived) => format!(
             "wr16(p, ({arrived} ? update_partial_checksum(rd16(p), s->arrived_{i}_pseudo, s->leaves_{i}_pseudo) : {full}));"
         ),
@@ -31,7 +32,7 @@ fn sum(body: &mut Body<'_>, at: &UpdateAt<'_>) {
     });
     text.close(" else {");
     text.indent();
-    if let Some(arrived) = &at.arrived {
+    if let Some(arrived) = &arrived {
         text.line(format!("if ({arrived})"));
         text.line(format!(
             "    sum = update_checksum(rd16(p), s->arrived_{i}_pseudo + s->arrived_{i}_body, {leaves});"
@@ -41,7 +42,7 @@ fn sum(body: &mut Body<'_>, at: &UpdateAt<'_>) {
     let bytes = "bytes_sum(pkt->frame.data + out, pkt->length - out)";
     let payload = if at.sum.aligned { bytes.to_string() } else { format!("bswap16((u16){bytes})") };
     text.line(format!("    sum = ~fold({payload} + {leaves} + s->leaves_{i}_stable);"));
-    if at.arrived.is_some() {
+    if arrived.is_some() {
         // An incremental update cannot distinguish the two zeros of one's complement (RFC 1624, section 3). The sum is 0, and the checksum
         // 0xffff, only if all summed words are 0.
         text.line(format!("if (!sum && !({leaves} + {stable}) && !{bytes})"));

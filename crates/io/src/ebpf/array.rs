@@ -26,8 +26,8 @@ pub(super) fn read(map: &Map, key: &[u8]) -> Result<Option<Vec<u8>>> {
     Ok((word & PRESENT != 0).then(|| element[data].to_vec()))
 }
 
-/// Writes or removes the entry with this key.
-pub(super) fn write(map: &Map, key: &[u8], data: Option<&[u8]>) -> Result<()> {
+/// Writes or removes the entry with this key. Returns whether there was one.
+pub(super) fn write(map: &Map, key: &[u8], data: Option<&[u8]>) -> Result<bool> {
     let (word, mut element) = element(map, key)?;
     let mut next = (word & !(PRESENT | COPY)) + WRITE;
     if let Some(data) = data {
@@ -39,7 +39,8 @@ pub(super) fn write(map: &Map, key: &[u8], data: Option<&[u8]>) -> Result<()> {
         fence(Ordering::SeqCst);
     }
     element[..8].copy_from_slice(&next.to_ne_bytes());
-    map.set(key, &element)
+    map.set(key, &element)?;
+    Ok(word & PRESENT != 0)
 }
 
 /// The keys and action data of all entries.

@@ -105,7 +105,7 @@ impl KernelProgram {
             let map = self.entries_map(table, layout)?;
             return match array::read(map, key)? {
                 Some(_) => Ok(false),
-                None => array::write(map, key, Some(value)).map(|()| true),
+                None => array::write(map, key, Some(value)).map(|existed| !existed),
             };
         }
         if is_hashed(layout) && self.reuse(table).freed {
@@ -125,7 +125,7 @@ impl KernelProgram {
         value: &[u8],
     ) -> Result<()> {
         if layout.structure == Structure::Array {
-            return array::write(self.entries_map(table, layout)?, key, Some(value));
+            return array::write(self.entries_map(table, layout)?, key, Some(value)).map(|_| ());
         }
         if !is_hashed(layout) && layout.structure != Structure::Flow {
             return self.entries_map(table, layout)?.set(key, value);
@@ -141,9 +141,7 @@ impl KernelProgram {
     /// Deletes an element. Returns false if the key does not exist.
     pub(super) fn delete_element(&mut self, table: &Table, layout: &TableLayout, key: &[u8]) -> Result<bool> {
         if layout.structure == Structure::Array {
-            let map = self.entries_map(table, layout)?;
-            let existed = array::read(map, key)?.is_some();
-            return array::write(map, key, None).map(|()| existed);
+            return array::write(self.entries_map(table, layout)?, key, None);
         }
         self.reuse(table).freed = true;
         self.entries_map(table, layout)?.delete(key)

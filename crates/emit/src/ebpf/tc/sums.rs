@@ -29,9 +29,10 @@ INLINE void change_sum(struct __sk_buff *skb, u32 at, u32 pseudo, u32 body, u64 
 pub fn apply(body: &mut Body<'_>, at: &UpdateAt<'_>) {
     let i = at.number;
     let stable = sums::stable(body, at.sum);
+    let arrived = sums::arrived(i, at.sum);
     let text = &mut *body.text;
     text.line(format!("u32 at = {};", at.place));
-    if let Some(arrived) = &at.arrived {
+    if let Some(arrived) = &arrived {
         let mangled = if at.nonzero { "BPF_F_MARK_MANGLED_0" } else { "0" };
         text.open(format!("if ({arrived})"));
         for part in ["pseudo", "body"] {
@@ -48,7 +49,7 @@ pub fn apply(body: &mut Body<'_>, at: &UpdateAt<'_>) {
         text.close("");
         text.close("");
     }
-    text.open(if at.arrived.is_some() { "else" } else { "" });
+    text.open(if arrived.is_some() { "else" } else { "" });
     text.line("int rest = payload_sum(skb, t->payload);");
     text.line("if (rest < 0)");
     text.line("    return 2;");

@@ -16,10 +16,11 @@ impl Ebpf<'_> {
 fn sum(body: &mut Body<'_>, at: &UpdateAt<'_>) {
     let i = at.number;
     let stable = sums::stable(body, at.sum);
+    let arrived = sums::arrived(i, at.sum);
     let text = &mut *body.text;
     let leaves = format!("s->leaves_{i}_pseudo + s->leaves_{i}_body");
     text.line("u16 sum;");
-    if let Some(arrived) = &at.arrived {
+    if let Some(arrived) = &arrived {
         text.open(format!("if ({arrived})"));
         text.line(format!(
             "sum = update_checksum(rd16(p), s->arrived_{i}_pseudo + s->arrived_{i}_body, {leaves});"
@@ -30,13 +31,13 @@ fn sum(body: &mut Body<'_>, at: &UpdateAt<'_>) {
         text.line("    sum = 0xffff;");
         text.close("");
     }
-    text.open(if at.arrived.is_some() { "else" } else { "" });
+    text.open(if arrived.is_some() { "else" } else { "" });
     text.line("int rest = payload_sum(xdp, out);");
     text.line("if (rest < 0)");
     text.line("    return 2;");
     let rest = if at.sum.aligned { "rest" } else { "bswap16((u16)rest)" };
     text.line(format!("sum = ~fold((u64){rest} + {leaves} + s->leaves_{i}_stable);"));
-    if at.arrived.is_some() {
+    if arrived.is_some() {
         text.line(format!("if (!sum && !({leaves} + {stable}) && !rest)"));
         text.line("    sum = 0xffff;");
     }
