@@ -1,9 +1,9 @@
 //! The parts of tables that the targets share: const entries as code, the parameters of actions, and the actions.
 
 use abi::MatchValue;
-use abi::manifest::{Table, TableLayout};
+use abi::manifest::{Structure, Table, TableLayout};
 
-use super::{Body, Machine, c_type, constant, parser};
+use super::{Body, Machine, Unit, c_type, constant, parser};
 
 /// The bit that is set in the result of a table on a hit. The bits below it are the number of the action that ran.
 pub const HIT: u32 = 1 << 16;
@@ -59,6 +59,19 @@ fn arguments(body: &mut Body<'_>, definition: &ir::Table, action: u32, args: &[a
     }
 }
 
+/// Whether a lookup on eBPF needs the table's version. Otherwise only a miss reads it, for the default action.
+pub fn reads_version(structure: Structure) -> bool {
+    matches!(structure, Structure::Hash | Structure::TupleSpace | Structure::Flow)
+}
+
+/// Emits the declaration of `version`, the version of the table with this number.
+pub fn version(body: &mut Body<'_>, index: usize) {
+    body.text.line(format!("u32 number = {index};"));
+    body.text.line("struct version *version = bpf_map_lookup_elem(&strait_versions, &number);");
+    body.text.line("if (!version)");
+    body.text.line("    return -1;");
+}
+
 /// Emits the choice of the default action on a miss, and the assignment of the parameters from the action data.
 pub fn miss(body: &mut Body<'_>, definition: &ir::Table, table: &Table, layout: &TableLayout) {
     let (action, args) = &definition.default;
@@ -69,6 +82,9 @@ pub fn miss(body: &mut Body<'_>, definition: &ir::Table, table: &Table, layout: 
         }
         Some(map) => {
             body.text.open(format!("if (!(result & {HIT}))"));
+            if let (Unit::Table(index), false) = (body.unit, reads_version(layout.structure)) {
+                version(body, index as usize);
+            }
             body.text.line("u32 at = version->default_action;");
             body.text.line(format!("d = bpf_map_lookup_elem(&{map}, &at);"));
             body.text.line("if (!d)");

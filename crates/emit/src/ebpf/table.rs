@@ -11,7 +11,7 @@ use ir::TableId;
 
 use super::Ebpf;
 use crate::c::layout::{elements, learning_layout, offsets};
-use crate::c::table::{HIT, choose_member, code, miss, run};
+use crate::c::table::{HIT, choose_member, code, miss, reads_version, run, version};
 use crate::c::{Body, Unit, c_type, header};
 
 /// How often a lookup is repeated because the table is being written. After that, the packet is dropped.
@@ -120,14 +120,8 @@ impl Ebpf<'_> {
             body.comment(definition.loc);
             body.text.line("u32 result = 0;");
             body.text.line("u8 *d = 0;");
-            if is_hashed(layout.structure)
-                || layout.structure == Structure::Flow
-                || layout.default_map.is_some()
-            {
-                body.text.line(format!("u32 number = {index};"));
-                body.text.line("struct version *version = bpf_map_lookup_elem(&strait_versions, &number);");
-                body.text.line("if (!version)");
-                body.text.line("    return -1;");
+            if reads_version(layout.structure) {
+                version(body, index);
             }
             if layout.structure == Structure::Code {
                 code(body, definition, &table);
