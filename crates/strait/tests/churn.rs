@@ -2,18 +2,17 @@
 //!
 //! The P4 program detects such mixtures itself, so that one system call can run it many times.
 
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 mod common;
+mod on_tc;
 
 use abi::id::{ActionId, CounterId};
-use abi::{ActionCall, Bits, Entry, Manifest, MatchValue};
+use abi::{ActionCall, Bits, Entry, MatchValue};
 use dataplane::device::{Device, DeviceError, Key};
 use io::bpf::{Instance, SkBuff};
-use io::ebpf::{EgressPort, KernelProgram};
-use io::workdir::WorkDir;
+use io::ebpf::KernelProgram;
 
 use common::{delete, insert, modify, set_default};
 
@@ -56,27 +55,6 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
 
 /// The key of all packets. It always has an entry.
 const KEY: u32 = 7;
-
-fn compile() -> Option<(Vec<u8>, Manifest)> {
-    if !std::fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0")) {
-        println!("skipped: tc under change: needs root");
-        return None;
-    }
-    let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
-    let program = p4::compile(&mut map, "churn.p4", PROGRAM, &[], &p4::Embedded, &mut diags);
-    let output = emit::tc(&program.expect("it is right")).expect("it is within the target");
-    let dir = WorkDir::new().expect("a directory");
-    let source = dir.write("churn.c", output.c.as_bytes()).expect("writes");
-    let arguments = ["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-c", "-Wno-unused-label"];
-    let run =
-        Command::new("clang").args(arguments).arg(&source).arg("-o").arg(dir.path().join("churn.o")).status();
-    let Ok(run) = run else {
-        println!("skipped: tc under change: needs clang");
-        return None;
-    };
-    assert!(run.success(), "clang does not take the program");
-    Some((dir.read("churn.o").expect("clang wrote it"), output.manifest))
-}
 
 fn set(of: u32, number: u64) -> ActionCall {
     // A different number changes every byte of both values.
@@ -145,17 +123,7 @@ fn replace_default(program: &mut KernelProgram, number: u64) -> Result<(), Devic
 
 #[test]
 fn packets_see_whole_entries_while_tables_change() {
-    let Some((object, manifest)) = compile() else { return };
-    struct Cleanup(String);
-    impl Drop for Cleanup {
-        fn drop(&mut self) {
-            let _ = Instance::remove_by_name(&self.0);
-        }
-    }
-    let name = Cleanup(format!("test-churn-{}", std::process::id()));
-    let mut program = KernelProgram::load(&object, &manifest, &name.0).expect("it loads");
-    program.set_ingress_port(1, 0).expect("a port");
-    program.set_egress_port(1, EgressPort { ifindex: 1, flags: 0 }).expect("a port");
+    let Some((mut program, name)) = on_tc::load("churn", PROGRAM) else { return };
     insert(&mut program, "I.exacts", &exact(KEY, 0)).expect("inserts");
     insert(&mut program, "I.prefixes", &lpm(KEY, 0)).expect("inserts");
     insert(&mut program, "I.masks", &ternary(KEY, 31, 10, 0)).expect("inserts");

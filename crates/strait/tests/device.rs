@@ -1,11 +1,11 @@
 //! One interface to a running program, whatever it runs on: every device accepts, refuses and holds what the model of a device does; and two
 //! controllers and a reader under traffic neither lose an update nor see a part of a batch.
 
-use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+mod on_tc;
 
 use abi::id::{ActionId, CounterId, RegisterId, TableId};
 use abi::{ActionCall, Bits, Manifest, MatchValue};
@@ -17,9 +17,7 @@ use dataplane::device::{
 use dataplane::{Count, Memory};
 use interp::Interpreter;
 use io::bpf::{Instance, SkBuff};
-use io::ebpf::{EgressPort, KernelProgram};
 use io::native::{Batch, NativeProgram, Object, Verdict, has_compiler};
-use io::workdir::WorkDir;
 
 /// A packet is a key and room for a mark. An entry's action data is the mark twice.
 const PROGRAM: &str = r#"
@@ -100,42 +98,6 @@ fn native() -> Option<Arc<NativeProgram>> {
     let output = emit::native(&program()).expect("it is within the target");
     let object = Object::make(&output.c).expect("it compiles");
     Some(Arc::new(NativeProgram::load(&object, &output.manifest, &[]).expect("it loads")))
-}
-
-/// A program in the kernel, which is removed at the end.
-struct Kernel(String);
-
-impl Drop for Kernel {
-    fn drop(&mut self) {
-        let _ = Instance::remove_by_name(&self.0);
-    }
-}
-
-fn tc(name: &str) -> Option<(KernelProgram, Kernel)> {
-    if !std::fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0")) {
-        println!("skipped: tc: needs root");
-        return None;
-    }
-    let output = emit::tc(&program()).expect("it is within the target");
-    let dir = WorkDir::new().expect("a directory");
-    let source = dir.write("device.c", output.c.as_bytes()).expect("writes");
-    let elf = compile(&source, dir.path())?;
-    let kernel = Kernel(format!("test-{name}-{}", std::process::id()));
-    let mut loaded = KernelProgram::load(&elf, &output.manifest, &kernel.0).expect("it loads");
-    loaded.set_ingress_port(1, 0).expect("a port");
-    loaded.set_egress_port(1, EgressPort { ifindex: 1, flags: 0 }).expect("a port");
-    Some((loaded, kernel))
-}
-
-fn compile(source: &Path, dir: &Path) -> Option<Vec<u8>> {
-    let arguments = ["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-c", "-Wno-unused-label"];
-    let object = dir.join("device.o");
-    let Ok(run) = Command::new("clang").args(arguments).arg(source).arg("-o").arg(&object).status() else {
-        println!("skipped: tc: needs clang");
-        return None;
-    };
-    assert!(run.success(), "clang does not take the program");
-    Some(std::fs::read(object).expect("clang wrote it"))
 }
 
 fn mark(number: u64) -> ActionCall {
@@ -258,7 +220,7 @@ fn every_device_behaves_as_the_model() {
     let verified = program();
     let mut interpreter = Interpreter::new(&verified).expect("it loads");
     let native = native();
-    let kernel = tc("device");
+    let kernel = on_tc::load("device", PROGRAM);
     let mut memory = native.as_ref().map(|program| program.memory().clone());
     let (mut kernel, _removed) = kernel.unzip();
     let devices: [Option<&mut dyn Device>; 3] = [
@@ -509,7 +471,7 @@ fn a_counter_that_is_written_under_traffic_loses_no_packet() {
 
 #[test]
 fn two_controllers_and_a_reader_under_traffic_on_tc() {
-    let Some((loaded, kernel)) = tc("contest") else { return };
+    let Some((loaded, kernel)) = on_tc::load("contest", PROGRAM) else { return };
     let contest = Contest::new(loaded);
     let runs = AtomicU64::new(0);
     let skb = SkBuff { ifindex: 1, ..SkBuff::default() };

@@ -1,14 +1,14 @@
 //! What packets in the kernel tell the host: nothing is torn or told twice, the order is kept, and what finds no room is counted.
 
-use std::process::Command;
 use std::time::Duration;
 
+mod on_tc;
+
 use abi::id::{ActionId, TableId};
-use abi::{ActionCall, Bits, Manifest, MatchValue};
+use abi::{ActionCall, Bits, MatchValue};
 use dataplane::device::{Action, Device, Entity, EntryKey, Event, Key, TableEntry, Update};
 use io::bpf::{Instance, SkBuff};
-use io::ebpf::{EgressPort, KernelProgram};
-use io::workdir::WorkDir;
+use io::ebpf::KernelProgram;
 
 /// Each packet sends the number of packets before it, and its complement.
 const PROGRAM: &str = r#"
@@ -38,26 +38,6 @@ control D(packet_out p, in headers hdr) { apply { p.emit(hdr.h); } }
 V1Switch(P(), V(), I(), E(), C(), D()) main;
 "#;
 
-fn compile(text: &str) -> Option<(Vec<u8>, Manifest)> {
-    if !std::fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0")) {
-        println!("skipped: events on tc: needs root");
-        return None;
-    }
-    let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
-    let program = p4::compile(&mut map, "events.p4", text, &[], &p4::Embedded, &mut diags);
-    let output = emit::tc(&program.expect("it is right")).expect("it is within the target");
-    let dir = WorkDir::new().expect("a directory");
-    let source = dir.write("events.c", output.c.as_bytes()).expect("writes");
-    let arguments = ["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-c", "-Wno-unused-label"];
-    let object = dir.path().join("events.o");
-    let Ok(run) = Command::new("clang").args(arguments).arg(&source).arg("-o").arg(object).status() else {
-        println!("skipped: events on tc: needs clang");
-        return None;
-    };
-    assert!(run.success(), "clang does not take the program");
-    Some((dir.read("events.o").expect("clang wrote it"), output.manifest))
-}
-
 /// The numbers of the digests that have come. Each has its complement.
 fn numbers(program: &mut KernelProgram) -> Vec<u64> {
     let number = |event: Event| match event {
@@ -71,22 +51,9 @@ fn numbers(program: &mut KernelProgram) -> Vec<u64> {
     program.events().expect("it reads").into_iter().map(number).collect()
 }
 
-/// A program in the kernel, which is removed at the end.
-struct Kernel(String);
-
-impl Drop for Kernel {
-    fn drop(&mut self) {
-        let _ = Instance::remove_by_name(&self.0);
-    }
-}
-
 #[test]
 fn digests_keep_their_order_and_what_finds_no_room_is_counted() {
-    let Some((elf, manifest)) = compile(PROGRAM) else { return };
-    let kernel = Kernel(format!("test-events-{}", std::process::id()));
-    let mut program = KernelProgram::load(&elf, &manifest, &kernel.0).expect("it loads");
-    program.set_ingress_port(1, 0).expect("a port");
-    program.set_egress_port(1, EgressPort { ifindex: 1, flags: 0 }).expect("a port");
+    let Some((mut program, kernel)) = on_tc::load("events", PROGRAM) else { return };
     let packets = |times: u32| {
         let instance = Instance::open(&kernel.0).expect("it is there");
         let skb = SkBuff { ifindex: 1, ..SkBuff::default() };
@@ -102,6 +69,7 @@ fn digests_keep_their_order_and_what_finds_no_room_is_counted() {
     let lost = program.events_lost().expect("it counts");
     assert_eq!(told + lost, u64::from(room) + 1000);
     // There is room again, and records at the end of the ring continue at its beginning. Another process would go on where this one ended.
+    let manifest = program.manifest().clone();
     let mut program = KernelProgram::open(&manifest, &kernel.0).expect("it is there");
     assert_eq!(numbers(&mut program), Vec::<u64>::new());
     let sent = u64::from(room) + 1000;
@@ -182,11 +150,7 @@ fn entry(table: u32, key: u16, idle: Option<u64>) -> TableEntry {
 
 #[test]
 fn entries_that_no_packet_hits_are_told_and_others_are_not() {
-    let Some((elf, manifest)) = compile(TIMED) else { return };
-    let kernel = Kernel(format!("test-idle-{}", std::process::id()));
-    let mut program = KernelProgram::load(&elf, &manifest, &kernel.0).expect("it loads");
-    program.set_ingress_port(1, 0).expect("a port");
-    program.set_egress_port(1, EgressPort { ifindex: 1, flags: 0 }).expect("a port");
+    let Some((mut program, _kernel)) = on_tc::load("idle", TIMED) else { return };
     const IDLE: Duration = Duration::from_millis(400);
     let micros = IDLE.as_micros() as u64;
     for table in 0..3 {

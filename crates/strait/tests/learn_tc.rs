@@ -4,18 +4,17 @@
 //! The P4 program draws the keys and detects mixtures itself, so that one system call can run it many times.
 
 use std::collections::HashSet;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 mod common;
+mod on_tc;
 
 use abi::id::{ActionId, CounterId};
-use abi::{ActionCall, Bits, Entry, Manifest, MatchValue};
+use abi::{ActionCall, Bits, Entry, MatchValue};
 use dataplane::device::{Device, Entity, Key, Update};
 use io::bpf::{Instance, SkBuff};
-use io::ebpf::{EgressPort, KernelProgram};
-use io::workdir::WorkDir;
+use io::ebpf::KernelProgram;
 
 use common::{delete, entries, insert, modify};
 
@@ -58,42 +57,8 @@ control D(packet_out b, in headers hdr, in metadata m, in pna_main_output_metada
 PNA_NIC(P(), Pre(), I(), D()) main;
 "#;
 
-fn compile(text: &str) -> Option<(Vec<u8>, Manifest)> {
-    if !std::fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0")) {
-        println!("skipped: learning on tc: needs root");
-        return None;
-    }
-    let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
-    let program = p4::compile(&mut map, "learn.p4", text, &[], &p4::Embedded, &mut diags);
-    let output = emit::tc(&program.expect("it is right")).expect("it is within the target");
-    let dir = WorkDir::new().expect("a directory");
-    let source = dir.write("learn.c", output.c.as_bytes()).expect("writes");
-    let arguments = ["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-c", "-Wno-unused-label"];
-    let run =
-        Command::new("clang").args(arguments).arg(&source).arg("-o").arg(dir.path().join("learn.o")).status();
-    let Ok(run) = run else {
-        println!("skipped: learning on tc: needs clang");
-        return None;
-    };
-    assert!(run.success(), "clang does not take the program");
-    Some((dir.read("learn.o").expect("clang wrote it"), output.manifest))
-}
-
-struct Cleanup(String);
-
-impl Drop for Cleanup {
-    fn drop(&mut self) {
-        let _ = Instance::remove_by_name(&self.0);
-    }
-}
-
-fn load(what: &str, key: &str, size: u32) -> Option<(Cleanup, KernelProgram)> {
-    let (object, manifest) = compile(&PROGRAM.replace("KEY", key).replace("4096", &size.to_string()))?;
-    let name = Cleanup(format!("test-{what}-{}", std::process::id()));
-    let mut program = KernelProgram::load(&object, &manifest, &name.0).expect("it loads");
-    program.set_ingress_port(1, 0).expect("a port");
-    program.set_egress_port(1, EgressPort { ifindex: 1, flags: 0 }).expect("a port");
-    Some((name, program))
+fn load(what: &str, key: &str, size: u32) -> Option<(KernelProgram, on_tc::Kernel)> {
+    on_tc::load(what, &PROGRAM.replace("KEY", key).replace("4096", &size.to_string()))
 }
 
 fn entry(key: u32) -> Entry {
@@ -127,7 +92,7 @@ const SKB: SkBuff = SkBuff { ifindex: 1, mark: 0, ingress_ifindex: 0, gso_segs: 
 
 #[test]
 fn every_processor_learns_while_entries_expire_and_the_host_writes() {
-    let Some((name, mut program)) = load("learn", "m.key = random.read();", 4096) else { return };
+    let Some((mut program, name)) = load("learn", "m.key = random.read();", 4096) else { return };
     expire_after(&mut program, 3000);
     let running = AtomicBool::new(true);
     // SOAK=SECONDS sets a longer duration.
@@ -194,7 +159,7 @@ fn every_processor_learns_while_entries_expire_and_the_host_writes() {
 fn packets_add_entries_fast() {
     const COUNT: u32 = 200_000;
     let key = "if (hdr.h.pad == 0) { m.key = (bit<32>) (FlowIdUint_t) allocate_flow_id(); } else { m.key = hdr.h.pad; }";
-    let Some((name, mut program)) = load("learn-fast", key, 8 * COUNT) else { return };
+    let Some((mut program, name)) = load("learn-fast", key, 8 * COUNT) else { return };
     let open = || Instance::open(&name.0).and_then(|i| i.program()).expect("it is there");
     let running = open();
     let mut hit = [0; 64];

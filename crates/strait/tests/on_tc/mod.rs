@@ -1,0 +1,43 @@
+//! P4 programs of tests in the kernel, at a tc hook.
+
+use std::process::Command;
+
+use io::bpf::Instance;
+use io::ebpf::{EgressPort, KernelProgram};
+use io::workdir::WorkDir;
+
+/// The name of a program in the kernel, which is removed at the end.
+pub struct Kernel(pub String);
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        let _ = Instance::remove_by_name(&self.0);
+    }
+}
+
+/// Compiles a program and loads it. Packets that arrive at interface 1 have port 0, and those for port 1 leave through it. Without root or clang the
+/// test says that it is skipped.
+pub fn load(what: &str, text: &str) -> Option<(KernelProgram, Kernel)> {
+    if !std::fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0")) {
+        println!("skipped: {what} on tc: needs root");
+        return None;
+    }
+    let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
+    let program = p4::compile(&mut map, "test.p4", text, &[], &p4::Embedded, &mut diags);
+    let output = emit::tc(&program.expect("it is right")).expect("it is within the target");
+    let dir = WorkDir::new().expect("a directory");
+    let source = dir.write("test.c", output.c.as_bytes()).expect("writes");
+    let arguments = ["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-c", "-Wno-unused-label"];
+    let object = dir.path().join("test.o");
+    let Ok(run) = Command::new("clang").args(arguments).arg(&source).arg("-o").arg(object).status() else {
+        println!("skipped: {what} on tc: needs clang");
+        return None;
+    };
+    assert!(run.success(), "clang does not take the program");
+    let elf = dir.read("test.o").expect("clang wrote it");
+    let kernel = Kernel(format!("test-{what}-{}", std::process::id()));
+    let mut loaded = KernelProgram::load(&elf, &output.manifest, &kernel.0).expect("it loads");
+    loaded.set_ingress_port(1, 0).expect("a port");
+    loaded.set_egress_port(1, EgressPort { ifindex: 1, flags: 0 }).expect("a port");
+    Some((loaded, kernel))
+}
