@@ -124,6 +124,7 @@ fn hint(source: &std::io::Error) -> &'static str {
         Some(libc::ENOSYS | libc::EOPNOTSUPP) => {
             "\n  hint: this kernel lacks it; `strait doctor` tells what is missing"
         }
+        Some(libc::EROFS) => "\n  hint: if it is the BPF file system: mount -o remount,rw /sys/fs/bpf",
         Some(libc::E2BIG) => "\n  hint: the program or a table is larger than this kernel takes",
         _ => "",
     }

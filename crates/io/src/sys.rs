@@ -24,9 +24,14 @@ enum Command {
     ObjPin = 6,
     ObjGet = 7,
     ProgTestRun = 10,
+    MapNextId = 12,
+    ProgById = 13,
+    MapById = 14,
     ObjInfo = 15,
+    ProgQuery = 16,
     MapLookupAndDelete = 21,
     LinkCreate = 28,
+    LinkUpdate = 29,
     LinkDetach = 34,
 }
 
@@ -85,6 +90,8 @@ pub struct MapInfo {
     pub max_entries: u32,
     /// The flags with which the map was created.
     pub flags: u32,
+    /// The name, padded with zeros.
+    pub name: [u8; 16],
 }
 
 #[repr(C)]
@@ -119,7 +126,7 @@ struct LinkInfo {
     attach_type: u32,
 }
 
-/// The index of the interface of a tcx link; 0 if the interface is gone.
+/// The index of the interface of a tcx or XDP link; 0 if the interface is gone, or if the link was detached.
 pub fn link_ifindex(link: BorrowedFd) -> io::Result<u32> {
     let mut info = LinkInfo::default();
     let mut attr = InfoAttr {
@@ -203,12 +210,47 @@ struct MapCreateAttr {
     max_entries: u32,
     flags: u32,
     inner_map: u32,
+    numa_node: u32,
+    name: [u8; 16],
 }
 
 /// Creates a map, for probes and tests.
 pub fn map_create(kind: u32, key_size: u32, value_size: u32, max_entries: u32) -> io::Result<OwnedFd> {
     let mut attr = MapCreateAttr { kind, key_size, value_size, max_entries, ..Default::default() };
     bpf(Command::MapCreate, &mut attr).map(owned)
+}
+
+/// The name of the maps that hold a note.
+const NOTE: &[u8; 16] = b"strait_note\0\0\0\0\0";
+
+/// Creates an array with one element, which holds a text. Its name is that of all such maps.
+pub fn note_create(text: &[u8]) -> io::Result<OwnedFd> {
+    const ARRAY: u32 = 2;
+    let value_size = text.len().max(1) as u32;
+    let mut attr = MapCreateAttr {
+        kind: ARRAY,
+        key_size: 4,
+        value_size,
+        max_entries: 1,
+        name: *NOTE,
+        ..Default::default()
+    };
+    let map = bpf(Command::MapCreate, &mut attr).map(owned)?;
+    if !text.is_empty() {
+        map_update(map.as_fd(), &0u32.to_ne_bytes(), text, 0)?;
+    }
+    Ok(map)
+}
+
+/// The text of a map that [`note_create`] made; `None` if it is another map.
+pub fn note_read(map: BorrowedFd) -> io::Result<Option<Vec<u8>>> {
+    let info = map_info(map)?;
+    if (info.kind, info.key_size, info.max_entries, &info.name) != (2, 4, 1, NOTE) {
+        return Ok(None);
+    }
+    let mut text = vec![0; info.value_size as usize];
+    map_lookup(map, &0u32.to_ne_bytes(), &mut text)?;
+    Ok(Some(text))
 }
 
 /// Returns when all programs have ended that are running now, on any CPU: an RCU grace period.
@@ -326,6 +368,111 @@ pub fn link_create_with(
     let program = program.as_raw_fd() as u32;
     bpf(Command::LinkCreate, &mut LinkAttr { program, ifindex, attach_type, flags, ..Default::default() })
         .map(owned)
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct UpdateAttr {
+    link: u32,
+    program: u32,
+    flags: u32,
+    old: u32,
+}
+
+/// Replaces the program of a link. A packet meets the one or the other.
+pub fn link_update(link: BorrowedFd, program: BorrowedFd) -> io::Result<()> {
+    let (link, program) = (link.as_raw_fd() as u32, program.as_raw_fd() as u32);
+    bpf(Command::LinkUpdate, &mut UpdateAttr { link, program, ..Default::default() }).map(drop)
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct QueryAttr {
+    ifindex: u32,
+    attach_type: u32,
+    query_flags: u32,
+    attach_flags: u32,
+    programs: u64,
+    count: u32,
+    _pad: u32,
+    program_flags: u64,
+    links: u64,
+    link_flags: u64,
+    revision: u64,
+}
+
+/// The ids of the programs at a tcx hook of an interface of the calling thread's namespace.
+pub fn programs_at(ifindex: u32, attach_type: u32) -> io::Result<Vec<u32>> {
+    let mut ids = [0u32; 64];
+    let mut attr = QueryAttr {
+        ifindex,
+        attach_type,
+        programs: ids.as_mut_ptr() as u64,
+        count: ids.len() as u32,
+        ..Default::default()
+    };
+    match bpf(Command::ProgQuery, &mut attr) {
+        Ok(_) => Ok(ids.into_iter().take(attr.count as usize).collect()),
+        // Nothing was ever attached there.
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct IdAttr {
+    id: u32,
+    next: u32,
+    flags: u32,
+}
+
+/// Opens a program by its id.
+pub fn program_by_id(id: u32) -> io::Result<OwnedFd> {
+    bpf(Command::ProgById, &mut IdAttr { id, ..Default::default() }).map(owned)
+}
+
+/// Opens a map by its id.
+pub fn map_by_id(id: u32) -> io::Result<OwnedFd> {
+    bpf(Command::MapById, &mut IdAttr { id, ..Default::default() }).map(owned)
+}
+
+/// The id of the map after this one; `None` at the end. Before the first is 0.
+pub fn next_map(id: u32) -> io::Result<Option<u32>> {
+    let mut attr = IdAttr { id, ..Default::default() };
+    Ok(absent_is_false(bpf(Command::MapNextId, &mut attr))?.then_some(attr.next))
+}
+
+/// The first fields of `struct bpf_prog_info`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProgramInfo {
+    /// `enum bpf_prog_type`.
+    pub kind: u32,
+    /// The id of the program.
+    pub id: u32,
+    /// A hash of the instructions.
+    pub tag: [u8; 8],
+    lengths: [u32; 2],
+    instructions: [u64; 2],
+    load_time: u64,
+    created_by: u32,
+    maps: u32,
+    map_ids: u64,
+    /// The name, padded with zeros.
+    pub name: [u8; 16],
+}
+
+/// Reads the properties of a program.
+pub fn program_info(program: BorrowedFd) -> io::Result<ProgramInfo> {
+    let mut info = ProgramInfo::default();
+    let mut attr = InfoAttr {
+        fd: program.as_raw_fd() as u32,
+        len: std::mem::size_of::<ProgramInfo>() as u32,
+        info: &mut info as *mut ProgramInfo as u64,
+    };
+    bpf(Command::ObjInfo, &mut attr)?;
+    Ok(info)
 }
 
 /// Detaches the program of a link at once, even if others hold the link too.

@@ -270,22 +270,56 @@ pub struct TraceArgs {
 pub enum Nat64Command {
     /// Start translating, or update a running translator to match the file.
     Up(UpArgs),
-    /// Stop, and remove everything.
-    Down(ConfigArgs),
-    /// Show counters, drop reasons and mappings.
-    Status(ConfigArgs),
+    /// Stop, and remove what `up` made. The file need not be valid.
+    Down(SelectArgs),
+    /// Show what runs: mappings, counters, drop reasons, and what is wrong with a cure for it. Exits with 0 if it is up, 3 if it is not, 4 if
+    /// something is wrong.
+    Status(SelectArgs),
     /// Show sessions of stateful NAT64 (not in this release).
     Sessions(ConfigArgs),
     /// Update a running translator to match the file; an invalid file changes nothing.
-    Reload(ConfigArgs),
+    Reload(ApplyArgs),
     /// Check the file without applying it.
-    Check(ConfigArgs),
+    Check(FileArgs),
+}
+
+/// A file that is applied.
+#[derive(Debug, Clone, Args)]
+pub struct ApplyArgs {
+    #[command(flatten)]
+    pub of: ConfigArgs,
+    /// Put routes into the device also before routes of others to the same prefix. These stay, and count again after `down`.
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct FileArgs {
+    #[command(flatten)]
+    pub of: ConfigArgs,
+    /// Show what `up` would add, change and remove on this machine, and what is in its way.
+    #[arg(long)]
+    pub diff: bool,
+}
+
+/// A translator that runs.
+#[derive(Debug, Clone, Args)]
+pub struct SelectArgs {
+    /// The configuration file that it was made from.
+    #[arg(long, default_value = "/etc/strait/nat64.toml", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub config: PathBuf,
+    /// Its device, instead of a file.
+    #[arg(long, value_name = "NAME", conflicts_with = "config")]
+    pub device: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Clone, Args)]
 pub struct UpArgs {
     #[command(flatten)]
-    pub of: ConfigArgs,
+    pub apply: ApplyArgs,
     /// Where packets are translated: in the kernel, or in this process with a TUN interface, in the foreground.
     #[arg(long, value_enum, default_value = "tc")]
     pub target: Nat64Target,

@@ -42,7 +42,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Build(args) => commands::build::run(args)?,
         Command::Run(args) => commands::run::run(args)?,
         Command::Trace(args) => commands::trace::run(args)?,
-        Command::Nat64(command) => commands::nat64::run(command)?,
+        Command::Nat64(command) => return commands::nat64::run(command),
         Command::Gen(args) => commands::r#gen::run(args)?,
         Command::Bench(BenchCommand::Nat64(options)) => {
             bench::nat64::run(options, &own()?)?;

@@ -31,6 +31,8 @@ pub struct Config {
     pub clamp_mss: bool,
     /// The MTU of the IPv6 side in bytes, at least 1280.
     pub ipv6_mtu: u16,
+    /// What is allowed, and may not be what the operator wants.
+    pub warnings: Vec<Problem>,
 }
 
 /// How packets reach the translator.
@@ -209,6 +211,7 @@ impl<'a> Reader<'a> {
             udp_zero_checksum: self.udp_zero(table.get("udp-zero-checksum")),
             clamp_mss: table.get("clamp-mss").is_none_or(|v| self.boolean(v, "clamp-mss")),
             ipv6_mtu: self.mtu(table.get("ipv6-mtu")),
+            warnings: Vec::new(),
         })
     }
 

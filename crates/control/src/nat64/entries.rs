@@ -26,9 +26,9 @@ struct Named {
 }
 
 /// The name of the main control in the P4 program.
-const CONTROL: &str = "Nat64";
+pub(super) const CONTROL: &str = "Nat64";
 /// The well-known prefix, for which RFC 6052 section 3.1 has special rules.
-const WELL_KNOWN: &str = "64:ff9b::/96";
+pub(super) const WELL_KNOWN: &str = "64:ff9b::/96";
 /// The number of bytes by which a fragment grows from IPv4 to IPv6: 20 for the larger header, 8 for the fragment header.
 pub const FRAGMENT_GROWTH: u16 = 28;
 

@@ -2,6 +2,8 @@
 
 pub mod config;
 pub mod entries;
+pub mod running;
 
 pub use config::{Attach, Config, Map, Problem, Tos, UdpZeroChecksum};
 pub use entries::wanted;
+pub use running::{Running, running, tables};

@@ -8,7 +8,9 @@ use std::fs;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use aya::programs::tc::{self, NlOptions, SchedClassifier, TcAttachOptions, TcAttachType};
+use aya::programs::tc::{
+    self, NlOptions, SchedClassifier, SchedClassifierLink, TcAttachOptions, TcAttachType,
+};
 
 use super::Instance;
 use super::instance::{file_name, remove_if_there};
@@ -84,9 +86,11 @@ impl Instance {
     pub fn attach(&self, interface: &str, hook: Hook) -> Result<()> {
         let ifindex = link::index_of(interface)?;
         let links = self.path().join("links");
-        if self.attachments()?.contains(&(ifindex, hook)) {
+        if self.is_attached(ifindex, hook)? {
             return Ok(());
         }
+        // The pin of a link that somebody has detached, or that belonged to another interface of this number.
+        self.detach_index(ifindex, hook)?;
         let pin = links.join(format!("{}-{ifindex}-{}", hook.kind(), hook.name()));
         let (attach_type, mut flags) = hook.link();
         if matches!(hook, Hook::Ingress | Hook::Egress) && self.has_beside() {
@@ -129,6 +133,59 @@ impl Instance {
         Ok(found)
     }
 
+    /// Whether the program is attached to a hook, as far as the kernel tells: a link may have lost its interface, or may have been detached.
+    pub fn is_attached(&self, ifindex: u32, hook: Hook) -> Result<bool> {
+        let pins = self.links()?;
+        let Some(pin) = pins.iter().find(|pin| parse(pin).is_some_and(|p| (p.1, p.2) == (ifindex, hook)))
+        else {
+            return Ok(false);
+        };
+        if pin.is_dir() {
+            return link::has_filter(ifindex, hook == Hook::Ingress, PRIORITY);
+        }
+        let link = sys::open_pin(pin).context(|| format!("open {}", pin.display()))?;
+        let at = sys::link_ifindex(link.as_fd()).context(|| format!("inspect {}", pin.display()))?;
+        Ok(at == ifindex)
+    }
+
+    /// Takes over the hooks of another instance. Packets meet the one program or the other, and never none. The other instance has no links
+    /// afterwards. If this is interrupted, it can be repeated.
+    pub fn take_over(&self, other: &Instance) -> Result<()> {
+        for pin in other.links()? {
+            let to = self.path().join("links").join(file_name(&pin));
+            match parse(&pin) {
+                // A mark of our clsact qdisc, which stays.
+                None => fs::rename(&pin, &to).context(|| format!("rename {}", pin.display()))?,
+                Some((_, ifindex, hook)) if other.is_attached(ifindex, hook)? => {
+                    self.replace_at(&pin, ifindex, hook)?;
+                    fs::rename(&pin, &to).context(|| format!("rename {}", pin.display()))?;
+                }
+                Some(_) => remove_link(&pin)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn replace_at(&self, pin: &Path, ifindex: u32, hook: Hook) -> Result<()> {
+        let what = || format!("replace the program at the {} of interface {ifindex}", hook.name());
+        if !pin.is_dir() {
+            let link = sys::open_pin(pin).context(|| format!("open {}", pin.display()))?;
+            return sys::link_update(link.as_fd(), self.program_at(hook)?.as_fd()).context(what);
+        }
+        let failed = |error: String| Error::System { what: what(), source: std::io::Error::other(error) };
+        let links = link::Handle::open()?.links()?;
+        let interface = links.into_iter().find(|l| l.index == ifindex).map(|l| l.name).unwrap_or_default();
+        let mut program =
+            SchedClassifier::from_pin(self.program_path(hook)).map_err(|e| failed(e.to_string()))?;
+        let old = SchedClassifierLink::attached(&interface, hook.clsact(), PRIORITY, 1).context(what)?;
+        let link = program
+            .attach_to_link(old)
+            .and_then(|id| program.take_link(id))
+            .map_err(|e| failed(e.to_string()))?;
+        std::mem::forget(link);
+        Ok(())
+    }
+
     /// Detaches the program from every hook: from the XDP hooks first, because a second program at tc sends what passes them.
     pub fn detach_all(&self) -> Result<()> {
         let mut pins = self.links()?;
@@ -143,7 +200,7 @@ impl Instance {
     /// Attaches the program as a clsact filter. [`Instance::attach`] does this if the kernel has no tcx.
     pub fn attach_clsact(&self, interface: &str, hook: Hook) -> Result<()> {
         let ifindex = link::index_of(interface)?;
-        if self.attachments()?.contains(&(ifindex, hook)) {
+        if self.is_attached(ifindex, hook)? {
             return Ok(());
         }
         let failed = |error: String| Error::System {
@@ -176,6 +233,32 @@ impl Instance {
             other => other.context(|| format!("make {}", path.display())),
         }
     }
+}
+
+/// A program at a hook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attached {
+    /// The kernel's number of the program.
+    pub id: u32,
+    /// Its name, of which the kernel keeps 15 characters.
+    pub name: String,
+}
+
+/// The programs at a tcx hook of an interface, whoever attached them; none on kernels without tcx.
+pub fn at(ifindex: u32, hook: Hook) -> Result<Vec<Attached>> {
+    let ids = match sys::programs_at(ifindex, hook.link().0) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Vec::new(),
+        other => {
+            other.context(|| format!("list the programs at the {} of interface {ifindex}", hook.name()))?
+        }
+    };
+    // A program may go while they are listed.
+    let open = |id: u32| {
+        let info = sys::program_info(sys::program_by_id(id).ok()?.as_fd()).ok()?;
+        let name = info.name.iter().take_while(|b| **b != 0).map(|b| char::from(*b)).collect();
+        Some(Attached { id: info.id, name })
+    };
+    Ok(ids.into_iter().filter_map(open).collect())
 }
 
 /// The priority of our clsact filters. It is unusual, so that our filters can be recognised.

@@ -29,6 +29,11 @@ pub fn ensure() -> Result<()> {
     sys::mount_bpffs().context(|| format!("mount the BPF file system on {OWN}"))
 }
 
+/// Whether a BPF file system is visible to this process.
+pub fn visible() -> bool {
+    mounted().is_some()
+}
+
 /// Whether the directory of all instances is out of the reach of other users; that it is not there yet is fine. Some systems let
 /// everybody make directories in the BPF file system.
 pub fn trusted() -> Result<()> {

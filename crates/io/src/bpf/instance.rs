@@ -143,12 +143,31 @@ impl Instance {
         Ok(())
     }
 
-    /// Renames the instance. An existing instance with the new name is removed first.
+    /// Renames the instance. An existing instance with the new name hands over its hooks first, so that no packet passes unprocessed, and is
+    /// removed.
     pub fn replace(self, name: &str) -> Result<Self> {
         let path = path_of(name)?;
-        Self::remove_by_name(name)?;
+        let old = Self { path: path.clone() };
+        self.take_over(&old)?;
+        old.remove()?;
         fs::rename(&self.path, &path).context(|| format!("rename {}", self.path.display()))?;
         Ok(Self { path })
+    }
+
+    /// Completes a replacement that was interrupted: an instance that has hooks already gets the name. One without hooks was not complete,
+    /// and is removed.
+    pub fn resume(next: &str, name: &str) -> Result<()> {
+        let next = Self { path: path_of(next)? };
+        let complete = next.path.join(PROGRAM).exists() && !next.attachments()?.is_empty();
+        match complete {
+            true => next.replace(name).map(drop),
+            false => next.remove(),
+        }
+    }
+
+    /// Whether there is anything of an instance with this name.
+    pub fn exists(name: &str) -> bool {
+        path_of(name).is_ok_and(|path| path.exists())
     }
 
     /// Removes the instance with this name, if there is one.

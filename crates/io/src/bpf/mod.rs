@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `prog` | the program |
 //! | `beside` | a second program, for the tc hooks, if the first is for the XDP hook |
+//! | `note` | a map with a text of whoever loaded the program: [`Instance::note`] |
 //! | `maps/MAP` | each of its maps |
 //! | `links/tcx-IFINDEX-HOOK` | a pinned tcx link (Linux 6.6 and later) |
 //! | `links/xdp-IFINDEX-MODE` | a pinned XDP link; the mode is `native` or `generic` |
@@ -20,13 +21,15 @@ mod attach;
 mod fs;
 mod instance;
 mod map;
+mod note;
 mod program;
 mod ring;
 
-pub use attach::{Hook, XdpMode};
-pub use fs::lock;
+pub use attach::{Attached, Hook, XdpMode, at};
+pub use fs::{lock, visible};
 pub use instance::{Instance, LoadOptions};
 pub use map::{Map, MapKind};
+pub use note::notes;
 pub use program::{Program, SkBuff, TestRun};
 pub use ring::Ring;
 

@@ -191,6 +191,18 @@ impl KernelProgram {
         self.write_ingress(ifindex, [port, lane.past, flags, lane.ipv4_mtu])
     }
 
+    /// The lane of an interface; `None` if it has none.
+    pub fn lane(&mut self, ifindex: u32) -> Result<Option<Lane>> {
+        let found = self.map(&self.maps_of()?.ingress.clone())?.lookup(&ifindex.to_ne_bytes())?;
+        let Some(value) = found else { return Ok(None) };
+        let word = |at: usize| {
+            let bytes = value.get(4 * at..4 * at + 4).and_then(|bytes| bytes.try_into().ok());
+            bytes.map_or(0, u32::from_ne_bytes)
+        };
+        let lane = Lane { past: word(1), direct: word(2) & DIRECT != 0, ipv4_mtu: word(3) };
+        Ok((lane.past != 0).then_some(lane))
+    }
+
     /// Removes the ingress port of an interface. The program then ignores its packets.
     pub fn forget_ingress(&mut self, ifindex: u32) -> Result<()> {
         self.map(&self.maps_of()?.ingress.clone())?.delete(&ifindex.to_ne_bytes()).map(|_| ())

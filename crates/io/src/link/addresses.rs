@@ -1,7 +1,7 @@
 //! The addresses of interfaces, and prefixes.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
@@ -25,6 +25,35 @@ impl Prefix {
     /// A prefix with this address and length.
     pub fn new(address: impl Into<IpAddr>, len: u8) -> Self {
         Self { address: address.into(), len }
+    }
+
+    /// Whether each address of the other prefix is in this one.
+    pub fn contains(&self, other: &Prefix) -> bool {
+        let (mine, bits) = self.number();
+        let (theirs, width) = other.number();
+        // A shift by all 128 bits gives nothing.
+        let cut = |number: u128| number.checked_shr((bits - self.len).into()).unwrap_or(0);
+        bits == width && self.len <= other.len && cut(mine) == cut(theirs)
+    }
+
+    /// The first address of the network, with the length.
+    pub fn network(&self) -> Prefix {
+        let (number, bits) = self.number();
+        let rest = u32::from(bits - self.len);
+        let first = number.checked_shr(rest).and_then(|n| n.checked_shl(rest)).unwrap_or(0);
+        let address = match self.address {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::from(first as u32)),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::from(first)),
+        };
+        Prefix { address, len: self.len }
+    }
+
+    /// The address as a number, and its width in bits.
+    fn number(&self) -> (u128, u8) {
+        match self.address {
+            IpAddr::V4(v4) => (u32::from(v4).into(), 32),
+            IpAddr::V6(v6) => (v6.into(), 128),
+        }
     }
 
     pub(super) fn family(&self) -> AddressFamily {

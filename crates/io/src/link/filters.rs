@@ -20,6 +20,21 @@ pub(crate) fn delete_filters(ifindex: u32, ingress: bool, priority: u16) -> Resu
     }
 }
 
+/// Whether one hook of an interface has a filter with a priority.
+pub(crate) fn has_filter(ifindex: u32, ingress: bool, priority: u16) -> Result<bool> {
+    let mut message = TcMessage::default();
+    message.header.index = ifindex as i32;
+    message.header.parent = TcHandle { major: 0xffff, minor: if ingress { 0xfff2 } else { 0xfff3 } };
+    let answers = match Handle::open()?.dump(Rtnl::GetTrafficFilter(message)) {
+        Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::EINVAL | libc::ENODEV)) => Vec::new(),
+        other => other.context(|| format!("list the filters of interface {ifindex}"))?,
+    };
+    Ok(answers.iter().any(|answer| match answer {
+        Rtnl::NewTrafficFilter(found) => found.header.info >> 16 == u32::from(priority),
+        _ => false,
+    }))
+}
+
 /// Deletes an interface's clsact qdisc with all its filters. It is no error if there is none.
 pub(crate) fn delete_clsact(ifindex: u32) -> Result<()> {
     let mut message = TcMessage::default();

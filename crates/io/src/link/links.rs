@@ -23,6 +23,8 @@ pub struct Link {
     pub name: String,
     /// The kind of a virtual interface, such as `veth` or `bridge`; empty for hardware and loopback.
     pub kind: String,
+    /// The alias, which is a text for people and programs (IFLA_IFALIAS); empty if there is none.
+    pub alias: String,
     /// The MTU in bytes.
     pub mtu: u32,
     /// The link-layer address.
@@ -31,6 +33,8 @@ pub struct Link {
     pub up: bool,
     /// Whether the interface has no link-layer address resolution.
     pub noarp: bool,
+    /// Whether the interface takes part in multicast.
+    pub multicast: bool,
     /// Whether it is the loopback interface.
     pub loopback: bool,
     /// Whether its frames begin with an Ethernet header. Those of TUN interfaces and tunnels do not.
@@ -54,6 +58,8 @@ pub struct Change {
     pub mtu: Option<u32>,
     /// The link-layer address.
     pub mac: Option<[u8; 6]>,
+    /// The alias; an empty one removes it.
+    pub alias: Option<String>,
     /// Keeps the kernel from adding an IPv6 link-local address.
     pub no_link_local: bool,
 }
@@ -106,13 +112,36 @@ impl Handle {
         }
     }
 
+    /// Creates a veth pair whose ends have these link-layer addresses from the beginning. It is an error if one of the names is taken.
+    pub fn add_new_veth(&self, ends: [(&str, [u8; 6]); 2]) -> Result<()> {
+        let [(name, mac), (peer, peer_mac)] = ends;
+        let mut other = LinkMessage::default();
+        other.attributes =
+            vec![LinkAttribute::IfName(peer.into()), LinkAttribute::Address(peer_mac.to_vec())];
+        let mut message = LinkMessage::default();
+        message.attributes = vec![
+            LinkAttribute::IfName(name.into()),
+            LinkAttribute::Address(mac.to_vec()),
+            LinkAttribute::LinkInfo(vec![
+                LinkInfo::Kind(InfoKind::Veth),
+                LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(other))),
+            ]),
+        ];
+        self.act(Rtnl::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
+            .context(|| format!("make the veth pair {name} and {peer}"))
+    }
+
     /// Deletes an interface. Returns `false` if it does not exist.
     pub fn delete_link(&self, name: &str) -> Result<bool> {
         let Some(link) = self.link(name)? else { return Ok(false) };
+        self.delete_index(link.index).map(|()| true)
+    }
+
+    /// Deletes an interface by its index: the one that was looked at, also if another has its name by now.
+    pub fn delete_index(&self, index: u32) -> Result<()> {
         let mut message = LinkMessage::default();
-        message.header.index = link.index;
-        self.act(Rtnl::DelLink(message), 0).context(|| format!("delete the interface {name}"))?;
-        Ok(true)
+        message.header.index = index;
+        self.act(Rtnl::DelLink(message), 0).context(|| format!("delete interface {index}"))
     }
 
     /// Changes the properties of an interface.
@@ -128,6 +157,7 @@ impl Handle {
         }
         message.attributes.extend(change.mtu.map(LinkAttribute::Mtu));
         message.attributes.extend(change.mac.map(|mac| LinkAttribute::Address(mac.to_vec())));
+        message.attributes.extend(change.alias.clone().map(LinkAttribute::IfAlias));
         let flags = [
             (LinkFlags::Up, change.up),
             (LinkFlags::Noarp, change.noarp),
@@ -164,6 +194,7 @@ fn read(message: LinkMessage) -> Link {
         index: message.header.index,
         up: has(LinkFlags::Up),
         noarp: has(LinkFlags::Noarp),
+        multicast: has(LinkFlags::Multicast),
         loopback: has(LinkFlags::Loopback),
         ethernet: matches!(message.header.link_layer_type, LinkLayerType::Ether | LinkLayerType::Loopback),
         ..Link::default()
@@ -171,6 +202,7 @@ fn read(message: LinkMessage) -> Link {
     for attribute in message.attributes {
         match attribute {
             LinkAttribute::IfName(name) => link.name = name,
+            LinkAttribute::IfAlias(alias) => link.alias = alias,
             LinkAttribute::Mtu(mtu) => link.mtu = mtu,
             LinkAttribute::Address(mac) => link.mac = mac,
             LinkAttribute::Link(peer) => link.peer = Some(peer),

@@ -14,10 +14,10 @@ mod socket;
 pub mod sysctl;
 
 pub use addresses::Prefix;
-pub(crate) use filters::{delete_clsact, delete_filters};
+pub(crate) use filters::{delete_clsact, delete_filters, has_filter};
 pub use links::{Change, Link};
 pub use peer::{Peer, peer_of};
-pub use routes::Route;
+pub use routes::{BY_ADMINISTRATOR, BY_KERNEL, Beside, Kind, Route};
 pub use socket::Handle;
 
 use crate::Result;

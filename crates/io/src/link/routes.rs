@@ -1,8 +1,9 @@
 //! The routes of the main table.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope,
     RouteType,
@@ -28,7 +29,34 @@ pub struct Route {
     pub mtu: Option<u32>,
     /// The metric. The route with the smallest metric wins.
     pub priority: Option<u32>,
+    /// The kernel's number of who made it: 2 is the kernel itself, 4 an administrator (`/etc/iproute2/rt_protos`).
+    pub protocol: u8,
+    /// What happens to its packets.
+    pub kind: Kind,
 }
+
+/// What happens to the packets of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// They are sent on.
+    Unicast,
+    /// They are dropped, with or without an answer. This is the kernel's number (RTN_BLACKHOLE and others).
+    Other(u8),
+}
+
+/// What a new route does about those of the same prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    /// It is refused if there is one with the same metric.
+    Nothing,
+    /// It stands in front of IPv4 routes with the same metric, which stay. Among IPv6 routes with the same metric the kernel chooses.
+    Others,
+}
+
+/// The protocol numbers of the kernel itself, and of administrators (linux/rtnetlink.h).
+pub const BY_KERNEL: u8 = 2;
+/// See [`BY_KERNEL`].
+pub const BY_ADMINISTRATOR: u8 = 4;
 
 impl Route {
     /// A route to an interface without a next hop.
@@ -46,13 +74,64 @@ impl Route {
         Self { mtu: Some(mtu), ..self }
     }
 
+    /// The same route, made by this protocol.
+    pub fn by(self, protocol: u8) -> Self {
+        Self { protocol, ..self }
+    }
+
+    /// The metric that decides: IPv6 routes without one get 1024 (IP6_RT_PRIO_USER), IPv4 routes 0.
+    pub fn metric(&self) -> u32 {
+        self.priority.unwrap_or(if self.to.address.is_ipv4() { 0 } else { 1024 })
+    }
+
     fn bare(to: Prefix) -> Self {
-        Self { to, interface: None, via: None, source: None, mtu: None, priority: None }
+        let (protocol, kind) = (BY_ADMINISTRATOR, Kind::Unicast);
+        Self { to, interface: None, via: None, source: None, mtu: None, priority: None, protocol, kind }
+    }
+}
+
+impl fmt::Display for Route {
+    /// As iproute2 prints it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Kind::Other(number) = self.kind {
+            match number {
+                6 => write!(f, "blackhole ")?,
+                7 => write!(f, "unreachable ")?,
+                8 => write!(f, "prohibit ")?,
+                9 => write!(f, "throw ")?,
+                other => write!(f, "type {other} ")?,
+            }
+        }
+        match self.to.len {
+            0 => write!(f, "default")?,
+            _ => write!(f, "{}", self.to)?,
+        }
+        if let Some(via) = self.via {
+            write!(f, " via {via}")?;
+        }
+        if let Some(interface) = &self.interface {
+            write!(f, " dev {interface}")?;
+        }
+        match self.protocol {
+            1 => write!(f, " proto redirect")?,
+            BY_KERNEL => write!(f, " proto kernel")?,
+            3 => write!(f, " proto boot")?,
+            BY_ADMINISTRATOR => write!(f, " proto static")?,
+            9 => write!(f, " proto ra")?,
+            11 => write!(f, " proto zebra")?,
+            12 => write!(f, " proto bird")?,
+            16 => write!(f, " proto dhcp")?,
+            other => write!(f, " proto {other}")?,
+        }
+        if self.metric() != 0 {
+            write!(f, " metric {}", self.metric())?;
+        }
+        self.mtu.map_or(Ok(()), |mtu| write!(f, " mtu {mtu}"))
     }
 }
 
 impl Handle {
-    /// The unicast routes of the main table.
+    /// The routes of the main table.
     pub fn routes(&self) -> Result<Vec<Route>> {
         let links = self.links()?;
         let name = |index: u32| links.iter().find(|l| l.index == index).map(|l| l.name.clone());
@@ -76,7 +155,17 @@ impl Handle {
             .context(|| format!("set the route to {}", route.to))
     }
 
-    /// Removes a route. Returns `false` if it does not exist.
+    /// Adds a route. No other route is replaced. Returns `false` if exactly this route exists beside others.
+    pub fn add_route(&self, route: &Route, beside: Beside) -> Result<bool> {
+        let message = self.route_message(route)?;
+        let exclusive = if beside == Beside::Nothing { NLM_F_EXCL } else { 0 };
+        match self.act(Rtnl::NewRoute(message), NLM_F_CREATE | exclusive) {
+            Err(e) if e.raw_os_error() == Some(libc::EEXIST) && beside == Beside::Others => Ok(false),
+            other => other.map(|()| true).context(|| format!("add the route {route}")),
+        }
+    }
+
+    /// Removes a route: the one with this interface, metric, protocol and, for IPv4, MTU. Returns `false` if it does not exist.
     pub fn remove_route(&self, route: &Route) -> Result<bool> {
         let message = self.route_message(route)?;
         match self.act(Rtnl::DelRoute(message), 0) {
@@ -90,8 +179,11 @@ impl Handle {
         message.header.address_family = route.to.family();
         message.header.destination_prefix_length = route.to.len;
         message.header.table = RouteHeader::RT_TABLE_MAIN;
-        message.header.protocol = RouteProtocol::Static;
-        message.header.kind = RouteType::Unicast;
+        message.header.protocol = RouteProtocol::from(route.protocol);
+        message.header.kind = match route.kind {
+            Kind::Unicast => RouteType::Unicast,
+            Kind::Other(number) => RouteType::from(number),
+        };
         // An IPv4 route without a gateway needs the scope of the link.
         message.header.scope = match route.via.is_none() && route.to.address.is_ipv4() {
             true => RouteScope::Link,
@@ -112,7 +204,7 @@ impl Handle {
 
 fn read(message: &RouteMessage, name: &dyn Fn(u32) -> Option<String>) -> Option<Route> {
     let header = &message.header;
-    if header.table != RouteHeader::RT_TABLE_MAIN || header.kind != RouteType::Unicast {
+    if header.table != RouteHeader::RT_TABLE_MAIN {
         return None;
     }
     let any: IpAddr = match header.address_family {
@@ -121,6 +213,10 @@ fn read(message: &RouteMessage, name: &dyn Fn(u32) -> Option<String>) -> Option<
         _ => return None,
     };
     let mut route = Route::bare(Prefix::new(any, header.destination_prefix_length));
+    route.protocol = header.protocol.into();
+    if header.kind != RouteType::Unicast {
+        route.kind = Kind::Other(header.kind.into());
+    }
     for attribute in &message.attributes {
         match attribute {
             RouteAttribute::Destination(to) => route.to.address = ip(to)?,

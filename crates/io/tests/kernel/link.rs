@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use io::link::{Change, Handle, Prefix, Route, sysctl};
+use io::link::{Beside, Change, Handle, Prefix, Route, sysctl};
 use io::netns::{self, Namespace};
 use io::packet::PacketSocket;
 use io::tun::Tun;
@@ -34,6 +34,7 @@ fn device() {
         mtu: Some(1400),
         mac: Some(mac),
         no_link_local: true,
+        alias: Some("made by a test".into()),
     };
     handle.change("nat64", &change).expect("configures");
     handle.change("nat64p", &Change { mac: None, ..change }).expect("configures");
@@ -42,7 +43,8 @@ fn device() {
         (link.up, link.noarp, link.mtu, &link.mac[..], &link.kind[..]),
         (true, true, 1400, &mac[..], "veth")
     );
-    assert!(link.ethernet);
+    assert!(link.ethernet && !link.multicast);
+    assert_eq!(link.alias, "made by a test");
     assert_eq!(handle.addresses("nat64").expect("lists"), []);
 
     let address: Prefix = "192.0.2.1/24".parse().expect("parses");
@@ -70,6 +72,44 @@ fn device() {
     assert!(handle.delete_link("nat64").expect("deletes"));
     assert!(!handle.delete_link("nat64").expect("is gone"));
     assert!(handle.change("nat64", &Change::default()).is_err());
+}
+
+#[test]
+fn a_route_beside_others_leaves_them() {
+    if crate::common::root("a_route_beside_others_leaves_them") {
+        netns::run_in_fresh(beside_others).expect("a namespace");
+    }
+}
+
+fn beside_others() {
+    let handle = Handle::open().expect("netlink");
+    let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+    handle.add_new_veth([("a", macs[0]), ("b", macs[1])]).expect("a pair");
+    assert_eq!(handle.link("b").expect("reads").expect("is there").mac, macs[1]);
+    assert!(handle.add_new_veth([("a", macs[0]), ("c", macs[1])]).is_err(), "`a` is taken");
+    for end in ["a", "b"] {
+        handle.change(end, &Change { up: Some(true), ..Change::default() }).expect("is up");
+    }
+    for to in ["198.51.100.0/24", "2001:db8:64::/96"] {
+        let to: Prefix = to.parse().expect("parses");
+        let held = || {
+            let all = handle.routes().expect("lists").into_iter().filter(|r| r.to == to);
+            all.map(|r| (r.interface.expect("has one"), r.protocol)).collect::<Vec<_>>()
+        };
+        let (theirs, ours) = (Route::dev(to, "b"), Route::dev(to, "a").by(64));
+        handle.add_route(&theirs, Beside::Nothing).expect("adds");
+        handle.add_route(&ours, Beside::Nothing).expect_err("is refused");
+        assert!(handle.add_route(&ours, Beside::Others).expect("adds"));
+        assert!(!handle.add_route(&ours, Beside::Others).expect("is there"));
+        assert_eq!(held().len(), 2);
+        if to.address.is_ipv4() {
+            assert_eq!(held()[0], ("a".to_string(), 64), "ours is first");
+        }
+        // Not the other one, also if only the protocol differs.
+        assert!(!handle.remove_route(&Route::dev(to, "b").by(64)).expect("is none"));
+        assert!(handle.remove_route(&ours).expect("removes"));
+        assert_eq!(held(), [("b".to_string(), 4)]);
+    }
 }
 
 #[test]

@@ -99,6 +99,41 @@ impl Lab {
         command
     }
 
+    /// Like [`Lab::strait`], in a shell of mount and process namespaces of its own, after these commands.
+    #[expect(dead_code, reason = "the tests of mount namespaces come next")]
+    pub fn strait_within(&self, before: &str, verb: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net={}", self.router.path().display()));
+        command.args(["unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-e", "-c"]);
+        command.arg(format!("{before}\nexec \"$@\"")).arg("sh").arg(env!("CARGO_BIN_EXE_strait"));
+        command.args(["nat64", verb, "--config"]).arg(self.files.path().join("nat64.toml"));
+        command
+    }
+
+    /// Runs a shell command in the router, which must succeed.
+    pub fn sh(&self, script: &str) -> String {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net={}", self.router.path().display())).args(["sh", "-e", "-c", script]);
+        let output = command.output().expect("sh starts");
+        assert!(output.status.success(), "{script}: {}", both(&output));
+        both(&output)
+    }
+
+    /// The interfaces, addresses and routes of the router that are not the translator's.
+    pub fn theirs(&self) -> String {
+        let all = self.sh("ip -o link; ip -o addr; ip route; ip -6 route; ip -6 route show table local");
+        // Link-local addresses come with delay, and counters of lifetimes go on.
+        let skip = ["nat64", "proto 64", "fe80", "ff00", "tentative"];
+        let lines = all.lines().filter(|line| !skip.iter().any(|word| line.contains(word)));
+        lines.map(|line| line.split(" qdisc ").next().unwrap_or(line)).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The directory of the translator's pins.
+    pub fn pins(&self, device: &str) -> PathBuf {
+        let id = self.router.run(|| io::netns::id().expect("an id")).expect("the router");
+        PathBuf::from(format!("/sys/fs/bpf/strait/{device}-{id}"))
+    }
+
     /// Runs a command, which must succeed, and returns its output.
     pub fn must(&self, verb: &str) -> String {
         let output = self.strait(verb).output().expect("strait starts");

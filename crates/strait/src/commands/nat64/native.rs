@@ -3,7 +3,6 @@
 //! It runs in the foreground until it is interrupted. Its interface and routes are removed when the process ends for any reason. A hangup
 //! signal makes it read its file again; an invalid file changes nothing.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,9 +17,11 @@ use io::signals::{self, Signal};
 use io::switch::Switch;
 use serde_json::json;
 
-use super::{
-    PORT, desired, device, express, prefix_text, read, reconfigure, routes, set_routes, warn_forwarding,
-};
+use super::conflicts::{self, Conflict, Present, Whose};
+use super::owner::{self, Site};
+use super::record::File;
+use super::wiring::{self, Transaction};
+use super::{PORT, desired, device, device_mtu, express, prefix_text, warn_forwarding};
 use crate::cli::UpArgs;
 
 static C: &str = include_str!(concat!(env!("OUT_DIR"), "/nat64.native.c"));
@@ -43,7 +44,8 @@ const TURN: Duration = Duration::from_millis(50);
 
 /// Translates until it is interrupted.
 pub fn up(args: &UpArgs) -> anyhow::Result<()> {
-    let config = read(&args.of.config)?;
+    let of = &args.apply.of;
+    let config = File::read(&of.config)?.config()?;
     let manifest = serde_json::from_str(MANIFEST).context("the bundled manifest is damaged")?;
     let wanted = desired(&config, &manifest)?;
     if !express(&config).0.is_empty() {
@@ -56,12 +58,15 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     plan::apply(&mut program.memory().clone(), &wanted)?;
     let signals = signals::listen(&[Signal::Interrupt, Signal::Terminate, Signal::Hangup])?;
     let name = device(&config).to_string();
-    let queues = Driver::Tun(name.clone()).open(workers)?;
     let links = Handle::open()?;
-    lay(&config, &name, &links)?;
+    let site = Site::new(&name)?;
+    vacant(&name, &links)?;
+    let routing = refuse(&config, &name, &links, args.apply.force)?;
+    let queues = Driver::Tun(name.clone()).open(workers)?;
+    lay(&config, &site, &links, &routing)?;
     let mut switch = Switch::start(program, vec![(PORT, queues)], workers)?;
     warn_forwarding();
-    match args.of.json {
+    match of.json {
         true => println!("{}", json!({"device": name, "up": true})),
         false => println!(
             "{name} is up: {} mappings, prefix {}; Ctrl-C ends it",
@@ -73,8 +78,8 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
         match signals.wait(TURN) {
             _ if switch.ended() => break,
             None => {}
-            Some(Signal::Hangup) => match again(&args.of.config, &name, &links, &mut switch) {
-                Ok(()) => eprintln!("{} was read again", args.of.config.display()),
+            Some(Signal::Hangup) => match again(args, &site, &links, &mut switch) {
+                Ok(()) => eprintln!("{} was read again", of.config.display()),
                 Err(error) => eprintln!("error: {error:#}"),
             },
             Some(_) => break,
@@ -83,20 +88,71 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     end(args, &name, switch)
 }
 
-/// Configures the interface as the file says. Only routed packets reach it.
-fn lay(config: &Config, name: &str, links: &Handle) -> anyhow::Result<()> {
-    let mtu = config.ipv6_mtu as u32 + 8;
-    let change = Change { up: Some(true), mtu: Some(mtu), no_link_local: true, ..Change::default() };
+/// The interface is made anew, so nothing may have its name.
+fn vacant(name: &str, links: &Handle) -> anyhow::Result<()> {
+    let Some(link) = links.link(name)? else { return Ok(()) };
+    let hint = match link.alias.starts_with("strait nat64 tc ") {
+        true => format!(
+            "hint: `strait nat64 down --device {name}` removes it; translation stops until this command runs again"
+        ),
+        false => "hint: name another device in the file, or remove that interface".to_string(),
+    };
+    anyhow::bail!("there is an interface {} already; nothing was changed\n  {hint}", owner::described(&link))
+}
+
+/// Plans the routes into the interface, and refuses to hurt those of others.
+fn refuse(config: &Config, name: &str, links: &Handle, force: bool) -> anyhow::Result<Vec<conflicts::Step>> {
+    let mut addresses = Vec::new();
+    for link in links.links()? {
+        addresses.extend(links.addresses(&link.name)?.into_iter().map(|a| (link.name.clone(), a)));
+    }
+    let present = Present { routes: links.routes()?, addresses };
+    let whose = Whose { device: name, moved: &[], old: false };
+    let routing = conflicts::plan(&wiring::routes(config, name), &present, whose);
+    if !routing.conflicts.is_empty() && !force {
+        let all: Vec<_> = routing.conflicts.iter().map(Conflict::to_string).collect();
+        anyhow::bail!("{}\nnothing was changed", all.join("\nerror: "));
+    }
+    for warning in &routing.warnings {
+        eprintln!("warning: {warning}");
+    }
+    Ok(routing.steps)
+}
+
+/// Configures the interface as the file says, whole or not at all. Only routed packets reach it.
+fn lay(config: &Config, site: &Site, links: &Handle, steps: &[conflicts::Step]) -> anyhow::Result<()> {
+    let name = &site.device;
+    let before = links.link(name)?.map(|link| link.mtu);
+    let alias = format!("{}{}", owner::NATIVE, std::process::id());
+    let mtu = Some(device_mtu(config));
+    let change = Change { up: Some(true), mtu, alias: Some(alias), no_link_local: true, ..Change::default() };
     links.change(name, &change)?;
-    set_routes(links, name, &routes(config, name))
+    let mut transaction = Transaction::new(site, links);
+    let result = steps.iter().try_for_each(|step| transaction.act(&wiring::Step::Route(step.clone()), None));
+    match result {
+        Ok(()) => transaction.commit(),
+        Err(_) => {
+            transaction.undo(None);
+            let _ = links.change(name, &Change { mtu: before, ..Change::default() });
+        }
+    }
+    result
 }
 
 /// Applies the file again: the whole file or nothing of it.
-fn again(file: &Path, name: &str, links: &Handle, switch: &mut Switch) -> anyhow::Result<()> {
-    let config = read(file)?;
+fn again(args: &UpArgs, site: &Site, links: &Handle, switch: &mut Switch) -> anyhow::Result<()> {
+    let config = File::read(&args.apply.of.config)?.config()?;
     let wanted = desired(&config, switch.manifest())?;
-    anyhow::ensure!(device(&config) == name, "another device needs another start; nothing was changed");
-    reconfigure(switch, &wanted, name, links, |_| lay(&config, name, links))
+    anyhow::ensure!(
+        device(&config) == site.device,
+        "another device needs another start; nothing was changed"
+    );
+    let steps = refuse(&config, &site.device, links, args.apply.force)?;
+    let before = plan::present(switch, &wanted)?;
+    plan::apply(switch, &wanted)?;
+    lay(&config, site, links, &steps).inspect_err(|_| {
+        let _ = plan::apply(switch, &before);
+    })
 }
 
 /// Prints the counters at the end.
@@ -107,7 +163,7 @@ fn end(args: &UpArgs, name: &str, mut switch: Switch) -> anyhow::Result<()> {
     let (counts, broken) = switch.stop();
     let counts = counts.first().copied().unwrap_or_default();
     let (received, sent) = (counts.received.packets, counts.sent.packets);
-    if args.of.json {
+    if args.apply.of.json {
         let drops: serde_json::Map<_, _> = drops.into_iter().map(|(name, n)| (name, n.into())).collect();
         println!(
             "{}",

@@ -1,0 +1,108 @@
+//! What a translator translates, read from its tables: the inverse of [`super::entries`].
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use abi::id::TableId;
+use abi::{ActionCall, Bits, Manifest, MatchValue};
+use dataplane::device::{Action, Entity};
+use ipnet::{Ipv4Net, Ipv6Net};
+
+use super::config::Map;
+use super::entries::{CONTROL, WELL_KNOWN};
+use crate::plan::Desired;
+
+/// What the tables of a translator say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Running {
+    /// The translation prefix, if there is one.
+    pub prefix: Option<Ipv6Net>,
+    /// The explicit mappings, in order.
+    pub maps: Vec<Map>,
+    /// The settings, by the names that they have in the program.
+    pub settings: Vec<(String, u128)>,
+}
+
+/// Reads what a translator holds. `held` is what [`crate::plan::present`] found, or what is wanted. The error says what is not of this program.
+pub fn running(held: &Desired, manifest: &Manifest) -> Result<Running, String> {
+    let find = |name: &str| {
+        let name = format!("{CONTROL}.{name}");
+        manifest.table_id(&name).ok_or_else(|| format!("the program has no table `{name}`"))
+    };
+    let (settings, eam4) = (find("settings")?, find("four_to_six.source.eam4")?);
+    let mut running = Running::default();
+    for entity in &held.entities {
+        match entity {
+            Entity::Default { table, action } if *table == settings => {
+                running.settings = named(manifest, *table, action)?;
+            }
+            Entity::Default { table, action } if *table == eam4 => {
+                running.prefix = prefix(manifest, *table, action)?;
+            }
+            Entity::Entry(entry) if entry.key.table == eam4 => {
+                let key = entry.key.matches.first();
+                let map = key.and_then(|key| match &entry.action {
+                    Action::Call(call) => map(key, &call.args),
+                    _ => None,
+                });
+                running.maps.push(map.ok_or("an entry of the mappings is not one of Strait's")?);
+            }
+            _ => {}
+        }
+    }
+    running.maps.sort_by_key(|map| (map.ipv4, map.ipv6));
+    Ok(running)
+}
+
+/// What must be read of a translator for [`running`].
+pub fn tables(manifest: &Manifest) -> Result<Desired, String> {
+    let find = |name: &str| {
+        let name = format!("{CONTROL}.{name}");
+        manifest.table_id(&name).ok_or_else(|| format!("the program has no table `{name}`"))
+    };
+    let (settings, eam4) = (find("settings")?, find("four_to_six.source.eam4")?);
+    let default = |table| Entity::Default { table, action: ActionCall::default() };
+    Ok(Desired { tables: vec![eam4], entities: vec![default(settings), default(eam4)] })
+}
+
+/// The last part of an action's name.
+fn action_name<'a>(manifest: &'a Manifest, table: TableId, call: &ActionCall) -> Result<&'a str, String> {
+    let action = manifest.tables[table.index()].actions.get(call.action.index());
+    let name =
+        action.map(|action| action.name.as_str()).ok_or("a table has an action that it does not know")?;
+    Ok(name.rsplit('.').next().unwrap_or(name))
+}
+
+fn named(manifest: &Manifest, table: TableId, call: &ActionCall) -> Result<Vec<(String, u128)>, String> {
+    let action = manifest.tables[table.index()].actions.get(call.action.index());
+    let params = action.map(|action| &action.params).ok_or("a table has an action that it does not know")?;
+    Ok(params
+        .iter()
+        .zip(&call.args)
+        .map(|(p, value)| (p.name.clone(), value.to_u128().unwrap_or(0)))
+        .collect())
+}
+
+fn prefix(manifest: &Manifest, table: TableId, call: &ActionCall) -> Result<Option<Ipv6Net>, String> {
+    let name = action_name(manifest, table, call)?;
+    let wrong = || format!("`{name}` embeds no prefix");
+    match name.strip_prefix("embed_") {
+        None if name == "no_prefix" => Ok(None),
+        None => Err(wrong()),
+        Some("well_known") => WELL_KNOWN.parse().map(Some).map_err(|_| wrong()),
+        Some(length) => {
+            let address = call.args.first().and_then(Bits::to_u128).ok_or_else(wrong)?;
+            let length = length.parse().map_err(|_| wrong())?;
+            Ipv6Net::new(Ipv6Addr::from(address), length).map(Some).map_err(|_| wrong())
+        }
+    }
+}
+
+fn map(key: &MatchValue, args: &[Bits]) -> Option<Map> {
+    let MatchValue::Lpm(address, length) = key else { return None };
+    let ipv4 = Ipv4Net::new(Ipv4Addr::from(address.to_u128()? as u32), u8::try_from(*length).ok()?).ok()?;
+    let shift = args.get(2).map_or(Some(0), Bits::to_u128)?;
+    let suffix = u128::from(32 - ipv4.prefix_len()) + shift;
+    let length = u8::try_from(128u128.checked_sub(suffix)?).ok()?;
+    let ipv6 = Ipv6Net::new(Ipv6Addr::from(args.first()?.to_u128()?), length).ok()?;
+    Some(Map { ipv4, ipv6 })
+}

@@ -1,0 +1,301 @@
+//! What of somebody else's would be in the way of our routes. It is found before anything changes. These are functions of the kernel's lists, so
+//! that the tests need no kernel.
+
+use std::fmt;
+
+use io::link::{BY_KERNEL, Kind, Prefix, Route};
+
+use super::owner::PROTOCOL;
+
+/// Something that is in the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// What it is, by name.
+    pub what: String,
+    /// What helps.
+    pub cure: String,
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n  hint: {}", self.what, self.cure)
+    }
+}
+
+/// What the kernel has now.
+#[derive(Clone, Debug, Default)]
+pub struct Present {
+    /// The routes of the main table, in the kernel's order.
+    pub routes: Vec<Route>,
+    /// The addresses of interfaces.
+    pub addresses: Vec<(String, Prefix)>,
+}
+
+/// How one of our routes is set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It is added. `beside`: routes of others to the same prefix exist, and `--force` puts ours before them.
+    Add { route: Route, beside: bool },
+    /// Ours is replaced by another of ours.
+    Change { from: Route, to: Route },
+    /// Ours is removed.
+    Remove(Route),
+}
+
+/// Whose device it is for which routes are planned.
+#[derive(Clone, Copy, Debug)]
+pub struct Whose<'a> {
+    /// The device.
+    pub device: &'a str,
+    /// Devices that this one takes the place of.
+    pub moved: &'a [String],
+    /// Whether the device is of an older release, whose routes look like an administrator's.
+    pub old: bool,
+}
+
+impl Whose<'_> {
+    fn is_ours(&self, route: &Route) -> bool {
+        let mine = route.interface.as_deref() == Some(self.device);
+        mine && (route.protocol == PROTOCOL || self.old)
+    }
+
+    fn is_moved(&self, route: &Route) -> bool {
+        route.protocol == PROTOCOL
+            && route.interface.as_ref().is_some_and(|name| self.moved.iter().any(|m| m == name))
+    }
+}
+
+/// The plan of our routes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Routing {
+    /// What is to be done.
+    pub steps: Vec<Step>,
+    /// Why it must not be done unless the operator insists.
+    pub conflicts: Vec<Conflict>,
+    /// What the operator should know.
+    pub warnings: Vec<String>,
+}
+
+/// Plans the routes that are wanted.
+pub fn plan(wanted: &[Route], present: &Present, whose: Whose<'_>) -> Routing {
+    let mut routing = Routing::default();
+    for route in wanted {
+        one(route, present, whose, &mut routing);
+    }
+    for route in present.routes.iter().filter(|r| whose.is_ours(r)) {
+        if !wanted.iter().any(|w| w.to == route.to) {
+            routing.steps.push(Step::Remove(route.clone()));
+        }
+    }
+    routing
+}
+
+fn one(wanted: &Route, present: &Present, whose: Whose<'_>, routing: &mut Routing) {
+    let equal: Vec<&Route> =
+        present.routes.iter().filter(|r| r.to == wanted.to && !whose.is_moved(r)).collect();
+    let ours = equal.iter().position(|r| whose.is_ours(r));
+    let others: Vec<&Route> = equal.iter().copied().filter(|r| !whose.is_ours(r)).collect();
+    let best = others.iter().map(|r| r.metric()).min();
+    if let Some(at) = ours {
+        let mine = equal[at];
+        let first = equal.iter().position(|r| Some(r.metric()) == best && !whose.is_ours(r));
+        let wins = best.is_none_or(|best| {
+            mine.metric() < best
+                || (mine.metric() == best && mine.to.address.is_ipv4() && first.is_none_or(|f| at < f))
+        });
+        if wins {
+            let to = Route { priority: mine.priority, ..wanted.clone() };
+            if *mine != to {
+                routing.steps.push(Step::Change { from: mine.clone(), to });
+            }
+            return;
+        }
+        routing.steps.push(Step::Remove(mine.clone()));
+    }
+    routing.conflicts.extend(others.iter().map(|other| equal_route(wanted, other)));
+    let priority = best.and_then(|best| before(wanted, best));
+    let route = Route { priority, ..wanted.clone() };
+    routing.steps.push(Step::Add { route, beside: !others.is_empty() || !whose.moved.is_empty() });
+    neighbours(wanted, present, whose, routing);
+}
+
+/// The metric with which our route wins against one with the metric `best`; `None` is the usual one.
+fn before(wanted: &Route, best: u32) -> Option<u32> {
+    match wanted.to.address.is_ipv4() {
+        true => None,
+        false => (best <= wanted.metric()).then(|| best.saturating_sub(1).max(1)),
+    }
+}
+
+fn equal_route(wanted: &Route, other: &Route) -> Conflict {
+    let to = wanted.to;
+    let other_device = other.interface.as_deref().unwrap_or("none");
+    if other.protocol == PROTOCOL {
+        return Conflict {
+            what: format!("{to} is translated by the device `{other_device}` already"),
+            cure: format!(
+                "one device translates a prefix: change the file, or `strait nat64 down --device {other_device}`"
+            ),
+        };
+    }
+    let ours_wins = wanted.metric() < other.metric();
+    let what = match (other.protocol == BY_KERNEL && other.via.is_none(), ours_wins) {
+        (true, _) => {
+            format!("{to} is the network of `{other_device}` (route `{other}`), which it would cut off")
+        }
+        (false, true) => format!("the route `{other}` would lose its packets to the device"),
+        (false, false) => format!("the route `{other}` has the same prefix"),
+    };
+    Conflict {
+        what,
+        cure: "change the file or that route; `--force` puts the device's route before it, and `down` takes only that one away".into(),
+    }
+}
+
+/// Routes to other prefixes that overlap.
+fn neighbours(wanted: &Route, present: &Present, whose: Whose<'_>, routing: &mut Routing) {
+    let to = wanted.to;
+    let foreign = present.routes.iter().filter(|r| {
+        !whose.is_ours(r) && !whose.is_moved(r) && r.kind == Kind::Unicast && r.protocol != PROTOCOL
+    });
+    for other in foreign {
+        let name = other.interface.as_deref().unwrap_or("none");
+        let connected = other.protocol == BY_KERNEL && other.via.is_none();
+        if connected && other.to.len < to.len && other.to.contains(&to) {
+            inside(to, other, name, routing);
+        } else if connected && other.to.len > to.len && to.contains(&other.to) {
+            routing.warnings.push(format!(
+                "the network {} of `{name}` is inside {to}: its addresses are not translated",
+                other.to
+            ));
+        }
+        if let Some(via) =
+            other.via.filter(|via| to.contains(&Prefix::new(*via, if via.is_ipv4() { 32 } else { 128 })))
+        {
+            routing.conflicts.push(Conflict {
+                what: format!("the next hop {via} of the route `{other}` is inside {to}"),
+                cure: "leave it out of the file; `--force` if it is right".into(),
+            });
+        }
+    }
+    for (name, address) in present.addresses.iter().filter(|(name, _)| name != whose.device) {
+        let host = Prefix::new(address.address, if address.address.is_ipv4() { 32 } else { 128 });
+        if to.contains(&host) {
+            routing.warnings.push(format!(
+                "{} is an address of `{name}` and inside {to}: the kernel keeps its packets, so it is not translated",
+                address.address
+            ));
+        }
+    }
+}
+
+/// Our prefix is inside the network of an interface.
+fn inside(to: Prefix, other: &Route, name: &str, routing: &mut Routing) {
+    let network = other.to;
+    if to.address.is_ipv4() {
+        // Mapped addresses of a LAN are common, with proxy ARP.
+        routing.warnings.push(format!(
+            "{to} is inside the network {network} of `{name}`, whose hosts ask for it by ARP; hint: sysctl -w net.ipv4.conf.{name}.proxy_arp=1"
+        ));
+        return;
+    }
+    routing.conflicts.push(Conflict {
+        what: format!(
+            "{to} is inside the network {network} of `{name}`: the hosts there with such addresses would be cut off, and the others look for \
+             translated addresses on the link"
+        ),
+        cure: "use a prefix outside of every link's network; `--force` if neighbours are answered for (proxy NDP)".into(),
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn to(text: &str) -> Prefix {
+        text.parse().expect("a prefix")
+    }
+
+    fn ours(prefix: &str) -> Route {
+        Route::dev(to(prefix), "nat64").by(PROTOCOL)
+    }
+
+    fn other(prefix: &str, device: &str, protocol: u8, metric: u32) -> Route {
+        let priority = Some(metric).filter(|m| *m > 0);
+        Route { priority, ..Route::dev(to(prefix), device).by(protocol) }
+    }
+
+    fn planned(wanted: &[Route], routes: &[Route], moved: &[String]) -> Routing {
+        let present = Present { routes: routes.to_vec(), addresses: Vec::new() };
+        plan(wanted, &present, Whose { device: "nat64", moved, old: false })
+    }
+
+    /// Each row has: what is wanted, a route that exists, and words of the conflict; none if there is no conflict.
+    #[test]
+    fn what_is_in_the_way_is_named() {
+        let via = Route { interface: Some("eth0".into()), ..Route::via(to("0.0.0.0/0"), [192, 0, 2, 1]) };
+        let blackhole = Route { kind: Kind::Other(6), interface: None, ..other("192.0.2.0/24", "", 4, 9999) };
+        let cases: [(&str, Route, &[&str]); 12] = [
+            ("192.0.2.0/24", other("192.0.2.0/24", "eth0", 2, 0), &["the network of `eth0`"]),
+            ("192.0.2.0/24", other("192.0.2.0/24", "eth0", 4, 0), &["dev eth0 proto static", "--force"]),
+            ("192.0.2.0/24", other("192.0.2.0/24", "eth0", 12, 32), &["proto bird", "lose its packets"]),
+            ("192.0.2.0/24", blackhole, &["blackhole 192.0.2.0/24"]),
+            ("192.0.2.0/24", via, &["next hop 192.0.2.1", "default via"]),
+            (
+                "192.0.2.0/24",
+                other("192.0.2.0/24", "nat46", PROTOCOL, 0),
+                &["`nat46` already", "--device nat46"],
+            ),
+            ("192.0.2.8/29", other("192.0.2.0/24", "eth0", 2, 0), &[]),
+            ("192.0.2.0/24", other("192.0.2.0/25", "eth0", 4, 0), &[]),
+            ("2001:db8::/96", other("2001:db8::/96", "eth0", 2, 256), &["the network of `eth0`"]),
+            (
+                "2001:db8::/96",
+                other("2001:db8::/64", "eth0", 2, 256),
+                &["2001:db8::/64 of `eth0`", "cut off"],
+            ),
+            ("2001:db8::/96", other("2001:db8::/32", "eth0", 4, 1024), &[]),
+            ("2001:db8::/32", other("2001:db8:1::/64", "eth0", 2, 256), &[]),
+        ];
+        for (wanted, exists, words) in cases {
+            let routing = planned(&[ours(wanted)], std::slice::from_ref(&exists), &[]);
+            let said: Vec<_> = routing.conflicts.iter().map(Conflict::to_string).collect();
+            assert_eq!(said.is_empty(), words.is_empty(), "{wanted} and {exists}: {said:?}");
+            assert!(words.iter().all(|word| said.concat().contains(word)), "{wanted} and {exists}: {said:?}");
+        }
+    }
+
+    #[test]
+    fn a_route_that_is_there_stays_and_one_that_is_not_wanted_goes() {
+        let (a, b) = (ours("192.0.2.0/24").mtu(1472), ours("198.51.100.0/24"));
+        let narrow = ours("192.0.2.0/24").mtu(1400);
+        let routing = planned(std::slice::from_ref(&a), &[narrow.clone(), b.clone()], &[]);
+        assert_eq!(routing.steps, [Step::Change { from: narrow, to: a.clone() }, Step::Remove(b)]);
+        assert_eq!(planned(std::slice::from_ref(&a), std::slice::from_ref(&a), &[]), Routing::default());
+        // Somebody's route into our device is not ours.
+        let theirs = other("203.0.113.0/24", "nat64", 4, 0);
+        assert_eq!(planned(&[], std::slice::from_ref(&theirs), &[]), Routing::default());
+    }
+
+    #[test]
+    fn a_forced_route_stands_before_the_other_one_and_needs_no_force_again() {
+        let four = planned(&[ours("192.0.2.0/24")], &[other("192.0.2.0/24", "eth0", 2, 0)], &[]);
+        let route = ours("192.0.2.0/24");
+        assert_eq!(four.steps, [Step::Add { route: route.clone(), beside: true }]);
+        let there = [route, other("192.0.2.0/24", "eth0", 2, 0)];
+        assert_eq!(planned(&[ours("192.0.2.0/24")], &there, &[]), Routing::default());
+
+        let six = planned(&[ours("2001:db8::/96")], &[other("2001:db8::/96", "eth0", 2, 256)], &[]);
+        let route = Route { priority: Some(255), ..ours("2001:db8::/96") };
+        assert_eq!(six.steps, [Step::Add { route: route.clone(), beside: true }]);
+        let there = [other("2001:db8::/96", "eth0", 2, 256), route];
+        assert_eq!(planned(&[ours("2001:db8::/96")], &there, &[]), Routing::default());
+    }
+
+    #[test]
+    fn routes_of_a_device_that_moves_are_not_in_the_way() {
+        let old = other("192.0.2.0/24", "old", PROTOCOL, 0);
+        let routing = planned(&[ours("192.0.2.0/24")], &[old], &["old".into()]);
+        assert_eq!((routing.conflicts.len(), routing.steps.len()), (0, 1));
+    }
+}

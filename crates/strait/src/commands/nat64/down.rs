@@ -1,0 +1,94 @@
+//! `down`: removes what `up` made, and nothing else. It needs no valid file: what runs has a record of its own.
+
+use anyhow::bail;
+use io::bpf::{self, Instance};
+use io::link::Handle;
+use serde_json::json;
+
+use super::need_root;
+use super::owner::{self, Owner, Site};
+use super::record::{File, Record, absolute};
+use crate::cli::SelectArgs;
+
+/// Stops translators.
+pub fn down(args: &SelectArgs) -> anyhow::Result<()> {
+    need_root()?;
+    // Without a BPF file system nobody else can hold the lock.
+    let _alone = if bpf::visible() { Some(bpf::lock()?) } else { None };
+    let links = Handle::open()?;
+    for site in selected(args)? {
+        take_down(&site, &links)?;
+        match args.json {
+            true => println!("{}", json!({"device": site.device, "up": false})),
+            false => println!("{} is down", site.device),
+        }
+    }
+    Ok(())
+}
+
+/// The sites that the arguments mean: that of the device that is named, or those that were made from the file, or that of the file's device.
+pub fn selected(args: &SelectArgs) -> anyhow::Result<Vec<Site>> {
+    if let Some(device) = &args.device {
+        return Ok(vec![Site::new(device)?]);
+    }
+    let config = File::read(&args.config).and_then(|file| file.config());
+    let named = config.as_ref().ok().map(|config| Site::new(super::device(config))).transpose()?;
+    let path = absolute(&args.config);
+    let mut sites = Vec::new();
+    let records = Record::all()?;
+    for record in records.iter().filter(|record| record.file == path) {
+        sites.push(Site::new(&record.device)?);
+    }
+    if let Some(named) = named
+        && !sites.iter().any(|site| site.device == named.device)
+        && (sites.is_empty() || Instance::exists(&named.instance))
+    {
+        sites.push(named);
+    }
+    match config {
+        Err(error) if sites.is_empty() => {
+            let devices: Vec<_> = records.iter().map(|record| format!("`{}`", record.device)).collect();
+            let running = match devices.is_empty() {
+                true => "no device was made here".to_string(),
+                false => format!("the devices here are {}", devices.join(", ")),
+            };
+            bail!(
+                "{error:#}\n  hint: nothing that runs was made from this file, and {running}; `--device NAME` names one without a file"
+            )
+        }
+        _ => Ok(sites),
+    }
+}
+
+/// Removes the device and the program of a site, if they are ours.
+pub fn take_down(site: &Site, links: &Handle) -> anyhow::Result<()> {
+    let had_program = Instance::exists(&site.instance);
+    match site.owner(links)? {
+        // The device goes first: it may be the program that proves whose it is.
+        Owner::Us { device, .. } | Owner::Renamed(device) => links.delete_index(device.index)?,
+        Owner::Nobody => {}
+        Owner::Other(link) => {
+            if had_program {
+                Instance::remove_by_name(&site.instance)?;
+            }
+            let removed =
+                if had_program { "; the program that was loaded for the name is removed" } else { "" };
+            bail!(
+                "there is an interface {}, which Strait did not make, so it is left alone{removed}{}",
+                owner::described(&link),
+                native_hint(&link.alias)
+            );
+        }
+    }
+    Instance::remove_by_name(&format!("{}-next", site.instance))?;
+    Ok(Instance::remove_by_name(&site.instance)?)
+}
+
+fn native_hint(alias: &str) -> String {
+    match alias.strip_prefix(owner::NATIVE) {
+        Some(process) => format!(
+            "\n  hint: process {process} translates there (the native target); `kill {process}` ends it"
+        ),
+        None => String::new(),
+    }
+}

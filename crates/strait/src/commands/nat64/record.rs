@@ -1,0 +1,178 @@
+//! What `up` writes down about a running translator, in the note of its instance: which file it was made from, and when. So `status` can compare the
+//! file with what runs, and `down` needs no file.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use control::nat64::{Config, config};
+use io::bpf::Instance;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::owner::Site;
+
+/// The note of an instance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// The name of the instance, for readers that see the map and not its pin.
+    pub instance: String,
+    /// The device.
+    pub device: String,
+    /// The path of the configuration file.
+    pub file: PathBuf,
+    /// The hash of its text.
+    pub sha256: String,
+    /// The version of Strait that applied it.
+    pub version: String,
+    /// When translation began, in seconds since 1970.
+    pub since: u64,
+    /// When the file was applied, in seconds since 1970.
+    pub applied: u64,
+    /// The text of the file.
+    pub text: String,
+}
+
+/// The text of a configuration file, and where it is.
+#[derive(Clone, Debug)]
+pub struct File {
+    pub path: PathBuf,
+    pub text: String,
+}
+
+impl File {
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        Ok(Self { path: absolute(path), text })
+    }
+
+    /// Parses and checks the text.
+    pub fn config(&self) -> anyhow::Result<Config> {
+        config::parse(&self.text).map_err(|problems| {
+            let all: Vec<_> = problems.iter().map(|p| format!("{}: {p}", self.path.display())).collect();
+            anyhow::anyhow!("{}\nnothing was changed", all.join("\n"))
+        })
+    }
+}
+
+/// The path by which a file is recognised again: without links, if the file exists.
+pub fn absolute(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned())
+}
+
+impl Record {
+    /// The record of a file that is applied now. Translation goes on if `before` is the record of the same site.
+    pub fn new(site: &Site, file: &File, before: Option<&Record>) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
+        Self {
+            instance: site.instance.clone(),
+            device: site.device.clone(),
+            file: file.path.clone(),
+            sha256: hash(&file.text),
+            version: env!("CARGO_PKG_VERSION").into(),
+            since: before.map_or(now, |b| b.since),
+            applied: match before {
+                Some(b) if b.text == file.text => b.applied,
+                _ => now,
+            },
+            text: file.text.clone(),
+        }
+    }
+
+    /// The record in the note of an instance; `None` if there is none that this version understands.
+    pub fn of(instance: &Instance) -> Option<Self> {
+        serde_json::from_str(&instance.note().ok()??).ok()
+    }
+
+    /// The record of a site, also if its pins are not visible here.
+    pub fn find(site: &Site) -> Option<Self> {
+        if let Ok(instance) = Instance::open(&site.instance) {
+            return Self::of(&instance);
+        }
+        let notes = io::bpf::notes().unwrap_or_default();
+        let records = notes.iter().filter_map(|note| serde_json::from_str::<Record>(note).ok());
+        // The last one that was made is the one that counts.
+        records.rev().find(|record| record.instance == site.instance)
+    }
+
+    /// The records of all sites of this namespace, also of those whose pins are not visible here.
+    pub fn all() -> anyhow::Result<Vec<Self>> {
+        let instances = Site::all()?.into_iter().filter_map(|site| Instance::open(&site.instance).ok());
+        let mut all: Vec<Self> = instances.filter_map(|instance| Self::of(&instance)).collect();
+        let suffix = format!("-{}", io::netns::id()?);
+        let notes = io::bpf::notes().unwrap_or_default();
+        for record in notes.iter().filter_map(|note| serde_json::from_str::<Self>(note).ok()) {
+            let known = all.iter().any(|r| r.instance == record.instance);
+            // The map of a note that was replaced may be there for another moment.
+            if record.instance.ends_with(&suffix) && !known && !io::bpf::visible() {
+                all.push(record);
+            }
+        }
+        Ok(all)
+    }
+
+    pub fn write(&self, instance: &Instance) -> anyhow::Result<()> {
+        let text = serde_json::to_string(self)?;
+        Ok(instance.set_note(&text)?)
+    }
+
+    /// The configuration that runs.
+    pub fn config(&self) -> Option<Config> {
+        config::parse(&self.text).ok()
+    }
+
+    /// What the file says now, compared with what was applied.
+    pub fn drift(&self) -> Drift {
+        match std::fs::read_to_string(&self.file) {
+            Ok(text) if hash(&text) == self.sha256 => Drift::Same,
+            Ok(_) => Drift::Differs,
+            Err(_) => Drift::Missing,
+        }
+    }
+}
+
+/// Whether a file is still what was applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drift {
+    Same,
+    Differs,
+    Missing,
+}
+
+/// The SHA-256 of a text in hexadecimal digits, as sha256sum(1) prints it.
+pub fn hash(text: &str) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A time in UTC, such as `2026-11-22 09:30:00 UTC`.
+pub fn utc(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Howard Hinnant's algorithm: eras of 400 years, which begin in March.
+    let z = days + 719_468;
+    let (era, day) = (z / 146_097, z % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let in_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * in_year + 2) / 153;
+    let date = in_year - (153 * month + 2) / 5 + 1;
+    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let year = year + era * 400 + carry;
+    format!("{year:04}-{month:02}-{date:02} {:02}:{:02}:{:02} UTC", rest / 3_600, rest / 60 % 60, rest % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_as_date_prints_them() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_399, "2000-02-28 23:59:59 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (1_795_305_600, "2026-11-22 00:00:00 UTC"),
+        ] {
+            assert_eq!(utc(seconds), text);
+        }
+    }
+}

@@ -1,0 +1,466 @@
+//! `up`, `reload` and `check --diff`: what a file would change, whether anything is in the way, and the change itself. It is applied whole, or
+//! undone.
+
+use std::path::Path;
+
+use abi::Manifest;
+use anyhow::bail;
+use control::nat64::{Config, Running, running};
+use control::plan::{self, Desired};
+use io::bpf::{self, Hook, Instance};
+use io::ebpf::{EgressPort, KernelProgram};
+use io::link::{Handle, sysctl};
+use serde_json::json;
+
+use super::conflicts::{Conflict, Routing};
+use super::down::take_down;
+use super::owner::{self, Owner, Site};
+use super::record::{File, Record};
+use super::wiring::{self, Ground, Sort, Step, Transaction, Way};
+
+use super::{OBJECT, PORT, desired, device, manifest, need_root, prefix_text, warn_forwarding};
+use crate::cli::{ApplyArgs, FileArgs};
+
+/// What is to be done so that a translator follows a file.
+struct Plan<'a> {
+    file: &'a File,
+    config: Config,
+    ground: Ground<'a>,
+    wanted: Desired,
+    program: Program,
+    before: Option<Record>,
+    /// The steps to the device, to routes, and to lanes.
+    device: Vec<Step>,
+    routing: Routing,
+    lanes: Vec<Step>,
+    ways: Vec<Way>,
+    /// Sites whose device was made from the same file under another name.
+    moved: Vec<Site>,
+    /// What the tables hold, and what they shall hold.
+    tables: (Running, Running),
+    warnings: Vec<String>,
+}
+
+/// What happens to the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Program {
+    /// There is none.
+    Load,
+    /// It stays.
+    Keep,
+    /// It is another version's.
+    Replace,
+}
+
+/// Starts a translator, or makes a running one follow its file.
+pub fn up(args: &ApplyArgs) -> anyhow::Result<()> {
+    let file = File::read(&args.of.config)?;
+    let config = file.config()?;
+    need_root()?;
+    if OBJECT.is_empty() {
+        bail!("this strait was built without clang and holds no program: install clang and build again");
+    }
+    needs_ipv6()?;
+    let _alone = bpf::lock()?;
+    let links = Handle::open()?;
+    for name in Instance::sweep()? {
+        eprintln!("removed {name}: its interfaces are gone");
+    }
+    let site = Site::new(device(&config))?;
+    Instance::resume(&next(&site), &site.instance)?;
+    let mut plan = Plan::make(&site, &file, config, &links)?;
+    plan.refuse(args.force)?;
+    for warning in &plan.warnings {
+        eprintln!("warning: {warning}");
+    }
+    plan.execute()?;
+    warn_forwarding();
+    let config = &plan.config;
+    match args.of.json {
+        true => println!("{}", json!({"device": site.device, "up": true})),
+        false => {
+            println!("{} is up: {} mappings, prefix {}", site.device, config.maps.len(), prefix_text(config))
+        }
+    }
+    Ok(())
+}
+
+/// Checks a file, and says what applying it would change.
+pub fn check(args: &FileArgs) -> anyhow::Result<()> {
+    let read = File::read(&args.of.config).and_then(|file| Ok((file.config()?, file)));
+    let (config, file) = match read {
+        Ok(read) => read,
+        Err(error) => {
+            if args.of.json {
+                let problem = format!("{error:#}");
+                println!("{}", json!({"file": args.of.config, "good": false, "problem": problem}));
+            }
+            return Err(error);
+        }
+    };
+    let notes: Vec<_> = config.warnings.iter().map(ToString::to_string).collect();
+    if args.diff {
+        return diff(args, &file, config);
+    }
+    match args.of.json {
+        true => {
+            println!("{}", json!({"file": args.of.config, "good": true, "problem": null, "warnings": notes}))
+        }
+        false => {
+            warn_about(&args.of.config, &notes);
+            println!("{} is good", args.of.config.display());
+        }
+    }
+    Ok(())
+}
+
+fn warn_about(file: &Path, notes: &[String]) {
+    for note in notes {
+        eprintln!("warning: {}: {note}", file.display());
+    }
+}
+
+fn diff(args: &FileArgs, file: &File, config: Config) -> anyhow::Result<()> {
+    need_root()?;
+    let links = Handle::open()?;
+    let site = Site::new(device(&config))?;
+    let plan = Plan::make(&site, file, config, &links)?;
+    let changes = plan.changes();
+    let conflicts = &plan.routing.conflicts;
+    if args.of.json {
+        let change = |(sort, kind, what): &(Sort, String, String)| json!({"change": word(*sort), "kind": kind, "what": what});
+        let conflict = |c: &Conflict| json!({"what": c.what, "hint": c.cure});
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&json!({
+                "file": args.of.config,
+                "good": true,
+                "problem": null,
+                "device": site.device,
+                "changes": changes.iter().map(change).collect::<Vec<_>>(),
+                "conflicts": conflicts.iter().map(conflict).collect::<Vec<_>>(),
+                "warnings": plan.warnings,
+            }))?
+        );
+        return Ok(());
+    }
+    for warning in &plan.warnings {
+        eprintln!("warning: {warning}");
+    }
+    for (sort, kind, what) in &changes {
+        let sign = match sort {
+            Sort::Add => '+',
+            Sort::Change => '~',
+            Sort::Remove => '-',
+        };
+        println!("{sign} {kind:<9} {what}");
+    }
+    if changes.is_empty() {
+        println!("{} is what runs: nothing would change", args.of.config.display());
+    }
+    for conflict in conflicts {
+        println!("in the way: {conflict}");
+    }
+    Ok(())
+}
+
+fn word(sort: Sort) -> &'static str {
+    match sort {
+        Sort::Add => "add",
+        Sort::Change => "change",
+        Sort::Remove => "remove",
+    }
+}
+
+/// The name of an instance while it is loaded beside the one that it replaces.
+fn next(site: &Site) -> String {
+    format!("{}-next", site.instance)
+}
+
+/// A kernel without IPv6 has no routes for the prefix.
+fn needs_ipv6() -> anyhow::Result<()> {
+    match sysctl::get("net/ipv6/conf/all/disable_ipv6").as_deref() {
+        Err(_) => bail!(
+            "this kernel has no IPv6; hint: remove `ipv6.disable=1` from its command line, or load its module"
+        ),
+        Ok("0") => Ok(()),
+        Ok(_) => bail!(
+            "IPv6 is switched off on this machine, so it can neither receive nor route what is to be translated; nothing was changed\n  \
+             hint: sysctl -w net.ipv6.conf.all.disable_ipv6=0"
+        ),
+    }
+}
+
+impl<'a> Plan<'a> {
+    fn make(site: &'a Site, file: &'a File, config: Config, links: &'a Handle) -> anyhow::Result<Self> {
+        let manifest = manifest()?;
+        let wanted = desired(&config, &manifest)?;
+        let moved = moved(site, file)?;
+        let names = moved.iter().map(|site| site.device.clone()).collect();
+        let ground = Ground::survey(site, links, names)?;
+        mine(&ground)?;
+        let (ways, missing) = wiring::ways(&config, &ground.all)?;
+        unfiltered(&ways, &ground)?;
+        let before = Instance::open(&site.instance).ok().and_then(|instance| Record::of(&instance));
+        let (program, held, mut running_program) = held(site, &manifest, &wanted, before.as_ref())?;
+        let routing = ground.routing(&config);
+        let device = ground.device_steps(&config);
+        let lanes = ground.lane_steps(&ways, running_program.as_mut())?;
+        let read = |held: &Desired| running(held, &manifest).map_err(anyhow::Error::msg);
+        let tables = (read(&held)?, read(&wanted)?);
+        let mut warnings: Vec<String> =
+            config.warnings.iter().map(|w| format!("{}: {w}", file.path.display())).collect();
+        warnings.extend(routing.warnings.iter().cloned());
+        warnings.extend(missing.iter().map(|name| {
+            format!(
+                "`express` names `{name}`, and there is no such interface: its packets take the way through the device; \
+                 hint: `strait nat64 reload` when it is there"
+            )
+        }));
+        Ok(Self {
+            file,
+            config,
+            ground,
+            wanted,
+            program,
+            before,
+            device,
+            routing,
+            lanes,
+            ways,
+            moved,
+            tables,
+            warnings,
+        })
+    }
+
+    /// Everything that would change, in the order in which it is done.
+    fn changes(&self) -> Vec<(Sort, String, String)> {
+        let device = &self.ground.site.device;
+        let mut all = Vec::new();
+        match self.program {
+            Program::Load => {
+                all.push((Sort::Add, "program".into(), format!("version {}", env!("CARGO_PKG_VERSION"))))
+            }
+            Program::Keep => {}
+            Program::Replace => {
+                let old = self.before.as_ref().map_or("an older release", |b| b.version.as_str());
+                let what =
+                    format!("on {device}: that of version {old} by that of {}", env!("CARGO_PKG_VERSION"));
+                all.push((Sort::Change, "program".into(), what));
+            }
+        }
+        table_changes(&self.tables.0, &self.tables.1, &mut all);
+        let routes = self.routing.steps.iter().cloned().map(Step::Route);
+        let steps = self.device.iter().cloned().chain(routes).chain(self.lanes.iter().cloned());
+        all.extend(steps.map(|step| (step.sort(), step.kind().to_string(), step.to_string())));
+        all.extend(self.moved.iter().map(|site| {
+            (
+                Sort::Remove,
+                "interface".to_string(),
+                format!("{}, which {device} takes the place of", site.device),
+            )
+        }));
+        all
+    }
+
+    /// Refuses what would hurt something of somebody else.
+    fn refuse(&self, force: bool) -> anyhow::Result<()> {
+        let conflicts = &self.routing.conflicts;
+        if conflicts.is_empty() || force {
+            return Ok(());
+        }
+        let all: Vec<_> = conflicts.iter().map(Conflict::to_string).collect();
+        bail!("{}\nnothing was changed", all.join("\nerror: "))
+    }
+
+    /// Does everything, or undoes what was done.
+    fn execute(&mut self) -> anyhow::Result<()> {
+        let (site, links) = (self.ground.site, self.ground.links);
+        let fresh = self.device.iter().any(|step| matches!(step, Step::Make { .. }));
+        if let (true, Owner::Us { device, .. }) = (fresh, &self.ground.owner) {
+            // The device has lost its other end.
+            links.delete_index(device.index)?;
+        }
+        let mut program = self.program()?;
+        let before = plan::present(&mut program, &self.wanted)?;
+        let mut transaction = Transaction::new(site, links);
+        let result = self.run(&mut program, &mut transaction);
+        match result {
+            Ok(()) => transaction.commit(),
+            Err(_) => {
+                transaction.undo(Some(&mut program));
+                let _ = plan::apply(&mut program, &before);
+                if fresh {
+                    let _ = take_down(site, links);
+                }
+            }
+        }
+        result?;
+        for old in &self.moved {
+            take_down(old, links)?;
+            eprintln!("removed {}: {} takes its place", old.device, site.device);
+        }
+        Ok(())
+    }
+
+    fn run(&self, program: &mut KernelProgram, transaction: &mut Transaction<'_>) -> anyhow::Result<()> {
+        plan::apply(program, &self.wanted)?;
+        for step in &self.device {
+            transaction.act(step, Some(program))?;
+        }
+        // The kernel drops an interface's routes when it goes down, which a step may need. And others may have added routes meanwhile.
+        let names = self.ground.moved.clone();
+        let routing = Ground::survey(self.ground.site, self.ground.links, names)?.routing(&self.config);
+        let known = &self.routing.conflicts;
+        if let Some(new) = routing.conflicts.iter().find(|conflict| !known.contains(conflict)) {
+            bail!("{new}\nnothing was changed");
+        }
+        let routes = routing.steps.into_iter().map(Step::Route);
+        for step in routes.chain(self.lanes.iter().cloned()) {
+            transaction.act(&step, Some(program))?;
+        }
+        Record::new(self.ground.site, self.file, self.before.as_ref()).write(program.instance())
+    }
+
+    /// The program that is to run, in the place of an older one.
+    fn program(&self) -> anyhow::Result<KernelProgram> {
+        let (site, manifest) = (self.ground.site, manifest()?);
+        if let (Program::Keep, Some(program)) =
+            (self.program, KernelProgram::open_same(&manifest, &site.instance, OBJECT))
+        {
+            return Ok(program);
+        }
+        let program = KernelProgram::load(OBJECT, &manifest, &next(site))?;
+        self.ready(program, &manifest).inspect_err(|_| {
+            let _ = Instance::remove_by_name(&next(site));
+        })
+    }
+
+    /// Fills a new program with what the old one holds, so that packets find no difference, and lets it take the old one's place.
+    fn ready(&self, mut program: KernelProgram, manifest: &Manifest) -> anyhow::Result<KernelProgram> {
+        let old = self.before.as_ref().and_then(Record::config).filter(|_| self.program == Program::Replace);
+        let wanted = old.as_ref().and_then(|config| desired(config, manifest).ok());
+        plan::apply(&mut program, wanted.as_ref().unwrap_or(&self.wanted))?;
+        if let Owner::Us { device, .. } = &self.ground.owner {
+            program.set_ingress_port(device.index, PORT)?;
+            program
+                .set_egress_port(PORT, EgressPort { ifindex: device.index, flags: EgressPort::INGRESS })?;
+            let ways =
+                old.and_then(|config| wiring::ways(&config, &self.ground.all).ok()).map(|found| found.0);
+            for way in ways.as_ref().unwrap_or(&self.ways) {
+                program.set_lane(way.index, PORT, way.lane(device.index))?;
+            }
+        }
+        if let Some(before) = &self.before {
+            before.write(program.instance())?;
+        }
+        Ok(program.replace(&self.ground.site.instance)?)
+    }
+}
+
+/// Refuses a device that is not ours, or not ours alone.
+fn mine(ground: &Ground<'_>) -> anyhow::Result<()> {
+    let (site, name) = (ground.site, &ground.site.device);
+    match &ground.owner {
+        Owner::Nobody => Ok(()),
+        Owner::Other(link) => bail!(
+            "there is an interface {} already, which Strait did not make; nothing was changed\n  \
+             hint: name another device in the file, or remove that interface",
+            owner::described(link)
+        ),
+        Owner::Renamed(link) => bail!(
+            "the device `{name}` of this translator is called `{}` now; nothing was changed\n  \
+             hint: `ip link set {} name {name}`, or `strait nat64 down --device {name}` removes it",
+            link.name,
+            link.name
+        ),
+        Owner::Us { device, .. } if !Instance::exists(&site.instance) => {
+            match bpf::at(device.index, Hook::Egress)?.first() {
+                None => Ok(()),
+                Some(program) => bail!(
+                    "`{name}` is up, but was made where another BPF file system is mounted: its program (id {}) has no pins here; nothing was \
+                     changed\n  hint: run this where `up` ran, or `strait nat64 down --device {name}` first",
+                    program.id
+                ),
+            }
+        }
+        Owner::Us { .. } => Ok(()),
+    }
+}
+
+/// Refuses lanes on interfaces that would drop what the lane translates.
+fn unfiltered(ways: &[Way], ground: &Ground<'_>) -> anyhow::Result<()> {
+    match ways.iter().find_map(|way| Some((way, wiring::filter(&way.name, &ground.present)?))) {
+        None => Ok(()),
+        Some((way, (why, cure))) => bail!(
+            "{why}, which would drop what an express lane translates; nothing was changed\n  hint: {cure}, or leave `{}` out of `express`",
+            way.name
+        ),
+    }
+}
+
+/// The other sites of this namespace that were made from the same file.
+fn moved(site: &Site, file: &File) -> anyhow::Result<Vec<Site>> {
+    let same = |other: &Site| {
+        let instance = Instance::open(&other.instance).ok();
+        instance.and_then(|i| Record::of(&i)).is_some_and(|record| record.file == file.path)
+    };
+    Ok(Site::all()?.into_iter().filter(|other| other.device != site.device && same(other)).collect())
+}
+
+/// What happens to the program of a site, what its tables hold, and the program if its tables can be read.
+fn held(
+    site: &Site,
+    manifest: &Manifest,
+    wanted: &Desired,
+    before: Option<&Record>,
+) -> anyhow::Result<(Program, Desired, Option<KernelProgram>)> {
+    if let Some(mut program) = KernelProgram::open_same(manifest, &site.instance, OBJECT) {
+        let held = plan::present(&mut program, wanted)?;
+        return Ok((Program::Keep, held, Some(program)));
+    }
+    if Instance::open(&site.instance).is_err() {
+        return Ok((Program::Load, Desired::default(), None));
+    }
+    // Another version's tables cannot be read; its record says what they hold.
+    let config = before.and_then(Record::config);
+    let held = config.map(|config| desired(&config, manifest)).transpose()?.unwrap_or_default();
+    Ok((Program::Replace, held, None))
+}
+
+fn table_changes(held: &Running, wanted: &Running, all: &mut Vec<(Sort, String, String)>) {
+    let mut push = |sort, kind: &str, what: String| all.push((sort, kind.to_string(), what));
+    match (held.prefix, wanted.prefix) {
+        (None, Some(new)) => push(Sort::Add, "prefix", new.to_string()),
+        (Some(old), None) => push(Sort::Remove, "prefix", old.to_string()),
+        (Some(old), Some(new)) if old != new => push(Sort::Change, "prefix", format!("{old} becomes {new}")),
+        _ => {}
+    }
+    let old = |ipv4| held.maps.iter().find(|map| map.ipv4 == ipv4);
+    for map in &wanted.maps {
+        match old(map.ipv4) {
+            None => push(Sort::Add, "mapping", format!("{} to {}", map.ipv4, map.ipv6)),
+            Some(old) if old.ipv6 != map.ipv6 => {
+                push(
+                    Sort::Change,
+                    "mapping",
+                    format!("{} to {} becomes to {}", map.ipv4, old.ipv6, map.ipv6),
+                );
+            }
+            Some(_) => {}
+        }
+    }
+    for map in held.maps.iter().filter(|map| !wanted.maps.iter().any(|w| w.ipv4 == map.ipv4)) {
+        push(Sort::Remove, "mapping", format!("{} to {}", map.ipv4, map.ipv6));
+    }
+    for (name, value) in &wanted.settings {
+        match held.settings.iter().find(|(n, _)| n == name) {
+            Some((_, old)) if old != value => {
+                push(Sort::Change, "setting", format!("{name}: {old} becomes {value}"))
+            }
+            None if !held.settings.is_empty() => push(Sort::Add, "setting", format!("{name}: {value}")),
+            _ => {}
+        }
+    }
+}

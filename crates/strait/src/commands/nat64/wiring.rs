@@ -1,0 +1,520 @@
+//! What a translator needs outside of its tables: the device, routes and lanes. The difference between what is there and what a configuration
+//! wants is a list of steps. A step says what it does, can be done, and can be undone.
+
+use std::fmt;
+
+use control::nat64::Config;
+use io::bpf::{Hook, Instance};
+use io::ebpf::{EgressPort, KernelProgram, Lane};
+use io::link::{Beside, Change, Handle, Link, Prefix, Route, sysctl};
+
+use super::conflicts::{self, Present, Routing, Whose};
+use super::owner::{Owner, PROTOCOL, Site};
+use super::{PORT, device_mtu, express, ipv4_mtu};
+
+/// The smallest MTU with which the kernel has IPv6 on an interface (RFC 8200 section 5).
+const IPV6_LEAST: u32 = 1280;
+
+/// The properties of one end of the pair that a translator relies on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    pub up: bool,
+    pub noarp: bool,
+    pub multicast: bool,
+    pub mtu: u32,
+    pub alias: String,
+}
+
+/// A lane as a configuration wants it. The interface that it goes past is the device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Way {
+    pub index: u32,
+    pub name: String,
+    pub direct: bool,
+    pub ipv4_mtu: u32,
+}
+
+/// One change outside of the tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The veth pair is made.
+    Make { device: String, peer: String },
+    /// The device gets its program.
+    Attach { device: String },
+    /// An end of the pair is changed. `from` is `None` for a new one.
+    Set { name: String, from: Option<Settings>, to: Settings },
+    /// A sysctl is changed.
+    Sysctl { key: String, from: String, to: String },
+    /// A route is added, changed or removed.
+    Route(conflicts::Step),
+    /// A lane is laid or changed.
+    Lay { way: Way, from: Option<Lane> },
+    /// A lane is removed. The name is empty if the interface is gone.
+    Lift { index: u32, name: String, from: Option<Lane> },
+}
+
+/// Whether a step adds, changes or removes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    Add,
+    Change,
+    Remove,
+}
+
+impl Step {
+    pub fn sort(&self) -> Sort {
+        match self {
+            Step::Make { .. } | Step::Attach { .. } | Step::Set { from: None, .. } => Sort::Add,
+            Step::Set { .. } | Step::Sysctl { .. } => Sort::Change,
+            Step::Route(conflicts::Step::Add { .. }) | Step::Lay { from: None, .. } => Sort::Add,
+            Step::Route(conflicts::Step::Change { .. }) | Step::Lay { .. } => Sort::Change,
+            Step::Route(conflicts::Step::Remove(_)) | Step::Lift { .. } => Sort::Remove,
+        }
+    }
+
+    /// What is wrong with a running translator for which this step would be necessary.
+    pub fn complaint(&self) -> String {
+        match self {
+            Step::Make { device, .. } => format!("the interface `{device}` is gone"),
+            Step::Attach { device } => format!("no program is attached to `{device}`"),
+            Step::Set { name, from: None, .. } => format!("`{name}` is not set up"),
+            Step::Set { name, from: Some(from), to } => complaint(name, from, to),
+            Step::Sysctl { key, from, to } => {
+                format!("{} is {from}, and must be {to}", key.replace('/', "."))
+            }
+            Step::Route(conflicts::Step::Add { route, beside: false }) => {
+                format!("the route `{route}` is missing")
+            }
+            Step::Route(conflicts::Step::Add { route, beside: true }) => {
+                format!("the route `{route}` is missing, or another one takes its packets")
+            }
+            Step::Route(conflicts::Step::Change { from, to }) => format!("the route `{from}` must be `{to}`"),
+            Step::Route(conflicts::Step::Remove(route)) => format!("the route `{route}` is left over"),
+            Step::Lay { way, from: None } => {
+                format!("no program is attached to `{}`, which shall have a lane", way.name)
+            }
+            Step::Lay { way, from: Some(_) } => {
+                format!("the lane on `{}` is not what the file says", way.name)
+            }
+            Step::Lift { .. } => format!("a lane {self} is left over"),
+        }
+    }
+
+    /// What a reader of a plan calls it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Step::Make { .. } | Step::Set { .. } => "interface",
+            Step::Attach { .. } => "program",
+            Step::Sysctl { .. } => "sysctl",
+            Step::Route(_) => "route",
+            Step::Lay { .. } | Step::Lift { .. } => "lane",
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Make { device, peer } => write!(f, "{device} (a veth, with {peer} as its other end)"),
+            Step::Attach { device } => write!(f, "on {device}"),
+            Step::Set { name, from, to } => write!(f, "{name}: {}", changes(from.as_ref(), to)),
+            Step::Sysctl { key, from, to } => write!(f, "{}: {from} becomes {to}", key.replace('/', ".")),
+            Step::Route(conflicts::Step::Add { route, .. } | conflicts::Step::Remove(route)) => {
+                write!(f, "{route}")
+            }
+            Step::Route(conflicts::Step::Change { from, to }) => write!(f, "{from} becomes {to}"),
+            Step::Lay { way, .. } if way.direct => write!(f, "on {}, past netfilter", way.name),
+            Step::Lay { way, .. } => write!(f, "on {}", way.name),
+            Step::Lift { index, name, .. } if name.is_empty() => {
+                write!(f, "on interface {index}, which is gone")
+            }
+            Step::Lift { name, .. } => write!(f, "on {name}"),
+        }
+    }
+}
+
+/// The properties that differ, in words.
+fn changes(from: Option<&Settings>, to: &Settings) -> String {
+    let Some(from) = from else { return format!("MTU {}", to.mtu) };
+    let mut all = Vec::new();
+    if from.mtu != to.mtu {
+        all.push(format!("MTU {} becomes {}", from.mtu, to.mtu));
+    }
+    if from.up != to.up {
+        all.push(if to.up { "down becomes up".to_string() } else { "up becomes down".to_string() });
+    }
+    if from.noarp != to.noarp {
+        all.push("ARP goes off".into());
+    }
+    if from.multicast != to.multicast {
+        all.push("multicast goes off".into());
+    }
+    if from.alias != to.alias {
+        all.push(format!("alias `{}`", to.alias));
+    }
+    all.join(", ")
+}
+
+/// What is wrong with the properties of an end.
+fn complaint(name: &str, from: &Settings, to: &Settings) -> String {
+    let mut all = Vec::new();
+    if from.up != to.up {
+        all.push("is down".to_string());
+    }
+    if from.mtu != to.mtu {
+        all.push(format!("has MTU {} and needs {}", from.mtu, to.mtu));
+    }
+    if from.noarp != to.noarp {
+        all.push("has ARP on".into());
+    }
+    if from.multicast != to.multicast {
+        all.push("has multicast on".into());
+    }
+    if from.alias != to.alias {
+        all.push(format!("does not have the alias `{}`", to.alias));
+    }
+    format!("`{name}` {}", all.join(", "))
+}
+
+/// What is there now, and who owns it.
+pub struct Ground<'a> {
+    pub site: &'a Site,
+    pub links: &'a Handle,
+    pub owner: Owner,
+    pub all: Vec<Link>,
+    pub present: Present,
+    /// Devices that this one takes the place of.
+    pub moved: Vec<String>,
+}
+
+impl<'a> Ground<'a> {
+    pub fn survey(site: &'a Site, links: &'a Handle, moved: Vec<String>) -> anyhow::Result<Self> {
+        let owner = site.owner(links)?;
+        let all = links.links()?;
+        let mut present = present(links, &all)?;
+        if let Owner::Us { device, peer: None } = &owner {
+            // It is made again, and its routes go with it.
+            present.routes.retain(|route| route.interface.as_ref() != Some(&device.name));
+        }
+        Ok(Self { site, links, owner, present, all, moved })
+    }
+
+    /// The routes that a configuration wants, compared with those that are there.
+    pub fn routing(&self, config: &Config) -> Routing {
+        let old = matches!(&self.owner, Owner::Us { device, .. } if device.alias.is_empty());
+        let whose = Whose { device: &self.site.device, moved: &self.moved, old };
+        conflicts::plan(&routes(config, &self.site.device), &self.present, whose)
+    }
+
+    /// The steps to the device, its settings and sysctls.
+    pub fn device_steps(&self, config: &Config) -> Vec<Step> {
+        let (device, peer) = (&self.site.device, &self.site.peer);
+        let to = Settings {
+            up: true,
+            noarp: true,
+            multicast: false,
+            mtu: device_mtu(config),
+            alias: self.site.alias(),
+        };
+        let Owner::Us { device: link, peer: Some(other) } = &self.owner else {
+            let set = |name: &String| Step::Set { name: name.clone(), from: None, to: to.clone() };
+            return vec![
+                Step::Make { device: device.clone(), peer: peer.clone() },
+                set(device),
+                set(peer),
+                Step::Attach { device: device.clone() },
+            ];
+        };
+        let mut steps = Vec::new();
+        for link in [link, other] {
+            let from = Settings {
+                up: link.up,
+                noarp: link.noarp,
+                multicast: link.multicast,
+                mtu: link.mtu,
+                alias: link.alias.clone(),
+            };
+            if from != to {
+                steps.push(Step::Set { name: link.name.clone(), from: Some(from), to: to.clone() });
+            }
+        }
+        for (name, value) in [(&link.name, "0"), (&other.name, "1")] {
+            let key = format!("net/ipv6/conf/{name}/disable_ipv6");
+            // With a small MTU an interface has no IPv6, and no such sysctl.
+            let from = sysctl::get(&key).unwrap_or_else(|_| value.into());
+            if from != value {
+                steps.push(Step::Sysctl { key, from, to: value.into() });
+            }
+        }
+        if !self.has_program(link.index, Hook::Egress) {
+            steps.push(Step::Attach { device: device.clone() });
+        }
+        steps
+    }
+
+    /// Whether our program is at a hook. Where its pins are not visible, a program of any name counts.
+    pub fn has_program(&self, index: u32, hook: Hook) -> bool {
+        match Instance::open(&self.site.instance) {
+            Ok(instance) => instance.is_attached(index, hook).unwrap_or(false),
+            Err(_) => io::bpf::at(index, hook).is_ok_and(|programs| !programs.is_empty()),
+        }
+    }
+
+    /// The steps to the lanes. `program` is the one that runs, if one does.
+    pub fn lane_steps(&self, ways: &[Way], program: Option<&mut KernelProgram>) -> anyhow::Result<Vec<Step>> {
+        let past = match &self.owner {
+            Owner::Us { device, .. } => device.index,
+            _ => 0,
+        };
+        let mut laid = Vec::new();
+        if let Some(program) = program {
+            for (index, hook) in program.instance().attachments()? {
+                if hook == Hook::Ingress {
+                    let works = program.instance().is_attached(index, hook)?;
+                    laid.push((index, program.lane(index)?, works));
+                }
+            }
+        }
+        let mut steps = Vec::new();
+        for (index, lane, _) in laid.iter().filter(|(index, ..)| !ways.iter().any(|w| w.index == *index)) {
+            let name =
+                self.all.iter().find(|l| l.index == *index).map(|l| l.name.clone()).unwrap_or_default();
+            steps.push(Step::Lift { index: *index, name, from: *lane });
+        }
+        for way in ways {
+            let found = laid.iter().find(|(index, ..)| *index == way.index);
+            match found {
+                Some((_, Some(lane), true)) if *lane == way.lane(past) => {}
+                Some((_, lane, true)) => steps.push(Step::Lay { way: way.clone(), from: *lane }),
+                _ => steps.push(Step::Lay { way: way.clone(), from: None }),
+            }
+        }
+        Ok(steps)
+    }
+}
+
+impl Way {
+    pub fn lane(&self, past: u32) -> Lane {
+        Lane { past, direct: self.direct, ipv4_mtu: self.ipv4_mtu }
+    }
+}
+
+fn present(links: &Handle, all: &[Link]) -> anyhow::Result<Present> {
+    let mut addresses = Vec::new();
+    for link in all {
+        addresses.extend(links.addresses(&link.name)?.into_iter().map(|a| (link.name.clone(), a)));
+    }
+    Ok(Present { routes: links.routes()?, addresses })
+}
+
+/// The routes into the device.
+pub fn routes(config: &Config, device: &str) -> Vec<Route> {
+    let v4 = config.maps.iter().map(|m| m.ipv4).chain(config.routes.iter().copied());
+    let v4 =
+        v4.map(|net| Route::dev(Prefix::new(net.network(), net.prefix_len()), device).mtu(ipv4_mtu(config)));
+    let v6 = config.prefix.map(|net| Route::dev(Prefix::new(net.network(), net.prefix_len()), device));
+    let mut all: Vec<Route> = Vec::new();
+    for route in v4.chain(v6) {
+        // `routes` may repeat the prefix of a mapping.
+        if !all.iter().any(|r| r.to == route.to) {
+            all.push(route.by(PROTOCOL));
+        }
+    }
+    all
+}
+
+/// The lanes of a configuration, and the interfaces that are missing. An interface that cannot have a lane is an error.
+pub fn ways(config: &Config, all: &[Link]) -> anyhow::Result<(Vec<Way>, Vec<String>)> {
+    let (names, direct) = express(config);
+    let (mut ways, mut missing) = (Vec::new(), Vec::new());
+    for name in names {
+        let Some(link) = all.iter().find(|l| l.name == *name) else {
+            missing.push(name.clone());
+            continue;
+        };
+        if link.loopback || link.mac.len() != 6 {
+            anyhow::bail!(
+                "`express` names `{name}`, which has no Ethernet headers: its packets take the way through the device; nothing was changed"
+            );
+        }
+        ways.push(Way { index: link.index, name: name.clone(), direct, ipv4_mtu: ipv4_mtu(config) });
+    }
+    Ok((ways, missing))
+}
+
+/// Why an interface drops packets whose source is routed to another interface, as a translated packet's is on a lane; `None` if it does not.
+/// The second text is the cure.
+///
+/// The kernel uses the larger of two values (Documentation/networking/ip-sysctl.rst): 1 is the strict mode of RFC 3704, 2 the loose one. On an
+/// interface without an IPv4 address the loose mode drops such packets, too (`no_addr` in net/ipv4/fib_frontend.c).
+pub fn filter(name: &str, present: &Present) -> Option<(String, String)> {
+    let value = |scope: &str| {
+        let value = sysctl::get(&format!("net/ipv4/conf/{scope}/rp_filter")).ok()?;
+        value.parse::<u8>().ok()
+    };
+    let (all, own) = (value("all").unwrap_or(0), value(name).unwrap_or(0));
+    let has_address = present.addresses.iter().any(|(n, a)| n == name && a.address.is_ipv4());
+    let off = match all {
+        0 => format!("sysctl -w net.ipv4.conf.{name}.rp_filter=0"),
+        _ => format!("sysctl -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.{name}.rp_filter=0"),
+    };
+    match (all.max(own), has_address) {
+        (1, true) => Some((
+            format!("`{name}` filters by reverse path strictly"),
+            format!("sysctl -w net.ipv4.conf.{name}.rp_filter=2"),
+        )),
+        (1, false) => Some((format!("`{name}` filters by reverse path strictly"), off)),
+        (2, false) => Some((format!("`{name}` filters by reverse path and has no IPv4 address"), off)),
+        _ => None,
+    }
+}
+
+/// Does steps, and undoes them again in reverse order if the value is dropped before [`Transaction::commit`].
+pub struct Transaction<'a> {
+    site: &'a Site,
+    links: &'a Handle,
+    done: Vec<Step>,
+}
+
+impl<'a> Transaction<'a> {
+    pub fn new(site: &'a Site, links: &'a Handle) -> Self {
+        Self { site, links, done: Vec::new() }
+    }
+
+    /// Does a step.
+    pub fn act(&mut self, step: &Step, program: Option<&mut KernelProgram>) -> anyhow::Result<()> {
+        // It is undone also if it fails in the middle.
+        self.done.push(step.clone());
+        match step {
+            Step::Make { .. } => self.make()?,
+            Step::Attach { .. } => self.attach(program)?,
+            Step::Set { name, to, .. } => set(self.links, name, to)?,
+            Step::Sysctl { key, to, .. } => sysctl::set(key, to)?,
+            Step::Route(step) => route(self.links, step)?,
+            Step::Lay { way, .. } => {
+                let past = self.links.index(&self.site.device)?;
+                if let Some(program) = program {
+                    program.set_lane(way.index, PORT, way.lane(past))?;
+                    program.attach(&way.name, Hook::Ingress)?;
+                }
+            }
+            Step::Lift { index, .. } => {
+                if let Some(program) = program {
+                    program.detach_index(*index, Hook::Ingress)?;
+                    program.forget_ingress(*index)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn make(&self) -> anyhow::Result<()> {
+        let [mac, peer_mac] = self.site.addresses();
+        self.links.add_new_veth([(&self.site.device, mac), (&self.site.peer, peer_mac)])?;
+        // The other end needs no IPv6, and the device needs it also where new interfaces have none.
+        let _ = sysctl::set(&format!("net/ipv6/conf/{}/disable_ipv6", self.site.peer), "1");
+        let key = format!("net/ipv6/conf/{}/disable_ipv6", self.site.device);
+        if sysctl::get(&key).is_ok_and(|value| value != "0") {
+            sysctl::set(&key, "0")?;
+        }
+        Ok(())
+    }
+
+    fn attach(&self, program: Option<&mut KernelProgram>) -> anyhow::Result<()> {
+        let Some(program) = program else { return Ok(()) };
+        let index = self.links.index(&self.site.device)?;
+        program.set_ingress_port(index, PORT)?;
+        program.set_egress_port(PORT, EgressPort { ifindex: index, flags: EgressPort::INGRESS })?;
+        Ok(program.attach(&self.site.device, Hook::Egress)?)
+    }
+
+    /// Keeps what was done.
+    pub fn commit(mut self) {
+        self.done.clear();
+    }
+
+    /// Undoes what was done, as far as it can be undone.
+    pub fn undo(mut self, mut program: Option<&mut KernelProgram>) {
+        for step in std::mem::take(&mut self.done).iter().rev() {
+            // The error that ended the transaction is the one to report.
+            let _ = self.undo_one(step, program.as_deref_mut());
+        }
+    }
+
+    fn undo_one(&self, step: &Step, program: Option<&mut KernelProgram>) -> anyhow::Result<()> {
+        match step {
+            // Whoever made the device removes it.
+            Step::Make { .. } | Step::Attach { .. } | Step::Set { from: None, .. } => {}
+            Step::Set { name, from: Some(from), .. } => set(self.links, name, from)?,
+            Step::Sysctl { key, from, .. } => sysctl::set(key, from)?,
+            Step::Route(step) => route(self.links, &inverse(step))?,
+            Step::Lay { way, from } => {
+                if let Some(program) = program {
+                    match from {
+                        Some(lane) => program.set_lane(way.index, PORT, *lane)?,
+                        None => {
+                            program.detach_index(way.index, Hook::Ingress)?;
+                            program.forget_ingress(way.index)?;
+                        }
+                    }
+                }
+            }
+            Step::Lift { index, name, from } => {
+                if let (Some(program), Some(lane), false) = (program, from, name.is_empty()) {
+                    program.set_lane(*index, PORT, *lane)?;
+                    program.attach(name, Hook::Ingress)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn inverse(step: &conflicts::Step) -> conflicts::Step {
+    match step {
+        conflicts::Step::Add { route, .. } => conflicts::Step::Remove(route.clone()),
+        conflicts::Step::Change { from, to } => {
+            conflicts::Step::Change { from: to.clone(), to: from.clone() }
+        }
+        conflicts::Step::Remove(route) => conflicts::Step::Add { route: route.clone(), beside: true },
+    }
+}
+
+/// Sets the properties of an end of the pair. Only routed packets shall reach the device, so it has no neighbour discovery, no automatic
+/// addresses and no multicast.
+fn set(links: &Handle, name: &str, to: &Settings) -> anyhow::Result<()> {
+    let before = links.link(name)?.map_or(0, |link| link.mtu);
+    if before < IPV6_LEAST && to.mtu >= IPV6_LEAST {
+        // The kernel took IPv6 away from the interface, and begins anew.
+        links.change(name, &Change { up: Some(false), mtu: Some(to.mtu), ..Change::default() })?;
+    }
+    let change = Change {
+        up: Some(to.up),
+        noarp: Some(to.noarp),
+        multicast: Some(to.multicast),
+        mtu: Some(to.mtu),
+        alias: Some(to.alias.clone()),
+        no_link_local: to.mtu >= IPV6_LEAST,
+        mac: None,
+    };
+    Ok(links.change(name, &change)?)
+}
+
+fn route(links: &Handle, step: &conflicts::Step) -> anyhow::Result<()> {
+    match step {
+        conflicts::Step::Add { route, beside } => {
+            links.add_route(route, if *beside { Beside::Others } else { Beside::Nothing })?;
+        }
+        // The kernel replaces the first IPv4 route of a metric, whoever made it. So the new one comes first, and then the old one goes.
+        conflicts::Step::Change { from, to } if to.to.address.is_ipv4() => {
+            links.add_route(to, Beside::Others)?;
+            links.remove_route(from)?;
+        }
+        // No other IPv6 route has this metric: the plan chose it so.
+        conflicts::Step::Change { to, .. } => links.set_route(to)?,
+        conflicts::Step::Remove(route) => {
+            links.remove_route(route)?;
+        }
+    }
+    Ok(())
+}
