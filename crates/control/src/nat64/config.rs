@@ -4,7 +4,7 @@
 //! function, and all these functions have the same form.
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 use std::ops::Range;
 
 use ipnet::{Ipv4Net, Ipv6Net};
@@ -110,11 +110,12 @@ const KEYS: [&str; 9] =
 
 /// Parses and checks a configuration. Reports all problems.
 pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
-    let mut reader = Reader { text, problems: Vec::new() };
+    let mut reader = Reader { text, problems: Vec::new(), warnings: Vec::new() };
     let config = reader.document();
     if reader.problems.is_empty() {
+        let warnings = reader.warnings;
         // If there is no problem, every required part is present.
-        return config.ok_or_else(Vec::new);
+        return config.map(|config| Config { warnings, ..config }).ok_or_else(Vec::new);
     }
     reader.problems.sort_by_key(|p| (p.line, p.column));
     Err(reader.problems)
@@ -123,23 +124,33 @@ pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
 struct Reader<'a> {
     text: &'a str,
     problems: Vec<Problem>,
+    warnings: Vec<Problem>,
 }
 
 type Value<'a> = Spanned<DeValue<'a>>;
 
 impl<'a> Reader<'a> {
     fn problem(&mut self, span: Range<usize>, message: impl Into<String>, hint: impl Into<String>) {
+        let problem = self.located(span, message.into(), hint.into());
+        self.problems.push(problem);
+    }
+
+    fn warning(&mut self, span: Range<usize>, message: String, hint: &str) {
+        let warning = self.located(span, message, hint.into());
+        self.warnings.push(warning);
+    }
+
+    fn located(&self, span: Range<usize>, message: String, hint: String) -> Problem {
         let before = self.text.get(..span.start).unwrap_or_default();
         let line = before.matches('\n').count();
         let column = before.chars().rev().take_while(|&c| c != '\n').count();
-        let hint = hint.into();
-        self.problems.push(Problem {
+        Problem {
             line: line + 1,
             column: column + 1,
             text: self.text.lines().nth(line).unwrap_or_default().to_string(),
-            message: message.into(),
+            message,
             hint: (!hint.is_empty()).then_some(hint),
-        });
+        }
     }
 
     fn document(&mut self) -> Option<Config> {
@@ -192,7 +203,7 @@ impl<'a> Reader<'a> {
             let hint = "add `prefix = \"64:ff9b::/96\"`, a `[[map]]`, or both";
             self.problem(span, "there is nothing to translate by", hint);
         }
-        let routes = self.routes(table.get("routes"));
+        let routes = self.routes(table.get("routes"), prefix);
         if let (Some(at), None) = (table.get("routes"), prefix)
             && table.get("prefix").is_none()
         {
@@ -294,15 +305,14 @@ impl<'a> Reader<'a> {
             self.problem(value.span(), format!("{net} has a non-zero u octet"), hint);
             return None;
         }
-        let wrong = net.addr().is_multicast() || net.addr().is_loopback() || is_link_local(net.addr());
-        if wrong {
-            self.problem(
-                value.span(),
-                format!("{net} is not a unicast prefix"),
-                "use 64:ff9b::/96 or one of your own",
-            );
+        match unroutable(net) {
+            None => Some(net),
+            Some(what) => {
+                let message = format!("{net} {what}, which no router forwards");
+                self.problem(value.span(), message, "use 64:ff9b::/96 or one of your own");
+                None
+            }
         }
-        (!wrong).then_some(net)
     }
 
     fn ipv6_net(&mut self, text: &str, span: Range<usize>) -> Option<Ipv6Net> {
@@ -354,6 +364,9 @@ impl<'a> Reader<'a> {
             if twice {
                 let hint = "an address would have two translations; remove one";
                 self.problem(item.span(), format!("{} or {} is mapped twice", map.ipv4, map.ipv6), hint);
+            } else if let Some(warning) = maps.iter().find_map(|other| asymmetric(other, &map)) {
+                let hint = "RFC 7757 allows it: the longest match wins, in each direction by itself";
+                self.warning(item.span(), warning, hint);
             }
             maps.push(map);
         }
@@ -389,6 +402,15 @@ impl<'a> Reader<'a> {
             .string(v6, "ipv6", "2001:db8:100::/120")
             .and_then(|t| self.ipv6_net(&with_length(t, 128), v6.span()));
         let (ipv4, ipv6) = (ipv4?, ipv6?);
+        if let Some(what) = untranslatable(ipv4) {
+            let message = format!("{ipv4} {what}, which is never translated");
+            self.problem(v4.span(), message, "RFC 7915 section 4.1");
+            return None;
+        }
+        if let Some(what) = unroutable(ipv6) {
+            self.problem(v6.span(), format!("{ipv6} {what}, which no router forwards"), "");
+            return None;
+        }
         let (suffix4, suffix6) = (32 - ipv4.prefix_len(), 128 - ipv6.prefix_len());
         if suffix4 > suffix6 {
             let message = format!("{ipv6} has {suffix6} suffix bits, too few for the {suffix4} of {ipv4}");
@@ -396,22 +418,10 @@ impl<'a> Reader<'a> {
             self.problem(v6.span(), message, hint);
             return None;
         }
-        if let Some(what) = untranslatable(ipv4.addr()) {
-            self.problem(
-                v4.span(),
-                format!("{ipv4} is {what}, which is never translated"),
-                "RFC 7915 section 4.1",
-            );
-            return None;
-        }
-        if ipv6.addr().is_multicast() || ipv6.addr().is_loopback() || is_link_local(ipv6.addr()) {
-            self.problem(v6.span(), format!("{ipv6} is not a unicast prefix that can be routed"), "");
-            return None;
-        }
         Some(Map { ipv4, ipv6 })
     }
 
-    fn routes(&mut self, value: Option<&Value<'a>>) -> Vec<Ipv4Net> {
+    fn routes(&mut self, value: Option<&Value<'a>>, prefix: Option<Ipv6Net>) -> Vec<Ipv4Net> {
         let Some(value) = value else { return Vec::new() };
         let Some(array) = value.get_ref().as_array() else {
             self.problem(value.span(), "`routes` is not a list", "write `routes = [\"198.51.100.0/24\"]`");
@@ -420,9 +430,29 @@ impl<'a> Reader<'a> {
         let mut nets = Vec::new();
         for item in array.iter() {
             let text = self.string(item, "routes", "198.51.100.0/24");
-            nets.extend(text.and_then(|t| self.ipv4_net(t, item.span())));
+            let Some(net) = text.and_then(|t| self.ipv4_net(t, item.span())) else { continue };
+            self.route(net, item.span(), prefix);
+            if nets.contains(&net) {
+                self.problem(item.span(), format!("{net} is named twice"), "");
+            }
+            nets.push(net);
         }
         nets
+    }
+
+    /// Reports an IPv4 prefix that cannot be that of IPv6 hosts.
+    fn route(&mut self, net: Ipv4Net, span: Range<usize>, prefix: Option<Ipv6Net>) {
+        if net.prefix_len() == 0 {
+            let hint = "name the IPv4 prefixes of your IPv6 hosts";
+            let message = "the default route would bring back what was translated to IPv4, until it expires";
+            self.problem(span, message, hint);
+        } else if let Some(what) = untranslatable(net) {
+            self.problem(span, format!("{net} {what}, which is never translated"), "RFC 7915 section 4.1");
+        } else if let Some(range) = overlap(net, NOT_GLOBAL).filter(|_| prefix.is_some_and(is_well_known)) {
+            let message = format!("{net} overlaps {range}, which the well-known prefix must not carry");
+            let hint = "RFC 6052 section 3.1: use a `prefix` of your own, or a `[[map]]`";
+            self.problem(span, message, hint);
+        }
     }
 
     fn attach(&mut self, value: Option<&Value<'a>>) -> Attach {
@@ -448,6 +478,12 @@ impl<'a> Reader<'a> {
         };
         match self.string(device, "device", "nat64") {
             // IFNAMSIZ is 16 including the terminating zero. The name of the device's peer has one character more.
+            Some(name) if RESERVED.contains(&name) => {
+                let hint = "another name, such as `nat64`";
+                let message = format!("the kernel uses the name `{name}` for something else");
+                self.problem(device.span(), message, hint);
+                default
+            }
             Some(name) if is_interface_name(name, 14) && !name.contains(['.', '@']) => Attach::Device {
                 name: name.to_string(),
                 express: self.express(table.get("express"), name),
@@ -538,7 +574,7 @@ impl<'a> Reader<'a> {
     }
 
     fn mtu(&mut self, value: Option<&Value<'a>>) -> u16 {
-        let number = value.map(|v| self.integer(v, "ipv6-mtu", 1280..=65535));
+        let number = value.map(|v| self.integer(v, "ipv6-mtu", 1280..=LARGEST_MTU));
         number.flatten().map_or(1500, |n| n as u16)
     }
 }
@@ -554,20 +590,102 @@ fn is_interface_name(name: &str, longest: usize) -> bool {
     (1..=longest).contains(&name.len()) && name.chars().all(good) && name != "." && name != ".."
 }
 
-fn is_link_local(addr: Ipv6Addr) -> bool {
-    addr.segments()[0] & 0xffc0 == 0xfe80
+/// Names that no interface can have: the kernel has directories of sysctls with the first two, and each namespace has a `lo`.
+const RESERVED: [&str; 3] = ["all", "default", "lo"];
+
+/// The device is a veth, whose MTU is at most 65535, and has room for a fragment header of 8 bytes more than a packet.
+const LARGEST_MTU: i64 = 65_535 - 8;
+
+/// IPv4 addresses that are never translated (RFC 7915 section 4.1), as `is_special` in apps/nat64 has them.
+const SPECIAL: &[(&str, &str)] = &[
+    ("0.0.0.0/8", "in 0.0.0.0/8"),
+    ("127.0.0.0/8", "loopback"),
+    ("169.254.0.0/16", "link-local"),
+    ("224.0.0.0/4", "multicast"),
+    ("240.0.0.0/4", "class E or broadcast"),
+];
+
+/// IPv4 addresses that the well-known prefix must not carry (RFC 6052 section 3.1), as `is_not_global` in apps/nat64 has them.
+const NOT_GLOBAL: &[&str] = &[
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "172.16.0.0/12",
+    "192.0.0.0/24",
+    "192.0.2.0/24",
+    "192.88.99.0/24",
+    "192.168.0.0/16",
+    "198.18.0.0/15",
+    "198.51.100.0/24",
+    "203.0.113.0/24",
+];
+
+/// IPv6 addresses that are in no packet that is routed.
+const UNROUTABLE: &[(&str, &str)] = &[
+    ("::/96", "IPv4-compatible addresses, loopback and the unspecified address (RFC 4291 section 2.5)"),
+    ("::ffff:0:0/96", "IPv4-mapped addresses (RFC 4291 section 2.5.5.2)"),
+    ("fe80::/10", "link-local addresses"),
+    ("ff00::/8", "multicast"),
+];
+
+/// The first of these ranges that has addresses in common with a prefix.
+fn overlap(net: Ipv4Net, ranges: &[&str]) -> Option<Ipv4Net> {
+    let nets = ranges.iter().filter_map(|range| range.parse::<Ipv4Net>().ok());
+    nets.into_iter().find(|range| range.contains(&net) || net.contains(range))
 }
 
-/// The reason why an IPv4 address is never translated (RFC 7915 section 4.1); `None` if it can be.
-fn untranslatable(addr: Ipv4Addr) -> Option<&'static str> {
-    match addr.octets() {
-        [0, ..] => Some("in 0.0.0.0/8"),
-        [127, ..] => Some("loopback"),
-        [169, 254, ..] => Some("link-local"),
-        [224..=239, ..] => Some("multicast"),
-        [240..=255, ..] => Some("class E or broadcast"),
-        _ => None,
+/// The reason why an IPv4 prefix has addresses that are never translated; `None` if it has none.
+fn untranslatable(net: Ipv4Net) -> Option<String> {
+    SPECIAL.iter().find_map(|(range, what)| {
+        let range = overlap(net, &[range])?;
+        Some(if range.contains(&net) { format!("is {what}") } else { format!("covers {range} ({what})") })
+    })
+}
+
+/// The reason why an IPv6 prefix has addresses that are not routed; `None` if it has none.
+fn unroutable(net: Ipv6Net) -> Option<String> {
+    UNROUTABLE.iter().find_map(|(range, what)| {
+        let range: Ipv6Net = range.parse().ok()?;
+        match (range.contains(&net), net.contains(&range)) {
+            (true, _) => Some(format!("is one of {what}")),
+            (_, true) => Some(format!("covers {range}, {what}")),
+            _ => None,
+        }
+    })
+}
+
+/// What two mappings of which one is inside the other do to addresses, if an address comes back as another one. (RFC 7757 looks up each
+/// direction by itself.)
+fn asymmetric(a: &Map, b: &Map) -> Option<String> {
+    let (outer, inner) = if a.ipv4.contains(&b.ipv4) || a.ipv6.contains(&b.ipv6) { (a, b) } else { (b, a) };
+    if outer.ipv4.contains(&inner.ipv4) {
+        let shadow = to_six(outer, inner.ipv4);
+        return (shadow != inner.ipv6.addr()).then(|| {
+            format!(
+                "{} is inside {}: {shadow} becomes {} too, and answers go to {}",
+                inner.ipv4,
+                outer.ipv4,
+                inner.ipv4.addr(),
+                inner.ipv6.addr()
+            )
+        });
     }
+    outer.ipv6.contains(&inner.ipv6).then(|| {
+        format!(
+            "{} is inside {}: its hosts are {} to IPv4, not addresses of {}",
+            inner.ipv6, outer.ipv6, inner.ipv4, outer.ipv4
+        )
+    })
+}
+
+/// The IPv6 address of the first address of an IPv4 prefix by a mapping that contains it.
+fn to_six(map: &Map, net: Ipv4Net) -> Ipv6Addr {
+    let (four, six) = (32 - map.ipv4.prefix_len(), 128 - map.ipv6.prefix_len());
+    let suffix = u128::from(u32::from(net.addr()) & !u32::from(map.ipv4.netmask()));
+    Ipv6Addr::from(u128::from(map.ipv6.addr()) | suffix << (six - four))
+}
+
+fn is_well_known(prefix: Ipv6Net) -> bool {
+    super::entries::WELL_KNOWN.parse() == Ok(prefix)
 }
 
 #[cfg(test)]
@@ -625,7 +743,20 @@ ipv6 = "2001:db8::7"
             ("tos = 0", "routes = [\"198.51.100.1/24\"]", 6, &["bits after"]),
             ("tos = 0", "ipv6-mtu = 1279", 6, &["1280"]),
             ("\"drop\"", "\"ignore\"", 7, &["compute", "4.5"]),
-            ("198.51.100.0/24", "127.0.0.0/24", 10, &["loopback"]),
+            ("198.51.100.0/24", "127.0.0.0/24", 10, &["is loopback"]),
+            ("198.51.100.0/24", "126.0.0.0/7", 10, &["covers 127.0.0.0/8 (loopback)"]),
+            ("198.51.100.0/24", "192.0.0.0/2", 10, &["covers 224.0.0.0/4 (multicast)"]),
+            ("2001:db8:100::/120", "::ffff:0:0/112", 11, &["IPv4-mapped"]),
+            ("2001:db8:100::/120", "fe80::/16", 11, &["link-local"]),
+            ("2001:db8:64::/96", "::/96", 4, &["IPv4-compatible"]),
+            ("2001:db8:64::/96", "::/32", 4, &["covers ::/96"]),
+            ("2001:db8:64::/96", "ff00::/32", 4, &["multicast", "one of your own"]),
+            ("tos = 0", "routes = [\"0.0.0.0/0\"]", 6, &["default route", "IPv6 hosts"]),
+            ("tos = 0", "routes = [\"126.0.0.0/7\"]", 6, &["covers 127.0.0.0/8"]),
+            ("tos = 0", "routes = [\"192.0.2.0/24\", \"192.0.2.0/24\"]", 6, &["twice"]),
+            ("tos = 0", "ipv6-mtu = 65535", 6, &["1280 to 65527"]),
+            ("\"nat64\" }", "\"all\" }", 5, &["the kernel uses the name `all`"]),
+            ("\"nat64\" }", "\"default\" }", 5, &["the kernel uses"]),
             ("2001:db8:100::/120", "2001:db8:100::/121", 11, &["7 suffix bits", "/120"]),
             ("2001:db8::7", "2001:db8::7\"\nipv5 = \"1", 16, &["ipv5", "ipv4"]),
             (
@@ -654,6 +785,44 @@ ipv6 = "2001:db8::7"
         let text = GOOD.replace("stateless", "x").replace("/120", "/121").replace("tos = 0", "tos = -1");
         let lines: Vec<_> = parse(&text).expect_err("three mistakes").iter().map(|p| p.line).collect();
         assert_eq!(lines, [3, 6, 11]);
+    }
+
+    #[test]
+    fn the_well_known_prefix_carries_global_addresses_only() {
+        let text = |prefix: &str, net: &str| {
+            let lines = format!("prefix = \"{prefix}\"\nroutes = [\"{net}\"]");
+            GOOD.replace("prefix = \"2001:db8:64::/96\"", &lines)
+        };
+        let problems = parse(&text("64:ff9b::/96", "10.1.0.0/16")).expect_err("is private");
+        let said = problems[0].to_string();
+        assert!(said.contains("line 5") && said.contains("10.0.0.0/8") && said.contains("3.1"), "{said}");
+        assert!(parse(&text("64:ff9b::/96", "9.0.0.0/8")).is_ok());
+        assert!(parse(&text("64:ff9b:1::/96", "10.1.0.0/16")).is_ok());
+    }
+
+    /// Each row has: the second mapping, and words of the warning; none if there is no warning.
+    #[test]
+    fn mappings_inside_each_other_are_allowed_and_told_of() {
+        for (ipv4, ipv6, words) in [
+            (
+                "198.51.100.7",
+                "2001:db8::7",
+                &["2001:db8:100::7 becomes 198.51.100.7 too", "answers go to 2001:db8::7"][..],
+            ),
+            ("198.51.100.7", "2001:db8:100::7", &[]),
+            ("198.51.0.0/16", "2001:db8:200::/112", &["198.51.100.0/24 is inside 198.51.0.0/16"]),
+            ("203.0.113.9", "2001:db8:100::9", &["2001:db8:100::9/128 is inside 2001:db8:100::/120"]),
+            ("203.0.113.9", "2001:db8:200::9", &[]),
+        ] {
+            let text = GOOD
+                .replace("203.0.113.7\"", &format!("{ipv4}\""))
+                .replace("2001:db8::7\"", &format!("{ipv6}\""));
+            let warnings = parse(&text).expect("is allowed").warnings;
+            let said: String = warnings.iter().map(Problem::to_string).collect();
+            assert_eq!(said.is_empty(), words.is_empty(), "{ipv4} {ipv6}: {said}");
+            assert!(words.iter().all(|word| said.contains(word)), "{ipv4} {ipv6}: {said}");
+            assert!(said.is_empty() || (said.contains("line 13") && said.contains("RFC 7757")), "{said}");
+        }
     }
 
     /// Mutated files: parts of valid files are cut, doubled, swapped and damaged. Each file must be accepted, or rejected with an existing

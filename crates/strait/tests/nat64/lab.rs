@@ -100,7 +100,6 @@ impl Lab {
     }
 
     /// Like [`Lab::strait`], in a shell of mount and process namespaces of its own, after these commands.
-    #[expect(dead_code, reason = "the tests of mount namespaces come next")]
     pub fn strait_within(&self, before: &str, verb: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net={}", self.router.path().display()));
@@ -158,6 +157,29 @@ impl Lab {
         let routes = show("-6 route");
         let routes: Vec<_> = routes.lines().filter(|l| !l.contains("fe80") && !l.contains("ff00")).collect();
         format!("{links:?}{}{routes:?}{pins:?}{filters:?}", show("route"))
+    }
+
+    /// Sends datagrams to the server one after the other until `stop` says so, and returns how many were sent and how many arrived.
+    pub fn count_datagrams(&self, mut stop: impl FnMut() -> bool + Send) -> (u32, u32) {
+        let server = self.server.run(|| UdpSocket::bind("192.0.2.2:0").expect("binds")).expect("server");
+        let client = self.client.run(|| UdpSocket::bind("[::]:0").expect("binds")).expect("client");
+        let port = server.local_addr().expect("bound").port();
+        server.set_read_timeout(Some(Duration::from_millis(500))).expect("a socket");
+        let receiver = std::thread::spawn(move || {
+            let (mut buffer, mut arrived) = ([0; 64], 0);
+            while server.recv(&mut buffer).is_ok() {
+                arrived += 1;
+            }
+            arrived
+        });
+        let mut sent = 0;
+        while !stop() {
+            client.send_to(b"datagram", (SERVER6, port)).expect("sends");
+            sent += 1;
+            // The receiver keeps up: the test is about the translator, and not about the socket's buffer.
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        (sent, receiver.join().expect("the receiver"))
     }
 
     /// Sends this number of megabytes from the client to the server, which must receive all of them correctly. Calls `between` after each.

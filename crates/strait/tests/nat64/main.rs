@@ -2,6 +2,7 @@
 
 mod faults;
 mod lab;
+mod operator;
 
 use std::time::Duration;
 

@@ -60,6 +60,7 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     let name = device(&config).to_string();
     let links = Handle::open()?;
     let site = Site::new(&name)?;
+    super::up::needs_ipv6()?;
     vacant(&name, &links)?;
     let routing = refuse(&config, &name, &links, args.apply.force)?;
     let queues = Driver::Tun(name.clone()).open(workers)?;

@@ -9,7 +9,7 @@ use control::nat64::{Config, Running, running};
 use control::plan::{self, Desired};
 use io::bpf::{self, Hook, Instance};
 use io::ebpf::{EgressPort, KernelProgram};
-use io::link::{Handle, sysctl};
+use io::link::{Handle, Route, sysctl};
 use serde_json::json;
 
 use super::conflicts::{Conflict, Routing};
@@ -178,7 +178,7 @@ fn next(site: &Site) -> String {
 }
 
 /// A kernel without IPv6 has no routes for the prefix.
-fn needs_ipv6() -> anyhow::Result<()> {
+pub fn needs_ipv6() -> anyhow::Result<()> {
     match sysctl::get("net/ipv6/conf/all/disable_ipv6").as_deref() {
         Err(_) => bail!(
             "this kernel has no IPv6; hint: remove `ipv6.disable=1` from its command line, or load its module"
@@ -298,6 +298,7 @@ impl<'a> Plan<'a> {
         }
         result?;
         for old in &self.moved {
+            drain(old, links)?;
             take_down(old, links)?;
             eprintln!("removed {}: {} takes its place", old.device, site.device);
         }
@@ -357,6 +358,18 @@ impl<'a> Plan<'a> {
         }
         Ok(program.replace(&self.ground.site.instance)?)
     }
+}
+
+/// Takes the routes of a device away and waits until the kernel has received what the device has translated: it drops the packets in its
+/// backlog with their interface.
+fn drain(site: &Site, links: &Handle) -> anyhow::Result<()> {
+    let ours =
+        |route: &&Route| route.protocol == owner::PROTOCOL && route.interface.as_ref() == Some(&site.device);
+    for route in links.routes()?.iter().filter(ours) {
+        links.remove_route(route)?;
+    }
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    Ok(())
 }
 
 /// Refuses a device that is not ours, or not ours alone.
