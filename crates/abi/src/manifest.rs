@@ -62,6 +62,10 @@ pub struct KernelMaps {
     /// The ports where packets arrive. The key is a `u32`, the index of an interface. The value is `{u32 port, u32 lane, u32 flags, u32
     /// ipv4_mtu}`; flag 1 says that packets of a lane go to the next hop directly, flag 2 that the interface has no Ethernet header.
     pub ingress: String,
+    /// The same for interfaces with small indices, if the program has this array: those beyond its size are in `ingress`. Flag 4 says that the
+    /// interface is a port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub near_ingress: Option<String>,
     /// The ports where packets leave. The key is a `u32`, the port. The value is `{u32 ifindex, u32 flags}`.
     pub egress: String,
     /// The number of ports where packets may leave: from 0 to this number less 1.

@@ -304,7 +304,9 @@ impl Effects<'_, '_> {
     fn apply(&mut self, table: TableId, hit: Option<VarId>, action: Option<VarId>) {
         let definition = &self.program.tables[table.index()];
         self.exprs(definition.keys.iter().map(|k| &k.expr).chain(&definition.selector));
-        self.read(Cell::Var(self.program.standard.packet_length));
+        if definition.direct_counter.is_some() || definition.direct_meter.is_some() {
+            self.length();
+        }
         self.outside(Outside::Table(table));
         hit.iter().for_each(|v| self.write(Cell::Var(*v), true));
         // On a hit with an empty group no action runs, and the variable keeps its value.

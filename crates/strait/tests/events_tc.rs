@@ -10,6 +10,8 @@ use dataplane::device::{Action, Device, Entity, EntryKey, Event, Key, TableEntry
 use io::bpf::{Instance, SkBuff};
 use io::ebpf::KernelProgram;
 
+use on_tc::At;
+
 /// Each packet sends the number of packets before it, and its complement.
 const PROGRAM: &str = r#"
 #include <core.p4>
@@ -150,7 +152,16 @@ fn entry(table: u32, key: u16, idle: Option<u64>) -> TableEntry {
 
 #[test]
 fn entries_that_no_packet_hits_are_told_and_others_are_not() {
-    let Some((mut program, _kernel)) = on_tc::load("idle", TIMED) else { return };
+    idle_entries(At::Tc, "idle");
+}
+
+#[test]
+fn entries_that_no_packet_hits_are_told_at_the_xdp_hook() {
+    idle_entries(At::Xdp, "idle-xdp");
+}
+
+fn idle_entries(at: At, name: &str) {
+    let Some((mut program, _kernel)) = on_tc::load_at(at, name, TIMED) else { return };
     const IDLE: Duration = Duration::from_millis(400);
     let micros = IDLE.as_micros() as u64;
     for table in 0..3 {
@@ -174,7 +185,7 @@ fn entries_that_no_packet_hits_are_told_and_others_are_not() {
     let mut told = Vec::new();
     for _ in 0..8 {
         std::thread::sleep(IDLE / 4);
-        program.test_run(&frame, &SkBuff { ifindex: 1, ..SkBuff::default() }).expect("it runs");
+        at.run(&program, &frame);
         told.extend(idle(&mut program));
     }
     let silent = |table| entry(table, 2, Some(micros));

@@ -22,7 +22,7 @@ pub struct Names {
 /// The names of local variables in emitted functions, and of members of the packet's state that the emitter adds.
 const RESERVED: &str = "s t p d k c i v to at bits cell copies cursor diff random early error failed found from removed_end group hash h in index
     jobs job key keys length moved most next out packet packets parse payload pkt result rest row raw resized round scratch seed site
-    skb span state steps sum swapped tagged ended member value words xdp extent beyond
+    skb span state steps sum swapped tagged ended member value words xdp beyond arrived
     verdict reason tag buffer bytes masked frame instance order members slot table version number writes missed fresh added cache data old flow
     first last list count event now size";
 

@@ -56,7 +56,7 @@ impl Emitter<'_> {
 }
 
 /// For each state, whether a packet can enter it more than once.
-fn loops(parser: &Parser) -> Vec<bool> {
+pub(super) fn loops(parser: &Parser) -> Vec<bool> {
     let next: Vec<Vec<usize>> = parser.states.iter().map(|s| successors(&s.next)).collect();
     let reach = |from: usize| {
         let mut seen = vec![false; next.len()];

@@ -1,11 +1,11 @@
 //! What the targets share of the pipeline: conditions of decisions, and the variables that the architecture writes.
 
-use ir::pipeline::{Bytes, Carry, Decision, Fate, Input, Passed, Path, Source, Step, To, When};
-use ir::{Expr, Role, StageId, VarId};
+use ir::pipeline::{Bytes, Carry, Decision, Fate, Input, Passed, Path, PathKind, Source, Step, To, When};
+use ir::{Expr, Role, StageId, VarId, visit};
 
 use crate::unsupported::Unsupported;
 
-use super::{Body, Emitter, Home, Unit, constant, mask, wide};
+use super::{Body, Emitter, Home, Hook, Unit, constant, mask, wide};
 
 /// The C of what a packet's destination and arrival decide.
 pub struct Known<'a> {
@@ -30,12 +30,17 @@ pub enum Which {
     Independent,
 }
 
-/// Whether every packet leaves at most once, and enters each stage at most once: all packets pass the stages in order. `unless` selects decisions
-/// that do not count.
-pub fn is_straight(program: &ir::Program, unless: impl Fn(&Decision) -> bool) -> bool {
+/// Whether every packet leaves at most once, and enters each stage at most once: all packets pass the stages in order. At the XDP hook, a PSA program
+/// that names no port of recirculation is faster without that path: what a table sends there is dropped, because no interface is attached to
+/// the port.
+pub fn is_straight(program: &ir::Program, hook: Hook) -> bool {
+    let unnamed = |path: &Path| path.kind == PathKind::Recirculate && !is_named(program, &path.to);
+    let counts = |decision: &Decision| {
+        hook != Hook::Xdp || decision.loc.line != 0 || !decision.then.path().is_some_and(unnamed)
+    };
     program.pipeline.stages.iter().enumerate().all(|(i, stage)| {
         stage.steps.iter().all(|step| match step {
-            Step::Decide(decision) if unless(decision) => true,
+            Step::Decide(decision) if !counts(decision) => true,
             Step::Decide(decision) => match &decision.then {
                 Fate::Drop(_) => true,
                 Fate::Copy(_) => false,
@@ -46,6 +51,16 @@ pub fn is_straight(program: &ir::Program, unless: impl Fn(&Decision) -> bool) ->
             _ => true,
         })
     })
+}
+
+/// Whether a statement names a port, if the port is a constant.
+fn is_named(program: &ir::Program, to: &To) -> bool {
+    let To::Port(Expr { kind: ir::ExprKind::Const(port), .. }) = to else { return false };
+    let mut found = false;
+    visit::all_stmts(program, &mut |stmt| {
+        visit::operands(stmt, &mut |e| visit::exprs(e, &mut |e| found |= e.as_const() == Some(port)));
+    });
+    found
 }
 
 /// Whether a path leads from a stage to the next one.

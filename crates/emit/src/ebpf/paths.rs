@@ -6,36 +6,11 @@
 
 use abi::drops;
 use abi::manifest::CopyMaps;
-use ir::pipeline::{Bytes, Carry, Decision, Fate, Headers, Path, PathKind, Stage, Step, To};
-use ir::{Loc, Program, StageId, visit};
+use ir::pipeline::{Bytes, Carry, Decision, Fate, Headers, Path, Stage, Step, To};
+use ir::{Loc, Program, StageId};
 
 use super::{Ebpf, tc, xdp};
-use crate::c::{Hook, Known, Which, is_straight};
-
-/// Whether packets may leave more than once, or enter a stage again. At the XDP hook, a PSA program that names no port of recirculation is faster without
-/// that path: what a table sends there is dropped, because no interface is attached to the port.
-pub(super) fn has_paths(program: &Program, hook: Hook) -> bool {
-    !is_straight(program, |decision| {
-        let unnamed = |path: &Path| path.kind == PathKind::Recirculate && named(program, &path.to).is_none();
-        hook == Hook::Xdp && decision.loc.line == 0 && decision.then.path().is_some_and(unnamed)
-    })
-}
-
-/// The location of a statement that names a port, if the port is a constant.
-fn named(program: &Program, to: &To) -> Option<Loc> {
-    let To::Port(ir::Expr { kind: ir::ExprKind::Const(port), .. }) = to else { return None };
-    let mut found = None;
-    visit::all_stmts(program, &mut |stmt| {
-        visit::operands(stmt, &mut |e| {
-            visit::exprs(e, &mut |e| {
-                if e.as_const() == Some(port) {
-                    found = Some(stmt.loc);
-                }
-            });
-        });
-    });
-    found
-}
+use crate::c::{Hook, Known, Which};
 
 /// Whether a program makes copies of packets: they may leave several times.
 pub(super) fn has_copies(program: &Program) -> bool {
@@ -121,7 +96,8 @@ impl Ebpf<'_> {
         t.line("__builtin_memset(jobs, 0, __builtin_offsetof(struct jobs, ring));");
         jobs(self);
         let t = &mut self.c.text;
-        t.line(format!("jobs->tail = {length} > ARRIVED ? {length} - ARRIVED : 0;"));
+        t.line(format!("u32 arrived = {length};"));
+        t.line("jobs->tail = arrived > ARRIVED ? arrived - ARRIVED : 0;");
         t.line(format!("stage_0({packet});"));
         t.line(format!("{ty} *of = {packet};"));
         t.line("if (jobs->count)");
@@ -303,8 +279,7 @@ impl Ebpf<'_> {
         }
         let resize = self.reason(drops::BAD_RESIZE);
         let length = format!("s->{}", self.c.names.var(var));
-        let (drop, hook) = (self.drop_call(), self.c.facts.hook);
-        let packet = if hook == Hook::Xdp { "xdp, &t->frame" } else { hook.packet() };
+        let (drop, packet) = (self.drop_call(), self.c.facts.hook.packet());
         let t = &mut self.c.text;
         t.line(format!("if ({length} && truncate({packet}, jobs, {length} - 1))"));
         t.line(format!("    return {drop}, {resize});"));
@@ -419,8 +394,7 @@ impl Ebpf<'_> {
         t.line("return next_job(jobs);");
         t.close("");
         if hook == Hook::Xdp {
-            t.line("t->frame.length = bpf_xdp_get_buff_len(xdp);");
-            t.line("t->frame.beyond = 0;");
+            t.line("t->beyond = 0;");
         }
         t.open("switch (job->kind)");
         for stage in 0..self.c.program.pipeline.stages.len() {

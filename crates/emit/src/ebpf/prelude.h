@@ -36,7 +36,7 @@ __attribute__((unused)) static s64 (*bpf_csum_diff)(u32 *from, u32 from_size, u3
  * packet that it sends is routed by the kernel from here or, with DIRECT, goes to the next hop directly.
  *
  * BARE says that the interface has no Ethernet header. The kernel then leaves VLAN tags in the packet, and its functions for tags would
- * take the first bytes of the packet for such a header. */
+ * take the first bytes of the packet for such a header. PORT says that an element of an array is a port. */
 struct ingress {
     u32 port;
     u32 lane;
@@ -44,7 +44,7 @@ struct ingress {
     u32 ipv4_mtu; /* the MTU of the route into the lane's interface, which bpf_fib_lookup does not check; or 0 */
 };
 
-enum { DIRECT = 1, BARE = 2 };
+enum { DIRECT = 1, BARE = 2, PORT = 4 };
 
 struct egress {
     u32 ifindex;

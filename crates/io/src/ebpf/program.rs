@@ -1,6 +1,7 @@
 //! Loads and attaches a program, sets its ports, and runs it on test packets.
 
 use std::collections::HashMap;
+use std::sync::atomic::{Ordering, fence};
 
 use abi::Manifest;
 use abi::id::MeterId;
@@ -72,6 +73,10 @@ fn sender(manifest: &Manifest) -> Option<&Sender> {
 /// The flags of an ingress port: those of `struct ingress` in the program.
 const DIRECT: u32 = 1;
 const BARE: u32 = 2;
+/// The offset of the flags in that structure.
+const FLAGS: usize = 8;
+/// The flag of the elements of an array that are ports.
+const PORT: u32 = 4;
 
 impl EgressPort {
     /// BPF_F_INGRESS: the packet enters the network stack again, as if the interface had received it.
@@ -205,7 +210,15 @@ impl KernelProgram {
 
     /// Removes the ingress port of an interface. The program then ignores its packets.
     pub fn forget_ingress(&mut self, ifindex: u32) -> Result<()> {
-        self.map(&self.maps_of()?.ingress.clone())?.delete(&ifindex.to_ne_bytes()).map(|_| ())
+        match self.near_ingress(ifindex)? {
+            Some(map) => {
+                let key = ifindex.to_ne_bytes();
+                let mut value = map.lookup(&key)?.unwrap_or_default();
+                value.iter_mut().skip(FLAGS).take(4).for_each(|byte| *byte = 0);
+                map.set(&key, &value)
+            }
+            None => self.map(&self.maps_of()?.ingress.clone())?.delete(&ifindex.to_ne_bytes()).map(|_| ()),
+        }
     }
 
     /// The names of the maps that every program in the kernel has.
@@ -232,8 +245,22 @@ impl KernelProgram {
     }
 
     fn write_ingress(&mut self, ifindex: u32, value: [u32; 4]) -> Result<()> {
-        let value = value.map(u32::to_ne_bytes).concat();
-        self.map(&self.maps_of()?.ingress.clone())?.set(&ifindex.to_ne_bytes(), &value)
+        let (key, bytes) = (ifindex.to_ne_bytes(), value.map(u32::to_ne_bytes).concat());
+        let Some(map) = self.near_ingress(ifindex)? else {
+            return self.map(&self.maps_of()?.ingress.clone())?.set(&key, &bytes);
+        };
+        // A packet may read the element meanwhile, so the flag that makes it a port is written last.
+        map.set(&key, &bytes)?;
+        fence(Ordering::SeqCst);
+        let [port, lane, flags, mtu] = value;
+        map.set(&key, &[port, lane, flags | PORT, mtu].map(u32::to_ne_bytes).concat())
+    }
+
+    /// The array of ports, if this interface is one of those that it has elements for.
+    fn near_ingress(&mut self, ifindex: u32) -> Result<Option<&Map>> {
+        let Some(name) = self.maps_of()?.near_ingress.clone() else { return Ok(None) };
+        let map = self.map(&name)?;
+        Ok((ifindex < map.max_entries()).then_some(map))
     }
 
     /// Sets the destination of packets that leave through a P4 port.

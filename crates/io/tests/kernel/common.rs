@@ -62,6 +62,7 @@ pub fn manifest() -> Manifest {
         ],
         kernel: Some(KernelMaps {
             ingress: "strait_ports".into(),
+            near_ingress: None,
             egress: "strait_egress".into(),
             egress_ports: 64,
             drops: "strait_drops".into(),

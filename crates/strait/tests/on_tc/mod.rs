@@ -1,8 +1,10 @@
-//! P4 programs of tests in the kernel, at a tc hook.
+//! P4 programs of tests in the kernel, at a tc hook or at the XDP hook.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::process::Command;
 
-use io::bpf::Instance;
+use io::bpf::{Instance, SkBuff};
 use io::ebpf::{EgressPort, KernelProgram};
 use io::workdir::WorkDir;
 
@@ -15,22 +17,52 @@ impl Drop for Kernel {
     }
 }
 
+/// Where packets meet the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// A hook of the kernel's traffic control.
+    Tc,
+    /// The kernel's express data path.
+    Xdp,
+}
+
+impl At {
+    /// Sends a packet of interface 1 through a program, in a test run.
+    pub fn run(self, program: &KernelProgram, frame: &[u8]) {
+        let run = match self {
+            At::Tc => program.test_run(frame, &SkBuff { ifindex: 1, ..SkBuff::default() }),
+            At::Xdp => program.test_run_xdp(frame),
+        };
+        run.expect("it runs");
+    }
+}
+
+/// Like [`load_at`], at a tc hook.
+pub fn load(what: &str, text: &str) -> Option<(KernelProgram, Kernel)> {
+    load_at(At::Tc, what, text)
+}
+
 /// Compiles a program and loads it. Packets that arrive at interface 1 have port 0, and those for port 1 leave through it. Without root or clang the
 /// test says that it is skipped.
-pub fn load(what: &str, text: &str) -> Option<(KernelProgram, Kernel)> {
+pub fn load_at(at: At, what: &str, text: &str) -> Option<(KernelProgram, Kernel)> {
     if !std::fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0")) {
-        println!("skipped: {what} on tc: needs root");
+        println!("skipped: {what} on {at:?}: needs root");
         return None;
     }
     let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
     let program = p4::compile(&mut map, "test.p4", text, &[], &p4::Embedded, &mut diags);
-    let output = emit::tc(&program.expect("it is right")).expect("it is within the target");
+    let program = program.expect("it is right");
+    let output = match at {
+        At::Tc => emit::tc(&program),
+        At::Xdp => emit::xdp(&program),
+    };
+    let output = output.expect("it is within the target");
     let dir = WorkDir::new().expect("a directory");
     let source = dir.write("test.c", output.c.as_bytes()).expect("writes");
     let arguments = ["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-c", "-Wno-unused-label"];
     let object = dir.path().join("test.o");
     let Ok(run) = Command::new("clang").args(arguments).arg(&source).arg("-o").arg(object).status() else {
-        println!("skipped: {what} on tc: needs clang");
+        println!("skipped: {what} on {at:?}: needs clang");
         return None;
     };
     assert!(run.success(), "clang does not take the program");

@@ -10,9 +10,9 @@ INLINE struct copy *copy_at(u64 number)
 }
 
 /* Remembers the first bytes of a frame that has no Ethernet header. */
-INLINE void save_begin(struct xdp_md *xdp, struct jobs *jobs, u32 length)
+INLINE void save_begin(struct xdp_md *xdp, struct jobs *jobs)
 {
-    u32 last = (length < ETHERNET ? length : ETHERNET) - 1;
+    u32 length = frame_length(xdp), last = (length < ETHERNET ? length : ETHERNET) - 1;
     asm volatile("" : "+r"(last));
     bpf_xdp_load_bytes(xdp, 0, jobs->begin, (last & 15) + 1);
 }
@@ -65,9 +65,9 @@ NOINLINE int take_copy(struct xdp_md *xdp)
 }
 
 /* Replaces the first bytes of the frame. Returns 0 on success. */
-INLINE int put_begin(struct xdp_md *xdp, struct jobs *jobs, u32 length)
+INLINE int put_begin(struct xdp_md *xdp, struct jobs *jobs)
 {
-    u32 last = (length < ETHERNET ? length : ETHERNET) - 1;
+    u32 length = frame_length(xdp), last = (length < ETHERNET ? length : ETHERNET) - 1;
     asm volatile("" : "+r"(last));
     return bpf_xdp_store_bytes(xdp, 0, jobs->begin, (last & 15) + 1) != 0;
 }
@@ -92,7 +92,7 @@ NOINLINE int hand_over(struct xdp_md *xdp)
         jobs->begin[12] = 8;
     }
     s32 diff = (s32)front - (s32)(length - jobs->tail);
-    if ((diff && bpf_xdp_adjust_head(xdp, -diff)) || put_begin(xdp, jobs, front + jobs->tail))
+    if ((diff && bpf_xdp_adjust_head(xdp, -diff)) || put_begin(xdp, jobs))
         return 1;
     if (bpf_xdp_adjust_meta(xdp, -METADATA))
         return 2;

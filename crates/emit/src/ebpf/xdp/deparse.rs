@@ -8,7 +8,7 @@ use crate::c::{Body, UpdateAt, sums};
 impl Ebpf<'_> {
     /// Emits a function for each deparser. It returns also 2, if a checksum cannot be computed.
     pub(super) fn xdp_deparsers(&mut self) {
-        self.c.front_deparsers("move_start(xdp, &t->frame, diff)", sum);
+        self.c.front_deparsers("move_start(xdp, diff)", sum);
     }
 }
 

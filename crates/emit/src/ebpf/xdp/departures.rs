@@ -75,7 +75,7 @@ impl Ebpf<'_> {
             if sends {
                 ebpf.c.text.line("jobs->bare = from->flags & BARE;");
                 ebpf.c.text.line("if (jobs->bare)");
-                ebpf.c.text.line("    save_begin(xdp, jobs, t->frame.length);");
+                ebpf.c.text.line("    save_begin(xdp, jobs);");
             }
         });
         let drop = self.drop_call();

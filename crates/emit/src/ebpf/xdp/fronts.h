@@ -25,14 +25,13 @@ NOINLINE int load_front(struct xdp_md *xdp, u32 index, u32 front, u32 arrived, u
 }
 
 /* Truncates the frame. The tail becomes what is left of it. */
-INLINE int truncate(struct xdp_md *xdp, struct extent *frame, struct jobs *jobs, u32 length)
+INLINE int truncate(struct xdp_md *xdp, struct jobs *jobs, u32 length)
 {
-    u32 front = frame->length - jobs->tail;
-    if (frame->length <= length)
+    u32 arrived = frame_length(xdp), front = arrived - jobs->tail;
+    if (arrived <= length)
         return 0;
-    if (bpf_xdp_adjust_tail(xdp, (s32)length - (s32)frame->length))
+    if (bpf_xdp_adjust_tail(xdp, (s32)length - (s32)arrived))
         return 1;
-    frame->length = length;
     jobs->tail = length > front ? length - front : 0;
     return 0;
 }

@@ -25,8 +25,7 @@ impl Ebpf<'_> {
             self.paths();
         }
         self.arrive("xdp.frags", "ingress_ifindex", ["XDP_ABORTED", "XDP_PASS"]);
-        self.c.text.line("t->frame.length = bpf_xdp_get_buff_len(xdp);");
-        self.c.text.line("t->frame.beyond = 0;");
+        self.c.text.line("t->beyond = 0;");
         if self.paths {
             self.xdp_paths();
         } else {
@@ -44,7 +43,7 @@ impl Ebpf<'_> {
     /// Emits the drop of a packet whose headers the parser could not reach.
     pub(super) fn xdp_beyond(&mut self, drop: &str) {
         let reason = self.reason(FRAGMENTED_HEADER);
-        self.c.text.line("if (t->frame.beyond)");
+        self.c.text.line("if (t->beyond)");
         self.c.text.line(format!("    return {drop}, {reason});"));
     }
 

@@ -90,7 +90,7 @@ int strait_sender(struct __sk_buff *skb)
 {
     u32 ifindex = skb->ifindex;
     struct packet *packet = get_packet();
-    struct ingress *port = bpf_map_lookup_elem(&strait_ports, &ifindex);
+    struct ingress *port = find_port(ifindex);
     if (!packet || !port)
         return TC_ACT_OK;
     struct sending sending = {};

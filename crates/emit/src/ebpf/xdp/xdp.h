@@ -14,16 +14,10 @@ __attribute__((unused)) static long (*bpf_xdp_load_bytes)(struct xdp_md *xdp, u3
 __attribute__((unused)) static long (*bpf_xdp_store_bytes)(struct xdp_md *xdp, u32 offset, const void *from, u32 len) = (void *)190;
 
 #define CONTEXT struct xdp_md
-#define frame_length(xdp) bpf_xdp_get_buff_len(xdp)
+#define frame_length(xdp) ((u32)bpf_xdp_get_buff_len(xdp)) /* in all its buffers */
 #define is_gso(xdp) 0
 #define load_bytes bpf_xdp_load_bytes
 #define store_bytes bpf_xdp_store_bytes
-
-/* The length of the frame in all its buffers, and whether the program tried to read a header beyond the first buffer. */
-struct extent {
-    u32 length;
-    u32 beyond;
-};
 
 /* Returns xdp->data. The assembly keeps the compiler from computing the member's address first, because the verifier rejects context
  * pointers that were modified. */
@@ -41,9 +35,10 @@ INLINE u8 *packet_end(struct xdp_md *xdp)
     return (u8 *)(long)p;
 }
 
-/* Returns the address of the `len` bytes at offset `at` for reading and writing, or 0 if the packet is too short. Kernels before 6.8 lose
- * the bound of the offset when the compiler spills it to the stack, so the function masks the offset again. */
-INLINE u8 *find_bytes(struct xdp_md *xdp, struct extent *frame, u32 at, u32 len)
+/* Returns the address of the `len` bytes at offset `at` for reading and writing, or 0 if the packet is too short. Sets `beyond` to 1 if they are
+ * beyond the first buffer. Kernels before 6.8 lose the bound of the offset when the compiler spills it to the stack, so the function
+ * masks the offset again. */
+INLINE u8 *find_bytes(struct xdp_md *xdp, u32 *beyond, u32 at, u32 len)
 {
     if (at > MAX_OFFSET)
         return 0;
@@ -58,11 +53,11 @@ INLINE u8 *find_bytes(struct xdp_md *xdp, struct extent *frame, u32 at, u32 len)
     asm volatile("" : "+r"(p)); /* one register for the check and the access */
     if (p + len <= packet_end(xdp))
         return p;
-    if (at + len <= frame->length)
-        frame->beyond = 1;
+    if (at + len <= frame_length(xdp))
+        *beyond = 1;
     return 0;
 }
-#define packet_at(xdp, at, len) find_bytes(xdp, &t->frame, at, len)
+#define packet_at(xdp, at, len) find_bytes(xdp, &t->beyond, at, len)
 
 /* Copies `n` bytes, a constant. */
 INLINE void copy_bytes(u8 *to, const u8 *from, u32 n)
@@ -85,10 +80,7 @@ INLINE void copy_bytes(u8 *to, const u8 *from, u32 n)
 
 /* Moves the start of the frame by `diff` bytes: positive for more headers. Returns 1 if there is no room in front, or if less than an
  * Ethernet header would remain in the first buffer. */
-INLINE int move_start(struct xdp_md *xdp, struct extent *frame, s32 diff)
+INLINE int move_start(struct xdp_md *xdp, s32 diff)
 {
-    if (bpf_xdp_adjust_head(xdp, -diff))
-        return 1;
-    frame->length += diff;
-    return 0;
+    return bpf_xdp_adjust_head(xdp, -diff) != 0;
 }
