@@ -30,6 +30,7 @@ enum Command {
     ObjInfo = 15,
     ProgQuery = 16,
     MapLookupAndDelete = 21,
+    MapLookupBatch = 24,
     LinkCreate = 28,
     LinkUpdate = 29,
     LinkDetach = 34,
@@ -191,6 +192,35 @@ pub fn map_delete(map: BorrowedFd, key: &[u8]) -> io::Result<bool> {
 pub fn map_next_key(map: BorrowedFd, key: Option<&[u8]>, next: &mut [u8]) -> io::Result<bool> {
     let key = key.map_or(0, address);
     absent_is_false(bpf(Command::MapNextKey, &mut element(map, key, address_mut(next))))
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct BatchAttr {
+    from: u64,
+    to: u64,
+    keys: u64,
+    values: u64,
+    count: u32,
+    map: u32,
+    element_flags: u64,
+    flags: u64,
+}
+
+/// Reads all elements of an array without values for each CPU (Linux 5.6). The lengths of the slices are the sizes of all its keys and of all its
+/// values. Returns the number of elements.
+pub fn map_lookup_all(map: BorrowedFd, keys: &mut [u8], values: &mut [u8], count: u32) -> io::Result<u32> {
+    let mut last = [0; 4];
+    let mut attr = BatchAttr {
+        to: address_mut(&mut last),
+        keys: address_mut(keys),
+        values: address_mut(values),
+        count,
+        map: map.as_raw_fd() as u32,
+        ..Default::default()
+    };
+    absent_is_false(bpf(Command::MapLookupBatch, &mut attr))?;
+    Ok(attr.count)
 }
 
 fn absent_is_false(result: io::Result<i64>) -> io::Result<bool> {

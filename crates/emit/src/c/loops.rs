@@ -7,7 +7,7 @@
 use ir::{Block, LabelId, StmtKind};
 
 use super::facts::{LOOP_BUDGET, Machine};
-use super::{Body, Text};
+use super::{Body, Text, Unit};
 
 /// A statement that leaves a loop or block, or goes to a loop's next iteration.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Body<'_> {
     fn call_loop(&mut self, label: LabelId, body: &Block) {
         self.loop_function(label, body);
         let packet = self.facts.hook.packet();
-        let name = format!("loop_{}", label.0);
+        let name = self.loop_name(label);
         self.text.open("");
         self.text.line(format!("{} *of = {packet};", self.facts.hook.packet_type()));
         self.text.line("t->leave = 0;");
@@ -110,10 +110,18 @@ impl Body<'_> {
         }
     }
 
+    /// The name of the function of a loop. Every table that has an action has a function of its own for the action's loop.
+    fn loop_name(&self, label: LabelId) -> String {
+        match self.unit {
+            Unit::Table(table) => format!("loop_{}_{table}", label.0),
+            _ => format!("loop_{}", label.0),
+        }
+    }
+
     /// Emits the function that runs the body of a loop once. It returns 1 to end the loop.
     fn loop_function(&mut self, label: LabelId, body: &Block) {
         let (hook, mut text) = (self.facts.hook, Text::default());
-        text.open(format!("NOINLINE static long loop_{}(u32 iteration, void *of)", label.0));
+        text.open(format!("NOINLINE static long {}(u32 iteration, void *of)", self.loop_name(label)));
         text.line(format!("{} *{} = *({0} **)of;", hook.packet_type(), hook.packet()));
         text.line("struct packet *packet = get_packet();");
         text.line("if (!packet)");

@@ -175,6 +175,16 @@ impl Map {
         Ok(entries)
     }
 
+    /// All values of an array, by index. It takes one system call.
+    pub fn array(&self) -> Result<Vec<Vec<u8>>> {
+        let (size, count) = (self.value_size(), self.max_entries());
+        let mut keys = vec![0; self.key_size() * count as usize];
+        let mut values = vec![0; size * count as usize];
+        let found = sys::map_lookup_all(self.fd.as_fd(), &mut keys, &mut values, count)
+            .context(|| self.to("read all elements of"))?;
+        Ok(values.chunks_exact(size).take(found as usize).map(<[u8]>::to_vec).collect())
+    }
+
     /// Replaces a value while its spin lock is held (Linux 5.1).
     pub fn set_locked(&self, key: &[u8], value: &[u8]) -> Result<()> {
         const LOCKED: u64 = 4; // BPF_F_LOCK

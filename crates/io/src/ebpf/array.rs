@@ -21,9 +21,14 @@ const WRITE: u64 = 4;
 /// The action data of the entry with this key, if there is one.
 pub(super) fn read(map: &Map, key: &[u8]) -> Result<Option<Vec<u8>>> {
     let (word, element) = element(map, key)?;
-    let [first, second] = copies(&element);
+    Ok(entry(word, &element))
+}
+
+/// The action data in an element, if it is an entry.
+fn entry(word: u64, element: &[u8]) -> Option<Vec<u8>> {
+    let [first, second] = copies(element);
     let data = if word & COPY == 0 { first } else { second };
-    Ok((word & PRESENT != 0).then(|| element[data].to_vec()))
+    (word & PRESENT != 0).then(|| element[data].to_vec())
 }
 
 /// Writes or removes the entry with this key. Returns whether there was one.
@@ -46,10 +51,9 @@ pub(super) fn write(map: &Map, key: &[u8], data: Option<&[u8]>) -> Result<bool> 
 /// The keys and action data of all entries.
 pub(super) fn entries(map: &Map) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut entries = Vec::new();
-    for index in 0..map.max_entries() {
-        let key = index.to_ne_bytes().to_vec();
-        if let Some(data) = read(map, &key)? {
-            entries.push((key, data));
+    for (index, element) in (0u32..).zip(map.array()?) {
+        if let Some(data) = word(&element).and_then(|word| entry(word, &element)) {
+            entries.push((index.to_ne_bytes().to_vec(), data));
         }
     }
     Ok(entries)
@@ -57,9 +61,16 @@ pub(super) fn entries(map: &Map) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
 
 /// An element, and its word.
 fn element(map: &Map, key: &[u8]) -> Result<(u64, Vec<u8>)> {
-    let element = map.lookup(key)?;
-    let word = element.as_ref().and_then(|e| e.first_chunk()).map(|word| u64::from_ne_bytes(*word));
-    word.zip(element).ok_or_else(|| Error::NotFound("element of an array of entries".into()))
+    let element = map.lookup(key)?.unwrap_or_default();
+    match word(&element) {
+        Some(word) => Ok((word, element)),
+        None => Err(Error::NotFound("element of an array of entries".into())),
+    }
+}
+
+/// The word of an element.
+fn word(element: &[u8]) -> Option<u64> {
+    element.first_chunk().map(|word| u64::from_ne_bytes(*word))
 }
 
 /// Where the copies of the action data are in an element.
