@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     out::until_closed(|| match run(&Cli::parse()) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", out::chain(&error));
             ExitCode::from(1)
         }
     })

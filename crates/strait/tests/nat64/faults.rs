@@ -287,6 +287,15 @@ const FAULTS: &[Fault] = &[
         ..USUAL
     },
     Fault {
+        name: "older-release",
+        after: "ip link set nat64 alias ''; ip link set nat64 address 02:00:00:00:00:99
+                ip route flush dev nat64; ip route add 198.51.100.0/24 dev nat64 mtu 1472 proto static
+                ip route add 203.0.113.0/24 dev nat64 proto static",
+        status: 4,
+        tells: &["does not have the alias", "`203.0.113.0/24 dev nat64 proto static` is left over"],
+        ..USUAL
+    },
+    Fault {
         name: "lane-lost",
         express: LANES,
         after: "rm PINS/links/*-ingress",

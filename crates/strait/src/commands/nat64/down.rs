@@ -53,7 +53,8 @@ pub fn selected(args: &SelectArgs) -> anyhow::Result<Vec<Site>> {
                 false => format!("the devices here are {}", devices.join(", ")),
             };
             bail!(
-                "{error:#}\n  hint: nothing that runs was made from this file, and {running}; `--device NAME` names one without a file"
+                "{}\n  hint: nothing that runs was made from this file, and {running}; `--device NAME` names one without a file",
+                crate::out::chain(&error)
             )
         }
         _ => Ok(sites),

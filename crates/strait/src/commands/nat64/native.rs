@@ -81,7 +81,7 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
             None => {}
             Some(Signal::Hangup) => match again(args, &site, &links, &mut switch) {
                 Ok(()) => eprintln!("{} was read again", of.config.display()),
-                Err(error) => eprintln!("error: {error:#}"),
+                Err(error) => eprintln!("error: {}", crate::out::chain(&error)),
             },
             Some(_) => break,
         }

@@ -92,7 +92,7 @@ pub fn check(args: &FileArgs) -> anyhow::Result<()> {
         Ok(read) => read,
         Err(error) => {
             if args.of.json {
-                let problem = format!("{error:#}");
+                let problem = crate::out::chain(&error);
                 println!("{}", json!({"file": args.of.config, "good": false, "problem": problem}));
             }
             return Err(error);
@@ -311,8 +311,9 @@ impl<'a> Plan<'a> {
             transaction.act(step, Some(program))?;
         }
         // The kernel drops an interface's routes when it goes down, which a step may need. And others may have added routes meanwhile.
-        let names = self.ground.moved.clone();
-        let routing = Ground::survey(self.ground.site, self.ground.links, names)?.routing(&self.config);
+        let mut now = Ground::survey(self.ground.site, self.ground.links, self.ground.moved.clone())?;
+        now.old = self.ground.old;
+        let routing = now.routing(&self.config);
         let known = &self.routing.conflicts;
         if let Some(new) = routing.conflicts.iter().find(|conflict| !known.contains(conflict)) {
             bail!("{new}\nnothing was changed");

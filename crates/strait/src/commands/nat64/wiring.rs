@@ -185,6 +185,8 @@ pub struct Ground<'a> {
     pub present: Present,
     /// Devices that this one takes the place of.
     pub moved: Vec<String>,
+    /// Whether an older release made the device, whose routes look like an administrator's.
+    pub old: bool,
 }
 
 impl<'a> Ground<'a> {
@@ -196,13 +198,13 @@ impl<'a> Ground<'a> {
             // It is made again, and its routes go with it.
             present.routes.retain(|route| route.interface.as_ref() != Some(&device.name));
         }
-        Ok(Self { site, links, owner, present, all, moved })
+        let old = matches!(&owner, Owner::Us { device, .. } if device.alias.is_empty());
+        Ok(Self { site, links, owner, present, all, moved, old })
     }
 
     /// The routes that a configuration wants, compared with those that are there.
     pub fn routing(&self, config: &Config) -> Routing {
-        let old = matches!(&self.owner, Owner::Us { device, .. } if device.alias.is_empty());
-        let whose = Whose { device: &self.site.device, moved: &self.moved, old };
+        let whose = Whose { device: &self.site.device, moved: &self.moved, old: self.old };
         conflicts::plan(&routes(config, &self.site.device), &self.present, whose)
     }
 
