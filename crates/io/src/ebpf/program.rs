@@ -198,14 +198,19 @@ impl KernelProgram {
 
     /// The lane of an interface; `None` if it has none.
     pub fn lane(&mut self, ifindex: u32) -> Result<Option<Lane>> {
-        let found = self.map(&self.maps_of()?.ingress.clone())?.lookup(&ifindex.to_ne_bytes())?;
+        let key = ifindex.to_ne_bytes();
+        let (found, near) = match self.near_ingress(ifindex)? {
+            Some(map) => (map.lookup(&key)?, true),
+            None => (self.map(&self.maps_of()?.ingress.clone())?.lookup(&key)?, false),
+        };
         let Some(value) = found else { return Ok(None) };
         let word = |at: usize| {
             let bytes = value.get(4 * at..4 * at + 4).and_then(|bytes| bytes.try_into().ok());
             bytes.map_or(0, u32::from_ne_bytes)
         };
         let lane = Lane { past: word(1), direct: word(2) & DIRECT != 0, ipv4_mtu: word(3) };
-        Ok((lane.past != 0).then_some(lane))
+        let is_port = !near || word(2) & PORT != 0;
+        Ok((is_port && lane.past != 0).then_some(lane))
     }
 
     /// Removes the ingress port of an interface. The program then ignores its packets.

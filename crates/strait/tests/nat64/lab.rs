@@ -121,8 +121,8 @@ impl Lab {
     /// The interfaces, addresses and routes of the router that are not the translator's.
     pub fn theirs(&self) -> String {
         let all = self.sh("ip -o link; ip -o addr; ip route; ip -6 route; ip -6 route show table local");
-        // Link-local addresses come with delay, and counters of lifetimes go on.
-        let skip = ["nat64", "proto 64", "fe80", "ff00", "tentative"];
+        // Link-local addresses come with delay. iproute2 complains of the namespace of a peer now and then.
+        let skip = ["nat64", "proto 64", "fe80", "ff00", "tentative", "Peer netns reference"];
         let lines = all.lines().filter(|line| !skip.iter().any(|word| line.contains(word)));
         lines.map(|line| line.split(" qdisc ").next().unwrap_or(line)).collect::<Vec<_>>().join("\n")
     }
