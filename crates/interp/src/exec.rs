@@ -368,6 +368,12 @@ impl Run<'_, '_> {
                 let value = sums::hash(p, &self.s, *algorithm, base, data, max, width);
                 self.write(dst, value, loc);
             }
+            Call::AddToSum { dst, data, subtract } => {
+                let checksum = sums::checksum(p, &self.s, data, false);
+                let part = if *subtract { checksum } else { !checksum };
+                let old = eval(p, &self.s, &ir::Expr::read(dst.clone(), ir::Ty::Bit(16))).low_u64() as u16;
+                self.write(dst, Bits::new(16, ir::add_sums(old, part).into()), loc);
+            }
             Call::Random { dst, lo, hi } => self.random(dst, lo, hi, loc),
             Call::VerifyChecksum { .. } | Call::UpdateChecksum { .. } => self.checksum(call, loc),
             Call::LogMsg { .. } => self.log(call, loc),

@@ -361,6 +361,11 @@ impl Effects<'_, '_> {
                 self.locate_place(dst);
                 self.write_place(dst);
             }
+            Call::AddToSum { dst, data, subtract: _ } => {
+                self.exprs(data);
+                self.read_place(dst);
+                self.write_place(dst);
+            }
             Call::Random { dst, lo, hi } => {
                 self.exprs([lo, hi]);
                 self.result(dst, Outside::Extern);

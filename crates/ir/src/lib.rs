@@ -71,6 +71,10 @@
 //! checksum arrived. A clone from egress to egress keeps the verified checksums of its packet together with the headers; a clone of the
 //! packet as it arrived keeps none. The effect of verify statements on `checksum_error` is the same on all targets.
 //!
+//! [`Call::AddToSum`] is no declaration: `InternetChecksum` of PSA and PNA is arithmetic in one's complement on all targets. If a checksum is
+//! partial because hardware completes it later, a target changes it by what the program's sums say about the pseudo-header
+//! ([`partial`](mod@partial)).
+//!
 //! # Drops
 //! Every call of `mark_to_drop` is a [`StmtKind::Drop`] with its own [`DropSite`], so that every dropped packet has a drop reason with a name.
 //! It records its site. If the pipeline drops the packet, the last recorded site is the reason. In v1model, the front end also assigns 511
@@ -131,6 +135,7 @@ pub mod effects;
 pub mod expr;
 pub mod liveness;
 pub mod manifest;
+pub mod partial;
 pub mod pass;
 pub mod paths;
 pub mod pipeline;
@@ -154,5 +159,5 @@ pub use program::{
     HeaderTypeId, LabelId, MeterId, ProfileId, RegisterId, StackId, StageId, StateId, TableId, ValueSetId,
     VarId,
 };
-pub use stmt::{Block, Call, Data, HashAlgorithm, HeaderRef, Stmt, StmtKind};
+pub use stmt::{Block, Call, Data, HashAlgorithm, HeaderRef, Stmt, StmtKind, add_sums};
 pub use verify::{Fault, Rule, Verified, verify};

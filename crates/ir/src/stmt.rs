@@ -234,6 +234,16 @@ pub enum Call {
         /// The number of different results.
         max: Expr,
     },
+    /// `InternetChecksum.add` and `subtract`: adds the sum of the data, or its complement, to a sum in one's complement (RFC 1071). Of the two
+    /// zeros, the result has the one that [`add_sums`] gives.
+    AddToSum {
+        /// The place of the sum, a `bit<16>`.
+        dst: Place,
+        /// The data that is summed. Zero bits pad its last byte, and then its last word.
+        data: Vec<Data>,
+        /// Whether the complement is added.
+        subtract: bool,
+    },
     /// `random(dst, lo, hi)`: a random number from `lo` to `hi`, both included.
     Random {
         /// The place that receives the number.
@@ -310,6 +320,12 @@ pub enum HashAlgorithm {
     Identity,
     Csum16,
     Xor16,
+}
+
+/// The sum of two 16-bit words in one's complement: the carry is added at the low end.
+pub fn add_sums(a: u16, b: u16) -> u16 {
+    let (sum, carry) = a.overflowing_add(b);
+    sum + u16::from(carry)
 }
 
 impl Stmt {

@@ -386,6 +386,10 @@ fn call(p: &Program, call: &Call) -> String {
             let (base, max) = (expr(p, base), expr(p, max));
             format!("{} = {base} + {algorithm:?}({}) % {max}", place(p, dst), list(data))
         }
+        Call::AddToSum { dst, data, subtract } => {
+            let sign = if *subtract { "~" } else { "" };
+            format!("{} +'= {sign}Sum16({})", place(p, dst), list(data))
+        }
         Call::Random { dst, lo, hi } => {
             format!("{} = random({}, {})", place(p, dst), expr(p, lo), expr(p, hi))
         }

@@ -92,6 +92,10 @@ fn call_operands<'a>(call: &'a Call, f: &mut impl FnMut(&'a Expr)) {
             data.iter().for_each(&mut *f);
             f(max);
         }
+        Call::AddToSum { dst, data, subtract: _ } => {
+            place_operands(dst, f);
+            data.iter().for_each(f);
+        }
         Call::Random { dst, lo, hi } => {
             place_operands(dst, f);
             f(lo);

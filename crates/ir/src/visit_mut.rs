@@ -182,6 +182,10 @@ fn call_parts(call: &mut Call, f: &mut dyn FnMut(Part<'_>)) {
             data.iter_mut().for_each(|e| whole(e, f));
             all(&mut [base, max], f);
         }
+        Call::AddToSum { dst, data, subtract: _ } => {
+            place_parts(dst, f);
+            data.iter_mut().for_each(|e| whole(e, f));
+        }
         Call::Random { dst, lo, hi } => {
             place_parts(dst, f);
             all(&mut [lo, hi], f);

@@ -10,13 +10,19 @@ use super::{Body, Emitter, Machine, Unit, header, stage_name, sums};
 impl Emitter<'_> {
     /// Emits a function for each deparser of a target that leaves the payload where it is. The function returns 1 if there is no room for the
     /// new headers. `move_start` is the C of the call that moves the start of the packet by `diff` bytes, and `sum` emits an update of a checksum.
+    /// `partial` emits the update of one that the program has computed, if it is partial.
     ///
     /// 1. It computes the new offset of each header (`*_out`).
     /// 2. If a header moves relative to the payload, it saves the bytes of the headers that move, moves the start of the packet, and copies the
     ///    saved bytes to the new offsets.
     /// 3. It writes the headers that the program created, and the fields that the program changed. It does not write anything else.
     /// 4. It updates the checksums over the payload.
-    pub fn front_deparsers(&mut self, move_start: &str, sum: fn(&mut Body<'_>, &UpdateAt<'_>)) {
+    pub fn front_deparsers(
+        &mut self,
+        move_start: &str,
+        sum: fn(&mut Body<'_>, &UpdateAt<'_>),
+        partial: fn(&mut Body<'_>, &str, &str, &str),
+    ) {
         for role in [Role::IngressDeparser, Role::Deparser] {
             let Some(control) = self.program.control(role) else { continue };
             self.function(stage_name(role), Unit::Role(role), |body| {
@@ -34,6 +40,7 @@ impl Emitter<'_> {
                 body.text.close("");
                 order.iter().for_each(|h| body.write_header(h));
                 body.updates(&order, sum);
+                body.continue_checksums(&order, partial);
             });
         }
     }

@@ -5,7 +5,8 @@ use ir::{Program, Role, Verified};
 
 use super::pipeline::stage_name;
 use super::{
-    Body, Facts, Home, Hook, Machine, Names, Text, Unit, Units, c_type, layout, stack, sums, varbit, wide,
+    Body, Facts, Home, Hook, Machine, Names, Text, Unit, Units, c_type, layout, partial, stack, sums, varbit,
+    wide,
 };
 use crate::Output;
 use crate::unsupported::Unsupported;
@@ -37,7 +38,7 @@ impl<'p> Emitter<'p> {
         texts: &[&str],
     ) -> Emitter<'p> {
         let machine = hook.machine();
-        let names = Names::new(program, &[&[super::PRELUDE], texts].concat());
+        let names = Names::new(program, &[&[super::PRELUDE, partial::PARTS], texts].concat());
         let (tables, mut problems) = layout::tables(program, &names, machine);
         let manifest = Manifest {
             version: 1,
@@ -56,6 +57,11 @@ impl<'p> Emitter<'p> {
             drops: drop_reasons(program, reasons),
         };
         let mut facts = Facts::new(program, hook);
+        problems.extend(
+            facts.partial.problems.iter().map(|p| {
+                Unsupported::new(p.loc, format!("{} is not supported by this target", p.what), p.hint)
+            }),
+        );
         facts.step_budget =
             manifest.drops.iter().position(|d| d.name == abi::drops::STEP_BUDGET).unwrap_or(0);
         Emitter {
@@ -81,6 +87,9 @@ impl<'p> Emitter<'p> {
     /// beginning and at the end.
     pub fn state(&mut self, first: &[String], last: &[String]) {
         let p = self.program;
+        if self.facts.partial.count() > 0 {
+            self.text.raw(partial::PARTS);
+        }
         match self.facts.machine() {
             Machine::Native => wide::declare(p, &mut self.text),
             Machine::Bpf => varbit::declare(p, &mut self.text),
@@ -135,6 +144,7 @@ impl<'p> Emitter<'p> {
             self.text.line(format!("u8 {name}_valid;"));
         }
         sums::cleared_members(&self.facts.plan, &mut self.text);
+        partial::members(&self.facts.partial, &mut self.text);
         self.text.line("u32 cursor;       /* number of bytes that the parser has consumed */");
         self.text.line("u32 site;         /* 1 + the drop site that ran last, or 0 */");
         self.text.line("u32 ended;        /* 1 + the reason for which the packet is dropped before the end of the pipeline, or 0 */");

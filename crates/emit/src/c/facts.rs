@@ -6,6 +6,7 @@ use std::rc::Rc;
 use ir::cells::Cell;
 use ir::checksum::Plan;
 use ir::effects::{self, Effect};
+use ir::partial::Tracked;
 use ir::pipeline::Mention;
 use ir::{Call, HeaderId, Program, Role, Stmt, StmtKind, Transition, VarId, VarKind, Verified, visit};
 
@@ -116,6 +117,8 @@ pub struct Facts {
     pub hook: Hook,
     /// The checksums over the payload that are updated incrementally.
     pub plan: Rc<Plan>,
+    /// The sums that update checksums of packets; none at a hook without partial checksums.
+    pub partial: Rc<Tracked>,
     /// Variables that must be zero when a packet arrives. Clearing any others would cost time for every packet (docs/device-mode.md).
     pub cleared: BTreeSet<VarId>,
     /// Fields that something reads after extraction.
@@ -149,6 +152,7 @@ impl Facts {
     /// Computes the facts about a program.
     pub fn new(program: &Verified, hook: Hook) -> Facts {
         let plan = Rc::new(ir::checksum::plan(program));
+        let partial = if hook.has_partial_checksums() { Tracked::new(program) } else { Tracked::default() };
         let (mut used, mut checks) = (HashSet::new(), false);
         let error = program.standard.checksum_error;
         all_needs(program, &mut |cell| match cell {
@@ -183,6 +187,7 @@ impl Facts {
         Facts {
             hook,
             plan,
+            partial: Rc::new(partial),
             cleared,
             used,
             created,

@@ -7,6 +7,7 @@
 //! * `header` converts fields between packet and state. `access` is the only way to the bytes of the packet that leaves.
 //! * `pipeline` emits what the architecture does between the controls.
 //! * `parser`, `table`, `deparse` and `sums` emit functions, and `emitter` emits the program.
+//! * `partial` emits the numbers that updates of partial checksums need.
 //! * `layout` makes the manifest's layouts of tables, counters and registers.
 //! * `wide` emits values of more than 128 bits, which only native has, and the varbit fields of native. `varbit` emits those of the kernel.
 //!
@@ -23,6 +24,7 @@ pub mod layout;
 mod loops;
 mod names;
 mod parser;
+pub mod partial;
 mod pipeline;
 mod place;
 mod special;

@@ -27,7 +27,7 @@ const RESERVED: &str = "s t p d k c i v to at bits cell copies cursor diff rando
     first last list count event now size";
 
 /// Prefixes of members of the packet's state whose names end in a number.
-const NUMBERED: [&str; 6] = ["next_", "colour_", "update_", "verified_", "arrived_", "leaves_"];
+const NUMBERED: [&str; 7] = ["next_", "colour_", "update_", "verified_", "arrived_", "leaves_", "parts_"];
 
 /// Keywords of C, except for those that are also keywords of P4.
 const KEYWORDS: &str = "asm auto break case char continue do double enum extern float for goto inline int long register restrict short

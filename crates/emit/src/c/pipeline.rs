@@ -1,11 +1,12 @@
 //! What the targets share of the pipeline: conditions of decisions, and the variables that the architecture writes.
 
+use ir::cells::Cell;
 use ir::pipeline::{Bytes, Carry, Decision, Fate, Input, Passed, Path, PathKind, Source, Step, To, When};
 use ir::{Expr, Role, StageId, VarId, visit};
 
 use crate::unsupported::Unsupported;
 
-use super::{Body, Emitter, Home, Hook, Unit, constant, mask, wide};
+use super::{Body, Emitter, Home, Hook, Unit, constant, mask, partial, wide};
 
 /// The C of what a packet's destination and arrival decide.
 pub struct Known<'a> {
@@ -171,6 +172,11 @@ impl Emitter<'_> {
         for meter in self.program.tables.iter().filter_map(|t| t.direct_meter) {
             self.text.line(format!("s->colour_{} = 0;", meter.0));
         }
+        for (number, cell) in self.facts.partial.cells().iter().enumerate() {
+            if let Cell::Var(_) = cell {
+                self.text.line(partial::clear(number));
+            }
+        }
         self.text.line("s->site = s->ended = 0;");
         self.text.close("");
     }
@@ -193,10 +199,14 @@ impl Emitter<'_> {
                         continue;
                     }
                     let ty = wide::storage(self.program.var(from).ty);
+                    members.extend(self.passed_parts(Cell::Var(from), Cell::Var(to)));
                     let [from, to] = [from, to].map(|v| self.names.var(v).to_string());
                     members.push((ty, from, to));
                 }
                 Passed::Header { from, to } => {
+                    for i in 0..self.program.header_type(from).fields.len() as u32 {
+                        members.extend(self.passed_parts(Cell::Field(from, i), Cell::Field(to, i)));
+                    }
                     let ty = format!("struct h_{}", self.names.header_type(from));
                     let [from, to] = [from, to].map(|h| self.names.header(h).to_string());
                     members.push((ty, from.clone(), to.clone()));
@@ -205,6 +215,12 @@ impl Emitter<'_> {
             }
         }
         members
+    }
+
+    /// The numbers of a sum that a new state receives.
+    fn passed_parts(&self, from: Cell, to: Cell) -> Option<(String, String, String)> {
+        let number = |cell| Some(format!("parts_{}", self.facts.partial.number(cell)?));
+        Some(("struct parts".to_string(), number(from)?, number(to)?))
     }
 
     /// Emits the change from one stage to the next in the same memory, if every packet goes there. `renew` emits a new state in the place of

@@ -26,6 +26,9 @@ impl Body<'_> {
                     (Some(field), Machine::Bpf) => self.extract_varbit_by_helper(*h, field, bits),
                     (None, _) => {}
                 }
+                let field =
+                    |body: &Self, f| format!("s->{}.{}", body.names.header(*h), body.names.field(*h, f));
+                self.extract_parts(*h, field);
             }
             StmtKind::Extract { .. } => {}
             StmtKind::Lookahead { dst } => self.lookahead(dst),
@@ -71,6 +74,7 @@ impl Body<'_> {
                 self.text.line(format!("s->{name}.{} = {};", self.names.field(h, i), header::read(field)));
             }
         }
+        self.extract_parts(h, |body, field| header::read(&body.program.header_type(h).fields[field]));
         self.text.line(format!("s->{name}_valid = 1;"));
         self.text.line(format!("t->{name}_in = s->cursor;"));
         self.text.line(format!("s->cursor += {bytes};"));
@@ -193,6 +197,7 @@ impl Body<'_> {
             }
             Call::Random { dst, lo, hi } => self.random(dst, lo, hi),
             Call::Hash { dst, algorithm, base, data, max } => self.hash(dst, *algorithm, base, data, max),
+            Call::AddToSum { dst, data, subtract } => sums::add(self, dst, data, *subtract),
             Call::VerifyChecksum { .. } => sums::verify(self, call),
             Call::UpdateChecksum { .. } => sums::update(self, call),
             Call::Assert { cond, site, .. } => {

@@ -100,6 +100,7 @@ impl Body<'_> {
     /// Emits a copy of all elements of a stack and of its next index.
     pub fn copy_stack(&mut self, dst: StackId, src: StackId) {
         for (to, from) in of(self.program, dst).into_iter().zip(of(self.program, src)) {
+            self.copy_parts(to, from);
             let (to, from) = (self.names.header(to).to_string(), self.names.header(from).to_string());
             self.text.line(format!("s->{to} = s->{from};"));
             self.text.line(format!("s->{to}_valid = s->{from}_valid;"));

@@ -129,6 +129,7 @@ impl<'a> Body<'a> {
         }
         match &stmt.kind {
             StmtKind::Assign { dst, src } => {
+                self.assign_parts(dst, src);
                 let value = self.expr(src);
                 self.assign(dst, &value);
             }
@@ -218,21 +219,26 @@ impl<'a> Body<'a> {
     }
 
     fn set_valid(&mut self, h: &HeaderRef) {
-        let Some((_, name)) = self.header_name(h) else { return };
+        let Some((id, name)) = self.header_name(h) else { return };
         self.text.open(format!("if (!s->{name}_valid)"));
         self.text.line(format!("s->{name}_valid = 1;"));
         self.text.line(format!("__builtin_memset(&s->{name}, 0, sizeof(s->{name}));"));
+        self.clear_parts(id);
         self.text.close("");
     }
 
     fn set_invalid(&mut self, h: &HeaderRef) {
-        let Some((_, name)) = self.header_name(h) else { return };
+        let Some((id, name)) = self.header_name(h) else { return };
         self.text.line(format!("s->{name}_valid = 0;"));
         self.text.line(format!("__builtin_memset(&s->{name}, 0, sizeof(s->{name}));"));
+        self.clear_parts(id);
     }
 
     fn copy_header(&mut self, dst: &HeaderRef, src: &HeaderRef) {
-        let (Some((_, to)), Some((_, from))) = (self.header_name(dst), self.header_name(src)) else { return };
+        let (Some((dst, to)), Some((src, from))) = (self.header_name(dst), self.header_name(src)) else {
+            return;
+        };
+        self.copy_parts(dst, src);
         self.text.line(format!("s->{to} = s->{from};"));
         self.text.line(format!("s->{to}_valid = s->{from}_valid;"));
     }

@@ -77,6 +77,17 @@ pub fn of_list(body: &mut Body<'_>, data: &[Expr]) -> String {
     total(body, terms.iter().map(|(e, shift)| (e, *shift)))
 }
 
+/// Emits an addition to a sum in one's complement.
+pub fn add(body: &mut Body<'_>, dst: &Place, data: &[Expr], subtract: bool) {
+    body.add_parts(dst, data, subtract);
+    body.text.open("");
+    let sum = of_list(body, data);
+    let sign = if subtract { "(u16)~" } else { "" };
+    let old = body.place(dst);
+    body.assign(dst, &format!("fold((u64){old} + {sign}fold({sum}))"));
+    body.text.close("");
+}
+
 /// Reports a varbit field in a list if its length may be odd: then the words after it would begin in the middle of words.
 fn whole_words(body: &mut Body<'_>, data: &[Expr]) {
     for e in data.iter().filter(|e| e.ty.is_varbit()) {

@@ -115,6 +115,7 @@ const TEXTS: &[&str] = &[
     meters::METERS,
     payload::SUM,
     tc::sums::CHANGE,
+    tc::sums::CONTINUE,
     tc::deparse::REMOVED_END,
     tc::deparse::RESIZE,
 ];

@@ -10,8 +10,15 @@ impl Native<'_> {
     /// Emits a function for each deparser.
     pub(super) fn native_deparsers(&mut self) {
         self.c.text.raw(RESIZE);
-        self.c.front_deparsers("move_start(pkt, diff)", sum);
+        self.c.front_deparsers("move_start(pkt, diff)", sum, partial);
     }
+}
+
+/// Emits the update of a checksum that the program has computed, if it is partial. If it is complete, it is in the packet already.
+fn partial(body: &mut Body<'_>, _at: &str, checksum: &str, parts: &str) {
+    body.text.line("if (pkt->frame.flags & PARTIAL)");
+    body.text
+        .line(format!("    wr16(p, fold((u64)(u16)~{parts}.arrived + pseudo_part({checksum}, {parts})));"));
 }
 
 /// Emits the update of a checksum over the payload.

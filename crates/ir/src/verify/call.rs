@@ -43,6 +43,10 @@ impl Check<'_> {
             }
             Call::FlowId(dst) => self.bits_result(dst),
             Call::Hash { dst, algorithm: _, base: _, data: _, max: _ } => self.bits_result(dst),
+            Call::AddToSum { dst, data: _, subtract: _ } => {
+                let ty = self.place(dst);
+                self.require(ty == Some(Ty::Bit(16)), Rule::ResultType);
+            }
             Call::Random { dst, lo, hi } => {
                 let ty = self.place(dst);
                 self.require(ty == Some(lo.ty) && lo.ty == hi.ty, Rule::ResultType);

@@ -3,7 +3,7 @@
 use ir::{BinOp, Call, Expr, HashAlgorithm, Place, StmtKind as Ir, Ty, UnOp};
 
 use super::object::{Object, given};
-use super::value::{Val, cast, constant, read, slice};
+use super::value::{Val, cast, constant, read};
 use super::{Lower, Res};
 use crate::ast::{self, ExprKind};
 use crate::check::{DeclId, Type};
@@ -124,21 +124,9 @@ impl<'a> Lower<'_, 'a> {
             ("get_state", _) => return Ok(Val::Scalar(sum())),
             ("set_state", [e]) => self.scalar(e)?,
             ("add" | "subtract", [e]) => {
-                let data = self.data(e)?;
-                // `Csum16` is the complement of the sum of the data. `add` adds the sum, `subtract` adds the
-                // complement.
-                let (dst, _) = self.result("$sum", Ty::Bit(16));
-                let part = read(&dst, Ty::Bit(16));
-                let (base, max) = (Expr::bits(16, 0), Expr::bits(17, 1 << 16));
-                self.push(Ir::Call(Call::Hash { dst, algorithm: HashAlgorithm::Csum16, base, data, max }));
-                let part = if method == "add" { not(part) } else { part };
-                let wide = |e| cast(e, Ty::Bit(17));
-                let carry = self.temp("$carry", Ty::Bit(17));
-                let src = Expr::binary(BinOp::Add, wide(sum()), wide(part));
-                self.push(Ir::Assign { dst: carry.clone(), src });
-                let total = || read(&carry, Ty::Bit(17));
-                let high = cast(slice(total(), 16, 16), Ty::Bit(16));
-                Expr::binary(BinOp::Add, slice(total(), 15, 0), high)
+                let (data, subtract) = (self.data(e)?, method == "subtract");
+                self.push(Ir::Call(Call::AddToSum { dst: var, data, subtract }));
+                return Ok(Val::Void);
             }
             _ => Expr::bits(16, 0),
         };

@@ -1,4 +1,4 @@
-//! Hosts around a switch that runs `strait run --target xdp`, in network namespaces.
+//! Hosts around a switch that runs `strait run`, in network namespaces.
 #![allow(dead_code)]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -30,7 +30,7 @@ pub fn possible(name: &str) -> bool {
     } else {
         return true;
     };
-    println!("skipped: xdp {name}: {missing}");
+    println!("skipped: {name}: {missing}");
     false
 }
 
@@ -69,15 +69,25 @@ impl Lab {
         self.hosts[host].run(set).expect("a namespace").expect("veths have these offloads");
     }
 
-    /// Starts the program. Returns the running process and its first lines, or the error of one that ended.
+    /// Starts the program on xdp. Returns the running process and its first lines, or the error of one that ended.
     pub fn start(&self, more: &[&str]) -> Result<(Child, String), String> {
+        // Both forms of a port mean the same.
+        self.start_on("xdp", |i| if i == 0 { "xdp:" } else { "" }, more)
+    }
+
+    /// Starts the program on a target. `driver` says what stands before the name of the interface of each port.
+    pub fn start_on(
+        &self,
+        target: &str,
+        driver: impl Fn(usize) -> &'static str,
+        more: &[&str],
+    ) -> Result<(Child, String), String> {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", self.switch.name(), env!("CARGO_BIN_EXE_strait"), "run"]);
         command.arg(self.files.path().join("program.p4"));
-        command.args(["--target", "xdp"]).args(more);
+        command.args(["--target", target]).args(more);
         for i in 0..self.hosts.len() {
-            // Both forms mean the same.
-            command.arg("--port").arg(format!("{i}={}s{i}", if i == 0 { "xdp:" } else { "" }));
+            command.arg("--port").arg(format!("{i}={}s{i}", driver(i)));
         }
         let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("strait starts");
         let mut told = String::new();
@@ -93,8 +103,13 @@ impl Lab {
 
     /// Sends data from one host to the other and back, by TCP.
     pub fn tcp(&self, from: usize) {
-        let (client, server) = (&self.hosts[from], &self.hosts[1 - from]);
         let address = SocketAddr::from((Ipv4Addr::new(10, 9, 0, 2 - from as u8), 4711));
+        self.tcp_to(from, address, address);
+    }
+
+    /// Sends data from a host to the address `to` and back, by TCP. The other host listens at `address`.
+    pub fn tcp_to(&self, from: usize, to: SocketAddr, address: SocketAddr) {
+        let (client, server) = (&self.hosts[from], &self.hosts[1 - from]);
         let listener = server.run(|| TcpListener::bind(address)).expect("a namespace").expect("a listener");
         let data: Vec<u8> = (0..3_000_000u32).map(|i| (i * 7 / 3) as u8).collect();
         std::thread::scope(|scope| {
@@ -106,7 +121,7 @@ impl Lab {
                 assert!(got == data, "the server gets other bytes");
                 stream.write_all(&got).expect("data leaves");
             });
-            let connect = || TcpStream::connect_timeout(&address, PATIENCE);
+            let connect = || TcpStream::connect_timeout(&to, PATIENCE);
             let connected = client.run(connect).expect("a namespace");
             let Ok(mut stream) = connected else {
                 // The listener would wait for ever.

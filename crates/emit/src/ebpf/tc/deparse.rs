@@ -20,8 +20,12 @@ const FRONT: u32 = 14;
 impl Ebpf<'_> {
     /// Emits a function for each deparser. It returns 1 if the packet cannot be written, and 2 if a checksum cannot be computed.
     pub(super) fn tc_deparsers(&mut self) {
-        if !self.c.facts.plan.sums.is_empty() {
+        let continued = self.c.facts.partial.count() > 0;
+        if continued || !self.c.facts.plan.sums.is_empty() {
             self.c.text.raw(sums::CHANGE);
+        }
+        if continued {
+            self.c.text.raw(sums::CONTINUE);
         }
         self.c.text.raw(RESIZE);
         for role in [Role::IngressDeparser, Role::Deparser] {
@@ -52,6 +56,7 @@ impl Ebpf<'_> {
             body.text.line("u8 *p;");
             order.iter().for_each(|h| write(body, h));
             body.updates(&order, sums::apply);
+            body.continue_checksums(&order, sums::continue_checksum);
         });
     }
 

@@ -25,6 +25,32 @@ INLINE void change_sum(struct __sk_buff *skb, u32 at, u32 pseudo, u32 body, u64 
 }
 "#;
 
+/// The function that updates a checksum by what the program computed. The header is written already, with that value.
+pub const CONTINUE: &str = r#"
+/* Writes the checksum at `at`, which the program has computed from the one that arrived: as it is if that was complete, and with the
+ * difference of the pseudo-header alone if it was partial. */
+INLINE void continue_checksum(struct __sk_buff *skb, u32 at, u16 checksum, struct parts parts)
+{
+    u16 arrived = ~parts.arrived, found = 1;
+    if (checksum == arrived && (!parts.body || parts.body == 0xffff))
+        return;
+    u32 pseudo = pseudo_part(checksum, parts);
+    arrived = bswap16(arrived);
+    bpf_skb_store_bytes(skb, at, &arrived, 2, 0);
+    change_sum(skb, at, pseudo, parts.body, 0);
+    /* Of the two zeros of one's complement, the program's is right. */
+    if (checksum && checksum != 0xffff)
+        return;
+    if (!bpf_skb_load_bytes(skb, at, &found, 2) && (!found || found == 0xffff))
+        bpf_skb_store_bytes(skb, at, &checksum, 2, 0);
+}
+"#;
+
+/// Emits the update of a checksum that the program has computed from the one that arrived.
+pub fn continue_checksum(body: &mut Body<'_>, at: &str, checksum: &str, parts: &str) {
+    body.text.line(format!("continue_checksum(skb, {at}, {checksum}, {parts});"));
+}
+
 /// Emits the update of a checksum in the packet. All headers are at their new offsets.
 pub fn apply(body: &mut Body<'_>, at: &UpdateAt<'_>) {
     let i = at.number;
