@@ -6,7 +6,7 @@ use crate::lab::{Lab, both, possible};
 /// One way.
 struct Fault {
     name: &'static str,
-    /// Further lines of the configuration, and interfaces with a lane.
+    /// What follows the name of the device in `attach`.
     express: &'static str,
     /// What is done in the router before the first `up`; empty for nothing.
     before: &'static str,
@@ -279,6 +279,16 @@ const FAULTS: &[Fault] = &[
     Fault {
         name: "loose-filter-without-address",
         express: LANES,
+        after: "sysctl -qw net.ipv4.conf.r0.rp_filter=2",
+        status: 4,
+        tells: &["`r0` filters by reverse path and has no IPv4 address"],
+        refused: &["sysctl -w net.ipv4.conf.r0.rp_filter=0"],
+        cure: "sysctl -qw net.ipv4.conf.r0.rp_filter=0",
+        ..USUAL
+    },
+    Fault {
+        name: "loose-filter-past-netfilter",
+        express: ", express = [\"r0\", \"r1\"], bypass-netfilter = true",
         after: "sysctl -qw net.ipv4.conf.r0.rp_filter=2",
         status: 4,
         tells: &["`r0` filters by reverse path and has no IPv4 address"],

@@ -295,6 +295,30 @@ fn a_kill_at_any_system_call_heals() {
     }
 }
 
+/// `down` is killed; a second one completes it, or an `up` heals.
+#[test]
+fn a_killed_down_is_completed() {
+    if !possible("killed down") {
+        return;
+    }
+    let lab = Lab::new("kdown");
+    let file = lab.config(EXPRESS, "");
+    let clean = lab.state();
+    for number in 0..8 {
+        lab.must("up");
+        let mut down = lab.strait("down").spawn().expect("strait starts");
+        std::thread::sleep(std::time::Duration::from_millis(4 * number));
+        down.kill().expect("it is ours");
+        down.wait().expect("it ends");
+        if number % 2 == 0 {
+            lab.must("up");
+            lab.transfer(1, |_| ());
+        }
+        lab.must("down");
+        assert_eq!(lab.state(), clean, "after {} ms, {}", 4 * number, file.display());
+    }
+}
+
 #[test]
 fn down_and_status_need_no_valid_file() {
     if !possible("no file") {

@@ -348,7 +348,8 @@ pub fn ways(config: &Config, all: &[Link]) -> anyhow::Result<(Vec<Way>, Vec<Stri
 /// The second text is the cure.
 ///
 /// The kernel uses the larger of two values (Documentation/networking/ip-sysctl.rst): 1 is the strict mode of RFC 3704, 2 the loose one. On an
-/// interface without an IPv4 address the loose mode drops such packets, too (`no_addr` in net/ipv4/fib_frontend.c).
+/// interface without an IPv4 address the loose mode drops such packets, too (`no_addr` in net/ipv4/fib_frontend.c). That holds for lanes past
+/// netfilter as well: the kernel gets the packets whose next hop it has not resolved.
 pub fn filter(name: &str, present: &Present) -> Option<(String, String)> {
     let value = |scope: &str| {
         let value = sysctl::get(&format!("net/ipv4/conf/{scope}/rp_filter")).ok()?;
@@ -371,7 +372,7 @@ pub fn filter(name: &str, present: &Present) -> Option<(String, String)> {
     }
 }
 
-/// Does steps, and undoes them again in reverse order if the value is dropped before [`Transaction::commit`].
+/// Does steps, and can undo those that were done, the last one first.
 pub struct Transaction<'a> {
     site: &'a Site,
     links: &'a Handle,
