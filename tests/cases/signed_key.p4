@@ -1,4 +1,4 @@
-// A range key of signed numbers in a table that can be written (tc has no such tables).
+// A range key of signed numbers in a table that can be written.
 #include <core.p4>
 #include <v1model.p4>
 

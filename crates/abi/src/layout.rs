@@ -3,7 +3,7 @@
 use crate::Bits;
 use crate::entry::{ActionCall, MatchKind, MatchValue};
 use crate::id::ActionId;
-use crate::manifest::{Param, Structure, Table, TableLayout};
+use crate::manifest::{KeyField, Param, Structure, Table, TableLayout};
 
 /// The key of an entry, as a map stores it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -14,15 +14,18 @@ pub struct PackedKey {
     pub mask: Vec<u8>,
     /// The number of leading bits of `value` that must match, for a longest-prefix-match trie.
     pub prefix_len: u32,
+    /// The bounds of range keys, as [`TableLayout::bounds_offset`] says.
+    pub bounds: Vec<u8>,
 }
 
 impl Table {
-    /// The packed key of match values that [`Table::check_entry`] has accepted. Returns `None` for range keys: each target stores those in
-    /// its own layout.
+    /// The packed key of match values that [`Table::check_entry`] has accepted. Returns `None` for range keys of a layout without bounds: native
+    /// stores those in its own way.
     pub fn pack_key(&self, layout: &TableLayout, matches: &[MatchValue]) -> Option<PackedKey> {
         let mut value = vec![0; layout.key_size as usize];
         let mut mask = value.clone();
         let mut prefix_len = layout.key_size * 8;
+        let mut bounds = Vec::new();
         for ((key, &offset), field) in self.keys.iter().zip(&layout.key_offsets).zip(matches) {
             let (v, m) = match field {
                 MatchValue::Exact(v) | MatchValue::Optional(Some(v)) => (v.clone(), Bits::ones(key.width)),
@@ -35,17 +38,30 @@ impl Table {
                     let m = Bits::prefix_mask(key.width, *len);
                     (v.and(&m), m)
                 }
-                MatchValue::Range(..) => return None,
+                MatchValue::Range(low, high) => {
+                    layout.bounds_offset?;
+                    let same = (0..key.width).rev().take_while(|&bit| low.get(bit) == high.get(bit)).count();
+                    for bound in [low, high] {
+                        bounds.extend((bound.to_u64()? ^ sign(key)).to_ne_bytes());
+                    }
+                    let m = Bits::prefix_mask(key.width, same as u32);
+                    (low.and(&m), m)
+                }
             };
             put(&mut value, offset, &v);
             put(&mut mask, offset, &m);
         }
-        Some(PackedKey { value, mask, prefix_len })
+        Some(PackedKey { value, mask, prefix_len, bounds })
     }
 
     /// The match values of a packed key.
     pub fn unpack_key(&self, layout: &TableLayout, packed: &PackedKey) -> Vec<MatchValue> {
-        let field = |(key, &offset): (&crate::manifest::KeyField, &u32)| {
+        let mut bounds = packed.bounds.chunks_exact(8);
+        let mut bound = |key: &KeyField| {
+            let word = bounds.next().and_then(|word| word.first_chunk()).copied().unwrap_or_default();
+            Bits::new(key.width, u128::from(u64::from_ne_bytes(word) ^ sign(key)))
+        };
+        let field = |(key, &offset): (&KeyField, &u32)| {
             let at = |bytes: &[u8]| {
                 let start = offset as usize;
                 Bits::from_bytes_be(key.width, &bytes[start..start + key.width.div_ceil(8) as usize])
@@ -55,6 +71,9 @@ impl Table {
                 MatchKind::Exact | MatchKind::Selector => MatchValue::Exact(v),
                 MatchKind::Optional if m.is_zero() => MatchValue::Optional(None),
                 MatchKind::Optional => MatchValue::Optional(Some(v)),
+                MatchKind::Range if layout.bounds_offset.is_some() => {
+                    MatchValue::Range(bound(key), bound(key))
+                }
                 MatchKind::Ternary | MatchKind::Range => MatchValue::Ternary(v, m),
                 MatchKind::Lpm if layout.structure == Structure::LpmTrie => {
                     let pad = key.width.div_ceil(8) * 8 - key.width;
@@ -110,6 +129,11 @@ impl Table {
     }
 }
 
+/// What is inverted in the bounds of a range: the sign bit, so that they can be compared as unsigned numbers.
+fn sign(key: &KeyField) -> u64 {
+    if key.signed && key.width > 0 { 1 << (key.width - 1) } else { 0 }
+}
+
 /// Writes a field at an offset, right-aligned in whole bytes.
 fn put(bytes: &mut [u8], offset: u32, value: &Bits) {
     let field = value.to_bytes_be();
@@ -120,7 +144,7 @@ fn put(bytes: &mut [u8], offset: u32, value: &Bits) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::{Action, KeyField};
+    use crate::manifest::Action;
 
     fn table(kinds: &[(u32, MatchKind, u32)]) -> (Table, TableLayout) {
         let keys = kinds
@@ -146,6 +170,7 @@ mod tests {
             key_size: kinds.iter().map(|k| k.0.div_ceil(8)).sum(),
             key_offsets: kinds.iter().map(|k| k.2).collect(),
             data_size: 48,
+            bounds_offset: None,
             data_offset: 8,
             counter_offset: None,
             meter_offset: None,

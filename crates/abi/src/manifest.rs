@@ -415,6 +415,11 @@ pub struct TableLayout {
     pub key_offsets: Vec<u32>,
     /// Size in bytes of the action data at the end of a value.
     pub data_size: u32,
+    /// For a [`Structure::TupleSpace`] with range keys on eBPF: offset in the action data of the bounds. Those of a range key are two `u64`, the lowest
+    /// and the highest value of the field. The sign bit of signed values is inverted. Mask and key have the leading bits that both bounds
+    /// have in common, and several tuples may have the same mask.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bounds_offset: Option<u32>,
     /// Offset in bytes of the action data in a value. The priority and the direct counter come before it.
     pub data_offset: u32,
     /// Offset in bytes of the direct counter in a value, if there is one.

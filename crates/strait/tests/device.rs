@@ -60,6 +60,12 @@ control I(inout headers hdr, inout metadata m, inout standard_metadata_t sm) {
         default_action = NoAction();
         size = 256;
     }
+    table ranges {
+        key = { hdr.h.key: range; }
+        actions = { mark; NoAction; }
+        default_action = NoAction();
+        size = 64;
+    }
     apply {
         bit<32> value;
         kept.read(value, 3);
@@ -67,6 +73,7 @@ control I(inout headers hdr, inout metadata m, inout standard_metadata_t sm) {
         masks.apply();
         prefixes.apply();
         shorts.apply();
+        ranges.apply();
         exacts.apply();
         if (value == 77) { hdr.h.mark = value; }
         sm.egress_spec = 1;
@@ -83,6 +90,8 @@ const MASKS: TableId = TableId(1);
 const PREFIXES: TableId = TableId(2);
 /// A table with a key so short that targets index an array with it.
 const SHORTS: TableId = TableId(3);
+/// A table whose entries overlap: in the kernel, several of them have the same masked key.
+const RANGES: TableId = TableId(4);
 
 fn program() -> ir::Verified {
     let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
@@ -111,6 +120,7 @@ fn key(table: TableId, n: u64) -> EntryKey {
         EXACTS => (MatchValue::Exact(bits(n)), 0),
         SHORTS => (MatchValue::Exact(Bits::new(8, n.into())), 0),
         MASKS => (MatchValue::Ternary(bits(n), bits(0xff | 0x100 << (n % 3))), 1 + n as i32),
+        RANGES => (MatchValue::Range(bits(n), bits(40 + n / 2)), 1 + n as i32),
         _ => (MatchValue::Lpm(bits(n << 8), 20 + n as u32 % 5), 0),
     };
     EntryKey { table, matches: vec![matches], priority }
@@ -122,7 +132,7 @@ fn entry(table: TableId, n: u64, number: u64) -> Entity {
 
 /// A random update. Some are wrong.
 fn update(rng: &mut Rng) -> Update {
-    let table = [EXACTS, MASKS, PREFIXES, SHORTS][rng.index(4)];
+    let table = [EXACTS, MASKS, PREFIXES, SHORTS, RANGES][rng.index(5)];
     let (n, number) = (rng.below(24), rng.below(1 << 20));
     let count = Count { packets: number, bytes: 64 * number };
     let cell = rng.below(5);

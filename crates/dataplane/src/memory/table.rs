@@ -255,8 +255,12 @@ impl Table {
             Store::Lpm(lpm) => {
                 let (size, mut entries) = (layout.key_size as usize, Vec::new());
                 lpm.each(size, &mut |key, length, row| {
-                    let key =
-                        PackedKey { value: key[..size].to_vec(), mask: vec![0xff; size], prefix_len: length };
+                    let key = PackedKey {
+                        value: key[..size].to_vec(),
+                        mask: vec![0xff; size],
+                        prefix_len: length,
+                        ..PackedKey::default()
+                    };
                     entries.push(self.entry(&(self.definition.unpack_key(layout, &key), 0), row));
                 });
                 entries
@@ -315,7 +319,7 @@ impl Table {
             // Rows hold masks in a tuple space only. Elsewhere every bit of the key counts.
             let masked = layout.structure == Structure::TupleSpace;
             let mask = if masked { part(1) } else { vec![0xff; 8 * words] };
-            let packed = PackedKey { value, mask, prefix_len: 0 };
+            let packed = PackedKey { value, mask, ..PackedKey::default() };
             self.definition.unpack_key(layout, &packed)
         };
         let mut matches = unpacked(part(0));

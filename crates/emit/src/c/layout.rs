@@ -44,9 +44,14 @@ fn table(
     }
     let structure = structure(t, machine);
     for key in &t.keys {
-        if machine == Machine::Bpf && key.kind == MatchKind::Range && structure != Structure::Code {
-            let hint = "use ternary keys, or const entries, which become code";
-            problems.push(Unsupported::new(key.loc, "a range key in a table that can be written", hint));
+        let is_range = key.kind == MatchKind::Range && structure != Structure::Code;
+        if machine == Machine::Bpf && is_range && key.expr.ty.width() > 64 {
+            let what = "a range key of more than 64 bits in a table that can be written";
+            problems.push(Unsupported::new(
+                key.loc,
+                what,
+                "split it, or use const entries, which become code",
+            ));
         }
         if machine == Machine::Bpf && key.expr.ty.width() > 128 {
             problems.push(Unsupported::new(key.loc, "a key of more than 128 bits", "split it into two keys"));
@@ -260,6 +265,9 @@ fn layout(t: &ir::Table, map: &str, structure: Structure, machine: Machine, data
     let timed = metered + if hit_offset.is_some() { 8 } else { 0 };
     let data_offset = timed + if learns { u32::next_multiple_of(at, 8) } else { 0 };
     let data_size = u32::next_multiple_of(data_size, 8);
+    let ranges = t.keys.iter().filter(|k| mapped && k.kind == MatchKind::Range).count() as u32;
+    let bounds_offset = (stored && ranges > 0).then_some(data_size);
+    let data_size = data_size + if stored { 16 * ranges } else { 0 };
     TableLayout {
         structure,
         map: stored.then(|| format!("t_{map}")),
@@ -269,6 +277,7 @@ fn layout(t: &ir::Table, map: &str, structure: Structure, machine: Machine, data
         key_size: at.max(u32::from(!t.keys.is_empty())),
         key_offsets,
         data_size,
+        bounds_offset,
         data_offset,
         counter_offset,
         meter_offset,

@@ -5,6 +5,7 @@
 //! copies action data from a hash, and uses the copy only if no write began in the meantime. The host does not overwrite default
 //! actions and tuples while a packet may read them. The kernel keeps removed values of an LPM trie for a grace period.
 
+use abi::MatchKind;
 use abi::manifest::HIT as HIT_TIME;
 use abi::manifest::{LearningMaps, Structure, Table, TableLayout, VERSIONS};
 use ir::TableId;
@@ -12,7 +13,7 @@ use ir::TableId;
 use super::Ebpf;
 use crate::c::layout::{elements, learning_layout, offsets};
 use crate::c::table::{HIT, choose_member, code, miss, reads_version, run, version};
-use crate::c::{Body, Unit, c_type, header};
+use crate::c::{Body, Unit, c_type, header, signed_range};
 
 /// How often a lookup is repeated because the table is being written. After that, the packet is dropped.
 const TRIES: u32 = 16;
@@ -151,7 +152,10 @@ fn lookup(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) {
         header::write_key(&value, key.expr.ty.width(), *at, body.text);
     }
     match layout.structure {
-        Structure::TupleSpace => tuples(body, layout, map),
+        Structure::TupleSpace => {
+            let bounds = bounds(body, definition, layout);
+            tuples(body, layout, map, &bounds);
+        }
         Structure::LpmTrie => {
             body.text.line(format!("*(u32 *)t->key = {};", layout.key_size * 8));
             body.text.line(format!("u8 *v = bpf_map_lookup_elem(&{map}, t->key);"));
@@ -384,9 +388,27 @@ impl Body<'_> {
     }
 }
 
+/// Emits the values of range keys as unsigned numbers. Returns the C of the conditions that those of the candidate's ranges contain them.
+fn bounds(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) -> String {
+    let Some(offset) = layout.bounds_offset else { return String::new() };
+    let mut conditions = String::new();
+    let ranges = definition.keys.iter().filter(|k| k.kind == MatchKind::Range);
+    for (i, key) in ranges.enumerate() {
+        let value = body.expr(&key.expr);
+        let sign = signed_range(key.kind, key.expr.ty).and_then(|sign| sign.to_u64()).unwrap_or(0);
+        body.text.line(format!("u64 bounded_{i} = (u64)({value}) ^ {sign:#x}ULL;"));
+        let word = offset as usize / 8 + 2 * i;
+        conditions.push_str(&format!(
+            " && t->candidate[{word}] <= bounded_{i} && bounded_{i} <= t->candidate[{}]",
+            word + 1
+        ));
+    }
+    conditions
+}
+
 /// Emits a tuple-space search (Srinivasan, Suri, Varghese 1999). The tuples are sorted by their best priority in descending order, so the
 /// search ends when no further tuple can hold a better entry. The element after the last tuple is all zeros.
-fn tuples(body: &mut Body<'_>, layout: &TableLayout, map: &str) {
+fn tuples(body: &mut Body<'_>, layout: &TableLayout, map: &str, bounds: &str) {
     let Some((array, count)) = &layout.tuples else { return };
     let steps = count + 1 + TRIES;
     let t = &mut *body.text;
@@ -427,7 +449,7 @@ fn tuples(body: &mut Body<'_>, layout: &TableLayout, map: &str) {
     t.close("");
     t.line("at++;");
     t.line("missed = 0;");
-    t.open("if (found && (!v || priority > best))");
+    t.open(format!("if (found && (!v || priority > best){bounds})"));
     t.line("v = found;");
     t.line("best = priority;");
     t.line(format!("copy_words(t->data, (u8 *)t->candidate, {});", layout.data_size));

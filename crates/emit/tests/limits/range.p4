@@ -1,8 +1,8 @@
-// A range key in a table that can be written.
+// A range key of more than 64 bits in a table that can be written.
 #include <core.p4>
 #include <v1model.p4>
 
-header h_t { bit<16> n; }
+header h_t { bit<72> n; }
 struct headers { h_t h; }
 struct metadata { bit<8> a; bit<32> b; }
 
@@ -15,7 +15,7 @@ parser P(packet_in b, out headers hdr, inout metadata m, inout standard_metadata
 control V(inout headers hdr, inout metadata m) { apply { } }
 control I(inout headers hdr, inout metadata m, inout standard_metadata_t sm) {
     table t {
-        key = { hdr.h.n: range; } // unsupported: a range key
+        key = { hdr.h.n: range; } // unsupported: a range key of more than 64 bits
         actions = { NoAction; }
     }
     apply { t.apply(); }

@@ -280,8 +280,12 @@ impl KernelProgram {
             if self.row_of(table, layout, &key)? != Some(row) {
                 continue;
             }
-            let packed =
-                PackedKey { mask: vec![0xff; key.len()], prefix_len: layout.key_size * 8, value: key };
+            let packed = PackedKey {
+                mask: vec![0xff; key.len()],
+                prefix_len: layout.key_size * 8,
+                value: key,
+                ..PackedKey::default()
+            };
             let action = value.get(layout.data_offset as usize..).unwrap_or_default();
             listed.extend(
                 read_entry(table, layout, &packed, &value, action).map(|l| (packed.value.clone(), l)),

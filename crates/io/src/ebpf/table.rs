@@ -7,7 +7,7 @@ use dataplane::Count;
 use dataplane::device::DeviceError;
 
 use super::stats::read_count;
-use super::tuples::TupleSpace;
+use super::tuples::{TupleSpace, bounds_in};
 use super::{KernelProgram, array};
 use crate::bpf::{Map, MapKind};
 use crate::{Error, Result};
@@ -26,7 +26,8 @@ impl KernelProgram {
         if layout.structure == Structure::Flow {
             return self.relearn(table, &layout, &key, data);
         }
-        let mut value = table.value_of(&layout, entry.priority, data).ok_or_else(|| misfit(table))?;
+        let data = with_bounds(&layout, &packed, data);
+        let mut value = table.value_of(&layout, entry.priority, &data).ok_or_else(|| misfit(table))?;
         keep_counter(&layout, &old, &mut value);
         self.replace_element(table, &layout, &key, &value)?;
         match layout.structure {
@@ -101,7 +102,8 @@ impl KernelProgram {
         let elements = self.elements(table, &layout)?;
         let mut listed = Vec::with_capacity(elements.len());
         for (key, value) in elements {
-            let Some(packed) = self.unpack_map_key(table, &layout, &key)? else { continue };
+            let Some(mut packed) = self.unpack_map_key(table, &layout, &key)? else { continue };
+            packed.bounds = bounds_in(&layout, &value).to_vec();
             let action = self.action_in(table, &layout, &value)?;
             listed.extend(read_entry(table, &layout, &packed, &value, &action));
         }
@@ -194,7 +196,8 @@ impl KernelProgram {
         if layout.structure == Structure::Flow {
             return self.learn(table, &layout, &packed.value, data);
         }
-        let mut value = table.value_of(&layout, entry.priority, data).ok_or_else(|| misfit(table))?;
+        let data = with_bounds(&layout, &packed, data);
+        let mut value = table.value_of(&layout, entry.priority, &data).ok_or_else(|| misfit(table))?;
         self.take_cell(table, &layout, &mut value)?;
         let written = match layout.structure {
             Structure::TupleSpace => self.write_new_ternary(table, &packed, entry.priority, &value),
@@ -231,10 +234,17 @@ impl KernelProgram {
                 );
                 return Err(DeviceError::Unimplemented(text).into());
             }
-            if !space.has_room(&packed.mask) {
+            if !space.has_room(packed) {
                 let (name, capacity) = (&table.name, space.capacity());
-                let text =
-                    format!("the entries of table `{name}` may have {capacity} different masks at most");
+                let ranges = match packed.bounds.is_empty() {
+                    true => "",
+                    false => {
+                        ", and entries whose ranges begin with the same bits count as if their masks differed"
+                    }
+                };
+                let text = format!(
+                    "the entries of table `{name}` may have {capacity} different masks at most{ranges}"
+                );
                 return Err(DeviceError::ResourceExhausted(text).into());
             }
             let tuple = space.note(packed, priority);
@@ -291,7 +301,7 @@ impl KernelProgram {
         let entries = layout.map.as_ref().ok_or_else(|| misfit(table))?;
         let first = self.version(table)?.tuples;
         let (entries, array) = (self.instance.map(entries)?, self.instance.map(array)?);
-        TupleSpace::recover(layout.key_size as usize, *capacity, &entries, &array, first)
+        TupleSpace::recover(layout, *capacity, &entries, &array, first)
     }
 
     /// The map key of a packed key; `None` if no tuple has its mask.
@@ -304,7 +314,7 @@ impl KernelProgram {
         if layout.structure != Structure::TupleSpace {
             return Ok(Some(plain_key(layout, packed)));
         }
-        self.with_tuples(table, |_, space| Ok(space.tuple(&packed.mask).map(|t| tuple_key(t, packed))))
+        self.with_tuples(table, |_, space| Ok(space.tuple(packed).map(|t| tuple_key(t, packed))))
     }
 
     /// The packed key of an element; `None` for an element of a killed writer, whose tuple does not exist.
@@ -317,24 +327,34 @@ impl KernelProgram {
         let size = layout.key_size as usize;
         let head = || key.first_chunk().map(|head| u32::from_ne_bytes(*head)).unwrap_or(0);
         Ok(Some(match layout.structure {
-            Structure::LpmTrie => {
-                PackedKey { value: key[4..4 + size].to_vec(), mask: vec![0xff; size], prefix_len: head() }
-            }
+            Structure::LpmTrie => PackedKey {
+                value: key[4..4 + size].to_vec(),
+                mask: vec![0xff; size],
+                prefix_len: head(),
+                ..PackedKey::default()
+            },
             Structure::TupleSpace => {
                 let Some(mask) = self.with_tuples(table, |_, space| Ok(space.mask(head())))? else {
                     return Ok(None);
                 };
-                PackedKey { value: key[4..4 + size].to_vec(), mask, prefix_len: layout.key_size * 8 }
+                PackedKey {
+                    value: key[4..4 + size].to_vec(),
+                    mask,
+                    prefix_len: layout.key_size * 8,
+                    ..PackedKey::default()
+                }
             }
             Structure::Array => PackedKey {
                 value: head().to_be_bytes()[4 - size..].to_vec(),
                 mask: vec![0xff; size],
                 prefix_len: layout.key_size * 8,
+                ..PackedKey::default()
             },
             _ => PackedKey {
                 value: key[..size].to_vec(),
                 mask: vec![0xff; size],
                 prefix_len: layout.key_size * 8,
+                ..PackedKey::default()
             },
         }))
     }
@@ -363,6 +383,16 @@ fn layout_of(table: &Table) -> Result<&TableLayout> {
 /// The action data in a value.
 fn data_in<'v>(layout: &TableLayout, value: &'v [u8]) -> &'v [u8] {
     value.get(layout.data_offset as usize..).unwrap_or_default()
+}
+
+/// The action data of an entry, with the bounds of its ranges behind it.
+fn with_bounds(layout: &TableLayout, packed: &PackedKey, data: &[u8]) -> Vec<u8> {
+    let mut data = data.to_vec();
+    if let Some(at) = layout.bounds_offset {
+        data.resize(at as usize, 0);
+        data.extend(&packed.bounds);
+    }
+    data
 }
 
 /// The map key in a hash table, a trie or an array.
