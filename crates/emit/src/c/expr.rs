@@ -172,11 +172,17 @@ impl Body<'_> {
         }
     }
 
+    /// Whether shifts of values of this width are emitted as shifts of their halves, also by a constant. clang merges shifts of two branches into
+    /// one by a variable distance, for which eBPF has no library.
+    fn shifts_by_halves(&self, width: u32) -> bool {
+        self.facts.machine() == Machine::Bpf && width > 64
+    }
+
     fn shift(&mut self, op: BinOp, a: &Expr, b: &Expr, x: &str, y: &str, ty: Ty) -> String {
         let width = a.ty.width();
         if op == BinOp::Shr && a.ty.is_signed() {
             let bits = container(width);
-            if width > 64 && b.as_const().is_none() {
+            if width > 64 && (b.as_const().is_none() || self.shifts_by_halves(width)) {
                 let amount = format!("({y} > 128 ? 128 : (u32){y})");
                 return mask(format!("sar128((u128){}, {amount})", signed(x, width, bits)), width);
             }
@@ -184,7 +190,7 @@ impl Body<'_> {
             return mask(format!("{} >> {most}", signed(x, width, bits)), width);
         }
         let wide = if container(width) < 32 { "u32" } else { c_type(ty).unwrap_or("u128") };
-        if width > 64 && b.as_const().is_none() {
+        if width > 64 && (b.as_const().is_none() || self.shifts_by_halves(width)) {
             let amount = format!("({y} > 128 ? 128 : (u32){y})");
             let name = if op == BinOp::Shl { "shl128" } else { "shr128" };
             let shifted = mask(format!("{name}({x}, {amount})"), width);
