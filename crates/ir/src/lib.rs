@@ -142,6 +142,7 @@ pub mod pipeline;
 pub mod program;
 pub mod stmt;
 pub mod text;
+pub mod unset;
 pub mod verify;
 pub mod visit;
 pub mod visit_mut;

@@ -28,23 +28,26 @@ impl Emitter<'_> {
             self.function(stage_name(role), Unit::Role(role), |body| {
                 let order = body.emitted(control);
                 body.text.line("u32 out = 0, moved = 0;");
-                order.iter().for_each(|h| body.place_header(h));
+                body.place_headers(&order);
                 body.text.line("u32 in = s->cursor;");
                 body.text.line("s32 diff = (s32)out - (s32)in;");
                 body.text.line("UNUSED u8 *p;");
                 body.text.open("if (diff || moved)");
-                order.iter().for_each(|h| body.copy_header_bytes(h, Copy::Save));
+                body.each_header(&order, |body, h| body.copy_header_bytes(h, Copy::Save));
                 body.text.line(format!("if (diff && {move_start})"));
                 body.text.line("    return 1;");
-                order.iter().for_each(|h| body.copy_header_bytes(h, Copy::Restore));
+                body.each_header(&order, |body, h| body.copy_header_bytes(h, Copy::Restore));
                 body.text.close("");
-                order.iter().for_each(|h| body.write_header(h));
+                body.each_header(&order, |body, h| body.write_header(h));
                 body.updates(&order, sum);
                 body.continue_checksums(&order, partial);
             });
         }
     }
 }
+
+/// The number of headers whose validity one load reads.
+pub const GROUP: usize = 8;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Copy {
@@ -78,9 +81,52 @@ impl Body<'_> {
         order
     }
 
+    /// Calls `f` for each header in order. Headers that follow each other in a group are skipped with one test if all of the group are
+    /// invalid: most packets have few of a program's headers, and each test of one costs about a nanosecond.
+    pub fn each_header(&mut self, order: &[Emitted], mut f: impl FnMut(&mut Self, &Emitted)) {
+        self.each_group(order, |body, group, _| group.iter().for_each(|h| f(body, h)));
+    }
+
+    /// The same for each group. `f` also learns whether it is skipped in most packets.
+    fn each_group(&mut self, order: &[Emitted], mut f: impl FnMut(&mut Self, &[Emitted], bool)) {
+        for (number, run) in order.chunk_by(|a, b| a.id.index() / GROUP == b.id.index() / GROUP).enumerate() {
+            // The first headers are in most packets.
+            let skip = number > 0 && run.len() >= GROUP / 2;
+            if skip {
+                let first = ir::HeaderId((run[0].id.index() / GROUP * GROUP) as u32);
+                let first = self.names.header(first).to_string();
+                self.text.open(format!("if (any_valid(&s->{first}_valid))"));
+            }
+            f(self, run, skip);
+            if skip {
+                self.text.close("");
+            }
+        }
+    }
+
+    /// Emits the computation of all new offsets, and of `out`, the length of the headers that leave.
+    ///
+    /// The kernel's verifier knows the value of `out` on every path, so it would follow each combination of valid headers to the end. What it
+    /// loads from a map it does not know: after each group, all paths are one.
+    pub fn place_headers(&mut self, order: &[Emitted]) {
+        let bits = |h: &Emitted| -> u32 {
+            self.program.header_type(h.id).fields.iter().map(|field| field.ty.width()).sum()
+        };
+        let most: u32 = order.iter().map(|h| bits(h).div_ceil(8)).sum();
+        let forgets = self.facts.machine() == Machine::Bpf && order.len() > GROUP;
+        self.each_group(order, |body, group, skipped| {
+            group.iter().for_each(|h| body.place_header(h));
+            if forgets && skipped {
+                let mask = (most + 1).next_power_of_two() - 1;
+                body.text.line("*(volatile u32 *)&t->headers_out = out;");
+                body.text.line(format!("out = *(volatile u32 *)&t->headers_out & {mask};"));
+            }
+        });
+    }
+
     /// Emits the computation of a header's new offset (`*_out`), and adds the header's length to `out`. Unless the target writes whole headers, it also makes `moved`
     /// non-zero if the header arrived at another offset.
-    pub fn place_header(&mut self, h: &Emitted) {
+    fn place_header(&mut self, h: &Emitted) {
         let (name, bytes) = (&h.name, h.bytes);
         self.text.open(format!("if (s->{name}_valid)"));
         self.text.line(format!("t->{name}_out = out;"));

@@ -5,8 +5,8 @@ use ir::{Program, Role, Verified};
 
 use super::pipeline::stage_name;
 use super::{
-    Body, Facts, Home, Hook, Machine, Names, Text, Unit, Units, c_type, layout, partial, stack, sums, varbit,
-    wide,
+    Body, Facts, Home, Hook, Machine, Names, Text, Unit, Units, c_type, deparse, layout, partial, stack,
+    sums, varbit, wide,
 };
 use crate::Output;
 use crate::unsupported::Unsupported;
@@ -134,15 +134,9 @@ impl<'p> Emitter<'p> {
         self.text
             .line("/* The state of a packet. All members before `rest` are zero when the packet arrives. */");
         self.text.open("struct state");
-        for id in (0..self.program.headers.len() as u32).map(ir::HeaderId) {
-            let (name, structure) = (self.names.header(id), self.names.header_type(id));
-            self.text.line(format!("struct h_{structure} {name};"));
-        }
+        self.headers(true);
         self.variables(|id| cleared.contains(&id));
-        for i in 0..self.program.headers.len() {
-            let name = self.names.header(ir::HeaderId(i as u32)).to_string();
-            self.text.line(format!("u8 {name}_valid;"));
-        }
+        self.validity();
         sums::cleared_members(&self.facts.plan, &mut self.text);
         partial::members(&self.facts.partial, &mut self.text);
         self.text.line("u32 cursor;       /* number of bytes that the parser has consumed */");
@@ -161,6 +155,7 @@ impl<'p> Emitter<'p> {
             self.text.line(format!("u8 colour_{};     /* the result of the direct meter */", meter.0));
         }
         self.text.line("u64 rest[0];      /* the following members are written before they are read */");
+        self.headers(false);
         self.variables(|id| !cleared.contains(&id));
         sums::members(&self.facts.plan, self.facts.hook, &mut self.text);
         self.text.close(";");
@@ -175,6 +170,48 @@ impl<'p> Emitter<'p> {
         self.text.line("struct scratch scratch;");
         self.text.line("struct state state;");
         self.text.close(";");
+    }
+
+    /// Declares whether each header is valid, in groups of eight that one load reads (`any_valid`).
+    fn validity(&mut self) {
+        let count = self.program.headers.len();
+        for i in 0..count {
+            let name = self.names.header(ir::HeaderId(i as u32));
+            let aligned = if i % deparse::GROUP == 0 { " __attribute__((aligned(8)))" } else { "" };
+            self.text.line(format!("u8 {name}_valid{aligned};"));
+        }
+        if count % deparse::GROUP != 0 {
+            self.text.line(format!("u8 no_header[{}];", deparse::GROUP - count % deparse::GROUP));
+        }
+    }
+
+    /// Emits the rest of the clearing of a packet's state: a varbit field is empty, whatever its bytes are.
+    pub fn clear_varbits(&mut self) {
+        let (program, facts) = (self.program, &self.facts);
+        for h in facts.cleared_headers.iter().filter(|h| program.header_type(**h).varbit().is_some()) {
+            let name = self.names.header(*h);
+            for (number, field) in program.header_type(*h).fields.iter().enumerate() {
+                let length = if field.ty.is_varbit() { ".length" } else { "" };
+                let scalar = field.ty.is_varbit() || c_type(field.ty).is_some();
+                let field = self.names.field(*h, number);
+                self.text.line(match scalar {
+                    true => format!("s->{name}.{field}{length} = 0;"),
+                    false => format!("s->{name}.{field} = (typeof(s->{name}.{field})){{ 0 }};"),
+                });
+            }
+        }
+    }
+
+    /// Declares the headers that are zero when a packet arrives, or the other ones. Those with a varbit field are among these.
+    fn headers(&mut self, cleared: bool) {
+        for id in (0..self.program.headers.len() as u32).map(ir::HeaderId) {
+            let is_cleared =
+                self.facts.cleared_headers.contains(&id) && self.program.header_type(id).varbit().is_none();
+            if is_cleared == cleared {
+                let (name, structure) = (self.names.header(id), self.names.header_type(id));
+                self.text.line(format!("struct h_{structure} {name};"));
+            }
+        }
     }
 
     /// Declares the variables in the state for which `chosen` returns true.
@@ -206,6 +243,9 @@ impl<'p> Emitter<'p> {
             self.text.line(format!("u32 {name}_in;   /* the offset of the header on arrival */"));
             self.text
                 .line(format!("u32 {name}_out;  /* the offset of the header in the packet that leaves */"));
+        }
+        if self.facts.machine() == Machine::Bpf {
+            self.text.line("u32 headers_out;   /* the length of the headers that leave */");
         }
         for i in self.facts.raw.clone() {
             let name = self.names.header(ir::HeaderId(i)).to_string();

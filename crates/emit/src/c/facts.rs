@@ -121,6 +121,8 @@ pub struct Facts {
     pub partial: Rc<Tracked>,
     /// Variables that must be zero when a packet arrives. Clearing any others would cost time for every packet (docs/device-mode.md).
     pub cleared: BTreeSet<VarId>,
+    /// Headers whose fields must be zero when a packet arrives.
+    pub cleared_headers: BTreeSet<HeaderId>,
     /// Fields that something reads after extraction.
     pub used: HashSet<(HeaderId, u32)>,
     /// Headers that the program creates: it sets them valid, copies them, or changes every byte; and those with a varbit field. All their
@@ -140,6 +142,8 @@ pub struct Facts {
     pub straight: bool,
     /// Whether the stages are one function, on eBPF.
     pub is_small: bool,
+    /// Whether the egress control has so many statements that the kernel verifies it separately, and not once for each path through ingress.
+    pub is_egress_large: bool,
     /// Whether a loop may use up the packet's budget, which drops the packet.
     pub endless: bool,
     /// Whether a packet may be dropped before the end of a control: by such a loop, or by an assertion.
@@ -182,13 +186,14 @@ impl Facts {
                 _ => {}
             }
         });
-        loops |= program.parsers.iter().any(|p| parser::loops(p).contains(&true));
+        loops |= program.parsers.iter().any(|p| parser::loops(p).iter().any(Option::is_some));
         let straight = is_straight(program, hook);
         Facts {
             hook,
             plan,
             partial: Rc::new(partial),
             cleared,
+            cleared_headers: ir::unset::read_unset(program),
             used,
             created,
             changed,
@@ -198,6 +203,9 @@ impl Facts {
             applications,
             straight,
             is_small: straight && !loops && statements <= MOST_IN_ONE,
+            is_egress_large: program
+                .control(Role::Egress)
+                .is_some_and(|c| statements_of(&c.body) > MOST_IN_ONE),
             endless,
             ends: ends || endless,
             step_budget: 0,
@@ -214,6 +222,7 @@ impl Facts {
     pub fn is_alone(&self, unit: Unit) -> bool {
         match unit {
             Unit::Role(_) if self.is_small => false,
+            Unit::Role(Role::Egress) => self.is_egress_large,
             Unit::Role(role) => matches!(
                 role,
                 Role::Parser | Role::EgressParser | Role::Ingress | Role::IngressDeparser | Role::Deparser
@@ -279,6 +288,13 @@ fn all_needs(program: &Program, f: &mut dyn FnMut(Cell)) {
             select.keys.iter().for_each(|k| effects::reads(program, k, f));
         }
     }
+}
+
+/// The number of statements of a block, with those of the blocks in it.
+fn statements_of(block: &ir::Block) -> usize {
+    let mut count = 0;
+    visit::stmts(block, &mut |_| count += 1);
+    count
 }
 
 /// Fields that statements write individually, and the fields that share bytes with them. Headers that are written as a whole are

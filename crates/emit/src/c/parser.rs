@@ -18,14 +18,20 @@ impl Emitter<'_> {
         let loops = loops(parser);
         self.function(stage_name(parser.role), Unit::Role(parser.role), |body| {
             body.text.line("u32 error = 0;");
-            body.text.line("u32 steps = 0;");
+            let mut counters: Vec<usize> = loops.iter().flatten().copied().collect();
+            counters.sort_unstable();
+            counters.dedup();
+            for counter in counters {
+                body.text.line(format!("UNUSED u32 steps_{counter} = 0;"));
+            }
             body.text.line("u8 *p;");
             body.block(&parser.prologue);
             body.text.line(format!("goto state_{};", parser.start.0));
             for (i, state) in parser.states.iter().enumerate() {
                 body.text.margin(format!("state_{i}:; /* {} */", state.name));
-                if loops[i] {
-                    body.text.line(format!("if (++steps > {}) {{", body.facts.machine().parser_budget()));
+                if let Some(counter) = loops[i] {
+                    let budget = body.facts.machine().parser_budget();
+                    body.text.line(format!("if (++steps_{counter} > {budget}) {{"));
                     let reason = body.facts.step_budget + 1;
                     body.text.line(format!("    s->ended = {reason};"));
                     body.text.line("    return 0;");
@@ -55,8 +61,10 @@ impl Emitter<'_> {
     }
 }
 
-/// For each state, whether a packet can enter it more than once.
-pub(super) fn loops(parser: &Parser) -> Vec<bool> {
+/// For each state, the loop that it is part of, if a packet can enter it more than once: the number of the first state of the loop. Each
+/// loop has a counter of its own. With one for all, the kernel's verifier would follow a second loop once for each number of iterations
+/// of the first.
+pub(super) fn loops(parser: &Parser) -> Vec<Option<usize>> {
     let next: Vec<Vec<usize>> = parser.states.iter().map(|s| successors(&s.next)).collect();
     let reach = |from: usize| {
         let mut seen = vec![false; next.len()];
@@ -66,9 +74,11 @@ pub(super) fn loops(parser: &Parser) -> Vec<bool> {
                 todo.extend(&next[at]);
             }
         }
-        seen[from]
+        seen
     };
-    (0..next.len()).map(reach).collect()
+    let reached: Vec<Vec<bool>> = (0..next.len()).map(reach).collect();
+    let first = |state: usize| (0..next.len()).find(|other| reached[state][*other] && reached[*other][state]);
+    (0..next.len()).map(first).collect()
 }
 
 fn successors(next: &Transition) -> Vec<usize> {

@@ -33,6 +33,9 @@ struct count {
     u64 bytes;
 };
 
+/* Whether one of eight headers is valid. `p` points to the validity of the first, which is aligned. */
+#define any_valid(p) (*(const u64 *)(p) != 0)
+
 /* Shifts of 128 bits by a distance that is not constant. For these the compiler would call a library function. */
 INLINE u128 shl128(u128 v, u32 n)
 {

@@ -355,6 +355,7 @@ impl Ebpf<'_> {
             .text
             .line("asm volatile(\"\" ::: \"memory\"); /* without it, the compiler would call memset */");
         self.c.text.close("");
+        self.c.clear_varbits();
         self.c.text.close("");
     }
 

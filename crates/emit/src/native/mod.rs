@@ -185,7 +185,10 @@ impl Native<'_> {
             "INLINE void init_packet(struct packet *pkt, const struct shared *shared, struct worker *worker,",
         );
         t.open("                  const struct strait_packet *p)");
-        t.line("__builtin_memset(&pkt->state, 0, __builtin_offsetof(struct state, rest));");
+        t.line("UNUSED struct state *s = &pkt->state;");
+        t.line("__builtin_memset(s, 0, __builtin_offsetof(struct state, rest));");
+        self.c.clear_varbits();
+        let t = &mut self.c.text;
         t.line("pkt->frame = (struct frame){ p->data, p->headroom, p->tailroom, p->flags, shared, worker };");
         t.line("pkt->length = p->length;");
         for early in &self.early {

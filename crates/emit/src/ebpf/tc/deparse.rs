@@ -39,7 +39,7 @@ impl Ebpf<'_> {
         self.c.function(stage_name(role), Unit::Role(role), |body| {
             let order = body.emitted(control);
             body.text.line("u32 out = 0;");
-            order.iter().for_each(|h| body.place_header(h));
+            body.place_headers(&order);
             body.text.line("u32 in = s->cursor;");
             body.text.line("t->payload = out;");
             body.text.line("s32 diff = (s32)out - (s32)in;");
@@ -48,13 +48,13 @@ impl Ebpf<'_> {
             body.text.line(format!("u32 protocol = {to};"));
             body.text.line("u32 from = bswap16((u16)skb->protocol);");
             body.text.raw(REMOVED_END);
-            order.iter().for_each(|h| save(body, h));
+            body.each_header(&order, save);
             body.text.open("if (resized)");
             body.text.line("if (resize(skb, from | protocol << 16, diff, in, removed_end))");
             body.text.line("    return 1;");
             body.text.close("");
             body.text.line("u8 *p;");
-            order.iter().for_each(|h| write(body, h));
+            body.each_header(&order, write);
             body.updates(&order, sums::apply);
             body.continue_checksums(&order, sums::continue_checksum);
         });
