@@ -17,6 +17,10 @@
 //   Nat64.six_to_four.{source,destination}.eam6   lpm IPv6: RFC 7757 maps and the RFC 6052 prefix
 //   Nat64.own.{ports,local4,local6}         switch mode: who we are
 //   Nat64.{route4,route6}                   switch mode: next hops
+//   Nat64.{four_to_six.hairpin,…}.prefix    no key: the RFC 6052 prefix once more
+//   Nat64.errors                            no key: what ICMP errors need
+//   Inside.to_ipv6.{source,destination}.eam4, Inside.to_ipv4.{source,destination}.eam6
+//                                           the same for the packet inside an ICMP error
 //   The tables for source and destination hold the same entries: a P4 table is
 //   applied once, and BMv2 insists on it.
 //
@@ -60,7 +64,10 @@ const bit<8> ICMP_ECHO              = 8;
 const bit<8> ICMP_TIME_EXCEEDED     = 11;
 const bit<8> ICMP_PARAMETER_PROBLEM = 12;
 
-const bit<8> ICMPV6_PARAMETER_PROBLEM = 4;      // the last of the errors, 1 to 4
+const bit<8> ICMPV6_UNREACHABLE       = 1;
+const bit<8> ICMPV6_TOO_BIG           = 2;
+const bit<8> ICMPV6_TIME_EXCEEDED     = 3;
+const bit<8> ICMPV6_PARAMETER_PROBLEM = 4;
 const bit<8> ICMPV6_ECHO              = 128;
 const bit<8> ICMPV6_ECHO_REPLY        = 129;
 const bit<8> ICMPV6_SOLICITATION      = 135;
@@ -68,10 +75,22 @@ const bit<8> ICMPV6_ADVERTISEMENT     = 136;
 
 const bit<32> ETHERNET_BYTES = 14;
 const bit<16> IPV4_BYTES     = 20;
+const bit<16> IPV6_BYTES     = 40;
+const bit<16> FRAGMENT_BYTES = 8;
+const bit<16> ICMP_BYTES     = 8;
+
+// RFC 8200 section 5. ICMPv6 errors are not longer than this (RFC 4443 section 2.4).
+const bit<16> LOWEST_MTU = 1280;
 
 // RFC 8200 section 4 names no limit; eight headers before the transport are more
 // than any honest packet has, and bound the parser.
 const bit<8> MAX_EXTENSIONS = 8;
+
+// The same for the packet inside an ICMP error, where they are read to be summed.
+const bit<16> MAX_INNER_EXTENSION_BYTES = 64;
+
+// What original_h holds. A longer original datagram is not padded.
+const bit<16> MAX_ORIGINAL_BYTES = 256;
 
 // Why the parser gave up, beside the errors of core.p4.
 error {
@@ -176,6 +195,36 @@ header icmp_h {
     bit<32> rest;           // echo: identifier and sequence number
 }
 
+// The transport header of a packet inside an ICMP error, as far as the checksum: an
+// error may hold no more of it.
+header inner_tcp_h {
+    bit<32>  ports;
+    bit<64>  sequence_and_acknowledgement;
+    bit<32>  offset_flags_window;
+    bit<16>  checksum;
+}
+
+header inner_udp_h {
+    bit<32> ports;
+    bit<16> bytes;
+    bit<16> checksum;
+}
+
+// RFC 4884: what is left of the original datagram behind the headers above, where an
+// extension follows it, and the zeros between the two.
+header original_h {
+    varbit<2048> bytes;
+}
+header zeros4_h {
+    bit<32> zeros;
+}
+header zeros8_h {
+    bit<64> zeros;
+}
+header zeros16_h {
+    bit<128> zeros;
+}
+
 // RFC 4861: what follows icmp_h in a neighbour solicitation or advertisement.
 header neighbour_h {
     bit<128> target;
@@ -199,6 +248,38 @@ struct headers_t {
     icmp_h        icmp;
     neighbour_h   neighbour;
     link_option_h link_option;
+    // The packet inside an ICMP error.
+    ipv4_h        inner_ipv4;
+    ipv6_h        inner_ipv6;
+    fragment_h    inner_fragment;
+    inner_tcp_h   inner_tcp;
+    inner_udp_h   inner_udp;
+    icmp_h        inner_icmp;
+    original_h    original;
+    zeros4_h      zeros4;
+    zeros8_h      zeros8;
+    zeros16_h     zeros16;
+}
+
+// What `errors` holds.
+struct error_settings_t {
+    bit<16>  ipv4_mtu;      // of the IPv4 side
+    bit<16>  ipv6_mtu;      // of the IPv6 side
+    bit<32>  source4;       // RFC 6791: where an error's IPv6 source has no IPv4 address:
+    bit<32>  source4_mask;  //   an address of this pool; the mask has its host bits
+    bit<128> source6;       // where its IPv4 source has no IPv6 address; 0 is none
+}
+
+// What is known of the packet inside an ICMP error.
+struct inner_t {
+    bit<16> present;        // bytes of it that the error holds, behind the headers parsed so far
+    bit<16> l4_bytes;       // bytes behind the last header that translation knows, as it says itself
+    bit<8>  protocol;       // what those bytes are
+    bit<8>  skip;           // options (32 bits) or extensions (64 bits) still to be skipped
+    bit<16> skipped;        // bytes that were skipped
+    bit<32> skipped_sum;    // the sum of their words, which the error's checksum has
+    bit<16> original;       // RFC 4884: the length of the original datagram in bytes; 0 without one
+    bool    may_fragment;   // DF stays clear whatever the length
 }
 
 // What `settings` holds. A TOS becomes (tos & keep) | set.
@@ -225,6 +306,8 @@ struct metadata_t {
     bool    summed;         // the transport checksum is declared, see Verify and Update
     bool    mss_elsewhere;  // a SYN whose first option is not the MSS
     bit<32> seed;           // something of the payload, for the IPv4 identification
+    inner_t inner;
+    error_settings_t errors;
 }
 
 // ---------------------------------------------------------------- parser
@@ -324,7 +407,7 @@ parser Packet(packet_in packet,
         transition select(hdr.ipv4.fragment_offset, hdr.ipv4.protocol) {
             (0, PROTO_TCP):  tcp;
             (0, PROTO_UDP):  udp;
-            (0, PROTO_ICMP): icmp;
+            (0, PROTO_ICMP): icmpv4;
             default:         accept;
         }
     }
@@ -480,23 +563,214 @@ parser Packet(packet_in packet,
         transition accept;
     }
 
-    state icmp {
-        verify(meta.l4_bytes >= 8, error.BadLength);
+    // The packet inside an error is looked at only where the error is whole.
+    state icmpv4 {
+        verify(meta.l4_bytes >= ICMP_BYTES, error.BadLength);
         packet.extract(hdr.icmp);
         meta.summed = meta.whole;
-        transition accept;
+        transition select(meta.whole, hdr.icmp.type_) {
+            (true, ICMP_UNREACHABLE):       icmpv4_error;
+            (true, ICMP_TIME_EXCEEDED):     icmpv4_error;
+            (true, ICMP_PARAMETER_PROBLEM): icmpv4_error;
+            default:                        accept;
+        }
     }
 
     state icmpv6 {
-        verify(meta.l4_bytes >= 8, error.BadLength);
+        verify(meta.l4_bytes >= ICMP_BYTES, error.BadLength);
         packet.extract(hdr.icmp);
         meta.summed = meta.whole;
-        transition select(hdr.icmp.type_, meta.l4_bytes) {
-            (ICMPV6_SOLICITATION, 24): solicitation;
-            (ICMPV6_SOLICITATION, 32): solicitation_with_option;
-            default:                   accept;
+        transition select(meta.whole, hdr.icmp.type_, meta.l4_bytes) {
+            (_, ICMPV6_SOLICITATION, 24):        solicitation;
+            (_, ICMPV6_SOLICITATION, 32):        solicitation_with_option;
+            (true, ICMPV6_UNREACHABLE, _):       icmpv6_error_with_length;
+            (true, ICMPV6_TIME_EXCEEDED, _):     icmpv6_error_with_length;
+            (true, ICMPV6_TOO_BIG, _):           icmpv6_error;
+            (true, ICMPV6_PARAMETER_PROBLEM, _): icmpv6_error;
+            default:                             accept;
         }
     }
+
+    // ---- the packet inside an error, RFC 7915 sections 4.3 and 5.3
+
+    // RFC 4884 section 4.1: the second byte is the length of the original datagram in
+    // words of 32 bits. One that exceeds the packet is none.
+    state icmpv4_error {
+        meta.inner.present = meta.l4_bytes - ICMP_BYTES;
+        bit<16> original = ((bit<16>) hdr.icmp.rest[23:16]) << 2;
+        meta.inner.original = original <= meta.inner.present ? original : 0;
+        meta.inner.present = meta.inner.original != 0 ? meta.inner.original : meta.inner.present;
+        verify(meta.inner.present >= IPV4_BYTES, error.BadLength);
+        packet.extract(hdr.inner_ipv4);
+        verify(hdr.inner_ipv4.version == 4 && hdr.inner_ipv4.ihl >= 5, error.BadHeader);
+        bit<16> header_bytes = ((bit<16>) hdr.inner_ipv4.ihl) << 2;
+        verify(hdr.inner_ipv4.total_length >= header_bytes && meta.inner.present >= header_bytes, error.BadLength);
+        meta.inner.l4_bytes = hdr.inner_ipv4.total_length - header_bytes;
+        meta.inner.present = meta.inner.present - header_bytes;
+        meta.inner.protocol = hdr.inner_ipv4.protocol;
+        meta.inner.skip = ((bit<8>) hdr.inner_ipv4.ihl) - 5;
+        meta.inner.skipped = header_bytes - IPV4_BYTES;
+        transition select(hdr.inner_ipv4.ihl) {
+            5:       inner_ipv4_payload;
+            default: inner_option;
+        }
+    }
+
+    // What is left out of the packet is left out of its error's checksum.
+    state inner_option {
+        bit<32> word = packet.lookahead<bit<32>>();
+        meta.inner.skipped_sum = meta.inner.skipped_sum + (bit<32>) word[31:16] + (bit<32>) word[15:0];
+        packet.advance(32);
+        meta.inner.skip = meta.inner.skip - 1;
+        transition select(meta.inner.skip) {
+            0:       inner_ipv4_payload;
+            default: inner_option;
+        }
+    }
+
+    state inner_ipv4_payload {
+        transition select(hdr.inner_ipv4.fragment_offset, hdr.inner_ipv4.protocol) {
+            (0, PROTO_TCP):  inner_tcp;
+            (0, PROTO_UDP):  inner_udp;
+            (0, PROTO_ICMP): inner_icmp;
+            default:         inner_end;
+        }
+    }
+
+    // RFC 4884 section 4.4: the first byte, in words of 64 bits.
+    state icmpv6_error_with_length {
+        bit<16> original = ((bit<16>) hdr.icmp.rest[31:24]) << 3;
+        meta.inner.original = original <= meta.l4_bytes - ICMP_BYTES ? original : 0;
+        transition icmpv6_error;
+    }
+
+    state icmpv6_error {
+        meta.inner.present = meta.inner.original != 0 ? meta.inner.original : meta.l4_bytes - ICMP_BYTES;
+        verify(meta.inner.present >= IPV6_BYTES, error.BadLength);
+        packet.extract(hdr.inner_ipv6);
+        verify(hdr.inner_ipv6.version == 6, error.BadHeader);
+        meta.inner.present = meta.inner.present - IPV6_BYTES;
+        meta.inner.l4_bytes = hdr.inner_ipv6.payload_length;
+        meta.inner.protocol = hdr.inner_ipv6.next_header;
+        transition inner_ipv6_next;
+    }
+
+    state inner_ipv6_next {
+        transition select(meta.inner.protocol) {
+            PROTO_TCP:      inner_tcp;
+            PROTO_UDP:      inner_udp;
+            PROTO_ICMPV6:   inner_icmp;
+            PROTO_FRAGMENT: inner_fragment;
+            PROTO_HOPOPT:   inner_extension;
+            PROTO_DSTOPTS:  inner_extension;
+            PROTO_ROUTING:  inner_routing;
+            default:        inner_end;
+        }
+    }
+
+    state inner_routing {
+        bit<32> routing = packet.lookahead<bit<32>>();
+        verify(routing[7:0] == 0, error.Ipv6RoutingHeader);
+        transition inner_extension;
+    }
+
+    state inner_extension {
+        verify(meta.inner.present >= 8, error.BadLength);
+        bit<16> extension = packet.lookahead<bit<16>>();
+        bit<16> extension_bytes = (((bit<16>) extension[7:0]) + 1) << 3;
+        meta.inner.skipped = meta.inner.skipped + extension_bytes;
+        verify(meta.inner.skipped <= MAX_INNER_EXTENSION_BYTES, error.TooManyExtensions);
+        verify(extension_bytes <= meta.inner.present && extension_bytes <= meta.inner.l4_bytes, error.BadLength);
+        meta.inner.present = meta.inner.present - extension_bytes;
+        meta.inner.l4_bytes = meta.inner.l4_bytes - extension_bytes;
+        meta.inner.protocol = extension[15:8];
+        meta.inner.skip = extension[7:0] + 1;
+        transition inner_extension_word;
+    }
+
+    state inner_extension_word {
+        bit<64> word = packet.lookahead<bit<64>>();
+        meta.inner.skipped_sum = meta.inner.skipped_sum + (bit<32>) word[63:48] + (bit<32>) word[47:32]
+                                 + (bit<32>) word[31:16] + (bit<32>) word[15:0];
+        packet.advance(64);
+        meta.inner.skip = meta.inner.skip - 1;
+        transition select(meta.inner.skip) {
+            0:       inner_ipv6_next;
+            default: inner_extension_word;
+        }
+    }
+
+    state inner_fragment {
+        verify(meta.inner.present >= FRAGMENT_BYTES && meta.inner.l4_bytes >= FRAGMENT_BYTES, error.BadLength);
+        packet.extract(hdr.inner_fragment);
+        meta.inner.present = meta.inner.present - FRAGMENT_BYTES;
+        meta.inner.l4_bytes = meta.inner.l4_bytes - FRAGMENT_BYTES;
+        meta.inner.protocol = hdr.inner_fragment.next_header;
+        transition select(hdr.inner_fragment.fragment_offset, hdr.inner_fragment.next_header) {
+            (_, PROTO_HOPOPT):   fragmented_extension;
+            (_, PROTO_ROUTING):  fragmented_extension;
+            (_, PROTO_FRAGMENT): fragmented_extension;
+            (_, PROTO_AH):       fragmented_extension;
+            (_, PROTO_DSTOPTS):  fragmented_extension;
+            (_, PROTO_MOBILITY): fragmented_extension;
+            (_, PROTO_HIP):      fragmented_extension;
+            (_, PROTO_SHIM6):    fragmented_extension;
+            (0, PROTO_TCP):      inner_tcp;
+            (0, PROTO_UDP):      inner_udp;
+            (0, PROTO_ICMPV6):   inner_icmp;
+            default:             inner_end;
+        }
+    }
+
+    // An error may end before the checksum does (RFC 792 asks for eight bytes). What
+    // is not there needs no change.
+    state inner_tcp {
+        transition select(meta.inner.present >= 18) {
+            true:    inner_tcp_checksum;
+            default: inner_end;
+        }
+    }
+
+    state inner_tcp_checksum {
+        packet.extract(hdr.inner_tcp);
+        meta.inner.present = meta.inner.present - 18;
+        transition inner_end;
+    }
+
+    state inner_udp {
+        transition select(meta.inner.present >= 8) {
+            true:    inner_udp_checksum;
+            default: inner_end;
+        }
+    }
+
+    state inner_udp_checksum {
+        packet.extract(hdr.inner_udp);
+        meta.inner.present = meta.inner.present - 8;
+        transition inner_end;
+    }
+
+    state inner_icmp {
+        verify(meta.inner.present >= ICMP_BYTES, error.BadLength);
+        packet.extract(hdr.inner_icmp);
+        meta.inner.present = meta.inner.present - ICMP_BYTES;
+        transition inner_end;
+    }
+
+    // Where an extension follows, zeros may have to be put before it.
+    state inner_end {
+        transition select(meta.inner.original != 0 && meta.inner.present <= MAX_ORIGINAL_BYTES) {
+            true:    original;
+            default: accept;
+        }
+    }
+
+    state original {
+        packet.extract(hdr.original, ((bit<32>) meta.inner.present[15:1]) << 4);
+        transition accept;
+    }
+
+    // ---- neighbour discovery
 
     // A solicitation is answered, never passed on: the answer is summed as a whole.
     state solicitation {
@@ -537,12 +811,38 @@ control Verify(inout headers_t hdr, inout metadata_t meta) {
             hdr.udp.checksum, HashAlgorithm.csum16);
         verify_checksum_with_payload(
             meta.summed && hdr.icmp.isValid() && hdr.ipv4.isValid(),
-            { hdr.icmp.type_, hdr.icmp.code, hdr.icmp.rest },
+            { hdr.icmp.type_, hdr.icmp.code, hdr.icmp.rest,
+              hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.tos, hdr.inner_ipv4.total_length,
+              hdr.inner_ipv4.identification, hdr.inner_ipv4.reserved, hdr.inner_ipv4.dont_fragment,
+              hdr.inner_ipv4.more_fragments, hdr.inner_ipv4.fragment_offset, hdr.inner_ipv4.ttl,
+              hdr.inner_ipv4.protocol, hdr.inner_ipv4.checksum, hdr.inner_ipv4.src, hdr.inner_ipv4.dst,
+              hdr.inner_ipv6.version, hdr.inner_ipv6.traffic_class, hdr.inner_ipv6.flow_label,
+              hdr.inner_ipv6.payload_length, hdr.inner_ipv6.next_header, hdr.inner_ipv6.hop_limit,
+              hdr.inner_ipv6.src, hdr.inner_ipv6.dst,
+              hdr.inner_fragment.next_header, hdr.inner_fragment.reserved, hdr.inner_fragment.fragment_offset,
+              hdr.inner_fragment.reserved2, hdr.inner_fragment.more_fragments, hdr.inner_fragment.identification,
+              hdr.inner_tcp.ports, hdr.inner_tcp.sequence_and_acknowledgement, hdr.inner_tcp.offset_flags_window,
+              hdr.inner_tcp.checksum, hdr.inner_udp.ports, hdr.inner_udp.bytes, hdr.inner_udp.checksum,
+              hdr.inner_icmp.type_, hdr.inner_icmp.code, hdr.inner_icmp.checksum, hdr.inner_icmp.rest,
+              hdr.original.bytes, meta.inner.skipped_sum },
             hdr.icmp.checksum, HashAlgorithm.csum16);
         verify_checksum_with_payload(
             meta.summed && hdr.icmp.isValid() && hdr.ipv6.isValid() && !hdr.neighbour.isValid(),
             { hdr.ipv6.src, hdr.ipv6.dst, 16w0, meta.l4_bytes, 24w0, 8w58,
-              hdr.icmp.type_, hdr.icmp.code, hdr.icmp.rest },
+              hdr.icmp.type_, hdr.icmp.code, hdr.icmp.rest,
+              hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.tos, hdr.inner_ipv4.total_length,
+              hdr.inner_ipv4.identification, hdr.inner_ipv4.reserved, hdr.inner_ipv4.dont_fragment,
+              hdr.inner_ipv4.more_fragments, hdr.inner_ipv4.fragment_offset, hdr.inner_ipv4.ttl,
+              hdr.inner_ipv4.protocol, hdr.inner_ipv4.checksum, hdr.inner_ipv4.src, hdr.inner_ipv4.dst,
+              hdr.inner_ipv6.version, hdr.inner_ipv6.traffic_class, hdr.inner_ipv6.flow_label,
+              hdr.inner_ipv6.payload_length, hdr.inner_ipv6.next_header, hdr.inner_ipv6.hop_limit,
+              hdr.inner_ipv6.src, hdr.inner_ipv6.dst,
+              hdr.inner_fragment.next_header, hdr.inner_fragment.reserved, hdr.inner_fragment.fragment_offset,
+              hdr.inner_fragment.reserved2, hdr.inner_fragment.more_fragments, hdr.inner_fragment.identification,
+              hdr.inner_tcp.ports, hdr.inner_tcp.sequence_and_acknowledgement, hdr.inner_tcp.offset_flags_window,
+              hdr.inner_tcp.checksum, hdr.inner_udp.ports, hdr.inner_udp.bytes, hdr.inner_udp.checksum,
+              hdr.inner_icmp.type_, hdr.inner_icmp.code, hdr.inner_icmp.checksum, hdr.inner_icmp.rest,
+              hdr.original.bytes, meta.inner.skipped_sum },
             hdr.icmp.checksum, HashAlgorithm.csum16);
     }
 }
@@ -571,12 +871,38 @@ control Update(inout headers_t hdr, inout metadata_t meta) {
             hdr.udp.checksum, HashAlgorithm.csum16);
         update_checksum_with_payload(
             meta.summed && hdr.icmp.isValid() && hdr.ipv4.isValid(),
-            { hdr.icmp.type_, hdr.icmp.code, hdr.icmp.rest },
+            { hdr.icmp.type_, hdr.icmp.code, hdr.icmp.rest,
+              hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.tos, hdr.inner_ipv4.total_length,
+              hdr.inner_ipv4.identification, hdr.inner_ipv4.reserved, hdr.inner_ipv4.dont_fragment,
+              hdr.inner_ipv4.more_fragments, hdr.inner_ipv4.fragment_offset, hdr.inner_ipv4.ttl,
+              hdr.inner_ipv4.protocol, hdr.inner_ipv4.checksum, hdr.inner_ipv4.src, hdr.inner_ipv4.dst,
+              hdr.inner_ipv6.version, hdr.inner_ipv6.traffic_class, hdr.inner_ipv6.flow_label,
+              hdr.inner_ipv6.payload_length, hdr.inner_ipv6.next_header, hdr.inner_ipv6.hop_limit,
+              hdr.inner_ipv6.src, hdr.inner_ipv6.dst,
+              hdr.inner_fragment.next_header, hdr.inner_fragment.reserved, hdr.inner_fragment.fragment_offset,
+              hdr.inner_fragment.reserved2, hdr.inner_fragment.more_fragments, hdr.inner_fragment.identification,
+              hdr.inner_tcp.ports, hdr.inner_tcp.sequence_and_acknowledgement, hdr.inner_tcp.offset_flags_window,
+              hdr.inner_tcp.checksum, hdr.inner_udp.ports, hdr.inner_udp.bytes, hdr.inner_udp.checksum,
+              hdr.inner_icmp.type_, hdr.inner_icmp.code, hdr.inner_icmp.checksum, hdr.inner_icmp.rest,
+              hdr.original.bytes },
             hdr.icmp.checksum, HashAlgorithm.csum16);
         update_checksum_with_payload(
             meta.summed && hdr.icmp.isValid() && hdr.ipv6.isValid() && !hdr.neighbour.isValid(),
             { hdr.ipv6.src, hdr.ipv6.dst, 16w0, meta.l4_bytes, 24w0, 8w58,
-              hdr.icmp.type_, hdr.icmp.code, hdr.icmp.rest },
+              hdr.icmp.type_, hdr.icmp.code, hdr.icmp.rest,
+              hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.tos, hdr.inner_ipv4.total_length,
+              hdr.inner_ipv4.identification, hdr.inner_ipv4.reserved, hdr.inner_ipv4.dont_fragment,
+              hdr.inner_ipv4.more_fragments, hdr.inner_ipv4.fragment_offset, hdr.inner_ipv4.ttl,
+              hdr.inner_ipv4.protocol, hdr.inner_ipv4.checksum, hdr.inner_ipv4.src, hdr.inner_ipv4.dst,
+              hdr.inner_ipv6.version, hdr.inner_ipv6.traffic_class, hdr.inner_ipv6.flow_label,
+              hdr.inner_ipv6.payload_length, hdr.inner_ipv6.next_header, hdr.inner_ipv6.hop_limit,
+              hdr.inner_ipv6.src, hdr.inner_ipv6.dst,
+              hdr.inner_fragment.next_header, hdr.inner_fragment.reserved, hdr.inner_fragment.fragment_offset,
+              hdr.inner_fragment.reserved2, hdr.inner_fragment.more_fragments, hdr.inner_fragment.identification,
+              hdr.inner_tcp.ports, hdr.inner_tcp.sequence_and_acknowledgement, hdr.inner_tcp.offset_flags_window,
+              hdr.inner_tcp.checksum, hdr.inner_udp.ports, hdr.inner_udp.bytes, hdr.inner_udp.checksum,
+              hdr.inner_icmp.type_, hdr.inner_icmp.code, hdr.inner_icmp.checksum, hdr.inner_icmp.rest,
+              hdr.original.bytes },
             hdr.icmp.checksum, HashAlgorithm.csum16);
 
         // A neighbour advertisement, which has no payload behind its option.
@@ -661,7 +987,12 @@ control Refuse(in bit<32> address, in bool well_known, inout standard_metadata_t
 
 // One IPv4 address becomes an IPv6 address: by the longest explicit mapping, else
 // by RFC 6052, which is the table's default action.
-control ToIpv6(in bit<32> ipv4, inout bit<128> ipv6, inout standard_metadata_t standard_metadata) {
+//
+// An ICMP error's source is translated even if it is none that may send (RFC 7915 section
+// 4.1: for trouble-shooting). Where the prefix must not carry it, or there is no prefix, it
+// is `spare`, unless that is 0.
+control ToIpv6(in bit<32> ipv4, inout bit<128> ipv6, out bool explicit, in bool error_source, in bit<128> spare,
+               inout standard_metadata_t standard_metadata) {
     Refuse() refuse;
     bool well_known = false;
     bool mapped = true;
@@ -704,16 +1035,45 @@ control ToIpv6(in bit<32> ipv4, inout bit<128> ipv6, inout standard_metadata_t s
     }
 
     apply {
-        eam4.apply();
-        refuse.apply(ipv4, well_known, standard_metadata);
-        if (!mapped) { not_mapped(); }
+        explicit = eam4.apply().hit;
+        if (!error_source) {
+            refuse.apply(ipv4, well_known, standard_metadata);
+            if (!mapped) { not_mapped(); }
+        } else if (!mapped || (well_known && (is_special(ipv4) || is_not_global(ipv4)))) {
+            if (spare == 0) { not_mapped(); }
+            ipv6 = spare;
+        }
     }
+}
+
+// RFC 7757 section 4.2.1: where both addresses have explicit mappings, the packet comes
+// from one mapped host and goes to another, which has met the first by the prefix. The
+// default action is that of eam4.
+control ByPrefix(in bit<32> ipv4, inout bit<128> ipv6) {
+    action embed_32(bit<128> prefix) { ipv6 = prefix[127:96] ++ ipv4 ++ 64w0; }
+    action embed_40(bit<128> prefix) { ipv6 = prefix[127:88] ++ ipv4[31:8]  ++ 8w0 ++ ipv4[7:0]  ++ 48w0; }
+    action embed_48(bit<128> prefix) { ipv6 = prefix[127:80] ++ ipv4[31:16] ++ 8w0 ++ ipv4[15:0] ++ 40w0; }
+    action embed_56(bit<128> prefix) { ipv6 = prefix[127:72] ++ ipv4[31:24] ++ 8w0 ++ ipv4[23:0] ++ 32w0; }
+    action embed_64(bit<128> prefix) { ipv6 = prefix[127:64] ++ 8w0 ++ ipv4 ++ 24w0; }
+    action embed_96(bit<128> prefix) { ipv6 = prefix[127:32] ++ ipv4; }
+    action no_prefix() { }
+
+    table prefix {
+        actions = { embed_32; embed_40; embed_48; embed_56; embed_64; embed_96; no_prefix; }
+        default_action = no_prefix();
+    }
+
+    apply { prefix.apply(); }
 }
 
 // One IPv6 address becomes an IPv4 address. The RFC 6052 prefix is an entry beside
 // the mappings; where a mapping covers that prefix, the control plane leaves it out,
 // since mappings are tried first.
-control ToIpv4(in bit<128> ipv6, inout bit<32> ipv4, inout standard_metadata_t standard_metadata) {
+//
+// An ICMP error's source that has no IPv4 address is an address of a pool (RFC 6791),
+// always the same for one source.
+control ToIpv4(in bit<128> ipv6, inout bit<32> ipv4, in bool error_source, in bit<32> pool, in bit<32> pool_mask,
+               inout standard_metadata_t standard_metadata) {
     Refuse() refuse;
     bool well_known = false;
 
@@ -761,9 +1121,12 @@ control ToIpv4(in bit<128> ipv6, inout bit<32> ipv4, inout standard_metadata_t s
             else if (ipv6[127:118] == 0x3fa) { link_local_ipv6(); }
             else if (ipv6 == 0) { unspecified_ipv6(); }
             else if (ipv6 == 1) { loopback_ipv6(); }
-            else { not_mapped(); }
+            else if (!error_source) { not_mapped(); }
+            bit<32> mixed = (ipv6[127:96] ^ ipv6[95:64] ^ ipv6[63:32] ^ ipv6[31:0]) * 0x9e3779b1;
+            ipv4 = pool | ((mixed ^ (mixed >> 16)) & pool_mask);
+        } else {
+            refuse.apply(ipv4, well_known, standard_metadata);
         }
-        refuse.apply(ipv4, well_known, standard_metadata);
     }
 }
 
@@ -771,22 +1134,19 @@ control ToIpv4(in bit<128> ipv6, inout bit<32> ipv4, inout standard_metadata_t s
 //
 // RFC 1812 section 5.2.2. A header with options is not summed: they are gone.
 
+bit<16> header_sum(in ipv4_h ipv4) {
+    return folded(
+        (bit<32>) (ipv4.version ++ ipv4.ihl ++ ipv4.tos)
+        + (bit<32>) ipv4.total_length
+        + (bit<32>) ipv4.identification
+        + (bit<32>) (ipv4.reserved ++ ipv4.dont_fragment ++ ipv4.more_fragments ++ ipv4.fragment_offset)
+        + (bit<32>) (ipv4.ttl ++ ipv4.protocol)
+        + (bit<32>) ipv4.checksum
+        + words4(ipv4.src) + words4(ipv4.dst));
+}
+
 control Ipv4HeaderRight(inout headers_t hdr, out bool right) {
-    apply {
-        right = true;
-        if (hdr.ipv4.ihl == 5) {
-            bit<16> sum = folded(
-                (bit<32>) (hdr.ipv4.version ++ hdr.ipv4.ihl ++ hdr.ipv4.tos)
-                + (bit<32>) hdr.ipv4.total_length
-                + (bit<32>) hdr.ipv4.identification
-                + (bit<32>) (hdr.ipv4.reserved ++ hdr.ipv4.dont_fragment ++ hdr.ipv4.more_fragments
-                             ++ hdr.ipv4.fragment_offset)
-                + (bit<32>) (hdr.ipv4.ttl ++ hdr.ipv4.protocol)
-                + (bit<32>) hdr.ipv4.checksum
-                + words4(hdr.ipv4.src) + words4(hdr.ipv4.dst));
-            right = sum == 0xffff;
-        }
-    }
+    apply { right = hdr.ipv4.ihl != 5 || header_sum(hdr.ipv4) == 0xffff; }
 }
 
 // ---------------------------------------------------------------- transport, both ways
@@ -829,11 +1189,379 @@ control Transport(inout headers_t hdr, inout metadata_t meta, in bit<32> removed
     }
 }
 
+// ---------------------------------------------------------------- ICMP errors, both ways
+
+// The sum of the inner transport's checksum is changed as that of any packet; only
+// the TCP and UDP of a first fragment have one here.
+control InnerTransport(inout headers_t hdr, in bit<32> removed, in bit<32> added) {
+    apply {
+        if (hdr.inner_tcp.isValid()) {
+            hdr.inner_tcp.checksum = adjusted(hdr.inner_tcp.checksum, removed, added);
+        } else if (hdr.inner_udp.isValid() && hdr.inner_udp.checksum != 0) {
+            hdr.inner_udp.checksum = adjusted(hdr.inner_udp.checksum, removed, added);
+            if (hdr.inner_udp.checksum == 0) { hdr.inner_udp.checksum = 0xffff; }
+        } else if (hdr.inner_icmp.isValid()) {
+            hdr.inner_icmp.checksum = adjusted(hdr.inner_icmp.checksum, removed, added);
+        }
+    }
+}
+
+// RFC 4884: an extension begins behind an original datagram of at least 128 bytes whose
+// length is a multiple of `unit` bytes. `original` is its length after translation; the
+// zeros that it lacks are put behind it. Where it cannot be made so, or the new type has no
+// length attribute, its length is not told (RFC 4884 section 5: the extension is then a
+// part of the original datagram).
+control Extension(inout headers_t hdr, inout metadata_t meta, in bit<16> unit, in bool attribute) {
+    counter(1, CounterType.packets) extension_not_told;
+
+    apply {
+        if (meta.inner.original != 0) {
+            bit<16> original = meta.inner.original;
+            bit<16> wanted = original < 128 ? 16w128 : (original + (unit - 1)) & ~(unit - 1);
+            bit<16> zeros = wanted - original;
+            if (!attribute || (zeros != 0 && !hdr.original.isValid()) || zeros > 28) {
+                meta.inner.original = 0;
+                extension_not_told.count(0);
+            } else {
+                meta.inner.original = wanted;
+                meta.l4_bytes = meta.l4_bytes + zeros;
+                if (zeros[2:2] == 1) { hdr.zeros4.setValid(); hdr.zeros4.zeros = 0; }
+                if (zeros[3:3] == 1) { hdr.zeros8.setValid(); hdr.zeros8.zeros = 0; }
+                if (zeros[4:4] == 1) { hdr.zeros16.setValid(); hdr.zeros16.zeros = 0; }
+            }
+        }
+    }
+}
+
+// RFC 7915 sections 4.2 and 4.3: type, code and what follows them, and the packet inside.
+control ErrorToIpv6(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+    ToIpv6() source;
+    ToIpv6() destination;
+    ByPrefix() hairpin;
+    InnerTransport() transport;
+    Extension() extension;
+    bit<8> old_pointer = hdr.icmp.rest[31:24];
+    bool attribute = false;
+
+    action error_not_translated()   { mark_to_drop(standard_metadata); exit; }
+    action pointer_not_translated() { mark_to_drop(standard_metadata); exit; }
+    action inner_not_translated()   { mark_to_drop(standard_metadata); exit; }
+    action error_too_long()         { mark_to_drop(standard_metadata); exit; }
+
+    action to_unreachable(bit<8> code) {
+        hdr.icmp.type_ = ICMPV6_UNREACHABLE;
+        hdr.icmp.code = code;
+        hdr.icmp.rest = 0;
+        attribute = true;
+    }
+    action to_time_exceeded() {
+        hdr.icmp.type_ = ICMPV6_TIME_EXCEEDED;
+        hdr.icmp.rest = 0;
+        attribute = true;
+    }
+    // The protocol is not known there: the pointer is that of the Next Header field.
+    action to_unknown_next_header() {
+        hdr.icmp.type_ = ICMPV6_PARAMETER_PROBLEM;
+        hdr.icmp.code = 1;
+        hdr.icmp.rest = 6;
+    }
+    // hdr.icmp.rest becomes the MTU further down.
+    action to_too_big() {
+        hdr.icmp.type_ = ICMPV6_TOO_BIG;
+        hdr.icmp.code = 0;
+    }
+    // hdr.icmp.rest becomes the pointer further down.
+    action to_parameter_problem() {
+        hdr.icmp.type_ = ICMPV6_PARAMETER_PROBLEM;
+        hdr.icmp.code = 0;
+    }
+
+    table types {
+        key = { hdr.icmp.type_: exact; hdr.icmp.code: ternary; }
+        actions = {
+            to_unreachable; to_time_exceeded; to_unknown_next_header; to_too_big; to_parameter_problem;
+            error_not_translated;
+        }
+        const default_action = error_not_translated();
+        const entries = {
+            (ICMP_UNREACHABLE, 0):       to_unreachable(0);
+            (ICMP_UNREACHABLE, 1):       to_unreachable(0);
+            (ICMP_UNREACHABLE, 2):       to_unknown_next_header();
+            (ICMP_UNREACHABLE, 3):       to_unreachable(4);
+            (ICMP_UNREACHABLE, 4):       to_too_big();
+            (ICMP_UNREACHABLE, 5):       to_unreachable(0);
+            (ICMP_UNREACHABLE, 6):       to_unreachable(0);
+            (ICMP_UNREACHABLE, 7):       to_unreachable(0);
+            (ICMP_UNREACHABLE, 8):       to_unreachable(0);
+            (ICMP_UNREACHABLE, 9):       to_unreachable(1);
+            (ICMP_UNREACHABLE, 10):      to_unreachable(1);
+            (ICMP_UNREACHABLE, 11):      to_unreachable(0);
+            (ICMP_UNREACHABLE, 12):      to_unreachable(0);
+            (ICMP_UNREACHABLE, 13):      to_unreachable(1);
+            (ICMP_UNREACHABLE, 15):      to_unreachable(1);
+            (ICMP_TIME_EXCEEDED, _):     to_time_exceeded();
+            (ICMP_PARAMETER_PROBLEM, 0): to_parameter_problem();
+            (ICMP_PARAMETER_PROBLEM, 2): to_parameter_problem();
+        }
+    }
+
+    // RFC 7915 figure 3: which field of the IPv6 header is that of the IPv4 header. The
+    // identification, the flags, the fragment offset and the checksum have none.
+    action pointer(bit<32> to) { hdr.icmp.rest = to; }
+    table pointers {
+        key = { old_pointer: exact; }
+        actions = { pointer; pointer_not_translated; }
+        const default_action = pointer_not_translated();
+        const entries = {
+            0:  pointer(0);
+            1:  pointer(1);
+            2:  pointer(4);
+            3:  pointer(4);
+            8:  pointer(7);
+            9:  pointer(6);
+            12: pointer(8);
+            13: pointer(8);
+            14: pointer(8);
+            15: pointer(8);
+            16: pointer(24);
+            17: pointer(24);
+            18: pointer(24);
+            19: pointer(24);
+        }
+    }
+
+    // RFC 1191 section 7.1: the greatest plateau below the length of the packet. RFC 7915
+    // section 4.2 asks for it where a router tells no MTU.
+    action plateau(in bit<16> below, out bit<32> mtu) {
+        if (below > 32000)      { mtu = 32000; }
+        else if (below > 17914) { mtu = 17914; }
+        else if (below > 8166)  { mtu = 8166; }
+        else if (below > 4352)  { mtu = 4352; }
+        else if (below > 2002)  { mtu = 2002; }
+        else if (below > 1492)  { mtu = 1492; }
+        else                    { mtu = 1006; }      // below the floor all are the same
+    }
+
+    apply {
+        bit<32> told = (bit<32>) hdr.icmp.rest[15:0];
+        types.apply();
+        if (hdr.icmp.type_ == ICMPV6_PARAMETER_PROBLEM && hdr.icmp.code == 0) {
+            pointers.apply();
+        } else if (hdr.icmp.type_ == ICMPV6_TOO_BIG) {
+            if (told == 0) { plateau(hdr.inner_ipv4.total_length, told); }
+            bit<32> mtu = told + 20;
+            bit<32> ipv4_mtu = (bit<32>) meta.errors.ipv4_mtu + 20;
+            if (mtu > ipv4_mtu) { mtu = ipv4_mtu; }
+            if (mtu > (bit<32>) meta.errors.ipv6_mtu) { mtu = (bit<32>) meta.errors.ipv6_mtu; }
+            if (mtu < (bit<32>) LOWEST_MTU) { mtu = (bit<32>) LOWEST_MTU; }
+            hdr.icmp.rest = mtu;
+        }
+
+        bool explicit_source;
+        bool explicit_destination;
+        hdr.inner_ipv6.setValid();
+        source.apply(hdr.inner_ipv4.src, hdr.inner_ipv6.src, explicit_source, false, 0, standard_metadata);
+        destination.apply(hdr.inner_ipv4.dst, hdr.inner_ipv6.dst, explicit_destination, false, 0, standard_metadata);
+        if (explicit_source && explicit_destination) {
+            hairpin.apply(hdr.inner_ipv4.dst, hdr.inner_ipv6.dst);
+        }
+
+        // As section 4.1, but for the hop limit.
+        bool fragmented = hdr.inner_ipv4.more_fragments == 1 || hdr.inner_ipv4.fragment_offset != 0;
+        hdr.inner_ipv6.version = 6;
+        hdr.inner_ipv6.traffic_class = (hdr.inner_ipv4.tos & meta.settings.keep_tos_4to6) | meta.settings.set_tos_4to6;
+        hdr.inner_ipv6.flow_label = 0;
+        hdr.inner_ipv6.payload_length = meta.inner.l4_bytes;
+        hdr.inner_ipv6.next_header = meta.inner.protocol;
+        hdr.inner_ipv6.hop_limit = hdr.inner_ipv4.ttl;
+        meta.l4_bytes = meta.l4_bytes - meta.inner.skipped + 20;
+        meta.inner.original = meta.inner.original == 0 ? 0 : meta.inner.original - meta.inner.skipped + 20;
+
+        bit<32> removed = words4(hdr.inner_ipv4.src) + words4(hdr.inner_ipv4.dst);
+        bit<32> added = words6(hdr.inner_ipv6.src) + words6(hdr.inner_ipv6.dst);
+        if (meta.inner.protocol == PROTO_ICMP) {
+            // Fragments of ICMP are not translated, and errors are not about errors.
+            if (fragmented || !hdr.inner_icmp.isValid()) { inner_not_translated(); }
+            bit<8> new_type = ICMPV6_ECHO;
+            if (hdr.inner_icmp.type_ == ICMP_ECHO_REPLY) { new_type = ICMPV6_ECHO_REPLY; }
+            else if (hdr.inner_icmp.type_ != ICMP_ECHO) { inner_not_translated(); }
+            removed = (bit<32>) (hdr.inner_icmp.type_ ++ hdr.inner_icmp.code);
+            added = added + (bit<32>) (new_type ++ hdr.inner_icmp.code)
+                  + (bit<32>) meta.inner.l4_bytes + (bit<32>) PROTO_ICMPV6;
+            hdr.inner_icmp.type_ = new_type;
+            hdr.inner_ipv6.next_header = PROTO_ICMPV6;
+        }
+        transport.apply(hdr, removed, added);
+
+        if (fragmented) {
+            hdr.inner_fragment.setValid();
+            hdr.inner_fragment.next_header = hdr.inner_ipv6.next_header;
+            hdr.inner_fragment.reserved = 0;
+            hdr.inner_fragment.fragment_offset = hdr.inner_ipv4.fragment_offset;
+            hdr.inner_fragment.reserved2 = 0;
+            hdr.inner_fragment.more_fragments = hdr.inner_ipv4.more_fragments;
+            hdr.inner_fragment.identification = (bit<32>) hdr.inner_ipv4.identification;
+            hdr.inner_ipv6.next_header = PROTO_FRAGMENT;
+            hdr.inner_ipv6.payload_length = meta.inner.l4_bytes + FRAGMENT_BYTES;
+            meta.l4_bytes = meta.l4_bytes + FRAGMENT_BYTES;
+            meta.inner.original = meta.inner.original == 0 ? 0 : meta.inner.original + FRAGMENT_BYTES;
+        }
+        hdr.inner_ipv4.setInvalid();
+
+        extension.apply(hdr, meta, 8, attribute);
+        if (meta.inner.original != 0) { hdr.icmp.rest[31:24] = meta.inner.original[10:3]; }
+        if (meta.l4_bytes > LOWEST_MTU - IPV6_BYTES) { error_too_long(); }
+    }
+}
+
+// RFC 7915 sections 5.2 and 5.3.
+control ErrorToIpv4(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+    ToIpv4() source;
+    ToIpv4() destination;
+    InnerTransport() transport;
+    Extension() extension;
+    bit<32> old_pointer = hdr.icmp.rest;
+    bool attribute = false;
+
+    action error_not_translated()   { mark_to_drop(standard_metadata); exit; }
+    action pointer_not_translated() { mark_to_drop(standard_metadata); exit; }
+    action inner_not_translated()   { mark_to_drop(standard_metadata); exit; }
+
+    action to_unreachable(bit<8> code) {
+        hdr.icmp.type_ = ICMP_UNREACHABLE;
+        hdr.icmp.code = code;
+        hdr.icmp.rest = 0;
+        attribute = true;
+    }
+    // hdr.icmp.rest becomes the MTU further down.
+    action to_fragmentation_needed() {
+        hdr.icmp.type_ = ICMP_UNREACHABLE;
+        hdr.icmp.code = 4;
+    }
+    action to_time_exceeded() {
+        hdr.icmp.type_ = ICMP_TIME_EXCEEDED;
+        hdr.icmp.rest = 0;
+        attribute = true;
+    }
+    // hdr.icmp.rest becomes the pointer further down.
+    action to_parameter_problem() {
+        hdr.icmp.type_ = ICMP_PARAMETER_PROBLEM;
+        hdr.icmp.code = 0;
+    }
+
+    table types {
+        key = { hdr.icmp.type_: exact; hdr.icmp.code: ternary; }
+        actions = {
+            to_unreachable; to_fragmentation_needed; to_time_exceeded; to_parameter_problem; error_not_translated;
+        }
+        const default_action = error_not_translated();
+        const entries = {
+            (ICMPV6_UNREACHABLE, 0):       to_unreachable(1);
+            (ICMPV6_UNREACHABLE, 1):       to_unreachable(10);
+            (ICMPV6_UNREACHABLE, 2):       to_unreachable(1);
+            (ICMPV6_UNREACHABLE, 3):       to_unreachable(1);
+            (ICMPV6_UNREACHABLE, 4):       to_unreachable(3);
+            (ICMPV6_TOO_BIG, _):           to_fragmentation_needed();
+            (ICMPV6_TIME_EXCEEDED, _):     to_time_exceeded();
+            (ICMPV6_PARAMETER_PROBLEM, 0): to_parameter_problem();
+            (ICMPV6_PARAMETER_PROBLEM, 1): to_unreachable(2);
+        }
+    }
+
+    // RFC 7915 figure 6.
+    action pointer(bit<8> to) { hdr.icmp.rest = to ++ 24w0; }
+    table pointers {
+        key = { old_pointer: range; }
+        actions = { pointer; pointer_not_translated; }
+        const default_action = pointer_not_translated();
+        const entries = {
+            0:        pointer(0);
+            1:        pointer(1);
+            4 .. 5:   pointer(2);
+            6:        pointer(9);
+            7:        pointer(8);
+            8 .. 23:  pointer(12);
+            24 .. 39: pointer(16);
+        }
+    }
+
+    apply {
+        bit<32> told = hdr.icmp.rest;
+        types.apply();
+        if (hdr.icmp.type_ == ICMP_PARAMETER_PROBLEM) {
+            pointers.apply();
+        } else if (hdr.icmp.type_ == ICMP_UNREACHABLE && hdr.icmp.code == 4) {
+            // The fragment header of the packet inside is not there in IPv4 either. 88 is
+            // RFC 791's lowest MTU and 20.
+            bit<32> growth = hdr.inner_fragment.isValid() ? 32w28 : 20;
+            if (told > (bit<32>) meta.errors.ipv6_mtu) { told = (bit<32>) meta.errors.ipv6_mtu; }
+            bit<32> mtu = told < 88 + 8 ? 68 : told - growth;
+            if (mtu > (bit<32>) meta.errors.ipv4_mtu) { mtu = (bit<32>) meta.errors.ipv4_mtu; }
+            hdr.icmp.rest = mtu;
+        }
+
+        hdr.inner_ipv4.setValid();
+        source.apply(hdr.inner_ipv6.src, hdr.inner_ipv4.src, false, 0, 0, standard_metadata);
+        destination.apply(hdr.inner_ipv6.dst, hdr.inner_ipv4.dst, false, 0, 0, standard_metadata);
+
+        // As section 5.1, but for the hop limit.
+        hdr.inner_ipv4.version = 4;
+        hdr.inner_ipv4.ihl = 5;
+        hdr.inner_ipv4.tos = (hdr.inner_ipv6.traffic_class & meta.settings.keep_tos_6to4) | meta.settings.set_tos_6to4;
+        hdr.inner_ipv4.total_length = meta.inner.l4_bytes + IPV4_BYTES;
+        hdr.inner_ipv4.identification = 0;
+        hdr.inner_ipv4.reserved = 0;
+        hdr.inner_ipv4.dont_fragment = hdr.inner_ipv4.total_length > 1260 ? 1w1 : 0;
+        hdr.inner_ipv4.more_fragments = 0;
+        hdr.inner_ipv4.fragment_offset = 0;
+        hdr.inner_ipv4.ttl = hdr.inner_ipv6.hop_limit;
+        hdr.inner_ipv4.protocol = meta.inner.protocol;
+        hdr.inner_ipv4.checksum = 0;
+        bit<16> shrink = meta.inner.skipped + 20;
+
+        bool fragmented = hdr.inner_fragment.isValid()
+            && (hdr.inner_fragment.more_fragments == 1 || hdr.inner_fragment.fragment_offset != 0);
+        bit<32> removed = words6(hdr.inner_ipv6.src) + words6(hdr.inner_ipv6.dst);
+        bit<32> added = words4(hdr.inner_ipv4.src) + words4(hdr.inner_ipv4.dst);
+        if (meta.inner.protocol == PROTO_ICMPV6) {
+            if (fragmented || !hdr.inner_icmp.isValid()) { inner_not_translated(); }
+            bit<8> new_type = ICMP_ECHO;
+            if (hdr.inner_icmp.type_ == ICMPV6_ECHO_REPLY) { new_type = ICMP_ECHO_REPLY; }
+            else if (hdr.inner_icmp.type_ != ICMPV6_ECHO) { inner_not_translated(); }
+            removed = removed + (bit<32>) (hdr.inner_icmp.type_ ++ hdr.inner_icmp.code)
+                    + (bit<32>) meta.inner.l4_bytes + (bit<32>) PROTO_ICMPV6;
+            added = (bit<32>) (new_type ++ hdr.inner_icmp.code);
+            hdr.inner_icmp.type_ = new_type;
+            hdr.inner_ipv4.protocol = PROTO_ICMP;
+        } else if (meta.inner.protocol == PROTO_ICMP || meta.inner.protocol == PROTO_IGMP) {
+            inner_not_translated();
+        }
+        transport.apply(hdr, removed, added);
+
+        if (hdr.inner_fragment.isValid()) {
+            hdr.inner_ipv4.identification = hdr.inner_fragment.identification[15:0];
+            hdr.inner_ipv4.dont_fragment = 0;
+            hdr.inner_ipv4.more_fragments = hdr.inner_fragment.more_fragments;
+            hdr.inner_ipv4.fragment_offset = hdr.inner_fragment.fragment_offset;
+            hdr.inner_fragment.setInvalid();
+            shrink = shrink + FRAGMENT_BYTES;
+        }
+        hdr.inner_ipv6.setInvalid();
+        hdr.inner_ipv4.checksum = ~header_sum(hdr.inner_ipv4);
+        meta.l4_bytes = meta.l4_bytes - shrink;
+        meta.inner.original = meta.inner.original == 0 ? 0 : meta.inner.original - shrink;
+
+        extension.apply(hdr, meta, 4, attribute);
+        if (meta.inner.original != 0) { hdr.icmp.rest[23:16] = meta.inner.original[9:2]; }
+    }
+}
+
 // ---------------------------------------------------------------- IPv4 to IPv6
 
 control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     ToIpv6() source;
     ToIpv6() destination;
+    ByPrefix() hairpin;
     Transport() transport;
     Ipv4HeaderRight() header_check;
     counter(1, CounterType.packets_and_bytes) over_lowest_mtu;
@@ -843,7 +1571,7 @@ control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_met
     action too_big()                    { mark_to_drop(standard_metadata); exit; }
     action protocol_not_translated()    { mark_to_drop(standard_metadata); exit; }
     action icmp_fragment()              { mark_to_drop(standard_metadata); exit; }
-    action icmp_error_not_yet()         { mark_to_drop(standard_metadata); exit; }
+    action padded_error()               { mark_to_drop(standard_metadata); exit; }
     action icmp_type_not_translated()   { mark_to_drop(standard_metadata); exit; }
     action udp_zero_checksum()          { mark_to_drop(standard_metadata); exit; }
     action udp_zero_checksum_fragment() { mark_to_drop(standard_metadata); exit; }
@@ -868,9 +1596,15 @@ control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_met
         // A payload that a fragment header would push beyond 65535 bytes.
         if (fragmented && meta.l4_bytes > 65527) { too_big(); }
 
+        bool explicit_source;
+        bool explicit_destination;
         hdr.ipv6.setValid();
-        source.apply(hdr.ipv4.src, hdr.ipv6.src, standard_metadata);
-        destination.apply(hdr.ipv4.dst, hdr.ipv6.dst, standard_metadata);
+        source.apply(hdr.ipv4.src, hdr.ipv6.src, explicit_source, hdr.inner_ipv4.isValid(), meta.errors.source6,
+                     standard_metadata);
+        destination.apply(hdr.ipv4.dst, hdr.ipv6.dst, explicit_destination, false, 0, standard_metadata);
+        if (explicit_source && explicit_destination) {
+            hairpin.apply(hdr.ipv4.src, hdr.ipv6.src);
+        }
 
         // RFC 7915 section 4.1.
         hdr.ipv6.version = 6;
@@ -888,21 +1622,23 @@ control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_met
         }
 
         if (hdr.icmp.isValid()) {
-            // RFC 7915 section 4.2: echo; errors with the packet inside them come later.
-            bit<8> new_type = ICMPV6_ECHO;
-            if (hdr.icmp.type_ == ICMP_ECHO_REPLY) {
-                new_type = ICMPV6_ECHO_REPLY;
-            } else if (hdr.icmp.type_ == ICMP_UNREACHABLE || hdr.icmp.type_ == ICMP_TIME_EXCEEDED
-                       || hdr.icmp.type_ == ICMP_PARAMETER_PROBLEM) {
-                icmp_error_not_yet();
-            } else if (hdr.icmp.type_ != ICMP_ECHO) {
-                icmp_type_not_translated();
-            }
-            // ICMPv6 has a pseudo-header in its sum, ICMP has none.
-            removed = (bit<32>) (hdr.icmp.type_ ++ hdr.icmp.code);
-            added = added + (bit<32>) (new_type ++ hdr.icmp.code) + (bit<32>) meta.l4_bytes + (bit<32>) PROTO_ICMPV6;
-            hdr.icmp.type_ = new_type;
             hdr.ipv6.next_header = PROTO_ICMPV6;
+            // RFC 7915 section 4.2. Errors are for Inside.
+            if (!hdr.inner_ipv4.isValid()) {
+                bit<8> new_type = ICMPV6_ECHO;
+                if (hdr.icmp.type_ == ICMP_ECHO_REPLY) {
+                    new_type = ICMPV6_ECHO_REPLY;
+                } else if (hdr.icmp.type_ == ICMP_UNREACHABLE || hdr.icmp.type_ == ICMP_TIME_EXCEEDED
+                           || hdr.icmp.type_ == ICMP_PARAMETER_PROBLEM) {
+                    padded_error();
+                } else if (hdr.icmp.type_ != ICMP_ECHO) {
+                    icmp_type_not_translated();
+                }
+                // ICMPv6 has a pseudo-header in its sum, ICMP has none.
+                removed = (bit<32>) (hdr.icmp.type_ ++ hdr.icmp.code);
+                added = added + (bit<32>) (new_type ++ hdr.icmp.code) + (bit<32>) meta.l4_bytes + (bit<32>) PROTO_ICMPV6;
+                hdr.icmp.type_ = new_type;
+            }
         } else if (hdr.udp.isValid() && hdr.udp.checksum == 0) {
             // RFC 7915 section 4.5.
             if (fragmented) { udp_zero_checksum_fragment(); }
@@ -948,7 +1684,7 @@ control SixToFour(inout headers_t hdr, inout metadata_t meta, inout standard_met
     action too_big()                  { mark_to_drop(standard_metadata); exit; }     // ICMP: 2/0
     action protocol_not_translated()  { mark_to_drop(standard_metadata); exit; }
     action icmp_fragment()            { mark_to_drop(standard_metadata); exit; }
-    action icmp_error_not_yet()       { mark_to_drop(standard_metadata); exit; }
+    action padded_error()             { mark_to_drop(standard_metadata); exit; }
     action icmp_type_not_translated() { mark_to_drop(standard_metadata); exit; }
 
     apply {
@@ -961,8 +1697,9 @@ control SixToFour(inout headers_t hdr, inout metadata_t meta, inout standard_met
         if (meta.l4_bytes > 65535 - IPV4_BYTES) { too_big(); }
 
         hdr.ipv4.setValid();
-        source.apply(hdr.ipv6.src, hdr.ipv4.src, standard_metadata);
-        destination.apply(hdr.ipv6.dst, hdr.ipv4.dst, standard_metadata);
+        source.apply(hdr.ipv6.src, hdr.ipv4.src, hdr.inner_ipv6.isValid(), meta.errors.source4,
+                     meta.errors.source4_mask, standard_metadata);
+        destination.apply(hdr.ipv6.dst, hdr.ipv4.dst, false, 0, 0, standard_metadata);
 
         // RFC 7915 section 5.1.
         hdr.ipv4.version = 4;
@@ -981,19 +1718,21 @@ control SixToFour(inout headers_t hdr, inout metadata_t meta, inout standard_met
 
         if (meta.protocol == PROTO_ICMPV6) {
             hdr.ipv4.protocol = PROTO_ICMP;
-            // RFC 7915 section 5.2: echo; errors with the packet inside them come later.
-            bit<8> new_type = ICMP_ECHO;
-            if (hdr.icmp.type_ == ICMPV6_ECHO_REPLY) {
-                new_type = ICMP_ECHO_REPLY;
-            } else if (hdr.icmp.type_ != 0 && hdr.icmp.type_ <= ICMPV6_PARAMETER_PROBLEM) {
-                icmp_error_not_yet();
-            } else if (hdr.icmp.type_ != ICMPV6_ECHO) {
-                icmp_type_not_translated();
+            // RFC 7915 section 5.2. Errors are for Inside.
+            if (!hdr.inner_ipv6.isValid()) {
+                bit<8> new_type = ICMP_ECHO;
+                if (hdr.icmp.type_ == ICMPV6_ECHO_REPLY) {
+                    new_type = ICMP_ECHO_REPLY;
+                } else if (hdr.icmp.type_ != 0 && hdr.icmp.type_ <= ICMPV6_PARAMETER_PROBLEM) {
+                    padded_error();
+                } else if (hdr.icmp.type_ != ICMPV6_ECHO) {
+                    icmp_type_not_translated();
+                }
+                removed = removed + (bit<32>) (hdr.icmp.type_ ++ hdr.icmp.code)
+                        + (bit<32>) meta.l4_bytes + (bit<32>) PROTO_ICMPV6;
+                added = (bit<32>) (new_type ++ hdr.icmp.code);
+                hdr.icmp.type_ = new_type;
             }
-            removed = removed + (bit<32>) (hdr.icmp.type_ ++ hdr.icmp.code)
-                    + (bit<32>) meta.l4_bytes + (bit<32>) PROTO_ICMPV6;
-            added = (bit<32>) (new_type ++ hdr.icmp.code);
-            hdr.icmp.type_ = new_type;
         }
 
         if (hdr.fragment.isValid()) {
@@ -1002,7 +1741,8 @@ control SixToFour(inout headers_t hdr, inout metadata_t meta, inout standard_met
             hdr.ipv4.more_fragments = hdr.fragment.more_fragments;
             hdr.ipv4.fragment_offset = hdr.fragment.fragment_offset;
             hdr.fragment.setInvalid();
-        } else if (hdr.ipv4.total_length > 1260) {
+            meta.inner.may_fragment = true;
+        } else if (hdr.ipv4.total_length > 1260 && !hdr.inner_ipv6.isValid()) {
             // Not to be fragmented: the identification is never looked at (RFC 6864).
             hdr.ipv4.dont_fragment = 1;
         } else {
@@ -1218,6 +1958,20 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
         meta.settings.lowest_ipv6_mtu = lowest_ipv6_mtu;
     }
 
+    action configure_errors(bit<16> ipv4_mtu, bit<16> ipv6_mtu, bit<32> source4, bit<32> source4_mask, bit<128> source6) {
+        meta.errors.ipv4_mtu = ipv4_mtu;
+        meta.errors.ipv6_mtu = ipv6_mtu;
+        meta.errors.source4 = source4;
+        meta.errors.source4_mask = source4_mask;
+        meta.errors.source6 = source6;
+    }
+
+    // 192.0.0.8 is the dummy address of RFC 7600.
+    table errors {
+        actions = { configure_errors; }
+        default_action = configure_errors(0xffff, 0xffff, 0xc0000008, 0, 0);
+    }
+
     table settings {
         actions = { configure; }
         default_action = configure(0, 0, 0xff, 0, 0xff, 0, 1, 1440, 1280);
@@ -1258,12 +2012,16 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
             own.apply(hdr, meta, standard_metadata);
         }
 
+        if (hdr.inner_ipv4.isValid() || hdr.inner_ipv6.isValid()) {
+            errors.apply();
+        }
+
         if (hdr.ipv4.isValid()) {
             four_to_six.apply(hdr, meta, standard_metadata);
-            translated_4to6.count(0);
+            if (!hdr.inner_ipv4.isValid()) { translated_4to6.count(0); }
         } else if (hdr.ipv6.isValid()) {
             six_to_four.apply(hdr, meta, standard_metadata);
-            translated_6to4.count(0);
+            if (!hdr.inner_ipv6.isValid()) { translated_6to4.count(0); }
         } else {
             not_ip();
         }
@@ -1278,8 +2036,26 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
     }
 }
 
-control Leave(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
-    apply { }
+// ---------------------------------------------------------------- egress: the packet inside an ICMP error
+
+control Inside(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+    ErrorToIpv6() to_ipv6;
+    ErrorToIpv4() to_ipv4;
+    counter(1, CounterType.packets_and_bytes) errors_4to6;
+    counter(1, CounterType.packets_and_bytes) errors_6to4;
+
+    apply {
+        if (hdr.inner_ipv4.isValid()) {
+            to_ipv6.apply(hdr, meta, standard_metadata);
+            hdr.ipv6.payload_length = meta.l4_bytes;
+            errors_4to6.count(0);
+        } else if (hdr.inner_ipv6.isValid()) {
+            to_ipv4.apply(hdr, meta, standard_metadata);
+            hdr.ipv4.total_length = meta.l4_bytes + IPV4_BYTES;
+            if (hdr.ipv4.total_length > 1260 && !meta.inner.may_fragment) { hdr.ipv4.dont_fragment = 1; }
+            errors_6to4.count(0);
+        }
+    }
 }
 
 // ---------------------------------------------------------------- deparser
@@ -1297,7 +2073,17 @@ control Deparse(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.icmp);
         packet.emit(hdr.neighbour);
         packet.emit(hdr.link_option);
+        packet.emit(hdr.inner_ipv4);
+        packet.emit(hdr.inner_ipv6);
+        packet.emit(hdr.inner_fragment);
+        packet.emit(hdr.inner_tcp);
+        packet.emit(hdr.inner_udp);
+        packet.emit(hdr.inner_icmp);
+        packet.emit(hdr.original);
+        packet.emit(hdr.zeros4);
+        packet.emit(hdr.zeros8);
+        packet.emit(hdr.zeros16);
     }
 }
 
-V1Switch(Packet(), Verify(), Nat64(), Leave(), Update(), Deparse()) main;
+V1Switch(Packet(), Verify(), Nat64(), Inside(), Update(), Deparse()) main;

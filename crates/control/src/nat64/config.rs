@@ -33,6 +33,10 @@ pub struct Config {
     pub ipv6_mtu: u16,
     /// What is allowed, and may not be what the operator wants.
     pub warnings: Vec<Problem>,
+    /// The pool of IPv4 sources for ICMP errors whose IPv6 source has no IPv4 address (RFC 6791).
+    pub error_pool4: Option<Ipv4Net>,
+    /// The IPv6 source of ICMP errors whose IPv4 source has no IPv6 address.
+    pub error_source6: Option<Ipv6Addr>,
 }
 
 /// How packets reach the translator.
@@ -105,8 +109,19 @@ impl fmt::Display for Problem {
     }
 }
 
-const KEYS: [&str; 9] =
-    ["mode", "prefix", "pool", "attach", "routes", "tos", "udp-zero-checksum", "clamp-mss", "ipv6-mtu"];
+const KEYS: [&str; 11] = [
+    "mode",
+    "prefix",
+    "pool",
+    "attach",
+    "routes",
+    "tos",
+    "udp-zero-checksum",
+    "clamp-mss",
+    "ipv6-mtu",
+    "error-pool4",
+    "error-source6",
+];
 
 /// Parses and checks a configuration. Reports all problems.
 pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
@@ -223,6 +238,8 @@ impl<'a> Reader<'a> {
             clamp_mss: table.get("clamp-mss").is_none_or(|v| self.boolean(v, "clamp-mss")),
             ipv6_mtu: self.mtu(table.get("ipv6-mtu")),
             warnings: Vec::new(),
+            error_pool4: table.get("error-pool4").and_then(|v| self.error_pool4(v)),
+            error_source6: table.get("error-source6").and_then(|v| self.error_source6(v)),
         })
     }
 
@@ -310,6 +327,36 @@ impl<'a> Reader<'a> {
             Some(what) => {
                 let message = format!("{net} {what}, which no router forwards");
                 self.problem(value.span(), message, "use 64:ff9b::/96 or one of your own");
+                None
+            }
+        }
+    }
+
+    fn error_pool4(&mut self, value: &Value<'a>) -> Option<Ipv4Net> {
+        let text = self.string(value, "error-pool4", "192.0.2.64/28")?;
+        let net = self.ipv4_net(text, value.span())?;
+        let wrong = net.addr().is_multicast() || net.addr().is_loopback() || net.addr().octets()[0] == 0;
+        if wrong || net.prefix_len() < 8 {
+            let hint = "write addresses that are routed to this translator, such as `192.0.2.64/28`";
+            self.problem(value.span(), format!("{net} cannot be the sources of ICMP errors"), hint);
+            return None;
+        }
+        Some(net)
+    }
+
+    fn error_source6(&mut self, value: &Value<'a>) -> Option<Ipv6Addr> {
+        let text = self.string(value, "error-source6", "2001:db8::1")?;
+        let hint = "write an address of this router, such as `2001:db8::1`";
+        match text.parse::<Ipv6Addr>() {
+            Ok(a)
+                if a.is_multicast() || a.is_loopback() || a.is_unspecified() || a.is_unicast_link_local() =>
+            {
+                self.problem(value.span(), format!("{a} cannot be the source of ICMP errors"), hint);
+                None
+            }
+            Ok(address) => Some(address),
+            Err(_) => {
+                self.problem(value.span(), format!("`{text}` is not an IPv6 address"), hint);
                 None
             }
         }

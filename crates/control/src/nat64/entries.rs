@@ -1,5 +1,7 @@
 //! Converts a configuration to table entries of apps/nat64. The README of apps/nat64 has the formulas.
 
+use std::net::Ipv4Addr;
+
 use abi::id::TableId;
 use abi::{ActionCall, Bits, Entry, Manifest, MatchValue};
 use dataplane::device::Entity;
@@ -27,8 +29,12 @@ struct Named {
 
 /// The name of the main control in the P4 program.
 pub(super) const CONTROL: &str = "Nat64";
+/// The name of the control for the packet inside an ICMP error.
+const INSIDE: &str = "Inside";
 /// The well-known prefix, for which RFC 6052 section 3.1 has special rules.
 pub(super) const WELL_KNOWN: &str = "64:ff9b::/96";
+/// The source of ICMP errors whose IPv6 source has no IPv4 address, if no pool is configured (RFC 7600 section 4.8 names it).
+const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
 /// The number of bytes by which a fragment grows from IPv4 to IPv6: 20 for the larger header, 8 for the fragment header.
 pub const FRAGMENT_GROWTH: u16 = 28;
 
@@ -60,9 +66,20 @@ pub fn wanted(config: &Config, manifest: &Manifest) -> Result<Desired, String> {
 fn named(config: &Config) -> Named {
     let mut wanted = Named::default();
     wanted.defaults.push((format!("{CONTROL}.settings"), settings(config)));
-    // Source and destination addresses are looked up in separate tables with the same contents.
-    for side in ["source", "destination"] {
-        let (four, six) = (format!("{CONTROL}.four_to_six.{side}"), format!("{CONTROL}.six_to_four.{side}"));
+    wanted.defaults.push((format!("{CONTROL}.errors"), errors(config)));
+    for path in [format!("{CONTROL}.four_to_six.hairpin"), format!("{INSIDE}.to_ipv6.hairpin")] {
+        wanted.defaults.push((format!("{path}.prefix"), by_prefix(config.prefix, &path)));
+    }
+    // Source and destination addresses, of a packet and of the packet inside an ICMP error, are looked up in separate tables with the same
+    // contents.
+    let directions = [
+        (format!("{CONTROL}.four_to_six"), format!("{CONTROL}.six_to_four")),
+        (format!("{INSIDE}.to_ipv6"), format!("{INSIDE}.to_ipv4")),
+    ];
+    for ((to_six_path, to_four_path), side) in
+        directions.iter().flat_map(|d| ["source", "destination"].map(|side| (d, side)))
+    {
+        let (four, six) = (format!("{to_six_path}.{side}"), format!("{to_four_path}.{side}"));
         let (eam4, eam6) = (format!("{four}.eam4"), format!("{six}.eam6"));
         for map in &config.maps {
             let (key, action) = to_six(map, &four);
@@ -107,6 +124,19 @@ fn settings(config: &Config) -> Call {
         (16, config.ipv6_mtu as u128),
     ];
     call(&format!("{CONTROL}.configure"), &args)
+}
+
+/// What ICMP errors need beside the other settings. The MTU of the IPv4 side is not configured: an error that was too large for it comes back
+/// from the router that found it so.
+fn errors(config: &Config) -> Call {
+    let (source4, mask) = match config.error_pool4 {
+        Some(pool) => (bits4(pool), u32::from(pool.hostmask()) as u128),
+        None => (u32::from(DUMMY) as u128, 0),
+    };
+    let source6 = config.error_source6.map_or(0, u128::from);
+    let args =
+        [(16, u16::MAX as u128), (16, config.ipv6_mtu as u128), (32, source4), (32, mask), (128, source6)];
+    call(&format!("{CONTROL}.configure_errors"), &args)
 }
 
 fn call(action: &str, args: &[(u32, u128)]) -> Call {
@@ -161,6 +191,14 @@ fn embed(prefix: Option<Ipv6Net>, path: &str) -> Call {
     }
 }
 
+/// The prefix without the rules for the well-known one, which the lookup of the address has applied.
+fn by_prefix(prefix: Option<Ipv6Net>, path: &str) -> Call {
+    match prefix {
+        None => call(&format!("{path}.no_prefix"), &[]),
+        Some(p) => call(&format!("{path}.embed_{}", p.prefix_len()), &[(128, bits6(p))]),
+    }
+}
+
 fn extract(prefix: Ipv6Net, path: &str) -> (MatchValue, Call) {
     let how = if is_well_known(prefix) { "well_known".to_string() } else { prefix.prefix_len().to_string() };
     let key = MatchValue::Lpm(Bits::new(128, bits6(prefix)), prefix.prefix_len() as u32);
@@ -196,10 +234,14 @@ mod tests {
             names,
             [
                 "Nat64.six_to_four.source.extract_well_known",
-                "Nat64.six_to_four.destination.extract_well_known"
+                "Nat64.six_to_four.destination.extract_well_known",
+                "Inside.to_ipv4.source.extract_well_known",
+                "Inside.to_ipv4.destination.extract_well_known"
             ]
         );
-        assert_eq!(wanted.defaults[1].1.action, "Nat64.four_to_six.source.embed_well_known");
+        let source =
+            wanted.defaults.iter().find(|(t, _)| t == "Nat64.four_to_six.source.eam4").expect("a default");
+        assert_eq!(source.1.action, "Nat64.four_to_six.source.embed_well_known");
     }
 
     #[test]
