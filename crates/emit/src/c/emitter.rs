@@ -180,7 +180,7 @@ impl<'p> Emitter<'p> {
             let aligned = if i % deparse::GROUP == 0 { " __attribute__((aligned(8)))" } else { "" };
             self.text.line(format!("u8 {name}_valid{aligned};"));
         }
-        if count % deparse::GROUP != 0 {
+        if !count.is_multiple_of(deparse::GROUP) {
             self.text.line(format!("u8 no_header[{}];", deparse::GROUP - count % deparse::GROUP));
         }
     }

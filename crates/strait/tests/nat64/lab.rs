@@ -232,6 +232,18 @@ impl Lab {
 }
 
 impl Lab {
+    /// Sends datagrams to ports that nobody listens on, both ways. Each sender learns it from an ICMP error.
+    pub fn refused(&self) {
+        for (space, local, to) in [(&self.client, "[::]:0", SERVER6), (&self.server, "0.0.0.0:0", CLIENT4)] {
+            let socket = space.run(|| UdpSocket::bind(local).expect("binds")).expect("a namespace");
+            socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
+            socket.connect((to, 9)).expect("connects");
+            socket.send(b"is anybody there?").expect("sends");
+            let error = socket.recv(&mut [0; 16]).expect_err("nobody is");
+            assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused, "{to}: {error}");
+        }
+    }
+
     /// Sends datagrams to the server and back. The sender passes several to the kernel at once, as QUIC servers do (UDP_SEGMENT).
     pub fn datagrams_at_once(&self, size: u16, count: usize) {
         let server = self.server.run(|| UdpSocket::bind("192.0.2.2:0").expect("binds")).expect("server");

@@ -33,6 +33,7 @@ fn carries(name: &str, attach: &str) -> Option<serde_json::Value> {
         lab.datagram(size);
     }
     lab.datagrams_at_once(1200, 20);
+    lab.refused();
     let status = lab.strait("status").arg("--json").output().expect("strait starts");
     assert!(status.status.success(), "{}", both(&status));
     let status: serde_json::Value = serde_json::from_slice(&status.stdout).expect("JSON");
