@@ -41,6 +41,8 @@ pub mod drops {
     pub const BAD_RESIZE: &str = "target.bad_resize";
     /// There was no free buffer for a clone or for a copy of a multicast packet.
     pub const NO_BUFFER: &str = "target.no_buffer";
+    /// The packet must leave as fragments, and the target cannot make them.
+    pub const CANNOT_FRAGMENT: &str = "target.cannot_fragment";
 }
 
 /// The v1model port number that means "drop" (BMv2 simple_switch). `mark_to_drop` sets `egress_spec` to it.

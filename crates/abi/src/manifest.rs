@@ -60,7 +60,8 @@ pub struct Manifest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelMaps {
     /// The ports where packets arrive. The key is a `u32`, the index of an interface. The value is `{u32 port, u32 lane, u32 flags, u32
-    /// ipv4_mtu}`; flag 1 says that packets of a lane go to the next hop directly, flag 2 that the interface has no Ethernet header.
+    /// ipv4_mtu}`; flag 1 says that packets of a lane go to the next hop directly, flag 2 that the interface has no Ethernet header, and flag 8
+    /// that a packet that is to leave as fragments goes on unchanged.
     pub ingress: String,
     /// The same for interfaces with small indices, if the program has this array: those beyond its size are in `ingress`. Flag 4 says that the
     /// interface is a port.
@@ -89,6 +90,9 @@ pub struct KernelMaps {
     pub events: Option<EventMaps>,
     /// Whether an ingress port may be a lane: a shortcut past another interface.
     pub lanes: bool,
+    /// Whether a packet may leave as several fragments. Its verdict is then about the last one.
+    #[serde(default)]
+    pub fragments: bool,
 }
 
 /// The maps of what packets tell the host.

@@ -4,6 +4,7 @@
 //! * [`table`]: match-action tables over [`abi::Entry`], for every match kind and width.
 //! * [`checksum`]: the Internet checksum (RFC 1071).
 //! * [`hash`]: v1model's hash functions, as BMv2 defines them.
+//! * [`fragment`]: IPv6 fragmentation (RFC 8200 section 4.5).
 //! * [`cells`]: arrays of counters and registers.
 //! * [`device`]: the one interface to a running program, for whoever controls it.
 //! * [`profile`]: action profiles and selectors with their members and groups.
@@ -20,6 +21,7 @@
 pub mod cells;
 pub mod checksum;
 pub mod device;
+pub mod fragment;
 pub mod hash;
 pub mod memory;
 pub mod meter;

@@ -1,9 +1,9 @@
 //! The way of a packet through the stages of the program's pipeline, and the packets that it makes on the way.
 
 use abi::{Bits, drops};
-use dataplane::Mirror;
+use dataplane::{Mirror, fragment};
 use ir::pipeline::{
-    Bytes, Carry, Decision, Fate, Headers, Input, Passed, Path, Source, Stage, Step, To, When,
+    Bytes, Carry, Decision, Fate, Fragment, Headers, Input, Passed, Path, Source, Stage, Step, To, When,
 };
 use ir::{Expr, Role, StageId};
 
@@ -75,6 +75,10 @@ impl Run<'_, '_> {
                     if let Some(length) = self.number(*var).checked_sub(1) {
                         deparsed.truncate(length as usize);
                     }
+                    Ok(())
+                }
+                Step::Fragment(fragment) => {
+                    self.fragment(fragment, &mut deparsed);
                     Ok(())
                 }
                 Step::Decide(decision) => match self.decide(id, decision, &deparsed) {
@@ -247,11 +251,26 @@ impl Run<'_, '_> {
         eval(self.program, &self.s, e).low_u64() as u32
     }
 
+    /// Sends all fragments of the deparsed packet but the last one, which takes its place.
+    fn fragment(&mut self, request: &Fragment, deparsed: &mut Vec<u8>) {
+        let [size, identification] = [request.size, request.identification].map(|var| self.number(var));
+        let Some(mut fragments) = fragment::ipv6(deparsed, size as u16, identification as u32) else {
+            return;
+        };
+        *deparsed = fragments.pop().unwrap_or_default();
+        let port = self.evaluate(&request.port);
+        fragments.into_iter().for_each(|bytes| self.send(port, bytes));
+    }
+
     fn leave(&mut self, port: u32, path: &Path, deparsed: &[u8]) {
         let bytes = match path.bytes {
             Bytes::Entered => self.s.data.clone(),
             Bytes::Deparsed => deparsed.to_vec(),
         };
+        self.send(port, bytes);
+    }
+
+    fn send(&mut self, port: u32, bytes: Vec<u8>) {
         if self.watched {
             self.observer.event(Event::Sent { port, bytes: &bytes });
         }

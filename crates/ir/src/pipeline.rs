@@ -80,8 +80,26 @@ pub enum Step {
     Deparse(Role),
     /// Truncates the packet to one byte less than the value of this `bit<32>`. If the value is 0, the packet stays as it is.
     Truncate(VarId, Loc),
+    /// Lets the packet leave as IPv6 fragments.
+    Fragment(Fragment),
     /// Decides about the packet.
     Decide(Box<Decision>),
+}
+
+/// How a packet leaves as IPv6 fragments (RFC 8200 section 4.5), which only the last steps of a pipeline are about.
+///
+/// If `size` is not 0, and the packet is an Ethernet frame with an IPv6 packet of more than `size` bytes, the packet becomes its last fragment,
+/// and the others leave before it. `dataplane::fragment` has every detail.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fragment {
+    /// The greatest number of bytes of a fragment: a `bit<32>`.
+    pub size: VarId,
+    /// The identification of the fragments, if the packet has no fragment header: a `bit<32>`.
+    pub identification: VarId,
+    /// The port where the fragments leave.
+    pub port: Expr,
+    /// The location of the first call that requests it.
+    pub loc: Loc,
 }
 
 /// A decision about a packet.
@@ -254,6 +272,14 @@ impl Pipeline {
         &self.stages[id.index()]
     }
 
+    /// How packets leave as IPv6 fragments, if they may.
+    pub fn fragment(&self) -> Option<&Fragment> {
+        self.stages.iter().flat_map(|s| &s.steps).find_map(|step| match step {
+            Step::Fragment(fragment) => Some(fragment),
+            _ => None,
+        })
+    }
+
     /// All decisions, in the order of stages and steps.
     pub fn decisions(&self) -> impl Iterator<Item = &Decision> {
         self.stages.iter().flat_map(|s| &s.steps).filter_map(|step| match step {
@@ -377,6 +403,11 @@ fn step(s: &Step, f: &mut dyn FnMut(Mention<'_>)) {
         Step::Parse(_, errors) => errors.iter().for_each(|v| f(Mention::Written(v))),
         Step::Control(_) | Step::Deparse(_) => {}
         Step::Truncate(var, _) => f(Mention::Read(var)),
+        Step::Fragment(Fragment { size, identification, port, loc: _ }) => {
+            f(Mention::Read(size));
+            f(Mention::Read(identification));
+            f(Mention::Expr(port));
+        }
         Step::Decide(decision) => {
             let Decision { when, then, loc: _ } = &**decision;
             match when {
@@ -432,6 +463,11 @@ fn step_mut(s: &mut Step, f: &mut dyn FnMut(MentionMut<'_>)) {
         Step::Parse(_, errors) => errors.iter_mut().for_each(|v| f(MentionMut::Var(v))),
         Step::Control(_) | Step::Deparse(_) => {}
         Step::Truncate(var, _) => f(MentionMut::Var(var)),
+        Step::Fragment(Fragment { size, identification, port, loc: _ }) => {
+            f(MentionMut::Var(size));
+            f(MentionMut::Var(identification));
+            f(MentionMut::Expr(port));
+        }
         Step::Decide(decision) => {
             let Decision { when, then, loc: _ } = &mut **decision;
             match when {

@@ -166,6 +166,10 @@ impl<'a> Printer<'a> {
             }
             Step::Control(role) => self.line(&format!("control {role:?}")),
             Step::Deparse(role) => self.line(&format!("deparse {role:?}")),
+            Step::Fragment(f) => {
+                let [size, id] = [f.size, f.identification].map(|v| &p.var(v).name);
+                self.line(&format!("fragment to {size}, identification {id}, port {}", expr(p, &f.port)));
+            }
             Step::Truncate(var, _) => self.line(&format!("truncate to {} - 1", p.var(*var).name)),
             Step::Decide(decision) => self.decision(decision),
         }

@@ -188,7 +188,7 @@ pub trait SourceProvider {
     fn include(&self, name: &str, from: &str, quoted: bool) -> Option<(String, String)>;
 }
 
-/// The built-in includes: `core.p4`, `v1model.p4`, `psa.p4` and `pna.p4`. The last two also have the names of p4c's
+/// The built-in includes: `core.p4`, `v1model.p4`, `psa.p4` and `pna.p4`, and `strait.p4` with what only Strait has. `psa.p4` and `pna.p4` also have the names of p4c's
 /// targets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Embedded;
@@ -196,6 +196,7 @@ pub struct Embedded;
 impl SourceProvider for Embedded {
     fn include(&self, name: &str, _from: &str, _quoted: bool) -> Option<(String, String)> {
         let text = match name {
+            "strait.p4" => include_str!("../../../p4include/strait.p4"),
             "core.p4" => include_str!("../../../p4include/core.p4"),
             "v1model.p4" => include_str!("../../../p4include/v1model.p4"),
             "psa.p4" | "bmv2/psa.p4" => include_str!("../../../p4include/psa.p4"),

@@ -35,6 +35,11 @@ impl Case {
             _ => None,
         })
     }
+
+    /// The number of packets that the case expects.
+    pub fn expected(&self) -> usize {
+        self.statements.iter().filter(|s| matches!(s.kind, Kind::Expect { .. })).count()
+    }
 }
 
 /// One statement of a case.

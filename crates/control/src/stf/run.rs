@@ -103,6 +103,14 @@ impl Report {
         format!("{}:{}: {}", self.case, failure.line, failure.message)
     }
 
+    /// Says that the failures, if there are any, are due to something that the target lacks.
+    pub fn lacks(&mut self, what: &str) {
+        for failure in &mut self.failures {
+            failure.message = format!("this target has no {what}");
+            failure.unsupported = true;
+        }
+    }
+
     /// What the target lacks, if the case failed for that reason only.
     pub fn unsupported(&self) -> Option<&str> {
         let first = self.failures.first().filter(|_| self.failures.iter().all(|f| f.unsupported))?;

@@ -49,6 +49,7 @@ pub fn is_straight(program: &ir::Program, hook: Hook) -> bool {
                 Fate::Go(path) => decision.when == When::Always && goes_on(i, path),
             },
             Step::Truncate(..) => false,
+            Step::Fragment(_) => true,
             _ => true,
         })
     })

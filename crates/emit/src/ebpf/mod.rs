@@ -73,6 +73,10 @@ const REASONS: &[(&str, &str)] = &[
         drops::NO_BUFFER,
         "a copy of a packet could not be made, or a deparser changes bytes that are too far behind",
     ),
+    (
+        drops::CANNOT_FRAGMENT,
+        "a packet that must leave as IPv6 fragments is too long for that, its checksum is incomplete, or XDP has it",
+    ),
     (NO_METADATA, "the driver keeps no metadata of frames, so the copies of a packet cannot be sent"),
     ("target.internal", "the program's state is missing"),
     (BUSY, "a table was being written whenever the packet read it"),
@@ -80,14 +84,15 @@ const REASONS: &[(&str, &str)] = &[
 ];
 
 /// The drop reasons at a hook. `paths` says whether packets may leave several times or pass stages again, and `copies` whether they may leave
-/// several times.
-fn reasons(hook: Hook, paths: bool, copies: bool) -> Vec<(&'static str, &'static str)> {
+/// several times. `fragments` says whether they may leave as fragments.
+fn reasons(hook: Hook, paths: bool, copies: bool, fragments: bool) -> Vec<(&'static str, &'static str)> {
     let mut absent = match hook {
         Hook::Xdp => vec![GSO_CHECKSUM],
         _ => vec![LONG_CHECKSUM, FRAGMENTED_HEADER],
     };
     absent.extend((!paths).then_some(drops::NO_BUFFER));
     absent.extend((hook != Hook::Xdp || !copies).then_some(NO_METADATA));
+    absent.extend((!fragments).then_some(drops::CANNOT_FRAGMENT));
     REASONS.iter().filter(|(name, _)| !absent.contains(name)).copied().collect()
 }
 
@@ -103,7 +108,9 @@ const TEXTS: &[&str] = &[
     tc::departures::MEMBERS,
     tc::departures::FRONTS,
     tc::LANES,
+    tc::FRAGMENT,
     xdp::XDP,
+    xdp::FRAGMENT,
     xdp::departures::MEMBERS,
     xdp::departures::FRONTS,
     xdp::departures::COPY,
@@ -146,7 +153,8 @@ pub fn xdp(program: &Verified) -> Result<Output, Vec<Unsupported>> {
 fn emit(program: &Verified, hook: Hook, options: Options) -> Result<Output, Vec<Unsupported>> {
     let target = if hook == Hook::Xdp { "xdp" } else { "tc" };
     let paths = !c::is_straight(program, hook);
-    let reasons = reasons(hook, paths, paths::has_copies(program));
+    let fragments = program.pipeline.fragment().is_some();
+    let reasons = reasons(hook, paths, paths::has_copies(program), fragments);
     let c = Emitter::new(program, hook, target, ENTRY, &reasons, TEXTS);
     let mut ebpf = Ebpf { c, options, paths };
     ebpf.program();
@@ -182,6 +190,7 @@ impl Ebpf<'_> {
             host_ports: (self.c.program.arch == ir::Arch::Pna).then(|| HOST_PORTS.to_string()),
             events: self.event_maps(),
             lanes: self.options.lanes,
+            fragments: self.c.program.pipeline.fragment().is_some(),
         });
         self.c.text.line(format!(
             "/* {}.p4 as an eBPF program for {}. Made by Strait; edit the P4 instead. */",

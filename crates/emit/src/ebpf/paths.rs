@@ -263,6 +263,11 @@ impl Ebpf<'_> {
                     self.c.text.line(format!("    return {drop}, {no_buffer});"));
                     self.step(step, drop);
                 }
+                Step::Fragment(fragment) => {
+                    let hint =
+                        "fragment in a program without clones and multicast, or run it on the native target";
+                    self.c.refuse(fragment.loc, "fragments of packets that may have copies", hint);
+                }
                 Step::Truncate(var, loc) => self.truncate(*var, *loc),
                 Step::Parse(..) | Step::Control(_) => self.step(step, drop),
             }

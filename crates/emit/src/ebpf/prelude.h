@@ -44,7 +44,7 @@ struct ingress {
     u32 ipv4_mtu; /* the MTU of the route into the lane's interface, which bpf_fib_lookup does not check; or 0 */
 };
 
-enum { DIRECT = 1, BARE = 2, PORT = 4 };
+enum { DIRECT = 1, BARE = 2, PORT = 4, DEFER = 8 };
 
 struct egress {
     u32 ifindex;

@@ -87,6 +87,35 @@ impl Ebpf<'_> {
         Some(self.c.frame_expr(&port))
     }
 
+    /// The C of the greatest size of a fragment, and of the identification; `None` if the program does not fragment packets.
+    pub(super) fn fragment_request(&self) -> Option<[String; 2]> {
+        let fragment = self.c.program.pipeline.fragment()?;
+        Some([fragment.size, fragment.identification].map(|var| format!("s->{}", self.c.names.var(var))))
+    }
+
+    /// Emits the end of a packet that is to leave as fragments and is in a lane, or arrives where the host says that it goes on: it goes on unchanged
+    /// to where fragments are made.
+    fn fragmented_elsewhere(&mut self) {
+        if let (true, Some([size, _])) = (self.options.lanes, self.fragment_request()) {
+            self.c.text.line(format!("if ({size} && (from->lane || from->flags & DEFER))"));
+            self.c.text.line("    return TC_ACT_OK;");
+        }
+    }
+
+    /// Emits the departure of all fragments but the last one, if the packet is to leave as fragments. If it cannot, it is dropped.
+    pub(super) fn leave_as_fragments(&mut self) {
+        let Some([size, identification]) = self.fragment_request() else { return };
+        let reason = self.reason(drops::CANNOT_FRAGMENT);
+        let (packet, t) = (self.c.facts.hook.packet(), &mut self.c.text);
+        t.line(match self.c.facts.hook {
+            Hook::Xdp => format!("if ({size} && needs_fragments(xdp, {size}))"),
+            _ => format!(
+                "if ({size} && fragment(skb, (u64)to->flags << 32 | to->ifindex, {size}, {identification}))"
+            ),
+        });
+        t.line(format!("    return count_and_drop({packet}, t, {reason});"));
+    }
+
     /// Emits the drop of a packet that was ended by a parser or an assertion.
     fn unless_ended(&mut self, drop: &str) {
         self.c.text.line("if (s->ended)");
@@ -121,6 +150,9 @@ impl Ebpf<'_> {
                 }
             }
             Step::Deparse(role) => {
+                if *role == Role::Deparser {
+                    self.fragmented_elsewhere();
+                }
                 // The last deparser runs only for a packet whose port is attached.
                 if *role == Role::Deparser && !self.paths {
                     match self.c.facts.hook {
@@ -145,6 +177,8 @@ impl Ebpf<'_> {
                     self.unless_ended(&format!("count_and_drop({packet}, t"));
                 }
             }
+            // [`Ebpf::leave_as_fragments`] does it.
+            Step::Fragment(_) => {}
             // A program that truncates packets has paths.
             Step::Truncate(..) => {}
             Step::Decide(decision) => self.decision(decision, drop),

@@ -40,7 +40,7 @@ const REASONS: &[(&str, &str)] = &[
     (drops::STEP_BUDGET, "the parser or a loop did not come to an end"),
     (drops::NO_SUCH_PORT, "the egress port is not attached to anything"),
     (drops::BAD_RESIZE, "there is no room in front of the packet for its new headers"),
-    (drops::NO_BUFFER, "a copy of the packet found no buffer"),
+    (drops::NO_BUFFER, "a copy or a fragment of the packet found no buffer"),
     c::DROPPED,
 ];
 
@@ -63,9 +63,11 @@ const STACK: u64 = 512 << 10;
 const PRELUDE: &str = include_str!("prelude.h");
 /// The part of the prelude for tables that learn.
 const FLOWS: &str = include_str!("flows.h");
+/// The part of the prelude for programs whose packets leave as fragments.
+const FRAGMENT: &str = include_str!("fragment.h");
 /// All texts in C of this back end. The C names of a program must differ from theirs.
 const TEXTS: &[&str] =
-    &[PRELUDE, FLOWS, c::wide::WIDE, DROP, BURST, deparse::RESIZE, paths::JOBS, paths::FINISH];
+    &[PRELUDE, FLOWS, FRAGMENT, c::wide::WIDE, DROP, BURST, deparse::RESIZE, paths::JOBS, paths::FINISH];
 
 /// The C that every native program begins with: the structures that it shares with its host, and lookups in them.
 pub fn prelude() -> String {
@@ -115,6 +117,9 @@ impl Native<'_> {
         self.native_deparsers();
         self.init_packet();
         self.enter_pipeline();
+        if self.c.program.pipeline.fragment().is_some() {
+            self.c.text.raw(FRAGMENT);
+        }
         match self.c.facts.straight {
             true => self.process_packet(),
             false => self.paths(),
@@ -296,6 +301,16 @@ impl Native<'_> {
                 let length = format!("s->{}", self.c.names.var(*var));
                 self.c.text.line(format!("if ({length} && pkt->length > {length} - 1)"));
                 self.c.text.line(format!("    pkt->length = {length} - 1;"));
+            }
+            Step::Fragment(fragment) => {
+                let [size, id] =
+                    [fragment.size, fragment.identification].map(|v| format!("s->{}", self.c.names.var(v)));
+                let port = self.c.frame_expr(&fragment.port);
+                let no_buffer = reason(self.c.program, drops::NO_BUFFER);
+                self.c.text.open(format!("if ({size} && fragment(pkt, p, {size}, {id}, {port}))"));
+                self.c.text.line(format!("drop(pkt, p, {no_buffer});"));
+                self.c.text.line("return;");
+                self.c.text.close("");
             }
             Step::Decide(_) => {}
         }

@@ -264,7 +264,7 @@ impl Native<'_> {
                     self.step(step);
                     self.c.text.line("report_buffer(pkt, p);");
                 }
-                Step::Truncate(..) => {
+                Step::Truncate(..) | Step::Fragment(_) => {
                     self.step(step);
                     self.c.text.line("report_buffer(pkt, p);");
                 }

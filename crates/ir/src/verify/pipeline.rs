@@ -18,6 +18,13 @@ impl Check<'_> {
             match step {
                 Step::Parse(..) | Step::Control(_) | Step::Deparse(_) => {}
                 Step::Truncate(var, _) => self.request(*var),
+                Step::Fragment(fragment) => {
+                    self.loc = fragment.loc;
+                    self.request(fragment.size);
+                    self.request(fragment.identification);
+                    self.expr(&fragment.port);
+                    self.require(matches!(fragment.port.ty, Ty::Bit(_)), Rule::IndexType);
+                }
                 Step::Decide(decision) => self.decision(decision),
             }
         }

@@ -58,6 +58,11 @@ impl<'a> Lower<'_, 'a> {
                 let ty = self.ty(data);
                 self.digest(data, &ty)?;
             }
+            ("fragment_ipv6", [size, identification]) => {
+                let size = self.number_of(size, 16)?;
+                let identification = self.number_of(identification, 32)?;
+                self.ask_fragments(size, identification);
+            }
             ("truncate", [length]) => {
                 let length = self.number_of(length, 32)?;
                 self.ask_truncation(length);

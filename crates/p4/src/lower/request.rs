@@ -17,6 +17,8 @@ pub(super) struct Requests {
     kept: Vec<Kept>,
     /// The location of the first `truncate`.
     pub(super) truncate: Loc,
+    /// The location of the first `fragment_ipv6`.
+    pub(super) fragment: Loc,
     /// PNA: the mirror slots that the program uses, with the location of the first call.
     pub(super) mirrors: BTreeMap<u64, Loc>,
 }
@@ -89,6 +91,15 @@ impl Lower<'_, '_> {
         }
         let length = cast(length, Ty::Bit(32));
         self.ask("truncate", Expr::binary(BinOp::Add, length, Expr::bits(32, 1)));
+    }
+
+    /// Requests that the packet leaves as IPv6 fragments.
+    pub(super) fn ask_fragments(&mut self, size: Expr, identification: Expr) {
+        if self.requested("fragment_size").is_none() {
+            self.requests.fragment = self.loc;
+        }
+        self.ask("fragment_size", size);
+        self.ask("fragment_identification", identification);
     }
 
     /// The decisions for all requests of some kinds. `path` makes the path from the kind and from what is kept.

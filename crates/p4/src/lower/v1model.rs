@@ -1,7 +1,8 @@
 //! v1model: one set of storage for all blocks, and the pipeline of BMv2's simple_switch.
 
 use ir::pipeline::{
-    Bytes, Carry, Fate, Headers, Input, Passed, Path, PathKind, Pipeline, Source, Stage, Step, To, When,
+    Bytes, Carry, Fate, Fragment, Headers, Input, Passed, Path, PathKind, Pipeline, Source, Stage, Step, To,
+    When,
 };
 use ir::{BinOp, Expr, Role, StageId, VarId};
 
@@ -165,6 +166,11 @@ impl<'a> Lower<'_, 'a> {
         steps.extend(self.decisions(&[Again::Recirculate], false, |_, passed| {
             self.v1model_round(PathKind::Recirculate, Bytes::Deparsed, instance::RECIRCULATED, passed)
         }));
+        let fragment = (self.requested("fragment_size"), self.requested("fragment_identification"));
+        if let (Some(size), Some(identification)) = fragment {
+            let (port, loc) = (self.of_var(std.egress_port), self.requests.fragment);
+            steps.push(Step::Fragment(Fragment { size, identification, port, loc }));
+        }
         let leave = Path {
             kind: PathKind::Leave,
             to: To::Port(self.of_var(std.egress_port)),

@@ -71,6 +71,7 @@ pub fn preprocess(
         nesting: 0,
         made: 0,
     };
+    p.predefine("__STRAIT__", "1");
     for (name, value) in defines {
         p.predefine(name, value);
     }

@@ -120,7 +120,10 @@ impl Carrier {
 /// Runs a case by test runs of the program. It goes over interfaces in a network namespace of its own if the kernel cannot test-run one of
 /// its frames, or if `veth` is set.
 pub fn run_case(object: &Object, case: &Case, veth: bool) -> anyhow::Result<Report> {
-    let carrier = Carrier::of(object.at, case, veth, makes_copies(&object.manifest));
+    // A test run sees the last fragment only.
+    let fragments = object.manifest.kernel.as_ref().is_some_and(|kernel| kernel.fragments);
+    let several = makes_copies(&object.manifest) || (fragments && case.expected() > case.packets().count());
+    let carrier = Carrier::of(object.at, case, veth, several);
     let (report, refused) = run_over(carrier, object, case)?;
     if report.passed || !refused || carrier == Carrier::TUN {
         return Ok(report);
@@ -133,10 +136,16 @@ pub fn run_case(object: &Object, case: &Case, veth: bool) -> anyhow::Result<Repo
 fn run_over(carrier: Carrier, object: &Object, case: &Case) -> anyhow::Result<(Report, bool)> {
     let run = || {
         let mut target = KernelTarget { carrier, ..KernelTarget::load(object)? };
-        let report = stf::run(case, &mut target);
-        let reason = object.manifest.drop_id(drops::BAD_RESIZE);
-        let refused = reason.and_then(|reason| target.program.count(&Key::Drop(reason)).ok());
-        let refused = refused.is_some_and(|count| count.packets > 0);
+        let mut report = stf::run(case, &mut target);
+        let mut dropped = |name| {
+            let reason = object.manifest.drop_id(name);
+            let count = reason.and_then(|reason| target.program.count(&Key::Drop(reason)).ok());
+            count.is_some_and(|count| count.packets > 0)
+        };
+        let refused = dropped(drops::BAD_RESIZE);
+        if matches!(object.at, At::Xdp) && dropped(drops::CANNOT_FRAGMENT) {
+            report.lacks("fragments, because XDP sends a frame once");
+        }
         target.remove()?;
         Ok((report, refused))
     };

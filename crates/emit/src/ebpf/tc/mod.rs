@@ -2,7 +2,8 @@
 //!
 //! * `deparse` changes the packet by the kernel's helpers, which keep such a packet intact, and `sums` its checksums.
 //! * `departures` lets packets leave while jobs wait.
-//! * `context.h`, `skb.h` and `vlan.h` are the common part of all programs at a tc hook, and `lanes.h` has the lanes of [`super::Options`].
+//! * `context.h`, `skb.h` and `vlan.h` are the common part of all programs at a tc hook, `lanes.h` has the lanes of [`super::Options`], and `fragment.h` makes
+//!   IPv6 fragments.
 
 pub(super) mod deparse;
 pub(super) mod departures;
@@ -16,6 +17,7 @@ use super::Ebpf;
 pub(super) const CONTEXT: &str = include_str!("context.h");
 pub(super) const SKB: &str = include_str!("skb.h");
 pub(super) const VLAN: &str = include_str!("vlan.h");
+pub(super) const FRAGMENT: &str = include_str!("fragment.h");
 pub(super) const LANES: &str = include_str!("lanes.h");
 
 impl Ebpf<'_> {
@@ -38,6 +40,8 @@ impl Ebpf<'_> {
         }
         if self.paths {
             self.paths();
+        } else if self.fragment_request().is_some() {
+            self.c.text.raw(FRAGMENT);
         }
         self.tc_entry();
     }
@@ -72,6 +76,7 @@ impl Ebpf<'_> {
         t.line("if (skb->vlan_present)");
         t.line("    t->tag = bswap16((u16)skb->vlan_proto) << 16 | skb->vlan_tci;");
         t.close("");
+        self.leave_as_fragments();
         self.depart();
         let t = &mut self.c.text;
         if self.options.lanes {

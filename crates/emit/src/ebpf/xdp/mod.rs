@@ -14,6 +14,7 @@ use abi::drops;
 
 use super::{Ebpf, FRAGMENTED_HEADER};
 
+pub(super) const FRAGMENT: &str = include_str!("fragment.h");
 pub(super) const XDP: &str = include_str!("xdp.h");
 
 impl Ebpf<'_> {
@@ -21,6 +22,9 @@ impl Ebpf<'_> {
     pub(super) fn xdp(&mut self) {
         self.xdp_deparsers();
         self.drops("XDP_DROP");
+        if self.fragment_request().is_some() {
+            self.c.text.raw(FRAGMENT);
+        }
         if self.paths {
             self.paths();
         }
@@ -31,6 +35,7 @@ impl Ebpf<'_> {
         } else {
             let drop = self.drop_call();
             self.stages(drop, drop);
+            self.leave_as_fragments();
             self.depart();
             self.c.text.line("return XDP_REDIRECT;");
         }

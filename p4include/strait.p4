@@ -1,0 +1,16 @@
+// What Strait has beside the standard architectures. Other compilers do not know it, so programs that they
+// compile, too, include this file where __STRAIT__ is defined, which Strait does.
+
+#ifndef _STRAIT_P4_
+#define _STRAIT_P4_
+
+// v1model, in any control. The packet leaves as IPv6 fragments of at most `size` bytes (RFC 8200 section 4.5), if
+// the deparsed packet is an Ethernet frame with an IPv6 packet of more than `size` bytes. If a fragment header
+// follows its IPv6 header, the fragments continue its offset and identification, and the last one has its M flag.
+// Otherwise every fragment gets a fragment header with `identification`. Bytes behind the IPv6 packet, such as
+// Ethernet padding, are cut off. The packet leaves whole if `size` is below 56.
+//
+// The last call counts. A packet that is recirculated, and clones, are not affected.
+extern void fragment_ipv6(in bit<16> size, in bit<32> identification);
+
+#endif // _STRAIT_P4_
