@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use crate::Result;
@@ -68,7 +68,13 @@ pub fn listen(signals: &[Signal]) -> Result<Signals> {
 impl Signals {
     /// Waits up to `most` for the next signal.
     pub fn wait(&self, most: Duration) -> Option<Signal> {
-        socket::wait(&[self.fd.as_fd()], most);
+        self.wait_with(&[], most)
+    }
+
+    /// Waits up to `most` for the next signal, or until one of these descriptors is readable.
+    pub fn wait_with(&self, others: &[BorrowedFd<'_>], most: Duration) -> Option<Signal> {
+        let all: Vec<_> = [self.fd.as_fd()].into_iter().chain(others.iter().copied()).collect();
+        socket::wait(&all, most);
         // SAFETY: plain data, for which zero is valid.
         let mut info: libc::signalfd_siginfo = unsafe { std::mem::zeroed() };
         let size = size_of::<libc::signalfd_siginfo>();
@@ -79,4 +85,12 @@ impl Signals {
         }
         self.of.iter().find(|s| s.number() == info.ssi_signo as libc::c_int).copied()
     }
+}
+
+/// Sends a signal to a process.
+pub fn send(process: u32, signal: Signal) -> Result<()> {
+    // SAFETY: no pointers are passed.
+    let sent = unsafe { libc::kill(process as libc::pid_t, signal.number()) };
+    let sent = if sent == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+    sent.context(|| format!("send a signal to process {process}"))
 }

@@ -270,7 +270,10 @@ pub struct TraceArgs {
 pub enum Nat64Command {
     /// Start translating, or update a running translator to match the file.
     Up(UpArgs),
-    /// Stop, and remove what `up` made. The file need not be valid.
+    /// Translate in the foreground, for a service manager: repair what others change, wait for interfaces that come later, and read the file
+    /// again at SIGHUP. SIGTERM and Ctrl-C stop translation; a process that is killed leaves it working.
+    Run(KeepArgs),
+    /// Stop, and remove what `up` made, also if `run` keeps it. The file need not be valid.
     Down(SelectArgs),
     /// Show what runs: mappings, counters, drop reasons, and what is wrong with a cure for it. Exits with 0 if it is up, 3 if it is not, 4 if
     /// something is wrong.
@@ -291,6 +294,16 @@ pub struct ApplyArgs {
     /// Put routes into the device also before routes of others to the same prefix. These stay, and count again after `down`.
     #[arg(long)]
     pub force: bool,
+}
+
+/// A translator that a process keeps running.
+#[derive(Debug, Clone, Args)]
+pub struct KeepArgs {
+    #[command(flatten)]
+    pub apply: ApplyArgs,
+    /// Leave the translator working when this process is told to end.
+    #[arg(long)]
+    pub keep: bool,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -308,7 +308,7 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     parts.join(": ")
 }
 
-fn path_of(name: &str) -> Result<PathBuf> {
+pub(super) fn path_of(name: &str) -> Result<PathBuf> {
     let fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     match !name.is_empty() && name.len() <= 64 && name.chars().all(fine) {
         true => Ok(super::fs::directory().join(name)),

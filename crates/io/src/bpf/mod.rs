@@ -18,6 +18,7 @@
 //! aya's typed maps want to know at compile time what only the manifest knows.
 
 mod attach;
+mod claim;
 mod fs;
 mod instance;
 mod map;
@@ -26,6 +27,7 @@ mod program;
 mod ring;
 
 pub use attach::{Attached, Hook, XdpMode, at};
+pub use claim::{Claim, Holder, claim, holder};
 pub use fs::{lock, visible};
 pub use instance::{Instance, LoadOptions};
 pub use map::{Map, MapKind};

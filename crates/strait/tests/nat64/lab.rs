@@ -91,6 +91,11 @@ impl Lab {
         file
     }
 
+    /// A path for a file of a test, which is removed with the lab.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.files.path().join(name)
+    }
+
     /// A command `strait nat64 VERB` in the router, which is not started yet.
     pub fn strait(&self, verb: &str) -> Command {
         let mut command = Command::new("nsenter");

@@ -3,6 +3,7 @@
 mod faults;
 mod lab;
 mod operator;
+mod service;
 
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ use super::owner::PROTOCOL;
 pub struct Conflict {
     /// What it is, by name.
     pub what: String,
-    /// What helps.
+    /// What the operator can do about it.
     pub cure: String,
 }
 
@@ -45,12 +45,14 @@ pub enum Step {
 /// Whose device it is for which routes are planned.
 #[derive(Clone, Copy, Debug)]
 pub struct Whose<'a> {
-    /// The device.
+    /// The name of the device that the routes lead into.
     pub device: &'a str,
     /// Devices that this one takes the place of.
     pub moved: &'a [String],
     /// Whether the device is of an older release, whose routes look like an administrator's.
     pub old: bool,
+    /// Whether a prefix with a conflict is left as it is.
+    pub yields: bool,
 }
 
 impl Whose<'_> {
@@ -80,7 +82,13 @@ pub struct Routing {
 pub fn plan(wanted: &[Route], present: &Present, whose: Whose<'_>) -> Routing {
     let mut routing = Routing::default();
     for route in wanted {
-        one(route, present, whose, &mut routing);
+        let mut one = Routing::default();
+        self::one(route, present, whose, &mut one);
+        if !whose.yields || one.conflicts.is_empty() {
+            routing.steps.extend(one.steps);
+        }
+        routing.conflicts.extend(one.conflicts);
+        routing.warnings.extend(one.warnings);
     }
     for route in present.routes.iter().filter(|r| whose.is_ours(r)) {
         if !wanted.iter().any(|w| w.to == route.to) {
@@ -227,7 +235,7 @@ mod tests {
 
     fn planned(wanted: &[Route], routes: &[Route], moved: &[String]) -> Routing {
         let present = Present { routes: routes.to_vec(), addresses: Vec::new() };
-        plan(wanted, &present, Whose { device: "nat64", moved, old: false })
+        plan(wanted, &present, Whose { device: "nat64", moved, old: false, yields: false })
     }
 
     /// Each row has: what is wanted, a route that exists, and words of the conflict; none if there is no conflict.

@@ -1,8 +1,11 @@
 //! `down`: removes what `up` made, and nothing else. It needs no valid file: what runs has a record of its own.
 
+use std::time::{Duration, Instant};
+
 use anyhow::bail;
-use io::bpf::{self, Instance};
+use io::bpf::{self, Holder, Instance};
 use io::link::Handle;
+use io::signals::{self, Signal};
 use serde_json::json;
 
 use super::need_root;
@@ -10,18 +13,47 @@ use super::owner::{self, Owner, Site};
 use super::record::{File, Record, absolute};
 use crate::cli::SelectArgs;
 
-/// Stops translators.
+/// How long `down` waits for a `run` to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Removes the translators that the arguments mean. Processes that keep one of them running are told to end first.
 pub fn down(args: &SelectArgs) -> anyhow::Result<()> {
     need_root()?;
+    let sites = selected(args)?;
+    for site in &sites {
+        end(site)?;
+    }
     // Without a BPF file system nobody else can hold the lock.
     let _alone = if bpf::visible() { Some(bpf::lock()?) } else { None };
     let links = Handle::open()?;
-    for site in selected(args)? {
+    for site in sites {
         take_down(&site, &links)?;
         match args.json {
             true => println!("{}", json!({"device": site.device, "up": false})),
             false => println!("{} is down", site.device),
         }
+    }
+    Ok(())
+}
+
+/// Ends the `run` that would make the translator again.
+fn end(site: &Site) -> anyhow::Result<()> {
+    let Some(holder) = bpf::holder(&site.instance)? else { return Ok(()) };
+    let Holder::Process(process) = holder else {
+        bail!(
+            "`strait nat64 run` keeps {} up, in a process that is not visible here; nothing was changed\n  hint: end it where it runs",
+            site.device
+        );
+    };
+    signals::send(process, Signal::Terminate)?;
+    let begun = Instant::now();
+    while bpf::holder(&site.instance)?.is_some() {
+        anyhow::ensure!(
+            begun.elapsed() < PATIENCE,
+            "`strait nat64 run` (process {process}) keeps {} up and does not end; nothing was changed\n  hint: `kill -9 {process}`, and this again",
+            site.device
+        );
+        std::thread::sleep(Duration::from_millis(20));
     }
     Ok(())
 }

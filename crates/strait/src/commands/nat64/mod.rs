@@ -6,13 +6,15 @@
 //!
 //! [`owner`] proves what is ours, [`conflicts`] finds what of somebody else's is in the way, [`wiring`] says what a configuration needs
 //! outside of its tables, and does and undoes it, [`record`] remembers which file was applied. [`up`], [`down`] and [`status`] are the
-//! commands.
+//! commands; [`run`] keeps a translator as its file says.
 
 mod conflicts;
 mod down;
+mod log;
 mod native;
 mod owner;
 mod record;
+mod run;
 mod status;
 mod up;
 mod wiring;
@@ -25,6 +27,7 @@ use anyhow::{Context, bail};
 use control::nat64::{Attach, Config, entries, wanted};
 use control::plan::Desired;
 
+use self::log::Log;
 use crate::cli::{Nat64Command, Nat64Target, UpArgs};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nat64.o"));
@@ -41,6 +44,7 @@ pub fn run(command: &Nat64Command) -> anyhow::Result<ExitCode> {
             bail!("--workers is for the native target; in the kernel every processor works")
         }
         Nat64Command::Up(UpArgs { apply: args, .. }) | Nat64Command::Reload(args) => up::up(args)?,
+        Nat64Command::Run(args) => run::run(args)?,
         Nat64Command::Down(args) => down::down(args)?,
         Nat64Command::Status(args) => return status::status(args),
         Nat64Command::Check(args) => up::check(args)?,
@@ -93,10 +97,10 @@ fn ipv4_mtu(config: &Config) -> u32 {
     (config.ipv6_mtu - entries::FRAGMENT_GROWTH).into()
 }
 
-fn warn_forwarding() {
+fn warn_forwarding(log: Log) {
     for key in ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"] {
         if io::link::sysctl::get(&key.replace('.', "/")).is_ok_and(|v| v == "0") {
-            eprintln!("warning: {key} is 0, so the kernel routes nothing on; hint: sysctl -w {key}=1");
+            log.warning(&format!("{key} is 0, so the kernel routes nothing on; hint: sysctl -w {key}=1"));
         }
     }
 }

@@ -18,6 +18,7 @@ use io::switch::Switch;
 use serde_json::json;
 
 use super::conflicts::{self, Conflict, Present, Whose};
+use super::log::Log;
 use super::owner::{self, Site};
 use super::record::File;
 use super::wiring::{self, Transaction};
@@ -66,7 +67,7 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     let queues = Driver::Tun(name.clone()).open(workers)?;
     lay(&config, &site, &links, &routing)?;
     let mut switch = Switch::start(program, vec![(PORT, queues)], workers)?;
-    warn_forwarding();
+    warn_forwarding(Log::Plain);
     match of.json {
         true => println!("{}", json!({"device": name, "up": true})),
         false => println!(
@@ -108,7 +109,7 @@ fn refuse(config: &Config, name: &str, links: &Handle, force: bool) -> anyhow::R
         addresses.extend(links.addresses(&link.name)?.into_iter().map(|a| (link.name.clone(), a)));
     }
     let present = Present { routes: links.routes()?, addresses };
-    let whose = Whose { device: name, moved: &[], old: false };
+    let whose = Whose { device: name, moved: &[], old: false, yields: false };
     let routing = conflicts::plan(&wiring::routes(config, name), &present, whose);
     if !routing.conflicts.is_empty() && !force {
         let all: Vec<_> = routing.conflicts.iter().map(Conflict::to_string).collect();

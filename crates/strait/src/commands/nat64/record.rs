@@ -17,7 +17,7 @@ use super::owner::Site;
 pub struct Record {
     /// The name of the instance, for readers that see the map and not its pin.
     pub instance: String,
-    /// The device.
+    /// The name of the device that packets are routed into.
     pub device: String,
     /// The path of the configuration file.
     pub file: PathBuf,

@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::conflicts::{Conflict, Routing};
 use super::down::take_down;
+use super::log::Log;
 use super::owner::{self, Owner, Site};
 use super::record::{File, Record};
 use super::wiring::{self, Ground, Sort, Step, Transaction, Way};
@@ -39,6 +40,8 @@ struct Plan<'a> {
     /// What the tables hold, and what they shall hold.
     tables: (Running, Running),
     warnings: Vec<String>,
+    /// Interfaces that shall have a lane and do not exist.
+    missing: Vec<String>,
 }
 
 /// What happens to the program.
@@ -46,7 +49,7 @@ struct Plan<'a> {
 enum Program {
     /// There is none.
     Load,
-    /// It stays.
+    /// The one that runs was loaded from this version's object, and stays.
     Keep,
     /// It is another version's.
     Replace,
@@ -56,6 +59,18 @@ enum Program {
 pub fn up(args: &ApplyArgs) -> anyhow::Result<()> {
     let file = File::read(&args.of.config)?;
     let config = file.config()?;
+    let site = apply(&file, &config, args.force, Log::Plain)?;
+    match args.of.json {
+        true => println!("{}", json!({"device": site.device, "up": true})),
+        false => {
+            println!("{} is up: {} mappings, prefix {}", site.device, config.maps.len(), prefix_text(&config))
+        }
+    }
+    Ok(())
+}
+
+/// Makes the machine translate as a configuration says, whole or not at all. `force` puts routes before those of others.
+pub fn apply(file: &File, config: &Config, force: bool, log: Log) -> anyhow::Result<Site> {
     need_root()?;
     if OBJECT.is_empty() {
         bail!("this strait was built without clang and holds no program: install clang and build again");
@@ -64,25 +79,53 @@ pub fn up(args: &ApplyArgs) -> anyhow::Result<()> {
     let _alone = bpf::lock()?;
     let links = Handle::open()?;
     for name in Instance::sweep()? {
-        eprintln!("removed {name}: its interfaces are gone");
+        log.info(&format!("removed {name}: its interfaces are gone"));
     }
-    let site = Site::new(device(&config))?;
+    let site = Site::new(device(config))?;
     Instance::resume(&next(&site), &site.instance)?;
-    let mut plan = Plan::make(&site, &file, config, &links)?;
-    plan.refuse(args.force)?;
+    let mut plan = Plan::make(&site, file, config.clone(), &links)?;
+    plan.refuse(force)?;
     for warning in &plan.warnings {
-        eprintln!("warning: {warning}");
+        log.warning(warning);
     }
-    plan.execute()?;
-    warn_forwarding();
-    let config = &plan.config;
-    match args.of.json {
-        true => println!("{}", json!({"device": site.device, "up": true})),
-        false => {
-            println!("{} is up: {} mappings, prefix {}", site.device, config.maps.len(), prefix_text(config))
-        }
+    plan.execute(log)?;
+    warn_forwarding(log);
+    Ok(site)
+}
+
+/// What a repair found.
+#[derive(Debug, Default)]
+pub struct Repair {
+    /// What is not as the file says, or was not.
+    pub complaints: Vec<String>,
+    /// What of somebody else's is in the way. It is left alone.
+    pub conflicts: Vec<Conflict>,
+    /// Interfaces that shall have a lane and do not exist.
+    pub missing: Vec<String>,
+    /// Whether it is as the file says again.
+    pub done: bool,
+}
+
+/// Makes a running translator again what its file says, if `now` agrees when it sees what is wrong. Where something of others is in the way, it is
+/// reported, and the rest is repaired; `force` is that of [`apply`]. The caller holds the lock ([`bpf::lock`]).
+pub fn repair(
+    file: &File,
+    config: &Config,
+    force: bool,
+    log: Log,
+    now: impl FnOnce(&[String]) -> bool,
+) -> anyhow::Result<Repair> {
+    let links = Handle::open()?;
+    let site = Site::new(device(config))?;
+    Instance::resume(&next(&site), &site.instance)?;
+    let mut plan = Plan::new(&site, file, config.clone(), &links, !force)?;
+    let (complaints, missing) = (plan.complaints(), plan.missing.clone());
+    let conflicts = if force { Vec::new() } else { plan.routing.conflicts.clone() };
+    let done = !complaints.is_empty() && now(&complaints);
+    if done {
+        plan.execute(log)?;
     }
-    Ok(())
+    Ok(Repair { complaints, conflicts, missing, done })
 }
 
 /// Checks a file, and says what applying it would change.
@@ -193,11 +236,21 @@ pub fn needs_ipv6() -> anyhow::Result<()> {
 
 impl<'a> Plan<'a> {
     fn make(site: &'a Site, file: &'a File, config: Config, links: &'a Handle) -> anyhow::Result<Self> {
+        Self::new(site, file, config, links, false)
+    }
+
+    fn new(
+        site: &'a Site,
+        file: &'a File,
+        config: Config,
+        links: &'a Handle,
+        yields: bool,
+    ) -> anyhow::Result<Self> {
         let manifest = manifest()?;
         let wanted = desired(&config, &manifest)?;
         let moved = moved(site, file)?;
         let names = moved.iter().map(|site| site.device.clone()).collect();
-        let ground = Ground::survey(site, links, names)?;
+        let ground = Ground { yields, ..Ground::survey(site, links, names)? };
         mine(&ground)?;
         let (ways, missing) = wiring::ways(&config, &ground.all)?;
         unfiltered(&ways, &ground)?;
@@ -231,6 +284,7 @@ impl<'a> Plan<'a> {
             moved,
             tables,
             warnings,
+            missing,
         })
     }
 
@@ -264,6 +318,24 @@ impl<'a> Plan<'a> {
         all
     }
 
+    /// What is not as the file says.
+    fn complaints(&self) -> Vec<String> {
+        let mut all = match self.program {
+            Program::Load => vec!["its program is gone".to_string()],
+            Program::Keep => Vec::new(),
+            Program::Replace => vec!["its program is that of another version".to_string()],
+        };
+        let mut tables = Vec::new();
+        table_changes(&self.tables.0, &self.tables.1, &mut tables);
+        if self.program == Program::Keep && !tables.is_empty() {
+            all.push(format!("{} entries of its tables are different", tables.len()));
+        }
+        let routes = self.routing.steps.iter().cloned().map(Step::Route);
+        let steps = self.device.iter().cloned().chain(routes).chain(self.lanes.iter().cloned());
+        all.extend(steps.map(|step| step.complaint()));
+        all
+    }
+
     /// Refuses what would hurt something of somebody else.
     fn refuse(&self, force: bool) -> anyhow::Result<()> {
         let conflicts = &self.routing.conflicts;
@@ -275,7 +347,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Does everything, or undoes what was done.
-    fn execute(&mut self) -> anyhow::Result<()> {
+    fn execute(&mut self, log: Log) -> anyhow::Result<()> {
         let (site, links) = (self.ground.site, self.ground.links);
         let fresh = self.device.iter().any(|step| matches!(step, Step::Make { .. }));
         if let (true, Owner::Us { device, .. }) = (fresh, &self.ground.owner) {
@@ -300,7 +372,7 @@ impl<'a> Plan<'a> {
         for old in &self.moved {
             drain(old, links)?;
             take_down(old, links)?;
-            eprintln!("removed {}: {} takes its place", old.device, site.device);
+            log.info(&format!("removed {}: {} takes its place", old.device, site.device));
         }
         Ok(())
     }
@@ -312,10 +384,11 @@ impl<'a> Plan<'a> {
         }
         // The kernel drops an interface's routes when it goes down, which a step may need. And others may have added routes meanwhile.
         let mut now = Ground::survey(self.ground.site, self.ground.links, self.ground.moved.clone())?;
-        now.old = self.ground.old;
+        (now.old, now.yields) = (self.ground.old, self.ground.yields);
         let routing = now.routing(&self.config);
         let known = &self.routing.conflicts;
-        if let Some(new) = routing.conflicts.iter().find(|conflict| !known.contains(conflict)) {
+        let new = routing.conflicts.iter().find(|conflict| !known.contains(conflict));
+        if let (Some(new), false) = (new, now.yields) {
             bail!("{new}\nnothing was changed");
         }
         let routes = routing.steps.into_iter().map(Step::Route);

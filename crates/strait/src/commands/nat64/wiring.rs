@@ -187,6 +187,8 @@ pub struct Ground<'a> {
     pub moved: Vec<String>,
     /// Whether an older release made the device, whose routes look like an administrator's.
     pub old: bool,
+    /// Whether a prefix for which something of others is in the way is left as it is.
+    pub yields: bool,
 }
 
 impl<'a> Ground<'a> {
@@ -199,12 +201,13 @@ impl<'a> Ground<'a> {
             present.routes.retain(|route| route.interface.as_ref() != Some(&device.name));
         }
         let old = matches!(&owner, Owner::Us { device, .. } if device.alias.is_empty());
-        Ok(Self { site, links, owner, present, all, moved, old })
+        Ok(Self { site, links, owner, present, all, moved, old, yields: false })
     }
 
     /// The routes that a configuration wants, compared with those that are there.
     pub fn routing(&self, config: &Config) -> Routing {
-        let whose = Whose { device: &self.site.device, moved: &self.moved, old: self.old };
+        let (moved, old, yields) = (&self.moved, self.old, self.yields);
+        let whose = Whose { device: &self.site.device, moved, old, yields };
         conflicts::plan(&routes(config, &self.site.device), &self.present, whose)
     }
 

@@ -1,0 +1,89 @@
+//! `run`: a process that keeps a translator as its file says.
+//!
+//! Packets do not need it: they are translated by the kernel, also while this process is dead. It applies the file with the same code as `up`,
+//! and then waits for events (`events`): signals, notifications of the kernel, time. What is not as it shall be is repaired
+//! (`keeper`). If `up` or `reload` applies another file beside it, it keeps that one.
+
+mod events;
+mod keeper;
+mod service;
+
+use io::bpf::{self, Claim, Holder};
+use serde_json::json;
+
+use super::down::take_down;
+use super::log::Log;
+use super::owner::Site;
+use super::record::File;
+use super::{device, need_root, prefix_text};
+use crate::cli::KeepArgs;
+
+use self::events::{Event, Events};
+use self::keeper::Keeper;
+
+/// Translates until it is told to end.
+pub fn run(args: &KeepArgs) -> anyhow::Result<()> {
+    need_root()?;
+    let log = Log::new();
+    let mut events = Events::listen()?;
+    let file = File::read(&args.apply.of.config)?;
+    let config = file.config()?;
+    let site = Site::new(device(&config))?;
+    let claim = claim(&site)?;
+    let mut keeper = Keeper::start(file, config, args, claim, log)?;
+    said_up(&keeper, args);
+    service::ready(&keeper.status());
+    loop {
+        match events.next(keeper.deadline()) {
+            Event::Stop => break,
+            Event::Reload => {
+                service::reloading();
+                keeper.reload(args);
+                service::ready(&keeper.status());
+            }
+            Event::Changed | Event::Time => keeper.check(),
+        }
+        service::alive();
+    }
+    service::stopping();
+    stop(keeper, args)
+}
+
+/// Refuses to keep what another process keeps.
+fn claim(site: &Site) -> anyhow::Result<Claim> {
+    bpf::claim(&site.instance)?.map_err(|holder| {
+        let who = match holder {
+            Holder::Process(process) => format!("process {process}"),
+            Holder::Elsewhere => "a process that is not visible here".to_string(),
+        };
+        anyhow::anyhow!(
+            "{who} keeps `{}` up already (`strait nat64 run`); nothing was changed\n  \
+             hint: `strait nat64 reload` changes what it keeps; `strait nat64 down --device {}` ends it",
+            site.device,
+            site.device
+        )
+    })
+}
+
+fn said_up(keeper: &Keeper, args: &KeepArgs) {
+    let (name, config) = (&keeper.site().device, keeper.config());
+    match args.apply.of.json {
+        true => println!("{}", json!({"device": name, "up": true})),
+        false => println!("{name} is up: {} mappings, prefix {}", config.maps.len(), prefix_text(config)),
+    }
+}
+
+/// Ends the translation, or leaves it to the kernel.
+fn stop(keeper: Keeper, args: &KeepArgs) -> anyhow::Result<()> {
+    let name = keeper.site().device.clone();
+    if !args.keep {
+        let _alone = bpf::lock()?;
+        take_down(keeper.site(), &io::link::Handle::open()?)?;
+    }
+    match (args.apply.of.json, args.keep) {
+        (true, up) => println!("{}", json!({"device": name, "up": up})),
+        (false, true) => println!("{name} goes on without this process"),
+        (false, false) => println!("{name} is down"),
+    }
+    Ok(())
+}
