@@ -38,7 +38,7 @@ pub fn ipv6(frame: &[u8], size: u16, identification: u32) -> Option<Vec<Vec<u8>>
         return None;
     }
     let fragments = body.chunks(room).enumerate().map(|(i, part)| {
-        let offset = first + (i * room) as u32 | if i < last { 1 } else { more };
+        let offset = (first + (i * room) as u32) | if i < last { 1 } else { more };
         let mut out = unfragmentable.to_vec();
         out[18..20].copy_from_slice(&((part.len() + HEADER) as u16).to_be_bytes());
         out[20] = FRAGMENT;
