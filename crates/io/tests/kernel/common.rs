@@ -72,6 +72,7 @@ pub fn manifest() -> Manifest {
             host_ports: None,
             events: None,
             lanes: false,
+            fragments: false,
         }),
         drops: vec![drop("miss"), drop("refused")],
         ..Manifest::default()
