@@ -12,7 +12,7 @@ use ir::{Call, HeaderId, Program, Role, Stmt, StmtKind, Transition, VarId, VarKi
 
 use super::header;
 use super::parser;
-use super::pipeline::{is_straight, stage_name};
+use super::pipeline::{has_rounds, is_straight, stage_name};
 use super::place::Unit;
 
 /// The most iterations that a packet may take of loops whose bound the compiler does not know. A packet that takes more is dropped.
@@ -138,8 +138,10 @@ pub struct Facts {
     pub checks: bool,
     /// The number of statements that apply each table.
     pub applications: Vec<u32>,
-    /// Whether all packets pass the stages of the pipeline in order, at most once.
+    /// Whether there is one packet at any time, which passes the stages of the pipeline in order.
     pub straight: bool,
+    /// Whether the packet of a straight program may pass the stages again.
+    pub rounds: bool,
     /// Whether the stages are one function, on eBPF.
     pub is_small: bool,
     /// Whether the egress control has so many statements that the kernel verifies it separately, and not once for each path through ingress.
@@ -202,6 +204,7 @@ impl Facts {
             checks,
             applications,
             straight,
+            rounds: straight && has_rounds(program, hook),
             is_small: straight && !loops && statements <= MOST_IN_ONE,
             is_egress_large: program
                 .control(Role::Egress)

@@ -42,7 +42,7 @@ pub use emitter::{BUFFER, Emitter};
 pub use expr::{constant, equal, flipped, mask, signed_range};
 pub use facts::{Facts, Hook, Machine};
 pub use names::Names;
-pub use pipeline::{Known, Which, is_straight, stage_name};
+pub use pipeline::{FIRST, Known, Which, fits_the_stack, goes_again, has_rounds, is_straight, stage_name};
 pub use place::{Home, Unit, Units};
 pub use stmt::Body;
 pub use text::Text;

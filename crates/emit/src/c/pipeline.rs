@@ -1,12 +1,20 @@
 //! What the targets share of the pipeline: conditions of decisions, and the variables that the architecture writes.
 
+use std::collections::HashSet;
+
 use ir::cells::Cell;
-use ir::pipeline::{Bytes, Carry, Decision, Fate, Input, Passed, Path, PathKind, Source, Step, To, When};
+use ir::effects;
+use ir::pipeline::{
+    Bytes, Carry, Decision, Fate, Headers, Input, Passed, Path, PathKind, Source, Stage, Step, To, When,
+};
 use ir::{Expr, Role, StageId, VarId, visit};
 
 use crate::unsupported::Unsupported;
 
-use super::{Body, Emitter, Home, Hook, Unit, constant, mask, partial, wide};
+use super::{Body, Emitter, Home, Hook, Machine, Unit, constant, mask, partial, wide};
+
+/// The stage where packets arrive.
+pub const FIRST: StageId = StageId(0);
 
 /// The C of what a packet's destination and arrival decide.
 pub struct Known<'a> {
@@ -31,28 +39,96 @@ pub enum Which {
     Independent,
 }
 
-/// Whether every packet leaves at most once, and enters each stage at most once: all packets pass the stages in order. At the XDP hook, a PSA program
-/// that names no port of recirculation is faster without that path: what a table sends there is dropped, because no interface is attached to
-/// the port.
+/// Whether there is one packet at any time: none is copied, and each leaves at most once. It passes the stages in order. Some packets then pass all
+/// stages again, in *rounds*, as [`goes_again`] says.
+///
+/// At the XDP hook, a PSA program that names no port of recirculation is faster without that path: what a table sends there is dropped, because no
+/// interface is attached to the port.
 pub fn is_straight(program: &ir::Program, hook: Hook) -> bool {
-    let unnamed = |path: &Path| path.kind == PathKind::Recirculate && !is_named(program, &path.to);
-    let counts = |decision: &Decision| {
-        hook != Hook::Xdp || decision.loc.line != 0 || !decision.then.path().is_some_and(unnamed)
-    };
     program.pipeline.stages.iter().enumerate().all(|(i, stage)| {
-        stage.steps.iter().all(|step| match step {
-            Step::Decide(decision) if !counts(decision) => true,
+        stage.steps.iter().enumerate().all(|(at, step)| match step {
+            Step::Decide(decision) if is_unnamed(program, hook, decision) => true,
             Step::Decide(decision) => match &decision.then {
                 Fate::Drop(_) => true,
                 Fate::Copy(_) => false,
                 Fate::Go(path) if path.stage.is_none() => matches!(path.to, To::Port(_)),
+                Fate::Go(path) if path.stage == Some(FIRST) => is_round(program, hook, stage, at, path),
                 Fate::Go(path) => decision.when == When::Always && goes_on(i, path),
             },
-            Step::Truncate(..) => false,
-            Step::Fragment(_) => true,
             _ => true,
         })
     })
+}
+
+/// Whether a decision of a straight program sends the packet to the first stage again.
+pub fn goes_again(program: &ir::Program, hook: Hook, decision: &Decision) -> bool {
+    matches!(&decision.then, Fate::Go(path) if path.stage == Some(FIRST))
+        && !is_unnamed(program, hook, decision)
+}
+
+/// Whether packets of a straight program may pass the stages again.
+pub fn has_rounds(program: &ir::Program, hook: Hook) -> bool {
+    program.pipeline.decisions().any(|d| goes_again(program, hook, d))
+}
+
+/// Whether a packet that takes this path to the first stage can do so in its own memory, as the only packet. Its bytes must be those that it has: the
+/// ones before the stage's deparser, or those after it. In the kernel, the decision is made before the deparser runs, and what is passed waits on the stack.
+fn is_round(program: &ir::Program, hook: Hook, stage: &Stage, at: usize, path: &Path) -> bool {
+    let Carry::New { headers: Headers::Invalid, passed, .. } = &path.carry else { return false };
+    let before = &stage.steps[..at];
+    let deparsed = before.iter().any(|step| matches!(step, Step::Deparse(_)));
+    let in_kernel = hook.machine() == Machine::Bpf;
+    matches!(path.to, To::Port(_))
+        && program.arch != ir::Arch::Pna
+        && deparsed == (path.bytes == Bytes::Deparsed)
+        && (!in_kernel || fits_the_stack(program, passed) && !deparser_decides(program, stage))
+}
+
+/// The number of bytes that a path may pass to a new state in the kernel. They are on the stack of 512 bytes meanwhile.
+const MOST_PASSED: u32 = 128;
+
+/// Whether the stack of a program in the kernel has room for what a path passes to a new state.
+pub fn fits_the_stack(program: &ir::Program, passed: &[Passed]) -> bool {
+    let bytes = |ty: ir::Ty| ty.width().div_ceil(8).next_power_of_two();
+    let of = |passed: &Passed| match passed {
+        Passed::Var { from, .. } => bytes(program.var(*from).ty),
+        Passed::Header { from, .. } => {
+            program.header_type(*from).fields.iter().map(|f| bytes(f.ty)).sum::<u32>() + 1
+        }
+    };
+    passed.iter().map(of).sum::<u32>() <= MOST_PASSED
+}
+
+/// Whether a deparser of a stage writes a variable that a decision of the stage reads.
+fn deparser_decides(program: &ir::Program, stage: &Stage) -> bool {
+    let mut written = HashSet::new();
+    for step in &stage.steps {
+        if let Step::Deparse(role) = step
+            && let Some(control) = program.control(*role)
+        {
+            visit::stmts(&control.body, &mut |stmt| {
+                effects::writes(program, stmt, &mut |cell| written.extend([cell]))
+            });
+        }
+    }
+    let mut found = false;
+    for step in &stage.steps {
+        let Step::Decide(decision) = step else { continue };
+        match &decision.when {
+            When::Always => {}
+            When::Holds(e) => effects::reads(program, e, &mut |cell| found |= written.contains(&cell)),
+            When::Requested(var, _) => found |= written.contains(&Cell::Var(*var)),
+        }
+    }
+    found
+}
+
+/// Whether a decision is the recirculation of PSA at the XDP hook, in a program that does not name the port.
+fn is_unnamed(program: &ir::Program, hook: Hook, decision: &Decision) -> bool {
+    let path = decision.then.path();
+    hook == Hook::Xdp
+        && decision.loc.line == 0
+        && path.is_some_and(|path| path.kind == PathKind::Recirculate && !is_named(program, &path.to))
 }
 
 /// Whether a statement names a port, if the port is a constant.
@@ -224,7 +300,7 @@ impl Emitter<'_> {
         Some(("struct parts".to_string(), number(from)?, number(to)?))
     }
 
-    /// Emits the change from one stage to the next in the same memory, if every packet goes there. `renew` emits a new state in the place of
+    /// Emits the change from one stage to the next, or to the first one, in the same memory. `renew` emits a new state in the place of
     /// the old one.
     pub fn go_on(&mut self, path: &Path, known: &Known<'_>, renew: impl FnOnce(&mut Self)) {
         let To::Port(port) = &path.to else { return };

@@ -5,7 +5,7 @@
 //! cost of verification is a sum and not a product. Small programs are one function, because calls cost time.
 //!
 //! * `table` emits tables as maps, and their lookups.
-//! * `stages` emits the stages of the pipeline.
+//! * `stages` emits the stages of the pipeline, `rounds` what lets a packet pass them again, and `paths` those of programs that copy packets.
 //! * `mod@tc` and `mod@xdp` have what differs between the hooks: the entry point, the deparser, and the updates of checksums.
 //! * `value_sets` emits the value sets of parsers.
 //! * `events` declares the ring buffer of digests and messages.
@@ -19,6 +19,7 @@ mod hash;
 mod meters;
 mod paths;
 mod payload;
+mod rounds;
 mod stages;
 mod table;
 mod tc;
@@ -109,6 +110,9 @@ const TEXTS: &[&str] = &[
     tc::departures::FRONTS,
     tc::LANES,
     tc::FRAGMENT,
+    tc::TRUNCATE,
+    xdp::TRUNCATE,
+    rounds::NAMES,
     xdp::XDP,
     xdp::FRAGMENT,
     xdp::departures::MEMBERS,
@@ -243,6 +247,13 @@ impl Ebpf<'_> {
             }
             _ => "u32 payload;      /* the offset of the payload in the packet that leaves */",
         });
+        if self.c.facts.rounds && self.c.facts.hook == Hook::Tc {
+            first.push("u32 tagged;       /* in a further round: whether the metadata of the skb have a dummy VLAN tag */");
+            if self.options.lanes {
+                first
+                    .push("u32 changed;      /* in a further round: whether the packet has been deparsed */");
+            }
+        }
         let layouts = self.c.manifest.tables.iter().filter_map(|t| t.layout.as_ref());
         let key = (layouts.map(|l| l.key_size).max().unwrap_or(0) + 8).div_ceil(8) * 8;
         let mut last = vec![
@@ -381,8 +392,12 @@ impl Ebpf<'_> {
         let can_be_busy = self.can_be_busy();
         let t = &mut self.c.text;
         t.line("");
-        t.line(format!("SEC(\"{section}\")"));
-        t.open(format!("int {ENTRY}({ty} *{packet})"));
+        if self.c.facts.rounds {
+            self.open_process();
+        } else {
+            t.line(format!("SEC(\"{section}\")"));
+            t.open(format!("int {ENTRY}({ty} *{packet})"));
+        }
         self.c.get_state(verdicts[0]);
         let t = &mut self.c.text;
         t.line("t->verdict = 0;");

@@ -10,7 +10,7 @@ use ir::pipeline::{Bytes, Carry, Decision, Fate, Headers, Path, Stage, Step, To}
 use ir::{Loc, Program, StageId};
 
 use super::{Ebpf, tc, xdp};
-use crate::c::{Hook, Known, Which};
+use crate::c::{Hook, Known, Which, fits_the_stack};
 
 /// Whether a program makes copies of packets: they may leave several times.
 pub(super) fn has_copies(program: &Program) -> bool {
@@ -284,10 +284,12 @@ impl Ebpf<'_> {
         }
         let resize = self.reason(drops::BAD_RESIZE);
         let length = format!("s->{}", self.c.names.var(var));
-        let (drop, packet) = (self.drop_call(), self.c.facts.hook.packet());
+        let (drop, packet, left) = (self.drop_call(), self.c.facts.hook.packet(), self.c.facts.hook.length());
         let t = &mut self.c.text;
-        t.line(format!("if ({length} && truncate({packet}, jobs, {length} - 1))"));
+        t.line(format!("u32 front = {left} - jobs->tail;"));
+        t.line(format!("if ({length} && truncate({packet}, {length} - 1))"));
         t.line(format!("    return {drop}, {resize});"));
+        t.line(format!("jobs->tail = {left} > front ? {left} - front : 0;"));
     }
 
     /// Emits the copy of the packet's front before a deparser, if a later decision about the packet as it entered the stage applies.
@@ -347,7 +349,7 @@ impl Ebpf<'_> {
         let (Some(stage), To::Port(_)) = (path.stage, &path.to) else { return };
         let in_place = match &path.carry {
             Carry::All => true,
-            Carry::New { headers: Headers::Invalid, passed, .. } => self.fits_the_stack(passed),
+            Carry::New { headers: Headers::Invalid, passed, .. } => fits_the_stack(self.c.program, passed),
             Carry::New { .. } => false,
         };
         if stage == StageId(0) || !in_place {

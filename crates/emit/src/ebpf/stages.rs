@@ -1,41 +1,52 @@
 //! The stages of the pipeline: the parsers, controls, decisions and deparsers that a packet passes.
 
 use abi::drops;
-use ir::pipeline::{Carry, Decision, Fate, Passed, Path, PathKind, Step, To, When};
-use ir::{Role, StageId};
+use ir::Role;
+use ir::pipeline::{Bytes, Carry, Decision, Fate, Path, PathKind, Step, To, When};
 
 use super::{BUSY, Ebpf, GSO_CHECKSUM, LONG_CHECKSUM};
-use crate::c::{Hook, Known, Which};
-
-/// The stage where packets arrive.
-const FIRST: StageId = StageId(0);
-
-/// The number of bytes that ingress of PSA may pass to egress. They are on the stack of 512 bytes meanwhile.
-const MOST_PASSED: u32 = 128;
+use crate::c::{FIRST, Hook, Known, Which, fits_the_stack, goes_again};
 
 impl Ebpf<'_> {
     /// Emits all stages, from the packet that arrived to the packet that leaves. `unchanged` is the beginning of the call that drops a packet
     /// before it has been deparsed, and `drop` of the call that drops it afterwards.
     pub(super) fn stages(&mut self, unchanged: &str, drop: &str) {
         let program = self.c.program;
+        if self.c.facts.rounds {
+            self.c.text.open("if (!again)");
+        }
         self.c.text.line("zero_state(s);");
         if let Some(first) = program.pipeline.stages.first() {
             let known =
                 Known { port: "from->port", direction: "is_host_port(from->port)", ..self.at_stage() };
             self.c.write_inputs("s", &first.inputs, &known, Which::All);
         }
-        let mut call = unchanged;
+        if self.c.facts.rounds {
+            self.c.text.close("");
+        }
+        let (mut call, mut number) = (unchanged, 0);
         for stage in &program.pipeline.stages {
             let leaves = stage.steps.iter().position(|step| leaving(step).is_some());
             for (at, step) in stage.steps.iter().enumerate() {
                 if matches!(step, Step::Deparse(_)) {
                     self.unless_sent(&stage.steps[at + 1..], call);
+                    self.unless_again(&stage.steps[at + 1..], number);
                 }
+                let decides = matches!(step, Step::Decide(_));
+                number += usize::from(decides);
                 // A packet that comes so far leaves.
                 if leaves.is_some_and(|leaves| at >= leaves) {
-                    break;
+                    continue;
                 }
-                self.step(step, call);
+                match step {
+                    Step::Decide(d) if goes_again(program, self.c.facts.hook, d) => {
+                        let is_entered = d.then.path().is_some_and(|path| path.bytes == Bytes::Entered);
+                        if is_entered {
+                            self.again(d, number - 1);
+                        }
+                    }
+                    step => self.step(step, call),
+                }
                 if matches!(step, Step::Deparse(_)) {
                     call = drop;
                 }
@@ -97,7 +108,8 @@ impl Ebpf<'_> {
     /// to where fragments are made.
     fn fragmented_elsewhere(&mut self) {
         if let (true, Some([size, _])) = (self.options.lanes, self.fragment_request()) {
-            self.c.text.line(format!("if ({size} && (from->lane || from->flags & DEFER))"));
+            let unchanged = if self.c.facts.rounds { " && !(again && t->changed)" } else { "" };
+            self.c.text.line(format!("if ({size} && (from->lane || from->flags & DEFER){unchanged})"));
             self.c.text.line("    return TC_ACT_OK;");
         }
     }
@@ -160,28 +172,36 @@ impl Ebpf<'_> {
                         _ => self.tc_destination(drop),
                     }
                 }
-                let no_sum = match self.c.facts.hook {
-                    Hook::Xdp => LONG_CHECKSUM,
-                    _ => GSO_CHECKSUM,
-                };
-                let [sum, resize] = [no_sum, drops::BAD_RESIZE].map(|r| self.reason(r));
-                self.c.text.open("");
-                let call = self.c.facts.call_stage(*role);
-                self.c.text.line(format!("int failed = {call};"));
-                self.c.text.line("if (failed)");
-                self.c
-                    .text
-                    .line(format!("    return count_and_drop({packet}, t, failed == 2 ? {sum} : {resize});"));
-                self.c.text.close("");
-                if self.c.facts.ends {
-                    self.unless_ended(&format!("count_and_drop({packet}, t"));
-                }
+                self.deparse(*role);
+            }
+            Step::Truncate(var, _) => {
+                let resize = self.reason(drops::BAD_RESIZE);
+                let length = format!("s->{}", self.c.names.var(*var));
+                self.c.text.line(format!("if ({length} && truncate({packet}, {length} - 1))"));
+                self.c.text.line(format!("    return {drop}, {resize});"));
             }
             // [`Ebpf::leave_as_fragments`] does it.
             Step::Fragment(_) => {}
-            // A program that truncates packets has paths.
-            Step::Truncate(..) => {}
             Step::Decide(decision) => self.decision(decision, drop),
+        }
+    }
+
+    /// Emits the call of a deparser.
+    pub(super) fn deparse(&mut self, role: Role) {
+        let drop = self.drop_call();
+        let no_sum = match self.c.facts.hook {
+            Hook::Xdp => LONG_CHECKSUM,
+            _ => GSO_CHECKSUM,
+        };
+        let [sum, resize] = [no_sum, drops::BAD_RESIZE].map(|r| self.reason(r));
+        self.c.text.open("");
+        let call = self.c.facts.call_stage(role);
+        self.c.text.line(format!("int failed = {call};"));
+        self.c.text.line("if (failed)");
+        self.c.text.line(format!("    return {drop}, failed == 2 ? {sum} : {resize});"));
+        self.c.text.close("");
+        if self.c.facts.ends {
+            self.unless_ended(drop);
         }
     }
 
@@ -196,7 +216,7 @@ impl Ebpf<'_> {
             }
             Fate::Go(path) if decision.when == When::Always && path.stage != Some(FIRST) => {
                 if let Carry::New { passed, .. } = &path.carry
-                    && !self.fits_the_stack(passed)
+                    && !fits_the_stack(self.c.program, passed)
                 {
                     let what = "more than 128 bytes of metadata and headers from ingress to egress";
                     let loc = self.c.program.controls.first().map(|c| c.loc).unwrap_or_default();
@@ -213,21 +233,6 @@ impl Ebpf<'_> {
             }
             // A program with such decisions has paths.
             Fate::Go(_) | Fate::Copy(_) => {}
-        }
-    }
-
-    /// Whether the stack has room for what a path passes to a new state.
-    pub(super) fn fits_the_stack(&self, passed: &[Passed]) -> bool {
-        passed.iter().map(|p| self.passed_bytes(p)).sum::<u32>() <= MOST_PASSED
-    }
-
-    fn passed_bytes(&self, passed: &Passed) -> u32 {
-        match passed {
-            Passed::Var { from, .. } => self.c.program.var(*from).ty.width().div_ceil(8).next_power_of_two(),
-            Passed::Header { from, .. } => {
-                let fields = &self.c.program.header_type(*from).fields;
-                fields.iter().map(|f| f.ty.width().div_ceil(8).next_power_of_two()).sum::<u32>() + 1
-            }
         }
     }
 }

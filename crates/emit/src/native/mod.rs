@@ -23,7 +23,7 @@ mod table;
 use abi::drops;
 use abi::manifest::Structure;
 use early::Early;
-use ir::pipeline::{Decision, Fate, Stage, Step, To};
+use ir::pipeline::{Decision, Fate, Path, Stage, Step, To};
 use ir::{Role, Verified};
 
 use crate::Output;
@@ -316,8 +316,8 @@ impl Native<'_> {
         }
     }
 
-    /// Emits `process_packet(pkt, p, jobs)` for programs whose packets pass the stages in order: all steps one after another. The program does not
-    /// use `jobs`.
+    /// Emits `process_packet(pkt, p, jobs)` for programs whose packets pass the stages in order: all steps one after another, and all of them again in
+    /// a further round. The program does not use `jobs`.
     fn process_packet(&mut self) {
         let t = &mut self.c.text;
         t.raw(DROP);
@@ -325,6 +325,10 @@ impl Native<'_> {
         t.line("/* Runs the controls and the deparser. */");
         t.open("INLINE void process_packet(struct packet *pkt, struct strait_packet *p, UNUSED struct jobs *jobs)");
         t.line("struct state *s = &pkt->state;");
+        if self.c.facts.rounds {
+            t.line("u32 rounds = 0;");
+            t.margin("again:");
+        }
         let program = self.c.program;
         for (i, stage) in program.pipeline.stages.iter().enumerate() {
             let skipped = if i == 0 { self.entering(stage) } else { 0 };
@@ -333,6 +337,7 @@ impl Native<'_> {
             }
             for step in &stage.steps[skipped..] {
                 match step {
+                    Step::Decide(d) if c::goes_again(program, Hook::Frame, d) => self.next_round(d),
                     Step::Decide(decision) => self.straight_decision(decision),
                     step => self.step(step),
                 }
@@ -351,22 +356,7 @@ impl Native<'_> {
                 self.c.text.line("return;");
                 self.c.text.close("");
             }
-            Fate::Go(path) if path.stage.is_some() => {
-                let known = Known {
-                    port: "to",
-                    replica: "0",
-                    length: "pkt->length",
-                    clock: "pkt->frame.worker->clock",
-                    direction: "is_host_port(pkt->frame.shared, to)",
-                };
-                self.c.go_on(path, &known, |emitter| {
-                    emitter.text.line("p->data = pkt->frame.data;");
-                    emitter.text.line("p->length = pkt->length;");
-                    emitter.text.line("p->headroom = pkt->frame.headroom;");
-                    emitter.text.line("p->tailroom = p->capacity - p->headroom - p->length;");
-                    emitter.text.line("init_packet(pkt, pkt->frame.shared, pkt->frame.worker, p);");
-                });
-            }
+            Fate::Go(path) if path.stage.is_some() => self.go_on(path),
             Fate::Go(path) => {
                 let To::Port(port) = &path.to else { return };
                 let condition = self.c.condition(&decision.when);
@@ -388,6 +378,41 @@ impl Native<'_> {
             }
             Fate::Copy(_) => {}
         }
+    }
+
+    /// Emits the change of the packet from one stage to another.
+    fn go_on(&mut self, path: &Path) {
+        let known = Known {
+            port: "to",
+            replica: "0",
+            length: "pkt->length",
+            clock: "pkt->frame.worker->clock",
+            direction: "is_host_port(pkt->frame.shared, to)",
+        };
+        self.c.go_on(path, &known, |emitter| {
+            emitter.text.line("p->data = pkt->frame.data;");
+            emitter.text.line("p->length = pkt->length;");
+            emitter.text.line("p->headroom = pkt->frame.headroom;");
+            emitter.text.line("p->tailroom = p->capacity - p->headroom - p->length;");
+            emitter.text.line("init_packet(pkt, pkt->frame.shared, pkt->frame.worker, p);");
+        });
+    }
+
+    /// Emits a decision that sends the packet to the first stage again.
+    fn next_round(&mut self, decision: &Decision) {
+        let Some(path) = decision.then.path() else { return };
+        let condition = self.c.condition(&decision.when);
+        let budget = reason(self.c.program, drops::STEP_BUDGET);
+        let t = &mut self.c.text;
+        t.open(condition.map_or(String::new(), |c| format!("if (__builtin_expect({c}, 0))")));
+        t.open(format!("if (rounds++ == {})", abi::ROUNDS));
+        t.line(format!("drop(pkt, p, {budget});"));
+        t.line("return;");
+        t.close("");
+        self.go_on(path);
+        self.c.text.line("enter_pipeline(pkt);");
+        self.c.text.line("goto again;");
+        self.c.text.close("");
     }
 }
 

@@ -32,15 +32,3 @@ INLINE int send(struct __sk_buff *skb, struct jobs *jobs, struct egress *to)
     jobs->tagged = skb->vlan_present && !vlan_tag_to_packet(skb);
     return failed != 0;
 }
-
-/* Truncates the packet. The tail becomes what is left of it. */
-INLINE int truncate(struct __sk_buff *skb, struct jobs *jobs, u32 length)
-{
-    u32 front = skb->len - jobs->tail;
-    if (skb->len <= length)
-        return 0;
-    if (!length || bpf_skb_change_tail(skb, length, 0))
-        return 1;
-    jobs->tail = length > front ? length - front : 0;
-    return 0;
-}

@@ -20,6 +20,17 @@ pub(super) const VLAN: &str = include_str!("vlan.h");
 pub(super) const FRAGMENT: &str = include_str!("fragment.h");
 pub(super) const LANES: &str = include_str!("lanes.h");
 
+/// The truncation of a packet.
+pub(super) const TRUNCATE: &str = r#"
+/* Truncates the packet. Returns 0 on success: the kernel has no packet without bytes. */
+INLINE int truncate(struct __sk_buff *skb, u32 length)
+{
+    if (skb->len <= length)
+        return 0;
+    return !length || bpf_skb_change_tail(skb, length, 0);
+}
+"#;
+
 impl Ebpf<'_> {
     /// Emits the common texts of programs at a tc hook.
     pub(super) fn tc_texts(&mut self) {
@@ -38,32 +49,50 @@ impl Ebpf<'_> {
         if self.options.lanes {
             self.drop_unchanged();
         }
+        if self.truncates() {
+            self.c.text.raw(TRUNCATE);
+        }
         if self.paths {
             self.paths();
         } else if self.fragment_request().is_some() {
             self.c.text.raw(FRAGMENT);
         }
-        self.tc_entry();
+        self.again_functions("TC_ACT_SHOT");
+        self.tc_process();
+        self.rounds("classifier");
     }
 
-    /// Emits the entry point, which processes one packet.
-    fn tc_entry(&mut self) {
+    /// Emits the function that processes one packet: the entry point, or what it calls in each round.
+    fn tc_process(&mut self) {
         let resize = self.reason(drops::BAD_RESIZE);
         self.arrive("classifier", "ifindex", ["TC_ACT_SHOT", "TC_ACT_OK"]);
+        let rounds = self.c.facts.rounds;
         let t = &mut self.c.text;
+        // The packet of a further round is a lane's already, and has its VLAN tag.
+        let first = if rounds { "!again && " } else { "" };
         if self.options.lanes {
-            t.line("if (from->lane && !is_routed_to(skb, from->lane, from->ipv4_mtu))");
+            t.line(format!("if ({first}from->lane && !is_routed_to(skb, from->lane, from->ipv4_mtu))"));
             t.line("    return TC_ACT_OK;");
         }
         t.line("u32 tagged = skb->vlan_present;");
-        t.line("if (tagged && vlan_tag_to_packet(skb))");
+        if rounds {
+            t.line("asm volatile(\"\" : \"+r\"(tagged)); /* or the compiler computes the member's address, which the verifier rejects */");
+            t.line("if (again)");
+            t.line("    tagged = t->tagged;");
+        }
+        t.line(format!("if ({first}tagged && vlan_tag_to_packet(skb))"));
         t.line(format!("    return count_and_drop(skb, t, {resize});"));
         let drop = "count_and_drop(skb, t";
         if self.paths {
             self.tc_paths();
             return self.c.text.close("");
         }
-        self.stages(if self.options.lanes { "drop_unchanged(skb, t, from" } else { drop }, drop);
+        let unchanged = match (self.options.lanes, rounds) {
+            (false, _) => drop,
+            (true, false) => "drop_unchanged(skb, t, from->lane",
+            (true, true) => "drop_unchanged(skb, t, from->lane && !(again && t->changed)",
+        };
+        self.stages(unchanged, drop);
         let added_tag = self.added_tag();
         let t = &mut self.c.text;
         if let Some(added) = added_tag {
@@ -111,11 +140,9 @@ impl Ebpf<'_> {
     fn drop_unchanged(&mut self) {
         let t = &mut self.c.text;
         t.line("");
-        t.line("/* Drops a packet that is unchanged. In a lane, the packet continues instead. */");
-        t.open(
-            "INLINE int drop_unchanged(struct __sk_buff *skb, struct scratch *t, struct ingress *from, u32 reason)",
-        );
-        t.line("if (from->lane)");
+        t.line("/* Drops a packet. If it is an unchanged one in a lane, it continues instead. */");
+        t.open("INLINE int drop_unchanged(struct __sk_buff *skb, struct scratch *t, u32 lane, u32 reason)");
+        t.line("if (lane)");
         t.line("    return TC_ACT_OK;");
         t.line("return count_and_drop(skb, t, reason);");
         t.close("");

@@ -1,6 +1,5 @@
 
 /* The fronts of jobs at the XDP hook, where the bytes in front of the tail are moved with the start of the frame. */
-__attribute__((unused)) static long (*bpf_xdp_adjust_tail)(struct xdp_md *xdp, s32 delta) = (void *)65;
 
 /* Makes the bytes in front of the tail, of which there are `arrived`, the `front` bytes at `bytes`. */
 INLINE int put_front(struct xdp_md *xdp, const u8 *bytes, u32 front, u32 arrived)
@@ -22,16 +21,4 @@ NOINLINE int load_front(struct xdp_md *xdp, u32 index, u32 front, u32 arrived, u
     asm volatile("" : : "r"(protocol)); /* the verifier requires every argument */
     struct front *bytes = bpf_map_lookup_elem(&strait_fronts, &index);
     return bytes ? put_front(xdp, bytes->bytes, front, arrived) : 1;
-}
-
-/* Truncates the frame. The tail becomes what is left of it. */
-INLINE int truncate(struct xdp_md *xdp, struct jobs *jobs, u32 length)
-{
-    u32 arrived = frame_length(xdp), front = arrived - jobs->tail;
-    if (arrived <= length)
-        return 0;
-    if (bpf_xdp_adjust_tail(xdp, (s32)length - (s32)arrived))
-        return 1;
-    jobs->tail = length > front ? length - front : 0;
-    return 0;
 }

@@ -17,6 +17,20 @@ use super::{Ebpf, FRAGMENTED_HEADER};
 pub(super) const FRAGMENT: &str = include_str!("fragment.h");
 pub(super) const XDP: &str = include_str!("xdp.h");
 
+/// The truncation of a frame.
+pub(super) const TRUNCATE: &str = r#"
+__attribute__((unused)) static long (*bpf_xdp_adjust_tail)(struct xdp_md *xdp, s32 delta) = (void *)65;
+
+/* Truncates the frame. Returns 0 on success: the kernel leaves at least an Ethernet header. */
+INLINE int truncate(struct xdp_md *xdp, u32 length)
+{
+    u32 arrived = frame_length(xdp);
+    if (arrived <= length)
+        return 0;
+    return bpf_xdp_adjust_tail(xdp, (s32)length - (s32)arrived) != 0;
+}
+"#;
+
 impl Ebpf<'_> {
     /// Emits the deparsers and the entry point.
     pub(super) fn xdp(&mut self) {
@@ -25,9 +39,13 @@ impl Ebpf<'_> {
         if self.fragment_request().is_some() {
             self.c.text.raw(FRAGMENT);
         }
+        if self.truncates() {
+            self.c.text.raw(TRUNCATE);
+        }
         if self.paths {
             self.paths();
         }
+        self.again_functions("XDP_ABORTED");
         self.arrive("xdp.frags", "ingress_ifindex", ["XDP_ABORTED", "XDP_PASS"]);
         self.c.text.line("t->beyond = 0;");
         if self.paths {
@@ -40,6 +58,7 @@ impl Ebpf<'_> {
             self.c.text.line("return XDP_REDIRECT;");
         }
         self.c.text.close("");
+        self.rounds("xdp.frags");
         if self.has_sender() {
             self.sender();
         }
