@@ -10,6 +10,7 @@
 //! * `object`: compiled C, kept by its content; [`native`]: a compiled P4 program in this process, and bursts of packets;
 //! * [`lookup`]: lookups without a program, for measurements;
 //! * [`port`]: packet drivers; [`switch`]: workers that carry packets between ports;
+//! * [`routers`]: what the routers of a link advertise;
 //! * [`signals`]: signals as values;
 //! * [`packet`]: a plain raw socket; [`tun`]: an interface for frames of any length;
 //! * [`pcap`]: capture files;
@@ -32,6 +33,7 @@ mod object;
 pub mod packet;
 pub mod pcap;
 pub mod port;
+pub mod routers;
 pub mod signals;
 pub mod switch;
 mod sys;

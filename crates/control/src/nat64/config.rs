@@ -11,6 +11,9 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::clat::{self, Clat};
+use super::ranges::{NOT_GLOBAL, asymmetric, overlap, unroutable, untranslatable};
+
 /// A checked configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -37,6 +40,8 @@ pub struct Config {
     pub error_pool4: Option<Ipv4Net>,
     /// The IPv6 source of ICMP errors whose IPv4 source has no IPv6 address.
     pub error_source6: Option<Ipv6Addr>,
+    /// What makes it a CLAT (RFC 6877), in mode `clat`.
+    pub clat: Option<Clat>,
 }
 
 /// How packets reach the translator.
@@ -109,6 +114,8 @@ impl fmt::Display for Problem {
     }
 }
 
+const SECTIONS: [&str; 3] = ["nat64", "map", "clat"];
+
 const KEYS: [&str; 11] = [
     "mode",
     "prefix",
@@ -136,16 +143,30 @@ pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
     Err(reader.problems)
 }
 
-struct Reader<'a> {
+/// What the translator is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// It translates without sessions, on a router.
+    Stateless,
+    /// It gives a host of an IPv6-only network IPv4.
+    Clat,
+}
+
+pub(super) struct Reader<'a> {
     text: &'a str,
     problems: Vec<Problem>,
     warnings: Vec<Problem>,
 }
 
-type Value<'a> = Spanned<DeValue<'a>>;
+pub(super) type Value<'a> = Spanned<DeValue<'a>>;
 
 impl<'a> Reader<'a> {
-    fn problem(&mut self, span: Range<usize>, message: impl Into<String>, hint: impl Into<String>) {
+    pub(super) fn problem(
+        &mut self,
+        span: Range<usize>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
         let problem = self.located(span, message.into(), hint.into());
         self.problems.push(problem);
     }
@@ -182,8 +203,8 @@ impl<'a> Reader<'a> {
         };
         let whole = root.span();
         let root = root.into_inner();
-        for (key, _) in root.iter().filter(|(k, _)| !["nat64", "map"].contains(&k.get_ref().as_ref())) {
-            self.unknown(key.span(), key.get_ref(), &["nat64", "map"]);
+        for (key, _) in root.iter().filter(|(k, _)| !SECTIONS.contains(&k.get_ref().as_ref())) {
+            self.unknown(key.span(), key.get_ref(), &SECTIONS);
         }
         let maps = self.maps(root.get("map"));
         let Some(section) = root.get("nat64") else {
@@ -198,14 +219,29 @@ impl<'a> Reader<'a> {
             self.problem(section.span(), "`nat64` is not a section", "write `[nat64]` on a line of its own");
             return None;
         };
-        self.section(table, section.span(), maps)
+        self.section(table, section.span(), maps, root.get("clat"))
     }
 
-    fn section(&mut self, table: &DeTable<'a>, span: Range<usize>, maps: Vec<Map>) -> Option<Config> {
+    fn section(
+        &mut self,
+        table: &DeTable<'a>,
+        span: Range<usize>,
+        maps: Vec<Map>,
+        clat: Option<&Value<'a>>,
+    ) -> Option<Config> {
         for (key, _) in table.iter().filter(|(k, _)| !KEYS.contains(&k.get_ref().as_ref())) {
             self.unknown(key.span(), key.get_ref(), &KEYS);
         }
-        self.mode(table.get("mode"), span.clone());
+        let mode = self.mode(table.get("mode"), span.clone());
+        let clat = match (mode, clat) {
+            (Some(Mode::Clat), section) => Some(self.clat(section, table)),
+            (Some(Mode::Stateless), Some(section)) => {
+                let hint = "remove it, or write `mode = \"clat\"`";
+                self.problem(section.span(), "the section `[clat]` belongs to mode \"clat\"", hint);
+                None
+            }
+            _ => None,
+        };
         if let Some(pool) = table.get("pool") {
             self.problem(
                 pool.span(),
@@ -214,12 +250,12 @@ impl<'a> Reader<'a> {
             );
         }
         let prefix = table.get("prefix").and_then(|v| self.prefix(v));
-        if maps.is_empty() && table.get("prefix").is_none() && self.problems.is_empty() {
+        if clat.is_none() && maps.is_empty() && table.get("prefix").is_none() && self.problems.is_empty() {
             let hint = "add `prefix = \"64:ff9b::/96\"`, a `[[map]]`, or both";
             self.problem(span, "there is nothing to translate by", hint);
         }
         let routes = self.routes(table.get("routes"), prefix);
-        if let (Some(at), None) = (table.get("routes"), prefix)
+        if let (Some(at), None, None) = (table.get("routes"), prefix, &clat)
             && table.get("prefix").is_none()
         {
             self.problem(
@@ -228,10 +264,14 @@ impl<'a> Reader<'a> {
                 "they name IPv6 hosts by their RFC 6052 address",
             );
         }
+        let attach = self.attach(table.get("attach"), if clat.is_some() { clat::DEVICE } else { "nat64" });
+        if let Some(clat) = &clat {
+            self.clat_beside(clat, prefix, table, &attach);
+        }
         Some(Config {
             prefix,
             maps,
-            attach: self.attach(table.get("attach")),
+            attach,
             routes,
             tos: self.tos(table.get("tos")),
             udp_zero_checksum: self.udp_zero(table.get("udp-zero-checksum")),
@@ -240,10 +280,11 @@ impl<'a> Reader<'a> {
             warnings: Vec::new(),
             error_pool4: table.get("error-pool4").and_then(|v| self.error_pool4(v)),
             error_source6: table.get("error-source6").and_then(|v| self.error_source6(v)),
+            clat,
         })
     }
 
-    fn unknown(&mut self, span: Range<usize>, key: &str, known: &[&str]) {
+    pub(super) fn unknown(&mut self, span: Range<usize>, key: &str, known: &[&str]) {
         let near = known
             .iter()
             .filter(|k| strsim::damerau_levenshtein(k, key) <= 2)
@@ -255,21 +296,25 @@ impl<'a> Reader<'a> {
         self.problem(span, format!("unknown key `{key}`"), hint);
     }
 
-    fn mode(&mut self, value: Option<&Value<'a>>, section: Range<usize>) {
-        let hint = "write `mode = \"stateless\"`";
+    fn mode(&mut self, value: Option<&Value<'a>>, section: Range<usize>) -> Option<Mode> {
+        let hint = "write `mode = \"stateless\"`, or \"clat\" on a host";
         match value.map(|v| (v.get_ref().as_str(), v.span())) {
             None => self.problem(section, "`mode` is missing", hint),
-            Some((Some("stateless"), _)) => {}
+            Some((Some("stateless"), _)) => return Some(Mode::Stateless),
+            Some((Some("clat"), _)) => return Some(Mode::Clat),
             Some((Some("stateful"), span)) => self.problem(
                 span,
                 "stateful NAT64 is not in this release",
                 "`mode = \"stateless\"` translates by `[[map]]` and RFC 6052 addresses; sessions come in a later release",
             ),
-            Some((_, span)) => self.problem(span, "`mode` is neither \"stateless\" nor \"stateful\"", hint),
+            Some((_, span)) => {
+                self.problem(span, "`mode` is neither \"stateless\", \"clat\" nor \"stateful\"", hint)
+            }
         }
+        None
     }
 
-    fn string<'v>(&mut self, value: &'v Value<'a>, what: &str, example: &str) -> Option<&'v str> {
+    pub(super) fn string<'v>(&mut self, value: &'v Value<'a>, what: &str, example: &str) -> Option<&'v str> {
         let text = value.get_ref().as_str();
         if text.is_none() {
             self.problem(
@@ -288,7 +333,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn integer(
+    pub(super) fn integer(
         &mut self,
         value: &Value<'a>,
         what: &str,
@@ -502,9 +547,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn attach(&mut self, value: Option<&Value<'a>>) -> Attach {
+    fn attach(&mut self, value: Option<&Value<'a>>, device: &str) -> Attach {
         let default =
-            Attach::Device { name: "nat64".to_string(), express: Vec::new(), bypass_netfilter: false };
+            Attach::Device { name: device.to_string(), express: Vec::new(), bypass_netfilter: false };
         let Some(value) = value else { return default };
         let hint = "write `attach = { device = \"nat64\" }`";
         let Some(table) = value.get_ref().as_table() else {
@@ -632,7 +677,7 @@ fn with_length(text: &str, length: u8) -> String {
 }
 
 /// Whether a text is a valid interface name. The kernel allows more characters, but no network needs them.
-fn is_interface_name(name: &str, longest: usize) -> bool {
+pub(super) fn is_interface_name(name: &str, longest: usize) -> bool {
     let good = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
     (1..=longest).contains(&name.len()) && name.chars().all(good) && name != "." && name != ".."
 }
@@ -641,95 +686,7 @@ fn is_interface_name(name: &str, longest: usize) -> bool {
 const RESERVED: [&str; 3] = ["all", "default", "lo"];
 
 /// The device is a veth, whose MTU is at most 65535, and has room for a fragment header of 8 bytes more than a packet.
-const LARGEST_MTU: i64 = 65_535 - 8;
-
-/// IPv4 addresses that are never translated (RFC 7915 section 4.1), as `is_special` in apps/nat64 has them.
-const SPECIAL: &[(&str, &str)] = &[
-    ("0.0.0.0/8", "in 0.0.0.0/8"),
-    ("127.0.0.0/8", "loopback"),
-    ("169.254.0.0/16", "link-local"),
-    ("224.0.0.0/4", "multicast"),
-    ("240.0.0.0/4", "class E or broadcast"),
-];
-
-/// IPv4 addresses that the well-known prefix must not carry (RFC 6052 section 3.1), as `is_not_global` in apps/nat64 has them.
-const NOT_GLOBAL: &[&str] = &[
-    "10.0.0.0/8",
-    "100.64.0.0/10",
-    "172.16.0.0/12",
-    "192.0.0.0/24",
-    "192.0.2.0/24",
-    "192.88.99.0/24",
-    "192.168.0.0/16",
-    "198.18.0.0/15",
-    "198.51.100.0/24",
-    "203.0.113.0/24",
-];
-
-/// IPv6 addresses that are in no packet that is routed.
-const UNROUTABLE: &[(&str, &str)] = &[
-    ("::/96", "IPv4-compatible addresses, loopback and the unspecified address (RFC 4291 section 2.5)"),
-    ("::ffff:0:0/96", "IPv4-mapped addresses (RFC 4291 section 2.5.5.2)"),
-    ("fe80::/10", "link-local addresses"),
-    ("ff00::/8", "multicast"),
-];
-
-/// The first of these ranges that has addresses in common with a prefix.
-fn overlap(net: Ipv4Net, ranges: &[&str]) -> Option<Ipv4Net> {
-    let nets = ranges.iter().filter_map(|range| range.parse::<Ipv4Net>().ok());
-    nets.into_iter().find(|range| range.contains(&net) || net.contains(range))
-}
-
-/// The reason why an IPv4 prefix has addresses that are never translated; `None` if it has none.
-fn untranslatable(net: Ipv4Net) -> Option<String> {
-    SPECIAL.iter().find_map(|(range, what)| {
-        let range = overlap(net, &[range])?;
-        Some(if range.contains(&net) { format!("is {what}") } else { format!("covers {range} ({what})") })
-    })
-}
-
-/// The reason why an IPv6 prefix has addresses that are not routed; `None` if it has none.
-fn unroutable(net: Ipv6Net) -> Option<String> {
-    UNROUTABLE.iter().find_map(|(range, what)| {
-        let range: Ipv6Net = range.parse().ok()?;
-        match (range.contains(&net), net.contains(&range)) {
-            (true, _) => Some(format!("is one of {what}")),
-            (_, true) => Some(format!("covers {range}, {what}")),
-            _ => None,
-        }
-    })
-}
-
-/// What two mappings of which one is inside the other do to addresses, if an address comes back as another one. (RFC 7757 looks up each
-/// direction by itself.)
-fn asymmetric(a: &Map, b: &Map) -> Option<String> {
-    let (outer, inner) = if a.ipv4.contains(&b.ipv4) || a.ipv6.contains(&b.ipv6) { (a, b) } else { (b, a) };
-    if outer.ipv4.contains(&inner.ipv4) {
-        let shadow = to_six(outer, inner.ipv4);
-        return (shadow != inner.ipv6.addr()).then(|| {
-            format!(
-                "{} is inside {}: {shadow} becomes {} too, and answers go to {}",
-                inner.ipv4,
-                outer.ipv4,
-                inner.ipv4.addr(),
-                inner.ipv6.addr()
-            )
-        });
-    }
-    outer.ipv6.contains(&inner.ipv6).then(|| {
-        format!(
-            "{} is inside {}: its hosts are {} to IPv4, not addresses of {}",
-            inner.ipv6, outer.ipv6, inner.ipv4, outer.ipv4
-        )
-    })
-}
-
-/// The IPv6 address of the first address of an IPv4 prefix by a mapping that contains it.
-fn to_six(map: &Map, net: Ipv4Net) -> Ipv6Addr {
-    let (four, six) = (32 - map.ipv4.prefix_len(), 128 - map.ipv6.prefix_len());
-    let suffix = u128::from(u32::from(net.addr()) & !u32::from(map.ipv4.netmask()));
-    Ipv6Addr::from(u128::from(map.ipv6.addr()) | suffix << (six - four))
-}
+pub(super) const LARGEST_MTU: i64 = 65_535 - 8;
 
 fn is_well_known(prefix: Ipv6Net) -> bool {
     super::entries::WELL_KNOWN.parse() == Ok(prefix)

@@ -1,9 +1,14 @@
 //! NAT64's configuration file, and the table entries that implement it.
 
+pub mod clat;
 pub mod config;
+pub mod discovery;
 pub mod entries;
+pub mod pref64;
+mod ranges;
 pub mod running;
 
+pub use clat::{Clat, Found};
 pub use config::{Attach, Config, Map, Problem, Tos, UdpZeroChecksum};
 pub use entries::wanted;
 pub use running::{Running, running, tables};

@@ -31,6 +31,8 @@ pub struct Link {
     pub mac: Vec<u8>,
     /// Whether the interface is administratively up.
     pub up: bool,
+    /// Whether the interface can carry packets: a cable is in, the other end is up.
+    pub carrier: bool,
     /// Whether the interface has no link-layer address resolution.
     pub noarp: bool,
     /// Whether the interface takes part in multicast.
@@ -193,6 +195,7 @@ fn read(message: LinkMessage) -> Link {
     let mut link = Link {
         index: message.header.index,
         up: has(LinkFlags::Up),
+        carrier: has(LinkFlags::LowerUp),
         noarp: has(LinkFlags::Noarp),
         multicast: has(LinkFlags::Multicast),
         loopback: has(LinkFlags::Loopback),

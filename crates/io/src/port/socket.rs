@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
+use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -46,6 +47,7 @@ plain!(
     libc::xdp_statistics,
     libc::packet_mreq,
     libc::tpacket_stats,
+    [u32; 8],
 );
 
 /// Sets a socket option.
@@ -104,6 +106,45 @@ pub fn write_parts(to: BorrowedFd<'_>, head: &[u8], rest: &[u8]) -> io::Result<u
     // SAFETY: both parts are live; the kernel only reads them.
     let written = unsafe { libc::writev(to.as_raw_fd(), parts.as_ptr(), 2) };
     if written < 0 { Err(io::Error::last_os_error()) } else { Ok(written as usize) }
+}
+
+/// Receives one packet of an IPv6 socket with IPV6_RECVHOPLIMIT: its length, its source, and its hop limit. Fails with `WouldBlock` if there is none.
+pub fn receive_with_hop_limit(from: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<(usize, Ipv6Addr, u8)> {
+    /// Room for one control message with a `c_int`, aligned as `cmsghdr` must be.
+    #[repr(align(8))]
+    struct Control([u8; 64]);
+    // SAFETY: plain data, for which zero is valid.
+    let mut source: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
+    let mut control = Control([0; 64]);
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: plain data, for which zero is valid: no buffers.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_name = std::ptr::from_mut(&mut source).cast();
+    message.msg_namelen = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
+    message.msg_iov = &mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.0.as_mut_ptr().cast();
+    message.msg_controllen = control.0.len() as _;
+    // SAFETY: each buffer is live, exclusively ours and as long as said.
+    let read = unsafe { libc::recvmsg(from.as_raw_fd(), &mut message, libc::MSG_DONTWAIT) };
+    if read < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut hops = 0;
+    // SAFETY: the kernel has filled the message; the macros stay within `msg_controllen`.
+    let mut next = unsafe { libc::CMSG_FIRSTHDR(&message) };
+    while !next.is_null() {
+        // SAFETY: the header is within `control`, which is aligned for it.
+        let header = unsafe { *next };
+        if (header.cmsg_level, header.cmsg_type) == (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) {
+            // SAFETY: the kernel writes a `c_int` behind such a header.
+            let value = unsafe { libc::CMSG_DATA(next).cast::<libc::c_int>().read_unaligned() };
+            hops = u8::try_from(value).unwrap_or(0);
+        }
+        // SAFETY: as above.
+        next = unsafe { libc::CMSG_NXTHDR(&message, next) };
+    }
+    Ok((read as usize, Ipv6Addr::from(source.sin6_addr.s6_addr), hops))
 }
 
 /// Waits until one of the descriptors is readable, or until the time is over. A broken descriptor does not end the wait at once, and does

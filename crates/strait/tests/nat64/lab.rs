@@ -18,10 +18,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A lab, which is removed when the value is dropped.
 pub struct Lab {
-    client: Namespace,
+    pub client: Namespace,
     pub router: Namespace,
-    server: Namespace,
-    files: WorkDir,
+    pub server: Namespace,
+    pub files: WorkDir,
 }
 
 /// Whether a test can run. Prints the reason if it cannot.

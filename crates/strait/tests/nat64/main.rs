@@ -1,5 +1,6 @@
 //! Tests `strait nat64` end to end, in namespaces of its own: what operators do, and what can go wrong.
 
+mod clat;
 mod faults;
 mod lab;
 mod operator;

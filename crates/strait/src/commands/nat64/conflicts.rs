@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use io::link::{BY_KERNEL, Kind, Prefix, Route};
+use io::link::{BY_KERNEL, Kind, Prefix, Proxy, Route};
 
 use super::owner::PROTOCOL;
 
@@ -29,6 +29,8 @@ pub struct Present {
     pub routes: Vec<Route>,
     /// The addresses of interfaces.
     pub addresses: Vec<(String, Prefix)>,
+    /// The addresses for which interfaces answer neighbour solicitations.
+    pub proxies: Vec<Proxy>,
 }
 
 /// How one of our routes is set.
@@ -83,7 +85,10 @@ pub fn plan(wanted: &[Route], present: &Present, whose: Whose<'_>) -> Routing {
     let mut routing = Routing::default();
     for route in wanted {
         let mut one = Routing::default();
-        self::one(route, present, whose, &mut one);
+        match route.priority {
+            None => self::one(route, present, whose, &mut one),
+            Some(_) => ranked(route, present, whose, &mut one),
+        }
         if !whose.yields || one.conflicts.is_empty() {
             routing.steps.extend(one.steps);
         }
@@ -125,6 +130,28 @@ fn one(wanted: &Route, present: &Present, whose: Whose<'_>, routing: &mut Routin
     let route = Route { priority, ..wanted.clone() };
     routing.steps.push(Step::Add { route, beside: !others.is_empty() || !whose.moved.is_empty() });
     neighbours(wanted, present, whose, routing);
+}
+
+/// Plans a route with a metric of its own, which stands beside others to the same prefix, whoever wins.
+fn ranked(wanted: &Route, present: &Present, whose: Whose<'_>, routing: &mut Routing) {
+    let equal: Vec<&Route> = present.routes.iter().filter(|r| r.to == wanted.to).collect();
+    match equal.iter().find(|r| whose.is_ours(r)) {
+        Some(mine) if **mine == *wanted => {}
+        // The kernel takes routes of an address away with it, and IPv6 has one route of a metric.
+        Some(mine) => {
+            routing.steps.push(Step::Remove((*mine).clone()));
+            routing.steps.push(Step::Add { route: wanted.clone(), beside: true });
+        }
+        None => routing.steps.push(Step::Add { route: wanted.clone(), beside: true }),
+    }
+    let others = equal.iter().filter(|r| !whose.is_ours(r) && !whose.is_moved(r));
+    if wanted.to.len > 0 {
+        routing.conflicts.extend(others.map(|other| equal_route(wanted, other)));
+    } else if let Some(better) = others.min_by_key(|r| r.metric()).filter(|r| r.metric() <= wanted.metric()) {
+        routing
+            .warnings
+            .push(format!("packets take the route `{better}`, not `{wanted}`, while it is there"));
+    }
 }
 
 /// The metric with which our route wins against one with the metric `best`; `None` is the usual one.
@@ -234,7 +261,7 @@ mod tests {
     }
 
     fn planned(wanted: &[Route], routes: &[Route], moved: &[String]) -> Routing {
-        let present = Present { routes: routes.to_vec(), addresses: Vec::new() };
+        let present = Present { routes: routes.to_vec(), ..Present::default() };
         plan(wanted, &present, Whose { device: "nat64", moved, old: false, yields: false })
     }
 

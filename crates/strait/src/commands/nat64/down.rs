@@ -96,6 +96,7 @@ pub fn selected(args: &SelectArgs) -> anyhow::Result<Vec<Site>> {
 /// Removes the device and the program of a site, if they are ours.
 pub fn take_down(site: &Site, links: &Handle) -> anyhow::Result<()> {
     let had_program = Instance::exists(&site.instance);
+    let (record, proxies) = (Record::find(site), super::clat::proxies(site, links)?);
     match site.owner(links)? {
         // The device goes first: it may be the program that proves whose it is.
         Owner::Us { device, .. } | Owner::Renamed(device) => links.delete_index(device.index)?,
@@ -113,6 +114,10 @@ pub fn take_down(site: &Site, links: &Handle) -> anyhow::Result<()> {
             );
         }
     }
+    for proxy in &proxies {
+        links.remove_proxy(proxy)?;
+    }
+    super::clat::restore(record.as_ref());
     Instance::remove_by_name(&format!("{}-next", site.instance))?;
     Ok(Instance::remove_by_name(&site.instance)?)
 }

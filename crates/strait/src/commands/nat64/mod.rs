@@ -8,6 +8,7 @@
 //! outside of its tables, and does and undoes it, [`record`] remembers which file was applied. [`up`], [`down`] and [`status`] are the
 //! commands; [`run`] keeps a translator as its file says.
 
+mod clat;
 mod conflicts;
 mod down;
 mod log;
@@ -97,7 +98,11 @@ fn ipv4_mtu(config: &Config) -> u32 {
     (config.ipv6_mtu - entries::FRAGMENT_GROWTH).into()
 }
 
-fn warn_forwarding(log: Log) {
+fn warn_forwarding(config: &Config, log: Log) {
+    if config.clat.is_some() {
+        // It sets what it needs.
+        return;
+    }
     for key in ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"] {
         if io::link::sysctl::get(&key.replace('.', "/")).is_ok_and(|v| v == "0") {
             log.warning(&format!("{key} is 0, so the kernel routes nothing on; hint: sysctl -w {key}=1"));

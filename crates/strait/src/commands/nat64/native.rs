@@ -47,6 +47,10 @@ const TURN: Duration = Duration::from_millis(50);
 pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     let of = &args.apply.of;
     let config = File::read(&of.config)?.config()?;
+    anyhow::ensure!(
+        config.clat.is_none(),
+        "mode \"clat\" is not for the native target; nothing was changed\n  hint: `strait nat64 up` without `--target native`"
+    );
     let manifest = serde_json::from_str(MANIFEST).context("the bundled manifest is damaged")?;
     let wanted = desired(&config, &manifest)?;
     if !express(&config).0.is_empty() {
@@ -67,7 +71,7 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     let queues = Driver::Tun(name.clone()).open(workers)?;
     lay(&config, &site, &links, &routing)?;
     let mut switch = Switch::start(program, vec![(PORT, queues)], workers)?;
-    warn_forwarding(Log::Plain);
+    warn_forwarding(&config, Log::Plain);
     match of.json {
         true => println!("{}", json!({"device": name, "up": true})),
         false => println!(
@@ -108,7 +112,7 @@ fn refuse(config: &Config, name: &str, links: &Handle, force: bool) -> anyhow::R
     for link in links.links()? {
         addresses.extend(links.addresses(&link.name)?.into_iter().map(|a| (link.name.clone(), a)));
     }
-    let present = Present { routes: links.routes()?, addresses };
+    let present = Present { routes: links.routes()?, addresses, proxies: Vec::new() };
     let whose = Whose { device: name, moved: &[], old: false, yields: false };
     let routing = conflicts::plan(&wiring::routes(config, name), &present, whose);
     if !routing.conflicts.is_empty() && !force {

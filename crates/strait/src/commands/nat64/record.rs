@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use control::nat64::{Config, config};
+use control::nat64::{Config, Found, config};
 use io::bpf::Instance;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -31,6 +31,20 @@ pub struct Record {
     pub applied: u64,
     /// The text of the file.
     pub text: String,
+    /// What a CLAT found in its network, from which its configuration follows.
+    #[serde(default)]
+    pub found: Option<Found>,
+    /// The sysctls that `up` changed and that do not vanish with the device.
+    #[serde(default)]
+    pub sysctls: Vec<Changed>,
+}
+
+/// A sysctl that `up` changed, and `down` sets back if nobody else has changed it since.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changed {
+    pub key: String,
+    pub from: String,
+    pub to: String,
 }
 
 /// The text of a configuration file, and where it is.
@@ -63,8 +77,8 @@ pub fn absolute(path: &Path) -> PathBuf {
 
 impl Record {
     /// The record of a file that is applied now. Translation goes on if `before` is the record of the same site.
-    pub fn new(site: &Site, file: &File, before: Option<&Record>) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
+    pub fn new(site: &Site, file: &File, config: &Config, before: Option<&Record>) -> Self {
+        let now = now();
         Self {
             instance: site.instance.clone(),
             device: site.device.clone(),
@@ -77,6 +91,8 @@ impl Record {
                 _ => now,
             },
             text: file.text.clone(),
+            found: config.clat.as_ref().and_then(|clat| clat.found.clone()),
+            sysctls: before.map_or_else(Vec::new, |b| b.sysctls.clone()),
         }
     }
 
@@ -119,7 +135,11 @@ impl Record {
 
     /// The configuration that runs.
     pub fn config(&self) -> Option<Config> {
-        config::parse(&self.text).ok()
+        let config = config::parse(&self.text).ok()?;
+        Some(match &self.found {
+            Some(found) => config.with(found.clone()),
+            None => config,
+        })
     }
 
     /// What the file says now, compared with what was applied.
@@ -143,6 +163,11 @@ pub enum Drift {
 /// The SHA-256 of a text in hexadecimal digits, as sha256sum(1) prints it.
 pub fn hash(text: &str) -> String {
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The time in seconds since 1970.
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
 }
 
 /// A time in UTC, such as `2026-11-22 09:30:00 UTC`.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use abi::Manifest;
 use abi::manifest::DropReason;
-use control::nat64::{Config, Running, running};
+use control::nat64::{Clat, Config, Running, running};
 use control::plan;
 use dataplane::Count;
 use dataplane::device::{Device, Entity, Query};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::down::selected;
 use super::owner::{self, Owner, Site};
-use super::record::{Drift, Record, utc};
+use super::record::{Drift, Record, now, utc};
 use super::wiring::{self, Ground};
 use super::{OBJECT, desired, manifest, need_root};
 use crate::cli::SelectArgs;
@@ -52,6 +52,7 @@ struct State {
     record: Option<Record>,
     drift: Option<Drift>,
     running: Option<Running>,
+    clat: Option<Clat>,
     lanes: Vec<String>,
     counters: Vec<(String, Count)>,
     drops: Vec<Count>,
@@ -205,7 +206,14 @@ impl State {
         for (why, cure) in present.iter().filter_map(|name| wiring::filter(name, &ground.present)) {
             self.problems.push(Problem::new(format!("{why}, and drops what its lane translates"), cure));
         }
-        self.forwarding(ground, &present);
+        match &config.clat {
+            None => self.forwarding(ground, &present),
+            Some(clat) => {
+                let note = clat.found.as_ref().and_then(super::clat::notes);
+                self.notes.extend(note.map(|(what, cure)| Problem::new(what, cure)));
+                self.clat = Some(clat.clone());
+            }
+        }
         Ok(())
     }
 
@@ -316,6 +324,7 @@ impl State {
             "express": self.lanes,
             "prefix": self.running.as_ref().and_then(|r| r.prefix).map(|p| p.to_string()),
             "maps": maps,
+            "clat": self.clat.as_ref().map(|clat| super::clat::json(clat, now())),
             "settings": settings,
             "file": record.map(|r| r.file.display().to_string()),
             "sha256": record.map(|r| &r.sha256),
@@ -356,6 +365,9 @@ impl State {
                 record.file.display(),
                 utc(record.applied)
             );
+        }
+        if let Some(clat) = &self.clat {
+            println!("  {}", super::clat::described(clat, now()));
         }
         if !self.lanes.is_empty() {
             println!("  express lanes on {}", self.lanes.join(", "));

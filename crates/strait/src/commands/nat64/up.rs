@@ -58,7 +58,7 @@ enum Program {
 /// Starts a translator, or makes a running one follow its file.
 pub fn up(args: &ApplyArgs) -> anyhow::Result<()> {
     let file = File::read(&args.of.config)?;
-    let config = file.config()?;
+    let config = super::clat::complete(file.config()?, &Handle::open()?)?;
     let site = apply(&file, &config, args.force, Log::Plain)?;
     match args.of.json {
         true => println!("{}", json!({"device": site.device, "up": true})),
@@ -89,7 +89,7 @@ pub fn apply(file: &File, config: &Config, force: bool, log: Log) -> anyhow::Res
         log.warning(warning);
     }
     plan.execute(log)?;
-    warn_forwarding(log);
+    warn_forwarding(config, log);
     Ok(site)
 }
 
@@ -166,6 +166,7 @@ fn warn_about(file: &Path, notes: &[String]) {
 fn diff(args: &FileArgs, file: &File, config: Config) -> anyhow::Result<()> {
     need_root()?;
     let links = Handle::open()?;
+    let config = super::clat::complete(config, &links)?;
     let site = Site::new(device(&config))?;
     let plan = Plan::make(&site, file, config, &links)?;
     let changes = plan.changes();
@@ -379,6 +380,14 @@ impl<'a> Plan<'a> {
 
     fn run(&self, program: &mut KernelProgram, transaction: &mut Transaction<'_>) -> anyhow::Result<()> {
         plan::apply(program, &self.wanted)?;
+        let sysctls = super::clat::changed(self.ground.site, &self.device, self.before.as_ref());
+        if self.before.as_ref().map_or(!sysctls.is_empty(), |before| before.sysctls != sysctls) {
+            // Before they change, so that `down` finds it in any case.
+            let before = self.before.clone();
+            let record =
+                before.unwrap_or_else(|| Record::new(self.ground.site, self.file, &self.config, None));
+            Record { sysctls: sysctls.clone(), ..record }.write(program.instance())?;
+        }
         for step in &self.device {
             transaction.act(step, Some(program))?;
         }
@@ -395,7 +404,8 @@ impl<'a> Plan<'a> {
         for step in routes.chain(self.lanes.iter().cloned()) {
             transaction.act(&step, Some(program))?;
         }
-        Record::new(self.ground.site, self.file, self.before.as_ref()).write(program.instance())
+        let record = Record::new(self.ground.site, self.file, &self.config, self.before.as_ref());
+        Record { sysctls, ..record }.write(program.instance())
     }
 
     /// The program that is to run, in the place of an older one.

@@ -6,7 +6,7 @@ use std::fmt;
 use control::nat64::Config;
 use io::bpf::{Hook, Instance};
 use io::ebpf::{EgressPort, KernelProgram, Lane};
-use io::link::{Beside, Change, Handle, Link, Prefix, Route, sysctl};
+use io::link::{Beside, Change, Handle, Link, Prefix, Proxy, Route, sysctl};
 
 use super::conflicts::{self, Present, Routing, Whose};
 use super::owner::{Owner, PROTOCOL, Site};
@@ -45,6 +45,10 @@ pub enum Step {
     Set { name: String, from: Option<Settings>, to: Settings },
     /// A sysctl is changed.
     Sysctl { key: String, from: String, to: String },
+    /// The device gets an address, or loses it.
+    Address { device: String, address: Prefix, add: bool },
+    /// The kernel begins or ends to answer neighbour solicitations for an address.
+    Proxy { proxy: Proxy, add: bool },
     /// A route is added, changed or removed.
     Route(conflicts::Step),
     /// A lane is laid or changed.
@@ -66,6 +70,13 @@ impl Step {
         match self {
             Step::Make { .. } | Step::Attach { .. } | Step::Set { from: None, .. } => Sort::Add,
             Step::Set { .. } | Step::Sysctl { .. } => Sort::Change,
+            Step::Address { add, .. } | Step::Proxy { add, .. } => {
+                if *add {
+                    Sort::Add
+                } else {
+                    Sort::Remove
+                }
+            }
             Step::Route(conflicts::Step::Add { .. }) | Step::Lay { from: None, .. } => Sort::Add,
             Step::Route(conflicts::Step::Change { .. }) | Step::Lay { .. } => Sort::Change,
             Step::Route(conflicts::Step::Remove(_)) | Step::Lift { .. } => Sort::Remove,
@@ -81,6 +92,19 @@ impl Step {
             Step::Set { name, from: Some(from), to } => complaint(name, from, to),
             Step::Sysctl { key, from, to } => {
                 format!("{} is {from}, and must be {to}", key.replace('/', "."))
+            }
+            Step::Address { device, address, add: true } => format!("`{device}` lacks its address {address}"),
+            Step::Address { device, address, .. } => {
+                format!("`{device}` has an address {address} that is left over")
+            }
+            Step::Proxy { proxy, add: true } => {
+                format!(
+                    "nobody answers neighbour solicitations for {} on `{}`",
+                    proxy.address, proxy.interface
+                )
+            }
+            Step::Proxy { proxy, .. } => {
+                format!("the proxy neighbour {} on `{}` is left over", proxy.address, proxy.interface)
             }
             Step::Route(conflicts::Step::Add { route, beside: false }) => {
                 format!("the route `{route}` is missing")
@@ -106,6 +130,8 @@ impl Step {
             Step::Make { .. } | Step::Set { .. } => "interface",
             Step::Attach { .. } => "program",
             Step::Sysctl { .. } => "sysctl",
+            Step::Address { .. } => "address",
+            Step::Proxy { .. } => "neighbour",
             Step::Route(_) => "route",
             Step::Lay { .. } | Step::Lift { .. } => "lane",
         }
@@ -119,6 +145,8 @@ impl fmt::Display for Step {
             Step::Attach { device } => write!(f, "on {device}"),
             Step::Set { name, from, to } => write!(f, "{name}: {}", changes(from.as_ref(), to)),
             Step::Sysctl { key, from, to } => write!(f, "{}: {from} becomes {to}", key.replace('/', ".")),
+            Step::Address { device, address, .. } => write!(f, "{address} of {device}"),
+            Step::Proxy { proxy, .. } => write!(f, "proxy {} on {}", proxy.address, proxy.interface),
             Step::Route(conflicts::Step::Add { route, .. } | conflicts::Step::Remove(route)) => {
                 write!(f, "{route}")
             }
@@ -223,12 +251,14 @@ impl<'a> Ground<'a> {
         };
         let Owner::Us { device: link, peer: Some(other) } = &self.owner else {
             let set = |name: &String| Step::Set { name: name.clone(), from: None, to: to.clone() };
-            return vec![
+            let mut steps = vec![
                 Step::Make { device: device.clone(), peer: peer.clone() },
                 set(device),
                 set(peer),
                 Step::Attach { device: device.clone() },
             ];
+            steps.extend(super::clat::steps(self, config));
+            return steps;
         };
         let mut steps = Vec::new();
         for link in [link, other] {
@@ -254,6 +284,7 @@ impl<'a> Ground<'a> {
         if !self.has_program(link.index, Hook::Egress) {
             steps.push(Step::Attach { device: device.clone() });
         }
+        steps.extend(super::clat::steps(self, config));
         steps
     }
 
@@ -309,11 +340,14 @@ fn present(links: &Handle, all: &[Link]) -> anyhow::Result<Present> {
     for link in all {
         addresses.extend(links.addresses(&link.name)?.into_iter().map(|a| (link.name.clone(), a)));
     }
-    Ok(Present { routes: links.routes()?, addresses })
+    Ok(Present { routes: links.routes()?, addresses, proxies: links.proxies()? })
 }
 
 /// The routes into the device.
 pub fn routes(config: &Config, device: &str) -> Vec<Route> {
+    if let Some(clat) = &config.clat {
+        return super::clat::routes(config, clat, device);
+    }
     let v4 = config.maps.iter().map(|m| m.ipv4).chain(config.routes.iter().copied());
     let v4 =
         v4.map(|net| Route::dev(Prefix::new(net.network(), net.prefix_len()), device).mtu(ipv4_mtu(config)));
@@ -396,6 +430,8 @@ impl<'a> Transaction<'a> {
             Step::Attach { .. } => self.attach(program)?,
             Step::Set { name, to, .. } => set(self.links, name, to)?,
             Step::Sysctl { key, to, .. } => sysctl::set(key, to)?,
+            Step::Address { device, address, add } => give(self.links, device, *address, *add)?,
+            Step::Proxy { proxy, add } => answer(self.links, proxy, *add)?,
             Step::Route(step) => route(self.links, step)?,
             Step::Lay { way, .. } => {
                 let past = self.links.index(&self.site.device)?;
@@ -453,6 +489,8 @@ impl<'a> Transaction<'a> {
             Step::Make { .. } | Step::Attach { .. } | Step::Set { from: None, .. } => {}
             Step::Set { name, from: Some(from), .. } => set(self.links, name, from)?,
             Step::Sysctl { key, from, .. } => sysctl::set(key, from)?,
+            Step::Address { device, address, add } => give(self.links, device, *address, !add)?,
+            Step::Proxy { proxy, add } => answer(self.links, proxy, !add)?,
             Step::Route(step) => route(self.links, &inverse(step))?,
             Step::Lay { way, from } => {
                 if let Some(program) = program {
@@ -474,6 +512,22 @@ impl<'a> Transaction<'a> {
         }
         Ok(())
     }
+}
+
+fn give(links: &Handle, device: &str, address: Prefix, add: bool) -> anyhow::Result<()> {
+    match add {
+        true => links.add_address(device, address)?,
+        false => drop(links.remove_address(device, address)?),
+    }
+    Ok(())
+}
+
+fn answer(links: &Handle, proxy: &Proxy, add: bool) -> anyhow::Result<()> {
+    match add {
+        true => links.add_proxy(proxy)?,
+        false => drop(links.remove_proxy(proxy)?),
+    }
+    Ok(())
 }
 
 fn inverse(step: &conflicts::Step) -> conflicts::Step {

@@ -1,0 +1,95 @@
+//! Addresses that a translator must not translate, or that no router forwards, and mappings that overlap.
+
+use std::net::Ipv6Addr;
+
+use ipnet::{Ipv4Net, Ipv6Net};
+
+use super::config::Map;
+
+/// IPv4 addresses that are never translated (RFC 7915 section 4.1), as `is_special` in apps/nat64 has them.
+const SPECIAL: &[(&str, &str)] = &[
+    ("0.0.0.0/8", "in 0.0.0.0/8"),
+    ("127.0.0.0/8", "loopback"),
+    ("169.254.0.0/16", "link-local"),
+    ("224.0.0.0/4", "multicast"),
+    ("240.0.0.0/4", "class E or broadcast"),
+];
+
+/// IPv4 addresses that the well-known prefix must not carry (RFC 6052 section 3.1), as `is_not_global` in apps/nat64 has them.
+pub(super) const NOT_GLOBAL: &[&str] = &[
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "172.16.0.0/12",
+    "192.0.0.0/24",
+    "192.0.2.0/24",
+    "192.88.99.0/24",
+    "192.168.0.0/16",
+    "198.18.0.0/15",
+    "198.51.100.0/24",
+    "203.0.113.0/24",
+];
+
+/// IPv6 addresses that are in no packet that is routed.
+const UNROUTABLE: &[(&str, &str)] = &[
+    ("::/96", "IPv4-compatible addresses, loopback and the unspecified address (RFC 4291 section 2.5)"),
+    ("::ffff:0:0/96", "IPv4-mapped addresses (RFC 4291 section 2.5.5.2)"),
+    ("fe80::/10", "link-local addresses"),
+    ("ff00::/8", "multicast"),
+];
+
+/// The first of these ranges that has addresses in common with a prefix.
+pub(super) fn overlap(net: Ipv4Net, ranges: &[&str]) -> Option<Ipv4Net> {
+    let nets = ranges.iter().filter_map(|range| range.parse::<Ipv4Net>().ok());
+    nets.into_iter().find(|range| range.contains(&net) || net.contains(range))
+}
+
+/// The reason why an IPv4 prefix has addresses that are never translated; `None` if it has none.
+pub(super) fn untranslatable(net: Ipv4Net) -> Option<String> {
+    SPECIAL.iter().find_map(|(range, what)| {
+        let range = overlap(net, &[range])?;
+        Some(if range.contains(&net) { format!("is {what}") } else { format!("covers {range} ({what})") })
+    })
+}
+
+/// The reason why an IPv6 prefix has addresses that are not routed; `None` if it has none.
+pub(super) fn unroutable(net: Ipv6Net) -> Option<String> {
+    UNROUTABLE.iter().find_map(|(range, what)| {
+        let range: Ipv6Net = range.parse().ok()?;
+        match (range.contains(&net), net.contains(&range)) {
+            (true, _) => Some(format!("is one of {what}")),
+            (_, true) => Some(format!("covers {range}, {what}")),
+            _ => None,
+        }
+    })
+}
+
+/// What two mappings of which one is inside the other do to addresses, if an address comes back as another one. (RFC 7757 looks up each
+/// direction by itself.)
+pub(super) fn asymmetric(a: &Map, b: &Map) -> Option<String> {
+    let (outer, inner) = if a.ipv4.contains(&b.ipv4) || a.ipv6.contains(&b.ipv6) { (a, b) } else { (b, a) };
+    if outer.ipv4.contains(&inner.ipv4) {
+        let shadow = to_six(outer, inner.ipv4);
+        return (shadow != inner.ipv6.addr()).then(|| {
+            format!(
+                "{} is inside {}: {shadow} becomes {} too, and answers go to {}",
+                inner.ipv4,
+                outer.ipv4,
+                inner.ipv4.addr(),
+                inner.ipv6.addr()
+            )
+        });
+    }
+    outer.ipv6.contains(&inner.ipv6).then(|| {
+        format!(
+            "{} is inside {}: its hosts are {} to IPv4, not addresses of {}",
+            inner.ipv6, outer.ipv6, inner.ipv4, outer.ipv4
+        )
+    })
+}
+
+/// The IPv6 address of the first address of an IPv4 prefix by a mapping that contains it.
+fn to_six(map: &Map, net: Ipv4Net) -> Ipv6Addr {
+    let (four, six) = (32 - map.ipv4.prefix_len(), 128 - map.ipv6.prefix_len());
+    let suffix = u128::from(u32::from(net.addr()) & !u32::from(map.ipv4.netmask()));
+    Ipv6Addr::from(u128::from(map.ipv6.addr()) | suffix << (six - four))
+}
