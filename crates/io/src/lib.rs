@@ -11,14 +11,14 @@
 //! * [`lookup`]: lookups without a program, for measurements;
 //! * [`port`]: packet drivers; [`switch`]: workers that carry packets between ports;
 //! * [`routers`]: what the routers of a link advertise;
-//! * [`signals`]: signals as values;
+//! * [`signals`]: signals as values; [`privileges`]: what a process that runs for long gives up;
 //! * [`packet`]: a plain raw socket; [`tun`]: an interface for frames of any length;
 //! * [`pcap`]: capture files;
 //! * [`generator`]: the benchmark's own traffic.
 //!
-//! Unsafe code lives behind eight doors only: `sys` (the system calls that no crate wraps), [`netns`] (`setns`),
+//! Unsafe code lives behind nine doors only: `sys` (the system calls that no crate wraps), [`netns`] (`setns`),
 //! [`packet`] (the raw socket), [`generator`] (batched sends), [`port`] (memory and sockets of packet drivers),
-//! [`signals`] (masks), [`lookup`] (a harness for measurements) and [`native`] (machine code that Strait made).
+//! [`signals`] (masks), [`privileges`] (`prctl`), [`lookup`] (a harness for measurements) and [`native`] (machine code that Strait made).
 
 pub mod bpf;
 pub mod doctor;
@@ -33,6 +33,7 @@ mod object;
 pub mod packet;
 pub mod pcap;
 pub mod port;
+pub mod privileges;
 pub mod routers;
 pub mod signals;
 pub mod switch;

@@ -1,13 +1,18 @@
 //! The BPF file system: where the pins are, and how to find it.
 
 use std::fs;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::error::Context;
 use crate::{Error, Result, sys, workdir};
 
 const OWN: &str = "/sys/fs/bpf";
+
+/// The BPF file system that [`hold`] has opened.
+static HELD: OnceLock<(fs::File, PathBuf)> = OnceLock::new();
 
 /// The directory of all instances.
 pub fn directory() -> PathBuf {
@@ -27,6 +32,17 @@ pub fn ensure() -> Result<()> {
         ));
     }
     sys::mount_bpffs().context(|| format!("mount the BPF file system on {OWN}"))
+}
+
+/// Opens the BPF file system for the rest of the process's life. A process that gives up privileges loses the view of that of its caller.
+pub fn hold() -> Result<()> {
+    ensure()?;
+    if let Some(root) = mounted().filter(|root| root != Path::new(OWN)) {
+        let file = fs::File::open(&root).context(|| format!("open {}", root.display()))?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let _ = HELD.set((file, path));
+    }
+    Ok(())
 }
 
 /// Whether a BPF file system is visible to this process.
@@ -59,6 +75,9 @@ pub fn lock() -> Result<fs::File> {
 /// The mount point. `ip netns exec` hides the host's BPF file system below its own /sys. Pins in a file system that is mounted there would
 /// end with the command, so the one that the caller outside sees has precedence.
 fn mounted() -> Option<PathBuf> {
+    if let Some((_, path)) = HELD.get() {
+        return Some(path.clone());
+    }
     let found = |path: PathBuf| sys::is_bpffs(&path).unwrap_or(false).then_some(path);
     let own = found(PathBuf::from(OWN));
     let device = |path: &Path| fs::metadata(path).map(|m| m.dev()).ok();

@@ -20,6 +20,7 @@
 mod attach;
 mod claim;
 mod fs;
+mod held;
 mod instance;
 mod map;
 mod note;
@@ -28,7 +29,8 @@ mod ring;
 
 pub use attach::{Attached, Hook, XdpMode, at};
 pub use claim::{Claim, Holder, claim, holder};
-pub use fs::{lock, visible};
+pub use fs::{hold, lock, visible};
+pub use held::Held;
 pub use instance::{Instance, LoadOptions};
 pub use map::{Map, MapKind};
 pub use note::notes;

@@ -97,7 +97,7 @@ fn a_second_one_is_refused_and_what_is_applied_beside_it_is_kept() {
         return;
     }
     let lab = Lab::new("second");
-    let file = lab.config(DEVICE, "");
+    let (file, clean) = (lab.config(DEVICE, ""), lab.state());
     let service = Service::start(&lab, &[]);
     let second = lab.strait("run").stdin(Stdio::null()).output().expect("strait starts");
     assert_eq!(second.status.code(), Some(1));
@@ -123,5 +123,171 @@ fn a_second_one_is_refused_and_what_is_applied_beside_it_is_kept() {
     service.signal("HUP");
     service.says("was read again and applied");
     assert!(lab.must("status").contains("1 mappings"));
+
+    // So is a device of another name, which takes the old one's place.
+    lab.config(&DEVICE.replace("nat64", "nat46"), "");
+    lab.must("reload");
+    lab.sh("ip link set nat46 down");
+    service.says("repaired nat46: `nat46` is down");
+    lab.transfer(1, |_| ());
     assert_eq!(service.end("TERM"), Some(0));
+    assert_eq!(lab.state(), clean);
+}
+
+/// Each row has: what somebody does, and what `run` says about it. The state is the same afterwards.
+#[test]
+fn what_others_change_is_repaired_within_a_second() {
+    if !possible("repair") {
+        return;
+    }
+    let lab = Lab::new("repair");
+    lab.config(EXPRESS, "");
+    let pins = lab.pins("nat64").display().to_string();
+    let service = Service::start(&lab, &[]);
+    let up = lab.state();
+    let pin = |hook| format!("{pins}/links/tcx-$(ip -o link show {hook} | cut -d: -f1)");
+    let (remove, detach) =
+        (format!("rm {}-ingress", pin("r1")), format!("bpftool link detach pinned {}-egress", pin("nat64")));
+    let rows = [
+        (
+            "ip route del 198.51.100.0/24",
+            "the route `198.51.100.0/24 dev nat64 proto 64 mtu 1472` is missing",
+        ),
+        ("ip -6 route del 2001:db8:64::/96", "the route `2001:db8:64::/96 dev nat64"),
+        ("ip link set nat64 down", "`nat64` is down"),
+        ("ip link set nat64 mtu 1300", "MTU 1300"),
+        ("ip link set nat64- mtu 1000", "MTU 1000"),
+        ("ip link del nat64", "the interface `nat64` is gone"),
+        (&remove, "pins of its program were gone"),
+        (&detach, "no program is attached to `nat64`"),
+        ("echo 1 > /proc/sys/net/ipv6/conf/nat64/disable_ipv6", "net.ipv6.conf.nat64.disable_ipv6 is 1"),
+    ];
+    for (done, said) in rows {
+        let before = service.said().len();
+        lab.sh(done);
+        let begun = Instant::now();
+        while !service.said()[before..].contains(said) {
+            assert!(begun.elapsed() < PATIENCE, "{done}: {}", service.said());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        println!("{done}: repaired after {:?}", begun.elapsed());
+        lab.transfer(1, |_| ());
+        assert_eq!(lab.state(), up, "{done}");
+    }
+    let said = service.said();
+    assert_eq!(said.lines().filter(|line| line.contains("repaired")).count(), rows.len(), "{said}");
+    lab.must("status");
+}
+
+#[test]
+fn pins_that_somebody_removes_are_made_again_and_no_packet_is_lost() {
+    if !possible("pins") {
+        return;
+    }
+    let lab = Lab::new("pins");
+    lab.config(EXPRESS, "");
+    let service = Service::start(&lab, &[]);
+    let up = lab.state();
+    lab.transfer(1, |_| ());
+    let (sent, arrived) = std::thread::scope(|scope| {
+        let removed = scope.spawn(|| {
+            lab.sh(&format!("rm -r {}", lab.pins("nat64").display()));
+            service.says("pins of its program were gone");
+        });
+        lab.count_datagrams(|| removed.is_finished())
+    });
+    assert_eq!(arrived, sent);
+    assert_eq!(lab.state(), up);
+    lab.must("status");
+    lab.must("down");
+}
+
+#[test]
+fn it_gives_up_all_privileges_but_three() {
+    if !possible("privileges") {
+        return;
+    }
+    let lab = Lab::new("privileges");
+    lab.config(DEVICE, "");
+    let service = Service::start(&lab, &[]);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", service.process.id())).expect("it runs");
+    // linux/capability.h: CAP_NET_ADMIN is 12, CAP_NET_RAW 13, CAP_BPF 39.
+    let three = format!("{:016x}", 1u64 << 12 | 1 << 13 | 1 << 39);
+    for (set, value) in [("Eff", &*three), ("Prm", &three), ("Bnd", &three), ("Inh", NONE), ("Amb", NONE)] {
+        let line = format!("Cap{set}:\t{value}");
+        assert!(status.contains(&line), "{line}: {status}");
+    }
+    assert!(status.contains("NoNewPrivs:\t1"), "{status}");
+    // They are enough for a reload that changes everything.
+    let more = "tos = 7\nipv6-mtu = 1400\n[[map]]\nipv4 = \"203.0.113.0/24\"\nipv6 = \"2001:db8:200::/120\"";
+    lab.config(EXPRESS, more);
+    service.signal("HUP");
+    service.says("was read again and applied");
+    lab.transfer(1, |_| ());
+    assert_eq!(service.end("TERM"), Some(0));
+}
+
+/// No capability, as /proc shows it.
+const NONE: &str = "0000000000000000";
+
+#[test]
+fn interfaces_that_come_later_get_their_lanes() {
+    if !possible("later") {
+        return;
+    }
+    let lab = Lab::new("later");
+    lab.config("{ device = \"nat64\", express = [\"r0\", \"r1\", \"r9\"] }", "");
+    let service = Service::start(&lab, &[]);
+    service.says("`r9` does not exist");
+    for _ in 0..2 {
+        lab.sh("ip link add r9 type veth peer name r9-");
+        let begun = Instant::now();
+        let status = || both(&lab.strait("status").output().expect("strait starts"));
+        while !status().contains("r0, r1, r9") {
+            assert!(begun.elapsed() < PATIENCE, "{}", service.said());
+        }
+        lab.sh("ip link del r9");
+    }
+    lab.transfer(1, |_| ());
+}
+
+#[test]
+fn what_is_in_the_way_is_reported_and_left_and_the_rest_is_repaired() {
+    if !possible("in the way") {
+        return;
+    }
+    let lab = Lab::new("way");
+    lab.config(DEVICE, "");
+    let service = Service::start(&lab, &[]);
+    lab.sh("ip -6 route add 2001:db8:64::/96 via 2001:db8:1::2 metric 100; ip link set nat64 mtu 1300");
+    service.says(
+        "the route `2001:db8:64::/96 via 2001:db8:1::2 dev r0 proto boot metric 100` has the same prefix",
+    );
+    service.says("MTU 1300");
+    std::thread::sleep(Duration::from_millis(700));
+    let said = service.said();
+    assert_eq!(said.matches("has the same prefix").count(), 1, "it is said once: {said}");
+    assert!(lab.sh("ip -6 route").contains("2001:db8:64::/96 via 2001:db8:1::2"));
+    lab.sh("ip -6 route del 2001:db8:64::/96 via 2001:db8:1::2 metric 100");
+    service.says("is as its file says again");
+    lab.transfer(1, |_| ());
+}
+
+#[test]
+fn it_does_not_fight_for_ever() {
+    if !possible("fight") {
+        return;
+    }
+    let lab = Lab::new("fight");
+    lab.config(DEVICE, "");
+    let service = Service::start(&lab, &[]);
+    let until = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < until {
+        lab.sh("ip link set nat64 mtu 1400");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let said = service.said();
+    assert!(said.contains("another program changes this") && said.contains("MTU 1400"), "{said}");
+    let repairs = said.matches("repaired nat64").count();
+    assert!((5..=8).contains(&repairs), "{repairs}: {said}");
 }

@@ -104,6 +104,8 @@ pub struct Repair {
     pub missing: Vec<String>,
     /// Whether it is as the file says again.
     pub done: bool,
+    /// The version of Strait whose program runs, if it is not this one. Nothing is repaired then.
+    pub foreign: Option<String>,
 }
 
 /// Makes a running translator again what its file says, if `now` agrees when it sees what is wrong. Where something of others is in the way, it is
@@ -121,11 +123,15 @@ pub fn repair(
     let mut plan = Plan::new(&site, file, config.clone(), &links, !force)?;
     let (complaints, missing) = (plan.complaints(), plan.missing.clone());
     let conflicts = if force { Vec::new() } else { plan.routing.conflicts.clone() };
+    if plan.program == Program::Replace {
+        let foreign = plan.before.as_ref().map_or("unknown".to_string(), |record| record.version.clone());
+        return Ok(Repair { foreign: Some(foreign), ..Repair::default() });
+    }
     let done = !complaints.is_empty() && now(&complaints);
     if done {
         plan.execute(log)?;
     }
-    Ok(Repair { complaints, conflicts, missing, done })
+    Ok(Repair { complaints, conflicts, missing, done, foreign: None })
 }
 
 /// Checks a file, and says what applying it would change.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use control::nat64::Config;
-use io::bpf::{self, Claim, Instance};
+use io::bpf::{self, Claim, Held, Instance};
 
 use super::super::log::Log;
 use super::super::owner::Site;
@@ -18,7 +18,7 @@ const EVERY: Duration = Duration::from_millis(500);
 /// Two repairs of the same within this time have the same cause.
 const SOON: Duration = Duration::from_secs(30);
 /// So many repairs of the same are made at once. Then each one waits for twice as long as the last one.
-const AT_ONCE: u32 = 3;
+const AT_ONCE: u32 = 5;
 /// The longest time between two repairs.
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -30,6 +30,10 @@ pub struct Keeper {
     force: bool,
     claim: Claim,
     log: Log,
+    /// The program that runs with all that it has, so that nobody can take it away.
+    held: Held,
+    /// Whether the program that runs is another version's.
+    foreign: bool,
     /// What was repaired, how often, and when last.
     repairs: BTreeMap<String, (u32, Instant)>,
     /// What was said last about what cannot be repaired.
@@ -47,7 +51,9 @@ impl Keeper {
     ) -> anyhow::Result<Self> {
         let force = args.apply.force;
         let site = up::apply(&file, &config, force, log)?;
-        Ok(Self { site, file, config, force, claim, log, repairs: BTreeMap::new(), trouble: Vec::new() })
+        let held = Held::open(&Instance::open(&site.instance)?)?;
+        let (repairs, trouble, foreign) = (BTreeMap::new(), Vec::new(), false);
+        Ok(Self { site, file, config, force, claim, log, held, foreign, repairs, trouble })
     }
 
     pub fn site(&self) -> &Site {
@@ -56,6 +62,11 @@ impl Keeper {
 
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Whether another version of Strait has replaced the program.
+    pub fn is_foreign(&self) -> bool {
+        self.foreign
     }
 
     /// When the next check is due, if nothing happens before.
@@ -99,6 +110,7 @@ impl Keeper {
             false => Some(super::claim(&next)?),
         };
         self.site = up::apply(&file, &config, self.force, self.log)?;
+        self.held = Held::open(&Instance::open(&self.site.instance)?)?;
         if let Some(claim) = claim {
             self.claim = claim;
         }
@@ -111,7 +123,12 @@ impl Keeper {
     /// Looks whether the translator is as the file says, and repairs what is not.
     pub fn check(&mut self) {
         let before = self.trouble.clone();
-        match self.look() {
+        let mut found = self.look();
+        if found.is_err() && self.held.is_lost() {
+            // Pins went while it looked.
+            found = self.look();
+        }
+        match found {
             Ok(trouble) => self.trouble = trouble,
             Err(error) => self.trouble = vec![crate::out::chain(&error)],
         }
@@ -130,12 +147,25 @@ impl Keeper {
     fn look(&mut self) -> anyhow::Result<Vec<String>> {
         // What another process applies at the moment is finished first, and then it is what is kept.
         let _alone = bpf::lock()?;
-        self.follow();
+        self.foreign = false;
+        if self.held.is_lost() && !self.follow_device()? {
+            self.held.restore()?;
+            self.repaired(&["pins of its program were gone".to_string()]);
+        }
+        self.follow()?;
         let repairs = &self.repairs;
         let due = |complaints: &[String]| complaints.iter().any(|complaint| !waits(repairs, complaint));
         let repair = up::repair(&self.file, &self.config, self.force, self.log, due)?;
+        if let Some(version) = repair.foreign {
+            self.foreign = true;
+            return Ok(vec![format!(
+                "the program that runs is that of another strait (version {version}), which is left as it is\n  \
+                 hint: start this process again with that strait"
+            )]);
+        }
         if repair.done {
-            repair.complaints.iter().for_each(|complaint| self.repaired(complaint));
+            self.held = Held::open(&Instance::open(&self.site.instance)?)?;
+            self.repaired(&repair.complaints);
         }
         let missing = repair
             .missing
@@ -145,35 +175,54 @@ impl Keeper {
     }
 
     /// Counts a repair, and says it.
-    fn repaired(&mut self, complaint: &str) {
+    fn repaired(&mut self, complaints: &[String]) {
         let now = Instant::now();
-        let (count, last) = self.repairs.entry(complaint.to_owned()).or_insert((0, now));
-        *count = if now.duration_since(*last) < SOON + wait_after(*count) { *count + 1 } else { 1 };
-        *last = now;
-        let count = *count;
-        let device = &self.site.device;
-        match wait_after(count) {
-            Duration::ZERO => self.log.info(&format!("repaired {device}: {complaint}")),
+        let mut most = 0;
+        for complaint in complaints {
+            let (count, last) = self.repairs.entry(complaint.clone()).or_insert((0, now));
+            *count = if now.duration_since(*last) < SOON + wait_after(*count) { *count + 1 } else { 1 };
+            *last = now;
+            most = most.max(*count);
+        }
+        let (device, complaints) = (&self.site.device, complaints.join("; "));
+        match wait_after(most) {
+            Duration::ZERO => self.log.info(&format!("repaired {device}: {complaints}")),
             wait => self.log.warning(&format!(
-                "repaired {device} {count} times: {complaint}\n  hint: another program changes this; it is repaired again after {} s",
+                "repaired {device} {most} times: {complaints}\n  hint: another program changes this; it is repaired again after {} s",
                 wait.as_secs()
             )),
         }
     }
 
+    /// Takes over a device of another name that `up` or `reload` has made from the same file, in the place of this one.
+    fn follow_device(&mut self) -> anyhow::Result<bool> {
+        let records = Record::all()?;
+        let Some(next) = records.iter().find(|r| r.file == self.file.path && r.device != self.site.device)
+        else {
+            return Ok(false);
+        };
+        let site = Site::new(&next.device)?;
+        self.claim = super::claim(&site)?;
+        self.held = Held::open(&Instance::open(&site.instance)?)?;
+        self.site = site;
+        Ok(true)
+    }
+
     /// Takes over what `up` or `reload` has applied beside this process.
-    fn follow(&mut self) {
-        let Ok(instance) = Instance::open(&self.site.instance) else { return };
-        let Some(record) = Record::of(&instance) else { return };
+    fn follow(&mut self) -> anyhow::Result<()> {
+        let instance = Instance::open(&self.site.instance)?;
+        let Some(record) = Record::of(&instance) else { return Ok(()) };
         if record.text == self.file.text && record.file == self.file.path {
-            return;
+            return Ok(());
         }
-        let Some(config) = record.config() else { return };
+        let Some(config) = record.config() else { return Ok(()) };
+        self.held = Held::open(&instance)?;
         self.file = File { path: record.file.clone(), text: record.text.clone() };
         self.config = config;
         self.repairs.clear();
         self.log.info(&format!("{} was applied by another process, and is kept now", record.file.display()));
         service::status(&self.status());
+        Ok(())
     }
 }
 

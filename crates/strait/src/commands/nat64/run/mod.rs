@@ -2,13 +2,20 @@
 //!
 //! Packets do not need it: they are translated by the kernel, also while this process is dead. It applies the file with the same code as `up`,
 //! and then waits for events (`events`): signals, notifications of the kernel, time. What is not as it shall be is repaired
-//! (`keeper`). If `up` or `reload` applies another file beside it, it keeps that one.
+//! (`keeper`). If `up` or `reload` applies another file beside it, it keeps that one; if a new version of Strait has done so, the process continues
+//! as that version.
 
 mod events;
 mod keeper;
 mod service;
 
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
 use io::bpf::{self, Claim, Holder};
+use io::privileges::{self, Need};
 use serde_json::json;
 
 use super::down::take_down;
@@ -29,8 +36,11 @@ pub fn run(args: &KeepArgs) -> anyhow::Result<()> {
     let file = File::read(&args.apply.of.config)?;
     let config = file.config()?;
     let site = Site::new(device(&config))?;
+    bpf::hold()?;
     let claim = claim(&site)?;
+    privileges::keep(Need::Loading)?;
     let mut keeper = Keeper::start(file, config, args, claim, log)?;
+    privileges::keep(Need::Network)?;
     said_up(&keeper, args);
     service::ready(&keeper.status());
     loop {
@@ -43,10 +53,26 @@ pub fn run(args: &KeepArgs) -> anyhow::Result<()> {
             }
             Event::Changed | Event::Time => keeper.check(),
         }
+        if keeper.is_foreign()
+            && let Some(program) = newer()
+        {
+            log.info(&format!("{} is a new version, which goes on here", program.display()));
+            service::reloading();
+            return Err(Command::new(&program).args(std::env::args_os().skip(1)).exec().into());
+        }
         service::alive();
     }
     service::stopping();
     stop(keeper, args)
+}
+
+/// The file of this program, if it has been replaced since this process began.
+fn newer() -> Option<PathBuf> {
+    let own = std::fs::read_link("/proc/self/exe").ok()?;
+    // proc_pid_exe(5): what has no name any more is called so.
+    let path = PathBuf::from(own.to_str()?.trim_end_matches(" (deleted)"));
+    let file = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
+    (file(&path)? != file(Path::new("/proc/self/exe"))?).then_some(path)
 }
 
 /// Refuses to keep what another process keeps.
