@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use io::bpf::{Hook, Instance};
 use io::netns::Namespace;
 use io::workdir::WorkDir;
 use nix::sys::socket::{setsockopt, sockopt::UdpGsoSegment};
@@ -136,6 +137,14 @@ impl Lab {
     pub fn pins(&self, device: &str) -> PathBuf {
         let id = self.router.run(|| io::netns::id().expect("an id")).expect("the router");
         PathBuf::from(format!("/sys/fs/bpf/strait/{device}-{id}"))
+    }
+
+    /// Detaches the program from its device.
+    pub fn detach(&self, device: &str) {
+        let index = self.router.run(|| io::link::index_of(device).expect("a device")).expect("the router");
+        let name = self.pins(device).file_name().expect("a name").to_string_lossy().into_owned();
+        let instance = Instance::open(&name).expect("it is up");
+        instance.detach_index(index, Hook::Egress).expect("it is attached");
     }
 
     /// Runs a command, which must succeed, and returns its output.
