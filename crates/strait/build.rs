@@ -18,14 +18,22 @@ fn main() {
     let Some(program) = program else {
         panic!("the bundled app is not accepted:\n{}", p4::render::text(&map, diags.list(), false));
     };
-    // `express` of nat64.toml needs lanes.
-    let output = emit::tc_with(&program, emit::ebpf::Options { lanes: true })
+    // `interfaces` and `express` of nat64.toml need lanes.
+    let lanes = emit::ebpf::Options { lanes: true };
+    let tc = emit::tc_with(&program, lanes)
         .unwrap_or_else(|limits| panic!("the bundled app does not fit tc: {limits:?}"));
-    let manifest = serde_json::to_string(&output.manifest).expect("a manifest is JSON");
+    let manifest = serde_json::to_string(&tc.manifest).expect("a manifest is JSON");
     std::fs::write(out.join("nat64.json"), manifest).expect("OUT_DIR is writable");
-    let source = out.join("nat64.c");
-    std::fs::write(&source, &output.c).expect("OUT_DIR is writable");
-    object(&source, &out.join("nat64.o"));
+    let xdp = emit::xdp_with(&program, lanes)
+        .unwrap_or_else(|limits| panic!("the bundled app does not fit xdp: {limits:?}"));
+    let target = tc.manifest.target.clone();
+    let same = abi::Manifest { target, ..xdp.manifest.clone() } == tc.manifest;
+    assert!(same, "the objects for tc and xdp share their maps, so these must be the same");
+    for (name, output) in [("nat64", &tc), ("nat64.xdp", &xdp)] {
+        let source = out.join(format!("{name}.c"));
+        std::fs::write(&source, &output.c).expect("OUT_DIR is writable");
+        object(&source, &out.join(format!("{name}.o")));
+    }
     let output = emit::native(&program)
         .unwrap_or_else(|limits| panic!("the bundled app does not fit native: {limits:?}"));
     let manifest = serde_json::to_string(&output.manifest).expect("a manifest is JSON");

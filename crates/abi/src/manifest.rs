@@ -60,8 +60,8 @@ pub struct Manifest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelMaps {
     /// The ports where packets arrive. The key is a `u32`, the index of an interface. The value is `{u32 port, u32 lane, u32 flags, u32
-    /// ipv4_mtu}`; flag 1 says that packets of a lane go to the next hop directly, flag 2 that the interface has no Ethernet header, and flag 8
-    /// that a packet that is to leave as fragments goes on unchanged.
+    /// ipv4_mtu, u8 mac[6], u16 number}`; flag 1 says that packets of a lane go to the next hop directly, flag 2 that the interface has no Ethernet
+    /// header, and flag 8 that a packet that is to leave as fragments goes on unchanged. `number` is that of a lane in `lanes`.
     pub ingress: String,
     /// The same for interfaces with small indices, if the program has this array: those beyond its size are in `ingress`. Flag 4 says that the
     /// interface is a port.
@@ -88,8 +88,10 @@ pub struct KernelMaps {
     /// The maps of what packets tell the host, if they tell anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<EventMaps>,
-    /// Whether an ingress port may be a lane: a shortcut past another interface.
-    pub lanes: bool,
+    /// The packets of each lane, if an ingress port may be a lane: a shortcut past another interface. The key is a `u32`, the number of the
+    /// lane. The value for each processor is `{u64 packets, u64 bytes}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lanes: Option<String>,
     /// Whether a packet may leave as several fragments. Its verdict is then about the last one.
     #[serde(default)]
     pub fragments: bool,

@@ -21,7 +21,7 @@ mod unsupported;
 
 use abi::Manifest;
 
-pub use ebpf::{tc, tc_with, xdp};
+pub use ebpf::{tc, tc_with, xdp, xdp_with};
 pub use native::{native, prelude as native_prelude};
 pub use unsupported::Unsupported;
 

@@ -110,14 +110,12 @@ impl<'a> Reader<'a> {
         nat64: &DeTable<'a>,
         attach: &Attach,
     ) {
-        let express = match attach {
-            Attach::Device { express, .. } => !express.is_empty(),
-        };
-        if let (true, Some(at)) = (express, nat64.get("attach")) {
+        let has_lanes = !attach.interfaces.is_empty();
+        if let (true, Some(at)) = (has_lanes, nat64.get("attach")) {
             self.problem(
                 at.span(),
-                "express lanes are for routers: a CLAT's packets end on this host",
-                "remove `express`",
+                "lanes are for routers: a CLAT's packets end on this host",
+                "write `attach = { device = \"clat\" }`, or nothing",
             );
         }
         if let (Some(ipv6), Some(prefix), Some(at)) = (clat.ipv6, prefix, nat64.get("prefix"))
@@ -233,7 +231,7 @@ metric = 4096
         assert_eq!((clat.ipv4, clat.metric, clat.dns.len()), (Ipv4Addr::new(192, 0, 0, 2), 4096, 2));
         assert_eq!((config.prefix, config.maps.len()), (None, 0));
         let least = parse("[nat64]\nmode = \"clat\"\n").expect("everything else is found");
-        let Attach::Device { name, .. } = &least.attach;
+        let name = &least.attach.device;
         assert_eq!((name.as_str(), least.clat), ("clat", Some(Clat::default())));
     }
 
@@ -260,7 +258,7 @@ metric = 4096
             ("192.0.2.53", "resolver", 9, "not an address"),
             ("4096", "0", 10, "1 to"),
             ("metric", "metrik", 10, "did you mean `metric`"),
-            ("\"clat\" }", "\"clat\", express = [\"eth0\"] }", 3, "express lanes are for routers"),
+            ("\"clat\" }", "\"clat\", express = [\"eth0\"] }", 3, "lanes are for routers"),
             ("attach", "routes = [\"192.0.2.0/24\"]\nattach", 3, "no meaning"),
             ("attach", "prefix = \"2001:db8:1::/96\"\nattach", 3, "is inside 2001:db8:1::/96"),
             ("\"clat\"\n", "\"stateless\"\nprefix = \"64:ff9b::/96\"\n", 6, "belongs to mode \"clat\""),

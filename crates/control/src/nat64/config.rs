@@ -3,6 +3,8 @@
 //! A file is accepted or rejected as a whole. Every problem is reported with its line, an explanation and a hint. Each key has one
 //! function, and all these functions have the same form.
 
+mod attach;
+
 use std::fmt;
 use std::net::Ipv6Addr;
 use std::ops::Range;
@@ -13,6 +15,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::clat::{self, Clat};
 use super::ranges::{NOT_GLOBAL, asymmetric, overlap, unroutable, untranslatable};
+
+pub use attach::{Attach, Lanes, XdpMode};
 
 /// A checked configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,21 +46,6 @@ pub struct Config {
     pub error_source6: Option<Ipv6Addr>,
     /// What makes it a CLAT (RFC 6877), in mode `clat`.
     pub clat: Option<Clat>,
-}
-
-/// How packets reach the translator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Attach {
-    /// A virtual interface. Packets that are routed into it come back translated.
-    Device {
-        /// The name of the interface.
-        name: String,
-        /// The interfaces with an express lane. A packet that arrives there and is routed to the device is translated at once, and does not
-        /// pass through the device.
-        express: Vec<String>,
-        /// Whether express lanes send translated packets directly to the next hop. Netfilter then does not see these packets.
-        bypass_netfilter: bool,
-    },
 }
 
 /// An explicit address mapping (RFC 7757 section 3.2): addresses with equal suffixes correspond.
@@ -547,92 +536,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn attach(&mut self, value: Option<&Value<'a>>, device: &str) -> Attach {
-        let default =
-            Attach::Device { name: device.to_string(), express: Vec::new(), bypass_netfilter: false };
-        let Some(value) = value else { return default };
-        let hint = "write `attach = { device = \"nat64\" }`";
-        let Some(table) = value.get_ref().as_table() else {
-            self.problem(value.span(), "`attach` is not a table", hint);
-            return default;
-        };
-        const KNOWN: [&str; 5] = ["device", "express", "bypass-netfilter", "interfaces", "hook"];
-        for (key, _) in table.iter().filter(|(k, _)| !KNOWN.contains(&k.get_ref().as_ref())) {
-            self.unknown(key.span(), key.get_ref(), &KNOWN);
-        }
-        if let Some(other) = table.get("interfaces").or(table.get("hook")) {
-            self.problem(other.span(), "attaching to interfaces directly is not in this release", hint);
-            return default;
-        }
-        let Some(device) = table.get("device") else {
-            self.problem(value.span(), "`attach` does not name a device", hint);
-            return default;
-        };
-        match self.string(device, "device", "nat64") {
-            // IFNAMSIZ is 16 including the terminating zero. The name of the device's peer has one character more.
-            Some(name) if RESERVED.contains(&name) => {
-                let hint = "another name, such as `nat64`";
-                let message = format!("the kernel uses the name `{name}` for something else");
-                self.problem(device.span(), message, hint);
-                default
-            }
-            Some(name) if is_interface_name(name, 14) && !name.contains(['.', '@']) => Attach::Device {
-                name: name.to_string(),
-                express: self.express(table.get("express"), name),
-                bypass_netfilter: self.bypass_netfilter(table),
-            },
-            Some(name) => {
-                let hint = "up to 14 letters, digits, `-` and `_`";
-                self.problem(device.span(), format!("`{name}` is not a name for an interface"), hint);
-                default
-            }
-            None => default,
-        }
-    }
-
-    fn bypass_netfilter(&mut self, attach: &DeTable<'a>) -> bool {
-        let Some(value) = attach.get("bypass-netfilter") else { return false };
-        let on = self.boolean(value, "bypass-netfilter");
-        if on && attach.get("express").is_none() {
-            let hint = "name the interfaces: `express = [\"eth0\", \"eth1\"]`";
-            self.problem(
-                value.span(),
-                "`bypass-netfilter` applies to express lanes, and there are none",
-                hint,
-            );
-        }
-        on
-    }
-
-    /// The names of interfaces. `up` checks whether the interfaces exist.
-    fn express(&mut self, value: Option<&Value<'a>>, device: &str) -> Vec<String> {
-        let Some(value) = value else { return Vec::new() };
-        let Some(array) = value.get_ref().as_array() else {
-            let hint = "write `express = [\"eth0\", \"eth1\"]`";
-            self.problem(value.span(), "`express` is not a list of interfaces", hint);
-            return Vec::new();
-        };
-        let mut names: Vec<String> = Vec::new();
-        for item in array.iter() {
-            match self.string(item, "express", "eth0") {
-                Some(name) if name == device => {
-                    let hint = "name the interfaces that packets arrive on";
-                    self.problem(item.span(), format!("`{name}` is the device itself"), hint);
-                }
-                Some(name) if !is_interface_name(name, 15) => {
-                    let hint = "up to 15 letters, digits, `-`, `_` or `.`";
-                    self.problem(item.span(), format!("`{name}` is not a name of an interface"), hint);
-                }
-                Some(name) if names.iter().any(|n| n == name) => {
-                    self.problem(item.span(), format!("`{name}` is named twice"), "");
-                }
-                Some(name) => names.push(name.to_string()),
-                None => {}
-            }
-        }
-        names
-    }
-
     fn tos(&mut self, value: Option<&Value<'a>>) -> Tos {
         let Some(value) = value else { return Tos::Copy };
         match value.get_ref().as_str() {
@@ -735,7 +638,7 @@ ipv6 = "2001:db8::7"
             ("2001:db8:64::/96", "2001:db8:64::1/96", 4, &["bits after", "2001:db8:64::/96"]),
             ("2001:db8:64::/96", "2001:db8:64:0:100::/96", 4, &["u octet"]),
             ("2001:db8:64::/96", "192.0.2.0/24", 4, &["not an IPv6 prefix"]),
-            ("device =", "interfaces =", 5, &["not in this release"]),
+            ("device =", "interfaces =", 5, &["not a list", "eth1"]),
             ("\"nat64\" }", "\"much-too-long-a-name\" }", 5, &["not a name", "14"]),
             ("\"nat64\" }", "\"nat64\", express = \"eth0\" }", 5, &["not a list", "eth1"]),
             ("\"nat64\" }", "\"nat64\", express = [\"eth0\", \"eth0\"] }", 5, &["twice"]),

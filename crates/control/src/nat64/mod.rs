@@ -9,6 +9,6 @@ mod ranges;
 pub mod running;
 
 pub use clat::{Clat, Found};
-pub use config::{Attach, Config, Map, Problem, Tos, UdpZeroChecksum};
+pub use config::{Attach, Config, Lanes, Map, Problem, Tos, UdpZeroChecksum, XdpMode};
 pub use entries::wanted;
 pub use running::{Running, running, tables};

@@ -10,12 +10,14 @@
 //! * `value_sets` emits the value sets of parsers.
 //! * `events` declares the ring buffer of digests and messages.
 //! * `hash` emits the CRCs, and `payload` sums over the payload.
+//! * `lanes` emits shortcuts past an interface.
 //! * `prelude.h` is the common part of all eBPF programs.
 //!
 //! [`crate::c`] has the parts that this back end shares with the native back end.
 
 mod events;
 mod hash;
+mod lanes;
 mod meters;
 mod paths;
 mod payload;
@@ -47,6 +49,9 @@ const HOST_PORTS: &str = "strait_host_ports";
 /// The map with the last flow id (PNA).
 const FLOW_IDS: &str = "strait_flow_ids";
 const VERSIONS: &str = "strait_versions";
+/// The map with the number of packets of each lane, and the number of lanes that it has room for.
+const LANES: &str = "strait_lanes";
+const MOST_LANES: u64 = 256;
 /// The interfaces with a smaller index are in an array, which a packet reads without a call. A lookup in the hash takes 20 ns.
 const NEAR: u64 = 1024;
 /// The number of ports that packets may leave through.
@@ -85,9 +90,17 @@ const REASONS: &[(&str, &str)] = &[
 ];
 
 /// The drop reasons at a hook. `paths` says whether packets may leave several times or pass stages again, and `copies` whether they may leave
-/// several times. `fragments` says whether they may leave as fragments.
-fn reasons(hook: Hook, paths: bool, copies: bool, fragments: bool) -> Vec<(&'static str, &'static str)> {
+/// several times. `fragments` says whether they may leave as fragments. Programs with lanes number them alike at both hooks, because their maps are
+/// shared.
+fn reasons(
+    hook: Hook,
+    options: Options,
+    paths: bool,
+    copies: bool,
+    fragments: bool,
+) -> Vec<(&'static str, &'static str)> {
     let mut absent = match hook {
+        _ if options.lanes => Vec::new(),
         Hook::Xdp => vec![GSO_CHECKSUM],
         _ => vec![LONG_CHECKSUM, FRAGMENTED_HEADER],
     };
@@ -108,11 +121,13 @@ const TEXTS: &[&str] = &[
     tc::VLAN,
     tc::departures::MEMBERS,
     tc::departures::FRONTS,
-    tc::LANES,
     tc::FRAGMENT,
     tc::TRUNCATE,
     xdp::TRUNCATE,
     rounds::NAMES,
+    lanes::LANES,
+    lanes::TC,
+    lanes::XDP,
     xdp::XDP,
     xdp::FRAGMENT,
     xdp::departures::MEMBERS,
@@ -135,7 +150,7 @@ const TEXTS: &[&str] = &[
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Interfaces may be *lanes*: shortcuts past another interface, for the packets that the kernel would route into it. Programs without lanes
-    /// have no code for them.
+    /// have no code for them. Of such a program, the object for XDP is loaded beside that for tc, and uses its maps.
     pub lanes: bool,
 }
 
@@ -151,14 +166,19 @@ pub fn tc_with(program: &Verified, options: Options) -> Result<Output, Vec<Unsup
 
 /// Emits a program for XDP. Returns every limit of the target that the program exceeds.
 pub fn xdp(program: &Verified) -> Result<Output, Vec<Unsupported>> {
-    emit(program, Hook::Xdp, Options::default())
+    xdp_with(program, Options::default())
+}
+
+/// Like [`xdp`], with options.
+pub fn xdp_with(program: &Verified, options: Options) -> Result<Output, Vec<Unsupported>> {
+    emit(program, Hook::Xdp, options)
 }
 
 fn emit(program: &Verified, hook: Hook, options: Options) -> Result<Output, Vec<Unsupported>> {
     let target = if hook == Hook::Xdp { "xdp" } else { "tc" };
     let paths = !c::is_straight(program, hook);
     let fragments = program.pipeline.fragment().is_some();
-    let reasons = reasons(hook, paths, paths::has_copies(program), fragments);
+    let reasons = reasons(hook, options, paths, paths::has_copies(program), fragments);
     let c = Emitter::new(program, hook, target, ENTRY, &reasons, TEXTS);
     let mut ebpf = Ebpf { c, options, paths };
     ebpf.program();
@@ -193,7 +213,7 @@ impl Ebpf<'_> {
             copies: self.paths.then(|| paths::copy_maps(self.has_sender())),
             host_ports: (self.c.program.arch == ir::Arch::Pna).then(|| HOST_PORTS.to_string()),
             events: self.event_maps(),
-            lanes: self.options.lanes,
+            lanes: self.options.lanes.then(|| LANES.to_string()),
             fragments: self.c.program.pipeline.fragment().is_some(),
         });
         self.c.text.line(format!(
@@ -209,6 +229,9 @@ impl Ebpf<'_> {
         let (first, last) = self.scratch();
         self.c.state(&first, &last);
         self.maps();
+        if self.options.lanes {
+            self.lanes();
+        }
         if !self.c.problems.is_empty() {
             return;
         }
@@ -249,10 +272,12 @@ impl Ebpf<'_> {
         });
         if self.c.facts.rounds && self.c.facts.hook == Hook::Tc {
             first.push("u32 tagged;       /* in a further round: whether the metadata of the skb have a dummy VLAN tag */");
-            if self.options.lanes {
-                first
-                    .push("u32 changed;      /* in a further round: whether the packet has been deparsed */");
-            }
+        }
+        if self.c.facts.rounds && self.options.lanes {
+            first.push("u32 changed;      /* in a further round: whether the packet has been deparsed */");
+            first.push(
+                "u32 place;        /* in a further round: the place of the packet's route in the cache */",
+            );
         }
         let layouts = self.c.manifest.tables.iter().filter_map(|t| t.layout.as_ref());
         let key = (layouts.map(|l| l.key_size).max().unwrap_or(0) + 8).div_ceil(8) * 8;
@@ -289,11 +314,17 @@ impl Ebpf<'_> {
         if !self.options.lanes {
             self.map(NEAR_PORTS, "BPF_MAP_TYPE_ARRAY", NEAR, "u32", "struct ingress", false);
         }
-        let egress = match self.c.facts.hook {
-            Hook::Xdp => "BPF_MAP_TYPE_DEVMAP",
-            _ => "BPF_MAP_TYPE_ARRAY",
-        };
-        self.map(EGRESS, egress, EGRESS_PORTS.into(), "u32", "struct egress", false);
+        match self.c.facts.hook {
+            // Frames leave where the kernel's routes say.
+            Hook::Xdp if self.options.lanes => {}
+            Hook::Xdp => {
+                self.map(EGRESS, "BPF_MAP_TYPE_DEVMAP", EGRESS_PORTS.into(), "u32", "struct egress", false)
+            }
+            _ => self.map(EGRESS, "BPF_MAP_TYPE_ARRAY", EGRESS_PORTS.into(), "u32", "struct egress", false),
+        }
+        if self.options.lanes {
+            self.map(LANES, "BPF_MAP_TYPE_PERCPU_ARRAY", MOST_LANES, "u32", "struct count", false);
+        }
         let reasons = self.c.manifest.drops.len().max(1);
         self.map(DROPS, "BPF_MAP_TYPE_PERCPU_ARRAY", reasons as u64, "u32", "struct count", false);
         for counter in self.c.manifest.counters.clone() {
@@ -358,8 +389,13 @@ impl Ebpf<'_> {
     /// Declares a map in the form that loaders read from BTF. `lazy` maps allocate their elements when they are added.
     fn map(&mut self, name: &str, kind: &str, entries: u64, key: &str, value: &str, lazy: bool) {
         let flags = if lazy { " __uint(map_flags, BPF_F_NO_PREALLOC);" } else { "" };
+        // The loader then takes the map of this name that is there.
+        let pinning = match self.has_maps_of_tc() && name != PACKET {
+            true => " __uint(pinning, LIBBPF_PIN_BY_NAME);",
+            false => "",
+        };
         self.c.text.line(format!(
-            "struct {{ __uint(type, {kind}); __uint(max_entries, {entries});{flags} __type(key, {key}); __type(value, {value}); }} {name} SEC(\".maps\");"
+            "struct {{ __uint(type, {kind}); __uint(max_entries, {entries});{flags}{pinning} __type(key, {key}); __type(value, {value}); }} {name} SEC(\".maps\");"
         ));
     }
 

@@ -16,6 +16,7 @@ enum {
     BPF_MAP_TYPE_QUEUE = 22,
     BPF_F_NO_PREALLOC = 1,
     BPF_F_MMAPABLE = 1024,
+    LIBBPF_PIN_BY_NAME = 1,
 };
 
 __attribute__((unused)) static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
@@ -33,7 +34,8 @@ __attribute__((unused)) static s64 (*bpf_csum_diff)(u32 *from, u32 from_size, u3
 
 /* An ingress port. If `lane` is not 0, the port is a shortcut past the interface with that index. The program then processes only the
  * packets that the kernel would route into that interface. A packet that the program drops continues unchanged, and is not counted. A
- * packet that it sends is routed by the kernel from here or, with DIRECT, goes to the next hop directly.
+ * packet that it sends is routed by the kernel from here or, with DIRECT, goes to the next hop directly. A program takes one hop from packets of
+ * a port with DIRECT: they get it back if the kernel routes them nevertheless.
  *
  * BARE says that the interface has no Ethernet header. The kernel then leaves VLAN tags in the packet, and its functions for tags would
  * take the first bytes of the packet for such a header. PORT says that an element of an array is a port. */
@@ -42,6 +44,8 @@ struct ingress {
     u32 lane;
     u32 flags;
     u32 ipv4_mtu; /* the MTU of the route into the lane's interface, which bpf_fib_lookup does not check; or 0 */
+    u8 mac[6];    /* the interface's MAC address, for lanes at the XDP hook */
+    u16 number;   /* the number of the lane, from 0 */
 };
 
 enum { DIRECT = 1, BARE = 2, PORT = 4, DEFER = 8 };

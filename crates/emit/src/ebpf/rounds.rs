@@ -98,9 +98,9 @@ impl Ebpf<'_> {
         t.open(format!("if (__builtin_expect({condition}, 0))"));
         if on_tc {
             t.line("t->tagged = tagged;");
-            if self.options.lanes {
-                t.line(if is_deparsed { "t->changed = 1;" } else { "t->changed = again && t->changed;" });
-            }
+        }
+        if self.options.lanes {
+            t.line(if is_deparsed { "t->changed = 1;" } else { "t->changed = again && t->changed;" });
         }
         t.line(format!("return again_{number}({packet});"));
         t.close("");

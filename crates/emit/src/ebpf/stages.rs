@@ -110,7 +110,8 @@ impl Ebpf<'_> {
         if let (true, Some([size, _])) = (self.options.lanes, self.fragment_request()) {
             let unchanged = if self.c.facts.rounds { " && !(again && t->changed)" } else { "" };
             self.c.text.line(format!("if ({size} && (from->lane || from->flags & DEFER){unchanged})"));
-            self.c.text.line("    return TC_ACT_OK;");
+            let verdict = if self.c.facts.hook == Hook::Xdp { "XDP_PASS" } else { "TC_ACT_OK" };
+            self.c.text.line(format!("    return {verdict};"));
         }
     }
 

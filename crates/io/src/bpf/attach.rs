@@ -253,12 +253,14 @@ pub fn at(ifindex: u32, hook: Hook) -> Result<Vec<Attached>> {
         }
     };
     // A program may go while they are listed.
-    let open = |id: u32| {
-        let info = sys::program_info(sys::program_by_id(id).ok()?.as_fd()).ok()?;
-        let name = info.name.iter().take_while(|b| **b != 0).map(|b| char::from(*b)).collect();
-        Some(Attached { id: info.id, name })
-    };
-    Ok(ids.into_iter().filter_map(open).collect())
+    Ok(ids.into_iter().filter_map(attached).collect())
+}
+
+/// The program with a number of the kernel; `None` if there is none.
+pub fn attached(id: u32) -> Option<Attached> {
+    let info = sys::program_info(sys::program_by_id(id).ok()?.as_fd()).ok()?;
+    let name = info.name.iter().take_while(|b| **b != 0).map(|b| char::from(*b)).collect();
+    Some(Attached { id: info.id, name })
 }
 
 /// The priority of our clsact filters. It is unusual, so that our filters can be recognised.

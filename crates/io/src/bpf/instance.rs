@@ -53,6 +53,30 @@ impl Instance {
         pinned.map(|()| instance)
     }
 
+    /// Loads the program for the XDP hook beside that of the instance, and pins it. Where its object declares maps by name, it gets those of the instance. It is
+    /// no error if it was loaded from this object already.
+    pub fn load_xdp(&self, object: &[u8], entry: &str) -> Result<()> {
+        if self.has_xdp() && self.is_of(object) {
+            return Ok(());
+        }
+        let aligned = object.to_vec();
+        let mut loader = EbpfLoader::new();
+        loader.map_pin_path(self.path.join("maps"));
+        let mut loaded = loader.load(&aligned).map_err(object_error)?;
+        load_program(&mut loaded, entry)?;
+        self.mark(object)?;
+        let pin = self.path.join(XDP);
+        remove_if_there(fs::remove_file(&pin), &pin)?;
+        let program = loaded.program_mut(entry);
+        let program = program.ok_or_else(|| Error::Object(format!("there is no program `{entry}`")))?;
+        program.pin(&pin).map_err(|e| pin_error(entry, e))
+    }
+
+    /// Whether the instance has a program of its own for the XDP hook.
+    pub fn has_xdp(&self) -> bool {
+        self.path.join(XDP).exists()
+    }
+
     /// Opens an existing instance by its name.
     pub fn open(name: &str) -> Result<Self> {
         super::fs::trusted()?;
@@ -86,9 +110,10 @@ impl Instance {
 
     /// The pin of the program for a hook.
     pub(super) fn program_path(&self, hook: Hook) -> PathBuf {
-        let beside = self.path.join(BESIDE);
+        let (beside, xdp) = (self.path.join(BESIDE), self.path.join(XDP));
         match hook {
             Hook::Ingress | Hook::Egress if beside.exists() => beside,
+            Hook::Xdp(_) if xdp.exists() => xdp,
             _ => self.path.join(PROGRAM),
         }
     }
@@ -230,6 +255,7 @@ impl Instance {
 /// The names of the programs' pins.
 const PROGRAM: &str = "prog";
 const BESIDE: &str = "beside";
+const XDP: &str = "xdp";
 
 fn open_program(path: &Path) -> Result<Program> {
     let fd = sys::open_pin(path).context(|| format!("open {}", path.display()))?;

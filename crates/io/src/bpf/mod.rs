@@ -27,7 +27,7 @@ mod note;
 mod program;
 mod ring;
 
-pub use attach::{Attached, Hook, XdpMode, at};
+pub use attach::{Attached, Hook, XdpMode, at, attached};
 pub use claim::{Claim, Holder, claim, holder};
 pub use fs::{hold, lock, visible};
 pub use held::Held;

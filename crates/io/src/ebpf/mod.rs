@@ -1,6 +1,7 @@
 //! A compiled P4 program in the kernel. It translates the names of the manifest to pinned maps.
 //!
 //! * `program` loads and attaches a program, sets its ports, and runs it on test packets.
+//! * `lanes` makes interfaces shortcuts past another one.
 //! * `xdp` attaches a program at the XDP hook, if the packets that arrive there are fit for it.
 //! * `table` writes and reads entries, for every structure.
 //! * `versions` writes tables while packets read them.
@@ -22,6 +23,7 @@ mod device;
 mod events;
 mod flows;
 mod idle;
+mod lanes;
 mod meters;
 mod profiles;
 mod program;
@@ -32,5 +34,6 @@ mod value_sets;
 mod versions;
 mod xdp;
 
-pub use program::{EgressPort, KernelProgram, Lane};
-pub use xdp::XdpOptions;
+pub use lanes::Lane;
+pub use program::{EgressPort, KernelProgram};
+pub use xdp::{XdpOptions, xdp_mode};

@@ -54,24 +54,12 @@ pub struct EgressPort {
     pub flags: u32,
 }
 
-/// A shortcut around an interface; see [`KernelProgram::set_lane`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lane {
-    /// The index of the interface that the lane bypasses.
-    pub past: u32,
-    /// Whether translated packets go directly to the next hop. The stack, and netfilter with it, does not see them.
-    pub direct: bool,
-    /// The MTU of the IPv4 routes into the interface, which programs cannot query; 0 if they have none.
-    pub ipv4_mtu: u32,
-}
-
 /// What the manifest says about the program for tc that sends the copies of an XDP program.
 fn sender(manifest: &Manifest) -> Option<&Sender> {
     manifest.kernel.as_ref()?.copies.as_ref()?.sender.as_ref()
 }
 
-/// The flags of an ingress port: those of `struct ingress` in the program.
-const DIRECT: u32 = 1;
+/// The flag of an ingress port without Ethernet headers: that of `struct ingress` in the program.
 const BARE: u32 = 2;
 /// The offset of the flags in that structure.
 const FLAGS: usize = 8;
@@ -180,37 +168,6 @@ impl KernelProgram {
     /// Sets the ingress port of the packets of an Ethernet interface. For test runs, the interface need not exist.
     pub fn set_ingress_port(&mut self, ifindex: u32, port: u32) -> Result<()> {
         self.write_ingress(ifindex, [port, 0, 0, 0])
-    }
-
-    /// Makes an interface a lane: a shortcut past another interface, which is the one that normally receives the packets of this port. The
-    /// program processes the packets that the kernel would route into the other interface as soon as they arrive, and the kernel routes
-    /// the packets that it sends. A packet that the program drops continues unchanged and is not counted, so the other interface
-    /// processes it again.
-    ///
-    /// The interface must have Ethernet headers. If the program updates counters before it drops, such packets are counted twice.
-    pub fn set_lane(&mut self, ifindex: u32, port: u32, lane: Lane) -> Result<()> {
-        if !self.maps_of()?.lanes {
-            return Err(Error::Object("the program was compiled without lanes".to_string()));
-        }
-        let flags = if lane.direct { DIRECT } else { 0 };
-        self.write_ingress(ifindex, [port, lane.past, flags, lane.ipv4_mtu])
-    }
-
-    /// The lane of an interface; `None` if it has none.
-    pub fn lane(&mut self, ifindex: u32) -> Result<Option<Lane>> {
-        let key = ifindex.to_ne_bytes();
-        let (found, near) = match self.near_ingress(ifindex)? {
-            Some(map) => (map.lookup(&key)?, true),
-            None => (self.map(&self.maps_of()?.ingress.clone())?.lookup(&key)?, false),
-        };
-        let Some(value) = found else { return Ok(None) };
-        let word = |at: usize| {
-            let bytes = value.get(4 * at..4 * at + 4).and_then(|bytes| bytes.try_into().ok());
-            bytes.map_or(0, u32::from_ne_bytes)
-        };
-        let lane = Lane { past: word(1), direct: word(2) & DIRECT != 0, ipv4_mtu: word(3) };
-        let is_port = !near || word(2) & PORT != 0;
-        Ok((is_port && lane.past != 0).then_some(lane))
     }
 
     /// Removes the ingress port of an interface. The program then ignores its packets.

@@ -21,7 +21,8 @@ fn cell_of(value: &Bits) -> Vec<u8> {
     words[..used].iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-fn total(map: &Map, index: u32) -> Result<Count> {
+/// The value of an element of a map of counts: the sum over all processors.
+pub(super) fn total(map: &Map, index: u32) -> Result<Count> {
     let sum = map.sum_u64(&index.to_ne_bytes())?;
     let word = |at: usize| sum.get(at).copied().unwrap_or(0);
     Ok(Count { packets: word(0), bytes: word(1) })

@@ -61,27 +61,8 @@ impl KernelProgram {
         interfaces: &[String],
         options: XdpOptions,
     ) -> Result<(XdpMode, Option<String>)> {
-        let links = Handle::open()?;
-        let mut ports = Vec::new();
-        for name in interfaces {
-            let link = links.link(name)?.ok_or_else(|| Error::NotFound(format!("interface `{name}`")))?;
-            let peer = if link.kind == "veth" { peer_of(&link)? } else { None };
-            ports.push((link, peer));
-        }
-        let refused =
-            |mode| ports.iter().find_map(|(link, peer)| refusal(link, peer.as_ref(), mode, options));
-        let silent = ports.iter().find_map(|(link, peer)| silent(link, peer.as_ref()));
-        let (mode, why) = match (options.mode, silent) {
-            (Some(XdpMode::Native), Some((interface, problem))) => {
-                return Err(Error::Port { interface, problem });
-            }
-            (Some(mode), _) => (mode, None),
-            (None, Some((interface, problem))) => (XdpMode::Generic, Some(format!("{interface} {problem}"))),
-            (None, None) => (XdpMode::Native, None),
-        };
-        if let Some(error) = refused(mode) {
-            return Err(error);
-        }
+        let ports = ports(interfaces)?;
+        let (mode, why) = choose(&ports, options)?;
         match self.attach_all(interfaces, mode) {
             Ok(()) => Ok((mode, why)),
             Err(error) if options.mode.is_some() || mode == XdpMode::Generic => Err(error),
@@ -90,7 +71,7 @@ impl KernelProgram {
                 for name in interfaces {
                     self.detach(name, Hook::Xdp(mode))?;
                 }
-                if let Some(error) = refused(XdpMode::Generic) {
+                if let Some(error) = refused(&ports, XdpMode::Generic, options) {
                     return Err(error);
                 }
                 self.attach_all(interfaces, XdpMode::Generic)?;
@@ -102,6 +83,46 @@ impl KernelProgram {
     fn attach_all(&self, interfaces: &[String], mode: XdpMode) -> Result<()> {
         interfaces.iter().try_for_each(|name| self.attach(name, Hook::Xdp(mode)))
     }
+}
+
+/// Interfaces with the other ends of their veth pairs.
+type Ports = Vec<(Link, Option<Peer>)>;
+
+fn ports(interfaces: &[String]) -> Result<Ports> {
+    let links = Handle::open()?;
+    let mut ports = Vec::new();
+    for name in interfaces {
+        let link = links.link(name)?.ok_or_else(|| Error::NotFound(format!("interface `{name}`")))?;
+        let peer = if link.kind == "veth" { peer_of(&link)? } else { None };
+        ports.push((link, peer));
+    }
+    Ok(ports)
+}
+
+/// The mode in which a program can be attached to interfaces, as far as that is known before it is tried, and why it is not the faster one. The error
+/// is what is wrong with one of them.
+pub fn xdp_mode(interfaces: &[String], options: XdpOptions) -> Result<(XdpMode, Option<String>)> {
+    choose(&ports(interfaces)?, options)
+}
+
+fn choose(ports: &Ports, options: XdpOptions) -> Result<(XdpMode, Option<String>)> {
+    let silent = ports.iter().find_map(|(link, peer)| silent(link, peer.as_ref()));
+    let (mode, why) = match (options.mode, silent) {
+        (Some(XdpMode::Native), Some((interface, problem))) => {
+            return Err(Error::Port { interface, problem });
+        }
+        (Some(mode), _) => (mode, None),
+        (None, Some((interface, problem))) => (XdpMode::Generic, Some(format!("{interface} {problem}"))),
+        (None, None) => (XdpMode::Native, None),
+    };
+    match refused(ports, mode, options) {
+        Some(error) => Err(error),
+        None => Ok((mode, why)),
+    }
+}
+
+fn refused(ports: &Ports, mode: XdpMode, options: XdpOptions) -> Option<Error> {
+    ports.iter().find_map(|(link, peer)| refusal(link, peer.as_ref(), mode, options))
 }
 
 /// The interface and the reason, if frames that a driver redirects to it would be lost.

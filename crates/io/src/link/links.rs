@@ -7,7 +7,7 @@ use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage as Rtnl;
 use netlink_packet_route::link::{
     AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags,
-    LinkInfo, LinkLayerType, LinkMessage,
+    LinkInfo, LinkLayerType, LinkMessage, LinkXdp,
 };
 
 use super::Handle;
@@ -43,6 +43,8 @@ pub struct Link {
     pub ethernet: bool,
     /// The index of the other end (veth) or of the lower device, if there is one.
     pub peer: Option<u32>,
+    /// The kernel's number of the program at the XDP hook, if there is one.
+    pub xdp: Option<u32>,
     /// The kernel's number of the other end's namespace, if that is another one.
     pub peer_namespace: Option<i32>,
 }
@@ -210,6 +212,12 @@ fn read(message: LinkMessage) -> Link {
             LinkAttribute::Address(mac) => link.mac = mac,
             LinkAttribute::Link(peer) => link.peer = Some(peer),
             LinkAttribute::LinkNetNsId(number) => link.peer_namespace = Some(number),
+            LinkAttribute::Xdp(all) => {
+                link.xdp = all.iter().find_map(|xdp| match xdp {
+                    LinkXdp::ProgId(id) | LinkXdp::DrvProgId(id) | LinkXdp::SkbProgId(id) => Some(*id),
+                    _ => None,
+                });
+            }
             LinkAttribute::LinkInfo(infos) => {
                 for info in infos {
                     if let LinkInfo::Kind(kind) = info {

@@ -71,7 +71,7 @@ pub fn manifest() -> Manifest {
             copies: None,
             host_ports: None,
             events: None,
-            lanes: false,
+            lanes: None,
             fragments: false,
         }),
         drops: vec![drop("miss"), drop("refused")],

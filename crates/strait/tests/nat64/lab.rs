@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -81,6 +81,52 @@ impl Lab {
         lab
     }
 
+    /// Makes the ends of client and server send complete checksums, and take frames of drivers, as XDP needs it.
+    pub fn complete_checksums(&self) {
+        self.offloads(false);
+    }
+
+    /// Makes the ends of client and server leave checksums incomplete.
+    pub fn incomplete_checksums(&self) {
+        self.offloads(true);
+    }
+
+    fn offloads(&self, checksums: bool) {
+        for (space, link) in [(&self.client, "c0"), (&self.server, "s0")] {
+            let set = || {
+                io::link::features::set_tx_checksum(link, checksums)?;
+                io::link::features::set_gro(link, true)
+            };
+            space.run(set).expect("a namespace").expect("offloads");
+        }
+    }
+
+    /// Pings the server from the client, and returns the hop limits of the answers.
+    pub fn ping(&self, count: usize) -> Vec<u32> {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", self.client.name(), "ping", "-i", "0.05", "-W", "2", "-c"]);
+        let output = command.arg(count.to_string()).arg(SERVER6).output().expect("ping starts");
+        let text = both(&output);
+        let ttl = |line: &str| line.split("ttl=").nth(1)?.split(' ').next()?.parse().ok();
+        let found: Vec<u32> = text.lines().filter_map(ttl).collect();
+        assert!(output.status.success(), "{text}");
+        found
+    }
+
+    /// Removes the link between client and router, and makes it again.
+    pub fn remake_client_link(&self) {
+        let (client, router) = (self.client.name(), self.router.name());
+        ip(&format!("-n {router} link del r0"));
+        ip(&format!("-n {router} link add r0 type veth peer name c0 netns {client}"));
+        ip(&format!("-n {router} link set r0 up"));
+        ip(&format!("-n {client} link set c0 up"));
+        ip(&format!("-n {client} addr add 2001:db8:1::2/64 dev c0 nodad"));
+        ip(&format!("-n {client} route add default via 2001:db8:1::1 src 2001:db8:100::2"));
+        ip(&format!("-n {router} addr add 2001:db8:1::1/64 dev r0 nodad"));
+        ip(&format!("-n {router} route add 2001:db8:100::/120 via 2001:db8:1::2"));
+        self.complete_checksums();
+    }
+
     /// Writes `nat64.toml` with this `attach` line and further lines.
     pub fn config(&self, attach: &str, more: &str) -> PathBuf {
         let text = format!(
@@ -99,9 +145,14 @@ impl Lab {
 
     /// A command `strait nat64 VERB` in the router, which is not started yet.
     pub fn strait(&self, verb: &str) -> Command {
+        self.strait_with(verb, &self.files.path().join("nat64.toml"))
+    }
+
+    /// Like [`Lab::strait`], with another file.
+    pub fn strait_with(&self, verb: &str, file: &Path) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net={}", self.router.path().display())).arg(env!("CARGO_BIN_EXE_strait"));
-        command.args(["nat64", verb, "--config"]).arg(self.files.path().join("nat64.toml"));
+        command.args(["nat64", verb, "--config"]).arg(file);
         command
     }
 

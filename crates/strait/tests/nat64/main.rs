@@ -1,5 +1,6 @@
 //! Tests `strait nat64` end to end, in namespaces of its own: what operators do, and what can go wrong.
 
+mod attach;
 mod clat;
 mod faults;
 mod lab;
@@ -26,10 +27,15 @@ fn carries(name: &str, attach: &str) -> Option<serde_json::Value> {
     if !possible(name) {
         return None;
     }
-    let lab = Lab::new(name);
+    Some(carries_in(&Lab::new(name), attach))
+}
+
+/// Like [`carries`], in a lab.
+fn carries_in(lab: &Lab, attach: &str) -> serde_json::Value {
     lab.config(attach, "");
     let before = lab.state();
     lab.must("up");
+    lab.ping(3);
     lab.transfer(4, |_| ());
     for size in [1, 1200, 4000] {
         lab.datagram(size);
@@ -46,7 +52,7 @@ fn carries(name: &str, attach: &str) -> Option<serde_json::Value> {
     }
     lab.must("down");
     assert_eq!(lab.state(), before, "nothing is left");
-    Some(status)
+    status
 }
 
 #[test]

@@ -36,12 +36,7 @@ impl Ebpf<'_> {
     /// Emits the run of all stages in the entry point.
     pub(super) fn tc_paths(&mut self) {
         if self.options.lanes {
-            let loc = self.c.program.controls.first().map(|c| c.loc).unwrap_or_default();
-            self.c.refuse(
-                loc,
-                "a program with lanes whose packets leave several times",
-                "attach it as a device",
-            );
+            self.refuse_lanes_with_paths();
         }
         self.run_paths("TC_ACT_SHOT", |ebpf| {
             ebpf.c.text.line("jobs->tagged = tagged;");

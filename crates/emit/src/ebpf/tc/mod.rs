@@ -2,8 +2,8 @@
 //!
 //! * `deparse` changes the packet by the kernel's helpers, which keep such a packet intact, and `sums` its checksums.
 //! * `departures` lets packets leave while jobs wait.
-//! * `context.h`, `skb.h` and `vlan.h` are the common part of all programs at a tc hook, `lanes.h` has the lanes of [`super::Options`], and `fragment.h` makes
-//!   IPv6 fragments.
+//! * `context.h`, `skb.h` and `vlan.h` are the common part of all programs at a tc hook, `fragment.h` makes IPv6 fragments, and
+//!   [`super::lanes`] has `lanes.h`.
 
 pub(super) mod deparse;
 pub(super) mod departures;
@@ -18,7 +18,6 @@ pub(super) const CONTEXT: &str = include_str!("context.h");
 pub(super) const SKB: &str = include_str!("skb.h");
 pub(super) const VLAN: &str = include_str!("vlan.h");
 pub(super) const FRAGMENT: &str = include_str!("fragment.h");
-pub(super) const LANES: &str = include_str!("lanes.h");
 
 /// The truncation of a packet.
 pub(super) const TRUNCATE: &str = r#"
@@ -37,9 +36,6 @@ impl Ebpf<'_> {
         for text in [CONTEXT, SKB, VLAN] {
             self.c.text.raw(text);
         }
-        if self.options.lanes {
-            self.c.text.raw(LANES);
-        }
     }
 
     /// Emits the deparsers and the entry point.
@@ -47,7 +43,7 @@ impl Ebpf<'_> {
         self.tc_deparsers();
         self.drops("TC_ACT_SHOT");
         if self.options.lanes {
-            self.drop_unchanged();
+            self.drop_unchanged("TC_ACT_OK");
         }
         if self.truncates() {
             self.c.text.raw(TRUNCATE);
@@ -67,13 +63,12 @@ impl Ebpf<'_> {
         let resize = self.reason(drops::BAD_RESIZE);
         self.arrive("classifier", "ifindex", ["TC_ACT_SHOT", "TC_ACT_OK"]);
         let rounds = self.c.facts.rounds;
-        let t = &mut self.c.text;
         // The packet of a further round is a lane's already, and has its VLAN tag.
         let first = if rounds { "!again && " } else { "" };
         if self.options.lanes {
-            t.line(format!("if ({first}from->lane && !is_routed_to(skb, from->lane, from->ipv4_mtu))"));
-            t.line("    return TC_ACT_OK;");
+            self.enter_lane("TC_ACT_OK");
         }
+        let t = &mut self.c.text;
         t.line("u32 tagged = skb->vlan_present;");
         if rounds {
             t.line("asm volatile(\"\" : \"+r\"(tagged)); /* or the compiler computes the member's address, which the verifier rejects */");
@@ -87,12 +82,8 @@ impl Ebpf<'_> {
             self.tc_paths();
             return self.c.text.close("");
         }
-        let unchanged = match (self.options.lanes, rounds) {
-            (false, _) => drop,
-            (true, false) => "drop_unchanged(skb, t, from->lane",
-            (true, true) => "drop_unchanged(skb, t, from->lane && !(again && t->changed)",
-        };
-        self.stages(unchanged, drop);
+        let unchanged = if self.options.lanes { self.unless_in_lane("skb") } else { drop.to_string() };
+        self.stages(&unchanged, drop);
         let added_tag = self.added_tag();
         let t = &mut self.c.text;
         if let Some(added) = added_tag {
@@ -109,10 +100,8 @@ impl Ebpf<'_> {
         self.depart();
         let t = &mut self.c.text;
         if self.options.lanes {
-            t.line("if (from->lane)");
-            t.line(
-                "    return from->flags & DIRECT ? send_to_next_hop(skb) : TC_ACT_OK; /* the kernel routes the packet */",
-            );
+            t.line("if (asked)");
+            t.line("    return leave_lane(skb, t, from, asked);");
         }
         t.line("return bpf_redirect(to->ifindex, to->flags);");
         t.close("");
@@ -134,17 +123,5 @@ impl Ebpf<'_> {
         t.line("struct egress *to = bpf_map_lookup_elem(&strait_egress, &out);");
         t.line("if (!to || !to->ifindex)");
         t.line(format!("    return {drop}, {missing});"));
-    }
-
-    /// Emits `drop_unchanged`, for programs with lanes.
-    fn drop_unchanged(&mut self) {
-        let t = &mut self.c.text;
-        t.line("");
-        t.line("/* Drops a packet. If it is an unchanged one in a lane, it continues instead. */");
-        t.open("INLINE int drop_unchanged(struct __sk_buff *skb, struct scratch *t, u32 lane, u32 reason)");
-        t.line("if (lane)");
-        t.line("    return TC_ACT_OK;");
-        t.line("return count_and_drop(skb, t, reason);");
-        t.close("");
     }
 }

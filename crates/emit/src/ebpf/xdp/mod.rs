@@ -36,7 +36,10 @@ impl Ebpf<'_> {
     pub(super) fn xdp(&mut self) {
         self.xdp_deparsers();
         self.drops("XDP_DROP");
-        if self.fragment_request().is_some() {
+        if self.options.lanes {
+            self.drop_unchanged("XDP_PASS");
+            self.refuse_lanes_with_paths();
+        } else if self.fragment_request().is_some() {
             self.c.text.raw(FRAGMENT);
         }
         if self.truncates() {
@@ -50,6 +53,12 @@ impl Ebpf<'_> {
         self.c.text.line("t->beyond = 0;");
         if self.paths {
             self.xdp_paths();
+        } else if self.options.lanes {
+            self.enter_lane("XDP_PASS");
+            let (unchanged, drop) = (self.unless_in_lane("xdp"), self.drop_call());
+            self.stages(&unchanged, drop);
+            self.depart();
+            self.c.text.line("return asked ? leave_lane(xdp, t, from, asked) : XDP_PASS;");
         } else {
             let drop = self.drop_call();
             self.stages(drop, drop);
@@ -72,12 +81,15 @@ impl Ebpf<'_> {
     }
 
     /// Emits the declaration of `out`, the port where packets leave, and tells the kernel where that is. The kernel remembers it until the
-    /// program returns XDP_REDIRECT.
+    /// program returns XDP_REDIRECT. A lane asks the kernel where packets leave.
     pub(super) fn xdp_destination(&mut self, drop: &str) {
         let missing = self.reason(drops::NO_SUCH_PORT);
         let port = self.port_of_departure().unwrap_or_else(|| "0".to_string());
         let t = &mut self.c.text;
         t.line(format!("u32 out = {port};"));
+        if self.options.lanes {
+            return;
+        }
         t.line("if (bpf_redirect_map(&strait_egress, out, XDP_DROP) != XDP_REDIRECT)");
         t.line(format!("    return {drop}, {missing});"));
     }

@@ -5,12 +5,13 @@
 //! no process must keep running.
 //!
 //! [`owner`] proves what is ours, [`conflicts`] finds what of somebody else's is in the way, [`wiring`] says what a configuration needs
-//! outside of its tables, and does and undoes it, [`record`] remembers which file was applied. [`up`], [`down`] and [`status`] are the
-//! commands; [`run`] keeps a translator as its file says.
+//! outside of its tables, and does and undoes it, [`lanes`] which interfaces are shortcuts past the device, [`record`] remembers which file
+//! was applied. [`up`], [`down`] and [`status`] are the commands; [`run`] keeps a translator as its file says.
 
 mod clat;
 mod conflicts;
 mod down;
+mod lanes;
 mod log;
 mod native;
 mod owner;
@@ -25,17 +26,23 @@ use std::process::ExitCode;
 
 use abi::Manifest;
 use anyhow::{Context, bail};
-use control::nat64::{Attach, Config, entries, wanted};
+use control::nat64::{Config, entries, wanted};
 use control::plan::Desired;
+use io::ebpf::KernelProgram;
 
 use self::log::Log;
 use crate::cli::{Nat64Command, Nat64Target, UpArgs};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nat64.o"));
+/// The same program for lanes at the XDP hook, which uses the maps of the other one.
+static XDP_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nat64.xdp.o"));
 static MANIFEST: &str = include_str!(concat!(env!("OUT_DIR"), "/nat64.json"));
 
-/// The P4 port of the device.
+/// The P4 ports of packets that arrive through the device, through a lane from which the kernel routes them on, and through one that sends them to the
+/// next hop itself.
 const PORT: u32 = 0;
+const ROUTED_PORT: u32 = 1;
+const DIRECT_PORT: u32 = 2;
 
 /// Executes a subcommand.
 pub fn run(command: &Nat64Command) -> anyhow::Result<ExitCode> {
@@ -55,13 +62,14 @@ pub fn run(command: &Nat64Command) -> anyhow::Result<ExitCode> {
 }
 
 fn device(config: &Config) -> &str {
-    let Attach::Device { name, .. } = &config.attach;
-    name
+    &config.attach.device
 }
 
-fn express(config: &Config) -> (&[String], bool) {
-    let Attach::Device { express, bypass_netfilter, .. } = &config.attach;
-    (express, *bypass_netfilter)
+/// The translator that runs at a site, if it is of this version.
+fn running_program(manifest: &Manifest, instance: &str) -> Option<KernelProgram> {
+    let program = KernelProgram::open_same(manifest, instance, OBJECT)?;
+    let same = !program.instance().has_xdp() || program.instance().is_of(XDP_OBJECT);
+    same.then_some(program)
 }
 
 fn need_root() -> anyhow::Result<()> {

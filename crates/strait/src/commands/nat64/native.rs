@@ -22,7 +22,7 @@ use super::log::Log;
 use super::owner::{self, Site};
 use super::record::File;
 use super::wiring::{self, Transaction};
-use super::{PORT, desired, device, device_mtu, express, prefix_text, warn_forwarding};
+use super::{PORT, desired, device, device_mtu, prefix_text, warn_forwarding};
 use crate::cli::UpArgs;
 
 static C: &str = include_str!(concat!(env!("OUT_DIR"), "/nat64.native.c"));
@@ -53,8 +53,10 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     );
     let manifest = serde_json::from_str(MANIFEST).context("the bundled manifest is damaged")?;
     let wanted = desired(&config, &manifest)?;
-    if !express(&config).0.is_empty() {
-        eprintln!("note: express lanes are tc's; here all packets take the device");
+    if !config.attach.interfaces.is_empty() {
+        eprintln!(
+            "note: programs at interfaces are the kernel's; here all packets take the device, with the same answers"
+        );
     }
     let workers = args.workers.unwrap_or(1);
     anyhow::ensure!(workers > 0, "--workers 0: it takes at least one");

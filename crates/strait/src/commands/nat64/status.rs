@@ -14,10 +14,11 @@ use io::link::{Handle, Link, sysctl};
 use serde_json::{Value, json};
 
 use super::down::selected;
+use super::lanes;
 use super::owner::{self, Owner, Site};
 use super::record::{Drift, Record, now, utc};
 use super::wiring::{self, Ground};
-use super::{OBJECT, desired, manifest, need_root};
+use super::{desired, manifest, need_root, running_program};
 use crate::cli::SelectArgs;
 
 /// The exit code when nothing is up.
@@ -53,11 +54,51 @@ struct State {
     drift: Option<Drift>,
     running: Option<Running>,
     clat: Option<Clat>,
-    lanes: Vec<String>,
+    lanes: Vec<LaneState>,
     counters: Vec<(String, Count)>,
     drops: Vec<Count>,
     problems: Vec<Problem>,
     notes: Vec<Problem>,
+}
+
+/// A lane that is there.
+struct LaneState {
+    name: String,
+    hook: Hook,
+    direct: bool,
+    /// Whether the interface is up.
+    up: bool,
+    count: Count,
+}
+
+impl LaneState {
+    fn hook_name(&self) -> &'static str {
+        if lanes::hook_mode(self.hook).is_empty() { "tc" } else { "xdp" }
+    }
+
+    fn mode(&self) -> Option<&'static str> {
+        Some(lanes::hook_mode(self.hook)).filter(|mode| !mode.is_empty())
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "name": self.name,
+            "hook": self.hook_name(),
+            "mode": self.mode(),
+            "direct": self.direct,
+            "link": if self.up { "up" } else { "down" },
+            "packets": self.count.packets,
+            "bytes": self.count.bytes,
+        })
+    }
+
+    fn print(&self) {
+        let mode = self.mode().map(|mode| format!(" ({mode})")).unwrap_or_default();
+        let to = if self.direct { "to the next hop" } else { "express, routed by the kernel" };
+        let link = if self.up { "" } else { ", link down" };
+        let what = format!("lane on {}: {}{mode}, {to}{link}", self.name, self.hook_name());
+        println!("  {what:<44} {:>12} packets {:>16} bytes", self.count.packets, self.count.bytes);
+    }
 }
 
 /// Prints the state of translators. The exit code tells whether they work.
@@ -138,7 +179,7 @@ impl State {
     ) -> anyhow::Result<()> {
         let visible = Instance::exists(&site.instance);
         self.up = ground.has_program(device.index, Hook::Egress);
-        let mut program = KernelProgram::open_same(manifest, &site.instance, OBJECT);
+        let mut program = running_program(manifest, &site.instance);
         if !visible && self.up {
             let id = bpf::at(device.index, Hook::Egress)?.first().map_or(0, |program| program.id);
             self.notes.push(Problem::new(
@@ -177,14 +218,18 @@ impl State {
         let cure = self.up_cure();
         let mut steps = ground.device_steps(config);
         steps.extend(ground.routing(config).steps.into_iter().map(wiring::Step::Route));
-        let (names, _) = super::express(config);
+        let names = &config.attach.interfaces;
         let present: Vec<String> =
             names.iter().filter(|n| ground.all.iter().any(|l| l.name == **n)).cloned().collect();
         for name in names.iter().filter(|n| !present.contains(n)) {
             let what = format!("`{name}` shall have a lane and does not exist");
             self.problems.push(Problem::new(what, format!("{cure}, when it is there")));
         }
-        if let Ok((ways, _)) = wiring::ways(config, &ground.all) {
+        if let Ok(lanes::Ways { ways, unfit, .. }) = lanes::ways(config, &ground.all, &ground.attached()) {
+            self.problems.extend(unfit.map(|why| Problem::new(why, "see the hint")));
+            if let Some((what, cure)) = ground.foreign(&ways) {
+                self.problems.push(Problem::new(what, cure));
+            }
             match program {
                 Some(program) => {
                     let wanted = desired(config, manifest)?;
@@ -197,13 +242,13 @@ impl State {
                     steps.extend(ground.lane_steps(&ways, Some(program))?);
                 }
                 None => {
-                    let lost = ways.into_iter().filter(|way| !ground.has_program(way.index, Hook::Ingress));
+                    let lost = ways.into_iter().filter(|way| !ground.has_program(way.index, way.hook));
                     steps.extend(lost.map(|way| wiring::Step::Lay { way, from: None }));
                 }
             }
         }
         self.problems.extend(steps.iter().map(|step| Problem::new(step.complaint(), cure.clone())));
-        for (why, cure) in present.iter().filter_map(|name| wiring::filter(name, &ground.present)) {
+        for (why, cure) in present.iter().filter_map(|name| lanes::filter(name, &ground.present)) {
             self.problems.push(Problem::new(format!("{why}, and drops what its lane translates"), cure));
         }
         match &config.clat {
@@ -232,9 +277,14 @@ impl State {
             manifest.counters.iter().map(|c| c.name.strip_prefix("Nat64.").unwrap_or(&c.name).to_string());
         self.counters = names.zip(counts.iter().filter_map(Entity::count)).collect();
         self.drops = program.drops()?;
-        let attached = program.instance().attachments()?;
-        let has = |link: &&Link| attached.contains(&(link.index, Hook::Ingress));
-        self.lanes = ground.all.iter().filter(has).map(|l| l.name.clone()).collect();
+        for (index, hook) in ground.attached() {
+            let Some(link) = ground.all.iter().find(|link| link.index == index) else { continue };
+            let (Some(lane), Some(count)) = (program.lane(index)?, program.lane_count(index)?) else {
+                continue;
+            };
+            let (name, up) = (link.name.clone(), link.up);
+            self.lanes.push(LaneState { name, hook, direct: lane.direct, up, count });
+        }
         Ok(())
     }
 
@@ -285,7 +335,7 @@ impl State {
                 let key = format!("net.ipv6.conf.{name}.disable_ipv6");
                 let problem =
                     Problem::new(format!("`{name}` has no IPv6 ({key} is 1)"), format!("sysctl -w {key}=0"));
-                match self.lanes.contains(name) {
+                match self.lanes.iter().any(|lane| lane.name == *name) {
                     true => self.problems.push(problem),
                     false => self.notes.push(problem),
                 }
@@ -321,7 +371,8 @@ impl State {
             "state": self.word(),
             "target": if self.process.is_some() { "native" } else { "tc" },
             "process": self.process,
-            "express": self.lanes,
+            "express": self.lanes.iter().filter(|lane| lane.mode().is_none()).map(|lane| &lane.name).collect::<Vec<_>>(),
+            "interfaces": self.lanes.iter().map(LaneState::json).collect::<Vec<_>>(),
             "prefix": self.running.as_ref().and_then(|r| r.prefix).map(|p| p.to_string()),
             "maps": maps,
             "clat": self.clat.as_ref().map(|clat| super::clat::json(clat, now())),
@@ -369,9 +420,7 @@ impl State {
         if let Some(clat) = &self.clat {
             println!("  {}", super::clat::described(clat, now()));
         }
-        if !self.lanes.is_empty() {
-            println!("  express lanes on {}", self.lanes.join(", "));
-        }
+        self.lanes.iter().for_each(LaneState::print);
         for (kind, all) in [("problem", &self.problems), ("note", &self.notes)] {
             for problem in all {
                 println!("  {kind}: {}\n    cure: {}", problem.what, problem.cure);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use abi::Manifest;
 use anyhow::bail;
-use control::nat64::{Config, Running, running};
+use control::nat64::{Config, Lanes, Running, XdpMode, running};
 use control::plan::{self, Desired};
 use io::bpf::{self, Hook, Instance};
 use io::ebpf::{EgressPort, KernelProgram};
@@ -14,12 +14,16 @@ use serde_json::json;
 
 use super::conflicts::{Conflict, Routing};
 use super::down::take_down;
+use super::lanes::{self, Way};
 use super::log::Log;
 use super::owner::{self, Owner, Site};
 use super::record::{File, Record};
-use super::wiring::{self, Ground, Sort, Step, Transaction, Way};
+use super::wiring::{Ground, NoDriver, Sort, Step, Transaction};
 
-use super::{OBJECT, PORT, desired, device, manifest, need_root, prefix_text, warn_forwarding};
+use super::{
+    OBJECT, PORT, XDP_OBJECT, desired, device, manifest, need_root, prefix_text, running_program,
+    warn_forwarding,
+};
 use crate::cli::{ApplyArgs, FileArgs};
 
 /// What is to be done so that a translator follows a file.
@@ -88,7 +92,7 @@ pub fn apply(file: &File, config: &Config, force: bool, log: Log) -> anyhow::Res
     for warning in &plan.warnings {
         log.warning(warning);
     }
-    plan.execute(log)?;
+    plan.execute_in_some_mode(log)?;
     warn_forwarding(config, log);
     Ok(site)
 }
@@ -129,7 +133,7 @@ pub fn repair(
     }
     let done = !complaints.is_empty() && now(&complaints);
     if done {
-        plan.execute(log)?;
+        plan.execute_in_some_mode(log)?;
     }
     Ok(Repair { complaints, conflicts, missing, done, foreign: None })
 }
@@ -259,8 +263,16 @@ impl<'a> Plan<'a> {
         let names = moved.iter().map(|site| site.device.clone()).collect();
         let ground = Ground { yields, ..Ground::survey(site, links, names)? };
         mine(&ground)?;
-        let (ways, missing) = wiring::ways(&config, &ground.all)?;
+        let lanes::Ways { ways, missing, generic, unfit } =
+            lanes::ways(&config, &ground.all, &ground.attached())?;
+        let foreign = ground.foreign(&ways).map(|(what, cure)| format!("{what}\n  hint: {cure}"));
+        let unfit = unfit.or(foreign);
+        // A translator that runs is repaired without the lanes that would lose packets, which take the device.
+        let ways = if yields && unfit.is_some() { Vec::new() } else { ways };
         unfiltered(&ways, &ground)?;
+        if let Some(why) = unfit.filter(|_| !yields) {
+            bail!("{why}\nnothing was changed");
+        }
         let before = Instance::open(&site.instance).ok().and_then(|instance| Record::of(&instance));
         let (program, held, mut running_program) = held(site, &manifest, &wanted, before.as_ref())?;
         let routing = ground.routing(&config);
@@ -273,10 +285,11 @@ impl<'a> Plan<'a> {
         warnings.extend(routing.warnings.iter().cloned());
         warnings.extend(missing.iter().map(|name| {
             format!(
-                "`express` names `{name}`, and there is no such interface: its packets take the way through the device; \
+                "`attach` names `{name}`, and there is no such interface: its packets take the way through the device; \
                  hint: `strait nat64 reload` when it is there"
             )
         }));
+        warnings.extend(generic.map(|why| format!("generic mode, which is slower: {why}")));
         Ok(Self {
             file,
             config,
@@ -341,6 +354,22 @@ impl<'a> Plan<'a> {
         let steps = self.device.iter().cloned().chain(routes).chain(self.lanes.iter().cloned());
         all.extend(steps.map(|step| step.complaint()));
         all
+    }
+
+    /// Like [`Plan::execute`]. If the file leaves the XDP mode open, and a driver does not take the program, all lanes are in generic mode.
+    fn execute_in_some_mode(&mut self, log: Log) -> anyhow::Result<()> {
+        let Err(error) = self.execute(log) else { return Ok(()) };
+        let mut config = self.config.clone();
+        let (Some(why), Lanes::Xdp { mode: mode @ None, .. }) =
+            (error.downcast_ref::<NoDriver>(), &mut config.attach.lanes)
+        else {
+            return Err(error);
+        };
+        *mode = Some(XdpMode::Generic);
+        log.warning(&format!("generic mode, which is slower: {why}"));
+        let ground = &self.ground;
+        *self = Self::new(ground.site, self.file, config, ground.links, ground.yields)?;
+        self.execute(log)
     }
 
     /// Refuses what would hurt something of somebody else.
@@ -417,9 +446,7 @@ impl<'a> Plan<'a> {
     /// The program that is to run, in the place of an older one.
     fn program(&self) -> anyhow::Result<KernelProgram> {
         let (site, manifest) = (self.ground.site, manifest()?);
-        if let (Program::Keep, Some(program)) =
-            (self.program, KernelProgram::open_same(&manifest, &site.instance, OBJECT))
-        {
+        if let (Program::Keep, Some(program)) = (self.program, running_program(&manifest, &site.instance)) {
             return Ok(program);
         }
         let program = KernelProgram::load(OBJECT, &manifest, &next(site))?;
@@ -437,10 +464,13 @@ impl<'a> Plan<'a> {
             program.set_ingress_port(device.index, PORT)?;
             program
                 .set_egress_port(PORT, EgressPort { ifindex: device.index, flags: EgressPort::INGRESS })?;
-            let ways =
-                old.and_then(|config| wiring::ways(&config, &self.ground.all).ok()).map(|found| found.0);
-            for way in ways.as_ref().unwrap_or(&self.ways) {
-                program.set_lane(way.index, PORT, way.lane(device.index))?;
+            let attached = self.ground.attached();
+            let ways = old.and_then(|config| lanes::ways(&config, &self.ground.all, &attached).ok());
+            for way in ways.as_ref().map_or(&self.ways, |found| &found.ways) {
+                program.set_lane(way.index, way.lane(device.index))?;
+            }
+            if attached.iter().any(|(_, hook)| matches!(hook, Hook::Xdp(_))) {
+                program.load_xdp_lanes(XDP_OBJECT)?;
             }
         }
         if let Some(before) = &self.before {
@@ -494,10 +524,10 @@ fn mine(ground: &Ground<'_>) -> anyhow::Result<()> {
 
 /// Refuses lanes on interfaces that would drop what the lane translates.
 fn unfiltered(ways: &[Way], ground: &Ground<'_>) -> anyhow::Result<()> {
-    match ways.iter().find_map(|way| Some((way, wiring::filter(&way.name, &ground.present)?))) {
+    match ways.iter().find_map(|way| Some((way, lanes::filter(&way.name, &ground.present)?))) {
         None => Ok(()),
         Some((way, (why, cure))) => bail!(
-            "{why}, which would drop what an express lane translates; nothing was changed\n  hint: {cure}, or leave `{}` out of `express`",
+            "{why}, which would drop what a lane translates; nothing was changed\n  hint: {cure}, or leave `{}` out of `attach`",
             way.name
         ),
     }
@@ -519,7 +549,7 @@ fn held(
     wanted: &Desired,
     before: Option<&Record>,
 ) -> anyhow::Result<(Program, Desired, Option<KernelProgram>)> {
-    if let Some(mut program) = KernelProgram::open_same(manifest, &site.instance, OBJECT) {
+    if let Some(mut program) = running_program(manifest, &site.instance) {
         let held = plan::present(&mut program, wanted)?;
         return Ok((Program::Keep, held, Some(program)));
     }

@@ -4,13 +4,14 @@
 use std::fmt;
 
 use control::nat64::Config;
-use io::bpf::{Hook, Instance};
+use io::bpf::{Hook, Instance, XdpMode};
 use io::ebpf::{EgressPort, KernelProgram, Lane};
 use io::link::{Beside, Change, Handle, Link, Prefix, Proxy, Route, sysctl};
 
 use super::conflicts::{self, Present, Routing, Whose};
+use super::lanes::Way;
 use super::owner::{Owner, PROTOCOL, Site};
-use super::{PORT, device_mtu, express, ipv4_mtu};
+use super::{PORT, XDP_OBJECT, device_mtu, ipv4_mtu};
 
 /// The smallest MTU with which the kernel has IPv6 on an interface (RFC 8200 section 5).
 const IPV6_LEAST: u32 = 1280;
@@ -23,15 +24,6 @@ pub struct Settings {
     pub multicast: bool,
     pub mtu: u32,
     pub alias: String,
-}
-
-/// A lane as a configuration wants it. The interface that it goes past is the device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Way {
-    pub index: u32,
-    pub name: String,
-    pub direct: bool,
-    pub ipv4_mtu: u32,
 }
 
 /// One change outside of the tables.
@@ -54,7 +46,7 @@ pub enum Step {
     /// A lane is laid or changed.
     Lay { way: Way, from: Option<Lane> },
     /// A lane is removed. The name is empty if the interface is gone.
-    Lift { index: u32, name: String, from: Option<Lane> },
+    Lift { index: u32, name: String, hook: Hook, from: Option<Lane> },
 }
 
 /// Whether a step adds, changes or removes.
@@ -151,8 +143,7 @@ impl fmt::Display for Step {
                 write!(f, "{route}")
             }
             Step::Route(conflicts::Step::Change { from, to }) => write!(f, "{from} becomes {to}"),
-            Step::Lay { way, .. } if way.direct => write!(f, "on {}, past netfilter", way.name),
-            Step::Lay { way, .. } => write!(f, "on {}", way.name),
+            Step::Lay { way, .. } => write!(f, "on {}", way.describe()),
             Step::Lift { index, name, .. } if name.is_empty() => {
                 write!(f, "on interface {index}, which is gone")
             }
@@ -292,46 +283,11 @@ impl<'a> Ground<'a> {
     pub fn has_program(&self, index: u32, hook: Hook) -> bool {
         match Instance::open(&self.site.instance) {
             Ok(instance) => instance.is_attached(index, hook).unwrap_or(false),
+            Err(_) if matches!(hook, Hook::Xdp(_)) => {
+                self.all.iter().any(|link| link.index == index && link.xdp.is_some())
+            }
             Err(_) => io::bpf::at(index, hook).is_ok_and(|programs| !programs.is_empty()),
         }
-    }
-
-    /// The steps to the lanes. `program` is the one that runs, if one does.
-    pub fn lane_steps(&self, ways: &[Way], program: Option<&mut KernelProgram>) -> anyhow::Result<Vec<Step>> {
-        let past = match &self.owner {
-            Owner::Us { device, .. } => device.index,
-            _ => 0,
-        };
-        let mut laid = Vec::new();
-        if let Some(program) = program {
-            for (index, hook) in program.instance().attachments()? {
-                if hook == Hook::Ingress {
-                    let works = program.instance().is_attached(index, hook)?;
-                    laid.push((index, program.lane(index)?, works));
-                }
-            }
-        }
-        let mut steps = Vec::new();
-        for (index, lane, _) in laid.iter().filter(|(index, ..)| !ways.iter().any(|w| w.index == *index)) {
-            let name =
-                self.all.iter().find(|l| l.index == *index).map(|l| l.name.clone()).unwrap_or_default();
-            steps.push(Step::Lift { index: *index, name, from: *lane });
-        }
-        for way in ways {
-            let found = laid.iter().find(|(index, ..)| *index == way.index);
-            match found {
-                Some((_, Some(lane), true)) if *lane == way.lane(past) => {}
-                Some((_, lane, true)) => steps.push(Step::Lay { way: way.clone(), from: *lane }),
-                _ => steps.push(Step::Lay { way: way.clone(), from: None }),
-            }
-        }
-        Ok(steps)
-    }
-}
-
-impl Way {
-    pub fn lane(&self, past: u32) -> Lane {
-        Lane { past, direct: self.direct, ipv4_mtu: self.ipv4_mtu }
     }
 }
 
@@ -362,53 +318,6 @@ pub fn routes(config: &Config, device: &str) -> Vec<Route> {
     all
 }
 
-/// The lanes of a configuration, and the interfaces that are missing. An interface that cannot have a lane is an error.
-pub fn ways(config: &Config, all: &[Link]) -> anyhow::Result<(Vec<Way>, Vec<String>)> {
-    let (names, direct) = express(config);
-    let (mut ways, mut missing) = (Vec::new(), Vec::new());
-    for name in names {
-        let Some(link) = all.iter().find(|l| l.name == *name) else {
-            missing.push(name.clone());
-            continue;
-        };
-        if link.loopback || link.mac.len() != 6 {
-            anyhow::bail!(
-                "`express` names `{name}`, which has no Ethernet headers: its packets take the way through the device; nothing was changed"
-            );
-        }
-        ways.push(Way { index: link.index, name: name.clone(), direct, ipv4_mtu: ipv4_mtu(config) });
-    }
-    Ok((ways, missing))
-}
-
-/// Why an interface drops packets whose source is routed to another interface, as a translated packet's is on a lane; `None` if it does not.
-/// The second text is the cure.
-///
-/// The kernel uses the larger of two values (Documentation/networking/ip-sysctl.rst): 1 is the strict mode of RFC 3704, 2 the loose one. On an
-/// interface without an IPv4 address the loose mode drops such packets, too (`no_addr` in net/ipv4/fib_frontend.c). That holds for lanes past
-/// netfilter as well: the kernel gets the packets whose next hop it has not resolved.
-pub fn filter(name: &str, present: &Present) -> Option<(String, String)> {
-    let value = |scope: &str| {
-        let value = sysctl::get(&format!("net/ipv4/conf/{scope}/rp_filter")).ok()?;
-        value.parse::<u8>().ok()
-    };
-    let (all, own) = (value("all").unwrap_or(0), value(name).unwrap_or(0));
-    let has_address = present.addresses.iter().any(|(n, a)| n == name && a.address.is_ipv4());
-    let off = match all {
-        0 => format!("sysctl -w net.ipv4.conf.{name}.rp_filter=0"),
-        _ => format!("sysctl -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.{name}.rp_filter=0"),
-    };
-    match (all.max(own), has_address) {
-        (1, true) => Some((
-            format!("`{name}` filters by reverse path strictly"),
-            format!("sysctl -w net.ipv4.conf.{name}.rp_filter=2"),
-        )),
-        (1, false) => Some((format!("`{name}` filters by reverse path strictly"), off)),
-        (2, false) => Some((format!("`{name}` filters by reverse path and has no IPv4 address"), off)),
-        _ => None,
-    }
-}
-
 /// Does steps, and can undo those that were done, the last one first.
 pub struct Transaction<'a> {
     site: &'a Site,
@@ -436,13 +345,12 @@ impl<'a> Transaction<'a> {
             Step::Lay { way, .. } => {
                 let past = self.links.index(&self.site.device)?;
                 if let Some(program) = program {
-                    program.set_lane(way.index, PORT, way.lane(past))?;
-                    program.attach(&way.name, Hook::Ingress)?;
+                    lay(program, way, past)?;
                 }
             }
-            Step::Lift { index, .. } => {
+            Step::Lift { index, hook, .. } => {
                 if let Some(program) = program {
-                    program.detach_index(*index, Hook::Ingress)?;
+                    program.detach_index(*index, *hook)?;
                     program.forget_ingress(*index)?;
                 }
             }
@@ -495,18 +403,18 @@ impl<'a> Transaction<'a> {
             Step::Lay { way, from } => {
                 if let Some(program) = program {
                     match from {
-                        Some(lane) => program.set_lane(way.index, PORT, *lane)?,
+                        Some(lane) => program.set_lane(way.index, *lane)?,
                         None => {
-                            program.detach_index(way.index, Hook::Ingress)?;
+                            program.detach_index(way.index, way.hook)?;
                             program.forget_ingress(way.index)?;
                         }
                     }
                 }
             }
-            Step::Lift { index, name, from } => {
+            Step::Lift { index, name, hook, from } => {
                 if let (Some(program), Some(lane), false) = (program, from, name.is_empty()) {
-                    program.set_lane(*index, PORT, *lane)?;
-                    program.attach(name, Hook::Ingress)?;
+                    program.set_lane(*index, *lane)?;
+                    program.attach(name, *hook)?;
                 }
             }
         }
@@ -528,6 +436,31 @@ fn answer(links: &Handle, proxy: &Proxy, add: bool) -> anyhow::Result<()> {
         false => drop(links.remove_proxy(proxy)?),
     }
     Ok(())
+}
+
+/// An interface whose driver does not take the program.
+#[derive(Debug)]
+pub struct NoDriver(pub String);
+
+impl fmt::Display for NoDriver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NoDriver {}
+
+fn lay(program: &mut KernelProgram, way: &Way, past: u32) -> anyhow::Result<()> {
+    if way.is_xdp() {
+        program.load_xdp_lanes(XDP_OBJECT)?;
+    }
+    program.set_lane(way.index, way.lane(past))?;
+    match program.attach(&way.name, way.hook) {
+        Err(error @ io::Error::System { .. }) if way.hook == Hook::Xdp(XdpMode::Native) => {
+            Err(NoDriver(error.to_string()).into())
+        }
+        other => Ok(other?),
+    }
 }
 
 fn inverse(step: &conflicts::Step) -> conflicts::Step {
