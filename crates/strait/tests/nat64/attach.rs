@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::lab::{Lab, both, possible};
+use crate::operator::outdate;
 use crate::{DEVICE, EXPRESS, carries_in};
 
 const TC: &str = "{ interfaces = [\"r0\", \"r1\"], hook = \"tc\" }";
@@ -131,6 +132,27 @@ fn the_attachment_changes_while_packets_flow() {
     assert_eq!(lanes(&lab), json!([]));
     lab.must("down");
     assert_eq!(lab.state(), clean);
+}
+
+#[test]
+fn an_upgrade_at_the_xdp_hook_loses_no_packet() {
+    let Some(lab) = lab("xdpup") else { return };
+    lab.config(XDP, "");
+    lab.must("up");
+    let (sent, arrived) = std::thread::scope(|scope| {
+        let upgrades = scope.spawn(|| {
+            for _ in 0..2 {
+                outdate(&lab);
+                lab.must("up");
+            }
+        });
+        lab.count_datagrams(|| upgrades.is_finished())
+    });
+    assert!(sent > 100 && sent == arrived, "{sent} {arrived}");
+    lab.must("status");
+    let packets = lanes(&lab)[0]["packets"].as_u64().expect("a number");
+    lab.ping(3);
+    assert!(lanes(&lab)[0]["packets"].as_u64() > Some(packets), "the new program works");
 }
 
 #[test]

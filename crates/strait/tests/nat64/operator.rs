@@ -16,7 +16,7 @@ fn fails(command: &mut Command, code: i32) -> String {
 }
 
 /// Makes the running program look like another version's.
-fn outdate(lab: &Lab) {
+pub fn outdate(lab: &Lab) {
     let pins = lab.pins("nat64").display().to_string();
     lab.sh(&format!("rmdir {pins}/object-*; mkdir {pins}/object-00000000000000000000000000000000"));
 }
