@@ -1,7 +1,8 @@
 # Two commands on a fresh machine: `make demo` and `make test`. Everything else is cargo's business.
 
-PREFIX  ?= /usr/local
-DESTDIR ?=
+PREFIX     ?= /usr/local
+SYSCONFDIR ?= /etc
+DESTDIR    ?=
 
 # rustup installs here; a shell that was opened before does not know it yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -9,13 +10,14 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 CARGO  ?= cargo
 STRAIT := target/release/strait
 
-.PHONY: help demo test build install clean
+.PHONY: help demo test build install uninstall clean
 
 help:
 	@echo 'make demo      an IPv6-only client reaches an IPv4-only server, beside plain forwarding (root)'
 	@echo 'make test      everything that this machine can test; the rest is reported as skipped'
 	@echo 'make build     target/release/strait'
-	@echo 'make install   the binary, completions and manual pages below PREFIX ($(PREFIX))'
+	@echo 'make install   the binary, completions, manual pages and systemd units below PREFIX ($(PREFIX))'
+	@echo 'make uninstall remove them; configuration files stay'
 	@echo 'make clean     remove what was built'
 	@echo
 	@echo 'demo, test and build install what is missing when run as root on Debian or Ubuntu.'
@@ -43,6 +45,17 @@ install:
 	$(STRAIT) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/strait
 	$(STRAIT) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_strait
 	$(STRAIT) completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/strait.fish
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(SYSCONFDIR)/strait/nat64
+	sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' dist/systemd/strait-nat64@.service \
+	    > $(DESTDIR)$(PREFIX)/lib/systemd/system/strait-nat64@.service
+
+# What `install` has put there. Running translators and their configuration are left alone.
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/strait $(DESTDIR)$(PREFIX)/lib/systemd/system/strait-nat64@.service \
+	    $(DESTDIR)$(PREFIX)/share/man/man1/strait.1 $(DESTDIR)$(PREFIX)/share/man/man1/strait-*.1 \
+	    $(DESTDIR)$(PREFIX)/share/bash-completion/completions/strait \
+	    $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_strait $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/strait.fish
+	@rmdir $(DESTDIR)$(SYSCONFDIR)/strait/nat64 $(DESTDIR)$(SYSCONFDIR)/strait 2>/dev/null || true
 
 clean:
 	$(CARGO) clean

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::lab::{Lab, both, possible};
-use crate::operator::outdate;
+
 use crate::{DEVICE, EXPRESS, carries_in};
 
 const TC: &str = "{ interfaces = [\"r0\", \"r1\"], hook = \"tc\" }";
@@ -142,7 +142,7 @@ fn an_upgrade_at_the_xdp_hook_loses_no_packet() {
     let (sent, arrived) = std::thread::scope(|scope| {
         let upgrades = scope.spawn(|| {
             for _ in 0..2 {
-                outdate(&lab);
+                lab.outdate();
                 lab.must("up");
             }
         });

@@ -9,13 +9,21 @@ use std::time::Duration;
 use io::bpf::{Hook, Instance};
 use io::netns::Namespace;
 use io::workdir::WorkDir;
-use nix::sys::socket::{setsockopt, sockopt::UdpGsoSegment};
+use nix::sys::socket::{setsockopt, sockopt::RcvBufForce, sockopt::UdpGsoSegment};
 
 /// The address of the server for the client.
 pub const SERVER6: &str = "2001:db8:64::c000:202";
 /// The address of the client for the server.
 pub const CLIENT4: &str = "198.51.100.2";
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What became of datagrams.
+#[derive(Debug)]
+pub struct Flood {
+    pub sent: u32,
+    pub lost: u32,
+    pub repeated: u32,
+}
 
 /// A lab, which is removed when the value is dropped.
 pub struct Lab {
@@ -190,6 +198,12 @@ impl Lab {
         PathBuf::from(format!("/sys/fs/bpf/strait/{device}-{id}"))
     }
 
+    /// Makes the running program look like another version's.
+    pub fn outdate(&self) {
+        let pins = self.pins("nat64").display().to_string();
+        self.sh(&format!("rmdir {pins}/object-*; mkdir {pins}/object-00000000000000000000000000000000"));
+    }
+
     /// Detaches the program from its device.
     pub fn detach(&self, device: &str) {
         let index = self.router.run(|| io::link::index_of(device).expect("a device")).expect("the router");
@@ -245,6 +259,41 @@ impl Lab {
             std::thread::sleep(Duration::from_micros(50));
         }
         (sent, receiver.join().expect("the receiver"))
+    }
+
+    /// Sends small numbered datagrams to the server as fast as it takes them, until `stop` says so, and says what arrived.
+    pub fn flood(&self, mut stop: impl FnMut() -> bool + Send) -> Flood {
+        let server = self.server.run(|| UdpSocket::bind("192.0.2.2:0").expect("binds")).expect("server");
+        let client = self.client.run(|| UdpSocket::bind("[::]:0").expect("binds")).expect("client");
+        let port = server.local_addr().expect("bound").port();
+        // The test is about the translator, and not about the socket's buffer.
+        setsockopt(&server, RcvBufForce, &(64 << 20)).expect("root may");
+        server.set_read_timeout(Some(Duration::from_millis(500))).expect("a socket");
+        let receiver = std::thread::spawn(move || {
+            let (mut buffer, mut times) = ([0; 64], Vec::<u8>::new());
+            while let Ok(size) = server.recv(&mut buffer) {
+                let number = u32::from_be_bytes(buffer[..size].try_into().expect("four bytes")) as usize;
+                times.resize(times.len().max(number + 1), 0);
+                times[number] += 1;
+            }
+            times
+        });
+        let mut sent = 0u32;
+        while !stop() {
+            for _ in 0..16 {
+                client.send_to(&sent.to_be_bytes(), (SERVER6, port)).expect("sends");
+                sent += 1;
+            }
+            // The queue between two interfaces of a machine has room for a thousand packets (net.core.netdev_max_backlog).
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        let times = receiver.join().expect("the receiver");
+        let arrived = times.iter().filter(|times| **times > 0).count() as u32;
+        Flood {
+            sent,
+            lost: sent - arrived,
+            repeated: times.iter().filter(|times| **times > 1).count() as u32,
+        }
     }
 
     /// Sends this number of megabytes from the client to the server, which must receive all of them correctly. Calls `between` after each.

@@ -15,12 +15,6 @@ fn fails(command: &mut Command, code: i32) -> String {
     both(&output)
 }
 
-/// Makes the running program look like another version's.
-pub fn outdate(lab: &Lab) {
-    let pins = lab.pins("nat64").display().to_string();
-    lab.sh(&format!("rmdir {pins}/object-*; mkdir {pins}/object-00000000000000000000000000000000"));
-}
-
 #[test]
 fn an_upgrade_loses_no_packet() {
     if !possible("upgrade") {
@@ -35,7 +29,7 @@ fn an_upgrade_loses_no_packet() {
         let (sent, arrived) = std::thread::scope(|scope| {
             let upgrades = scope.spawn(|| {
                 for _ in 0..5 {
-                    outdate(&lab);
+                    lab.outdate();
                     let status = lab.strait("status").output().expect("strait starts");
                     assert!(
                         both(&status).contains("the program that runs is of version"),
@@ -66,7 +60,7 @@ fn an_interrupted_upgrade_is_completed() {
     lab.must("up");
     let up = lab.state();
     lab.transfer(20, |round| {
-        outdate(&lab);
+        lab.outdate();
         let mut again = lab.strait("up").spawn().expect("strait starts");
         std::thread::sleep(std::time::Duration::from_millis(60 + 5 * round as u64));
         again.kill().expect("it is ours");

@@ -299,3 +299,52 @@ fn it_does_not_fight_for_ever() {
     let later = spoil(Duration::from_secs(2), "nothing of this kind");
     assert!(later <= first + 2, "{first} and {later} repairs: {}", service.said());
 }
+
+/// The translator is reloaded with other mappings, TOS, MTU and lanes, replaced by another version, killed and started again, while small
+/// datagrams and a TCP stream pass. Every datagram arrives, and once.
+#[test]
+fn no_packet_of_a_flood_is_lost_whatever_an_operator_does() {
+    if !possible("flood") {
+        return;
+    }
+    const MAP: &str = "[[map]]\nipv4 = \"203.0.113.0/24\"\nipv6 = \"2001:db8:200::/120\"";
+    for attach in [DEVICE, EXPRESS] {
+        let lab = Lab::new("flood");
+        lab.config(attach, "");
+        let mut service = Service::start(&lab, &[]);
+        lab.transfer(1, |_| ());
+        let flood = std::thread::scope(|scope| {
+            let operator = scope.spawn(|| {
+                for more in [
+                    MAP,
+                    "tos = 7",
+                    "ipv6-mtu = 1400",
+                    "routes = [\"192.0.2.128/25\"]",
+                    "clamp-mss = false",
+                    "",
+                ] {
+                    lab.config(attach, more);
+                    let before = service.said().matches("was read again").count();
+                    service.signal("HUP");
+                    while service.said().matches("was read again").count() == before {
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                }
+                lab.config(if attach == DEVICE { EXPRESS } else { DEVICE }, MAP);
+                lab.must("reload");
+                lab.config(attach, "");
+                lab.must("reload");
+                lab.outdate();
+                lab.must("reload");
+                service.signal("KILL");
+                let _ = service.process.wait();
+                service = Service::start(&lab, &[]);
+            });
+            scope.spawn(|| lab.transfer(20, |_| std::thread::sleep(Duration::from_millis(20))));
+            lab.flood(|| operator.is_finished())
+        });
+        println!("{attach}: {flood:?}");
+        assert!(flood.sent > 5000, "{flood:?}");
+        assert_eq!((flood.lost, flood.repeated), (0, 0), "{attach}: {flood:?}; {}", service.said());
+    }
+}
