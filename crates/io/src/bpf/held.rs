@@ -1,11 +1,11 @@
 //! An instance that a process holds open: its program, maps, links and note stay in the kernel also without their pins, and can be pinned again.
 
 use std::fs;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use super::Instance;
-use super::instance::{file_name, list};
+use super::instance::{PROGRAM, file_name, list};
 use crate::error::Context;
 use crate::{Result, sys};
 
@@ -25,7 +25,8 @@ impl Held {
         let mut held = Self { instance: instance.clone(), pins: Vec::new(), directories: Vec::new() };
         held.collect(instance.path())?;
         // Whoever sees the program's pin takes the instance to be complete.
-        held.pins.sort_by_key(|(path, _)| path.parent() == Some(instance.path()));
+        let of = |path: &Path| (path.parent() == Some(instance.path()), path.ends_with(PROGRAM));
+        held.pins.sort_by_key(|(path, _)| of(path));
         Ok(held)
     }
 
@@ -58,6 +59,14 @@ impl Held {
     /// Whether somebody has removed pins. Whoever detaches a program means it, and has not only removed a pin.
     pub fn is_lost(&self) -> bool {
         !self.lost().is_empty()
+    }
+
+    /// Whether another program has taken the instance's place, as an upgrade does.
+    pub fn is_replaced(&self) -> bool {
+        let number = |fd: BorrowedFd<'_>| sys::program_info(fd).map(|info| info.id).ok();
+        let held = self.pins.last().and_then(|(_, fd)| number(fd.as_fd()));
+        let now = self.instance.program().ok().and_then(|program| number(program.fd.as_fd()));
+        held != now
     }
 
     /// Pins again what has lost its pin. What is attached has stayed attached.

@@ -253,7 +253,7 @@ impl Instance {
 }
 
 /// The names of the programs' pins.
-const PROGRAM: &str = "prog";
+pub(super) const PROGRAM: &str = "prog";
 const BESIDE: &str = "beside";
 const XDP: &str = "xdp";
 

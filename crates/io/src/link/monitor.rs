@@ -2,9 +2,12 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::RouteNetlinkMessage as Rtnl;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
+use super::{Prefix, routes};
 use crate::Result;
 use crate::error::Context;
 
@@ -29,18 +32,38 @@ impl Monitor {
         open().context(|| "subscribe to the changes of interfaces and routes".into())
     }
 
-    /// Takes all notifications that have arrived, and returns whether there were any. Notifications that the kernel could not deliver count.
-    pub fn take(&self) -> bool {
+    /// Takes all notifications that have arrived, and returns whether there was one that counts. `route` says it of a route, by its prefix and by the
+    /// protocol that made it; a router with the whole Internet's routes hears of others all the time. Everything else counts, and so do
+    /// notifications that the kernel could not deliver.
+    pub fn take(&self, route: impl Fn(Prefix, u8) -> bool) -> bool {
         let mut any = false;
         loop {
             match self.socket.recv_from_full() {
-                Ok(_) => any = true,
+                Ok((datagram, _)) => any = any || counts(&datagram, &route),
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => any = true,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(_) => return any,
             }
         }
     }
+}
+
+fn counts(mut rest: &[u8], route: &impl Fn(Prefix, u8) -> bool) -> bool {
+    while rest.len() >= 16 {
+        let Ok(message) = NetlinkMessage::<Rtnl>::deserialize(rest) else { return true };
+        let counts = match message.payload {
+            NetlinkPayload::InnerMessage(Rtnl::NewRoute(message) | Rtnl::DelRoute(message)) => {
+                routes::destination(&message).is_none_or(|to| route(to, message.header.protocol.into()))
+            }
+            _ => true,
+        };
+        if counts {
+            return true;
+        }
+        let length = (message.header.length as usize).next_multiple_of(4).max(16);
+        rest = rest.get(length..).unwrap_or(&[]);
+    }
+    false
 }
 
 impl AsFd for Monitor {

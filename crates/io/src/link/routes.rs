@@ -207,19 +207,13 @@ fn read(message: &RouteMessage, name: &dyn Fn(u32) -> Option<String>) -> Option<
     if header.table != RouteHeader::RT_TABLE_MAIN {
         return None;
     }
-    let any: IpAddr = match header.address_family {
-        AddressFamily::Inet => Ipv4Addr::UNSPECIFIED.into(),
-        AddressFamily::Inet6 => Ipv6Addr::UNSPECIFIED.into(),
-        _ => return None,
-    };
-    let mut route = Route::bare(Prefix::new(any, header.destination_prefix_length));
+    let mut route = Route::bare(destination(message)?);
     route.protocol = header.protocol.into();
     if header.kind != RouteType::Unicast {
         route.kind = Kind::Other(header.kind.into());
     }
     for attribute in &message.attributes {
         match attribute {
-            RouteAttribute::Destination(to) => route.to.address = ip(to)?,
             RouteAttribute::Oif(index) => route.interface = name(*index),
             RouteAttribute::Gateway(via) => route.via = ip(via),
             RouteAttribute::PrefSource(source) => route.source = ip(source),
@@ -234,6 +228,20 @@ fn read(message: &RouteMessage, name: &dyn Fn(u32) -> Option<String>) -> Option<
         }
     }
     Some(route)
+}
+
+/// The prefix of a route in a message. A default route has none in it.
+pub(super) fn destination(message: &RouteMessage) -> Option<Prefix> {
+    let any: IpAddr = match message.header.address_family {
+        AddressFamily::Inet => Ipv4Addr::UNSPECIFIED.into(),
+        AddressFamily::Inet6 => Ipv6Addr::UNSPECIFIED.into(),
+        _ => return None,
+    };
+    let to = message.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Destination(to) => Some(ip(to)),
+        _ => None,
+    });
+    Some(Prefix::new(to.unwrap_or(Some(any))?, message.header.destination_prefix_length))
 }
 
 fn ip(address: &RouteAddress) -> Option<IpAddr> {

@@ -97,6 +97,17 @@ pub fn apply(file: &File, config: &Config, force: bool, log: Log) -> anyhow::Res
     Ok(site)
 }
 
+/// Loads the lanes' program for the XDP hook, if it is not loaded yet: an interface may come, or a file, that needs it when this process has no
+/// privilege any more to load programs.
+pub fn ready_for_xdp(site: &Site, config: &Config) -> anyhow::Result<()> {
+    let Some(program) = running_program(&manifest()?, &site.instance) else { return Ok(()) };
+    match (program.load_xdp_lanes(XDP_OBJECT), &config.attach.lanes) {
+        (Err(error), Lanes::Xdp { .. }) => Err(error.into()),
+        // Not every kernel that has tc's hooks takes programs at this one.
+        _ => Ok(()),
+    }
+}
+
 /// What a repair found.
 #[derive(Debug, Default)]
 pub struct Repair {

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
-use io::link::Monitor;
+use io::link::{Monitor, Prefix};
 use io::signals::{self, Signal, Signals};
 
 /// Something that `run` reacts to.
@@ -35,8 +35,8 @@ impl Events {
         Ok(Self { signals, monitor: Monitor::open()? })
     }
 
-    /// Waits for the next event, at most until `time`.
-    pub fn next(&mut self, time: Instant) -> Event {
+    /// Waits for the next event, at most until `time`. `route` says which routes matter, by prefix and protocol.
+    pub fn next(&mut self, time: Instant, route: impl Fn(Prefix, u8) -> bool) -> Event {
         let mut changed = None;
         loop {
             let until = changed.map_or(time, |at: Instant| at + TOGETHER);
@@ -47,7 +47,7 @@ impl Events {
                 Some(Signal::Interrupt | Signal::Terminate) => return Event::Stop,
                 None => {}
             }
-            if self.monitor.take() && changed.is_none() {
+            if self.monitor.take(&route) && changed.is_none() {
                 changed = Some(Instant::now());
             }
             if Instant::now() >= until {

@@ -1,20 +1,25 @@
 //! Keeps a translator as a file says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use control::nat64::Config;
 use io::bpf::{self, Claim, Held, Instance};
+use io::link::Prefix;
 
 use super::super::log::Log;
-use super::super::owner::Site;
+use super::super::owner::{PROTOCOL, Site};
 use super::super::record::{File, Record};
-use super::super::{device, prefix_text, up};
+use super::super::{device, prefix_text, up, wiring};
 use super::service;
 use crate::cli::KeepArgs;
 
-/// The interval of checks without a notification: the kernel says nothing of a program that is detached.
+/// The interval of checks without a notification: the kernel says nothing of a program that is detached. Only what is cheap is looked at.
 const EVERY: Duration = Duration::from_millis(500);
+/// The interval of checks of everything: all tables, and all of the machine's routes.
+const ALL: Duration = Duration::from_secs(60);
+/// The same while something is in the way.
+const TROUBLED: Duration = Duration::from_secs(2);
 /// Two repairs of the same within this time have the same cause.
 const SOON: Duration = Duration::from_secs(30);
 /// So many repairs of the same are made at once. Then each one waits for twice as long as the last one.
@@ -34,6 +39,12 @@ pub struct Keeper {
     held: Held,
     /// Whether the program that runs is another version's.
     foreign: bool,
+    /// The prefixes of the routes into the device.
+    prefixes: BTreeSet<Prefix>,
+    /// When everything is looked at next.
+    all: Instant,
+    /// Whether something waits for its next repair.
+    delayed: bool,
     /// What was repaired, how often, and when last.
     repairs: BTreeMap<String, (u32, Instant)>,
     /// What was said last about what cannot be repaired.
@@ -51,9 +62,23 @@ impl Keeper {
     ) -> anyhow::Result<Self> {
         let force = args.apply.force;
         let site = up::apply(&file, &config, force, log)?;
-        let held = Held::open(&Instance::open(&site.instance)?)?;
-        let (repairs, trouble, foreign) = (BTreeMap::new(), Vec::new(), false);
-        Ok(Self { site, file, config, force, claim, log, held, foreign, repairs, trouble })
+        up::ready_for_xdp(&site, &config)?;
+        Ok(Self {
+            held: Held::open(&Instance::open(&site.instance)?)?,
+            site,
+            file,
+            config,
+            force,
+            claim,
+            log,
+            foreign: false,
+            prefixes: BTreeSet::new(),
+            // A check follows at once: something may have changed since the file was applied.
+            all: Instant::now(),
+            delayed: false,
+            repairs: BTreeMap::new(),
+            trouble: Vec::new(),
+        })
     }
 
     pub fn site(&self) -> &Site {
@@ -67,6 +92,11 @@ impl Keeper {
     /// Whether another version of Strait has replaced the program.
     pub fn is_foreign(&self) -> bool {
         self.foreign
+    }
+
+    /// Whether a route is one that the translator has, or in its way.
+    pub fn has_route(&self, to: Prefix, protocol: u8) -> bool {
+        protocol == PROTOCOL || self.prefixes.contains(&to)
     }
 
     /// When the next check is due, if nothing happens before.
@@ -115,9 +145,29 @@ impl Keeper {
             self.claim = claim;
         }
         (self.file, self.config) = (file, config);
+        self.all = Instant::now();
         self.repairs.clear();
         self.trouble.clear();
         Ok(())
+    }
+
+    /// Looks for what no notification tells: whether the programs are attached, and whether another process has applied a file.
+    pub fn look_closer(&mut self) {
+        if Instant::now() >= self.all || !self.is_in_place().unwrap_or(false) {
+            self.check();
+        }
+    }
+
+    fn is_in_place(&self) -> anyhow::Result<bool> {
+        let instance = Instance::open(&self.site.instance)?;
+        for (index, hook) in instance.attachments()? {
+            if !instance.is_attached(index, hook)? {
+                return Ok(false);
+            }
+        }
+        let same = |record: Record| record.text == self.file.text && record.file == self.file.path;
+        let intact = !self.held.is_lost() && !self.held.is_replaced();
+        Ok(intact && Record::of(&instance).is_some_and(same))
     }
 
     /// Looks whether the translator is as the file says, and repairs what is not.
@@ -135,6 +185,12 @@ impl Keeper {
         for trouble in self.trouble.iter().filter(|trouble| !before.contains(trouble)) {
             self.log.warning(trouble);
         }
+        self.all = Instant::now()
+            + match (self.delayed, self.trouble.is_empty()) {
+                (true, _) => EVERY,
+                (false, false) => TROUBLED,
+                (false, true) => ALL,
+            };
         if self.trouble != before {
             if self.trouble.is_empty() {
                 self.log.info(&format!("{} is as its file says again", self.site.device));
@@ -163,8 +219,13 @@ impl Keeper {
                  hint: start this process again with that strait"
             )]);
         }
-        if repair.done {
+        self.delayed = !repair.done && !repair.complaints.is_empty();
+        self.prefixes =
+            wiring::routes(&self.config, &self.site.device).iter().map(|route| route.to).collect();
+        if repair.done || self.held.is_replaced() {
             self.held = Held::open(&Instance::open(&self.site.instance)?)?;
+        }
+        if repair.done {
             self.repaired(&repair.complaints);
         }
         let missing = repair

@@ -44,14 +44,15 @@ pub fn run(args: &KeepArgs) -> anyhow::Result<()> {
     said_up(&keeper, args);
     service::ready(&keeper.status());
     loop {
-        match events.next(keeper.deadline()) {
+        match events.next(keeper.deadline(), |to, protocol| keeper.has_route(to, protocol)) {
             Event::Stop => break,
             Event::Reload => {
                 service::reloading();
                 keeper.reload(args);
                 service::ready(&keeper.status());
             }
-            Event::Changed | Event::Time => keeper.check(),
+            Event::Changed => keeper.check(),
+            Event::Time => keeper.look_closer(),
         }
         if keeper.is_foreign()
             && let Some(program) = newer()
