@@ -5,7 +5,8 @@
 //! cost of verification is a sum and not a product. Small programs are one function, because calls cost time.
 //!
 //! * `table` emits tables as maps, and their lookups.
-//! * `stages` emits the stages of the pipeline, `rounds` what lets a packet pass them again, and `paths` those of programs that copy packets.
+//! * `stages` emits the stages of the pipeline, `rounds` what lets a packet pass them again, and `paths` those of programs that
+//!   copy packets.
 //! * `mod@tc` and `mod@xdp` have what differs between the hooks: the entry point, the deparser, and the updates of checksums.
 //! * `value_sets` emits the value sets of parsers.
 //! * `events` declares the ring buffer of digests and messages.

@@ -1,4 +1,4 @@
-//! The pipeline of programs whose packets are replicated, cloned, or pass a stage more than once.
+//! The pipeline of programs whose packets are replicated or cloned, or pass a stage more than once in ways that [`super::rounds`] cannot do.
 //!
 //! Each stage is a function, and so is each path, as in machine code. The work that remains for a packet and its copies waits in a ring of
 //! jobs. There is one packet in the kernel: all jobs of a packet share its *tail*, and each job keeps the bytes in front of the tail. Before a

@@ -1,4 +1,4 @@
-//! The pipeline of programs whose packets are replicated, cloned, or pass a stage more than once.
+//! The pipeline of programs whose packets are replicated or cloned, or pass a stage more than once in ways that a loop around the stages cannot do.
 //!
 //! Each stage is a function, and so is each path. The work that remains for a packet and its copies waits in a ring of jobs, which are
 //! processed in order. A copy gets a free buffer of the worker at once. Where a deparser runs before a decision about the packet as it

@@ -22,6 +22,8 @@ impl Drop for Kernel {
 pub enum At {
     /// A hook of the kernel's traffic control.
     Tc,
+    /// The same, with a program that may have lanes.
+    Lane,
     /// The kernel's express data path.
     Xdp,
 }
@@ -30,7 +32,7 @@ impl At {
     /// Sends a packet of interface 1 through a program, in a test run.
     pub fn run(self, program: &KernelProgram, frame: &[u8]) {
         let run = match self {
-            At::Tc => program.test_run(frame, &SkBuff { ifindex: 1, ..SkBuff::default() }),
+            At::Tc | At::Lane => program.test_run(frame, &SkBuff { ifindex: 1, ..SkBuff::default() }),
             At::Xdp => program.test_run_xdp(frame),
         };
         run.expect("it runs");
@@ -54,6 +56,7 @@ pub fn load_at(at: At, what: &str, text: &str) -> Option<(KernelProgram, Kernel)
     let program = program.expect("it is right");
     let output = match at {
         At::Tc => emit::tc(&program),
+        At::Lane => emit::tc_with(&program, emit::ebpf::Options { lanes: true }),
         At::Xdp => emit::xdp(&program),
     };
     let output = output.expect("it is within the target");

@@ -25,7 +25,7 @@ INLINE u32 is_for_the_stack(UNUSED u32 half)
 /* Returns the EtherType of a packet that may enter a lane; 0 if it is for another host, or for another interface. */
 INLINE u32 type_for_lane(struct __sk_buff *skb, UNUSED struct scratch *t, UNUSED struct ingress *from)
 {
-    return skb->pkt_type || skb->vlan_present ? 0 : bswap16((u16)skb->protocol);
+    return skb->pkt_type || has_vlan_tag(skb) ? 0 : bswap16((u16)skb->protocol);
 }
 
 /* Sends a translated packet on: with DIRECT to its next hop if the kernel knows the neighbour; otherwise the network stack routes the packet. */

@@ -69,12 +69,11 @@ impl Ebpf<'_> {
             self.enter_lane("TC_ACT_OK");
         }
         let t = &mut self.c.text;
-        t.line("u32 tagged = skb->vlan_present;");
-        if rounds {
-            t.line("asm volatile(\"\" : \"+r\"(tagged)); /* or the compiler computes the member's address, which the verifier rejects */");
-            t.line("if (again)");
-            t.line("    tagged = t->tagged;");
-        }
+        t.line(if rounds {
+            "u32 tagged = again ? t->tagged : has_vlan_tag(skb);"
+        } else {
+            "u32 tagged = has_vlan_tag(skb);"
+        });
         t.line(format!("if ({first}tagged && vlan_tag_to_packet(skb))"));
         t.line(format!("    return count_and_drop(skb, t, {resize});"));
         let drop = "count_and_drop(skb, t";
@@ -93,7 +92,7 @@ impl Ebpf<'_> {
         t.open("if (tagged)");
         t.line("if (vlan_tag_to_metadata(skb))");
         t.line(format!("    return count_and_drop(skb, t, {resize});"));
-        t.line("if (skb->vlan_present)");
+        t.line("if (has_vlan_tag(skb))");
         t.line("    t->tag = bswap16((u16)skb->vlan_proto) << 16 | skb->vlan_tci;");
         t.close("");
         self.leave_as_fragments();

@@ -1,6 +1,15 @@
 
 enum { VLAN = 0x8100, SERVICE_VLAN = 0x88a8, VLAN_HEADERS = 18 };
 
+/* Returns whether the metadata of the skb have a VLAN tag. The assembly keeps the compiler from computing the member's address first, as in
+ * packet_start. */
+INLINE u32 has_vlan_tag(struct __sk_buff *skb)
+{
+    u64 present;
+    asm volatile("%0 = *(u32 *)(%1 + 20)" : "=r"(present) : "r"(skb)); /* skb->vlan_present */
+    return present;
+}
+
 /* Puts the outer VLAN tag back into the packet, where P4 programs expect it. The kernel removes that tag before tc runs, and keeps it in
  * the metadata of the skb. Pushing a second tag writes the first one into the packet; the second one, now in the metadata, is a
  * dummy. Returns 0 on success. */
