@@ -92,6 +92,16 @@ impl Discovery {
         self.current
     }
 
+    /// Takes over what was known before this process began, or before it read its file again.
+    pub fn resume(&mut self, known: Known) {
+        match known.origin {
+            Origin::File => {}
+            Origin::Router(_) => self.offers.push(known),
+            Origin::Dns(_) => self.answers.push(known),
+        }
+        self.choose();
+    }
+
     /// When [`Event::Time`] is due.
     pub fn deadline(&self) -> Option<Duration> {
         let ends = self.offers.iter().chain(&self.answers).map(|known| known.until);
@@ -309,6 +319,18 @@ mod tests {
             (2, Event::Link, &[Solicit], None),
             (3, advertised(9, &[(B, 600)]), &[], Some(B)),
         ]);
+    }
+
+    #[test]
+    fn what_was_known_before_counts_until_it_ends() {
+        use Action::{Ask, Solicit};
+        let mut discovery = Discovery::default();
+        assert_eq!(discovery.step(seconds(0), Event::Link), [Solicit]);
+        let prefix = A.parse().expect("a prefix");
+        discovery.resume(Known { prefix, origin: Origin::Router(router(1)), until: seconds(3) });
+        assert_eq!(discovery.current().map(|known| known.prefix), Some(prefix));
+        assert_eq!(discovery.step(seconds(3), Event::Time), [Solicit, Ask]);
+        assert_eq!(discovery.current(), None);
     }
 
     #[test]

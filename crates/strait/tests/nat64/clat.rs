@@ -1,10 +1,12 @@
 //! Tests mode `clat`: the client of the lab has IPv6 only, and reaches the server by IPv4 through two translators, its own and the router's.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv6Addr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
+
+use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, setsockopt, socket, sockopt};
 
 use crate::lab::{Lab, both, ip, possible};
 
@@ -60,13 +62,15 @@ impl<'a> Host<'a> {
             "ip -br link; ip -o addr; ip route; ip -6 route; ip -6 neigh show proxy; cd /proc/sys/net/ipv6/conf; \
              grep . all/forwarding c0/forwarding c0/accept_ra c0/proxy_ndp",
         );
-        // Link-local addresses come with delay, times pass, and the names of the ends of a veth depend on the caller.
-        let skip = ["fe80", "ff00", "valid_lft", "Peer netns"];
+        // Link-local addresses come with delay, times pass, and iproute2 complains of the namespace of a peer now and then.
+        let skip = ["fe80", "ff00", "Peer netns"];
         let lines = all.lines().filter(|line| !skip.iter().any(|word| line.contains(word)));
-        lines
-            .map(|line| line.split_whitespace().next().map_or("", |_| line.trim_end()))
-            .collect::<Vec<_>>()
-            .join("\n")
+        let ends = ["\\", " expires ", "@"];
+        let cut = |line: &str| {
+            let at = ends.iter().filter_map(|end| line.find(end)).min().unwrap_or(line.len());
+            line[..at].trim_end().to_owned()
+        };
+        lines.map(cut).collect::<Vec<_>>().join("\n")
     }
 
     fn ping(&self) -> Output {
@@ -128,6 +132,72 @@ impl<'a> Host<'a> {
     }
 }
 
+/// A network whose router speaks for itself: addresses and a default route come from Debian's radvd.
+impl Host<'_> {
+    /// Starts radvd in the router. The host forgets its own addresses and routes.
+    fn by_advertisements(&self) -> Running {
+        self.sh("ip addr flush dev c0 scope global; ip -6 route flush default");
+        let conf = self.lab.files.path().join("radvd.conf");
+        let text = "interface r0 {\n AdvSendAdvert on;\n MinRtrAdvInterval 3;\n MaxRtrAdvInterval 4;\n AdvDefaultLifetime 1800;\n \
+                    prefix 2001:db8:1::/64 {};\n};\n";
+        std::fs::write(&conf, text).expect("a file");
+        let mut radvd = in_router(self.lab, "radvd");
+        radvd.args(["--nodaemon", "--logmethod", "stderr", "--config"]).arg(&conf);
+        radvd.arg("--pidfile").arg(self.lab.files.path().join("radvd.pid"));
+        Running::start(radvd.stderr(Stdio::null()))
+    }
+
+    /// Sends an advertisement with this prefix from the router. Debian 12's radvd (2.19) does not know the option (RFC 8781), and a router may send it
+    /// in an advertisement of its own (RFC 4861 section 6.2.3).
+    fn advertise(&self, prefix: &str, lifetime: u16) {
+        let link_local = self.sh("ip -6 -br addr show dev c0 scope link");
+        let to = link_local.split_whitespace().find_map(|word| word.strip_suffix("/64")).expect("an address");
+        let to: Ipv6Addr = to.parse().expect("an address");
+        let address: Ipv6Addr = prefix.strip_suffix("/96").expect("a prefix").parse().expect("an address");
+        let fixed = [134, 0, 0, 0, 64, 0, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0];
+        let message =
+            [&fixed[..], &[38, 2], &lifetime.next_multiple_of(8).to_be_bytes(), &address.octets()[..12]]
+                .concat();
+        let sent = self.lab.router.run(|| {
+            let (family, icmp) = (AddressFamily::Inet6, SockProtocol::IcmpV6);
+            let raw = socket(family, SockType::Raw, SockFlag::empty(), icmp).expect("a raw socket");
+            setsockopt(&raw, sockopt::Ipv6Ttl, &255).expect("a hop limit");
+            let scope = io::link::index_of("r0").expect("an interface");
+            UdpSocket::from(raw).send_to(&message, SocketAddrV6::new(to, 0, 0, scope))
+        });
+        sent.expect("the router").expect("is sent");
+    }
+
+    /// Starts `run`.
+    fn run(&self) -> Running {
+        let log = std::fs::File::create(self.lab.files.path().join("run.log")).expect("a file");
+        Running::start(self.strait("run").stderr(log.try_clone().expect("a file")).stdout(log))
+    }
+
+    /// What `status` says, for programs.
+    fn status(&self) -> serde_json::Value {
+        let output = self.strait("status").arg("--json").output().expect("strait starts");
+        serde_json::from_slice(&output.stdout).unwrap_or_default()
+    }
+
+    /// Waits until the prefix is this one, from such a source, and nothing is wrong.
+    fn wait_for(&self, prefix: Option<&str>, from: Option<&str>) -> serde_json::Value {
+        let mut last = serde_json::Value::Null;
+        for _ in 0..150 {
+            last = self.status();
+            if last["prefix"].as_str() == prefix
+                && last["clat"]["prefix_from"].as_str() == from
+                && last["state"] == "up"
+            {
+                return last;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let log = std::fs::read_to_string(self.lab.files.path().join("run.log")).unwrap_or_default();
+        panic!("{prefix:?} from {from:?} expected: {last:#}\n{log}\n{}", self.state());
+    }
+}
+
 impl Drop for Host<'_> {
     fn drop(&mut self) {
         // A test that failed leaves its translator running, because pins outlive namespaces.
@@ -155,6 +225,21 @@ impl Drop for Running {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+fn in_router(lab: &Lab, program: &str) -> Command {
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net={}", lab.router.path().display())).arg(program);
+    command
+}
+
+/// Whether a test can run that needs these programs.
+fn has(name: &str, programs: &[&str]) -> bool {
+    let missing = programs.iter().find(|program| Command::new(program).arg("-h").output().is_err());
+    if let Some(program) = missing {
+        println!("skipped: nat64 {name}: needs {program}");
+    }
+    missing.is_none() && possible(name)
 }
 
 /// A lab whose router translates the CLAT's address by Strait.
@@ -262,11 +347,7 @@ fn what_cannot_work_is_refused() {
 /// Another implementation translates back, and gives the CLAT an address of its pool: Debian's tayga. The CLAT makes its own IPv6 address.
 #[test]
 fn it_works_with_a_foreign_nat64() {
-    if !possible("clat and tayga") {
-        return;
-    }
-    if Command::new("tayga").arg("--help").output().is_err() {
-        println!("skipped: nat64 clat and tayga: needs tayga");
+    if !has("clat and tayga", &["tayga"]) {
         return;
     }
     let lab = Lab::new("tayga");
@@ -280,9 +361,8 @@ fn it_works_with_a_foreign_nat64() {
     lab.sh(&format!(
         "ip link set t64 up; ip route add 203.0.113.128/25 dev t64; ip route add {PREFIX} dev t64"
     ));
-    let mut tayga = Command::new("nsenter");
-    tayga.arg(format!("--net={}", lab.router.path().display()));
-    tayga.args(["tayga", "--nodetach", "--config"]).arg(lab.files.path().join("tayga.conf"));
+    let mut tayga = in_router(&lab, "tayga");
+    tayga.args(["--nodetach", "--config"]).arg(lab.files.path().join("tayga.conf"));
     let _tayga = Running::start(tayga.stdout(Stdio::null()).stderr(Stdio::null()));
     host.config(&format!("prefix = \"{PREFIX}\""), "");
     host.must("up");
@@ -293,4 +373,139 @@ fn it_works_with_a_foreign_nat64() {
     host.must("down");
     host.must("up");
     assert_eq!(host.sh("ip -6 route show dev clat"), routes);
+}
+
+/// Routers announce prefixes, change and withdraw them, and let them expire; the link goes down and comes back.
+#[test]
+fn what_routers_advertise_is_followed() {
+    if !has("clat and radvd", &["radvd"]) {
+        return;
+    }
+    const OTHER: &str = "2001:db8:46::/96";
+    let lab = lab("routers");
+    let host = Host::new(&lab);
+    let _radvd = host.by_advertisements();
+    // Nobody answers there.
+    host.config("", &format!("ipv6 = \"{OWN}\"\ndns = [\"2001:db8:1::1\"]"));
+    for _ in 0..100 {
+        if host.sh("ip -6 route show default").contains("proto ra") {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let before = host.state();
+    let mut run = host.run();
+    host.wait_for(None, None);
+    let text = both(&host.strait("status").output().expect("strait starts"));
+    assert!(text.contains("no prefix is known"), "{text}");
+    assert!(!host.sh("ip route").contains("default"), "without a prefix there is no IPv4");
+
+    host.advertise(PREFIX, 600);
+    let status = host.wait_for(Some(PREFIX), Some("router"));
+    let left = status["clat"]["prefix_lifetime"].as_u64().expect("a number");
+    assert!((590..=600).contains(&left), "{status}");
+    assert!(status["clat"]["prefix_by"].as_str().expect("a router").starts_with("fe80:"), "{status}");
+    assert_eq!(host.works(), OUTSIDE);
+    // The kernel goes on to follow the router, too.
+    assert!(host.sh("ip -6 route show default").contains("proto ra"));
+
+    // A process that is killed leaves it working, and the next one goes on with the prefix.
+    run.0.kill().expect("it runs");
+    run.0.wait().expect("it ends");
+    assert!(host.ping().status.success());
+    run = host.run();
+    let log = lab.files.path().join("run.log");
+    let is_up = || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("clat is up"));
+    assert!((0..100).any(|_| is_up() || {
+        std::thread::sleep(Duration::from_millis(100));
+        false
+    }));
+    let text = std::fs::read_to_string(&log).expect("a file");
+    assert!(text.contains(&format!("clat is up: 1 mappings, prefix {PREFIX}")), "{text}");
+    host.wait_for(Some(PREFIX), Some("router"));
+
+    // The same prefix is valid for longer.
+    host.advertise(PREFIX, 1200);
+    let longer = || host.status()["clat"]["prefix_lifetime"].as_u64().is_some_and(|left| left > 1000);
+    assert!((0..50).any(|_| longer() || {
+        std::thread::sleep(Duration::from_millis(100));
+        false
+    }));
+
+    // The network changes its prefix.
+    lab.config(DEVICE, &format!("[[map]]\nipv4 = \"{OUTSIDE}\"\nipv6 = \"{OWN}\""));
+    let file = lab.files.path().join("nat64.toml");
+    let text = std::fs::read_to_string(&file).expect("a file").replace(PREFIX, OTHER);
+    std::fs::write(&file, text).expect("a file");
+    lab.must("reload");
+    host.advertise(OTHER, 600);
+    host.advertise(PREFIX, 0);
+    host.wait_for(Some(OTHER), Some("router"));
+    assert_eq!(host.works(), OUTSIDE);
+
+    // It is withdrawn, comes back, and expires.
+    host.advertise(OTHER, 0);
+    host.wait_for(None, None);
+    assert!(!host.sh("ip route").contains("default"), "without a prefix there is no IPv4");
+    host.advertise(OTHER, 8);
+    host.wait_for(Some(OTHER), Some("router"));
+    host.wait_for(None, None);
+
+    // The link goes down and comes back. A router repeats what it advertises.
+    host.advertise(OTHER, 600);
+    host.wait_for(Some(OTHER), Some("router"));
+    host.sh("ip link set c0 down");
+    host.wait_for(None, None);
+    host.sh("ip link set c0 up");
+    let back = (0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(200));
+        if host.sh("ip -6 route show default").contains("proto ra") {
+            host.advertise(OTHER, 600);
+        }
+        host.status()["prefix"] == OTHER
+    });
+    assert!(back, "{:#}", host.status());
+    assert_eq!(host.works(), OUTSIDE);
+
+    io::signals::send(run.0.id(), io::signals::Signal::Terminate).expect("it runs");
+    assert!(run.0.wait().expect("it ends").success());
+    assert_eq!(host.state(), before, "nothing is left");
+}
+
+/// No router advertises a prefix, and a DNS64 tells it: unbound.
+#[test]
+fn a_dns64_tells_the_prefix() {
+    if !has("clat and unbound", &["radvd", "unbound"]) {
+        return;
+    }
+    let lab = lab("dns64");
+    let host = Host::new(&lab);
+    let _radvd = host.by_advertisements();
+    let dir = lab.files.path().display();
+    let zone = "$TTL 60\n@ SOA ns host 1 3600 600 86400 60\n@ NS ns\nns A 192.0.2.53\n@ A 192.0.0.170\n@ A 192.0.0.171\n";
+    std::fs::write(lab.files.path().join("zone"), zone).expect("a file");
+    let conf = format!(
+        "server:\n interface: 2001:db8:1::1\n access-control: ::/0 allow\n do-daemonize: no\n chroot: \"\"\n username: \"\"\n \
+         directory: \"{dir}\"\n pidfile: \"{dir}/unbound.pid\"\n use-syslog: no\n module-config: \"dns64 iterator\"\n \
+         dns64-prefix: {PREFIX}\nauth-zone:\n name: \"ipv4only.arpa\"\n zonefile: \"{dir}/zone\"\n for-upstream: yes\n \
+         for-downstream: no\n fallback-enabled: no\nremote-control:\n control-enable: no\n"
+    );
+    std::fs::write(lab.files.path().join("unbound.conf"), conf).expect("a file");
+    // Debian's AppArmor profile confines the installed file to /etc/unbound.
+    let copy = lab.files.path().join("unbound");
+    let installed = host.sh("command -v unbound");
+    std::fs::copy(installed.trim(), &copy).expect("a copy");
+    let mut unbound = in_router(&lab, copy.to_str().expect("a path"));
+    unbound.arg("-c").arg(lab.files.path().join("unbound.conf"));
+    let _unbound = Running::start(unbound.stderr(Stdio::null()));
+    host.config("", &format!("ipv6 = \"{OWN}\"\ndns = [\"2001:db8:1::1\"]"));
+    let _run = host.run();
+    let status = host.wait_for(Some(PREFIX), Some("dns"));
+    assert_eq!(status["clat"]["prefix_by"], "2001:db8:1::1", "{status}");
+    assert!(status["clat"]["prefix_lifetime"].as_u64().is_some_and(|left| left <= 60), "{status}");
+    assert_eq!(host.works(), OUTSIDE);
+    // Routers come first.
+    host.advertise(PREFIX, 600);
+    host.wait_for(Some(PREFIX), Some("router"));
+    host.must("down");
 }

@@ -4,9 +4,14 @@
 //! back from it as IPv6 packets of an address that is routed into the device, and that the kernel forwards to the uplink. So forwarding must be
 //! on. If the address is of the uplink's own network, the kernel answers neighbour solicitations for it.
 
+mod dns;
+mod follow;
 mod place;
 
+pub use follow::Follower;
+
 use control::nat64::{Clat, Config, Found, discovery::Origin};
+use io::bpf::Instance;
 use io::link::{Handle, Prefix, Proxy, Route, sysctl};
 
 use super::ipv4_mtu;
@@ -167,14 +172,15 @@ pub fn notes(found: &Found) -> Option<(String, String)> {
 /// A CLAT in words, for `status`.
 pub fn described(clat: &Clat, now: u64) -> String {
     let Some(found) = &clat.found else { return "clat: no prefix is known, so nothing is translated".into() };
-    let origin = match found.origin {
-        Origin::File => "the file".to_string(),
-        Origin::Router(router) => format!("router {router} (PREF64)"),
-        Origin::Dns(resolver) => format!("resolver {resolver} (RFC 7050)"),
-    };
     let left =
         found.until.map_or(String::new(), |until| format!(", valid for {} s", until.saturating_sub(now)));
-    format!("clat: {} is {} behind {}; prefix from {origin}{left}", clat.ipv4, found.ipv6, found.uplink)
+    format!(
+        "clat: {} is {} behind {}; prefix from {}{left}",
+        clat.ipv4,
+        found.ipv6,
+        found.uplink,
+        origin(found)
+    )
 }
 
 /// A CLAT for programs, for `status --json`.
@@ -195,4 +201,34 @@ pub fn json(clat: &Clat, now: u64) -> serde_json::Value {
         "prefix_until": found.and_then(|found| found.until),
         "prefix_lifetime": found.and_then(|found| found.until).map(|until| until.saturating_sub(now)),
     })
+}
+
+/// Where a prefix comes from, in words.
+fn origin(found: &Found) -> String {
+    match found.origin {
+        Origin::File => "the file".to_string(),
+        Origin::Router(router) => format!("router {router} (PREF64)"),
+        Origin::Dns(resolver) => format!("resolver {resolver} (RFC 7050)"),
+    }
+}
+
+/// What has changed between two states of a network, in words; `None` if it is only how long the prefix is valid.
+pub fn change(from: Option<&Found>, to: Option<&Found>) -> Option<String> {
+    let timeless = |found: &Found| Found { until: None, ..found.clone() };
+    if from.map(timeless) == to.map(timeless) {
+        return None;
+    }
+    Some(match to {
+        Some(to) => format!("prefix {} from {}, {} behind {}", to.prefix, origin(to), to.ipv6, to.uplink),
+        None => "there is no prefix any more, so nothing is translated".into(),
+    })
+}
+
+/// Writes down until when the prefix is valid, for `status`.
+pub fn note(site: &Site, found: &Found) -> anyhow::Result<()> {
+    let instance = Instance::open(&site.instance)?;
+    match Record::of(&instance) {
+        Some(record) => Record { found: Some(found.clone()), ..record }.write(&instance),
+        None => Ok(()),
+    }
 }

@@ -1,12 +1,14 @@
 //! Keeps a translator as a file says.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use control::nat64::Config;
+use control::nat64::{Config, Found};
 use io::bpf::{self, Claim, Held, Instance};
-use io::link::Prefix;
+use io::link::{Handle, Prefix};
 
+use super::super::clat::{self, Follower};
 use super::super::log::Log;
 use super::super::owner::{PROTOCOL, Site};
 use super::super::record::{File, Record};
@@ -20,6 +22,8 @@ const EVERY: Duration = Duration::from_millis(500);
 const ALL: Duration = Duration::from_secs(60);
 /// The same while something is in the way.
 const TROUBLED: Duration = Duration::from_secs(2);
+/// The time until a change of the network that could not be applied is tried again.
+const AGAIN: Duration = Duration::from_secs(5);
 /// Two repairs of the same within this time have the same cause.
 const SOON: Duration = Duration::from_secs(30);
 /// So many repairs of the same are made at once. Then each one waits for twice as long as the last one.
@@ -32,6 +36,10 @@ pub struct Keeper {
     site: Site,
     file: File,
     config: Config,
+    /// What follows the network of a CLAT.
+    follower: Option<Follower>,
+    /// Why the last change of the network could not be applied, and when.
+    failed: Option<(String, Instant)>,
     force: bool,
     claim: Claim,
     log: Log,
@@ -61,6 +69,9 @@ impl Keeper {
         log: Log,
     ) -> anyhow::Result<Self> {
         let force = args.apply.force;
+        let before = Instance::open(&Site::new(device(&config))?.instance).ok();
+        let before = before.and_then(|instance| Record::of(&instance)).and_then(|record| record.found);
+        let (config, follower) = follow(config, before)?;
         let site = up::apply(&file, &config, force, log)?;
         up::ready_for_xdp(&site, &config)?;
         Ok(Self {
@@ -68,6 +79,8 @@ impl Keeper {
             site,
             file,
             config,
+            follower,
+            failed: None,
             force,
             claim,
             log,
@@ -96,12 +109,71 @@ impl Keeper {
 
     /// Whether a route is one that the translator has, or in its way.
     pub fn has_route(&self, to: Prefix, protocol: u8) -> bool {
-        protocol == PROTOCOL || self.prefixes.contains(&to)
+        // The uplink of a CLAT is where the default route leads.
+        let uplink = self.follower.is_some() && to.len == 0;
+        uplink || protocol == PROTOCOL || self.prefixes.contains(&to)
     }
 
     /// When the next check is due, if nothing happens before.
     pub fn deadline(&self) -> Instant {
-        Instant::now() + EVERY
+        let next = Instant::now() + EVERY;
+        self.follower.as_ref().and_then(Follower::deadline).map_or(next, |at| at.min(next))
+    }
+
+    /// What becomes readable when the network says something.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.follower.as_ref().and_then(Follower::descriptor)
+    }
+
+    /// Looks what has become of a CLAT's network, and makes the translator follow it.
+    pub fn network(&mut self) {
+        let (before, said) = (self.found(), self.network_trouble());
+        let Some(follower) = &mut self.follower else { return };
+        let found = match Handle::open() {
+            Ok(links) => follower.turn(&links),
+            Err(_) => return,
+        };
+        let waits = self.failed.as_ref().is_some_and(|(_, at)| at.elapsed() < AGAIN);
+        if found != before && !waits {
+            let failed = self.adapt(before.as_ref(), found).err();
+            self.failed = failed.map(|error| (crate::out::chain(&error), Instant::now()));
+        }
+        if self.network_trouble() != said {
+            // The next check tells it.
+            self.all = Instant::now();
+        }
+    }
+
+    /// Why a CLAT does not translate.
+    fn network_trouble(&self) -> Vec<String> {
+        let network = self.follower.as_ref().and_then(Follower::trouble).map(str::to_owned);
+        network.into_iter().chain(self.failed.iter().map(|(why, _)| why.clone())).collect()
+    }
+
+    /// What the configuration of a CLAT follows from.
+    fn found(&self) -> Option<Found> {
+        self.config.clat.as_ref().and_then(|clat| clat.found.clone())
+    }
+
+    fn adapt(&mut self, before: Option<&Found>, found: Option<Found>) -> anyhow::Result<()> {
+        let change = clat::change(before, found.as_ref());
+        let base = self.file.config()?;
+        let config = found.clone().map_or(base.clone(), |found| base.with(found));
+        match (&change, &found) {
+            (None, Some(found)) => {
+                let _alone = bpf::lock()?;
+                clat::note(&self.site, found)?;
+            }
+            _ => self.site = up::apply(&self.file, &config, self.force, self.log)?,
+        }
+        self.held = Held::open(&Instance::open(&self.site.instance)?)?;
+        self.config = config;
+        if let Some(change) = change {
+            self.repairs.clear();
+            self.log.info(&format!("{}: {change}", self.site.device));
+            service::status(&self.status());
+        }
+        Ok(())
     }
 
     /// One line about the translator.
@@ -139,8 +211,10 @@ impl Keeper {
             true => None,
             false => Some(super::claim(&next)?),
         };
+        let (config, follower) = follow(config, self.found())?;
         self.site = up::apply(&file, &config, self.force, self.log)?;
         self.held = Held::open(&Instance::open(&self.site.instance)?)?;
+        self.follower = follower;
         if let Some(claim) = claim {
             self.claim = claim;
         }
@@ -232,7 +306,13 @@ impl Keeper {
             .missing
             .iter()
             .map(|name| format!("`{name}` does not exist; it gets its express lane when it comes"));
-        Ok(repair.conflicts.iter().map(ToString::to_string).chain(missing).collect())
+        Ok(repair
+            .conflicts
+            .iter()
+            .map(ToString::to_string)
+            .chain(missing)
+            .chain(self.network_trouble())
+            .collect())
     }
 
     /// Counts a repair, and says it.
@@ -279,12 +359,24 @@ impl Keeper {
         let Some(config) = record.config() else { return Ok(()) };
         self.held = Held::open(&instance)?;
         self.file = File { path: record.file.clone(), text: record.text.clone() };
+        let base = self.file.config().ok();
+        self.follower = base.and_then(|base| Follower::new(&base, record.found.clone()));
         self.config = config;
         self.repairs.clear();
         self.log.info(&format!("{} was applied by another process, and is kept now", record.file.display()));
         service::status(&self.status());
         Ok(())
     }
+}
+
+/// A configuration as the network lets it be now, and what follows the network.
+fn follow(config: Config, before: Option<Found>) -> anyhow::Result<(Config, Option<Follower>)> {
+    let mut follower = Follower::new(&config, before);
+    let found = match &mut follower {
+        Some(follower) => follower.turn(&Handle::open()?),
+        None => None,
+    };
+    Ok((found.map_or(config.clone(), |found| config.with(found)), follower))
 }
 
 /// How long the next repair waits after so many of the same.

@@ -2,7 +2,7 @@
 //!
 //! Packets do not need it: they are translated by the kernel, also while this process is dead. It applies the file with the same code as `up`,
 //! and then waits for events (`events`): signals, notifications of the kernel, time. What is not as it shall be is repaired
-//! (`keeper`). If `up` or `reload` applies another file beside it, it keeps that one; if a new version of Strait has done so, the process continues
+//! (`keeper`). Of a CLAT it follows the network ([`super::clat`]). If `up` or `reload` applies another file beside it, it keeps that one; if a new version of Strait has done so, the process continues
 //! as that version.
 
 mod events;
@@ -44,15 +44,24 @@ pub fn run(args: &KeepArgs) -> anyhow::Result<()> {
     said_up(&keeper, args);
     service::ready(&keeper.status());
     loop {
-        match events.next(keeper.deadline(), |to, protocol| keeper.has_route(to, protocol)) {
+        let next = events
+            .next(keeper.deadline(), keeper.descriptor(), |to, protocol| keeper.has_route(to, protocol));
+        match next {
             Event::Stop => break,
             Event::Reload => {
                 service::reloading();
                 keeper.reload(args);
                 service::ready(&keeper.status());
             }
-            Event::Changed => keeper.check(),
-            Event::Time => keeper.look_closer(),
+            Event::Arrived => keeper.network(),
+            Event::Changed => {
+                keeper.network();
+                keeper.check();
+            }
+            Event::Time => {
+                keeper.network();
+                keeper.look_closer();
+            }
         }
         if keeper.is_foreign()
             && let Some(program) = newer()
