@@ -1,7 +1,9 @@
 // NAT64, stateless (SIIT): RFC 7915 headers, RFC 6052 and RFC 7757 addresses.
 //
-// P4-16 for v1model, without anything that p4c and BMv2 do not take. The only
-// thing of Strait's own is the annotation @checksum_nonzero, which others ignore.
+// P4-16 for v1model, without anything that p4c and BMv2 do not take. Strait's own are
+// the annotation @checksum_nonzero, which others ignore, and fragment_ipv6, which
+// stands where __STRAIT__ is defined: elsewhere an IPv4 packet with DF clear that is
+// too long for the lowest IPv6 MTU leaves whole, and is counted by over_lowest_mtu.
 //
 // Modes
 //   device   (settings.switching = 0) Every IP packet that arrives is translated
@@ -37,6 +39,9 @@
 
 #include <core.p4>
 #include <v1model.p4>
+#ifdef __STRAIT__
+#include <strait.p4>
+#endif
 
 // ---------------------------------------------------------------- constants
 
@@ -72,6 +77,12 @@ const bit<8> ICMPV6_ECHO              = 128;
 const bit<8> ICMPV6_ECHO_REPLY        = 129;
 const bit<8> ICMPV6_SOLICITATION      = 135;
 const bit<8> ICMPV6_ADVERTISEMENT     = 136;
+
+// Device mode: the kernel routes packets to the device, and takes two hops for each,
+// one before and one behind. It takes one for those that arrive by a lane, and none
+// for those that leave a lane directly.
+const bit<9> LANE        = 1;
+const bit<9> DIRECT_LANE = 2;
 
 const bit<32> ETHERNET_BYTES = 14;
 const bit<16> IPV4_BYTES     = 20;
@@ -292,7 +303,8 @@ struct settings_t {
     bit<8>  set_tos_6to4;
     bit<1>  compute_udp_zero;   // 4 to 6, checksum 0: 1 computes it, 0 drops the packet
     bit<16> max_mss;            // greatest MSS in a SYN, either way; 0xffff leaves them alone
-    bit<16> lowest_ipv6_mtu;    // RFC 7915 section 4.1, for IPv4 packets with DF clear
+    bit<16> lowest_ipv6_mtu;    // RFC 7915 section 4, for IPv4 packets with DF clear
+    bit<8>  kernel_hops;        // device mode: hops that the kernel around the device takes
 }
 
 struct metadata_t {
@@ -1583,7 +1595,7 @@ control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_met
         bool header_right;
         header_check.apply(hdr, header_right);
         if (!header_right) { bad_checksum(); }
-        if (hdr.ipv4.ttl <= 1) { ttl_expired(); }
+        if (hdr.ipv4.ttl <= 1 && meta.settings.kernel_hops < 2) { ttl_expired(); }
 
         // Protocols that mean something else, or a header, to IPv6. IGMP never leaves
         // its link (RFC 7915 section 4.2).
@@ -1612,7 +1624,7 @@ control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_met
         hdr.ipv6.flow_label = 0;
         hdr.ipv6.payload_length = meta.l4_bytes;
         hdr.ipv6.next_header = hdr.ipv4.protocol;
-        hdr.ipv6.hop_limit = hdr.ipv4.ttl - 1;
+        hdr.ipv6.hop_limit = (hdr.ipv4.ttl |+| meta.settings.kernel_hops) - 1;
 
         bit<32> removed = 0;
         bit<32> added = 0;
@@ -1661,11 +1673,14 @@ control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_met
             hdr.ipv6.payload_length = meta.l4_bytes + 8;
         }
 
-        // DF clear and too long for the lowest IPv6 MTU: RFC 7915 has it cut into
-        // fragments. A P4 program makes one packet of one packet; in device mode the
-        // kernel cut it before, by the MTU of its route. It is counted and sent.
-        if (hdr.ipv4.dont_fragment == 0 && hdr.ipv6.payload_length > meta.settings.lowest_ipv6_mtu - 40) {
+        // DF clear and too long for the lowest IPv6 MTU: RFC 7915 section 4 has it
+        // fragmented. Errors are never longer (RFC 4443 section 2.4).
+        if (hdr.ipv4.dont_fragment == 0 && hdr.ipv6.payload_length > meta.settings.lowest_ipv6_mtu - 40
+            && !hdr.inner_ipv4.isValid()) {
             over_lowest_mtu.count(0);
+#ifdef __STRAIT__
+            fragment_ipv6(meta.settings.lowest_ipv6_mtu, (bit<32>) hdr.ipv4.identification);
+#endif
         }
 
         hdr.ipv4.setInvalid();
@@ -1691,7 +1706,7 @@ control SixToFour(inout headers_t hdr, inout metadata_t meta, inout standard_met
         bool fragmented = hdr.fragment.isValid()
             && (hdr.fragment.more_fragments == 1 || hdr.fragment.fragment_offset != 0);
 
-        if (hdr.ipv6.hop_limit <= 1) { hop_limit_expired(); }
+        if (hdr.ipv6.hop_limit <= 1 && meta.settings.kernel_hops < 2) { hop_limit_expired(); }
         if (meta.protocol == PROTO_ICMP || meta.protocol == PROTO_IGMP) { protocol_not_translated(); }
         if (meta.protocol == PROTO_ICMPV6 && fragmented) { icmp_fragment(); }
         if (meta.l4_bytes > 65535 - IPV4_BYTES) { too_big(); }
@@ -1706,7 +1721,7 @@ control SixToFour(inout headers_t hdr, inout metadata_t meta, inout standard_met
         hdr.ipv4.ihl = 5;
         hdr.ipv4.tos = (hdr.ipv6.traffic_class & meta.settings.keep_tos_6to4) | meta.settings.set_tos_6to4;
         hdr.ipv4.total_length = meta.l4_bytes + IPV4_BYTES;
-        hdr.ipv4.ttl = hdr.ipv6.hop_limit - 1;
+        hdr.ipv4.ttl = (hdr.ipv6.hop_limit |+| meta.settings.kernel_hops) - 1;
         hdr.ipv4.protocol = meta.protocol;
 
         bit<32> removed = 0;
@@ -1946,7 +1961,7 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
 
     action configure(bit<1> switching, bit<9> device_port,
                      bit<8> keep_tos_4to6, bit<8> set_tos_4to6, bit<8> keep_tos_6to4, bit<8> set_tos_6to4,
-                     bit<1> compute_udp_zero, bit<16> max_mss, bit<16> lowest_ipv6_mtu) {
+                     bit<1> compute_udp_zero, bit<16> max_mss, bit<16> lowest_ipv6_mtu, bit<8> kernel_hops) {
         meta.settings.switching = switching;
         meta.settings.device_port = device_port;
         meta.settings.keep_tos_4to6 = keep_tos_4to6;
@@ -1956,6 +1971,7 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
         meta.settings.compute_udp_zero = compute_udp_zero;
         meta.settings.max_mss = max_mss;
         meta.settings.lowest_ipv6_mtu = lowest_ipv6_mtu;
+        meta.settings.kernel_hops = kernel_hops;
     }
 
     action configure_errors(bit<16> ipv4_mtu, bit<16> ipv6_mtu, bit<32> source4, bit<32> source4_mask, bit<128> source6) {
@@ -1974,7 +1990,7 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
 
     table settings {
         actions = { configure; }
-        default_action = configure(0, 0, 0xff, 0, 0xff, 0, 1, 1440, 1280);
+        default_action = configure(0, 0, 0xff, 0, 0xff, 0, 1, 1440, 1280, 0);
     }
 
     action next_hop(bit<9> port, bit<48> src_mac, bit<48> dst_mac) {
@@ -2010,6 +2026,10 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
         settings.apply();
         if (meta.settings.switching == 1) {
             own.apply(hdr, meta, standard_metadata);
+        } else if (standard_metadata.ingress_port == LANE) {
+            meta.settings.kernel_hops = meta.settings.kernel_hops >> 1;
+        } else if (standard_metadata.ingress_port == DIRECT_LANE) {
+            meta.settings.kernel_hops = 0;
         }
 
         if (hdr.inner_ipv4.isValid() || hdr.inner_ipv6.isValid()) {

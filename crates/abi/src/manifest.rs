@@ -59,8 +59,8 @@ pub struct Manifest {
 /// The names of an eBPF program's maps that belong to no table, counter or register. All numbers are in native order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelMaps {
-    /// The ports where packets arrive. The key is a `u32`, the index of an interface. The value is `{u32 port, u32 lane, u32 flags, u32
-    /// ipv4_mtu, u8 mac[6], u16 number}`; flag 1 says that packets of a lane go to the next hop directly, flag 2 that the interface has no Ethernet
+    /// The ports where packets arrive. The key is a `u32`, the index of an interface. The value is `{u32 port, u32 lane, u32 flags, u8
+    /// mac[6], u16 number}`; flag 1 says that packets of a lane go to the next hop directly, flag 2 that the interface has no Ethernet
     /// header, and flag 8 that a packet that is to leave as fragments goes on unchanged. `number` is that of a lane in `lanes`.
     pub ingress: String,
     /// The same for interfaces with small indices, if the program has this array: those beyond its size are in `ingress`. Flag 4 says that the

@@ -36,8 +36,10 @@ pub struct Config {
     pub udp_zero_checksum: UdpZeroChecksum,
     /// Whether the MSS option of TCP SYN packets is lowered so that segments fit the path.
     pub clamp_mss: bool,
-    /// The MTU of the IPv6 side in bytes, at least 1280.
-    pub ipv6_mtu: u16,
+    /// The MTU of the IPv6 side in bytes, at least 1280, if it is given.
+    pub ipv6_mtu: Option<u16>,
+    /// The greatest size of IPv6 packets that are made of IPv4 packets with DF clear. Longer ones are fragmented (RFC 7915 section 4).
+    pub lowest_ipv6_mtu: u16,
     /// What is allowed, and may not be what the operator wants.
     pub warnings: Vec<Problem>,
     /// The pool of IPv4 sources for ICMP errors whose IPv6 source has no IPv4 address (RFC 6791).
@@ -105,7 +107,7 @@ impl fmt::Display for Problem {
 
 const SECTIONS: [&str; 3] = ["nat64", "map", "clat"];
 
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "mode",
     "prefix",
     "pool",
@@ -115,6 +117,7 @@ const KEYS: [&str; 11] = [
     "udp-zero-checksum",
     "clamp-mss",
     "ipv6-mtu",
+    "lowest-ipv6-mtu",
     "error-pool4",
     "error-source6",
 ];
@@ -266,6 +269,7 @@ impl<'a> Reader<'a> {
             udp_zero_checksum: self.udp_zero(table.get("udp-zero-checksum")),
             clamp_mss: table.get("clamp-mss").is_none_or(|v| self.boolean(v, "clamp-mss")),
             ipv6_mtu: self.mtu(table.get("ipv6-mtu")),
+            lowest_ipv6_mtu: self.lowest_mtu(table.get("lowest-ipv6-mtu")),
             warnings: Vec::new(),
             error_pool4: table.get("error-pool4").and_then(|v| self.error_pool4(v)),
             error_source6: table.get("error-source6").and_then(|v| self.error_source6(v)),
@@ -568,9 +572,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn mtu(&mut self, value: Option<&Value<'a>>) -> u16 {
+    fn mtu(&mut self, value: Option<&Value<'a>>) -> Option<u16> {
         let number = value.map(|v| self.integer(v, "ipv6-mtu", 1280..=LARGEST_MTU));
-        number.flatten().map_or(1500, |n| n as u16)
+        number.flatten().map(|n| n as u16)
+    }
+
+    fn lowest_mtu(&mut self, value: Option<&Value<'a>>) -> u16 {
+        let number = value.map(|v| self.integer(v, "lowest-ipv6-mtu", 1280..=LARGEST_FRAGMENT));
+        number.flatten().map_or(1280, |n| n as u16)
     }
 }
 
@@ -590,6 +599,8 @@ const RESERVED: [&str; 3] = ["all", "default", "lo"];
 
 /// The device is a veth, whose MTU is at most 65535, and has room for a fragment header of 8 bytes more than a packet.
 pub(super) const LARGEST_MTU: i64 = 65_535 - 8;
+/// The largest fragments that the program in the kernel makes.
+const LARGEST_FRAGMENT: i64 = 9_264;
 
 fn is_well_known(prefix: Ipv6Net) -> bool {
     super::entries::WELL_KNOWN.parse() == Ok(prefix)
@@ -623,7 +634,7 @@ ipv6 = "2001:db8::7"
         assert_eq!(config.maps.len(), 2);
         assert_eq!(config.maps[1].ipv4.prefix_len(), 32);
         assert_eq!((config.tos, config.udp_zero_checksum), (Tos::Fixed(0), UdpZeroChecksum::Drop));
-        assert_eq!((config.clamp_mss, config.ipv6_mtu), (true, 1500));
+        assert_eq!((config.clamp_mss, config.ipv6_mtu, config.lowest_ipv6_mtu), (true, None, 1280));
     }
 
     /// Each row has: text that replaces a valid line, the line of the problem, words of the message and of the hint.
@@ -649,6 +660,7 @@ ipv6 = "2001:db8::7"
             ("tos = 0", "pool = [\"203.0.113.0/28\"]", 6, &["stateful"]),
             ("tos = 0", "routes = [\"198.51.100.1/24\"]", 6, &["bits after"]),
             ("tos = 0", "ipv6-mtu = 1279", 6, &["1280"]),
+            ("tos = 0", "lowest-ipv6-mtu = 1279", 6, &["1280 to 9264"]),
             ("\"drop\"", "\"ignore\"", 7, &["compute", "4.5"]),
             ("198.51.100.0/24", "127.0.0.0/24", 10, &["is loopback"]),
             ("198.51.100.0/24", "126.0.0.0/7", 10, &["covers 127.0.0.0/8 (loopback)"]),

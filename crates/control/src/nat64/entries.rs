@@ -35,8 +35,11 @@ const INSIDE: &str = "Inside";
 pub(super) const WELL_KNOWN: &str = "64:ff9b::/96";
 /// The source of ICMP errors whose IPv6 source has no IPv4 address, if no pool is configured (RFC 7600 section 4.8 names it).
 const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
-/// The number of bytes by which a fragment grows from IPv4 to IPv6: 20 for the larger header, 8 for the fragment header.
-pub const FRAGMENT_GROWTH: u16 = 28;
+/// The MTU of the IPv6 side, if none is configured, for the MSS of TCP.
+pub const ETHERNET_MTU: u16 = 1500;
+/// The hops that the kernel takes for a packet which it routes into the device and on from there. The translator gives one back, so that it
+/// is one hop altogether.
+const KERNEL_HOPS: u128 = 2;
 
 /// What the tables of the translator must contain for a configuration in device mode. The error is that the manifest is another program's.
 pub fn wanted(config: &Config, manifest: &Manifest) -> Result<Desired, String> {
@@ -106,9 +109,9 @@ fn settings(config: &Config) -> Call {
         Tos::Copy => (255, 0),
         Tos::Fixed(value) => (0, value as u128),
     };
-    // The MSS must fit both sides. The route of the IPv4 side leaves room for a fragment header.
+    // An IPv6 header and a TCP header. The IPv4 packet is shorter.
     let max_mss = match config.clamp_mss {
-        true => (config.ipv6_mtu - 60).min(config.ipv6_mtu - FRAGMENT_GROWTH - 40),
+        true => config.ipv6_mtu.unwrap_or(ETHERNET_MTU) - 60,
         false => u16::MAX,
     };
     let compute = config.udp_zero_checksum == UdpZeroChecksum::Compute;
@@ -121,21 +124,27 @@ fn settings(config: &Config) -> Call {
         (8, set),
         (1, compute as u128),
         (16, max_mss as u128),
-        (16, config.ipv6_mtu as u128),
+        (16, config.lowest_ipv6_mtu as u128),
+        (8, KERNEL_HOPS),
     ];
     call(&format!("{CONTROL}.configure"), &args)
 }
 
-/// What ICMP errors need beside the other settings. The MTU of the IPv4 side is not configured: an error that was too large for it comes back
-/// from the router that found it so.
+/// What ICMP errors need beside the other settings. The MTU of the IPv4 side is not configured, nor need that of the IPv6 side be: a packet too
+/// large for a link brings an error back from the router at the link, which tells its MTU.
 fn errors(config: &Config) -> Call {
     let (source4, mask) = match config.error_pool4 {
         Some(pool) => (bits4(pool), u32::from(pool.hostmask()) as u128),
         None => (u32::from(DUMMY) as u128, 0),
     };
     let source6 = config.error_source6.map_or(0, u128::from);
-    let args =
-        [(16, u16::MAX as u128), (16, config.ipv6_mtu as u128), (32, source4), (32, mask), (128, source6)];
+    let args = [
+        (16, u16::MAX as u128),
+        (16, config.ipv6_mtu.unwrap_or(u16::MAX) as u128),
+        (32, source4),
+        (32, mask),
+        (128, source6),
+    ];
     call(&format!("{CONTROL}.configure_errors"), &args)
 }
 

@@ -161,7 +161,7 @@ NOINLINE static struct cached_route *enter_lane(CONTEXT *packet, struct scratch 
     u8 next = 0;
     q.ifindex = ingress_of(packet);
     u32 length = route_key_of(packet, t, type_for_lane(packet, t, from), &q, &next);
-    if (!length || (from->ipv4_mtu && length > from->ipv4_mtu && q.family == AF_INET) || !is_whole(packet, length))
+    if (!length || !is_whole(packet, length))
         return 0;
     struct cached_route *a = find_route(packet, &q, length, next, ARRIVING);
     return a && a->ifindex == from->lane ? a : 0;

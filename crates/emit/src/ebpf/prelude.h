@@ -38,12 +38,11 @@ __attribute__((unused)) static s64 (*bpf_csum_diff)(u32 *from, u32 from_size, u3
  * a port with DIRECT: they get it back if the kernel routes them nevertheless.
  *
  * BARE says that the interface has no Ethernet header. The kernel then leaves VLAN tags in the packet, and its functions for tags would
- * take the first bytes of the packet for such a header. PORT says that an element of an array is a port. */
+ * take the first bytes of the packet for such a header. DEFER says that a packet that is to leave as fragments goes on unchanged. PORT says that an element of an array is a port. */
 struct ingress {
     u32 port;
     u32 lane;
     u32 flags;
-    u32 ipv4_mtu; /* the MTU of the route into the lane's interface, which bpf_fib_lookup does not check; or 0 */
     u8 mac[6];    /* the interface's MAC address, for lanes at the XDP hook */
     u16 number;   /* the number of the lane, from 0 */
 };

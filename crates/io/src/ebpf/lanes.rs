@@ -15,8 +15,6 @@ pub struct Lane {
     pub past: u32,
     /// Whether packets go directly to the next hop. The stack, and netfilter with it, does not see them.
     pub direct: bool,
-    /// The MTU of the IPv4 routes into the interface, which programs cannot query; 0 if they have none.
-    pub ipv4_mtu: u32,
     /// The MAC address of the packets that enter at the XDP hook. At a tc hook the kernel knows.
     pub mac: [u8; 6],
 }
@@ -28,7 +26,7 @@ impl Lane {
     /// The value in the program's map.
     fn pack(&self, number: u16) -> Vec<u8> {
         let flags = if self.direct { DIRECT } else { 0 };
-        let mut bytes = [self.port, self.past, flags, self.ipv4_mtu].map(u32::to_ne_bytes).concat();
+        let mut bytes = [self.port, self.past, flags].map(u32::to_ne_bytes).concat();
         bytes.extend(self.mac);
         bytes.extend(number.to_ne_bytes());
         bytes
@@ -41,10 +39,9 @@ impl Lane {
             port: word(0)?,
             past: word(1)?,
             direct: word(2)? & DIRECT != 0,
-            ipv4_mtu: word(3)?,
-            mac: value.get(16..22)?.try_into().ok()?,
+            mac: value.get(12..18)?.try_into().ok()?,
         };
-        let number = u16::from_ne_bytes(value.get(22..24)?.try_into().ok()?);
+        let number = u16::from_ne_bytes(value.get(18..20)?.try_into().ok()?);
         (lane.past != 0).then_some((lane, number))
     }
 }

@@ -61,6 +61,7 @@ fn sender(manifest: &Manifest) -> Option<&Sender> {
 
 /// The flag of an ingress port without Ethernet headers: that of `struct ingress` in the program.
 const BARE: u32 = 2;
+const DEFER: u32 = 8;
 /// The offset of the flags in that structure.
 const FLAGS: usize = 8;
 /// The flag of the elements of an array that are ports.
@@ -161,13 +162,19 @@ impl KernelProgram {
         let found = link::Handle::open()?.link(interface)?;
         let link = found.ok_or_else(|| Error::NotFound(format!("interface `{interface}`")))?;
         let bare = if link.ethernet { 0 } else { BARE };
-        self.write_ingress(link.index, [port, 0, bare, 0])?;
+        self.write_ingress(link.index, [port, 0, bare])?;
         self.set_egress_port(port, EgressPort { ifindex: link.index, flags })
     }
 
     /// Sets the ingress port of the packets of an Ethernet interface. For test runs, the interface need not exist.
     pub fn set_ingress_port(&mut self, ifindex: u32, port: u32) -> Result<()> {
-        self.write_ingress(ifindex, [port, 0, 0, 0])
+        self.write_ingress(ifindex, [port, 0, 0])
+    }
+
+    /// Like [`KernelProgram::set_ingress_port`], but a packet that is to leave as fragments goes on unchanged, to where another port of the program
+    /// gets it with a complete checksum. Only programs that are compiled for lanes do this.
+    pub fn set_deferring_port(&mut self, ifindex: u32, port: u32) -> Result<()> {
+        self.write_ingress(ifindex, [port, 0, DEFER])
     }
 
     /// Removes the ingress port of an interface. The program then ignores its packets.
@@ -206,7 +213,7 @@ impl KernelProgram {
         map.set(&0u32.to_ne_bytes(), &vec![0; map.value_size()])
     }
 
-    fn write_ingress(&mut self, ifindex: u32, value: [u32; 4]) -> Result<()> {
+    fn write_ingress(&mut self, ifindex: u32, value: [u32; 3]) -> Result<()> {
         let (key, bytes) = (ifindex.to_ne_bytes(), value.map(u32::to_ne_bytes).concat());
         let Some(map) = self.near_ingress(ifindex)? else {
             return self.map(&self.maps_of()?.ingress.clone())?.set(&key, &bytes);
@@ -214,8 +221,8 @@ impl KernelProgram {
         // A packet may read the element meanwhile, so the flag that makes it a port is written last.
         map.set(&key, &bytes)?;
         fence(Ordering::SeqCst);
-        let [port, lane, flags, mtu] = value;
-        map.set(&key, &[port, lane, flags | PORT, mtu].map(u32::to_ne_bytes).concat())
+        let [port, lane, flags] = value;
+        map.set(&key, &[port, lane, flags | PORT].map(u32::to_ne_bytes).concat())
     }
 
     /// The array of ports, if this interface is one of those that it has elements for.

@@ -26,7 +26,7 @@ struct { U(type, 2); U(max_entries, 160); T(key, u32); T(value, struct tuple); }
 struct { U(type, 2); U(max_entries, 32); T(key, u32); T(value, struct data); } t_exact_default SEC(".maps");
 struct version { u64 writes; u32 fallback, tuples; };
 struct { U(type, 2); U(max_entries, 3); T(key, u32); T(value, struct version); } strait_versions SEC(".maps");
-struct ingress { u32 port, lane, flags, ipv4_mtu; };
+struct ingress { u32 port, lane, flags; };
 struct { U(type, 1); U(max_entries, 64); T(key, u32); T(value, struct ingress); } strait_ports SEC(".maps");
 struct { U(type, 2); U(max_entries, 64); T(key, u32); T(value, struct egress); } strait_egress SEC(".maps");
 struct { U(type, 6); U(max_entries, 2); T(key, u32); T(value, struct count); } strait_drops SEC(".maps");

@@ -13,7 +13,7 @@ use bench::rng::Rng;
 use control::stf::{self, Kind};
 use dataplane::Count;
 use dataplane::device::{Device, Entity, EntryQuery, Query};
-use interp::{Event, Interpreter, Observer};
+use interp::{Event, Interpreter, Observer, Silent};
 
 use crate::cli::RunTarget;
 use crate::targets::kernel::makes_copies;
@@ -111,14 +111,22 @@ fn one_case(
             "test runs on {target} do not see the copies that packets of this program have; run packet tests instead"
         );
     }
+    // A test run sees one packet. What leaves as several fragments is for packet tests.
+    let fragments = compiled.device().manifest().kernel.as_ref().is_some_and(|kernel| kernel.fragments);
+    let mut probe = Interpreter::new(program)?;
     let tables = tables_of(case);
-    for report in [stf::load(&tables, &mut oracle), stf::load(&tables, compiled.device())] {
+    let devices: [&mut dyn Device; 3] = [&mut oracle, &mut probe, compiled.device()];
+    for report in devices.map(|device| stf::load(&tables, device)) {
         anyhow::ensure!(report.passed, "{}", report.text());
     }
     let random = |_| seeds.get(rng.index(seeds.len())).map(|(port, seed)| (*port, mutated(seed, rng)));
     let random: Vec<_> = (0..packets).map_while(random).collect();
     let mut too_short = Count::default();
     for (port, packet) in truncated(case.packets()).into_iter().chain(random) {
+        if fragments && probe.process(port, &packet, &mut Silent).sent.len() > 1 {
+            tally.refused += 1;
+            continue;
+        }
         let Ok(sent) = compiled.process(port, &packet) else {
             tally.refused += 1;
             continue;

@@ -174,6 +174,16 @@ impl Lab {
         command
     }
 
+    /// The name of the client's namespace.
+    pub fn client(&self) -> &str {
+        self.client.name()
+    }
+
+    /// The name of the server's namespace.
+    pub fn server(&self) -> &str {
+        self.server.name()
+    }
+
     /// Runs a shell command in the router, which must succeed.
     pub fn sh(&self, script: &str) -> String {
         let mut command = Command::new("nsenter");
@@ -322,6 +332,15 @@ impl Lab {
         assert_eq!(all.len(), megabytes * chunk.len());
         assert!(all.chunks(chunk.len()).all(|c| c == chunk), "what arrives is what was sent");
         assert_eq!(from.ip().to_string(), CLIENT4);
+    }
+
+    /// Sends a datagram of a size from each host to the other, which need not arrive: the first one may tell the sender the MTU of the path.
+    pub fn learn(&self, size: usize) {
+        for (space, local, to) in [(&self.client, "[::]:0", SERVER6), (&self.server, "0.0.0.0:0", CLIENT4)] {
+            let socket = space.run(|| UdpSocket::bind(local).expect("binds")).expect("a namespace");
+            let _ = socket.send_to(&vec![0x5a; size], (to, 9));
+        }
+        std::thread::sleep(Duration::from_millis(2));
     }
 
     /// Sends a datagram of a size to the server and back. Large ones need fragments.

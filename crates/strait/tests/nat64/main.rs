@@ -4,6 +4,7 @@ mod attach;
 mod clat;
 mod faults;
 mod lab;
+mod mtu;
 mod operator;
 mod service;
 

@@ -8,7 +8,7 @@ use io::link::{Link, sysctl};
 use super::conflicts::Present;
 use super::owner::Owner;
 use super::wiring::{Ground, Step};
-use super::{DIRECT_PORT, ROUTED_PORT, ipv4_mtu};
+use super::{DIRECT_PORT, ROUTED_PORT};
 
 /// A lane as a configuration wants it. The interface that it goes past is the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,6 @@ pub struct Way {
     pub hook: Hook,
     lanes: Lanes,
     mac: [u8; 6],
-    ipv4_mtu: u32,
 }
 
 impl Way {
@@ -29,7 +28,6 @@ impl Way {
             port: if direct { DIRECT_PORT } else { ROUTED_PORT },
             past,
             direct,
-            ipv4_mtu: self.ipv4_mtu,
             mac: if self.is_xdp() { self.mac } else { [0; 6] },
         }
     }
@@ -133,7 +131,6 @@ pub fn ways(config: &Config, all: &[Link], attached: &[(u32, Hook)]) -> anyhow::
             hook,
             lanes: config.attach.lanes,
             mac: link.mac.as_slice().try_into().unwrap_or_default(),
-            ipv4_mtu: ipv4_mtu(config),
         })
         .collect();
     Ok(found)
@@ -144,7 +141,8 @@ impl Ground<'_> {
     pub fn attached(&self) -> Vec<(u32, Hook)> {
         let instance = io::bpf::Instance::open(&self.site.instance).ok();
         let all = instance.and_then(|instance| instance.attachments().ok()).unwrap_or_default();
-        all.into_iter().filter(|(_, hook)| *hook != Hook::Egress).collect()
+        // The device has two programs of its own: one at its egress hook, and one at the other end.
+        all.into_iter().filter(|(index, hook)| *hook != Hook::Egress && !self.is_peer(*index)).collect()
     }
 
     /// The steps to the lanes. `program` is the one that runs, if one does.

@@ -26,7 +26,7 @@ use std::process::ExitCode;
 
 use abi::Manifest;
 use anyhow::{Context, bail};
-use control::nat64::{Config, entries, wanted};
+use control::nat64::{Config, ETHERNET_MTU, wanted};
 use control::plan::Desired;
 use io::ebpf::KernelProgram;
 
@@ -43,6 +43,10 @@ static MANIFEST: &str = include_str!(concat!(env!("OUT_DIR"), "/nat64.json"));
 const PORT: u32 = 0;
 const ROUTED_PORT: u32 = 1;
 const DIRECT_PORT: u32 = 2;
+
+/// The MTU of the device. It is no limit: the kernel compares translated packets with the MTU of the interface where they leave, and the sender of
+/// one that is too large gets the error of its protocol.
+const DEVICE_MTU: u32 = 65_535;
 
 /// Executes a subcommand.
 pub fn run(command: &Nat64Command) -> anyhow::Result<ExitCode> {
@@ -96,14 +100,9 @@ fn desired(config: &Config, manifest: &Manifest) -> anyhow::Result<Desired> {
     Ok(wanted)
 }
 
-/// The MTU of the device. A packet that arrives by IPv6 may have a fragment header, which the IPv4 packet does not have.
-fn device_mtu(config: &Config) -> u32 {
-    config.ipv6_mtu as u32 + 8
-}
-
-/// The IPv4 MTU for packets that still fit the IPv6 side after they have grown by the larger header and a fragment header.
+/// The length of the host's own IPv4 packets that fit the IPv6 side once they are translated.
 fn ipv4_mtu(config: &Config) -> u32 {
-    (config.ipv6_mtu - entries::FRAGMENT_GROWTH).into()
+    u32::from(config.ipv6_mtu.unwrap_or(ETHERNET_MTU)) - 20
 }
 
 fn warn_forwarding(config: &Config, log: Log) {

@@ -22,7 +22,7 @@ use super::log::Log;
 use super::owner::{self, Site};
 use super::record::File;
 use super::wiring::{self, Transaction};
-use super::{PORT, desired, device, device_mtu, prefix_text, warn_forwarding};
+use super::{DEVICE_MTU, PORT, desired, device, prefix_text, warn_forwarding};
 use crate::cli::UpArgs;
 
 static C: &str = include_str!(concat!(env!("OUT_DIR"), "/nat64.native.c"));
@@ -71,7 +71,7 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     vacant(&name, &links)?;
     let routing = refuse(&config, &name, &links, args.apply.force)?;
     let queues = Driver::Tun(name.clone()).open(workers)?;
-    lay(&config, &site, &links, &routing)?;
+    lay(&site, &links, &routing)?;
     let mut switch = Switch::start(program, vec![(PORT, queues)], workers)?;
     warn_forwarding(&config, Log::Plain);
     match of.json {
@@ -128,11 +128,11 @@ fn refuse(config: &Config, name: &str, links: &Handle, force: bool) -> anyhow::R
 }
 
 /// Configures the interface as the file says, whole or not at all. Only routed packets reach it.
-fn lay(config: &Config, site: &Site, links: &Handle, steps: &[conflicts::Step]) -> anyhow::Result<()> {
+fn lay(site: &Site, links: &Handle, steps: &[conflicts::Step]) -> anyhow::Result<()> {
     let name = &site.device;
     let before = links.link(name)?.map(|link| link.mtu);
     let alias = format!("{}{}", owner::NATIVE, std::process::id());
-    let mtu = Some(device_mtu(config));
+    let mtu = Some(DEVICE_MTU);
     let change = Change { up: Some(true), mtu, alias: Some(alias), no_link_local: true, ..Change::default() };
     links.change(name, &change)?;
     let mut transaction = Transaction::new(site, links);
@@ -158,7 +158,7 @@ fn again(args: &UpArgs, site: &Site, links: &Handle, switch: &mut Switch) -> any
     let steps = refuse(&config, &site.device, links, args.apply.force)?;
     let before = plan::present(switch, &wanted)?;
     plan::apply(switch, &wanted)?;
-    lay(&config, site, links, &steps).inspect_err(|_| {
+    lay(site, links, &steps).inspect_err(|_| {
         let _ = plan::apply(switch, &before);
     })
 }

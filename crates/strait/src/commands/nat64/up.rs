@@ -8,7 +8,7 @@ use anyhow::bail;
 use control::nat64::{Config, Lanes, Running, XdpMode, running};
 use control::plan::{self, Desired};
 use io::bpf::{self, Hook, Instance};
-use io::ebpf::{EgressPort, KernelProgram};
+use io::ebpf::KernelProgram;
 use io::link::{Handle, Route, sysctl};
 use serde_json::json;
 
@@ -21,7 +21,7 @@ use super::record::{File, Record};
 use super::wiring::{Ground, NoDriver, Sort, Step, Transaction};
 
 use super::{
-    OBJECT, PORT, XDP_OBJECT, desired, device, manifest, need_root, prefix_text, running_program,
+    OBJECT, XDP_OBJECT, desired, device, manifest, need_root, prefix_text, running_program,
     warn_forwarding,
 };
 use crate::cli::{ApplyArgs, FileArgs};
@@ -287,7 +287,7 @@ impl<'a> Plan<'a> {
         let before = Instance::open(&site.instance).ok().and_then(|instance| Record::of(&instance));
         let (program, held, mut running_program) = held(site, &manifest, &wanted, before.as_ref())?;
         let routing = ground.routing(&config);
-        let device = ground.device_steps(&config);
+        let device = ground.device_steps();
         let lanes = ground.lane_steps(&ways, running_program.as_mut())?;
         let read = |held: &Desired| running(held, &manifest).map_err(anyhow::Error::msg);
         let tables = (read(&held)?, read(&wanted)?);
@@ -471,10 +471,8 @@ impl<'a> Plan<'a> {
         let old = self.before.as_ref().and_then(Record::config).filter(|_| self.program == Program::Replace);
         let wanted = old.as_ref().and_then(|config| desired(config, manifest).ok());
         plan::apply(&mut program, wanted.as_ref().unwrap_or(&self.wanted))?;
-        if let Owner::Us { device, .. } = &self.ground.owner {
-            program.set_ingress_port(device.index, PORT)?;
-            program
-                .set_egress_port(PORT, EgressPort { ifindex: device.index, flags: EgressPort::INGRESS })?;
+        if let Owner::Us { device, peer } = &self.ground.owner {
+            wiring::connect(&mut program, device.index, peer.as_ref().map_or(0, |peer| peer.index))?;
             let attached = self.ground.attached();
             let ways = old.and_then(|config| lanes::ways(&config, &self.ground.all, &attached).ok());
             for way in ways.as_ref().map_or(&self.ways, |found| &found.ways) {

@@ -6,12 +6,12 @@ use std::fmt;
 use control::nat64::Config;
 use io::bpf::{Hook, Instance, XdpMode};
 use io::ebpf::{EgressPort, KernelProgram, Lane};
-use io::link::{Beside, Change, Handle, Link, Prefix, Proxy, Route, sysctl};
+use io::link::{Beside, Change, Handle, Link, Prefix, Proxy, features, Route, sysctl};
 
 use super::conflicts::{self, Present, Routing, Whose};
 use super::lanes::Way;
 use super::owner::{Owner, PROTOCOL, Site};
-use super::{PORT, XDP_OBJECT, device_mtu, ipv4_mtu};
+use super::{DEVICE_MTU, PORT, XDP_OBJECT};
 
 /// The smallest MTU with which the kernel has IPv6 on an interface (RFC 8200 section 5).
 const IPV6_LEAST: u32 = 1280;
@@ -24,6 +24,9 @@ pub struct Settings {
     pub multicast: bool,
     pub mtu: u32,
     pub alias: String,
+    /// Whether the end leaves checksums to a network card, and GSO packets whole. Packets that are to leave as fragments pass from one end to
+    /// the other first, and come out complete and one by one.
+    pub offload: bool,
 }
 
 /// One change outside of the tables.
@@ -171,6 +174,9 @@ fn changes(from: Option<&Settings>, to: &Settings) -> String {
     if from.alias != to.alias {
         all.push(format!("alias `{}`", to.alias));
     }
+    if from.offload != to.offload {
+        all.push("checksum offload goes off".into());
+    }
     all.join(", ")
 }
 
@@ -191,6 +197,9 @@ fn complaint(name: &str, from: &Settings, to: &Settings) -> String {
     }
     if from.alias != to.alias {
         all.push(format!("does not have the alias `{}`", to.alias));
+    }
+    if from.offload != to.offload {
+        all.push("has checksum offload (`tx`) on".into());
     }
     format!("`{name}` {}", all.join(", "))
 }
@@ -230,15 +239,21 @@ impl<'a> Ground<'a> {
         conflicts::plan(&routes(config, &self.site.device), &self.present, whose)
     }
 
+    /// Whether an interface is the other end of the device.
+    pub fn is_peer(&self, index: u32) -> bool {
+        matches!(&self.owner, Owner::Us { peer: Some(peer), .. } if peer.index == index)
+    }
+
     /// The steps to the device, its settings and sysctls.
-    pub fn device_steps(&self, config: &Config) -> Vec<Step> {
+    pub fn device_steps(&self) -> Vec<Step> {
         let (device, peer) = (&self.site.device, &self.site.peer);
         let to = Settings {
             up: true,
             noarp: true,
             multicast: false,
-            mtu: device_mtu(config),
+            mtu: DEVICE_MTU,
             alias: self.site.alias(),
+            offload: false,
         };
         let Owner::Us { device: link, peer: Some(other) } = &self.owner else {
             let set = |name: &String| Step::Set { name: name.clone(), from: None, to: to.clone() };
@@ -259,6 +274,7 @@ impl<'a> Ground<'a> {
                 multicast: link.multicast,
                 mtu: link.mtu,
                 alias: link.alias.clone(),
+                offload: features::tx_checksum(&link.name).unwrap_or(false),
             };
             if from != to {
                 steps.push(Step::Set { name: link.name.clone(), from: Some(from), to: to.clone() });
@@ -272,7 +288,7 @@ impl<'a> Ground<'a> {
                 steps.push(Step::Sysctl { key, from, to: value.into() });
             }
         }
-        if !self.has_program(link.index, Hook::Egress) {
+        if !self.has_program(link.index, Hook::Egress) || !self.has_program(other.index, Hook::Ingress) {
             steps.push(Step::Attach { device: device.clone() });
         }
         steps.extend(super::clat::steps(self, config));
@@ -305,8 +321,7 @@ pub fn routes(config: &Config, device: &str) -> Vec<Route> {
         return super::clat::routes(config, clat, device);
     }
     let v4 = config.maps.iter().map(|m| m.ipv4).chain(config.routes.iter().copied());
-    let v4 =
-        v4.map(|net| Route::dev(Prefix::new(net.network(), net.prefix_len()), device).mtu(ipv4_mtu(config)));
+    let v4 = v4.map(|net| Route::dev(Prefix::new(net.network(), net.prefix_len()), device));
     let v6 = config.prefix.map(|net| Route::dev(Prefix::new(net.network(), net.prefix_len()), device));
     let mut all: Vec<Route> = Vec::new();
     for route in v4.chain(v6) {
@@ -372,9 +387,9 @@ impl<'a> Transaction<'a> {
 
     fn attach(&self, program: Option<&mut KernelProgram>) -> anyhow::Result<()> {
         let Some(program) = program else { return Ok(()) };
-        let index = self.links.index(&self.site.device)?;
-        program.set_ingress_port(index, PORT)?;
-        program.set_egress_port(PORT, EgressPort { ifindex: index, flags: EgressPort::INGRESS })?;
+        let [device, peer] = [&self.site.device, &self.site.peer].map(|name| self.links.index(name));
+        connect(program, device?, peer?)?;
+        program.attach(&self.site.peer, Hook::Ingress)?;
         Ok(program.attach(&self.site.device, Hook::Egress)?)
     }
 
@@ -450,6 +465,14 @@ impl fmt::Display for NoDriver {
 
 impl std::error::Error for NoDriver {}
 
+/// Makes both ends of the pair the port of the program. What it sends, the device receives. A packet that is to leave as fragments goes on from
+/// the device to its peer, where its checksum is complete and GSO packets are segmented.
+pub fn connect(program: &mut KernelProgram, device: u32, peer: u32) -> anyhow::Result<()> {
+    program.set_deferring_port(device, PORT)?;
+    program.set_ingress_port(peer, PORT)?;
+    Ok(program.set_egress_port(PORT, EgressPort { ifindex: device, flags: EgressPort::INGRESS })?)
+}
+
 fn lay(program: &mut KernelProgram, way: &Way, past: u32) -> anyhow::Result<()> {
     if way.is_xdp() {
         program.load_xdp_lanes(XDP_OBJECT)?;
@@ -490,7 +513,8 @@ fn set(links: &Handle, name: &str, to: &Settings) -> anyhow::Result<()> {
         no_link_local: to.mtu >= IPV6_LEAST,
         mac: None,
     };
-    Ok(links.change(name, &change)?)
+    links.change(name, &change)?;
+    Ok(features::set_tx_checksum(name, to.offload)?)
 }
 
 fn route(links: &Handle, step: &conflicts::Step) -> anyhow::Result<()> {
