@@ -71,7 +71,7 @@ impl Config {
         self.prefix = Some(found.prefix);
         self.maps.insert(0, Map { ipv4: Ipv4Net::from(clat.ipv4), ipv6: Ipv6Net::from(found.ipv6) });
         if !clat.fixed_mtu {
-            self.ipv6_mtu = found.mtu.clamp(1280, super::config::LARGEST_MTU as u32) as u16;
+            self.ipv6_mtu = Some(found.mtu.clamp(1280, super::config::LARGEST_MTU as u32) as u16);
         }
         clat.found = Some(found);
         self

@@ -10,5 +10,5 @@ pub mod running;
 
 pub use clat::{Clat, Found};
 pub use config::{Attach, Config, Lanes, Map, Problem, Tos, UdpZeroChecksum, XdpMode};
-pub use entries::wanted;
+pub use entries::{ETHERNET_MTU, wanted};
 pub use running::{Running, running, tables};

@@ -253,7 +253,7 @@ impl Lab {
         let server = self.server.run(|| UdpSocket::bind("192.0.2.2:0").expect("binds")).expect("server");
         let client = self.client.run(|| UdpSocket::bind("[::]:0").expect("binds")).expect("client");
         let port = server.local_addr().expect("bound").port();
-        server.set_read_timeout(Some(Duration::from_millis(500))).expect("a socket");
+        server.set_read_timeout(Some(Duration::from_secs(2))).expect("a socket");
         let receiver = std::thread::spawn(move || {
             let (mut buffer, mut arrived) = ([0; 64], 0);
             while server.recv(&mut buffer).is_ok() {

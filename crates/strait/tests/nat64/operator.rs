@@ -218,10 +218,8 @@ fn the_plan_is_what_up_does() {
             &[
                 "~ interface nat64: MTU",
                 "~ setting   ",
-                "~ route     198.51.100.0/24",
                 "- mapping   203.0.113.0/24",
                 "- route     203.0.113.0/24",
-                "~ lane      on r1",
             ],
         ),
         (DEVICE, "tos = 7", &["~ setting   ", "- lane      on r0"]),

@@ -109,7 +109,7 @@ fn a_second_one_is_refused_and_what_is_applied_beside_it_is_kept() {
     lab.must("reload");
     service.says("was applied by another process, and is kept now");
     lab.sh("ip route del 203.0.113.0/24");
-    service.says("the route `203.0.113.0/24 dev nat64 proto 64 mtu 1472` is missing");
+    service.says("the route `203.0.113.0/24 dev nat64 proto 64` is missing");
     assert!(lab.must("status").contains("2 mappings"));
 
     // A hangup reads the file again; one that is not good changes nothing.

@@ -216,7 +216,7 @@ impl State {
         manifest: &Manifest,
     ) -> anyhow::Result<()> {
         let cure = self.up_cure();
-        let mut steps = ground.device_steps();
+        let mut steps = ground.device_steps(config);
         steps.extend(ground.routing(config).steps.into_iter().map(wiring::Step::Route));
         let names = &config.attach.interfaces;
         let present: Vec<String> =

@@ -21,8 +21,7 @@ use super::record::{File, Record};
 use super::wiring::{Ground, NoDriver, Sort, Step, Transaction};
 
 use super::{
-    OBJECT, XDP_OBJECT, desired, device, manifest, need_root, prefix_text, running_program,
-    warn_forwarding,
+    OBJECT, XDP_OBJECT, desired, device, manifest, need_root, prefix_text, running_program, warn_forwarding,
 };
 use crate::cli::{ApplyArgs, FileArgs};
 
@@ -287,7 +286,7 @@ impl<'a> Plan<'a> {
         let before = Instance::open(&site.instance).ok().and_then(|instance| Record::of(&instance));
         let (program, held, mut running_program) = held(site, &manifest, &wanted, before.as_ref())?;
         let routing = ground.routing(&config);
-        let device = ground.device_steps();
+        let device = ground.device_steps(&config);
         let lanes = ground.lane_steps(&ways, running_program.as_mut())?;
         let read = |held: &Desired| running(held, &manifest).map_err(anyhow::Error::msg);
         let tables = (read(&held)?, read(&wanted)?);
@@ -472,7 +471,7 @@ impl<'a> Plan<'a> {
         let wanted = old.as_ref().and_then(|config| desired(config, manifest).ok());
         plan::apply(&mut program, wanted.as_ref().unwrap_or(&self.wanted))?;
         if let Owner::Us { device, peer } = &self.ground.owner {
-            wiring::connect(&mut program, device.index, peer.as_ref().map_or(0, |peer| peer.index))?;
+            super::wiring::connect(&mut program, device.index, peer.as_ref().map_or(0, |peer| peer.index))?;
             let attached = self.ground.attached();
             let ways = old.and_then(|config| lanes::ways(&config, &self.ground.all, &attached).ok());
             for way in ways.as_ref().map_or(&self.ways, |found| &found.ways) {

@@ -6,7 +6,7 @@ use std::fmt;
 use control::nat64::Config;
 use io::bpf::{Hook, Instance, XdpMode};
 use io::ebpf::{EgressPort, KernelProgram, Lane};
-use io::link::{Beside, Change, Handle, Link, Prefix, Proxy, features, Route, sysctl};
+use io::link::{Beside, Change, Handle, Link, Prefix, Proxy, Route, features, sysctl};
 
 use super::conflicts::{self, Present, Routing, Whose};
 use super::lanes::Way;
@@ -245,7 +245,7 @@ impl<'a> Ground<'a> {
     }
 
     /// The steps to the device, its settings and sysctls.
-    pub fn device_steps(&self) -> Vec<Step> {
+    pub fn device_steps(&self, config: &Config) -> Vec<Step> {
         let (device, peer) = (&self.site.device, &self.site.peer);
         let to = Settings {
             up: true,
@@ -387,10 +387,11 @@ impl<'a> Transaction<'a> {
 
     fn attach(&self, program: Option<&mut KernelProgram>) -> anyhow::Result<()> {
         let Some(program) = program else { return Ok(()) };
-        let [device, peer] = [&self.site.device, &self.site.peer].map(|name| self.links.index(name));
-        connect(program, device?, peer?)?;
-        program.attach(&self.site.peer, Hook::Ingress)?;
-        Ok(program.attach(&self.site.device, Hook::Egress)?)
+        // The other end may have another name meanwhile.
+        let Owner::Us { device, peer: Some(peer) } = self.site.owner(self.links)? else { return Ok(()) };
+        connect(program, device.index, peer.index)?;
+        program.attach(&peer.name, Hook::Ingress)?;
+        Ok(program.attach(&device.name, Hook::Egress)?)
     }
 
     /// Keeps what was done.
