@@ -190,7 +190,9 @@ impl Lab {
         command.arg(format!("--net={}", self.router.path().display())).args(["sh", "-e", "-c", script]);
         let output = command.output().expect("sh starts");
         assert!(output.status.success(), "{script}: {}", both(&output));
-        both(&output)
+        // iproute2 complains of the namespace of a peer now and then.
+        let noise = |line: &&str| !line.contains("Peer netns reference is invalid");
+        both(&output).split_inclusive('\n').filter(noise).collect()
     }
 
     /// The interfaces, addresses and routes of the router that are not the translator's.
