@@ -241,9 +241,9 @@ metric = 4096
         assert_eq!(config.prefix, Some(found().prefix));
         assert_eq!(config.maps[0].ipv4.to_string(), "192.0.0.2/32");
         assert_eq!(config.maps[0].ipv6.to_string(), "2001:db8:1::c1a7/128");
-        assert_eq!(config.ipv6_mtu, 1400);
+        assert_eq!(config.ipv6_mtu, Some(1400));
         let fixed = parse(&GOOD.replace("\n\n", "\nipv6-mtu = 1300\n\n")).expect("is good").with(found());
-        assert_eq!(fixed.ipv6_mtu, 1300);
+        assert_eq!(fixed.ipv6_mtu, Some(1300));
     }
 
     /// Each row has: text that replaces a valid line, the line of the problem, and words of the message and of the hint.
