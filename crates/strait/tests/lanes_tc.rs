@@ -81,7 +81,7 @@ fn a_packet_that_a_round_has_changed_is_dropped_for_good() {
         ip("address add 198.51.100.1/24 dev past");
         io::link::sysctl::set("net/ipv4/ip_forward", "1").expect("a sysctl");
         let [near, past] = ["near", "past"].map(|name| io::link::index_of(name).expect("an interface"));
-        let lane = Lane { port: 0, past, direct: false, ipv4_mtu: 0, mac: [0; 6] };
+        let lane = Lane { port: 0, past, direct: false, mac: [0; 6] };
         program.set_lane(near, lane).expect("a lane");
         let mut send = |protocol| send(&mut program, near, protocol);
 
