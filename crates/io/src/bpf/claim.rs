@@ -6,6 +6,7 @@
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::instance::remove_if_there;
 use crate::Result;
@@ -27,44 +28,41 @@ pub enum Holder {
     Elsewhere,
 }
 
+/// How long a claim is tried for while no process is visible that holds it. It may be about to end.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// Claims an instance for this process. `Err` in the result has the process that holds it.
 pub fn claim(name: &str) -> Result<std::result::Result<Claim, Holder>> {
+    take(name, File::try_lock)
+}
+
+/// Keeps others from claiming an instance. Several processes may do this at the same time.
+pub fn keep_unclaimed(name: &str) -> Result<std::result::Result<Claim, Holder>> {
+    take(name, File::try_lock_shared)
+}
+
+fn take(
+    name: &str,
+    lock: fn(&File) -> std::result::Result<(), TryLockError>,
+) -> Result<std::result::Result<Claim, Holder>> {
     super::fs::ensure()?;
-    let path = path_of(name)?;
-    let mut asked = 0;
+    let (path, begun) = (path_of(name)?, Instant::now());
     loop {
-        if asked > 0 {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
         fs::create_dir_all(&path).context(|| format!("make {}", path.display()))?;
         let Some(file) = open(&path)? else { continue };
-        match file.try_lock() {
+        match lock(&file) {
             Ok(()) if is_at(&file, &path) => return Ok(Ok(Claim { file, path })),
             // The last holder has removed the directory after it was opened.
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => match process_of(&file) {
                 Some(process) => return Ok(Err(Holder::Process(process))),
-                // It may be somebody who asks for the holder, for a moment.
-                None if asked < 5 => asked += 1,
+                None if begun.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(10)),
                 None => return Ok(Err(Holder::Elsewhere)),
             },
             Err(TryLockError::Error(error)) => {
                 return Err(error).context(|| format!("lock {}", path.display()));
             }
         }
-    }
-}
-
-/// Who holds the claim to an instance; `None` if nobody does.
-pub fn holder(name: &str) -> Result<Option<Holder>> {
-    let Some(file) = open(&path_of(name)?)? else { return Ok(None) };
-    if let Some(process) = process_of(&file) {
-        return Ok(Some(Holder::Process(process)));
-    }
-    // A shared lock, so that two who ask do not find each other.
-    match file.try_lock_shared() {
-        Err(TryLockError::WouldBlock) => Ok(Some(Holder::Elsewhere)),
-        _ => Ok(None),
     }
 }
 

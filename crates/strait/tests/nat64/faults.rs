@@ -3,7 +3,7 @@
 
 use crate::lab::{Lab, both, possible};
 
-/// One way.
+/// Something that goes wrong beside a translator, and what its commands say about it.
 struct Fault {
     name: &'static str,
     /// What follows the name of the device in `attach`.
@@ -25,6 +25,16 @@ struct Fault {
 const USUAL: Fault =
     Fault { name: "", express: "", before: "", after: "", status: 0, tells: &[], refused: &[], cure: "" };
 const LANES: &str = ", express = [\"r0\", \"r1\"]";
+
+/// The loose filter on an interface without an IPv4 address, with lanes of any kind.
+const LOOSE: Fault = Fault {
+    after: "sysctl -qw net.ipv4.conf.r0.rp_filter=2",
+    status: 4,
+    tells: &["`r0` filters by reverse path and has no IPv4 address"],
+    refused: &["sysctl -w net.ipv4.conf.r0.rp_filter=0"],
+    cure: "sysctl -qw net.ipv4.conf.r0.rp_filter=0",
+    ..USUAL
+};
 
 const FAULTS: &[Fault] = &[
     Fault {
@@ -276,25 +286,11 @@ const FAULTS: &[Fault] = &[
         cure: "sysctl -qw net.ipv4.conf.r1.rp_filter=2",
         ..USUAL
     },
-    Fault {
-        name: "loose-filter-without-address",
-        express: LANES,
-        after: "sysctl -qw net.ipv4.conf.r0.rp_filter=2",
-        status: 4,
-        tells: &["`r0` filters by reverse path and has no IPv4 address"],
-        refused: &["sysctl -w net.ipv4.conf.r0.rp_filter=0"],
-        cure: "sysctl -qw net.ipv4.conf.r0.rp_filter=0",
-        ..USUAL
-    },
+    Fault { name: "loose-filter-without-address", express: LANES, ..LOOSE },
     Fault {
         name: "loose-filter-past-netfilter",
         express: ", express = [\"r0\", \"r1\"], bypass-netfilter = true",
-        after: "sysctl -qw net.ipv4.conf.r0.rp_filter=2",
-        status: 4,
-        tells: &["`r0` filters by reverse path and has no IPv4 address"],
-        refused: &["sysctl -w net.ipv4.conf.r0.rp_filter=0"],
-        cure: "sysctl -qw net.ipv4.conf.r0.rp_filter=0",
-        ..USUAL
+        ..LOOSE
     },
     Fault {
         name: "older-release",

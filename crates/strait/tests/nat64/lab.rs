@@ -153,13 +153,18 @@ impl Lab {
 
     /// A command `strait nat64 VERB` in the router, which is not started yet.
     pub fn strait(&self, verb: &str) -> Command {
-        self.strait_with(verb, &self.files.path().join("nat64.toml"))
+        self.strait_with(verb, &self.file("nat64.toml"))
     }
 
     /// Like [`Lab::strait`], with another file.
     pub fn strait_with(&self, verb: &str, file: &Path) -> Command {
+        self.strait_from(Path::new(env!("CARGO_BIN_EXE_strait")), verb, file)
+    }
+
+    /// The same with a copy of the program.
+    pub fn strait_from(&self, program: &Path, verb: &str, file: &Path) -> Command {
         let mut command = Command::new("nsenter");
-        command.arg(format!("--net={}", self.router.path().display())).arg(env!("CARGO_BIN_EXE_strait"));
+        command.arg(format!("--net={}", self.router.path().display())).arg(program);
         command.args(["nat64", verb, "--config"]).arg(file);
         command
     }

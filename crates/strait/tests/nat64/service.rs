@@ -1,6 +1,8 @@
 //! `strait nat64 run`: a process that keeps the translator as its file says, and without which packets are still translated.
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -19,10 +21,18 @@ struct Service {
 impl Service {
     /// Starts `run` with these options, and waits until it says that the translator is up.
     fn start(lab: &Lab, options: &[&str]) -> Self {
+        let mut command = lab.strait("run");
+        command.args(options);
+        Self::wait(lab, command)
+    }
+
+    /// Starts a command that is a `run`.
+    fn wait(lab: &Lab, mut command: Command) -> Self {
         let said = lab.file("run.log");
         let log = File::create(&said).expect("a file");
-        let mut command = lab.strait("run");
-        command.args(options).stdout(log.try_clone().expect("a file")).stderr(log);
+        let inode = log.metadata().expect("a file");
+        command.env("JOURNAL_STREAM", format!("{}:{}", inode.dev(), inode.ino()));
+        command.stdout(log.try_clone().expect("a file")).stderr(log);
         let service = Self { process: command.spawn().expect("strait starts"), said };
         service.says(" is up: ");
         service
@@ -116,7 +126,7 @@ fn a_second_one_is_refused_and_what_is_applied_beside_it_is_kept() {
     let running = lab.state();
     std::fs::write(&file, "[nat64]\nmode = 7\n").expect("a file");
     service.signal("HUP");
-    service.says("error: ");
+    service.says("<3>");
     assert!(service.said().contains("nothing was changed"), "{}", service.said());
     assert_eq!(lab.state(), running);
     lab.config(DEVICE, "");
@@ -348,4 +358,72 @@ fn no_packet_of_a_flood_is_lost_whatever_an_operator_does() {
         assert!(flood.sent > 5000, "{flood:?}");
         assert_eq!((flood.lost, flood.repeated), (0, 0), "{attach}: {flood:?}; {}", service.said());
     }
+}
+
+/// What a service manager is told, in order.
+#[test]
+fn a_service_manager_hears_what_happens() {
+    if !possible("notify") {
+        return;
+    }
+    let lab = Lab::new("notify");
+    lab.config(DEVICE, "");
+    let manager = UnixDatagram::bind(lab.file("notify")).expect("a socket");
+    manager.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    let hears = |words: &str| {
+        let mut buffer = [0; 1024];
+        loop {
+            let size = manager.recv(&mut buffer).unwrap_or_else(|error| panic!("{words}: {error}"));
+            let told = String::from_utf8_lossy(&buffer[..size]).into_owned();
+            if told.contains(words) {
+                return told;
+            }
+        }
+    };
+    let mut command = lab.strait("run");
+    command.env("NOTIFY_SOCKET", lab.file("notify")).env("WATCHDOG_USEC", "2000000");
+    let service = Service::wait(&lab, command);
+    assert!(hears("READY=1").contains("STATUS=nat64 is up: 1 mappings, prefix 2001:db8:64::/96"));
+    hears("WATCHDOG=1");
+    service.signal("HUP");
+    assert!(hears("RELOADING=1").contains("MONOTONIC_USEC="));
+    hears("READY=1");
+    lab.sh("ip -6 route add 2001:db8:64::/96 via 2001:db8:1::2 metric 100");
+    hears("has the same prefix");
+    service.says(
+        "<4>the route `2001:db8:64::/96 via 2001:db8:1::2 dev r0 proto boot metric 100` has the same prefix",
+    );
+    service.signal("TERM");
+    hears("STOPPING=1");
+}
+
+/// A package manager replaces the file of the program. What applies the new version's configuration makes the process go on as that version.
+#[test]
+fn it_continues_as_a_version_that_is_installed_meanwhile() {
+    if !possible("new version") {
+        return;
+    }
+    let lab = Lab::new("version");
+    lab.config(DEVICE, "");
+    let (installed, next) = (lab.file("strait"), lab.file("strait.new"));
+    let copy = |to: &std::path::Path| std::fs::copy(env!("CARGO_BIN_EXE_strait"), to).expect("a copy");
+    copy(&installed);
+    let service = Service::wait(&lab, lab.strait_from(&installed, "run", &lab.file("nat64.toml")));
+    let runs =
+        || std::fs::metadata(format!("/proc/{}/exe", service.process.id())).map(|file| file.ino()).ok();
+    copy(&next);
+    std::fs::rename(&next, &installed).expect("it is replaced");
+    lab.config(DEVICE, "tos = 7");
+    lab.must("reload");
+    service.says("is a new version, which goes on here");
+    let new = std::fs::metadata(&installed).expect("a file").ino();
+    let begun = Instant::now();
+    while runs() != Some(new) || service.said().matches(" is up: ").count() < 2 {
+        assert!(begun.elapsed() < PATIENCE, "{new}: {}", service.said());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    lab.sh("ip link set nat64 mtu 1300");
+    service.says("repaired nat64: `nat64` has MTU 1300");
+    lab.transfer(1, |_| ());
+    assert_eq!(service.end("TERM"), Some(0));
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use io::bpf::{self, Holder, Instance};
+use io::bpf::{self, Claim, Holder, Instance};
 use io::link::Handle;
 use io::signals::{self, Signal};
 use serde_json::json;
@@ -20,9 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub fn down(args: &SelectArgs) -> anyhow::Result<()> {
     need_root()?;
     let sites = selected(args)?;
-    for site in &sites {
-        end(site)?;
-    }
+    // Nobody makes again what is removed.
+    let _claims = sites.iter().map(end).collect::<anyhow::Result<Vec<_>>>()?;
     // Without a BPF file system nobody else can hold the lock.
     let _alone = if bpf::visible() { Some(bpf::lock()?) } else { None };
     let links = Handle::open()?;
@@ -36,26 +35,32 @@ pub fn down(args: &SelectArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Ends the `run` that would make the translator again.
-fn end(site: &Site) -> anyhow::Result<()> {
-    let Some(holder) = bpf::holder(&site.instance)? else { return Ok(()) };
-    let Holder::Process(process) = holder else {
-        bail!(
-            "`strait nat64 run` keeps {} up, in a process that is not visible here; nothing was changed\n  hint: end it where it runs",
-            site.device
-        );
-    };
-    signals::send(process, Signal::Terminate)?;
+/// Ends the `run` that would make the translator again, and keeps others from beginning.
+fn end(site: &Site) -> anyhow::Result<Option<Claim>> {
+    let device = &site.device;
     let begun = Instant::now();
-    while bpf::holder(&site.instance)?.is_some() {
+    let mut told = None;
+    while bpf::visible() {
+        let process = match bpf::keep_unclaimed(&site.instance)? {
+            Ok(claim) => return Ok(Some(claim)),
+            Err(Holder::Process(process)) => process,
+            Err(Holder::Elsewhere) => bail!(
+                "`strait nat64 run` keeps {device} up, in a process that is not visible here; nothing was changed\n  \
+                 hint: end it where it runs"
+            ),
+        };
+        if told != Some(process) {
+            signals::send(process, Signal::Terminate)?;
+            told = Some(process);
+        }
         anyhow::ensure!(
             begun.elapsed() < PATIENCE,
-            "`strait nat64 run` (process {process}) keeps {} up and does not end; nothing was changed\n  hint: `kill -9 {process}`, and this again",
-            site.device
+            "`strait nat64 run` (process {process}) keeps {device} up and does not end; nothing was changed\n  \
+             hint: `kill -9 {process}`, and this again"
         );
         std::thread::sleep(Duration::from_millis(20));
     }
-    Ok(())
+    Ok(None)
 }
 
 /// The sites that the arguments mean: that of the device that is named, or those that were made from the file, or that of the file's device.

@@ -355,6 +355,11 @@ impl<'a> Plan<'a> {
             Program::Keep => Vec::new(),
             Program::Replace => vec!["its program is that of another version".to_string()],
         };
+        if let Some(make) = self.device.iter().find(|step| matches!(step, Step::Make { .. })) {
+            // Everything else goes with it.
+            all.push(make.complaint());
+            return all;
+        }
         let mut tables = Vec::new();
         table_changes(&self.tables.0, &self.tables.1, &mut tables);
         if self.program == Program::Keep && !tables.is_empty() {

@@ -47,6 +47,8 @@ pub struct Keeper {
     held: Held,
     /// Whether the program that runs is another version's.
     foreign: bool,
+    /// Whether this process has taken over what another one has applied.
+    followed: bool,
     /// The prefixes of the routes into the device.
     prefixes: BTreeSet<Prefix>,
     /// When everything is looked at next.
@@ -85,6 +87,7 @@ impl Keeper {
             claim,
             log,
             foreign: false,
+            followed: false,
             prefixes: BTreeSet::new(),
             // A check follows at once: something may have changed since the file was applied.
             all: Instant::now(),
@@ -102,9 +105,9 @@ impl Keeper {
         &self.config
     }
 
-    /// Whether another version of Strait has replaced the program.
-    pub fn is_foreign(&self) -> bool {
-        self.foreign
+    /// Whether another process has changed what runs: its program, or its configuration.
+    pub fn is_changed_beside(&self) -> bool {
+        self.foreign || self.followed
     }
 
     /// Whether a route is one that the translator has, or in its way.
@@ -362,6 +365,7 @@ impl Keeper {
         let base = self.file.config().ok();
         self.follower = base.and_then(|base| Follower::new(&base, record.found.clone()));
         self.config = config;
+        self.followed = true;
         self.repairs.clear();
         self.log.info(&format!("{} was applied by another process, and is kept now", record.file.display()));
         service::status(&self.status());

@@ -63,7 +63,7 @@ pub fn run(args: &KeepArgs) -> anyhow::Result<()> {
                 keeper.look_closer();
             }
         }
-        if keeper.is_foreign()
+        if keeper.is_changed_beside()
             && let Some(program) = newer()
         {
             log.info(&format!("{} is a new version, which goes on here", program.display()));
