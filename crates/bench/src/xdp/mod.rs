@@ -3,12 +3,17 @@
 //! The wire is that of `strait bench io`: a sender at one end, the counters at the other, and the program in the middle, in native mode. The
 //! processor that sends also runs the program and receives, as softirqs of veth do. So the rate is the cost of the whole way, and the cost
 //! of a program is what it adds to that of the hand-written one.
+//!
+//! apps/nat64 is measured twice: as a switch between two ports, and as `strait nat64 up` attaches it.
+
+mod attached;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use self::attached::Attached;
 use io::bpf::{Hook, Instance, LoadOptions, XdpMode};
 use io::link::features;
 use serde::Serialize;
@@ -29,6 +34,9 @@ const WARM_UP: Duration = Duration::from_millis(300);
 const START: Duration = Duration::from_secs(60);
 /// Number of different packets that the sender repeats. Each is a flow of its own.
 const PACKETS: u16 = 1024;
+
+/// The MAC address of the middle, for packets that arrive.
+const MIDDLE: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
 const L3: &str = include_str!("../../../../apps/l3/l3.p4");
 const L3_ENTRIES: &str = include_str!("l3.stf");
@@ -64,10 +72,21 @@ enum Subject {
     Nat64To4,
     /// apps/nat64, from IPv4 to IPv6.
     Nat64To6,
+    /// NAT64 attached to interfaces, from IPv6 to IPv4.
+    AttachedTo4,
+    /// NAT64 attached to interfaces, from IPv4 to IPv6.
+    AttachedTo6,
 }
 
 impl Subject {
-    const ALL: [Subject; 4] = [Subject::Redirect, Subject::L3, Subject::Nat64To4, Subject::Nat64To6];
+    const ALL: [Subject; 6] = [
+        Subject::Redirect,
+        Subject::L3,
+        Subject::Nat64To4,
+        Subject::Nat64To6,
+        Subject::AttachedTo4,
+        Subject::AttachedTo6,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -75,20 +94,22 @@ impl Subject {
             Subject::L3 => "apps/l3",
             Subject::Nat64To4 => "apps/nat64, 6 to 4",
             Subject::Nat64To6 => "apps/nat64, 4 to 6",
+            Subject::AttachedTo4 => "nat64 attached, 6 to 4",
+            Subject::AttachedTo6 => "nat64 attached, 4 to 6",
         }
     }
 
     /// The smallest packets that it forwards.
     fn packets(self) -> Vec<Vec<u8>> {
-        let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 10]];
+        let macs = [MIDDLE, [2, 0, 0, 0, 0, 10]];
         let host4 = |last| IpAddr::from(Ipv4Addr::new(192, 0, 2, last));
         let (source, target, bytes): (IpAddr, IpAddr, usize) = match self {
             Subject::Redirect | Subject::L3 => (host4(2), Ipv4Addr::new(198, 51, 100, 1).into(), 60),
-            Subject::Nat64To4 => {
+            Subject::Nat64To4 | Subject::AttachedTo4 => {
                 let target = Ipv6Addr::new(0x2001, 0xdb8, 0x64, 0, 0, 0, 0xc000, 0x202);
                 (Ipv6Addr::new(0x2001, 0xdb8, 0x100, 0, 0, 0, 0, 2).into(), target.into(), 80)
             }
-            Subject::Nat64To6 => (host4(2), Ipv4Addr::new(198, 51, 100, 2).into(), 60),
+            Subject::Nat64To6 | Subject::AttachedTo6 => (host4(2), Ipv4Addr::new(198, 51, 100, 2).into(), 60),
         };
         let packet = |flow| Datagram { macs, source, target, ports: [1024 + flow, 9] }.packet(bytes);
         (0..PACKETS).map(packet).collect()
@@ -145,6 +166,7 @@ impl Files {
 enum Running {
     Hand(Instance),
     Strait(Job),
+    Attached(#[allow(dead_code, reason = "it is dropped")] Attached),
 }
 
 impl Running {
@@ -153,6 +175,9 @@ impl Running {
             Subject::Redirect => return Ok(Running::Hand(wire.namespace.enter(|| hand(&files.redirect))??)),
             Subject::L3 => (&files.l3, &files.l3_entries),
             Subject::Nat64To4 | Subject::Nat64To6 => (&files.nat64, &files.nat64_entries),
+            Subject::AttachedTo4 | Subject::AttachedTo6 => {
+                return Attached::start(wire, strait, MIDDLE).map(Running::Attached);
+            }
         };
         let mut command = wire.namespace.command(strait);
         command.arg("run").arg(program).args(["--target", "xdp", "--xdp-mode", "native"]);
@@ -166,7 +191,7 @@ impl Running {
 impl Running {
     fn is_there(&mut self) -> bool {
         match self {
-            Running::Hand(_) => true,
+            Running::Hand(_) | Running::Attached(_) => true,
             Running::Strait(job) => job.running(),
         }
     }
