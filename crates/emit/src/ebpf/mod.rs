@@ -205,7 +205,7 @@ impl Ebpf<'_> {
         }
         self.c.manifest.kernel = Some(KernelMaps {
             ingress: PORTS.to_string(),
-            near_ingress: (!self.options.lanes).then(|| NEAR_PORTS.to_string()),
+            near_ingress: Some(NEAR_PORTS.to_string()),
             egress: EGRESS.to_string(),
             egress_ports: EGRESS_PORTS,
             drops: DROPS.to_string(),
@@ -312,9 +312,7 @@ impl Ebpf<'_> {
         self.c.text.line("");
         self.map(PACKET, "BPF_MAP_TYPE_PERCPU_ARRAY", 1, "u32", "struct packet", false);
         self.map(PORTS, "BPF_MAP_TYPE_HASH", 256, "u32", "struct ingress", false);
-        if !self.options.lanes {
-            self.map(NEAR_PORTS, "BPF_MAP_TYPE_ARRAY", NEAR, "u32", "struct ingress", false);
-        }
+        self.map(NEAR_PORTS, "BPF_MAP_TYPE_ARRAY", NEAR, "u32", "struct ingress", false);
         match self.c.facts.hook {
             // Frames leave where the kernel's routes say.
             Hook::Xdp if self.options.lanes => {}
@@ -359,16 +357,14 @@ impl Ebpf<'_> {
     }
 
     /// Emits `find_port(ifindex)`, which returns the port of an interface, or 0. What the host writes to an element of an array, packets may see half
-    /// written. The values of lanes change while packets pass, so programs with lanes have no array.
+    /// written, so an element is no port while it is written. A lane that changes leaves its packets to the other interface meanwhile.
     fn find_port(&mut self) {
         let t = &mut self.c.text;
         t.line("");
         t.open("INLINE struct ingress *find_port(u32 ifindex)");
-        if !self.options.lanes {
-            t.line(format!("struct ingress *near = bpf_map_lookup_elem(&{NEAR_PORTS}, &ifindex);"));
-            t.line("if (near)");
-            t.line("    return near->flags & PORT ? near : 0;");
-        }
+        t.line(format!("struct ingress *near = bpf_map_lookup_elem(&{NEAR_PORTS}, &ifindex);"));
+        t.line("if (near)");
+        t.line("    return near->flags & PORT ? near : 0;");
         t.line(format!("return bpf_map_lookup_elem(&{PORTS}, &ifindex);"));
         t.close("");
     }

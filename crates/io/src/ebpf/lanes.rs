@@ -67,7 +67,7 @@ impl KernelProgram {
                 free
             }
         };
-        self.map(&self.maps_of()?.ingress.clone())?.set(&ifindex.to_ne_bytes(), &lane.pack(number))
+        self.write_ingress(ifindex, &lane.pack(number))
     }
 
     /// The lane of an interface; `None` if it has none.
@@ -94,12 +94,11 @@ impl KernelProgram {
     }
 
     fn numbered(&mut self, ifindex: u32) -> Result<Option<(Lane, u16)>> {
-        let value = self.map(&self.maps_of()?.ingress.clone())?.lookup(&ifindex.to_ne_bytes())?;
-        Ok(value.and_then(|value| Lane::unpack(&value)))
+        Ok(self.read_ingress(ifindex)?.and_then(|value| Lane::unpack(&value)))
     }
 
     fn lane_numbers(&mut self) -> Result<Vec<u16>> {
-        let all = self.map(&self.maps_of()?.ingress.clone())?.entries()?;
-        Ok(all.iter().filter_map(|(_, value)| Lane::unpack(value)).map(|(_, number)| number).collect())
+        let all = self.all_ingress()?;
+        Ok(all.iter().filter_map(|value| Lane::unpack(value)).map(|(_, number)| number).collect())
     }
 }

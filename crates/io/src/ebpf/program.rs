@@ -67,6 +67,17 @@ const FLAGS: usize = 8;
 /// The flag of the elements of an array that are ports.
 const PORT: u32 = 4;
 
+/// The beginning of a `struct ingress`.
+fn words(value: [u32; 3]) -> Vec<u8> {
+    value.map(u32::to_ne_bytes).concat()
+}
+
+/// Whether an element of the array of ports is one.
+fn is_port(value: &[u8]) -> bool {
+    let flags = value.get(FLAGS..FLAGS + 4).and_then(|bytes| bytes.try_into().ok());
+    flags.map_or(0, u32::from_ne_bytes) & PORT != 0
+}
+
 impl EgressPort {
     /// BPF_F_INGRESS: the packet enters the network stack again, as if the interface had received it.
     pub const INGRESS: u32 = 1;
@@ -162,19 +173,19 @@ impl KernelProgram {
         let found = link::Handle::open()?.link(interface)?;
         let link = found.ok_or_else(|| Error::NotFound(format!("interface `{interface}`")))?;
         let bare = if link.ethernet { 0 } else { BARE };
-        self.write_ingress(link.index, [port, 0, bare])?;
+        self.write_ingress(link.index, &words([port, 0, bare]))?;
         self.set_egress_port(port, EgressPort { ifindex: link.index, flags })
     }
 
     /// Sets the ingress port of the packets of an Ethernet interface. For test runs, the interface need not exist.
     pub fn set_ingress_port(&mut self, ifindex: u32, port: u32) -> Result<()> {
-        self.write_ingress(ifindex, [port, 0, 0])
+        self.write_ingress(ifindex, &words([port, 0, 0]))
     }
 
     /// Like [`KernelProgram::set_ingress_port`], but a packet that is to leave as fragments goes on unchanged, to where another port of the program
     /// gets it with a complete checksum. Only programs that are compiled for lanes do this.
     pub fn set_deferring_port(&mut self, ifindex: u32, port: u32) -> Result<()> {
-        self.write_ingress(ifindex, [port, 0, DEFER])
+        self.write_ingress(ifindex, &words([port, 0, DEFER]))
     }
 
     /// Removes the ingress port of an interface. The program then ignores its packets.
@@ -213,16 +224,45 @@ impl KernelProgram {
         map.set(&0u32.to_ne_bytes(), &vec![0; map.value_size()])
     }
 
-    fn write_ingress(&mut self, ifindex: u32, value: [u32; 3]) -> Result<()> {
-        let (key, bytes) = (ifindex.to_ne_bytes(), value.map(u32::to_ne_bytes).concat());
+    /// Writes the value of an ingress port: a `struct ingress` of the program, or the beginning of one.
+    pub(super) fn write_ingress(&mut self, ifindex: u32, value: &[u8]) -> Result<()> {
+        let key = ifindex.to_ne_bytes();
         let Some(map) = self.near_ingress(ifindex)? else {
-            return self.map(&self.maps_of()?.ingress.clone())?.set(&key, &bytes);
+            return self.map(&self.maps_of()?.ingress.clone())?.set(&key, value);
         };
+        let mut port = value.to_vec();
+        port.resize(map.value_size(), 0);
+        if let Some(flags) = port.get_mut(FLAGS..FLAGS + 4) {
+            let with = u32::from_ne_bytes([flags[0], flags[1], flags[2], flags[3]]) | PORT;
+            flags.copy_from_slice(&with.to_ne_bytes());
+        }
+        if map.lookup(&key)?.as_ref() == Some(&port) {
+            return Ok(());
+        }
         // A packet may read the element meanwhile, so the flag that makes it a port is written last.
-        map.set(&key, &bytes)?;
+        map.set(&key, value)?;
         fence(Ordering::SeqCst);
-        let [port, lane, flags] = value;
-        map.set(&key, &[port, lane, flags | PORT].map(u32::to_ne_bytes).concat())
+        map.set(&key, &port)
+    }
+
+    /// The value of an ingress port; `None` if the interface is none.
+    pub(super) fn read_ingress(&mut self, ifindex: u32) -> Result<Option<Vec<u8>>> {
+        let key = ifindex.to_ne_bytes();
+        match self.near_ingress(ifindex)? {
+            Some(map) => Ok(map.lookup(&key)?.filter(|value| is_port(value))),
+            None => self.map(&self.maps_of()?.ingress.clone())?.lookup(&key),
+        }
+    }
+
+    /// The values of all ingress ports.
+    pub(super) fn all_ingress(&mut self) -> Result<Vec<Vec<u8>>> {
+        let maps = self.maps_of()?;
+        let (far, near) = (maps.ingress.clone(), maps.near_ingress.clone());
+        let mut all: Vec<_> = self.map(&far)?.entries()?.into_iter().map(|(_, value)| value).collect();
+        if let Some(near) = near {
+            all.extend(self.map(&near)?.array()?.into_iter().filter(|value| is_port(value)));
+        }
+        Ok(all)
     }
 
     /// The array of ports, if this interface is one of those that it has elements for.

@@ -17,7 +17,7 @@ INLINE u32 takes_packets(UNUSED u32 ifindex)
     return 1;
 }
 
-INLINE u32 is_for_the_stack(UNUSED u32 half)
+INLINE u32 is_for_the_stack(void)
 {
     return 0;
 }
@@ -29,15 +29,14 @@ INLINE u32 type_for_lane(struct __sk_buff *skb, UNUSED struct scratch *t, UNUSED
 }
 
 /* Sends a translated packet on: with DIRECT to its next hop if the kernel knows the neighbour; otherwise the network stack routes the packet. */
-NOINLINE static int leave_lane(struct __sk_buff *skb, struct scratch *t, struct ingress *from, struct cached_route *asked)
+INLINE int leave_lane(struct __sk_buff *skb, struct scratch *t, struct ingress *from, struct cached_route *asked)
 {
     count_in_lane(from, skb->len);
     if (!(from->flags & DIRECT))
         return TC_ACT_OK;
     u32 type = bswap16((u16)skb->protocol);
-    struct cached_route *a = next_hop(skb, t, type, asked);
-    if (a)
-        return bpf_redirect_neigh(a->ifindex, &a->hop, sizeof a->hop, 0);
+    if (has_next_hop(skb, t, type, asked))
+        return bpf_redirect_neigh(asked->leaving.ifindex, &asked->leaving.family, 20, 0);
     give_back_hop(skb, t, type);
     return TC_ACT_OK;
 }
