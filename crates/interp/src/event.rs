@@ -9,8 +9,8 @@ use ir::Loc;
 pub enum Event<'a> {
     /// A packet arrived on a port.
     Arrived { port: u32, bytes: &'a [u8] },
-    /// The packet was `cloned`, `resubmitted` or `recirculated` (`how`). A clone has a mirroring session.
-    Again { how: &'static str, session: Option<u32> },
+    /// The packet was `cloned`, `resubmitted` or `recirculated` (`how`), with this number of bytes. A clone has a mirroring session.
+    Again { how: &'static str, session: Option<u32>, length: usize },
     /// The parser entered a state.
     State { name: &'a str, loc: Loc },
     /// The parser extracted a header.

@@ -143,7 +143,11 @@ impl Run<'_, '_> {
     fn take(&mut self, path: &Path, deparsed: &[u8]) {
         let Some((session, destinations)) = self.destinations(&path.to) else { return };
         if let (true, Some(how)) = (self.watched, path.kind.done()) {
-            self.observer.event(Event::Again { how, session });
+            let length = match path.bytes {
+                Bytes::Entered => self.s.data.len(),
+                Bytes::Deparsed => deparsed.len(),
+            };
+            self.observer.event(Event::Again { how, session, length });
         }
         if destinations.is_empty() {
             return self.dropped(drops::NO_SUCH_GROUP);

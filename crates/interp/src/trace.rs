@@ -44,7 +44,7 @@ impl Observer for Text<'_> {
                     bytes.len()
                 ));
             }
-            Event::Again { how, session } => {
+            Event::Again { how, session, .. } => {
                 let session = session.map_or(String::new(), |s| format!(" to session {s}"));
                 self.out.push_str(&format!("  {how}{session}\n"));
             }
@@ -113,7 +113,7 @@ impl<'p> Json<'p> {
             Event::Arrived { port, bytes } => {
                 (None, json!({"event": "arrived", "port": port, "bytes": hex(bytes)}))
             }
-            Event::Again { how, session } => (None, json!({"event": how, "session": session})),
+            Event::Again { how, session, .. } => (None, json!({"event": how, "session": session})),
             Event::State { name, loc } => (Some(loc), json!({"event": "state", "state": name})),
             Event::Extracted { header, loc, fields } => {
                 (Some(loc), json!({"event": "extracted", "header": header, "fields": values(fields)}))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use dataplane::device::{Device, DeviceError, Entity, EntryKey, EntryQuery, Key, Query};
-use interp::{Interpreter, Silent};
+use interp::{Event, Interpreter, Observer, Silent};
 use ir::Verified;
 
 use super::case::Case;
@@ -79,6 +79,32 @@ pub fn interpreted(
     }
     let state = state(&mut target, entries).map_err(|e| e.to_string())?;
     Ok(Outcome { sent, state })
+}
+
+/// The numbers of bytes with which packets pass the stages again, or are cloned.
+#[derive(Default)]
+struct Lengths(Vec<usize>);
+
+impl Observer for Lengths {
+    fn event(&mut self, event: Event<'_>) {
+        if let Event::Again { length, .. } = event {
+            self.0.push(length);
+        }
+    }
+}
+
+/// The numbers of bytes with which each packet of a case passes the stages again.
+pub fn lengths_between(program: &Verified, case: &Case) -> Result<Vec<Vec<usize>>, String> {
+    let mut target = Interpreter::new(program).map_err(|e| e.to_string())?;
+    target.carry_wrong_sums();
+    case.load(&mut target)?;
+    let mut all = Vec::new();
+    for (port, packet) in &case.packets {
+        let mut lengths = Lengths::default();
+        target.process(*port, packet, &mut lengths);
+        all.push(lengths.0);
+    }
+    Ok(all)
 }
 
 /// The difference between the interpreter's runs of a program before and after the passes, if there is one.

@@ -223,9 +223,12 @@ fn long_frames(hook: At, one: &Ready) -> Case {
         let Ok(outcome) = play::interpreted(&one.program, &case, Sums::Carried, None, &[]) else {
             return case;
         };
-        let mut keep = case.packets.iter().zip(&outcome.sent).map(|((_, arrived), sent)| {
-            let mut packets = sent.iter().flat_map(|s| &s.packets);
-            !arrived.is_empty() && packets.all(|(_, packet)| hook.can_send(arrived, packet.len()))
+        let Ok(between) = play::lengths_between(&one.program, &case) else { return case };
+        let packets = case.packets.iter().zip(&outcome.sent).zip(&between);
+        let mut keep = packets.map(|(((_, arrived), sent), between)| {
+            let sent = sent.iter().flat_map(|s| &s.packets).map(|(_, packet)| packet.len());
+            let mut lengths = sent.chain(between.iter().copied());
+            !arrived.is_empty() && lengths.all(|length| hook.can_send(arrived, length))
         });
         let before = case.packets.len();
         // Registers depend on earlier packets, so without some of these others may become too short.

@@ -39,8 +39,10 @@ struct Features {
     sums: bool,
     ranges: bool,
     value_sets: bool,
-    /// The program may clone, resubmit and recirculate.
+    /// The program may resubmit and recirculate, and clone or truncate.
     again: bool,
+    /// The program may clone, and not truncate: the kernel's targets have no truncation beside copies.
+    clones: bool,
     multicast: bool,
 }
 
@@ -132,7 +134,8 @@ impl Generator {
             sums: self.chance(40),
             ranges: self.chance(25),
             value_sets: self.chance(6),
-            again: self.chance(6),
+            again: self.chance(10),
+            clones: self.chance(50),
             multicast: self.chance(4),
         };
         self.line(&format!(

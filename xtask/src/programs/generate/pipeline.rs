@@ -29,11 +29,17 @@ impl Generator {
     pub fn epilogue(&mut self, is_ingress: bool) {
         if self.features.again {
             let kind = if is_ingress { "I2E" } else { "E2E" };
-            let (ask, once) = match self.below(4) {
-                0 => (format!("clone(CloneType.{kind}, 5)"), true),
-                1 => (format!("clone_preserving_field_list(CloneType.{kind}, 5, 1)"), true),
-                2 if is_ingress => ("resubmit_preserving_field_list(1)".into(), true),
-                2 => ("recirculate_preserving_field_list(1)".into(), true),
+            let again = if is_ingress {
+                "resubmit_preserving_field_list(1)"
+            } else {
+                "recirculate_preserving_field_list(1)"
+            };
+            let (ask, once) = match (self.below(4), self.features.clones) {
+                (0, true) => (format!("clone(CloneType.{kind}, 5)"), true),
+                (1, true) => (format!("clone_preserving_field_list(CloneType.{kind}, 5, 1)"), true),
+                (0, false) => (format!("truncate({})", 20 + self.below(200)), true),
+                (1, false) => (format!("truncate({}); {again}", 20 + self.below(200)), true),
+                (2, _) => (again.into(), true),
                 _ => (String::new(), false),
             };
             if once {
@@ -46,7 +52,7 @@ impl Generator {
                 ));
             }
         }
-        if self.features.multicast && is_ingress {
+        if self.features.multicast && is_ingress && (self.features.clones || !self.features.again) {
             let condition = self.expr(&Ty::Bool, 1);
             self.line(&format!("if ({condition}) {{ sm.mcast_grp = 3; }}"));
         }
