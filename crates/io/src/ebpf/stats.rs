@@ -46,6 +46,15 @@ impl KernelProgram {
         total(self.map(&map)?, reason.0)
     }
 
+    /// Sets the counts of all drop reasons to zero.
+    pub fn clear_drops(&mut self) -> Result<()> {
+        let map = self.maps_of()?.drops.clone();
+        for reason in 0..self.manifest.drops.len() as u32 {
+            self.map(&map)?.set_total(&reason.to_ne_bytes(), &[0; 16])?;
+        }
+        Ok(())
+    }
+
     /// The value of a cell of a register.
     pub(super) fn register(&mut self, register: RegisterId, index: u64) -> Result<Bits> {
         let width = self.manifest.registers[register.index()].width;

@@ -2,13 +2,16 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use abi::manifest::Structure;
 use abi::{Manifest, drops};
 use anyhow::{Context, bail};
-use control::stf::{self, Case, Outputs, Report, Target, TargetError};
+use control::stf::{self, Case, Kind, Outputs, Report, Target, TargetError};
 use dataplane::Device;
-use dataplane::device::Key;
+use dataplane::device::{Key, Query, Update};
 use io::bpf::{Hook, Instance, SkBuff, XdpMode};
 use io::ebpf::{EgressPort, KernelProgram};
 use io::workdir::WorkDir;
@@ -120,10 +123,19 @@ impl Carrier {
 /// Runs a case by test runs of the program. It goes over interfaces in a network namespace of its own if the kernel cannot test-run one of
 /// its frames, or if `veth` is set.
 pub fn run_case(object: &Object, case: &Case, veth: bool) -> anyhow::Result<Report> {
+    // Most cases of a program fill its tables alike. What is loaded for one of them serves the next, which saves the verifier's work.
+    let setup = object.shareable(case);
     // A test run sees the last fragment only.
     let fragments = object.manifest.kernel.as_ref().is_some_and(|kernel| kernel.fragments);
     let several = makes_copies(&object.manifest) || (fragments && case.expected() > case.packets().count());
     let carrier = Carrier::of(object.at, case, veth, several);
+    if let (Some(setup), Carrier::TestRun, At::Tc | At::Xdp) = (setup, carrier, object.at) {
+        let (report, refused) = run_shared(object, case, setup)?;
+        return match !report.passed && refused {
+            true => Ok(run_over(Carrier::TUN, object, case)?.0),
+            false => Ok(report),
+        };
+    }
     let (report, refused) = run_over(carrier, object, case)?;
     if report.passed || !refused || carrier == Carrier::TUN {
         return Ok(report);
@@ -136,24 +148,37 @@ pub fn run_case(object: &Object, case: &Case, veth: bool) -> anyhow::Result<Repo
 fn run_over(carrier: Carrier, object: &Object, case: &Case) -> anyhow::Result<(Report, bool)> {
     let run = || {
         let mut target = KernelTarget { carrier, ..KernelTarget::load(object)? };
-        let mut report = stf::run(case, &mut target);
-        let mut dropped = |name| {
-            let reason = object.manifest.drop_id(name);
-            let count = reason.and_then(|reason| target.program.count(&Key::Drop(reason)).ok());
-            count.is_some_and(|count| count.packets > 0)
-        };
-        let refused = dropped(drops::BAD_RESIZE);
-        if matches!(object.at, At::Xdp) && dropped(drops::CANNOT_FRAGMENT) {
-            report.lacks("fragments, because XDP sends a frame once");
-        }
+        let result = target.play(case);
         target.remove()?;
-        Ok((report, refused))
+        Ok(result)
     };
     match carrier {
         Carrier::TestRun => run(),
         // The interfaces are removed with the namespace.
         Carrier::Wires(_) => io::netns::run_in_fresh(run)?,
     }
+}
+
+/// Runs a case by test runs on a program that holds its entries already, or is loaded for it and kept. `setup` is the number of statements that
+/// fill the tables.
+fn run_shared(object: &Object, case: &Case, setup: usize) -> anyhow::Result<(Report, bool)> {
+    let mut kept = object.kept.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let (fill, rest) = case.statements.split_at(setup);
+    let fill: Vec<_> = fill.iter().map(|statement| statement.kind.clone()).collect();
+    if let Some(found) = kept.iter_mut().find(|kept| kept.filled_by == fill) {
+        found.target.clear_counts()?;
+        let rest = Case { name: case.name.clone(), statements: rest.to_vec() };
+        return Ok(found.target.play(&rest));
+    }
+    let number = object.loaded.fetch_add(1, Ordering::Relaxed);
+    let name = format!("test-{}-{number}-{}", object.instance_name(), std::process::id());
+    let mut target = KernelTarget::load_named(object, &name)?;
+    let result = target.play(case);
+    kept.push(Kept { filled_by: fill, target });
+    if kept.len() > MOST_KEPT {
+        kept.remove(0).target.remove()?;
+    }
+    Ok(result)
 }
 
 /// Compiles emitted C to an eBPF object.
@@ -175,31 +200,80 @@ pub fn compile(c: &str, name: &str) -> anyhow::Result<Vec<u8>> {
     Ok(dir.read("program.o")?)
 }
 
-/// A program that was compiled for a hook of the kernel. It is loaded once for each case.
+/// The number of loaded programs that are kept for further cases.
+const MOST_KEPT: usize = 4;
+
+/// A loaded program whose tables these statements have filled.
+struct Kept {
+    filled_by: Vec<Kind>,
+    target: KernelTarget,
+}
+
+/// A program that was compiled for a hook of the kernel.
 pub struct Object {
     /// The hook that the object was emitted for.
     pub at: At,
     name: String,
     elf: Vec<u8>,
     manifest: Manifest,
+    kept: Mutex<Vec<Kept>>,
+    /// The number of programs that were loaded to be kept.
+    loaded: AtomicU32,
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        for kept in self.kept.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()).drain(..) {
+            let _ = kept.target.remove();
+        }
+    }
 }
 
 impl Object {
+    /// The number of statements with which a case fills the tables, if packets change nothing but counts and nothing is filled later: then the
+    /// program can serve several cases that begin alike.
+    fn shareable(&self, case: &Case) -> Option<usize> {
+        let m = &self.manifest;
+        let learns =
+            m.tables.iter().any(|t| t.layout.as_ref().is_some_and(|l| l.structure == Structure::Flow));
+        let counts = m.tables.iter().any(|t| t.direct_counter.is_some() || t.notifies_idle || t.ages);
+        let keeps =
+            !m.registers.is_empty() || !m.meters.is_empty() || !m.digests.is_empty() || learns || counts;
+        let setup = case.statements.iter().take_while(|s| s.kind.fills()).count();
+        let plain = |kind: &Kind| matches!(kind, Kind::Add { id: None, .. } | Kind::SetDefault { .. });
+        let later = |kind: &Kind| {
+            matches!(kind, Kind::Packet { .. } | Kind::Expect { .. } | Kind::NoPacket | Kind::Wait)
+                || matches!(kind, Kind::CheckCounter { .. })
+        };
+        let (fill, rest) = case.statements.split_at(setup);
+        let good = fill.iter().all(|s| plain(&s.kind)) && rest.iter().all(|s| later(&s.kind));
+        (!keeps && good).then_some(setup)
+    }
+
+    /// The program's name as a part of the name of an instance, which has no dots: a program may be called `router.p4_16`.
+    fn instance_name(&self) -> String {
+        self.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).take(32).collect()
+    }
+
     /// Emits and compiles a program.
     pub fn make(at: At, program: &ir::Verified) -> anyhow::Result<Object> {
         let output = at.emit(program).map_err(|limits| Limits::of(program, &limits))?;
         let elf = compile(&output.c, &program.name)?;
-        Ok(Object { at, name: program.name.clone(), elf, manifest: output.manifest })
+        Ok(Object {
+            at,
+            name: program.name.clone(),
+            elf,
+            manifest: output.manifest,
+            kept: Mutex::default(),
+            loaded: AtomicU32::new(0),
+        })
     }
 }
 
 impl KernelTarget {
     /// Loads a program with all ports attached.
     pub fn load(object: &Object) -> anyhow::Result<KernelTarget> {
-        // A program may be called `router.p4_16`; the name of an instance has no dots.
-        let name: String =
-            object.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).take(32).collect();
-        Self::load_named(object, &format!("test-{name}-{}", std::process::id()))
+        Self::load_named(object, &format!("test-{}-{}", object.instance_name(), std::process::id()))
     }
 
     /// Like [`KernelTarget::load`], with an instance name that the caller chooses.
@@ -251,6 +325,30 @@ impl KernelTarget {
             2 => Sent { packets: Vec::new(), reason: self.reason(noted).map(str::to_string) },
             _ => Sent { packets: Vec::new(), reason: None },
         }
+    }
+
+    /// Runs a case. Returns also whether the kernel refused to make a packet longer or shorter.
+    fn play(&mut self, case: &Case) -> (Report, bool) {
+        let mut report = stf::run(case, self);
+        let mut dropped = |name| {
+            let reason = self.program.manifest().drop_id(name);
+            let count = reason.and_then(|reason| self.program.count(&Key::Drop(reason)).ok());
+            count.is_some_and(|count| count.packets > 0)
+        };
+        let refused = dropped(drops::BAD_RESIZE);
+        if matches!(self.at, At::Xdp) && dropped(drops::CANNOT_FRAGMENT) {
+            report.lacks("fragments, because XDP sends a frame once");
+        }
+        (report, refused)
+    }
+
+    /// Sets all counters and the counts of all drop reasons to zero.
+    fn clear_counts(&mut self) -> anyhow::Result<()> {
+        let cells = self.program.read(&Query::Counters(None))?;
+        let unset: Vec<_> = cells.iter().map(|cell| Update::Unset(cell.key())).collect();
+        self.program.write(&unset).map_err(|refused| refused.error)?;
+        self.program.clear_drops()?;
+        Ok(self.program.clear_results()?)
     }
 
     /// Removes the program from the kernel.
