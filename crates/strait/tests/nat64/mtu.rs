@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use crate::attach::XDP;
 use crate::lab::{Lab, SERVER6, both, ip, possible};
 use crate::{BYPASS, DEVICE, EXPRESS};
 
@@ -162,6 +163,9 @@ fn matrix(name: &str, attach: &str, paths: &[(usize, usize)]) {
         return;
     }
     let lab = Lab::new(name);
+    if attach == XDP {
+        lab.complete_checksums();
+    }
     lab.config(attach, "");
     lab.must("up");
     let wrong = wrong_cells(&lab, paths);
@@ -195,4 +199,9 @@ fn packets_of_every_length_pass_lanes() {
 #[test]
 fn packets_of_every_length_pass_lanes_past_netfilter() {
     matrix("mtu-bypass", BYPASS, &SOME_PATHS);
+}
+
+#[test]
+fn packets_of_every_length_pass_lanes_at_the_xdp_hook() {
+    matrix("mtu-xdp", XDP, &SOME_PATHS);
 }
