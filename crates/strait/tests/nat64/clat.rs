@@ -413,6 +413,12 @@ fn what_routers_advertise_is_followed() {
     run.0.kill().expect("it runs");
     run.0.wait().expect("it ends");
     assert!(host.ping().status.success());
+    let status = host.strait("status").output().expect("strait starts");
+    assert!(
+        status.status.code() == Some(4) && both(&status).contains("no process follows"),
+        "{}",
+        both(&status)
+    );
     run = host.run();
     let log = lab.files.path().join("run.log");
     let is_up = || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("clat is up"));
@@ -504,6 +510,22 @@ fn a_dns64_tells_the_prefix() {
     assert_eq!(status["clat"]["prefix_by"], "2001:db8:1::1", "{status}");
     assert!(status["clat"]["prefix_lifetime"].as_u64().is_some_and(|left| left <= 60), "{status}");
     assert_eq!(host.works(), OUTSIDE);
+    // The file is changed, and the MTU of the uplink.
+    host.config("", &format!("ipv6 = \"{OWN}\"\ndns = [\"2001:db8:1::1\"]\nmetric = 77"));
+    host.must("reload");
+    let route = host.sh("ip route show default");
+    assert!(
+        route.contains("metric 77 mtu 1480"),
+        "{route}: {}",
+        std::fs::read_to_string(lab.files.path().join("run.log")).unwrap_or_default()
+    );
+    host.wait_for(Some(PREFIX), Some("dns"));
+    host.sh("ip link set c0 mtu 1400");
+    let narrow = || host.sh("ip route show default").contains("mtu 1380");
+    assert!((0..50).any(|_| narrow() || {
+        std::thread::sleep(Duration::from_millis(100));
+        false
+    }));
     // Routers come first.
     host.advertise(PREFIX, 600);
     host.wait_for(Some(PREFIX), Some("router"));

@@ -254,7 +254,10 @@ impl State {
         match &config.clat {
             None => self.forwarding(ground, &present),
             Some(clat) => {
-                let note = clat.found.as_ref().and_then(super::clat::notes);
+                let found = clat.found.as_ref();
+                let problem = found.and_then(|found| super::clat::problem(ground.site, found, now()));
+                self.problems.extend(problem.map(|(what, cure)| Problem::new(what, cure)));
+                let note = found.and_then(super::clat::deaf);
                 self.notes.extend(note.map(|(what, cure)| Problem::new(what, cure)));
                 self.clat = Some(clat.clone());
             }

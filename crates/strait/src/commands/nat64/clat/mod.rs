@@ -23,17 +23,33 @@ use super::wiring::{Ground, Step};
 /// inside the uplink's network.
 const USUAL: u32 = 1024;
 
-/// A configuration that translates: of a CLAT, with what follows from its network. Without a prefix in the file it is an error.
+/// A configuration that translates: of a CLAT, with what follows from its network. Without a prefix in the file there must be a `run` that finds it.
 pub fn complete(config: Config, links: &Handle) -> anyhow::Result<Config> {
     let Some(clat) = &config.clat else { return Ok(config) };
-    let Some(prefix) = config.prefix else {
+    let device = super::device(&config);
+    if let Some(prefix) = config.prefix {
+        let found = place::find(clat, device, prefix, Origin::File, None, links)?;
+        return Ok(config.with(found));
+    }
+    let site = Site::new(device)?;
+    if !is_followed(&site) {
         anyhow::bail!(
             "the file has no `prefix`, so it is found in the network and may change; nothing was changed\n  hint: `strait nat64 run` \
              finds it and follows it; `up` needs `prefix = \"…\"`"
         );
+    }
+    // What that process has found counts, if it has found something.
+    let Some(Found { prefix, origin, until, .. }) = Record::find(&site).and_then(|record| record.found)
+    else {
+        return Ok(config);
     };
-    let found = place::find(clat, super::device(&config), prefix, Origin::File, None, links)?;
+    let found = place::find(clat, device, prefix, origin, until, links)?;
     Ok(config.with(found))
+}
+
+/// Whether a process follows the network of a site.
+fn is_followed(site: &Site) -> bool {
+    io::bpf::holder(&site.instance).is_ok_and(|holder| holder.is_some())
 }
 
 /// The routes into the device. Without a prefix there are none.
@@ -154,8 +170,20 @@ pub fn restore(record: Option<&Record>) {
     }
 }
 
-/// What an operator should know of a CLAT that runs, and what helps.
-pub fn notes(found: &Found) -> Option<(String, String)> {
+/// Why a CLAT that works will not do so for ever, and what helps.
+pub fn problem(site: &Site, found: &Found, now: u64) -> Option<(String, String)> {
+    if found.origin == Origin::File || is_followed(site) {
+        return None;
+    }
+    let what = match found.until {
+        Some(until) if until <= now => "the prefix is no longer valid, and no process looks for another one",
+        _ => "no process follows the network, so the prefix may change unnoticed",
+    };
+    Some((what.into(), "start `strait nat64 run` again, or write `prefix = \"…\"` into the file".into()))
+}
+
+/// That the kernel ignores the routers of the uplink, and what helps.
+pub fn deaf(found: &Found) -> Option<(String, String)> {
     let uplink = &found.uplink;
     let key = format!("net/ipv6/conf/{uplink}/accept_ra");
     let deaf = sysctl::get(&key).is_ok_and(|value| value == "1");

@@ -159,6 +159,11 @@ impl Keeper {
     }
 
     fn adapt(&mut self, before: Option<&Found>, found: Option<Found>) -> anyhow::Result<()> {
+        if !self.has_record()? {
+            // Another process has applied a file, which the next check takes over.
+            self.all = Instant::now();
+            return Ok(());
+        }
         let change = clat::change(before, found.as_ref());
         let base = self.file.config()?;
         let config = found.clone().map_or(base.clone(), |found| base.with(found));
@@ -242,9 +247,14 @@ impl Keeper {
                 return Ok(false);
             }
         }
+        Ok(!self.held.is_lost() && !self.held.is_replaced() && self.has_record()?)
+    }
+
+    /// Whether what runs was made from the file that is kept.
+    fn has_record(&self) -> anyhow::Result<bool> {
+        let instance = Instance::open(&self.site.instance)?;
         let same = |record: Record| record.text == self.file.text && record.file == self.file.path;
-        let intact = !self.held.is_lost() && !self.held.is_replaced();
-        Ok(intact && Record::of(&instance).is_some_and(same))
+        Ok(Record::of(&instance).is_some_and(same))
     }
 
     /// Looks whether the translator is as the file says, and repairs what is not.
