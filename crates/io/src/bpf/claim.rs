@@ -66,6 +66,13 @@ fn take(
     }
 }
 
+/// Whether a process has claimed an instance. Nothing is waited for, and nobody is kept from claiming it.
+pub fn is_claimed(name: &str) -> Result<bool> {
+    let Some(file) = open(&path_of(name)?)? else { return Ok(false) };
+    // A shared lock, which is given up at once with the file.
+    Ok(matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
 impl Drop for Claim {
     fn drop(&mut self) {
         // Before the lock goes: whoever locks the removed directory looks whether it is there.

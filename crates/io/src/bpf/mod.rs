@@ -28,7 +28,7 @@ mod program;
 mod ring;
 
 pub use attach::{Attached, Hook, XdpMode, at, attached};
-pub use claim::{Claim, Holder, claim, keep_unclaimed};
+pub use claim::{Claim, Holder, claim, is_claimed, keep_unclaimed};
 pub use fs::{hold, lock, visible};
 pub use held::Held;
 pub use instance::{Instance, LoadOptions};

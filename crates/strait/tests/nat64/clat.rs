@@ -471,6 +471,7 @@ fn what_routers_advertise_is_followed() {
         host.status()["prefix"] == OTHER
     });
     assert!(back, "{:#}", host.status());
+    host.wait_for(Some(OTHER), Some("router"));
     assert_eq!(host.works(), OUTSIDE);
 
     io::signals::send(run.0.id(), io::signals::Signal::Terminate).expect("it runs");

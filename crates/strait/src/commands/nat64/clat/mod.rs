@@ -49,7 +49,7 @@ pub fn complete(config: Config, links: &Handle) -> anyhow::Result<Config> {
 
 /// Whether a process follows the network of a site.
 fn is_followed(site: &Site) -> bool {
-    io::bpf::holder(&site.instance).is_ok_and(|holder| holder.is_some())
+    io::bpf::is_claimed(&site.instance).unwrap_or(false)
 }
 
 /// The routes into the device. Without a prefix there are none.
