@@ -11,8 +11,8 @@ use super::{Prefix, routes};
 use crate::Result;
 use crate::error::Context;
 
-/// The groups of linux/rtnetlink.h: interfaces, then addresses, routes and rules of IPv4 and of IPv6.
-const GROUPS: [u32; 7] = [1, 5, 7, 8, 9, 11, 19];
+/// The groups of linux/rtnetlink.h: interfaces, then addresses, routes and rules of IPv4 and of IPv6, and sysctls such as `rp_filter`.
+const GROUPS: [u32; 9] = [1, 5, 7, 8, 9, 11, 19, 24, 25];
 
 /// A socket that becomes readable when something in its network namespace changes.
 pub struct Monitor {
@@ -69,5 +69,54 @@ fn counts(mut rest: &[u8], route: &impl Fn(Prefix, u8) -> bool) -> bool {
 impl AsFd for Monitor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netlink_packet_core::NetlinkHeader;
+    use netlink_packet_route::AddressFamily;
+    use netlink_packet_route::link::LinkMessage;
+    use netlink_packet_route::route::{RouteAttribute, RouteMessage};
+
+    use super::*;
+
+    fn datagram(messages: &[Rtnl]) -> Vec<u8> {
+        let mut all = Vec::new();
+        for message in messages {
+            let mut message =
+                NetlinkMessage::new(NetlinkHeader::default(), NetlinkPayload::from(message.clone()));
+            message.finalize();
+            let mut bytes = vec![0; message.buffer_len().next_multiple_of(4)];
+            message.serialize(&mut bytes);
+            all.extend(bytes);
+        }
+        all
+    }
+
+    fn route(prefix: &str) -> Rtnl {
+        let prefix: Prefix = prefix.parse().expect("a prefix");
+        let mut message = RouteMessage::default();
+        message.header.address_family = AddressFamily::Inet;
+        message.header.destination_prefix_length = prefix.len;
+        message.attributes.push(RouteAttribute::Destination(prefix.address.into()));
+        Rtnl::NewRoute(message)
+    }
+
+    /// Each row has: what arrives in one datagram, and whether it counts.
+    #[test]
+    fn routes_to_other_prefixes_do_not_count() {
+        let ours: Prefix = "192.0.2.0/24".parse().expect("a prefix");
+        let link = || Rtnl::NewLink(LinkMessage::default());
+        for (messages, wanted) in [
+            (vec![route("192.0.2.0/25"), route("198.51.100.0/24")], false),
+            (vec![route("198.51.100.0/24"), route("192.0.2.0/24")], true),
+            (vec![link()], true),
+            (vec![route("198.51.100.0/24"), link()], true),
+            (vec![], false),
+        ] {
+            let found = counts(&datagram(&messages), &|to, _| to == ours);
+            assert_eq!(found, wanted, "{messages:?}");
+        }
     }
 }

@@ -247,24 +247,30 @@ fn interfaces_that_come_later_get_their_lanes() {
     if !possible("later") {
         return;
     }
-    let lab = Lab::new("later");
-    lab.config("{ device = \"nat64\", express = [\"r0\", \"r1\", \"r9\"] }", "");
-    let service = Service::start(&lab, &[]);
-    service.says("`r9` does not exist");
-    for _ in 0..2 {
-        lab.sh("ip link add r9 type veth peer name r9-");
-        let begun = Instant::now();
+    for attach in [
+        "express = [\"r0\", \"r1\", \"r9\"]",
+        "interfaces = [\"r0\", \"r1\", \"r9\"], hook = \"xdp\", trust-checksums = true",
+    ] {
+        let lab = Lab::new("later");
+        lab.complete_checksums();
+        lab.config(&format!("{{ device = \"nat64\", {attach} }}"), "");
+        let service = Service::start(&lab, &[]);
+        service.says("`r9` does not exist");
         let lanes = || {
             let status = lab.strait("status").arg("--json").output().expect("strait starts");
             let status: serde_json::Value = serde_json::from_slice(&status.stdout).expect("JSON");
-            status["express"].to_string()
+            status["interfaces"].to_string()
         };
-        while !lanes().contains("r9") {
-            assert!(begun.elapsed() < PATIENCE, "{}", service.said());
+        for _ in 0..2 {
+            lab.sh("ip link add r9 type veth peer name r9-; ethtool -K r9- tx off >/dev/null");
+            let begun = Instant::now();
+            while !["r0", "r1", "r9"].iter().all(|name| lanes().contains(name)) {
+                assert!(begun.elapsed() < PATIENCE, "{attach}: {} {}", lanes(), service.said());
+            }
+            lab.sh("ip link del r9");
         }
-        lab.sh("ip link del r9");
+        lab.transfer(1, |_| ());
     }
-    lab.transfer(1, |_| ());
 }
 
 #[test]
@@ -426,4 +432,23 @@ fn it_continues_as_a_version_that_is_installed_meanwhile() {
     service.says("repaired nat64: `nat64` has MTU 1300");
     lab.transfer(1, |_| ());
     assert_eq!(service.end("TERM"), Some(0));
+}
+
+/// Somebody switches on a filter that drops what a lane translates. The packets take the device, until it is off again.
+#[test]
+fn lanes_that_would_lose_packets_are_taken_away_for_the_time_being() {
+    if !possible("filter") {
+        return;
+    }
+    let lab = Lab::new("filter");
+    lab.config(EXPRESS, "");
+    let service = Service::start(&lab, &[]);
+    lab.sh("sysctl -qw net.ipv4.conf.r0.rp_filter=1");
+    service.says("`r0` filters by reverse path strictly");
+    service.says("repaired nat64: a lane on r0 is left over");
+    lab.transfer(1, |_| ());
+    lab.sh("sysctl -qw net.ipv4.conf.r0.rp_filter=0");
+    service.says("no program is attached to `r0`, which shall have a lane");
+    lab.transfer(1, |_| ());
+    lab.must("status");
 }

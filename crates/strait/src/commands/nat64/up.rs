@@ -45,6 +45,8 @@ struct Plan<'a> {
     warnings: Vec<String>,
     /// Interfaces that shall have a lane and do not exist.
     missing: Vec<String>,
+    /// Why interfaces have no lane for the time being.
+    unfit: Vec<String>,
 }
 
 /// What happens to the program.
@@ -112,10 +114,8 @@ pub fn ready_for_xdp(site: &Site, config: &Config) -> anyhow::Result<()> {
 pub struct Repair {
     /// What is not as the file says, or was not.
     pub complaints: Vec<String>,
-    /// What of somebody else's is in the way. It is left alone.
-    pub conflicts: Vec<Conflict>,
-    /// Interfaces that shall have a lane and do not exist.
-    pub missing: Vec<String>,
+    /// What cannot be repaired: what of somebody else's is in the way, and lanes that cannot be laid.
+    pub trouble: Vec<String>,
     /// Whether it is as the file says again.
     pub done: bool,
     /// The version of Strait whose program runs, if it is not this one. Nothing is repaired then.
@@ -135,8 +135,11 @@ pub fn repair(
     let site = Site::new(device(config))?;
     Instance::resume(&next(&site), &site.instance)?;
     let mut plan = Plan::new(&site, file, config.clone(), &links, !force)?;
-    let (complaints, missing) = (plan.complaints(), plan.missing.clone());
-    let conflicts = if force { Vec::new() } else { plan.routing.conflicts.clone() };
+    let complaints = plan.complaints();
+    let missing =
+        plan.missing.iter().map(|name| format!("`{name}` does not exist; it gets its lane when it comes"));
+    let conflicts = plan.routing.conflicts.iter().filter(|_| !force).map(Conflict::to_string);
+    let trouble = conflicts.chain(plan.unfit.iter().cloned()).chain(missing).collect();
     if plan.program == Program::Replace {
         let foreign = plan.before.as_ref().map_or("unknown".to_string(), |record| record.version.clone());
         return Ok(Repair { foreign: Some(foreign), ..Repair::default() });
@@ -145,7 +148,7 @@ pub fn repair(
     if done {
         plan.execute_in_some_mode(log)?;
     }
-    Ok(Repair { complaints, conflicts, missing, done, foreign: None })
+    Ok(Repair { complaints, trouble, done, foreign: None })
 }
 
 /// Checks a file, and says what applying it would change.
@@ -276,13 +279,7 @@ impl<'a> Plan<'a> {
         let lanes::Ways { ways, missing, generic, unfit } =
             lanes::ways(&config, &ground.all, &ground.attached())?;
         let foreign = ground.foreign(&ways).map(|(what, cure)| format!("{what}\n  hint: {cure}"));
-        let unfit = unfit.or(foreign);
-        // A translator that runs is repaired without the lanes that would lose packets, which take the device.
-        let ways = if yields && unfit.is_some() { Vec::new() } else { ways };
-        unfiltered(&ways, &ground)?;
-        if let Some(why) = unfit.filter(|_| !yields) {
-            bail!("{why}\nnothing was changed");
-        }
+        let (ways, unfit) = fit(ways, unfit.or(foreign), &ground)?;
         let before = Instance::open(&site.instance).ok().and_then(|instance| Record::of(&instance));
         let (program, held, mut running_program) = held(site, &manifest, &wanted, before.as_ref())?;
         let routing = ground.routing(&config);
@@ -315,6 +312,7 @@ impl<'a> Plan<'a> {
             tables,
             warnings,
             missing,
+            unfit,
         })
     }
 
@@ -535,14 +533,30 @@ fn mine(ground: &Ground<'_>) -> anyhow::Result<()> {
     }
 }
 
-/// Refuses lanes on interfaces that would drop what the lane translates.
-fn unfiltered(ways: &[Way], ground: &Ground<'_>) -> anyhow::Result<()> {
-    match ways.iter().find_map(|way| Some((way, lanes::filter(&way.name, &ground.present)?))) {
-        None => Ok(()),
-        Some((way, (why, cure))) => bail!(
-            "{why}, which would drop what a lane translates; nothing was changed\n  hint: {cure}, or leave `{}` out of `attach`",
-            way.name
-        ),
+/// The lanes that lose no packets, and why the others would. A file with such lanes is refused; a translator that runs is repaired without them, and
+/// packets take the device instead.
+fn fit(
+    ways: Vec<Way>,
+    unfit: Option<String>,
+    ground: &Ground<'_>,
+) -> anyhow::Result<(Vec<Way>, Vec<String>)> {
+    let (mut fit, mut why) = (Vec::new(), Vec::new());
+    for way in ways {
+        match lanes::filter(&way.name, &ground.present) {
+            None => fit.push(way),
+            Some((what, cure)) => why.push(format!(
+                "{what}, which would drop what a lane translates\n  hint: {cure}, or leave `{}` out of `attach`",
+                way.name
+            )),
+        }
+    }
+    if let Some(unfit) = unfit {
+        fit.clear();
+        why.push(unfit);
+    }
+    match why.first().filter(|_| !ground.yields) {
+        None => Ok((fit, why)),
+        Some(why) => bail!("{why}\nnothing was changed"),
     }
 }
 

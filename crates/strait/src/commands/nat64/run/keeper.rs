@@ -315,17 +315,7 @@ impl Keeper {
         if repair.done {
             self.repaired(&repair.complaints);
         }
-        let missing = repair
-            .missing
-            .iter()
-            .map(|name| format!("`{name}` does not exist; it gets its express lane when it comes"));
-        Ok(repair
-            .conflicts
-            .iter()
-            .map(ToString::to_string)
-            .chain(missing)
-            .chain(self.network_trouble())
-            .collect())
+        Ok(repair.trouble)
     }
 
     /// Counts a repair, and says it.
