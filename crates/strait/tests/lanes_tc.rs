@@ -74,6 +74,9 @@ fn send(program: &mut KernelProgram, ifindex: u32, protocol: u8) -> (TestRun, u6
 #[test]
 fn a_packet_that_a_round_has_changed_is_dropped_for_good() {
     let Some((mut program, _kernel)) = on_tc::load_at(on_tc::At::Lane, "lanes", PROGRAM) else { return };
+    // The program for the XDP hook is loaded beside it, with the same maps.
+    let Some((xdp, _)) = on_tc::object(on_tc::At::XdpLane, "lanes", PROGRAM) else { return };
+    program.load_xdp_lanes(&xdp).expect("it loads");
     let check = move || {
         ip("link add near address 02:00:00:00:00:01 type veth peer name past");
         ip("link set near up");

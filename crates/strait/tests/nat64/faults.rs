@@ -36,6 +36,8 @@ const LOOSE: Fault = Fault {
     ..USUAL
 };
 
+const XDP: &str = ", interfaces = [\"r0\", \"r1\"], hook = \"xdp\"";
+
 const FAULTS: &[Fault] = &[
     Fault {
         name: "bridge",
@@ -310,6 +312,22 @@ const FAULTS: &[Fault] = &[
         ..USUAL
     },
     Fault {
+        name: "xdp-lane-lost",
+        express: XDP,
+        after: "rm PINS/links/xdp-*",
+        status: 4,
+        tells: &["no program is attached to `r0`"],
+        ..USUAL
+    },
+    Fault {
+        name: "address-changed-under-xdp",
+        express: XDP,
+        after: "ip link set r0 address 02:00:00:00:00:77",
+        status: 4,
+        tells: &["the lane on `r0` is not what the file says"],
+        ..USUAL
+    },
+    Fault {
         name: "program-lost",
         after: "rm PINS/links/*-egress",
         status: 3,
@@ -341,6 +359,9 @@ fn suffer(fault: &Fault) {
     let name = fault.name;
     let lab = Lab::new("fault");
     lab.config(&format!("{{ device = \"nat64\"{} }}", fault.express), "");
+    if fault.express == XDP {
+        lab.complete_checksums();
+    }
     let clean = lab.theirs();
     lab.sh(fault.before);
     let early = !fault.before.is_empty() && !fault.refused.is_empty();

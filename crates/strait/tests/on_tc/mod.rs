@@ -4,6 +4,7 @@
 
 use std::process::Command;
 
+use abi::Manifest;
 use io::bpf::{Instance, SkBuff};
 use io::ebpf::{EgressPort, KernelProgram};
 use io::workdir::WorkDir;
@@ -26,6 +27,8 @@ pub enum At {
     Lane,
     /// The kernel's express data path.
     Xdp,
+    /// The same, with a program that may have lanes. It is loaded beside that of `Lane`.
+    XdpLane,
 }
 
 impl At {
@@ -33,7 +36,7 @@ impl At {
     pub fn run(self, program: &KernelProgram, frame: &[u8]) {
         let run = match self {
             At::Tc | At::Lane => program.test_run(frame, &SkBuff { ifindex: 1, ..SkBuff::default() }),
-            At::Xdp => program.test_run_xdp(frame),
+            At::Xdp | At::XdpLane => program.test_run_xdp(frame),
         };
         run.expect("it runs");
     }
@@ -51,6 +54,16 @@ pub fn load_at(at: At, what: &str, text: &str) -> Option<(KernelProgram, Kernel)
         println!("skipped: {what} on {at:?}: needs root");
         return None;
     }
+    let (elf, manifest) = object(at, what, text)?;
+    let kernel = Kernel(format!("test-{what}-{}", std::process::id()));
+    let mut loaded = KernelProgram::load(&elf, &manifest, &kernel.0).expect("it loads");
+    loaded.set_ingress_port(1, 0).expect("a port");
+    loaded.set_egress_port(1, EgressPort { ifindex: 1, flags: 0 }).expect("a port");
+    Some((loaded, kernel))
+}
+
+/// Compiles a program. Without clang the test says that it is skipped.
+pub fn object(at: At, what: &str, text: &str) -> Option<(Vec<u8>, Manifest)> {
     let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
     let program = p4::compile(&mut map, "test.p4", text, &[], &p4::Embedded, &mut diags);
     let program = program.expect("it is right");
@@ -58,6 +71,7 @@ pub fn load_at(at: At, what: &str, text: &str) -> Option<(KernelProgram, Kernel)
         At::Tc => emit::tc(&program),
         At::Lane => emit::tc_with(&program, emit::ebpf::Options { lanes: true }),
         At::Xdp => emit::xdp(&program),
+        At::XdpLane => emit::xdp_with(&program, emit::ebpf::Options { lanes: true }),
     };
     let output = output.expect("it is within the target");
     let dir = WorkDir::new().expect("a directory");
@@ -69,10 +83,5 @@ pub fn load_at(at: At, what: &str, text: &str) -> Option<(KernelProgram, Kernel)
         return None;
     };
     assert!(run.success(), "clang does not take the program");
-    let elf = dir.read("test.o").expect("clang wrote it");
-    let kernel = Kernel(format!("test-{what}-{}", std::process::id()));
-    let mut loaded = KernelProgram::load(&elf, &output.manifest, &kernel.0).expect("it loads");
-    loaded.set_ingress_port(1, 0).expect("a port");
-    loaded.set_egress_port(1, EgressPort { ifindex: 1, flags: 0 }).expect("a port");
-    Some((loaded, kernel))
+    Some((dir.read("test.o").expect("clang wrote it"), output.manifest))
 }
