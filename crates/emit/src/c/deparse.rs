@@ -113,13 +113,13 @@ impl Body<'_> {
             self.program.header_type(h.id).fields.iter().map(|field| field.ty.width()).sum()
         };
         let most: u32 = order.iter().map(|h| bits(h).div_ceil(8)).sum();
-        let forgets = self.facts.machine() == Machine::Bpf && order.len() > GROUP;
+        let forgets = self.facts.machine() == Machine::Bpf;
         self.each_group(order, |body, group, skipped| {
             group.iter().for_each(|h| body.place_header(h));
             if forgets && skipped {
                 let mask = (most + 1).next_power_of_two() - 1;
-                body.text.line("*(volatile u32 *)&t->headers_out = out;");
-                body.text.line(format!("out = *(volatile u32 *)&t->headers_out & {mask};"));
+                body.text.line("*(volatile u32 *)&t->leaving = out;");
+                body.text.line(format!("out = *(volatile u32 *)&t->leaving & {mask};"));
             }
         });
     }

@@ -245,7 +245,7 @@ impl<'p> Emitter<'p> {
                 .line(format!("u32 {name}_out;  /* the offset of the header in the packet that leaves */"));
         }
         if self.facts.machine() == Machine::Bpf {
-            self.text.line("u32 headers_out;   /* the length of the headers that leave */");
+            self.text.line("u32 leaving;   /* the length of the headers that leave */");
         }
         for i in self.facts.raw.clone() {
             let name = self.names.header(ir::HeaderId(i)).to_string();

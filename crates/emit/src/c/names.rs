@@ -24,10 +24,10 @@ const RESERVED: &str = "s t p d k c i v to at bits cell copies cursor diff rando
     jobs job key keys length moved most next out packet packets parse payload pkt result rest row raw resized round scratch seed site
     skb span state steps sum swapped tagged ended member value words xdp beyond arrived
     verdict reason tag buffer bytes masked frame instance order members slot table version number writes missed fresh added cache data old flow
-    first last list count event now size";
+    first last list count event now size no_header leaving";
 
-/// Prefixes of members of the packet's state whose names end in a number.
-const NUMBERED: [&str; 7] = ["next_", "colour_", "update_", "verified_", "arrived_", "leaves_", "parts_"];
+/// Prefixes of names that end in a number: members of the packet's state, and counters of loops.
+const NUMBERED: [&str; 8] = ["steps_", "next_", "colour_", "update_", "verified_", "arrived_", "leaves_", "parts_"];
 
 /// Keywords of C, except for those that are also keywords of P4.
 const KEYWORDS: &str = "asm auto break case char continue do double enum extern float for goto inline int long register restrict short
