@@ -27,7 +27,8 @@ const RESERVED: &str = "s t p d k c i v to at bits cell copies cursor diff rando
     first last list count event now size no_header leaving";
 
 /// Prefixes of names that end in a number: members of the packet's state, and counters of loops.
-const NUMBERED: [&str; 8] = ["steps_", "next_", "colour_", "update_", "verified_", "arrived_", "leaves_", "parts_"];
+const NUMBERED: [&str; 8] =
+    ["steps_", "next_", "colour_", "update_", "verified_", "arrived_", "leaves_", "parts_"];
 
 /// Keywords of C, except for those that are also keywords of P4.
 const KEYWORDS: &str = "asm auto break case char continue do double enum extern float for goto inline int long register restrict short
