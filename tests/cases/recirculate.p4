@@ -3,10 +3,11 @@
 #include <v1model.p4>
 
 header ethernet_t { bit<48> dst; bit<48> src; bit<16> type; }
+header vlan_t { bit<16> tci; bit<16> type; }
 // What a second round puts in front of the packet.
 header outer_t { bit<16> sum; bit<16> length; bit<16> port; bit<8> why; bit<8> zero; }
 header op_t { bit<8> op; bit<8> round; bit<8> seen; bit<8> kept; }
-struct headers { ethernet_t ethernet; outer_t outer; op_t op; }
+struct headers { ethernet_t ethernet; vlan_t vlan; outer_t outer; op_t op; }
 struct metadata {
     @field_list(1) bit<8> why;
     @field_list(1) bit<48> address;
@@ -15,12 +16,14 @@ struct metadata {
 
 const bit<16> PLAIN = 0x88b5;
 const bit<16> OUTER = 0x88b6;
+const bit<16> VLAN = 0x8100;
 
 parser P(packet_in b, out headers hdr, inout metadata m, inout standard_metadata_t sm) {
     state start {
         b.extract(hdr.ethernet);
-        transition select(hdr.ethernet.type) { OUTER: outer; default: op; }
+        transition select(hdr.ethernet.type) { OUTER: outer; VLAN: vlan; default: op; }
     }
+    state vlan { b.extract(hdr.vlan); transition op; }
     state outer { b.extract(hdr.outer); transition op; }
     state op { b.extract(hdr.op); transition accept; }
 }
@@ -58,9 +61,13 @@ control E(inout headers hdr, inout metadata m, inout standard_metadata_t sm) {
                 // A second round that remembers nothing; so there is a third one, and so on.
                 9: { recirculate_preserving_field_list(2); }
                 11: { if (hdr.op.round < 90) { recirculate_preserving_field_list(2); } }
+                // A tag that the first round takes off or puts on, and one that stays.
+                12: { hdr.ethernet.type = hdr.vlan.type; hdr.vlan.setInvalid(); recirculate_preserving_field_list(1); }
+                13: { hdr.vlan = { 100, hdr.ethernet.type }; hdr.ethernet.type = VLAN; recirculate_preserving_field_list(1); }
+                14: { recirculate_preserving_field_list(1); }
             }
         } else if (m.why != 0x22) {
-            if (!hdr.outer.isValid()) {
+            if (!hdr.outer.isValid() && m.why < 12) {
                 hdr.outer.setValid();
                 hdr.outer.sum = 0;
                 hdr.outer.port = (bit<16>) sm.ingress_port;
@@ -82,5 +89,5 @@ control C(inout headers hdr, inout metadata m) {
             hdr.outer.sum, HashAlgorithm.csum16);
     }
 }
-control D(packet_out b, in headers hdr) { apply { b.emit(hdr.ethernet); b.emit(hdr.outer); b.emit(hdr.op); } }
+control D(packet_out b, in headers hdr) { apply { b.emit(hdr.ethernet); b.emit(hdr.vlan); b.emit(hdr.outer); b.emit(hdr.op); } }
 V1Switch(P(), V(), I(), E(), C(), D()) main;

@@ -299,8 +299,11 @@ impl Native<'_> {
             }
             Step::Truncate(var, _) => {
                 let length = format!("s->{}", self.c.names.var(*var));
-                self.c.text.line(format!("if ({length} && pkt->length > {length} - 1)"));
-                self.c.text.line(format!("    pkt->length = {length} - 1;"));
+                // What is left has its checksum as it is, and nobody completes one that is incomplete.
+                self.c.text.open(format!("if ({length} && pkt->length > {length} - 1)"));
+                self.c.text.line(format!("pkt->length = {length} - 1;"));
+                self.c.text.line("pkt->frame.flags = p->flags = p->flags & ~PARTIAL;");
+                self.c.text.close("");
             }
             Step::Fragment(fragment) => {
                 let [size, id] =
