@@ -75,6 +75,47 @@ fn translates(target: &str, driver: &'static str) {
     }
 }
 
+/// A datagram comes back in an ICMP error that the program makes of it in a second round. The error's own checksum is over the datagram's, which is partial and
+/// which the kernel completes when the error leaves.
+fn refuses(target: &str, driver: &'static str) {
+    if !possible(&format!("errors about partial checksums on {target}")) {
+        return;
+    }
+    let lab = Lab::new(&format!("refuse-{target}"), 2, include_str!("../../../tests/cases/refuse_udp.p4"));
+    let complete = || features::set_tx_checksum("s0", false);
+    lab.switch.run(complete).expect("a namespace").expect("veths have this offload");
+    for tx in [true, false] {
+        lab.set(0, tx, true);
+        let (child, _) = lab.start_on(target, |_| driver, &[]).expect("it runs");
+        let refused = lab.hosts[0].run(|| {
+            let socket = UdpSocket::bind("10.9.0.1:0").expect("a socket");
+            socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
+            socket.connect("10.9.0.2:9").expect("an address");
+            let refused = |data: &[u8]| {
+                socket.send(data).expect("it leaves");
+                let error = socket.recv(&mut [0; 1]).expect_err("nobody answers");
+                assert_eq!(
+                    error.kind(),
+                    std::io::ErrorKind::ConnectionRefused,
+                    "{} bytes, tx {tx}",
+                    data.len()
+                );
+            };
+            (1..90).for_each(|n| refused(&vec![(n * 37) as u8; n]));
+            setsockopt(&socket.as_fd(), UdpGsoSegment, &1000).expect("the kernel segments datagrams");
+            refused(&[0x5a; 12_000]);
+        });
+        refused.expect("a namespace");
+        end(child, "-INT");
+    }
+}
+
+#[test]
+fn errors_about_partial_checksums_are_right() {
+    refuses("tc", "tc:");
+    refuses("native", "af_packet:");
+}
+
 #[test]
 fn partial_checksums_are_right_on_tc() {
     translates("tc", "tc:");

@@ -124,6 +124,7 @@ const TEXTS: &[&str] = &[
     tc::departures::FRONTS,
     tc::FRAGMENT,
     tc::TRUNCATE,
+    tc::COMPLETION,
     xdp::TRUNCATE,
     rounds::NAMES,
     lanes::LANES,
@@ -272,6 +273,9 @@ impl Ebpf<'_> {
             _ => "u32 payload;      /* the offset of the payload in the packet that leaves */",
         });
         if self.c.facts.rounds && self.c.facts.hook == Hook::Tc {
+            if self.completes() {
+                first.push("u32 completion, from_end; /* see find_completion */");
+            }
             first.push("u32 tagged;       /* in a further round: whether the metadata of the skb have a dummy VLAN tag */");
         }
         if self.c.facts.rounds && self.options.lanes {

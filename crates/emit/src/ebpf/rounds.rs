@@ -8,7 +8,7 @@ use abi::drops;
 use ir::pipeline::{Bytes, Decision, Fate, Step, When};
 
 use super::{ENTRY, Ebpf};
-use crate::c::goes_again;
+use crate::c::{Hook, goes_again};
 
 /// The C names of this file.
 pub const NAMES: &str = "process next_round run_round run_rounds rounds AGAIN again";
@@ -18,6 +18,11 @@ impl Ebpf<'_> {
     pub(super) fn truncates(&self) -> bool {
         let mut steps = self.c.program.pipeline.stages.iter().flat_map(|s| &s.steps);
         steps.any(|step| matches!(step, Step::Truncate(..)))
+    }
+
+    /// Whether a sum over the payload may count an incomplete checksum that an earlier round has seen.
+    pub(super) fn completes(&self) -> bool {
+        self.c.facts.rounds && self.c.facts.hook == Hook::Tc && !self.c.facts.plan.sums.is_empty()
     }
 
     /// Emits `again_N(skb)` for each decision that lets a packet pass the stages again. It makes the packet and its state those of the next round, and
@@ -46,6 +51,9 @@ impl Ebpf<'_> {
                 self.c.text.line(format!("asm volatile(\"\" : : \"r\"({packet}), \"r\"(s), \"r\"(t));"));
                 if path.bytes == Bytes::Deparsed {
                     self.deparse_to(&stage.steps[..at]);
+                }
+                if self.completes() {
+                    self.c.text.line("find_completion(skb);");
                 }
                 self.c.go_on(path, &self.at_stage(), |emitter| emitter.text.line("zero_state(s);"));
                 self.c.text.line("return AGAIN;");
@@ -93,7 +101,7 @@ impl Ebpf<'_> {
         };
         let is_deparsed = decision.then.path().is_some_and(|path| path.bytes == Bytes::Deparsed);
         let packet = self.c.facts.hook.packet();
-        let on_tc = self.c.facts.hook == crate::c::Hook::Tc;
+        let on_tc = self.c.facts.hook == Hook::Tc;
         let t = &mut self.c.text;
         t.open(format!("if (__builtin_expect({condition}, 0))"));
         if on_tc {

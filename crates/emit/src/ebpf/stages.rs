@@ -14,6 +14,9 @@ impl Ebpf<'_> {
         let program = self.c.program;
         if self.c.facts.rounds {
             self.c.text.open("if (!again)");
+            if self.completes() {
+                self.c.text.line("t->completion = 0;");
+            }
         }
         self.c.text.line("zero_state(s);");
         if let Some(first) = program.pipeline.stages.first() {

@@ -28,6 +28,9 @@ impl Ebpf<'_> {
             self.c.text.raw(sums::CONTINUE);
         }
         self.c.text.raw(RESIZE);
+        if self.completes() {
+            self.c.text.raw(super::COMPLETION);
+        }
         for role in [Role::IngressDeparser, Role::Deparser] {
             self.tc_deparser(role);
         }

@@ -30,6 +30,9 @@ INLINE int truncate(struct __sk_buff *skb, u32 length)
 }
 "#;
 
+/// What further rounds must know of an incomplete checksum.
+pub(super) const COMPLETION: &str = include_str!("completion.h");
+
 impl Ebpf<'_> {
     /// Emits the common texts of programs at a tc hook.
     pub(super) fn tc_texts(&mut self) {

@@ -56,6 +56,7 @@ pub fn apply(body: &mut Body<'_>, at: &UpdateAt<'_>) {
     let i = at.number;
     let stable = sums::stable(body, at.sum);
     let arrived = sums::arrived(i, at.sum);
+    let later = body.facts.rounds;
     let text = &mut *body.text;
     text.line(format!("u32 at = {};", at.place));
     if let Some(arrived) = &arrived {
@@ -79,9 +80,10 @@ pub fn apply(body: &mut Body<'_>, at: &UpdateAt<'_>) {
     text.line("int rest = payload_sum(skb, t->payload);");
     text.line("if (rest < 0)");
     text.line("    return 2;");
+    let later = if later { " + completion_behind(skb, t, at)" } else { "" };
     let rest = if at.sum.aligned { "rest" } else { "bswap16((u16)rest)" };
     text.line(format!(
-        "u16 sum = ~fold((u64){rest} + s->leaves_{i}_pseudo + s->leaves_{i}_body + s->leaves_{i}_stable);"
+        "u16 sum = ~fold((u64){rest} + s->leaves_{i}_pseudo + s->leaves_{i}_body + s->leaves_{i}_stable{later});"
     ));
     if at.nonzero {
         text.line("if (!sum)");
