@@ -47,6 +47,7 @@ fn take(
 ) -> Result<std::result::Result<Claim, Holder>> {
     super::fs::ensure()?;
     let (path, begun) = (path_of(name)?, Instant::now());
+    sweep();
     loop {
         fs::create_dir_all(&path).context(|| format!("make {}", path.display()))?;
         let Some(file) = open(&path)? else { continue };
@@ -73,6 +74,20 @@ pub fn is_claimed(name: &str) -> Result<bool> {
     Ok(matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
+/// Removes the directories of claims that nobody has any more, because their processes were killed.
+fn sweep() {
+    let all = super::instance::list(&directory()).unwrap_or_default();
+    for path in all {
+        // Whoever wants the claim meanwhile waits for the end of a shared lock.
+        if let Ok(Some(file)) = open(&path)
+            && file.try_lock_shared().is_ok()
+            && is_at(&file, &path)
+        {
+            let _ = fs::remove_dir(&path);
+        }
+    }
+}
+
 impl Drop for Claim {
     fn drop(&mut self) {
         // Before the lock goes: whoever locks the removed directory looks whether it is there.
@@ -86,8 +101,12 @@ impl Drop for Claim {
 
 fn path_of(name: &str) -> Result<PathBuf> {
     let instance = super::instance::path_of(name)?;
-    let all = super::fs::directory().with_file_name("strait-run");
-    Ok(all.join(super::instance::file_name(&instance)))
+    Ok(directory().join(super::instance::file_name(&instance)))
+}
+
+/// The directory of all claims.
+fn directory() -> PathBuf {
+    super::fs::directory().with_file_name("strait-run")
 }
 
 fn open(path: &PathBuf) -> Result<Option<File>> {

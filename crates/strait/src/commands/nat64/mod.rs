@@ -56,7 +56,7 @@ pub fn run(command: &Nat64Command) -> anyhow::Result<ExitCode> {
             bail!("--workers is for the native target; in the kernel every processor works")
         }
         Nat64Command::Up(UpArgs { apply: args, .. }) | Nat64Command::Reload(args) => up::up(args)?,
-        Nat64Command::Run(args) => run::run(args)?,
+        Nat64Command::Run(args) => return Ok(run::run(args)),
         Nat64Command::Down(args) => down::down(args)?,
         Nat64Command::Status(args) => return status::status(args),
         Nat64Command::Check(args) => up::check(args)?,

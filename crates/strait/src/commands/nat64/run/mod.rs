@@ -2,8 +2,8 @@
 //!
 //! Packets do not need it: they are translated by the kernel, also while this process is dead. It applies the file with the same code as `up`,
 //! and then waits for events (`events`): signals, notifications of the kernel, time. What is not as it shall be is repaired
-//! (`keeper`). Of a CLAT it follows the network ([`super::clat`]). If `up` or `reload` applies another file beside it, it keeps that one; if a new version of Strait has done so, the process continues
-//! as that version.
+//! (`keeper`). Of a CLAT it follows the network ([`super::clat`]). If `up` or `reload` applies another file beside it, it keeps that one; if a new
+//! version of Strait has done so, the process continues as that version.
 
 mod events;
 mod keeper;
@@ -12,7 +12,7 @@ mod service;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use io::bpf::{self, Claim, Holder};
 use io::privileges::{self, Need};
@@ -29,9 +29,19 @@ use self::events::{Event, Events};
 use self::keeper::Keeper;
 
 /// Translates until it is told to end.
-pub fn run(args: &KeepArgs) -> anyhow::Result<()> {
-    need_root()?;
+pub fn run(args: &KeepArgs) -> ExitCode {
     let log = Log::new();
+    match keep(args, log) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            log.error(&crate::out::chain(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn keep(args: &KeepArgs, log: Log) -> anyhow::Result<()> {
+    need_root()?;
     let mut events = Events::listen()?;
     let file = File::read(&args.apply.of.config)?;
     let config = file.config()?;
