@@ -70,11 +70,19 @@ const ASK_AGAIN: Duration = Duration::from_secs(60);
 /// More prefixes of routers are not remembered, so that nobody on the link can fill the memory.
 const OFFERS: usize = 16;
 
+/// A prefix that a router offers.
+#[derive(Debug)]
+struct Offer {
+    known: Known,
+    /// Whether the router's last advertisement with prefixes had others only: it has probably changed its prefix without withdrawing this one.
+    left_out: bool,
+}
+
 /// What is known.
 #[derive(Debug, Default)]
 pub struct Discovery {
     /// What routers offer, the oldest first.
-    offers: Vec<Known>,
+    offers: Vec<Offer>,
     /// What resolvers said.
     answers: Vec<Known>,
     current: Option<Known>,
@@ -96,7 +104,7 @@ impl Discovery {
     pub fn resume(&mut self, known: Known) {
         match known.origin {
             Origin::File => {}
-            Origin::Router(_) => self.offers.push(known),
+            Origin::Router(_) => self.offers.push(Offer { known, left_out: false }),
             Origin::Dns(_) => self.answers.push(known),
         }
         self.choose();
@@ -104,7 +112,7 @@ impl Discovery {
 
     /// When [`Event::Time`] is due.
     pub fn deadline(&self) -> Option<Duration> {
-        let ends = self.offers.iter().chain(&self.answers).map(|known| known.until);
+        let ends = self.offers.iter().map(|offer| &offer.known).chain(&self.answers).map(|known| known.until);
         ends.chain(self.solicit_at).chain(self.ask_at.filter(|_| !self.asking)).min()
     }
 
@@ -126,7 +134,7 @@ impl Discovery {
             }
             Event::Time => {}
         }
-        self.offers.retain(|known| known.until > now);
+        self.offers.retain(|offer| offer.known.until > now);
         self.answers.retain(|known| known.until > now);
         if had_offers && self.offers.is_empty() {
             // The routers may have another prefix.
@@ -144,21 +152,26 @@ impl Discovery {
         // A router that answers needs no further solicitation.
         self.solicit_at = None;
         let origin = Origin::Router(router);
+        if prefixes.iter().any(|new| new.lifetime > 0) {
+            for offer in self.offers.iter_mut().filter(|offer| offer.known.origin == origin) {
+                offer.left_out = prefixes.iter().all(|new| new.prefix != offer.known.prefix);
+            }
+        }
         for Pref64 { prefix, lifetime } in prefixes {
             let until = now + Duration::from_secs(lifetime.into());
             let room = self.offers.len() < OFFERS;
-            match self.offers.iter_mut().find(|o| (o.origin, o.prefix) == (origin, prefix)) {
+            match self.offers.iter_mut().find(|o| (o.known.origin, o.known.prefix) == (origin, prefix)) {
                 // A lifetime of zero ends it.
-                Some(offer) => offer.until = until,
+                Some(offer) => offer.known.until = until,
                 None if lifetime > 0 && room => {
-                    self.offers.push(Known { prefix, origin, until });
+                    self.offers.push(Offer { known: Known { prefix, origin, until }, left_out: false });
                 }
                 None => {}
             }
         }
         if self.offers.is_empty() && self.answers.is_empty() && self.ask_at.is_none() && !self.asking {
             self.ask_at = Some(now);
-        } else if self.offers.iter().any(|offer| offer.until > now) {
+        } else if self.offers.iter().any(|offer| offer.known.until > now) {
             self.ask_at = None;
         }
     }
@@ -176,10 +189,18 @@ impl Discovery {
         };
     }
 
-    /// A prefix that is still valid stays: connections depend on it. Otherwise the first one that routers advertise counts, then the first one
-    /// of the DNS.
+    /// A prefix that routers still advertise stays: connections depend on it. Otherwise the first one that they advertise counts, then one that
+    /// they have left out of late, then those of the DNS.
     fn choose(&mut self) {
-        let from = if self.offers.is_empty() { &self.answers } else { &self.offers };
+        let offers = |left_out| {
+            let some = self.offers.iter().filter(move |offer| offer.left_out == left_out);
+            some.map(|offer| offer.known).collect::<Vec<_>>()
+        };
+        let sources = [offers(false), offers(true), self.answers.clone()];
+        let Some(from) = sources.iter().find(|known| !known.is_empty()) else {
+            self.current = None;
+            return;
+        };
         let same = |known: &&Known| self.current.is_some_and(|c| c.prefix == known.prefix);
         let by_same = |known: &&Known| {
             self.current.is_some_and(|c| (c.prefix, c.origin) == (known.prefix, known.origin))
@@ -307,6 +328,23 @@ mod tests {
             (701, advertised(1, &[(A, 600)]), &[], Some(B)),
             (702, advertised(2, &[(B, 0)]), &[], Some(A)),
             (703, advertised(1, &[(A, 0)]), &[Solicit, Ask], None),
+        ]);
+    }
+
+    #[test]
+    fn a_router_that_advertises_another_prefix_has_changed_it() {
+        use Action::Solicit;
+        check(&[
+            (0, Event::Link, &[Solicit], None),
+            (1, advertised(1, &[(A, 600)]), &[], Some(A)),
+            (2, advertised(1, &[(B, 600)]), &[], Some(B)),
+            (3, advertised(1, &[]), &[], Some(B)),
+            // What it withdraws says nothing of the other one, which it has not withdrawn.
+            (4, advertised(1, &[(B, 0)]), &[], Some(A)),
+            (5, advertised(1, &[(B, 600), (A, 600)]), &[], Some(A)),
+            // Another router has the other one still.
+            (6, advertised(2, &[(A, 600)]), &[], Some(A)),
+            (7, advertised(1, &[(B, 600)]), &[], Some(A)),
         ]);
     }
 

@@ -445,8 +445,8 @@ fn what_routers_advertise_is_followed() {
     std::fs::write(&file, text).expect("a file");
     lab.must("reload");
     host.advertise(OTHER, 600);
-    host.advertise(PREFIX, 0);
     host.wait_for(Some(OTHER), Some("router"));
+    host.advertise(PREFIX, 0);
     assert_eq!(host.works(), OUTSIDE);
 
     // It is withdrawn, comes back, and expires.
