@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod cases;
+mod compliance;
 mod conformance;
 mod p4info;
 mod programs;
@@ -37,6 +38,12 @@ enum Task {
         #[arg(long, default_value = "docs/reference/diagnostics.md")]
         out: PathBuf,
     },
+    /// Write the manual's page about what the RFCs demand of a translator.
+    Compliance {
+        /// The file to write.
+        #[arg(long, default_value = "docs/reference/rfc-compliance.md")]
+        out: PathBuf,
+    },
     /// Run generated programs, or those of a directory, on the interpreter and on other targets, and compare the results.
     Programs(Box<programs::Options>),
     /// Measure the packet rate of the interpreter for each case.
@@ -54,6 +61,7 @@ fn main() -> anyhow::Result<()> {
     match Task::parse() {
         Task::Conformance { p4c, only, out } => conform(&p4c, only.as_deref(), &out),
         Task::Diagnostics { out } => Ok(std::fs::write(out, p4::explain::page())?),
+        Task::Compliance { out } => Ok(std::fs::write(out, compliance::page(Path::new("."))?)?),
         Task::Programs(options) => programs::run(&options),
         Task::Speed { program, cases } => speed::run(&program, &cases),
     }
