@@ -477,7 +477,7 @@ pub fn next_map(id: u32) -> io::Result<Option<u32>> {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProgramInfo {
-    /// `enum bpf_prog_type`.
+    /// The type of the program, one of the kernel's `enum bpf_prog_type`.
     pub kind: u32,
     /// The id of the program.
     pub id: u32,

@@ -18,9 +18,8 @@ use super::place::Unit;
 /// The most iterations that a packet may take of loops whose bound the compiler does not know. A packet that takes more is dropped.
 pub const LOOP_BUDGET: u64 = 100_000;
 
-/// The most statements of a program for the kernel whose stages are one function: calls cost the smallest programs a third of their time, and a program
-/// of 80 statements a tenth. In one function, the kernel's verifier follows every path through all stages, and their locals share 512
-/// bytes of stack.
+/// The most statements of a program for the kernel whose stages are one function: calls cost the smallest programs much of their time. In one
+/// function, the kernel's verifier follows every path through all stages, and their locals share 512 bytes of stack.
 const MOST_IN_ONE: usize = 128;
 
 /// What executes the C.

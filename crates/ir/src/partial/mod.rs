@@ -74,7 +74,7 @@ pub enum Term {
     Cell(usize, bool),
     /// The value itself, to the body.
     Body,
-    /// Nothing.
+    /// The value belongs to the pseudo-header, so it adds nothing.
     Pseudo,
 }
 
