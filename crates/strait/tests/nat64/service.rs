@@ -452,3 +452,30 @@ fn lanes_that_would_lose_packets_are_taken_away_for_the_time_being() {
     lab.transfer(1, |_| ());
     lab.must("status");
 }
+
+/// The process that replaces the program is killed at any moment. `run` completes what it has begun.
+#[test]
+fn an_upgrade_that_is_killed_beside_it_is_completed() {
+    if !possible("killed upgrade") {
+        return;
+    }
+    let lab = Lab::new("killed");
+    lab.config(EXPRESS, "");
+    let service = Service::start(&lab, &[]);
+    let up = lab.state();
+    lab.transfer(10, |round| {
+        lab.outdate();
+        let mut again = lab.strait("up").spawn().expect("strait starts");
+        std::thread::sleep(Duration::from_millis(50 + 25 * round as u64));
+        again.kill().expect("it is ours");
+        again.wait().expect("it ends");
+        std::thread::sleep(Duration::from_millis(100));
+    });
+    lab.must("up");
+    lab.sh("ip link set nat64 mtu 1300");
+    service.says("repaired nat64: `nat64` has MTU 1300");
+    lab.transfer(1, |_| ());
+    assert_eq!(lab.state(), up);
+    assert_eq!(service.end("TERM"), Some(0));
+    assert!(!lab.pins("nat64").exists());
+}

@@ -109,6 +109,11 @@ pub fn ready_for_xdp(site: &Site, config: &Config) -> anyhow::Result<()> {
     }
 }
 
+/// Completes or removes what a process has left that was killed while it replaced a program. The caller holds the lock ([`bpf::lock`]).
+pub fn resume(site: &Site) -> anyhow::Result<()> {
+    Ok(Instance::resume(&next(site), &site.instance)?)
+}
+
 /// What a repair found.
 #[derive(Debug, Default)]
 pub struct Repair {
@@ -133,7 +138,6 @@ pub fn repair(
 ) -> anyhow::Result<Repair> {
     let links = Handle::open()?;
     let site = Site::new(device(config))?;
-    Instance::resume(&next(&site), &site.instance)?;
     let mut plan = Plan::new(&site, file, config.clone(), &links, !force)?;
     let complaints = plan.complaints();
     let missing =

@@ -291,6 +291,7 @@ impl Keeper {
         // What another process applies at the moment is finished first, and then it is what is kept.
         let _alone = bpf::lock()?;
         self.foreign = false;
+        up::resume(&self.site)?;
         if self.held.is_lost() && !self.follow_device()? {
             self.held.restore()?;
             self.repaired(&["pins of its program were gone".to_string()]);
