@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::nat64::{self, Plan, Progress, measure, prepare, start_paths};
 use crate::path::{ActivePath, PathId};
 use crate::report::{Machine, Measure, Offloads, Report, table};
-use crate::{Error, Result, http, interrupt, lab, ping};
+use crate::{Error, Result, http, interrupt, lab, ping, traceroute};
 
 /// Size of the page that is fetched, in bytes. It takes many TCP segments, so that offloads matter.
 const PAGE: usize = 512 * 1024;
@@ -85,6 +85,7 @@ pub fn run(options: &Options, strait: &Path) -> Result<Report> {
         for payload in PAYLOADS {
             story.step("ping", || echo(translated, payload));
         }
+        story.step("route", || trace(translated));
         story.step("HTTP", || fetch(translated));
     }
     interrupt::check()?;
@@ -179,6 +180,20 @@ fn echo(active: &ActivePath, payload: u32) -> Result<String> {
     }
     let mean = echoes.mean_ms.map(|mean| format!(", {mean:.3} ms")).unwrap_or_default();
     Ok(format!("{target}: {} of {} answered, {payload} bytes{mean}", echoes.answered, echoes.sent))
+}
+
+/// The route to the server: the translator is one hop of it.
+fn trace(active: &ActivePath) -> Result<String> {
+    let target = active.path.target();
+    let hops = traceroute::run(&active.lab, target)?;
+    let names: Vec<_> = hops.iter().map(|hop| hop.map_or("*".to_owned(), |hop| hop.to_string())).collect();
+    if hops.len() != 2 || hops.last() != Some(&Some(target)) {
+        return Err(Error::Traffic(format!(
+            "traceroute shows {}, not one router before {target}",
+            names.join(", ")
+        )));
+    }
+    Ok(format!("traceroute: {}", names.join(" → ")))
 }
 
 fn fetch(active: &ActivePath) -> Result<String> {

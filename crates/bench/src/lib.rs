@@ -31,6 +31,7 @@ pub mod http;
 pub mod iperf;
 pub mod ping;
 pub mod small;
+pub mod traceroute;
 
 pub mod stats;
 
