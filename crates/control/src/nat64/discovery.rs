@@ -25,7 +25,7 @@ pub enum Origin {
 /// A prefix that is valid now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// The prefix.
+    /// The network's translation prefix.
     pub prefix: Ipv6Net,
     /// Where it comes from.
     pub origin: Origin,

@@ -13,7 +13,7 @@ use super::ranges::unroutable;
 /// A prefix as a router advertises it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pref64 {
-    /// The prefix.
+    /// The translation prefix that is advertised.
     pub prefix: Ipv6Net,
     /// How long it is valid, in seconds. Zero withdraws it.
     pub lifetime: u32,

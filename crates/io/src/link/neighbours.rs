@@ -16,9 +16,9 @@ use crate::error::Context;
 /// An IPv6 address for which an interface answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proxy {
-    /// The interface.
+    /// The interface whose link is asked.
     pub interface: String,
-    /// The address.
+    /// The address for which this machine answers.
     pub address: Ipv6Addr,
     /// The kernel's number of who made it, as of [`super::Route`]; 0 if nobody said.
     pub protocol: u8,

@@ -168,7 +168,7 @@ impl Host<'_> {
         sent.expect("the router").expect("is sent");
     }
 
-    /// Starts `run`.
+    /// Starts `strait nat64 run` on the host.
     fn run(&self) -> Running {
         let log = std::fs::File::create(self.lab.files.path().join("run.log")).expect("a file");
         Running::start(self.strait("run").stderr(log.try_clone().expect("a file")).stdout(log))

@@ -35,9 +35,9 @@ pub enum Lanes {
 /// Who runs a program at the XDP hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdpMode {
-    /// The driver.
+    /// The driver runs it, before the kernel makes an skb.
     Native,
-    /// The kernel's stack.
+    /// The kernel's stack runs it, with every driver.
     Generic,
 }
 
