@@ -10,6 +10,7 @@
 // Otherwise every fragment gets a fragment header with `identification`. Bytes behind the IPv6 packet, such as
 // Ethernet padding, are cut off. The packet leaves whole if `size` is below 56.
 //
+// On native and tc, the segments of a GSO packet are left alone; XDP drops and counts what it would have to fragment.
 // The last call counts. A packet that is recirculated, and clones, are not affected.
 extern void fragment_ipv6(in bit<16> size, in bit<32> identification);
 

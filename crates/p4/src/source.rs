@@ -188,8 +188,8 @@ pub trait SourceProvider {
     fn include(&self, name: &str, from: &str, quoted: bool) -> Option<(String, String)>;
 }
 
-/// The built-in includes: `core.p4`, `v1model.p4`, `psa.p4` and `pna.p4`, and `strait.p4` with what only Strait has. `psa.p4` and `pna.p4` also have the names of p4c's
-/// targets.
+/// The built-in includes: `core.p4`, `v1model.p4`, `psa.p4`, `pna.p4`, and `strait.p4` with what only Strait has. PSA and
+/// PNA also have the names of p4c's targets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Embedded;
 

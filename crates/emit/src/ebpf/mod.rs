@@ -91,8 +91,8 @@ const REASONS: &[(&str, &str)] = &[
 ];
 
 /// The drop reasons at a hook. `paths` says whether packets may leave several times or pass stages again, and `copies` whether they may leave
-/// several times. `fragments` says whether they may leave as fragments. Programs with lanes number them alike at both hooks, because their maps are
-/// shared.
+/// several times. `fragments` says whether they may leave as fragments. Programs with lanes number them alike at both hooks, which
+/// share the maps of counts.
 fn reasons(
     hook: Hook,
     options: Options,

@@ -1,12 +1,13 @@
 
 /* Lets all fragments of an IPv6 packet but the last one leave, and makes the packet the last one (RFC 8200 section 4.5), if it has more than
- * `size` bytes: see fragment_ipv6 in p4include/strait.p4. Returns 1, and changes nothing, if there are too few buffers. */
+ * `size` bytes: see fragment_ipv6 in p4include/strait.p4. Segments of a GSO packet, whose checksum is partial, are left alone. Returns 1, and
+ * changes nothing, if there are too few buffers. */
 static int fragment(struct packet *pkt, const struct strait_packet *p, u32 size, u32 identification, u32 port)
 {
     enum { IPV6_END = 54, HEADER_END = 62, NEXT_FRAGMENT = 44 };
     struct worker *w = pkt->frame.worker;
     u8 *data = pkt->frame.data;
-    if (size < 56 || pkt->length < IPV6_END || rd16(data + 12) != 0x86dd)
+    if (size < 56 || p->flags & PARTIAL || pkt->length < IPV6_END || rd16(data + 12) != 0x86dd)
         return 0;
     u32 payload = rd16(data + 18), known = data[20] == NEXT_FRAGMENT, head = known ? HEADER_END : IPV6_END;
     if (pkt->length < IPV6_END + payload || 40 + payload <= size)

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::attach::XDP;
-use crate::lab::{Lab, SERVER6, both, ip, possible};
+use crate::lab::{CLIENT4, Lab, SERVER6, both, ip, possible};
 use crate::{BYPASS, DEVICE, EXPRESS};
 
 /// The MTUs of the links to the server (IPv4) and to the client (IPv6).
@@ -90,13 +90,8 @@ fn ns(namespace: &str, words: &[&str]) -> String {
 fn send(lab: &Lab, sender: Sender, bytes: usize) -> Fate {
     let [client, server] = [lab.client(), lab.server()];
     let (from, to, counters, headers) = match sender {
-        Sender::Six => {
-            (server_of(sender, client, server), SERVER6, (server, "/proc/net/snmp", "InEchos"), 48)
-        }
-        _ => {
-            let counters = (client, "/proc/net/snmp6", "Icmp6InEchos");
-            (server_of(sender, client, server), crate::lab::CLIENT4, counters, 28)
-        }
+        Sender::Six => (client, SERVER6, (server, "/proc/net/snmp", "InEchos"), 48),
+        _ => (server, CLIENT4, (client, "/proc/net/snmp6", "Icmp6InEchos"), 28),
     };
     let before = echoes(counters.0, counters.1, counters.2);
     let hint = if sender == Sender::MayFragment { "dont" } else { "do" };
@@ -108,10 +103,6 @@ fn send(lab: &Lab, sender: Sender, bytes: usize) -> Fate {
     let told = said.split_once("mtu").map(|(_, rest)| rest.trim_start_matches([' ', '=', ':']));
     let mtu = told.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok());
     mtu.map_or(Fate::Lost, Fate::TooBig)
-}
-
-fn server_of<'a>(sender: Sender, client: &'a str, server: &'a str) -> &'a str {
-    if sender == Sender::Six { client } else { server }
 }
 
 /// Changes the MTUs of the links.

@@ -9,8 +9,7 @@ use super::{RESERVED, Reader, Value, is_interface_name};
 pub struct Attach {
     /// The name of a virtual interface. Packets that are routed into it come back translated.
     pub device: String,
-    /// The interfaces with a lane. A packet that arrives there and is routed to the device is translated at once, and does not pass through
-    /// the device.
+    /// The interfaces with a lane. A packet that arrives there and is routed to the device is translated at once.
     pub interfaces: Vec<String>,
     /// What the lanes do.
     pub lanes: Lanes,

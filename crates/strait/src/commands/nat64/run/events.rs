@@ -37,8 +37,8 @@ impl Events {
         Ok(Self { signals, monitor: Monitor::open()? })
     }
 
-    /// Waits for the next event, at most until `time`. `other` is a descriptor of the caller, who reads it. `route` says which routes matter, by prefix
-    /// and protocol.
+    /// Waits for the next event, at most until `time`. `other` is a descriptor of the caller, who reads it. `route` says which routes
+    /// matter, by prefix and protocol.
     pub fn next(
         &mut self,
         time: Instant,
