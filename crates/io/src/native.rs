@@ -270,13 +270,15 @@ impl Batch {
         self.leaving().map(|(port, bytes, _)| (port, bytes))
     }
 
-    /// The sent packets in order, each with its port and its offload.
+    /// The sent packets in order, each with its port, and with its offload if it still has one: the program may have cut the packet, whose
+    /// checksum is then final.
     pub fn leaving(&self) -> impl Iterator<Item = (u32, &[u8], Option<&Offload>)> {
         self.sent[..self.leaving].iter().map(|p| {
             // SAFETY: the program names packets of this batch only, each within its buffer; nothing runs on them while we are borrowed.
             let (packet, bytes) =
                 unsafe { (&**p, std::slice::from_raw_parts((**p).data, (**p).length as usize)) };
-            (packet.port, bytes, self.offloads[packet.token as usize].as_ref())
+            let offload = self.offloads[packet.token as usize].as_ref();
+            (packet.port, bytes, offload.filter(|_| packet.flags & PARTIAL != 0))
         })
     }
 

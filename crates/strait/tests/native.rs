@@ -8,6 +8,7 @@ mod common;
 use abi::id::{ActionId, ProfileId, TableId};
 use abi::{ActionCall, Bits, Entry, MatchValue};
 use dataplane::device::{Action, Device, DeviceError, Entity, EntryKey, Key, TableEntry, Update};
+use dataplane::port::Offload;
 use io::native::{Batch, NativeProgram, Object, Verdict, has_compiler};
 
 use common::{clear, delete, entries, insert, modify};
@@ -225,6 +226,24 @@ fn change_under_traffic(
     if let Some(kept) = &kept {
         assert!(device.count(&Key::DirectCounter(EntryKey::of(TableId(0), kept))).unwrap().packets > 0);
     }
+}
+
+/// The kernel would segment what is left of it, and complete a checksum that is final.
+#[test]
+fn a_packet_that_was_truncated_has_no_offload_any_more() {
+    let Some(program) = load_text(include_str!("../../../tests/cases/truncate.p4"), 0) else { return };
+    let mut worker = program.memory().worker();
+    let mut batch = Batch::new(2, 128, 0);
+    // Its first byte behind the Ethernet header says whether a packet is truncated.
+    for op in [1, 0] {
+        let room = batch.room().expect("a free buffer");
+        room[..100].fill(0);
+        room[14] = op;
+        assert!(batch.add(0, 100, Some(Offload { segment: 50, udp: true, start: 34, offset: 6 })));
+    }
+    program.run(&mut worker, &mut batch);
+    let sent: Vec<_> = batch.leaving().map(|(_, bytes, offload)| (bytes.len(), offload.is_some())).collect();
+    assert_eq!(sent, [(20, false), (100, true)]);
 }
 
 #[test]

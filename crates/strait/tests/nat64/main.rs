@@ -5,6 +5,7 @@ mod clat;
 mod faults;
 mod lab;
 mod mtu;
+mod native;
 mod operator;
 mod service;
 

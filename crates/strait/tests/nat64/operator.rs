@@ -1,6 +1,5 @@
 //! What an operator does to a running translator, beside mere traffic: upgrades, other files, other names, no file at all.
 
-use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use crate::lab::{Lab, both, possible};
@@ -9,7 +8,7 @@ const DEVICE: &str = "{ device = \"nat64\" }";
 const EXPRESS: &str = "{ device = \"nat64\", express = [\"r0\", \"r1\"] }";
 
 /// Runs a command that must fail, and returns what it says.
-fn fails(command: &mut Command, code: i32) -> String {
+pub fn fails(command: &mut Command, code: i32) -> String {
     let output = command.output().expect("strait starts");
     assert_eq!(output.status.code(), Some(code), "{}", both(&output));
     both(&output)
@@ -382,41 +381,4 @@ fn what_another_mount_namespace_made_is_seen() {
     assert!(said.contains("cure: strait nat64 up"), "{said}");
     lab.must("up");
     lab.transfer(1, |_| ());
-}
-
-#[test]
-fn the_native_target_is_seen_and_not_disturbed() {
-    if !possible("native beside") {
-        return;
-    }
-    if !std::path::Path::new("/dev/net/tun").exists() {
-        println!("skipped: nat64 native beside: needs /dev/net/tun");
-        return;
-    }
-    let lab = Lab::new("beside");
-    lab.config(DEVICE, "");
-    let mut native =
-        lab.strait("up").args(["--target", "native"]).process_group(0).spawn().expect("strait starts");
-    let ready = (0..100).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        lab.sh("ip route show proto 64").contains("198.51.100.0/24")
-    });
-    let status = lab.strait("status").output().expect("strait starts");
-    let up = lab.strait("up").output().expect("strait starts");
-    let down = lab.strait("down").output().expect("strait starts");
-    let flows = std::panic::catch_unwind(|| lab.transfer(1, |_| ()));
-    native.kill().expect("it is ours");
-    native.wait().expect("it ends");
-    assert!(ready, "the native target does not start");
-    assert!(status.status.success() && both(&status).contains("is up in process"), "{}", both(&status));
-    assert!(!up.status.success() && both(&up).contains("`nat64`, a TUN"), "{}", both(&up));
-    assert!(!down.status.success() && both(&down).contains("translates there"), "{}", both(&down));
-    assert!(flows.is_ok());
-    // The other way round.
-    lab.must("up");
-    let running = lab.state();
-    let mut native = lab.strait("up");
-    let said = fails(native.args(["--target", "native"]), 1);
-    assert!(said.contains("a veth") && said.contains("strait nat64 down --device nat64"), "{said}");
-    assert_eq!(lab.state(), running);
 }
