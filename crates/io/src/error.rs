@@ -65,12 +65,14 @@ pub enum Error {
         interface: String,
     },
     /// An XDP program on the interface would lose packets, or send them with wrong checksums.
-    #[error("{interface} cannot have this XDP program: {problem}")]
+    #[error("{interface} cannot have this XDP program: it {problem}{}", cure(hint.as_ref()))]
     Port {
         /// The name of the interface.
         interface: String,
-        /// The reason, with a hint.
+        /// The reason, as a phrase about the interface.
         problem: String,
+        /// What helps, if something does.
+        hint: Option<String>,
     },
     /// There is no instance, map, interface or namespace with that name.
     #[error("there is no {0}")]
@@ -112,6 +114,11 @@ impl<T> Context<T> for std::io::Result<T> {
     fn context(self, what: impl FnOnce() -> String) -> Result<T> {
         self.map_err(|source| Error::System { what: what(), source })
     }
+}
+
+/// A hint at the end of a line; empty if there is none.
+pub(crate) fn cure(hint: Option<&String>) -> String {
+    hint.map(|hint| format!("; hint: {hint}")).unwrap_or_default()
 }
 
 /// The usual remedy for an error number.

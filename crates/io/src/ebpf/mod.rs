@@ -36,4 +36,4 @@ mod xdp;
 
 pub use lanes::Lane;
 pub use program::{EgressPort, KernelProgram};
-pub use xdp::{XdpOptions, xdp_mode};
+pub use xdp::{XdpChoice, XdpOptions, xdp_choice};

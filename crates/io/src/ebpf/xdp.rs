@@ -6,6 +6,7 @@
 //!   program, or with GRO.
 
 use crate::bpf::{Hook, XdpMode};
+use crate::error::cure;
 use crate::link::{Handle, Link, Peer, features, peer_of};
 use crate::{Error, Result};
 
@@ -62,16 +63,20 @@ impl KernelProgram {
         options: XdpOptions,
     ) -> Result<(XdpMode, Option<String>)> {
         let ports = ports(interfaces)?;
-        let (mode, why) = choose(&ports, options)?;
+        let XdpChoice { mode, generic, refused } = choose(&ports, options);
+        if let Some(error) = refused.into_iter().next() {
+            return Err(error);
+        }
         match self.attach_all(interfaces, mode) {
-            Ok(()) => Ok((mode, why)),
+            Ok(()) => Ok((mode, generic)),
             Err(error) if options.mode.is_some() || mode == XdpMode::Generic => Err(error),
             Err(error @ Error::Occupied { .. }) => Err(error),
             Err(error) => {
                 for name in interfaces {
                     self.detach(name, Hook::Xdp(mode))?;
                 }
-                if let Some(error) = refused(&ports, XdpMode::Generic, options) {
+                let options = XdpOptions { mode: Some(XdpMode::Generic), ..options };
+                if let Some(error) = choose(&ports, options).refused.into_iter().next() {
                     return Err(error);
                 }
                 self.attach_all(interfaces, XdpMode::Generic)?;
@@ -99,61 +104,82 @@ fn ports(interfaces: &[String]) -> Result<Ports> {
     Ok(ports)
 }
 
-/// The mode in which a program can be attached to interfaces, as far as that is known before it is tried, and why it is not the faster one. The error
-/// is what is wrong with one of them.
-pub fn xdp_mode(interfaces: &[String], options: XdpOptions) -> Result<(XdpMode, Option<String>)> {
-    choose(&ports(interfaces)?, options)
+/// How a program can be attached to interfaces, as far as that is known before it is tried.
+#[derive(Debug)]
+pub struct XdpChoice {
+    /// The mode of all interfaces.
+    pub mode: XdpMode,
+    /// Why it is not the faster one, although the options leave it open.
+    pub generic: Option<String>,
+    /// What is wrong with the interfaces that cannot have a program: one [`Error::Port`] for each.
+    pub refused: Vec<Error>,
 }
 
-fn choose(ports: &Ports, options: XdpOptions) -> Result<(XdpMode, Option<String>)> {
-    let silent = ports.iter().find_map(|(link, peer)| silent(link, peer.as_ref()));
-    let (mode, why) = match (options.mode, silent) {
-        (Some(XdpMode::Native), Some((interface, problem))) => {
-            return Err(Error::Port { interface, problem });
-        }
+/// Chooses the mode for interfaces.
+pub fn xdp_choice(interfaces: &[String], options: XdpOptions) -> Result<XdpChoice> {
+    Ok(choose(&ports(interfaces)?, options))
+}
+
+fn choose(ports: &Ports, options: XdpOptions) -> XdpChoice {
+    let silent_one = ports.iter().find_map(|(link, peer)| silent(link, peer.as_ref()));
+    let (mode, generic) = match (options.mode, silent_one) {
         (Some(mode), _) => (mode, None),
-        (None, Some((interface, problem))) => (XdpMode::Generic, Some(format!("{interface} {problem}"))),
+        (None, Some(Problem { interface, problem, hint })) => {
+            (XdpMode::Generic, Some(format!("{interface} {problem}{}", cure(hint.as_ref()))))
+        }
         (None, None) => (XdpMode::Native, None),
     };
-    match refused(ports, mode, options) {
-        Some(error) => Err(error),
-        None => Ok((mode, why)),
+    let refused = ports.iter().filter_map(|(link, peer)| {
+        let peer = peer.as_ref();
+        let silent = if mode == XdpMode::Native { silent(link, peer) } else { None };
+        silent.or_else(|| refusal(link, peer, mode, options))
+    });
+    XdpChoice { mode, generic, refused: refused.map(Error::from).collect() }
+}
+
+/// What is wrong with an interface: the fields of [`Error::Port`].
+struct Problem {
+    interface: String,
+    problem: String,
+    hint: Option<String>,
+}
+
+impl From<Problem> for Error {
+    fn from(Problem { interface, problem, hint }: Problem) -> Self {
+        Error::Port { interface, problem, hint }
     }
 }
 
-fn refused(ports: &Ports, mode: XdpMode, options: XdpOptions) -> Option<Error> {
-    ports.iter().find_map(|(link, peer)| refusal(link, peer.as_ref(), mode, options))
-}
-
-/// The interface and the reason, if frames that a driver redirects to it would be lost.
-fn silent(link: &Link, peer: Option<&Peer>) -> Option<(String, String)> {
-    let problem = match peer {
+/// Why frames that a driver redirects to an interface would be lost.
+fn silent(link: &Link, peer: Option<&Peer>) -> Option<Problem> {
+    let (problem, hint) = match peer {
         _ if link.kind != "veth" => return None,
         Some(peer) if peer.gro => return None,
-        Some(peer) => format!(
-            "takes no frames from drivers, because its peer does not poll; hint: `{}`",
-            peer.ethtool("gro on")
+        Some(peer) => (
+            "takes no frames from drivers, because its peer does not poll",
+            Some(format!("`{}`", peer.ethtool("gro on"))),
         ),
-        None => {
-            "may take no frames from drivers, because its peer may not poll and cannot be found".to_string()
-        }
+        None => ("may take no frames from drivers, because its peer may not poll and cannot be found", None),
     };
-    Some((link.name.clone(), problem))
+    Some(Problem { interface: link.name.clone(), problem: problem.into(), hint })
 }
 
 /// Why an interface cannot be a port.
-fn refusal(link: &Link, peer: Option<&Peer>, mode: XdpMode, options: XdpOptions) -> Option<Error> {
-    let problem = match Arrivals::of(link, peer, mode) {
+fn refusal(link: &Link, peer: Option<&Peer>, mode: XdpMode, options: XdpOptions) -> Option<Problem> {
+    let (problem, hint) = match Arrivals::of(link, peer, mode) {
         Arrivals::Complete => return None,
         Arrivals::Unknown(_) if options.trust_checksums => return None,
-        Arrivals::Unknown(why) => format!(
-            "it is unknown whether the checksums of its packets are complete: {why}; hint: if they are, say so with --trust-checksums"
+        Arrivals::Unknown(why) => (
+            format!("may receive packets whose checksums are incomplete: {why}"),
+            "if they are complete, say so with --trust-checksums (`trust-checksums = true`)".to_string(),
         ),
-        Arrivals::Incomplete(peer) => format!(
-            "the other end, {}, leaves TCP and UDP checksums incomplete, and XDP cannot complete them; hint: `{}`",
-            peer.name,
-            peer.ethtool("tx off")
+        Arrivals::Incomplete(peer) => (
+            format!(
+                "receives incomplete TCP and UDP checksums from its other end, {}, and XDP cannot complete them",
+                peer.name
+            ),
+            format!("`{}`", peer.ethtool("tx off")),
         ),
     };
-    Some(Error::Port { interface: link.name.clone(), problem })
+    Some(Problem { interface: link.name.clone(), problem, hint: Some(hint) })
 }

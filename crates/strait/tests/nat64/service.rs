@@ -256,21 +256,82 @@ fn interfaces_that_come_later_get_their_lanes() {
         lab.config(&format!("{{ device = \"nat64\", {attach} }}"), "");
         let service = Service::start(&lab, &[]);
         service.says("`r9` does not exist");
-        let lanes = || {
-            let status = lab.strait("status").arg("--json").output().expect("strait starts");
-            let status: serde_json::Value = serde_json::from_slice(&status.stdout).expect("JSON");
-            status["interfaces"].to_string()
-        };
         for _ in 0..2 {
             lab.sh("ip link add r9 type veth peer name r9-; ethtool -K r9- tx off >/dev/null");
-            let begun = Instant::now();
-            while !["r0", "r1", "r9"].iter().all(|name| lanes().contains(name)) {
-                assert!(begun.elapsed() < PATIENCE, "{attach}: {} {}", lanes(), service.said());
-            }
+            has_lanes(&lab, &service, &["r0", "r1", "r9"]);
             lab.sh("ip link del r9");
         }
         lab.transfer(1, |_| ());
     }
+}
+
+/// Waits until these interfaces have lanes, and no others.
+fn has_lanes(lab: &Lab, service: &Service, names: &[&str]) {
+    let lanes = || -> Vec<String> {
+        let status = lab.strait("status").arg("--json").output().expect("strait starts");
+        let status: serde_json::Value = serde_json::from_slice(&status.stdout).expect("JSON");
+        let all = status["interfaces"].as_array().expect("a list").iter();
+        all.map(|lane| lane["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    let begun = Instant::now();
+    while lanes() != names {
+        assert!(begun.elapsed() < PATIENCE, "{:?} {}", lanes(), service.said());
+    }
+}
+
+/// A line `attach` for programs at the XDP hook.
+fn xdp(interfaces: &str, more: &str) -> String {
+    format!("{{ interfaces = [{interfaces}], hook = \"xdp\", trust-checksums = true{more} }}")
+}
+
+/// One interface receives checksums that XDP cannot complete. It alone has no lane.
+#[test]
+fn an_interface_that_becomes_unfit_takes_no_lane_from_others() {
+    if !possible("unfit") {
+        return;
+    }
+    let lab = Lab::new("unfit");
+    lab.complete_checksums();
+    lab.config(&xdp("\"r0\", \"r1\", \"r9\"", ""), "");
+    let service = Service::start(&lab, &[]);
+    lab.sh("ip link add r9 type veth peer name r9-");
+    service.says("`r9` receives incomplete TCP and UDP checksums from its other end, r9-");
+    has_lanes(&lab, &service, &["r0", "r1"]);
+    lab.transfer(1, |_| ());
+    let status = lab.strait("status").output().expect("strait starts");
+    let text = both(&status);
+    assert_eq!(status.status.code(), Some(4), "{text}");
+    assert!(
+        text.contains("it has no lane meanwhile") && text.contains("cure: `ethtool -K r9- tx off`"),
+        "{text}"
+    );
+    lab.sh("ethtool -K r9- tx off >/dev/null");
+    has_lanes(&lab, &service, &["r0", "r1", "r9"]);
+    lab.must("status");
+}
+
+/// The driver of one interface has no XDP, and the file demands it. It alone has no lane.
+#[test]
+fn a_driver_without_xdp_takes_no_lane_from_others() {
+    if !possible("no driver") {
+        return;
+    }
+    let lab = Lab::new("driver");
+    lab.config(&xdp("\"r7\", \"r9\"", ", xdp-mode = \"native\""), "");
+    lab.sh("ip link add r7 type veth peer name r7-; ethtool -K r7- tx off gro on >/dev/null");
+    let service = Service::start(&lab, &[]);
+    lab.sh("ip link add r9 type bridge");
+    service.says("`r9` has no lane, and its packets take the device: cannot attach");
+    has_lanes(&lab, &service, &["r7"]);
+    let status = lab.strait("status").output().expect("strait starts");
+    assert!(both(&status).contains("no program is attached to `r9`"), "{}", both(&status));
+    // What is repaired meanwhile is repaired, and the driver is complained of once.
+    lab.sh("ip link set nat64 mtu 1300");
+    service.says("repaired nat64: `nat64` has MTU 1300");
+    std::thread::sleep(Duration::from_millis(2500));
+    let said = service.said();
+    assert_eq!(said.matches("take the device: cannot attach").count(), 1, "it is said once: {said}");
+    assert!(!said.contains("no program is attached"), "nothing is called repaired that is not: {said}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use control::nat64::{Config, Lanes, XdpMode as Wanted};
 use io::bpf::{self, Hook, XdpMode};
-use io::ebpf::{KernelProgram, Lane, XdpOptions, xdp_mode};
+use io::ebpf::{KernelProgram, Lane, XdpChoice, XdpOptions};
 use io::link::{Link, sysctl};
 
 use super::conflicts::Present;
@@ -71,72 +71,79 @@ fn is_mode(wanted: Wanted, mode: XdpMode) -> bool {
 /// The lanes that a configuration wants.
 #[derive(Clone, Debug, Default)]
 pub struct Ways {
+    /// Those that lose no packets.
     pub ways: Vec<Way>,
+    /// Those that would lose packets.
+    pub unfit: Vec<Unfit>,
     /// The interfaces that do not exist.
     pub missing: Vec<String>,
     /// Why native mode is not possible, if it is not.
     pub generic: Option<String>,
-    /// Why XDP would lose packets on one of the interfaces.
-    pub unfit: Option<String>,
 }
 
-/// The lanes of a configuration. An interface that cannot have a lane is an error.
-pub fn ways(config: &Config, all: &[Link], attached: &[(u32, Hook)]) -> anyhow::Result<Ways> {
-    let mut found = Ways::default();
-    let key = if config.attach.lanes == Lanes::Routed { "express" } else { "attach" };
-    let mut links = Vec::new();
-    for name in &config.attach.interfaces {
-        let Some(link) = all.iter().find(|l| l.name == *name) else {
-            found.missing.push(name.clone());
-            continue;
-        };
-        if link.loopback || link.mac.len() != 6 {
-            anyhow::bail!(
-                "`{key}` names `{name}`, which has no Ethernet headers: its packets take the way through the device; nothing was changed"
-            );
-        }
-        links.push(link);
+/// A lane that would lose packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfit {
+    pub way: Way,
+    /// The reason, and what helps.
+    pub why: String,
+    pub cure: String,
+}
+
+impl Unfit {
+    /// The reason why a translator runs without the lane.
+    pub fn left_out(&self) -> String {
+        format!("{}; it has no lane meanwhile, and its packets take the device", self.why)
     }
-    let hook = match config.attach.lanes {
-        Lanes::Routed | Lanes::Direct => Hook::Ingress,
-        Lanes::Xdp { mode, trust_checksums } => {
-            let names: Vec<_> = links.iter().map(|l| l.name.clone()).collect();
-            let there = attached.iter().find_map(|(index, hook)| match hook {
-                Hook::Xdp(mode) if links.iter().any(|l| l.index == *index) => Some(*mode),
-                _ => None,
-            });
-            let wanted = mode.map(|mode| match mode {
-                Wanted::Native => XdpMode::Native,
-                Wanted::Generic => XdpMode::Generic,
-            });
-            // Frames that a driver redirects must arrive at a driver, so all lanes have one mode: that of those which are there.
-            let options = XdpOptions { mode: wanted.or(there), trust_checksums };
-            match xdp_mode(&names, options) {
-                Ok((mode, why)) => {
-                    found.generic = why;
-                    Hook::Xdp(mode)
-                }
-                Err(error) => {
-                    found.unfit = Some(error.to_string());
-                    Hook::Xdp(options.mode.unwrap_or(XdpMode::Native))
-                }
-            }
-        }
-    };
-    found.ways = links
-        .into_iter()
-        .map(|link| Way {
-            index: link.index,
-            name: link.name.clone(),
-            hook,
-            lanes: config.attach.lanes,
-            mac: link.mac.as_slice().try_into().unwrap_or_default(),
-        })
-        .collect();
-    Ok(found)
 }
 
 impl Ground<'_> {
+    /// The lanes of a configuration. An interface that can never have a lane is an error.
+    pub fn ways(&self, config: &Config) -> anyhow::Result<Ways> {
+        let mut found = Ways::default();
+        let key = if config.attach.lanes == Lanes::Routed { "express" } else { "attach" };
+        let mut links = Vec::new();
+        for name in &config.attach.interfaces {
+            let Some(link) = self.all.iter().find(|l| l.name == *name) else {
+                found.missing.push(name.clone());
+                continue;
+            };
+            if link.loopback || link.mac.len() != 6 {
+                anyhow::bail!(
+                    "`{key}` names `{name}`, which has no Ethernet headers: its packets take the way through the device; nothing was changed"
+                );
+            }
+            links.push(link);
+        }
+        let (hook, mut refused) = match config.attach.lanes {
+            Lanes::Routed | Lanes::Direct => (Hook::Ingress, Vec::new()),
+            Lanes::Xdp { mode, trust_checksums } => {
+                let choice = xdp_choice(&links, &self.attached(), mode, trust_checksums)?;
+                found.generic = choice.generic;
+                (Hook::Xdp(choice.mode), choice.refused)
+            }
+        };
+        for link in links {
+            let mac = link.mac.as_slice().try_into().unwrap_or_default();
+            let way =
+                Way { index: link.index, name: link.name.clone(), hook, lanes: config.attach.lanes, mac };
+            let at_xdp = refused
+                .iter()
+                .position(
+                    |error| matches!(error, io::Error::Port { interface, .. } if *interface == way.name),
+                )
+                .map(|at| refused.swap_remove(at));
+            match filter(&way.name, &self.present)
+                .or_else(|| at_xdp.map(described))
+                .or_else(|| self.foreign(&way))
+            {
+                None => found.ways.push(way),
+                Some((why, cure)) => found.unfit.push(Unfit { way, why, cure }),
+            }
+        }
+        Ok(found)
+    }
+
     /// Where the lanes' programs are attached.
     pub fn attached(&self) -> Vec<(u32, Hook)> {
         let instance = io::bpf::Instance::open(&self.site.instance).ok();
@@ -181,32 +188,63 @@ impl Ground<'_> {
     }
 
     /// An XDP program of somebody else on an interface that is to get ours, with the cure.
-    pub fn foreign(&self, ways: &[Way]) -> Option<(String, String)> {
-        let attached = self.attached();
-        ways.iter().filter(|way| way.is_xdp()).find_map(|way| {
-            let is_ours = attached.iter().any(|(index, hook)| {
-                *index == way.index && matches!(hook, Hook::Xdp(_)) && self.has_program(*index, *hook)
-            });
-            let id = self.all.iter().find(|l| l.index == way.index)?.xdp.filter(|_| !is_ours)?;
-            let name = bpf::attached(id).map(|program| program.name).unwrap_or_default();
-            Some((
-                format!("`{}` has an XDP program of somebody else already: `{name}` (id {id})", way.name),
-                format!(
-                    "`ip link set {} xdp off` removes it if nothing holds it; `hook = \"tc\"` needs no XDP",
-                    way.name
-                ),
-            ))
-        })
+    fn foreign(&self, way: &Way) -> Option<(String, String)> {
+        let ours = |(index, hook): &(u32, Hook)| {
+            *index == way.index && matches!(hook, Hook::Xdp(_)) && self.has_program(*index, *hook)
+        };
+        if !way.is_xdp() || self.attached().iter().any(ours) {
+            return None;
+        }
+        let id = self.all.iter().find(|l| l.index == way.index)?.xdp?;
+        let name = bpf::attached(id).map(|program| program.name).unwrap_or_default();
+        Some((
+            format!("`{}` has an XDP program of somebody else already: `{name}` (id {id})", way.name),
+            format!(
+                "`ip link set {} xdp off` removes it if nothing holds it; `hook = \"tc\"` needs no XDP",
+                way.name
+            ),
+        ))
     }
 }
 
-/// Why an interface drops packets whose source is routed to another interface, as a translated packet's is on a lane; `None` if it does not.
+/// How lanes at the XDP hook can be attached. Frames that a driver redirects must arrive at a driver, so all have one mode: that of those which are
+/// there already, if the file leaves it open.
+fn xdp_choice(
+    links: &[&Link],
+    attached: &[(u32, Hook)],
+    wanted: Option<Wanted>,
+    trust_checksums: bool,
+) -> io::Result<XdpChoice> {
+    let names: Vec<_> = links.iter().map(|l| l.name.clone()).collect();
+    let there = attached.iter().find_map(|(index, hook)| match hook {
+        Hook::Xdp(mode) if links.iter().any(|l| l.index == *index) => Some(*mode),
+        _ => None,
+    });
+    let wanted = wanted.map(|mode| match mode {
+        Wanted::Native => XdpMode::Native,
+        Wanted::Generic => XdpMode::Generic,
+    });
+    io::ebpf::xdp_choice(&names, XdpOptions { mode: wanted.or(there), trust_checksums })
+}
+
+/// What the loader says of an interface that cannot have a lane at the XDP hook, and the cure.
+fn described(error: io::Error) -> (String, String) {
+    match error {
+        io::Error::Port { interface, problem, hint } => (
+            format!("`{interface}` {problem}"),
+            hint.unwrap_or_else(|| "`hook = \"tc\"` needs no XDP".into()),
+        ),
+        other => (other.to_string(), "`hook = \"tc\"` needs no XDP".into()),
+    }
+}
+
+/// Why an interface would drop what its lane translates, because the source is routed to another interface; `None` if it does not.
 /// The second text is the cure.
 ///
 /// The kernel uses the larger of two values (Documentation/networking/ip-sysctl.rst): 1 is the strict mode of RFC 3704, 2 the loose one. On an
 /// interface without an IPv4 address the loose mode drops such packets, too (`no_addr` in net/ipv4/fib_frontend.c). That holds for lanes past
 /// netfilter as well: the kernel gets the packets whose next hop it has not resolved.
-pub fn filter(name: &str, present: &Present) -> Option<(String, String)> {
+fn filter(name: &str, present: &Present) -> Option<(String, String)> {
     let value = |scope: &str| {
         let value = sysctl::get(&format!("net/ipv4/conf/{scope}/rp_filter")).ok()?;
         value.parse::<u8>().ok()
@@ -219,11 +257,19 @@ pub fn filter(name: &str, present: &Present) -> Option<(String, String)> {
     };
     match (all.max(own), has_address) {
         (1, true) => Some((
-            format!("`{name}` filters by reverse path strictly"),
+            format!("`{name}` filters by reverse path strictly, which drops what a lane translates"),
             format!("sysctl -w net.ipv4.conf.{name}.rp_filter=2"),
         )),
-        (1, false) => Some((format!("`{name}` filters by reverse path strictly"), off)),
-        (2, false) => Some((format!("`{name}` filters by reverse path and has no IPv4 address"), off)),
+        (1, false) => Some((
+            format!("`{name}` filters by reverse path strictly, which drops what a lane translates"),
+            off,
+        )),
+        (2, false) => Some((
+            format!(
+                "`{name}` filters by reverse path and has no IPv4 address, which drops what a lane translates"
+            ),
+            off,
+        )),
         _ => None,
     }
 }

@@ -14,7 +14,7 @@ use io::link::{Handle, Link, sysctl};
 use serde_json::{Value, json};
 
 use super::down::selected;
-use super::lanes;
+use super::lanes::{self, Ways};
 use super::owner::{self, Owner, Site};
 use super::record::{Drift, Record, now, utc};
 use super::wiring::{self, Ground};
@@ -225,10 +225,14 @@ impl State {
             let what = format!("`{name}` shall have a lane and does not exist");
             self.problems.push(Problem::new(what, format!("{cure}, when it is there")));
         }
-        if let Ok(lanes::Ways { ways, unfit, .. }) = lanes::ways(config, &ground.all, &ground.attached()) {
-            self.problems.extend(unfit.map(|why| Problem::new(why, "see the hint")));
-            if let Some((what, cure)) = ground.foreign(&ways) {
-                self.problems.push(Problem::new(what, cure));
+        if let Ok(Ways { mut ways, unfit, .. }) = ground.ways(config) {
+            let attached = ground.attached();
+            for unfit in unfit {
+                let is_laid = attached.iter().any(|(index, _)| *index == unfit.way.index);
+                let what = if is_laid { unfit.why } else { unfit.left_out() };
+                self.problems.push(Problem::new(what, unfit.cure));
+                // What is there stays until somebody repairs it.
+                ways.extend(Some(unfit.way).filter(|_| is_laid));
             }
             match program {
                 Some(program) => {
@@ -248,9 +252,6 @@ impl State {
             }
         }
         self.problems.extend(steps.iter().map(|step| Problem::new(step.complaint(), cure.clone())));
-        for (why, cure) in present.iter().filter_map(|name| lanes::filter(name, &ground.present)) {
-            self.problems.push(Problem::new(format!("{why}, and drops what its lane translates"), cure));
-        }
         match &config.clat {
             None => self.forwarding(ground, &present),
             Some(clat) => {

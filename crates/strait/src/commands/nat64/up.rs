@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::conflicts::{Conflict, Routing};
 use super::down::take_down;
-use super::lanes::{self, Way};
+use super::lanes::{Unfit, Way, Ways};
 use super::log::Log;
 use super::owner::{self, Owner, Site};
 use super::record::{File, Record};
@@ -47,6 +47,8 @@ struct Plan<'a> {
     missing: Vec<String>,
     /// Why interfaces have no lane for the time being.
     unfit: Vec<String>,
+    /// The complaints about lanes that a driver refuses.
+    refused: Vec<String>,
 }
 
 /// What happens to the program.
@@ -139,19 +141,21 @@ pub fn repair(
     let links = Handle::open()?;
     let site = Site::new(device(config))?;
     let mut plan = Plan::new(&site, file, config.clone(), &links, !force)?;
-    let complaints = plan.complaints();
-    let missing =
-        plan.missing.iter().map(|name| format!("`{name}` does not exist; it gets its lane when it comes"));
-    let conflicts = plan.routing.conflicts.iter().filter(|_| !force).map(Conflict::to_string);
-    let trouble = conflicts.chain(plan.unfit.iter().cloned()).chain(missing).collect();
+    let mut complaints = plan.complaints();
     if plan.program == Program::Replace {
         let foreign = plan.before.as_ref().map_or("unknown".to_string(), |record| record.version.clone());
         return Ok(Repair { foreign: Some(foreign), ..Repair::default() });
     }
-    let done = !complaints.is_empty() && now(&complaints);
+    let mut done = !complaints.is_empty() && now(&complaints);
     if done {
         plan.execute_in_some_mode(log)?;
+        complaints.retain(|complaint| !plan.refused.contains(complaint));
+        done = !complaints.is_empty();
     }
+    let missing =
+        plan.missing.iter().map(|name| format!("`{name}` does not exist; it gets its lane when it comes"));
+    let conflicts = plan.routing.conflicts.iter().filter(|_| !force).map(Conflict::to_string);
+    let trouble = conflicts.chain(plan.unfit.iter().cloned()).chain(missing).collect();
     Ok(Repair { complaints, trouble, done, foreign: None })
 }
 
@@ -280,10 +284,14 @@ impl<'a> Plan<'a> {
         let names = moved.iter().map(|site| site.device.clone()).collect();
         let ground = Ground { yields, ..Ground::survey(site, links, names)? };
         mine(&ground)?;
-        let lanes::Ways { ways, missing, generic, unfit } =
-            lanes::ways(&config, &ground.all, &ground.attached())?;
-        let foreign = ground.foreign(&ways).map(|(what, cure)| format!("{what}\n  hint: {cure}"));
-        let (ways, unfit) = fit(ways, unfit.or(foreign), &ground)?;
+        let Ways { ways, missing, generic, unfit } = ground.ways(&config)?;
+        // A file with a lane that loses packets is refused. A translator that runs is repaired without that lane.
+        if let (Some(Unfit { way, why, cure }), false) = (unfit.first(), yields) {
+            let name = &way.name;
+            bail!("{why}\n  hint: {cure}, or leave `{name}` out of `attach`\nnothing was changed");
+        }
+        let unfit =
+            unfit.iter().map(|unfit| format!("{}\n  hint: {}", unfit.left_out(), unfit.cure)).collect();
         let before = Instance::open(&site.instance).ok().and_then(|instance| Record::of(&instance));
         let (program, held, mut running_program) = held(site, &manifest, &wanted, before.as_ref())?;
         let routing = ground.routing(&config);
@@ -317,6 +325,7 @@ impl<'a> Plan<'a> {
             warnings,
             missing,
             unfit,
+            refused: Vec::new(),
         })
     }
 
@@ -373,15 +382,25 @@ impl<'a> Plan<'a> {
         all
     }
 
-    /// Like [`Plan::execute`]. If the file leaves the XDP mode open, and a driver does not take the program, all lanes are in generic mode.
+    /// Like [`Plan::execute`]. If a driver does not take the program, all lanes are in generic mode if the file leaves it open, and a repair leaves the
+    /// interface without a lane if it does not.
     fn execute_in_some_mode(&mut self, log: Log) -> anyhow::Result<()> {
         let Err(error) = self.execute(log) else { return Ok(()) };
         let mut config = self.config.clone();
-        let (Some(why), Lanes::Xdp { mode: mode @ None, .. }) =
+        let (Some(NoDriver { interface, why }), Lanes::Xdp { mode, .. }) =
             (error.downcast_ref::<NoDriver>(), &mut config.attach.lanes)
         else {
             return Err(error);
         };
+        if mode.is_some() {
+            let lane = |step: &Step| matches!(step, Step::Lay { way, .. } if way.name == *interface);
+            let Some(at) = self.lanes.iter().position(lane).filter(|_| self.ground.yields) else {
+                return Err(error);
+            };
+            self.refused.push(self.lanes.remove(at).complaint());
+            self.unfit.push(format!("`{interface}` has no lane, and its packets take the device: {why}"));
+            return self.execute_in_some_mode(log);
+        }
         *mode = Some(XdpMode::Generic);
         log.warning(&format!("generic mode, which is slower: {why}"));
         let ground = &self.ground;
@@ -480,8 +499,10 @@ impl<'a> Plan<'a> {
         if let Owner::Us { device, peer } = &self.ground.owner {
             super::wiring::connect(&mut program, device.index, peer.as_ref().map_or(0, |peer| peer.index))?;
             let attached = self.ground.attached();
-            let ways = old.and_then(|config| lanes::ways(&config, &self.ground.all, &attached).ok());
-            for way in ways.as_ref().map_or(&self.ways, |found| &found.ways) {
+            let ways = old.and_then(|config| self.ground.ways(&config).ok());
+            let ways = ways.as_ref().map_or(&self.ways, |found| &found.ways);
+            // Frames are sent through interfaces with lanes only, so those that have none must not have one now.
+            for way in ways.iter().filter(|way| attached.iter().any(|(index, _)| *index == way.index)) {
                 program.set_lane(way.index, way.lane(device.index))?;
             }
             if attached.iter().any(|(_, hook)| matches!(hook, Hook::Xdp(_))) {
@@ -534,33 +555,6 @@ fn mine(ground: &Ground<'_>) -> anyhow::Result<()> {
             }
         }
         Owner::Us { .. } => Ok(()),
-    }
-}
-
-/// The lanes that lose no packets, and why the others would. A file with such lanes is refused; a translator that runs is repaired without them, and
-/// packets take the device instead.
-fn fit(
-    ways: Vec<Way>,
-    unfit: Option<String>,
-    ground: &Ground<'_>,
-) -> anyhow::Result<(Vec<Way>, Vec<String>)> {
-    let (mut fit, mut why) = (Vec::new(), Vec::new());
-    for way in ways {
-        match lanes::filter(&way.name, &ground.present) {
-            None => fit.push(way),
-            Some((what, cure)) => why.push(format!(
-                "{what}, which would drop what a lane translates\n  hint: {cure}, or leave `{}` out of `attach`",
-                way.name
-            )),
-        }
-    }
-    if let Some(unfit) = unfit {
-        fit.clear();
-        why.push(unfit);
-    }
-    match why.first().filter(|_| !ground.yields) {
-        None => Ok((fit, why)),
-        Some(why) => bail!("{why}\nnothing was changed"),
     }
 }
 

@@ -456,11 +456,14 @@ fn answer(links: &Handle, proxy: &Proxy, add: bool) -> anyhow::Result<()> {
 
 /// An interface whose driver does not take the program.
 #[derive(Debug)]
-pub struct NoDriver(pub String);
+pub struct NoDriver {
+    pub interface: String,
+    pub why: String,
+}
 
 impl fmt::Display for NoDriver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.why)
     }
 }
 
@@ -481,7 +484,7 @@ fn lay(program: &mut KernelProgram, way: &Way, past: u32) -> anyhow::Result<()> 
     program.set_lane(way.index, way.lane(past))?;
     match program.attach(&way.name, way.hook) {
         Err(error @ io::Error::System { .. }) if way.hook == Hook::Xdp(XdpMode::Native) => {
-            Err(NoDriver(error.to_string()).into())
+            Err(NoDriver { interface: way.name.clone(), why: error.to_string() }.into())
         }
         other => Ok(other?),
     }
