@@ -22,9 +22,9 @@ NOINLINE int keep_body(struct __sk_buff *skb, u32 at, u32 length, u32 step)
         struct body *body = bpf_map_lookup_elem(&strait_bodies, &index);
         if (!body || !length)
             return length != 0;
-        u32 bytes = length < step ? length : step;
-        asm volatile("" : "+r"(bytes));
-        if (!bytes || bytes > BODY || bpf_skb_load_bytes(skb, at, body->bytes, bytes))
+        u32 bytes = length < step ? length : step, more = bytes - 1;
+        asm volatile("" : "+r"(more)); /* the verifier of Linux 6.1 learns nothing from a comparison with 0 */
+        if (more >= BODY || bpf_skb_load_bytes(skb, at, body->bytes, more + 1))
             return 1;
         at += bytes;
         length -= bytes;
@@ -38,10 +38,11 @@ NOINLINE int put_body(struct __sk_buff *skb, u32 index, u32 from, u32 bytes)
     struct body *body = bpf_map_lookup_elem(&strait_bodies, &index);
     if (!body)
         return 1;
-    asm volatile("" : "+r"(from), "+r"(bytes));
-    if (from > LAST_START || !bytes || bytes > LARGEST_ROOM)
+    u32 more = bytes - 1;
+    asm volatile("" : "+r"(from), "+r"(more));
+    if (from > LAST_START || more >= LARGEST_ROOM)
         return 1;
-    return bpf_skb_store_bytes(skb, 62, body->bytes + from, bytes, 0) != 0;
+    return bpf_skb_store_bytes(skb, 62, body->bytes + from, more + 1, 0) != 0;
 }
 
 /* Returns whether the checksum of the packet is incomplete: then the kernel leaves a sum over the body of a packet to the network card, and
