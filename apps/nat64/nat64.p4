@@ -1614,7 +1614,9 @@ control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_met
         source.apply(hdr.ipv4.src, hdr.ipv6.src, explicit_source, hdr.inner_ipv4.isValid(), meta.errors.source6,
                      standard_metadata);
         destination.apply(hdr.ipv4.dst, hdr.ipv6.dst, explicit_destination, false, 0, standard_metadata);
-        if (explicit_source && explicit_destination) {
+        // An error that another host than the one complained about has made is no hairpin.
+        if (explicit_source && explicit_destination
+            && (!hdr.inner_ipv4.isValid() || hdr.ipv4.src == hdr.inner_ipv4.dst)) {
             hairpin.apply(hdr.ipv4.src, hdr.ipv6.src);
         }
 
