@@ -256,6 +256,11 @@ pub fn at(ifindex: u32, hook: Hook) -> Result<Vec<Attached>> {
     Ok(ids.into_iter().filter_map(attached).collect())
 }
 
+/// Whether a clsact filter of ours is at a hook of tc, whatever its program. The kernel tells the numbers of programs at [`at`] only.
+pub fn has_filter(ifindex: u32, hook: Hook) -> bool {
+    link::has_filter(ifindex, hook == Hook::Ingress, PRIORITY).unwrap_or(false)
+}
+
 /// The program with a number of the kernel; `None` if there is none.
 pub fn attached(id: u32) -> Option<Attached> {
     let info = sys::program_info(sys::program_by_id(id).ok()?.as_fd()).ok()?;

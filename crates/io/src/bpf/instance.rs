@@ -98,6 +98,17 @@ impl Instance {
         &self.path
     }
 
+    /// An instance whose pins may not be visible here.
+    pub fn unseen(name: &str) -> Result<Self> {
+        Ok(Self { path: path_of(name)? })
+    }
+
+    /// The kernel's numbers of the programs: that for the tc hooks or the only one, and that of its own for the XDP hook.
+    pub fn numbers(&self) -> Result<Vec<u32>> {
+        let pins = [PROGRAM, XDP].map(|pin| self.path.join(pin));
+        pins.iter().filter(|pin| pin.exists()).map(|pin| open_program(pin)?.number()).collect()
+    }
+
     /// Opens the program.
     pub fn program(&self) -> Result<Program> {
         open_program(&self.path.join(PROGRAM))

@@ -6,10 +6,10 @@ use std::borrow::Cow;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use crate::Result;
 use crate::error::Context;
 use crate::port::memory::Mapping;
 use crate::sys::{self, MapInfo};
+use crate::{Error, Result};
 
 /// The kinds of map that compiled programs use; the numbers are those of `enum bpf_map_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,20 @@ impl Map {
     pub(super) fn new(name: &str, fd: OwnedFd) -> Result<Self> {
         let info = sys::map_info(fd.as_fd()).context(|| format!("inspect the map {name}"))?;
         Ok(Self { name: name.to_owned(), fd, info })
+    }
+
+    /// Opens a map by the kernel's number. `name` is its whole name, of which the kernel keeps 15 characters; a map of another name is not found.
+    pub fn numbered(name: &str, number: u32) -> Result<Self> {
+        let not_found = || Error::NotFound(format!("map `{name}` of number {number}"));
+        let map = Self::new(name, sys::map_by_id(number).map_err(|_| not_found())?)?;
+        let kept = name.as_bytes().iter().take(map.info.name.len() - 1).chain(&[0]);
+        let same = kept.zip(&map.info.name).all(|(a, b)| a == b);
+        if same { Ok(map) } else { Err(not_found()) }
+    }
+
+    /// The kernel's number of the map.
+    pub fn number(&self) -> u32 {
+        self.info.id
     }
 
     /// The name of the map.

@@ -27,7 +27,7 @@ mod note;
 mod program;
 mod ring;
 
-pub use attach::{Attached, Hook, XdpMode, at, attached};
+pub use attach::{Attached, Hook, XdpMode, at, attached, has_filter};
 pub use claim::{Claim, Holder, claim, is_claimed, keep_unclaimed};
 pub use fs::{hold, lock, visible};
 pub use held::Held;

@@ -78,6 +78,12 @@ impl Program {
         Ok(TestRun { retval: result.retval, data, mark: 0, nanoseconds: result.duration })
     }
 
+    /// The kernel's number of the program.
+    pub(super) fn number(&self) -> Result<u32> {
+        let info = sys::program_info(self.fd.as_fd()).context(|| "inspect the program".to_string())?;
+        Ok(info.id)
+    }
+
     /// The descriptor of the program, for attaching.
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()

@@ -1,6 +1,6 @@
 //! Loads and attaches a program, sets its ports, and runs it on test packets.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{Ordering, fence};
 
 use abi::Manifest;
@@ -121,6 +121,19 @@ impl KernelProgram {
     pub fn open_same(manifest: &Manifest, instance: &str, object: &[u8]) -> Option<Self> {
         let found = Self::open(manifest, instance).ok()?;
         found.instance.is_of(object).then_some(found)
+    }
+
+    /// A loaded program whose pins are not visible here, by the kernel's numbers of its maps. It can be read, and not attached or replaced.
+    pub fn unseen(manifest: &Manifest, instance: &str, maps: &BTreeMap<String, u32>) -> Result<Self> {
+        let open = |(name, number): (&String, &u32)| Ok((name.clone(), Map::numbered(name, *number)?));
+        let maps = maps.iter().map(open).collect::<Result<_>>()?;
+        Ok(Self { maps, ..Self::around(Instance::unseen(instance)?, manifest) })
+    }
+
+    /// The kernel's numbers of the maps, by name: what [`KernelProgram::unseen`] needs.
+    pub fn map_numbers(&mut self) -> Result<BTreeMap<String, u32>> {
+        let names = self.instance.maps()?;
+        names.into_iter().map(|name| Ok((name.clone(), self.map(&name)?.number()))).collect()
     }
 
     /// Renames the instance. An existing instance with that name is replaced.

@@ -11,6 +11,7 @@ use netlink_packet_route::link::{
 };
 
 use super::Handle;
+use crate::bpf::XdpMode;
 use crate::error::Context;
 use crate::{Error, Result};
 
@@ -43,10 +44,19 @@ pub struct Link {
     pub ethernet: bool,
     /// The index of the other end (veth) or of the lower device, if there is one.
     pub peer: Option<u32>,
-    /// The kernel's number of the program at the XDP hook, if there is one.
-    pub xdp: Option<u32>,
+    /// What is at the XDP hook.
+    pub xdp: Option<Xdp>,
     /// The kernel's number of the other end's namespace, if that is another one.
     pub peer_namespace: Option<i32>,
+}
+
+/// A program at the XDP hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Xdp {
+    /// The kernel's number of the program.
+    pub program: u32,
+    /// Who runs it.
+    pub mode: XdpMode,
 }
 
 /// Changes to an interface. `None` and `false` leave a property unchanged.
@@ -214,7 +224,10 @@ fn read(message: LinkMessage) -> Link {
             LinkAttribute::LinkNetNsId(number) => link.peer_namespace = Some(number),
             LinkAttribute::Xdp(all) => {
                 link.xdp = all.iter().find_map(|xdp| match xdp {
-                    LinkXdp::ProgId(id) | LinkXdp::DrvProgId(id) | LinkXdp::SkbProgId(id) => Some(*id),
+                    LinkXdp::SkbProgId(program) => Some(Xdp { program: *program, mode: XdpMode::Generic }),
+                    LinkXdp::DrvProgId(program) | LinkXdp::ProgId(program) => {
+                        Some(Xdp { program: *program, mode: XdpMode::Native })
+                    }
                     _ => None,
                 });
             }

@@ -17,7 +17,7 @@ pub mod sysctl;
 
 pub use addresses::Prefix;
 pub(crate) use filters::{delete_clsact, delete_filters, has_filter};
-pub use links::{Change, Link};
+pub use links::{Change, Link, Xdp};
 pub use monitor::Monitor;
 pub use neighbours::Proxy;
 pub use peer::{Peer, peer_of};

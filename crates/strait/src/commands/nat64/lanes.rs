@@ -146,8 +146,16 @@ impl Ground<'_> {
 
     /// Where the lanes' programs are attached.
     pub fn attached(&self) -> Vec<(u32, Hook)> {
-        let instance = io::bpf::Instance::open(&self.site.instance).ok();
-        let all = instance.and_then(|instance| instance.attachments().ok()).unwrap_or_default();
+        let all = match io::bpf::Instance::open(&self.site.instance) {
+            Ok(instance) => instance.attachments().unwrap_or_default(),
+            Err(_) if self.programs.is_empty() => Vec::new(),
+            Err(_) => {
+                let hooks = [Hook::Ingress, Hook::Xdp(XdpMode::Native), Hook::Xdp(XdpMode::Generic)];
+                let at = |index: u32| hooks.map(|hook| (index, hook));
+                let all = self.all.iter().flat_map(|link| at(link.index));
+                all.filter(|(index, hook)| self.has_program(*index, *hook)).collect()
+            }
+        };
         // The device has two programs of its own: one at its egress hook, and one at the other end.
         all.into_iter().filter(|(index, hook)| *hook != Hook::Egress && !self.is_peer(*index)).collect()
     }
@@ -161,7 +169,7 @@ impl Ground<'_> {
         let mut laid = Vec::new();
         if let Some(program) = program {
             for (index, hook) in self.attached() {
-                let works = program.instance().is_attached(index, hook)?;
+                let works = self.has_program(index, hook);
                 laid.push((index, hook, program.lane(index)?, works));
             }
         }
@@ -195,7 +203,7 @@ impl Ground<'_> {
         if !way.is_xdp() || self.attached().iter().any(ours) {
             return None;
         }
-        let id = self.all.iter().find(|l| l.index == way.index)?.xdp?;
+        let id = self.all.iter().find(|l| l.index == way.index)?.xdp?.program;
         let name = bpf::attached(id).map(|program| program.name).unwrap_or_default();
         Some((
             format!("`{}` has an XDP program of somebody else already: `{name}` (id {id})", way.name),

@@ -1,15 +1,19 @@
 //! What `up` writes down about a running translator, in the note of its instance: which file it was made from, and when. So `status` can compare the
 //! file with what runs, and `down` needs no file.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use abi::Manifest;
 use anyhow::Context;
 use control::nat64::{Config, Found, config};
 use io::bpf::Instance;
+use io::ebpf::KernelProgram;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::OBJECT;
 use super::owner::Site;
 
 /// The note of an instance.
@@ -37,6 +41,29 @@ pub struct Record {
     /// The sysctls that `up` changed and that do not vanish with the device.
     #[serde(default)]
     pub sysctls: Vec<Changed>,
+    /// What runs, for readers that do not see its pins.
+    #[serde(default)]
+    pub kernel: Numbers,
+}
+
+/// The kernel's numbers of a program and its maps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Numbers {
+    /// The hash of the object from which the program was loaded: readers must know the layout of its maps.
+    pub object: String,
+    pub programs: Vec<u32>,
+    pub maps: BTreeMap<String, u32>,
+}
+
+impl Numbers {
+    /// Those of a program that was loaded from the object of this version.
+    pub fn of(program: &mut KernelProgram) -> anyhow::Result<Self> {
+        Ok(Self {
+            object: hash(OBJECT),
+            programs: program.instance().numbers()?,
+            maps: program.map_numbers()?,
+        })
+    }
 }
 
 /// A sysctl that `up` changed, and `down` sets back if nobody else has changed it since.
@@ -83,7 +110,7 @@ impl Record {
             instance: site.instance.clone(),
             device: site.device.clone(),
             file: file.path.clone(),
-            sha256: hash(&file.text),
+            sha256: hash(file.text.as_bytes()),
             version: env!("CARGO_PKG_VERSION").into(),
             since: before.map_or(now, |b| b.since),
             applied: match before {
@@ -93,6 +120,7 @@ impl Record {
             text: file.text.clone(),
             found: config.clat.as_ref().and_then(|clat| clat.found.clone()),
             sysctls: before.map_or_else(Vec::new, |b| b.sysctls.clone()),
+            kernel: Numbers::default(),
         }
     }
 
@@ -142,10 +170,16 @@ impl Record {
         })
     }
 
+    /// The program of a site whose pins are not visible here, for reading; `None` if it is that of another version or gone.
+    pub fn program(&self, manifest: &Manifest) -> Option<KernelProgram> {
+        let kernel = Some(&self.kernel).filter(|kernel| kernel.object == hash(OBJECT))?;
+        KernelProgram::unseen(manifest, &self.instance, &kernel.maps).ok()
+    }
+
     /// What the file says now, compared with what was applied.
     pub fn drift(&self) -> Drift {
         match std::fs::read_to_string(&self.file) {
-            Ok(text) if hash(&text) == self.sha256 => Drift::Same,
+            Ok(text) if hash(text.as_bytes()) == self.sha256 => Drift::Same,
             Ok(_) => Drift::Differs,
             Err(_) => Drift::Missing,
         }
@@ -160,9 +194,9 @@ pub enum Drift {
     Missing,
 }
 
-/// The SHA-256 of a text in hexadecimal digits, as sha256sum(1) prints it.
-pub fn hash(text: &str) -> String {
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+/// A SHA-256 in hexadecimal digits, as sha256sum(1) prints it.
+fn hash(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The time in seconds since 1970.

@@ -123,8 +123,10 @@ pub fn status(args: &SelectArgs) -> anyhow::Result<ExitCode> {
 
 impl State {
     fn of(site: &Site, links: &Handle, manifest: &Manifest) -> anyhow::Result<Self> {
-        let ground = Ground::survey(site, links, Vec::new())?;
+        let mut ground = Ground::survey(site, links, Vec::new())?;
         let mut state = Self { device: site.device.clone(), record: Record::find(site), ..Self::default() };
+        ground.programs =
+            state.record.as_ref().map_or_else(Vec::new, |record| record.kernel.programs.clone());
         state.drift = state.record.as_ref().map(Record::drift);
         let up = state.up_cure();
         match &ground.owner {
@@ -181,10 +183,12 @@ impl State {
         self.up = ground.has_program(device.index, Hook::Egress);
         let mut program = running_program(manifest, &site.instance);
         if !visible && self.up {
+            program = self.record.as_ref().and_then(|record| record.program(manifest));
             let id = bpf::at(device.index, Hook::Egress)?.first().map_or(0, |program| program.id);
+            let unread = if program.is_none() { "; its counters cannot be read here" } else { "" };
             self.notes.push(Problem::new(
-                format!("its program (id {id}) was pinned where another BPF file system is mounted, so its counters cannot be read here"),
-                "run this where `up` ran",
+                format!("its program (id {id}) was pinned where another BPF file system is mounted{unread}"),
+                "run `up` and `reload` where `up` ran",
             ));
         } else if visible && program.is_none() {
             let version = self.record.as_ref().map_or("an older release", |r| r.version.as_str());

@@ -17,7 +17,7 @@ use super::down::take_down;
 use super::lanes::{Unfit, Way, Ways};
 use super::log::Log;
 use super::owner::{self, Owner, Site};
-use super::record::{File, Record};
+use super::record::{File, Numbers, Record};
 use super::wiring::{Ground, NoDriver, Sort, Step, Transaction};
 
 use super::{
@@ -476,7 +476,7 @@ impl<'a> Plan<'a> {
             transaction.act(&step, Some(program))?;
         }
         let record = Record::new(self.ground.site, self.file, &self.config, self.before.as_ref());
-        Record { sysctls, ..record }.write(program.instance())
+        Record { sysctls, kernel: Numbers::of(program)?, ..record }.write(program.instance())
     }
 
     /// The program that is to run, in the place of an older one.

@@ -217,6 +217,8 @@ pub struct Ground<'a> {
     pub old: bool,
     /// Whether a prefix for which something of others is in the way is left as it is.
     pub yields: bool,
+    /// The kernel's numbers of our programs, if their pins are not visible here.
+    pub programs: Vec<u32>,
 }
 
 impl<'a> Ground<'a> {
@@ -229,7 +231,7 @@ impl<'a> Ground<'a> {
             present.routes.retain(|route| route.interface.as_ref() != Some(&device.name));
         }
         let old = matches!(&owner, Owner::Us { device, .. } if device.alias.is_empty());
-        Ok(Self { site, links, owner, present, all, moved, old, yields: false })
+        Ok(Self { site, links, owner, present, all, moved, old, yields: false, programs: Vec::new() })
     }
 
     /// The routes that a configuration wants, compared with those that are there.
@@ -295,14 +297,23 @@ impl<'a> Ground<'a> {
         steps
     }
 
-    /// Whether our program is at a hook. Where its pins are not visible, a program of any name counts.
+    /// Whether our program is at a hook. Where its pins are not visible and its number is not known, a program of any number counts.
     pub fn has_program(&self, index: u32, hook: Hook) -> bool {
-        match Instance::open(&self.site.instance) {
-            Ok(instance) => instance.is_attached(index, hook).unwrap_or(false),
-            Err(_) if matches!(hook, Hook::Xdp(_)) => {
-                self.all.iter().any(|link| link.index == index && link.xdp.is_some())
+        if let Ok(instance) = Instance::open(&self.site.instance) {
+            return instance.is_attached(index, hook).unwrap_or(false);
+        }
+        let is_ours = |number: &u32| self.programs.is_empty() || self.programs.contains(number);
+        match hook {
+            Hook::Xdp(mode) => {
+                let link = self.all.iter().find(|link| link.index == index);
+                link.and_then(|link| link.xdp).is_some_and(|xdp| xdp.mode == mode && is_ours(&xdp.program))
             }
-            Err(_) => io::bpf::at(index, hook).is_ok_and(|programs| !programs.is_empty()),
+            Hook::Ingress | Hook::Egress => {
+                let programs = io::bpf::at(index, hook).unwrap_or_default();
+                // Without tcx the kernel tells no number, and our filter is known by its priority.
+                let has_filter = || !self.programs.is_empty() && io::bpf::has_filter(index, hook);
+                programs.iter().any(|program| is_ours(&program.id)) || has_filter()
+            }
         }
     }
 }
