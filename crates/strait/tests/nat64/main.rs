@@ -6,7 +6,10 @@ mod faults;
 mod lab;
 mod mtu;
 mod native;
+mod network;
 mod operator;
+mod page;
+mod recipes;
 mod service;
 
 use std::time::Duration;

@@ -1,0 +1,197 @@
+//! Networks of any shape. A host is a namespace with mounts and processes of its own, and with a copy of `/etc`, so that daemons run there by the very
+//! files and commands that an operator gives them.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use io::netns::Namespace;
+use io::workdir::WorkDir;
+
+use crate::lab::{both, ip};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Gives a host its `/etc`, `/run` and file system for pins, and is its first process. A copy of `/etc` is slow, and for kernels without overlays.
+const FIRST_PROCESS: &str = r#"
+mount -t tmpfs tmpfs /run && mkdir /run/lock /run/etc /run/changed /run/work
+mount -t overlay -o lowerdir=/etc,upperdir=/run/changed,workdir=/run/work overlay /etc 2>/dev/null ||
+    { cp -a /etc/. /run/etc/ && mount --bind /run/etc /etc; }
+mount -t bpf bpf /sys/fs/bpf
+! [ -d /var/lib/unbound ] || { mount -t tmpfs tmpfs /var/lib/unbound && chown unbound /var/lib/unbound; }
+echo ready
+sleep infinity &
+wait
+"#;
+
+/// Systemd's part on a host without it: runs the command of a service's unit in the background, with the unit's environment.
+const SYSTEMCTL: &str = r#"#!/bin/sh -e
+verb=$1; shift
+for name; do
+    unit=/lib/systemd/system/$name.service main=/run/$name.main-process
+    if [ -e "$main" ]; then
+        kill "$(cat "$main")" 2>/dev/null || true
+        while grep -qs '^State:.[^Z]' "/proc/$(cat "$main")/status"; do sleep 0.02; done
+        rm "$main"
+    fi
+    [ "$verb" = restart ] || continue
+    set -a
+    for file in $(sed -n 's/^EnvironmentFile=-*//p' "$unit"); do ! [ -e "$file" ] || . "$file"; done
+    sed -n 's/^ExecStartPre=-*//p' "$unit" | while read -r before; do eval "$before" || true; done
+    eval "exec $(sed -n 's/^ExecStart=//p' "$unit")" </dev/null >"/run/$name.log" 2>&1 &
+    echo $! >"$main"
+done
+"#;
+
+/// A host, whose processes end with the value.
+pub struct Host {
+    pub space: Namespace,
+    first: Child,
+    path: String,
+}
+
+/// Hosts and links between them, which are removed when the value is dropped.
+pub struct Network {
+    hosts: BTreeMap<&'static str, Host>,
+    /// Commands of the hosts.
+    _files: WorkDir,
+}
+
+impl Network {
+    pub fn new(name: &str, hosts: &[&'static str]) -> Network {
+        let files = WorkDir::named(&format!("st-net-{name}-")).expect("a directory");
+        let bin = files.path().join("bin");
+        std::fs::create_dir(&bin).expect("a directory");
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_strait"), bin.join("strait")).expect("a link");
+        std::fs::write(bin.join("systemctl"), SYSTEMCTL).expect("a file");
+        std::fs::set_permissions(bin.join("systemctl"), PermissionsExt::from_mode(0o755)).expect("a mode");
+        let host = |host: &&'static str| (*host, Host::new(name, host, files.path()));
+        Network { hosts: hosts.iter().map(host).collect(), _files: files }
+    }
+
+    pub fn host(&self, name: &str) -> &Host {
+        self.hosts.get(name).unwrap_or_else(|| panic!("the network has no host `{name}`"))
+    }
+
+    /// Removes a host with its processes and interfaces, as a power failure does.
+    pub fn lose(&mut self, name: &str) {
+        // Interfaces first: a dead machine does not say farewell.
+        let host = self.hosts.remove(name).expect("a host");
+        host.sh("for link in /proc/sys/net/ipv4/conf/eth*; do ip link del ${link##*/}; done");
+    }
+
+    /// Connects interfaces of two hosts.
+    pub fn link(&self, (one, here): (&str, &str), (other, there): (&str, &str)) {
+        let (one, other) = (self.host(one).space.name(), self.host(other).space.name());
+        ip(&format!("-n {one} link add {here} type veth peer name {there} netns {other}"));
+        ip(&format!("-n {one} link set {here} up"));
+        ip(&format!("-n {other} link set {there} up"));
+    }
+
+    /// Connects interfaces of hosts to a switch, which is a host as well.
+    pub fn switch(&self, switch: &str, ends: &[(&str, &str)]) {
+        let space = self.host(switch).space.name();
+        ip(&format!("-n {space} link add bridge type bridge"));
+        ip(&format!("-n {space} link set bridge up"));
+        for (host, interface) in ends {
+            self.link((switch, &format!("to-{host}")), (host, interface));
+            ip(&format!("-n {space} link set to-{host} master bridge"));
+        }
+    }
+
+    /// Writes a file of a host. Its path begins with `/etc/`.
+    pub fn write(&self, host: &str, path: &str, text: &str) {
+        assert!(path.starts_with("/etc/"), "{path} is not in /etc, of which the host has a copy");
+        // It may be a link to a file elsewhere. Some services read their files as users of their own.
+        let script = format!("mkdir -p \"$(dirname {path})\"; rm -f {path}; cat >{path}; chmod 644 {path}");
+        let mut command = self.host(host).command(&script);
+        let mut child = command.stdin(Stdio::piped()).spawn().expect("nsenter starts");
+        child.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("it reads");
+        assert!(child.wait().expect("it ends").success(), "{host}: {path} cannot be written");
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for (name, host) in self.hosts.iter().filter(|_| std::thread::panicking()) {
+            let logs = host
+                .try_sh("for log in /run/*.log; do ! [ -s $log ] || { echo $log:; tail -n 40 $log; }; done");
+            println!("on {name}: {}", both(&logs));
+        }
+    }
+}
+
+impl Host {
+    fn new(network: &str, name: &str, files: &Path) -> Host {
+        let space = format!("st-net-{}-{network}-{name}", std::process::id());
+        let space = Namespace::temporary(&space).expect("a namespace");
+        let mut first = Command::new("nsenter");
+        first.arg(format!("--net={}", space.path().display()));
+        first.args(["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
+        first.args(["sh", "-e", "-c", FIRST_PROCESS]);
+        let mut first = first.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().expect("it starts");
+        let mut line = String::new();
+        BufReader::new(first.stdout.take().expect("a pipe")).read_line(&mut line).expect("text");
+        assert_eq!(line, "ready\n", "the first process of {name} fails");
+        let path = std::env::var("PATH").unwrap_or_default();
+        let path = format!("{}:{path}:/usr/local/sbin:/usr/sbin:/sbin", files.join("bin").display());
+        let host = Host { space, first, path };
+        // Duplicate address detection would delay addresses by a second.
+        host.sh("sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0");
+        // Nor do tests wait until a host may send its next ICMP error.
+        host.sh("sysctl -qw net.ipv4.icmp_ratelimit=0 net.ipv6.icmp.ratelimit=0; ip link set lo up");
+        host
+    }
+
+    /// A shell with these commands on the host, which is not started yet.
+    pub fn command(&self, script: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        let first = self.first.id();
+        command.arg(format!("--net={}", self.space.path().display()));
+        command.arg(format!("--mount=/proc/{first}/ns/mnt"));
+        command.arg(format!("--pid=/proc/{first}/ns/pid_for_children"));
+        command.args(["sh", "-e", "-c", script]).env("PATH", &self.path).env("LC_ALL", "C");
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Runs commands, which may fail.
+    pub fn try_sh(&self, script: &str) -> Output {
+        self.command(script).output().expect("nsenter starts")
+    }
+
+    /// Runs commands, which must succeed, and returns what they print.
+    pub fn sh(&self, script: &str) -> String {
+        let output = self.try_sh(script);
+        assert!(output.status.success(), "{}: {script}: {}", self.space.name(), both(&output));
+        both(&output)
+    }
+
+    /// Repeats commands until their output has these words, and returns it.
+    pub fn eventually(&self, script: &str, words: &str) -> String {
+        let start = Instant::now();
+        loop {
+            let said = both(&self.try_sh(script));
+            if said.contains(words) {
+                return said;
+            }
+            assert!(
+                start.elapsed() < PATIENCE,
+                "{}: {script}: `{words}` expected: {said}",
+                self.space.name()
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // The other processes of the host end with its first one.
+        let _ = self.first.kill();
+        let _ = self.first.wait();
+    }
+}
