@@ -26,16 +26,19 @@ pub fn pick<'a, T>(
     match found[..] {
         [item] => Ok(item),
         [] if items.is_empty() => Err(format!("there is no {what} `{name}`: the program has none")),
-        [] => {
-            let near = items.iter().max_by(|a, b| {
-                let near = |i: &T| strsim::jaro_winkler(last(name_of(i)), last(name));
-                near(a).total_cmp(&near(b))
-            });
-            let hint = near.map(|i| format!("; did you mean `{}`?", name_of(i))).unwrap_or_default();
-            Err(format!("there is no {what} `{name}`{hint}"))
-        }
+        [] => Err(unknown(name, items.iter().map(name_of), what)),
         _ => Err(format!("{what} `{name}` may mean {}", list(&mut found.iter().copied()))),
     }
+}
+
+/// The message about a name that is none of those that are known. It has the nearest one: first by the last component, then by the whole name.
+pub fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>, what: &str) -> String {
+    let nearness = |k: &str| (strsim::jaro_winkler(last(k), last(name)), strsim::jaro_winkler(k, name));
+    let near = known
+        .map(|k| (nearness(k), k))
+        .max_by(|((a, b), _), ((c, d), _)| a.total_cmp(c).then(b.total_cmp(d)));
+    let hint = near.map(|(_, k)| format!("; did you mean `{k}`?")).unwrap_or_default();
+    format!("there is no {what} `{name}`{hint}")
 }
 
 /// Whether `full` is `name` or ends in `.name`.
@@ -398,6 +401,25 @@ mod tests {
             (acl.priority, &acl.matches[1]),
             (5, &MatchValue::Range(Bits::new(9, 1), Bits::new(9, 3)))
         );
+    }
+
+    /// The last component decides, and of equal ones the rest.
+    #[test]
+    fn unknown_names_come_with_the_nearest_one() {
+        let known = [
+            "ingress.Nat64.six_to_four.ttl_expired",
+            "Nat64.four_to_six.ttl_expired",
+            "loopback",
+            "no_buffer",
+        ];
+        for (name, near) in [
+            ("ttl_expird", "Nat64.four_to_six.ttl_expired"),
+            ("six_to_four.ttl_expird", "ingress.Nat64.six_to_four.ttl_expired"),
+            ("source.loopbck", "loopback"),
+        ] {
+            let said = unknown(name, known.into_iter(), "drop reason");
+            assert_eq!(said, format!("there is no drop reason `{name}`; did you mean `{near}`?"));
+        }
     }
 
     #[test]

@@ -455,8 +455,8 @@ impl Run<'_> {
         let distinct: BTreeSet<String> = found.iter().map(|r| base(r)).collect();
         match distinct.len() {
             0 => {
-                let known = reasons.join("`, `");
-                Err(TargetError::failed(format!("there is no drop reason `{name}`; there are `{known}`")))
+                let known = reasons.iter().map(|r| r.split(" line ").next().unwrap_or(r));
+                Err(TargetError::failed(resolve::unknown(name, known, "drop reason")))
             }
             1 => found.into_iter().try_fold(Count::default(), |mut sum, reason| {
                 if let Some(reason) = self.manifest.drop_id(reason) {
