@@ -108,7 +108,11 @@ fn what_is_missing_is_named_and_stops_the_case() {
     let report = play("clock 1\nexpect 2 00", false);
     assert_eq!(report.text(), "toy.stf:1: not supported yet: clock\n");
     assert!(report.failures[0].unsupported);
-    assert!(play("check_counter drop.even(0)", false).text().contains("there are `In.odd`, `egress_spec`"));
+    assert!(
+        play("check_counter drop.even(0)", false)
+            .text()
+            .contains("there is no drop reason `even`; did you mean `")
+    );
     let load_text = |text: &str, device: &mut Model| load(&parse("e", text).unwrap(), device);
     assert!(!load_text("packet 1 00", &mut Toy::new(false).device).passed);
 }
