@@ -21,15 +21,16 @@
 //   Nat64.{route4,route6}                   switch mode: next hops
 //   Nat64.{four_to_six.hairpin,…}.prefix    no key: the RFC 6052 prefix once more
 //   Nat64.errors                            no key: what ICMP errors need
+//   Nat64.sent.{sources,limits}             ICMP errors that are sent from here
 //   Inside.to_ipv6.{source,destination}.eam4, Inside.to_ipv4.{source,destination}.eam6
 //                                           the same for the packet inside an ICMP error
 //   The tables for source and destination hold the same entries: a P4 table is
 //   applied once, and BMv2 insists on it.
 //
 // Drops
-//   Each reason is an action of its own, named by the reason. Those for which
-//   RFC 7915 wants an ICMP error sent back say "ICMP:" and which one: that is where
-//   its generation will go.
+//   Each reason is an action of its own, named by the reason. Where an ICMP error is to
+//   be sent, `Ask` stands before it. The packet then passes the pipeline again, as the
+//   section "ICMP errors made here" tells.
 //
 // Checksums
 //   TCP, UDP and ICMP sums are declared (verify before, update after) and Strait
@@ -77,6 +78,7 @@ const bit<8> ICMPV6_ECHO              = 128;
 const bit<8> ICMPV6_ECHO_REPLY        = 129;
 const bit<8> ICMPV6_SOLICITATION      = 135;
 const bit<8> ICMPV6_ADVERTISEMENT     = 136;
+const bit<8> ICMPV6_REDIRECT          = 137;
 
 // Device mode: the kernel routes packets to the device, and takes two hops for each,
 // one before and one behind. It takes one for those that arrive by a lane, and none
@@ -103,12 +105,29 @@ const bit<16> MAX_INNER_EXTENSION_BYTES = 64;
 // What original_h holds. A longer original datagram is not padded.
 const bit<16> MAX_ORIGINAL_BYTES = 256;
 
+// RFC 1812 section 4.3.2.3: an ICMP error has at most 576 bytes.
+const bit<16> MAX_ICMP_ERROR = 576;
+
+// Which round of the pipeline a packet is in, of those that an ICMP error needs.
+const bit<8> ROUND_FIRST  = 0;
+const bit<8> ROUND_SILENT = 1;      // as the first; no error is sent
+const bit<8> ROUND_DECIDE = 2;      // may an error be sent?
+const bit<8> ROUND_QUOTE  = 3;      // the packet is cut to what an error quotes
+const bit<8> ROUND_BUILD  = 4;      // the error's headers are put in front
+
+// What an ICMP error is sent for. Action message has its types and codes.
+const bit<8> PROHIBITED     = 0;    // RFC 7915 sections 4.4 and 5.4: every other reason
+const bit<8> EXPIRED        = 1;
+const bit<8> NO_ROUTE       = 2;
+const bit<8> TOO_BIG        = 3;
+const bit<8> SOURCE_ROUTE   = 4;
+const bit<8> ROUTING_HEADER = 5;
+
 // Why the parser gave up, beside the errors of core.p4.
 error {
     BadHeader,              // a version or header length that cannot be
     BadLength,              // headers that do not fit the packet's own length
-    Ipv4SourceRoute,        // an unexpired LSRR or SSRR option
-    Ipv6RoutingHeader,      // segments left
+    InnerRoutingHeader,      // segments left, in the packet inside an error
     FragmentedExtension,    // a fragment header followed by an extension header
     TooManyExtensions
 }
@@ -305,6 +324,7 @@ struct settings_t {
     bit<16> max_mss;            // greatest MSS in a SYN, either way; 0xffff leaves them alone
     bit<16> lowest_ipv6_mtu;    // RFC 7915 section 4, for IPv4 packets with DF clear
     bit<8>  kernel_hops;        // device mode: hops that the kernel around the device takes
+    bit<1>  send_errors;        // packets are answered with ICMP errors made here
 }
 
 struct metadata_t {
@@ -320,6 +340,16 @@ struct metadata_t {
     bit<32> seed;           // something of the payload, for the IPv4 identification
     inner_t inner;
     error_settings_t errors;
+    bool    dont_fragment;  // 4 to 6: DF, of a packet that is no ICMP error
+    bool    source_routed;  // an IPv4 source route that is not used up
+    bit<16> segments_left;  // where an IPv6 routing header says that some are left; 0 is nowhere
+    bit<16> mtu;            // switch mode: of the next hop
+    // The ICMP error that is made of the packet.
+    @field_list(1) bit<8>  round;
+    @field_list(1) bit<8>  reason;
+    @field_list(1) bit<32> detail;  // its MTU or pointer
+    @field_list(1) bit<16> quoted;  // bytes of the packet that it quotes
+    @field_list(1) bit<9>  port;    // where the packet came from
 }
 
 // ---------------------------------------------------------------- parser
@@ -330,12 +360,25 @@ parser Packet(packet_in packet,
               inout standard_metadata_t standard_metadata) {
     state start {
         packet.extract(hdr.ethernet);
-        transition select(hdr.ethernet.ether_type) {
-            TYPE_IPV4: ipv4;
-            TYPE_IPV6: ipv6;
-            TYPE_ARP:  arp;
-            default:   accept;
+        transition select(meta.round, hdr.ethernet.ether_type) {
+            (ROUND_QUOTE, _):         accept;
+            (ROUND_BUILD, TYPE_IPV4): quoted_ipv4;
+            (ROUND_BUILD, TYPE_IPV6): quoted_ipv6;
+            (_, TYPE_IPV4):           ipv4;
+            (_, TYPE_IPV6):           ipv6;
+            (_, TYPE_ARP):            arp;
+            default:                  accept;
         }
+    }
+
+    state quoted_ipv4 {
+        packet.extract(hdr.inner_ipv4);
+        transition accept;
+    }
+
+    state quoted_ipv6 {
+        packet.extract(hdr.inner_ipv6);
+        transition accept;
     }
 
     state arp {
@@ -392,7 +435,7 @@ parser Packet(packet_in packet,
     state ipv4_source_route {
         verify(meta.options >= 3, error.BadHeader);
         bit<24> route = packet.lookahead<bit<24>>();
-        verify(route[7:0] > route[15:8], error.Ipv4SourceRoute);
+        meta.source_routed = meta.source_routed || route[7:0] <= route[15:8];
         transition ipv4_skip_option;
     }
 
@@ -464,10 +507,17 @@ parser Packet(packet_in packet,
         transition ipv6_next;
     }
 
-    // Routing with segments left is not for the translator to use up.
+    // Routing with segments left is not for the translator to use up. The byte is the fourth.
     state ipv6_routing {
         bit<32> routing = packet.lookahead<bit<32>>();
-        verify(routing[7:0] == 0, error.Ipv6RoutingHeader);
+        transition select(routing[7:0]) {
+            0:       ipv6_extension;
+            default: ipv6_segments_left;
+        }
+    }
+
+    state ipv6_segments_left {
+        meta.segments_left = IPV6_BYTES + hdr.ipv6.payload_length - meta.l4_bytes + 3;
         transition ipv6_extension;
     }
 
@@ -682,7 +732,7 @@ parser Packet(packet_in packet,
 
     state inner_routing {
         bit<32> routing = packet.lookahead<bit<32>>();
-        verify(routing[7:0] == 0, error.Ipv6RoutingHeader);
+        verify(routing[7:0] == 0, error.InnerRoutingHeader);
         transition inner_extension;
     }
 
@@ -974,8 +1024,24 @@ bool is_not_global(in bit<32> address) {
         || address[31:8] == 0xcb0071;               // 203.0.113.0/24
 }
 
-// Drops the packet for an IPv4 address that is never translated.
-control Refuse(in bit<32> address, in bool well_known, inout standard_metadata_t standard_metadata) {
+// Asks for an ICMP error about the packet: the next round decides. What stands behind
+// it drops the packet, and is its reason if no error is sent.
+control Ask(inout metadata_t meta, in bit<8> reason, in bit<32> detail) {
+    apply {
+        if (meta.settings.send_errors == 1 && meta.round == ROUND_FIRST) {
+            meta.round = ROUND_DECIDE;
+            meta.reason = reason;
+            meta.detail = detail;
+            resubmit_preserving_field_list(1);
+        }
+    }
+}
+
+// Drops the packet for an IPv4 address that is never translated. No error is sent for one
+// that no router forwards (RFC 1812 section 5.3.7).
+control Refuse(in bit<32> address, in bool well_known, inout metadata_t meta, in bool answered,
+               inout standard_metadata_t standard_metadata) {
+    Ask() ask;
     action unspecified()       { mark_to_drop(standard_metadata); exit; }
     action loopback()          { mark_to_drop(standard_metadata); exit; }
     action link_local()        { mark_to_drop(standard_metadata); exit; }
@@ -993,7 +1059,10 @@ control Refuse(in bit<32> address, in bool well_known, inout standard_metadata_t
             else if (address == 0xffffffff) { broadcast(); }
             else { class_e(); }
         }
-        if (well_known && is_not_global(address)) { not_global(); }
+        if (well_known && is_not_global(address)) {
+            if (answered) { ask.apply(meta, PROHIBITED, 0); }
+            not_global();
+        }
     }
 }
 
@@ -1003,9 +1072,12 @@ control Refuse(in bit<32> address, in bool well_known, inout standard_metadata_t
 // An ICMP error's source is translated even if it is none that may send (RFC 7915 section
 // 4.1: for trouble-shooting). Where the prefix must not carry it, or there is no prefix, it
 // is `spare`, unless that is 0.
+//
+// answered: for packets that no address is found for, an ICMP error is sent.
 control ToIpv6(in bit<32> ipv4, inout bit<128> ipv6, out bool explicit, in bool error_source, in bit<128> spare,
-               inout standard_metadata_t standard_metadata) {
+               inout metadata_t meta, in bool answered, inout standard_metadata_t standard_metadata) {
     Refuse() refuse;
+    Ask() ask;
     bool well_known = false;
     bool mapped = true;
 
@@ -1049,8 +1121,11 @@ control ToIpv6(in bit<32> ipv4, inout bit<128> ipv6, out bool explicit, in bool 
     apply {
         explicit = eam4.apply().hit;
         if (!error_source) {
-            refuse.apply(ipv4, well_known, standard_metadata);
-            if (!mapped) { not_mapped(); }
+            refuse.apply(ipv4, well_known, meta, answered, standard_metadata);
+            if (!mapped) {
+                if (answered) { ask.apply(meta, PROHIBITED, 0); }
+                not_mapped();
+            }
         } else if (!mapped || (well_known && (is_special(ipv4) || is_not_global(ipv4)))) {
             if (spare == 0) { not_mapped(); }
             ipv6 = spare;
@@ -1085,8 +1160,9 @@ control ByPrefix(in bit<32> ipv4, inout bit<128> ipv6) {
 // An ICMP error's source that has no IPv4 address is an address of a pool (RFC 6791),
 // always the same for one source.
 control ToIpv4(in bit<128> ipv6, inout bit<32> ipv4, in bool error_source, in bit<32> pool, in bit<32> pool_mask,
-               inout standard_metadata_t standard_metadata) {
+               inout metadata_t meta, in bool answered, inout standard_metadata_t standard_metadata) {
     Refuse() refuse;
+    Ask() ask;
     bool well_known = false;
 
     action not_mapped()      { mark_to_drop(standard_metadata); exit; }
@@ -1133,11 +1209,14 @@ control ToIpv4(in bit<128> ipv6, inout bit<32> ipv4, in bool error_source, in bi
             else if (ipv6[127:118] == 0x3fa) { link_local_ipv6(); }
             else if (ipv6 == 0) { unspecified_ipv6(); }
             else if (ipv6 == 1) { loopback_ipv6(); }
-            else if (!error_source) { not_mapped(); }
+            else if (!error_source) {
+                if (answered) { ask.apply(meta, PROHIBITED, 0); }
+                not_mapped();
+            }
             bit<32> mixed = (ipv6[127:96] ^ ipv6[95:64] ^ ipv6[63:32] ^ ipv6[31:0]) * 0x9e3779b1;
             ipv4 = pool | ((mixed ^ (mixed >> 16)) & pool_mask);
         } else {
-            refuse.apply(ipv4, well_known, standard_metadata);
+            refuse.apply(ipv4, well_known, meta, answered, standard_metadata);
         }
     }
 }
@@ -1372,8 +1451,9 @@ control ErrorToIpv6(inout headers_t hdr, inout metadata_t meta, inout standard_m
         bool explicit_source;
         bool explicit_destination;
         hdr.inner_ipv6.setValid();
-        source.apply(hdr.inner_ipv4.src, hdr.inner_ipv6.src, explicit_source, false, 0, standard_metadata);
-        destination.apply(hdr.inner_ipv4.dst, hdr.inner_ipv6.dst, explicit_destination, false, 0, standard_metadata);
+        source.apply(hdr.inner_ipv4.src, hdr.inner_ipv6.src, explicit_source, false, 0, meta, false, standard_metadata);
+        destination.apply(hdr.inner_ipv4.dst, hdr.inner_ipv6.dst, explicit_destination, false, 0, meta, false,
+                          standard_metadata);
         if (explicit_source && explicit_destination) {
             hairpin.apply(hdr.inner_ipv4.dst, hdr.inner_ipv6.dst);
         }
@@ -1513,8 +1593,8 @@ control ErrorToIpv4(inout headers_t hdr, inout metadata_t meta, inout standard_m
         }
 
         hdr.inner_ipv4.setValid();
-        source.apply(hdr.inner_ipv6.src, hdr.inner_ipv4.src, false, 0, 0, standard_metadata);
-        destination.apply(hdr.inner_ipv6.dst, hdr.inner_ipv4.dst, false, 0, 0, standard_metadata);
+        source.apply(hdr.inner_ipv6.src, hdr.inner_ipv4.src, false, 0, 0, meta, false, standard_metadata);
+        destination.apply(hdr.inner_ipv6.dst, hdr.inner_ipv4.dst, false, 0, 0, meta, false, standard_metadata);
 
         // As section 5.1, but for the hop limit.
         hdr.inner_ipv4.version = 4;
@@ -1576,10 +1656,12 @@ control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_met
     ByPrefix() hairpin;
     Transport() transport;
     Ipv4HeaderRight() header_check;
+    Ask() ask;
     counter(1, CounterType.packets_and_bytes) over_lowest_mtu;
 
     action bad_checksum()               { mark_to_drop(standard_metadata); exit; }
-    action ttl_expired()                { mark_to_drop(standard_metadata); exit; }   // ICMP: 11/0
+    action ipv4_source_route()          { mark_to_drop(standard_metadata); exit; }
+    action ttl_expired()                { mark_to_drop(standard_metadata); exit; }
     action too_big()                    { mark_to_drop(standard_metadata); exit; }
     action protocol_not_translated()    { mark_to_drop(standard_metadata); exit; }
     action icmp_fragment()              { mark_to_drop(standard_metadata); exit; }
@@ -1595,13 +1677,21 @@ control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_met
         bool header_right;
         header_check.apply(hdr, header_right);
         if (!header_right) { bad_checksum(); }
-        if (hdr.ipv4.ttl <= 1 && meta.settings.kernel_hops < 2) { ttl_expired(); }
+        if (meta.source_routed) {
+            ask.apply(meta, SOURCE_ROUTE, 0);
+            ipv4_source_route();
+        }
+        if (hdr.ipv4.ttl <= 1 && meta.settings.kernel_hops < 2) {
+            ask.apply(meta, EXPIRED, 0);
+            ttl_expired();
+        }
 
         // Protocols that mean something else, or a header, to IPv6. IGMP never leaves
         // its link (RFC 7915 section 4.2).
         if (hdr.ipv4.protocol == PROTO_IGMP || hdr.ipv4.protocol == PROTO_ICMPV6
             || hdr.ipv4.protocol == PROTO_HOPOPT || hdr.ipv4.protocol == PROTO_ROUTING
             || hdr.ipv4.protocol == PROTO_FRAGMENT || hdr.ipv4.protocol == PROTO_DSTOPTS) {
+            ask.apply(meta, PROHIBITED, 0);
             protocol_not_translated();
         }
         if (hdr.ipv4.protocol == PROTO_ICMP && fragmented) { icmp_fragment(); }
@@ -1612,8 +1702,8 @@ control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_met
         bool explicit_destination;
         hdr.ipv6.setValid();
         source.apply(hdr.ipv4.src, hdr.ipv6.src, explicit_source, hdr.inner_ipv4.isValid(), meta.errors.source6,
-                     standard_metadata);
-        destination.apply(hdr.ipv4.dst, hdr.ipv6.dst, explicit_destination, false, 0, standard_metadata);
+                     meta, true, standard_metadata);
+        destination.apply(hdr.ipv4.dst, hdr.ipv6.dst, explicit_destination, false, 0, meta, true, standard_metadata);
         // An error that another host than the one complained about has made is no hairpin.
         if (explicit_source && explicit_destination
             && (!hdr.inner_ipv4.isValid() || hdr.ipv4.src == hdr.inner_ipv4.dst)) {
@@ -1656,7 +1746,10 @@ control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_met
         } else if (hdr.udp.isValid() && hdr.udp.checksum == 0) {
             // RFC 7915 section 4.5.
             if (fragmented) { udp_zero_checksum_fragment(); }
-            if (meta.settings.compute_udp_zero == 0) { udp_zero_checksum(); }
+            if (meta.settings.compute_udp_zero == 0) {
+                ask.apply(meta, PROHIBITED, 0);
+                udp_zero_checksum();
+            }
             if (hdr.udp.bytes != meta.l4_bytes) { udp_zero_checksum_length(); }
             meta.summed = true;
         }
@@ -1674,6 +1767,8 @@ control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_met
             hdr.ipv6.next_header = PROTO_FRAGMENT;
             hdr.ipv6.payload_length = meta.l4_bytes + 8;
         }
+
+        meta.dont_fragment = hdr.ipv4.dont_fragment == 1 && !hdr.inner_ipv4.isValid();
 
         // DF clear and too long for the lowest IPv6 MTU: RFC 7915 section 4 has it
         // fragmented. Errors are never longer (RFC 4443 section 2.4).
@@ -1696,9 +1791,11 @@ control SixToFour(inout headers_t hdr, inout metadata_t meta, inout standard_met
     ToIpv4() source;
     ToIpv4() destination;
     Transport() transport;
+    Ask() ask;
 
-    action hop_limit_expired()        { mark_to_drop(standard_metadata); exit; }     // ICMP: 3/0
-    action too_big()                  { mark_to_drop(standard_metadata); exit; }     // ICMP: 2/0
+    action hop_limit_expired()        { mark_to_drop(standard_metadata); exit; }
+    action ipv6_routing_header()      { mark_to_drop(standard_metadata); exit; }
+    action too_big()                  { mark_to_drop(standard_metadata); exit; }
     action protocol_not_translated()  { mark_to_drop(standard_metadata); exit; }
     action icmp_fragment()            { mark_to_drop(standard_metadata); exit; }
     action padded_error()             { mark_to_drop(standard_metadata); exit; }
@@ -1708,15 +1805,25 @@ control SixToFour(inout headers_t hdr, inout metadata_t meta, inout standard_met
         bool fragmented = hdr.fragment.isValid()
             && (hdr.fragment.more_fragments == 1 || hdr.fragment.fragment_offset != 0);
 
-        if (hdr.ipv6.hop_limit <= 1 && meta.settings.kernel_hops < 2) { hop_limit_expired(); }
-        if (meta.protocol == PROTO_ICMP || meta.protocol == PROTO_IGMP) { protocol_not_translated(); }
+        if (meta.segments_left != 0) {
+            ask.apply(meta, ROUTING_HEADER, (bit<32>) meta.segments_left);
+            ipv6_routing_header();
+        }
+        if (hdr.ipv6.hop_limit <= 1 && meta.settings.kernel_hops < 2) {
+            ask.apply(meta, EXPIRED, 0);
+            hop_limit_expired();
+        }
+        if (meta.protocol == PROTO_ICMP || meta.protocol == PROTO_IGMP) {
+            ask.apply(meta, PROHIBITED, 0);
+            protocol_not_translated();
+        }
         if (meta.protocol == PROTO_ICMPV6 && fragmented) { icmp_fragment(); }
         if (meta.l4_bytes > 65535 - IPV4_BYTES) { too_big(); }
 
         hdr.ipv4.setValid();
         source.apply(hdr.ipv6.src, hdr.ipv4.src, hdr.inner_ipv6.isValid(), meta.errors.source4,
-                     meta.errors.source4_mask, standard_metadata);
-        destination.apply(hdr.ipv6.dst, hdr.ipv4.dst, false, 0, 0, standard_metadata);
+                     meta.errors.source4_mask, meta, true, standard_metadata);
+        destination.apply(hdr.ipv6.dst, hdr.ipv4.dst, false, 0, 0, meta, true, standard_metadata);
 
         // RFC 7915 section 5.1.
         hdr.ipv4.version = 4;
@@ -1942,28 +2049,210 @@ control Own(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_
     }
 }
 
+// ---------------------------------------------------------------- ICMP errors made here
+//
+// A packet that asked for an ICMP error passes the pipeline three times more:
+//   DECIDE  parsed as it was in the first round. Is one allowed (RFC 1812 section 4.3.2.7,
+//           RFC 4443 section 2.4)? If none is, the translation drops the packet as before.
+//   QUOTE   behind Ethernet all is payload, options and extension headers too; egress
+//           cuts it to what an error may quote.
+//   BUILD   the headers of the error are put in front, and the sum is that of the whole.
+// The first two are resubmissions, since only those leave the packet as it arrived.
+
+control SentErrors(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+    bit<48> mac = 0;
+    bit<32> source4 = 0;
+    bit<128> source6 = 0;
+    // By what the error is sent for.
+    counter(6, CounterType.packets) errors_sent4;
+    counter(6, CounterType.packets) errors_sent6;
+    counter(1, CounterType.packets) errors_limited;
+    // By sender and port of the packet that the error is about.
+    meter(1024, MeterType.packets) limits;
+
+    // Who sends the errors about packets of this port. An address of 0: nobody. Packets
+    // whose destination is not the port's MAC address are for somebody else; 0: the
+    // kernel has seen to that.
+    action source(bit<48> port_mac, bit<32> ipv4, bit<128> ipv6) {
+        mac = port_mac;
+        source4 = ipv4;
+        source6 = ipv6;
+    }
+    table sources {
+        key = { meta.port: exact; }
+        actions = { source; }
+        default_action = source(0, 0, 0);
+        size = 512;
+    }
+
+    // Not about an error, nor a later fragment, nor to or from a group. Whether ICMP's
+    // other types are errors, nobody knows. RFC 7915 section 4.4 excepts all of ICMP.
+    action answerable4(out bool yes) {
+        yes = hdr.ipv4.fragment_offset == 0 && source4 != 0
+            && !is_special(hdr.ipv4.src) && hdr.ipv4.dst[31:29] != 7
+            && (hdr.ipv4.protocol != PROTO_ICMP
+                || (hdr.icmp.isValid() && meta.reason != PROHIBITED
+                    && (hdr.icmp.type_ == ICMP_ECHO || hdr.icmp.type_ == ICMP_ECHO_REPLY
+                        || (hdr.icmp.type_ >= 13 && hdr.icmp.type_ <= 18))));
+    }
+
+    // The same by section 5.4. The types of errors are below 128, but for redirects.
+    action answerable6(out bool yes) {
+        yes = (!hdr.fragment.isValid() || hdr.fragment.fragment_offset == 0) && source6 != 0
+            && hdr.ipv6.src[127:1] != 0 && hdr.ipv6.src[127:120] != 0xff && hdr.ipv6.dst[127:120] != 0xff
+            && (meta.protocol != PROTO_ICMPV6
+                || (hdr.icmp.isValid() && meta.reason != PROHIBITED
+                    && hdr.icmp.type_ >= ICMPV6_ECHO && hdr.icmp.type_ != ICMPV6_REDIRECT));
+    }
+
+    action message(bit<8> type_, bit<8> code) {
+        hdr.icmp.type_ = type_;
+        hdr.icmp.code = code;
+    }
+    table messages {
+        key = { meta.reason: exact; hdr.inner_ipv4.isValid(): exact; }
+        actions = { message; }
+        const default_action = message(ICMPV6_UNREACHABLE, 1);
+        const entries = {
+            (PROHIBITED, true):      message(ICMP_UNREACHABLE, 13);
+            (EXPIRED, true):         message(ICMP_TIME_EXCEEDED, 0);
+            (NO_ROUTE, true):        message(ICMP_UNREACHABLE, 0);
+            (TOO_BIG, true):         message(ICMP_UNREACHABLE, 4);
+            (SOURCE_ROUTE, true):    message(ICMP_UNREACHABLE, 5);
+            (PROHIBITED, false):     message(ICMPV6_UNREACHABLE, 1);
+            (EXPIRED, false):        message(ICMPV6_TIME_EXCEEDED, 0);
+            (NO_ROUTE, false):       message(ICMPV6_UNREACHABLE, 0);
+            (TOO_BIG, false):        message(ICMPV6_TOO_BIG, 0);
+            (ROUTING_HEADER, false): message(ICMPV6_PARAMETER_PROBLEM, 0);
+        }
+    }
+
+    // RFC 1812 section 4.3.2.5 asks for precedence 6. DF as in no other packet: there is no
+    // identification.
+    action build4() {
+        hdr.ipv4.setValid();
+        hdr.ipv4.version = 4;
+        hdr.ipv4.ihl = 5;
+        hdr.ipv4.tos = 0xc0;
+        hdr.ipv4.total_length = meta.l4_bytes + IPV4_BYTES;
+        hdr.ipv4.identification = 0;
+        hdr.ipv4.reserved = 0;
+        hdr.ipv4.dont_fragment = 1;
+        hdr.ipv4.more_fragments = 0;
+        hdr.ipv4.fragment_offset = 0;
+        hdr.ipv4.ttl = 64;
+        hdr.ipv4.protocol = PROTO_ICMP;
+        hdr.ipv4.src = source4;
+        hdr.ipv4.dst = hdr.inner_ipv4.src;
+    }
+
+    action build6() {
+        hdr.ipv6.setValid();
+        hdr.ipv6.version = 6;
+        hdr.ipv6.traffic_class = 0;
+        hdr.ipv6.flow_label = 0;
+        hdr.ipv6.payload_length = meta.l4_bytes;
+        hdr.ipv6.next_header = PROTO_ICMPV6;
+        hdr.ipv6.hop_limit = 64;
+        hdr.ipv6.src = source6;
+        hdr.ipv6.dst = hdr.inner_ipv6.src;
+    }
+
+    // An error by its address and length; a sender of many is sent some.
+    action limit(in bit<32> sender, out bit<8> color) {
+        bit<32> mixed = (sender ^ (bit<32>) meta.port) * 0x9e3779b1;
+        limits.execute_meter((bit<32>) mixed[31:22], color);
+    }
+
+    apply {
+        if (meta.round == ROUND_DECIDE) { meta.port = standard_metadata.ingress_port; }
+        if (meta.round != ROUND_QUOTE) { sources.apply(); }
+
+        if (meta.round == ROUND_DECIDE) {
+            bool answerable = false;
+            bit<32> sender = 0;
+            bit<16> bytes = 0;
+            bit<16> at_most = 0;
+            if (hdr.ipv4.isValid()) {
+                answerable4(answerable);
+                sender = hdr.ipv4.src;
+                bytes = hdr.ipv4.total_length;
+                at_most = MAX_ICMP_ERROR - IPV4_BYTES - ICMP_BYTES;
+            } else {
+                answerable6(answerable);
+                sender = hdr.ipv6.src[127:96] ^ hdr.ipv6.src[95:64] ^ hdr.ipv6.src[63:32] ^ hdr.ipv6.src[31:0];
+                bytes = hdr.ipv6.payload_length |+| IPV6_BYTES;
+                at_most = LOWEST_MTU - IPV6_BYTES - ICMP_BYTES;
+            }
+            bool for_us = hdr.ethernet.dst[40:40] == 0 && (mac == 0 || hdr.ethernet.dst == mac);
+            if (!answerable || !for_us) {
+                meta.round = ROUND_SILENT;
+            } else {
+                bit<8> color;
+                limit(sender, color);
+                if (color != 0) {
+                    errors_limited.count(0);
+                    meta.round = ROUND_SILENT;
+                } else {
+                    meta.quoted = bytes;
+                    if (bytes > at_most) { meta.quoted = at_most; }
+                    meta.round = ROUND_QUOTE;
+                    resubmit_preserving_field_list(1);
+                    exit;
+                }
+            }
+        } else if (meta.round == ROUND_QUOTE) {
+            standard_metadata.egress_spec = meta.port;      // it goes no further than egress
+            exit;
+        } else if (meta.round == ROUND_BUILD) {
+            meta.l4_bytes = meta.quoted + ICMP_BYTES;
+            hdr.icmp.setValid();
+            hdr.icmp.rest = meta.detail;
+            meta.summed = true;
+            messages.apply();
+            if (hdr.inner_ipv4.isValid()) {
+                build4();
+                errors_sent4.count((bit<32>) meta.reason);
+            } else {
+                build6();
+                errors_sent6.count((bit<32>) meta.reason);
+            }
+            if (mac != 0) {
+                hdr.ethernet.dst = hdr.ethernet.src;
+                hdr.ethernet.src = mac;
+            }
+            standard_metadata.egress_spec = meta.settings.device_port;
+            if (meta.settings.switching == 1) { standard_metadata.egress_spec = meta.port; }
+            exit;
+        }
+    }
+}
+
 // ---------------------------------------------------------------- the pipeline
 
 control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     Own() own;
     FourToSix() four_to_six;
     SixToFour() six_to_four;
+    SentErrors() sent;
+    Ask() ask;
 
     counter(1, CounterType.packets_and_bytes) translated_4to6;
     counter(1, CounterType.packets_and_bytes) translated_6to4;
 
     action truncated()            { mark_to_drop(standard_metadata); exit; }
-    action ipv4_source_route()    { mark_to_drop(standard_metadata); exit; }         // ICMP: 3/5
-    action ipv6_routing_header()  { mark_to_drop(standard_metadata); exit; }         // ICMP: 4/0
+    action inner_routing_header() { mark_to_drop(standard_metadata); exit; }
     action fragmented_extension() { mark_to_drop(standard_metadata); exit; }
     action too_many_extensions()  { mark_to_drop(standard_metadata); exit; }
     action malformed()            { mark_to_drop(standard_metadata); exit; }
     action not_ip()               { mark_to_drop(standard_metadata); exit; }
-    action no_route()             { mark_to_drop(standard_metadata); }               // ICMP: 3/0, 1/0
+    action no_route()             { mark_to_drop(standard_metadata); exit; }
+    action too_big()              { mark_to_drop(standard_metadata); exit; }
 
     action configure(bit<1> switching, bit<9> device_port,
                      bit<8> keep_tos_4to6, bit<8> set_tos_4to6, bit<8> keep_tos_6to4, bit<8> set_tos_6to4,
-                     bit<1> compute_udp_zero, bit<16> max_mss, bit<16> lowest_ipv6_mtu, bit<8> kernel_hops) {
+                     bit<1> compute_udp_zero, bit<16> max_mss, bit<16> lowest_ipv6_mtu, bit<8> kernel_hops,
+                     bit<1> send_errors) {
         meta.settings.switching = switching;
         meta.settings.device_port = device_port;
         meta.settings.keep_tos_4to6 = keep_tos_4to6;
@@ -1974,6 +2263,7 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
         meta.settings.max_mss = max_mss;
         meta.settings.lowest_ipv6_mtu = lowest_ipv6_mtu;
         meta.settings.kernel_hops = kernel_hops;
+        meta.settings.send_errors = send_errors;
     }
 
     action configure_errors(bit<16> ipv4_mtu, bit<16> ipv6_mtu, bit<32> source4, bit<32> source4_mask, bit<128> source6) {
@@ -1992,40 +2282,42 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
 
     table settings {
         actions = { configure; }
-        default_action = configure(0, 0, 0xff, 0, 0xff, 0, 1, 1440, 1280, 0);
+        default_action = configure(0, 0, 0xff, 0, 0xff, 0, 1, 1440, 1280, 0, 0);
     }
 
-    action next_hop(bit<9> port, bit<48> src_mac, bit<48> dst_mac) {
+    // mtu: the greatest IP packet that may leave by it.
+    action next_hop(bit<9> port, bit<48> src_mac, bit<48> dst_mac, bit<16> mtu) {
         standard_metadata.egress_spec = port;
+        meta.mtu = mtu;
         hdr.ethernet.src = src_mac;
         hdr.ethernet.dst = dst_mac;
     }
 
     table route4 {
         key = { hdr.ipv4.dst: lpm; }
-        actions = { next_hop; no_route; }
-        const default_action = no_route();
+        actions = { next_hop; no_route; NoAction; }
+        const default_action = NoAction();
         size = 4096;
     }
 
     table route6 {
         key = { hdr.ipv6.dst: lpm; }
-        actions = { next_hop; no_route; }
-        const default_action = no_route();
+        actions = { next_hop; no_route; NoAction; }
+        const default_action = NoAction();
         size = 4096;
     }
 
     apply {
         if (standard_metadata.parser_error != error.NoError) {
             if (standard_metadata.parser_error == error.PacketTooShort) { truncated(); }
-            else if (standard_metadata.parser_error == error.Ipv4SourceRoute) { ipv4_source_route(); }
-            else if (standard_metadata.parser_error == error.Ipv6RoutingHeader) { ipv6_routing_header(); }
+            else if (standard_metadata.parser_error == error.InnerRoutingHeader) { inner_routing_header(); }
             else if (standard_metadata.parser_error == error.FragmentedExtension) { fragmented_extension(); }
             else if (standard_metadata.parser_error == error.TooManyExtensions) { too_many_extensions(); }
             else { malformed(); }
         }
 
         settings.apply();
+        if (meta.round != ROUND_FIRST) { sent.apply(hdr, meta, standard_metadata); }
         if (meta.settings.switching == 1) {
             own.apply(hdr, meta, standard_metadata);
         } else if (standard_metadata.ingress_port == LANE) {
@@ -2040,21 +2332,36 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
 
         if (hdr.ipv4.isValid()) {
             four_to_six.apply(hdr, meta, standard_metadata);
+            if (meta.settings.switching == 1) {
+                if (!route6.apply().hit) {
+                    ask.apply(meta, NO_ROUTE, 0);
+                    no_route();
+                }
+                // What may be fragmented is as long as a fragment may be.
+                if (meta.dont_fragment && (bit<32>) hdr.ipv6.payload_length + 40 > (bit<32>) meta.mtu) {
+                    ask.apply(meta, TOO_BIG, (bit<32>) (meta.mtu |-| (hdr.fragment.isValid() ? 16w28 : 20)));
+                    too_big();
+                }
+            }
             if (!hdr.inner_ipv4.isValid()) { translated_4to6.count(0); }
         } else if (hdr.ipv6.isValid()) {
             six_to_four.apply(hdr, meta, standard_metadata);
+            if (meta.settings.switching == 1) {
+                if (!route4.apply().hit) {
+                    ask.apply(meta, NO_ROUTE, 0);
+                    no_route();
+                }
+                // Nothing is fragmented here: DF is set, or the sender fragments.
+                if (hdr.ipv4.total_length > meta.mtu && !hdr.inner_ipv6.isValid()) {
+                    ask.apply(meta, TOO_BIG, (bit<32>) (meta.mtu < LOWEST_MTU - 20 ? LOWEST_MTU : meta.mtu |+| 20));
+                    too_big();
+                }
+            }
             if (!hdr.inner_ipv6.isValid()) { translated_6to4.count(0); }
         } else {
             not_ip();
         }
-
-        if (meta.settings.switching == 0) {
-            standard_metadata.egress_spec = meta.settings.device_port;
-        } else if (hdr.ipv6.isValid()) {
-            route6.apply();
-        } else {
-            route4.apply();
-        }
+        if (meta.settings.switching == 0) { standard_metadata.egress_spec = meta.settings.device_port; }
     }
 }
 
@@ -2067,7 +2374,13 @@ control Inside(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     counter(1, CounterType.packets_and_bytes) errors_6to4;
 
     apply {
-        if (hdr.inner_ipv4.isValid()) {
+        if (meta.round == ROUND_QUOTE) {
+            truncate(ETHERNET_BYTES + (bit<32>) meta.quoted);
+            meta.round = ROUND_BUILD;
+            recirculate_preserving_field_list(1);
+        } else if (meta.round == ROUND_BUILD) {
+            // What it quotes is for the sender of the packet, as he sent it.
+        } else if (hdr.inner_ipv4.isValid()) {
             to_ipv6.apply(hdr, meta, standard_metadata);
             hdr.ipv6.payload_length = meta.l4_bytes;
             errors_4to6.count(0);
