@@ -46,6 +46,10 @@ pub struct Config {
     pub error_pool4: Option<Ipv4Net>,
     /// The IPv6 source of ICMP errors whose IPv4 source has no IPv6 address.
     pub error_source6: Option<Ipv6Addr>,
+    /// The IPv4 source of ICMP errors that the translator sends.
+    pub error_source4: Option<Ipv4Addr>,
+    /// How many ICMP errors a second the translator sends to one host; 0 is none.
+    pub error_rate: u16,
     /// What makes it a CLAT (RFC 6877), in mode `clat`.
     pub clat: Option<Clat>,
 }
@@ -107,7 +111,7 @@ impl fmt::Display for Problem {
 
 const SECTIONS: [&str; 3] = ["nat64", "map", "clat"];
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 14] = [
     "mode",
     "prefix",
     "pool",
@@ -119,8 +123,13 @@ const KEYS: [&str; 12] = [
     "ipv6-mtu",
     "lowest-ipv6-mtu",
     "error-pool4",
+    "error-source4",
     "error-source6",
+    "error-rate",
 ];
+
+/// What RFC 4443 section 2.4 (f) names for a small or mid-size device.
+const ERROR_RATE: u16 = 10;
 
 /// Parses and checks a configuration. Reports all problems.
 pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
@@ -273,6 +282,8 @@ impl<'a> Reader<'a> {
             warnings: Vec::new(),
             error_pool4: table.get("error-pool4").and_then(|v| self.error_pool4(v)),
             error_source6: table.get("error-source6").and_then(|v| self.error_source6(v)),
+            error_source4: table.get("error-source4").and_then(|v| self.error_source4(v)),
+            error_rate: self.error_rate(table.get("error-rate")),
             clat,
         })
     }
@@ -380,6 +391,27 @@ impl<'a> Reader<'a> {
             return None;
         }
         Some(net)
+    }
+
+    fn error_source4(&mut self, value: &Value<'a>) -> Option<Ipv4Addr> {
+        let text = self.string(value, "error-source4", "192.0.2.1")?;
+        let hint = "write an address of this router, such as `192.0.2.1`";
+        match text.parse::<Ipv4Addr>() {
+            Ok(a) if a.octets()[0] == 0 || a.octets()[0] >= 224 || a.is_loopback() || a.is_link_local() => {
+                self.problem(value.span(), format!("{a} cannot be the source of ICMP errors"), hint);
+                None
+            }
+            Ok(address) => Some(address),
+            Err(_) => {
+                self.problem(value.span(), format!("`{text}` is not an IPv4 address"), hint);
+                None
+            }
+        }
+    }
+
+    fn error_rate(&mut self, value: Option<&Value<'a>>) -> u16 {
+        let rate = value.and_then(|v| self.integer(v, "error-rate", 0..=u16::MAX.into()));
+        rate.map_or(ERROR_RATE, |n| n as u16)
     }
 
     fn error_source6(&mut self, value: &Value<'a>) -> Option<Ipv6Addr> {

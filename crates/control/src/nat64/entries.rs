@@ -1,9 +1,10 @@
 //! Converts a configuration to table entries of apps/nat64. The README of apps/nat64 has the formulas.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use abi::id::TableId;
 use abi::{ActionCall, Bits, Entry, Manifest, MatchValue};
+use dataplane::Rate;
 use dataplane::device::Entity;
 use ipnet::{Ipv4Net, Ipv6Net};
 
@@ -29,6 +30,8 @@ struct Named {
 
 /// The name of the main control in the P4 program.
 pub(super) const CONTROL: &str = "Nat64";
+/// The name of the control that sends ICMP errors.
+const SENT: &str = "Nat64.sent";
 /// The name of the control for the packet inside an ICMP error.
 const INSIDE: &str = "Inside";
 /// The well-known prefix, for which RFC 6052 section 3.1 has special rules.
@@ -63,6 +66,9 @@ pub fn wanted(config: &Config, manifest: &Manifest) -> Result<Desired, String> {
         let table = table(&name)?;
         desired.entities.push(Entity::Default { table, action: call(table, action)? });
     }
+    if config.error_rate > 0 {
+        desired.entities.extend(limits(config, manifest)?);
+    }
     Ok(desired)
 }
 
@@ -70,6 +76,7 @@ fn named(config: &Config) -> Named {
     let mut wanted = Named::default();
     wanted.defaults.push((format!("{CONTROL}.settings"), settings(config)));
     wanted.defaults.push((format!("{CONTROL}.errors"), errors(config)));
+    wanted.defaults.push((format!("{SENT}.sources"), sources(config)));
     for path in [format!("{CONTROL}.four_to_six.hairpin"), format!("{INSIDE}.to_ipv6.hairpin")] {
         wanted.defaults.push((format!("{path}.prefix"), by_prefix(config.prefix, &path)));
     }
@@ -126,6 +133,7 @@ fn settings(config: &Config) -> Call {
         (16, max_mss as u128),
         (16, config.lowest_ipv6_mtu as u128),
         (8, KERNEL_HOPS),
+        (1, (config.error_rate > 0) as u128),
     ];
     call(&format!("{CONTROL}.configure"), &args)
 }
@@ -148,6 +156,30 @@ fn errors(config: &Config) -> Call {
     call(&format!("{CONTROL}.configure_errors"), &args)
 }
 
+/// Who sends the ICMP errors that the translator makes: addresses that lead to this router. Of IPv6, that is 0, so nobody, if no address is configured
+/// and the prefix must not carry that of IPv4.
+fn sources(config: &Config) -> Call {
+    let source4 = config.error_source4.unwrap_or(DUMMY);
+    // What a CLAT has of the prefix is its provider's. Its own address is its first mapping's.
+    let own = config.clat.as_ref().and_then(|clat| clat.found.as_ref()).map(|found| found.ipv6);
+    let embedded = || config.prefix.filter(|p| !is_well_known(*p)).map(|p| embedded(p, source4));
+    let source6 = config.error_source6.or(own).or_else(embedded);
+    let args = [(48, 0), (32, u32::from(source4) as u128), (128, source6.map_or(0, u128::from))];
+    call(&format!("{SENT}.source"), &args)
+}
+
+/// The rates of the errors that are sent: for each cell of the meter, which is that of some hosts.
+fn limits(config: &Config, manifest: &Manifest) -> Result<Vec<Entity>, String> {
+    let (name, rate) = (format!("{SENT}.limits"), config.error_rate);
+    let meter = manifest.meter_id(&name).ok_or_else(|| format!("the program has no meter `{name}`"))?;
+    // With 32 bits of fraction, as the kernel holds it: so it is equal when it is read back.
+    let fraction = (1u64 << 32) as f64;
+    let per_microsecond = (f64::from(rate) / 1e6 * fraction).floor() / fraction;
+    let rates = vec![Rate { per_microsecond, burst: rate.into() }; 2];
+    let cells = manifest.meters[meter.index()].size.unwrap_or(0);
+    Ok((0..cells).map(|index| Entity::Meter { meter, index, rates: rates.clone() }).collect())
+}
+
 fn call(action: &str, args: &[(u32, u128)]) -> Call {
     Call { action: action.to_string(), args: args.iter().map(|&(w, v)| Bits::new(w, v)).collect() }
 }
@@ -158,6 +190,19 @@ fn bits4(net: Ipv4Net) -> u128 {
 
 fn bits6(net: Ipv6Net) -> u128 {
     u128::from(net.network())
+}
+
+/// RFC 6052 section 2.2: bits 64 to 71 are zero, and what of the address has no room before them follows them.
+fn embedded(prefix: Ipv6Net, address: Ipv4Addr) -> Ipv6Addr {
+    let (length, bits) = (u32::from(prefix.prefix_len()), u128::from(u32::from(address)));
+    let placed = match length {
+        96 => bits,
+        _ => {
+            let after = length - 32;
+            ((bits >> after) << 64) | ((bits & ((1 << after) - 1)) << (56 - after))
+        }
+    };
+    Ipv6Addr::from(bits6(prefix) | placed)
 }
 
 /// The mask of the IPv4 suffix, `2^(32 - p4) - 1`, and the number of bits by which the IPv6 suffix is longer than the IPv4 suffix.
@@ -233,6 +278,40 @@ mod tests {
         let args: Vec<_> = entry.2.args.iter().map(|a| a.to_u128().expect("small")).collect();
         assert_eq!(entry.2.action, "Nat64.four_to_six.source.map_shifted");
         assert_eq!(args, [0x20010db8 << 96, 255, 8]);
+    }
+
+    #[test]
+    fn addresses_are_embedded_as_in_the_table_of_rfc_6052() {
+        let rows = [
+            ("2001:db8::/32", "2001:db8:c000:221::"),
+            ("2001:db8:100::/40", "2001:db8:1c0:2:21::"),
+            ("2001:db8:122::/48", "2001:db8:122:c000:2:2100::"),
+            ("2001:db8:122:300::/56", "2001:db8:122:3c0:0:221::"),
+            ("2001:db8:122:344::/64", "2001:db8:122:344:c0:2:2100::"),
+            ("2001:db8:122:344::/96", "2001:db8:122:344::192.0.2.33"),
+        ];
+        for (prefix, address) in rows {
+            let found = embedded(prefix.parse().expect("a prefix"), Ipv4Addr::new(192, 0, 2, 33));
+            assert_eq!(found, address.parse::<Ipv6Addr>().expect("an address"), "{prefix}");
+        }
+    }
+
+    /// The arguments of the action that names the sources of the errors.
+    fn sources_of(keys: &str) -> Vec<u128> {
+        let wanted = of(&format!("[nat64]\nmode = \"stateless\"\n{keys}\n"));
+        let (_, call) = wanted.defaults.iter().find(|(t, _)| t == "Nat64.sent.sources").expect("a default");
+        call.args.iter().map(|a| a.to_u128().expect("small")).collect()
+    }
+
+    #[test]
+    fn errors_come_from_configured_addresses_or_the_dummy_address() {
+        let dummy = u128::from(u32::from(Ipv4Addr::new(192, 0, 0, 8)));
+        assert_eq!(sources_of("prefix = \"64:ff9b::/96\""), [0, dummy, 0]);
+        let own = u128::from("2001:db8:64::".parse::<Ipv6Addr>().expect("an address"));
+        assert_eq!(sources_of("prefix = \"2001:db8:64::/96\""), [0, dummy, own | dummy]);
+        let keys =
+            "prefix = \"2001:db8:64::/96\"\nerror-source4 = \"192.0.2.1\"\nerror-source6 = \"2001:db8::1\"";
+        assert_eq!(sources_of(keys), [0, 0xc0000201, 0x20010db8 << 96 | 1]);
     }
 
     #[test]

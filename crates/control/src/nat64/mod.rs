@@ -11,4 +11,4 @@ pub mod running;
 pub use clat::{Clat, Found};
 pub use config::{Attach, Config, Lanes, Map, Problem, Tos, UdpZeroChecksum, XdpMode};
 pub use entries::{ETHERNET_MTU, wanted};
-pub use running::{Running, running, tables};
+pub use running::{Running, counters, running, tables};

@@ -4,12 +4,17 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use abi::id::TableId;
 use abi::{ActionCall, Bits, Manifest, MatchValue};
+use dataplane::Count;
 use dataplane::device::{Action, Entity};
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use super::config::Map;
 use super::entries::{CONTROL, WELL_KNOWN};
 use crate::plan::Desired;
+
+/// What ICMP errors are sent for, in the order of the constants of apps/nat64.
+const SENT_FOR: [&str; 6] =
+    ["prohibited", "expired", "no_route", "too_big", "source_route", "routing_header"];
 
 /// What the tables of a translator say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,6 +67,23 @@ pub fn tables(manifest: &Manifest) -> Result<Desired, String> {
     let (settings, eam4) = (find("settings")?, find("four_to_six.source.eam4")?);
     let default = |table| Entity::Default { table, action: ActionCall::default() };
     Ok(Desired { tables: vec![eam4], entities: vec![default(settings), default(eam4)] })
+}
+
+/// The counters of a translator by name. The errors that it sent are counted by what they were sent for, and named so.
+pub fn counters(manifest: &Manifest, counts: &[Entity]) -> Vec<(String, Count)> {
+    let named = counts.iter().filter_map(|entity| {
+        let Entity::Counter { counter, index, count } = entity else { return None };
+        let counter = &manifest.counters[counter.index()];
+        let name = counter.name.strip_prefix(CONTROL).and_then(|n| n.strip_prefix('.'));
+        let name = name.unwrap_or(&counter.name);
+        let cell = match SENT_FOR.get(*index as usize) {
+            _ if counter.size == 1 => name.to_string(),
+            Some(reason) => format!("{name}.{reason}"),
+            None => format!("{name}({index})"),
+        };
+        Some((cell, *count))
+    });
+    named.collect()
 }
 
 /// The last part of an action's name.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use abi::Manifest;
 use abi::manifest::DropReason;
-use control::nat64::{Clat, Config, Running, running};
+use control::nat64::{Clat, Config, Running, counters, running};
 use control::plan;
 use dataplane::Count;
 use dataplane::device::{Device, Entity, Query};
@@ -279,11 +279,8 @@ impl State {
     ) -> anyhow::Result<()> {
         let names = control::nat64::tables(manifest).map_err(anyhow::Error::msg)?;
         self.running = Some(running(&plan::present(program, &names)?, manifest).map_err(anyhow::Error::msg)?);
-        // Each of the program's counters has one cell.
         let counts = program.read(&Query::Counters(None))?;
-        let names =
-            manifest.counters.iter().map(|c| c.name.strip_prefix("Nat64.").unwrap_or(&c.name).to_string());
-        self.counters = names.zip(counts.iter().filter_map(Entity::count)).collect();
+        self.counters = counters(manifest, &counts);
         self.drops = program.drops()?;
         for (index, hook) in ground.attached() {
             let Some(link) = ground.all.iter().find(|link| link.index == index) else { continue };
