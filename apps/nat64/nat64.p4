@@ -82,7 +82,8 @@ const bit<8> ICMPV6_REDIRECT          = 137;
 
 // Device mode: the kernel routes packets to the device, and takes two hops for each,
 // one before and one behind. It takes one for those that arrive by a lane, and none
-// for those that leave a lane directly.
+// for those that leave a lane directly. What is dropped in a lane goes on to the
+// device, which sends the ICMP errors.
 const bit<9> LANE        = 1;
 const bit<9> DIRECT_LANE = 2;
 
@@ -2322,8 +2323,10 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
             own.apply(hdr, meta, standard_metadata);
         } else if (standard_metadata.ingress_port == LANE) {
             meta.settings.kernel_hops = meta.settings.kernel_hops >> 1;
+            meta.settings.send_errors = 0;
         } else if (standard_metadata.ingress_port == DIRECT_LANE) {
             meta.settings.kernel_hops = 0;
+            meta.settings.send_errors = 0;
         }
 
         if (hdr.inner_ipv4.isValid() || hdr.inner_ipv6.isValid()) {

@@ -6,7 +6,7 @@
 mod attach;
 
 use std::fmt;
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
 use ipnet::{Ipv4Net, Ipv6Net};

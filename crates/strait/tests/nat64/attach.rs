@@ -6,7 +6,7 @@ use crate::lab::{Lab, both, possible};
 
 use crate::{DEVICE, EXPRESS, carries_in};
 
-const TC: &str = "{ interfaces = [\"r0\", \"r1\"], hook = \"tc\" }";
+pub const TC: &str = "{ interfaces = [\"r0\", \"r1\"], hook = \"tc\" }";
 pub const XDP: &str = "{ interfaces = [\"r0\", \"r1\"], hook = \"xdp\" }";
 const GENERIC: &str = "{ interfaces = [\"r0\", \"r1\"], hook = \"xdp\", xdp-mode = \"generic\" }";
 

@@ -2,6 +2,7 @@
 
 mod attach;
 mod clat;
+mod errors;
 mod faults;
 mod lab;
 mod mtu;

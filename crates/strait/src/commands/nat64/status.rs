@@ -7,7 +7,7 @@ use abi::manifest::DropReason;
 use control::nat64::{Clat, Config, Running, counters, running};
 use control::plan;
 use dataplane::Count;
-use dataplane::device::{Device, Entity, Query};
+use dataplane::device::{Device, Query};
 use io::bpf::{self, Hook, Instance};
 use io::ebpf::KernelProgram;
 use io::link::{Handle, Link, sysctl};

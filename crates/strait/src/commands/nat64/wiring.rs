@@ -265,6 +265,7 @@ impl<'a> Ground<'a> {
                 set(peer),
                 Step::Attach { device: device.clone() },
             ];
+            steps.extend(source_checks(device, "default", config));
             steps.extend(super::clat::steps(self, config));
             return steps;
         };
@@ -290,6 +291,7 @@ impl<'a> Ground<'a> {
                 steps.push(Step::Sysctl { key, from, to: value.into() });
             }
         }
+        steps.extend(source_checks(&link.name, &link.name, config));
         if !self.has_program(link.index, Hook::Egress) || !self.has_program(other.index, Hook::Ingress) {
             steps.push(Step::Attach { device: device.clone() });
         }
@@ -316,6 +318,22 @@ impl<'a> Ground<'a> {
             }
         }
     }
+}
+
+/// The steps to what the kernel asks of the source addresses of IPv4 packets from the device (Documentation/networking/ip-sysctl.rst). Those of the
+/// translator's own ICMP errors may be the router's, and need not lead to the device. `now` is the interface whose values it has.
+fn source_checks(device: &str, now: &str, config: &Config) -> Vec<Step> {
+    let value = |scope: &str, name: &str| sysctl::get(&format!("net/ipv4/conf/{scope}/{name}"));
+    let strict = value("all", "rp_filter").is_ok_and(|v| v == "1");
+    let own = config.error_rate > 0 && config.error_source4.is_some();
+    // The larger value of the interface and of `all` counts, and 2 is the looser check.
+    let wanted =
+        [("rp_filter", if strict { "2" } else { "0" }), ("accept_local", if own { "1" } else { "0" })];
+    let step = |(name, to): (&str, &str)| {
+        let from = value(now, name).ok().filter(|from| from != to)?;
+        Some(Step::Sysctl { key: format!("net/ipv4/conf/{device}/{name}"), from, to: to.into() })
+    };
+    wanted.into_iter().filter_map(step).collect()
 }
 
 fn present(links: &Handle, all: &[Link]) -> anyhow::Result<Present> {

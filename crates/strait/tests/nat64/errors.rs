@@ -1,0 +1,90 @@
+//! ICMP errors that the translator sends itself, to real sockets.
+
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use io::netns::Namespace;
+use serde_json::Value;
+
+use crate::attach::{TC, XDP};
+use crate::lab::{CLIENT4, Lab, both, possible};
+use crate::{BYPASS, DEVICE, EXPRESS};
+
+/// The well-known prefix must not carry the server's address, so nothing is translated.
+fn refusing(lab: &Lab, attach: &str, more: &str) {
+    let text = format!(
+        "[nat64]\nmode = \"stateless\"\nprefix = \"64:ff9b::/96\"\nattach = {attach}\nerror-source4 = \"192.0.2.1\"\n{more}\n\
+         [[map]]\nipv4 = \"198.51.100.0/24\"\nipv6 = \"2001:db8:100::/120\"\n"
+    );
+    std::fs::write(lab.file("nat64.toml"), text).expect("a file");
+    lab.must("up");
+}
+
+/// Sends datagrams, and returns the first error that comes back for them.
+fn answer(space: &Namespace, from: &str, to: &str, datagrams: usize) -> Option<std::io::Error> {
+    let socket = space.run(|| UdpSocket::bind(from).expect("binds")).expect("a namespace");
+    socket.connect(to).expect("a route");
+    socket.set_read_timeout(Some(Duration::from_secs(1))).expect("a socket");
+    let failed = (0..datagrams).find_map(|_| socket.send(b"datagram").err());
+    failed.or_else(|| socket.recv(&mut [0; 8]).err().filter(|e| e.kind() != ErrorKind::WouldBlock))
+}
+
+fn counter(lab: &Lab, name: &str) -> u64 {
+    let status = lab.strait("status").arg("--json").output().expect("strait starts");
+    let status: Value = serde_json::from_slice(&status.stdout).unwrap_or_else(|_| panic!("{}", both(&status)));
+    let counters = status["counters"].as_array().expect("a list");
+    let found = counters.iter().find(|c| c["name"] == name).unwrap_or_else(|| panic!("{name}: {status}"));
+    found["packets"].as_u64().expect("a number")
+}
+
+#[test]
+fn senders_learn_that_a_packet_was_refused() {
+    for (name, attach) in
+        [("device", DEVICE), ("express", EXPRESS), ("bypass", BYPASS), ("tc", TC), ("xdp", XDP)]
+    {
+        if !possible(&format!("refused {name}")) {
+            return;
+        }
+        let lab = Lab::new(&format!("no{name}"));
+        lab.complete_checksums();
+        refusing(&lab, attach, "error-source6 = \"2001:db8:1::1\"");
+        // RFC 7915 section 5.4: unreachable, administratively prohibited; EACCES.
+        let error = answer(&lab.client, "[2001:db8:100::2]:0", "[64:ff9b::192.0.2.2]:7", 1);
+        let error = error.unwrap_or_else(|| panic!("{name}: no ICMPv6 error"));
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{name}: {error}");
+        // Section 4.4: unreachable, administratively prohibited; EHOSTUNREACH.
+        let error = answer(&lab.server, "192.0.2.2:0", &format!("{CLIENT4}:7"), 1);
+        let error = error.unwrap_or_else(|| panic!("{name}: no ICMP error"));
+        assert_eq!(error.kind(), ErrorKind::HostUnreachable, "{name}: {error}");
+        for family in ["4", "6"] {
+            assert_eq!(counter(&lab, &format!("sent.errors_sent{family}.prohibited")), 1, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_sender_gets_as_many_errors_as_the_file_allows() {
+    if !possible("error rate") {
+        return;
+    }
+    let lab = Lab::new("rate");
+    let source = "error-source6 = \"2001:db8:1::1\"\n";
+    let send = |count: usize| {
+        for _ in 0..count {
+            answer(&lab.client, "[2001:db8:100::2]:0", "[64:ff9b::192.0.2.2]:7", 1);
+        }
+        (counter(&lab, "sent.errors_sent6.prohibited"), counter(&lab, "sent.errors_limited"))
+    };
+    refusing(&lab, DEVICE, &format!("{source}error-rate = 0"));
+    assert_eq!(send(1), (0, 0), "none is wanted");
+    refusing(&lab, DEVICE, &format!("{source}error-rate = 1"));
+    let (sent, limited) = send(4);
+    assert_eq!(sent + limited, 4);
+    assert!(sent >= 1 && limited >= 1, "{sent} of 4 errors in a burst");
+    // The rates that the kernel holds are those of the file.
+    let plan = lab.strait("check").arg("--diff").output().expect("strait starts");
+    assert!(!both(&plan).contains("meter"), "{}", both(&plan));
+    let said = lab.must("up");
+    assert!(!said.contains("changed") || said.contains("0 changed"), "{said}");
+}
