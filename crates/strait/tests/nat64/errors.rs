@@ -9,16 +9,28 @@ use serde_json::Value;
 
 use crate::attach::{TC, XDP};
 use crate::lab::{CLIENT4, Lab, both, possible};
+use crate::native::Native;
 use crate::{BYPASS, DEVICE, EXPRESS};
 
-/// The well-known prefix must not carry the server's address, so nothing is translated.
+/// Writes a file. The well-known prefix must not carry the server's address, so nothing is translated.
 fn refusing(lab: &Lab, attach: &str, more: &str) {
     let text = format!(
         "[nat64]\nmode = \"stateless\"\nprefix = \"64:ff9b::/96\"\nattach = {attach}\nerror-source4 = \"192.0.2.1\"\n{more}\n\
          [[map]]\nipv4 = \"198.51.100.0/24\"\nipv6 = \"2001:db8:100::/120\"\n"
     );
     std::fs::write(lab.file("nat64.toml"), text).expect("a file");
-    lab.must("up");
+}
+
+/// Client and server send a packet each that is refused, and must learn that.
+fn both_learn(lab: &Lab, name: &str) {
+    // RFC 7915 section 5.4: unreachable, administratively prohibited; EACCES.
+    let error = answer(&lab.client, "[2001:db8:100::2]:0", "[64:ff9b::192.0.2.2]:7", 1);
+    let error = error.unwrap_or_else(|| panic!("{name}: no ICMPv6 error"));
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{name}: {error}");
+    // Section 4.4: unreachable, administratively prohibited; EHOSTUNREACH.
+    let error = answer(&lab.server, "192.0.2.2:0", &format!("{CLIENT4}:7"), 1);
+    let error = error.unwrap_or_else(|| panic!("{name}: no ICMP error"));
+    assert_eq!(error.kind(), ErrorKind::HostUnreachable, "{name}: {error}");
 }
 
 /// Sends datagrams, and returns the first error that comes back for them.
@@ -32,7 +44,8 @@ fn answer(space: &Namespace, from: &str, to: &str, datagrams: usize) -> Option<s
 
 fn counter(lab: &Lab, name: &str) -> u64 {
     let status = lab.strait("status").arg("--json").output().expect("strait starts");
-    let status: Value = serde_json::from_slice(&status.stdout).unwrap_or_else(|_| panic!("{}", both(&status)));
+    let status: Value =
+        serde_json::from_slice(&status.stdout).unwrap_or_else(|_| panic!("{}", both(&status)));
     let counters = status["counters"].as_array().expect("a list");
     let found = counters.iter().find(|c| c["name"] == name).unwrap_or_else(|| panic!("{name}: {status}"));
     found["packets"].as_u64().expect("a number")
@@ -49,18 +62,24 @@ fn senders_learn_that_a_packet_was_refused() {
         let lab = Lab::new(&format!("no{name}"));
         lab.complete_checksums();
         refusing(&lab, attach, "error-source6 = \"2001:db8:1::1\"");
-        // RFC 7915 section 5.4: unreachable, administratively prohibited; EACCES.
-        let error = answer(&lab.client, "[2001:db8:100::2]:0", "[64:ff9b::192.0.2.2]:7", 1);
-        let error = error.unwrap_or_else(|| panic!("{name}: no ICMPv6 error"));
-        assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{name}: {error}");
-        // Section 4.4: unreachable, administratively prohibited; EHOSTUNREACH.
-        let error = answer(&lab.server, "192.0.2.2:0", &format!("{CLIENT4}:7"), 1);
-        let error = error.unwrap_or_else(|| panic!("{name}: no ICMP error"));
-        assert_eq!(error.kind(), ErrorKind::HostUnreachable, "{name}: {error}");
+        lab.must("up");
+        both_learn(&lab, name);
         for family in ["4", "6"] {
             assert_eq!(counter(&lab, &format!("sent.errors_sent{family}.prohibited")), 1, "{name}");
         }
     }
+}
+
+#[test]
+fn senders_learn_it_from_the_native_target() {
+    if !possible("refused native") || !std::path::Path::new("/dev/net/tun").exists() {
+        return;
+    }
+    let lab = Lab::new("nonative");
+    refusing(&lab, DEVICE, "error-source6 = \"2001:db8:1::1\"");
+    let native = Native::start(&lab);
+    both_learn(&lab, "native");
+    native.end();
 }
 
 #[test]
@@ -77,8 +96,10 @@ fn a_sender_gets_as_many_errors_as_the_file_allows() {
         (counter(&lab, "sent.errors_sent6.prohibited"), counter(&lab, "sent.errors_limited"))
     };
     refusing(&lab, DEVICE, &format!("{source}error-rate = 0"));
+    lab.must("up");
     assert_eq!(send(1), (0, 0), "none is wanted");
     refusing(&lab, DEVICE, &format!("{source}error-rate = 1"));
+    lab.must("up");
     let (sent, limited) = send(4);
     assert_eq!(sent + limited, 4);
     assert!(sent >= 1 && limited >= 1, "{sent} of 4 errors in a burst");

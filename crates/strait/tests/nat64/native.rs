@@ -9,11 +9,11 @@ use crate::operator::fails;
 use crate::{DEVICE, kernel};
 
 /// A translator in a process of the router. It is killed when the value is dropped.
-struct Native(Child);
+pub struct Native(Child);
 
 impl Native {
     /// Starts it, and waits until packets are routed to it.
-    fn start(lab: &Lab) -> Self {
+    pub fn start(lab: &Lab) -> Self {
         let mut command = lab.strait("up");
         command.args(["--target", "native", "--json"]).process_group(0).stdout(Stdio::piped());
         let native = Self(command.spawn().expect("strait starts"));
@@ -26,7 +26,7 @@ impl Native {
     }
 
     /// Ends it, and returns what it has counted.
-    fn end(mut self) -> serde_json::Value {
+    pub fn end(mut self) -> serde_json::Value {
         let ended = Command::new("kill").arg(self.0.id().to_string()).status().expect("kill starts");
         assert!(ended.success());
         let mut said = String::new();

@@ -71,7 +71,7 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     vacant(&name, &links)?;
     let routing = refuse(&config, &name, &links, args.apply.force)?;
     let queues = Driver::Tun(name.clone()).open(workers)?;
-    lay(&site, &links, &routing)?;
+    lay(&site, &links, &config, &routing)?;
     let mut switch = Switch::start(program, vec![(PORT, queues)], workers)?;
     warn_forwarding(&config, Log::Plain);
     match of.json {
@@ -128,7 +128,7 @@ fn refuse(config: &Config, name: &str, links: &Handle, force: bool) -> anyhow::R
 }
 
 /// Configures the interface as the file says, whole or not at all. Only routed packets reach it.
-fn lay(site: &Site, links: &Handle, steps: &[conflicts::Step]) -> anyhow::Result<()> {
+fn lay(site: &Site, links: &Handle, config: &Config, routing: &[conflicts::Step]) -> anyhow::Result<()> {
     let name = &site.device;
     let before = links.link(name)?.map(|link| link.mtu);
     let alias = format!("{}{}", owner::NATIVE, std::process::id());
@@ -136,7 +136,9 @@ fn lay(site: &Site, links: &Handle, steps: &[conflicts::Step]) -> anyhow::Result
     let change = Change { up: Some(true), mtu, alias: Some(alias), no_link_local: true, ..Change::default() };
     links.change(name, &change)?;
     let mut transaction = Transaction::new(site, links);
-    let result = steps.iter().try_for_each(|step| transaction.act(&wiring::Step::Route(step.clone()), None));
+    let checks = wiring::source_checks(name, name, config);
+    let routes = routing.iter().cloned().map(wiring::Step::Route);
+    let result = checks.into_iter().chain(routes).try_for_each(|step| transaction.act(&step, None));
     match result {
         Ok(()) => transaction.commit(),
         Err(_) => {
@@ -158,7 +160,7 @@ fn again(args: &UpArgs, site: &Site, links: &Handle, switch: &mut Switch) -> any
     let steps = refuse(&config, &site.device, links, args.apply.force)?;
     let before = plan::present(switch, &wanted)?;
     plan::apply(switch, &wanted)?;
-    lay(site, links, &steps).inspect_err(|_| {
+    lay(site, links, &config, &steps).inspect_err(|_| {
         let _ = plan::apply(switch, &before);
     })
 }

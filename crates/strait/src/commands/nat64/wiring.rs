@@ -322,7 +322,7 @@ impl<'a> Ground<'a> {
 
 /// The steps to what the kernel asks of the source addresses of IPv4 packets from the device (Documentation/networking/ip-sysctl.rst). Those of the
 /// translator's own ICMP errors may be the router's, and need not lead to the device. `now` is the interface whose values it has.
-fn source_checks(device: &str, now: &str, config: &Config) -> Vec<Step> {
+pub fn source_checks(device: &str, now: &str, config: &Config) -> Vec<Step> {
     let value = |scope: &str, name: &str| sysctl::get(&format!("net/ipv4/conf/{scope}/{name}"));
     let strict = value("all", "rp_filter").is_ok_and(|v| v == "1");
     let own = config.error_rate > 0 && config.error_source4.is_some();
