@@ -94,7 +94,8 @@ const bit<16> FRAGMENT_BYTES = 8;
 const bit<16> ICMP_BYTES     = 8;
 
 // RFC 8200 section 5. ICMPv6 errors are not longer than this (RFC 4443 section 2.4).
-const bit<16> LOWEST_MTU = 1280;
+const bit<16> LOWEST_MTU       = 1280;
+const bit<16> MAX_ICMPV6_BYTES = LOWEST_MTU - IPV6_BYTES;
 
 // RFC 8200 section 4 names no limit; eight headers before the transport are more
 // than any honest packet has, and bound the parser.
@@ -115,6 +116,9 @@ const bit<8> ROUND_SILENT = 1;      // as the first; no error is sent
 const bit<8> ROUND_DECIDE = 2;      // may an error be sent?
 const bit<8> ROUND_QUOTE  = 3;      // the packet is cut to what an error quotes
 const bit<8> ROUND_BUILD  = 4;      // the error's headers are put in front
+// And of those that cutting a translated one needs.
+const bit<8> ROUND_CUT    = 5;      // it is summed as it is, and cut
+const bit<8> ROUND_SUM    = 6;      // it is summed again
 
 // What an ICMP error is sent for. Action message has its types and codes.
 const bit<8> PROHIBITED     = 0;    // RFC 7915 sections 4.4 and 5.4: every other reason
@@ -349,8 +353,9 @@ struct metadata_t {
     @field_list(1) bit<8>  round;
     @field_list(1) bit<8>  reason;
     @field_list(1) bit<32> detail;  // its MTU or pointer
-    @field_list(1) bit<16> quoted;  // bytes of the packet that it quotes
-    @field_list(1) bit<9>  port;    // where the packet came from
+    @field_list(1) bit<16> quoted;  // bytes of the packet that it quotes; of a cut one its own
+    @field_list(1) bit<9>  port;    // where the packet came from; where a cut error goes
+    bit<16> arrived;        // the sum of an error that is cut, or was
 }
 
 // ---------------------------------------------------------------- parser
@@ -365,6 +370,8 @@ parser Packet(packet_in packet,
             (ROUND_QUOTE, _):         accept;
             (ROUND_BUILD, TYPE_IPV4): quoted_ipv4;
             (ROUND_BUILD, TYPE_IPV6): quoted_ipv6;
+            (ROUND_CUT, _):           cut;
+            (ROUND_SUM, _):           cut;
             (_, TYPE_IPV4):           ipv4;
             (_, TYPE_IPV6):           ipv6;
             (_, TYPE_ARP):            arp;
@@ -379,6 +386,13 @@ parser Packet(packet_in packet,
 
     state quoted_ipv6 {
         packet.extract(hdr.inner_ipv6);
+        transition accept;
+    }
+
+    state cut {
+        packet.extract(hdr.ipv6);
+        packet.extract(hdr.icmp);
+        meta.l4_bytes = hdr.ipv6.payload_length;
         transition accept;
     }
 
@@ -965,7 +979,7 @@ control Update(inout headers_t hdr, inout metadata_t meta) {
               hdr.inner_tcp.ports, hdr.inner_tcp.sequence_and_acknowledgement, hdr.inner_tcp.offset_flags_window,
               hdr.inner_tcp.checksum, hdr.inner_udp.ports, hdr.inner_udp.bytes, hdr.inner_udp.checksum,
               hdr.inner_icmp.type_, hdr.inner_icmp.code, hdr.inner_icmp.checksum, hdr.inner_icmp.rest,
-              hdr.original.bytes },
+              hdr.original.bytes, meta.arrived },
             hdr.icmp.checksum, HashAlgorithm.csum16);
 
         // A neighbour advertisement, which has no payload behind its option.
@@ -1332,13 +1346,13 @@ control ErrorToIpv6(inout headers_t hdr, inout metadata_t meta, inout standard_m
     ByPrefix() hairpin;
     InnerTransport() transport;
     Extension() extension;
+    counter(1, CounterType.packets) errors_cut;
     bit<8> old_pointer = hdr.icmp.rest[31:24];
     bool attribute = false;
 
     action error_not_translated()   { mark_to_drop(standard_metadata); exit; }
     action pointer_not_translated() { mark_to_drop(standard_metadata); exit; }
     action inner_not_translated()   { mark_to_drop(standard_metadata); exit; }
-    action error_too_long()         { mark_to_drop(standard_metadata); exit; }
 
     action to_unreachable(bit<8> code) {
         hdr.icmp.type_ = ICMPV6_UNREACHABLE;
@@ -1501,9 +1515,26 @@ control ErrorToIpv6(inout headers_t hdr, inout metadata_t meta, inout standard_m
         }
         hdr.inner_ipv4.setInvalid();
 
+        // RFC 4884 section 4.6: no extension follows where no length can be told. RFC 7915
+        // section 4.2: nor where 1280 bytes do not hold it.
+        bit<16> bytes = 0;
+        if (meta.inner.original != 0 && !attribute) { bytes = meta.inner.original + ICMP_BYTES; }
         extension.apply(hdr, meta, 8, attribute);
-        if (meta.inner.original != 0) { hdr.icmp.rest[31:24] = meta.inner.original[10:3]; }
-        if (meta.l4_bytes > LOWEST_MTU - IPV6_BYTES) { error_too_long(); }
+        if (meta.inner.original != 0) {
+            hdr.icmp.rest[31:24] = meta.inner.original[10:3];
+            if (meta.l4_bytes > MAX_ICMPV6_BYTES) {
+                hdr.icmp.rest[31:24] = 0;
+                bytes = meta.inner.original + ICMP_BYTES;
+            }
+        }
+        if (meta.l4_bytes > MAX_ICMPV6_BYTES && (bytes == 0 || bytes > MAX_ICMPV6_BYTES)) { bytes = MAX_ICMPV6_BYTES; }
+        if (bytes != 0) {
+            meta.round = ROUND_CUT;
+            meta.quoted = bytes;
+            meta.port = standard_metadata.egress_port;
+            errors_cut.count(0);
+            recirculate_preserving_field_list(1);
+        }
     }
 }
 
@@ -2087,17 +2118,18 @@ control SentErrors(inout headers_t hdr, inout metadata_t meta, inout standard_me
     }
 
     // Not about an error, nor a later fragment, nor to or from a group. Whether ICMP's
-    // other types are errors, nobody knows. RFC 7915 section 4.4 excepts all of ICMP.
+    // other types are errors, nobody knows.
     action answerable4(out bool yes) {
         yes = hdr.ipv4.fragment_offset == 0 && source4 != 0
             && !is_special(hdr.ipv4.src) && hdr.ipv4.dst[31:29] != 7
             && (hdr.ipv4.protocol != PROTO_ICMP
-                || (hdr.icmp.isValid() && meta.reason != PROHIBITED
+                || (hdr.icmp.isValid()
                     && (hdr.icmp.type_ == ICMP_ECHO || hdr.icmp.type_ == ICMP_ECHO_REPLY
                         || (hdr.icmp.type_ >= 13 && hdr.icmp.type_ <= 18))));
     }
 
-    // The same by section 5.4. The types of errors are below 128, but for redirects.
+    // The types of errors are below 128, but for redirects. RFC 7915 section 5.4 excepts
+    // all of ICMPv6.
     action answerable6(out bool yes) {
         yes = (!hdr.fragment.isValid() || hdr.fragment.fragment_offset == 0) && source6 != 0
             && hdr.ipv6.src[127:1] != 0 && hdr.ipv6.src[127:120] != 0xff && hdr.ipv6.dst[127:120] != 0xff
@@ -2128,13 +2160,13 @@ control SentErrors(inout headers_t hdr, inout metadata_t meta, inout standard_me
         }
     }
 
-    // RFC 1812 section 4.3.2.5 asks for precedence 6. DF as in no other packet: there is no
-    // identification.
+    // RFC 1812 section 4.3.2.5: precedence 6, and the rest of the packet's TOS. DF is set: there
+    // is no identification.
     action build4() {
         hdr.ipv4.setValid();
         hdr.ipv4.version = 4;
         hdr.ipv4.ihl = 5;
-        hdr.ipv4.tos = 0xc0;
+        hdr.ipv4.tos = 0xc0 | (hdr.inner_ipv4.tos & 0x1e);
         hdr.ipv4.total_length = meta.l4_bytes + IPV4_BYTES;
         hdr.ipv4.identification = 0;
         hdr.ipv4.reserved = 0;
@@ -2167,7 +2199,7 @@ control SentErrors(inout headers_t hdr, inout metadata_t meta, inout standard_me
 
     apply {
         if (meta.round == ROUND_DECIDE) { meta.port = standard_metadata.ingress_port; }
-        if (meta.round != ROUND_QUOTE) { sources.apply(); }
+        if (meta.round == ROUND_DECIDE || meta.round == ROUND_BUILD) { sources.apply(); }
 
         if (meta.round == ROUND_DECIDE) {
             bool answerable = false;
@@ -2204,6 +2236,13 @@ control SentErrors(inout headers_t hdr, inout metadata_t meta, inout standard_me
             }
         } else if (meta.round == ROUND_QUOTE) {
             standard_metadata.egress_spec = meta.port;      // it goes no further than egress
+            exit;
+        } else if (meta.round == ROUND_CUT || meta.round == ROUND_SUM) {
+            // A sum over the sum: 0 if it is right. That is what arrives in the second of
+            // these rounds: a wrong one stays wrong by as much.
+            meta.arrived = hdr.icmp.checksum;
+            meta.summed = true;
+            standard_metadata.egress_spec = meta.port;
             exit;
         } else if (meta.round == ROUND_BUILD) {
             meta.l4_bytes = meta.quoted + ICMP_BYTES;
@@ -2380,6 +2419,11 @@ control Inside(inout headers_t hdr, inout metadata_t meta, inout standard_metada
         if (meta.round == ROUND_QUOTE) {
             truncate(ETHERNET_BYTES + (bit<32>) meta.quoted);
             meta.round = ROUND_BUILD;
+            recirculate_preserving_field_list(1);
+        } else if (meta.round == ROUND_CUT) {
+            hdr.ipv6.payload_length = meta.quoted;
+            truncate(ETHERNET_BYTES + (bit<32>) IPV6_BYTES + (bit<32>) meta.quoted);
+            meta.round = ROUND_SUM;
             recirculate_preserving_field_list(1);
         } else if (meta.round == ROUND_BUILD) {
             // What it quotes is for the sender of the packet, as he sent it.
