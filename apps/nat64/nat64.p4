@@ -1315,8 +1315,8 @@ control InnerTransport(inout headers_t hdr, in bit<32> removed, in bit<32> added
 // RFC 4884: an extension begins behind an original datagram of at least 128 bytes whose
 // length is a multiple of `unit` bytes. `original` is its length after translation; the
 // zeros that it lacks are put behind it. Where it cannot be made so, or the new type has no
-// length attribute, its length is not told (RFC 4884 section 5: the extension is then a
-// part of the original datagram).
+// length attribute, its length is not told. In ICMP the extension is then a part of the
+// original datagram (RFC 4884 section 5).
 control Extension(inout headers_t hdr, inout metadata_t meta, in bit<16> unit, in bool attribute) {
     counter(1, CounterType.packets) extension_not_told;
 
@@ -1515,17 +1515,17 @@ control ErrorToIpv6(inout headers_t hdr, inout metadata_t meta, inout standard_m
         }
         hdr.inner_ipv4.setInvalid();
 
-        // RFC 4884 section 4.6: no extension follows where no length can be told. RFC 7915
-        // section 4.2: nor where 1280 bytes do not hold it.
+        // An extension is cut off where its length is not told (RFC 4884 section 4.6), and
+        // where 1280 bytes do not hold it (RFC 7915 section 4.2).
         bit<16> bytes = 0;
-        if (meta.inner.original != 0 && !attribute) { bytes = meta.inner.original + ICMP_BYTES; }
+        bit<16> original = meta.inner.original;
         extension.apply(hdr, meta, 8, attribute);
-        if (meta.inner.original != 0) {
+        if (meta.inner.original == 0) {
+            if (original != 0) { bytes = original + ICMP_BYTES; }
+        } else if (meta.l4_bytes > MAX_ICMPV6_BYTES) {
+            bytes = meta.inner.original + ICMP_BYTES;
+        } else {
             hdr.icmp.rest[31:24] = meta.inner.original[10:3];
-            if (meta.l4_bytes > MAX_ICMPV6_BYTES) {
-                hdr.icmp.rest[31:24] = 0;
-                bytes = meta.inner.original + ICMP_BYTES;
-            }
         }
         if (meta.l4_bytes > MAX_ICMPV6_BYTES && (bytes == 0 || bytes > MAX_ICMPV6_BYTES)) { bytes = MAX_ICMPV6_BYTES; }
         if (bytes != 0) {
