@@ -132,6 +132,9 @@ fn hint(source: &std::io::Error) -> &'static str {
             "\n  hint: this kernel lacks it; `strait doctor` tells what is missing"
         }
         Some(libc::EROFS) => "\n  hint: if it is the BPF file system: mount -o remount,rw /sys/fs/bpf",
+        Some(libc::ENOSPC) => {
+            "\n  hint: if it is a file: make room on its disk, or let TMPDIR name another place"
+        }
         Some(libc::E2BIG) => "\n  hint: the program or a table is larger than this kernel takes",
         _ => "",
     }

@@ -313,10 +313,13 @@ fn tail(log: &str) -> String {
 
 /// Finds the kernel's error number in aya's nested errors. The hint depends on it.
 fn object_error(error: aya::EbpfError) -> Error {
-    let what = format!("load the eBPF object ({})", chain(&error));
+    let what = chain(&error);
     match os_error(&error) {
-        Some(source) => Error::System { what, source },
-        None => Error::Object(chain(&error)),
+        Some(source) => {
+            let what = what.strip_suffix(&format!(": {source}")).unwrap_or(&what);
+            Error::System { what: format!("load the eBPF object ({what})"), source }
+        }
+        None => Error::Object(what),
     }
 }
 
@@ -338,7 +341,8 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut parts: Vec<String> = Vec::new();
     for part in std::iter::successors(Some(error), |e| e.source()) {
         let text = part.to_string();
-        if parts.last() != Some(&text) {
+        // Some of aya's errors repeat their cause.
+        if parts.last().is_none_or(|last| !last.ends_with(&text)) {
             parts.push(text);
         }
     }

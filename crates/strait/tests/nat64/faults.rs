@@ -185,6 +185,14 @@ const FAULTS: &[Fault] = &[
         ..USUAL
     },
     Fault {
+        name: "other-settings",
+        after: "ip link set nat64 arp on; ip link set nat64 multicast on; ip link set nat64 address 02:00:00:00:00:99
+                ethtool -K nat64- tx on >/dev/null",
+        status: 4,
+        tells: &["has ARP on, has multicast on", "`nat64-` has checksum offload (`tx`) on"],
+        ..USUAL
+    },
+    Fault {
         name: "disable-ipv6",
         after: "sysctl -qw net.ipv6.conf.nat64.disable_ipv6=1",
         status: 4,

@@ -1,6 +1,7 @@
 //! Tests `strait nat64` end to end, in namespaces of its own: what operators do, and what can go wrong.
 
 mod attach;
+mod broken;
 mod clat;
 mod errors;
 mod faults;
