@@ -3,6 +3,7 @@
 mod attach;
 mod broken;
 mod clat;
+mod clients;
 mod errors;
 mod faults;
 mod lab;

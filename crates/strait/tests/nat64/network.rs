@@ -2,16 +2,18 @@
 //! files and commands that an operator gives them.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use io::netns::Namespace;
 use io::workdir::WorkDir;
 
-use crate::lab::{both, ip};
+use crate::lab::{both, ip, possible};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -45,6 +47,22 @@ for name; do
     echo $! >"$main"
 done
 "#;
+
+/// Whether a test can run that needs these programs. Prints the reason if it cannot.
+pub fn has(name: &str, programs: &[&str]) -> bool {
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    let find = |program: &str| {
+        Command::new("sh").args(["-c", "command -v \"$0\"", program]).env("PATH", &path).output()
+    };
+    let found = |program: &&&str| find(program).is_ok_and(|output| output.status.success());
+    match programs.iter().find(|program| !found(program)) {
+        None => possible(name),
+        Some(program) => {
+            println!("skipped: nat64 {name}: needs {program}");
+            false
+        }
+    }
+}
 
 /// A host, whose processes end with the value.
 pub struct Host {
@@ -142,7 +160,7 @@ impl Host {
         // Duplicate address detection would delay addresses by a second.
         host.sh("sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0");
         // Nor do tests wait until a host may send its next ICMP error.
-        host.sh("sysctl -qw net.ipv4.icmp_ratelimit=0 net.ipv6.icmp.ratelimit=0; ip link set lo up");
+        host.sh("sysctl -qw net.ipv4.icmp_ratemask=0 net.ipv6.icmp.ratelimit=0; ip link set lo up");
         host
     }
 
@@ -194,4 +212,35 @@ impl Drop for Host {
         let _ = self.first.kill();
         let _ = self.first.wait();
     }
+}
+
+/// A server of HTTP that gives this answer to whoever asks, until the test ends.
+pub fn http(host: &Host, address: &str, body: Vec<u8>) {
+    let listener = host.space.run(|| TcpListener::bind(address).expect("listens")).expect("a namespace");
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    let answer: Arc<[u8]> = [head.as_bytes(), &body].concat().into();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let answer = answer.clone();
+            // Some clients connect and ask nothing.
+            std::thread::spawn(move || {
+                let (mut stream, mut asked, mut byte) = (stream.expect("a connection"), Vec::new(), [0]);
+                while !asked.ends_with(b"\r\n\r\n") && stream.read_exact(&mut byte).is_ok() {
+                    asked.push(byte[0]);
+                }
+                let _ = stream.write_all(&answer);
+            });
+        }
+    });
+}
+
+/// Starts unbound on a host, with names of its own.
+pub fn names(net: &Network, host: &str, address: &str, records: &[&str]) {
+    let records: String = records.iter().map(|record| format!("    local-data: '{record}'\n")).collect();
+    let text = format!(
+        "server:\n    interface: {address}\n    access-control: 0.0.0.0/0 allow\n    access-control: ::/0 allow\n    \
+         max-udp-size: 4096\n    edns-buffer-size: 4096\n    module-config: iterator\n    local-zone: ipv4only.arpa. redirect\n{records}"
+    );
+    net.write(host, "/etc/unbound/unbound.conf.d/lab.conf", &text);
+    net.host(host).sh("systemctl restart unbound");
 }

@@ -3,7 +3,6 @@
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd as _;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -11,28 +10,18 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn6, bind, connect, socket};
 
-use crate::lab::{both, possible};
-use crate::network::{Host, Network};
+use crate::clients::hops_of;
+use crate::lab::both;
+use crate::network::{Host, Network, has, http, names};
 use crate::page::Recipe;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 /// `www`, as IPv6 hosts call it.
 const WWW: &str = "2001:db8:64::c000:202";
 
-/// Whether a test can run that needs these programs. Prints the reason if it cannot.
-pub fn has(name: &str, programs: &[&str]) -> bool {
-    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let find = |program: &str| {
-        Command::new("sh").args(["-c", "command -v \"$0\"", program]).env("PATH", &path).output()
-    };
-    let found = |program: &&&str| find(program).is_ok_and(|output| output.status.success());
-    match programs.iter().find(|program| !found(program)) {
-        None => possible(name),
-        Some(program) => {
-            println!("skipped: nat64 {name}: needs {program}");
-            false
-        }
-    }
+/// Gives a host the addresses of the servers.
+fn servers(www: &Host) {
+    www.sh("ip addr add 192.0.2.2/24 dev eth0; ip addr add 192.0.2.53/24 dev eth0; ip route add default via 192.0.2.1");
 }
 
 /// Two hosts behind a router, and servers behind another one.
@@ -54,41 +43,6 @@ fn network(name: &str) -> Network {
          ip addr add 192.0.2.1/24 dev eth1; ip route add 198.51.100.0/24 via 203.0.113.1");
     servers(net.host("www"));
     net
-}
-
-/// Gives a host the addresses of the servers.
-fn servers(www: &Host) {
-    www.sh("ip addr add 192.0.2.2/24 dev eth0; ip addr add 192.0.2.53/24 dev eth0; ip route add default via 192.0.2.1");
-}
-
-/// A server of HTTP that gives this answer to whoever asks, until the test ends.
-pub fn http(host: &Host, address: &str, body: Vec<u8>) {
-    let listener = host.space.run(|| TcpListener::bind(address).expect("listens")).expect("a namespace");
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.expect("a connection");
-            let mut head = Vec::new();
-            while !head.ends_with(b"\r\n\r\n") {
-                let mut byte = [0];
-                stream.read_exact(&mut byte).expect("a request");
-                head.push(byte[0]);
-            }
-            let answer =
-                format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
-            let _ = stream.write_all(answer.as_bytes()).and_then(|()| stream.write_all(&body));
-        }
-    });
-}
-
-/// Starts unbound on a host, with names of its own.
-pub fn names(net: &Network, host: &str, address: &str, records: &[&str]) {
-    let records: String = records.iter().map(|record| format!("    local-data: '{record}'\n")).collect();
-    let text = format!(
-        "server:\n    interface: {address}\n    access-control: 0.0.0.0/0 allow\n    access-control: ::/0 allow\n    \
-         max-udp-size: 4096\n    edns-buffer-size: 4096\n    module-config: iterator\n    local-zone: ipv4only.arpa. redirect\n{records}"
-    );
-    net.write(host, "/etc/unbound/unbound.conf.d/lab.conf", &text);
-    net.host(host).sh("systemctl restart unbound");
 }
 
 #[test]
@@ -177,19 +131,6 @@ fn recipes_sessions() {
     assert_eq!(hosts[1].sh("curl -s 'http://[2001:db8:64::c633:6401]:8080/'"), "a host behind NAT\n");
     // Only one side is tracked.
     assert_eq!(net.host("router").sh("conntrack -L -f ipv4 2>/dev/null"), "");
-}
-
-/// The addresses in the lines of `traceroute -n` or `mtr -n`, which begin with a number.
-pub fn hops_of(said: &str) -> Vec<&str> {
-    let hop = |line: &'_ str| {
-        let mut words = line.split_whitespace();
-        let number = words.next()?.trim_end_matches(['.', '|', '-', ':']);
-        number.parse::<u8>().ok().and_then(|_| words.next().map(|_| ()))
-    };
-    said.lines()
-        .filter(|line| hop(line).is_some())
-        .filter_map(|line| line.split_whitespace().nth(1))
-        .collect()
 }
 
 /// A TCP connection that sends small numbered pieces until it is told to end, and a server that counts them.
