@@ -50,9 +50,8 @@ done
 
 /// Whether a test can run that needs these programs. Prints the reason if it cannot.
 pub fn has(name: &str, programs: &[&str]) -> bool {
-    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
     let find = |program: &str| {
-        Command::new("sh").args(["-c", "command -v \"$0\"", program]).env("PATH", &path).output()
+        Command::new("sh").args(["-c", "command -v \"$0\"", program]).env("PATH", path()).output()
     };
     let found = |program: &&&str| find(program).is_ok_and(|output| output.status.success());
     match programs.iter().find(|program| !found(program)) {
@@ -62,6 +61,37 @@ pub fn has(name: &str, programs: &[&str]) -> bool {
             false
         }
     }
+}
+
+/// Where programs are, those for administrators among them.
+fn path() -> String {
+    format!("{}:/usr/local/sbin:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default())
+}
+
+/// What kernels may be built without, and commands that try it.
+pub const BRIDGES: (&str, &str) = ("bridges", "ip link add name probe type bridge");
+pub const SESSIONS: (&str, &str) = (
+    "connection tracking and NAT for IPv6",
+    "nft add table ip6 t; nft 'add chain ip6 t c { type nat hook postrouting priority srcnat; }'
+     nft add rule ip6 t c snat to 2001:db8::1; conntrack -L -f ipv6",
+);
+
+/// Whether the kernel has what a test needs. Prints what it lacks.
+pub fn kernel_has(name: &str, needed: &[(&str, &str)]) -> bool {
+    let lacks = |(_, script): &&(&str, &str)| {
+        let space =
+            Namespace::temporary(&format!("st-net-{}-{name}", std::process::id())).expect("a namespace");
+        let tried = Command::new("ip")
+            .args(["netns", "exec", space.name(), "sh", "-e", "-c", script])
+            .env("PATH", path())
+            .output();
+        !tried.is_ok_and(|output| output.status.success())
+    };
+    let lacking = needed.iter().find(lacks);
+    if let Some((what, _)) = lacking {
+        println!("skipped: nat64 {name}: the kernel has no {what}");
+    }
+    lacking.is_none()
 }
 
 /// A host, whose processes end with the value.
@@ -154,8 +184,7 @@ impl Host {
         let mut line = String::new();
         BufReader::new(first.stdout.take().expect("a pipe")).read_line(&mut line).expect("text");
         assert_eq!(line, "ready\n", "the first process of {name} fails");
-        let path = std::env::var("PATH").unwrap_or_default();
-        let path = format!("{}:{path}:/usr/local/sbin:/usr/sbin:/sbin", files.join("bin").display());
+        let path = format!("{}:{}", files.join("bin").display(), path());
         let host = Host { space, first, path };
         // Duplicate address detection would delay addresses by a second.
         host.sh("sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0");

@@ -12,7 +12,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn6, bind, con
 
 use crate::clients::hops_of;
 use crate::lab::both;
-use crate::network::{Host, Network, has, http, names};
+use crate::network::{BRIDGES, Host, Network, SESSIONS, has, http, kernel_has, names};
 use crate::page::Recipe;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -47,7 +47,7 @@ fn network(name: &str) -> Network {
 
 #[test]
 fn recipes_dns64() {
-    if !has("dns64", &["unbound", "dig", "curl", "ping"]) {
+    if !(has("dns64", &["unbound", "dig", "curl", "ping"]) && kernel_has("dns64", &[BRIDGES])) {
         return;
     }
     let net = network("dns64");
@@ -87,7 +87,9 @@ fn port_seen(host: &Host, www: &UdpSocket, port: u16, size: usize) -> (IpAddr, u
 
 #[test]
 fn recipes_sessions() {
-    if !has("sessions", &["nft", "conntrack", "curl", "ping", "traceroute", "tracepath"]) {
+    if !(has("sessions", &["nft", "conntrack", "curl", "ping", "traceroute", "tracepath"])
+        && kernel_has("sessions", &[BRIDGES, SESSIONS]))
+    {
         return;
     }
     let net = network("sessions");
@@ -219,7 +221,9 @@ fn master(net: &Network, routers: &[&'static str]) -> Option<&'static str> {
 
 #[test]
 fn recipes_two_routers() {
-    if !has("two routers", &["nft", "conntrack", "conntrackd", "keepalived"]) {
+    if !(has("two-routers", &["nft", "conntrack", "conntrackd", "keepalived"])
+        && kernel_has("two-routers", &[BRIDGES, SESSIONS]))
+    {
         return;
     }
     let mut net = Network::new("two", &["host", "other", "lan", "a", "b", "wan", "isp", "www"]);
@@ -318,7 +322,7 @@ fn datagrams(net: &Network, act: impl FnOnce()) -> (u64, u64) {
 
 #[test]
 fn recipes_several_translators() {
-    if !has("several translators", &["bird", "birdc"]) {
+    if !(has("several-translators", &["bird", "birdc"]) && kernel_has("several-translators", &[BRIDGES])) {
         return;
     }
     let translators = ["t1", "t2", "t3"];
