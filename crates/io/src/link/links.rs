@@ -126,21 +126,24 @@ impl Handle {
         }
     }
 
-    /// Creates a veth pair whose ends have these link-layer addresses from the beginning. It is an error if one of the names is taken.
-    pub fn add_new_veth(&self, ends: [(&str, [u8; 6]); 2]) -> Result<()> {
+    /// Creates a veth pair whose ends have these link-layer addresses and this MTU from the beginning. It is an error if one of the names is taken.
+    pub fn add_new_veth(&self, ends: [(&str, [u8; 6]); 2], mtu: u32) -> Result<()> {
+        let attributes = |(name, mac): (&str, [u8; 6])| {
+            vec![
+                LinkAttribute::IfName(name.into()),
+                LinkAttribute::Address(mac.to_vec()),
+                LinkAttribute::Mtu(mtu),
+            ]
+        };
         let [(name, mac), (peer, peer_mac)] = ends;
         let mut other = LinkMessage::default();
-        other.attributes =
-            vec![LinkAttribute::IfName(peer.into()), LinkAttribute::Address(peer_mac.to_vec())];
+        other.attributes = attributes((peer, peer_mac));
         let mut message = LinkMessage::default();
-        message.attributes = vec![
-            LinkAttribute::IfName(name.into()),
-            LinkAttribute::Address(mac.to_vec()),
-            LinkAttribute::LinkInfo(vec![
-                LinkInfo::Kind(InfoKind::Veth),
-                LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(other))),
-            ]),
-        ];
+        message.attributes = attributes((name, mac));
+        message.attributes.push(LinkAttribute::LinkInfo(vec![
+            LinkInfo::Kind(InfoKind::Veth),
+            LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(other))),
+        ]));
         self.act(Rtnl::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
             .context(|| format!("make the veth pair {name} and {peer}"))
     }

@@ -84,9 +84,9 @@ fn a_route_beside_others_leaves_them() {
 fn beside_others() {
     let handle = Handle::open().expect("netlink");
     let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
-    handle.add_new_veth([("a", macs[0]), ("b", macs[1])]).expect("a pair");
+    handle.add_new_veth([("a", macs[0]), ("b", macs[1])], 1500).expect("a pair");
     assert_eq!(handle.link("b").expect("reads").expect("is there").mac, macs[1]);
-    assert!(handle.add_new_veth([("a", macs[0]), ("c", macs[1])]).is_err(), "`a` is taken");
+    assert!(handle.add_new_veth([("a", macs[0]), ("c", macs[1])], 1500).is_err(), "`a` is taken");
     for end in ["a", "b"] {
         handle.change(end, &Change { up: Some(true), ..Change::default() }).expect("is up");
     }

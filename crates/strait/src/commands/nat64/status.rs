@@ -184,7 +184,8 @@ impl State {
         let mut program = running_program(manifest, &site.instance);
         if !visible && self.up {
             program = self.record.as_ref().and_then(|record| record.program(manifest));
-            let id = bpf::at(device.index, Hook::Egress)?.first().map_or(0, |program| program.id);
+            let at = bpf::at(device.index, Hook::Egress)?.first().map(|program| program.id);
+            let id = at.or(ground.programs.first().copied()).unwrap_or_default();
             let unread = if program.is_none() { "; its counters cannot be read here" } else { "" };
             self.notes.push(Problem::new(
                 format!("its program (id {id}) was pinned where another BPF file system is mounted{unread}"),

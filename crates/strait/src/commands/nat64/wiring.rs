@@ -381,7 +381,7 @@ impl<'a> Transaction<'a> {
         match step {
             Step::Make { .. } => self.make()?,
             Step::Attach { .. } => self.attach(program)?,
-            Step::Set { name, to, .. } => set(self.links, name, to)?,
+            Step::Set { name, to, .. } => self.set(name, to)?,
             Step::Sysctl { key, to, .. } => sysctl::set(key, to)?,
             Step::Address { device, address, add } => give(self.links, device, *address, *add)?,
             Step::Proxy { proxy, add } => answer(self.links, proxy, *add)?,
@@ -404,14 +404,9 @@ impl<'a> Transaction<'a> {
 
     fn make(&self) -> anyhow::Result<()> {
         let [mac, peer_mac] = self.site.addresses();
-        self.links.add_new_veth([(&self.site.device, mac), (&self.site.peer, peer_mac)])?;
-        // The other end needs no IPv6, and the device needs it also where new interfaces have none.
-        let _ = sysctl::set(&format!("net/ipv6/conf/{}/disable_ipv6", self.site.peer), "1");
-        let key = format!("net/ipv6/conf/{}/disable_ipv6", self.site.device);
-        if sysctl::get(&key).is_ok_and(|value| value != "0") {
-            sysctl::set(&key, "0")?;
-        }
-        Ok(())
+        let ends = [(&*self.site.device, mac), (&*self.site.peer, peer_mac)];
+        // It has no IPv6 before it has no multicast; see `begin_ipv6`.
+        Ok(self.links.add_new_veth(ends, IPV6_LEAST - 1)?)
     }
 
     fn attach(&self, program: Option<&mut KernelProgram>) -> anyhow::Result<()> {
@@ -421,6 +416,41 @@ impl<'a> Transaction<'a> {
         connect(program, device.index, peer.index)?;
         program.attach(&peer.name, Hook::Ingress)?;
         Ok(program.attach(&device.name, Hook::Egress)?)
+    }
+
+    /// Sets the properties of an end of the pair. Only routed packets shall reach the device, so it has no neighbour discovery, no automatic
+    /// addresses and no multicast.
+    fn set(&self, name: &str, to: &Settings) -> anyhow::Result<()> {
+        let before = self.links.link(name)?.map_or(0, |link| link.mtu);
+        if before < IPV6_LEAST && to.mtu >= IPV6_LEAST {
+            self.begin_ipv6(name, to)?;
+        }
+        let change = Change {
+            up: Some(to.up),
+            noarp: Some(to.noarp),
+            multicast: Some(to.multicast),
+            mtu: Some(to.mtu),
+            alias: Some(to.alias.clone()),
+            no_link_local: to.mtu >= IPV6_LEAST,
+            mac: None,
+        };
+        self.links.change(name, &change)?;
+        Ok(features::set_tx_checksum(name, to.offload)?)
+    }
+
+    /// Gives an end of the pair IPv6, which the kernel begins with a sufficient MTU. An interface that has multicast then joins the groups of routers,
+    /// and tells them whenever it comes up: packets without a source address, which the translator would drop and count.
+    fn begin_ipv6(&self, name: &str, to: &Settings) -> anyhow::Result<()> {
+        let down = Change { up: Some(false), multicast: Some(to.multicast), ..Change::default() };
+        self.links.change(name, &down)?;
+        self.links.change(name, &Change { mtu: Some(to.mtu), ..Change::default() })?;
+        // The other end needs no IPv6, and the device needs it also where new interfaces have none.
+        let (key, value) =
+            (format!("net/ipv6/conf/{name}/disable_ipv6"), if name == self.site.peer { "1" } else { "0" });
+        match sysctl::get(&key) {
+            Ok(found) if found != value => Ok(sysctl::set(&key, value)?),
+            _ => Ok(()),
+        }
     }
 
     /// Keeps what was done.
@@ -440,7 +470,7 @@ impl<'a> Transaction<'a> {
         match step {
             // Whoever made the device removes it.
             Step::Make { .. } | Step::Attach { .. } | Step::Set { from: None, .. } => {}
-            Step::Set { name, from: Some(from), .. } => set(self.links, name, from)?,
+            Step::Set { name, from: Some(from), .. } => self.set(name, from)?,
             Step::Sysctl { key, from, .. } => sysctl::set(key, from)?,
             Step::Address { device, address, add } => give(self.links, device, *address, !add)?,
             Step::Proxy { proxy, add } => answer(self.links, proxy, !add)?,
@@ -527,27 +557,6 @@ fn inverse(step: &conflicts::Step) -> conflicts::Step {
         }
         conflicts::Step::Remove(route) => conflicts::Step::Add { route: route.clone(), beside: true },
     }
-}
-
-/// Sets the properties of an end of the pair. Only routed packets shall reach the device, so it has no neighbour discovery, no automatic
-/// addresses and no multicast.
-fn set(links: &Handle, name: &str, to: &Settings) -> anyhow::Result<()> {
-    let before = links.link(name)?.map_or(0, |link| link.mtu);
-    if before < IPV6_LEAST && to.mtu >= IPV6_LEAST {
-        // The kernel took IPv6 away from the interface, and begins anew.
-        links.change(name, &Change { up: Some(false), mtu: Some(to.mtu), ..Change::default() })?;
-    }
-    let change = Change {
-        up: Some(to.up),
-        noarp: Some(to.noarp),
-        multicast: Some(to.multicast),
-        mtu: Some(to.mtu),
-        alias: Some(to.alias.clone()),
-        no_link_local: to.mtu >= IPV6_LEAST,
-        mac: None,
-    };
-    links.change(name, &change)?;
-    Ok(features::set_tx_checksum(name, to.offload)?)
 }
 
 fn route(links: &Handle, step: &conflicts::Step) -> anyhow::Result<()> {
