@@ -14,7 +14,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::clat::{self, Clat};
-use super::ranges::{NOT_GLOBAL, asymmetric, overlap, unroutable, untranslatable};
+use super::ranges::{Mappings, NOT_GLOBAL, asymmetric, overlap, unroutable, untranslatable};
 
 pub use attach::{Attach, Lanes, XdpMode};
 
@@ -474,20 +474,20 @@ impl<'a> Reader<'a> {
             );
             return Vec::new();
         };
-        let mut maps: Vec<Map> = Vec::new();
+        let mut maps = Mappings::default();
         for item in array.iter() {
             let Some(map) = self.map(item) else { continue };
-            let twice = maps.iter().any(|m| m.ipv4 == map.ipv4 || m.ipv6 == map.ipv6);
+            let twice = maps.overlapping(&map).any(|m| m.ipv4 == map.ipv4 || m.ipv6 == map.ipv6);
             if twice {
                 let hint = "an address would have two translations; remove one";
                 self.problem(item.span(), format!("{} or {} is mapped twice", map.ipv4, map.ipv6), hint);
-            } else if let Some(warning) = maps.iter().find_map(|other| asymmetric(other, &map)) {
+            } else if let Some(warning) = maps.overlapping(&map).find_map(|other| asymmetric(other, &map)) {
                 let hint = "RFC 7757 allows it: the longest match wins, in each direction by itself";
                 self.warning(item.span(), warning, hint);
             }
             maps.push(map);
         }
-        maps
+        maps.all
     }
 
     fn map(&mut self, item: &Value<'a>) -> Option<Map> {
