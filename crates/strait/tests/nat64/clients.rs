@@ -342,5 +342,13 @@ fn clients_see_one_hop_more_and_nothing_else() {
         configure(&net, attach, "reload");
         all += &wrong(&net, attach);
     }
+    // The same translator as a process, with a TUN interface.
+    configure(&net, attachments[0], "down");
+    let router = net.host("router");
+    router.sh(
+        "strait nat64 up --target native --config /etc/strait/nat64.toml </dev/null >/run/native.log 2>&1 &",
+    );
+    router.eventually("ip -6 route show proto 64", "2001:db8:64::/96");
+    all += &wrong(&net, "native");
     assert_eq!(all, "");
 }
