@@ -1,5 +1,5 @@
 //! The manual's page about the RFCs: what each demands of a translator, the code that does it, and the cases that prove it. The demands are in
-//! apps/nat64/requirements.toml; a test checks that the code and the cases are there, and that the page is current.
+//! apps/nat64/requirements/, a file an RFC; a test checks that the code and the cases are there, and that the page is current.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,26 +8,25 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
-const DEMANDS: &str = "apps/nat64/requirements.toml";
+const DEMANDS: &str = "apps/nat64/requirements";
+/// The RFCs in the order of the page: those of every translator, then those of a CLAT.
+const RFCS: [u32; 11] = [6052, 6791, 7757, 7915, 4884, 4443, 1812, 6877, 7335, 8781, 7050];
 const CASES: &str = "apps/nat64/cases";
 /// Where Rust tests are named.
 const TESTS: [&str; 2] = ["crates/strait/tests", "crates/control/src/nat64"];
 
 const HEAD: &str = "# What the RFCs demand of a translator\n\n\
-    Made by `cargo xtask compliance` from apps/nat64/requirements.toml; edit that file instead. A test checks that the code and the cases exist. The demands are in our words; the RFC's own words win.\n\n\
-    *Cases* are packet tests in apps/nat64/cases (`strait test`), which interp, native, tc and xdp pass; *tests* are end to end, in network namespaces.\n";
+    Made by `cargo xtask compliance` from apps/nat64/requirements/; edit those files instead. A test checks that the code and the cases exist. The demands are in our words; the RFC's own words win.\n\n\
+    *Cases* are packet tests in apps/nat64/cases (`strait test`), which interp, native, tc and xdp pass; *tests* are of Rust, many of them end to end in network namespaces. \
+    *rule* is a sentence or a row of a table that binds without a capitalised word. **Not whole** says what is lacking.\n";
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Demands {
-    rfc: Vec<Rfc>,
-}
-
+/// What one RFC demands.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rfc {
     number: u32,
     title: String,
+    note: Option<String>,
     demand: Vec<Demand>,
 }
 
@@ -37,6 +36,8 @@ struct Demand {
     section: String,
     level: Level,
     says: String,
+    /// Who must obey, if it is not the translator.
+    on: Option<String>,
     /// A file, and a text in it.
     code: Option<(PathBuf, String)>,
     #[serde(default)]
@@ -47,14 +48,24 @@ struct Demand {
     lacks: Option<String>,
 }
 
+/// The RFC's word.
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
 enum Level {
     #[serde(rename = "MUST")]
     Must,
     #[serde(rename = "MUST NOT")]
     MustNot,
+    #[serde(rename = "SHALL")]
+    Shall,
     #[serde(rename = "SHOULD")]
     Should,
+    #[serde(rename = "SHOULD NOT")]
+    ShouldNot,
+    #[serde(rename = "RECOMMENDED")]
+    Recommended,
+    /// None: it is a plain sentence, or a row of a table.
+    #[serde(rename = "rule")]
+    Rule,
 }
 
 impl Level {
@@ -62,23 +73,34 @@ impl Level {
         match self {
             Level::Must => "MUST",
             Level::MustNot => "MUST NOT",
+            Level::Shall => "SHALL",
             Level::Should => "SHOULD",
+            Level::ShouldNot => "SHOULD NOT",
+            Level::Recommended => "RECOMMENDED",
+            Level::Rule => "rule",
         }
+    }
+
+    fn is_absolute(self) -> bool {
+        matches!(self, Level::Must | Level::MustNot | Level::Shall)
     }
 }
 
 /// The text of the page, or what is wrong with the demands. `root` is the checkout.
 pub fn page(root: &Path) -> anyhow::Result<String> {
-    let text = fs::read_to_string(root.join(DEMANDS)).context(DEMANDS)?;
-    let demands: Demands = toml::from_str(&text).context(DEMANDS)?;
+    let rfcs = RFCS.into_iter().map(|number| read(root, number)).collect::<anyhow::Result<Vec<Rfc>>>()?;
     let cases = names(&root.join(CASES))?;
     let mut tests = String::new();
     for dir in TESTS {
         read_all(&root.join(dir), &mut tests)?;
     }
     let mut page = HEAD.to_string();
-    for rfc in &demands.rfc {
+    page.push_str(&summary(&rfcs));
+    for rfc in &rfcs {
         let _ = write!(page, "\n## RFC {}: {}\n\n", rfc.number, rfc.title);
+        if let Some(note) = &rfc.note {
+            let _ = write!(page, "{note}\n\n");
+        }
         page.push_str("| section | | demand | where | proven by |\n|---|---|---|---|---|\n");
         for demand in &rfc.demand {
             let row = row(root, demand, &cases, &tests);
@@ -86,6 +108,46 @@ pub fn page(root: &Path) -> anyhow::Result<String> {
         }
     }
     Ok(page)
+}
+
+fn read(root: &Path, number: u32) -> anyhow::Result<Rfc> {
+    let name = format!("{DEMANDS}/rfc{number}.toml");
+    let text = fs::read_to_string(root.join(&name)).with_context(|| name.clone())?;
+    let rfc: Rfc = toml::from_str(&text).with_context(|| name.clone())?;
+    ensure!(rfc.number == number, "{name} is of RFC {}", rfc.number);
+    Ok(rfc)
+}
+
+/// How many demands there are, and what becomes of them.
+fn summary(rfcs: &[Rfc]) -> String {
+    let mut table = "\n| RFC | demands | on others | on the translator | of these MUST | proven by cases | by tests only | not whole | unproven |\n\
+                     |---|---|---|---|---|---|---|---|---|\n"
+        .to_string();
+    let mut sums = [0; 8];
+    let mut line = |name: &str, counts: [usize; 8]| {
+        let counts = counts.map(|n| n.to_string()).join(" | ");
+        let _ = writeln!(table, "| {name} | {counts} |");
+    };
+    for rfc in rfcs {
+        let ours: Vec<&Demand> = rfc.demand.iter().filter(|demand| demand.on.is_none()).collect();
+        let count = |which: &dyn Fn(&Demand) -> bool| ours.iter().filter(|demand| which(demand)).count();
+        let counts = [
+            rfc.demand.len(),
+            rfc.demand.len() - ours.len(),
+            ours.len(),
+            count(&|demand| demand.level.is_absolute()),
+            count(&|demand| !demand.cases.is_empty()),
+            count(&|demand| demand.cases.is_empty() && !demand.tests.is_empty()),
+            count(&|demand| demand.lacks.is_some()),
+            count(&|demand| demand.cases.is_empty() && demand.tests.is_empty()),
+        ];
+        for (sum, n) in sums.iter_mut().zip(counts) {
+            *sum += n;
+        }
+        line(&rfc.number.to_string(), counts);
+    }
+    line("all", sums);
+    table
 }
 
 /// The row of a demand, which must be met and proven, or say what is lacking.
@@ -104,7 +166,13 @@ fn row(root: &Path, demand: &Demand, cases: &[String], tests: &str) -> anyhow::R
         ensure!(tests.contains(&format!("fn {test}(")), "no test is called `{test}`");
         proofs.push(format!("test {test}"));
     }
-    ensure!(demand.lacks.is_some() || !proofs.is_empty(), "nothing proves that `{}`", demand.says);
+    let (says, level) = (&demand.says, demand.level.word());
+    if let Some(on) = &demand.on {
+        let ours = demand.code.is_some() || demand.lacks.is_some() || !proofs.is_empty();
+        ensure!(!ours, "`{says}` is on {on}, so nothing here obeys or proves it");
+        return Ok(format!("| {} | {level} | {says} | *on {on}* | |\n", demand.section));
+    }
+    ensure!(demand.lacks.is_some() || !proofs.is_empty(), "nothing proves that `{says}`");
     let place = match &demand.code {
         Some((file, words)) => {
             let text = fs::read_to_string(root.join(file)).with_context(|| file.display().to_string())?;
@@ -117,24 +185,27 @@ fn row(root: &Path, demand: &Demand, cases: &[String], tests: &str) -> anyhow::R
         None => String::new(),
     };
     let says = match &demand.lacks {
-        Some(lacks) => format!("{} **Not whole:** {lacks}", demand.says),
-        None => demand.says.clone(),
+        Some(lacks) => format!("{says} **Not whole:** {lacks}"),
+        None => says.clone(),
     };
-    let (level, proofs) = (demand.level.word(), proofs.join(", "));
+    let proofs = proofs.join(", ");
     Ok(format!("| {} | {level} | {says} | {place} | {proofs} |\n", demand.section))
 }
 
-/// The name of the P4 parser, control or function, or of the Rust function, to which a place belongs: that which begins last before it, or behind
-/// it if the place is in the comment above it.
+/// The name of the P4 parser, control or function, or of the Rust function, to which a place belongs: that which begins there or last before it, or
+/// behind it if the place is in the comment above it.
 fn unit(text: &str, at: usize) -> Option<&str> {
-    let starts = ["parser ", "control ", "bool ", "fn ", "pub fn "];
+    let starts = ["parser ", "control ", "bool ", "bit<", "fn ", "pub fn "];
     let named = |line: &&str| starts.iter().any(|word| line.starts_with(word));
     let begin = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
     let line = match text[begin..].starts_with("//") {
         true => text[begin..].lines().find(named),
-        false => text[..at].lines().rev().find(named),
+        false => {
+            let end = text[at..].find('\n').map_or(text.len(), |newline| at + newline);
+            text[..end].lines().rev().find(named)
+        }
     }?;
-    let name = line.split(['(', '<', '{']).next()?.split(' ').next_back()?;
+    let name = line.split(['(', '{']).next()?.split(' ').next_back()?.split('<').next()?;
     (!name.is_empty()).then_some(name)
 }
 

@@ -65,7 +65,7 @@ const ASK_BEFORE: Duration = Duration::from_secs(10);
 /// The time until resolvers that did not answer are asked again. It doubles with each failure.
 const RETRY: Duration = Duration::from_secs(2);
 const RETRY_MOST: Duration = Duration::from_secs(64);
-/// The time until a resolver that does no DNS64 is asked again.
+/// The time until a resolver that does no DNS64 is asked again, if its answer does not count for longer.
 const ASK_AGAIN: Duration = Duration::from_secs(60);
 /// More prefixes of routers are not remembered, so that nobody on the link can fill the memory.
 const OFFERS: usize = 16;
@@ -184,7 +184,7 @@ impl Discovery {
         self.answers = answer.prefixes.into_iter().map(|prefix| Known { prefix, origin, until }).collect();
         self.ask_at = match (self.offers.is_empty(), self.answers.is_empty()) {
             (false, _) => None,
-            (true, true) => Some(now + ASK_AGAIN),
+            (true, true) => Some(now + ASK_AGAIN.max(Duration::from_secs(answer.ttl.into()))),
             (true, false) => Some(now + again),
         };
     }
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resolver_without_dns64_is_asked_again_later() {
+    fn a_resolver_without_dns64_is_asked_again_when_its_answer_ends() {
         use Action::{Ask, Solicit};
         check(&[
             (0, Event::Link, &[Solicit], None),
@@ -390,6 +390,10 @@ mod tests {
             (3, advertised(1, &[]), &[], None),
             (61, Event::Time, &[], None),
             (62, Event::Time, &[Ask], None),
+            // A negative answer counts for its TTL (RFC 7050 section 3).
+            (63, answered(&[], 900), &[], None),
+            (962, Event::Time, &[], None),
+            (963, Event::Time, &[Ask], None),
         ]);
     }
 }

@@ -24,7 +24,7 @@ pub struct Pref64 {
 pub struct Answer {
     /// The prefixes, in the order of the answer. There are none if the resolver does no DNS64.
     pub prefixes: Vec<Ipv6Net>,
-    /// How long they are valid, in seconds.
+    /// How long they are valid, in seconds; without a prefix, how long that is so (RFC 2308).
     pub ttl: u32,
 }
 
@@ -113,8 +113,8 @@ pub fn answered(message: &[u8], id: u16) -> Result<Answer, String> {
             _ => None,
         })
         .collect();
-    let mut answer =
-        Answer { prefixes: Vec::new(), ttl: addresses.iter().map(|(_, ttl)| *ttl).min().unwrap_or(0) };
+    let ttl = addresses.iter().map(|(_, ttl)| *ttl).min().or_else(|| negative_ttl(&packet));
+    let mut answer = Answer { prefixes: Vec::new(), ttl: ttl.unwrap_or(0) };
     for prefix in addresses.iter().filter_map(|(address, _)| synthesised(*address)) {
         if !answer.prefixes.contains(&prefix) {
             answer.prefixes.push(prefix);
@@ -123,18 +123,32 @@ pub fn answered(message: &[u8], id: u16) -> Result<Answer, String> {
     Ok(answer)
 }
 
+/// How long a resolver may be believed that there is no such record: the lesser of the SOA record's TTL and its last field (RFC 2308 section 5).
+fn negative_ttl(packet: &Packet<'_>) -> Option<u32> {
+    packet.name_servers.iter().find_map(|record| match &record.rdata {
+        RData::SOA(soa) => Some(record.ttl.min(soa.minimum)),
+        _ => None,
+    })
+}
+
 fn is_well_known_name(name: &Name<'_>) -> bool {
     name.to_string().trim_end_matches('.').eq_ignore_ascii_case(WELL_KNOWN_NAME)
 }
 
-/// The prefix of a synthesised address: the one length with which it contains a well-known address (RFC 7050 section 3). If the first address
-/// is there at two places, the second address decides.
+/// The prefix of a synthesised address: the one length with which it contains a well-known address. An address that is there once more, at any
+/// byte, does not tell the length; then the other one decides (RFC 7050 section 3).
 fn synthesised(address: Ipv6Addr) -> Option<Ipv6Net> {
+    let octets = address.octets();
     WELL_KNOWN_ADDRESSES
         .into_iter()
         .find_map(|known| {
             let lengths = [32, 40, 48, 56, 64, 96];
             let mut fits = lengths.into_iter().filter(|length| embedded(address, *length) == known);
+            // Bytes 4, 9 and 12 are where lengths 32, 64 and 96 have it.
+            let mut elsewhere = (0..=12).filter(|at| ![4, 9, 12].contains(at));
+            if elsewhere.any(|at| octets[at..at + 4] == known.octets()) {
+                return None;
+            }
             match (fits.next(), fits.next()) {
                 (Some(length), None) => Ipv6Net::new(address, length).ok().map(|net| net.trunc()),
                 _ => None,
@@ -234,6 +248,9 @@ mod tests {
             // The first address is at two places, the second one at none.
             ("2001:db8:c000:aa::192.0.0.170", None),
             ("2001:db8:c000:aa::192.0.0.171", Some("2001:db8::/32")),
+            // The first address is also where no prefix ends.
+            ("20c0:0:aa00::192.0.0.170", None),
+            ("20c0:0:aa00::192.0.0.171", Some("20c0:0:aa00::/96")),
         ] {
             let found = synthesised(address.parse().expect("an address"));
             assert_eq!(found, prefix.map(net), "{address}");
@@ -274,6 +291,33 @@ mod tests {
         );
         assert!(answered(&reply(7, RCODE::ServerFailure, &[]), 7).expect_err("code").contains("refuses"));
         assert!(answered(&question(7), 7).is_err());
+    }
+
+    #[test]
+    fn an_answer_without_a_prefix_tells_how_long_that_is_so() {
+        for (ttl, minimum, expected) in [(3600, 900, 900), (600, 900, 600)] {
+            let bytes = reply(7, RCODE::NameError, &[]);
+            let mut packet = Packet::parse(&bytes).expect("is well made");
+            let soa = simple_dns::rdata::SOA {
+                mname: Name::new_unchecked("sns.dns.icann.org"),
+                rname: Name::new_unchecked("noc.dns.icann.org"),
+                serial: 1,
+                refresh: 7200,
+                retry: 3600,
+                expire: 604_800,
+                minimum,
+            };
+            let name = Name::new_unchecked("ipv4only.arpa");
+            packet.name_servers.push(simple_dns::ResourceRecord::new(name, CLASS::IN, ttl, RData::SOA(soa)));
+            let answer = answered(&packet.build_bytes_vec().expect("is short"), 7);
+            assert_eq!(answer, Ok(Answer { prefixes: vec![], ttl: expected }));
+        }
+    }
+
+    /// With the bit CD a resolver would synthesise nothing (RFC 7050 section 3).
+    #[test]
+    fn the_question_lets_the_resolver_check_and_synthesise() {
+        assert_eq!(question(7)[..12], [0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
     }
 
     /// What anybody on the link sends is read or refused.

@@ -342,6 +342,15 @@ fn what_cannot_work_is_refused() {
         assert!(said.contains("nothing was changed"), "{said}");
         assert_eq!(host.state(), before);
     }
+
+    // Another translator has addresses of the same range (RFC 7335 section 4).
+    host.sh("ip link add other type veth peer name other-peer; ip addr add 192.0.0.2/29 dev other");
+    host.config(&prefix, "");
+    let said = both(&host.strait("up").output().expect("strait starts"));
+    assert!(said.contains("`other` has an address of 192.0.0.0/29"), "{said}");
+    host.config(&prefix, &format!("ipv4 = \"192.0.2.77\"\nipv6 = \"{OWN}\""));
+    host.must("up");
+    host.must("down");
 }
 
 /// Another implementation translates back, and gives the CLAT an address of its pool: Debian's tayga. The CLAT makes its own IPv6 address.

@@ -1,15 +1,20 @@
 //! Where a CLAT is: the uplink towards a prefix, and the IPv6 address that the translator has there.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use anyhow::{Context as _, bail};
 use control::nat64::{Clat, Found, discovery::Origin};
 use io::link::{Handle, Kind, Prefix, sysctl};
-use ipnet::Ipv6Net;
+use ipnet::{Ipv4Net, Ipv6Net};
 use sha2::{Digest as _, Sha256};
+
+use super::super::owner::Site;
 
 /// The length of the networks in which hosts choose the rest of their addresses (RFC 4291 section 2.5.1).
 const NETWORK: u8 = 64;
+
+/// The addresses of hosts that have IPv4 only by translation or tunnels (RFC 7335).
+const CONTINUITY: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(192, 0, 0, 0), 29);
 
 /// Finds out what follows from a prefix.
 pub fn find(
@@ -58,6 +63,12 @@ pub fn find(
             "{ipv6} is an address of `{link}`, and the translator needs one of its own; nothing was changed\n  hint: name another `ipv6` in [clat]"
         );
     }
+    if let Some(link) = other_continuity(clat, device, links)? {
+        bail!(
+            "`{link}` has an address of {CONTINUITY}, which two translators or tunnels of a host must not share (RFC 7335); nothing was changed\n  \
+             hint: name another `ipv4` in [clat], or end what uses `{link}`"
+        );
+    }
     let own = Prefix::new(ipv6, 128);
     let on_link = held.iter().any(|(at, len)| *len < 128 && Prefix::new(*at, *len).contains(&own));
     let mtu = sysctl::get(&format!("net/ipv6/conf/{uplink}/mtu"))?;
@@ -83,6 +94,23 @@ pub fn uplink(prefix: Option<Ipv6Net>, device: &str, links: &Handle) -> anyhow::
 fn owner(address: Ipv6Addr, links: &Handle) -> anyhow::Result<Option<String>> {
     for link in links.links()? {
         if links.addresses(&link.name)?.iter().any(|at| at.address == address) {
+            return Ok(Some(link.name));
+        }
+    }
+    Ok(None)
+}
+
+/// The interface of another translator or tunnel (DS-Lite, say) that has IPv4 addresses of the range that ours is of. A device of Strait is none:
+/// it may be this one under its earlier name.
+fn other_continuity(clat: &Clat, device: &str, links: &Handle) -> anyhow::Result<Option<String>> {
+    if !CONTINUITY.contains(&clat.ipv4) {
+        return Ok(None);
+    }
+    let sites = Site::all()?;
+    let strait = |name: &str| name == device || sites.iter().any(|site| site.device == name);
+    for link in links.links()?.into_iter().filter(|link| !strait(&link.name)) {
+        let held = links.addresses(&link.name)?;
+        if held.iter().any(|at| matches!(at.address, IpAddr::V4(v4) if CONTINUITY.contains(&v4))) {
             return Ok(Some(link.name));
         }
     }
