@@ -11,6 +11,7 @@
 //! * [`lookup`]: lookups without a program, for measurements;
 //! * [`port`]: packet drivers; [`switch`]: workers that carry packets between ports;
 //! * [`routers`]: what the routers of a link advertise;
+//! * [`duplicates`]: whether a neighbour has an address;
 //! * [`signals`]: signals as values; [`privileges`]: what a process that runs for long gives up;
 //! * [`packet`]: a plain raw socket; [`tun`]: an interface for frames of any length;
 //! * [`pcap`]: capture files;
@@ -22,6 +23,7 @@
 
 pub mod bpf;
 pub mod doctor;
+pub mod duplicates;
 pub mod ebpf;
 pub mod error;
 pub mod generator;

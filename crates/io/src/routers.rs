@@ -13,11 +13,11 @@ use crate::port::socket;
 const SOLICITATION: u8 = 133;
 const ADVERTISEMENT: u8 = 134;
 /// The socket option with a set of message types that do not pass (linux/icmpv6.h).
-const ICMP6_FILTER: libc::c_int = 1;
+pub(crate) const ICMP6_FILTER: libc::c_int = 1;
 /// The destination of solicitations.
 const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
 /// The hop limit of messages that no router has forwarded.
-const HOPS: u8 = 255;
+pub(crate) const HOPS: u8 = 255;
 
 /// The routers of a link.
 #[derive(Debug)]

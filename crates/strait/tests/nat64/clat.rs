@@ -353,6 +353,48 @@ fn what_cannot_work_is_refused() {
     host.must("down");
 }
 
+/// An address that somebody else on the link has is not used (RFC 6877 section 6.3): one of the file is refused, a made one gives way to another.
+#[test]
+fn an_address_that_a_neighbour_has_is_not_used() {
+    if !possible("clat duplicate") {
+        return;
+    }
+    let lab = lab("duplicate");
+    let host = Host::new(&lab);
+    let neighbour = |verb: &str, address: &str| {
+        succeeds(in_router(&lab, "ip").args([
+            "-6",
+            "addr",
+            verb,
+            &format!("{address}/128"),
+            "dev",
+            "r0",
+            "nodad",
+        ]));
+    };
+    let prefix = format!("prefix = \"{PREFIX}\"");
+    neighbour("add", OWN);
+    host.config(&prefix, &format!("ipv6 = \"{OWN}\""));
+    let said = both(&host.strait("up").output().expect("strait starts"));
+    assert!(said.contains(&format!("a neighbour on `c0` has {OWN}; nothing was changed")), "{said}");
+    neighbour("del", OWN);
+
+    let own = || host.sh("ip -6 neigh show proxy").split_whitespace().next().expect("an address").to_string();
+    host.config(&prefix, "");
+    host.must("up");
+    let first = own();
+    host.must("down");
+    neighbour("add", &first);
+    host.must("up");
+    let second = own();
+    assert_ne!(second, first);
+    // It stays when the other one is free again: connections depend on it.
+    neighbour("del", &first);
+    host.must("up");
+    assert_eq!(own(), second);
+    host.must("down");
+}
+
 /// Another implementation translates back, and gives the CLAT an address of its pool: Debian's tayga. The CLAT makes its own IPv6 address.
 #[test]
 fn it_works_with_a_foreign_nat64() {
