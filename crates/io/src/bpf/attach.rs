@@ -213,6 +213,7 @@ impl Instance {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             other => other.context(|| format!("add a clsact qdisc to {interface}"))?,
         }
+        remove_lost_filter(ifindex, hook)?;
         let mut program =
             SchedClassifier::from_pin(self.program_path(hook)).map_err(|e| failed(e.to_string()))?;
         let options = TcAttachOptions::Netlink(NlOptions { priority: PRIORITY, handle: 1 });
@@ -284,6 +285,19 @@ fn parse(pin: &Path) -> Option<(&str, u32, Hook)> {
         _ => return None,
     };
     Some((kind, ifindex, hook))
+}
+
+/// Removes a filter of ours that no instance remembers: it has stayed when somebody removed the pins. Indexes are those of a namespace, so an instance of
+/// another one may keep it.
+fn remove_lost_filter(ifindex: u32, hook: Hook) -> Result<()> {
+    let mark = format!("clsact-{ifindex}-{}", hook.name());
+    let remembers = |name: &String| {
+        Instance::unseen(name).is_ok_and(|instance| instance.path().join("links").join(&mark).exists())
+    };
+    match Instance::all()?.iter().any(remembers) {
+        true => Ok(()),
+        false => link::delete_filters(ifindex, hook == Hook::Ingress, PRIORITY),
+    }
 }
 
 fn remove_link(pin: &Path) -> Result<()> {

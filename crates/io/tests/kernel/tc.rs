@@ -149,6 +149,24 @@ fn without_tcx_it_does_the_same_as_a_clsact_filter() {
     survives("clsact", |program| program.instance().attach_clsact("a0", Hook::Ingress));
 }
 
+#[test]
+fn a_clsact_filter_whose_pins_are_gone_is_replaced_and_no_other() {
+    with_program("lost", |lost| {
+        with_program("next", |next| {
+            let (lost, next) = (lost.instance().clone(), next.instance().clone());
+            let in_space = || {
+                Handle::open().expect("netlink").add_veth("a0", "a1", None).expect("veth");
+                lost.attach_clsact("a0", Hook::Ingress).expect("attaches");
+                next.attach_clsact("a0", Hook::Ingress).expect_err("the other one has the place");
+                std::fs::remove_dir_all(lost.path()).expect("pins go");
+                next.attach_clsact("a0", Hook::Ingress).expect("nobody remembers the filter");
+                assert_eq!(next.attachments().expect("lists").len(), 1);
+            };
+            Namespace::temporary("st-io-lost").expect("namespace").run(in_space).expect("enters");
+        });
+    });
+}
+
 fn survives(name: &str, attach: fn(&KernelProgram) -> io::Result<()>) {
     with_program(name, |program| {
         let instance = format!("st-io-{name}");

@@ -545,12 +545,13 @@ fn mine(ground: &Ground<'_>) -> anyhow::Result<()> {
             link.name
         ),
         Owner::Us { device, .. } if !Instance::exists(&site.instance) => {
-            match bpf::at(device.index, Hook::Egress)?.first() {
+            let at = bpf::at(device.index, Hook::Egress)?.first().map(|program| program.id);
+            // Without tcx only the record tells that there is a program.
+            match at.or_else(|| Record::find(site)?.kernel.programs.first().copied()) {
                 None => Ok(()),
-                Some(program) => bail!(
-                    "`{name}` is up, but was made where another BPF file system is mounted: its program (id {}) has no pins here; nothing was \
-                     changed\n  hint: run this where `up` ran, or `strait nat64 down --device {name}` first",
-                    program.id
+                Some(number) => bail!(
+                    "`{name}` is up, but was made where another BPF file system is mounted: its program (id {number}) has no pins here; nothing was \
+                     changed\n  hint: run this where `up` ran, or `strait nat64 down --device {name}` first"
                 ),
             }
         }
