@@ -4,6 +4,7 @@
 mod cases;
 mod compliance;
 mod conformance;
+mod judge;
 mod p4info;
 mod programs;
 mod report;
@@ -44,6 +45,8 @@ enum Task {
         #[arg(long, default_value = "docs/reference/rfc-compliance.md")]
         out: PathBuf,
     },
+    /// Compile a program with p4c, and play its packet tests on BMv2's simple_switch. Needs root, for a network namespace.
+    Judge(judge::Options),
     /// Run generated programs, or those of a directory, on the interpreter and on other targets, and compare the results.
     Programs(Box<programs::Options>),
     /// Measure the packet rate of the interpreter for each case.
@@ -62,6 +65,7 @@ fn main() -> anyhow::Result<()> {
         Task::Conformance { p4c, only, out } => conform(&p4c, only.as_deref(), &out),
         Task::Diagnostics { out } => Ok(std::fs::write(out, p4::explain::page())?),
         Task::Compliance { out } => Ok(std::fs::write(out, compliance::page(Path::new("."))?)?),
+        Task::Judge(options) => judge::run(&options),
         Task::Programs(options) => programs::run(&options),
         Task::Speed { program, cases } => speed::run(&program, &cases),
     }
