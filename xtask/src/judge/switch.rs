@@ -4,6 +4,7 @@
 //! drop reasons, because a drop reason is an action.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -43,7 +44,8 @@ pub struct Switch {
     handles: HashMap<EntryKey, Value>,
     /// The drop reason that an action of the switch is.
     reasons: BTreeMap<i32, DropId>,
-    dropped: HashMap<DropId, Count>,
+    /// The packets that a drop reason ended, by their number in the switch. One that is parsed again goes on.
+    dropped: HashMap<Vec<u8>, DropId>,
     progress: Progress,
 }
 
@@ -57,8 +59,6 @@ struct Progress {
     left: usize,
     /// Packets that have arrived here.
     arrived: usize,
-    /// Actions that are drop reasons.
-    dropped: usize,
 }
 
 impl Switch {
@@ -105,14 +105,14 @@ impl Switch {
     fn take(&mut self) -> Outputs {
         for event in self.events.received() {
             let number = |at: usize| Some(i32::from_le_bytes(event.get(at..at + 4)?.try_into().ok()?));
+            let packet = event.get(EVENT_PACKET).unwrap_or_default();
             match number(0) {
                 Some(PACKET_IN) => self.progress.entered += 1,
                 Some(PACKET_OUT) => self.progress.left += 1,
+                Some(PARSER_START) => drop(self.dropped.remove(packet)),
                 Some(ACTION_EXECUTE) => {
-                    if let Some(reason) = number(EVENT_HEADER).and_then(|action| self.reasons.get(&action)) {
-                        self.dropped.entry(*reason).or_default().packets += 1;
-                        self.progress.dropped += 1;
-                    }
+                    let reason = number(EVENT_PACKET.end).and_then(|action| self.reasons.get(&action));
+                    self.dropped.extend(reason.map(|reason| (packet.to_vec(), *reason)));
                 }
                 _ => {}
             }
@@ -192,11 +192,12 @@ fn patiently<T>(mut attempt: impl FnMut() -> anyhow::Result<T>) -> anyhow::Resul
     }
 }
 
-/// The numbers of events, and the length of what each begins with (`msg_hdr_t` of BMv2's event_logger.cpp).
+/// The numbers of events, and where each tells the packet and its copy (`msg_hdr_t` of BMv2's event_logger.cpp).
 const PACKET_IN: i32 = 0;
 const PACKET_OUT: i32 = 1;
+const PARSER_START: i32 = 2;
 const ACTION_EXECUTE: i32 = 14;
-const EVENT_HEADER: usize = 40;
+const EVENT_PACKET: Range<usize> = 24..40;
 
 /// The types of messages with packets (`MsgType` of BMv2's dev_mgr_packet_in.cpp).
 const MSG_PACKET_IN: u32 = 3;
@@ -266,13 +267,13 @@ impl Target for Switch {
     fn drain(&mut self) -> Result<Outputs, TargetError> {
         let (mut outputs, mut last) = (Outputs::new(), Instant::now());
         loop {
-            let before = (self.progress.entered, self.progress.left, self.progress.dropped);
+            let before = (self.progress.entered, self.progress.left, self.dropped.len());
             outputs.extend(self.take());
             let now = &self.progress;
-            if before != (now.entered, now.left, now.dropped) {
+            if before != (now.entered, now.left, self.dropped.len()) {
                 last = Instant::now();
             }
-            let known = now.arrived == now.left && now.left + now.dropped >= now.sent;
+            let known = now.arrived == now.left && now.left + self.dropped.len() >= now.sent;
             let quiet = last.elapsed() >= if known { SETTLED } else { QUIET };
             if quiet && now.entered >= now.sent {
                 return Ok(outputs);
@@ -372,7 +373,8 @@ impl Store for Switch {
     }
 
     fn dropped(&mut self, reason: DropId) -> Result<Count, DeviceError> {
-        Ok(self.dropped.get(&reason).copied().unwrap_or_default())
+        let packets = self.dropped.values().filter(|of| **of == reason).count() as u64;
+        Ok(Count { packets, bytes: 0 })
     }
 }
 
