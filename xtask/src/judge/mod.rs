@@ -104,8 +104,8 @@ fn manifest(program: &Path) -> anyhow::Result<abi::Manifest> {
     let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
     let compiled = p4::compile(&mut map, &program.display().to_string(), &text, &[], &Embedded, &mut diags);
     let compiled = compiled.with_context(|| p4::render::text(&map, diags.list(), false))?;
-    let mut interpreter = interp::Interpreter::new(&compiled)?;
-    Ok(dataplane::Device::manifest(&mut interpreter).clone())
+    let interpreter = interp::Interpreter::new(&compiled)?;
+    Ok(dataplane::Device::manifest(&interpreter).clone())
 }
 
 fn tell(outcome: &Outcome, file: &Path, reason: Option<&String>) {

@@ -261,7 +261,8 @@ impl Target for Switch {
         message.extend(packet);
         self.packets.send(&message).map_err(TargetError::failed)?;
         self.progress.sent += 1;
-        Ok(self.take())
+        // The targets of Strait finish one packet before the next; here, a packet that passes again would be overtaken.
+        self.drain()
     }
 
     fn drain(&mut self) -> Result<Outputs, TargetError> {
