@@ -119,6 +119,8 @@ const bit<8> ROUND_BUILD  = 4;      // the error's headers are put in front
 // And of those that cutting a translated one needs.
 const bit<8> ROUND_CUT    = 5;      // it is summed as it is, and cut
 const bit<8> ROUND_SUM    = 6;      // it is summed again
+// Intrinsic hairpinning: what was translated to IPv4 is translated back.
+const bit<8> ROUND_BACK   = 7;
 
 // What an ICMP error is sent for. Action message has its types and codes.
 const bit<8> PROHIBITED     = 0;    // RFC 7915 sections 4.4 and 5.4: every other reason
@@ -330,6 +332,7 @@ struct settings_t {
     bit<16> lowest_ipv6_mtu;    // RFC 7915 section 4, for IPv4 packets with DF clear
     bit<8>  kernel_hops;        // device mode: hops that the kernel around the device takes
     bit<1>  send_errors;        // packets are answered with ICMP errors made here
+    bit<1>  intrinsic;          // hairpinning is intrinsic (RFC 7757 section 4.2.2)
 }
 
 struct metadata_t {
@@ -349,6 +352,7 @@ struct metadata_t {
     bool    source_routed;  // an IPv4 source route that is not used up
     bit<16> segments_left;  // where an IPv6 routing header says that some are left; 0 is nowhere
     bit<16> mtu;            // switch mode: of the next hop
+    bool    back;           // to IPv4, for a host with a mapping: it is translated back
     // The ICMP error that is made of the packet.
     @field_list(1) bit<8>  round;
     @field_list(1) bit<8>  reason;
@@ -1174,7 +1178,7 @@ control ByPrefix(in bit<32> ipv4, inout bit<128> ipv6) {
 //
 // An ICMP error's source that has no IPv4 address is an address of a pool (RFC 6791),
 // always the same for one source.
-control ToIpv4(in bit<128> ipv6, inout bit<32> ipv4, in bool error_source, in bit<32> pool, in bit<32> pool_mask,
+control ToIpv4(in bit<128> ipv6, inout bit<32> ipv4, out bool by_prefix, in bool error_source, in bit<32> pool, in bit<32> pool_mask,
                inout metadata_t meta, in bool answered, inout standard_metadata_t standard_metadata) {
     Refuse() refuse;
     Ask() ask;
@@ -1187,14 +1191,15 @@ control ToIpv4(in bit<128> ipv6, inout bit<32> ipv4, in bool error_source, in bi
     action multicast_ipv6()  { mark_to_drop(standard_metadata); exit; }
 
     // RFC 6052 section 2.3: the u octet and the suffix are not looked at.
-    action extract_32() { ipv4 = ipv6[95:64]; }
-    action extract_40() { ipv4 = ipv6[87:64] ++ ipv6[55:48]; }
-    action extract_48() { ipv4 = ipv6[79:64] ++ ipv6[55:40]; }
-    action extract_56() { ipv4 = ipv6[71:64] ++ ipv6[55:32]; }
-    action extract_64() { ipv4 = ipv6[55:24]; }
-    action extract_96() { ipv4 = ipv6[31:0]; }
+    action extract_32() { ipv4 = ipv6[95:64]; by_prefix = true; }
+    action extract_40() { ipv4 = ipv6[87:64] ++ ipv6[55:48]; by_prefix = true; }
+    action extract_48() { ipv4 = ipv6[79:64] ++ ipv6[55:40]; by_prefix = true; }
+    action extract_56() { ipv4 = ipv6[71:64] ++ ipv6[55:32]; by_prefix = true; }
+    action extract_64() { ipv4 = ipv6[55:24]; by_prefix = true; }
+    action extract_96() { ipv4 = ipv6[31:0]; by_prefix = true; }
     action extract_well_known() {
         ipv4 = ipv6[31:0];
+        by_prefix = true;
         well_known = true;
     }
 
@@ -1219,6 +1224,7 @@ control ToIpv4(in bit<128> ipv6, inout bit<32> ipv4, in bool error_source, in bi
 
     apply {
         ipv4 = 0;
+        by_prefix = false;
         if (!eam6.apply().hit) {
             if (ipv6[127:120] == 0xff) { multicast_ipv6(); }
             else if (ipv6[127:118] == 0x3fa) { link_local_ipv6(); }
@@ -1234,6 +1240,20 @@ control ToIpv4(in bit<128> ipv6, inout bit<32> ipv4, in bool error_source, in bi
             refuse.apply(ipv4, well_known, meta, answered, standard_metadata);
         }
     }
+}
+
+// RFC 7757 section 4.2.2: whether an IPv4 address that the prefix has led to is that of a
+// mapped IPv6 host. The keys are those of eam4. An error goes to the source of the packet
+// inside it, by which the RFC decides.
+control Intrinsic(in bit<32> ipv4, out bool yes) {
+    table mapped {
+        key = { ipv4: lpm; }
+        actions = { NoAction; }
+        const default_action = NoAction();
+        size = 4096;
+    }
+
+    apply { yes = mapped.apply().hit; }
 }
 
 // ---------------------------------------------------------------- IPv4 header checksum
@@ -1625,8 +1645,9 @@ control ErrorToIpv4(inout headers_t hdr, inout metadata_t meta, inout standard_m
         }
 
         hdr.inner_ipv4.setValid();
-        source.apply(hdr.inner_ipv6.src, hdr.inner_ipv4.src, false, 0, 0, meta, false, standard_metadata);
-        destination.apply(hdr.inner_ipv6.dst, hdr.inner_ipv4.dst, false, 0, 0, meta, false, standard_metadata);
+        bool by_prefix;
+        source.apply(hdr.inner_ipv6.src, hdr.inner_ipv4.src, by_prefix, false, 0, 0, meta, false, standard_metadata);
+        destination.apply(hdr.inner_ipv6.dst, hdr.inner_ipv4.dst, by_prefix, false, 0, 0, meta, false, standard_metadata);
 
         // As section 5.1, but for the hop limit.
         hdr.inner_ipv4.version = 4;
@@ -1713,7 +1734,7 @@ control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_met
             ask.apply(meta, SOURCE_ROUTE, 0);
             ipv4_source_route();
         }
-        if (hdr.ipv4.ttl <= 1 && meta.settings.kernel_hops < 2) {
+        if (hdr.ipv4.ttl <= 1 && meta.settings.kernel_hops < 2 && meta.round != ROUND_BACK) {
             ask.apply(meta, EXPIRED, 0);
             ttl_expired();
         }
@@ -1748,7 +1769,8 @@ control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_met
         hdr.ipv6.flow_label = 0;
         hdr.ipv6.payload_length = meta.l4_bytes;
         hdr.ipv6.next_header = hdr.ipv4.protocol;
-        hdr.ipv6.hop_limit = (hdr.ipv4.ttl |+| meta.settings.kernel_hops) - 1;
+        hdr.ipv6.hop_limit = hdr.ipv4.ttl;
+        if (meta.round != ROUND_BACK) { hdr.ipv6.hop_limit = (hdr.ipv4.ttl |+| meta.settings.kernel_hops) - 1; }
 
         bit<32> removed = 0;
         bit<32> added = 0;
@@ -1822,6 +1844,7 @@ control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_met
 control SixToFour(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     ToIpv4() source;
     ToIpv4() destination;
+    Intrinsic() intrinsic;
     Transport() transport;
     Ask() ask;
 
@@ -1853,9 +1876,12 @@ control SixToFour(inout headers_t hdr, inout metadata_t meta, inout standard_met
         if (meta.l4_bytes > 65535 - IPV4_BYTES) { too_big(); }
 
         hdr.ipv4.setValid();
-        source.apply(hdr.ipv6.src, hdr.ipv4.src, hdr.inner_ipv6.isValid(), meta.errors.source4,
+        bool source_by_prefix;
+        bool destination_by_prefix;
+        source.apply(hdr.ipv6.src, hdr.ipv4.src, source_by_prefix, hdr.inner_ipv6.isValid(), meta.errors.source4,
                      meta.errors.source4_mask, meta, true, standard_metadata);
-        destination.apply(hdr.ipv6.dst, hdr.ipv4.dst, false, 0, 0, meta, true, standard_metadata);
+        destination.apply(hdr.ipv6.dst, hdr.ipv4.dst, destination_by_prefix, false, 0, 0, meta, true, standard_metadata);
+        if (meta.settings.intrinsic == 1 && destination_by_prefix) { intrinsic.apply(hdr.ipv4.dst, meta.back); }
 
         // RFC 7915 section 5.1.
         hdr.ipv4.version = 4;
@@ -2292,7 +2318,7 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
     action configure(bit<1> switching, bit<9> device_port,
                      bit<8> keep_tos_4to6, bit<8> set_tos_4to6, bit<8> keep_tos_6to4, bit<8> set_tos_6to4,
                      bit<1> compute_udp_zero, bit<16> max_mss, bit<16> lowest_ipv6_mtu, bit<8> kernel_hops,
-                     bit<1> send_errors) {
+                     bit<1> send_errors, bit<1> intrinsic) {
         meta.settings.switching = switching;
         meta.settings.device_port = device_port;
         meta.settings.keep_tos_4to6 = keep_tos_4to6;
@@ -2304,6 +2330,7 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
         meta.settings.lowest_ipv6_mtu = lowest_ipv6_mtu;
         meta.settings.kernel_hops = kernel_hops;
         meta.settings.send_errors = send_errors;
+        meta.settings.intrinsic = intrinsic;
     }
 
     action configure_errors(bit<16> ipv4_mtu, bit<16> ipv6_mtu, bit<32> source4, bit<32> source4_mask, bit<128> source6) {
@@ -2322,7 +2349,7 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
 
     table settings {
         actions = { configure; }
-        default_action = configure(0, 0, 0xff, 0, 0xff, 0, 1, 1440, 1280, 0, 0);
+        default_action = configure(0, 0, 0xff, 0, 0xff, 0, 1, 1440, 1280, 0, 0, 0);
     }
 
     // mtu: the greatest IP packet that may leave by it.
@@ -2388,7 +2415,9 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
             if (!hdr.inner_ipv4.isValid()) { translated_4to6.count(0); }
         } else if (hdr.ipv6.isValid()) {
             six_to_four.apply(hdr, meta, standard_metadata);
-            if (meta.settings.switching == 1) {
+            if (meta.settings.switching == 1 && meta.back) {
+                standard_metadata.egress_spec = standard_metadata.ingress_port;     // it goes no further than egress
+            } else if (meta.settings.switching == 1) {
                 if (!route4.apply().hit) {
                     ask.apply(meta, NO_ROUTE, 0);
                     no_route();
@@ -2436,6 +2465,10 @@ control Inside(inout headers_t hdr, inout metadata_t meta, inout standard_metada
             hdr.ipv4.total_length = meta.l4_bytes + IPV4_BYTES;
             if (hdr.ipv4.total_length > 1260 && !meta.inner.may_fragment) { hdr.ipv4.dont_fragment = 1; }
             errors_6to4.count(0);
+        }
+        if (meta.back) {
+            meta.round = ROUND_BACK;
+            recirculate_preserving_field_list(1);
         }
     }
 }

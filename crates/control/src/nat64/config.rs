@@ -14,7 +14,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::clat::{self, Clat};
-use super::ranges::{NOT_GLOBAL, PRIVATE, asymmetric, overlap, unroutable, untranslatable};
+use super::ranges::{Mappings, NOT_GLOBAL, PRIVATE, asymmetric, overlap, unroutable, untranslatable};
 
 pub use attach::{Attach, Lanes, XdpMode};
 
@@ -48,10 +48,21 @@ pub struct Config {
     pub error_source6: Option<Ipv6Addr>,
     /// The IPv4 source of ICMP errors that the translator sends.
     pub error_source4: Option<Ipv4Addr>,
+    /// How packets between two hosts with mappings are translated.
+    pub hairpin: Hairpin,
     /// How many ICMP errors a second the translator sends to one host; 0 is none.
     pub error_rate: u16,
     /// What makes it a CLAT (RFC 6877), in mode `clat`.
     pub clat: Option<Clat>,
+}
+
+/// How packets are translated that one host with a mapping sends to the RFC 6052 address of another (RFC 7757 section 4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hairpin {
+    /// Twice, and the kernel routes them in between.
+    Simple,
+    /// At once.
+    Intrinsic,
 }
 
 /// An explicit address mapping (RFC 7757 section 3.2): addresses with equal suffixes correspond.
@@ -111,7 +122,7 @@ impl fmt::Display for Problem {
 
 const SECTIONS: [&str; 3] = ["nat64", "map", "clat"];
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "mode",
     "prefix",
     "pool",
@@ -126,6 +137,7 @@ const KEYS: [&str; 14] = [
     "error-source4",
     "error-source6",
     "error-rate",
+    "hairpin",
 ];
 
 /// What RFC 4443 section 2.4 (f) names for a small or mid-size device.
@@ -283,6 +295,7 @@ impl<'a> Reader<'a> {
             error_pool4: table.get("error-pool4").and_then(|v| self.error_pool4(v)),
             error_source6: table.get("error-source6").and_then(|v| self.error_source6(v)),
             error_source4: table.get("error-source4").and_then(|v| self.error_source4(v)),
+            hairpin: table.get("hairpin").map_or(Hairpin::Simple, |v| self.hairpin(v)),
             error_rate: self.error_rate(table.get("error-rate")),
             clat,
         })
@@ -414,6 +427,18 @@ impl<'a> Reader<'a> {
         }
     }
 
+    fn hairpin(&mut self, value: &Value<'a>) -> Hairpin {
+        match self.string(value, "hairpin", "simple") {
+            Some("intrinsic") => return Hairpin::Intrinsic,
+            Some("simple") | None => {}
+            Some(other) => {
+                let hint = "write \"simple\" or \"intrinsic\" (RFC 7757 section 4.2)";
+                self.problem(value.span(), format!("`{other}` is no kind of hairpinning"), hint);
+            }
+        }
+        Hairpin::Simple
+    }
+
     fn error_rate(&mut self, value: Option<&Value<'a>>) -> u16 {
         let rate = value.and_then(|v| self.integer(v, "error-rate", 0..=u16::MAX.into()));
         rate.map_or(ERROR_RATE, |n| n as u16)
@@ -479,20 +504,20 @@ impl<'a> Reader<'a> {
             );
             return Vec::new();
         };
-        let mut maps: Vec<Map> = Vec::new();
+        let mut maps = Mappings::default();
         for item in array.iter() {
             let Some(map) = self.map(item) else { continue };
-            let twice = maps.iter().any(|m| m.ipv4 == map.ipv4 || m.ipv6 == map.ipv6);
+            let twice = maps.overlapping(&map).any(|m| m.ipv4 == map.ipv4 || m.ipv6 == map.ipv6);
             if twice {
                 let hint = "an address would have two translations; remove one";
                 self.problem(item.span(), format!("{} or {} is mapped twice", map.ipv4, map.ipv6), hint);
-            } else if let Some(warning) = maps.iter().find_map(|other| asymmetric(other, &map)) {
+            } else if let Some(warning) = maps.overlapping(&map).find_map(|other| asymmetric(other, &map)) {
                 let hint = "RFC 7757 allows it: the longest match wins, in each direction by itself";
                 self.warning(item.span(), warning, hint);
             }
             maps.push(map);
         }
-        maps
+        maps.all
     }
 
     fn map(&mut self, item: &Value<'a>) -> Option<Map> {

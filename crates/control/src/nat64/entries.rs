@@ -8,7 +8,7 @@ use dataplane::Rate;
 use dataplane::device::Entity;
 use ipnet::{Ipv4Net, Ipv6Net};
 
-use super::config::{Config, Map, Tos, UdpZeroChecksum};
+use super::config::{Config, Hairpin, Map, Tos, UdpZeroChecksum};
 use crate::plan::Desired;
 
 /// An action and its arguments.
@@ -108,6 +108,14 @@ fn named(config: &Config) -> Named {
         }
         wanted.tables.extend([eam4, eam6]);
     }
+    let mapped = format!("{CONTROL}.six_to_four.intrinsic.mapped");
+    if config.hairpin == Hairpin::Intrinsic {
+        for map in &config.maps {
+            let (key, _) = to_six(map, &mapped);
+            wanted.entries.push((mapped.clone(), key, call("NoAction", &[])));
+        }
+    }
+    wanted.tables.push(mapped);
     wanted
 }
 
@@ -134,6 +142,7 @@ fn settings(config: &Config) -> Call {
         (16, config.lowest_ipv6_mtu as u128),
         (8, KERNEL_HOPS),
         (1, (config.error_rate > 0) as u128),
+        (1, (config.hairpin == Hairpin::Intrinsic) as u128),
     ];
     call(&format!("{CONTROL}.configure"), &args)
 }

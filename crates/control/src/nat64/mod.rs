@@ -9,6 +9,6 @@ mod ranges;
 pub mod running;
 
 pub use clat::{Clat, Found};
-pub use config::{Attach, Config, Lanes, Map, Problem, Tos, UdpZeroChecksum, XdpMode};
+pub use config::{Attach, Config, Hairpin, Lanes, Map, Problem, Tos, UdpZeroChecksum, XdpMode};
 pub use entries::{ETHERNET_MTU, wanted};
 pub use running::{Running, counters, running, tables};

@@ -1,5 +1,6 @@
 //! Addresses that a translator must not translate, or that no router forwards, and mappings that overlap.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
 use ipnet::{Ipv4Net, Ipv6Net};
@@ -66,6 +67,64 @@ pub(super) fn unroutable(net: Ipv6Net) -> Option<String> {
     })
 }
 
+/// The prefixes of many mappings, to find those that have addresses in common with another one without a look at all of them.
+#[derive(Default)]
+pub(super) struct Prefixes {
+    /// The first address and the length of a prefix, and the number of the first mapping that has it.
+    numbers: BTreeMap<(u128, u8), usize>,
+    lengths: BTreeSet<u8>,
+}
+
+impl Prefixes {
+    /// Adds the prefix of a mapping. `address` has its bits at the top.
+    fn add(&mut self, address: u128, length: u8, number: usize) {
+        self.numbers.entry((address, length)).or_insert(number);
+        self.lengths.insert(length);
+    }
+
+    /// The numbers of the mappings whose prefixes contain this one, are equal to it, or are inside it.
+    fn overlapping(&self, address: u128, length: u8) -> impl Iterator<Item = usize> {
+        let around =
+            self.lengths.range(..=length).filter_map(move |l| self.numbers.get(&(address & mask(*l), *l)));
+        let inside = self.numbers.range((address, length)..=(address | !mask(length), u8::MAX));
+        around.chain(inside.filter(move |((_, l), _)| *l > length).map(|(_, number)| number)).copied()
+    }
+}
+
+/// The mask of a prefix length.
+fn mask(length: u8) -> u128 {
+    u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0)
+}
+
+/// The mappings of a file so far.
+#[derive(Default)]
+pub(super) struct Mappings {
+    pub all: Vec<Map>,
+    four: Prefixes,
+    six: Prefixes,
+}
+
+impl Mappings {
+    pub fn push(&mut self, map: Map) {
+        let number = self.all.len();
+        self.four.add(top(map.ipv4), map.ipv4.prefix_len(), number);
+        self.six.add(map.ipv6.network().into(), map.ipv6.prefix_len(), number);
+        self.all.push(map);
+    }
+
+    /// The mappings that have addresses in common with this one, in order.
+    pub fn overlapping(&self, map: &Map) -> impl Iterator<Item = &Map> {
+        let four = self.four.overlapping(top(map.ipv4), map.ipv4.prefix_len());
+        let six = self.six.overlapping(map.ipv6.network().into(), map.ipv6.prefix_len());
+        let numbers: BTreeSet<usize> = four.chain(six).collect();
+        numbers.into_iter().map(|number| &self.all[number])
+    }
+}
+
+fn top(net: Ipv4Net) -> u128 {
+    u128::from(u32::from(net.network())) << 96
+}
+
 /// What two mappings of which one is inside the other do to addresses, if an address comes back as another one. (RFC 7757 looks up each
 /// direction by itself.)
 pub(super) fn asymmetric(a: &Map, b: &Map) -> Option<String> {
@@ -95,4 +154,43 @@ fn to_six(map: &Map, net: Ipv4Net) -> Ipv6Addr {
     let (four, six) = (32 - map.ipv4.prefix_len(), 128 - map.ipv6.prefix_len());
     let suffix = u128::from(u32::from(net.addr()) & !u32::from(map.ipv4.netmask()));
     Ipv6Addr::from(u128::from(map.ipv6.addr()) | suffix << (six - four))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Mappings that overlap are those that a look at all of them finds.
+    #[test]
+    fn an_index_finds_all_mappings_that_overlap() {
+        let (mut seen, mut found) = (Mappings::default(), 0);
+        let mut random = 1u64;
+        let mut next = |below: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % below
+        };
+        for _ in 0..500 {
+            let (four, six) = (next(17) as u8 + 16, next(20) as u8 + 96);
+            let address = Ipv6Addr::from(0x2001_0db8 << 96 | u128::from(next(1 << 16)) << 12);
+            let ipv4 =
+                Ipv4Net::new((0xc612_0000 | next(1 << 16) as u32).into(), four).expect("a length").trunc();
+            let map = Map { ipv4, ipv6: Ipv6Net::new(address, six).expect("a length").trunc() };
+            let overlaps = |m: &&Map| {
+                let (a, b) = (m.ipv4, map.ipv4);
+                let (c, d) = (m.ipv6, map.ipv6);
+                a.contains(&b) || b.contains(&a) || c.contains(&d) || d.contains(&c)
+            };
+            let all: Vec<&Map> = seen.all.iter().filter(overlaps).collect();
+            // Of equal prefixes the index has the first one, and one suffices: the file is refused.
+            let index: Vec<&Map> = seen.overlapping(&map).collect();
+            assert!(index.iter().all(|m| all.contains(m)), "{map:?}");
+            assert!(
+                all.iter().all(|m| index.iter().any(|i| i == m || i.ipv4 == m.ipv4 || i.ipv6 == m.ipv6)),
+                "{map:?}"
+            );
+            found += index.len();
+            seen.push(map);
+        }
+        assert!(found > 500, "{found}");
+    }
 }

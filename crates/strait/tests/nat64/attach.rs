@@ -189,3 +189,26 @@ fn what_xdp_cannot_carry_is_refused_beforehand() {
     let status = lab.strait("status").output().expect("strait starts");
     assert!(status.status.code() == Some(4) && both(&status).contains("tx off"), "{}", both(&status));
 }
+
+/// RFC 7757 section 4.2: two hosts with mappings, of which one knows the other's IPv4 address.
+#[test]
+fn mapped_hosts_reach_each_other_with_either_hairpinning() {
+    for (name, attach) in [("hairdev", crate::DEVICE), ("hairtc", TC), ("hairxdp", XDP)] {
+        let Some(lab) = lab(name) else { return };
+        let client = lab.client();
+        crate::ip(&format!("-n {client} addr add 2001:db8:100::3/128 dev lo nodad"));
+        for hairpin in ["simple", "intrinsic"] {
+            lab.config(attach, &format!("hairpin = \"{hairpin}\""));
+            lab.must("up");
+            // Lanes learn neighbours from the first packets.
+            let ping = "ping -n -c 4 -i 0.1 -W 2 -I 2001:db8:100::2 2001:db8:64::c633:6403";
+            let output = std::process::Command::new("ip")
+                .args(["netns", "exec", client])
+                .args(ping.split(' '))
+                .output()
+                .expect("ping starts");
+            let said = both(&output);
+            assert_eq!(said.matches("ttl=63").count(), 4, "{name} {hairpin}: {said}");
+        }
+    }
+}

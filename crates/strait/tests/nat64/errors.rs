@@ -5,6 +5,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use io::netns::Namespace;
+use nix::sys::socket::{setsockopt, sockopt::UdpGsoSegment};
 use serde_json::Value;
 
 use crate::attach::{TC, XDP};
@@ -24,22 +25,36 @@ fn refusing(lab: &Lab, attach: &str, more: &str) {
 /// Client and server send a packet each that is refused, and must learn that.
 fn both_learn(lab: &Lab, name: &str) {
     // RFC 7915 section 5.4: unreachable, administratively prohibited; EACCES.
-    let error = answer(&lab.client, "[2001:db8:100::2]:0", "[64:ff9b::192.0.2.2]:7", 1);
+    let error = answer(&lab.client, "[2001:db8:100::2]:0", "[64:ff9b::192.0.2.2]:7");
     let error = error.unwrap_or_else(|| panic!("{name}: no ICMPv6 error"));
     assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{name}: {error}");
     // Section 4.4: unreachable, administratively prohibited; EHOSTUNREACH.
-    let error = answer(&lab.server, "192.0.2.2:0", &format!("{CLIENT4}:7"), 1);
+    let error = answer(&lab.server, "192.0.2.2:0", &format!("{CLIENT4}:7"));
     let error = error.unwrap_or_else(|| panic!("{name}: no ICMP error"));
     assert_eq!(error.kind(), ErrorKind::HostUnreachable, "{name}: {error}");
 }
 
-/// Sends datagrams, and returns the first error that comes back for them.
-fn answer(space: &Namespace, from: &str, to: &str, datagrams: usize) -> Option<std::io::Error> {
+/// Sends a datagram, and returns the error that comes back for it.
+fn answer(space: &Namespace, from: &str, to: &str) -> Option<std::io::Error> {
+    answer_to(space, from, to, b"datagram", None)
+}
+
+/// The same for some bytes, which are one packet of segments of this size until they leave the sender's machine.
+fn answer_to(
+    space: &Namespace,
+    from: &str,
+    to: &str,
+    data: &[u8],
+    segment: Option<i32>,
+) -> Option<std::io::Error> {
     let socket = space.run(|| UdpSocket::bind(from).expect("binds")).expect("a namespace");
     socket.connect(to).expect("a route");
     socket.set_read_timeout(Some(Duration::from_secs(1))).expect("a socket");
-    let failed = (0..datagrams).find_map(|_| socket.send(b"datagram").err());
-    failed.or_else(|| socket.recv(&mut [0; 8]).err().filter(|e| e.kind() != ErrorKind::WouldBlock))
+    if let Some(size) = segment {
+        setsockopt(&socket, UdpGsoSegment, &size).expect("UDP_SEGMENT");
+    }
+    socket.send(data).expect("sends");
+    socket.recv(&mut [0; 8]).err().filter(|e| e.kind() != ErrorKind::WouldBlock)
 }
 
 fn counter(lab: &Lab, name: &str) -> u64 {
@@ -70,6 +85,29 @@ fn senders_learn_that_a_packet_was_refused() {
     }
 }
 
+/// Packets of offloads, whose checksums are incomplete, are quoted as whole ones are: the kernel looks for the socket by what it finds.
+#[test]
+fn senders_of_segments_learn_it_too() {
+    if !possible("refused segments") {
+        return;
+    }
+    for (name, attach) in [("segdev", DEVICE), ("segtc", TC)] {
+        let lab = Lab::new(name);
+        lab.incomplete_checksums();
+        refusing(&lab, attach, "error-source6 = \"2001:db8:1::1\"");
+        lab.must("up");
+        let data = vec![7; 20_000];
+        let ends = [
+            (&lab.client, "[2001:db8:100::2]:0", "[64:ff9b::192.0.2.2]:7".to_string()),
+            (&lab.server, "192.0.2.2:0", format!("{CLIENT4}:7")),
+        ];
+        for (space, from, to) in ends {
+            let error = answer_to(space, from, &to, &data, Some(1000));
+            assert!(error.is_some(), "{name}: no error from {to}");
+        }
+    }
+}
+
 #[test]
 fn senders_learn_it_from_the_native_target() {
     if !possible("refused native") || !std::path::Path::new("/dev/net/tun").exists() {
@@ -91,7 +129,7 @@ fn a_sender_gets_as_many_errors_as_the_file_allows() {
     let source = "error-source6 = \"2001:db8:1::1\"\n";
     let send = |count: usize| {
         for _ in 0..count {
-            answer(&lab.client, "[2001:db8:100::2]:0", "[64:ff9b::192.0.2.2]:7", 1);
+            answer(&lab.client, "[2001:db8:100::2]:0", "[64:ff9b::192.0.2.2]:7");
         }
         (counter(&lab, "sent.errors_sent6.prohibited"), counter(&lab, "sent.errors_limited"))
     };

@@ -1,7 +1,9 @@
 //! What of somebody else's would be in the way of our routes. It is found before anything changes. These are functions of the kernel's lists, so
 //! that the tests need no kernel.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::IpAddr;
 
 use io::link::{BY_KERNEL, Kind, Prefix, Proxy, Route};
 
@@ -83,11 +85,12 @@ pub struct Routing {
 /// Plans the routes that are wanted.
 pub fn plan(wanted: &[Route], present: &Present, whose: Whose<'_>) -> Routing {
     let mut routing = Routing::default();
+    let there = There::new(present, whose);
     for route in wanted {
         let mut one = Routing::default();
         match route.priority {
-            None => self::one(route, present, whose, &mut one),
-            Some(_) => ranked(route, present, whose, &mut one),
+            None => self::one(route, &there, whose, &mut one),
+            Some(_) => ranked(route, &there, whose, &mut one),
         }
         if !whose.yields || one.conflicts.is_empty() {
             routing.steps.extend(one.steps);
@@ -95,17 +98,53 @@ pub fn plan(wanted: &[Route], present: &Present, whose: Whose<'_>) -> Routing {
         routing.conflicts.extend(one.conflicts);
         routing.warnings.extend(one.warnings);
     }
+    let prefixes: BTreeSet<Prefix> = wanted.iter().map(|route| route.to).collect();
     for route in present.routes.iter().filter(|r| whose.is_ours(r)) {
-        if !wanted.iter().any(|w| w.to == route.to) {
+        if !prefixes.contains(&route.to) {
             routing.steps.push(Step::Remove(route.clone()));
         }
     }
     routing
 }
 
-fn one(wanted: &Route, present: &Present, whose: Whose<'_>, routing: &mut Routing) {
-    let equal: Vec<&Route> =
-        present.routes.iter().filter(|r| r.to == wanted.to && !whose.is_moved(r)).collect();
+/// What is there, as each of our routes is compared with it: a machine may have a million routes, and a file thousands of mappings.
+struct There<'a> {
+    present: &'a Present,
+    /// The routes of each prefix, in the kernel's order.
+    by_prefix: BTreeMap<Prefix, Vec<&'a Route>>,
+    /// The networks of links, of others.
+    connected: Vec<&'a Route>,
+    /// The routes of others, by their next hops.
+    by_hop: BTreeMap<IpAddr, Vec<&'a Route>>,
+}
+
+impl<'a> There<'a> {
+    fn new(present: &'a Present, whose: Whose<'_>) -> Self {
+        let mut there =
+            Self { present, by_prefix: BTreeMap::new(), connected: Vec::new(), by_hop: BTreeMap::new() };
+        for route in &present.routes {
+            there.by_prefix.entry(route.to).or_default().push(route);
+            let foreign = !whose.is_ours(route) && !whose.is_moved(route);
+            if !foreign || route.kind != Kind::Unicast || route.protocol == PROTOCOL {
+                continue;
+            }
+            match route.via {
+                Some(via) => there.by_hop.entry(via).or_default().push(route),
+                None if route.protocol == BY_KERNEL => there.connected.push(route),
+                None => {}
+            }
+        }
+        there
+    }
+
+    /// The routes of a prefix.
+    fn equal(&self, to: Prefix) -> impl Iterator<Item = &'a Route> {
+        self.by_prefix.get(&to).into_iter().flatten().copied()
+    }
+}
+
+fn one(wanted: &Route, there: &There<'_>, whose: Whose<'_>, routing: &mut Routing) {
+    let equal: Vec<&Route> = there.equal(wanted.to).filter(|r| !whose.is_moved(r)).collect();
     let ours = equal.iter().position(|r| whose.is_ours(r));
     let others: Vec<&Route> = equal.iter().copied().filter(|r| !whose.is_ours(r)).collect();
     let best = others.iter().map(|r| r.metric()).min();
@@ -129,12 +168,12 @@ fn one(wanted: &Route, present: &Present, whose: Whose<'_>, routing: &mut Routin
     let priority = best.and_then(|best| before(wanted, best));
     let route = Route { priority, ..wanted.clone() };
     routing.steps.push(Step::Add { route, beside: !others.is_empty() || !whose.moved.is_empty() });
-    neighbours(wanted, present, whose, routing);
+    neighbours(wanted, there, whose, routing);
 }
 
 /// Plans a route with a metric of its own, which stands beside others to the same prefix, whoever wins.
-fn ranked(wanted: &Route, present: &Present, whose: Whose<'_>, routing: &mut Routing) {
-    let equal: Vec<&Route> = present.routes.iter().filter(|r| r.to == wanted.to).collect();
+fn ranked(wanted: &Route, there: &There<'_>, whose: Whose<'_>, routing: &mut Routing) {
+    let equal: Vec<&Route> = there.equal(wanted.to).collect();
     match equal.iter().find(|r| whose.is_ours(r)) {
         Some(mine) if **mine == *wanted => {}
         // The kernel takes routes of an address away with it, and IPv6 has one route of a metric.
@@ -188,40 +227,39 @@ fn equal_route(wanted: &Route, other: &Route) -> Conflict {
 }
 
 /// Routes to other prefixes that overlap.
-fn neighbours(wanted: &Route, present: &Present, whose: Whose<'_>, routing: &mut Routing) {
+fn neighbours(wanted: &Route, there: &There<'_>, whose: Whose<'_>, routing: &mut Routing) {
     let to = wanted.to;
-    let foreign = present.routes.iter().filter(|r| {
-        !whose.is_ours(r) && !whose.is_moved(r) && r.kind == Kind::Unicast && r.protocol != PROTOCOL
-    });
-    for other in foreign {
+    for other in &there.connected {
         let name = other.interface.as_deref().unwrap_or("none");
-        let connected = other.protocol == BY_KERNEL && other.via.is_none();
-        if connected && other.to.len < to.len && other.to.contains(&to) {
+        if other.to.len < to.len && other.to.contains(&to) {
             inside(to, other, name, routing);
-        } else if connected && other.to.len > to.len && to.contains(&other.to) {
+        } else if other.to.len > to.len && to.contains(&other.to) {
             routing.warnings.push(format!(
                 "the network {} of `{name}` is inside {to}: its addresses are not translated",
                 other.to
             ));
         }
-        if let Some(via) =
-            other.via.filter(|via| to.contains(&Prefix::new(*via, if via.is_ipv4() { 32 } else { 128 })))
-        {
-            routing.conflicts.push(Conflict {
-                what: format!("the next hop {via} of the route `{other}` is inside {to}"),
-                cure: "leave it out of the file; `--force` if it is right".into(),
-            });
-        }
     }
-    for (name, address) in present.addresses.iter().filter(|(name, _)| name != whose.device) {
-        let host = Prefix::new(address.address, if address.address.is_ipv4() { 32 } else { 128 });
-        if to.contains(&host) {
+    let hops = there.by_hop.iter().filter(|(via, _)| to.contains(&host(**via)));
+    for (via, other) in hops.flat_map(|(via, routes)| routes.iter().map(move |route| (via, route))) {
+        routing.conflicts.push(Conflict {
+            what: format!("the next hop {via} of the route `{other}` is inside {to}"),
+            cure: "leave it out of the file; `--force` if it is right".into(),
+        });
+    }
+    for (name, address) in there.present.addresses.iter().filter(|(name, _)| name != whose.device) {
+        if to.contains(&host(address.address)) {
             routing.warnings.push(format!(
                 "{} is an address of `{name}` and inside {to}: the kernel keeps its packets, so it is not translated",
                 address.address
             ));
         }
     }
+}
+
+/// The prefix of one address.
+fn host(address: IpAddr) -> Prefix {
+    Prefix::new(address, if address.is_ipv4() { 32 } else { 128 })
 }
 
 /// Our prefix is inside the network of an interface.

@@ -1,6 +1,7 @@
 //! `up`, `reload` and `check --diff`: what a file would change, whether anything is in the way, and the change itself. It is applied whole, or
 //! undone.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use abi::Manifest;
@@ -161,7 +162,14 @@ pub fn repair(
 
 /// Checks a file, and says what applying it would change.
 pub fn check(args: &FileArgs) -> anyhow::Result<()> {
-    let read = File::read(&args.of.config).and_then(|file| Ok((file.config()?, file)));
+    let read = File::read(&args.of.config).and_then(|file| {
+        let config = file.config()?;
+        if !OBJECT.is_empty() && config.clat.is_none() {
+            // What does not fit the tables is found before somebody applies it.
+            desired(&config, &manifest()?)?;
+        }
+        Ok((config, file))
+    });
     let (config, file) = match read {
         Ok(read) => read,
         Err(error) => {
@@ -596,21 +604,20 @@ fn table_changes(held: &Running, wanted: &Running, all: &mut Vec<(Sort, String, 
         (Some(old), Some(new)) if old != new => push(Sort::Change, "prefix", format!("{old} becomes {new}")),
         _ => {}
     }
-    let old = |ipv4| held.maps.iter().find(|map| map.ipv4 == ipv4);
+    let by_ipv4 = |running: &Running| -> HashMap<_, _> {
+        running.maps.iter().map(|map| (map.ipv4, map.ipv6)).collect()
+    };
+    let (old, new) = (by_ipv4(held), by_ipv4(wanted));
     for map in &wanted.maps {
-        match old(map.ipv4) {
+        match old.get(&map.ipv4) {
             None => push(Sort::Add, "mapping", format!("{} to {}", map.ipv4, map.ipv6)),
-            Some(old) if old.ipv6 != map.ipv6 => {
-                push(
-                    Sort::Change,
-                    "mapping",
-                    format!("{} to {} becomes to {}", map.ipv4, old.ipv6, map.ipv6),
-                );
+            Some(old) if *old != map.ipv6 => {
+                push(Sort::Change, "mapping", format!("{} to {old} becomes to {}", map.ipv4, map.ipv6));
             }
             Some(_) => {}
         }
     }
-    for map in held.maps.iter().filter(|map| !wanted.maps.iter().any(|w| w.ipv4 == map.ipv4)) {
+    for map in held.maps.iter().filter(|map| !new.contains_key(&map.ipv4)) {
         push(Sort::Remove, "mapping", format!("{} to {}", map.ipv4, map.ipv6));
     }
     for (name, value) in &wanted.settings {

@@ -1,6 +1,7 @@
 //! What a translator needs outside of its tables: the device, routes and lanes. The difference between what is there and what a configuration
 //! wants is a list of steps. A step says what it does, can be done, and can be undone.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use control::nat64::Config;
@@ -352,14 +353,9 @@ pub fn routes(config: &Config, device: &str) -> Vec<Route> {
     let v4 = config.maps.iter().map(|m| m.ipv4).chain(config.routes.iter().copied());
     let v4 = v4.map(|net| Route::dev(Prefix::new(net.network(), net.prefix_len()), device));
     let v6 = config.prefix.map(|net| Route::dev(Prefix::new(net.network(), net.prefix_len()), device));
-    let mut all: Vec<Route> = Vec::new();
-    for route in v4.chain(v6) {
-        // `routes` may repeat the prefix of a mapping.
-        if !all.iter().any(|r| r.to == route.to) {
-            all.push(route.by(PROTOCOL));
-        }
-    }
-    all
+    // `routes` may repeat the prefix of a mapping.
+    let mut seen = BTreeSet::new();
+    v4.chain(v6).filter(|route| seen.insert(route.to)).map(|route| route.by(PROTOCOL)).collect()
 }
 
 /// Does steps, and can undo those that were done, the last one first.
