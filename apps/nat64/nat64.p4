@@ -121,6 +121,8 @@ const bit<8> ROUND_CUT    = 5;      // it is summed as it is, and cut
 const bit<8> ROUND_SUM    = 6;      // it is summed again
 // Intrinsic hairpinning: what was translated to IPv4 is translated back.
 const bit<8> ROUND_BACK   = 7;
+// IPv4 options are read in a second round, when the header with them has been summed.
+const bit<8> ROUND_OPTIONS = 8;
 
 // What an ICMP error is sent for. Action message has its types and codes.
 const bit<8> PROHIBITED     = 0;    // RFC 7915 sections 4.4 and 5.4: every other reason
@@ -341,6 +343,8 @@ struct metadata_t {
     bit<16> l4_bytes;       // bytes behind the last header that translation knows
     bit<8>  protocol;       // what those bytes are, as the arriving packet numbers it
     bit<8>  options;        // IPv4 options still to be skipped, in bytes
+    bit<32> options_sum;    // the sum of their words
+    bool    options_unread; // they have only been summed
     bit<8>  extensions;     // IPv6 extension headers met
     bool    whole;          // no fragment and no padding: the payload is what was sent
     bool    summed;         // the transport checksum is declared, see Verify and Update
@@ -427,7 +431,22 @@ parser Packet(packet_in packet,
     // RFC 7915 section 4.1: options are ignored, but for an unexpired source route.
     state ipv4_options {
         meta.options = (((bit<8>) hdr.ipv4.ihl) << 2) - 20;
-        transition ipv4_option;
+        transition select(meta.round) {
+            ROUND_FIRST: ipv4_sum_options;
+            default:     ipv4_option;
+        }
+    }
+
+    state ipv4_sum_options {
+        bit<32> word = packet.lookahead<bit<32>>();
+        meta.options_sum = meta.options_sum + (bit<32>) word[31:16] + (bit<32>) word[15:0];
+        packet.advance(32);
+        meta.options = meta.options - 4;
+        meta.options_unread = true;
+        transition select(meta.options) {
+            0:       accept;
+            default: ipv4_sum_options;
+        }
     }
 
     state ipv4_option {
@@ -1047,7 +1066,7 @@ bool is_not_global(in bit<32> address) {
 // it drops the packet, and is its reason if no error is sent.
 control Ask(inout metadata_t meta, in bit<8> reason, in bit<32> detail) {
     apply {
-        if (meta.settings.send_errors == 1 && meta.round == ROUND_FIRST) {
+        if (meta.settings.send_errors == 1 && (meta.round == ROUND_FIRST || meta.round == ROUND_OPTIONS)) {
             meta.round = ROUND_DECIDE;
             meta.reason = reason;
             meta.detail = detail;
@@ -1258,7 +1277,7 @@ control Intrinsic(in bit<32> ipv4, out bool yes) {
 
 // ---------------------------------------------------------------- IPv4 header checksum
 //
-// RFC 1812 section 5.2.2. A header with options is not summed: they are gone.
+// RFC 1812 section 5.2.2. A header with options has been summed in the first round.
 
 bit<16> header_sum(in ipv4_h ipv4) {
     return folded(
@@ -2311,6 +2330,7 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
     action fragmented_extension() { mark_to_drop(standard_metadata); exit; }
     action too_many_extensions()  { mark_to_drop(standard_metadata); exit; }
     action malformed()            { mark_to_drop(standard_metadata); exit; }
+    action bad_options_checksum() { mark_to_drop(standard_metadata); exit; }
     action not_ip()               { mark_to_drop(standard_metadata); exit; }
     action no_route()             { mark_to_drop(standard_metadata); exit; }
     action too_big()              { mark_to_drop(standard_metadata); exit; }
@@ -2381,6 +2401,13 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
             else if (standard_metadata.parser_error == error.FragmentedExtension) { fragmented_extension(); }
             else if (standard_metadata.parser_error == error.TooManyExtensions) { too_many_extensions(); }
             else { malformed(); }
+        }
+
+        if (meta.options_unread) {
+            if (folded((bit<32>) header_sum(hdr.ipv4) + meta.options_sum) != 0xffff) { bad_options_checksum(); }
+            meta.round = ROUND_OPTIONS;
+            resubmit_preserving_field_list(1);
+            exit;
         }
 
         settings.apply();

@@ -8,6 +8,7 @@ mod attach;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
+use std::str::FromStr;
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use toml::Spanned;
@@ -412,19 +413,35 @@ impl<'a> Reader<'a> {
     }
 
     fn error_source4(&mut self, value: &Value<'a>) -> Option<Ipv4Addr> {
-        let text = self.string(value, "error-source4", "192.0.2.1")?;
-        let hint = "write an address of this router, such as `192.0.2.1`";
-        match text.parse::<Ipv4Addr>() {
-            Ok(a) if a.octets()[0] == 0 || a.octets()[0] >= 224 || a.is_loopback() || a.is_link_local() => {
-                self.problem(value.span(), format!("{a} cannot be the source of ICMP errors"), hint);
-                None
-            }
-            Ok(address) => Some(address),
-            Err(_) => {
-                self.problem(value.span(), format!("`{text}` is not an IPv4 address"), hint);
-                None
-            }
-        }
+        let wrong =
+            |a: &Ipv4Addr| a.octets()[0] == 0 || a.octets()[0] >= 224 || a.is_loopback() || a.is_link_local();
+        self.source(value, "error-source4", "IPv4", "192.0.2.1", wrong)
+    }
+
+    fn error_source6(&mut self, value: &Value<'a>) -> Option<Ipv6Addr> {
+        let wrong = |a: &Ipv6Addr| {
+            a.is_multicast() || a.is_loopback() || a.is_unspecified() || a.is_unicast_link_local()
+        };
+        self.source(value, "error-source6", "IPv6", "2001:db8::1", wrong)
+    }
+
+    /// An address of the router, from which errors may come.
+    fn source<A: FromStr + fmt::Display>(
+        &mut self,
+        value: &Value<'a>,
+        key: &str,
+        protocol: &str,
+        example: &str,
+        wrong: impl Fn(&A) -> bool,
+    ) -> Option<A> {
+        let text = self.string(value, key, example)?;
+        let message = match text.parse::<A>() {
+            Ok(address) if wrong(&address) => format!("{address} cannot be the source of ICMP errors"),
+            Ok(address) => return Some(address),
+            Err(_) => format!("`{text}` is not an {protocol} address"),
+        };
+        self.problem(value.span(), message, format!("write an address of this router, such as `{example}`"));
+        None
     }
 
     fn hairpin(&mut self, value: &Value<'a>) -> Hairpin {
@@ -442,24 +459,6 @@ impl<'a> Reader<'a> {
     fn error_rate(&mut self, value: Option<&Value<'a>>) -> u16 {
         let rate = value.and_then(|v| self.integer(v, "error-rate", 0..=u16::MAX.into()));
         rate.map_or(ERROR_RATE, |n| n as u16)
-    }
-
-    fn error_source6(&mut self, value: &Value<'a>) -> Option<Ipv6Addr> {
-        let text = self.string(value, "error-source6", "2001:db8::1")?;
-        let hint = "write an address of this router, such as `2001:db8::1`";
-        match text.parse::<Ipv6Addr>() {
-            Ok(a)
-                if a.is_multicast() || a.is_loopback() || a.is_unspecified() || a.is_unicast_link_local() =>
-            {
-                self.problem(value.span(), format!("{a} cannot be the source of ICMP errors"), hint);
-                None
-            }
-            Ok(address) => Some(address),
-            Err(_) => {
-                self.problem(value.span(), format!("`{text}` is not an IPv6 address"), hint);
-                None
-            }
-        }
     }
 
     fn ipv6_net(&mut self, text: &str, span: Range<usize>) -> Option<Ipv6Net> {
