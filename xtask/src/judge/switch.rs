@@ -44,7 +44,7 @@ pub struct Switch {
     handles: HashMap<EntryKey, Value>,
     /// The drop reason that an action of the switch is.
     reasons: BTreeMap<i32, DropId>,
-    /// The packets that a drop reason ended, by their number in the switch. One that is parsed again goes on.
+    /// The packets that a drop reason ended, by their number in the switch. One that is parsed again, as a copy, goes on.
     dropped: HashMap<Vec<u8>, DropId>,
     progress: Progress,
 }
@@ -111,7 +111,7 @@ impl Switch {
                 Some(PACKET_OUT) => self.progress.left += 1,
                 Some(PARSER_START) => drop(self.dropped.remove(packet)),
                 Some(ACTION_EXECUTE) => {
-                    let reason = number(EVENT_PACKET.end).and_then(|action| self.reasons.get(&action));
+                    let reason = number(EVENT_ACTION).and_then(|action| self.reasons.get(&action));
                     self.dropped.extend(reason.map(|reason| (packet.to_vec(), *reason)));
                 }
                 _ => {}
@@ -192,12 +192,13 @@ fn patiently<T>(mut attempt: impl FnMut() -> anyhow::Result<T>) -> anyhow::Resul
     }
 }
 
-/// The numbers of events, and where each tells the packet and its copy (`msg_hdr_t` of BMv2's event_logger.cpp).
+/// The numbers of events, and where each tells the packet (`msg_hdr_t` of BMv2's event_logger.cpp) and, behind the number of its copy, the action.
 const PACKET_IN: i32 = 0;
 const PACKET_OUT: i32 = 1;
 const PARSER_START: i32 = 2;
 const ACTION_EXECUTE: i32 = 14;
-const EVENT_PACKET: Range<usize> = 24..40;
+const EVENT_PACKET: Range<usize> = 24..32;
+const EVENT_ACTION: usize = 40;
 
 /// The types of messages with packets (`MsgType` of BMv2's dev_mgr_packet_in.cpp).
 const MSG_PACKET_IN: u32 = 3;
