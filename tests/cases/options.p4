@@ -103,9 +103,9 @@ control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) 
         if (sm.parser_error != error.NoError) {
             hdr.digest.setValid();
             hdr.digest.flags = sm.parser_error == error.PacketTooShort ? 8w1 :
-                sm.parser_error == error.HeaderTooShort ? 8w4 :
-                sm.parser_error == error.ParserInvalidArgument ? 8w6 :
-                sm.parser_error == error.StackOutOfBounds ? 8w3 : 8w9;
+                (sm.parser_error == error.HeaderTooShort ? 8w4 :
+                (sm.parser_error == error.ParserInvalidArgument ? 8w6 :
+                (sm.parser_error == error.StackOutOfBounds ? 8w3 : 8w9)));
         } else if (hdr.odd.isValid()) {
             hdr.odd.mark = ~hdr.odd.mark;
         } else if (hdr.inner.isValid()) {

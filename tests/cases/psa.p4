@@ -63,8 +63,8 @@ control EC(inout headers hdr, inout metadata m, in psa_egress_input_metadata_t i
            inout psa_egress_output_metadata_t ostd) {
     apply {
         hdr.h.path = istd.packet_path == PSA_PacketPath_t.NORMAL_UNICAST ? 8w1
-            : istd.packet_path == PSA_PacketPath_t.NORMAL_MULTICAST ? 8w2
-            : istd.packet_path == PSA_PacketPath_t.CLONE_I2E ? 8w3 : 8w4;
+            : (istd.packet_path == PSA_PacketPath_t.NORMAL_MULTICAST ? 8w2
+            : (istd.packet_path == PSA_PacketPath_t.CLONE_I2E ? 8w3 : 8w4));
         hdr.h.instance = (bit<8>)(EgressInstanceUint_t)istd.instance;
         if (hdr.h.handed == 0) { hdr.h.handed = m.handed; }
         if (hdr.h.op == 6 && istd.packet_path == PSA_PacketPath_t.NORMAL_UNICAST) {

@@ -84,9 +84,9 @@ control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) 
         meta.flags = (bit<8>) sm.checksum_error;
         if (sm.parser_error != error.NoError) {
             hdr.front.seen = sm.parser_error == error.PacketTooShort ? 8w0x81 :
-                sm.parser_error == error.HeaderTooShort ? 8w0x84 :
-                sm.parser_error == error.ParserInvalidArgument ? 8w0x86 :
-                sm.parser_error == error.StackOutOfBounds ? 8w0x83 : 8w0x89;
+                (sm.parser_error == error.HeaderTooShort ? 8w0x84 :
+                (sm.parser_error == error.ParserInvalidArgument ? 8w0x86 :
+                (sm.parser_error == error.StackOutOfBounds ? 8w0x83 : 8w0x89)));
         } else if (hdr.text.isValid()) {
             hdr.text.half = ~hdr.text.half;
             if (hdr.text.behind == 1) { hdr.text.setInvalid(); }
