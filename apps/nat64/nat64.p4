@@ -2135,6 +2135,9 @@ control Own(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_
 //           cuts it to what an error may quote.
 //   BUILD   the headers of the error are put in front, and the sum is that of the whole.
 // The first two are resubmissions, since only those leave the packet as it arrived.
+//
+// A translated error that is to be cut passes it twice more: CUT, where egress cuts it,
+// and SUM, where the rest is summed.
 
 control SentErrors(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     bit<48> mac = 0;
@@ -2236,7 +2239,7 @@ control SentErrors(inout headers_t hdr, inout metadata_t meta, inout standard_me
         hdr.ipv6.dst = hdr.inner_ipv6.src;
     }
 
-    // An error by its address and length; a sender of many is sent some.
+    // A token bucket by sender and port, of which senders may share one.
     action limit(in bit<32> sender, out bit<8> color) {
         bit<32> mixed = (sender ^ (bit<32>) meta.port) * 0x9e3779b1;
         limits.execute_meter((bit<32>) mixed[31:22], color);

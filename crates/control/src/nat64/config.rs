@@ -62,7 +62,7 @@ pub struct Config {
 pub enum Hairpin {
     /// Twice, and the kernel routes them in between.
     Simple,
-    /// At once.
+    /// Twice at once, in two rounds of the program.
     Intrinsic,
 }
 
