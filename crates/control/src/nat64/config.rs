@@ -780,7 +780,6 @@ ipv6 = "2001:db8::7"
         assert!(parse(&text("64:ff9b:1::/96", "10.1.0.0/16")).is_ok());
     }
 
-    /// Each row has: the second mapping, and words of the warning; none if there is no warning.
     #[test]
     fn a_private_pool_of_error_sources_is_allowed_and_told_of() {
         for (pool, words) in [
@@ -795,6 +794,7 @@ ipv6 = "2001:db8::7"
         }
     }
 
+    /// Each row has: the second mapping, and words of the warning; none if there is no warning.
     #[test]
     fn mappings_inside_each_other_are_allowed_and_told_of() {
         for (ipv4, ipv6, words) in [

@@ -181,12 +181,16 @@ fn sources(config: &Config) -> Call {
 fn limits(config: &Config, manifest: &Manifest) -> Result<Vec<Entity>, String> {
     let (name, rate) = (format!("{SENT}.limits"), config.error_rate);
     let meter = manifest.meter_id(&name).ok_or_else(|| format!("the program has no meter `{name}`"))?;
-    // With 32 bits of fraction, as the kernel holds it: so it is equal when it is read back.
-    let fraction = (1u64 << 32) as f64;
-    let per_microsecond = (f64::from(rate) / 1e6 * fraction).floor() / fraction;
-    let rates = vec![Rate { per_microsecond, burst: rate.into() }; 2];
+    let rates = vec![held(rate); 2];
     let cells = manifest.meters[meter.index()].size.unwrap_or(0);
     Ok((0..cells).map(|index| Entity::Meter { meter, index, rates: rates.clone() }).collect())
+}
+
+/// A rate a second with 32 bits of fraction, as the kernel holds it. So it is equal when it is read back, and buckets keep what they contain.
+fn held(rate: u16) -> Rate {
+    let fraction = (1u64 << 32) as f64;
+    let per_microsecond = (f64::from(rate) / 1e6 * fraction).floor() / fraction;
+    Rate { per_microsecond, burst: rate.into() }
 }
 
 fn call(action: &str, args: &[(u32, u128)]) -> Call {
@@ -321,6 +325,16 @@ mod tests {
         let keys =
             "prefix = \"2001:db8:64::/96\"\nerror-source4 = \"192.0.2.1\"\nerror-source6 = \"2001:db8::1\"";
         assert_eq!(sources_of(keys), [0, 0xc0000201, 0x20010db8 << 96 | 1]);
+    }
+
+    #[test]
+    fn rates_are_what_the_kernel_can_hold() {
+        for rate in [1, 3, 10, 1000, u16::MAX] {
+            let held = held(rate);
+            assert_eq!((held.per_microsecond * (1u64 << 32) as f64).fract(), 0.0, "{rate}");
+            let error = f64::from(rate) - held.per_microsecond * 1e6;
+            assert!((0.0..0.001).contains(&error), "{rate} a second is held with an error of {error}");
+        }
     }
 
     #[test]

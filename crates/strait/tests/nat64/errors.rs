@@ -141,9 +141,4 @@ fn a_sender_gets_as_many_errors_as_the_file_allows() {
     let (sent, limited) = send(4);
     assert_eq!(sent + limited, 4);
     assert!(sent >= 1 && limited >= 1, "{sent} of 4 errors in a burst");
-    // The rates that the kernel holds are those of the file.
-    let plan = lab.strait("check").arg("--diff").output().expect("strait starts");
-    assert!(!both(&plan).contains("meter"), "{}", both(&plan));
-    let said = lab.must("up");
-    assert!(!said.contains("changed") || said.contains("0 changed"), "{said}");
 }
