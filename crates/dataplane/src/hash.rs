@@ -42,17 +42,44 @@ static CRC32: [u32; 256] = crc32_table();
 
 /// CRC-16/ARC: polynomial 0x8005, input and output reflected, initial value 0, no final inversion.
 pub fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc, b| crc >> 8 ^ CRC16[(crc as u8 ^ b) as usize])
+    update_crc16(0, bytes)
+}
+
+/// The CRC-16 of data and then of `bytes`, where `crc` is that of the data. It is 0 for no data.
+pub fn update_crc16(crc: u16, bytes: &[u8]) -> u16 {
+    bytes.iter().fold(crc, |crc, b| crc >> 8 ^ CRC16[(crc as u8 ^ b) as usize])
 }
 
 /// CRC-32 of Ethernet: polynomial 0x04c11db7, input and output reflected, initial value all ones, final inversion.
 pub fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(u32::MAX, |crc, b| crc >> 8 ^ CRC32[(crc as u8 ^ b) as usize])
+    update_crc32(0, bytes)
+}
+
+/// The CRC-32 of data and then of `bytes`, where `crc` is that of the data. It is 0 for no data.
+pub fn update_crc32(crc: u32, bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!crc, |crc, b| crc >> 8 ^ CRC32[(crc as u8 ^ b) as usize])
+}
+
+/// Continues an Internet checksum. The state, which is 0 for no data, has the sum in 16 bits, and above them whether the number of bytes is odd.
+pub fn update_csum16(state: u32, bytes: &[u8]) -> u32 {
+    let (odd, sum) = (state >> 16 & 1, state & 0xffff);
+    let piece = !csum16(bytes);
+    // A piece that begins in the middle of a word has its bytes exchanged (RFC 1071, section 2 B).
+    let sum = sum + u32::from(if odd == 1 { piece.swap_bytes() } else { piece });
+    (odd ^ bytes.len() as u32 & 1) << 16 | ((sum & 0xffff) + (sum >> 16))
 }
 
 /// The first eight bytes as a big-endian number, or all bytes if there are fewer.
 pub fn identity(bytes: &[u8]) -> u64 {
-    bytes.iter().take(8).fold(0, |value, b| value << 8 | *b as u64)
+    update_identity(0, bytes) as u64
+}
+
+/// Continues [`identity`]. The state, which is 0 for no data, has the number in 64 bits, and above them how many bytes it has.
+pub fn update_identity(state: u128, bytes: &[u8]) -> u128 {
+    let count = (state >> 64) as usize;
+    let taken = &bytes[..bytes.len().min(8 - count.min(8))];
+    let value = taken.iter().fold(state as u64, |value, b| value << 8 | u64::from(*b));
+    u128::from(value) | ((count + taken.len()) as u128) << 64
 }
 
 /// The exclusive or of all 16-bit big-endian words. An odd last byte is padded with a zero byte.
@@ -104,6 +131,24 @@ mod tests {
         assert_eq!(xor16(&[0xab, 0xcd, 0xff]), 0xabcd ^ 0xff00);
         for hash in [Hash::Crc16, Hash::Crc32, Hash::Identity, Hash::Csum16, Hash::Xor16] {
             hash.of(&[]);
+        }
+    }
+
+    /// In whatever pieces data comes, its hash is the same.
+    #[test]
+    fn pieces() {
+        let bytes: Vec<u8> = (0..23).map(|i| (i * 37 + 250) as u8).collect();
+        for (first, second) in (0..=23).flat_map(|a| (a..=23).map(move |b| (a, b))) {
+            let pieces = [&bytes[..first], &bytes[first..second], &bytes[second..]];
+            assert_eq!(pieces.iter().fold(0, |crc, p| update_crc16(crc, p)), crc16(&bytes));
+            assert_eq!(pieces.iter().fold(0, |crc, p| update_crc32(crc, p)), crc32(&bytes));
+            let sum = pieces.iter().fold(0, |state, p| update_csum16(state, p));
+            assert_eq!((!(sum as u16), sum >> 16), (csum16(&bytes), 1));
+            let identity = pieces.iter().fold(0, |state, p| update_identity(state, p));
+            assert_eq!(
+                (identity as u64, identity >> 64),
+                (u64::from_be_bytes(bytes[..8].try_into().unwrap()), 8)
+            );
         }
     }
 }

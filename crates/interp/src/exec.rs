@@ -374,6 +374,13 @@ impl Run<'_, '_> {
                 let old = eval(p, &self.s, &ir::Expr::read(dst.clone(), ir::Ty::Bit(16))).low_u64() as u16;
                 self.write(dst, Bits::new(16, ir::add_sums(old, part).into()), loc);
             }
+            Call::UpdateHash { dst, algorithm, data } => {
+                let ty = algorithm.running().unwrap_or(ir::Ty::Bit(0));
+                let old = eval(p, &self.s, &ir::Expr::read(dst.clone(), ty));
+                let state =
+                    sums::update(*algorithm, old.to_u128().unwrap_or(0), &sums::bytes(p, &self.s, data));
+                self.write(dst, Bits::new(ty.width(), state), loc);
+            }
             Call::Random { dst, lo, hi } => self.random(dst, lo, hi, loc),
             Call::VerifyChecksum { .. } | Call::UpdateChecksum { .. } => self.checksum(call, loc),
             Call::LogMsg { .. } => self.log(call, loc),

@@ -2,7 +2,7 @@
 
 use abi::Bits;
 use dataplane::checksum::csum16;
-use dataplane::hash::Hash;
+use dataplane::hash::{Hash, update_crc16, update_crc32, update_csum16, update_identity};
 use ir::{Expr, HashAlgorithm, Program};
 
 use crate::eval::eval;
@@ -51,6 +51,18 @@ pub fn hash_of(algorithm: HashAlgorithm, bytes: &[u8]) -> u64 {
         HashAlgorithm::Xor16 => Hash::Xor16,
     };
     function.of(bytes)
+}
+
+/// Continues a hash with bytes: what is known of it after them (see [`HashAlgorithm::running`]).
+pub fn update(algorithm: HashAlgorithm, state: u128, bytes: &[u8]) -> u128 {
+    match algorithm {
+        HashAlgorithm::Crc32 | HashAlgorithm::Crc32Custom => update_crc32(state as u32, bytes).into(),
+        HashAlgorithm::Crc16 | HashAlgorithm::Crc16Custom => update_crc16(state as u16, bytes).into(),
+        HashAlgorithm::Csum16 => update_csum16(state as u32, bytes).into(),
+        HashAlgorithm::Identity => update_identity(state, bytes),
+        // The verifier accepts none of these.
+        HashAlgorithm::Random | HashAlgorithm::Xor16 => state,
+    }
 }
 
 /// v1model's `hash`: `base + H(data) % max`, and `base` where `max` is 0.

@@ -361,7 +361,7 @@ impl Effects<'_, '_> {
                 self.locate_place(dst);
                 self.write_place(dst);
             }
-            Call::AddToSum { dst, data, subtract: _ } => {
+            Call::AddToSum { dst, data, subtract: _ } | Call::UpdateHash { dst, algorithm: _, data } => {
                 self.exprs(data);
                 self.read_place(dst);
                 self.write_place(dst);

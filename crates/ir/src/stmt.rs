@@ -1,6 +1,6 @@
 //! Statements, which are the only part of a program that has effects.
 
-use crate::expr::{Expr, Place};
+use crate::expr::{Expr, Place, Ty};
 use crate::program::{
     ChecksumId, CounterId, DirectCounterId, DropSiteId, ErrorId, HeaderId, LabelId, Loc, MeterId, RegisterId,
     StackId, TableId, VarId,
@@ -244,6 +244,15 @@ pub enum Call {
         /// Whether the complement is added.
         subtract: bool,
     },
+    /// `Checksum.update` of PSA and PNA: continues a hash with the data of this call. See [`HashAlgorithm::running`].
+    UpdateHash {
+        /// The place of what is known of the hash so far, of the type [`HashAlgorithm::running`].
+        dst: Place,
+        /// The hash function, one that can be continued.
+        algorithm: HashAlgorithm,
+        /// The data. Together it is a whole number of bytes.
+        data: Vec<Data>,
+    },
     /// `random(dst, lo, hi)`: a random number from `lo` to `hi`, both included.
     Random {
         /// The place that receives the number.
@@ -320,6 +329,22 @@ pub enum HashAlgorithm {
     Identity,
     Csum16,
     Xor16,
+}
+
+impl HashAlgorithm {
+    /// The type of a variable that holds what is known of a hash so far ([`Call::UpdateHash`]); `None` if a hash of this function cannot be
+    /// continued. The variable is 0 while there is no data. For a CRC it is the CRC itself; for `Csum16` the sum, which is not complemented,
+    /// and in bit 16 whether the number of bytes is odd; for `Identity` the first eight bytes as a number, and from bit 64 on how many of
+    /// them there are.
+    pub fn running(self) -> Option<Ty> {
+        match self {
+            HashAlgorithm::Crc16 | HashAlgorithm::Crc16Custom => Some(Ty::Bit(16)),
+            HashAlgorithm::Crc32 | HashAlgorithm::Crc32Custom => Some(Ty::Bit(32)),
+            HashAlgorithm::Csum16 => Some(Ty::Bit(17)),
+            HashAlgorithm::Identity => Some(Ty::Bit(68)),
+            HashAlgorithm::Random | HashAlgorithm::Xor16 => None,
+        }
+    }
 }
 
 /// The sum of two 16-bit words in one's complement: the carry is added at the low end.

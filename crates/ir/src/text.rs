@@ -394,6 +394,9 @@ fn call(p: &Program, call: &Call) -> String {
             let sign = if *subtract { "~" } else { "" };
             format!("{} +'= {sign}Sum16({})", place(p, dst), list(data))
         }
+        Call::UpdateHash { dst, algorithm, data } => {
+            format!("{} = {algorithm:?}(.., {})", place(p, dst), list(data))
+        }
         Call::Random { dst, lo, hi } => {
             format!("{} = random({}, {})", place(p, dst), expr(p, lo), expr(p, hi))
         }

@@ -92,7 +92,7 @@ fn call_operands<'a>(call: &'a Call, f: &mut impl FnMut(&'a Expr)) {
             data.iter().for_each(&mut *f);
             f(max);
         }
-        Call::AddToSum { dst, data, subtract: _ } => {
+        Call::AddToSum { dst, data, subtract: _ } | Call::UpdateHash { dst, algorithm: _, data } => {
             place_operands(dst, f);
             data.iter().for_each(f);
         }

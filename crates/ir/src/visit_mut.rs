@@ -182,7 +182,7 @@ fn call_parts(call: &mut Call, f: &mut dyn FnMut(Part<'_>)) {
             data.iter_mut().for_each(|e| whole(e, f));
             all(&mut [base, max], f);
         }
-        Call::AddToSum { dst, data, subtract: _ } => {
+        Call::AddToSum { dst, data, subtract: _ } | Call::UpdateHash { dst, algorithm: _, data } => {
             place_parts(dst, f);
             data.iter_mut().for_each(|e| whole(e, f));
         }

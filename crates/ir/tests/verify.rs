@@ -292,6 +292,10 @@ fn violate(rule: Rule, p: &mut Program) {
             ingress(p, StmtKind::Call(Call::RegisterRead { register, dst: Place::Var(N), index }));
         }
         Rule::ResultType => ingress(p, StmtKind::Call(Call::FlowId(Place::Var(FLAG)))),
+        Rule::UpdatedBytes => {
+            let (algorithm, data) = (HashAlgorithm::Crc32, vec![Expr::bits(7, 1)]);
+            ingress(p, StmtKind::Call(Call::UpdateHash { dst: Place::Var(N), algorithm, data }));
+        }
         Rule::DigestFields => {
             let fields = vec!["a".to_string()];
             ingress(p, StmtKind::Call(Call::Digest { name: "d".into(), fields, data: vec![] }));

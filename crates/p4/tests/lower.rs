@@ -157,6 +157,24 @@ fn mistakes_are_said_and_not_lowered() {
     }
 }
 
+/// The specification does not say where half a byte would be among the bytes that a checksum is of.
+#[test]
+fn a_checksum_takes_whole_bytes() {
+    let errors = |update: &str| {
+        let text = include_str!("../../../tests/cases/psa_checksums.p4");
+        let text = text.replace("crc16.update(hdr.d.middle);", update);
+        let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
+        p4::accept(&mut map, "case.p4", &text, &[], &Embedded, &mut diags, p4::lower::lower);
+        diags.list().iter().map(|d| format!("{} {}", d.code, d.message)).collect::<Vec<_>>()
+    };
+    assert_eq!(errors("crc16.update({ hdr.d.high, hdr.d.low });"), [""; 0]);
+    let refused = "E0522 a checksum is updated with 4 bits, no whole number of bytes, which this release cannot run";
+    assert_eq!(errors("crc16.update(hdr.d.high);"), [refused]);
+    let refused =
+        "E0522 a checksum is updated with 33 bits, no whole number of bytes, which this release cannot run";
+    assert_eq!(errors("crc16.update({ hdr.d.middle, 1w1 });"), [refused]);
+}
+
 /// What the checker accepts is lowered, or meets a limit of this release that has a code of its own; never a mistake.
 #[test]
 fn accepted_programs_meet_limits_only() {

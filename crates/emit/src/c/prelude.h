@@ -143,6 +143,25 @@ INLINE u64 hash_identity(const u8 *p, u32 n)
     return value;
 }
 
+/* Continues hash_identity. The state has its value in 64 bits, and above them how many bytes it has. */
+INLINE u128 update_identity(u128 state, const u8 *p, u32 n)
+{
+    u64 value = (u64)state;
+    u32 count = (u32)(state >> 64);
+    for (u32 i = 0; i < n && i < 8 && count < 8; i++, count++)
+        value = value << 8 | p[i];
+    return U128(count, value);
+}
+
+/* Continues an Internet checksum with `n` bytes, whose sum is `sum`. The state has the sum in 16 bits, and above them whether the number of
+ * bytes is odd. Then the words of the new bytes begin in the middle of words, so the halves of their sum are exchanged. */
+INLINE u32 update_csum16(u32 state, u32 sum, u32 n)
+{
+    u32 odd = state >> 16 & 1;
+    sum = odd ? (sum << 8 | sum >> 8) & 0xffff : sum;
+    return (odd ^ (n & 1)) << 16 | fold((u64)(state & 0xffff) + sum);
+}
+
 INLINE u64 hash_xor16(const u8 *p, u32 n)
 {
     u16 value = 0;

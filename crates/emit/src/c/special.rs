@@ -198,6 +198,8 @@ impl Body<'_> {
             Call::Random { dst, lo, hi } => self.random(dst, lo, hi),
             Call::Hash { dst, algorithm, base, data, max } => self.hash(dst, *algorithm, base, data, max),
             Call::AddToSum { dst, data, subtract } => sums::add(self, dst, data, *subtract),
+            Call::UpdateHash { dst, algorithm: HashAlgorithm::Csum16, data } => sums::resume(self, dst, data),
+            Call::UpdateHash { dst, algorithm, data } => self.update_hash(dst, *algorithm, data),
             Call::VerifyChecksum { .. } => sums::verify(self, call),
             Call::UpdateChecksum { .. } => sums::update(self, call),
             Call::Assert { cond, site, .. } => {
@@ -399,9 +401,24 @@ impl Body<'_> {
         }
     }
 
+    /// Emits the continuation of a hash.
+    fn update_hash(&mut self, dst: &Place, algorithm: HashAlgorithm, data: &[ir::Expr]) {
+        self.text.open("");
+        let (size, old) = (self.hash_bytes(data), self.place(dst));
+        let function = self.hash_function(algorithm);
+        self.assign(dst, &format!("update_{function}({old}, bytes, {size})"));
+        self.text.close("");
+    }
+
     /// The C of the hash of data: its bits are concatenated, and the last byte is padded with zeros. Emits the declaration of `bytes`, which
     /// holds them.
     pub fn hash_value(&mut self, algorithm: HashAlgorithm, data: &[ir::Expr]) -> String {
+        let size = self.hash_bytes(data);
+        format!("hash_{}(bytes, {size})", self.hash_function(algorithm))
+    }
+
+    /// Emits the declaration of `bytes`, which holds the data of a hash. Returns the C of their number.
+    fn hash_bytes(&mut self, data: &[ir::Expr]) -> String {
         let bits: u32 = data.iter().map(|e| e.ty.width()).sum();
         let size = bits.div_ceil(8);
         let psa = self.program.arch == ir::Arch::Psa;
@@ -413,8 +430,7 @@ impl Body<'_> {
         if variable {
             // A varbit is a whole number of bytes.
             let fixed: u32 = data.iter().filter(|e| !e.ty.is_varbit()).map(|e| e.ty.width()).sum();
-            let size = self.gather(data, if psa { fixed.next_multiple_of(8) - fixed } else { 0 });
-            return format!("hash_{}(bytes, {size})", self.hash_function(algorithm));
+            return self.gather(data, if psa { fixed.next_multiple_of(8) - fixed } else { 0 });
         }
         match self.facts.machine() {
             Machine::Native => self.text.line(format!("u8 bytes[{}] = {{ 0 }};", size.max(1))),
@@ -441,7 +457,7 @@ impl Body<'_> {
             }
             at += width;
         }
-        format!("hash_{}(bytes, {size})", self.hash_function(algorithm))
+        size.to_string()
     }
 
     /// The name of a hash function in the preludes, without its prefix.

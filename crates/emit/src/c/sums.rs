@@ -88,6 +88,22 @@ pub fn add(body: &mut Body<'_>, dst: &Place, data: &[Expr], subtract: bool) {
     body.text.close("");
 }
 
+/// Emits the continuation of an Internet checksum ([`ir::HashAlgorithm::running`]).
+pub fn resume(body: &mut Body<'_>, dst: &Place, data: &[Expr]) {
+    body.text.open("");
+    let (sum, size) = if body.facts.machine() == Machine::Native && data.iter().any(|e| e.ty.is_varbit()) {
+        let size = body.gather(data, 0);
+        (format!("bytes_sum(bytes, {size})"), size)
+    } else {
+        // In the kernel a varbit has whole words.
+        let fixed: u32 = data.iter().filter(|e| !e.ty.is_varbit()).map(|e| e.ty.width()).sum();
+        (of_list(body, data), (fixed / 8).to_string())
+    };
+    let old = body.place(dst);
+    body.assign(dst, &format!("update_csum16({old}, fold({sum}), {size})"));
+    body.text.close("");
+}
+
 /// Reports a varbit field in a list if its length may be odd: then the words after it would begin in the middle of words.
 fn whole_words(body: &mut Body<'_>, data: &[Expr]) {
     for e in data.iter().filter(|e| e.ty.is_varbit()) {

@@ -28,6 +28,8 @@ NOINLINE u32 crc_of(u32 n, u32 crc, u32 polynomial)
 /* These compute the same hashes as dataplane::hash. */
 #define hash_crc16(bytes, n) ((u64)crc_of(n, 0, 0xa001))
 #define hash_crc32(bytes, n) ((u64)~crc_of(n, ~0u, 0xedb88320))
+#define update_crc16(crc, bytes, n) crc_of(n, crc, 0xa001)
+#define update_crc32(crc, bytes, n) (~crc_of(n, ~(crc), 0xedb88320))
 "#;
 
 impl Ebpf<'_> {
@@ -37,7 +39,9 @@ impl Ebpf<'_> {
         let is_crc = |a: HashAlgorithm| matches!(a, Crc16 | Crc16Custom | Crc32 | Crc32Custom);
         let mut any = self.c.program.profiles.iter().any(|p| p.selector.is_some_and(|(a, _)| is_crc(a)));
         ir::visit::all_stmts(self.c.program, &mut |stmt| {
-            if let StmtKind::Call(Call::Hash { algorithm, .. }) = &stmt.kind {
+            if let StmtKind::Call(Call::Hash { algorithm, .. } | Call::UpdateHash { algorithm, .. }) =
+                &stmt.kind
+            {
                 any |= is_crc(*algorithm);
             }
         });

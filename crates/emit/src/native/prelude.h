@@ -254,14 +254,13 @@ struct members {
 };
 
 /* The next functions compute the same hashes as dataplane::hash. The CRCs have reflected polynomials, and take four bits a step. */
-static UNUSED u64 hash_crc32(const u8 *p, u32 n)
+static UNUSED u32 update_crc32(u32 crc, const u8 *p, u32 n)
 {
     static const u32 table[16] = {
         0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
         0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
     };
-    u32 crc = ~0u;
-    for (; n; n--) {
+    for (crc = ~crc; n; n--) {
         crc ^= *p++;
         crc = crc >> 4 ^ table[crc & 15];
         crc = crc >> 4 ^ table[crc & 15];
@@ -269,19 +268,28 @@ static UNUSED u64 hash_crc32(const u8 *p, u32 n)
     return ~crc;
 }
 
-static UNUSED u64 hash_crc16(const u8 *p, u32 n)
+static UNUSED u64 hash_crc32(const u8 *p, u32 n)
+{
+    return update_crc32(0, p, n);
+}
+
+static UNUSED u16 update_crc16(u16 crc, const u8 *p, u32 n)
 {
     static const u16 table[16] = {
         0x0000, 0xcc01, 0xd801, 0x1400, 0xf001, 0x3c00, 0x2800, 0xe401,
         0xa001, 0x6c00, 0x7800, 0xb401, 0x5000, 0x9c01, 0x8801, 0x4400,
     };
-    u16 crc = 0;
     for (; n; n--) {
         crc ^= *p++;
         crc = crc >> 4 ^ table[crc & 15];
         crc = crc >> 4 ^ table[crc & 15];
     }
     return crc;
+}
+
+static UNUSED u64 hash_crc16(const u8 *p, u32 n)
+{
+    return update_crc16(0, p, n);
 }
 
 /* Returns the hash of a key. dataplane::memory is the same in Rust. */

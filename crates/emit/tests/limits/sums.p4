@@ -55,8 +55,8 @@ control I(inout headers hdr, inout metadata m, in pna_main_input_metadata_t i, i
         hdr.tcp.checksum = of_mixed.get();
         of_kept.subtract({ hdr.tcp.checksum, hdr.tcp.src });
         kept.write(0, of_kept.get_state());
-        m.state = kept.read(0);
-        of_kept.set_state(m.state); // unsupported: computed by more than the methods
+        m.state = kept.read(0); // unsupported: computed by more than the methods
+        of_kept.set_state(m.state);
         hdr.tcp.checksum = of_kept.get();
         m.pair = hdr.tcp.checksum ++ hdr.tcp.urgent;
         of_pair.subtract(m.pair); // unsupported: computed by more than the methods

@@ -173,7 +173,7 @@ impl Flows {
                     }
                 }
             }
-            Call::Hash { dst, data, .. } => {
+            Call::Hash { dst, data, .. } | Call::UpdateHash { dst, data, .. } => {
                 of_place(dst).into_iter().for_each(|to| self.computes(program, data, to))
             }
             Call::RegisterWrite { register, value, .. } => {

@@ -47,6 +47,13 @@ impl Check<'_> {
                 let ty = self.place(dst);
                 self.require(ty == Some(Ty::Bit(16)), Rule::ResultType);
             }
+            Call::UpdateHash { dst, algorithm, data } => {
+                let ty = self.place(dst);
+                self.require(algorithm.running().is_some() && ty == algorithm.running(), Rule::ResultType);
+                // A varbit is a whole number of bytes.
+                let bits: u32 = data.iter().filter(|e| !e.ty.is_varbit()).map(|e| e.ty.width()).sum();
+                self.require(bits.is_multiple_of(8), Rule::UpdatedBytes);
+            }
             Call::Random { dst, lo, hi } => {
                 let ty = self.place(dst);
                 self.require(ty == Some(lo.ty) && lo.ty == hi.ty, Rule::ResultType);

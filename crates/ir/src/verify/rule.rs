@@ -63,6 +63,7 @@ rules! {
     RegisterType: "a register's cell and the value read or written are of different types",
     ResultType: "the result of a call is put into a place of another type",
     DigestFields: "a digest has another number of names than of values",
+    UpdatedBytes: "a hash is continued with data that is no whole number of bytes",
     FreshChecksum: "two checksum statements have one number, or it is not counted",
     LearningTable: "an entry is added to an unknown table, or to one that does not learn",
     EntryOfOwnTable: "an entry is added outside of the table's actions, or in an action that another table shares",

@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use super::lvalue::CopyOut;
 use super::object::Object;
+use super::value::constant;
 use super::{Lower, Res, Scope};
 use crate::ast::{self, DeclKind};
 use crate::check::{Arg, Args, Callee, DeclId, Kind, Type};
@@ -159,12 +160,27 @@ impl<'a> Lower<'_, 'a> {
         if failed { Err(super::Failed) } else { Ok(()) }
     }
 
-    /// Initialises the local variables.
+    /// Initialises the local variables, and the checksums: they are cleared whenever the parser or control is applied.
     pub(super) fn initialise_locals(&mut self, locals: &'a [ast::Decl]) -> Res<()> {
         locals.iter().try_for_each(|decl| match &decl.kind {
             DeclKind::Variable { init, .. } => self.initialise(decl, init.as_ref()),
+            DeclKind::Instance { .. } => {
+                self.clear_checksum(decl);
+                Ok(())
+            }
             _ => Ok(()),
         })
+    }
+
+    /// Clears the state of a checksum, if the declaration makes one.
+    fn clear_checksum(&mut self, decl: &ast::Decl) {
+        if let Some(Object::InternetChecksum(var) | Object::Checksum(var, ..)) =
+            self.scope.objects.get(&decl.id)
+        {
+            let (dst, ty) = (ir::Place::Var(*var), self.out.vars[var.index()].ty);
+            self.loc = self.at(decl.span);
+            self.push(ir::StmtKind::Assign { dst, src: constant(abi::Bits::zero(ty.width()), ty) });
+        }
     }
 
     /// `T.apply(args)`: creates an instance and applies it.

@@ -68,6 +68,9 @@ impl<'a> Lower<'_, 'a> {
             (Object::InternetChecksum(var), method, args) => {
                 return self.internet_checksum(Place::Var(var), method, args);
             }
+            (Object::Checksum(var, algorithm, ty), method, args) => {
+                return self.running_checksum(Place::Var(var), algorithm, ty, method, args);
+            }
             (Object::Random(lo, hi, ty), "read", []) => {
                 let (dst, val) = self.result("$random", ty);
                 self.push(Ir::Call(Call::Random { dst, lo: constant(lo, ty), hi: constant(hi, ty) }));
@@ -132,6 +135,51 @@ impl<'a> Lower<'_, 'a> {
         };
         self.push(Ir::Assign { dst: var, src: new });
         Ok(Val::Void)
+    }
+
+    /// The methods of `Checksum`: `get` is the hash of all data since the last `clear`, one piece after the other.
+    fn running_checksum(
+        &mut self,
+        var: Place,
+        algorithm: HashAlgorithm,
+        ty: Ty,
+        method: &str,
+        args: &[&'a ast::Expr],
+    ) -> Res<Val> {
+        let running = algorithm.running().unwrap_or(ty);
+        match (method, args) {
+            ("update", [e]) => {
+                let data = self.data(e)?;
+                let bits: u32 = data.iter().filter(|e| !e.ty.is_varbit()).map(|e| e.ty.width()).sum();
+                if !bits.is_multiple_of(8) {
+                    // The specification hashes a stream of bytes, and does not say where the missing bits of a byte would be.
+                    let what = format!("a checksum is updated with {bits} bits, no whole number of bytes");
+                    return self.limit("E0522", e.span, &what);
+                }
+                self.push(Ir::Call(Call::UpdateHash { dst: var, algorithm, data }));
+                Ok(Val::Void)
+            }
+            ("get", _) => {
+                let state = read(&var, running);
+                Ok(Val::Scalar(cast(hash_of(state, algorithm), ty)))
+            }
+            _ => {
+                self.push(Ir::Assign { dst: var, src: constant(abi::Bits::zero(running.width()), running) });
+                Ok(Val::Void)
+            }
+        }
+    }
+}
+
+/// The hash of the data whose state this is.
+fn hash_of(state: Expr, algorithm: HashAlgorithm) -> Expr {
+    match algorithm {
+        HashAlgorithm::Csum16 => {
+            let kind = ir::ExprKind::Unary(UnOp::BitNot, Box::new(cast(state, Ty::Bit(16))));
+            Expr { kind, ty: Ty::Bit(16) }
+        }
+        HashAlgorithm::Identity => cast(state, Ty::Bit(64)),
+        _ => state,
     }
 }
 

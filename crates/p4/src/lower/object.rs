@@ -29,6 +29,8 @@ pub enum Object<'a> {
     Hash(HashAlgorithm, Ty),
     /// `InternetChecksum` of PSA. The variable holds the sum, which is the complement of the checksum.
     InternetChecksum(VarId),
+    /// `Checksum<W>` of PSA. The variable holds what is known of the hash so far ([`HashAlgorithm::running`]).
+    Checksum(VarId, HashAlgorithm, Ty),
     /// `Random` of PSA: the least and the greatest value.
     Random(Bits, Bits, Ty),
     /// `Digest` of PSA.
@@ -124,6 +126,13 @@ impl<'a> Lower<'_, 'a> {
             ("Hash", [algorithm]) => Object::Hash(self.algorithm(algorithm)?, type_arg(self, 0)?),
             ("InternetChecksum", []) => {
                 Object::InternetChecksum(self.var(&name, Ty::Bit(16), ir::VarKind::Local))
+            }
+            ("Checksum", [algorithm]) => {
+                let (of, ty) = (self.algorithm(algorithm)?, type_arg(self, 0)?);
+                match of.running() {
+                    Some(running) => Object::Checksum(self.var(&name, running, ir::VarKind::Local), of, ty),
+                    None => return self.bug(span, "a checksum that cannot be continued"),
+                }
             }
             ("Random", [least, greatest]) => {
                 let ty = type_arg(self, 0)?;
