@@ -236,7 +236,7 @@ pub struct Table {
     pub const_default: bool,
     /// Whether the entries are const: a controller can neither change nor add entries.
     pub const_entries: bool,
-    /// The entries that the program declares and that the host must insert. A target that compiles const entries into code lists none.
+    /// The entries that the program declares. The host inserts them, unless they are code ([`Table::is_code`]).
     pub initial_entries: Vec<Entry>,
     /// The name of the direct counter, if the table has one.
     pub direct_counter: Option<String>,
@@ -566,6 +566,11 @@ impl Table {
     pub fn identity(&self, entry: &Entry) -> (Vec<MatchValue>, i32) {
         let priority = if self.needs_priority() { entry.priority } else { 0 };
         (entry.matches.iter().map(MatchValue::canonical).collect(), priority)
+    }
+
+    /// Whether the entries are const and compiled into the program. There is nothing to insert, and what they are stands in the manifest only.
+    pub fn is_code(&self) -> bool {
+        self.layout.as_ref().is_some_and(|layout| layout.structure == Structure::Code)
     }
 
     /// Whether entries are ordered by priority.

@@ -168,7 +168,8 @@ fn a_checksum_takes_whole_bytes() {
         diags.list().iter().map(|d| format!("{} {}", d.code, d.message)).collect::<Vec<_>>()
     };
     assert_eq!(errors("crc16.update({ hdr.d.high, hdr.d.low });"), [""; 0]);
-    let refused = "E0522 a checksum is updated with 4 bits, no whole number of bytes, which this release cannot run";
+    let refused =
+        "E0522 a checksum is updated with 4 bits, no whole number of bytes, which this release cannot run";
     assert_eq!(errors("crc16.update(hdr.d.high);"), [refused]);
     let refused =
         "E0522 a checksum is updated with 33 bits, no whole number of bytes, which this release cannot run";

@@ -487,7 +487,14 @@ impl Run<'_> {
         Ok(self.target.device().count(&key)?)
     }
 
+    /// The entry that a cell names: of const entries one that the program declares, of others one that the case has added.
     fn entry(&self, table: TableId, cell: &Cell) -> Result<EntryKey, String> {
+        let definition = &self.manifest.tables[table.index()];
+        if let (true, Cell::Index(index)) = (definition.const_entries, cell) {
+            let declared = definition.initial_entries.get(*index as usize);
+            let missing = || format!("table `{}` declares no entry number {index}", definition.name);
+            return declared.map(|entry| EntryKey::of(table, entry).canonical()).ok_or_else(missing);
+        }
         let mut of_table = self.written.of_table(table);
         let found = match cell {
             Cell::Index(index) => of_table.nth(*index as usize),

@@ -91,6 +91,12 @@ pub fn read(store: &mut dyn Store, query: &Query) -> Found {
         store.supports(&key)?;
         match key {
             Key::Drop(reason) => all.push(Entity::Drop { reason, count: store.dropped(reason)? }),
+            Key::Entry(entry) if store.manifest().tables[entry.table.index()].is_code() => {
+                all.extend(
+                    code_entries(store.manifest(), entry.table)
+                        .filter(|e| e.key() == Key::Entry(entry.clone())),
+                );
+            }
             key => all.extend(store.get(&key)?),
         }
     }
@@ -158,13 +164,23 @@ fn entries(store: &mut dyn Store, query: &EntryQuery) -> Result<Vec<TableEntry>,
     let mut all = Vec::new();
     for table in numbers(query.table, store.manifest().tables.len()) {
         check_key(store.manifest(), &Key::Default(table))?;
-        let found = store.list(Kind::Entries(table))?.into_iter().filter_map(|entity| match entity {
+        let listed = match store.manifest().tables[table.index()].is_code() {
+            true => code_entries(store.manifest(), table).collect(),
+            false => store.list(Kind::Entries(table))?,
+        };
+        let found = listed.into_iter().filter_map(|entity| match entity {
             Entity::Entry(entry) if query.selects(&entry.key) => Some(entry),
             _ => None,
         });
         all.extend(found);
     }
     Ok(all)
+}
+
+/// The entries of a table that were compiled into the program. No store has them.
+fn code_entries(manifest: &Manifest, id: TableId) -> impl Iterator<Item = Entity> {
+    let entries = manifest.tables[id.index()].initial_entries.iter();
+    entries.map(move |entry| Entity::entry(id, entry.clone()).canonical())
 }
 
 /// The keys of what belongs to the selected entries of the tables that have it.

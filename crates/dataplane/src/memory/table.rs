@@ -128,6 +128,9 @@ impl Table {
         if let Some(call) = self.definition.default_action.clone() {
             self.put_default(&call, view)?;
         }
+        if self.definition.is_code() {
+            return Ok(());
+        }
         for entry in self.definition.initial_entries.clone() {
             self.definition.check_shape(&entry)?;
             self.put(&entry, std::slice::from_ref(&entry.action), view)?;

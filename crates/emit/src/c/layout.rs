@@ -70,6 +70,14 @@ fn table(
             hint,
         ));
     }
+    if structure == Structure::Code && has_cells(t) {
+        let hint = "give each entry another match, and use at most 64 different masks";
+        problems.push(Unsupported::new(
+            t.loc,
+            "a direct counter or meter of const entries that no table in the kernel can hold",
+            hint,
+        ));
+    }
     let layout = layout(t, names.table(id), structure, machine, data_size);
     Table {
         name: t.name.clone(),
@@ -88,23 +96,21 @@ fn table(
         default_action: Some(ActionCall { action: ActionId(t.default.0), args: t.default.1.clone() }),
         const_default: t.const_default,
         const_entries: t.const_entries,
-        initial_entries: match structure {
-            Structure::Code => Vec::new(),
-            _ => {
-                let entry = |e: &ir::TableEntry| Entry {
-                    matches: e.matches.clone(),
-                    priority: if t.keys.iter().any(|k| k.kind.needs_priority()) { e.priority } else { 0 },
-                    action: ActionCall { action: ActionId(e.action), args: e.args.clone() },
-                };
-                t.entries.iter().map(entry).collect()
-            }
-        },
+        initial_entries: t.entries.iter().map(|e| entry(t, e)).collect(),
         direct_counter: t.direct_counter.map(|c| program.direct_counters[c.index()].name.clone()),
         implementation: t.profile.map(|p| program.profiles[p.index()].name.clone()),
         notifies_idle: t.notifies_idle,
         ages: t.ages,
         direct_meter: t.direct_meter.map(|m| program.meters[m.index()].name.clone()),
         layout: Some(layout),
+    }
+}
+
+fn entry(t: &ir::Table, entry: &ir::TableEntry) -> Entry {
+    Entry {
+        matches: entry.matches.clone(),
+        priority: if t.keys.iter().any(|k| k.kind.needs_priority()) { entry.priority } else { 0 },
+        action: ActionCall { action: ActionId(entry.action), args: entry.args.clone() },
     }
 }
 
@@ -143,16 +149,25 @@ pub fn offsets(program: &Program, action: ir::ActionId) -> (Vec<u32>, u32) {
 }
 
 /// Whether the const entries of a table become code. Code is quicker to look through than a table while the entries are few; many take the
-/// compiler minutes, and a packet a comparison each. Entries that are compiled to code have no cells on native, so a table with a direct counter
-/// cannot be code there.
+/// compiler minutes, and a packet a comparison each. Entries that are compiled to code have no cells, so those with a direct counter or meter are
+/// data. A table in the kernel that cannot hold them is refused.
 fn is_code(t: &ir::Table, machine: Machine) -> bool {
-    let counted = machine == Machine::Native && t.direct_counter.is_some();
-    t.const_entries && !counted && (t.entries.len() <= CODE_ENTRIES || !are_data(t, machine))
+    t.const_entries
+        && match has_cells(t) {
+            true => machine == Machine::Bpf && !are_data(t, machine),
+            false => t.entries.len() <= CODE_ENTRIES || !are_data(t, machine),
+        }
+}
+
+/// Whether each entry has a counter or a meter.
+fn has_cells(t: &ir::Table) -> bool {
+    t.direct_counter.is_some() || t.direct_meter.is_some()
 }
 
 /// Whether the const entries of a table can be those of a table that the host fills.
 fn are_data(t: &ir::Table, machine: Machine) -> bool {
-    let ranges = t.keys.iter().any(|k| k.kind == MatchKind::Range);
+    // A range of the kernel's tables needs more than a comparison, so ranges become data only if they must.
+    let ranges = t.keys.iter().any(|k| k.kind == MatchKind::Range) && !has_cells(t);
     let mut known = HashSet::new();
     // Of two entries with the same match the first one counts, which a table in the kernel does not express.
     let distinct = t.entries.iter().all(|e| known.insert(e.matches.iter().map(normal).collect::<Vec<_>>()));

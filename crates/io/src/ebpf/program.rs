@@ -336,7 +336,7 @@ impl KernelProgram {
             if let Some(call) = &table.default_action {
                 self.write_default(&table, call)?;
             }
-            for entry in &table.initial_entries {
+            for entry in table.initial_entries.iter().filter(|_| !table.is_code()) {
                 self.write_new(&table, entry)?;
             }
         }

@@ -93,7 +93,7 @@ impl KernelProgram {
         self.replace_element(table, &layout, &key, &value)
     }
 
-    /// All entries, ordered by priority and then by key. Const entries that were compiled into code are not included.
+    /// All entries, ordered by priority and then by key. Const entries that were compiled into code are in the manifest instead.
     pub(super) fn list(&mut self, table: &Table) -> Result<Vec<Listed>> {
         let Some(layout) = mapped(table).cloned() else { return Ok(Vec::new()) };
         if layout.structure == Structure::Flow {

@@ -32,13 +32,13 @@ pub enum At {
 }
 
 impl At {
-    /// Sends a packet of interface 1 through a program, in a test run.
-    pub fn run(self, program: &KernelProgram, frame: &[u8]) {
+    /// Sends a packet of interface 1 through a program, in a test run. Returns what it has become.
+    pub fn run(self, program: &KernelProgram, frame: &[u8]) -> Vec<u8> {
         let run = match self {
             At::Tc | At::Lane => program.test_run(frame, &SkBuff { ifindex: 1, ..SkBuff::default() }),
             At::Xdp | At::XdpLane => program.test_run_xdp(frame),
         };
-        run.expect("it runs");
+        run.expect("it runs").data
     }
 }
 
