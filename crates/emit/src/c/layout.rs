@@ -62,14 +62,6 @@ fn table(
         let what = "telling the control plane of idle entries of a table to which packets add entries";
         problems.push(Unsupported::new(t.loc, what, hint));
     }
-    if machine == Machine::Bpf && structure == Structure::Flow && t.direct_meter.is_some() {
-        let hint = "packets would have to make meters, too; the native target has them";
-        problems.push(Unsupported::new(
-            t.loc,
-            "a direct meter of a table to which packets add entries",
-            hint,
-        ));
-    }
     if structure == Structure::Code && has_cells(t) {
         let hint = "give each entry another match, and use at most 64 different masks";
         problems.push(Unsupported::new(

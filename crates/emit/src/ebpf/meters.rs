@@ -61,7 +61,8 @@ INLINE u8 execute_meter(struct meter *m, u64 units)
 "#;
 
 impl Ebpf<'_> {
-    /// Declares the maps of meters. A direct meter has a cell for each entry that its table may have.
+    /// Declares the maps of meters. A direct meter has a cell for each entry that its table may have, and for each row of a table that learns, whose
+    /// first cell has the rates of new entries.
     pub(super) fn meter_maps(&mut self) {
         let program = self.c.program;
         if program.meters.is_empty() {
@@ -69,8 +70,13 @@ impl Ebpf<'_> {
         }
         self.c.text.raw(METERS);
         for (i, meter) in self.c.manifest.meters.clone().iter().enumerate() {
-            let table = program.tables.iter().find(|t| t.direct_meter == Some(ir::MeterId(i as u32)));
-            let cells = meter.size.or(table.map(|t| t.size)).unwrap_or(1).max(1);
+            let table = program.tables.iter().position(|t| t.direct_meter == Some(ir::MeterId(i as u32)));
+            let table = table.map(|at| &self.c.manifest.tables[at]);
+            let of_entries = table.map(|t| match t.layout.as_ref().and_then(|l| l.learning.as_ref()) {
+                Some(learning) => u64::from(learning.count) + 1,
+                None => t.size,
+            });
+            let cells = meter.size.or(of_entries).unwrap_or(1).max(1);
             if let Some(map) = &meter.map {
                 self.map(map, "BPF_MAP_TYPE_ARRAY", cells, "u32", "struct meter", false);
             }

@@ -115,7 +115,7 @@ impl Store for KernelProgram {
                 rates.map(|rates| Entity::DirectMeter { entry: entry.clone(), rates })
             }
             Key::AllMeters(meter) => {
-                let rates = self.template(*meter);
+                let rates = self.template(*meter)?;
                 Some(Entity::AllMeters { meter: *meter, rates })
             }
             Key::ValueSet(set) => {

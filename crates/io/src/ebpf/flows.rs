@@ -5,6 +5,9 @@
 //! puts their rows back into the queue after a grace period, when no packet can still read them. So a packet that has found the element of another
 //! key, because the kernel has reused its memory, reads a whole row, and sees by the row's key that it is another's.
 //!
+//! A row has the number of its cell in the table's direct meter. All rows have different cells, and the cell of a free row has the rates of new
+//! entries and full buckets, so a packet that takes the row has nothing to prepare. If an entry gets another row, the rows exchange their cells.
+//!
 //! The rows are mapped into this process. Timers are read and stopped there, without system calls. After a process has ended without removing
 //! its program, the rows that awaited their grace period at that time remain unused.
 
@@ -31,12 +34,30 @@ pub(super) struct Learning {
     /// The distance between rows in bytes.
     stride: usize,
     /// The rows that await their grace period.
-    retired: Vec<u32>,
+    retired: Vec<Retired>,
     /// The row where the last search for expired entries ended.
     swept: u32,
 }
 
+/// A row that no packet finds any more.
+#[derive(Clone, Copy, Debug)]
+struct Retired {
+    row: u32,
+    /// The cell that the row gets after its grace period, because another row has its own one now. Until then packets that found the row may use that.
+    cell: Option<u32>,
+}
+
 impl Learning {
+    /// The number of a row's cell in the table's direct meter.
+    fn cell(&self, row: u32, at: u32) -> u32 {
+        let bytes = self.bytes(row, at, 4);
+        bytes.first_chunk().map_or(0, |cell| u32::from_ne_bytes(*cell))
+    }
+
+    fn set_cell(&self, row: u32, at: u32, cell: u32) {
+        self.rows.copy_in(self.at(row) + at as usize, &cell.to_ne_bytes());
+    }
+
     fn at(&self, row: u32) -> usize {
         row as usize * self.stride
     }
@@ -59,10 +80,15 @@ fn maps_of(layout: &TableLayout) -> Option<&LearningMaps> {
 }
 
 impl KernelProgram {
-    /// Puts all rows of the tables that learn into their queues. The program was just loaded.
+    /// Puts all rows of the tables that learn into their queues, each with a cell of its own. The program was just loaded.
     pub(super) fn fill_free_rows(&mut self) -> Result<()> {
         for table in self.manifest.tables.clone() {
-            if let Some(maps) = table.layout.as_ref().and_then(maps_of) {
+            let Some(layout) = &table.layout else { continue };
+            if let Some(maps) = maps_of(layout) {
+                if let Some(at) = layout.meter_offset {
+                    let learning = self.learning(&table, maps)?;
+                    (1..=maps.count).for_each(|row| learning.set_cell(row, at, row));
+                }
                 let queue = self.map(&maps.free)?;
                 (1..=maps.count).try_for_each(|row| queue.push(&row.to_ne_bytes()))?;
             }
@@ -164,14 +190,14 @@ impl KernelProgram {
             return Ok(false);
         }
         self.entries_map(table, layout)?.delete(key)?;
-        self.retire(table, &maps, row)?;
+        self.retire(table, &maps, Retired { row, cell: None })?;
         Ok(true)
     }
 
-    fn retire(&mut self, table: &Table, maps: &LearningMaps, row: u32) -> Result<()> {
+    fn retire(&mut self, table: &Table, maps: &LearningMaps, retired: Retired) -> Result<()> {
         let learning = self.learning(table, maps)?;
-        learning.timer(row).store(0, Release);
-        learning.retired.push(row);
+        learning.timer(retired.row).store(0, Release);
+        learning.retired.push(retired);
         Ok(())
     }
 
@@ -185,9 +211,17 @@ impl KernelProgram {
         bpf::grace_period()?;
         let retired = std::mem::take(&mut learning.retired);
         // A packet may have written the timer of a row after its removal.
-        retired.iter().for_each(|row| learning.timer(*row).store(0, Release));
+        retired.iter().for_each(|r| learning.timer(r.row).store(0, Release));
+        if let Some(at) = layout.meter_offset {
+            let cell = |r: &Retired| {
+                r.cell.iter().for_each(|cell| learning.set_cell(r.row, at, *cell));
+                learning.cell(r.row, at)
+            };
+            let cells: Vec<u32> = retired.iter().map(cell).collect();
+            self.renew_cells(table, &cells)?;
+        }
         let queue = self.map(&maps.free)?;
-        retired.iter().try_for_each(|row| queue.push(&row.to_ne_bytes()))
+        retired.iter().try_for_each(|r| queue.push(&r.row.to_ne_bytes()))
     }
 
     /// Writes a free row, and returns its number.
@@ -233,7 +267,7 @@ impl KernelProgram {
         }
     }
 
-    /// Replaces the action data of an entry. It keeps its counter and its timer.
+    /// Replaces the action data of an entry. It keeps its counter, its meter and its timer.
     pub(super) fn relearn(
         &mut self,
         table: &Table,
@@ -249,10 +283,15 @@ impl KernelProgram {
             let count = learning.bytes(old, counter, 16);
             learning.rows.copy_in(learning.at(new) + counter as usize, &count);
         }
+        let exchanged = layout.meter_offset.map(|at| {
+            let cells = (learning.cell(old, at), learning.cell(new, at));
+            learning.set_cell(new, at, cells.0);
+            cells.1
+        });
         let timer = learning.timer(old).load(Acquire);
         learning.timer(new).store(timer, Release);
         self.replace_element(table, layout, key, &u64::from(new).to_ne_bytes())?;
-        self.retire(table, &maps, old)
+        self.retire(table, &maps, Retired { row: old, cell: exchanged })
     }
 
     /// Removes an entry. Returns false if there is none.

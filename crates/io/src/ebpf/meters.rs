@@ -1,7 +1,8 @@
 //! Meters. A cell holds a spin lock, the number of rates, and two token buckets; each is `{per_microsecond, tokens, burst, filled, fills}`, a
 //! `u64` each, of which the first three have 32 bits of fraction. A packet executes a cell under its lock, and the host replaces it under the lock.
 //!
-//! A direct meter has an array of cells, and each entry of its table the number of one of them.
+//! A direct meter has an array of cells, and each entry of its table the number of one of them. In a table that learns, rows have cells
+//! ([`super::flows`]), and the first cell, which is no row's, has the rates of new entries.
 
 use std::collections::BTreeSet;
 
@@ -67,13 +68,20 @@ impl KernelProgram {
     }
 
     /// The rates that new entries of a table with this direct meter get.
-    pub(super) fn template(&mut self, meter: MeterId) -> Vec<Rate> {
-        self.cells.get(&meter).map(|cells| cells.template.clone()).unwrap_or_default()
+    pub(super) fn template(&mut self, meter: MeterId) -> Result<Vec<Rate>> {
+        if self.rows_of(meter).is_some() {
+            return self.rates(meter, 0);
+        }
+        Ok(self.cells.get(&meter).map(|cells| cells.template.clone()).unwrap_or_default())
     }
 
     /// Gives all entries of a table with this direct meter these rates, present and future ones.
     pub(super) fn set_template(&mut self, meter: MeterId, rates: &[Rate]) -> Result<()> {
         let cell = cell(rates)?;
+        if let Some(rows) = self.rows_of(meter) {
+            let map = self.meter_map(meter)?;
+            return (0..=rows).try_for_each(|index| map.set_locked(&index.to_ne_bytes(), &cell));
+        }
         let next = self.cells_of(meter)?.next;
         let map = self.meter_map(meter)?;
         (0..next).try_for_each(|index| map.set_locked(&index.to_ne_bytes(), &cell))?;
@@ -106,6 +114,19 @@ impl KernelProgram {
         };
         self.cells_of(meter)?.free.push(cell);
         Ok(())
+    }
+
+    /// Gives cells of free rows of a table that learns the rates of new entries, with full buckets.
+    pub(super) fn renew_cells(&mut self, table: &Table, cells: &[u32]) -> Result<()> {
+        let Some(meter) = self.meter_of(table) else { return Ok(()) };
+        let rates = self.template(meter)?;
+        cells.iter().try_for_each(|cell| self.set_rates(meter, (*cell).into(), &rates))
+    }
+
+    /// The number of rows of the table with this direct meter, if that learns.
+    fn rows_of(&self, meter: MeterId) -> Option<u32> {
+        let table = &self.manifest.tables[self.manifest.metered_table(meter)?.index()];
+        Some(table.layout.as_ref()?.learning.as_ref()?.count)
     }
 
     fn cell_of(&mut self, at: TableId, matches: &[MatchValue]) -> Result<Option<u32>> {
