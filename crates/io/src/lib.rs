@@ -10,6 +10,7 @@
 //! * `object`: compiled C, kept by its content; [`native`]: a compiled P4 program in this process, and bursts of packets;
 //! * [`lookup`]: lookups without a program, for measurements;
 //! * [`port`]: packet drivers; [`switch`]: workers that carry packets between ports;
+//! * [`controller`]: the port of a program through which packets come from the controller and go to it;
 //! * [`routers`]: what the routers of a link advertise;
 //! * [`duplicates`]: whether a neighbour has an address;
 //! * [`signals`]: signals as values; [`privileges`]: what a process that runs for long gives up;
@@ -22,6 +23,7 @@
 //! [`signals`] (masks), [`privileges`] (`prctl`), [`lookup`] (a harness for measurements) and [`native`] (machine code that Strait made).
 
 pub mod bpf;
+pub mod controller;
 pub mod doctor;
 pub mod duplicates;
 pub mod ebpf;

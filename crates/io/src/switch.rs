@@ -18,6 +18,7 @@ use dataplane::device::{Device, DeviceError, Entity, Event, Query, Update, Write
 use dataplane::memory;
 use dataplane::port::{Inbox, Offload, Port, PortCounts, PortError};
 
+use crate::controller::{self, ControllerPort};
 use crate::native::{Batch, NativeProgram};
 use crate::port::{pin, processors, socket};
 use crate::{Error, Result};
@@ -46,6 +47,8 @@ pub struct Switch {
     started: Instant,
     /// When idle entries were searched last, in microseconds.
     searched: u64,
+    /// The port of the controller.
+    controller: Option<ControllerPort>,
 }
 
 /// The state that the workers share with their switch.
@@ -99,7 +102,16 @@ impl Switch {
             threads.push(spawned);
         }
         let memory = program.memory().clone();
-        Ok(Switch { program, running, workers: threads, told, memory, started, searched: 0 })
+        Ok(Switch {
+            program,
+            running,
+            workers: threads,
+            told,
+            memory,
+            started,
+            searched: 0,
+            controller: None,
+        })
     }
 
     /// The running program.
@@ -123,6 +135,16 @@ impl Switch {
         if !self.memory.report(event) {
             self.running.lost.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Makes a port the controller's: its interface must be one of the ports that the workers have. It is removed with this value.
+    pub fn set_controller(&mut self, port: ControllerPort) {
+        self.controller = Some(port);
+    }
+
+    /// The port of the controller.
+    pub fn controller(&self) -> Option<&ControllerPort> {
+        self.controller.as_ref()
     }
 
     /// The number of digests and messages lost because the channel or a worker's buffer was full.
@@ -185,15 +207,22 @@ impl Device for Switch {
         self.told.try_iter().for_each(|event| self.report(event));
         let now = self.now();
         self.memory.set_clock(now);
-        if now < self.searched + SEARCH {
-            return Ok(self.memory.take_reported());
-        }
-        self.searched = now;
-        self.memory.events()
+        let mut events = if now < self.searched + SEARCH {
+            self.memory.take_reported()
+        } else {
+            self.searched = now;
+            self.memory.events()?
+        };
+        controller::packets_in(&self.controller, &mut events)?;
+        Ok(events)
     }
 
     fn listen(&mut self, messages: bool) -> std::result::Result<(), DeviceError> {
         self.memory.listen(messages)
+    }
+
+    fn packet_out(&mut self, packet: &[u8]) -> std::result::Result<(), DeviceError> {
+        controller::packet_out(&self.controller, packet)
     }
 }
 

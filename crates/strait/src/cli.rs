@@ -194,6 +194,12 @@ pub struct RunArgs {
     /// A built-in control plane of a bundled app: `l2[:SECONDS]`, `nat44:POOL`.
     #[arg(long, value_name = "NAME[:ARG]")]
     pub controller: Option<String>,
+    /// The number of the controller's port: what the program sends there is for the controller, and is no port of this machine.
+    #[arg(long, value_name = "N")]
+    pub cpu_port: Option<u32>,
+    /// Print the packets for the controller as they arrive, one JSON object per line.
+    #[arg(long, requires = "cpu_port")]
+    pub packets: bool,
     /// Print digests as they arrive, one JSON object per line.
     #[arg(long)]
     pub digests: bool,

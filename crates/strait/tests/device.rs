@@ -499,7 +499,7 @@ fn two_controllers_and_a_reader_under_traffic_on_tc() {
     assert!(runs.load(Ordering::Relaxed) > 100);
 }
 
-/// The interpreter has a port for packets of the controller. Machine code and the kernel say that they have none.
+/// The interpreter has a port for packets of the controller. The memory of machine code has none; its host has (`tests/packets.rs`).
 #[test]
 fn packets_of_the_controller_go_in_and_out_through_its_port() {
     let verified = program();

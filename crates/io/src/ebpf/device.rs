@@ -11,7 +11,7 @@ use dataplane::device::{
 use dataplane::{Count, Indirect};
 
 use super::KernelProgram;
-use crate::Error;
+use crate::{Error, controller};
 
 type Done<T> = Result<T, DeviceError>;
 
@@ -52,11 +52,16 @@ impl Device for KernelProgram {
                 events.push(Event::Idle(entry));
             }
         }
+        controller::packets_in(&self.controller, &mut events)?;
         Ok(events)
     }
 
     fn listen(&mut self, messages: bool) -> Done<()> {
         Ok(self.set_listening(messages)?)
+    }
+
+    fn packet_out(&mut self, packet: &[u8]) -> Done<()> {
+        controller::packet_out(&self.controller, packet)
     }
 }
 

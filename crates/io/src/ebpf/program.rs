@@ -14,6 +14,7 @@ use super::profiles::Profiles;
 use super::tuples::TupleSpace;
 use super::versions::Reuse;
 use crate::bpf::{self, Hook, Instance, LoadOptions, Map, Ring, SkBuff, TestRun};
+use crate::controller::ControllerPort;
 use crate::{Error, Result, link};
 
 /// A loaded program. Dropping the value does not unload it; [`KernelProgram::remove`] does.
@@ -41,6 +42,8 @@ pub struct KernelProgram {
     pub(super) timeouts: Timeouts,
     /// The ring of events, once it was needed.
     pub(super) ring: Option<Ring>,
+    /// The port of the controller.
+    pub(super) controller: Option<ControllerPort>,
     /// Whether this value loaded the program, so that no other process has written its maps.
     pub(super) is_fresh: bool,
 }
@@ -190,6 +193,18 @@ impl KernelProgram {
         self.set_egress_port(port, EgressPort { ifindex: link.index, flags })
     }
 
+    /// Makes a P4 port the controller's. The program must also be attached to the interface of `controller`, which is removed with this value.
+    pub fn set_controller(&mut self, port: u32, controller: ControllerPort) -> Result<()> {
+        self.set_port(port, controller.name(), 0)?;
+        self.controller = Some(controller);
+        Ok(())
+    }
+
+    /// The port of the controller.
+    pub fn controller(&self) -> Option<&ControllerPort> {
+        self.controller.as_ref()
+    }
+
     /// Sets the ingress port of the packets of an Ethernet interface. For test runs, the interface need not exist.
     pub fn set_ingress_port(&mut self, ifindex: u32, port: u32) -> Result<()> {
         self.write_ingress(ifindex, &words([port, 0, 0]))
@@ -324,6 +339,7 @@ impl KernelProgram {
             expire_times: Vec::new(),
             timeouts: Timeouts::default(),
             ring: None,
+            controller: None,
             is_fresh: false,
         }
     }

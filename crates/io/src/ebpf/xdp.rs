@@ -19,6 +19,8 @@ pub struct XdpOptions {
     pub mode: Option<XdpMode>,
     /// Whether an interface is used although it is unknown if the checksums of its packets are complete.
     pub trust_checksums: bool,
+    /// The interface of the controller's port, by index. This process sends complete packets into it.
+    pub controller: Option<u32>,
 }
 
 /// Whether the checksums of the packets that arrive at an interface are complete.
@@ -166,6 +168,9 @@ fn silent(link: &Link, peer: Option<&Peer>) -> Option<Problem> {
 
 /// Why an interface cannot be a port.
 fn refusal(link: &Link, peer: Option<&Peer>, mode: XdpMode, options: XdpOptions) -> Option<Problem> {
+    if options.controller == Some(link.index) {
+        return None;
+    }
     let (problem, hint) = match Arrivals::of(link, peer, mode) {
         Arrivals::Complete => return None,
         Arrivals::Unknown(_) if options.trust_checksums => return None,

@@ -70,6 +70,8 @@ pub struct Change {
     pub multicast: Option<bool>,
     /// The MTU in bytes.
     pub mtu: Option<u32>,
+    /// The number of packets that the interface's queue holds.
+    pub queue: Option<u32>,
     /// The link-layer address.
     pub mac: Option<[u8; 6]>,
     /// The alias; an empty one removes it.
@@ -173,6 +175,7 @@ impl Handle {
             message.attributes.clear();
         }
         message.attributes.extend(change.mtu.map(LinkAttribute::Mtu));
+        message.attributes.extend(change.queue.map(LinkAttribute::TxQueueLen));
         message.attributes.extend(change.mac.map(|mac| LinkAttribute::Address(mac.to_vec())));
         message.attributes.extend(change.alias.clone().map(LinkAttribute::IfAlias));
         let flags = [

@@ -201,13 +201,14 @@ struct InterfaceRequest {
     rest: [u8; 22],
 }
 
-/// Makes a descriptor a queue of a TUN or TAP interface. The interface is created if it does not exist.
+/// Makes a descriptor a queue of a TUN or TAP interface, and returns the interface's name. The interface is created if it does not exist. With
+/// `%d` in the name, the kernel makes a new one with a number that is free.
 pub fn join_tun(
     device: &impl AsFd,
     name: &str,
     flags: libc::c_int,
     offloads: libc::c_uint,
-) -> io::Result<()> {
+) -> io::Result<String> {
     const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
     const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
     let mut request =
@@ -220,7 +221,9 @@ pub fn join_tun(
     // SAFETY: the request is a live `struct ifreq`.
     checked(unsafe { libc::ioctl(fd, TUNSETIFF as _, &mut request) })?;
     // SAFETY: the argument is a number.
-    checked(unsafe { libc::ioctl(fd, TUNSETOFFLOAD as _, libc::c_ulong::from(offloads)) }).map(drop)
+    checked(unsafe { libc::ioctl(fd, TUNSETOFFLOAD as _, libc::c_ulong::from(offloads)) })?;
+    let end = request.name.iter().position(|b| *b == 0).unwrap_or(request.name.len());
+    Ok(String::from_utf8_lossy(&request.name[..end]).into_owned())
 }
 
 #[cfg(test)]

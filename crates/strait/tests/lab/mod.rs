@@ -12,6 +12,9 @@ use io::workdir::WorkDir;
 
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The name of the file with what the last run has printed, in [`Lab::files`].
+pub const OUTPUT: &str = "output";
+
 /// Hosts, each connected to a switch by a veth pair: `h0` to `s0`, `h1` to `s1`, and so on.
 pub struct Lab {
     pub hosts: Vec<Namespace>,
@@ -89,7 +92,8 @@ impl Lab {
         for i in 0..self.hosts.len() {
             command.arg("--port").arg(format!("{i}={}s{i}", driver(i)));
         }
-        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("strait starts");
+        let output = std::fs::File::create(self.files.path().join(OUTPUT)).expect("a file");
+        let mut child = command.stderr(Stdio::piped()).stdout(output).spawn().expect("strait starts");
         let mut told = String::new();
         let mut lines = BufReader::new(child.stderr.take().expect("a pipe"));
         while lines.read_line(&mut told).expect("text") > 0 {

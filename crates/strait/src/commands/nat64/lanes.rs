@@ -232,7 +232,10 @@ fn xdp_choice(
         Wanted::Native => XdpMode::Native,
         Wanted::Generic => XdpMode::Generic,
     });
-    io::ebpf::xdp_choice(&names, XdpOptions { mode: wanted.or(there), trust_checksums })
+    io::ebpf::xdp_choice(
+        &names,
+        XdpOptions { mode: wanted.or(there), trust_checksums, ..XdpOptions::default() },
+    )
 }
 
 /// What the loader says of an interface that cannot have a lane at the XDP hook, and the cure.

@@ -428,7 +428,7 @@ impl<'a> Transaction<'a> {
             mtu: Some(to.mtu),
             alias: Some(to.alias.clone()),
             no_link_local: to.mtu >= IPV6_LEAST,
-            mac: None,
+            ..Change::default()
         };
         self.links.change(name, &change)?;
         Ok(features::set_tx_checksum(name, to.offload)?)

@@ -10,7 +10,7 @@ use io::bpf::{Hook, XdpMode};
 use io::ebpf::{KernelProgram, XdpOptions};
 
 use super::plane::Plane;
-use super::{LOST, drops, fill, ports, show};
+use super::{LOST, LOST_PACKETS, controller_port, drops, fill, lost_packets, ports, show};
 use crate::cli::{self, RunArgs};
 use crate::frontend;
 use crate::targets::kernel::{At, KernelTarget, Object};
@@ -46,9 +46,13 @@ fn serve(args: &RunArgs, at: At, ports: &[(u32, String)], target: &mut KernelTar
     for (number, interface) in ports {
         program.set_port(*number, interface, 0).with_context(|| format!("port {number}"))?;
     }
+    let mut interfaces: Vec<String> = ports.iter().map(|(_, interface)| interface.clone()).collect();
+    if let Some((number, port)) = controller_port(args, ports)? {
+        interfaces.push(port.name().to_string());
+        program.set_controller(number, port)?;
+    }
     let numbers: Vec<u32> = ports.iter().map(|(number, _)| *number).collect();
     let mut plane = Plane::start(args, &numbers, program)?;
-    let interfaces: Vec<String> = ports.iter().map(|(_, interface)| interface.clone()).collect();
     let mode = match at {
         At::Tc => {
             interfaces.iter().try_for_each(|interface| program.attach(interface, Hook::Ingress))?;
@@ -83,7 +87,8 @@ fn attach_xdp(args: &RunArgs, program: &KernelProgram, interfaces: &[String]) ->
         cli::XdpMode::Native => XdpMode::Native,
         cli::XdpMode::Generic => XdpMode::Generic,
     });
-    let options = XdpOptions { mode, trust_checksums: args.trust_checksums };
+    let controller = program.controller().map(|port| port.index());
+    let options = XdpOptions { mode, trust_checksums: args.trust_checksums, controller };
     let (mode, why) = program.attach_xdp(interfaces, options)?;
     if let Some(why) = why {
         eprintln!("the kernel's stack runs the program, not the drivers: {why}");
@@ -95,6 +100,7 @@ fn attach_xdp(args: &RunArgs, program: &KernelProgram, interfaces: &[String]) ->
 fn summary(json: bool, refused: u64, target: &mut KernelTarget) -> anyhow::Result<()> {
     let drops = drops(target.program())?;
     let lost = target.program().events_lost()?;
+    let lost_packets = lost_packets(target.program().controller())?;
     if json {
         let all: Vec<_> = drops
             .iter()
@@ -102,7 +108,10 @@ fn summary(json: bool, refused: u64, target: &mut KernelTarget) -> anyhow::Resul
                 |(name, count)| serde_json::json!({"reason": name, "packets": count.packets, "bytes": count.bytes}),
             )
             .collect();
-        println!("{}", serde_json::json!({"drops": all, "digests_lost": lost, "writes_refused": refused}));
+        println!(
+            "{}",
+            serde_json::json!({"drops": all, "digests_lost": lost, "packets_lost": lost_packets, "writes_refused": refused})
+        );
         return Ok(());
     }
     for (name, count) in drops.iter().filter(|(_, count)| count.packets > 0) {
@@ -110,6 +119,9 @@ fn summary(json: bool, refused: u64, target: &mut KernelTarget) -> anyhow::Resul
     }
     if lost > 0 {
         println!("{LOST}: {lost}");
+    }
+    if let Some(lost @ 1..) = lost_packets {
+        println!("{LOST_PACKETS}: {lost}");
     }
     Ok(())
 }

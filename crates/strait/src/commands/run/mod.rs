@@ -11,12 +11,15 @@ use anyhow::{Context, bail};
 use control::stf;
 use dataplane::device::Event;
 use dataplane::{Count, Device};
+use io::controller::ControllerPort;
 
 use crate::cli::{RunArgs, RunTarget};
 use crate::targets::kernel::At;
 
 /// What the summary says of lost digests.
 const LOST: &str = "messages to the control plane that found no room";
+/// What the summary says of lost packets.
+const LOST_PACKETS: &str = "packets to the controller that found no room";
 
 /// Runs the program on its target.
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
@@ -43,10 +46,31 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
 fn numbered(text: &str) -> anyhow::Result<(u32, &str)> {
     let (number, what) = text.split_once('=').with_context(|| format!("`{text}` is not N=[DRIVER:]ARG"))?;
     let number: u32 = number.parse().with_context(|| format!("`{number}` is not a port number"))?;
-    if number >= abi::DROP_PORT {
-        bail!("port {number} is beyond {}, the last one", abi::DROP_PORT - 1);
-    }
+    check_number(number)?;
     Ok((number, what))
+}
+
+fn check_number(port: u32) -> anyhow::Result<()> {
+    if port >= abi::DROP_PORT {
+        bail!("port {port} is beyond {}, the last one", abi::DROP_PORT - 1);
+    }
+    Ok(())
+}
+
+/// Makes the controller's port, if one was requested. Returns it with its number.
+fn controller_port<T>(args: &RunArgs, ports: &[(u32, T)]) -> anyhow::Result<Option<(u32, ControllerPort)>> {
+    let Some(number) = args.cpu_port else { return Ok(None) };
+    check_number(number)?;
+    if ports.iter().any(|(n, _)| *n == number) {
+        bail!("port {number} is given twice: as --port, and as the controller's");
+    }
+    let port = ControllerPort::create().context("the controller's port")?;
+    Ok(Some((number, port)))
+}
+
+/// The number of packets to the controller that found no room, if there is a port for them.
+fn lost_packets(port: Option<&ControllerPort>) -> anyhow::Result<Option<u64>> {
+    Ok(port.map(ControllerPort::lost).transpose()?)
 }
 
 /// Parses all ports. Each number may occur once.
@@ -89,6 +113,10 @@ fn show(args: &RunArgs, event: &Event, manifest: &Manifest) {
             let kind = &manifest.messages[message.message.index()];
             let place = kind.location.as_deref().unwrap_or(&manifest.program);
             eprintln!("{place}: {}", kind.text(&message.values));
+        }
+        Event::Packet(packet) if args.packets => {
+            let bytes: String = packet.iter().map(|b| format!("{b:02x}")).collect();
+            println!("{}", serde_json::json!({"packet": bytes}));
         }
         _ => {}
     }

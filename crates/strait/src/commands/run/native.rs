@@ -12,7 +12,7 @@ use io::port::Driver;
 use io::switch::{PortQueues, Switch};
 
 use super::plane::Plane;
-use super::{LOST, drops, fill, ports, show};
+use super::{LOST, LOST_PACKETS, controller_port, drops, fill, lost_packets, ports, show};
 use crate::cli::RunArgs;
 use crate::frontend;
 use crate::targets::native::{NativeTarget, Object};
@@ -26,7 +26,12 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     if workers == 0 {
         bail!("--workers 0: it takes at least one");
     }
-    let drivers = ports(args, |what| what.parse::<Driver>().map_err(|why| anyhow!(why)))?;
+    let mut drivers = ports(args, |what| what.parse::<Driver>().map_err(|why| anyhow!(why)))?;
+    let numbers: Vec<u32> = drivers.iter().map(|(number, _)| *number).collect();
+    let controller = controller_port(args, &drivers)?;
+    if let Some((number, port)) = &controller {
+        drivers.push((*number, Driver::AfPacket(port.name().to_string())));
+    }
     let program = frontend::program(&args.source.program, &args.source.preprocess)?;
     let program = NativeTarget::load(&Object::make(&program)?)?.program();
     let mut device = program.memory().clone();
@@ -38,10 +43,12 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let asked = stop.clone();
     ctrlc::set_handler(move || asked.store(true, Ordering::Release))?;
     let queues = open(args, &drivers, workers)?;
-    let numbers: Vec<u32> = drivers.iter().map(|(number, _)| *number).collect();
     let mut plane = Plane::start(args, &numbers, &mut device)?;
     let mut ages = Ages { last: 0 };
     let mut switch = Switch::start(program, queues, workers)?;
+    if let Some((_, port)) = controller {
+        switch.set_controller(port);
+    }
     let plural = if workers == 1 { "worker" } else { "workers" };
     eprintln!("running with {workers} {plural}; Ctrl-C ends it");
     loop {
@@ -61,9 +68,13 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         }
     }
     plane.report_refused();
-    let lost = switch.events_lost();
+    let lost = Lost {
+        messages: switch.events_lost(),
+        packets: lost_packets(switch.controller())?,
+        writes: plane.refused,
+    };
     let (counts, broken) = switch.stop();
-    summary(args, &drivers, &counts, (lost, plane.refused), &mut device)?;
+    summary(args, &drivers, &counts, &lost, &mut device)?;
     broken.map_or(Ok(()), |error| Err(error.into()))
 }
 
@@ -85,13 +96,28 @@ impl Ages {
 /// Opens all ports, and prints how each of them works.
 fn open(args: &RunArgs, drivers: &[(u32, Driver)], workers: usize) -> anyhow::Result<Vec<PortQueues>> {
     let mut queues = Vec::new();
-    for ((number, driver), text) in drivers.iter().zip(&args.ports) {
+    for (at, (number, driver)) in drivers.iter().enumerate() {
         let opened = driver.open(workers).with_context(|| format!("port {number}"))?;
         let how = opened.first().map(|queue| queue.how()).filter(|how| !how.is_empty());
-        eprintln!("port {text}{}", how.map_or(String::new(), |how| format!(" ({how})")));
+        let how = how.map_or(String::new(), |how| format!(" ({how})"));
+        // The controller's port stands behind those of the command line.
+        match args.ports.get(at) {
+            Some(text) => eprintln!("port {text}{how}"),
+            None => eprintln!("port {number} is the controller's{how}"),
+        }
         queues.push((*number, opened));
     }
     Ok(queues)
+}
+
+/// What did not reach its destination.
+struct Lost {
+    /// Digests and messages to the control plane.
+    messages: u64,
+    /// Packets to the controller, if it has a port.
+    packets: Option<u64>,
+    /// Batches of the control plane that the device refused.
+    writes: u64,
 }
 
 /// Prints the counters of the ports, and the drop reasons.
@@ -99,7 +125,7 @@ fn summary(
     args: &RunArgs,
     drivers: &[(u32, Driver)],
     counts: &[PortCounts],
-    (lost, refused): (u64, u64),
+    lost: &Lost,
     device: &mut dyn Device,
 ) -> anyhow::Result<()> {
     let drops = drops(device)?;
@@ -114,7 +140,8 @@ fn summary(
         let drops: Vec<_> = drops.iter().map(drop).collect();
         println!(
             "{}",
-            serde_json::json!({"ports": ports, "drops": drops, "digests_lost": lost, "writes_refused": refused})
+            serde_json::json!({"ports": ports, "drops": drops, "digests_lost": lost.messages,
+                "packets_lost": lost.packets, "writes_refused": lost.writes})
         );
         return Ok(());
     }
@@ -127,8 +154,11 @@ fn summary(
     for (name, count) in drops.iter().filter(|(_, count)| count.packets > 0) {
         println!("dropped: {name:<40} {:>12} packets", count.packets);
     }
-    if lost > 0 {
-        println!("{LOST}: {lost}");
+    if lost.messages > 0 {
+        println!("{LOST}: {}", lost.messages);
+    }
+    if let Some(packets @ 1..) = lost.packets {
+        println!("{LOST_PACKETS}: {packets}");
     }
     Ok(())
 }
