@@ -117,6 +117,7 @@ const TEXTS: &[&str] = &[
     PRELUDE,
     paths::JOBS,
     paths::RING_TEXT,
+    paths::MIRROR,
     tc::CONTEXT,
     tc::SKB,
     tc::VLAN,
@@ -198,12 +199,6 @@ struct Ebpf<'p> {
 
 impl Ebpf<'_> {
     fn program(&mut self) {
-        if self.c.program.arch == ir::Arch::Pna && self.paths {
-            let first = self.c.program.controls.first().map(|c| c.loc).unwrap_or_default();
-            let mut asked = self.c.program.pipeline.decisions().map(|d| d.loc);
-            let loc = asked.find(|loc| loc.line > 0).unwrap_or(first);
-            self.c.refuse(loc, "a mirrored or recirculated packet of PNA", "the native target has them");
-        }
         self.c.manifest.kernel = Some(KernelMaps {
             ingress: PORTS.to_string(),
             near_ingress: Some(NEAR_PORTS.to_string()),

@@ -86,7 +86,8 @@ impl Ebpf<'_> {
         let (packet, ty, length) = (hook.packet(), hook.packet_type(), hook.length());
         self.c.text.line("zero_state(s);");
         if let Some(first) = self.c.program.pipeline.stages.first() {
-            let known = Known { port: "from->port", ..self.at_stage() };
+            let known =
+                Known { port: "from->port", direction: "is_host_port(from->port)", ..self.at_stage() };
             self.c.write_inputs("s", &first.inputs, &known, Which::All);
         }
         let t = &mut self.c.text;
@@ -104,11 +105,11 @@ impl Ebpf<'_> {
         t.line("    bpf_loop(MOST_STEPS, run_job, &of, 0);");
     }
 
-    /// Emits the beginning of a function of the packet.
-    fn function(&mut self, head: &str) {
+    /// Emits the beginning of a function of the packet. `more` are its further parameters.
+    fn function(&mut self, head: &str, more: &str) {
         self.c.text.line("");
         let (packet, ty) = (self.c.facts.hook.packet(), self.c.facts.hook.packet_type());
-        self.c.text.open(format!("{head}({ty} *{packet})"));
+        self.c.text.open(format!("{head}({ty} *{packet}{more})"));
         self.c.get_state("-1");
         let t = &mut self.c.text;
         t.line("struct jobs *jobs = get_jobs();");
@@ -120,12 +121,11 @@ impl Ebpf<'_> {
     /// Emits `path_N(skb)`: the packet, or a copy of it, waits for a stage.
     fn path(&mut self, number: usize, path: &Path, copy: bool, loc: Loc) {
         let Some(stage) = path.stage else {
-            let hint = "run it on the interpreter";
-            return self.c.refuse(loc, "a copy that leaves without passing a stage", hint);
+            return self.leaving_copy(number, path, loc);
         };
         let no_buffer = self.reason(drops::NO_BUFFER);
         let packet = self.c.facts.hook.packet();
-        self.function(&format!("NOINLINE int path_{number}"));
+        self.function(&format!("NOINLINE int path_{number}"), "");
         self.c.destination(number, path, stage, |c, session| {
             c.text.line(format!("u32 session = {session};"));
             c.text.line(format!("u64 *found = bpf_map_lookup_elem(&{SESSIONS}, &session);"));
@@ -149,6 +149,42 @@ impl Ebpf<'_> {
         self.new_state(path, stage);
         self.c.text.line("return 0;");
         self.c.text.close("");
+    }
+
+    /// Emits `path_N(skb)` for copies that leave at once for the port or group of a session (PNA's mirrors). The packet itself goes on, so they leave as
+    /// if further jobs waited.
+    fn leaving_copy(&mut self, number: usize, path: &Path, loc: Loc) {
+        let (To::Session(session), Bytes::Deparsed) = (&path.to, path.bytes) else {
+            let hint = "run it on the interpreter";
+            return self.c.refuse(loc, "a copy that leaves for a port or group that is no session's", hint);
+        };
+        let (packet, ty) = (self.c.facts.hook.packet(), self.c.facts.hook.packet_type());
+        self.function(&format!("NOINLINE int mirror_{number}"), ", u32 out");
+        self.leave_through_port();
+        self.c.text.raw(&MIRROR.replace("NUMBER", &number.to_string()).replace("CONTEXT", ty));
+        self.function(&format!("NOINLINE int path_{number}"), "");
+        let session = self.c.frame_expr(session);
+        let (missing, drop) = (self.reason(drops::NO_SUCH_GROUP), self.drop_call());
+        let t = &mut self.c.text;
+        t.line(format!("u32 session = {session}, more = jobs->more;"));
+        t.line(format!("u64 *found = bpf_map_lookup_elem(&{SESSIONS}, &session);"));
+        t.line("u64 target = found ? READ_ONCE(*found) : 0;");
+        t.line("if (!target)");
+        t.line("    return 0;");
+        t.line("jobs->more = 1;");
+        t.open("if (target >> 32 == 2)");
+        t.line(format!("struct mirroring_{number} of = {{ .context = {packet}, .group.to = (u32)target }};"));
+        t.line(format!("bpf_loop(MOST_STEPS, mirror_to_member_{number}, &of, 0);"));
+        t.line("asm volatile(\"\" ::: \"memory\");");
+        t.line("if (!of.group.member)");
+        t.line(format!("    {drop}, {missing});"));
+        t.close("");
+        t.open("else");
+        t.line(format!("mirror_{number}({packet}, (u32)target);"));
+        t.close("");
+        t.line("jobs->more = more;");
+        t.line("return 0;");
+        t.close("");
     }
 
     /// Emits the state of a packet that takes a path.
@@ -229,12 +265,17 @@ impl Ebpf<'_> {
             let hint = "run it on the interpreter";
             return self.c.refuse(loc, "a packet that leaves through several ports at once", hint);
         };
-        self.function(&format!("NOINLINE int path_{number}"));
+        self.function(&format!("NOINLINE int path_{number}"), "");
         let port = self.c.frame_expr(port);
+        self.c.text.line(format!("u32 out = {port};"));
+        self.leave_through_port();
+    }
+
+    /// Emits the departure through the port `out`, and the end of the function.
+    fn leave_through_port(&mut self) {
         let missing = self.reason(drops::NO_SUCH_PORT);
         let drop = self.drop_call();
         let t = &mut self.c.text;
-        t.line(format!("u32 out = {port};"));
         t.line("struct egress *to = bpf_map_lookup_elem(&strait_egress, &out);");
         t.line("if (!to || !to->ifindex)");
         t.line(format!("    return {drop}, {missing});"));
@@ -247,7 +288,7 @@ impl Ebpf<'_> {
 
     /// Emits `stage_N(skb)`: the steps of a stage.
     fn stage(&mut self, number: usize, stage: &Stage, decision: &mut usize) {
-        self.function(&format!("NOINLINE int stage_{number}"));
+        self.function(&format!("NOINLINE int stage_{number}"), "");
         let no_buffer = self.reason(drops::NO_BUFFER);
         let (drop, length) = (self.drop_call(), self.c.facts.hook.length());
         for (at, step) in stage.steps.iter().enumerate() {
@@ -258,6 +299,9 @@ impl Ebpf<'_> {
                 }
                 Step::Deparse(_) => {
                     self.keep_entered(&stage.steps[at + 1..]);
+                    if self.drops_entered(&stage.steps[at + 1..]) {
+                        self.c.text.line(format!("u64 entered = {length};"));
+                    }
                     // What the deparser changes must be in front of the tail.
                     self.c.text.line(format!("if (s->cursor + jobs->tail > {length})"));
                     self.c.text.line(format!("    return {drop}, {no_buffer});"));
@@ -303,6 +347,12 @@ impl Ebpf<'_> {
         }
     }
 
+    /// Whether a packet may be dropped by one of these steps after a deparser (PNA). It is counted with the length that it had before.
+    fn drops_entered(&self, later: &[Step]) -> bool {
+        let drops = |step: &Step| matches!(step, Step::Decide(d) if matches!(d.then, Fate::Drop(_)));
+        self.c.program.arch == ir::Arch::Pna && later.iter().any(drops)
+    }
+
     /// Whether the stage of a decision runs a deparser before the decision.
     fn deparses_before(&self, number: usize) -> bool {
         let mut at = 0;
@@ -322,12 +372,23 @@ impl Ebpf<'_> {
 
     fn decide(&mut self, stage: usize, number: usize, decision: &Decision) {
         let condition = self.c.condition(&decision.when);
-        let (drop, packet) = (self.drop_call(), self.c.facts.hook.packet());
+        let (drop, packet, length) =
+            (self.drop_call(), self.c.facts.hook.packet(), self.c.facts.hook.length());
+        let stage_deparsed = self.deparses_before(number);
         self.c.text.open(condition.map_or(String::new(), |c| format!("if ({c})")));
         match &decision.then {
             Fate::Drop(name) => {
                 let reason = self.reason(name);
-                self.c.text.line(format!("return {drop}, s->site ? s->site - 1 : {reason});"));
+                let t = &mut self.c.text;
+                if self.c.program.arch == ir::Arch::Pna && stage_deparsed {
+                    t.line(format!("u32 reason = s->site ? s->site - 1 : {reason};"));
+                    t.line("struct count *c = bpf_map_lookup_elem(&strait_drops, &reason);");
+                    t.line("if (c)");
+                    t.line(format!("    c->bytes += entered - {length};"));
+                    t.line(format!("return {drop}, reason);"));
+                } else {
+                    t.line(format!("return {drop}, s->site ? s->site - 1 : {reason});"));
+                }
             }
             Fate::Copy(_) => {
                 if stage > 0 {
@@ -444,6 +505,27 @@ pub fn copy_maps(sends: bool) -> CopyMaps {
     let [groups, sessions, copies] = [GROUPS, SESSIONS, COPIES].map(str::to_string);
     CopyMaps { groups, sessions, copies, numbers: NUMBERS, sender: sends.then(xdp::departures::sender) }
 }
+
+/// Copies that leave for the members of a group.
+pub const MIRROR: &str = r#"
+struct mirroring_NUMBER {
+    CONTEXT *context;
+    struct job group;
+};
+
+NOINLINE static long mirror_to_member_NUMBER(u32 step, void *context)
+{
+    struct mirroring_NUMBER *of = context;
+    struct jobs *jobs = get_jobs();
+    u64 copy = 0;
+    if (!jobs || !find_copy(jobs, &of->group, &copy))
+        return 1;
+    u32 is_last = !jobs->more;
+    jobs->more = 1;
+    mirror_NUMBER(of->context, (u32)copy);
+    return is_last;
+}
+"#;
 
 pub const JOBS: &str = include_str!("jobs.h");
 pub const RING_TEXT: &str = include_str!("ring.h");

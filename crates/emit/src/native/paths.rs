@@ -261,6 +261,9 @@ impl Native<'_> {
                 }
                 Step::Deparse(_) => {
                     self.keep_entered(&stage.steps[at + 1..]);
+                    if self.c.program.arch == ir::Arch::Pna {
+                        self.c.text.line("UNUSED u32 entered_length = p->length;");
+                    }
                     self.step(step);
                     self.c.text.line("report_buffer(pkt, p);");
                 }
@@ -287,6 +290,10 @@ impl Native<'_> {
         match &decision.then {
             Fate::Drop(name) => {
                 let reason = self.own_reason(name);
+                // PNA decides after the deparser. A dropped packet counts with the length that it had before.
+                if self.c.program.arch == ir::Arch::Pna {
+                    self.c.text.line("p->length = entered_length;");
+                }
                 self.c.text.line(format!("drop(pkt, p, s->site ? s->site - 1 : {reason});"));
                 self.c.text.line("return;");
             }
