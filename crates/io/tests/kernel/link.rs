@@ -32,6 +32,7 @@ fn device() {
         noarp: Some(true),
         multicast: Some(false),
         mtu: Some(1400),
+        queue: Some(77),
         mac: Some(mac),
         no_link_local: true,
         alias: Some("made by a test".into()),
