@@ -64,7 +64,7 @@ fn controller_port<T>(args: &RunArgs, ports: &[(u32, T)]) -> anyhow::Result<Opti
     if ports.iter().any(|(n, _)| *n == number) {
         bail!("port {number} is given twice: as --port, and as the controller's");
     }
-    let port = ControllerPort::create().context("the controller's port")?;
+    let port = ControllerPort::create()?;
     Ok(Some((number, port)))
 }
 
