@@ -4,18 +4,14 @@
 //! GSO packets and completes checksums before the controller sees a packet, and its queue bounds the memory: a packet that finds it full is
 //! lost and counted. The interface has no address and sends nothing of its own. It ends with the process, however that ends.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 
 use dataplane::device::{DeviceError, Event};
 
 use crate::error::Context;
 use crate::port::socket;
 use crate::{Error, Result, link};
-
-const IFF_TAP: libc::c_int = 2;
-const IFF_NO_PI: libc::c_int = 0x1000;
 
 /// The name of the interface; the kernel puts the first free number in.
 const NAME: &str = "strait-cpu%d";
@@ -39,10 +35,8 @@ pub struct ControllerPort {
 impl ControllerPort {
     /// Makes the interface, in the calling thread's network namespace.
     pub fn create() -> Result<ControllerPort> {
-        let file =
-            OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun");
-        let file = file.context(|| "open /dev/net/tun".to_string())?;
-        let name = socket::join_tun(&file, NAME, IFF_TAP | IFF_NO_PI, 0);
+        let file = socket::open_tun().context(|| "open /dev/net/tun".to_string())?;
+        let name = socket::join_tun(&file, NAME, socket::IFF_TAP | socket::IFF_NO_PI, 0);
         let name = name.context(|| "make the interface of the controller's port".to_string())?;
         let quiet_and_up = link::Change {
             up: Some(true),

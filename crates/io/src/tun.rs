@@ -4,17 +4,14 @@
 //! frame passes with packet information (`struct tun_pi` of linux/if_tun.h), which tells the kernel an EtherType; without it the kernel
 //! would accept IP packets only.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::ErrorKind;
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 
 use crate::Result;
 use crate::error::Context;
 use crate::port::socket;
-
-const IFF_TUN: libc::c_int = 1;
 
 /// The packet information of each frame: no flags, and an EtherType that no protocol handler of the kernel receives (Local Experimental,
 /// IEEE 802).
@@ -33,15 +30,15 @@ pub fn available() -> Result<()> {
 }
 
 fn device() -> Result<File> {
-    let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun");
-    file.context(|| "open /dev/net/tun".to_string())
+    socket::open_tun().context(|| "open /dev/net/tun".to_string())
 }
 
 impl Tun {
     /// Creates an interface in the calling thread's namespace. It is down.
     pub fn create(name: &str) -> Result<Self> {
         let file = device()?;
-        socket::join_tun(&file, name, IFF_TUN, 0).context(|| format!("make the TUN interface {name}"))?;
+        socket::join_tun(&file, name, socket::IFF_TUN, 0)
+            .context(|| format!("make the TUN interface {name}"))?;
         Ok(Self { file, name: name.to_owned() })
     }
 

@@ -4,9 +4,11 @@
 //! kernel returns are owned at once.
 #![allow(unsafe_code)]
 
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::time::Duration;
 
 fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -199,6 +201,16 @@ struct InterfaceRequest {
     name: [u8; libc::IFNAMSIZ],
     flags: libc::c_short,
     rest: [u8; 22],
+}
+
+/// Kinds and options of TUN and TAP interfaces (linux/if_tun.h).
+pub const IFF_TUN: libc::c_int = 1;
+pub const IFF_TAP: libc::c_int = 2;
+pub const IFF_NO_PI: libc::c_int = 0x1000;
+
+/// Opens the device of TUN and TAP interfaces. A read of it that finds no packet does not wait.
+pub fn open_tun() -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")
 }
 
 /// Makes a descriptor a queue of a TUN or TAP interface, and returns the interface's name. The interface is created if it does not exist. With

@@ -4,20 +4,17 @@
 //! A TUN interface carries IP packets. The program sees them with an Ethernet header whose addresses are zero; the driver adds and removes
 //! it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::OpenOptionsExt;
 
 use dataplane::port::{Inbox, Offload, Port, PortCounts, PortError, Unsent};
 
+use super::socket::{IFF_NO_PI, IFF_TAP, IFF_TUN};
 use super::{offload, socket};
 use crate::error::Context;
 use crate::{Result, link};
 
-const IFF_TUN: libc::c_int = 1;
-const IFF_TAP: libc::c_int = 2;
 const IFF_MULTI_QUEUE: libc::c_int = 0x100;
-const IFF_NO_PI: libc::c_int = 0x1000;
 const IFF_VNET_HDR: libc::c_int = 0x4000;
 
 /// The offloads of checksums and of TCP segmentation.
@@ -41,9 +38,7 @@ pub fn open(name: &str, tun: bool, queues: usize) -> Result<Vec<Tap>> {
     let several = if queues > 1 { IFF_MULTI_QUEUE } else { 0 };
     let flags = kind | several | IFF_NO_PI | IFF_VNET_HDR;
     let queue = || {
-        let file =
-            OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun");
-        let file = file.context(|| "open /dev/net/tun".to_string())?;
+        let file = socket::open_tun().context(|| "open /dev/net/tun".to_string())?;
         let joined = socket::join_tun(&file, name, flags, OFFLOADS | UDP_OFFLOADS).or_else(|error| {
             // Kernels before 6.2 have no UDP segmentation. Any other error occurs again in the second attempt.
             match error.raw_os_error() {
