@@ -8,13 +8,27 @@ use std::process::Command;
 
 const APP: &str = "../../apps/nat64/nat64.p4";
 
+/// What the app includes: its own files beside it, and Strait's.
+struct Included;
+
+impl p4::SourceProvider for Included {
+    fn include(&self, name: &str, from: &str, quoted: bool) -> Option<(String, String)> {
+        let own = Path::new(APP).with_file_name(name);
+        let Some(text) = std::fs::read_to_string(&own).ok().filter(|_| quoted) else {
+            return p4::Embedded.include(name, from, quoted);
+        };
+        println!("cargo::rerun-if-changed={}", own.display());
+        Some((name.to_string(), text))
+    }
+}
+
 fn main() {
     println!("cargo::rerun-if-changed={APP}");
     println!("cargo::rerun-if-changed=../../p4include");
     let out = PathBuf::from(std::env::var("OUT_DIR").expect("cargo sets OUT_DIR"));
     let text = std::fs::read_to_string(APP).expect("the bundled app is there");
     let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
-    let program = p4::compile(&mut map, "nat64.p4", &text, &[], &p4::Embedded, &mut diags);
+    let program = p4::compile(&mut map, "nat64.p4", &text, &[], &Included, &mut diags);
     let Some(program) = program else {
         panic!("the bundled app is not accepted:\n{}", p4::render::text(&map, diags.list(), false));
     };

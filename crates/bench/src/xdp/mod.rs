@@ -41,6 +41,18 @@ const MIDDLE: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const L3: &str = include_str!("../../../../apps/l3/l3.p4");
 const L3_ENTRIES: &str = include_str!("l3.stf");
 const NAT64: &str = include_str!("../../../../apps/nat64/nat64.p4");
+
+/// What nat64.p4 includes.
+const NAT64_PARTS: [(&str, &str); 8] = [
+    ("headers.p4", include_str!("../../../../apps/nat64/headers.p4")),
+    ("parser.p4", include_str!("../../../../apps/nat64/parser.p4")),
+    ("sums.p4", include_str!("../../../../apps/nat64/sums.p4")),
+    ("addresses.p4", include_str!("../../../../apps/nat64/addresses.p4")),
+    ("transport.p4", include_str!("../../../../apps/nat64/transport.p4")),
+    ("translation.p4", include_str!("../../../../apps/nat64/translation.p4")),
+    ("switch.p4", include_str!("../../../../apps/nat64/switch.p4")),
+    ("errors.p4", include_str!("../../../../apps/nat64/errors.p4")),
+];
 const NAT64_ENTRIES: &str = include_str!("nat64.stf");
 const REDIRECT: &str = include_str!("redirect.c");
 
@@ -151,6 +163,9 @@ impl Files {
         clang.args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-c"]).arg(&source).arg("-o").arg(&object);
         run_command(&mut clang)?;
         let redirect = std::fs::read(&object).map_err(|source| Error::File { path: object, source })?;
+        for (name, text) in NAT64_PARTS {
+            scratch.write(name, text)?;
+        }
         Ok(Files {
             l3: scratch.write("l3.p4", L3)?,
             l3_entries: scratch.write("l3.stf", L3_ENTRIES)?,
