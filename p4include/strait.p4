@@ -14,4 +14,12 @@
 // The last call counts. A packet that is recirculated, and clones, are not affected.
 extern void fragment_ipv6(in bit<16> size, in bit<32> identification);
 
+// Tables that learn, as in PNA (pna.p4 has the rules): v1model with tables that have `add_on_miss = true`, and
+// `idle_timeout_with_auto_delete = true` where the entries are to expire.
+#ifdef _V1_MODEL_P4_
+extern bool add_entry<T>(string action_name, in T action_params, in bit<8> expire_time_profile_id);
+extern void set_entry_expire_time(in bit<8> expire_time_profile_id);
+extern void restart_expire_timer();
+#endif
+
 #endif // _STRAIT_P4_

@@ -244,7 +244,7 @@ impl Run<'_, '_> {
         for (param, arg) in chosen.params.iter().zip(args) {
             self.s.vars[param.var.index()] = arg;
         }
-        if p.arch == ir::Arch::Pna {
+        if definition.learns() {
             self.applying = Some(Applying { table: id, key, hit: entry });
         }
         let flow = self.block(&chosen.body);

@@ -84,7 +84,9 @@ impl Store for KernelProgram {
             Key::ValueSet(_) => return Ok(()),
             Key::Multicast(number) | Key::Session(number) => return self.has_copies(*number),
             Key::HostPort(_) | Key::ExpireTime(_) if self.maps_of()?.host_ports.is_some() => return Ok(()),
-            Key::HostPort(_) | Key::ExpireTime(_) => "entries that packets add, except in programs for PNA,",
+            Key::ExpireTime(_) if self.manifest.tables.iter().any(|t| t.ages) => return Ok(()),
+            Key::HostPort(_) => "ports to the host, except in programs for PNA,",
+            Key::ExpireTime(_) => "expire times, except of tables whose entries expire,",
         };
         Err(DeviceError::Unimplemented(format!("{what} in the kernel")))
     }
