@@ -38,14 +38,9 @@ control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_met
             ttl_expired();
         }
 
-        // Protocols that mean something else, or a header, to IPv6. IGMP never leaves
-        // its link (RFC 7915 section 4.2).
-        if (hdr.ipv4.protocol == PROTO_IGMP || hdr.ipv4.protocol == PROTO_ICMPV6
-            || hdr.ipv4.protocol == PROTO_HOPOPT || hdr.ipv4.protocol == PROTO_ROUTING
-            || hdr.ipv4.protocol == PROTO_FRAGMENT || hdr.ipv4.protocol == PROTO_DSTOPTS) {
-            ask.apply(meta, PROHIBITED, 0);
-            protocol_not_translated();
-        }
+        // IGMP never leaves its link (RFC 7915 section 4.2). Every other protocol is
+        // copied, those of IPv6's extension headers and ICMPv6 too (section 4.1).
+        if (hdr.ipv4.protocol == PROTO_IGMP) { protocol_not_translated(); }
         if (hdr.ipv4.protocol == PROTO_ICMP && fragmented) { icmp_fragment(); }
         // A payload that a fragment header would push beyond 65535 bytes.
         if (fragmented && meta.l4_bytes > 65527) { too_big(); }
@@ -150,7 +145,6 @@ control SixToFour(inout headers_t hdr, inout metadata_t meta, inout standard_met
     action hop_limit_expired()        { mark_to_drop(standard_metadata); exit; }
     action ipv6_routing_header()      { mark_to_drop(standard_metadata); exit; }
     action too_big()                  { mark_to_drop(standard_metadata); exit; }
-    action protocol_not_translated()  { mark_to_drop(standard_metadata); exit; }
     action icmp_fragment()            { mark_to_drop(standard_metadata); exit; }
     action padded_error()             { mark_to_drop(standard_metadata); exit; }
     action icmp_type_not_translated() { mark_to_drop(standard_metadata); exit; }
@@ -166,10 +160,6 @@ control SixToFour(inout headers_t hdr, inout metadata_t meta, inout standard_met
         if (hdr.ipv6.hop_limit <= 1 && meta.settings.kernel_hops < 2) {
             ask.apply(meta, EXPIRED, 0);
             hop_limit_expired();
-        }
-        if (meta.protocol == PROTO_ICMP || meta.protocol == PROTO_IGMP) {
-            ask.apply(meta, PROHIBITED, 0);
-            protocol_not_translated();
         }
         if (meta.protocol == PROTO_ICMPV6 && fragmented) { icmp_fragment(); }
         if (meta.l4_bytes > 65535 - IPV4_BYTES) { too_big(); }

@@ -403,8 +403,6 @@ control ErrorToIpv4(inout headers_t hdr, inout metadata_t meta, inout standard_m
             added = (bit<32>) (new_type ++ hdr.inner_icmp.code);
             hdr.inner_icmp.type_ = new_type;
             hdr.inner_ipv4.protocol = PROTO_ICMP;
-        } else if (meta.inner.protocol == PROTO_ICMP || meta.inner.protocol == PROTO_IGMP) {
-            inner_not_translated();
         }
         transport.apply(hdr, removed, added);
 

@@ -123,7 +123,8 @@ impl fmt::Display for Problem {
 
 const SECTIONS: [&str; 3] = ["nat64", "map", "clat"];
 
-const KEYS: [&str; 15] = [
+/// The keys of the section `nat64`.
+pub const KEYS: [&str; 15] = [
     "mode",
     "prefix",
     "pool",

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use abi::id::TableId;
+use abi::id::{MeterId, TableId};
 use abi::{ActionCall, Bits, Manifest, MatchValue};
 use dataplane::Count;
 use dataplane::device::{Action, Entity};
@@ -25,6 +25,8 @@ pub struct Running {
     pub maps: Vec<Map>,
     /// The settings, by the names that they have in the program.
     pub settings: Vec<(String, u128)>,
+    /// What ICMP errors need, by the keys of the file.
+    pub errors: Vec<(String, String)>,
 }
 
 /// Reads what a translator holds. `held` is what [`crate::plan::present`] found, or what is wanted. The error says what is not of this program.
@@ -34,6 +36,8 @@ pub fn running(held: &Desired, manifest: &Manifest) -> Result<Running, String> {
         manifest.table_id(&name).ok_or_else(|| format!("the program has no table `{name}`"))
     };
     let (settings, eam4) = (find("settings")?, find("four_to_six.source.eam4")?);
+    let (errors, sources) = (find("errors")?, find("sent.sources")?);
+    let limits = limits(manifest)?;
     let mut running = Running::default();
     for entity in &held.entities {
         match entity {
@@ -42,6 +46,17 @@ pub fn running(held: &Desired, manifest: &Manifest) -> Result<Running, String> {
             }
             Entity::Default { table, action } if *table == eam4 => {
                 running.prefix = prefix(manifest, *table, action)?;
+            }
+            Entity::Default { table, action } if *table == errors => {
+                running.errors.extend(translated_errors(&named(manifest, *table, action)?));
+            }
+            Entity::Default { table, action } if *table == sources => {
+                running.errors.extend(sent_errors(&named(manifest, *table, action)?));
+            }
+            // Every cell of the meter has the same rates.
+            Entity::Meter { meter, index: 0, rates } if *meter == limits => {
+                let rate = rates.first().map_or(0.0, |rate| rate.per_microsecond * 1e6);
+                running.errors.push(("error-rate".to_string(), format!("{rate:.0}")));
             }
             Entity::Entry(entry) if entry.key.table == eam4 => {
                 let key = entry.key.matches.first();
@@ -65,8 +80,39 @@ pub fn tables(manifest: &Manifest) -> Result<Desired, String> {
         manifest.table_id(&name).ok_or_else(|| format!("the program has no table `{name}`"))
     };
     let (settings, eam4) = (find("settings")?, find("four_to_six.source.eam4")?);
-    let default = |table| Entity::Default { table, action: ActionCall::default() };
-    Ok(Desired { tables: vec![eam4], entities: vec![default(settings), default(eam4)] })
+    let (errors, sources) = (find("errors")?, find("sent.sources")?);
+    let defaults = [settings, eam4, errors, sources].map(|table| {
+        let action = ActionCall::default();
+        Entity::Default { table, action }
+    });
+    let limit = Entity::Meter { meter: limits(manifest)?, index: 0, rates: Vec::new() };
+    Ok(Desired { tables: vec![eam4], entities: defaults.into_iter().chain([limit]).collect() })
+}
+
+/// The meter that limits the errors that are sent.
+fn limits(manifest: &Manifest) -> Result<MeterId, String> {
+    let name = format!("{CONTROL}.sent.limits");
+    manifest.meter_id(&name).ok_or_else(|| format!("the program has no meter `{name}`"))
+}
+
+/// The addresses that translated ICMP errors get where their own has no other form, and the MTU that they are told.
+fn translated_errors(params: &[(String, u128)]) -> Vec<(String, String)> {
+    let of = |name: &str| params.iter().find(|(n, _)| n == name).map_or(0, |(_, value)| *value);
+    let pool = (Ipv4Addr::from(of("source4") as u32), (of("source4_mask") as u32).count_ones());
+    vec![
+        ("error-pool4".to_string(), format!("{}/{}", pool.0, 32 - pool.1)),
+        ("error-source6 of translated errors".to_string(), Ipv6Addr::from(of("source6")).to_string()),
+        ("ipv6-mtu in translated errors".to_string(), of("ipv6_mtu").to_string()),
+    ]
+}
+
+/// The addresses of the ICMP errors that are made here.
+fn sent_errors(params: &[(String, u128)]) -> Vec<(String, String)> {
+    let of = |name: &str| params.iter().find(|(n, _)| n == name).map_or(0, |(_, value)| *value);
+    vec![
+        ("error-source4".to_string(), Ipv4Addr::from(of("ipv4") as u32).to_string()),
+        ("error-source6".to_string(), Ipv6Addr::from(of("ipv6")).to_string()),
+    ]
 }
 
 /// The counters of a translator by name. The errors that it sent are counted by what they were sent for, and named so.

@@ -620,13 +620,70 @@ fn table_changes(held: &Running, wanted: &Running, all: &mut Vec<(Sort, String, 
     for map in held.maps.iter().filter(|map| !new.contains_key(&map.ipv4)) {
         push(Sort::Remove, "mapping", format!("{} to {}", map.ipv4, map.ipv6));
     }
-    for (name, value) in &wanted.settings {
-        match held.settings.iter().find(|(n, _)| n == name) {
-            Some((_, old)) if old != value => {
-                push(Sort::Change, "setting", format!("{name}: {old} becomes {value}"))
+    let mut settings = |held: &[(String, String)], wanted: &[(String, String)]| {
+        for (name, value) in wanted {
+            match held.iter().find(|(n, _)| n == name) {
+                Some((_, old)) if old != value => {
+                    push(Sort::Change, "setting", format!("{name}: {old} becomes {value}"));
+                }
+                None if !held.is_empty() => push(Sort::Add, "setting", format!("{name}: {value}")),
+                _ => {}
             }
-            None if !held.settings.is_empty() => push(Sort::Add, "setting", format!("{name}: {value}")),
-            _ => {}
+        }
+    };
+    let texts = |running: &Running| -> Vec<_> {
+        running.settings.iter().map(|(name, value)| (name.clone(), value.to_string())).collect()
+    };
+    settings(&texts(held), &texts(wanted));
+    settings(&held.errors, &wanted.errors);
+}
+
+#[cfg(test)]
+mod tests {
+    use control::nat64::config::{KEYS, parse};
+
+    use super::*;
+
+    /// Keys, each with two values.
+    const CHANGES: [(&str, &str, &str); 12] = [
+        ("prefix", "\"2001:db8:64::/96\"", "\"2001:db8:65::/96\""),
+        ("tos", "\"copy\"", "8"),
+        ("udp-zero-checksum", "\"compute\"", "\"drop\""),
+        ("clamp-mss", "true", "false"),
+        ("ipv6-mtu", "1500", "1400"),
+        ("lowest-ipv6-mtu", "1280", "1400"),
+        ("error-pool4", "\"192.0.2.0/28\"", "\"192.0.2.0/29\""),
+        ("error-source4", "\"192.0.2.1\"", "\"192.0.2.2\""),
+        ("error-source6", "\"2001:db8::1\"", "\"2001:db8::2\""),
+        ("error-rate", "10", "11"),
+        ("error-rate", "10", "0"),
+        ("hairpin", "\"simple\"", "\"intrinsic\""),
+    ];
+
+    /// Keys of no table of the program. What they change is shown with the interfaces and routes.
+    const ELSEWHERE: [&str; 4] = ["mode", "pool", "attach", "routes"];
+
+    #[test]
+    fn a_change_of_any_key_is_shown() {
+        let manifest = super::super::manifest().expect("our own program");
+        let of = |key: &str, value: &str| {
+            let prefix = if key == "prefix" { "" } else { "prefix = \"2001:db8:64::/96\"\n" };
+            let text = format!("[nat64]\nmode = \"stateless\"\n{prefix}{key} = {value}\n");
+            let config = parse(&text).unwrap_or_else(|e| panic!("{key} = {value}: {e:?}"));
+            running(&desired(&config, &manifest).expect("our own program"), &manifest)
+                .expect("our own tables")
+        };
+        for (key, old, new) in CHANGES {
+            let mut shown = Vec::new();
+            table_changes(&of(key, old), &of(key, new), &mut shown);
+            assert!(!shown.is_empty(), "{key}: {old} becomes {new}");
+            shown.clear();
+            table_changes(&of(key, old), &of(key, old), &mut shown);
+            assert!(shown.is_empty(), "{key} stays {old}: {shown:?}");
+        }
+        for key in KEYS {
+            let listed = CHANGES.iter().any(|(k, ..)| *k == key) || ELSEWHERE.contains(&key);
+            assert!(listed, "{key} is new: say here how it changes");
         }
     }
 }
