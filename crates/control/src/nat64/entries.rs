@@ -9,6 +9,7 @@ use dataplane::device::Entity;
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use super::config::{Config, Hairpin, Map, Tos, UdpZeroChecksum};
+use super::ranges::{NOT_GLOBAL, overlap};
 use crate::plan::Desired;
 
 /// An action and its arguments.
@@ -171,7 +172,9 @@ fn sources(config: &Config) -> Call {
     let source4 = config.error_source4.unwrap_or(DUMMY);
     // What a CLAT has of the prefix is its provider's. Its own address is its first mapping's.
     let own = config.clat.as_ref().and_then(|clat| clat.found.as_ref()).map(|found| found.ipv6);
-    let embedded = || config.prefix.filter(|p| !is_well_known(*p)).map(|p| embedded(p, source4));
+    let may_carry =
+        |prefix: &Ipv6Net| !is_well_known(*prefix) || overlap(source4.into(), NOT_GLOBAL).is_none();
+    let embedded = || config.prefix.filter(may_carry).map(|p| embedded(p, source4));
     let source6 = config.error_source6.or(own).or_else(embedded);
     let args = [(48, 0), (32, u32::from(source4) as u128), (128, source6.map_or(0, u128::from))];
     call(&format!("{SENT}.source"), &args)
@@ -320,6 +323,8 @@ mod tests {
     fn errors_come_from_configured_addresses_or_the_dummy_address() {
         let dummy = u128::from(u32::from(Ipv4Addr::new(192, 0, 0, 8)));
         assert_eq!(sources_of("prefix = \"64:ff9b::/96\""), [0, dummy, 0]);
+        let global = "prefix = \"64:ff9b::/96\"\nerror-source4 = \"1.2.3.4\"";
+        assert_eq!(sources_of(global), [0, 0x01020304, 0x64ff9b << 96 | 0x01020304]);
         let own = u128::from("2001:db8:64::".parse::<Ipv6Addr>().expect("an address"));
         assert_eq!(sources_of("prefix = \"2001:db8:64::/96\""), [0, dummy, own | dummy]);
         let keys =

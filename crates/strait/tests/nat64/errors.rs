@@ -9,14 +9,14 @@ use nix::sys::socket::{setsockopt, sockopt::UdpGsoSegment};
 use serde_json::Value;
 
 use crate::attach::{TC, XDP};
-use crate::lab::{CLIENT4, Lab, both, possible};
+use crate::lab::{CLIENT4, Lab, both, ip, possible};
 use crate::native::Native;
 use crate::{BYPASS, DEVICE, EXPRESS};
 
 /// Writes a file. The well-known prefix must not carry the server's address, so nothing is translated.
 fn refusing(lab: &Lab, attach: &str, more: &str) {
     let text = format!(
-        "[nat64]\nmode = \"stateless\"\nprefix = \"64:ff9b::/96\"\nattach = {attach}\nerror-source4 = \"192.0.2.1\"\n{more}\n\
+        "[nat64]\nmode = \"stateless\"\nprefix = \"64:ff9b::/96\"\nattach = {attach}\n{more}\n\
          [[map]]\nipv4 = \"198.51.100.0/24\"\nipv6 = \"2001:db8:100::/120\"\n"
     );
     std::fs::write(lab.file("nat64.toml"), text).expect("a file");
@@ -57,10 +57,13 @@ fn answer_to(
     socket.recv(&mut [0; 8]).err().filter(|e| e.kind() != ErrorKind::WouldBlock)
 }
 
-fn counter(lab: &Lab, name: &str) -> u64 {
+fn status(lab: &Lab) -> Value {
     let status = lab.strait("status").arg("--json").output().expect("strait starts");
-    let status: Value =
-        serde_json::from_slice(&status.stdout).unwrap_or_else(|_| panic!("{}", both(&status)));
+    serde_json::from_slice(&status.stdout).unwrap_or_else(|_| panic!("{}", both(&status)))
+}
+
+fn counter(lab: &Lab, name: &str) -> u64 {
+    let status = status(lab);
     let counters = status["counters"].as_array().expect("a list");
     let found = counters.iter().find(|c| c["name"] == name).unwrap_or_else(|| panic!("{name}: {status}"));
     found["packets"].as_u64().expect("a number")
@@ -83,6 +86,31 @@ fn senders_learn_that_a_packet_was_refused() {
             assert_eq!(counter(&lab, &format!("sent.errors_sent{family}.prohibited")), 1, "{name}");
         }
     }
+}
+
+/// RFC 1812 section 4.3.2.4. The address is one that the router has when the file is applied.
+#[test]
+fn errors_come_from_an_address_of_the_router() {
+    if !possible("error source") {
+        return;
+    }
+    let lab = Lab::new("own");
+    let source = |lab: &Lab| status(lab)["errors"]["error-source4"].clone();
+    refusing(&lab, DEVICE, "error-source6 = \"2001:db8:1::1\"");
+    lab.must("up");
+    assert_eq!(source(&lab), "192.0.2.1");
+    both_learn(&lab, "own");
+    let router = lab.router.name();
+    ip(&format!("-n {router} link set lo up"));
+    ip(&format!("-n {router} addr add 203.0.113.9/32 dev lo"));
+    assert_eq!(source(&lab), "192.0.2.1", "nobody has applied the file again");
+    lab.must("up");
+    assert_eq!(source(&lab), "203.0.113.9");
+    both_learn(&lab, "moved");
+    ip(&format!("-n {router} addr del 203.0.113.9/32 dev lo"));
+    ip(&format!("-n {router} addr del 192.0.2.1/24 dev r1"));
+    lab.must("up");
+    assert_eq!(source(&lab), "192.0.0.8", "the router has no address");
 }
 
 /// Packets of offloads, whose checksums are incomplete, are quoted as whole ones are: the kernel looks for the socket by what it finds.

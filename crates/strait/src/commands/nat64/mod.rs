@@ -17,6 +17,7 @@ mod native;
 mod owner;
 mod record;
 mod run;
+mod source;
 mod status;
 mod up;
 mod wiring;

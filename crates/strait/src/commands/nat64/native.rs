@@ -52,6 +52,8 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
         "mode \"clat\" is not for the native target; nothing was changed\n  hint: `strait nat64 up` without `--target native`"
     );
     let manifest = serde_json::from_str(MANIFEST).context("the bundled manifest is damaged")?;
+    let links = Handle::open()?;
+    let config = super::source::complete(config, &links.links()?, &links)?;
     let wanted = desired(&config, &manifest)?;
     if !config.attach.interfaces.is_empty() {
         eprintln!(
@@ -65,7 +67,6 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     plan::apply(&mut program.memory().clone(), &wanted)?;
     let signals = signals::listen(&[Signal::Interrupt, Signal::Terminate, Signal::Hangup])?;
     let name = device(&config).to_string();
-    let links = Handle::open()?;
     let site = Site::new(&name)?;
     super::up::needs_ipv6()?;
     vacant(&name, &links)?;
@@ -152,6 +153,7 @@ fn lay(site: &Site, links: &Handle, config: &Config, routing: &[conflicts::Step]
 /// Applies the file again: the whole file or nothing of it.
 fn again(args: &UpArgs, site: &Site, links: &Handle, switch: &mut Switch) -> anyhow::Result<()> {
     let config = File::read(&args.apply.of.config)?.config()?;
+    let config = super::source::complete(config, &links.links()?, links)?;
     let wanted = desired(&config, switch.manifest())?;
     anyhow::ensure!(
         device(&config) == site.device,

@@ -2,6 +2,7 @@
 //! file with what runs, and `down` needs no file.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -38,6 +39,9 @@ pub struct Record {
     /// What a CLAT found in its network, from which its configuration follows.
     #[serde(default)]
     pub found: Option<Found>,
+    /// The IPv4 source of the ICMP errors that it sends, if that is an address.
+    #[serde(default)]
+    pub error_source4: Option<Ipv4Addr>,
     /// The sysctls that `up` changed and that do not vanish with the device.
     #[serde(default)]
     pub sysctls: Vec<Changed>,
@@ -118,6 +122,7 @@ impl Record {
                 _ => now,
             },
             text: file.text.clone(),
+            error_source4: config.error_source4,
             found: config.clat.as_ref().and_then(|clat| clat.found.clone()),
             sysctls: before.map_or_else(Vec::new, |b| b.sysctls.clone()),
             kernel: Numbers::default(),
@@ -163,7 +168,8 @@ impl Record {
 
     /// The configuration that runs.
     pub fn config(&self) -> Option<Config> {
-        let config = config::parse(&self.text).ok()?;
+        let mut config = config::parse(&self.text).ok()?;
+        config.error_source4 = config.error_source4.or(self.error_source4);
         Some(match &self.found {
             Some(found) => config.with(found.clone()),
             None => config,

@@ -370,6 +370,8 @@ impl State {
             .flat_map(|r| &r.settings)
             .map(|(n, v)| (n.clone(), json!(*v as u64)))
             .collect();
+        let errors = self.running.iter().flat_map(|r| &r.errors);
+        let errors: serde_json::Map<_, _> = errors.map(|(key, value)| (key.clone(), json!(value))).collect();
         let record = self.record.as_ref();
         json!({
             "device": self.device,
@@ -383,6 +385,7 @@ impl State {
             "maps": maps,
             "clat": self.clat.as_ref().map(|clat| super::clat::json(clat, now())),
             "settings": settings,
+            "errors": errors,
             "file": record.map(|r| r.file.display().to_string()),
             "sha256": record.map(|r| &r.sha256),
             "file_state": self.drift.map(drift_word),

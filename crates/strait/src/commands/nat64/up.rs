@@ -287,10 +287,11 @@ impl<'a> Plan<'a> {
         yields: bool,
     ) -> anyhow::Result<Self> {
         let manifest = manifest()?;
-        let wanted = desired(&config, &manifest)?;
         let moved = moved(site, file)?;
         let names = moved.iter().map(|site| site.device.clone()).collect();
         let ground = Ground { yields, ..Ground::survey(site, links, names)? };
+        let config = super::source::complete(config, &ground.all, links)?;
+        let wanted = desired(&config, &manifest)?;
         mine(&ground)?;
         let Ways { ways, missing, generic, unfit } = ground.ways(&config)?;
         // A file with a lane that loses packets is refused. A translator that runs is repaired without that lane.

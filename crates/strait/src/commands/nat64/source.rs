@@ -1,0 +1,65 @@
+//! The IPv4 source of the ICMP errors that a translator sends, where its file names none.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use control::nat64::Config;
+use io::link::{Handle, Link};
+
+use super::device;
+
+/// Completes a configuration without `error-source4` with an address of the router (RFC 1812 section 4.3.2.4): the first one of the interface with the
+/// lowest number that is up, so addresses of `lo` come first. An address that is translated is none, nor is one that leads to no router. If
+/// there is none, errors come from 192.0.0.8. A CLAT is a part of its host and asks nobody.
+pub fn complete(config: Config, all: &[Link], links: &Handle) -> anyhow::Result<Config> {
+    if config.error_rate == 0 || config.error_source4.is_some() || config.clat.is_some() {
+        return Ok(config);
+    }
+    let mut candidates: Vec<&Link> =
+        all.iter().filter(|link| link.up && link.name != device(&config)).collect();
+    candidates.sort_by_key(|link| link.index);
+    for link in candidates {
+        let addresses = links.addresses(&link.name)?;
+        let own = addresses.iter().find_map(|prefix| match prefix.address {
+            IpAddr::V4(address) if can_send(address, &config) => Some(address),
+            _ => None,
+        });
+        if own.is_some() {
+            return Ok(Config { error_source4: own, ..config });
+        }
+    }
+    Ok(config)
+}
+
+/// Whether answers to an address reach the router from elsewhere.
+fn can_send(address: Ipv4Addr, config: &Config) -> bool {
+    // RFC 7335 section 4 keeps 192.0.0.0/24 for addresses of one link.
+    let one_link = address.octets()[..3] == [192, 0, 0];
+    let translated = config.maps.iter().any(|map| map.ipv4.contains(&address))
+        || config.routes.iter().any(|route| route.contains(&address));
+    !(address.is_loopback() || address.is_link_local() || address.is_unspecified() || one_link || translated)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_of_a_router_send_errors() {
+        let text = "[nat64]\nmode = \"stateless\"\nroutes = [\"203.0.113.0/28\"]\nprefix = \"2001:db8:64::/96\"\n\
+                    [[map]]\nipv4 = \"198.51.100.0/24\"\nipv6 = \"2001:db8:100::/120\"\n";
+        let config = control::nat64::config::parse(text).expect("a good file");
+        let rows = [
+            ("192.0.2.1", true),
+            ("10.0.0.1", true),
+            ("127.0.0.1", false),
+            ("169.254.1.1", false),
+            ("192.0.0.1", false),
+            ("198.51.100.1", false),
+            ("203.0.113.1", false),
+            ("203.0.113.17", true),
+        ];
+        for (address, may) in rows {
+            assert_eq!(can_send(address.parse().expect("an address"), &config), may, "{address}");
+        }
+    }
+}
