@@ -189,6 +189,7 @@ impl Store for Interpreter<'_> {
                 if let Some(meter) = self.manifest.direct_meter_of(key.table) {
                     state.meters[meter.index()].forget(row.handle);
                 }
+                state.pna.forget_register(key.table, row.handle);
             }
             Key::Member(profile, id) => state.profiles[profile.index()].set_member(*id, None),
             Key::Group(profile, id) => state.profiles[profile.index()].set_group(*id, None),
@@ -294,6 +295,7 @@ impl Interpreter<'_> {
             false => table.insert(&stored)?,
         };
         table.set_idle_timeout(handle, *idle, self.clock);
+        self.state.pna.forget_register(key.table, handle);
         if let Some(profile) = self.manifest.profile_of(key.table) {
             let (identity, to) = (table.definition().identity(&stored), action.indirect());
             let profiles = &mut self.state.profiles[profile.index()];

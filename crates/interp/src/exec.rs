@@ -321,6 +321,15 @@ impl Run<'_, '_> {
                     *cell = value;
                 }
             }
+            Call::DirectRegisterRead { table: _, dst } => {
+                let width = self.place_width(dst);
+                let cell = self.direct_register().cloned();
+                self.write(dst, cell.unwrap_or_else(|| Bits::zero(width)), loc);
+            }
+            Call::DirectRegisterWrite { table: _, value } => {
+                let value = eval(p, &self.s, value);
+                self.set_direct_register(value);
+            }
             Call::Meter { meter, index, dst } => {
                 let index = eval(p, &self.s, index).to_u64().unwrap_or(u64::MAX);
                 let bytes = self.s.vars[p.standard.packet_length.index()].low_u64();

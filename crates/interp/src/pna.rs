@@ -18,6 +18,8 @@ pub(crate) struct Pna {
     pub times: BTreeMap<u32, u64>,
     /// The entries that packets added, for each table.
     ages: HashMap<usize, HashMap<Handle, Age>>,
+    /// The numbers in direct registers, by table and entry. Others are 0.
+    registers: HashMap<(usize, Handle), Bits>,
     /// The time of the last sweep.
     swept: u64,
     flows: u32,
@@ -43,10 +45,18 @@ impl Pna {
                 if over {
                     // The control plane may have removed the entry and added another one. The handle identifies the old one only.
                     tables[*table].delete_row(*entry);
+                    self.registers.remove(&(*table, *entry));
                 }
                 !over
             });
         }
+    }
+}
+
+impl Pna {
+    /// Sets the direct register of an entry back, which was removed or whose action was changed.
+    pub fn forget_register(&mut self, table: abi::id::TableId, entry: Handle) {
+        self.registers.remove(&(table.index(), entry));
     }
 }
 
@@ -89,6 +99,18 @@ impl Run<'_, '_> {
             age.since = self.clock;
             age.profile = profile.unwrap_or(age.profile);
         }
+    }
+
+    /// The number in the direct register of the entry that was hit, if one was and it is not 0.
+    pub(crate) fn direct_register(&self) -> Option<&Bits> {
+        let Some(Applying { table, hit: Some(hit), .. }) = &self.applying else { return None };
+        self.state.pna.registers.get(&(table.index(), *hit))
+    }
+
+    /// Writes the direct register of the entry that was hit, if one was.
+    pub(crate) fn set_direct_register(&mut self, value: Bits) {
+        let Some(Applying { table, hit: Some(hit), .. }) = &self.applying else { return };
+        self.state.pna.registers.insert((table.index(), *hit), value);
     }
 
     /// Runs `allocate_flow_id`: returns a new flow id.

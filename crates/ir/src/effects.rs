@@ -337,7 +337,13 @@ impl Effects<'_, '_> {
                 self.length();
                 self.result(dst, Outside::Extern);
             }
-            Call::DirectMeter { meter: _, dst } => self.result(dst, Outside::Extern),
+            Call::DirectMeter { meter: _, dst } | Call::DirectRegisterRead { table: _, dst } => {
+                self.result(dst, Outside::Extern)
+            }
+            Call::DirectRegisterWrite { table: _, value } => {
+                self.expr(value);
+                self.outside(Outside::Extern);
+            }
             Call::Digest { name: _, fields: _, data } => {
                 self.exprs(data);
                 self.outside(Outside::Output);

@@ -115,7 +115,8 @@
 //!
 //! [`Call::AddEntry`] adds an entry for the key that missed, and the next packet hits it. In a table that [ages](Table::ages), such an entry
 //! is removed when the time of its profile has passed since it was added, or since [`Call::RestartTimer`] last ran for it. A hit alone does
-//! not restart the timer (pna.p4 lets targets decide this).
+//! not restart the timer (pna.p4 lets targets decide this). An entry of such a table may have a [`DirectRegister`], which only actions of
+//! the table read and write: [`Call::DirectRegisterRead`] gives what the last packet that hit the entry has written.
 //!
 //! # Action profiles
 //! An entry of a table with a profile refers to an action, a member, or a group of members. The member of a group is chosen by the hash
@@ -150,10 +151,10 @@ pub mod visit_mut;
 pub use expr::{BinOp, Expr, ExprKind, Place, Ty, UnOp};
 pub use pipeline::Pipeline;
 pub use program::{
-    Action, Arch, CORE_ERRORS, Control, CounterKind, DirectCounter, DropSite, Field, Header, HeaderType,
-    IndexedCounter, KeySet, Loc, Meter, Param, Parser, Program, Register, Role, Select, SelectCase, Source,
-    Stack, StandardMetadata, State, Table, TableAction, TableEntry, TableKey, Target, Transition, ValueSet,
-    ValueSetKey, Var, VarKind,
+    Action, Arch, CORE_ERRORS, Control, CounterKind, DirectCounter, DirectRegister, DropSite, Field, Header,
+    HeaderType, IndexedCounter, KeySet, Loc, MAX_DIRECT_REGISTER, Meter, Param, Parser, Program, Register,
+    Role, Select, SelectCase, Source, Stack, StandardMetadata, State, Table, TableAction, TableEntry,
+    TableKey, Target, Transition, ValueSet, ValueSetKey, Var, VarKind,
 };
 pub use program::{
     ActionId, ActionProfile, ChecksumId, CounterId, DirectCounterId, DropSiteId, ErrorId, HeaderId,

@@ -440,6 +440,8 @@ pub struct Table {
     pub direct_counter: Option<DirectCounterId>,
     /// The direct meter, which has a cell for each entry.
     pub direct_meter: Option<MeterId>,
+    /// The number that each entry has beside its action data, in a table that learns.
+    pub direct_register: Option<DirectRegister>,
     /// The action profile through which the entries refer to actions.
     pub profile: Option<ProfileId>,
     /// The fields that the selector hashes to choose a member of a group.
@@ -459,6 +461,18 @@ impl Table {
         let exact = self.keys.iter().all(|key| key.kind == MatchKind::Exact);
         self.add_on_miss && exact && !self.keys.is_empty() && !self.const_entries && self.profile.is_none()
     }
+}
+
+/// The most bits of a direct register.
+pub const MAX_DIRECT_REGISTER: u32 = 64;
+
+/// A number for each entry of a table that learns. It is 0 for a new entry, and for one whose action was changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DirectRegister {
+    /// The control-plane name.
+    pub name: String,
+    /// The type of a cell, of at most [`MAX_DIRECT_REGISTER`] bits.
+    pub ty: Ty,
 }
 
 /// An action profile or action selector.

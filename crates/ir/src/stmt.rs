@@ -174,6 +174,20 @@ pub enum Call {
         /// The value that is written.
         value: Expr,
     },
+    /// `direct_register.read()`, in an action of its table: the number of the entry that was hit, or 0 if none was.
+    DirectRegisterRead {
+        /// The table that runs this action.
+        table: TableId,
+        /// The place that receives the value.
+        dst: Place,
+    },
+    /// `direct_register.write(value)`, in an action of its table. It has no effect if no entry was hit.
+    DirectRegisterWrite {
+        /// The table that runs this action.
+        table: TableId,
+        /// The value that is written.
+        value: Expr,
+    },
     /// `meter.execute_meter(index, dst)`. The colour is 0 for green, 1 for yellow and 2 for red. It is green if the index is out of range or
     /// no rates are configured.
     Meter {

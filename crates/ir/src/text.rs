@@ -370,6 +370,12 @@ fn call(p: &Program, call: &Call) -> String {
         Call::RegisterWrite { register, index, value } => {
             format!("{}[{}] = {}", p.registers[register.index()].name, expr(p, index), expr(p, value))
         }
+        Call::DirectRegisterRead { table, dst } => {
+            format!("{} = {}.register", place(p, dst), p.tables[table.index()].name)
+        }
+        Call::DirectRegisterWrite { table, value } => {
+            format!("{}.register = {}", p.tables[table.index()].name, expr(p, value))
+        }
         Call::Meter { meter, index, dst } => {
             format!("{} = {}.execute({})", place(p, dst), p.meters[meter.index()].name, expr(p, index))
         }

@@ -67,7 +67,8 @@ fn call_operands<'a>(call: &'a Call, f: &mut impl FnMut(&'a Expr)) {
             place_operands(dst, f);
             f(index);
         }
-        Call::DirectMeter { dst, .. } => place_operands(dst, f),
+        Call::DirectRegisterWrite { value, .. } => f(value),
+        Call::DirectMeter { dst, .. } | Call::DirectRegisterRead { dst, .. } => place_operands(dst, f),
         Call::Digest { data, .. } => data.iter().for_each(f),
         Call::AddEntry { done, args, profile, .. } => {
             if let Some(done) = done {

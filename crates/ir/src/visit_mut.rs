@@ -169,7 +169,10 @@ fn call_parts(call: &mut Call, f: &mut dyn FnMut(Part<'_>)) {
             whole(index, f);
         }
         Call::RegisterWrite { register: _, index, value } => all(&mut [index, value], f),
-        Call::DirectMeter { meter: _, dst } | Call::FlowId(dst) => place_parts(dst, f),
+        Call::DirectRegisterWrite { table: _, value } => whole(value, f),
+        Call::DirectMeter { meter: _, dst }
+        | Call::DirectRegisterRead { table: _, dst }
+        | Call::FlowId(dst) => place_parts(dst, f),
         Call::Digest { name: _, fields: _, data } => data.iter_mut().for_each(|e| whole(e, f)),
         Call::AddEntry { done, table: _, action: _, args, profile } => {
             done.iter_mut().for_each(|p| place_parts(p, f));

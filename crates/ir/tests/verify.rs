@@ -96,6 +96,7 @@ fn sound() -> Program {
             const_entries: true,
             direct_counter: None,
             direct_meter: None,
+            direct_register: None,
             profile: None,
             selector: vec![],
             add_on_miss: false,

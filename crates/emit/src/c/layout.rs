@@ -70,6 +70,7 @@ fn table(
             hint,
         ));
     }
+    data_size = data_size.next_multiple_of(8) + register_size(t);
     let layout = layout(t, names.table(id), structure, machine, data_size);
     Table {
         name: t.name.clone(),
@@ -236,9 +237,23 @@ pub fn learning_layout(program: &Program, id: ir::TableId, names: &Names) -> Opt
     let t = &program.tables[id.index()];
     let sizes = t.actions.iter().map(|listed| offsets(program, listed.action).1);
     let size = sizes.max().unwrap_or(0).max(4);
+    let size = size.next_multiple_of(8) + register_size(t);
     let layout = layout(t, names.table(id), structure(t, Machine::Bpf), Machine::Bpf, size);
     let map = layout.map.clone()?;
     Some((layout, map))
+}
+
+/// The size in bytes of the direct register of an entry. It is at the end of the action data, so the host, which writes the data whole and fills it
+/// with zeros, need not know of it.
+fn register_size(t: &ir::Table) -> u32 {
+    if t.direct_register.is_some() { 8 } else { 0 }
+}
+
+/// The offset in bytes of the direct register in the action data of an entry, if the table has one.
+pub fn register_offset(program: &Program, id: ir::TableId) -> Option<u32> {
+    let t = &program.tables[id.index()];
+    let sizes = t.actions.iter().map(|listed| offsets(program, listed.action).1);
+    t.direct_register.as_ref().map(|_| sizes.max().unwrap_or(0).max(4).next_multiple_of(8))
 }
 
 /// The size of a packed key in bytes.

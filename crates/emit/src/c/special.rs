@@ -1,10 +1,12 @@
 //! The C of statements that access packets, tables or externs, and of drops.
 
+use abi::manifest::Structure;
+use abi::native::data_offset;
 use abi::native::digest::MESSAGE;
 use ir::{Call, HashAlgorithm, HeaderId, HeaderRef, Place, Stmt, StmtKind};
 
 use super::emitter::BUFFER;
-use super::{Body, Machine, Unit, c_type, header, mask, stack, sums, wide};
+use super::{Body, Machine, Unit, c_type, header, layout, mask, stack, sums, wide};
 
 impl Body<'_> {
     /// Emits such a statement.
@@ -228,6 +230,15 @@ impl Body<'_> {
                 self.assign(dst, &call);
                 self.text.close("");
             }
+            Call::DirectRegisterRead { table, dst } => {
+                let (found, cell) = self.direct_register(*table);
+                self.assign(dst, &format!("({found} ? {cell} : 0)"));
+            }
+            Call::DirectRegisterWrite { table, value } => {
+                let ((found, cell), value) = (self.direct_register(*table), self.expr(value));
+                self.text.line(format!("if ({found})"));
+                self.text.line(format!("    {cell} = {value};"));
+            }
             Call::DirectMeter { meter, dst } => self.assign(dst, &format!("s->colour_{}", meter.0)),
             Call::Digest { data, .. } => self.digest(call, data),
             Call::AddEntry { done, table, action, args, profile }
@@ -258,6 +269,24 @@ impl Body<'_> {
             Call::LogMsg { args, .. } => self.message(call, args),
             Call::DirectCount(_) => {}
         }
+    }
+
+    /// In an action of a table that learns: the C of whether an entry was hit, and of the cell of its direct register.
+    fn direct_register(&self, table: ir::TableId) -> (String, String) {
+        let at = layout::register_offset(self.program, table).unwrap_or(0);
+        let (found, data) = match self.facts.hook.machine() {
+            // The verifier knows of `v` that it is a row or 0.
+            Machine::Bpf => {
+                let layout = layout::learning_layout(self.program, table, self.names);
+                ("v", format!("v + {}", layout.map_or(0, |(layout, _)| layout.data_offset)))
+            }
+            Machine::Native => {
+                let keys = &self.program.tables[table.index()].keys;
+                let key = keys.iter().map(|k| k.expr.ty.width().div_ceil(8)).sum();
+                ("row", format!("(u8 *)row->bytes + {}", data_offset(key, Structure::Flow, false)))
+            }
+        };
+        (found.to_string(), format!("*(volatile u64 *)({data} + {at})"))
     }
 
     /// The C of the number of units that a meter counts for this packet: its length in bytes, or 1.

@@ -11,7 +11,7 @@ use abi::manifest::{LearningMaps, Structure, Table, TableLayout, VERSIONS};
 use ir::TableId;
 
 use super::Ebpf;
-use crate::c::layout::{elements, learning_layout, offsets};
+use crate::c::layout::{elements, learning_layout, offsets, register_offset};
 use crate::c::table::{HIT, choose_member, code, miss, reads_version, run, version};
 use crate::c::{Body, Unit, c_type, header, signed_range};
 
@@ -337,6 +337,9 @@ impl Body<'_> {
         }
         let data = layout.data_offset;
         self.text.line(format!("*(u32 *)(row + {data}) = {action};"));
+        if let Some(at) = register_offset(self.program, table) {
+            self.text.line(format!("*(u64 *)(row + {}) = 0;", data + at));
+        }
         for ((value, arg), at) in values.iter().zip(args).zip(offsets) {
             let at = data + at;
             match c_type(ir::Ty::Bit(arg.ty.width())).unwrap_or("u64") {

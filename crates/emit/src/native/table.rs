@@ -6,7 +6,7 @@ use abi::native::data_offset;
 use ir::TableId;
 
 use super::Native;
-use crate::c::layout::offsets;
+use crate::c::layout::{offsets, register_offset};
 use crate::c::table::{HIT, choose_member, code, miss, run};
 use crate::c::{Body, Unit, c_type, flipped, header, signed_range};
 
@@ -221,6 +221,9 @@ impl Body<'_> {
         self.text.open("if (fresh)");
         self.text.line(format!("u8 *data = fresh->bytes + {data};"));
         self.text.line(format!("*(u32 *)data = {action};"));
+        if let Some(at) = register_offset(self.program, table) {
+            self.text.line(format!("*(u64 *)(data + {at}) = 0;"));
+        }
         for ((value, arg), at) in values.iter().zip(args).zip(offsets) {
             let ty = c_type(ir::Ty::Bit(arg.ty.width())).unwrap_or("u64");
             self.text.line(format!("*({ty} *)(data + {at}) = {value};"));

@@ -94,6 +94,8 @@ enum Node {
     Cell(Cell),
     /// A register, which may return the value to another packet.
     Register(u32),
+    /// The direct register of a table.
+    DirectRegister(u32),
 }
 
 /// How values move in a program.
@@ -182,6 +184,14 @@ impl Flows {
             Call::RegisterRead { register, dst, .. } => {
                 for to in of_place(dst) {
                     self.uses.push((Node::Register(register.0), to, false));
+                }
+            }
+            Call::DirectRegisterWrite { table, value } => {
+                self.computes(program, [value], Node::DirectRegister(table.0));
+            }
+            Call::DirectRegisterRead { table, dst } => {
+                for to in of_place(dst) {
+                    self.uses.push((Node::DirectRegister(table.0), to, false));
                 }
             }
             Call::AddEntry { table, action, args, .. } => {
@@ -294,7 +304,7 @@ impl Flows {
 fn cells_among(nodes: BTreeSet<Node>) -> BTreeSet<Cell> {
     let cell = |node| match node {
         Node::Cell(cell) => Some(cell),
-        Node::Register(_) => None,
+        Node::Register(_) | Node::DirectRegister(_) => None,
     };
     nodes.into_iter().filter_map(cell).collect()
 }

@@ -2,7 +2,7 @@
 
 use super::{Check, Context, Rule};
 use crate::expr::{Expr, Place, Ty};
-use crate::program::{ChecksumId, MeterId, RegisterId, Table, TableId};
+use crate::program::{ChecksumId, MAX_DIRECT_REGISTER, MeterId, RegisterId, Table, TableId};
 use crate::stmt::Call;
 
 impl Check<'_> {
@@ -20,6 +20,11 @@ impl Check<'_> {
                 self.register(*register, ty, index);
             }
             Call::RegisterWrite { register, index, value } => self.register(*register, Some(value.ty), index),
+            Call::DirectRegisterRead { table, dst } => {
+                let ty = self.place(dst);
+                self.direct_register(*table, ty);
+            }
+            Call::DirectRegisterWrite { table, value } => self.direct_register(*table, Some(value.ty)),
             Call::Meter { meter, index, dst } => {
                 self.meter(*meter, true);
                 self.index(index);
@@ -78,9 +83,7 @@ impl Check<'_> {
             return self.require(false, Rule::LearningTable);
         };
         // The key that missed is that of the table that runs this action.
-        let lists = |t: &Table| t.actions.iter().any(|a| Context::Action(a.action) == self.context);
-        let owners: Vec<usize> = (0..self.p.tables.len()).filter(|i| lists(&self.p.tables[*i])).collect();
-        self.require(owners == [id.index()], Rule::EntryOfOwnTable);
+        self.own_table(id);
         let listed = table.actions.get(action as usize).filter(|a| !a.default_only);
         let Some(action) = listed.and_then(|a| self.p.actions.get(a.action.index())) else {
             return self.require(false, Rule::KnownEntryAction);
@@ -105,6 +108,22 @@ impl Check<'_> {
         self.require(cell.is_some(), Rule::KnownExtern);
         self.require(cell.is_none() || ty.is_none() || cell == ty, Rule::RegisterType);
         self.index(index);
+    }
+
+    /// Checks that no other table lists the action.
+    fn own_table(&mut self, id: TableId) {
+        let lists = |t: &Table| t.actions.iter().any(|a| Context::Action(a.action) == self.context);
+        let owners: Vec<usize> = (0..self.p.tables.len()).filter(|i| lists(&self.p.tables[*i])).collect();
+        self.require(owners == [id.index()], Rule::EntryOfOwnTable);
+    }
+
+    fn direct_register(&mut self, id: TableId, ty: Option<Ty>) {
+        let register =
+            self.p.tables.get(id.index()).filter(|t| t.learns()).and_then(|t| t.direct_register.as_ref());
+        let cell = register.map(|r| r.ty);
+        self.require(cell.is_some_and(|ty| ty.width() <= MAX_DIRECT_REGISTER), Rule::KnownDirect);
+        self.require(cell.is_none() || ty.is_none() || cell == ty, Rule::RegisterType);
+        self.own_table(id);
     }
 
     fn meter(&mut self, meter: MeterId, indexed: bool) {

@@ -23,8 +23,9 @@ pub(super) struct CallSite {
     pub span: Span,
 }
 
-/// Counters and meters with a cell for each entry of their table.
-const DIRECT: [&str; 4] = ["direct_counter", "direct_meter", "DirectCounter", "DirectMeter"];
+/// Counters, meters and registers with a cell for each entry of their table.
+const DIRECT: [&str; 5] =
+    ["direct_counter", "direct_meter", "DirectCounter", "DirectMeter", "DirectRegister"];
 
 /// Functions of PNA that change the expiry time of the entry that was hit.
 const EXPIRY: [&str; 2] = ["restart_expire_timer", "set_entry_expire_time"];

@@ -64,6 +64,17 @@ impl<'a> Lower<'_, 'a> {
                 self.push(Ir::Call(Call::DirectMeter { meter, dst }));
                 return Ok(psa_colour(colour));
             }
+            (Object::DirectRegister(_, ty), "read", []) => {
+                let table = self.own_table(e)?;
+                let (dst, val) = self.result("$read", ty);
+                self.push(Ir::Call(Call::DirectRegisterRead { table, dst }));
+                return Ok(val);
+            }
+            (Object::DirectRegister(_, ty), "write", [value]) => {
+                let table = self.own_table(e)?;
+                let [value] = self.scalars([value])?;
+                self.push(Ir::Call(Call::DirectRegisterWrite { table, value: cast(value, ty) }));
+            }
             (Object::Hash(algorithm, ty), "get_hash", args) => return self.get_hash(algorithm, ty, args),
             (Object::InternetChecksum(var), method, args) => {
                 return self.internet_checksum(Place::Var(var), method, args);
@@ -83,6 +94,14 @@ impl<'a> Lower<'_, 'a> {
             _ => return self.limit("E0510", e.span, &format!("this calls `{name}` of an extern object")),
         }
         Ok(Val::Void)
+    }
+
+    /// The table whose action is being lowered, which has the direct register that `e` uses.
+    fn own_table(&mut self, e: &'a ast::Expr) -> Res<ir::TableId> {
+        match &self.learning {
+            Some(learning) if learning.learns => Ok(learning.id),
+            _ => self.limit("E0528", e.span, "a direct register is used here outside of a table that learns"),
+        }
     }
 
     /// Calls a meter of v1model, whose colours are numbers of two bits or more.

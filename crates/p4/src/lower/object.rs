@@ -23,6 +23,8 @@ pub enum Object<'a> {
     Register(RegisterId, Ty),
     Meter(MeterId),
     DirectMeter(MeterId),
+    /// `DirectRegister` of strait.p4: its name and the type of its cells.
+    DirectRegister(String, Ty),
     /// An action profile or selector, which a table's `implementation` names.
     ActionProfile(ir::ProfileId),
     /// `Hash<O>` of PSA.
@@ -113,6 +115,13 @@ impl<'a> Lower<'_, 'a> {
             ("direct_meter" | "DirectMeter", [kind]) => {
                 let bytes = self.meter_kind(kind)?;
                 Object::DirectMeter(self.meter(ir::Meter { name, loc, size: None, bytes }))
+            }
+            ("DirectRegister", []) => {
+                let ty = type_arg(self, 0)?;
+                if ty.width() > ir::MAX_DIRECT_REGISTER {
+                    return self.limit("E0512", span, "a direct register of more than 64 bits");
+                }
+                Object::DirectRegister(name, ty)
             }
             ("action_profile" | "ActionProfile", [size]) => {
                 let size = self.size(size, MAX_CELLS)?;

@@ -62,6 +62,10 @@ impl<'a> Lower<'_, 'a> {
         }
         if let Some(PropertyValue::Actions(refs)) = table.property("actions").map(|p| &p.value) {
             let const_entries = table.property("entries").is_some_and(|p| p.is_const);
+            if out.direct_register.is_some() && !(out.learns() && !const_entries) {
+                let what = "a direct register belongs to a table that does not learn (`add_on_miss = true`, exact keys)";
+                return self.limit("E0528", decl.span, what);
+            }
             self.learning = Some(Learning {
                 id: ir::TableId(self.out.tables.len() as u32),
                 learns: out.learns() && !const_entries,
@@ -228,12 +232,14 @@ impl<'a> Lower<'_, 'a> {
         let (block, exits) = self.action_body(name, body, &bound, span)?;
         let slot = &mut self.out.actions[id.index()];
         (slot.params, slot.body) = (made, block);
-        // An action that adds entries knows its table, so each table has its own.
-        let mut adds = false;
+        // An action that adds entries or uses a direct register knows its table, so each table has its own.
+        let mut knows = false;
         ir::visit::stmts(&self.out.actions[id.index()].body, &mut |s| {
-            adds |= matches!(&s.kind, Ir::Call(ir::Call::AddEntry { .. }));
+            use ir::Call::{AddEntry, DirectRegisterRead, DirectRegisterWrite};
+            let Ir::Call(call) = &s.kind else { return };
+            knows |= matches!(call, AddEntry { .. } | DirectRegisterRead { .. } | DirectRegisterWrite { .. });
         });
-        if shared && !adds {
+        if shared && !knows {
             self.actions.insert(key, (id, exits));
         }
         Ok((id, exits))
@@ -449,6 +455,12 @@ impl<'a> Lower<'_, 'a> {
             "meters" | "psa_direct_meter" | "pna_direct_meter" => match self.object_of_property(p, e)? {
                 Object::DirectMeter(id) => out.direct_meter = Some(id),
                 _ => return self.limit("E0528", e.span, "this is no direct meter"),
+            },
+            "strait_direct_register" => match self.object_of_property(p, e)? {
+                Object::DirectRegister(name, ty) => {
+                    out.direct_register = Some(ir::DirectRegister { name, ty });
+                }
+                _ => return self.limit("E0528", e.span, "this is no direct register"),
             },
             "implementation" | "psa_implementation" | "pna_implementation" => {
                 match self.object_of_property(p, e)? {
