@@ -293,7 +293,26 @@ struct settings_t {
     bit<1>  intrinsic;          // hairpinning is intrinsic (RFC 7757 section 4.2.2)
 }
 
+#ifdef STATEFUL
+// The binding and the session of a packet.
+struct session_t {
+    bool     from6;         // it came from IPv6
+    bool     fragment;
+    bool     known;         // a table knows the host
+    bit<8>   protocol;
+    bit<128> host;          // of the IPv6 side
+    bit<16>  host_port;
+    bit<32>  address;       // of the pool
+    bit<16>  port;
+    bit<32>  remote;        // of the IPv4 side
+    bit<16>  remote_port;
+}
+#endif
+
 struct metadata_t {
+#ifdef STATEFUL
+    session_t session;
+#endif
     settings_t settings;
     bit<32> padding;        // bytes behind the IP packet in its frame
     bit<16> l4_bytes;       // bytes behind the last header that translation knows

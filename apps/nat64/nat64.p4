@@ -52,6 +52,9 @@
 #include "translation.p4"
 #include "switch.p4"
 #include "errors.p4"
+#ifdef STATEFUL
+#include "sessions.p4"
+#endif
 
 // ---------------------------------------------------------------- the pipeline
 
@@ -61,6 +64,10 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
     SixToFour() six_to_four;
     SentErrors() sent;
     Ask() ask;
+#ifdef STATEFUL
+    Flow() flow;
+    Sessions() sessions;
+#endif
 
     counter(1, CounterType.packets_and_bytes) translated_4to6;
     counter(1, CounterType.packets_and_bytes) translated_6to4;
@@ -166,8 +173,14 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
             errors.apply();
         }
 
+#ifdef STATEFUL
+        flow.apply(hdr, meta);
+#endif
         if (hdr.ipv4.isValid()) {
             four_to_six.apply(hdr, meta, standard_metadata);
+#ifdef STATEFUL
+            sessions.apply(hdr, meta, standard_metadata);
+#endif
             if (meta.settings.switching == 1) {
                 if (!route6.apply().hit) {
                     ask.apply(meta, NO_ROUTE, 0);
@@ -182,6 +195,9 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
             if (!hdr.inner_ipv4.isValid()) { translated_4to6.count(0); }
         } else if (hdr.ipv6.isValid()) {
             six_to_four.apply(hdr, meta, standard_metadata);
+#ifdef STATEFUL
+            sessions.apply(hdr, meta, standard_metadata);
+#endif
             if (meta.settings.switching == 1 && meta.back) {
                 standard_metadata.egress_spec = standard_metadata.ingress_port;     // it goes no further than egress
             } else if (meta.settings.switching == 1) {

@@ -4,7 +4,9 @@
 
 control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     ToIpv6() source;
+#ifndef STATEFUL
     ToIpv6() destination;
+#endif
     ByPrefix() hairpin;
     Transport() transport;
     Ipv4HeaderRight() header_check;
@@ -50,7 +52,12 @@ control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_met
         hdr.ipv6.setValid();
         source.apply(hdr.ipv4.src, hdr.ipv6.src, explicit_source, hdr.inner_ipv4.isValid(), meta.errors.source6,
                      meta, true, standard_metadata);
+#ifdef STATEFUL
+        hdr.ipv6.dst = 0;               // Sessions says whose the packet is
+        explicit_destination = false;
+#else
         destination.apply(hdr.ipv4.dst, hdr.ipv6.dst, explicit_destination, false, 0, meta, true, standard_metadata);
+#endif
         // An error that another host than the one complained about has made is no hairpin.
         if (explicit_source && explicit_destination
             && (!hdr.inner_ipv4.isValid() || hdr.ipv4.src == hdr.inner_ipv4.dst)) {
@@ -136,7 +143,9 @@ control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_met
 // ---------------------------------------------------------------- IPv6 to IPv4
 
 control SixToFour(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+#ifndef STATEFUL
     ToIpv4() source;
+#endif
     ToIpv4() destination;
     Intrinsic() intrinsic;
     Transport() transport;
@@ -167,8 +176,13 @@ control SixToFour(inout headers_t hdr, inout metadata_t meta, inout standard_met
         hdr.ipv4.setValid();
         bool source_by_prefix;
         bool destination_by_prefix;
+#ifdef STATEFUL
+        hdr.ipv4.src = 0;               // Sessions gives it one of the pool
+        source_by_prefix = false;
+#else
         source.apply(hdr.ipv6.src, hdr.ipv4.src, source_by_prefix, hdr.inner_ipv6.isValid(), meta.errors.source4,
                      meta.errors.source4_mask, meta, true, standard_metadata);
+#endif
         destination.apply(hdr.ipv6.dst, hdr.ipv4.dst, destination_by_prefix, false, 0, 0, meta, true, standard_metadata);
         if (meta.settings.intrinsic == 1 && destination_by_prefix) { intrinsic.apply(hdr.ipv4.dst, meta.back); }
 

@@ -4,6 +4,7 @@
 mod cases;
 mod compliance;
 mod conformance;
+mod include;
 mod judge;
 mod p4info;
 mod programs;

@@ -6,14 +6,16 @@ use std::time::Instant;
 use anyhow::{Context, ensure};
 use control::stf::{self, Kind};
 use interp::{Interpreter, Silent};
-use p4::{Diagnostics, Embedded, SourceMap};
+use p4::{Diagnostics, SourceMap};
+
+use crate::include::Beside;
 
 /// Prints the rate of each case, and the rate of all together.
 pub fn run(program: &Path, cases: &[std::path::PathBuf]) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(program).with_context(|| program.display().to_string())?;
     let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
     let name = program.display().to_string();
-    let compiled = p4::compile(&mut map, &name, &text, &[], &Embedded, &mut diags);
+    let compiled = p4::compile(&mut map, &name, &text, &[], &Beside, &mut diags);
     let compiled = compiled.with_context(|| p4::render::text(&map, diags.list(), false))?;
     let (mut packets, mut seconds) = (0, 0.0);
     for file in cases {

@@ -13,9 +13,11 @@ use clap::Args;
 use control::stf;
 use io::link::{Change, Handle};
 use io::workdir::WorkDir;
-use p4::{Diagnostics, Embedded, SourceMap};
+use p4::{Diagnostics, SourceMap};
 
 use switch::Switch;
+
+use crate::include::Beside;
 
 /// The options of `cargo xtask judge`.
 #[derive(Args)]
@@ -102,7 +104,7 @@ fn compile(p4c: &Path, program: &Path, json: &Path) -> anyhow::Result<()> {
 fn manifest(program: &Path) -> anyhow::Result<abi::Manifest> {
     let text = std::fs::read_to_string(program).with_context(|| program.display().to_string())?;
     let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
-    let compiled = p4::compile(&mut map, &program.display().to_string(), &text, &[], &Embedded, &mut diags);
+    let compiled = p4::compile(&mut map, &program.display().to_string(), &text, &[], &Beside, &mut diags);
     let compiled = compiled.with_context(|| p4::render::text(&map, diags.list(), false))?;
     let interpreter = interp::Interpreter::new(&compiled)?;
     Ok(dataplane::Device::manifest(&interpreter).clone())

@@ -1,23 +1,9 @@
 //! Compiles the text of a program to the IR.
 
-use std::path::Path;
-
 use ir::pass::Passes;
-use p4::{Diagnostics, Embedded, Severity, SourceMap, SourceProvider};
+use p4::{Diagnostics, Severity, SourceMap};
 
-/// A provider of include files: from the program's directory, then Strait's own.
-struct Beside;
-
-impl SourceProvider for Beside {
-    fn include(&self, name: &str, from: &str, quoted: bool) -> Option<(String, String)> {
-        let beside = || {
-            let path = Path::new(from).parent()?.join(name);
-            let text = std::fs::read(&path).ok()?;
-            Some((path.display().to_string(), String::from_utf8_lossy(&text).into_owned()))
-        };
-        quoted.then(beside).flatten().or_else(|| Embedded.include(name, from, quoted))
-    }
-}
+use crate::include::Beside;
 
 /// The reason why a program was not compiled: its first error, and whether that is a limit of this release (E05xx) and not a mistake.
 pub struct Rejected {

@@ -1,0 +1,395 @@
+// Stateful NAT64 (RFC 6146): bindings and sessions, which the dataplane learns itself.
+//
+// Three tables learn:
+//   bib4      an IPv4 address and port of the pool, and the IPv6 host that has it. It is the allocator: a host has
+//             the first of its candidates for which the table takes an entry, so no two hosts have one.
+//   bib6      the same, by the IPv6 host and port
+//   sessions  a binding with a remote host and port. A packet from IPv4 that belongs to a session needs no other
+//             lookup, one from IPv6 needs bib6 before it.
+// The candidates are a keyed function of the host's address and port, so nobody outside can predict them (RFC 6056),
+// and a second router with the same key proposes the same ones. A host's address depends on its own address only
+// (RFC 4787 REQ-2), and its port has the parity and the range of its own (REQ-3, RFC 6146 section 3.5.1.1).
+//
+// Lifetimes
+//   Sessions have the timers of RFC 6146. A session that has packets restarts the timers of its binding every TOUCH
+//   seconds at the latest, so those must be longer than a session's by that; they are profiles of their own. The binding's
+//   timer is the long one of TCP as long as it has an established connection: bib4 counts them.
+
+// Expire profiles of sessions, and of bindings.
+const bit<8> SESSION_UDP  = 0;
+const bit<8> SESSION_ICMP = 1;
+const bit<8> SESSION_TRANSITORY  = 2;      // TCP_TRANS of RFC 5382
+const bit<8> SESSION_ESTABLISHED = 3;      // TCP_EST
+const bit<8> BINDING = 8;                  // added to the profile of its sessions
+const bit<8> KEEP    = 0xff;               // the timer goes on
+
+// States of a TCP session (RFC 6146 section 3.5.2.1). A session that is no TCP session stays as it was opened.
+const bit<8> V6_INIT = 1;
+const bit<8> V4_INIT = 2;
+const bit<8> ESTABLISHED = 3;
+const bit<8> V4_FIN = 4;
+const bit<8> V6_FIN = 5;
+const bit<8> BOTH_FIN = 6;
+const bit<8> TRANSITORY = 7;
+
+// What happens to a binding.
+const bit<8> LEAVE = 0;
+const bit<8> RESTART = 1;
+const bit<8> ESTABLISH = 2;     // one established connection more
+const bit<8> CLOSE = 3;         // one less
+
+// Seconds of 2^20 microseconds.
+const bit<24> TOUCH = 16;
+
+// Candidates for a new binding.
+const bit<8> CANDIDATES = 4;
+
+// SipHash (Aumasson and Bernstein 2012), one round.
+void sip_round(inout bit<64> a, inout bit<64> b, inout bit<64> c, inout bit<64> d) {
+    a = a + b;
+    b = (b << 13 | b >> 51) ^ a;
+    a = a << 32 | a >> 32;
+    c = c + d;
+    d = (d << 16 | d >> 48) ^ c;
+    a = a + d;
+    d = (d << 21 | d >> 43) ^ a;
+    c = c + b;
+    b = (b << 17 | b >> 47) ^ c;
+    c = c << 32 | c >> 32;
+}
+
+// SipHash-1-3 of three words.
+bit<64> keyed(in bit<64> key0, in bit<64> key1, in bit<64> x, in bit<64> y, in bit<64> z) {
+    bit<64> a = key0 ^ 0x736f6d6570736575;
+    bit<64> b = key1 ^ 0x646f72616e646f6d;
+    bit<64> c = key0 ^ 0x6c7967656e657261;
+    bit<64> d = key1 ^ 0x7465646279746573;
+    d = d ^ x;
+    sip_round(a, b, c, d);
+    a = a ^ x;
+    d = d ^ y;
+    sip_round(a, b, c, d);
+    a = a ^ y;
+    d = d ^ z;
+    sip_round(a, b, c, d);
+    a = a ^ z;
+    c = c ^ 0xff;
+    sip_round(a, b, c, d);
+    sip_round(a, b, c, d);
+    sip_round(a, b, c, d);
+    return a ^ b ^ c ^ d;
+}
+
+bool is_established(in bit<8> state) {
+    return state == ESTABLISHED || state == V4_FIN || state == V6_FIN;
+}
+
+// What the packet says of itself, before its headers are translated.
+control Flow(in headers_t hdr, inout metadata_t meta) {
+    apply {
+        if (hdr.ipv4.isValid()) {
+            meta.session.from6 = false;
+            meta.session.address = hdr.ipv4.dst;
+            meta.session.remote = hdr.ipv4.src;
+            meta.session.fragment = hdr.ipv4.more_fragments == 1 || hdr.ipv4.fragment_offset != 0;
+        } else {
+            meta.session.from6 = true;
+            meta.session.host = hdr.ipv6.src;
+            meta.session.fragment = hdr.fragment.isValid()
+                && (hdr.fragment.more_fragments == 1 || hdr.fragment.fragment_offset != 0);
+        }
+    }
+}
+
+// Gives a translated packet its other address: that of the IPv6 host, or that of the pool. Before it, that address is 0.
+control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+    Ask() ask;
+    DirectRegister<bit<32>>() state;        // the state, and behind it when the binding's timers were restarted
+    DirectRegister<bit<32>>() established;  // the established connections of a binding
+
+    action icmp_error()       { mark_to_drop(standard_metadata); exit; }
+    action fragment()         { mark_to_drop(standard_metadata); exit; }
+    action no_ports()         { mark_to_drop(standard_metadata); exit; }
+    action no_binding()       { mark_to_drop(standard_metadata); exit; }
+    action no_pool()          { mark_to_drop(standard_metadata); exit; }
+    action pool_exhausted()   { mark_to_drop(standard_metadata); exit; }
+    action bindings_full()    { mark_to_drop(standard_metadata); exit; }
+    action sessions_full()    { mark_to_drop(standard_metadata); exit; }
+
+    bit<32> pool_base = 0;
+    bit<32> pool_mask = 0;
+    bit<16> first_port = 0;
+    bit<16> port_pairs = 0;
+    bit<64> key0 = 0;
+    bit<64> key1 = 0;
+    bool pooled = false;
+    bool claiming = false;
+    bool own = false;
+    bool bound_here = false;
+    bool opening = false;
+    bool added = false;
+    bit<8> origin = 0;
+    bit<8> profile = 0;
+    bit<8> binding_profile = KEEP;
+    bit<8> change = LEAVE;
+    bit<24> now = 0;
+
+    // Addresses of the pool: base, and mask has its host bits. Ports: pairs of them, from an even one on.
+    action pool(bit<32> base, bit<32> mask, bit<16> first, bit<16> pairs, bit<64> secret0, bit<64> secret1) {
+        pool_base = base;
+        pool_mask = mask;
+        first_port = first;
+        port_pairs = pairs;
+        key0 = secret0;
+        key1 = secret1;
+        pooled = true;
+    }
+    table pools {
+        key = { meta.session.host: lpm; }
+        actions = { pool; NoAction; }
+        const default_action = NoAction();
+        size = 1024;
+    }
+
+    action taken(bit<128> host, bit<16> host_port) {
+        own = host == meta.session.host && host_port == meta.session.host_port;
+        bit<32> count = established.read();
+        if (claiming) {
+            // Nothing but the question whose it is.
+        } else {
+            meta.session.host = host;
+            meta.session.host_port = host_port;
+            meta.session.known = true;
+            if (change == ESTABLISH) {
+                established.write(count + 1);
+                binding_profile = BINDING + SESSION_ESTABLISHED;
+            } else if (change == CLOSE) {
+                if (count > 1) { established.write(count - 1); } else {
+                    established.write(0);
+                    binding_profile = BINDING + SESSION_TRANSITORY;
+                }
+            }
+            if (binding_profile != KEEP) { set_entry_expire_time(binding_profile); }
+            else if (change != LEAVE) { restart_expire_timer(); }
+        }
+    }
+    action free() {
+        if (claiming) {
+            own = add_entry("taken", { meta.session.host, meta.session.host_port }, BINDING + profile);
+        }
+    }
+    table bib4 {
+        key = { meta.session.protocol: exact; meta.session.address: exact; meta.session.port: exact; }
+        actions = { taken; @defaultonly free; }
+        default_action = free;
+        strait_direct_register = established;
+        add_on_miss = true;
+        idle_timeout_with_auto_delete = true;
+        size = 65536;
+    }
+
+    action bound(bit<32> address, bit<16> port) {
+        meta.session.address = address;
+        meta.session.port = port;
+        bound_here = true;
+        if (binding_profile != KEEP) { set_entry_expire_time(binding_profile); }
+        else if (change != LEAVE) { restart_expire_timer(); }
+    }
+    action unbound() {
+        if (own) {
+            bound_here = add_entry("bound", { meta.session.address, meta.session.port }, BINDING + profile);
+        }
+    }
+    table bib6 {
+        key = { meta.session.protocol: exact; meta.session.host: exact; meta.session.host_port: exact; }
+        actions = { bound; @defaultonly unbound; }
+        default_action = unbound;
+        add_on_miss = true;
+        idle_timeout_with_auto_delete = true;
+        size = 65536;
+    }
+
+    // RFC 6146 section 3.5.2.2 for TCP; each packet restarts the timers of others.
+    action session(bit<128> host, bit<16> host_port, bit<8> opened) {
+        meta.session.host = host;
+        meta.session.host_port = host_port;
+        meta.session.known = true;
+        bit<32> stored = state.read();
+        bit<8> old = stored[7:0] == 0 ? opened : stored[7:0];
+        bit<8> new = old;
+        bit<8> timer = KEEP;
+        bool from6 = meta.session.from6;
+        if (!hdr.tcp.isValid()) {
+            timer = profile;
+        } else {
+            bool syn = hdr.tcp.flags[1:1] == 1;
+            bool fin = hdr.tcp.flags[0:0] == 1;
+            bool rst = hdr.tcp.flags[2:2] == 1;
+            if (old == V6_INIT) {
+                if (syn && !from6) { new = ESTABLISHED; timer = SESSION_ESTABLISHED; }
+                else if (syn) { timer = SESSION_TRANSITORY; }
+            } else if (old == V4_INIT) {
+                if (syn && from6) { new = ESTABLISHED; timer = SESSION_ESTABLISHED; }
+            } else if (old == ESTABLISHED) {
+                if (fin) { new = from6 ? V6_FIN : V4_FIN; }
+                else if (rst) { new = TRANSITORY; timer = SESSION_TRANSITORY; }
+                else { timer = SESSION_ESTABLISHED; }
+            } else if ((old == V4_FIN && fin && from6) || (old == V6_FIN && fin && !from6)) {
+                new = BOTH_FIN;
+                timer = SESSION_TRANSITORY;
+            } else if (old == V4_FIN || old == V6_FIN) {
+                timer = SESSION_ESTABLISHED;
+            } else if (old == TRANSITORY && !rst) {
+                new = ESTABLISHED;
+                timer = SESSION_ESTABLISHED;
+            }
+        }
+        if (timer != KEEP) { set_entry_expire_time(timer); }
+        if (is_established(new) && !is_established(old)) { change = ESTABLISH; }
+        else if (is_established(old) && !is_established(new)) { change = CLOSE; }
+        else if (timer != KEEP && now - stored[31:8] >= TOUCH) { change = RESTART; }
+        if (change != LEAVE || new != old) { state.write((change != LEAVE ? now : stored[31:8]) ++ new); }
+    }
+    action no_session() {
+        if (opening) {
+            added = add_entry("session", { meta.session.host, meta.session.host_port, origin }, profile);
+        }
+    }
+    table sessions {
+        key = {
+            meta.session.protocol: exact; meta.session.address: exact; meta.session.port: exact;
+            meta.session.remote: exact; meta.session.remote_port: exact;
+        }
+        actions = { session; @defaultonly no_session; }
+        default_action = no_session;
+        strait_direct_register = state;
+        add_on_miss = true;
+        idle_timeout_with_auto_delete = true;
+        size = 131072;
+    }
+
+    apply {
+        if (hdr.inner_ipv4.isValid() || hdr.inner_ipv6.isValid()) { icmp_error(); }
+        if (meta.session.fragment) { fragment(); }
+        bit<16> source_port = 0;
+        bit<16> destination_port = 0;
+        bool syn = false;
+        now = (bit<24>) (standard_metadata.ingress_global_timestamp >> 20);
+        if (hdr.tcp.isValid()) {
+            meta.session.protocol = PROTO_TCP;
+            profile = SESSION_TRANSITORY;
+            source_port = hdr.tcp.src_port;
+            destination_port = hdr.tcp.dst_port;
+            syn = hdr.tcp.flags[1:1] == 1;
+        } else if (hdr.udp.isValid()) {
+            meta.session.protocol = PROTO_UDP;
+            profile = SESSION_UDP;
+            source_port = hdr.udp.src_port;
+            destination_port = hdr.udp.dst_port;
+        } else if (hdr.icmp.isValid()) {
+            // The identifier is the port of the host (section 3.5.3).
+            meta.session.protocol = PROTO_ICMP;
+            profile = SESSION_ICMP;
+            source_port = hdr.icmp.rest[31:16];
+            destination_port = hdr.icmp.rest[31:16];
+        } else {
+            no_ports();
+        }
+        bool icmp = hdr.icmp.isValid();
+        // Only a SYN opens a TCP session.
+        bool opens = !hdr.tcp.isValid() || syn;
+        bit<16> old_port;
+
+        if (meta.session.from6) {
+            old_port = source_port;
+            meta.session.host_port = source_port;
+            meta.session.remote = hdr.ipv4.dst;
+            meta.session.remote_port = icmp ? 16w0 : destination_port;
+            bib6.apply();
+            if (!bound_here) {
+                if (!opens) { no_binding(); }
+                pools.apply();
+                if (!pooled) {
+                    ask.apply(meta, PROHIBITED, 0);
+                    no_pool();
+                }
+                claiming = true;
+                bit<64> address_hash = keyed(key0, key1, meta.session.host[127:64], meta.session.host[63:0], 0);
+                meta.session.address = pool_base | (address_hash[31:0] & pool_mask);
+                for (bit<8> i in 1..CANDIDATES) {
+                    if (!own) {
+                        bit<64> port_hash = keyed(key0, key1, meta.session.host[127:64], meta.session.host[63:0],
+                                                  32w1 ++ meta.session.protocol ++ meta.session.host_port ++ i);
+                        bit<32> scaled = ((bit<32>) port_hash[15:0]) * (bit<32>) port_pairs;
+                        meta.session.port = first_port + (scaled[31:16] << 1) + (meta.session.host_port & 1);
+                        bib4.apply();
+                    }
+                }
+                claiming = false;
+                if (!own) { pool_exhausted(); }
+                bib6.apply();
+                if (!bound_here) { bindings_full(); }
+            }
+            origin = V6_INIT;
+        } else {
+            old_port = destination_port;
+            meta.session.port = destination_port;
+            meta.session.remote_port = icmp ? 16w0 : source_port;
+            origin = V4_INIT;
+        }
+
+        meta.session.known = false;
+        sessions.apply();
+        if (!meta.session.known) {
+            if (!meta.session.from6) {
+                bib4.apply();
+                if (!meta.session.known) { no_binding(); }
+            }
+            // Other segments pass by their binding, and leave no session.
+            if (opens) {
+                opening = true;
+                sessions.apply();
+                if (!added) { sessions_full(); }
+                change = RESTART;
+            }
+        }
+        if (change != LEAVE) {
+            bib4.apply();
+            bib6.apply();
+        }
+
+        bit<32> removed = (bit<32>) old_port;
+        bit<32> added_words = 0;
+        bit<16> new_port;
+        if (meta.session.from6) {
+            new_port = meta.session.port;
+            hdr.ipv4.src = meta.session.address;
+            if (hdr.tcp.isValid()) { hdr.tcp.src_port = new_port; }
+            else if (hdr.udp.isValid()) { hdr.udp.src_port = new_port; }
+            added_words = words4(hdr.ipv4.src) + (bit<32>) new_port;
+        } else {
+            new_port = meta.session.host_port;
+            hdr.ipv6.dst = meta.session.host;
+            if (hdr.tcp.isValid()) { hdr.tcp.dst_port = new_port; }
+            else if (hdr.udp.isValid()) { hdr.udp.dst_port = new_port; }
+            added_words = words6(hdr.ipv6.dst) + (bit<32>) new_port;
+        }
+        if (icmp) {
+            hdr.icmp.rest[31:16] = new_port;
+            // ICMP over IPv4 has no pseudo-header.
+            if (meta.session.from6) { added_words = (bit<32>) new_port; }
+        }
+        if (!meta.summed) {
+            if (hdr.tcp.isValid()) {
+                hdr.tcp.checksum = adjusted(hdr.tcp.checksum, removed, added_words);
+            } else if (hdr.udp.isValid()) {
+                if (hdr.udp.checksum != 0) {
+                    hdr.udp.checksum = adjusted(hdr.udp.checksum, removed, added_words);
+                    if (hdr.udp.checksum == 0) { hdr.udp.checksum = 0xffff; }
+                }
+            } else {
+                hdr.icmp.checksum = adjusted(hdr.icmp.checksum, removed, added_words);
+            }
+        }
+    }
+}
