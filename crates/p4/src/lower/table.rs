@@ -62,13 +62,14 @@ impl<'a> Lower<'_, 'a> {
         }
         if let Some(PropertyValue::Actions(refs)) = table.property("actions").map(|p| &p.value) {
             let const_entries = table.property("entries").is_some_and(|p| p.is_const);
-            if out.direct_register.is_some() && !(out.learns() && !const_entries) {
+            let learns = out.learns() && !const_entries;
+            if out.direct_register.is_some() && !learns {
                 let what = "a direct register belongs to a table that does not learn (`add_on_miss = true`, exact keys)";
                 return self.limit("E0528", decl.span, what);
             }
             self.learning = Some(Learning {
                 id: ir::TableId(self.out.tables.len() as u32),
-                learns: out.learns() && !const_entries,
+                learns,
                 actions: refs,
             });
             for action in refs {
