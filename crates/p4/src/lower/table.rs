@@ -67,11 +67,8 @@ impl<'a> Lower<'_, 'a> {
                 let what = "a direct register belongs to a table that does not learn (`add_on_miss = true`, exact keys)";
                 return self.limit("E0528", decl.span, what);
             }
-            self.learning = Some(Learning {
-                id: ir::TableId(self.out.tables.len() as u32),
-                learns,
-                actions: refs,
-            });
+            self.learning =
+                Some(Learning { id: ir::TableId(self.out.tables.len() as u32), learns, actions: refs });
             for action in refs {
                 made.exits |= self.table_action(action, &mut out)?;
             }

@@ -364,8 +364,10 @@ impl Keeper {
         self.held = Held::open(&instance)?;
         self.file = File { path: record.file.clone(), text: record.text.clone() };
         let base = self.file.config().ok();
+        // The address of the router that the record has is chosen again with each repair.
+        let error_source4 = base.as_ref().and_then(|base| base.error_source4);
         self.follower = base.and_then(|base| Follower::new(&base, record.found.clone()));
-        self.config = config;
+        self.config = Config { error_source4, ..config };
         self.followed = true;
         self.repairs.clear();
         self.log.info(&format!("{} was applied by another process, and is kept now", record.file.display()));
