@@ -95,13 +95,15 @@ fn errors_come_from_an_address_of_the_router() {
         return;
     }
     let lab = Lab::new("own");
+    // A private one, such as that of a bridge for containers, is not preferred.
+    ip(&format!("-n {} link set lo up", lab.router.name()));
+    ip(&format!("-n {} addr add 10.0.0.1/32 dev lo", lab.router.name()));
     let source = |lab: &Lab| status(lab)["errors"]["error-source4"].clone();
     refusing(&lab, DEVICE, "error-source6 = \"2001:db8:1::1\"");
     lab.must("up");
     assert_eq!(source(&lab), "192.0.2.1");
     both_learn(&lab, "own");
     let router = lab.router.name();
-    ip(&format!("-n {router} link set lo up"));
     ip(&format!("-n {router} addr add 203.0.113.9/32 dev lo"));
     assert_eq!(source(&lab), "192.0.2.1", "nobody has applied the file again");
     lab.must("up");
@@ -109,6 +111,9 @@ fn errors_come_from_an_address_of_the_router() {
     both_learn(&lab, "moved");
     ip(&format!("-n {router} addr del 203.0.113.9/32 dev lo"));
     ip(&format!("-n {router} addr del 192.0.2.1/24 dev r1"));
+    lab.must("up");
+    assert_eq!(source(&lab), "10.0.0.1", "the router has a private address only");
+    ip(&format!("-n {router} addr del 10.0.0.1/32 dev lo"));
     lab.must("up");
     assert_eq!(source(&lab), "192.0.0.8", "the router has no address");
 }

@@ -8,8 +8,9 @@ use io::link::{Handle, Link};
 use super::device;
 
 /// Completes a configuration without `error-source4` with an address of the router (RFC 1812 section 4.3.2.4): the first one of the interface with the
-/// lowest number that is up, so addresses of `lo` come first. An address that is translated is none, nor is one that leads to no router. If
-/// there is none, errors come from 192.0.0.8. A CLAT is a part of its host and asks nobody.
+/// lowest number that is up, so addresses of `lo` come first; a private one only if all are private, because filters drop those. An address
+/// that is translated is none, nor is one that leads to no router. If there is none, errors come from 192.0.0.8. A CLAT is a part of its host and
+/// asks nobody.
 pub fn complete(config: Config, all: &[Link], links: &Handle) -> anyhow::Result<Config> {
     if config.error_rate == 0 || config.error_source4.is_some() || config.clat.is_some() {
         return Ok(config);
@@ -17,17 +18,18 @@ pub fn complete(config: Config, all: &[Link], links: &Handle) -> anyhow::Result<
     let mut candidates: Vec<&Link> =
         all.iter().filter(|link| link.up && link.name != device(&config)).collect();
     candidates.sort_by_key(|link| link.index);
+    let mut private = None;
     for link in candidates {
-        let addresses = links.addresses(&link.name)?;
-        let own = addresses.iter().find_map(|prefix| match prefix.address {
-            IpAddr::V4(address) if can_send(address, &config) => Some(address),
-            _ => None,
-        });
-        if own.is_some() {
-            return Ok(Config { error_source4: own, ..config });
+        for prefix in links.addresses(&link.name)? {
+            match prefix.address {
+                IpAddr::V4(address) if !can_send(address, &config) => {}
+                IpAddr::V4(address) if address.is_private() => private = private.or(Some(address)),
+                IpAddr::V4(address) => return Ok(Config { error_source4: Some(address), ..config }),
+                IpAddr::V6(_) => {}
+            }
         }
     }
-    Ok(config)
+    Ok(Config { error_source4: private, ..config })
 }
 
 /// Whether answers to an address reach the router from elsewhere.
