@@ -110,6 +110,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     action icmp_error()       { mark_to_drop(standard_metadata); exit; }
     action fragment()         { mark_to_drop(standard_metadata); exit; }
     action no_ports()         { mark_to_drop(standard_metadata); exit; }
+    action filtered()         { mark_to_drop(standard_metadata); exit; }
     action no_binding()       { mark_to_drop(standard_metadata); exit; }
     action no_pool()          { mark_to_drop(standard_metadata); exit; }
     action pool_exhausted()   { mark_to_drop(standard_metadata); exit; }
@@ -120,6 +121,9 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     bit<32> pool_mask = 0;
     bit<16> first_port = 0;
     bit<16> port_pairs = 0;
+    bit<1>  low_ports = 0;
+    bit<1>  address_dependent = 0;
+    bool peer_known = false;
     bit<64> key0 = 0;
     bit<64> key1 = 0;
     bool pooled = false;
@@ -134,8 +138,17 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     bit<8> change = LEAVE;
     bit<24> now = 0;
 
-    // Addresses of the pool: base, and mask has its host bits. Ports: pairs of them, from an even one on.
-    action pool(bit<32> base, bit<32> mask, bit<16> first, bit<16> pairs, bit<64> secret0, bit<64> secret1) {
+    // Filtering is endpoint-independent or address-dependent (RFC 6146 section 3.5, RFC 4787 section 5).
+    action filter(bit<1> by_address) { address_dependent = by_address; }
+    table filtering {
+        actions = { filter; }
+        default_action = filter(0);
+    }
+
+    // Addresses of the pool: base, and mask has its host bits. Ports: pairs of them, from an even one on. low: a host's port
+    // below 1024 gets another one below 1024 (sections 3.5.1.1 and 3.5.2.3).
+    action pool(bit<32> base, bit<32> mask, bit<16> first, bit<16> pairs, bit<1> low, bit<64> secret0, bit<64> secret1) {
+        low_ports = low;
         pool_base = base;
         pool_mask = mask;
         first_port = first;
@@ -207,6 +220,27 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         add_on_miss = true;
         idle_timeout_with_auto_delete = true;
         size = 65536;
+    }
+
+    // With address-dependent filtering: the remote hosts to which a binding has sent. Its timers are the binding's.
+    action peer() {
+        peer_known = true;
+        if (change == ESTABLISH) { set_entry_expire_time(BINDING + SESSION_ESTABLISHED); }
+        else if (change != LEAVE) { restart_expire_timer(); }
+    }
+    action no_peer() {
+        if (opening && meta.session.from6) { peer_known = add_entry("peer", {}, BINDING + profile); }
+    }
+    table peers {
+        key = {
+            meta.session.protocol: exact; meta.session.address: exact; meta.session.port: exact;
+            meta.session.remote: exact;
+        }
+        actions = { peer; @defaultonly no_peer; }
+        default_action = no_peer;
+        add_on_miss = true;
+        idle_timeout_with_auto_delete = true;
+        size = 131072;
     }
 
     // RFC 6146 section 3.5.2.2 for TCP; each packet restarts the timers of others.
@@ -320,8 +354,10 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
                     if (!own) {
                         bit<64> port_hash = keyed(key0, key1, meta.session.host[127:64], meta.session.host[63:0],
                                                   32w1 ++ meta.session.protocol ++ meta.session.host_port ++ i);
-                        bit<32> scaled = ((bit<32>) port_hash[15:0]) * (bit<32>) port_pairs;
-                        meta.session.port = first_port + (scaled[31:16] << 1) + (meta.session.host_port & 1);
+                        bool low = low_ports == 1 && meta.session.host_port < 1024;
+                        bit<32> scaled = ((bit<32>) port_hash[15:0]) * (bit<32>) (low ? 16w512 : port_pairs);
+                        meta.session.port = (low ? 16w0 : first_port) + (scaled[31:16] << 1)
+                                          + (meta.session.host_port & 1);
                         bib4.apply();
                     }
                 }
@@ -338,12 +374,17 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             origin = V4_INIT;
         }
 
+        filtering.apply();
         meta.session.known = false;
         sessions.apply();
         if (!meta.session.known) {
             if (!meta.session.from6) {
                 bib4.apply();
                 if (!meta.session.known) { no_binding(); }
+                if (address_dependent == 1) {
+                    peers.apply();
+                    if (!peer_known) { filtered(); }
+                }
             }
             // Other segments pass by their binding, and leave no session.
             if (opens) {
@@ -356,6 +397,10 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         if (change != LEAVE) {
             bib4.apply();
             bib6.apply();
+            if (address_dependent == 1) {
+                peers.apply();
+                if (!peer_known) { sessions_full(); }
+            }
         }
 
         bit<32> removed = (bit<32>) old_port;
