@@ -48,13 +48,13 @@
 #include "parser.p4"
 #include "sums.p4"
 #include "addresses.p4"
+#ifdef STATEFUL
+#include "sessions.p4"
+#endif
 #include "transport.p4"
 #include "translation.p4"
 #include "switch.p4"
 #include "errors.p4"
-#ifdef STATEFUL
-#include "sessions.p4"
-#endif
 
 // ---------------------------------------------------------------- the pipeline
 

@@ -101,9 +101,56 @@ control Flow(in headers_t hdr, inout metadata_t meta) {
     }
 }
 
+// To what binding or session the packet belongs that an ICMP error quotes: it went the other way. protocol is 0 if it has no ports.
+control Quoted(in headers_t hdr, inout metadata_t meta) {
+    apply {
+        bit<32> ports = 0;
+        meta.session.protocol = 0;
+        if (hdr.inner_tcp.isValid()) {
+            meta.session.protocol = PROTO_TCP;
+            ports = hdr.inner_tcp.ports;
+        } else if (hdr.inner_udp.isValid()) {
+            meta.session.protocol = PROTO_UDP;
+            ports = hdr.inner_udp.ports;
+        } else if (hdr.inner_icmp.isValid()) {
+            meta.session.protocol = PROTO_ICMP;
+            ports = hdr.inner_icmp.rest[31:16] ++ (meta.session.from6 ? hdr.inner_icmp.rest[31:16] : 0);
+        }
+        if (meta.session.from6) {
+            meta.session.host = hdr.inner_ipv6.dst;
+            meta.session.host_port = ports[15:0];
+        } else {
+            // An error about a packet of somebody else.
+            if (hdr.inner_ipv4.src != meta.session.address) { meta.session.protocol = 0; }
+            meta.session.port = ports[31:16];
+            meta.session.remote = hdr.inner_ipv4.dst;
+            meta.session.remote_port = ports[15:0];
+        }
+    }
+}
+
+// The ports of the packet that an error quotes, and how its checksum changes with them.
+control QuotedPorts(inout headers_t hdr, in metadata_t meta, inout bit<32> removed, inout bit<32> added) {
+    apply {
+        bit<16> old_port = meta.session.from6 ? meta.session.host_port : meta.session.port;
+        bit<16> new_port = meta.session.from6 ? meta.session.port : meta.session.host_port;
+        if (hdr.inner_icmp.isValid()) { hdr.inner_icmp.rest[31:16] = new_port; }
+        else if (meta.session.from6) {
+            if (hdr.inner_tcp.isValid()) { hdr.inner_tcp.ports[15:0] = new_port; }
+            else if (hdr.inner_udp.isValid()) { hdr.inner_udp.ports[15:0] = new_port; }
+        } else {
+            if (hdr.inner_tcp.isValid()) { hdr.inner_tcp.ports[31:16] = new_port; }
+            else if (hdr.inner_udp.isValid()) { hdr.inner_udp.ports[31:16] = new_port; }
+        }
+        removed = removed + (bit<32>) old_port;
+        added = added + (bit<32>) new_port;
+    }
+}
+
 // Gives a translated packet its other address: that of the IPv6 host, or that of the pool. Before it, that address is 0.
 control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     Ask() ask;
+    Quoted() quoted;
     DirectRegister<bit<32>>() state;        // the state, and behind it when the binding's timers were restarted
     DirectRegister<bit<32>>() established;  // the established connections of a binding
 
@@ -128,6 +175,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     bit<64> key1 = 0;
     bool pooled = false;
     bool claiming = false;
+    bool asking = false;        // for an ICMP error, which changes no state
     bool own = false;
     bool bound_here = false;
     bool opening = false;
@@ -248,6 +296,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         meta.session.host = host;
         meta.session.host_port = host_port;
         meta.session.known = true;
+        if (asking) { return; }
         bit<32> stored = state.read();
         bit<8> old = stored[7:0] == 0 ? opened : stored[7:0];
         bit<8> new = old;
@@ -303,7 +352,22 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     }
 
     apply {
-        if (hdr.inner_ipv4.isValid() || hdr.inner_ipv6.isValid()) { icmp_error(); }
+        if (hdr.inner_ipv4.isValid() || hdr.inner_ipv6.isValid()) {
+            quoted.apply(hdr, meta);
+            if (meta.session.protocol == 0) { icmp_error(); }
+            if (meta.session.from6) {
+                bib6.apply();
+                if (!bound_here) { icmp_error(); }
+                // Whoever sends it, an address that leads here (RFC 6791).
+                hdr.ipv4.src = meta.session.address;
+            } else {
+                asking = true;
+                sessions.apply();
+                if (!meta.session.known) { icmp_error(); }
+                hdr.ipv6.dst = meta.session.host;
+            }
+            return;
+        }
         if (meta.session.fragment) { fragment(); }
         bit<16> source_port = 0;
         bit<16> destination_port = 0;

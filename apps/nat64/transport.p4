@@ -86,7 +86,11 @@ control Extension(inout headers_t hdr, inout metadata_t meta, in bit<16> unit, i
 
 // RFC 7915 sections 4.2 and 4.3: type, code and what follows them, and the packet inside.
 control ErrorToIpv6(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+#ifdef STATEFUL
+    QuotedPorts() ports;
+#else
     ToIpv6() source;
+#endif
     ToIpv6() destination;
     ByPrefix() hairpin;
     InnerTransport() transport;
@@ -211,7 +215,12 @@ control ErrorToIpv6(inout headers_t hdr, inout metadata_t meta, inout standard_m
         bool explicit_source;
         bool explicit_destination;
         hdr.inner_ipv6.setValid();
+#ifdef STATEFUL
+        hdr.inner_ipv6.src = meta.session.host;
+        explicit_source = false;
+#else
         source.apply(hdr.inner_ipv4.src, hdr.inner_ipv6.src, explicit_source, false, 0, meta, false, standard_metadata);
+#endif
         destination.apply(hdr.inner_ipv4.dst, hdr.inner_ipv6.dst, explicit_destination, false, 0, meta, false,
                           standard_metadata);
         if (explicit_source && explicit_destination) {
@@ -243,6 +252,9 @@ control ErrorToIpv6(inout headers_t hdr, inout metadata_t meta, inout standard_m
             hdr.inner_icmp.type_ = new_type;
             hdr.inner_ipv6.next_header = PROTO_ICMPV6;
         }
+#ifdef STATEFUL
+        ports.apply(hdr, meta, removed, added);
+#endif
         transport.apply(hdr, removed, added);
 
         if (fragmented) {
@@ -286,7 +298,11 @@ control ErrorToIpv6(inout headers_t hdr, inout metadata_t meta, inout standard_m
 // RFC 7915 sections 5.2 and 5.3.
 control ErrorToIpv4(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     ToIpv4() source;
+#ifdef STATEFUL
+    QuotedPorts() ports;
+#else
     ToIpv4() destination;
+#endif
     InnerTransport() transport;
     Extension() extension;
     bit<32> old_pointer = hdr.icmp.rest;
@@ -372,7 +388,11 @@ control ErrorToIpv4(inout headers_t hdr, inout metadata_t meta, inout standard_m
         hdr.inner_ipv4.setValid();
         bool by_prefix;
         source.apply(hdr.inner_ipv6.src, hdr.inner_ipv4.src, by_prefix, false, 0, 0, meta, false, standard_metadata);
+#ifdef STATEFUL
+        hdr.inner_ipv4.dst = meta.session.address;
+#else
         destination.apply(hdr.inner_ipv6.dst, hdr.inner_ipv4.dst, by_prefix, false, 0, 0, meta, false, standard_metadata);
+#endif
 
         // As section 5.1, but for the hop limit.
         hdr.inner_ipv4.version = 4;
@@ -404,6 +424,9 @@ control ErrorToIpv4(inout headers_t hdr, inout metadata_t meta, inout standard_m
             hdr.inner_icmp.type_ = new_type;
             hdr.inner_ipv4.protocol = PROTO_ICMP;
         }
+#ifdef STATEFUL
+        ports.apply(hdr, meta, removed, added);
+#endif
         transport.apply(hdr, removed, added);
 
         if (hdr.inner_fragment.isValid()) {
