@@ -298,6 +298,8 @@ struct settings_t {
 struct session_t {
     bool     from6;         // it came from IPv6
     bool     fragment;
+    bool     first;         // the fragment has the ports
+    bit<32>  identification;
     bool     known;         // a table knows the host
     bit<8>   protocol;
     bit<128> host;          // of the IPv6 side

@@ -20,6 +20,7 @@ const bit<8> SESSION_UDP  = 0;
 const bit<8> SESSION_ICMP = 1;
 const bit<8> SESSION_TRANSITORY  = 2;      // TCP_TRANS of RFC 5382
 const bit<8> SESSION_ESTABLISHED = 3;      // TCP_EST
+const bit<8> FRAGMENTS = 4;                // how long later fragments follow the first one (FRAGMENT_MIN is 2 seconds)
 const bit<8> BINDING = 8;                  // added to the profile of its sessions
 const bit<8> KEEP    = 0xff;               // the timer goes on
 
@@ -92,11 +93,15 @@ control Flow(in headers_t hdr, inout metadata_t meta) {
             meta.session.address = hdr.ipv4.dst;
             meta.session.remote = hdr.ipv4.src;
             meta.session.fragment = hdr.ipv4.more_fragments == 1 || hdr.ipv4.fragment_offset != 0;
+            meta.session.first = hdr.ipv4.fragment_offset == 0;
+            meta.session.identification = (bit<32>) hdr.ipv4.identification;
         } else {
             meta.session.from6 = true;
             meta.session.host = hdr.ipv6.src;
             meta.session.fragment = hdr.fragment.isValid()
                 && (hdr.fragment.more_fragments == 1 || hdr.fragment.fragment_offset != 0);
+            meta.session.first = hdr.fragment.fragment_offset == 0;
+            meta.session.identification = hdr.fragment.identification;
         }
     }
 }
@@ -171,6 +176,8 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     bit<1>  low_ports = 0;
     bit<1>  address_dependent = 0;
     bool peer_known = false;
+    bit<128> sender = 0;
+    bit<32> receiver = 0;
     bit<64> key0 = 0;
     bit<64> key1 = 0;
     bool pooled = false;
@@ -351,6 +358,28 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         size = 131072;
     }
 
+    // The first fragment of a packet tells whose the others are. Those that come before it are dropped. to6 is the host, or to4 the
+    // address of the pool; of the key, one of host and address is 0.
+    action others(bit<128> to6, bit<32> to4) {
+        meta.session.host = to6;
+        meta.session.address = to4;
+        meta.session.known = true;
+    }
+    action unknown() {
+        if (meta.session.first) { added = add_entry("others", { meta.session.host, meta.session.address }, FRAGMENTS); }
+    }
+    table fragments {
+        key = {
+            sender: exact; receiver: exact; meta.session.remote: exact; meta.session.identification: exact;
+            meta.protocol: exact;
+        }
+        actions = { others; @defaultonly unknown; }
+        default_action = unknown;
+        add_on_miss = true;
+        idle_timeout_with_auto_delete = true;
+        size = 8192;
+    }
+
     apply {
         if (hdr.inner_ipv4.isValid() || hdr.inner_ipv6.isValid()) {
             quoted.apply(hdr, meta);
@@ -368,7 +397,19 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             }
             return;
         }
-        if (meta.session.fragment) { fragment(); }
+        if (meta.session.fragment && !meta.session.first) {
+            meta.session.known = false;
+            if (meta.session.from6) {
+                sender = meta.session.host;
+                meta.session.remote = hdr.ipv4.dst;
+            } else {
+                receiver = meta.session.address;
+            }
+            fragments.apply();
+            if (!meta.session.known) { fragment(); }
+            if (meta.session.from6) { hdr.ipv4.src = meta.session.address; } else { hdr.ipv6.dst = meta.session.host; }
+            return;
+        }
         bit<16> source_port = 0;
         bit<16> destination_port = 0;
         bool syn = false;
@@ -465,6 +506,16 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
                 peers.apply();
                 if (!peer_known) { sessions_full(); }
             }
+        }
+
+        if (meta.session.fragment) {
+            // An entry of an older packet with this identification must not change whose this one is.
+            bit<128> host = meta.session.host;
+            bit<32> address = meta.session.address;
+            if (meta.session.from6) { sender = host; } else { receiver = address; }
+            fragments.apply();
+            meta.session.host = host;
+            meta.session.address = address;
         }
 
         bit<32> removed = (bit<32>) old_port;
