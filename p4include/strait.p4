@@ -25,7 +25,7 @@ extern void restart_expire_timer();
 // A number for each entry of a table that learns, beside its action data; the name is that of Tofino's architecture. The table names the register by
 // its property `strait_direct_register`, and actions of that table use it. It is 0 for a new entry, and for one whose action the control
 // plane has changed. Where no entry was hit, `read` gives 0, and `write` does nothing. If two workers write the number of one entry at the same time,
-// one of the writes is lost.
+// one of the writes is lost; compiled targets refuse an `@atomic` block with several uses.
 extern DirectRegister<T> {
     DirectRegister();
     T read();

@@ -97,7 +97,7 @@ fn limits(manifest: &Manifest) -> Result<MeterId, String> {
 
 /// The addresses that translated ICMP errors get where their own has no other form, and the MTU that they are told.
 fn translated_errors(params: &[(String, u128)]) -> Vec<(String, String)> {
-    let of = |name: &str| params.iter().find(|(n, _)| n == name).map_or(0, |(_, value)| *value);
+    let of = |name| parameter(params, name);
     let pool = (Ipv4Addr::from(of("source4") as u32), (of("source4_mask") as u32).count_ones());
     vec![
         ("error-pool4".to_string(), format!("{}/{}", pool.0, 32 - pool.1)),
@@ -106,9 +106,14 @@ fn translated_errors(params: &[(String, u128)]) -> Vec<(String, String)> {
     ]
 }
 
+/// The value of a parameter by its name in the program.
+fn parameter(params: &[(String, u128)], name: &str) -> u128 {
+    params.iter().find(|(n, _)| n == name).map_or(0, |(_, value)| *value)
+}
+
 /// The addresses of the ICMP errors that are made here.
 fn sent_errors(params: &[(String, u128)]) -> Vec<(String, String)> {
-    let of = |name: &str| params.iter().find(|(n, _)| n == name).map_or(0, |(_, value)| *value);
+    let of = |name| parameter(params, name);
     vec![
         ("error-source4".to_string(), Ipv4Addr::from(of("ipv4") as u32).to_string()),
         ("error-source6".to_string(), Ipv6Addr::from(of("ipv6")).to_string()),

@@ -248,9 +248,11 @@ impl<'a> Body<'a> {
     fn atomic(&mut self, body: &Block) {
         let mut accesses = 0;
         ir::visit::stmts(body, &mut |s| {
-            let register =
-                matches!(s.kind, StmtKind::Call(Call::RegisterRead { .. } | Call::RegisterWrite { .. }));
-            accesses += u32::from(register);
+            use Call::{DirectRegisterRead, DirectRegisterWrite, RegisterRead, RegisterWrite};
+            let StmtKind::Call(call) = &s.kind else { return };
+            let own = matches!(call, RegisterRead { .. } | RegisterWrite { .. });
+            let direct = matches!(call, DirectRegisterRead { .. } | DirectRegisterWrite { .. });
+            accesses += u32::from(own || direct);
         });
         if accesses > 1 {
             self.unsupported(
