@@ -42,8 +42,23 @@ const bit<8> CLOSE = 3;         // one less
 // Seconds of 2^20 microseconds.
 const bit<24> TOUCH = 16;
 
-// Candidates for a new binding.
-const bit<8> CANDIDATES = 4;
+// Candidates of a host for a new binding.
+const bit<8> CANDIDATES = 16;
+
+// What is reported of the bindings and sessions that packets make.
+const bit<2> LOG_BINDINGS = 1;
+const bit<2> LOG_SESSIONS = 2;
+
+// A report. One of a binding has no remote address.
+struct report_t {
+    bit<8>   protocol;
+    bit<128> host;
+    bit<16>  host_port;
+    bit<32>  address;
+    bit<16>  port;
+    bit<32>  remote;
+    bit<16>  remote_port;
+}
 
 // SipHash (Aumasson and Bernstein 2012), one round.
 void sip_round(inout bit<64> a, inout bit<64> b, inout bit<64> c, inout bit<64> d) {
@@ -167,13 +182,19 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     action no_pool()          { mark_to_drop(standard_metadata); exit; }
     action pool_exhausted()   { mark_to_drop(standard_metadata); exit; }
     action bindings_full()    { mark_to_drop(standard_metadata); exit; }
+    action limited()          { mark_to_drop(standard_metadata); exit; }
     action sessions_full()    { mark_to_drop(standard_metadata); exit; }
 
-    bit<32> pool_base = 0;
-    bit<32> pool_mask = 0;
+    // New sessions, by the /64 of their host (RFC 6888 REQ-4): some hosts share a cell.
+    meter(4096, MeterType.packets) new_sessions;
+    // Of the address that a host gets: its slot and its number in that; and the ports.
+    bit<16> slot_number = 0;
+    bit<32> index = 0;
     bit<16> first_port = 0;
     bit<16> port_pairs = 0;
     bit<1>  low_ports = 0;
+    bit<2>  reports = 0;
+    bit<64> address_hash = 0;
     bit<1>  address_dependent = 0;
     bool peer_known = false;
     bit<128> sender = 0;
@@ -181,6 +202,8 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     bit<64> key0 = 0;
     bit<64> key1 = 0;
     bool pooled = false;
+    bool counted = false;       // by the meter of new sessions
+    bool refused = false;
     bool claiming = false;
     bool asking = false;        // for an ICMP error, which changes no state
     bool own = false;
@@ -193,30 +216,64 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     bit<8> change = LEAVE;
     bit<24> now = 0;
 
-    // Filtering is endpoint-independent or address-dependent (RFC 6146 section 3.5, RFC 4787 section 5).
-    action filter(bit<1> by_address) { address_dependent = by_address; }
-    table filtering {
-        actions = { filter; }
-        default_action = filter(0);
+    // Filtering is endpoint-independent or address-dependent (RFC 6146 section 3.5, RFC 4787 section 5); and what of the bindings and sessions
+    // that packets make is reported.
+    action choose(bit<1> by_address, bit<2> what) {
+        address_dependent = by_address;
+        reports = what;
+    }
+    table choices {
+        actions = { choose; }
+        default_action = choose(0, 0);
     }
 
-    // Addresses of the pool: base, and mask has its host bits. Ports: pairs of them, from an even one on. low: a host's port
-    // below 1024 gets another one below 1024 (sections 3.5.1.1 and 3.5.2.3).
-    action pool(bit<32> base, bit<32> mask, bit<16> first, bit<16> pairs, bit<1> low, bit<64> secret0, bit<64> secret1) {
-        low_ports = low;
-        pool_base = base;
-        pool_mask = mask;
-        first_port = first;
-        port_pairs = pairs;
+    // The addresses of a pool are in slots: prefixes of one length. Hosts share the ports: pairs of them, from an even one on. low: a host's port
+    // below 1024 gets another one below 1024 (sections 3.5.1.1 and 3.5.2.3). A subscriber is a host without its last subscriber_bits bits, and has
+    // one address (RFC 4787 REQ-2).
+    action pool(bit<16> slot, bit<16> slots, bit<16> first, bit<16> pairs, bit<1> low, bit<8> subscriber_bits, bit<64> secret0,
+                bit<64> secret1) {
         key0 = secret0;
         key1 = secret1;
+        bit<128> subscriber = meta.session.host >> subscriber_bits;
+        address_hash = keyed(key0, key1, subscriber[127:64], subscriber[63:0], 0);
+        bit<32> scaled = ((bit<32>) address_hash[63:48]) * (bit<32>) slots;
+        slot_number = slot + scaled[31:16];
+        index = address_hash[31:0];
+        first_port = first;
+        port_pairs = pairs;
+        low_ports = low;
+        pooled = true;
+    }
+    // Each subscriber has a block of ports of its own, which follows from its number (RFC 7422). An address has some blocks of pairs; inverse
+    // is 2^40 divided by their number, rounded up. The first subscriber has the number 0; host_bits are those of a slot.
+    action blocks(bit<16> slot, bit<8> bits, bit<16> first, bit<16> pairs, bit<16> of_address, bit<40> inverse, bit<8> subscriber_bits,
+                  bit<32> origin, bit<64> secret0, bit<64> secret1) {
+        key0 = secret0;
+        key1 = secret1;
+        bit<128> subscriber = meta.session.host >> subscriber_bits;
+        bit<32> number = subscriber[31:0] - origin;
+        bit<64> product = ((bit<64>) number) * ((bit<64>) inverse);
+        index = (bit<32>) product[63:40];
+        bit<32> block = number - index * (bit<32>) of_address;
+        slot_number = slot + (bit<16>) (index >> bits);
+        first_port = first + ((block[15:0] * pairs) << 1);
+        port_pairs = pairs;
         pooled = true;
     }
     table pools {
         key = { meta.session.host: lpm; }
-        actions = { pool; NoAction; }
+        actions = { pool; blocks; NoAction; }
         const default_action = NoAction();
         size = 1024;
+    }
+
+    // The addresses of a slot: base, and mask has its host bits.
+    action slot(bit<32> base, bit<32> mask) { meta.session.address = base | (index & mask); }
+    table slots {
+        key = { slot_number: exact; }
+        actions = { slot; NoAction; }
+        const default_action = NoAction();
+        size = 4096;
     }
 
     action taken(bit<128> host, bit<16> host_port) {
@@ -249,7 +306,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     table bib4 {
         key = { meta.session.protocol: exact; meta.session.address: exact; meta.session.port: exact; }
         actions = { taken; @defaultonly free; }
-        default_action = free;
+        const default_action = free;
         strait_direct_register = established;
         add_on_miss = true;
         idle_timeout_with_auto_delete = true;
@@ -271,7 +328,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     table bib6 {
         key = { meta.session.protocol: exact; meta.session.host: exact; meta.session.host_port: exact; }
         actions = { bound; @defaultonly unbound; }
-        default_action = unbound;
+        const default_action = unbound;
         add_on_miss = true;
         idle_timeout_with_auto_delete = true;
         size = 65536;
@@ -292,7 +349,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             meta.session.remote: exact;
         }
         actions = { peer; @defaultonly no_peer; }
-        default_action = no_peer;
+        const default_action = no_peer;
         add_on_miss = true;
         idle_timeout_with_auto_delete = true;
         size = 131072;
@@ -351,7 +408,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             meta.session.remote: exact; meta.session.remote_port: exact;
         }
         actions = { session; @defaultonly no_session; }
-        default_action = no_session;
+        const default_action = no_session;
         strait_direct_register = state;
         add_on_miss = true;
         idle_timeout_with_auto_delete = true;
@@ -374,10 +431,21 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             meta.protocol: exact;
         }
         actions = { others; @defaultonly unknown; }
-        default_action = unknown;
+        const default_action = unknown;
         add_on_miss = true;
         idle_timeout_with_auto_delete = true;
         size = 8192;
+    }
+
+    // Drops the packet if its host opens too many sessions. Once for a packet.
+    action limit() {
+        if (!counted) {
+            counted = true;
+            bit<8> color;
+            bit<64> prefix = meta.session.host[127:64] * 0x9e3779b97f4a7c15;
+            new_sessions.execute_meter((bit<32>) prefix[63:52], color);
+            if (color != 0) { refused = true; }
+        }
     }
 
     apply {
@@ -439,6 +507,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         bool opens = !hdr.tcp.isValid() || syn;
         bit<16> old_port;
 
+        choices.apply();
         if (meta.session.from6) {
             old_port = source_port;
             meta.session.host_port = source_port;
@@ -447,29 +516,42 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             bib6.apply();
             if (!bound_here) {
                 if (!opens) { no_binding(); }
+                limit();
+                if (refused) { limited(); }
                 pools.apply();
                 if (!pooled) {
                     ask.apply(meta, PROHIBITED, 0);
                     no_pool();
                 }
                 claiming = true;
-                bit<64> address_hash = keyed(key0, key1, meta.session.host[127:64], meta.session.host[63:0], 0);
-                meta.session.address = pool_base | (address_hash[31:0] & pool_mask);
+                slots.apply();
+                // The candidates are some steps from each other, round the ports of the host's range.
+                bit<64> port_hash = keyed(key0, key1, meta.session.host[127:64], meta.session.host[63:0],
+                                          32w1 ++ meta.session.protocol ++ meta.session.host_port ++ 8w0);
+                if (low_ports == 1 && meta.session.host_port < 1024) {
+                    first_port = 2;
+                    port_pairs = 511;
+                }
+                bit<32> scaled = ((bit<32>) port_hash[15:0]) * (bit<32>) port_pairs;
+                bit<32> at = scaled >> 16;
+                scaled = ((bit<32>) port_hash[31:16]) * (bit<32>) (port_pairs |-| 1);
+                bit<32> step = (scaled >> 16) + 1;
                 for (bit<8> i in 1..CANDIDATES) {
                     if (!own) {
-                        bit<64> port_hash = keyed(key0, key1, meta.session.host[127:64], meta.session.host[63:0],
-                                                  32w1 ++ meta.session.protocol ++ meta.session.host_port ++ i);
-                        bool low = low_ports == 1 && meta.session.host_port < 1024;
-                        bit<32> scaled = ((bit<32>) port_hash[15:0]) * (bit<32>) (low ? 16w512 : port_pairs);
-                        meta.session.port = (low ? 16w0 : first_port) + (scaled[31:16] << 1)
-                                          + (meta.session.host_port & 1);
+                        meta.session.port = first_port + (at[15:0] << 1) + (meta.session.host_port & 1);
                         bib4.apply();
+                        at = at + step;
+                        if (at >= (bit<32>) port_pairs) { at = at - (bit<32>) port_pairs; }
                     }
                 }
                 claiming = false;
                 if (!own) { pool_exhausted(); }
                 bib6.apply();
                 if (!bound_here) { bindings_full(); }
+                if (reports != 0) {
+                    digest<report_t>(1, { meta.session.protocol, meta.session.host, meta.session.host_port,
+                                          meta.session.address, meta.session.port, 0, 0 });
+                }
             }
             origin = V6_INIT;
         } else {
@@ -479,7 +561,6 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             origin = V4_INIT;
         }
 
-        filtering.apply();
         meta.session.known = false;
         sessions.apply();
         if (!meta.session.known) {
@@ -493,10 +574,17 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             }
             // Other segments pass by their binding, and leave no session.
             if (opens) {
+                limit();
+                if (refused) { limited(); }
                 opening = true;
                 sessions.apply();
                 if (!added) { sessions_full(); }
                 change = RESTART;
+                if (reports == LOG_SESSIONS) {
+                    digest<report_t>(1, { meta.session.protocol, meta.session.host, meta.session.host_port,
+                                          meta.session.address, meta.session.port, meta.session.remote,
+                                          meta.session.remote_port });
+                }
             }
         }
         if (change != LEAVE) {

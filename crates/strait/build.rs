@@ -6,57 +6,67 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const APP: &str = "../../apps/nat64/nat64.p4";
+const APPS: &str = "../../apps";
 
-/// What the app includes: its own files beside it, and Strait's.
+/// What an app includes: its own files, those of the stateless translator, and Strait's. Files are known by their names without a directory.
 struct Included;
 
 impl p4::SourceProvider for Included {
     fn include(&self, name: &str, from: &str, quoted: bool) -> Option<(String, String)> {
-        let own = Path::new(APP).with_file_name(name);
+        let own = Path::new(APPS).join("nat64").join(Path::new(name).file_name()?);
         let Some(text) = std::fs::read_to_string(&own).ok().filter(|_| quoted) else {
             return p4::Embedded.include(name, from, quoted);
         };
         println!("cargo::rerun-if-changed={}", own.display());
-        Some((name.to_string(), text))
+        Some((own.file_name()?.to_str()?.to_string(), text))
     }
 }
 
 fn main() {
-    println!("cargo::rerun-if-changed={APP}");
     println!("cargo::rerun-if-changed=../../p4include");
+    std::thread::scope(|scope| {
+        for app in ["nat64", "nat64-stateful"] {
+            scope.spawn(move || bundle(app));
+        }
+    });
+}
+
+/// Compiles an app for tc, xdp and native.
+fn bundle(app: &str) {
+    let path = Path::new(APPS).join(app).join(format!("{app}.p4"));
+    println!("cargo::rerun-if-changed={}", path.display());
     let out = PathBuf::from(std::env::var("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let text = std::fs::read_to_string(APP).expect("the bundled app is there");
+    let text = std::fs::read_to_string(&path).expect("the bundled app is there");
     let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
-    let program = p4::compile(&mut map, "nat64.p4", &text, &[], &Included, &mut diags);
+    let program = p4::compile(&mut map, &format!("{app}.p4"), &text, &[], &Included, &mut diags);
     let Some(program) = program else {
-        panic!("the bundled app is not accepted:\n{}", p4::render::text(&map, diags.list(), false));
+        panic!("{app} is not accepted:\n{}", p4::render::text(&map, diags.list(), false));
     };
     // `interfaces` and `express` of nat64.toml need lanes.
     let lanes = emit::ebpf::Options { lanes: true };
-    let tc = emit::tc_with(&program, lanes)
-        .unwrap_or_else(|limits| panic!("the bundled app does not fit tc: {limits:?}"));
+    let tc =
+        emit::tc_with(&program, lanes).unwrap_or_else(|limits| panic!("{app} does not fit tc: {limits:?}"));
     let manifest = serde_json::to_string(&tc.manifest).expect("a manifest is JSON");
-    std::fs::write(out.join("nat64.json"), manifest).expect("OUT_DIR is writable");
-    let xdp = emit::xdp_with(&program, lanes)
-        .unwrap_or_else(|limits| panic!("the bundled app does not fit xdp: {limits:?}"));
+    std::fs::write(out.join(format!("{app}.json")), manifest).expect("OUT_DIR is writable");
+    let xdp =
+        emit::xdp_with(&program, lanes).unwrap_or_else(|limits| panic!("{app} does not fit xdp: {limits:?}"));
     let target = tc.manifest.target.clone();
     let same = abi::Manifest { target, ..xdp.manifest.clone() } == tc.manifest;
     assert!(same, "the objects for tc and xdp share their maps, so these must be the same");
-    for (name, output) in [("nat64", &tc), ("nat64.xdp", &xdp)] {
+    for (name, output) in [(app.to_string(), &tc), (format!("{app}.xdp"), &xdp)] {
         let source = out.join(format!("{name}.c"));
         std::fs::write(&source, &output.c).expect("OUT_DIR is writable");
         object(&source, &out.join(format!("{name}.o")));
     }
-    let output = emit::native(&program)
-        .unwrap_or_else(|limits| panic!("the bundled app does not fit native: {limits:?}"));
+    let output =
+        emit::native(&program).unwrap_or_else(|limits| panic!("{app} does not fit native: {limits:?}"));
     let manifest = serde_json::to_string(&output.manifest).expect("a manifest is JSON");
-    std::fs::write(out.join("nat64.native.json"), manifest).expect("OUT_DIR is writable");
-    let source = out.join("nat64.native.c");
+    std::fs::write(out.join(format!("{app}.native.json")), manifest).expect("OUT_DIR is writable");
+    let source = out.join(format!("{app}.native.c"));
     std::fs::write(&source, &output.c).expect("OUT_DIR is writable");
-    library(&source, &out.join("nat64.so"), "");
+    library(&source, &out.join(format!("{app}.so")), "");
     for processor in ["x86-64-v3", "x86-64-v4"] {
-        library(&source, &out.join(format!("nat64.{processor}.so")), processor);
+        library(&source, &out.join(format!("{app}.{processor}.so")), processor);
     }
 }
 

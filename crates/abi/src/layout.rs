@@ -170,6 +170,7 @@ mod tests {
             key_size: kinds.iter().map(|k| k.0.div_ceil(8)).sum(),
             key_offsets: kinds.iter().map(|k| k.2).collect(),
             data_size: 48,
+            register_offset: None,
             bounds_offset: None,
             data_offset: 8,
             counter_offset: None,

@@ -73,6 +73,10 @@ pub struct KernelMaps {
     pub egress_ports: u32,
     /// The drop counts. The key is a `u32`, the index of a [`DropReason`]. The value for each processor is `{u64 packets, u64 bytes}`.
     pub drops: String,
+    /// The cells of all indexed counters, one counter after the other, if there are any: a program may have 64 maps. The key is a `u32`. The value for
+    /// each processor is `{u64 packets, u64 bytes}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counters: Option<String>,
     /// The versions of the tables. The key is a `u32`, the index of a table. The value is `{u64 writes, u32 default_action, u32 tuples}`.
     pub versions: String,
     /// The state of a packet. The key is a `u32`, 0. The value for each processor begins with the result of its last packet, `{u32 verdict, u32
@@ -421,6 +425,9 @@ pub struct TableLayout {
     pub key_offsets: Vec<u32>,
     /// Size in bytes of the action data at the end of a value.
     pub data_size: u32,
+    /// Offset in bytes of the direct register (64 bits) in the action data, if the table has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub register_offset: Option<u32>,
     /// For a [`Structure::TupleSpace`] with range keys on eBPF: offset in the action data of the bounds. Those of a range key are two `u64`, the lowest
     /// and the highest value of the field. The sign bit of signed values is inverted. Mask and key have the leading bits that both bounds
     /// have in common, and several tuples may have the same mask.
@@ -478,8 +485,9 @@ pub struct Counter {
     pub name: String,
     /// Number of cells.
     pub size: u64,
-    /// The name of the eBPF map: a per-CPU array of `{u64 packets, u64 bytes}`.
-    pub map: Option<String>,
+    /// On eBPF: the element of [`KernelMaps::counters`] that is its first cell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<u64>,
 }
 
 /// A register array.

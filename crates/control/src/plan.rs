@@ -16,6 +16,8 @@ pub struct Desired {
     pub tables: Vec<TableId>,
     /// The entries of these tables, and any other entities.
     pub entities: Vec<Entity>,
+    /// Entities that must not exist, and that are not among the others.
+    pub absent: Vec<Key>,
 }
 
 /// Why a configuration was not applied. The device is as it was before.
@@ -72,10 +74,10 @@ pub fn present(device: &mut dyn Device, named: &Desired) -> Result<Desired, Devi
         entities.extend(device.read(&Query::Entries(EntryQuery::table(*table)))?);
     }
     let others = named.entities.iter().map(Entity::key).filter(|key| !owned(named, key));
-    for key in others {
+    for key in others.chain(named.absent.iter().cloned()) {
         entities.extend(device.read(&Query::One(key))?);
     }
-    Ok(Desired { tables: named.tables.clone(), entities })
+    Ok(Desired { tables: named.tables.clone(), entities, absent: Vec::new() })
 }
 
 /// Whether an entity is an entry of a table whose entries are all named.
@@ -202,7 +204,7 @@ mod tests {
             let action = ActionCall { action: ActionId(0), args: vec![Bits::new(9, *port)] };
             Entity::entry(TABLE, key(*n).with(action))
         };
-        Desired { tables: vec![TABLE], entities: entries.iter().map(entity).collect() }
+        Desired { tables: vec![TABLE], entities: entries.iter().map(entity).collect(), ..Desired::default() }
     }
 
     fn held(device: &mut Model) -> Desired {

@@ -17,7 +17,7 @@ pub fn of(program: &Verified) -> Manifest {
         counters: program
             .counters
             .iter()
-            .map(|c| Counter { name: c.name.clone(), size: c.size, map: None })
+            .map(|c| Counter { name: c.name.clone(), size: c.size, first: None })
             .collect(),
         registers: program
             .registers

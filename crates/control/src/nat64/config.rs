@@ -4,6 +4,7 @@
 //! function, and all these functions have the same form.
 
 mod attach;
+mod stateful;
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -18,6 +19,7 @@ use super::clat::{self, Clat};
 use super::ranges::{Mappings, NOT_GLOBAL, PRIVATE, asymmetric, overlap, unroutable, untranslatable};
 
 pub use attach::{Attach, Lanes, XdpMode};
+pub use stateful::{Filtering, Log, Pool, Protocol, Stateful, StaticBinding, Timeouts};
 
 /// A checked configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +55,8 @@ pub struct Config {
     pub hairpin: Hairpin,
     /// How many ICMP errors a second the translator sends to one host; 0 is none.
     pub error_rate: u16,
+    /// Pools and what else sessions need, in mode `stateful`.
+    pub stateful: Option<Stateful>,
     /// What makes it a CLAT (RFC 6877), in mode `clat`.
     pub clat: Option<Clat>,
 }
@@ -121,13 +125,19 @@ impl fmt::Display for Problem {
     }
 }
 
-const SECTIONS: [&str; 3] = ["nat64", "map", "clat"];
+const SECTIONS: [&str; 5] = ["nat64", "map", "pool", "binding", "clat"];
 
 /// The keys of the section `nat64`.
-pub const KEYS: [&str; 15] = [
+pub const KEYS: [&str; 21] = [
     "mode",
     "prefix",
     "pool",
+    "ports",
+    "filtering",
+    "timeouts",
+    "new-sessions",
+    "secret",
+    "log",
     "attach",
     "routes",
     "tos",
@@ -163,8 +173,17 @@ pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
 enum Mode {
     /// It translates without sessions, on a router.
     Stateless,
+    /// It translates with sessions, on a router (RFC 6146).
+    Stateful,
     /// It gives a host of an IPv6-only network IPv4.
     Clat,
+}
+
+/// The sections beside `[nat64]` that belong to one mode.
+struct Extra<'v, 'a> {
+    clat: Option<&'v Value<'a>>,
+    pools: Option<&'v Value<'a>>,
+    bindings: Option<&'v Value<'a>>,
 }
 
 pub(super) struct Reader<'a> {
@@ -222,6 +241,7 @@ impl<'a> Reader<'a> {
             self.unknown(key.span(), key.get_ref(), &SECTIONS);
         }
         let maps = self.maps(root.get("map"));
+        let extra = Extra { clat: root.get("clat"), pools: root.get("pool"), bindings: root.get("binding") };
         let Some(section) = root.get("nat64") else {
             self.problem(
                 whole.start..whole.start,
@@ -234,7 +254,7 @@ impl<'a> Reader<'a> {
             self.problem(section.span(), "`nat64` is not a section", "write `[nat64]` on a line of its own");
             return None;
         };
-        self.section(table, section.span(), maps, root.get("clat"))
+        self.section(table, section.span(), maps, extra)
     }
 
     fn section(
@@ -242,29 +262,38 @@ impl<'a> Reader<'a> {
         table: &DeTable<'a>,
         span: Range<usize>,
         maps: Vec<Map>,
-        clat: Option<&Value<'a>>,
+        extra: Extra<'_, 'a>,
     ) -> Option<Config> {
         for (key, _) in table.iter().filter(|(k, _)| !KEYS.contains(&k.get_ref().as_ref())) {
             self.unknown(key.span(), key.get_ref(), &KEYS);
         }
         let mode = self.mode(table.get("mode"), span.clone());
-        let clat = match (mode, clat) {
+        let clat = match (mode, extra.clat) {
             (Some(Mode::Clat), section) => Some(self.clat(section, table)),
-            (Some(Mode::Stateless), Some(section)) => {
-                let hint = "remove it, or write `mode = \"clat\"`";
-                self.problem(section.span(), "the section `[clat]` belongs to mode \"clat\"", hint);
+            (Some(_), Some(section)) => {
+                self.belongs(section.span(), "the section `[clat]`", "clat");
                 None
             }
             _ => None,
         };
-        if let Some(pool) = table.get("pool") {
-            self.problem(
-                pool.span(),
-                "`pool` belongs to stateful NAT64, which is not in this release",
-                "remove it; stateless translation maps addresses by `[[map]]` and `prefix`",
-            );
+        let stateful = match mode {
+            Some(Mode::Stateful) => Some(self.stateful(table, extra.pools, extra.bindings, span.clone())),
+            Some(_) => {
+                self.stateless(table, &extra);
+                None
+            }
+            None => None,
+        };
+        if let (Some(_), Some(map)) = (&stateful, maps.first()) {
+            let hint = "its hosts have addresses of a pool; a second translator with `mode = \"stateless\"` has mappings";
+            let message = format!("`[[map]]` ({}) does not belong to mode \"stateful\"", map.ipv4);
+            self.problem(span.clone(), message, hint);
         }
         let prefix = table.get("prefix").and_then(|v| self.prefix(v));
+        if let (Some(_), None) = (&stateful, table.get("prefix")) {
+            let hint = "add `prefix = \"64:ff9b::/96\"`";
+            self.problem(span.clone(), "mode \"stateful\" without a `prefix`", hint);
+        }
         if clat.is_none() && maps.is_empty() && table.get("prefix").is_none() && self.problems.is_empty() {
             let hint = "add `prefix = \"64:ff9b::/96\"`, a `[[map]]`, or both";
             self.problem(span, "there is nothing to translate by", hint);
@@ -299,6 +328,7 @@ impl<'a> Reader<'a> {
             error_source4: table.get("error-source4").and_then(|v| self.error_source4(v)),
             hairpin: table.get("hairpin").map_or(Hairpin::Simple, |v| self.hairpin(v)),
             error_rate: self.error_rate(table.get("error-rate")),
+            stateful,
             clat,
         })
     }
@@ -316,21 +346,36 @@ impl<'a> Reader<'a> {
     }
 
     fn mode(&mut self, value: Option<&Value<'a>>, section: Range<usize>) -> Option<Mode> {
-        let hint = "write `mode = \"stateless\"`, or \"clat\" on a host";
+        let hint = "write `mode = \"stateful\"` or \"stateless\", or \"clat\" on a host";
         match value.map(|v| (v.get_ref().as_str(), v.span())) {
             None => self.problem(section, "`mode` is missing", hint),
             Some((Some("stateless"), _)) => return Some(Mode::Stateless),
+            Some((Some("stateful"), _)) => return Some(Mode::Stateful),
             Some((Some("clat"), _)) => return Some(Mode::Clat),
-            Some((Some("stateful"), span)) => self.problem(
-                span,
-                "stateful NAT64 is not in this release",
-                "`mode = \"stateless\"` translates by `[[map]]` and RFC 6052 addresses; sessions come in a later release",
-            ),
             Some((_, span)) => {
                 self.problem(span, "`mode` is neither \"stateless\", \"clat\" nor \"stateful\"", hint)
             }
         }
         None
+    }
+
+    /// Refuses what only mode `stateful` has.
+    fn stateless(&mut self, table: &DeTable<'a>, extra: &Extra<'_, 'a>) {
+        for key in stateful::KEYS {
+            if let Some(value) = table.get(key) {
+                self.belongs(value.span(), &format!("`{key}`"), "stateful");
+            }
+        }
+        for (value, name) in [(extra.pools, "pool"), (extra.bindings, "binding")] {
+            if let Some(value) = value {
+                self.belongs(value.span(), &format!("`[[{name}]]`"), "stateful");
+            }
+        }
+    }
+
+    fn belongs(&mut self, span: Range<usize>, what: &str, mode: &str) {
+        let hint = format!("remove it, or write `mode = \"{mode}\"`");
+        self.problem(span, format!("{what} belongs to mode \"{mode}\""), hint);
     }
 
     pub(super) fn string<'v>(&mut self, value: &'v Value<'a>, what: &str, example: &str) -> Option<&'v str> {
@@ -704,7 +749,7 @@ ipv6 = "2001:db8::7"
     fn each_mistake_is_found_on_its_line() {
         let cases: &[(&str, &str, usize, &[&str])] = &[
             ("mode   = \"stateless\"", "", 2, &["`mode` is missing"]),
-            ("\"stateless\"", "\"stateful\"", 3, &["not in this release", "stateless"]),
+            ("\"stateless\"", "\"stateful\"", 2, &["without a `pool`", "203.0.113.0/28"]),
             ("\"stateless\"", "\"statless\"", 3, &["neither"]),
             ("mode ", "mod ", 3, &["unknown key `mod`", "did you mean `mode`"]),
             ("2001:db8:64::/96", "2001:db8:64::/95", 4, &["/95", "/96"]),
@@ -719,7 +764,8 @@ ipv6 = "2001:db8::7"
             ("\"nat64\" }", "\"nat64\", bypass-netfilter = true }", 5, &["express lanes", "eth1"]),
             ("\"nat64\" }", "\"nat64\", exprss = [] }", 5, &["did you mean `express`"]),
             ("tos = 0", "tos = 256", 6, &["0 to 255"]),
-            ("tos = 0", "pool = [\"203.0.113.0/28\"]", 6, &["stateful"]),
+            ("tos = 0", "pool = [\"203.0.113.0/28\"]", 6, &["belongs to mode \"stateful\""]),
+            ("tos = 0", "log = \"bindings\"", 6, &["belongs to mode \"stateful\""]),
             ("tos = 0", "routes = [\"198.51.100.1/24\"]", 6, &["bits after"]),
             ("tos = 0", "ipv6-mtu = 1279", 6, &["1280"]),
             ("tos = 0", "lowest-ipv6-mtu = 1279", 6, &["1280 to 9264"]),

@@ -8,25 +8,26 @@ use dataplane::Rate;
 use dataplane::device::Entity;
 use ipnet::{Ipv4Net, Ipv6Net};
 
-use super::config::{Config, Hairpin, Map, Tos, UdpZeroChecksum};
+use super::config::{Config, Hairpin, Map, Stateful, Tos, UdpZeroChecksum};
 use super::ranges::{NOT_GLOBAL, overlap};
+use super::sessions;
 use crate::plan::Desired;
 
 /// An action and its arguments.
-struct Call {
+pub(super) struct Call {
     action: String,
     args: Vec<Bits>,
 }
 
 /// What the tables must contain, by the names of the program.
 #[derive(Default)]
-struct Named {
+pub(super) struct Named {
     /// The tables whose entries depend on the configuration only.
-    tables: Vec<String>,
+    pub(super) tables: Vec<String>,
     /// The entries, each with its table.
-    entries: Vec<(String, MatchValue, Call)>,
+    pub(super) entries: Vec<(String, Vec<MatchValue>, Call)>,
     /// The default actions, each with its table.
-    defaults: Vec<(String, Call)>,
+    pub(super) defaults: Vec<(String, Call)>,
 }
 
 /// The name of the main control in the P4 program.
@@ -60,7 +61,7 @@ pub fn wanted(config: &Config, manifest: &Manifest) -> Result<Desired, String> {
     }
     for (name, matches, action) in named.entries {
         let table = table(&name)?;
-        let entry = Entry { matches: vec![matches], priority: 0, action: call(table, action)? };
+        let entry = Entry { matches: matches, priority: 0, action: call(table, action)? };
         desired.entities.push(Entity::entry(table, entry));
     }
     for (name, action) in named.defaults {
@@ -68,7 +69,12 @@ pub fn wanted(config: &Config, manifest: &Manifest) -> Result<Desired, String> {
         desired.entities.push(Entity::Default { table, action: call(table, action)? });
     }
     if config.error_rate > 0 {
-        desired.entities.extend(limits(config, manifest)?);
+        let rates = vec![held(config.error_rate.into()); 2];
+        desired.entities.extend(limits(&format!("{SENT}.limits"), &rates, manifest)?);
+    }
+    if let Some(stateful) = &config.stateful {
+        let (name, rates) = sessions::new_sessions(stateful);
+        desired.entities.extend(limits(&name, &rates, manifest)?);
     }
     Ok(desired)
 }
@@ -81,6 +87,9 @@ fn named(config: &Config) -> Named {
     for path in [format!("{CONTROL}.four_to_six.hairpin"), format!("{INSIDE}.to_ipv6.hairpin")] {
         wanted.defaults.push((format!("{path}.prefix"), by_prefix(config.prefix, &path)));
     }
+    if let Some(stateful) = &config.stateful {
+        sessions::add(stateful, &mut wanted);
+    }
     // Source and destination addresses, of a packet and of the packet inside an ICMP error, are looked up in separate tables with the same
     // contents.
     let directions = [
@@ -92,28 +101,46 @@ fn named(config: &Config) -> Named {
     {
         let (four, six) = (format!("{to_six_path}.{side}"), format!("{to_four_path}.{side}"));
         let (eam4, eam6) = (format!("{four}.eam4"), format!("{six}.eam6"));
-        for map in &config.maps {
-            let (key, action) = to_six(map, &four);
-            wanted.entries.push((eam4.clone(), key, action));
-            let (key, action) = to_four(map, &six);
-            wanted.entries.push((eam6.clone(), key, action));
+        // With sessions, the address of the IPv6 host is theirs: the destination of packets from IPv4, the source of those from IPv6, and in
+        // the packet that an ICMP error quotes the other one.
+        let quoted = to_six_path.starts_with(INSIDE);
+        let remote = config.stateful.is_none() || (side == "source") != quoted;
+        let (has4, has6) = (remote, config.stateful.is_none() || !remote);
+        if has4 {
+            for map in &config.maps {
+                let (key, action) = to_six(map, &four);
+                wanted.entries.push((eam4.clone(), vec![key], action));
+            }
+            wanted.defaults.push((eam4.clone(), embed(config.prefix, &four)));
+            wanted.tables.push(eam4);
         }
-        wanted.defaults.push((eam4.clone(), embed(config.prefix, &four)));
+        if !has6 {
+            continue;
+        }
+        for map in &config.maps {
+            let (key, action) = to_four(map, &six);
+            wanted.entries.push((eam6.clone(), vec![key], action));
+        }
         if let Some(prefix) = config.prefix {
             // RFC 7757 applies mappings before the prefix. A mapping that covers the whole prefix leaves no address for it.
             let covered = config.maps.iter().any(|m| m.ipv6.contains(&prefix));
             if !covered {
                 let (key, action) = extract(prefix, &six);
-                wanted.entries.push((eam6.clone(), key, action));
+                wanted.entries.push((eam6.clone(), vec![key], action));
             }
         }
-        wanted.tables.extend([eam4, eam6]);
+        wanted.tables.push(eam6);
     }
     let mapped = format!("{CONTROL}.six_to_four.intrinsic.mapped");
     if config.hairpin == Hairpin::Intrinsic {
         for map in &config.maps {
             let (key, _) = to_six(map, &mapped);
-            wanted.entries.push((mapped.clone(), key, call("NoAction", &[])));
+            wanted.entries.push((mapped.clone(), vec![key], call("NoAction", &[])));
+        }
+        let pools = config.stateful.iter().flat_map(Stateful::prefixes);
+        for net in pools {
+            let key = MatchValue::Lpm(Bits::new(32, bits4(net)), net.prefix_len().into());
+            wanted.entries.push((mapped.clone(), vec![key], call("NoAction", &[])));
         }
     }
     wanted.tables.push(mapped);
@@ -180,23 +207,21 @@ fn sources(config: &Config) -> Call {
     call(&format!("{SENT}.source"), &args)
 }
 
-/// The rates of the errors that are sent: for each cell of the meter, which is that of some hosts.
-fn limits(config: &Config, manifest: &Manifest) -> Result<Vec<Entity>, String> {
-    let (name, rate) = (format!("{SENT}.limits"), config.error_rate);
-    let meter = manifest.meter_id(&name).ok_or_else(|| format!("the program has no meter `{name}`"))?;
-    let rates = vec![held(rate); 2];
+/// The rates of each cell of a meter; a cell is that of some hosts.
+fn limits(name: &str, rates: &[Rate], manifest: &Manifest) -> Result<Vec<Entity>, String> {
+    let meter = manifest.meter_id(name).ok_or_else(|| format!("the program has no meter `{name}`"))?;
     let cells = manifest.meters[meter.index()].size.unwrap_or(0);
-    Ok((0..cells).map(|index| Entity::Meter { meter, index, rates: rates.clone() }).collect())
+    Ok((0..cells).map(|index| Entity::Meter { meter, index, rates: rates.to_vec() }).collect())
 }
 
 /// A rate a second with 32 bits of fraction, as the kernel holds it. So it is equal when it is read back, and buckets keep what they contain.
-fn held(rate: u16) -> Rate {
+pub(super) fn held(rate: u32) -> Rate {
     let fraction = (1u64 << 32) as f64;
     let per_microsecond = (f64::from(rate) / 1e6 * fraction).floor() / fraction;
     Rate { per_microsecond, burst: rate.into() }
 }
 
-fn call(action: &str, args: &[(u32, u128)]) -> Call {
+pub(super) fn call(action: &str, args: &[(u32, u128)]) -> Call {
     Call { action: action.to_string(), args: args.iter().map(|&(w, v)| Bits::new(w, v)).collect() }
 }
 
@@ -334,8 +359,8 @@ mod tests {
 
     #[test]
     fn rates_are_what_the_kernel_can_hold() {
-        for rate in [1, 3, 10, 1000, u16::MAX] {
-            let held = held(rate);
+        for rate in [1u16, 3, 10, 1000, u16::MAX] {
+            let held = held(rate.into());
             assert_eq!((held.per_microsecond * (1u64 << 32) as f64).fract(), 0.0, "{rate}");
             let error = f64::from(rate) - held.per_microsecond * 1e6;
             assert!((0.0..0.001).contains(&error), "{rate} a second is held with an error of {error}");

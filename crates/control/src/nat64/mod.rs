@@ -7,8 +7,13 @@ pub mod entries;
 pub mod pref64;
 mod ranges;
 pub mod running;
+mod sessions;
 
 pub use clat::{Clat, Found};
-pub use config::{Attach, Config, Hairpin, Lanes, Map, Problem, Tos, UdpZeroChecksum, XdpMode};
+pub use config::{
+    Attach, Config, Filtering, Hairpin, Lanes, Log, Map, Pool, Problem, Protocol, Stateful, StaticBinding,
+    Timeouts, Tos, UdpZeroChecksum, XdpMode,
+};
 pub use entries::{ETHERNET_MTU, wanted};
 pub use running::{Running, counters, running, tables};
+pub use sessions::{binding_keys, expire_times};

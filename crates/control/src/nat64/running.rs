@@ -10,6 +10,7 @@ use ipnet::{Ipv4Net, Ipv6Net};
 
 use super::config::Map;
 use super::entries::{CONTROL, WELL_KNOWN};
+use super::sessions;
 use crate::plan::Desired;
 
 /// What ICMP errors are sent for, in the order of the constants of apps/nat64.
@@ -27,6 +28,12 @@ pub struct Running {
     pub settings: Vec<(String, u128)>,
     /// What ICMP errors need, by the keys of the file.
     pub errors: Vec<(String, String)>,
+    /// The pools: the prefixes of their hosts, and what these have.
+    pub pools: Vec<(Ipv6Net, String)>,
+    /// The static bindings: protocol and IPv4 endpoint, and that of the host.
+    pub bindings: Vec<(String, String)>,
+    /// What else sessions need, by the keys of the file.
+    pub sessions: Vec<(String, String)>,
 }
 
 /// Reads what a translator holds. `held` is what [`crate::plan::present`] found, or what is wanted. The error says what is not of this program.
@@ -70,6 +77,7 @@ pub fn running(held: &Desired, manifest: &Manifest) -> Result<Running, String> {
         }
     }
     running.maps.sort_by_key(|map| (map.ipv4, map.ipv6));
+    sessions::read(held, manifest, &mut running)?;
     Ok(running)
 }
 
@@ -86,7 +94,13 @@ pub fn tables(manifest: &Manifest) -> Result<Desired, String> {
         Entity::Default { table, action }
     });
     let limit = Entity::Meter { meter: limits(manifest)?, index: 0, rates: Vec::new() };
-    Ok(Desired { tables: vec![eam4], entities: defaults.into_iter().chain([limit]).collect() })
+    let mut all = Desired {
+        tables: vec![eam4],
+        entities: defaults.into_iter().chain([limit]).collect(),
+        absent: Vec::new(),
+    };
+    sessions::name(manifest, &mut all);
+    Ok(all)
 }
 
 /// The meter that limits the errors that are sent.
@@ -107,7 +121,7 @@ fn translated_errors(params: &[(String, u128)]) -> Vec<(String, String)> {
 }
 
 /// The value of a parameter by its name in the program.
-fn parameter(params: &[(String, u128)], name: &str) -> u128 {
+pub(super) fn parameter(params: &[(String, u128)], name: &str) -> u128 {
     params.iter().find(|(n, _)| n == name).map_or(0, |(_, value)| *value)
 }
 
@@ -138,14 +152,22 @@ pub fn counters(manifest: &Manifest, counts: &[Entity]) -> Vec<(String, Count)> 
 }
 
 /// The last part of an action's name.
-fn action_name<'a>(manifest: &'a Manifest, table: TableId, call: &ActionCall) -> Result<&'a str, String> {
+pub(super) fn action_name<'a>(
+    manifest: &'a Manifest,
+    table: TableId,
+    call: &ActionCall,
+) -> Result<&'a str, String> {
     let action = manifest.tables[table.index()].actions.get(call.action.index());
     let name =
         action.map(|action| action.name.as_str()).ok_or("a table has an action that it does not know")?;
     Ok(name.rsplit('.').next().unwrap_or(name))
 }
 
-fn named(manifest: &Manifest, table: TableId, call: &ActionCall) -> Result<Vec<(String, u128)>, String> {
+pub(super) fn named(
+    manifest: &Manifest,
+    table: TableId,
+    call: &ActionCall,
+) -> Result<Vec<(String, u128)>, String> {
     let action = manifest.tables[table.index()].actions.get(call.action.index());
     let params = action.map(|action| &action.params).ok_or("a table has an action that it does not know")?;
     Ok(params

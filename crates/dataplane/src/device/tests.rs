@@ -41,7 +41,7 @@ fn manifest() -> Manifest {
             table("const", MatchKind::Ternary, None),
             table("profiled", MatchKind::Lpm, Some("selector")),
         ],
-        counters: vec![Counter { name: "c".to_string(), size: 4, map: None }],
+        counters: vec![Counter { name: "c".to_string(), size: 4, first: None }],
         registers: vec![Register { name: "r".to_string(), size: 2, width: 5, initial: None, map: None }],
         profiles: vec![profile("profile", false), profile("selector", true)],
         ..Manifest::default()

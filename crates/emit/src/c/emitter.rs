@@ -46,7 +46,7 @@ impl<'p> Emitter<'p> {
             target: target.to_string(),
             entry: entry.to_string(),
             tables,
-            counters: layout::counters(program, &names),
+            counters: layout::counters(program),
             registers: layout::registers(program, &names, machine, &mut problems),
             meters: meters(program, hook),
             value_sets: value_sets(program, machine),

@@ -287,6 +287,7 @@ fn layout(t: &ir::Table, map: &str, structure: Structure, machine: Machine, data
     let timed = metered + if hit_offset.is_some() { 8 } else { 0 };
     let data_offset = timed + if learns { u32::next_multiple_of(at, 8) } else { 0 };
     let data_size = u32::next_multiple_of(data_size, 8);
+    let register_offset = (stored && t.direct_register.is_some()).then(|| data_size - 8);
     let ranges = t.keys.iter().filter(|k| mapped && k.kind == MatchKind::Range).count() as u32;
     let bounds_offset = (stored && ranges > 0).then_some(data_size);
     let data_size = data_size + if stored { 16 * ranges } else { 0 };
@@ -305,6 +306,7 @@ fn layout(t: &ir::Table, map: &str, structure: Structure, machine: Machine, data
         meter_offset,
         hit_offset,
         value_size: data_offset + data_size,
+        register_offset,
         lists: (mapped && t.profile.is_some()).then(|| format!("l_{map}")),
         learning: learns.then(|| LearningMaps {
             rows: format!("f_{map}"),
@@ -316,13 +318,14 @@ fn layout(t: &ir::Table, map: &str, structure: Structure, machine: Machine, data
 }
 
 /// The layouts of the indexed counters.
-pub fn counters(program: &Program, names: &Names) -> Vec<Counter> {
-    let counter = |(i, c): (usize, &ir::IndexedCounter)| Counter {
-        name: c.name.clone(),
-        size: c.size,
-        map: Some(format!("c_{}", names.counter(ir::CounterId(i as u32)))),
+pub fn counters(program: &Program) -> Vec<Counter> {
+    let mut next = 0;
+    let counter = |c: &ir::IndexedCounter| {
+        let first = next;
+        next += c.size;
+        Counter { name: c.name.clone(), size: c.size, first: Some(first) }
     };
-    program.counters.iter().enumerate().map(counter).collect()
+    program.counters.iter().map(counter).collect()
 }
 
 /// The layouts of the registers. A cell has 64 bits, or 128 in the kernel. If two processors write one cell at the same time, one write is lost,

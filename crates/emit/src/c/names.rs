@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use ir::{CounterId, HeaderId, Program, RegisterId, TableId, VarId};
+use ir::{HeaderId, Program, RegisterId, TableId, VarId};
 
 /// The C names of a program.
 #[derive(Debug)]
@@ -10,7 +10,6 @@ pub struct Names {
     vars: Vec<String>,
     headers: Vec<String>,
     tables: Vec<String>,
-    counters: Vec<String>,
     registers: Vec<String>,
     header_types: Vec<String>,
     /// The names of the fields of each header type.
@@ -150,7 +149,6 @@ impl Names {
             headers,
             vars,
             tables,
-            counters: apart(&mut program.counters.iter().map(|c| &c.name)),
             registers: apart(&mut program.registers.iter().map(|r| &r.name)),
             header_types: apart(&mut program.header_types.iter().map(|t| &t.name)),
             fields: program.header_types.iter().map(fields).collect(),
@@ -191,11 +189,6 @@ impl Names {
     /// The C name of a table, without the prefixes of its maps and functions.
     pub fn table(&self, id: TableId) -> &str {
         &self.tables[id.index()]
-    }
-
-    /// The C name of an indexed counter, without the prefix of its map.
-    pub fn counter(&self, id: CounterId) -> &str {
-        &self.counters[id.index()]
     }
 
     /// The C name of a register, without the prefix of its map.

@@ -349,10 +349,11 @@ impl Body<'_> {
 
     /// The C of a pointer to the cell `index` of a counter; 0 if the index is too large.
     fn counter_cell(&self, counter: ir::CounterId) -> String {
+        let counters = &self.program.counters;
         match self.facts.machine() {
             Machine::Bpf => {
-                let name = self.names.counter(counter);
-                format!("bpf_map_lookup_elem(&c_{name}, &index)")
+                let first: u64 = counters[..counter.index()].iter().map(|c| c.size).sum();
+                format!("counter_cell(index, {first}, {})", counters[counter.index()].size)
             }
             Machine::Native => format!("counter_cell(pkt->frame.worker, {}, index)", counter.0),
         }

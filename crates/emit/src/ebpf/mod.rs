@@ -45,6 +45,9 @@ const PORTS: &str = "strait_ports";
 const NEAR_PORTS: &str = "strait_near_ports";
 const EGRESS: &str = "strait_egress";
 const DROPS: &str = "strait_drops";
+const COUNTERS: &str = "strait_counters";
+/// The cell of a counter whose cells begin at `first`; 0 if the index is too large.
+const COUNTER_CELL: &str = "static inline struct count *counter_cell(u32 index, u32 first, u32 size)\n{\n    u32 at = first + index;\n    return index < size ? bpf_map_lookup_elem(&strait_counters, &at) : 0;\n}";
 /// The map of the ports to the host (PNA).
 const HOST_PORTS: &str = "strait_host_ports";
 /// The map with the last flow id (PNA).
@@ -205,6 +208,7 @@ impl Ebpf<'_> {
             egress: EGRESS.to_string(),
             egress_ports: EGRESS_PORTS,
             drops: DROPS.to_string(),
+            counters: (self.counter_cells() > 0).then(|| COUNTERS.to_string()),
             versions: VERSIONS.to_string(),
             packet: PACKET.to_string(),
             copies: self.paths.then(|| paths::copy_maps(self.has_sender())),
@@ -306,6 +310,11 @@ impl Ebpf<'_> {
         (first.into_iter().map(str::to_string).collect(), last)
     }
 
+    /// The number of cells of all indexed counters.
+    fn counter_cells(&self) -> u64 {
+        self.c.manifest.counters.iter().map(|counter| counter.size).sum()
+    }
+
     /// Declares all maps, `get_packet()`, which returns the state, and `find_port(ifindex)`.
     fn maps(&mut self) {
         self.c.text.line("");
@@ -325,10 +334,10 @@ impl Ebpf<'_> {
         }
         let reasons = self.c.manifest.drops.len().max(1);
         self.map(DROPS, "BPF_MAP_TYPE_PERCPU_ARRAY", reasons as u64, "u32", "struct count", false);
-        for counter in self.c.manifest.counters.clone() {
-            if let Some(map) = &counter.map {
-                self.map(map, "BPF_MAP_TYPE_PERCPU_ARRAY", counter.size.max(1), "u32", "struct count", false);
-            }
+        let cells = self.counter_cells();
+        if cells > 0 {
+            self.map(COUNTERS, "BPF_MAP_TYPE_PERCPU_ARRAY", cells, "u32", "struct count", false);
+            self.c.text.line(COUNTER_CELL);
         }
         for register in self.c.manifest.registers.clone() {
             if let Some(map) = &register.map {

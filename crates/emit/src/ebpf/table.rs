@@ -47,8 +47,7 @@ impl Ebpf<'_> {
             let size = table.size.max(1);
             if let Some(learning) = &layout.learning {
                 let key = self.bytes_type("key", &name, layout.key_size);
-                self.map(map, "BPF_MAP_TYPE_HASH", size, &key, "u64", false);
-                self.learning_maps(learning, &value);
+                self.learning_maps(learning, map, size, &key, &value);
             }
             match layout.structure {
                 Structure::Flow => {}
@@ -91,15 +90,19 @@ impl Ebpf<'_> {
         layouts.any(|l| is_copied(l.structure) || l.structure == Structure::Flow)
     }
 
-    /// Declares the rows of a table that learns, which the host maps into its memory, and the queue of free rows.
-    fn learning_maps(&mut self, learning: &LearningMaps, row: &str) {
+    /// Declares the entries and the rows of a table that learns, which the host maps into its memory, and the queue of free rows. These maps are pinned by name,
+    /// so that a new program can have those of an older one.
+    fn learning_maps(&mut self, learning: &LearningMaps, entries: &str, size: u64, key: &str, row: &str) {
         let LearningMaps { rows, count, free, .. } = learning;
         self.c.text.line(format!(
-            "struct {{ __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, {}); __uint(map_flags, BPF_F_MMAPABLE); __type(key, u32); __type(value, {row}); }} {rows} SEC(\".maps\");",
+            "struct {{ __uint(type, BPF_MAP_TYPE_HASH); __uint(max_entries, {size}); __uint(pinning, LIBBPF_PIN_BY_NAME); __type(key, {key}); __type(value, u64); }} {entries} SEC(\".maps\");"
+        ));
+        self.c.text.line(format!(
+            "struct {{ __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, {}); __uint(map_flags, BPF_F_MMAPABLE); __uint(pinning, LIBBPF_PIN_BY_NAME); __type(key, u32); __type(value, {row}); }} {rows} SEC(\".maps\");",
             count + 1
         ));
         self.c.text.line(format!(
-            "struct {{ __uint(type, BPF_MAP_TYPE_QUEUE); __uint(max_entries, {count}); __uint(key_size, 0); __uint(value_size, 4); }} {free} SEC(\".maps\");"
+            "struct {{ __uint(type, BPF_MAP_TYPE_QUEUE); __uint(max_entries, {count}); __uint(pinning, LIBBPF_PIN_BY_NAME); __uint(key_size, 0); __uint(value_size, 4); }} {free} SEC(\".maps\");"
         ));
     }
 

@@ -25,6 +25,8 @@ pub struct LoadOptions {
     pub max_entries: Vec<(String, u32)>,
     /// A second program of the object: the one for the tc hooks, if the first is for the XDP hook.
     pub beside: Option<String>,
+    /// Maps of another instance that this one has too, by their names. The object declares them as pinned by name, and of the same form.
+    pub shared: Option<(Instance, Vec<String>)>,
 }
 
 impl Instance {
@@ -37,20 +39,40 @@ impl Instance {
         if instance.path.exists() {
             return Err(Error::Exists(instance.path));
         }
+        let made = instance.make(object, entry, options);
+        if made.is_err() {
+            let _ = instance.clone().remove();
+        }
+        made.map(|()| instance)
+    }
+
+    fn make(&self, object: &[u8], entry: &str, options: &LoadOptions) -> Result<()> {
+        for dir in ["maps", "links"] {
+            let dir = self.path.join(dir);
+            fs::create_dir_all(&dir).context(|| format!("make {}", dir.display()))?;
+        }
         let mut loader = EbpfLoader::new();
+        loader.map_pin_path(self.path.join("maps"));
         for (map, size) in &options.max_entries {
             loader.set_max_entries(map, *size);
+        }
+        if let Some((other, names)) = &options.shared {
+            names.iter().try_for_each(|name| self.share(other, name))?;
         }
         // The loader needs an aligned object. Allocated memory is aligned, and embedded bytes may not be.
         let aligned = object.to_vec();
         let mut loaded = loader.load(&aligned).map_err(object_error)?;
         let beside = options.beside.as_deref();
         [Some(entry), beside].into_iter().flatten().try_for_each(|name| load_program(&mut loaded, name))?;
-        let pinned = instance.mark(object).and_then(|()| instance.pin_all(&mut loaded, entry, beside));
-        if pinned.is_err() {
-            let _ = instance.clone().remove();
-        }
-        pinned.map(|()| instance)
+        self.mark(object)?;
+        self.pin_all(&mut loaded, entry, beside)
+    }
+
+    /// Pins a map of another instance here as well.
+    fn share(&self, other: &Instance, name: &str) -> Result<()> {
+        let at = |instance: &Instance| instance.path.join("maps").join(name);
+        let map = sys::open_pin(&at(other)).context(|| format!("open {}", at(other).display()))?;
+        sys::pin(map.as_fd(), &at(self)).context(|| format!("pin {}", at(self).display()))
     }
 
     /// Loads the program for the XDP hook beside that of the instance, and pins it. Where its object declares maps by name, it gets those of the instance. It is
@@ -242,14 +264,12 @@ impl Instance {
     }
 
     fn pin_all(&self, loaded: &mut Ebpf, entry: &str, beside: Option<&str>) -> Result<()> {
-        for dir in ["maps", "links"] {
-            let dir = self.path.join(dir);
-            fs::create_dir_all(&dir).context(|| format!("make {}", dir.display()))?;
-        }
         for (name, map) in loaded.maps() {
-            // The maps .rodata and .bss are not pinned: the BPF file system allows no dots in names, and nobody else needs these maps.
-            if !name.starts_with('.') {
-                map.pin(self.path.join("maps").join(name)).map_err(|e| pin_error(name, e))?;
+            let pin = self.path.join("maps").join(name);
+            // The maps .rodata and .bss are not pinned: the BPF file system allows no dots in names, and nobody else needs these maps. The loader has
+            // pinned those that are pinned by name.
+            if !name.starts_with('.') && !pin.exists() {
+                map.pin(pin).map_err(|e| pin_error(name, e))?;
             }
         }
         // The program is pinned last: its pin shows that the instance is complete.

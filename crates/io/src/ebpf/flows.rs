@@ -13,6 +13,8 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
+use abi::Entry;
+use abi::id::TableId;
 use abi::layout::PackedKey;
 use abi::manifest::{LearningMaps, Structure, Table, TableLayout};
 use abi::native::flow::{PROFILE_BITS, TIMED};
@@ -26,6 +28,20 @@ use crate::{Result, sys};
 
 /// The bit of a timer's word that says that the row is an entry.
 const ENTRY: u64 = 1 << 62;
+
+/// The word of the timer of a row that awaits its grace period. A process that is killed then leaves such rows ([`KernelProgram::reclaim`]).
+const RETIRED: u64 = 1 << 61;
+
+/// What is known of an entry of a table that learns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Learnt {
+    /// The entry.
+    pub entry: Entry,
+    /// The number of its expire profile, and when its timer was started, by the kernel's monotonic clock in microseconds; `None` if the host has added it.
+    pub timer: Option<(u8, u64)>,
+    /// The value of its direct register.
+    pub register: Option<u64>,
+}
 
 /// The host's part of a table that learns.
 #[derive(Debug)]
@@ -81,10 +97,11 @@ fn maps_of(layout: &TableLayout) -> Option<&LearningMaps> {
 
 impl KernelProgram {
     /// Puts all rows of the tables that learn into their queues, each with a cell of its own. The program was just loaded.
-    pub(super) fn fill_free_rows(&mut self) -> Result<()> {
+    /// Those of `shared` maps are filled, because another program has them.
+    pub(super) fn fill_free_rows(&mut self, shared: &[String]) -> Result<()> {
         for table in self.manifest.tables.clone() {
             let Some(layout) = &table.layout else { continue };
-            if let Some(maps) = maps_of(layout) {
+            if let Some(maps) = maps_of(layout).filter(|maps| !shared.contains(&maps.free)) {
                 if let Some(at) = layout.meter_offset {
                     let learning = self.learning(&table, maps)?;
                     (1..=maps.count).for_each(|row| learning.set_cell(row, at, row));
@@ -196,7 +213,7 @@ impl KernelProgram {
 
     fn retire(&mut self, table: &Table, maps: &LearningMaps, retired: Retired) -> Result<()> {
         let learning = self.learning(table, maps)?;
-        learning.timer(retired.row).store(0, Release);
+        learning.timer(retired.row).store(RETIRED, Release);
         learning.retired.push(retired);
         Ok(())
     }
@@ -210,8 +227,6 @@ impl KernelProgram {
         }
         bpf::grace_period()?;
         let retired = std::mem::take(&mut learning.retired);
-        // A packet may have written the timer of a row after its removal.
-        retired.iter().for_each(|r| learning.timer(r.row).store(0, Release));
         if let Some(at) = layout.meter_offset {
             let cell = |r: &Retired| {
                 r.cell.iter().for_each(|cell| learning.set_cell(r.row, at, *cell));
@@ -220,8 +235,103 @@ impl KernelProgram {
             let cells: Vec<u32> = retired.iter().map(cell).collect();
             self.renew_cells(table, &cells)?;
         }
-        let queue = self.map(&maps.free)?;
-        retired.iter().try_for_each(|r| queue.push(&r.row.to_ne_bytes()))
+        for Retired { row, .. } in retired {
+            // A packet may have written the timer of a row after its removal. Whoever is killed between these two lines loses one row.
+            self.learning(table, &maps)?.timer(row).store(0, Release);
+            self.map(&maps.free)?.push(&row.to_ne_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Puts the rows back into their queues that a process has left which was killed while it removed entries. No other process may remove entries meanwhile.
+    /// Returns their number.
+    pub fn reclaim(&mut self) -> Result<u64> {
+        let mut found = 0;
+        for table in self.manifest.tables.clone() {
+            let Some(layout) = table.layout.as_ref().filter(|layout| maps_of(layout).is_some()) else {
+                continue;
+            };
+            let maps = maps_of(layout).ok_or_else(|| misfit(&table))?.clone();
+            let mut lost = Vec::new();
+            for row in 1..=maps.count {
+                if self.is_lost(&table, layout, row)? {
+                    lost.push(row);
+                }
+            }
+            if lost.is_empty() {
+                continue;
+            }
+            // A packet that had found an entry before it was removed may have written its timer.
+            bpf::grace_period()?;
+            for row in lost {
+                if self.is_lost(&table, layout, row)? {
+                    self.retire(&table, &maps, Retired { row, cell: None })?;
+                    found += 1;
+                }
+            }
+            self.free_retired(&table, layout)?;
+        }
+        Ok(found)
+    }
+
+    /// Whether a row was an entry, and no key leads to it.
+    fn is_lost(&mut self, table: &Table, layout: &TableLayout, row: u32) -> Result<bool> {
+        let maps = maps_of(layout).ok_or_else(|| misfit(table))?.clone();
+        let learning = self.learning(table, &maps)?;
+        if learning.retired.iter().any(|retired| retired.row == row) {
+            return Ok(false);
+        }
+        match learning.timer(row).load(Acquire) {
+            0 => Ok(false),
+            RETIRED => Ok(true),
+            _ => {
+                let key = learning.bytes(row, maps.key_offset, layout.key_size);
+                Ok(self.row_of(table, layout, &key)? != Some(row))
+            }
+        }
+    }
+
+    /// Puts all rows that await their grace period back into their queues.
+    pub fn free_all_retired(&mut self) -> Result<()> {
+        for table in self.manifest.tables.clone() {
+            if let Some(layout) = table.layout.as_ref().filter(|layout| maps_of(layout).is_some()) {
+                self.free_retired(&table, layout)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `f` with each entry of a table that learns, without a system call for each. An entry that is replaced meanwhile may come twice.
+    pub fn each_learnt(&mut self, id: TableId, mut f: impl FnMut(Learnt)) -> Result<()> {
+        let table = self.manifest.tables[id.index()].clone();
+        let layout = table.layout.clone().ok_or_else(|| misfit(&table))?;
+        let maps = maps_of(&layout).ok_or_else(|| misfit(&table))?.clone();
+        let learning = self.learning(&table, &maps)?;
+        for row in 1..=maps.count {
+            let timer = learning.timer(row).load(Acquire);
+            // A row that expires at this moment has ENTRY alone, too.
+            if timer & (ENTRY | TIMED) == 0 {
+                continue;
+            }
+            let value = learning.bytes(row, 0, layout.value_size);
+            let key = learning.bytes(row, maps.key_offset, layout.key_size);
+            let packed = PackedKey {
+                mask: vec![0xff; key.len()],
+                prefix_len: layout.key_size * 8,
+                value: key,
+                ..PackedKey::default()
+            };
+            let data = value.get(layout.data_offset as usize..).unwrap_or_default();
+            let Some((entry, _)) = read_entry(&table, &layout, &packed, &value, data) else { continue };
+            let register = layout.register_offset.and_then(|at| data.get(at as usize..)?.first_chunk());
+            f(Learnt {
+                entry,
+                timer: (timer & TIMED != 0)
+                    .then_some((timer as u8, (timer & !(TIMED | ENTRY)) >> PROFILE_BITS)),
+                register: register.map(|bytes| u64::from_ne_bytes(*bytes)),
+            });
+        }
+        Ok(())
     }
 
     /// Writes a free row, and returns its number.

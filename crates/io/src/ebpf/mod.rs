@@ -34,6 +34,7 @@ mod value_sets;
 mod versions;
 mod xdp;
 
+pub use flows::Learnt;
 pub use lanes::Lane;
 pub use program::{EgressPort, KernelProgram};
 pub use xdp::{XdpChoice, XdpOptions, xdp_choice};

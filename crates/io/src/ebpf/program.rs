@@ -106,9 +106,10 @@ impl KernelProgram {
             options.max_entries.push((sender.kept.clone(), each));
             options.beside = Some(sender.program.clone());
         }
+        let shared = options.shared.as_ref().map_or_else(Vec::new, |(_, maps)| maps.clone());
         let instance = Instance::load(instance, object, &manifest.entry, &options)?;
         let mut program = Self { is_fresh: true, ..Self::around(instance, manifest) };
-        if let Err(error) = program.initialise() {
+        if let Err(error) = program.initialise(&shared) {
             let _ = program.instance.remove();
             return Err(error);
         }
@@ -345,8 +346,8 @@ impl KernelProgram {
     }
 
     /// Writes the default actions and entries that the P4 program declares. The object cannot contain them.
-    fn initialise(&mut self) -> Result<()> {
-        self.fill_free_rows()?;
+    fn initialise(&mut self, shared: &[String]) -> Result<()> {
+        self.fill_free_rows(shared)?;
         self.fill_registers()?;
         for table in self.manifest.tables.clone() {
             if let Some(call) = &table.default_action {

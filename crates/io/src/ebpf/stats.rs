@@ -31,13 +31,15 @@ pub(super) fn total(map: &Map, index: u32) -> Result<Count> {
 impl KernelProgram {
     /// The value of a cell of a counter: the sum over all processors.
     pub(super) fn counter(&mut self, counter: CounterId, index: u64) -> Result<Count> {
-        total(self.counter_map(counter)?, index as u32)
+        let (map, cell) = self.counter_cell(counter, index)?;
+        total(map, cell)
     }
 
     /// Sets a cell of a counter. Packets that count meanwhile may be lost to the count.
     pub(super) fn set_counter(&mut self, counter: CounterId, index: u64, count: Count) -> Result<()> {
         let value = [count.packets.to_ne_bytes(), count.bytes.to_ne_bytes()].concat();
-        self.counter_map(counter)?.set_total(&(index as u32).to_ne_bytes(), &value)
+        let (map, cell) = self.counter_cell(counter, index)?;
+        map.set_total(&cell.to_ne_bytes(), &value)
     }
 
     /// The packets dropped for a reason.
@@ -81,10 +83,13 @@ impl KernelProgram {
         Ok(())
     }
 
-    fn counter_map(&mut self, counter: CounterId) -> Result<&Map> {
+    /// The map of a counter's cell, and the cell's number there.
+    fn counter_cell(&mut self, counter: CounterId, index: u64) -> Result<(&Map, u32)> {
         let counter = &self.manifest.counters[counter.index()];
-        let map = counter.map.clone().ok_or_else(|| Error::NotFound(format!("map of `{}`", counter.name)))?;
-        self.map(&map)
+        let none = || Error::NotFound(format!("map of `{}`", counter.name));
+        let map = self.maps_of()?.counters.clone().ok_or_else(none)?;
+        let first = counter.first.ok_or_else(none)?;
+        Ok((self.map(&map)?, (first + index) as u32))
     }
 
     fn register_map(&mut self, register: RegisterId) -> Result<&Map> {

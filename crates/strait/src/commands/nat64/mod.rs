@@ -8,6 +8,8 @@
 //! outside of its tables, and does and undoes it, [`lanes`] which interfaces are shortcuts past the device, [`record`] remembers which file
 //! was applied. [`up`], [`down`] and [`status`] are the commands; [`run`] keeps a translator as its file says.
 
+mod ageing;
+mod bundle;
 mod clat;
 mod conflicts;
 mod down;
@@ -26,18 +28,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::process::ExitCode;
 
 use abi::Manifest;
-use anyhow::{Context, bail};
+use anyhow::bail;
 use control::nat64::{Config, ETHERNET_MTU, wanted};
 use control::plan::Desired;
-use io::ebpf::KernelProgram;
 
+use self::bundle::Bundle;
 use self::log::Log;
 use crate::cli::{Nat64Command, Nat64Target, UpArgs};
-
-static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nat64.o"));
-/// The same program for lanes at the XDP hook, which uses the maps of the other one.
-static XDP_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nat64.xdp.o"));
-static MANIFEST: &str = include_str!(concat!(env!("OUT_DIR"), "/nat64.json"));
 
 /// The P4 ports of packets that arrive through the device, through a lane from which the kernel routes them on, and through one that sends them to the
 /// next hop itself.
@@ -70,13 +67,6 @@ fn device(config: &Config) -> &str {
     &config.attach.device
 }
 
-/// The translator that runs at a site, if it is of this version.
-fn running_program(manifest: &Manifest, instance: &str) -> Option<KernelProgram> {
-    let program = KernelProgram::open_same(manifest, instance, OBJECT)?;
-    let same = !program.instance().has_xdp() || program.instance().is_of(XDP_OBJECT);
-    same.then_some(program)
-}
-
 fn need_root() -> anyhow::Result<()> {
     let root = std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0);
     if root {
@@ -86,8 +76,16 @@ fn need_root() -> anyhow::Result<()> {
     }
 }
 
-fn manifest() -> anyhow::Result<Manifest> {
-    serde_json::from_str(MANIFEST).context("the bundled manifest is damaged")
+/// What a translator translates by, in words.
+fn described(config: &Config) -> String {
+    let prefix = prefix_text(config);
+    match &config.stateful {
+        Some(stateful) => {
+            let nets: Vec<_> = stateful.prefixes().iter().map(ToString::to_string).collect();
+            format!("stateful, prefix {prefix}, pool {}", nets.join(" and "))
+        }
+        None => format!("{} mappings, prefix {prefix}", config.maps.len()),
+    }
 }
 
 fn prefix_text(config: &Config) -> String {

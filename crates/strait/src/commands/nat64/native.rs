@@ -6,12 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use abi::Manifest;
 use control::nat64::Config;
-use control::plan;
+use control::plan::{self, Desired};
 use dataplane::Device;
 use io::link::{Change, Handle};
-use io::native::{NativeProgram, Object, Prepared};
+use io::native::{NativeProgram, Object};
 use io::port::Driver;
 use io::signals::{self, Signal};
 use io::switch::Switch;
@@ -22,23 +22,8 @@ use super::log::Log;
 use super::owner::{self, Site};
 use super::record::File;
 use super::wiring::{self, Transaction};
-use super::{DEVICE_MTU, PORT, desired, device, prefix_text, warn_forwarding};
+use super::{Bundle, DEVICE_MTU, PORT, described, desired, device, warn_forwarding};
 use crate::cli::UpArgs;
-
-static C: &str = include_str!(concat!(env!("OUT_DIR"), "/nat64.native.c"));
-static MANIFEST: &str = include_str!(concat!(env!("OUT_DIR"), "/nat64.native.json"));
-/// Objects for machines without a C compiler, for the newest processors first. build.rs makes them.
-static PREPARED: [Prepared; 3] = [
-    Prepared {
-        processor: "x86-64-v4",
-        object: include_bytes!(concat!(env!("OUT_DIR"), "/nat64.x86-64-v4.so")),
-    },
-    Prepared {
-        processor: "x86-64-v3",
-        object: include_bytes!(concat!(env!("OUT_DIR"), "/nat64.x86-64-v3.so")),
-    },
-    Prepared { processor: "", object: include_bytes!(concat!(env!("OUT_DIR"), "/nat64.so")) },
-];
 
 /// The interval of checks for signals.
 const TURN: Duration = Duration::from_millis(50);
@@ -51,10 +36,12 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
         config.clat.is_none(),
         "mode \"clat\" is not for the native target; nothing was changed\n  hint: `strait nat64 up` without `--target native`"
     );
-    let manifest = serde_json::from_str(MANIFEST).context("the bundled manifest is damaged")?;
+    let bundle = Bundle::of(&config);
+    let manifest = bundle.native_manifest()?;
     let links = Handle::open()?;
     let config = super::source::complete(config, &links.links()?, &links)?;
-    let wanted = desired(&config, &manifest)?;
+    let mut config = super::source::keep_secret(config, None)?;
+    let wanted = in_this_process(&config, &manifest)?;
     if !config.attach.interfaces.is_empty() {
         eprintln!(
             "note: programs at interfaces are the kernel's; here all packets take the device, with the same answers"
@@ -62,7 +49,7 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     }
     let workers = args.workers.unwrap_or(1);
     anyhow::ensure!(workers > 0, "--workers 0: it takes at least one");
-    let object = Object::make_or(C, &PREPARED)?;
+    let object = Object::make_or(bundle.c, &bundle.prepared)?;
     let program = Arc::new(NativeProgram::load(&object, &manifest, &[])?);
     plan::apply(&mut program.memory().clone(), &wanted)?;
     let signals = signals::listen(&[Signal::Interrupt, Signal::Terminate, Signal::Hangup])?;
@@ -73,22 +60,30 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     let routing = refuse(&config, &name, &links, args.apply.force)?;
     let queues = Driver::Tun(name.clone()).open(workers)?;
     lay(&site, &links, &config, &routing)?;
+    let memory = program.memory().clone();
     let mut switch = Switch::start(program, vec![(PORT, queues)], workers)?;
+    let mut swept = switch.now();
     warn_forwarding(&config, Log::Plain);
     match of.json {
         true => println!("{}", json!({"device": name, "up": true})),
-        false => println!(
-            "{name} is up: {} mappings, prefix {}; Ctrl-C ends it",
-            config.maps.len(),
-            prefix_text(&config)
-        ),
+        false => println!("{name} is up: {}; Ctrl-C ends it", described(&config)),
     }
     loop {
-        match signals.wait(TURN) {
+        let signal = signals.wait(TURN);
+        if config.stateful.is_some() {
+            // Every row is looked at once a second.
+            let now = switch.now();
+            memory.expire(now, (now.saturating_sub(swept) as f64 / 1e6).min(1.0));
+            swept = now;
+        }
+        match signal {
             _ if switch.ended() => break,
             None => {}
-            Some(Signal::Hangup) => match again(args, &site, &links, &mut switch) {
-                Ok(()) => eprintln!("{} was read again", of.config.display()),
+            Some(Signal::Hangup) => match again(args, &site, &links, &mut switch, &config) {
+                Ok(applied) => {
+                    config = applied;
+                    eprintln!("{} was read again", of.config.display());
+                }
                 Err(error) => eprintln!("error: {}", crate::out::chain(&error)),
             },
             Some(_) => break,
@@ -151,10 +146,22 @@ fn lay(site: &Site, links: &Handle, config: &Config, routing: &[conflicts::Step]
 }
 
 /// Applies the file again: the whole file or nothing of it.
-fn again(args: &UpArgs, site: &Site, links: &Handle, switch: &mut Switch) -> anyhow::Result<()> {
+fn again(
+    args: &UpArgs,
+    site: &Site,
+    links: &Handle,
+    switch: &mut Switch,
+    running: &Config,
+) -> anyhow::Result<Config> {
     let config = File::read(&args.apply.of.config)?.config()?;
+    anyhow::ensure!(
+        config.stateful.is_some() == running.stateful.is_some(),
+        "another mode needs another start; nothing was changed"
+    );
     let config = super::source::complete(config, &links.links()?, links)?;
-    let wanted = desired(&config, switch.manifest())?;
+    let config = super::source::keep_secret(config, Some(running))?;
+    let mut wanted = in_this_process(&config, switch.manifest())?;
+    wanted.absent = super::up::released(Some(running), &config, switch.manifest());
     anyhow::ensure!(
         device(&config) == site.device,
         "another device needs another start; nothing was changed"
@@ -164,7 +171,15 @@ fn again(args: &UpArgs, site: &Site, links: &Handle, switch: &mut Switch) -> any
     plan::apply(switch, &wanted)?;
     lay(site, links, &config, &steps).inspect_err(|_| {
         let _ = plan::apply(switch, &before);
-    })
+    })?;
+    Ok(config)
+}
+
+/// What the program shall hold, with the times of its expire profiles.
+fn in_this_process(config: &Config, manifest: &Manifest) -> anyhow::Result<Desired> {
+    let mut wanted = desired(config, manifest)?;
+    wanted.entities.extend(config.stateful.iter().flat_map(control::nat64::expire_times));
+    Ok(wanted)
 }
 
 /// Prints the counters at the end.
@@ -222,11 +237,12 @@ mod tests {
     #[test]
     fn objects_for_machines_without_a_compiler_translate() {
         let config = config::parse(CONFIG).expect("the configuration is good");
-        let manifest = serde_json::from_str(MANIFEST).expect("the manifest is");
+        let bundle = Bundle::of(&config);
+        let manifest = bundle.native_manifest().expect("the manifest is");
         // The kernel around the interface takes two hops, which the case has not.
         let mut expected = packet("expect 0 ");
         expected[HOP_LIMIT] += 2;
-        for prepared in PREPARED.iter().filter(|p| p.suits()) {
+        for prepared in bundle.prepared.iter().filter(|p| p.suits()) {
             let object = prepared.object().expect("it can be kept");
             let program = NativeProgram::load(&object, &manifest, &[]).expect("it loads");
             let wanted = desired(&config, &manifest).expect("it fits");
@@ -238,7 +254,7 @@ mod tests {
             let sent: Vec<_> = batch.sent().map(|(port, bytes)| (port, bytes.to_vec())).collect();
             assert_eq!(sent, [(0, expected.clone())], "for {:?}", prepared.processor);
         }
-        let needed = PREPARED.iter().filter(|p| !p.object.is_empty());
+        let needed = bundle.prepared.iter().filter(|p| !p.object.is_empty());
         assert!(
             needed.clone().count() == 0 || needed.filter(|p| p.suits()).count() > 0,
             "one is for this machine"

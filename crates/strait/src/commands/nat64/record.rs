@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use abi::Manifest;
+use abi::manifest::Table;
 use anyhow::Context;
 use control::nat64::{Config, Found, config};
 use io::bpf::Instance;
@@ -14,7 +14,7 @@ use io::ebpf::KernelProgram;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::OBJECT;
+use super::Bundle;
 use super::owner::Site;
 
 /// The note of an instance.
@@ -42,6 +42,9 @@ pub struct Record {
     /// The IPv4 source of the ICMP errors that it sends, if that is an address.
     #[serde(default)]
     pub error_source4: Option<Ipv4Addr>,
+    /// The secret of its pools, if the file has none.
+    #[serde(default)]
+    pub secret: Option<[u64; 2]>,
     /// The sysctls that `up` changed and that do not vanish with the device.
     #[serde(default)]
     pub sysctls: Vec<Changed>,
@@ -57,15 +60,28 @@ pub struct Numbers {
     pub object: String,
     pub programs: Vec<u32>,
     pub maps: BTreeMap<String, u32>,
+    /// The tables that learn, and what they are like ([`form`]): a new version keeps the entries of those that are the same.
+    #[serde(default)]
+    pub learning: BTreeMap<String, String>,
+}
+
+/// The hash of what entries of a table are like.
+pub fn form(table: &Table) -> String {
+    let parts = serde_json::to_vec(&(&table.keys, &table.actions, &table.layout, table.size));
+    hash(&parts.unwrap_or_default())
 }
 
 impl Numbers {
-    /// Those of a program that was loaded from the object of this version.
-    pub fn of(program: &mut KernelProgram) -> anyhow::Result<Self> {
+    /// Those of a program that was loaded from an object of this version.
+    pub fn of(bundle: &Bundle, program: &mut KernelProgram) -> anyhow::Result<Self> {
+        let manifest = program.manifest().clone();
+        let learns = |table: &&Table| table.layout.as_ref().is_some_and(|layout| layout.learning.is_some());
+        let learning = manifest.tables.iter().filter(learns);
         Ok(Self {
-            object: hash(OBJECT),
+            object: hash(bundle.object),
             programs: program.instance().numbers()?,
             maps: program.map_numbers()?,
+            learning: learning.map(|table| (table.name.clone(), form(table))).collect(),
         })
     }
 }
@@ -123,6 +139,7 @@ impl Record {
             },
             text: file.text.clone(),
             error_source4: config.error_source4,
+            secret: config.stateful.as_ref().and_then(|stateful| stateful.secret),
             found: config.clat.as_ref().and_then(|clat| clat.found.clone()),
             sysctls: before.map_or_else(Vec::new, |b| b.sysctls.clone()),
             kernel: Numbers::default(),
@@ -170,6 +187,9 @@ impl Record {
     pub fn config(&self) -> Option<Config> {
         let mut config = config::parse(&self.text).ok()?;
         config.error_source4 = config.error_source4.or(self.error_source4);
+        if let Some(stateful) = &mut config.stateful {
+            stateful.secret = stateful.secret.or(self.secret);
+        }
         Some(match &self.found {
             Some(found) => config.with(found.clone()),
             None => config,
@@ -177,9 +197,9 @@ impl Record {
     }
 
     /// The program of a site whose pins are not visible here, for reading; `None` if it is that of another version or gone.
-    pub fn program(&self, manifest: &Manifest) -> Option<KernelProgram> {
-        let kernel = Some(&self.kernel).filter(|kernel| kernel.object == hash(OBJECT))?;
-        KernelProgram::unseen(manifest, &self.instance, &kernel.maps).ok()
+    pub fn program(&self) -> Option<KernelProgram> {
+        let bundle = Bundle::all().into_iter().find(|bundle| self.kernel.object == hash(bundle.object))?;
+        KernelProgram::unseen(&bundle.manifest().ok()?, &self.instance, &self.kernel.maps).ok()
     }
 
     /// What the file says now, compared with what was applied.

@@ -1,8 +1,10 @@
-//! The IPv4 source of the ICMP errors that a translator sends, where its file names none.
+//! What a file may leave open and a translator needs: the IPv4 source of the ICMP errors that it sends, and the secret of its pools.
 
+use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr};
 
-use control::nat64::Config;
+use anyhow::Context;
+use control::nat64::{Config, Stateful};
 use io::link::{Handle, Link};
 
 use super::device;
@@ -32,12 +34,29 @@ pub fn complete(config: Config, all: &[Link], links: &Handle) -> anyhow::Result<
     Ok(Config { error_source4: private, ..config })
 }
 
+/// Completes a configuration of pools without `secret`: with that of the translator that runs, so that its hosts keep their addresses, or with a new one.
+pub fn keep_secret(mut config: Config, before: Option<&Config>) -> anyhow::Result<Config> {
+    if let Some(stateful) = config.stateful.as_mut().filter(|stateful| stateful.secret.is_none()) {
+        let running = before.and_then(|before| before.stateful.as_ref()).and_then(|before| before.secret);
+        stateful.secret = Some(running.map_or_else(new_secret, Ok)?);
+    }
+    Ok(config)
+}
+
+fn new_secret() -> anyhow::Result<[u64; 2]> {
+    let mut bytes = [[0; 8]; 2];
+    let mut source = std::fs::File::open("/dev/urandom").context("open /dev/urandom")?;
+    bytes.iter_mut().try_for_each(|half| source.read_exact(half)).context("read /dev/urandom")?;
+    Ok(bytes.map(u64::from_ne_bytes))
+}
+
 /// Whether answers to an address reach the router from elsewhere.
 fn can_send(address: Ipv4Addr, config: &Config) -> bool {
     // RFC 7335 section 4 keeps 192.0.0.0/24 for addresses of one link.
     let one_link = address.octets()[..3] == [192, 0, 0];
     let translated = config.maps.iter().any(|map| map.ipv4.contains(&address))
-        || config.routes.iter().any(|route| route.contains(&address));
+        || config.routes.iter().any(|route| route.contains(&address))
+        || config.stateful.iter().flat_map(Stateful::prefixes).any(|net| net.contains(&address));
     !(address.is_loopback() || address.is_link_local() || address.is_unspecified() || one_link || translated)
 }
 

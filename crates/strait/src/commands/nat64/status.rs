@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use abi::Manifest;
 use abi::manifest::DropReason;
 use control::nat64::{Clat, Config, Running, counters, running};
 use control::plan;
@@ -18,7 +17,7 @@ use super::lanes::{self, Ways};
 use super::owner::{self, Owner, Site};
 use super::record::{Drift, Record, now, utc};
 use super::wiring::{self, Ground};
-use super::{desired, manifest, need_root, running_program};
+use super::{Bundle, desired, need_root};
 use crate::cli::SelectArgs;
 
 /// The exit code when nothing is up.
@@ -56,7 +55,7 @@ struct State {
     clat: Option<Clat>,
     lanes: Vec<LaneState>,
     counters: Vec<(String, Count)>,
-    drops: Vec<Count>,
+    drops: Vec<(Count, DropReason)>,
     problems: Vec<Problem>,
     notes: Vec<Problem>,
 }
@@ -104,13 +103,13 @@ impl LaneState {
 /// Prints the state of translators. The exit code tells whether they work.
 pub fn status(args: &SelectArgs) -> anyhow::Result<ExitCode> {
     need_root()?;
-    let (manifest, links) = (manifest()?, Handle::open()?);
+    let links = Handle::open()?;
     let mut code = 0;
     for site in selected(args)? {
-        let state = State::of(&site, &links, &manifest)?;
+        let state = State::of(&site, &links)?;
         match args.json {
-            true => println!("{}", serde_json::to_string_pretty(&state.json(&manifest))?),
-            false => state.print(&manifest),
+            true => println!("{}", serde_json::to_string_pretty(&state.json())?),
+            false => state.print(),
         }
         code = code.max(match (state.up, state.problems.is_empty()) {
             (false, _) => DOWN,
@@ -122,7 +121,7 @@ pub fn status(args: &SelectArgs) -> anyhow::Result<ExitCode> {
 }
 
 impl State {
-    fn of(site: &Site, links: &Handle, manifest: &Manifest) -> anyhow::Result<Self> {
+    fn of(site: &Site, links: &Handle) -> anyhow::Result<Self> {
         let mut ground = Ground::survey(site, links, Vec::new())?;
         let mut state = Self { device: site.device.clone(), record: Record::find(site), ..Self::default() };
         ground.programs =
@@ -144,7 +143,7 @@ impl State {
                     .problems
                     .push(Problem::new(format!("somebody called its interface `{}`", link.name), cure));
             }
-            Owner::Us { device, .. } => state.ours(site, &ground, device, manifest)?,
+            Owner::Us { device, .. } => state.ours(site, &ground, device)?,
         }
         Ok(state)
     }
@@ -172,18 +171,12 @@ impl State {
         }
     }
 
-    fn ours(
-        &mut self,
-        site: &Site,
-        ground: &Ground<'_>,
-        device: &Link,
-        manifest: &Manifest,
-    ) -> anyhow::Result<()> {
+    fn ours(&mut self, site: &Site, ground: &Ground<'_>, device: &Link) -> anyhow::Result<()> {
         let visible = Instance::exists(&site.instance);
         self.up = ground.has_program(device.index, Hook::Egress);
-        let mut program = running_program(manifest, &site.instance);
+        let mut program = Bundle::at(&site.instance).and_then(|bundle| bundle.running(&site.instance));
         if !visible && self.up {
-            program = self.record.as_ref().and_then(|record| record.program(manifest));
+            program = self.record.as_ref().and_then(Record::program);
             let at = bpf::at(device.index, Hook::Egress)?.first().map(|program| program.id);
             let id = at.or(ground.programs.first().copied()).unwrap_or_default();
             let unread = if program.is_none() { "; its counters cannot be read here" } else { "" };
@@ -203,10 +196,10 @@ impl State {
             Some(None) => self
                 .notes
                 .push(Problem::new("this version cannot read the file that was applied", self.up_cure())),
-            Some(Some(config)) => self.compare(ground, &config, program.as_mut(), manifest)?,
+            Some(Some(config)) => self.compare(ground, &config, program.as_mut())?,
         }
         if let Some(program) = &mut program {
-            self.read(program, ground, manifest)?;
+            self.read(program, ground)?;
         }
         self.surroundings(ground);
         Ok(())
@@ -218,7 +211,6 @@ impl State {
         ground: &Ground<'_>,
         config: &Config,
         program: Option<&mut KernelProgram>,
-        manifest: &Manifest,
     ) -> anyhow::Result<()> {
         let cure = self.up_cure();
         let mut steps = ground.device_steps(config);
@@ -241,9 +233,10 @@ impl State {
             }
             match program {
                 Some(program) => {
-                    let wanted = desired(config, manifest)?;
+                    let manifest = program.manifest().clone();
+                    let wanted = desired(config, &manifest)?;
                     let held = plan::present(program, &wanted)?;
-                    let differ = plan::difference(manifest, &held, &wanted).len();
+                    let differ = plan::difference(&manifest, &held, &wanted).len();
                     if differ > 0 {
                         let what = format!("{differ} entries of its tables are not what the file said");
                         self.problems.push(Problem::new(what, cure.clone()));
@@ -272,17 +265,13 @@ impl State {
     }
 
     /// What the tables hold, and what was counted.
-    fn read(
-        &mut self,
-        program: &mut KernelProgram,
-        ground: &Ground<'_>,
-        manifest: &Manifest,
-    ) -> anyhow::Result<()> {
+    fn read(&mut self, program: &mut KernelProgram, ground: &Ground<'_>) -> anyhow::Result<()> {
+        let manifest = &program.manifest().clone();
         let names = control::nat64::tables(manifest).map_err(anyhow::Error::msg)?;
         self.running = Some(running(&plan::present(program, &names)?, manifest).map_err(anyhow::Error::msg)?);
         let counts = program.read(&Query::Counters(None))?;
         self.counters = counters(manifest, &counts);
-        self.drops = program.drops()?;
+        self.drops = program.drops()?.into_iter().zip(manifest.drops.iter().cloned()).collect();
         for (index, hook) in ground.attached() {
             let Some(link) = ground.all.iter().find(|link| link.index == index) else { continue };
             let (Some(lane), Some(count)) = (program.lane(index)?, program.lane_count(index)?) else {
@@ -357,10 +346,10 @@ impl State {
         }
     }
 
-    fn json(&self, manifest: &Manifest) -> Value {
+    fn json(&self) -> Value {
         let counter =
             |(name, c): &(String, Count)| json!({"name": name, "packets": c.packets, "bytes": c.bytes});
-        let drop = |(c, d): (&Count, &DropReason)| json!({"reason": d.name, "packets": c.packets, "bytes": c.bytes, "help": d.help, "at": d.location});
+        let drop = |(c, d): &(Count, DropReason)| json!({"reason": d.name, "packets": c.packets, "bytes": c.bytes, "help": d.help, "at": d.location});
         let maps = self.running.iter().flat_map(|r| &r.maps);
         let maps: Vec<_> =
             maps.map(|m| json!({"ipv4": m.ipv4.to_string(), "ipv6": m.ipv6.to_string()})).collect();
@@ -373,6 +362,14 @@ impl State {
         let errors = self.running.iter().flat_map(|r| &r.errors);
         let errors: serde_json::Map<_, _> = errors.map(|(key, value)| (key.clone(), json!(value))).collect();
         let record = self.record.as_ref();
+        let running = || self.running.iter();
+        let pools = running().flat_map(|r| &r.pools);
+        let pools: Vec<_> =
+            pools.map(|(hosts, what)| json!({"hosts": hosts.to_string(), "has": what})).collect();
+        let bindings = running().flat_map(|r| &r.bindings);
+        let bindings: Vec<_> = bindings.map(|(from, to)| json!({"ipv4": from, "ipv6": to})).collect();
+        let sessions = running().flat_map(|r| &r.sessions);
+        let sessions: serde_json::Map<_, _> = sessions.map(|(k, v)| (k.clone(), json!(v))).collect();
         json!({
             "device": self.device,
             "up": self.up,
@@ -385,6 +382,9 @@ impl State {
             "maps": maps,
             "clat": self.clat.as_ref().map(|clat| super::clat::json(clat, now())),
             "settings": settings,
+            "pools": pools,
+            "bindings": bindings,
+            "sessions": sessions,
             "errors": errors,
             "file": record.map(|r| r.file.display().to_string()),
             "sha256": record.map(|r| &r.sha256),
@@ -395,11 +395,11 @@ impl State {
             "problems": self.problems.iter().map(Problem::json).collect::<Vec<_>>(),
             "notes": self.notes.iter().map(Problem::json).collect::<Vec<_>>(),
             "counters": self.counters.iter().map(counter).collect::<Vec<_>>(),
-            "drops": self.drops.iter().zip(&manifest.drops).map(drop).collect::<Vec<_>>(),
+            "drops": self.drops.iter().map(drop).collect::<Vec<_>>(),
         })
     }
 
-    fn print(&self, manifest: &Manifest) {
+    fn print(&self) {
         let name = &self.device;
         match (self.up, self.process, &self.running) {
             (false, ..) => println!("{name} is not up; start it with `strait nat64 up`"),
@@ -408,7 +408,14 @@ impl State {
             ),
             (true, None, Some(running)) => {
                 let prefix = running.prefix.map_or("none".to_string(), |p| p.to_string());
-                println!("{name} is {}, prefix {prefix}, {} mappings", self.word(), running.maps.len());
+                let what = match running.pools.len() {
+                    0 => format!("{} mappings", running.maps.len()),
+                    pools => format!("stateful, {pools} pools"),
+                };
+                println!("{name} is {}, prefix {prefix}, {what}", self.word());
+                for (hosts, has) in &running.pools {
+                    println!("  pool of {hosts}: {has}");
+                }
             }
             (true, None, None) => println!("{name} is {}", self.word()),
         }
@@ -438,7 +445,7 @@ impl State {
         for (counter, count) in &self.counters {
             println!("  {counter:<44} {:>12} packets {:>16} bytes", count.packets, count.bytes);
         }
-        for (count, reason) in self.drops.iter().zip(&manifest.drops).filter(|(count, _)| count.packets > 0) {
+        for (count, reason) in self.drops.iter().filter(|(count, _)| count.packets > 0) {
             println!(
                 "  dropped: {:<35} {:>12} packets {:>16} bytes",
                 reason.name, count.packets, count.bytes

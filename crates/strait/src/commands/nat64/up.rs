@@ -5,10 +5,12 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use abi::Manifest;
+use abi::manifest::Table;
 use anyhow::bail;
 use control::nat64::{Config, Lanes, Running, XdpMode, running};
 use control::plan::{self, Desired};
-use io::bpf::{self, Hook, Instance};
+use dataplane::device::Key;
+use io::bpf::{self, Hook, Instance, LoadOptions};
 use io::ebpf::KernelProgram;
 use io::link::{Handle, Route, sysctl};
 use serde_json::json;
@@ -18,12 +20,10 @@ use super::down::take_down;
 use super::lanes::{Unfit, Way, Ways};
 use super::log::Log;
 use super::owner::{self, Owner, Site};
-use super::record::{File, Numbers, Record};
+use super::record::{File, Numbers, Record, form};
 use super::wiring::{Ground, NoDriver, Sort, Step, Transaction};
 
-use super::{
-    OBJECT, XDP_OBJECT, desired, device, manifest, need_root, prefix_text, running_program, warn_forwarding,
-};
+use super::{Bundle, described, desired, device, need_root, warn_forwarding};
 use crate::cli::{ApplyArgs, FileArgs};
 
 /// What is to be done so that a translator follows a file.
@@ -71,7 +71,7 @@ pub fn up(args: &ApplyArgs) -> anyhow::Result<()> {
     match args.of.json {
         true => println!("{}", json!({"device": site.device, "up": true})),
         false => {
-            println!("{} is up: {} mappings, prefix {}", site.device, config.maps.len(), prefix_text(&config))
+            println!("{} is up: {}", site.device, described(&config))
         }
     }
     Ok(())
@@ -80,7 +80,7 @@ pub fn up(args: &ApplyArgs) -> anyhow::Result<()> {
 /// Makes the machine translate as a configuration says, whole or not at all. `force` puts routes before those of others.
 pub fn apply(file: &File, config: &Config, force: bool, log: Log) -> anyhow::Result<Site> {
     need_root()?;
-    if OBJECT.is_empty() {
+    if Bundle::of(config).object.is_empty() {
         bail!("this strait was built without clang and holds no program: install clang and build again");
     }
     needs_ipv6()?;
@@ -104,8 +104,9 @@ pub fn apply(file: &File, config: &Config, force: bool, log: Log) -> anyhow::Res
 /// Loads the lanes' program for the XDP hook, if it is not loaded yet: an interface may come, or a file, that needs it when this process has no
 /// privilege any more to load programs.
 pub fn ready_for_xdp(site: &Site, config: &Config) -> anyhow::Result<()> {
-    let Some(program) = running_program(&manifest()?, &site.instance) else { return Ok(()) };
-    match (program.load_xdp_lanes(XDP_OBJECT), &config.attach.lanes) {
+    let bundle = Bundle::of(config);
+    let Some(program) = bundle.running(&site.instance) else { return Ok(()) };
+    match (program.load_xdp_lanes(bundle.xdp), &config.attach.lanes) {
         (Err(error), Lanes::Xdp { .. }) => Err(error.into()),
         // Not every kernel that has tc's hooks takes programs at this one.
         _ => Ok(()),
@@ -164,9 +165,10 @@ pub fn repair(
 pub fn check(args: &FileArgs) -> anyhow::Result<()> {
     let read = File::read(&args.of.config).and_then(|file| {
         let config = file.config()?;
-        if !OBJECT.is_empty() && config.clat.is_none() {
+        let bundle = Bundle::of(&config);
+        if !bundle.object.is_empty() && config.clat.is_none() {
             // What does not fit the tables is found before somebody applies it.
-            desired(&config, &manifest()?)?;
+            desired(&config, &bundle.manifest()?)?;
         }
         Ok((config, file))
     });
@@ -286,12 +288,17 @@ impl<'a> Plan<'a> {
         links: &'a Handle,
         yields: bool,
     ) -> anyhow::Result<Self> {
-        let manifest = manifest()?;
+        let bundle = Bundle::of(&config);
+        let manifest = bundle.manifest()?;
         let moved = moved(site, file)?;
         let names = moved.iter().map(|site| site.device.clone()).collect();
         let ground = Ground { yields, ..Ground::survey(site, links, names)? };
         let config = super::source::complete(config, &ground.all, links)?;
-        let wanted = desired(&config, &manifest)?;
+        let before = Instance::open(&site.instance).ok().and_then(|instance| Record::of(&instance));
+        let running_config = before.as_ref().and_then(Record::config);
+        let config = super::source::keep_secret(config, running_config.as_ref())?;
+        let mut wanted = desired(&config, &manifest)?;
+        wanted.absent = released(running_config.as_ref(), &config, &manifest);
         mine(&ground)?;
         let Ways { ways, missing, generic, unfit } = ground.ways(&config)?;
         // A file with a lane that loses packets is refused. A translator that runs is repaired without that lane.
@@ -301,13 +308,14 @@ impl<'a> Plan<'a> {
         }
         let unfit =
             unfit.iter().map(|unfit| format!("{}\n  hint: {}", unfit.left_out(), unfit.cure)).collect();
-        let before = Instance::open(&site.instance).ok().and_then(|instance| Record::of(&instance));
-        let (program, held, mut running_program) = held(site, &manifest, &wanted, before.as_ref())?;
+        let (program, held, mut running_program) = held(site, bundle, &wanted, before.as_ref())?;
         let routing = ground.routing(&config);
         let device = ground.device_steps(&config);
         let lanes = ground.lane_steps(&ways, running_program.as_mut())?;
         let read = |held: &Desired| running(held, &manifest).map_err(anyhow::Error::msg);
-        let tables = (read(&held)?, read(&wanted)?);
+        let mut tables = (read(&held)?, read(&wanted)?);
+        tables.0.sessions.extend(timeouts(running_config.as_ref()));
+        tables.1.sessions.extend(timeouts(Some(&config)));
         let mut warnings: Vec<String> =
             config.warnings.iter().map(|w| format!("{}: {w}", file.path.display())).collect();
         warnings.extend(routing.warnings.iter().cloned());
@@ -485,19 +493,36 @@ impl<'a> Plan<'a> {
             transaction.act(&step, Some(program))?;
         }
         let record = Record::new(self.ground.site, self.file, &self.config, self.before.as_ref());
-        Record { sysctls, kernel: Numbers::of(program)?, ..record }.write(program.instance())
+        Record { sysctls, kernel: Numbers::of(Bundle::of(&self.config), program)?, ..record }
+            .write(program.instance())
     }
 
     /// The program that is to run, in the place of an older one.
     fn program(&self) -> anyhow::Result<KernelProgram> {
-        let (site, manifest) = (self.ground.site, manifest()?);
-        if let (Program::Keep, Some(program)) = (self.program, running_program(&manifest, &site.instance)) {
+        let (site, bundle) = (self.ground.site, Bundle::of(&self.config));
+        let manifest = bundle.manifest()?;
+        if let (Program::Keep, Some(program)) = (self.program, bundle.running(&site.instance)) {
             return Ok(program);
         }
-        let program = KernelProgram::load(OBJECT, &manifest, &next(site))?;
+        let options = LoadOptions { shared: self.kept(&manifest), ..LoadOptions::default() };
+        let program = KernelProgram::load_with(bundle.object, &manifest, &next(site), &options)?;
         self.ready(program, &manifest).inspect_err(|_| {
             let _ = Instance::remove_by_name(&next(site));
         })
+    }
+
+    /// The maps that a new program has from the old one: bindings and sessions, if they have the same form in both. So packets of the old one
+    /// add entries for the new one until the last moment.
+    fn kept(&self, manifest: &Manifest) -> Option<(Instance, Vec<String>)> {
+        let before = self.before.as_ref().filter(|_| self.program == Program::Replace)?;
+        let same = |table: &&Table| before.kernel.learning.get(&table.name) == Some(&form(table));
+        let tables = manifest.tables.iter().filter(same);
+        let layouts = tables.filter_map(|table| table.layout.as_ref());
+        let maps = layouts.filter_map(|layout| {
+            let learning = layout.learning.as_ref()?;
+            Some([layout.map.clone()?, learning.rows.clone(), learning.free.clone()])
+        });
+        Some((Instance::open(&self.ground.site.instance).ok()?, maps.flatten().collect()))
     }
 
     /// Fills a new program with what the old one holds, so that packets find no difference, and lets it take the old one's place.
@@ -515,7 +540,7 @@ impl<'a> Plan<'a> {
                 program.set_lane(way.index, way.lane(device.index))?;
             }
             if attached.iter().any(|(_, hook)| matches!(hook, Hook::Xdp(_))) {
-                program.load_xdp_lanes(XDP_OBJECT)?;
+                program.load_xdp_lanes(Bundle::of(&self.config).xdp)?;
             }
         }
         if let Some(before) = &self.before {
@@ -535,6 +560,15 @@ fn drain(site: &Site, links: &Handle) -> anyhow::Result<()> {
     }
     std::thread::sleep(std::time::Duration::from_millis(20));
     Ok(())
+}
+
+/// The entries of static bindings that a file does not have any more.
+pub fn released(before: Option<&Config>, config: &Config, manifest: &Manifest) -> Vec<Key> {
+    let bindings = |config: &Config| config.stateful.as_ref().map_or_else(Vec::new, |s| s.bindings.clone());
+    let now = bindings(config);
+    let old = before.map_or_else(Vec::new, bindings);
+    let gone = old.iter().filter(|binding| !now.contains(binding));
+    gone.flat_map(|binding| control::nat64::binding_keys(binding, manifest)).collect()
 }
 
 /// Refuses a device that is not ours, or not ours alone.
@@ -580,11 +614,11 @@ fn moved(site: &Site, file: &File) -> anyhow::Result<Vec<Site>> {
 /// What happens to the program of a site, what its tables hold, and the program if its tables can be read.
 fn held(
     site: &Site,
-    manifest: &Manifest,
+    bundle: &Bundle,
     wanted: &Desired,
     before: Option<&Record>,
 ) -> anyhow::Result<(Program, Desired, Option<KernelProgram>)> {
-    if let Some(mut program) = running_program(manifest, &site.instance) {
+    if let Some(mut program) = bundle.running(&site.instance) {
         let held = plan::present(&mut program, wanted)?;
         return Ok((Program::Keep, held, Some(program)));
     }
@@ -592,8 +626,8 @@ fn held(
         return Ok((Program::Load, Desired::default(), None));
     }
     // Another version's tables cannot be read; its record says what they hold.
-    let config = before.and_then(Record::config);
-    let held = config.map(|config| desired(&config, manifest)).transpose()?.unwrap_or_default();
+    let config = before.and_then(Record::config).filter(|config| std::ptr::eq(Bundle::of(config), bundle));
+    let held = config.map(|config| desired(&config, &bundle.manifest()?)).transpose()?.unwrap_or_default();
     Ok((Program::Replace, held, None))
 }
 
@@ -621,6 +655,25 @@ fn table_changes(held: &Running, wanted: &Running, all: &mut Vec<(Sort, String, 
     for map in held.maps.iter().filter(|map| !new.contains_key(&map.ipv4)) {
         push(Sort::Remove, "mapping", format!("{} to {}", map.ipv4, map.ipv6));
     }
+    for (old, new, kind) in [
+        (pool_texts(held), pool_texts(wanted), "pool"),
+        (held.bindings.clone(), wanted.bindings.clone(), "binding"),
+    ] {
+        let other =
+            |all: &[(String, String)], key: &str| all.iter().find(|(k, _)| k == key).map(|(_, v)| v.clone());
+        for (key, value) in &new {
+            match other(&old, key) {
+                None => push(Sort::Add, kind, format!("{key}: {value}")),
+                Some(old) if old != *value => {
+                    push(Sort::Change, kind, format!("{key}: {old} becomes {value}"))
+                }
+                Some(_) => {}
+            }
+        }
+        for (key, value) in old.iter().filter(|(key, _)| other(&new, key).is_none()) {
+            push(Sort::Remove, kind, format!("{key}: {value}"));
+        }
+    }
     let mut settings = |held: &[(String, String)], wanted: &[(String, String)]| {
         for (name, value) in wanted {
             match held.iter().find(|(n, _)| n == name) {
@@ -637,6 +690,21 @@ fn table_changes(held: &Running, wanted: &Running, all: &mut Vec<(Sort, String, 
     };
     settings(&texts(held), &texts(wanted));
     settings(&held.errors, &wanted.errors);
+    settings(&held.sessions, &wanted.sessions);
+}
+
+/// Pools by the prefixes of their hosts.
+fn pool_texts(running: &Running) -> Vec<(String, String)> {
+    running.pools.iter().map(|(hosts, text)| (hosts.to_string(), text.clone())).collect()
+}
+
+/// The times of sessions, which the program does not have, by the keys of the file.
+fn timeouts(config: Option<&Config>) -> Vec<(String, String)> {
+    let mut timeouts = match config.and_then(|config| config.stateful.as_ref()) {
+        Some(stateful) => stateful.timeouts,
+        None => return Vec::new(),
+    };
+    timeouts.named().map(|(name, seconds, _)| (format!("timeouts.{name}"), format!("{seconds} s"))).to_vec()
 }
 
 #[cfg(test)]
@@ -646,7 +714,7 @@ mod tests {
     use super::*;
 
     /// Keys, each with two values.
-    const CHANGES: [(&str, &str, &str); 12] = [
+    const CHANGES: [(&str, &str, &str); 18] = [
         ("prefix", "\"2001:db8:64::/96\"", "\"2001:db8:65::/96\""),
         ("tos", "\"copy\"", "8"),
         ("udp-zero-checksum", "\"compute\"", "\"drop\""),
@@ -659,18 +727,27 @@ mod tests {
         ("error-rate", "10", "11"),
         ("error-rate", "10", "0"),
         ("hairpin", "\"simple\"", "\"intrinsic\""),
+        ("pool", "[\"192.0.2.0/28\"]", "[\"192.0.2.0/29\"]"),
+        ("ports", "\"1024-65535\"", "\"2048-65535\""),
+        ("filtering", "\"endpoint-independent\"", "\"address-dependent\""),
+        ("new-sessions", "10", "11"),
+        ("secret", "\"00000000000000000000000000000001\"", "\"00000000000000000000000000000002\""),
+        ("log", "\"none\"", "\"sessions\""),
     ];
 
     /// Keys of no table of the program. What they change is shown with the interfaces and routes.
-    const ELSEWHERE: [&str; 4] = ["mode", "pool", "attach", "routes"];
+    const ELSEWHERE: [&str; 4] = ["mode", "timeouts", "attach", "routes"];
 
     #[test]
     fn a_change_of_any_key_is_shown() {
-        let manifest = super::super::manifest().expect("our own program");
         let of = |key: &str, value: &str| {
             let prefix = if key == "prefix" { "" } else { "prefix = \"2001:db8:64::/96\"\n" };
-            let text = format!("[nat64]\nmode = \"stateless\"\n{prefix}{key} = {value}\n");
+            let sessions = ["ports", "filtering", "new-sessions", "secret", "log"].contains(&key);
+            let pool = if sessions { "pool = [\"192.0.2.0/28\"]\n" } else { "" };
+            let mode = if sessions || key == "pool" { "stateful" } else { "stateless" };
+            let text = format!("[nat64]\nmode = \"{mode}\"\n{prefix}{pool}{key} = {value}\n");
             let config = parse(&text).unwrap_or_else(|e| panic!("{key} = {value}: {e:?}"));
+            let manifest = Bundle::of(&config).manifest().expect("our own program");
             running(&desired(&config, &manifest).expect("our own program"), &manifest)
                 .expect("our own tables")
         };

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use control::nat64::Config;
+use control::nat64::{Config, Stateful};
 use io::bpf::{Hook, Instance, XdpMode};
 use io::ebpf::{EgressPort, KernelProgram, Lane};
 use io::link::{Beside, Change, Handle, Link, Prefix, Proxy, Route, features, sysctl};
@@ -12,7 +12,7 @@ use io::link::{Beside, Change, Handle, Link, Prefix, Proxy, Route, features, sys
 use super::conflicts::{self, Present, Routing, Whose};
 use super::lanes::Way;
 use super::owner::{Owner, PROTOCOL, Site};
-use super::{DEVICE_MTU, PORT, XDP_OBJECT};
+use super::{Bundle, DEVICE_MTU, PORT};
 
 /// The smallest MTU with which the kernel has IPv6 on an interface (RFC 8200 section 5).
 const IPV6_LEAST: u32 = 1280;
@@ -350,7 +350,8 @@ pub fn routes(config: &Config, device: &str) -> Vec<Route> {
     if let Some(clat) = &config.clat {
         return super::clat::routes(config, clat, device);
     }
-    let v4 = config.maps.iter().map(|m| m.ipv4).chain(config.routes.iter().copied());
+    let pools = config.stateful.iter().flat_map(Stateful::prefixes);
+    let v4 = config.maps.iter().map(|m| m.ipv4).chain(config.routes.iter().copied()).chain(pools);
     let v4 = v4.map(|net| Route::dev(Prefix::new(net.network(), net.prefix_len()), device));
     let v6 = config.prefix.map(|net| Route::dev(Prefix::new(net.network(), net.prefix_len()), device));
     // `routes` may repeat the prefix of a mapping.
@@ -534,7 +535,8 @@ pub fn connect(program: &mut KernelProgram, device: u32, peer: u32) -> anyhow::R
 
 fn lay(program: &mut KernelProgram, way: &Way, past: u32) -> anyhow::Result<()> {
     if way.is_xdp() {
-        program.load_xdp_lanes(XDP_OBJECT)?;
+        let bundle = Bundle::loaded(program.instance());
+        program.load_xdp_lanes(bundle.map_or(&[], |bundle| bundle.xdp))?;
     }
     program.set_lane(way.index, way.lane(past))?;
     match program.attach(&way.name, way.hook) {

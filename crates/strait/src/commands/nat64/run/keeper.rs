@@ -12,7 +12,7 @@ use super::super::clat::{self, Follower};
 use super::super::log::Log;
 use super::super::owner::{PROTOCOL, Site};
 use super::super::record::{File, Record};
-use super::super::{device, prefix_text, up, wiring};
+use super::super::{described, device, up, wiring};
 use super::service;
 use crate::cli::KeepArgs;
 
@@ -191,12 +191,7 @@ impl Keeper {
             None => String::new(),
             Some(trouble) => format!("; {}", trouble.lines().next().unwrap_or_default()),
         };
-        format!(
-            "{} is up: {} mappings, prefix {}{state}",
-            self.site.device,
-            config.maps.len(),
-            prefix_text(config)
-        )
+        format!("{} is up: {}{state}", self.site.device, described(config))
     }
 
     /// Reads the file again and applies it. A file that is not good changes nothing.

@@ -18,11 +18,12 @@ use io::bpf::{self, Claim, Holder};
 use io::privileges::{self, Need};
 use serde_json::json;
 
+use super::ageing::Ageing;
 use super::down::take_down;
 use super::log::Log;
 use super::owner::Site;
 use super::record::File;
-use super::{device, need_root, prefix_text};
+use super::{described, device, need_root};
 use crate::cli::KeepArgs;
 
 use self::events::{Event, Events};
@@ -51,6 +52,7 @@ fn keep(args: &KeepArgs, log: Log) -> anyhow::Result<()> {
     privileges::keep(Need::Loading)?;
     let mut keeper = Keeper::start(file, config, args, claim, log)?;
     privileges::keep(Need::Network)?;
+    let ageing = Ageing::start(keeper.site(), log);
     said_up(&keeper, args);
     service::ready(&keeper.status());
     loop {
@@ -80,8 +82,10 @@ fn keep(args: &KeepArgs, log: Log) -> anyhow::Result<()> {
             service::reloading();
             return Err(Command::new(&program).args(std::env::args_os().skip(1)).exec().into());
         }
+        ageing.follow(keeper.site());
         service::alive();
     }
+    drop(ageing);
     service::stopping();
     stop(keeper, args)
 }
@@ -115,7 +119,7 @@ fn said_up(keeper: &Keeper, args: &KeepArgs) {
     let (name, config) = (&keeper.site().device, keeper.config());
     match args.apply.of.json {
         true => println!("{}", json!({"device": name, "up": true})),
-        false => println!("{name} is up: {} mappings, prefix {}", config.maps.len(), prefix_text(config)),
+        false => println!("{name} is up: {}", described(config)),
     }
 }
 

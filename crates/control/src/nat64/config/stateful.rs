@@ -1,0 +1,573 @@
+//! What belongs to mode `stateful`: pools, static bindings, filtering, times and limits.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::RangeInclusive;
+
+use ipnet::{Ipv4Net, Ipv6Net};
+use toml::de::DeTable;
+
+use super::{Reader, Value};
+use crate::nat64::ranges::{unroutable, untranslatable};
+
+/// Stateful NAT64 (RFC 6146).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stateful {
+    /// The pools, in the order of the file.
+    pub pools: Vec<Pool>,
+    /// The static bindings.
+    pub bindings: Vec<StaticBinding>,
+    /// Who may send to a binding.
+    pub filtering: Filtering,
+    /// How long sessions live.
+    pub timeouts: Timeouts,
+    /// How many sessions a second the hosts of a /64 may open; `None` is no limit (RFC 6888 REQ-4).
+    pub new_sessions: Option<u32>,
+    /// The key from which ports and addresses are chosen; `None` lets `up` choose one.
+    pub secret: Option<[u64; 2]>,
+    /// What is reported of what packets make.
+    pub log: Log,
+}
+
+/// IPv4 addresses that hosts share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pool {
+    /// The hosts that have it. The longest prefix wins.
+    pub hosts: Ipv6Net,
+    /// The addresses.
+    pub addresses: Vec<Ipv4Net>,
+    /// The ports. The first one is even, and the last one is odd.
+    pub ports: RangeInclusive<u16>,
+    /// Whether ports of hosts below 1024 get ports below 1024.
+    pub low_ports: bool,
+    /// The length of the prefix of a subscriber: its hosts share an address, and a block.
+    pub subscriber: u8,
+    /// The number of ports of each subscriber's block (RFC 7422); `None` shares all ports among all subscribers.
+    pub block: Option<u16>,
+}
+
+/// A binding that is always there (RFC 6146 section 3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StaticBinding {
+    /// What it is of.
+    pub protocol: Protocol,
+    /// The IPv4 address and port; of ICMP the identifier.
+    pub ipv4: (Ipv4Addr, u16),
+    /// The host's address and port.
+    pub ipv6: (Ipv6Addr, u16),
+}
+
+/// The transport protocols that have bindings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Protocol {
+    Tcp,
+    Udp,
+    Icmp,
+}
+
+impl Protocol {
+    /// All of them.
+    pub const ALL: [Protocol; 3] = [Protocol::Tcp, Protocol::Udp, Protocol::Icmp];
+
+    /// Its name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Tcp => "tcp",
+            Protocol::Udp => "udp",
+            Protocol::Icmp => "icmp",
+        }
+    }
+
+    /// Its number in an IPv4 header, which the program uses for bindings.
+    pub fn number(self) -> u8 {
+        match self {
+            Protocol::Tcp => 6,
+            Protocol::Udp => 17,
+            Protocol::Icmp => 1,
+        }
+    }
+
+    /// That with a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|protocol| protocol.name() == name)
+    }
+
+    /// That with a number.
+    pub fn numbered(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|protocol| protocol.number() == number)
+    }
+}
+
+/// From whom a binding takes packets (RFC 4787 section 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filtering {
+    /// From everybody.
+    EndpointIndependent,
+    /// From addresses to which the host has sent.
+    AddressDependent,
+}
+
+/// How long sessions live without packets, in seconds (RFC 6146 section 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Timeouts {
+    pub udp: u32,
+    pub icmp: u32,
+    pub tcp_transitory: u32,
+    pub tcp_established: u32,
+    /// How long later fragments follow the first one of their packet.
+    pub fragments: u32,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { udp: 300, icmp: 60, tcp_transitory: 240, tcp_established: 7440, fragments: 2 }
+    }
+}
+
+impl Timeouts {
+    /// The keys of the file, their values, and the least values of RFC 6146 section 4.
+    pub fn named(&mut self) -> [(&'static str, &mut u32, u32); 5] {
+        [
+            ("udp", &mut self.udp, 120),
+            ("icmp", &mut self.icmp, 60),
+            ("tcp-transitory", &mut self.tcp_transitory, 240),
+            ("tcp-established", &mut self.tcp_established, 7440),
+            ("fragments", &mut self.fragments, 2),
+        ]
+    }
+}
+
+/// What is reported of bindings and sessions that packets make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Log {
+    Nothing,
+    Bindings,
+    Sessions,
+}
+
+const POOL_KEYS: [&str; 5] = ["hosts", "addresses", "ports", "block", "subscriber"];
+const BINDING_KEYS: [&str; 3] = ["protocol", "ipv4", "ipv6"];
+const PORTS: RangeInclusive<u16> = 1024..=65535;
+/// The keys of the section `nat64` that belong to mode `stateful`.
+pub(super) const KEYS: [&str; 7] =
+    ["pool", "ports", "filtering", "timeouts", "new-sessions", "secret", "log"];
+/// The largest number of prefixes of pools: the slots of the program.
+const SLOTS: u64 = 4096;
+
+impl Pool {
+    /// The length of its slots, which are prefixes of one length.
+    pub fn slot_length(&self) -> u8 {
+        self.addresses.iter().map(|net| net.prefix_len()).max().unwrap_or(32)
+    }
+
+    /// The addresses as prefixes of one length, in the order of the file.
+    pub fn slots(&self) -> Vec<Ipv4Net> {
+        let length = self.slot_length();
+        self.addresses.iter().filter_map(|net| net.subnets(length).ok()).flatten().collect()
+    }
+
+    /// The number of its addresses.
+    pub fn count(&self) -> u64 {
+        self.addresses.iter().map(|net| 1u64 << (32 - net.prefix_len())).sum()
+    }
+
+    /// The number of its ports of one address.
+    pub fn ports_of_address(&self) -> u32 {
+        u32::from(*self.ports.end()) - u32::from(*self.ports.start()) + 1
+    }
+
+    /// The number of blocks that an address has.
+    pub fn blocks_of_address(&self) -> Option<u32> {
+        self.block.map(|block| self.ports_of_address() / u32::from(block))
+    }
+
+    /// The address and the ports of a host's block, if it is a host of this pool and the pool has blocks.
+    pub fn block_of(&self, host: Ipv6Addr) -> Option<(Ipv4Addr, RangeInclusive<u16>)> {
+        let (block, blocks) = (self.block?, self.blocks_of_address()?);
+        let bits = 128 - u32::from(self.subscriber);
+        let first = u128::from(self.hosts.network()) >> bits;
+        let number = (u128::from(host) >> bits).checked_sub(first).filter(|_| self.hosts.contains(&host))?;
+        let (address, at) = (number / u128::from(blocks), (number % u128::from(blocks)) as u16);
+        let slot = 32 - u32::from(self.slot_length());
+        let base = *self.slots().get((address >> slot) as usize)?;
+        let address = Ipv4Addr::from(u32::from(base.network()) | (address as u32 & ((1 << slot) - 1)));
+        let from = self.ports.start() + at * block;
+        Some((address, from..=from + (block - 1)))
+    }
+
+    /// The subscriber whose block has a port of an address.
+    pub fn subscriber_of(&self, address: Ipv4Addr, port: u16) -> Option<Ipv6Net> {
+        let (block, blocks) = (self.block?, self.blocks_of_address()?);
+        let (slot, slots) = (32 - u32::from(self.slot_length()), self.slots());
+        let at = slots.iter().position(|net| net.contains(&address))?;
+        let place = u32::from(port.checked_sub(*self.ports.start())?) / u32::from(block);
+        let within = u128::from(u32::from(address) & ((1u32 << slot) - 1));
+        let number = (((at as u128) << slot) | within) * u128::from(blocks) + u128::from(place);
+        let bits = 128 - u32::from(self.subscriber);
+        let host = u128::from(self.hosts.network()) + (number << bits);
+        let net = Ipv6Net::new(Ipv6Addr::from(host), self.subscriber).ok()?;
+        (place < blocks && self.hosts.contains(&net)).then_some(net)
+    }
+}
+
+impl Stateful {
+    /// Whether a binding may have an address and a port.
+    pub fn allows(&self, protocol: Protocol, host: Ipv6Addr, address: Ipv4Addr, port: u16) -> bool {
+        let fixed =
+            |b: &StaticBinding| b.protocol == protocol && b.ipv4 == (address, port) && b.ipv6.0 == host;
+        let pool = self.pools.iter().filter(|p| p.hosts.contains(&host)).max_by_key(|p| p.hosts.prefix_len());
+        let may = pool.is_some_and(|pool| match pool.block_of(host) {
+            Some((own, ports)) => own == address && ports.contains(&port),
+            None => {
+                pool.block.is_none()
+                    && pool.addresses.iter().any(|net| net.contains(&address))
+                    && (pool.ports.contains(&port) || (pool.low_ports && port < 1024))
+            }
+        });
+        may || self.bindings.iter().any(fixed)
+    }
+
+    /// The IPv4 prefixes that lead to this translator.
+    pub fn prefixes(&self) -> Vec<Ipv4Net> {
+        let mut all: Vec<Ipv4Net> = self.pools.iter().flat_map(|pool| pool.addresses.clone()).collect();
+        let fixed = self.bindings.iter().map(|binding| Ipv4Net::from(binding.ipv4.0));
+        for net in fixed {
+            if !all.iter().any(|other| other.contains(&net)) {
+                all.push(net);
+            }
+        }
+        all.dedup();
+        all
+    }
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn stateful(
+        &mut self,
+        table: &DeTable<'a>,
+        pools: Option<&Value<'a>>,
+        bindings: Option<&Value<'a>>,
+        section: std::ops::Range<usize>,
+    ) -> Stateful {
+        let mut all = self.sections(pools, "pool", |reader, item| reader.pool(item));
+        if let Some(short) = table.get("pool") {
+            let ports = table.get("ports");
+            let pool = Pool {
+                hosts: Ipv6Net::default(),
+                addresses: self.addresses(short, "pool"),
+                ports: ports.and_then(|v| self.ports(v)).unwrap_or(PORTS),
+                low_ports: ports.is_none(),
+                subscriber: 128,
+                block: None,
+            };
+            all.extend(Some((pool, short.span())).filter(|(pool, _)| !pool.addresses.is_empty()));
+        } else if let Some(ports) = table.get("ports") {
+            self.problem(ports.span(), "`ports` without a `pool`", "in a `[[pool]]`, it is a key of that");
+        }
+        if table.get("pool").is_none() && pools.is_none() {
+            let hint = "add `pool = [\"203.0.113.0/28\"]`: IPv4 addresses that lead to this router";
+            self.problem(section, "mode \"stateful\" without a `pool`", hint);
+        }
+        self.apart(&all);
+        let bindings = self.sections(bindings, "binding", |reader, item| reader.binding(item));
+        self.bound_once(&bindings);
+        Stateful {
+            pools: all.into_iter().map(|(pool, _)| pool).collect(),
+            bindings: bindings.into_iter().map(|(binding, _)| binding).collect(),
+            filtering: table.get("filtering").map_or(Filtering::EndpointIndependent, |v| self.filtering(v)),
+            timeouts: table.get("timeouts").map_or_else(Timeouts::default, |v| self.timeouts(v)),
+            new_sessions: table.get("new-sessions").and_then(|v| self.new_sessions(v)),
+            secret: table.get("secret").and_then(|v| self.secret(v)),
+            log: table.get("log").map_or(Log::Nothing, |v| self.log(v)),
+        }
+    }
+
+    /// Reads each section of a list, with its place.
+    fn sections<T>(
+        &mut self,
+        value: Option<&Value<'a>>,
+        name: &str,
+        mut read: impl FnMut(&mut Self, &Value<'a>) -> Option<T>,
+    ) -> Vec<(T, std::ops::Range<usize>)> {
+        let Some(value) = value else { return Vec::new() };
+        let Some(array) = value.get_ref().as_array() else {
+            let message = format!("`{name}` is not a list of sections");
+            self.problem(value.span(), message, format!("write `[[{name}]]`, with two brackets"));
+            return Vec::new();
+        };
+        array.iter().filter_map(|item| Some((read(self, item)?, item.span()))).collect()
+    }
+
+    fn pool(&mut self, item: &Value<'a>) -> Option<Pool> {
+        let table = self.section_of(item, "pool", &POOL_KEYS)?;
+        let Some(addresses) = table.get("addresses") else {
+            let hint = "add `addresses = [\"203.0.113.0/28\"]`";
+            self.problem(item.span(), "a `[[pool]]` without `addresses`", hint);
+            return None;
+        };
+        let hosts = match table.get("hosts") {
+            None => Ipv6Net::default(),
+            Some(value) => {
+                let text = self.string(value, "hosts", "2001:db8:100::/40")?;
+                self.ipv6_net(text, value.span())?
+            }
+        };
+        let ports = table.get("ports").and_then(|v| self.ports(v));
+        let subscriber = table.get("subscriber");
+        let length = subscriber.and_then(|v| self.integer(v, "subscriber", 32..=128)).unwrap_or(128) as u8;
+        let block = table.get("block").and_then(|v| self.block(v));
+        let pool = Pool {
+            hosts,
+            addresses: self.addresses(addresses, "addresses"),
+            low_ports: ports.is_none() && block.is_none(),
+            ports: ports.unwrap_or(PORTS),
+            subscriber: length,
+            block,
+        };
+        if let Some(value) = subscriber.filter(|_| length < hosts.prefix_len()) {
+            let message = format!("a subscriber's prefix is shorter than {hosts}");
+            self.problem(value.span(), message, "its length is at least that of `hosts`");
+            return None;
+        }
+        if let Some(value) = table.get("block") {
+            self.has_blocks(value, &pool);
+        }
+        (!pool.addresses.is_empty()).then_some(pool)
+    }
+
+    /// Refuses a pool with fewer blocks than subscribers.
+    fn has_blocks(&mut self, value: &Value<'a>, pool: &Pool) {
+        let Some(blocks) = pool.blocks_of_address() else { return };
+        let (bits, has) = (pool.subscriber - pool.hosts.prefix_len(), u64::from(blocks) * pool.count());
+        if bits >= 32 || 1u64 << bits > has {
+            let message = format!(
+                "{} has 2^{bits} subscribers of /{}, and the pool has {has} blocks: {blocks} for each of {} addresses",
+                pool.hosts,
+                pool.subscriber,
+                pool.count()
+            );
+            let hint = "each subscriber has one: name fewer hosts, shorter `subscriber` prefixes, more addresses, or smaller blocks";
+            self.problem(value.span(), message, hint);
+        }
+    }
+
+    fn section_of<'v>(&mut self, item: &'v Value<'a>, name: &str, keys: &[&str]) -> Option<&'v DeTable<'a>> {
+        let Some(table) = item.get_ref().as_table() else {
+            self.problem(item.span(), format!("a `{name}` is not a section"), format!("write `[[{name}]]`"));
+            return None;
+        };
+        for (key, _) in table.iter().filter(|(k, _)| !keys.contains(&k.get_ref().as_ref())) {
+            self.unknown(key.span(), key.get_ref(), keys);
+        }
+        Some(table)
+    }
+
+    fn addresses(&mut self, value: &Value<'a>, key: &str) -> Vec<Ipv4Net> {
+        let Some(array) = value.get_ref().as_array() else {
+            let hint = format!("write `{key} = [\"203.0.113.0/28\"]`");
+            self.problem(value.span(), format!("`{key}` is not a list"), hint);
+            return Vec::new();
+        };
+        let mut nets: Vec<Ipv4Net> = Vec::new();
+        for item in array.iter() {
+            let text = self.string(item, key, "203.0.113.0/28");
+            let net = text.and_then(|t| self.ipv4_net(&super::with_length(t, 32), item.span()));
+            let Some(net) = net else { continue };
+            if let Some(what) = untranslatable(net) {
+                self.problem(item.span(), format!("{net} {what}, which is never translated"), "");
+            } else if net.prefix_len() < 8 {
+                self.problem(item.span(), format!("{net} is too large for a pool"), "a /8 is the largest");
+            } else {
+                nets.push(net);
+            }
+        }
+        if array.is_empty() {
+            self.problem(value.span(), format!("`{key}` is empty"), "name the addresses that hosts share");
+        }
+        let longest = nets.iter().map(|net| net.prefix_len()).max().unwrap_or(32);
+        let slots: u64 = nets.iter().map(|net| 1 << (longest - net.prefix_len())).sum();
+        if slots > SLOTS {
+            let message = format!("the prefixes are too unlike: as /{longest} they are {slots}, of {SLOTS}");
+            self.problem(value.span(), message, "make a `[[pool]]` of those that are like each other");
+        }
+        nets
+    }
+
+    fn ports(&mut self, value: &Value<'a>) -> Option<RangeInclusive<u16>> {
+        let text = self.string(value, "ports", "1024-65535")?;
+        let ends = text.split_once('-').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+        match ends {
+            Some((first, last)) if first < last && first % 2 == 0 && last % 2 == 1 && first > 0 => {
+                Some(first..=last)
+            }
+            Some(_) => {
+                let hint = "a host's port keeps its parity (RFC 4787 REQ-4), so the first port is even, and the last one is odd";
+                self.problem(value.span(), format!("`{text}` are no pairs of ports"), hint);
+                None
+            }
+            None => {
+                self.problem(
+                    value.span(),
+                    format!("`{text}` is not a range"),
+                    "write `ports = \"1024-65535\"`",
+                );
+                None
+            }
+        }
+    }
+
+    fn block(&mut self, value: &Value<'a>) -> Option<u16> {
+        let block = self.integer(value, "block", 2..=32_768)? as u16;
+        if block % 2 == 1 {
+            let hint = "a host's port keeps its parity (RFC 4787 REQ-4)";
+            self.problem(value.span(), "a block has an even number of ports", hint);
+            return None;
+        }
+        Some(block)
+    }
+
+    /// Refuses pools that could give one port to two hosts, or that are for the same hosts.
+    fn apart(&mut self, pools: &[(Pool, std::ops::Range<usize>)]) {
+        for (at, (pool, span)) in pools.iter().enumerate() {
+            for (other, _) in &pools[..at] {
+                if pool.hosts == other.hosts {
+                    self.problem(span.clone(), format!("{} has a pool already", pool.hosts), "");
+                }
+                let exclusive = pool.block.is_some() || other.block.is_some();
+                let both = |net: &Ipv4Net| other.addresses.iter().any(|o| o.contains(net) || net.contains(o));
+                let ports =
+                    pool.ports.start() <= other.ports.end() && other.ports.start() <= pool.ports.end();
+                if exclusive && ports && pool.addresses.iter().any(both) {
+                    let message = "a pool with blocks has addresses and ports in common with another one";
+                    self.problem(span.clone(), message, "a block is of one subscriber only");
+                }
+            }
+        }
+        let slots: u64 = pools.iter().map(|(pool, _)| pool.slots().len() as u64).sum();
+        if let Some((_, span)) = pools.last().filter(|_| slots > SLOTS) {
+            self.problem(span.clone(), format!("the pools have {slots} prefixes, of {SLOTS}"), "");
+        }
+    }
+
+    fn binding(&mut self, item: &Value<'a>) -> Option<StaticBinding> {
+        let table = self.section_of(item, "binding", &BINDING_KEYS)?;
+        if let Some(key) = BINDING_KEYS.into_iter().find(|key| table.get(*key).is_none()) {
+            let hint = "it needs `protocol`, `ipv4` and `ipv6`";
+            self.problem(item.span(), format!("a `[[binding]]` without `{key}`"), hint);
+            return None;
+        }
+        let (protocol, v4, v6) = (table.get("protocol")?, table.get("ipv4")?, table.get("ipv6")?);
+        let name = self.string(protocol, "protocol", "tcp")?;
+        let known = Protocol::named(name);
+        if known.is_none() {
+            let message = format!("`{name}` has no bindings");
+            self.problem(protocol.span(), message, "write \"tcp\", \"udp\" or \"icmp\"");
+        }
+        let ipv4 = self.endpoint(v4, "ipv4", "203.0.113.7:443");
+        let ipv6 = self.endpoint(v6, "ipv6", "[2001:db8::7]:443");
+        let (ipv4, ipv6) = (ipv4?, ipv6?);
+        let (IpAddr::V4(from), IpAddr::V6(to)) = (ipv4.ip(), ipv6.ip()) else {
+            let hint = "`ipv4 = \"203.0.113.7:443\"` leads to `ipv6 = \"[2001:db8::7]:443\"`";
+            self.problem(item.span(), "the addresses of a `[[binding]]` are of the wrong protocols", hint);
+            return None;
+        };
+        let wrong = untranslatable(from.into()).or_else(|| unroutable(to.into()));
+        if let Some(what) = wrong {
+            self.problem(item.span(), format!("an address of this `[[binding]]` {what}"), "");
+            return None;
+        }
+        Some(StaticBinding { protocol: known?, ipv4: (from, ipv4.port()), ipv6: (to, ipv6.port()) })
+    }
+
+    fn endpoint(&mut self, value: &Value<'a>, key: &str, example: &str) -> Option<SocketAddr> {
+        let text = self.string(value, key, example)?;
+        let found = text.parse().ok();
+        if found.is_none() {
+            let message = format!("`{text}` is not an address with a port");
+            self.problem(value.span(), message, format!("write `{key} = \"{example}\"`"));
+        }
+        found
+    }
+
+    /// Refuses bindings that contradict each other.
+    fn bound_once(&mut self, bindings: &[(StaticBinding, std::ops::Range<usize>)]) {
+        for (at, (binding, span)) in bindings.iter().enumerate() {
+            let same = |other: &StaticBinding| {
+                other.protocol == binding.protocol
+                    && (other.ipv4 == binding.ipv4 || other.ipv6 == binding.ipv6)
+            };
+            if bindings[..at].iter().any(|(other, _)| same(other)) {
+                let hint = "an endpoint has one binding, in each direction";
+                self.problem(span.clone(), "an endpoint of this `[[binding]]` is bound twice", hint);
+            }
+        }
+    }
+
+    fn filtering(&mut self, value: &Value<'a>) -> Filtering {
+        match value.get_ref().as_str() {
+            Some("endpoint-independent") => Filtering::EndpointIndependent,
+            Some("address-dependent") => Filtering::AddressDependent,
+            _ => {
+                let hint = "write \"endpoint-independent\" or \"address-dependent\" (RFC 4787 section 5)";
+                self.problem(value.span(), "`filtering` is none of the kinds", hint);
+                Filtering::EndpointIndependent
+            }
+        }
+    }
+
+    fn timeouts(&mut self, value: &Value<'a>) -> Timeouts {
+        let mut timeouts = Timeouts::default();
+        let Some(table) = value.get_ref().as_table() else {
+            self.problem(value.span(), "`timeouts` is not a table", "write `timeouts = { udp = 300 }`");
+            return timeouts;
+        };
+        let names = timeouts.named().map(|(name, ..)| name);
+        for (key, _) in table.iter().filter(|(k, _)| !names.contains(&k.get_ref().as_ref())) {
+            self.unknown(key.span(), key.get_ref(), &names);
+        }
+        for (name, seconds, least) in timeouts.named() {
+            let Some(value) = table.get(name) else { continue };
+            let Some(given) = self.integer(value, name, 1..=1_000_000) else { continue };
+            *seconds = given as u32;
+            if *seconds < least {
+                let message = format!("`{name}` is {given} s, less than the {least} s of RFC 6146 section 4");
+                self.warning(value.span(), message, "idle connections of hosts will break");
+            }
+        }
+        timeouts
+    }
+
+    fn new_sessions(&mut self, value: &Value<'a>) -> Option<u32> {
+        self.integer(value, "new-sessions", 1..=10_000_000).map(|n| n as u32)
+    }
+
+    fn secret(&mut self, value: &Value<'a>) -> Option<[u64; 2]> {
+        let text = self.string(value, "secret", "00112233445566778899aabbccddeeff")?;
+        let number =
+            u128::from_str_radix(text, 16).ok().filter(|_| text.len() == 32 && !text.starts_with('+'));
+        match number {
+            Some(number) => Some([(number >> 64) as u64, number as u64]),
+            None => {
+                let hint =
+                    "`openssl rand -hex 16` makes one; routers that take each other's place have the same";
+                self.problem(value.span(), "`secret` is not 32 hexadecimal digits", hint);
+                None
+            }
+        }
+    }
+
+    fn log(&mut self, value: &Value<'a>) -> Log {
+        match value.get_ref().as_str() {
+            Some("none") => Log::Nothing,
+            Some("bindings") => Log::Bindings,
+            Some("sessions") => Log::Sessions,
+            _ => {
+                let hint = "write \"none\", \"bindings\" or \"sessions\"";
+                self.problem(value.span(), "`log` is none of the kinds", hint);
+                Log::Nothing
+            }
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! What sessions need: the entries of a pool, static bindings and filters of the program in apps/nat64-stateful, and the times of its expire profiles.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
+
+use abi::{ActionCall, Bits, Manifest, MatchValue};
+use dataplane::Rate;
+use dataplane::device::{Action, Entity, EntryKey, Key};
+use ipnet::{Ipv4Net, Ipv6Net};
+
+use super::config::{Filtering, Log, Pool, Protocol, Stateful, StaticBinding};
+use super::entries::{CONTROL, Call, Named, call};
+use super::running::{self, Running};
+use crate::plan::Desired;
+
+/// Expire profiles of sessions, in the order of [`Timeouts`](super::Timeouts): UDP, ICMP, TCP in transit, TCP established, fragments.
+const PROFILES: [u32; 5] = [0, 1, 2, 3, 4];
+/// What is added to the profile of a session for that of its binding.
+const BINDING: u32 = 8;
+/// A session restarts the timers of its binding every 2^24 microseconds at the latest, so those are longer by that and some more.
+const LONGER: u64 = 18_000_000;
+/// A bit more than the whole of the rest of a division by up to 2^15 blocks needs.
+const INVERSE: u32 = 40;
+
+/// The name of a table of the control `sessions`.
+pub(super) fn table(name: &str) -> String {
+    format!("{CONTROL}.sessions.{name}")
+}
+
+/// Adds the entries of pools and static bindings.
+pub(super) fn add(stateful: &Stateful, wanted: &mut Named) {
+    let mut next = 0;
+    // A configuration that nobody has completed is only checked.
+    let secret = stateful.secret.unwrap_or_default();
+    for pool in &stateful.pools {
+        let slots = pool.slots();
+        for (at, net) in slots.iter().enumerate() {
+            let key = MatchValue::Exact(Bits::new(16, (next + at) as u128));
+            let base = u128::from(u32::from(net.network()));
+            let action = call(&table("slot"), &[(32, base), (32, u128::from(u32::from(net.hostmask())))]);
+            wanted.entries.push((table("slots"), vec![key], action));
+        }
+        let hosts = u128::from(pool.hosts.network());
+        let key = MatchValue::Lpm(Bits::new(128, hosts), pool.hosts.prefix_len().into());
+        wanted.entries.push((table("pools"), vec![key], pool_call(pool, next, slots.len(), secret)));
+        next += slots.len();
+    }
+    wanted.tables.extend([table("slots"), table("pools")]);
+    let by_address = stateful.filtering == Filtering::AddressDependent;
+    let log = match stateful.log {
+        Log::Nothing => 0,
+        Log::Bindings => 1,
+        Log::Sessions => 2,
+    };
+    let choices = call(&table("choose"), &[(1, by_address.into()), (2, log)]);
+    wanted.defaults.push((table("choices"), choices));
+    for binding in &stateful.bindings {
+        wanted.entries.extend(bound(binding));
+    }
+}
+
+fn pool_call(pool: &Pool, slot: usize, slots: usize, secret: [u64; 2]) -> Call {
+    let bits = 128 - u32::from(pool.subscriber);
+    let first = (16, u128::from(*pool.ports.start()));
+    let secret = secret.map(|half| (64, u128::from(half)));
+    let args = match (pool.block, pool.blocks_of_address()) {
+        (Some(block), Some(blocks)) => {
+            let origin = (u128::from(pool.hosts.network()) >> bits) & u128::from(u32::MAX);
+            let inverse = (1u128 << INVERSE) / u128::from(blocks) + 1;
+            vec![
+                (16, slot as u128),
+                (8, u128::from(32 - pool.slot_length())),
+                first,
+                (16, u128::from(block / 2)),
+                (16, u128::from(blocks)),
+                (INVERSE, inverse.min((1 << INVERSE) - 1)),
+                (8, bits.into()),
+                (32, origin),
+            ]
+        }
+        _ => vec![
+            (16, slot as u128),
+            (16, slots as u128),
+            first,
+            (16, u128::from(pool.ports_of_address() / 2)),
+            (1, pool.low_ports.into()),
+            (8, bits.into()),
+        ],
+    };
+    let args: Vec<_> = args.into_iter().chain(secret).collect();
+    call(&table(if pool.block.is_some() { "blocks" } else { "pool" }), &args)
+}
+
+/// The entries of a static binding, one for each direction.
+fn bound(binding: &StaticBinding) -> [(String, Vec<MatchValue>, Call); 2] {
+    let protocol = (8, u128::from(binding.protocol.number()));
+    let four = [(32, u128::from(u32::from(binding.ipv4.0))), (16, u128::from(binding.ipv4.1))];
+    let six = [(128, u128::from(binding.ipv6.0)), (16, u128::from(binding.ipv6.1))];
+    let key = |end: [(u32, u128); 2]| {
+        [protocol].into_iter().chain(end).map(|(w, v)| MatchValue::Exact(Bits::new(w, v))).collect()
+    };
+    [
+        (table("bib4"), key(four), call(&table("taken"), &six)),
+        (table("bib6"), key(six), call(&table("bound"), &four)),
+    ]
+}
+
+/// The keys of the entries of a static binding.
+pub fn binding_keys(binding: &StaticBinding, manifest: &Manifest) -> Vec<Key> {
+    let key = |(name, matches, _): (String, Vec<MatchValue>, Call)| {
+        let table = manifest.table_id(&name)?;
+        Some(Key::Entry(EntryKey { table, matches, priority: 0 }))
+    };
+    bound(binding).into_iter().filter_map(key).collect()
+}
+
+/// The times of the expire profiles. The program in the kernel does not hold them: who removes entries does.
+pub fn expire_times(stateful: &Stateful) -> Vec<Entity> {
+    let timeouts = stateful.timeouts;
+    let seconds =
+        [timeouts.udp, timeouts.icmp, timeouts.tcp_transitory, timeouts.tcp_established, timeouts.fragments];
+    let time = |profile, micros| Entity::ExpireTime { profile, micros: Some(micros) };
+    let of = |(profile, seconds): (u32, u32)| {
+        let micros = u64::from(seconds) * 1_000_000;
+        [time(profile, micros), time(profile + BINDING, micros + LONGER)]
+    };
+    PROFILES.into_iter().zip(seconds).flat_map(of).collect()
+}
+
+/// What of a translator with sessions must be read for [`read`]. Nothing if it has none.
+pub(super) fn name(manifest: &Manifest, all: &mut Desired) {
+    let (Some(pools), Some(slots), Some(choices), Some(meter)) = (
+        manifest.table_id(&table("pools")),
+        manifest.table_id(&table("slots")),
+        manifest.table_id(&table("choices")),
+        manifest.meter_id(&table("new_sessions")),
+    ) else {
+        return;
+    };
+    all.tables.extend([pools, slots]);
+    all.entities.push(Entity::Default { table: choices, action: ActionCall::default() });
+    all.entities.push(Entity::Meter { meter, index: 0, rates: Vec::new() });
+}
+
+/// Reads pools, static bindings and choices from what a translator holds.
+pub(super) fn read(held: &Desired, manifest: &Manifest, running: &mut Running) -> Result<(), String> {
+    let Some(pools) = manifest.table_id(&table("pools")) else { return Ok(()) };
+    let find =
+        |name: &str| manifest.table_id(&table(name)).ok_or_else(|| format!("there is no table `{name}`"));
+    let (slots, choices, bib4) = (find("slots")?, find("choices")?, find("bib4")?);
+    let meter = manifest.meter_id(&table("new_sessions"));
+    let mut nets = BTreeMap::new();
+    let mut found = Vec::new();
+    for entity in &held.entities {
+        match entity {
+            Entity::Entry(entry) if [pools, slots, bib4].contains(&entry.key.table) => {
+                let Action::Call(action) = &entry.action else { continue };
+                let params = running::named(manifest, entry.key.table, action)?;
+                let keys: Vec<u128> = entry.key.matches.iter().map(value).collect();
+                let of = |name| running::parameter(&params, name);
+                if entry.key.table == slots {
+                    let length = (of("mask") as u32).leading_zeros() as u8;
+                    nets.insert(keys.first().copied().unwrap_or(0), net4(of("base"), length));
+                } else if entry.key.table == bib4 {
+                    running.bindings.extend(read_binding(&keys, of("host"), of("host_port")));
+                } else {
+                    let length = match entry.key.matches.first() {
+                        Some(MatchValue::Lpm(_, length)) => *length as u8,
+                        _ => 128,
+                    };
+                    found.push((net6(keys.first().copied().unwrap_or(0), length), params));
+                }
+            }
+            Entity::Default { table, action } if *table == choices => {
+                let params = running::named(manifest, *table, action)?;
+                let of = |name| running::parameter(&params, name);
+                let filtering =
+                    if of("by_address") == 1 { "address-dependent" } else { "endpoint-independent" };
+                let log = ["none", "bindings", "sessions"][(of("what") as usize).min(2)];
+                running.sessions.push(("filtering".into(), filtering.into()));
+                running.sessions.push(("log".into(), log.into()));
+            }
+            Entity::Meter { meter: of, index: 0, rates } if Some(*of) == meter => {
+                let rate = rates
+                    .first()
+                    .map_or("no limit".into(), |rate| format!("{:.0}", rate.per_microsecond * 1e6));
+                running.sessions.push(("new-sessions".into(), rate));
+            }
+            _ => {}
+        }
+    }
+    let firsts: Vec<u128> = found.iter().map(|(_, params)| running::parameter(params, "slot")).collect();
+    for (hosts, params) in &found {
+        let first = running::parameter(params, "slot");
+        let end = firsts.iter().copied().filter(|other| *other > first).min().unwrap_or(u128::MAX);
+        let own: Vec<Ipv4Net> = nets.range(first..end).map(|(_, net)| *net).collect();
+        running.pools.push((*hosts, described(&own, params)));
+        let secret = running::parameter(params, "secret0") ^ running::parameter(params, "secret1");
+        let key = ("secret".to_string(), format!("with the fingerprint {:08x}", secret as u32));
+        if !running.sessions.contains(&key) {
+            running.sessions.push(key);
+        }
+    }
+    running.pools.sort();
+    running.bindings.sort();
+    Ok(())
+}
+
+/// What a pool has, in words.
+fn described(nets: &[Ipv4Net], params: &[(String, u128)]) -> String {
+    let of = |name| running::parameter(params, name);
+    let nets = Ipv4Net::aggregate(&nets.to_vec());
+    let nets: Vec<String> = nets.iter().map(ToString::to_string).collect();
+    let (first, pairs, subscriber) = (of("first"), of("pairs"), 128 - of("subscriber_bits"));
+    let addresses = nets.join(" and ");
+    match of("of_address") {
+        0 => {
+            let low = if of("low") == 1 { " and below 1024" } else { "" };
+            format!("{addresses}, ports {first}-{}{low}, by /{subscriber}", first + 2 * pairs - 1)
+        }
+        blocks => format!(
+            "{addresses}, {blocks} blocks of {} ports from {first} on, for each /{subscriber}",
+            2 * pairs
+        ),
+    }
+}
+
+fn read_binding(keys: &[u128], host: u128, port: u128) -> Option<(String, String)> {
+    let [protocol, address, external] = keys else { return None };
+    let protocol = Protocol::numbered(*protocol as u8)?;
+    let from = SocketAddrV4::new(Ipv4Addr::from(*address as u32), *external as u16);
+    let to = SocketAddrV6::new(Ipv6Addr::from(host), port as u16, 0, 0);
+    Some((format!("{} {from}", protocol.name()), to.to_string()))
+}
+
+fn value(value: &MatchValue) -> u128 {
+    match value {
+        MatchValue::Exact(bits) | MatchValue::Lpm(bits, _) => bits.to_u128().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+fn net4(base: u128, length: u8) -> Ipv4Net {
+    Ipv4Net::new(Ipv4Addr::from(base as u32), length.min(32)).unwrap_or_default()
+}
+
+fn net6(base: u128, length: u8) -> Ipv6Net {
+    Ipv6Net::new(Ipv6Addr::from(base), length.min(128)).unwrap_or_default()
+}
+
+/// The name and the rate of the meter of new sessions; no rate if there is no limit.
+pub(super) fn new_sessions(stateful: &Stateful) -> (String, Vec<Rate>) {
+    let rates = stateful.new_sessions.map_or_else(Vec::new, |rate| vec![super::entries::held(rate); 2]);
+    (table("new_sessions"), rates)
+}
