@@ -284,12 +284,121 @@ pub enum Nat64Command {
     /// Show what runs: mappings, counters, drop reasons, and what is wrong with a cure for it. Exits with 0 if it is up, 3 if it is not, 4 if
     /// something is wrong.
     Status(SelectArgs),
-    /// Show sessions of stateful NAT64 (not in this release).
-    Sessions(ConfigArgs),
+    /// Show the sessions of stateful NAT64.
+    Sessions(FlowArgs),
+    /// Show its bindings: which host has which IPv4 address and port.
+    Bindings(FlowArgs),
+    /// Show its pools, and how much of them is used.
+    Pool(SelectArgs),
+    /// Show the subscribers with the most bindings and sessions.
+    Top(TopArgs),
+    /// Remove bindings or sessions.
+    Flush(FlushArgs),
+    /// Write all bindings and sessions to the standard output, for `import`.
+    Export(SelectArgs),
+    /// Add the bindings and sessions that `export` has written, of this or of another machine.
+    Import(ImportArgs),
+    /// Say who had an IPv4 address and port: by arithmetic where subscribers have blocks of ports, otherwise by the bindings that there are, or by logs.
+    Who(WhoArgs),
     /// Update a running translator to match the file; an invalid file changes nothing.
     Reload(ApplyArgs),
     /// Check the file without applying it.
     Check(FileArgs),
+}
+
+/// Which bindings or sessions. All that is named must hold.
+#[derive(Debug, Clone, Default, Args)]
+pub struct FilterArgs {
+    /// tcp, udp or icmp.
+    #[arg(long)]
+    pub protocol: Option<String>,
+    /// The IPv6 host, or a prefix.
+    #[arg(long, value_name = "IPV6")]
+    pub host: Option<String>,
+    /// Its port; of ICMP the identifier.
+    #[arg(long, value_name = "PORT")]
+    pub host_port: Option<u16>,
+    /// The IPv4 address that it has, or a prefix.
+    #[arg(long, value_name = "IPV4")]
+    pub address: Option<String>,
+    /// The port that it has there.
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// The IPv4 host with which it talks, or a prefix (sessions).
+    #[arg(long, value_name = "IPV4")]
+    pub remote: Option<String>,
+    /// The port there (sessions).
+    #[arg(long, value_name = "PORT")]
+    pub remote_port: Option<u16>,
+    /// The state of a TCP session: v6-init, v4-init, established, v4-fin-rcv, v6-fin-rcv, v4-fin-v6-fin-rcv or trans.
+    #[arg(long)]
+    pub state: Option<String>,
+}
+
+/// Bindings or sessions of a translator.
+#[derive(Debug, Clone, Args)]
+pub struct FlowArgs {
+    #[command(flatten)]
+    pub of: SelectArgs,
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    /// Print the number of them only.
+    #[arg(long)]
+    pub count: bool,
+}
+
+/// The subscribers with the most bindings.
+#[derive(Debug, Clone, Args)]
+pub struct TopArgs {
+    #[command(flatten)]
+    pub of: SelectArgs,
+    /// The number of subscribers.
+    #[arg(short = 'n', long, default_value_t = 10, value_name = "N")]
+    pub lines: usize,
+    /// The length of a subscriber's prefix.
+    #[arg(long, default_value_t = 128, value_name = "LENGTH", value_parser = clap::value_parser!(u8).range(0..=128))]
+    pub subscriber: u8,
+}
+
+/// Bindings or sessions to remove.
+#[derive(Debug, Clone, Args)]
+pub struct FlushArgs {
+    #[command(flatten)]
+    pub of: SelectArgs,
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    /// Remove all, without a filter. Static bindings stay.
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// What is imported.
+#[derive(Debug, Clone, Args)]
+pub struct ImportArgs {
+    #[command(flatten)]
+    pub of: SelectArgs,
+    /// The file that `export` has written, or `-`.
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+}
+
+/// Whose an address and port were.
+#[derive(Debug, Clone, Args)]
+pub struct WhoArgs {
+    #[command(flatten)]
+    pub of: SelectArgs,
+    /// The IPv4 address and port: 203.0.113.7:40123.
+    #[arg(value_name = "ADDRESS:PORT")]
+    pub endpoint: std::net::SocketAddrV4,
+    /// tcp, udp or icmp; without it all of them.
+    #[arg(long)]
+    pub protocol: Option<String>,
+    /// When, such as 2026-11-25T14:00:00Z; without it, now.
+    #[arg(long, value_name = "TIME")]
+    pub at: Option<String>,
+    /// Logs that `strait nat64 run` has written, oldest first.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub log: Vec<PathBuf>,
 }
 
 /// A file that is applied.

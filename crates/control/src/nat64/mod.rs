@@ -4,6 +4,7 @@ pub mod clat;
 pub mod config;
 pub mod discovery;
 pub mod entries;
+pub mod flows;
 pub mod pref64;
 mod ranges;
 pub mod running;

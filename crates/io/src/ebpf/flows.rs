@@ -377,6 +377,31 @@ impl KernelProgram {
         }
     }
 
+    /// Adds an entry as a packet would have added it at some time. Returns whether there was none of its key.
+    pub fn teach(&mut self, id: TableId, learnt: &Learnt) -> Result<bool> {
+        let table = self.manifest.tables[id.index()].clone();
+        let layout = table.layout.clone().ok_or_else(|| misfit(&table))?;
+        let maps = maps_of(&layout).ok_or_else(|| misfit(&table))?.clone();
+        let key = table.pack_key(&layout, &learnt.entry.matches).ok_or_else(|| misfit(&table))?.value;
+        let mut data = self.pack_action(&table, &learnt.entry.action)?;
+        if let (Some(at), Some(register)) = (layout.register_offset, learnt.register) {
+            data[at as usize..at as usize + 8].copy_from_slice(&register.to_ne_bytes());
+        }
+        if self.row_of(&table, &layout, &key)?.is_some() {
+            return Ok(false);
+        }
+        let row = self.new_row(&table, &layout, &key, &data)?;
+        let inserted = self.entries_map(&table, &layout)?.insert(&key, &u64::from(row).to_ne_bytes())?;
+        if !inserted {
+            self.map(&maps.free)?.push(&row.to_ne_bytes())?;
+            return Ok(false);
+        }
+        let timed =
+            learnt.timer.map_or(0, |(profile, since)| TIMED | since << PROFILE_BITS | u64::from(profile));
+        self.learning(&table, &maps)?.timer(row).store(ENTRY | timed, Release);
+        Ok(true)
+    }
+
     /// Replaces the action data of an entry. It keeps its counter, its meter and its timer.
     pub(super) fn relearn(
         &mut self,

@@ -3,6 +3,7 @@
 //!
 //! While no process does, all work on, but nothing is removed. What a killed process has left half done, the next one completes.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -58,6 +59,14 @@ impl Drop for Ageing {
             let _ = thread.join();
         }
     }
+}
+
+/// The command that keeps a translator and removes its sessions.
+pub fn cure(file: &Path) -> String {
+    format!(
+        "`strait nat64 run --config {}` does, in the foreground, or `systemctl start strait-nat64@NAME`",
+        file.display()
+    )
 }
 
 fn work(ended: &AtomicBool, site: &Mutex<Site>, log: Log) {

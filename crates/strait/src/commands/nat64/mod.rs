@@ -19,9 +19,12 @@ mod native;
 mod owner;
 mod record;
 mod run;
+mod sessions;
 mod source;
 mod status;
+mod transfer;
 mod up;
+mod who;
 mod wiring;
 
 use std::os::unix::fs::MetadataExt as _;
@@ -58,7 +61,14 @@ pub fn run(command: &Nat64Command) -> anyhow::Result<ExitCode> {
         Nat64Command::Down(args) => down::down(args)?,
         Nat64Command::Status(args) => return status::status(args),
         Nat64Command::Check(args) => up::check(args)?,
-        Nat64Command::Sessions(_) => bail!("sessions belong to stateful NAT64, which is not in this release"),
+        Nat64Command::Sessions(args) => sessions::sessions(args)?,
+        Nat64Command::Bindings(args) => sessions::bindings(args)?,
+        Nat64Command::Pool(args) => sessions::pool(args)?,
+        Nat64Command::Top(args) => sessions::top(args)?,
+        Nat64Command::Flush(args) => sessions::flush(args)?,
+        Nat64Command::Export(args) => transfer::export(args)?,
+        Nat64Command::Import(args) => transfer::import(args)?,
+        Nat64Command::Who(args) => return who::who(args),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -68,6 +68,12 @@ pub fn up(args: &ApplyArgs) -> anyhow::Result<()> {
     let file = File::read(&args.of.config)?;
     let config = super::clat::complete(file.config()?, &Handle::open()?)?;
     let site = apply(&file, &config, args.force, Log::Plain)?;
+    if config.stateful.is_some() && !bpf::is_claimed(&site.instance)? {
+        Log::Plain.warning(&format!(
+            "no process removes bindings and sessions whose time has passed; hint: {}",
+            super::ageing::cure(&file.path)
+        ));
+    }
     match args.of.json {
         true => println!("{}", json!({"device": site.device, "up": true})),
         false => {

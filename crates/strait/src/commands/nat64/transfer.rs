@@ -1,0 +1,260 @@
+//! `export` and `import`: bindings and sessions as text, for an upgrade of the machine or for a second router.
+//!
+//! The text has an object of JSON in each line. The first one is the header: `{"format": "strait-nat64-sessions", "version": 1}`. The others are
+//! bindings and sessions. Times are relative to that of the export, so that a machine with another clock can read them.
+//!
+//! | key | of | what |
+//! |---|---|---|
+//! | `kind` | both | `binding` or `session` |
+//! | `protocol` | both | `tcp`, `udp` or `icmp` |
+//! | `host` | both | the IPv6 address and port of the host |
+//! | `address` | both | the IPv4 address and port that it has |
+//! | `remote` | session | the IPv4 address and port of the other end |
+//! | `opened` | session | 1 if the IPv6 host has opened it, 2 if the IPv4 host has |
+//! | `state` | session | of TCP: the number of the state in the order of RFC 6146 section 3.5.2.1, from 1 on |
+//! | `established` | binding | the number of its established TCP connections |
+//! | `profile` | both | the number of the expire profile |
+//! | `idle` | both | milliseconds since the timer was started |
+//!
+//! Static bindings are in the configuration, and not here. What packets of a second make of it meanwhile is not in the export.
+
+use std::io::{BufRead as _, BufReader, Read};
+use std::net::{SocketAddrV4, SocketAddrV6};
+
+use anyhow::{Context, bail, ensure};
+use control::nat64::Protocol;
+use control::nat64::flows::{Binding, Session, Timer};
+use dataplane::device::Device as _;
+use io::bpf;
+use io::ebpf::{KernelProgram, Learnt};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::sessions::Running;
+use crate::cli::{ImportArgs, SelectArgs};
+
+const FORMAT: &str = "strait-nat64-sessions";
+const VERSION: u32 = 1;
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Header {
+    format: String,
+    version: u32,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    kind: Kind,
+    protocol: String,
+    host: SocketAddrV6,
+    address: SocketAddrV4,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    remote: Option<SocketAddrV4>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    opened: Option<u8>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    state: Option<u8>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    established: Option<u32>,
+    profile: u8,
+    idle: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Binding,
+    Session,
+}
+
+/// Writes all bindings and sessions.
+pub fn export(args: &SelectArgs) -> anyhow::Result<()> {
+    let mut running = Running::open(args)?;
+    let now = KernelProgram::now();
+    let idle = |timer: Timer| timer.map(|(profile, since)| (profile, now.saturating_sub(since) / 1000));
+    let print = |line: &Line| {
+        if let Ok(text) = serde_json::to_string(line) {
+            println!("{text}");
+        }
+    };
+    println!("{}", json!({"format": FORMAT, "version": VERSION}));
+    running.each_binding(|binding| {
+        // A static one is in the configuration.
+        let Some((profile, idle)) = idle(binding.timer) else { return };
+        print(&Line {
+            kind: Kind::Binding,
+            protocol: binding.protocol.name().to_string(),
+            host: SocketAddrV6::new(binding.host.0, binding.host.1, 0, 0),
+            address: SocketAddrV4::new(binding.address.0, binding.address.1),
+            remote: None,
+            opened: None,
+            state: None,
+            established: Some(binding.established),
+            profile,
+            idle,
+        });
+    })?;
+    running.each_session(|session| {
+        let Some((profile, idle)) = idle(session.timer) else { return };
+        print(&Line {
+            kind: Kind::Session,
+            protocol: session.protocol.name().to_string(),
+            host: SocketAddrV6::new(session.host.0, session.host.1, 0, 0),
+            address: SocketAddrV4::new(session.address.0, session.address.1),
+            remote: Some(SocketAddrV4::new(session.remote.0, session.remote.1)),
+            opened: Some(session.opened),
+            state: Some(session.state()).filter(|state| *state != 0),
+            established: None,
+            profile,
+            idle,
+        });
+    })
+}
+
+/// What has become of the lines of a file.
+#[derive(Debug, Default, Serialize)]
+struct Counts {
+    bindings: u64,
+    sessions: u64,
+    /// They are there already, or something else has their key.
+    known: u64,
+    /// The configuration does not allow them.
+    refused: u64,
+    /// Their time has passed, or their binding was not imported.
+    dead: u64,
+}
+
+/// Adds the bindings and sessions of a file. A file that is not good changes nothing.
+pub fn import(args: &ImportArgs) -> anyhow::Result<()> {
+    let lines = read(args)?;
+    let mut running = Running::open(&args.of)?;
+    let _alone = bpf::lock()?;
+    let (now, mut counts) = (KernelProgram::now(), Counts::default());
+    for line in &lines {
+        add(&mut running, line, now, &mut counts)?;
+    }
+    running.program.free_all_retired()?;
+    match args.of.json {
+        true => println!("{}", serde_json::to_string(&counts)?),
+        false => println!(
+            "{}: {} bindings and {} sessions are added; {} were known, {} are not allowed by the file, {} are too old or without a binding",
+            running.device, counts.bindings, counts.sessions, counts.known, counts.refused, counts.dead
+        ),
+    }
+    Ok(())
+}
+
+/// Reads and checks the whole file.
+fn read(args: &ImportArgs) -> anyhow::Result<Vec<Line>> {
+    let (name, input): (_, Box<dyn Read>) = match args.file.to_str() {
+        Some("-") => ("standard input".to_string(), Box::new(std::io::stdin())),
+        _ => {
+            let name = args.file.display().to_string();
+            let file = std::fs::File::open(&args.file).with_context(|| format!("cannot read {name}"))?;
+            (name, Box::new(file))
+        }
+    };
+    let mut all = BufReader::new(input).lines();
+    let first = all.next().transpose()?.unwrap_or_default();
+    let header: Header = serde_json::from_str(&first).with_context(|| {
+        format!("{name} line 1: this is not what `strait nat64 export` writes; nothing was changed")
+    })?;
+    ensure!(
+        header.format == FORMAT && header.version == VERSION,
+        "{name} line 1: `{}` of version {} is not `{FORMAT}` of version {VERSION}; nothing was changed",
+        header.format,
+        header.version
+    );
+    let mut lines = Vec::new();
+    for (at, text) in all.enumerate() {
+        let place = || format!("{name} line {}: nothing was changed", at + 2);
+        let line: Line = serde_json::from_str(&text?).with_context(place)?;
+        check(&line).with_context(place)?;
+        lines.push(line);
+    }
+    // Sessions without their bindings would be of no use.
+    lines.sort_by_key(|line| line.kind == Kind::Session);
+    Ok(lines)
+}
+
+fn check(line: &Line) -> anyhow::Result<()> {
+    if Protocol::named(&line.protocol).is_none() {
+        bail!("`{}` has no bindings", line.protocol);
+    }
+    let session = line.kind == Kind::Session;
+    ensure!(
+        session == line.remote.is_some() && session == line.opened.is_some(),
+        "`remote` and `opened` are of sessions"
+    );
+    ensure!(line.state.is_none_or(|state| (1..=7).contains(&state)), "there is no such `state`");
+    ensure!(line.opened.is_none_or(|opened| (1..=2).contains(&opened)), "`opened` is 1 or 2");
+    let profile = if session { line.profile } else { line.profile.wrapping_sub(8) };
+    ensure!(profile < 4, "there is no such `profile` of a {:?}", line.kind);
+    Ok(())
+}
+
+fn add(running: &mut Running, line: &Line, now: u64, counts: &mut Counts) -> anyhow::Result<()> {
+    let Some(protocol) = Protocol::named(&line.protocol) else { return Ok(()) };
+    let (host, address) = ((*line.host.ip(), line.host.port()), (*line.address.ip(), line.address.port()));
+    if !running.stateful.allows(protocol, host.0, address.0, address.1) {
+        counts.refused += 1;
+        return Ok(());
+    }
+    let time = control::nat64::flows::time_of(line.profile, &running.stateful.timeouts).unwrap_or(0);
+    // A timer cannot have started before the clock has.
+    let Some(since) = now.checked_sub(line.idle.saturating_mul(1000)).filter(|_| line.idle / 1000 < time)
+    else {
+        counts.dead += 1;
+        return Ok(());
+    };
+    let timer = Some((line.profile, since));
+    let (manifest, flows) = (running.program.manifest().clone(), running.flows);
+    let misfit = || anyhow::anyhow!("the program has other tables");
+    match (line.kind, line.remote) {
+        (Kind::Session, Some(remote)) => {
+            let session = Session {
+                protocol,
+                host,
+                address,
+                remote: (*remote.ip(), remote.port()),
+                opened: line.opened.unwrap_or(1),
+                register: line.state.unwrap_or(0).into(),
+                timer,
+            };
+            let binding = Binding { protocol, host, address, established: 0, timer };
+            let entry = binding.entry4(&manifest, &flows).ok_or_else(misfit)?;
+            let held = running
+                .program
+                .get(&dataplane::device::Key::Entry(dataplane::device::EntryKey::of(flows.bib4, &entry)));
+            let same = |found: dataplane::device::Entity| {
+                found == dataplane::device::Entity::entry(flows.bib4, entry.clone())
+            };
+            if !held.is_ok_and(same) {
+                counts.dead += 1;
+                return Ok(());
+            }
+            let entry = session.entry(&manifest, &flows).ok_or_else(misfit)?;
+            let learnt = Learnt { entry, timer, register: Some(session.register) };
+            match running.program.teach(flows.sessions, &learnt)? {
+                true => counts.sessions += 1,
+                false => counts.known += 1,
+            }
+        }
+        _ => {
+            let established = line.established.unwrap_or(0);
+            let binding = Binding { protocol, host, address, established, timer };
+            let entry = binding.entry4(&manifest, &flows).ok_or_else(misfit)?;
+            let learnt = Learnt { entry, timer, register: Some(established.into()) };
+            if !running.program.teach(flows.bib4, &learnt)? {
+                counts.known += 1;
+                return Ok(());
+            }
+            let entry = binding.entry6(&manifest, &flows).ok_or_else(misfit)?;
+            running.program.teach(flows.bib6, &Learnt { entry, timer, register: None })?;
+            counts.bindings += 1;
+        }
+    }
+    Ok(())
+}
