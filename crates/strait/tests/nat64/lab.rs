@@ -146,6 +146,25 @@ impl Lab {
         file
     }
 
+    /// Writes `nat64.toml` for mode `stateful`: the client shares one address, and its UDP port 9 has a static binding.
+    pub fn stateful(&self, attach: &str, more: &str) -> PathBuf {
+        let text = format!(
+            "[nat64]\nmode = \"stateful\"\nprefix = \"2001:db8:64::/96\"\npool = [\"{CLIENT4}\"]\nattach = {attach}\n{more}\n\
+             [[binding]]\nprotocol = \"udp\"\nipv4 = \"{CLIENT4}:9\"\nipv6 = \"[2001:db8:100::2]:9\"\n"
+        );
+        let file = self.files.path().join("nat64.toml");
+        std::fs::write(&file, text).expect("a file");
+        file
+    }
+
+    /// The sessions or bindings of the translator, as `verb --json` with these options prints them.
+    pub fn flows(&self, verb: &str, options: &[&str]) -> Vec<serde_json::Value> {
+        let output = self.strait(verb).arg("--json").args(options).output().expect("strait starts");
+        assert!(output.status.success(), "{verb}: {}", both(&output));
+        let text = String::from_utf8(output.stdout).expect("text");
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+
     /// A path for a file of a test, which is removed with the lab.
     pub fn file(&self, name: &str) -> PathBuf {
         self.files.path().join(name)

@@ -14,6 +14,7 @@ mod operator;
 mod page;
 mod recipes;
 mod service;
+mod sessions;
 
 use std::time::Duration;
 
@@ -41,6 +42,13 @@ fn carries(name: &str, attach: &str) -> Option<serde_json::Value> {
 /// Like [`carries`], in a lab.
 fn carries_in(lab: &Lab, attach: &str) -> serde_json::Value {
     lab.config(attach, "");
+    let status = carries_configured(lab);
+    assert_eq!(status["state"], "up", "{status}");
+    status
+}
+
+/// Like [`carries_in`], with the file that the lab has.
+fn carries_configured(lab: &Lab) -> serde_json::Value {
     let before = lab.state();
     lab.must("up");
     lab.ping(3);
@@ -51,7 +59,6 @@ fn carries_in(lab: &Lab, attach: &str) -> serde_json::Value {
     lab.datagrams_at_once(1200, 20);
     lab.refused();
     let status = lab.strait("status").arg("--json").output().expect("strait starts");
-    assert!(status.status.success(), "{}", both(&status));
     let status: serde_json::Value = serde_json::from_slice(&status.stdout).expect("JSON");
     for counter in ["translated_6to4", "translated_4to6"] {
         let all = status["counters"].as_array().expect("counters");

@@ -13,14 +13,14 @@ const EXPRESS: &str = "{ device = \"nat64\", express = [\"r0\", \"r1\"] }";
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A `run` in the router of a lab. It is killed when the value is dropped.
-struct Service {
+pub struct Service {
     process: Child,
     said: std::path::PathBuf,
 }
 
 impl Service {
     /// Starts `run` with these options, and waits until it says that the translator is up.
-    fn start(lab: &Lab, options: &[&str]) -> Self {
+    pub fn start(lab: &Lab, options: &[&str]) -> Self {
         let mut command = lab.strait("run");
         command.args(options);
         Self::wait(lab, command)
@@ -39,7 +39,7 @@ impl Service {
     }
 
     /// All that it has said.
-    fn said(&self) -> String {
+    pub fn said(&self) -> String {
         std::fs::read_to_string(&self.said).expect("a file")
     }
 
@@ -59,7 +59,7 @@ impl Service {
     }
 
     /// Sends a signal and waits for the end.
-    fn end(mut self, name: &str) -> Option<i32> {
+    pub fn end(mut self, name: &str) -> Option<i32> {
         self.signal(name);
         self.process.wait().expect("it ends").code()
     }

@@ -1,0 +1,195 @@
+//! Mode `stateful`: hosts share an address, and operators look at what the kernel has learnt, remove it, and carry it elsewhere.
+
+use std::net::UdpSocket;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use io::netns::Namespace;
+
+use crate::lab::{CLIENT4, Lab, SERVER6, both, possible};
+use crate::service::Service;
+use crate::{BYPASS, DEVICE, EXPRESS, carries_configured};
+
+const XDP: &str = "{ device = \"nat64\", interfaces = [\"r0\", \"r1\"], hook = \"xdp\" }";
+
+#[test]
+fn hosts_share_an_address_with_every_attachment() {
+    if !possible("stateful") {
+        return;
+    }
+    for (name, attach) in
+        [("sf-device", DEVICE), ("sf-express", EXPRESS), ("sf-bypass", BYPASS), ("sf-xdp", XDP)]
+    {
+        let lab = Lab::new(name);
+        lab.complete_checksums();
+        lab.stateful(attach, "");
+        let status = carries_configured(&lab);
+        let problems = status["problems"].as_array().expect("problems");
+        // `up` starts no process, and says what that means.
+        assert_eq!(problems.len(), 1, "{name}: {problems:?}");
+        assert!(
+            problems[0]["problem"].as_str().expect("text").contains("no process removes"),
+            "{problems:?}"
+        );
+    }
+}
+
+/// A socket that sends a datagram to the server, which answers it.
+fn open(lab: &Lab, host: &Namespace) -> (UdpSocket, UdpSocket) {
+    let server = lab.server.run(|| UdpSocket::bind("192.0.2.2:0").expect("binds")).expect("server");
+    let client = host.run(|| UdpSocket::bind("[::]:0").expect("binds")).expect("client");
+    for socket in [&server, &client] {
+        socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a socket");
+    }
+    client.send_to(b"to", (SERVER6, server.local_addr().expect("bound").port())).expect("sends");
+    let mut buffer = [0; 16];
+    let (_, from) = server.recv_from(&mut buffer).expect("it comes");
+    assert_eq!(from.ip().to_string(), CLIENT4);
+    server.connect(from).expect("connects");
+    server.send(b"back").expect("sends");
+    assert_eq!(client.recv(&mut buffer).expect("it comes back"), 4);
+    (client, server)
+}
+
+/// Whether a datagram of the server still reaches the client.
+fn reaches(client: &UdpSocket, server: &UdpSocket) -> bool {
+    client.set_read_timeout(Some(Duration::from_millis(300))).expect("a socket");
+    server.send(b"again").is_ok() && client.recv(&mut [0; 16]).is_ok_and(|n| n == 5)
+}
+
+#[test]
+fn operators_see_remove_and_carry_sessions() {
+    if !possible("sessions") {
+        return;
+    }
+    let lab = Lab::new("sessions");
+    lab.stateful(DEVICE, "secret = \"00112233445566778899aabbccddeeff\"");
+    let service = Service::start(&lab, &[]);
+    let (client, server) = open(&lab, &lab.client);
+    lab.ping(1);
+    let port = client.local_addr().expect("bound").port();
+    let external = server.peer_addr().expect("connected").to_string();
+    let host = format!("[2001:db8:100::2]:{port}");
+
+    let sessions = lab.flows("sessions", &["--protocol", "udp"]);
+    assert_eq!(sessions.len(), 1, "{sessions:?}");
+    assert_eq!(sessions[0]["host"], host);
+    assert_eq!(sessions[0]["address"], external);
+    assert_eq!(sessions[0]["remote"], server.local_addr().expect("bound").to_string());
+    assert!(sessions[0]["expires"].as_u64().is_some_and(|left| (295..=300).contains(&left)), "{sessions:?}");
+    let bindings = lab.flows("bindings", &["--host", "2001:db8:100::/64", "--protocol", "udp"]);
+    assert_eq!(bindings.len(), 2, "one of the file, one of the packet: {bindings:?}");
+    assert_eq!(lab.flows("sessions", &["--remote", "203.0.113.1"]).len(), 0);
+    assert_eq!(lab.flows("sessions", &["--count"])[0]["count"], 2);
+    let output = lab.strait("who").arg(&external).output().expect("strait starts");
+    assert!(both(&output).contains(&host), "{}", both(&output));
+    let output = lab.strait("top").args(["--json"]).output().expect("strait starts");
+    let top: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&top[0]["bindings"], &top[0]["sessions"]), (&serde_json::json!(3), &serde_json::json!(2)));
+    let pool = lab.must("pool");
+    assert!(pool.contains("udp           2 of 64512 ports"), "{pool}");
+
+    // Away with them, and back again.
+    let exported = lab.must("export");
+    assert_eq!(exported.lines().count(), 5, "{exported}");
+    let output = lab.strait("flush").output().expect("strait starts");
+    assert!(!output.status.success() && both(&output).contains("--all"), "{}", both(&output));
+    let output = lab.strait("flush").arg("--all").output().expect("strait starts");
+    assert!(both(&output).contains("2 bindings and 2 sessions are removed"), "{}", both(&output));
+    assert!(!reaches(&client, &server), "the session is gone");
+    std::fs::write(lab.file("sessions.jsonl"), &exported).expect("a file");
+    let import = |name: &str| lab.strait("import").arg(lab.file(name)).output().expect("strait starts");
+    let output = import("sessions.jsonl");
+    assert!(both(&output).contains("2 bindings and 2 sessions are added"), "{}", both(&output));
+    assert!(reaches(&client, &server), "the session is there again");
+    // What is not from `export` changes nothing.
+    for (text, words) in [
+        ("", "line 1"),
+        ("{\"format\":\"strait-nat64-sessions\",\"version\":2}", "version 2"),
+        (&exported.replace("\"udp\"", "\"sctp\""), "sctp"),
+        (&exported.replace("\"profile\":0", "\"profile\":7"), "profile"),
+    ] {
+        std::fs::write(lab.file("bad.jsonl"), text).expect("a file");
+        let output = import("bad.jsonl");
+        assert!(!output.status.success() && both(&output).contains(words), "{words}: {}", both(&output));
+    }
+    // A second router with the same secret gives the same ports.
+    drop(service);
+    lab.must("down");
+    lab.must("up");
+    client.send_to(b"to", (SERVER6, server.local_addr().expect("bound").port())).expect("sends");
+    assert!(server.recv(&mut [0; 16]).is_ok(), "the client has the address and port that it had");
+}
+
+#[test]
+fn sessions_end_when_their_time_has_passed() {
+    if !possible("timeouts") {
+        return;
+    }
+    let lab = Lab::new("timeouts");
+    lab.stateful(DEVICE, "timeouts = { udp = 1 }");
+    let service = Service::start(&lab, &[]);
+    let _sockets = open(&lab, &lab.client);
+    assert_eq!(lab.flows("sessions", &[]).len(), 1);
+    let begun = Instant::now();
+    while !lab.flows("sessions", &[]).is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "{}", service.said());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    // The binding lives longer, so that the session may begin again.
+    assert_eq!(lab.flows("bindings", &["--protocol", "udp"]).len(), 2);
+    // Another time counts after a reload.
+    lab.stateful(DEVICE, "timeouts = { udp = 600 }");
+    lab.must("reload");
+    let _more = open(&lab, &lab.client);
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(lab.flows("sessions", &[]).len(), 1);
+}
+
+#[test]
+fn sessions_survive_reloads_upgrades_and_kills() {
+    if !possible("survive") {
+        return;
+    }
+    let lab = Lab::new("survive");
+    lab.stateful(EXPRESS, "");
+    let mut service = Service::start(&lab, &[]);
+    let sockets: Vec<_> = (0..200).map(|_| open(&lab, &lab.client)).collect();
+    for round in 0..3 {
+        service.end("KILL");
+        lab.stateful(EXPRESS, &format!("tos = {round}"));
+        lab.must("reload");
+        lab.outdate();
+        lab.must("reload");
+        service = Service::start(&lab, &[]);
+        let count = lab.flows("sessions", &["--count"]);
+        assert_eq!(count[0]["count"], 200, "round {round}");
+        let lost = sockets.iter().filter(|(client, server)| !reaches(client, server)).count();
+        assert_eq!(lost, 0, "round {round}");
+    }
+    // The other mode has none, and is a change like others.
+    lab.config(EXPRESS, "");
+    lab.must("reload");
+    lab.ping(1);
+    let output = lab.strait("sessions").stdin(Stdio::null()).output().expect("strait starts");
+    assert!(!output.status.success() && both(&output).contains("without sessions"), "{}", both(&output));
+}
+
+#[test]
+fn a_block_of_ports_tells_its_subscriber_without_a_log() {
+    if !possible("blocks") {
+        return;
+    }
+    let lab = Lab::new("blocks");
+    let text = "[nat64]\nmode = \"stateful\"\nprefix = \"2001:db8:64::/96\"\n\
+                [[pool]]\nhosts = \"2001:db8:100::/59\"\naddresses = [\"198.51.100.2\"]\nblock = 1024\nsubscriber = 64\n";
+    std::fs::write(lab.file("nat64.toml"), text).expect("a file");
+    lab.must("up");
+    for _ in 0..20 {
+        let (_, server) = open(&lab, &lab.client);
+        let external = server.peer_addr().expect("connected");
+        assert!((1024..2048).contains(&external.port()), "{external} is of the first block");
+        let output = lab.strait("who").arg(external.to_string()).output().expect("strait starts");
+        assert!(both(&output).contains("2001:db8:100::/64 has that port"), "{}", both(&output));
+    }
+}
