@@ -552,6 +552,21 @@ impl Manifest {
     pub fn table(&self, name: &str) -> Option<&Table> {
         self.tables.iter().find(|t| t.name == name)
     }
+
+    /// Gives a table another size than its program declares. The program must be loaded with this manifest.
+    pub fn resize(&mut self, name: &str, size: u64) -> bool {
+        let Some(table) = self.tables.iter_mut().find(|t| t.name == name) else { return false };
+        table.size = size;
+        if let Some(learning) = table.layout.as_mut().and_then(|layout| layout.learning.as_mut()) {
+            learning.count = learning_rows(size);
+        }
+        true
+    }
+}
+
+/// The number of rows of a table that learns on eBPF: a row of a removed entry awaits its grace period.
+pub fn learning_rows(size: u64) -> u32 {
+    (size + size / 4 + 64) as u32
 }
 
 impl Table {

@@ -128,13 +128,14 @@ impl fmt::Display for Problem {
 const SECTIONS: [&str; 5] = ["nat64", "map", "pool", "binding", "clat"];
 
 /// The keys of the section `nat64`.
-pub const KEYS: [&str; 21] = [
+pub const KEYS: [&str; 22] = [
     "mode",
     "prefix",
     "pool",
     "ports",
     "filtering",
     "timeouts",
+    "max-sessions",
     "new-sessions",
     "secret",
     "log",

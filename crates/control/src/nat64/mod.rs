@@ -17,4 +17,4 @@ pub use config::{
 };
 pub use entries::{ETHERNET_MTU, wanted};
 pub use running::{Running, counters, running, tables};
-pub use sessions::{binding_keys, expire_times};
+pub use sessions::{binding_keys, expire_times, resize};

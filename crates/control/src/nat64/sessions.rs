@@ -8,7 +8,7 @@ use dataplane::Rate;
 use dataplane::device::{Action, Entity, EntryKey, Key};
 use ipnet::{Ipv4Net, Ipv6Net};
 
-use super::config::{Filtering, Log, Pool, Protocol, Stateful, StaticBinding};
+use super::config::{Config, Filtering, Log, Pool, Protocol, Stateful, StaticBinding};
 use super::entries::{CONTROL, Call, Named, call};
 use super::running::{self, Running};
 use crate::plan::Desired;
@@ -125,6 +125,16 @@ pub fn expire_times(stateful: &Stateful) -> Vec<Entity> {
         [time(profile, micros), time(profile + BINDING, micros + LONGER)]
     };
     PROFILES.into_iter().zip(seconds).flat_map(of).collect()
+}
+
+/// Gives the tables of a program the sizes that a configuration asks for. Memory is for the asking: 300 bytes a session and its binding.
+pub fn resize(config: &Config, manifest: &mut Manifest) {
+    let size = config.stateful.as_ref().and_then(|stateful| stateful.max_sessions);
+    for name in ["bib4", "bib6", "peers", "sessions"] {
+        if let Some(size) = size {
+            manifest.resize(&table(name), size.into());
+        }
+    }
 }
 
 /// What of a translator with sessions must be read for [`read`]. Nothing if it has none.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use abi::id::ActionId;
 use abi::manifest::{
-    Action, Counter, KeyField, LearningMaps, Param, Register, Structure, Table, TableLayout,
+    Action, Counter, KeyField, LearningMaps, Param, Register, Structure, Table, TableLayout, learning_rows,
 };
 use abi::{ActionCall, Bits, Entry, MatchKind, MatchValue};
 use ir::Program;
@@ -310,7 +310,7 @@ fn layout(t: &ir::Table, map: &str, structure: Structure, machine: Machine, data
         lists: (mapped && t.profile.is_some()).then(|| format!("l_{map}")),
         learning: learns.then(|| LearningMaps {
             rows: format!("f_{map}"),
-            count: (t.size + t.size / 4 + 64) as u32,
+            count: learning_rows(t.size),
             free: format!("q_{map}"),
             key_offset: timed,
         }),

@@ -106,6 +106,14 @@ impl KernelProgram {
             options.max_entries.push((sender.kept.clone(), each));
             options.beside = Some(sender.program.clone());
         }
+        for table in &manifest.tables {
+            let Some(layout) = &table.layout else { continue };
+            if let (Some(map), Some(learning)) = (&layout.map, &layout.learning) {
+                options.max_entries.push((map.clone(), table.size.max(1) as u32));
+                options.max_entries.push((learning.rows.clone(), learning.count + 1));
+                options.max_entries.push((learning.free.clone(), learning.count));
+            }
+        }
         let shared = options.shared.as_ref().map_or_else(Vec::new, |(_, maps)| maps.clone());
         let instance = Instance::load(instance, object, &manifest.entry, &options)?;
         let mut program = Self { is_fresh: true, ..Self::around(instance, manifest) };
@@ -118,7 +126,20 @@ impl KernelProgram {
 
     /// Opens a loaded program. The manifest must be the one that it was loaded with.
     pub fn open(manifest: &Manifest, instance: &str) -> Result<Self> {
-        Ok(Self::around(Instance::open(instance)?, manifest))
+        let mut program = Self::around(Instance::open(instance)?, manifest);
+        program.adopt_sizes()?;
+        Ok(program)
+    }
+
+    /// Tables that learn have the size with which the program was loaded.
+    fn adopt_sizes(&mut self) -> Result<()> {
+        for table in self.manifest.tables.clone() {
+            let map = table.layout.as_ref().filter(|layout| layout.learning.is_some());
+            let Some(map) = map.and_then(|layout| layout.map.clone()) else { continue };
+            let size = self.map(&map)?.max_entries().into();
+            self.manifest.resize(&table.name, size);
+        }
+        Ok(())
     }
 
     /// Like [`KernelProgram::open`]. Returns `None` if there is no such instance, or if it was loaded from another object.
@@ -131,7 +152,9 @@ impl KernelProgram {
     pub fn unseen(manifest: &Manifest, instance: &str, maps: &BTreeMap<String, u32>) -> Result<Self> {
         let open = |(name, number): (&String, &u32)| Ok((name.clone(), Map::numbered(name, *number)?));
         let maps = maps.iter().map(open).collect::<Result<_>>()?;
-        Ok(Self { maps, ..Self::around(Instance::unseen(instance)?, manifest) })
+        let mut program = Self { maps, ..Self::around(Instance::unseen(instance)?, manifest) };
+        program.adopt_sizes()?;
+        Ok(program)
     }
 
     /// The kernel's numbers of the maps, by name: what [`KernelProgram::unseen`] needs.

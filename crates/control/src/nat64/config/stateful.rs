@@ -20,6 +20,8 @@ pub struct Stateful {
     pub filtering: Filtering,
     /// How long sessions live.
     pub timeouts: Timeouts,
+    /// How many sessions there may be, and as many bindings; `None` is the number that the program declares.
+    pub max_sessions: Option<u32>,
     /// How many sessions a second the hosts of a /64 may open; `None` is no limit (RFC 6888 REQ-4).
     pub new_sessions: Option<u32>,
     /// The key from which ports and addresses are chosen; `None` lets `up` choose one.
@@ -151,8 +153,8 @@ const POOL_KEYS: [&str; 5] = ["hosts", "addresses", "ports", "block", "subscribe
 const BINDING_KEYS: [&str; 3] = ["protocol", "ipv4", "ipv6"];
 const PORTS: RangeInclusive<u16> = 1024..=65535;
 /// The keys of the section `nat64` that belong to mode `stateful`.
-pub(super) const KEYS: [&str; 7] =
-    ["pool", "ports", "filtering", "timeouts", "new-sessions", "secret", "log"];
+pub(super) const KEYS: [&str; 8] =
+    ["pool", "ports", "filtering", "timeouts", "max-sessions", "new-sessions", "secret", "log"];
 /// The largest number of prefixes of pools: the slots of the program.
 const SLOTS: u64 = 4096;
 
@@ -278,6 +280,7 @@ impl<'a> Reader<'a> {
             bindings: bindings.into_iter().map(|(binding, _)| binding).collect(),
             filtering: table.get("filtering").map_or(Filtering::EndpointIndependent, |v| self.filtering(v)),
             timeouts: table.get("timeouts").map_or_else(Timeouts::default, |v| self.timeouts(v)),
+            max_sessions: table.get("max-sessions").and_then(|v| self.max_sessions(v)),
             new_sessions: table.get("new-sessions").and_then(|v| self.new_sessions(v)),
             secret: table.get("secret").and_then(|v| self.secret(v)),
             log: table.get("log").map_or(Log::Nothing, |v| self.log(v)),
@@ -541,6 +544,10 @@ impl<'a> Reader<'a> {
 
     fn new_sessions(&mut self, value: &Value<'a>) -> Option<u32> {
         self.integer(value, "new-sessions", 1..=10_000_000).map(|n| n as u32)
+    }
+
+    fn max_sessions(&mut self, value: &Value<'a>) -> Option<u32> {
+        self.integer(value, "max-sessions", 1024..=1 << 26).map(|n| n as u32)
     }
 
     fn secret(&mut self, value: &Value<'a>) -> Option<[u64; 2]> {

@@ -37,7 +37,8 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
         "mode \"clat\" is not for the native target; nothing was changed\n  hint: `strait nat64 up` without `--target native`"
     );
     let bundle = Bundle::of(&config);
-    let manifest = bundle.native_manifest()?;
+    let mut manifest = bundle.native_manifest()?;
+    control::nat64::resize(&config, &mut manifest);
     let links = Handle::open()?;
     let config = super::source::complete(config, &links.links()?, &links)?;
     let mut config = super::source::keep_secret(config, None)?;
@@ -157,6 +158,11 @@ fn again(
     anyhow::ensure!(
         config.stateful.is_some() == running.stateful.is_some(),
         "another mode needs another start; nothing was changed"
+    );
+    let most = |config: &Config| config.stateful.as_ref().and_then(|stateful| stateful.max_sessions);
+    anyhow::ensure!(
+        most(&config) == most(running),
+        "another `max-sessions` needs another start; nothing was changed"
     );
     let config = super::source::complete(config, &links.links()?, links)?;
     let config = super::source::keep_secret(config, Some(running))?;

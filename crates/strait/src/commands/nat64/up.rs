@@ -7,9 +7,10 @@ use std::path::Path;
 use abi::Manifest;
 use abi::manifest::Table;
 use anyhow::bail;
+use control::nat64::flows::Flows;
 use control::nat64::{Config, Lanes, Running, XdpMode, running};
 use control::plan::{self, Desired};
-use dataplane::device::Key;
+use dataplane::device::{DeviceError, Key};
 use io::bpf::{self, Hook, Instance, LoadOptions};
 use io::ebpf::KernelProgram;
 use io::link::{Handle, Route, sysctl};
@@ -295,7 +296,8 @@ impl<'a> Plan<'a> {
         yields: bool,
     ) -> anyhow::Result<Self> {
         let bundle = Bundle::of(&config);
-        let manifest = bundle.manifest()?;
+        let mut manifest = bundle.manifest()?;
+        control::nat64::resize(&config, &mut manifest);
         let moved = moved(site, file)?;
         let names = moved.iter().map(|site| site.device.clone()).collect();
         let ground = Ground { yields, ..Ground::survey(site, links, names)? };
@@ -314,7 +316,7 @@ impl<'a> Plan<'a> {
         }
         let unfit =
             unfit.iter().map(|unfit| format!("{}\n  hint: {}", unfit.left_out(), unfit.cure)).collect();
-        let (program, held, mut running_program) = held(site, bundle, &wanted, before.as_ref())?;
+        let (program, held, mut running_program) = held(site, bundle, &manifest, &wanted, before.as_ref())?;
         let routing = ground.routing(&config);
         let device = ground.device_steps(&config);
         let lanes = ground.lane_steps(&ways, running_program.as_mut())?;
@@ -363,8 +365,12 @@ impl<'a> Plan<'a> {
             Program::Keep => {}
             Program::Replace => {
                 let old = self.before.as_ref().map_or("an older release", |b| b.version.as_str());
-                let what =
-                    format!("on {device}: that of version {old} by that of {}", env!("CARGO_PKG_VERSION"));
+                let what = match old == env!("CARGO_PKG_VERSION") {
+                    true => format!("on {device}: loaded anew, for another mode or number of sessions"),
+                    false => {
+                        format!("on {device}: that of version {old} by that of {}", env!("CARGO_PKG_VERSION"))
+                    }
+                };
                 all.push((Sort::Change, "program".into(), what));
             }
         }
@@ -506,7 +512,8 @@ impl<'a> Plan<'a> {
     /// The program that is to run, in the place of an older one.
     fn program(&self) -> anyhow::Result<KernelProgram> {
         let (site, bundle) = (self.ground.site, Bundle::of(&self.config));
-        let manifest = bundle.manifest()?;
+        let mut manifest = bundle.manifest()?;
+        control::nat64::resize(&self.config, &mut manifest);
         if let (Program::Keep, Some(program)) = (self.program, bundle.running(&site.instance)) {
             return Ok(program);
         }
@@ -549,6 +556,9 @@ impl<'a> Plan<'a> {
                 program.load_xdp_lanes(Bundle::of(&self.config).xdp)?;
             }
         }
+        if let Some(mut running) = Bundle::of(&self.config).running(&self.ground.site.instance) {
+            copy_flows(&mut running, &mut program)?;
+        }
         if let Some(before) = &self.before {
             before.write(program.instance())?;
         }
@@ -565,6 +575,26 @@ fn drain(site: &Site, links: &Handle) -> anyhow::Result<()> {
         links.remove_route(route)?;
     }
     std::thread::sleep(std::time::Duration::from_millis(20));
+    Ok(())
+}
+
+/// Copies bindings and sessions to a program with tables of other sizes. What packets add to the old one from now on is lost: they add it again.
+fn copy_flows(from: &mut KernelProgram, to: &mut KernelProgram) -> anyhow::Result<()> {
+    let flows = Flows::of(from.manifest());
+    for table in flows.iter().flat_map(Flows::all) {
+        if from.manifest().tables[table.index()] == to.manifest().tables[table.index()] {
+            // They share its maps.
+            continue;
+        }
+        let mut found = Vec::new();
+        from.each_learnt(table, |learnt| found.extend(learnt.timer.is_some().then_some(learnt)))?;
+        for learnt in &found {
+            match to.teach(table, learnt) {
+                Err(io::Error::Device(DeviceError::ResourceExhausted(_))) => break,
+                other => drop(other?),
+            }
+        }
+    }
     Ok(())
 }
 
@@ -621,12 +651,15 @@ fn moved(site: &Site, file: &File) -> anyhow::Result<Vec<Site>> {
 fn held(
     site: &Site,
     bundle: &Bundle,
+    manifest: &Manifest,
     wanted: &Desired,
     before: Option<&Record>,
 ) -> anyhow::Result<(Program, Desired, Option<KernelProgram>)> {
     if let Some(mut program) = bundle.running(&site.instance) {
         let held = plan::present(&mut program, wanted)?;
-        return Ok((Program::Keep, held, Some(program)));
+        // The sizes of maps are fixed when they are made.
+        let same = program.manifest() == manifest;
+        return Ok((if same { Program::Keep } else { Program::Replace }, held, Some(program)));
     }
     if Instance::open(&site.instance).is_err() {
         return Ok((Program::Load, Desired::default(), None));
@@ -704,13 +737,19 @@ fn pool_texts(running: &Running) -> Vec<(String, String)> {
     running.pools.iter().map(|(hosts, text)| (hosts.to_string(), text.clone())).collect()
 }
 
-/// The times of sessions, which the program does not have, by the keys of the file.
+/// What the program does not have in its tables: the times of sessions, and the sizes of tables, by the keys of the file.
 fn timeouts(config: Option<&Config>) -> Vec<(String, String)> {
     let mut timeouts = match config.and_then(|config| config.stateful.as_ref()) {
         Some(stateful) => stateful.timeouts,
         None => return Vec::new(),
     };
-    timeouts.named().map(|(name, seconds, _)| (format!("timeouts.{name}"), format!("{seconds} s"))).to_vec()
+    let mut all = timeouts
+        .named()
+        .map(|(name, seconds, _)| (format!("timeouts.{name}"), format!("{seconds} s")))
+        .to_vec();
+    let most = config.and_then(|config| config.stateful.as_ref()).and_then(|stateful| stateful.max_sessions);
+    all.push(("max-sessions".to_string(), most.map_or("the program's".to_string(), |most| most.to_string())));
+    all
 }
 
 #[cfg(test)]
@@ -742,7 +781,7 @@ mod tests {
     ];
 
     /// Keys of no table of the program. What they change is shown with the interfaces and routes.
-    const ELSEWHERE: [&str; 4] = ["mode", "timeouts", "attach", "routes"];
+    const ELSEWHERE: [&str; 5] = ["mode", "timeouts", "max-sessions", "attach", "routes"];
 
     #[test]
     fn a_change_of_any_key_is_shown() {
