@@ -687,9 +687,15 @@ pub struct SessionsArgs {
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1],
 value_parser = workers)]
     pub workers: Vec<usize>,
+    /// The program: stateful NAT64, whose sessions packets make, or NAT44, whose sessions a controller makes (at most 1048576).
+    #[arg(long, value_enum, default_value = "nat64")]
+    pub app: SessionsApp,
+    /// Where stateful NAT64 runs.
+    #[arg(long, value_enum, default_value = "native")]
+    pub target: SessionsTarget,
     /// The numbers of sessions, separated by commas.
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1000, 100_000, 1_000_000],
-        value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [10_000, 100_000, 1_000_000],
+        value_parser = clap::value_parser!(u32).range(1..=33_554_432))]
     pub sessions: Vec<u32>,
     /// The seed of the order of packets.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -697,6 +703,24 @@ value_parser = workers)]
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// The programs whose sessions are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum SessionsApp {
+    /// apps/nat64-stateful.
+    Nat64,
+    /// apps/nat44.
+    Nat44,
+}
+
+/// Where they are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum SessionsTarget {
+    /// Machine code in this process.
+    Native,
+    /// The kernel, by test runs of the program for tc.
+    Tc,
 }
 
 #[derive(Debug, Args)]

@@ -8,6 +8,7 @@ pub mod fuzz;
 pub mod r#gen;
 pub mod learn;
 pub mod lpm;
+pub mod nat44_sessions;
 pub mod nat64;
 pub mod over_memory;
 pub mod pipeline;

@@ -35,7 +35,7 @@ use anyhow::bail;
 use control::nat64::{Config, ETHERNET_MTU, wanted};
 use control::plan::Desired;
 
-use self::bundle::Bundle;
+pub use self::bundle::Bundle;
 use self::log::Log;
 use crate::cli::{Nat64Command, Nat64Target, UpArgs};
 
@@ -103,7 +103,7 @@ fn prefix_text(config: &Config) -> String {
 }
 
 /// What the tables must hold. This checks that it fits, before anything changes.
-fn desired(config: &Config, manifest: &Manifest) -> anyhow::Result<Desired> {
+pub fn desired(config: &Config, manifest: &Manifest) -> anyhow::Result<Desired> {
     let wanted = wanted(config, manifest).map_err(anyhow::Error::msg)?;
     wanted.fits(manifest).map_err(|why| anyhow::anyhow!("{why}; nothing was changed"))?;
     Ok(wanted)
