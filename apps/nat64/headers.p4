@@ -309,6 +309,15 @@ struct session_t {
     bit<32>  remote;        // of the IPv4 side
     bit<16>  remote_port;
 }
+
+// What a transport header says. The parser does it, so that native targets know the keys of the lookups of many packets at once. ICMP has the
+// identifier of a query as the port of the host.
+void transport_ends(inout session_t session, in bit<8> protocol, in bit<16> source, in bit<16> destination) {
+    session.protocol = protocol;
+    session.host_port = source;         // from IPv6
+    session.port = destination;         // from IPv4
+    session.remote_port = protocol == PROTO_ICMP ? 16w0 : (session.from6 ? destination : source);
+}
 #endif
 
 struct metadata_t {

@@ -54,6 +54,11 @@ parser Packet(packet_in packet,
         meta.padding = standard_metadata.packet_length - frame_bytes;
         meta.whole = meta.padding == 0 && hdr.ipv4.more_fragments == 0 && hdr.ipv4.fragment_offset == 0;
         meta.protocol = hdr.ipv4.protocol;
+#ifdef STATEFUL
+        meta.session.from6 = false;
+        meta.session.address = hdr.ipv4.dst;
+        meta.session.remote = hdr.ipv4.src;
+#endif
         transition select(hdr.ipv4.ihl) {
             5:       ipv4_payload;
             default: ipv4_options;
@@ -148,6 +153,11 @@ parser Packet(packet_in packet,
         meta.whole = meta.padding == 0;
         meta.l4_bytes = hdr.ipv6.payload_length;
         meta.protocol = hdr.ipv6.next_header;
+#ifdef STATEFUL
+        meta.session.from6 = true;
+        meta.session.host = hdr.ipv6.src;
+        meta.session.remote = hdr.ipv6.dst[31:0];   // of a prefix of 96 bits
+#endif
         transition ipv6_next;
     }
 
@@ -226,6 +236,9 @@ parser Packet(packet_in packet,
         verify(meta.l4_bytes >= 20, error.BadLength);
         packet.extract(hdr.tcp);
         meta.summed = meta.whole;
+#ifdef STATEFUL
+        transport_ends(meta.session, PROTO_TCP, hdr.tcp.src_port, hdr.tcp.dst_port);
+#endif
         transition select(hdr.tcp.flags, hdr.tcp.data_offset) {
             (0x02 &&& 0x02, 8 &&& 8): tcp_options;      // SYN, 8 to 15 words
             (0x02 &&& 0x02, 6 &&& 6): tcp_options;      // SYN, 6 or 7 words
@@ -258,6 +271,9 @@ parser Packet(packet_in packet,
         verify(meta.l4_bytes >= 8, error.BadLength);
         packet.extract(hdr.udp);
         meta.summed = meta.whole && hdr.udp.bytes == meta.l4_bytes && hdr.udp.checksum != 0;
+#ifdef STATEFUL
+        transport_ends(meta.session, PROTO_UDP, hdr.udp.src_port, hdr.udp.dst_port);
+#endif
         transition accept;
     }
 
@@ -267,6 +283,9 @@ parser Packet(packet_in packet,
         verify(meta.l4_bytes >= 8, error.BadLength);
         packet.extract(hdr.udp);
         meta.summed = meta.whole && hdr.udp.bytes == meta.l4_bytes && hdr.udp.checksum != 0;
+#ifdef STATEFUL
+        transport_ends(meta.session, PROTO_UDP, hdr.udp.src_port, hdr.udp.dst_port);
+#endif
         transition select(meta.l4_bytes) {
             0 &&& 0xfff0: accept;
             default:      payload_seed;
@@ -300,6 +319,9 @@ parser Packet(packet_in packet,
         verify(meta.l4_bytes >= ICMP_BYTES, error.BadLength);
         packet.extract(hdr.icmp);
         meta.summed = meta.whole;
+#ifdef STATEFUL
+        transport_ends(meta.session, PROTO_ICMP, hdr.icmp.rest[31:16], hdr.icmp.rest[31:16]);
+#endif
         transition select(meta.whole, hdr.icmp.type_) {
             (true, ICMP_UNREACHABLE):       icmpv4_error;
             (true, ICMP_TIME_EXCEEDED):     icmpv4_error;
@@ -312,6 +334,9 @@ parser Packet(packet_in packet,
         verify(meta.l4_bytes >= ICMP_BYTES, error.BadLength);
         packet.extract(hdr.icmp);
         meta.summed = meta.whole;
+#ifdef STATEFUL
+        transport_ends(meta.session, PROTO_ICMP, hdr.icmp.rest[31:16], hdr.icmp.rest[31:16]);
+#endif
         transition select(meta.whole, hdr.icmp.type_, meta.l4_bytes) {
             (_, ICMPV6_SOLICITATION, 24):        solicitation;
             (_, ICMPV6_SOLICITATION, 32):        solicitation_with_option;

@@ -104,15 +104,10 @@ bool is_established(in bit<8> state) {
 control Flow(in headers_t hdr, inout metadata_t meta) {
     apply {
         if (hdr.ipv4.isValid()) {
-            meta.session.from6 = false;
-            meta.session.address = hdr.ipv4.dst;
-            meta.session.remote = hdr.ipv4.src;
             meta.session.fragment = hdr.ipv4.more_fragments == 1 || hdr.ipv4.fragment_offset != 0;
             meta.session.first = hdr.ipv4.fragment_offset == 0;
             meta.session.identification = (bit<32>) hdr.ipv4.identification;
         } else {
-            meta.session.from6 = true;
-            meta.session.host = hdr.ipv6.src;
             meta.session.fragment = hdr.fragment.isValid()
                 && (hdr.fragment.more_fragments == 1 || hdr.fragment.fragment_offset != 0);
             meta.session.first = hdr.fragment.fragment_offset == 0;
@@ -329,6 +324,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         key = { meta.session.protocol: exact; meta.session.host: exact; meta.session.host_port: exact; }
         actions = { bound; @defaultonly unbound; }
         const default_action = unbound;
+        strait_early_lookup = true;
         add_on_miss = true;
         idle_timeout_with_auto_delete = true;
         size = 65536;
@@ -410,6 +406,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         actions = { session; @defaultonly no_session; }
         const default_action = no_session;
         strait_direct_register = state;
+        strait_early_lookup = true;
         add_on_miss = true;
         idle_timeout_with_auto_delete = true;
         size = 131072;
@@ -478,27 +475,15 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             if (meta.session.from6) { hdr.ipv4.src = meta.session.address; } else { hdr.ipv6.dst = meta.session.host; }
             return;
         }
-        bit<16> source_port = 0;
-        bit<16> destination_port = 0;
         bool syn = false;
         now = (bit<24>) (standard_metadata.ingress_global_timestamp >> 20);
         if (hdr.tcp.isValid()) {
-            meta.session.protocol = PROTO_TCP;
             profile = SESSION_TRANSITORY;
-            source_port = hdr.tcp.src_port;
-            destination_port = hdr.tcp.dst_port;
             syn = hdr.tcp.flags[1:1] == 1;
         } else if (hdr.udp.isValid()) {
-            meta.session.protocol = PROTO_UDP;
             profile = SESSION_UDP;
-            source_port = hdr.udp.src_port;
-            destination_port = hdr.udp.dst_port;
         } else if (hdr.icmp.isValid()) {
-            // The identifier is the port of the host (section 3.5.3).
-            meta.session.protocol = PROTO_ICMP;
             profile = SESSION_ICMP;
-            source_port = hdr.icmp.rest[31:16];
-            destination_port = hdr.icmp.rest[31:16];
         } else {
             no_ports();
         }
@@ -509,10 +494,8 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
 
         choices.apply();
         if (meta.session.from6) {
-            old_port = source_port;
-            meta.session.host_port = source_port;
+            old_port = meta.session.host_port;
             meta.session.remote = hdr.ipv4.dst;
-            meta.session.remote_port = icmp ? 16w0 : destination_port;
             bib6.apply();
             if (!bound_here) {
                 if (!opens) { no_binding(); }
@@ -555,9 +538,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             }
             origin = V6_INIT;
         } else {
-            old_port = destination_port;
-            meta.session.port = destination_port;
-            meta.session.remote_port = icmp ? 16w0 : source_port;
+            old_port = meta.session.port;
             origin = V4_INIT;
         }
 

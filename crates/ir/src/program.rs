@@ -444,6 +444,9 @@ pub struct Table {
     pub direct_register: Option<DirectRegister>,
     /// The action profile through which the entries refer to actions.
     pub profile: Option<ProfileId>,
+    /// Whether most packets look the table up with what their headers say, or with what earlier lookups of this kind have found: the property
+    /// `strait_early_lookup`. A target may look such a table up for many packets at once. It is a hint, which changes no result.
+    pub early_lookup: bool,
     /// The fields that the selector hashes to choose a member of a group.
     pub selector: Vec<Expr>,
     /// PNA: whether the default action may add entries. See [`Table::learns`].

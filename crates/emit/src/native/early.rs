@@ -2,15 +2,21 @@
 //! The waits for memory of the packets then overlap. When the program applies the table, the row has already been found.
 //!
 //! This makes programs faster only if a table is larger than the caches. Small tables are looked up when they are applied.
+//!
+//! A table that learns, is applied at several places and has the property `strait_early_lookup` is looked up early with a guess: the key that the variables of the parser give, and those that
+//! an action of another early lookup would set. Where the table is applied, the guess counts if it is the key. Sessions need it: the key of the second
+//! lookup of a packet is in the row of the first one, and both rows are in none of the caches.
 
 use std::collections::HashSet;
 
 use abi::manifest::Structure;
+use abi::native::data_offset;
 use ir::cells::Cell;
 use ir::effects;
-use ir::{Block, ExprKind, HeaderId, HeaderRef, Place, Program, Role, StmtKind, TableId, visit};
+use ir::{Block, ExprKind, HeaderId, HeaderRef, Place, Program, Role, StmtKind, TableId, VarId, visit};
 
-use crate::c::{Body, Home, Unit, Units};
+use crate::c::layout::offsets;
+use crate::c::{Body, Home, Unit, Units, c_type};
 
 use super::Native;
 use super::table::write_keys;
@@ -23,6 +29,18 @@ const LARGE: u64 = 4096;
 pub struct Early {
     pub table: TableId,
     pub headers: Vec<HeaderId>,
+    /// What is supposed for the key; `None` if the key is known.
+    pub guess: Option<Vec<Supposed>>,
+}
+
+/// Variables that an action sets to its parameters, if it is that of the row of an earlier lookup.
+#[derive(Clone, Debug)]
+pub struct Supposed {
+    table: TableId,
+    /// The number of the action in the table.
+    action: u32,
+    /// The variables, and the numbers of the parameters.
+    sets: Vec<(VarId, usize)>,
 }
 
 /// The storage cells that the statements before some point may write.
@@ -38,6 +56,7 @@ pub fn tables(
 ) -> Vec<Early> {
     let Some(ingress) = program.control(Role::Ingress) else { return Vec::new() };
     let mut found = Vec::new();
+    let parsed = parsed(program);
     // The lookups come before PNA's pre control.
     let mut written = Written::default();
     if let Some(pre) = program.control(Role::PreControl) {
@@ -50,9 +69,72 @@ pub fn tables(
             && definition.size >= LARGE;
         if large && applications[table.index()] == 1 {
             found.extend(settled(program, units, table, written));
+        } else if large
+            && definition.early_lookup
+            && structure == Some(Structure::Flow)
+            && !found.iter().any(|early: &Early| early.table == table)
+        {
+            found.extend(guessed(program, units, table, &parsed, &found));
         }
     });
     found
+}
+
+/// The cells that parsers write.
+fn parsed(program: &Program) -> Written {
+    let mut written = Written::default();
+    for parser in &program.parsers {
+        let blocks = std::iter::once(&parser.prologue).chain(parser.states.iter().map(|state| &state.body));
+        blocks.for_each(|block| walk(program, block, &mut written, &mut |_, _| {}));
+    }
+    written
+}
+
+/// The early lookup of a table by a guess of its key, or `None` if some variable of it has no value behind the parser.
+fn guessed(
+    program: &Program,
+    units: &Units,
+    table: TableId,
+    parsed: &Written,
+    before: &[Early],
+) -> Option<Early> {
+    let supposed: Vec<Supposed> =
+        before.iter().flat_map(|early| suppose(program, units, early.table)).collect();
+    let set = |v: &VarId| supposed.iter().any(|s| s.sets.iter().any(|(var, _)| var == v));
+    let (mut headers, mut known) = (Vec::new(), true);
+    for key in &program.tables[table.index()].keys {
+        visit::exprs(&key.expr, &mut |e| match &e.kind {
+            ExprKind::Read(Place::Var(v)) => {
+                known &= units.home(*v) == Home::State && (parsed.contains(&Cell::Var(*v)) || set(v));
+            }
+            ExprKind::Read(Place::Field(HeaderRef::Header(h), _)) => {
+                if !headers.contains(h) {
+                    headers.push(*h);
+                }
+            }
+            ExprKind::IsValid(HeaderRef::Header(_)) => {}
+            ExprKind::Read(_) | ExprKind::IsValid(_) | ExprKind::NextIndex(_) => known = false,
+            _ => {}
+        });
+    }
+    known.then_some(Early { table, headers, guess: Some(supposed) })
+}
+
+/// What the actions of a table that is looked up early set to their parameters.
+fn suppose(program: &Program, units: &Units, table: TableId) -> Vec<Supposed> {
+    let action = |(number, listed): (usize, &ir::TableAction)| {
+        let action = &program.actions[listed.action.index()];
+        let mut sets = Vec::new();
+        for stmt in &action.body {
+            let StmtKind::Assign { dst: Place::Var(to), src } = &stmt.kind else { continue };
+            let ExprKind::Read(Place::Var(from)) = &src.kind else { continue };
+            let param = action.params.iter().position(|param| param.var == *from);
+            let narrow = c_type(program.var(*to).ty).is_some();
+            sets.extend(param.filter(|_| narrow && units.home(*to) == Home::State).map(|param| (*to, param)));
+        }
+        (!sets.is_empty()).then_some(Supposed { table, action: number as u32, sets })
+    };
+    program.tables[table.index()].actions.iter().enumerate().filter_map(action).collect()
 }
 
 /// Calls `f` for each table that a block applies, with the cells that may have been written before. It does not call `f` for tables that
@@ -102,7 +184,26 @@ fn settled(program: &Program, units: &Units, table: TableId, written: &Written) 
             _ => {}
         });
     }
-    settled.then_some(Early { table, headers })
+    settled.then_some(Early { table, headers, guess: None })
+}
+
+/// Emits what an action of an earlier lookup would do to variables, if that has found a row with this action.
+fn set(body: &mut Body<'_>, supposed: &Supposed) {
+    let definition = &body.program.tables[supposed.table.index()];
+    let key: u32 = definition.keys.iter().map(|k| k.expr.ty.width().div_ceil(8)).sum();
+    let (name, data) =
+        (body.names.table(supposed.table).to_string(), data_offset(key, Structure::Flow, false));
+    let (offsets, _) = offsets(body.program, definition.actions[supposed.action as usize].action);
+    body.text.open(format!(
+        "if (t->{name}_early && t->{name}_row && *(const u32 *)(t->{name}_row->bytes + {data}) == {})",
+        supposed.action
+    ));
+    for (var, param) in &supposed.sets {
+        let ty = c_type(body.program.var(*var).ty).unwrap_or("u64");
+        let (place, at) = (body.var(*var), data + offsets[*param]);
+        body.text.line(format!("{place} = *(const {ty} *)(t->{name}_row->bytes + {at});"));
+    }
+    body.text.close("");
 }
 
 impl Native<'_> {
@@ -136,7 +237,21 @@ impl Native<'_> {
                 body.text.line("    return 1;");
             }
             body.text.line(format!("u64 *words = t->{name}_key;"));
+            let supposed = early.guess.iter().flatten();
+            let vars: Vec<VarId> =
+                supposed.clone().flat_map(|s| s.sets.iter().map(|(var, _)| *var)).collect();
+            // The program has not set them yet, so they get their values back.
+            for (at, var) in vars.iter().enumerate() {
+                let ty = c_type(body.program.var(*var).ty).unwrap_or("u64");
+                let value = body.var(*var);
+                body.text.line(format!("{ty} kept_{at} = {value};"));
+            }
+            supposed.for_each(|supposed| set(body, supposed));
             write_keys(body, definition, &layout);
+            for (at, var) in vars.iter().enumerate() {
+                let place = body.var(*var);
+                body.text.line(format!("{place} = kept_{at};"));
+            }
         });
     }
 

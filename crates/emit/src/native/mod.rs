@@ -25,6 +25,7 @@ use abi::manifest::Structure;
 use early::Early;
 use ir::pipeline::{Decision, Fate, Path, Stage, Step, To};
 use ir::{Role, Verified};
+use table::EarlyKey;
 
 use crate::Output;
 use crate::c::{self, Emitter, Hook, Known, Which, stage_name};
@@ -110,7 +111,10 @@ impl Native<'_> {
             return;
         }
         for i in 0..self.c.program.tables.len() {
-            self.native_table(i, self.early.iter().any(|e| e.table.index() == i));
+            let early = self.early.iter().find(|e| e.table.index() == i);
+            let known =
+                early.map(|early| if early.guess.is_some() { EarlyKey::Guess } else { EarlyKey::Key });
+            self.native_table(i, known);
         }
         self.c.parsers();
         self.c.controls();

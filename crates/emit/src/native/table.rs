@@ -12,7 +12,7 @@ use crate::c::{Body, Unit, c_type, flipped, header, signed_range};
 
 impl Native<'_> {
     /// Emits the function that applies a table. It returns the number of the action that ran, plus [`HIT`] on a hit.
-    pub(super) fn native_table(&mut self, index: usize, early: bool) {
+    pub(super) fn native_table(&mut self, index: usize, early: Option<EarlyKey>) {
         let table = self.c.manifest.tables[index].clone();
         let id = TableId(index as u32);
         let definition = &self.c.program.tables[index];
@@ -98,14 +98,23 @@ fn index_of(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) {
     }
 }
 
-/// Emits the lookup. On a hit, it updates the entry's cells, and `d` points to its action data.
+/// What an early lookup was made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EarlyKey {
+    /// The key.
+    Key,
+    /// What may be the key.
+    Guess,
+}
+
+/// Emits the lookup, and what follows it.
 fn lookup(
     body: &mut Body<'_>,
     definition: &ir::Table,
     layout: &TableLayout,
     index: usize,
     ranges: Option<&str>,
-    early: bool,
+    early: Option<EarlyKey>,
 ) {
     let words = layout.key_size.div_ceil(8);
     let test = ranges.map_or("0".to_string(), |name| format!("between_{name}"));
@@ -123,7 +132,19 @@ fn lookup(
         // The key must last until the action has run, because the action may add an entry for it.
         body.text.line(format!("u64 words[{}];", words + 1));
     }
-    if early {
+    if early == Some(EarlyKey::Guess) {
+        write_keys(body, definition, layout);
+        body.text.line("row = 0;");
+        body.text
+            .line(format!("if (t->{name}_early && !__builtin_memcmp(words, t->{name}_key, {}))", 8 * words));
+        body.text.line(format!("    row = t->{name}_row;"));
+        // A packet of the same burst may have added the entry since, also this one.
+        body.text.line("if (!row)");
+        body.text.line(format!("    row = {find};"));
+        found(body, definition, layout, index, ranges.is_some());
+        return;
+    }
+    if early.is_some() {
         body.text.open(format!("if (t->{name}_early)"));
         if learns {
             // A packet of the same burst may have added the entry since.
@@ -144,9 +165,14 @@ fn lookup(
         write_keys(body, definition, layout);
     }
     body.text.line(format!("row = {find};"));
-    if early {
+    if early.is_some() {
         body.text.close("");
     }
+    found(body, definition, layout, index, ranges.is_some());
+}
+
+/// Emits what follows a lookup. On a hit, it updates the entry's cells, and `d` points to its action data.
+fn found(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout, index: usize, ranges: bool) {
     body.text.open("if (row)");
     if layout.counter_offset.is_some() {
         let length = body.program.standard.packet_length;
@@ -169,7 +195,7 @@ fn lookup(
     // A trie's rows have no key.
     let data = match layout.structure {
         Structure::LpmTrie => 0,
-        _ => data_offset(layout.key_size, layout.structure, ranges.is_some()),
+        _ => data_offset(layout.key_size, layout.structure, ranges),
     };
     body.text.line(format!("d = row->bytes + {data};"));
     body.text.line(format!("result = {HIT};"));

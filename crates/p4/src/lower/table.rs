@@ -466,6 +466,7 @@ impl<'a> Lower<'_, 'a> {
                     _ => return self.limit("E0528", e.span, "this is no action profile or selector"),
                 }
             }
+            "strait_early_lookup" => out.early_lookup = known(self),
             "add_on_miss" => out.add_on_miss = known(self),
             "idle_timeout_with_auto_delete" => out.ages |= known(self),
             "psa_idle_timeout" | "pna_idle_timeout" => {

@@ -37,6 +37,10 @@ const OF_HOST: u32 = 16;
 /// The server, as hosts see it.
 const SERVER: u128 = (0x0064_ff9b_0001 << 80) | 0xc633_6402;
 const BURST: usize = 64;
+/// The number of measurements of establishment. The best one counts.
+const TURNS: usize = 3;
+/// A time when all sessions are over.
+const LATE: u64 = u64::MAX >> 16;
 /// Where the last bytes of the source address and the source port are in a frame.
 const HOST_AT: usize = 14 + 8 + 12;
 const PORT_AT: usize = 14 + 40;
@@ -154,7 +158,13 @@ fn native(args: &SessionsArgs, sessions: u32) -> anyhow::Result<Figures> {
         let before = resident()?;
         let program = NativeProgram::load(&object, &manifest, &[])?;
         plan::apply(&mut program.memory().clone(), &wanted)?;
-        let seconds = establish(&program, sessions, workers)?;
+        // The first time, the kernel gives the process memory, which takes as long as the sessions.
+        establish(&program, sessions, workers)?;
+        let mut seconds = f64::INFINITY;
+        for _ in 0..TURNS {
+            clear(&program);
+            seconds = seconds.min(establish(&program, sessions, workers)?);
+        }
         let rate = f64::from(sessions) / seconds / 1e6;
         let first = established.first().map_or(rate, |first: &Rate| first.million_per_second);
         established.push(Rate { workers, million_per_second: rate, scaling: rate / first });
@@ -183,17 +193,18 @@ fn native(args: &SessionsArgs, sessions: u32) -> anyhow::Result<Figures> {
 
 /// Opens all sessions, and returns the seconds that it took.
 fn establish(program: &NativeProgram, sessions: u32, workers: usize) -> anyhow::Result<f64> {
-    let (begin, end, sent) = (Barrier::new(workers + 1), Barrier::new(workers + 1), AtomicU64::new(0));
+    let (begin, sent) = (Barrier::new(workers), AtomicU64::new(0));
     let processors = io::port::processors();
-    let seconds = std::thread::scope(|scope| {
-        for number in 0..workers {
-            let (begin, end, sent, processors) = (&begin, &end, &sent, &processors);
+    let times: Vec<(Instant, Instant)> = std::thread::scope(|scope| {
+        let work = |number: usize| {
+            let (begin, sent, processors) = (&begin, &sent, &processors);
             let share = |n: usize| (u64::from(sessions) * n as u64 / workers as u64) as u32;
             scope.spawn(move || {
                 let _ = io::port::pin(processors[number % processors.len()]);
                 let mut worker = program.memory().worker();
                 let (mut batch, mut frame) = (Batch::new(BURST, 128, 0), frame());
                 begin.wait();
+                let begun = Instant::now();
                 let mut next = share(number);
                 while next < share(number + 1) {
                     batch.clear();
@@ -205,17 +216,29 @@ fn establish(program: &NativeProgram, sessions: u32, workers: usize) -> anyhow::
                     program.run(&mut worker, &mut batch);
                     sent.fetch_add(batch.sent().count() as u64, Relaxed);
                 }
-                end.wait();
-            });
-        }
-        begin.wait();
-        let begun = Instant::now();
-        end.wait();
-        begun.elapsed().as_secs_f64()
+                (begun, Instant::now())
+            })
+        };
+        let threads: Vec<_> = (0..workers).map(work).collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
     });
+    let begun = times.iter().map(|(begun, _)| *begun).min().context("--workers 0")?;
+    let seconds =
+        times.iter().map(|(_, ended)| ended.duration_since(begun)).max().unwrap_or_default().as_secs_f64();
     let sent = sent.load(Relaxed);
     ensure!(sent == u64::from(sessions), "only {sent} of {sessions} sessions were opened");
     Ok(seconds)
+}
+
+/// Removes all entries that packets have added.
+fn clear(program: &NativeProgram) -> u64 {
+    let mut removed = 0;
+    loop {
+        match program.memory().expire(LATE, 1.0) {
+            0 => return removed,
+            more => removed += more,
+        }
+    }
 }
 
 /// Removes all sessions at once while one worker forwards packets of 64 sessions, which open again when they are gone.
@@ -225,7 +248,7 @@ fn teardown(program: &NativeProgram, sessions: u32) -> anyhow::Result<Teardown> 
         let forwarding = scope.spawn(|| {
             let _ = io::port::pin(io::port::processors()[0]);
             let mut worker = program.memory().worker();
-            worker.set_clock(u64::MAX >> 16);
+            worker.set_clock(LATE);
             let (mut batch, mut frame) = (Batch::new(BURST, 128, 0), frame());
             let (mut packets, mut spent) = (0u64, 0u128);
             while !over.load(Relaxed) {
@@ -242,15 +265,7 @@ fn teardown(program: &NativeProgram, sessions: u32) -> anyhow::Result<Teardown> 
             spent as f64 / packets.max(1) as f64
         });
         let begun = Instant::now();
-        let mut removed = 0;
-        // Those of the worker go on.
-        for _ in 0..100 {
-            let found = program.memory().expire(u64::MAX >> 16, 1.0);
-            removed += found;
-            if found == 0 {
-                break;
-            }
-        }
+        let removed = clear(program);
         let seconds = begun.elapsed().as_secs_f64();
         over.store(true, Relaxed);
         let nanoseconds = forwarding.join().map_err(|_| anyhow::anyhow!("a worker panicked"))?;
