@@ -19,7 +19,7 @@ use super::clat::{self, Clat};
 use super::ranges::{Mappings, NOT_GLOBAL, PRIVATE, asymmetric, overlap, unroutable, untranslatable};
 
 pub use attach::{Attach, Lanes, XdpMode};
-pub use stateful::{Filtering, Log, Pool, Protocol, Stateful, StaticBinding, Timeouts};
+pub use stateful::{Filtering, Log, LogTarget, Pool, Protocol, Stateful, StaticBinding, Timeouts};
 
 /// A checked configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,7 +128,7 @@ impl fmt::Display for Problem {
 const SECTIONS: [&str; 5] = ["nat64", "map", "pool", "binding", "clat"];
 
 /// The keys of the section `nat64`.
-pub const KEYS: [&str; 22] = [
+pub const KEYS: [&str; 23] = [
     "mode",
     "prefix",
     "pool",
@@ -139,6 +139,7 @@ pub const KEYS: [&str; 22] = [
     "new-sessions",
     "secret",
     "log",
+    "log-to",
     "attach",
     "routes",
     "tos",

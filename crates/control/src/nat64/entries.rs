@@ -234,7 +234,7 @@ fn bits6(net: Ipv6Net) -> u128 {
 }
 
 /// RFC 6052 section 2.2: bits 64 to 71 are zero, and what of the address has no room before them follows them.
-fn embedded(prefix: Ipv6Net, address: Ipv4Addr) -> Ipv6Addr {
+pub fn embedded(prefix: Ipv6Net, address: Ipv4Addr) -> Ipv6Addr {
     let (length, bits) = (u32::from(prefix.prefix_len()), u128::from(u32::from(address)));
     let placed = match length {
         96 => bits,

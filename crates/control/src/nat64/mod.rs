@@ -7,14 +7,15 @@ pub mod entries;
 pub mod flows;
 pub mod pref64;
 mod ranges;
+pub mod report;
 pub mod running;
 mod sessions;
 
 pub use clat::{Clat, Found};
 pub use config::{
-    Attach, Config, Filtering, Hairpin, Lanes, Log, Map, Pool, Problem, Protocol, Stateful, StaticBinding,
-    Timeouts, Tos, UdpZeroChecksum, XdpMode,
+    Attach, Config, Filtering, Hairpin, Lanes, Log, LogTarget, Map, Pool, Problem, Protocol, Stateful,
+    StaticBinding, Timeouts, Tos, UdpZeroChecksum, XdpMode,
 };
-pub use entries::{ETHERNET_MTU, wanted};
+pub use entries::{ETHERNET_MTU, embedded, wanted};
 pub use running::{Running, counters, running, tables};
 pub use sessions::{binding_keys, expire_times, resize};

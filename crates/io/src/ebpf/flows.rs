@@ -158,16 +158,38 @@ impl KernelProgram {
     /// Removes entries that packets added and whose time has passed. Each table is searched from where the last search ended: `share` of its
     /// rows. Returns the number of removed entries. `now` is the kernel's monotonic clock in microseconds.
     pub fn expire(&mut self, now: u64, share: f64) -> Result<u64> {
+        self.expire_and_tell(now, share, None)
+    }
+
+    /// Like [`KernelProgram::expire`]. `told` is called with each entry that was removed.
+    pub fn expire_and_tell(
+        &mut self,
+        now: u64,
+        share: f64,
+        mut told: Option<&mut dyn FnMut(TableId, Learnt)>,
+    ) -> Result<u64> {
         let mut removed = 0;
-        for table in self.manifest.tables.clone() {
+        for (number, table) in self.manifest.tables.clone().into_iter().enumerate() {
             if let Some(layout) = table.layout.as_ref().filter(|l| table.ages && maps_of(l).is_some()) {
-                removed += self.expire_table(&table, layout, now, share)?;
+                for row in self.expired(&table, layout, now, share)? {
+                    let learnt = told.is_some().then(|| self.learnt_at(&table, layout, row)).transpose()?;
+                    let maps = maps_of(layout).ok_or_else(|| misfit(&table))?.clone();
+                    let key = self.learning(&table, &maps)?.bytes(row, maps.key_offset, layout.key_size);
+                    if self.unlearn(&table, layout, &key, row)? {
+                        removed += 1;
+                        if let (Some(told), Some(Some(learnt))) = (&mut told, learnt) {
+                            told(TableId(number as u32), learnt);
+                        }
+                    }
+                }
+                self.free_retired(&table, layout)?;
             }
         }
         Ok(removed)
     }
 
-    fn expire_table(&mut self, table: &Table, layout: &TableLayout, now: u64, share: f64) -> Result<u64> {
+    /// Stops the timers of entries whose time has passed, and returns their rows.
+    fn expired(&mut self, table: &Table, layout: &TableLayout, now: u64, share: f64) -> Result<Vec<u32>> {
         let maps = maps_of(layout).ok_or_else(|| misfit(table))?.clone();
         let mut expired = Vec::new();
         let times = std::mem::take(&mut self.expire_times);
@@ -190,13 +212,7 @@ impl KernelProgram {
             }
         }
         self.expire_times = times;
-        let mut removed = 0;
-        for row in expired {
-            let key = self.learning(table, &maps)?.bytes(row, maps.key_offset, layout.key_size);
-            removed += u64::from(self.unlearn(table, layout, &key, row)?);
-        }
-        self.free_retired(table, layout)?;
-        Ok(removed)
+        Ok(expired)
     }
 
     /// Deletes the element of a key if it has this row. Returns whether it had.
@@ -306,32 +322,38 @@ impl KernelProgram {
         let table = self.manifest.tables[id.index()].clone();
         let layout = table.layout.clone().ok_or_else(|| misfit(&table))?;
         let maps = maps_of(&layout).ok_or_else(|| misfit(&table))?.clone();
-        let learning = self.learning(&table, &maps)?;
         for row in 1..=maps.count {
-            let timer = learning.timer(row).load(Acquire);
-            // A row that expires at this moment has ENTRY alone, too.
-            if timer & (ENTRY | TIMED) == 0 {
-                continue;
+            if let Some(learnt) = self.learnt_at(&table, &layout, row)? {
+                f(learnt);
             }
-            let value = learning.bytes(row, 0, layout.value_size);
-            let key = learning.bytes(row, maps.key_offset, layout.key_size);
-            let packed = PackedKey {
-                mask: vec![0xff; key.len()],
-                prefix_len: layout.key_size * 8,
-                value: key,
-                ..PackedKey::default()
-            };
-            let data = value.get(layout.data_offset as usize..).unwrap_or_default();
-            let Some((entry, _)) = read_entry(&table, &layout, &packed, &value, data) else { continue };
-            let register = layout.register_offset.and_then(|at| data.get(at as usize..)?.first_chunk());
-            f(Learnt {
-                entry,
-                timer: (timer & TIMED != 0)
-                    .then_some((timer as u8, (timer & !(TIMED | ENTRY)) >> PROFILE_BITS)),
-                register: register.map(|bytes| u64::from_ne_bytes(*bytes)),
-            });
         }
         Ok(())
+    }
+
+    /// What is in a row, if it is an entry. A row that expires at this moment is one.
+    fn learnt_at(&mut self, table: &Table, layout: &TableLayout, row: u32) -> Result<Option<Learnt>> {
+        let maps = maps_of(layout).ok_or_else(|| misfit(table))?.clone();
+        let learning = self.learning(table, &maps)?;
+        let timer = learning.timer(row).load(Acquire);
+        if timer & (ENTRY | TIMED) == 0 {
+            return Ok(None);
+        }
+        let value = learning.bytes(row, 0, layout.value_size);
+        let key = learning.bytes(row, maps.key_offset, layout.key_size);
+        let packed = PackedKey {
+            mask: vec![0xff; key.len()],
+            prefix_len: layout.key_size * 8,
+            value: key,
+            ..PackedKey::default()
+        };
+        let data = value.get(layout.data_offset as usize..).unwrap_or_default();
+        let Some((entry, _)) = read_entry(table, layout, &packed, &value, data) else { return Ok(None) };
+        let register = layout.register_offset.and_then(|at| data.get(at as usize..)?.first_chunk());
+        Ok(Some(Learnt {
+            entry,
+            timer: (timer & TIMED != 0).then_some((timer as u8, (timer & !(TIMED | ENTRY)) >> PROFILE_BITS)),
+            register: register.map(|bytes| u64::from_ne_bytes(*bytes)),
+        }))
     }
 
     /// Writes a free row, and returns its number.

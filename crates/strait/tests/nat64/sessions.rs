@@ -193,3 +193,69 @@ fn a_block_of_ports_tells_its_subscriber_without_a_log() {
         assert!(both(&output).contains("2001:db8:100::/64 has that port"), "{}", both(&output));
     }
 }
+
+/// Waits for a datagram of a server of logs.
+fn datagram(socket: &UdpSocket) -> Vec<u8> {
+    let mut buffer = [0; 2048];
+    let size = socket.recv(&mut buffer).expect("a datagram");
+    buffer[..size].to_vec()
+}
+
+#[test]
+fn logs_answer_who_had_a_port() {
+    if !possible("logs") {
+        return;
+    }
+    let lab = Lab::new("logs");
+    lab.sh("ip link set lo up");
+    let bind = || UdpSocket::bind("127.0.0.1:0").expect("binds");
+    let server = || lab.router.run(bind).expect("the router");
+    let (syslog, ipfix) = (server(), server());
+    for socket in [&syslog, &ipfix] {
+        socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
+    }
+    let port = |socket: &UdpSocket| socket.local_addr().expect("bound").port();
+    let file = lab.file("log.jsonl");
+    lab.stateful(
+        DEVICE,
+        &format!(
+            "timeouts = {{ udp = 1 }}\nlog = \"sessions\"\nlog-to = [\"{}\", \"syslog://127.0.0.1:{}\", \"ipfix://127.0.0.1:{}\"]",
+            file.display(),
+            port(&syslog),
+            port(&ipfix)
+        ),
+    );
+    let service = Service::start(&lab, &[]);
+    let (client, server) = open(&lab, &lab.client);
+    let external = server.peer_addr().expect("connected").to_string();
+    let host = format!("[2001:db8:100::2]:{}", port(&client));
+    let message = String::from_utf8(datagram(&syslog)).expect("text");
+    assert!(message.starts_with("<134>1 20") && message.contains("\"binding-created\""), "{message}");
+    assert!(message.contains(&host) && message.contains(&external), "{message}");
+    let message = datagram(&ipfix);
+    assert_eq!((message[1], usize::from(u16::from_be_bytes([message[2], message[3]]))), (10, message.len()));
+    // The binding ends twenty seconds after its last packet.
+    let begun = Instant::now();
+    let text = loop {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        if text.contains("binding-deleted") {
+            break text;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(40), "{text}: {}", service.said());
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let events: Vec<_> = lines.iter().map(|line| line["event"].as_str().expect("text")).collect();
+    assert_eq!(events, ["binding-created", "session-created", "session-deleted", "binding-deleted"]);
+    let who = |at: &str| {
+        let mut command = lab.strait("who");
+        command.arg(&external).args(["--at", at, "--log"]).arg(&file);
+        let output = command.output().expect("strait starts");
+        (output.status.code(), both(&output))
+    };
+    let (code, said) = who(lines[1]["time"].as_str().expect("text"));
+    assert!(code == Some(0) && said.contains(&host), "{said}");
+    let (code, said) = who(lines[3]["time"].as_str().expect("text"));
+    assert!(code == Some(3) && said.contains("nobody"), "{said}");
+}

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use toml::de::DeTable;
@@ -28,6 +29,21 @@ pub struct Stateful {
     pub secret: Option<[u64; 2]>,
     /// What is reported of what packets make.
     pub log: Log,
+    /// Where reports go.
+    pub log_to: Vec<LogTarget>,
+}
+
+/// Where reports go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogTarget {
+    /// The standard output of the process that removes sessions, as lines of JSON.
+    Stdout,
+    /// A file, as lines of JSON at its end.
+    File(PathBuf),
+    /// A syslog server that is reached by UDP (RFC 5426).
+    Syslog(SocketAddr),
+    /// An IPFIX collector that is reached by UDP (RFC 7011, RFC 8158).
+    Ipfix(SocketAddr),
 }
 
 /// IPv4 addresses that hosts share.
@@ -153,8 +169,11 @@ const POOL_KEYS: [&str; 5] = ["hosts", "addresses", "ports", "block", "subscribe
 const BINDING_KEYS: [&str; 3] = ["protocol", "ipv4", "ipv6"];
 const PORTS: RangeInclusive<u16> = 1024..=65535;
 /// The keys of the section `nat64` that belong to mode `stateful`.
-pub(super) const KEYS: [&str; 8] =
-    ["pool", "ports", "filtering", "timeouts", "max-sessions", "new-sessions", "secret", "log"];
+pub(super) const KEYS: [&str; 9] =
+    ["pool", "ports", "filtering", "timeouts", "max-sessions", "new-sessions", "secret", "log", "log-to"];
+/// The ports of syslog (RFC 5426 section 3.3) and of IPFIX (RFC 7011 section 10.3.4) by UDP.
+const SYSLOG: u16 = 514;
+const IPFIX: u16 = 4739;
 /// The largest number of prefixes of pools: the slots of the program.
 const SLOTS: u64 = 4096;
 
@@ -284,6 +303,7 @@ impl<'a> Reader<'a> {
             new_sessions: table.get("new-sessions").and_then(|v| self.new_sessions(v)),
             secret: table.get("secret").and_then(|v| self.secret(v)),
             log: table.get("log").map_or(Log::Nothing, |v| self.log(v)),
+            log_to: self.log_to(table.get("log-to"), table.get("log")),
         }
     }
 
@@ -563,6 +583,43 @@ impl<'a> Reader<'a> {
                 None
             }
         }
+    }
+
+    fn log_to(&mut self, value: Option<&Value<'a>>, log: Option<&Value<'a>>) -> Vec<LogTarget> {
+        let Some(value) = value else { return vec![LogTarget::Stdout] };
+        if log.is_none() {
+            self.problem(value.span(), "`log-to` without `log`", "add `log = \"bindings\"`");
+        }
+        let texts = match (value.get_ref().as_str(), value.get_ref().as_array()) {
+            (Some(_), _) => vec![value],
+            (None, Some(array)) => array.iter().collect(),
+            (None, None) => Vec::new(),
+        };
+        if texts.is_empty() {
+            let hint = "write `log-to = [\"stdout\", \"/var/log/nat64.jsonl\", \"syslog://192.0.2.9\", \"ipfix://192.0.2.9\"]`";
+            self.problem(value.span(), "`log-to` names nothing", hint);
+        }
+        texts.into_iter().filter_map(|value| self.log_target(value)).collect()
+    }
+
+    fn log_target(&mut self, value: &Value<'a>) -> Option<LogTarget> {
+        let text = self.string(value, "log-to", "stdout")?;
+        let server = |text: &str, port: u16| {
+            let bare = text.trim_start_matches('[').trim_end_matches(']');
+            text.parse().or_else(|_| bare.parse().map(|ip: IpAddr| SocketAddr::new(ip, port))).ok()
+        };
+        let found = match text.split_once("://") {
+            None if text == "stdout" => Some(LogTarget::Stdout),
+            None if text.starts_with('/') => Some(LogTarget::File(text.into())),
+            Some(("syslog", host)) => server(host, SYSLOG).map(LogTarget::Syslog),
+            Some(("ipfix", host)) => server(host, IPFIX).map(LogTarget::Ipfix),
+            _ => None,
+        };
+        if found.is_none() {
+            let hint = "it is `stdout`, a path that begins with `/`, `syslog://ADDRESS` or `ipfix://ADDRESS`, with or without a port";
+            self.problem(value.span(), format!("`{text}` is nowhere that reports can go"), hint);
+        }
+        found
     }
 
     fn log(&mut self, value: &Value<'a>) -> Log {

@@ -1,5 +1,5 @@
 //! Removes bindings and sessions whose time has passed from the program in the kernel. Packets add them there and restart their timers; only a
-//! process removes them.
+//! process removes them. It also passes on what of them is to be reported ([`super::logger`]).
 //!
 //! While no process does, all work on, but nothing is removed. What a killed process has left half done, the next one completes.
 
@@ -9,14 +9,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use control::nat64::expire_times;
+use control::nat64::flows::{Binding, Flows, Session};
+use control::nat64::report::Report;
+use control::nat64::{Log as What, LogTarget, expire_times};
 use dataplane::Device as _;
-use dataplane::device::Update;
+use dataplane::device::{self, Update};
 use io::bpf::{self, Instance};
-use io::ebpf::KernelProgram;
+use io::ebpf::{KernelProgram, Learnt};
+use ipnet::Ipv6Net;
 
 use super::bundle::Bundle;
 use super::log::Log;
+use super::logger::Logger;
 use super::owner::Site;
 use super::record::Record;
 
@@ -76,7 +80,7 @@ fn work(ended: &AtomicBool, site: &Mutex<Site>, log: Log) {
         let name = site.lock().unwrap_or_else(PoisonError::into_inner).instance.clone();
         let share = (last.elapsed().as_secs_f64() / ROUND).min(1.0);
         last = Instant::now();
-        let result = turn(&mut sweeper, &name, share);
+        let result = turn(&mut sweeper, &name, share, log);
         let problem = result.err().map(|error| crate::out::chain(&error));
         if problem != said {
             if let Some(problem) = &problem {
@@ -91,12 +95,25 @@ fn work(ended: &AtomicBool, site: &Mutex<Site>, log: Log) {
 /// A program whose entries are removed.
 struct Sweeper {
     program: KernelProgram,
+    flows: Option<Flows>,
     numbers: Vec<u32>,
     note: Option<String>,
+    /// Where packets and this process report to, if the file wants it, and what of it.
+    logger: Option<(Logger, Reports)>,
+    /// The number of reports for which the kernel had no room.
+    lost: u64,
+}
+
+/// What is reported, and where.
+#[derive(Clone, Debug, PartialEq)]
+struct Reports {
+    what: What,
+    to: Vec<LogTarget>,
+    prefix: Option<Ipv6Net>,
 }
 
 /// Looks at a share of the rows.
-fn turn(sweeper: &mut Option<Sweeper>, name: &str, share: f64) -> anyhow::Result<()> {
+fn turn(sweeper: &mut Option<Sweeper>, name: &str, share: f64, log: Log) -> anyhow::Result<()> {
     // Nobody else removes entries or replaces the program meanwhile.
     let _alone = bpf::lock()?;
     let Some(bundle) = Bundle::at(name) else {
@@ -106,12 +123,13 @@ fn turn(sweeper: &mut Option<Sweeper>, name: &str, share: f64) -> anyhow::Result
     let instance = Instance::open(name)?;
     let (numbers, note) = (instance.numbers()?, instance.note()?);
     if !sweeper.as_ref().is_some_and(|s| s.numbers == numbers && s.note == note) {
-        *sweeper = Sweeper::open(bundle, &instance, numbers, note)?;
+        let logger = sweeper.take().and_then(|sweeper| sweeper.logger);
+        *sweeper = Sweeper::open(bundle, &instance, (numbers, note), logger, log)?;
     }
-    if let Some(sweeper) = sweeper {
-        sweeper.program.expire(KernelProgram::now(), share)?;
+    match sweeper {
+        Some(sweeper) => sweeper.turn(share),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 impl Sweeper {
@@ -119,16 +137,54 @@ impl Sweeper {
     fn open(
         bundle: &Bundle,
         instance: &Instance,
-        numbers: Vec<u32>,
-        note: Option<String>,
+        (numbers, note): (Vec<u32>, Option<String>),
+        before: Option<(Logger, Reports)>,
+        log: Log,
     ) -> anyhow::Result<Option<Self>> {
         let config = Record::of(instance).and_then(|record| record.config());
+        let prefix = config.as_ref().and_then(|config| config.prefix);
         let Some(stateful) = config.and_then(|config| config.stateful) else { return Ok(None) };
         let name = instance.path().file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let mut program = KernelProgram::open(&bundle.manifest()?, name)?;
         let times: Vec<Update> = expire_times(&stateful).into_iter().map(Update::Set).collect();
         program.write(&times).map_err(|refused| refused.error)?;
         program.reclaim()?;
-        Ok(Some(Self { program, numbers, note }))
+        let reports = Reports { what: stateful.log, to: stateful.log_to, prefix };
+        let logger = match before {
+            Some((logger, before)) if before == reports => Some((logger, reports)),
+            _ if reports.what == What::Nothing => None,
+            // The last one ends when all that it has is written.
+            _ => Some((Logger::start(&reports.to, prefix, log), reports)),
+        };
+        let (flows, lost) = (Flows::of(program.manifest()), program.events_lost()?);
+        Ok(Some(Self { program, flows, numbers, note, logger, lost }))
+    }
+
+    /// Passes on what packets have reported, and looks at a share of the rows.
+    fn turn(&mut self, share: f64) -> anyhow::Result<()> {
+        let now = KernelProgram::now();
+        let (Some((logger, reports)), Some(flows)) = (&self.logger, self.flows) else {
+            self.program.expire(now, share)?;
+            return Ok(());
+        };
+        for event in self.program.events()? {
+            if let device::Event::Digest(digest) = event {
+                Report::of_digest(&digest.values).into_iter().for_each(|report| logger.report(report));
+            }
+        }
+        let lost = self.program.events_lost()?;
+        logger.lost(lost.saturating_sub(self.lost));
+        self.lost = lost;
+        let mut told = |table, learnt: Learnt| {
+            if table == flows.bib4 {
+                let binding = Binding::read(&learnt.entry, learnt.register, learnt.timer);
+                binding.iter().for_each(|binding| logger.report(Report::binding_deleted(binding)));
+            } else if table == flows.sessions && reports.what == What::Sessions {
+                let session = Session::read(&learnt.entry, learnt.register, learnt.timer);
+                session.iter().for_each(|session| logger.report(Report::session_deleted(session)));
+            }
+        };
+        self.program.expire_and_tell(now, share, Some(&mut told))?;
+        Ok(())
     }
 }

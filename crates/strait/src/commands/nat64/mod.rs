@@ -15,6 +15,7 @@ mod conflicts;
 mod down;
 mod lanes;
 mod log;
+mod logger;
 mod native;
 mod owner;
 mod record;

@@ -36,6 +36,10 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
         config.clat.is_none(),
         "mode \"clat\" is not for the native target; nothing was changed\n  hint: `strait nat64 up` without `--target native`"
     );
+    anyhow::ensure!(
+        config.stateful.as_ref().is_none_or(|stateful| stateful.log == control::nat64::Log::Nothing),
+        "`log` is not for the native target; nothing was changed\n  hint: `strait nat64 run` reports what the kernel translates"
+    );
     let bundle = Bundle::of(&config);
     let mut manifest = bundle.native_manifest()?;
     control::nat64::resize(&config, &mut manifest);

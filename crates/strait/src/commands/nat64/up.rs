@@ -748,6 +748,9 @@ fn timeouts(config: Option<&Config>) -> Vec<(String, String)> {
         .map(|(name, seconds, _)| (format!("timeouts.{name}"), format!("{seconds} s")))
         .to_vec();
     let most = config.and_then(|config| config.stateful.as_ref()).and_then(|stateful| stateful.max_sessions);
+    let to =
+        config.and_then(|config| config.stateful.as_ref()).map(|stateful| format!("{:?}", stateful.log_to));
+    all.push(("log-to".to_string(), to.unwrap_or_default()));
     all.push(("max-sessions".to_string(), most.map_or("the program's".to_string(), |most| most.to_string())));
     all
 }
@@ -781,7 +784,7 @@ mod tests {
     ];
 
     /// Keys of no table of the program. What they change is shown with the interfaces and routes.
-    const ELSEWHERE: [&str; 5] = ["mode", "timeouts", "max-sessions", "attach", "routes"];
+    const ELSEWHERE: [&str; 6] = ["mode", "timeouts", "max-sessions", "log-to", "attach", "routes"];
 
     #[test]
     fn a_change_of_any_key_is_shown() {

@@ -1,9 +1,12 @@
 //! `who`: the subscriber that has an IPv4 address and port, or had them.
 
+use std::io::{BufRead as _, BufReader};
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use control::nat64::Protocol;
+use control::nat64::report::{Line, Search};
+use jiff::Timestamp;
 use serde_json::json;
 
 use super::record::File;
@@ -12,6 +15,39 @@ use crate::cli::WhoArgs;
 
 /// The exit code if nobody had them.
 const NOBODY: u8 = 3;
+
+/// Prints who had them by the logs.
+fn by_logs(args: &WhoArgs, wanted: Option<Protocol>) -> anyhow::Result<ExitCode> {
+    let at = match &args.at {
+        Some(text) => text.parse::<Timestamp>().context("--at: not a time such as 2026-11-25T14:00:00Z")?,
+        None => Timestamp::now(),
+    };
+    let mut search = Search::default();
+    for path in &args.log {
+        let file = std::fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+        for (number, text) in BufReader::new(file).lines().enumerate() {
+            // Lines of others, and what was cut by a full disk, are left out.
+            let text = text.with_context(|| format!("{} line {}", path.display(), number + 1))?;
+            if let Ok(line) = serde_json::from_str::<Line>(&text) {
+                search.line(&line, args.endpoint, wanted, at);
+            }
+        }
+    }
+    let found = search.found();
+    for line in &found {
+        match args.of.json {
+            true => println!(
+                "{}",
+                json!({"host": line.host.to_string(), "protocol": line.protocol, "since": line.time.to_string(), "by": "logs"})
+            ),
+            false => println!("{} had it for {} since {}", line.host, line.protocol, line.time),
+        }
+    }
+    if found.is_empty() && !args.of.json {
+        println!("nobody had {} at {at}, by these logs", args.endpoint);
+    }
+    Ok(ExitCode::from(if found.is_empty() { NOBODY } else { 0 }))
+}
 
 /// Prints who has or had an address and port.
 pub fn who(args: &WhoArgs) -> anyhow::Result<ExitCode> {
@@ -28,8 +64,13 @@ pub fn who(args: &WhoArgs) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    if args.at.is_some() || !args.log.is_empty() {
-        bail!("logs are not read by this release yet: `--at` and `--log` need pools with a `block`");
+    if !args.log.is_empty() {
+        return by_logs(args, wanted);
+    }
+    if args.at.is_some() {
+        bail!(
+            "--at: the bindings of now say nothing of another time\n  hint: name the logs of that time by `--log`"
+        );
     }
     let mut running = Running::open(&args.of)?;
     let mut found = Vec::new();
