@@ -500,7 +500,10 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             if (!bound_here) {
                 if (!opens) { no_binding(); }
                 limit();
-                if (refused) { limited(); }
+                if (refused) {
+                    ask.apply(meta, NO_ADDRESS, 0);
+                    limited();
+                }
                 pools.apply();
                 if (!pooled) {
                     ask.apply(meta, PROHIBITED, 0);
@@ -528,9 +531,15 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
                     }
                 }
                 claiming = false;
-                if (!own) { pool_exhausted(); }
+                if (!own) {
+                    ask.apply(meta, NO_ADDRESS, 0);
+                    pool_exhausted();
+                }
                 bib6.apply();
-                if (!bound_here) { bindings_full(); }
+                if (!bound_here) {
+                    ask.apply(meta, NO_ADDRESS, 0);
+                    bindings_full();
+                }
                 if (reports != 0) {
                     digest<report_t>(1, { meta.session.protocol, meta.session.host, meta.session.host_port,
                                           meta.session.address, meta.session.port, 0, 0 });
@@ -556,10 +565,15 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             // Other segments pass by their binding, and leave no session.
             if (opens) {
                 limit();
-                if (refused) { limited(); }
-                opening = true;
-                sessions.apply();
-                if (!added) { sessions_full(); }
+                if (!refused) {
+                    opening = true;
+                    sessions.apply();
+                }
+                if (!added) {
+                    if (meta.session.from6) { ask.apply(meta, NO_ADDRESS, 0); }
+                    if (refused) { limited(); }
+                    sessions_full();
+                }
                 change = RESTART;
                 if (reports == LOG_SESSIONS) {
                     digest<report_t>(1, { meta.session.protocol, meta.session.host, meta.session.host_port,

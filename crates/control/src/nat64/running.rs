@@ -14,8 +14,8 @@ use super::sessions;
 use crate::plan::Desired;
 
 /// What ICMP errors are sent for, in the order of the constants of apps/nat64.
-const SENT_FOR: [&str; 6] =
-    ["prohibited", "expired", "no_route", "too_big", "source_route", "routing_header"];
+const SENT_FOR: [&str; 7] =
+    ["prohibited", "expired", "no_route", "too_big", "source_route", "routing_header", "no_address"];
 
 /// What the tables of a translator say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
