@@ -88,6 +88,7 @@ const bit<8> TOO_BIG        = 3;
 const bit<8> SOURCE_ROUTE   = 4;
 const bit<8> ROUTING_HEADER = 5;
 const bit<8> NO_ADDRESS     = 6;    // RFC 6146 section 3.5.1.1, RFC 6888 REQ-11: no room for a host
+const bit<8> NO_PROTOCOL    = 7;    // RFC 6146 section 3.4: neither TCP, UDP nor ICMP
 
 // Why the parser gave up, beside the errors of core.p4.
 error {

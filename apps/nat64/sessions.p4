@@ -175,6 +175,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     action filtered()         { mark_to_drop(standard_metadata); exit; }
     action no_binding()       { mark_to_drop(standard_metadata); exit; }
     action no_pool()          { mark_to_drop(standard_metadata); exit; }
+    action own_prefix()       { mark_to_drop(standard_metadata); exit; }    // section 3.5: as a source, it is a loop
     action pool_exhausted()   { mark_to_drop(standard_metadata); exit; }
     action bindings_full()    { mark_to_drop(standard_metadata); exit; }
     action limited()          { mark_to_drop(standard_metadata); exit; }
@@ -257,7 +258,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     }
     table pools {
         key = { meta.session.host: lpm; }
-        actions = { pool; blocks; NoAction; }
+        actions = { pool; blocks; own_prefix; NoAction; }
         const default_action = NoAction();
         size = 1024;
     }
@@ -485,6 +486,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         } else if (hdr.icmp.isValid()) {
             profile = SESSION_ICMP;
         } else {
+            ask.apply(meta, NO_PROTOCOL, 0);
             no_ports();
         }
         bool icmp = hdr.icmp.isValid();

@@ -88,7 +88,7 @@ fn named(config: &Config) -> Named {
         wanted.defaults.push((format!("{path}.prefix"), by_prefix(config.prefix, &path)));
     }
     if let Some(stateful) = &config.stateful {
-        sessions::add(stateful, &mut wanted);
+        sessions::add(stateful, config.prefix, &mut wanted);
     }
     // Source and destination addresses, of a packet and of the packet inside an ICMP error, are looked up in separate tables with the same
     // contents.

@@ -14,8 +14,16 @@ use super::sessions;
 use crate::plan::Desired;
 
 /// What ICMP errors are sent for, in the order of the constants of apps/nat64.
-const SENT_FOR: [&str; 7] =
-    ["prohibited", "expired", "no_route", "too_big", "source_route", "routing_header", "no_address"];
+const SENT_FOR: [&str; 8] = [
+    "prohibited",
+    "expired",
+    "no_route",
+    "too_big",
+    "source_route",
+    "routing_header",
+    "no_address",
+    "no_protocol",
+];
 
 /// What the tables of a translator say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -28,7 +28,7 @@ pub(super) fn table(name: &str) -> String {
 }
 
 /// Adds the entries of pools and static bindings.
-pub(super) fn add(stateful: &Stateful, wanted: &mut Named) {
+pub(super) fn add(stateful: &Stateful, prefix: Option<Ipv6Net>, wanted: &mut Named) {
     let mut next = 0;
     // A configuration that nobody has completed is only checked.
     let secret = stateful.secret.unwrap_or_default();
@@ -44,6 +44,10 @@ pub(super) fn add(stateful: &Stateful, wanted: &mut Named) {
         let key = MatchValue::Lpm(Bits::new(128, hosts), pool.hosts.prefix_len().into());
         wanted.entries.push((table("pools"), vec![key], pool_call(pool, next, slots.len(), secret)));
         next += slots.len();
+    }
+    if let Some(prefix) = prefix {
+        let key = MatchValue::Lpm(Bits::new(128, u128::from(prefix.network())), prefix.prefix_len().into());
+        wanted.entries.push((table("pools"), vec![key], call(&table("own_prefix"), &[])));
     }
     wanted.tables.extend([table("slots"), table("pools")]);
     let by_address = stateful.filtering == Filtering::AddressDependent;
@@ -173,7 +177,7 @@ pub(super) fn read(held: &Desired, manifest: &Manifest, running: &mut Running) -
                     nets.insert(keys.first().copied().unwrap_or(0), net4(of("base"), length));
                 } else if entry.key.table == bib4 {
                     running.bindings.extend(read_binding(&keys, of("host"), of("host_port")));
-                } else {
+                } else if !params.is_empty() {
                     let length = match entry.key.matches.first() {
                         Some(MatchValue::Lpm(_, length)) => *length as u8,
                         _ => 128,
