@@ -16,8 +16,8 @@ control SentErrors(inout headers_t hdr, inout metadata_t meta, inout standard_me
     bit<32> source4 = 0;
     bit<128> source6 = 0;
     // By what the error is sent for.
-    counter(8, CounterType.packets) errors_sent4;
-    counter(8, CounterType.packets) errors_sent6;
+    counter(9, CounterType.packets) errors_sent4;
+    counter(9, CounterType.packets) errors_sent6;
     counter(1, CounterType.packets) errors_limited;
     // By sender and port of the packet that the error is about.
     meter(1024, MeterType.packets) limits;
@@ -79,6 +79,7 @@ control SentErrors(inout headers_t hdr, inout metadata_t meta, inout standard_me
             (ROUTING_HEADER, false): message(ICMPV6_PARAMETER_PROBLEM, 0);
             (NO_ADDRESS, false):     message(ICMPV6_UNREACHABLE, 3);
             (NO_PROTOCOL, true):     message(ICMP_UNREACHABLE, 2);
+            (NO_PORT, true):         message(ICMP_UNREACHABLE, 3);
             (NO_PROTOCOL, false):    message(ICMPV6_UNREACHABLE, 4);
         }
     }

@@ -79,6 +79,8 @@ const bit<8> ROUND_SUM    = 6;      // it is summed again
 const bit<8> ROUND_BACK   = 7;
 // IPv4 options are read in a second round, when the header with them has been summed.
 const bit<8> ROUND_OPTIONS = 8;
+// The packet goes as it arrived to whoever holds packets for a while.
+const bit<8> ROUND_HOLD   = 9;
 
 // What an ICMP error is sent for. Action message has its types and codes.
 const bit<8> PROHIBITED     = 0;    // RFC 7915 sections 4.4 and 5.4: every other reason
@@ -89,6 +91,7 @@ const bit<8> SOURCE_ROUTE   = 4;
 const bit<8> ROUTING_HEADER = 5;
 const bit<8> NO_ADDRESS     = 6;    // RFC 6146 section 3.5.1.1, RFC 6888 REQ-11: no room for a host
 const bit<8> NO_PROTOCOL    = 7;    // RFC 6146 section 3.4: neither TCP, UDP nor ICMP
+const bit<8> NO_PORT        = 8;    // RFC 5382 REQ-4: nobody has asked for this connection
 
 // Why the parser gave up, beside the errors of core.p4.
 error {
@@ -303,6 +306,7 @@ struct session_t {
     bool     first;         // the fragment has the ports
     bit<32>  identification;
     bool     known;         // a table knows the host
+    bool     held;          // the packet was held, and comes back
     bit<8>   protocol;
     bit<128> host;          // of the IPv6 side
     bit<16>  host_port;

@@ -158,6 +158,13 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
         }
 
         settings.apply();
+#ifdef STATEFUL
+        if (meta.round == ROUND_HOLD) {
+            meta.summed = false;
+            standard_metadata.egress_spec = HOLDER;
+            exit;
+        }
+#endif
         if (meta.round != ROUND_FIRST) { sent.apply(hdr, meta, standard_metadata); }
         if (meta.settings.switching == 1) {
             own.apply(hdr, meta, standard_metadata);
@@ -174,7 +181,7 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
         }
 
 #ifdef STATEFUL
-        flow.apply(hdr, meta);
+        flow.apply(hdr, meta, standard_metadata);
 #endif
         if (hdr.ipv4.isValid()) {
             four_to_six.apply(hdr, meta, standard_metadata);

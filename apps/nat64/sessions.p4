@@ -42,6 +42,12 @@ const bit<8> CLOSE = 3;         // one less
 // Seconds of 2^20 microseconds.
 const bit<24> TOUCH = 16;
 
+// Packets that cannot be translated yet are held by a process, if there is one: fragments before the first one of their packet for some
+// milliseconds, and SYNs that nobody has asked for for six seconds (RFC 5382 REQ-4). They leave by this port, as they arrived, and come back
+// through the device from this address.
+const bit<9>  HOLDER = 3;
+const bit<48> HOLDER_MAC = 0x025354484f4c;
+
 // Candidates of a host for a new binding.
 const bit<8> CANDIDATES = 16;
 
@@ -101,8 +107,9 @@ bool is_established(in bit<8> state) {
 }
 
 // What the packet says of itself, before its headers are translated.
-control Flow(in headers_t hdr, inout metadata_t meta) {
+control Flow(in headers_t hdr, inout metadata_t meta, in standard_metadata_t standard_metadata) {
     apply {
+        meta.session.held = hdr.ethernet.src == HOLDER_MAC && standard_metadata.ingress_port == meta.settings.device_port;
         if (hdr.ipv4.isValid()) {
             meta.session.fragment = hdr.ipv4.more_fragments == 1 || hdr.ipv4.fragment_offset != 0;
             meta.session.first = hdr.ipv4.fragment_offset == 0;
@@ -162,9 +169,18 @@ control QuotedPorts(inout headers_t hdr, in metadata_t meta, inout bit<32> remov
     }
 }
 
+// Sends the packet to whoever holds packets, and drops nothing. The caller drops the packet, which has no effect then.
+control Hold(inout metadata_t meta) {
+    apply {
+        meta.round = ROUND_HOLD;
+        resubmit_preserving_field_list(1);
+    }
+}
+
 // Gives a translated packet its other address: that of the IPv6 host, or that of the pool. Before it, that address is 0.
 control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     Ask() ask;
+    Hold() hold;
     Quoted() quoted;
     DirectRegister<bit<32>>() state;        // the state, and behind it when the binding's timers were restarted
     DirectRegister<bit<32>>() established;  // the established connections of a binding
@@ -175,6 +191,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     action filtered()         { mark_to_drop(standard_metadata); exit; }
     action no_binding()       { mark_to_drop(standard_metadata); exit; }
     action no_pool()          { mark_to_drop(standard_metadata); exit; }
+    action held_too_long()    { mark_to_drop(standard_metadata); exit; }
     action own_prefix()       { mark_to_drop(standard_metadata); exit; }    // section 3.5: as a source, it is a loop
     action pool_exhausted()   { mark_to_drop(standard_metadata); exit; }
     action bindings_full()    { mark_to_drop(standard_metadata); exit; }
@@ -190,6 +207,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     bit<16> port_pairs = 0;
     bit<1>  low_ports = 0;
     bit<2>  reports = 0;
+    bit<1>  may_hold = 0;
     bit<64> address_hash = 0;
     bit<1>  address_dependent = 0;
     bool peer_known = false;
@@ -201,7 +219,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     bool counted = false;       // by the meter of new sessions
     bool refused = false;
     bool claiming = false;
-    bool asking = false;        // for an ICMP error, which changes no state
+    bool asking = false;        // for a packet that changes no state: an ICMP error, a SYN that was held
     bool own = false;
     bool bound_here = false;
     bool opening = false;
@@ -221,6 +239,13 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     table choices {
         actions = { choose; }
         default_action = choose(0, 0);
+    }
+
+    // Whether somebody holds packets.
+    action holder(bit<1> is_there) { may_hold = is_there; }
+    table holding {
+        actions = { holder; }
+        default_action = holder(0);
     }
 
     // The addresses of a pool are in slots: prefixes of one length. Hosts share the ports: pairs of them, from an even one on. low: a host's port
@@ -472,7 +497,13 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
                 receiver = meta.session.address;
             }
             fragments.apply();
-            if (!meta.session.known) { fragment(); }
+            if (!meta.session.known) {
+                holding.apply();
+                if (may_hold == 1 && meta.round == ROUND_FIRST && standard_metadata.ingress_port == meta.settings.device_port) {
+                    hold.apply(meta);
+                }
+                fragment();
+            }
             if (meta.session.from6) { hdr.ipv4.src = meta.session.address; } else { hdr.ipv6.dst = meta.session.host; }
             return;
         }
@@ -554,14 +585,26 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         }
 
         meta.session.known = false;
+        asking = meta.session.held;
         sessions.apply();
+        // The host has asked for the connection meanwhile.
+        if (meta.session.known && meta.session.held) { held_too_long(); }
         if (!meta.session.known) {
             if (!meta.session.from6) {
                 bib4.apply();
-                if (!meta.session.known) { no_binding(); }
-                if (address_dependent == 1) {
-                    peers.apply();
-                    if (!peer_known) { filtered(); }
+                bool bound_there = meta.session.known;
+                if (bound_there && address_dependent == 1) { peers.apply(); }
+                if (!bound_there || (address_dependent == 1 && !peer_known)) {
+                    if (syn && hdr.tcp.flags[4:4] == 0 && meta.round == ROUND_FIRST) {
+                        if (meta.session.held) {
+                            ask.apply(meta, NO_PORT, 0);
+                        } else if (standard_metadata.ingress_port == meta.settings.device_port) {
+                            holding.apply();
+                            if (may_hold == 1) { hold.apply(meta); }
+                        }
+                    }
+                    if (bound_there) { filtered(); }
+                    no_binding();
                 }
             }
             // Other segments pass by their binding, and leave no session.

@@ -83,6 +83,16 @@ impl ControllerPort {
         }
     }
 
+    /// Waits until a packet has arrived, but no longer than this.
+    pub fn wait(&self, longest: std::time::Duration) -> Result<()> {
+        match crate::packet::readable(&self.file, longest) {
+            Err(error) if error.kind() != ErrorKind::Interrupted => {
+                Err(error).context(|| format!("wait for {}", self.name))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The packets that have arrived since the last call, in order, at most as many as the queue holds.
     pub fn receive(&self) -> Result<Vec<Vec<u8>>> {
         let mut packets = Vec::new();

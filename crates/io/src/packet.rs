@@ -45,7 +45,7 @@ impl PacketSocket {
         let mut frame = vec![0; 65_536 + 64];
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            if !self.wait(left).context(|| format!("wait for {}", self.name))? {
+            if !readable(&self.fd, left).context(|| format!("wait for {}", self.name))? {
                 return Ok(None);
             }
             match receive(&self.fd, &mut frame) {
@@ -67,15 +67,16 @@ impl PacketSocket {
         while self.receive(Duration::ZERO)?.is_some() {}
         Ok(())
     }
+}
 
-    fn wait(&self, left: Duration) -> io::Result<bool> {
-        let mut poll = libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // The timeout is rounded up. Otherwise the last fraction of a millisecond would be a busy loop.
-        let millis = left.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32;
-        // SAFETY: one pollfd, which lives through the call.
-        let ready = unsafe { libc::poll(&mut poll, 1, millis) };
-        if ready < 0 { Err(io::Error::last_os_error()) } else { Ok(ready > 0) }
-    }
+/// Waits until a descriptor has something to read, but no longer than this. Returns whether it has.
+pub(crate) fn readable(fd: &impl AsRawFd, longest: Duration) -> io::Result<bool> {
+    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // The timeout is rounded up. Otherwise the last fraction of a millisecond would be a busy loop.
+    let millis = longest.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32;
+    // SAFETY: one pollfd, which lives through the call.
+    let ready = unsafe { libc::poll(&mut poll, 1, millis) };
+    if ready < 0 { Err(io::Error::last_os_error()) } else { Ok(ready > 0) }
 }
 
 /// Number of bytes before a VLAN tag: the two MAC addresses.

@@ -18,4 +18,4 @@ pub use config::{
 };
 pub use entries::{ETHERNET_MTU, embedded, wanted};
 pub use running::{Running, counters, running, tables};
-pub use sessions::{binding_keys, expire_times, resize};
+pub use sessions::{binding_keys, expire_times, holder, resize};

@@ -14,7 +14,7 @@ use super::sessions;
 use crate::plan::Desired;
 
 /// What ICMP errors are sent for, in the order of the constants of apps/nat64.
-const SENT_FOR: [&str; 8] = [
+const SENT_FOR: [&str; 9] = [
     "prohibited",
     "expired",
     "no_route",
@@ -23,6 +23,7 @@ const SENT_FOR: [&str; 8] = [
     "routing_header",
     "no_address",
     "no_protocol",
+    "no_port",
 ];
 
 /// What the tables of a translator say.

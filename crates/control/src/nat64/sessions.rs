@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 
+use abi::id::TableId;
 use abi::{ActionCall, Bits, Manifest, MatchValue};
 use dataplane::Rate;
 use dataplane::device::{Action, Entity, EntryKey, Key};
@@ -129,6 +130,14 @@ pub fn expire_times(stateful: &Stateful) -> Vec<Entity> {
         [time(profile, micros), time(profile + BINDING, micros + LONGER)]
     };
     PROFILES.into_iter().zip(seconds).flat_map(of).collect()
+}
+
+/// The table that says whether somebody holds packets, and its action for that.
+pub fn holder(manifest: &Manifest, is_there: bool) -> Result<(TableId, ActionCall), String> {
+    let name = table("holding");
+    let id = manifest.table_id(&name).ok_or_else(|| format!("the program has no table `{name}`"))?;
+    let action = manifest.tables[id.index()].call(&table("holder"), vec![Bits::new(1, is_there.into())]);
+    Ok((id, action.ok_or_else(|| format!("`{name}` has no such action"))?))
 }
 
 /// Gives the tables of a program the sizes that a configuration asks for. Memory is for the asking: 300 bytes a session and its binding.

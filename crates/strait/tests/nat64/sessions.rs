@@ -259,3 +259,103 @@ fn logs_answer_who_had_a_port() {
     let (code, said) = who(lines[3]["time"].as_str().expect("text"));
     assert!(code == Some(3) && said.contains("nobody"), "{said}");
 }
+
+/// Waits until the process holds packets.
+fn holds(lab: &Lab) {
+    let begun = Instant::now();
+    while !lab.state().contains("strait-cpu") {
+        assert!(begun.elapsed() < Duration::from_secs(10), "{}", lab.state());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The program is told behind that.
+    std::thread::sleep(Duration::from_millis(200));
+}
+
+/// The fragments of an IPv6 packet with a UDP datagram of the client, in frames for the router.
+fn fragments(lab: &Lab, source_port: u16, port: u16, payload: &[u8]) -> [Vec<u8>; 2] {
+    let mac = |space: &Namespace, link: &str| {
+        let output = std::process::Command::new("ip")
+            .args(["-n", space.name(), "-br", "link", "show", link])
+            .output()
+            .expect("ip starts");
+        let text = String::from_utf8(output.stdout).expect("text");
+        let mac = text.split_whitespace().nth(2).expect("an address").to_string();
+        let bytes: Vec<u8> = mac.split(':').map(|b| u8::from_str_radix(b, 16).expect("hex")).collect();
+        <[u8; 6]>::try_from(bytes).expect("six bytes")
+    };
+    let (client, router) = (mac(&lab.client, "c0"), mac(&lab.router, "r0"));
+    let source: std::net::Ipv6Addr = "2001:db8:100::2".parse().expect("an address");
+    let target: std::net::Ipv6Addr = SERVER6.parse().expect("an address");
+    let whole = etherparse::PacketBuilder::ethernet2(client, router)
+        .ipv6(source.octets(), target.octets(), 64)
+        .udp(source_port, port);
+    let mut bytes = Vec::new();
+    whole.write(&mut bytes, payload).expect("a packet");
+    let datagram = &bytes[14 + 40..];
+    let cut = 64;
+    [(0, &datagram[..cut], 1), (cut, &datagram[cut..], 0)].map(|(offset, part, more)| {
+        let mut frame = bytes[..14 + 40].to_vec();
+        frame[18..20].copy_from_slice(&((part.len() + 8) as u16).to_be_bytes());
+        frame[20] = 44;
+        frame.extend([17, 0]);
+        frame.extend((offset as u16 | more).to_be_bytes());
+        frame.extend(0x1234_5678u32.to_be_bytes());
+        frame.extend(part);
+        frame
+    })
+}
+
+#[test]
+fn fragments_may_come_in_any_order() {
+    if !possible("fragment order") {
+        return;
+    }
+    for (name, attach) in [("order", DEVICE), ("order-x", EXPRESS), ("order-b", BYPASS)] {
+        let lab = Lab::new(name);
+        lab.stateful(attach, "");
+        let service = Service::start(&lab, &[]);
+        let server = lab.server.run(|| UdpSocket::bind("192.0.2.2:0").expect("binds")).expect("server");
+        server.set_read_timeout(Some(Duration::from_secs(5))).expect("a socket");
+        let payload: Vec<u8> = (0..200).collect();
+        let [first, last] = fragments(&lab, 5000, server.local_addr().expect("bound").port(), &payload);
+        // Neighbours are known.
+        lab.ping(1);
+        let link =
+            lab.client.run(|| io::packet::PacketSocket::open("c0")).expect("client").expect("a socket");
+        holds(&lab);
+        link.send(&last).expect("sends");
+        std::thread::sleep(Duration::from_millis(30));
+        link.send(&first).expect("sends");
+        let mut buffer = [0; 512];
+        let received = server.recv(&mut buffer).unwrap_or_else(|e| {
+            let status = both(&lab.strait("status").output().expect("strait starts"));
+            panic!("{name}: {e}: {}{status}", service.said())
+        });
+        assert_eq!(buffer[..received], payload, "{name}");
+    }
+}
+
+#[test]
+fn a_syn_that_nobody_has_asked_for_is_answered_after_six_seconds() {
+    if !possible("unasked") {
+        return;
+    }
+    let lab = Lab::new("unasked");
+    lab.stateful(DEVICE, "");
+    let service = Service::start(&lab, &[]);
+    holds(&lab);
+    let begun = Instant::now();
+    let to = format!("{CLIENT4}:4567").parse().expect("an address");
+    let connected = lab.server.run(|| std::net::TcpStream::connect_timeout(&to, Duration::from_secs(20)));
+    let error = connected.expect("server").expect_err("nobody is there");
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused, "{error}: {}", service.said());
+    assert!(begun.elapsed() >= Duration::from_secs(6), "{:?}", begun.elapsed());
+    let before = lab.state();
+    assert!(before.contains("strait-cpu"), "the interface of the process is there: {before}");
+    service.end("KILL");
+    assert!(!lab.state().contains("strait-cpu"), "and goes with it");
+    // What it held is dropped; other packets do not need it.
+    lab.ping(1);
+    let (client, server) = open(&lab, &lab.client);
+    assert!(reaches(&client, &server));
+}

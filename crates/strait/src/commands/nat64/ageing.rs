@@ -15,10 +15,11 @@ use control::nat64::{Log as What, LogTarget, expire_times};
 use dataplane::Device as _;
 use dataplane::device::{self, Update};
 use io::bpf::{self, Instance};
-use io::ebpf::{KernelProgram, Learnt};
+use io::ebpf::{EgressPort, KernelProgram, Learnt};
 use ipnet::Ipv6Net;
 
 use super::bundle::Bundle;
+use super::holder::{self, Holder};
 use super::log::Log;
 use super::logger::Logger;
 use super::owner::Site;
@@ -73,6 +74,15 @@ pub fn cure(file: &Path) -> String {
     )
 }
 
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        // Nobody holds packets any more. The program may be gone already.
+        if self.holder.is_some() {
+            let _ = self.hold(None);
+        }
+    }
+}
+
 fn work(ended: &AtomicBool, site: &Mutex<Site>, log: Log) {
     let mut sweeper: Option<Sweeper> = None;
     let (mut last, mut said) = (Instant::now(), None);
@@ -102,6 +112,8 @@ struct Sweeper {
     logger: Option<(Logger, Reports)>,
     /// The number of reports for which the kernel had no room.
     lost: u64,
+    /// What holds packets that the program cannot translate yet. `None` if there can be none, which is said once.
+    holder: Option<Holder>,
 }
 
 /// What is reported, and where.
@@ -123,8 +135,8 @@ fn turn(sweeper: &mut Option<Sweeper>, name: &str, share: f64, log: Log) -> anyh
     let instance = Instance::open(name)?;
     let (numbers, note) = (instance.numbers()?, instance.note()?);
     if !sweeper.as_ref().is_some_and(|s| s.numbers == numbers && s.note == note) {
-        let logger = sweeper.take().and_then(|sweeper| sweeper.logger);
-        *sweeper = Sweeper::open(bundle, &instance, (numbers, note), logger, log)?;
+        let before = sweeper.take();
+        *sweeper = Sweeper::open(bundle, &instance, (numbers, note), before, log)?;
     }
     match sweeper {
         Some(sweeper) => sweeper.turn(share),
@@ -138,10 +150,17 @@ impl Sweeper {
         bundle: &Bundle,
         instance: &Instance,
         (numbers, note): (Vec<u32>, Option<String>),
-        before: Option<(Logger, Reports)>,
+        before: Option<Sweeper>,
         log: Log,
     ) -> anyhow::Result<Option<Self>> {
-        let config = Record::of(instance).and_then(|record| record.config());
+        let (logger, holder) = match before {
+            // Its drop must not end the holder.
+            Some(mut before) => (before.logger.take(), before.holder.take()),
+            None => (None, None),
+        };
+        let record = Record::of(instance);
+        let device = record.as_ref().map(|record| record.device.clone()).unwrap_or_default();
+        let config = record.and_then(|record| record.config());
         let prefix = config.as_ref().and_then(|config| config.prefix);
         let Some(stateful) = config.and_then(|config| config.stateful) else { return Ok(None) };
         let name = instance.path().file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -150,14 +169,33 @@ impl Sweeper {
         program.write(&times).map_err(|refused| refused.error)?;
         program.reclaim()?;
         let reports = Reports { what: stateful.log, to: stateful.log_to, prefix };
-        let logger = match before {
+        let logger = match logger {
             Some((logger, before)) if before == reports => Some((logger, reports)),
             _ if reports.what == What::Nothing => None,
             // The last one ends when all that it has is written.
             _ => Some((Logger::start(&reports.to, prefix, log), reports)),
         };
         let (flows, lost) = (Flows::of(program.manifest()), program.events_lost()?);
-        Ok(Some(Self { program, flows, numbers, note, logger, lost }))
+        let longest = Duration::from_secs(stateful.timeouts.fragments.into());
+        let holder = holder.map_or_else(|| Holder::start(&device, longest, log), Ok);
+        let holder = holder.inspect_err(|error| {
+            log.warning(&format!("fragments and SYNs are not held: {error}"));
+        });
+        let mut sweeper = Self { program, flows, numbers, note, logger, lost, holder: holder.ok() };
+        sweeper.hold(sweeper.holder.as_ref().map(Holder::index))?;
+        Ok(Some(sweeper))
+    }
+
+    /// Tells the program whether somebody holds packets, and where.
+    fn hold(&mut self, interface: Option<u32>) -> anyhow::Result<()> {
+        if let Some(ifindex) = interface {
+            self.program.set_egress_port(holder::PORT, EgressPort { ifindex, flags: 0 })?;
+        }
+        let (table, action) = control::nat64::holder(self.program.manifest(), interface.is_some())
+            .map_err(anyhow::Error::msg)?;
+        let update = Update::Modify(device::Entity::Default { table, action });
+        self.program.write(&[update]).map_err(|refused| refused.error)?;
+        Ok(())
     }
 
     /// Passes on what packets have reported, and looks at a share of the rows.

@@ -13,6 +13,7 @@ mod bundle;
 mod clat;
 mod conflicts;
 mod down;
+mod holder;
 mod lanes;
 mod log;
 mod logger;

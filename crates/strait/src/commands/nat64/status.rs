@@ -250,7 +250,8 @@ impl State {
             }
         }
         self.problems.extend(steps.iter().map(|step| Problem::new(step.complaint(), cure.clone())));
-        if config.stateful.is_some() && !bpf::is_claimed(&ground.site.instance)? {
+        let here = Instance::exists(&ground.site.instance);
+        if config.stateful.is_some() && here && !bpf::is_claimed(&ground.site.instance)? {
             let file = self.record.as_ref().map(|record| record.file.clone()).unwrap_or_default();
             self.problems.push(Problem::new(
                 "no process removes bindings and sessions whose time has passed",
