@@ -9,15 +9,18 @@ use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
 const DEMANDS: &str = "apps/nat64/requirements";
-/// The RFCs in the order of the page: those of every translator, then those of a CLAT.
-const RFCS: [u32; 11] = [6052, 6791, 7757, 7915, 4884, 4443, 1812, 6877, 7335, 8781, 7050];
-const CASES: &str = "apps/nat64/cases";
+/// The RFCs in the order of the page: those of every translator, those of stateful ones, then those of a CLAT.
+const RFCS: [u32; 17] =
+    [6052, 6791, 7757, 7915, 4884, 4443, 1812, 6146, 4787, 5382, 5508, 6888, 7857, 6877, 7335, 8781, 7050];
+/// Where cases are, and what stands before their names.
+const CASES: [(&str, &str); 2] = [("apps/nat64/cases", ""), ("apps/nat64-stateful/cases", "stateful/")];
 /// Where Rust tests are named.
-const TESTS: [&str; 2] = ["crates/strait/tests", "crates/control/src/nat64"];
+const TESTS: [&str; 3] =
+    ["crates/strait/tests", "crates/control/src/nat64", "crates/strait/src/commands/nat64"];
 
 const HEAD: &str = "# What the RFCs demand of a translator\n\n\
     Made by `cargo xtask compliance` from apps/nat64/requirements/; edit those files instead. A test checks that the code and the cases exist. The demands are in our words; the RFC's own words win.\n\n\
-    *Cases* are packet tests in apps/nat64/cases (`strait test`), which interp, native, tc and xdp pass; *tests* are of Rust, many of them end to end in network namespaces. \
+    *Cases* are packet tests in apps/nat64/cases and, as *stateful/*, in apps/nat64-stateful/cases (`strait test`), which interp, native, tc and xdp pass; *tests* are of Rust, many of them end to end in network namespaces. \
     *rule* is a sentence or a row of a table that binds without a capitalised word. **Not whole** says what is lacking.\n";
 
 /// What one RFC demands.
@@ -89,7 +92,10 @@ impl Level {
 /// The text of the page, or what is wrong with the demands. `root` is the checkout.
 pub fn page(root: &Path) -> anyhow::Result<String> {
     let rfcs = RFCS.into_iter().map(|number| read(root, number)).collect::<anyhow::Result<Vec<Rfc>>>()?;
-    let cases = names(&root.join(CASES))?;
+    let mut cases = Vec::new();
+    for (dir, before) in CASES {
+        cases.extend(names(&root.join(dir))?.into_iter().map(|name| format!("{before}{name}")));
+    }
     let mut tests = String::new();
     for dir in TESTS {
         read_all(&root.join(dir), &mut tests)?;
