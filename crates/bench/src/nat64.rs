@@ -33,7 +33,7 @@ pub struct Options {
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=128))]
     pub streams: Vec<u32>,
 
-    /// Paths, separated by commas: strait, native, plain, tayga [default: all]
+    /// Paths, separated by commas: strait, stateful, native, plain, tayga [default: all]
     #[arg(long, value_name = "PATH,…", value_delimiter = ',')]
     pub paths: Vec<Choice>,
 
@@ -127,7 +127,8 @@ impl Plan {
                 OffloadChoice::Off => vec![Offloads::Off],
                 OffloadChoice::Both => vec![Offloads::On, Offloads::Off],
             };
-        let all: &[Choice] = &[Choice::Plain, Choice::Strait, Choice::Native, Choice::Tayga];
+        let all: &[Choice] =
+            &[Choice::Plain, Choice::Strait, Choice::Stateful, Choice::Native, Choice::Tayga];
         let paths = PathId::of(if options.paths.is_empty() { all } else { &options.paths });
         let usual: &[Traffic] =
             if quick { &[Traffic::Tcp, Traffic::Udp] } else { &[Traffic::Tcp, Traffic::Udp, Traffic::Small] };
@@ -439,7 +440,15 @@ mod tests {
         let plan = plan("");
         assert_eq!(
             plan.paths,
-            [PathId::Plain4, PathId::Plain6, PathId::Express, PathId::Device, PathId::Native, PathId::Tayga]
+            [
+                PathId::Plain4,
+                PathId::Plain6,
+                PathId::Express,
+                PathId::Device,
+                PathId::Stateful,
+                PathId::Native,
+                PathId::Tayga
+            ]
         );
         assert_eq!(plan.offloads, [Offloads::On, Offloads::Off]);
         // For each offload setting there are two directions, and for each direction 4 rows of TCP, 4 of UDP and 1 of small packets.

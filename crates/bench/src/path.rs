@@ -21,6 +21,8 @@ use crate::{Error, Result};
 pub enum Choice {
     /// Strait's NAT64 in the kernel, once with express lanes and once without.
     Strait,
+    /// Strait's stateful NAT64 in the kernel, with express lanes.
+    Stateful,
     /// Strait's NAT64 in a process with a TUN interface.
     Native,
     /// The kernel's own forwarding, IPv4 and IPv6.
@@ -35,10 +37,13 @@ impl FromStr for Choice {
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         match text {
             "strait" => Ok(Self::Strait),
+            "stateful" => Ok(Self::Stateful),
             "native" => Ok(Self::Native),
             "plain" => Ok(Self::Plain),
             "tayga" => Ok(Self::Tayga),
-            other => Err(format!("no path is called `{other}`: there are strait, native, plain and tayga")),
+            other => Err(format!(
+                "no path is called `{other}`: there are strait, stateful, native, plain and tayga"
+            )),
         }
     }
 }
@@ -58,6 +63,9 @@ pub enum PathId {
     /// Strait's NAT64 in device mode: every packet passes through the `nat64` device.
     #[serde(rename = "strait-device")]
     Device,
+    /// Strait's stateful NAT64 with express lanes on the router's interfaces. Packets bypass netfilter.
+    #[serde(rename = "strait-stateful")]
+    Stateful,
     /// Strait's NAT64 in a process with a TUN interface.
     #[serde(rename = "strait-native")]
     Native,
@@ -80,6 +88,7 @@ impl fmt::Display for PathId {
             Self::Plain6 => "plain IPv6",
             Self::Express => "Strait express",
             Self::Device => "Strait device",
+            Self::Stateful => "Strait stateful",
             Self::Native => "Strait native",
             Self::Tayga => "Tayga",
         })
@@ -94,6 +103,7 @@ impl PathId {
             paths.extend_from_slice(match choice {
                 Choice::Plain => &[Self::Plain4, Self::Plain6],
                 Choice::Strait => &[Self::Express, Self::Device],
+                Choice::Stateful => &[Self::Stateful],
                 Choice::Native => &[Self::Native],
                 Choice::Tayga => &[Self::Tayga],
             });
@@ -108,7 +118,9 @@ impl PathId {
         match self {
             Self::Plain4 => SERVER4.into(),
             Self::Plain6 => SERVER6.into(),
-            Self::Express | Self::Device | Self::Native | Self::Tayga => translated(SERVER4).into(),
+            Self::Express | Self::Device | Self::Stateful | Self::Native | Self::Tayga => {
+                translated(SERVER4).into()
+            }
         }
     }
 
@@ -117,7 +129,7 @@ impl PathId {
         match self {
             Self::Plain4 => (Ipv4Addr::new(203, 0, 113, 2).into(), Sink::SERVER4.into()),
             Self::Plain6 => (lab::CLIENT6.into(), Sink::SERVER6.into()),
-            Self::Express | Self::Device | Self::Native | Self::Tayga => {
+            Self::Express | Self::Device | Self::Stateful | Self::Native | Self::Tayga => {
                 (lab::CLIENT6.into(), translated(Sink::SERVER4).into())
             }
         }
@@ -128,7 +140,7 @@ impl PathId {
         match self {
             Self::Plain4 => (SERVER4.into(), Sink::CLIENT4.into()),
             Self::Plain6 => (SERVER6.into(), Sink::CLIENT6.into()),
-            Self::Express | Self::Device | Self::Native | Self::Tayga => {
+            Self::Express | Self::Device | Self::Stateful | Self::Native | Self::Tayga => {
                 (SERVER4.into(), Sink::MAPPED4.into())
             }
         }
@@ -154,6 +166,7 @@ impl ActivePath {
             PathId::Plain6 => ("plain6", Stack::Dual),
             PathId::Express => (Mode::Express.label(), Stack::Translated),
             PathId::Device => (Mode::Device.label(), Stack::Translated),
+            PathId::Stateful => (Mode::Stateful.label(), Stack::Translated),
             PathId::Native => ("native", Stack::Translated),
             PathId::Tayga => ("tayga", Stack::Translated),
         };
@@ -162,6 +175,7 @@ impl ActivePath {
             PathId::Plain4 | PathId::Plain6 => Translator::Kernel,
             PathId::Express => Translator::Strait(Strait::up(&lab, strait, Mode::Express)?),
             PathId::Device => Translator::Strait(Strait::up(&lab, strait, Mode::Device)?),
+            PathId::Stateful => Translator::Strait(Strait::up(&lab, strait, Mode::Stateful)?),
             PathId::Native => Translator::Native(Native::start(&lab, strait)?),
             PathId::Tayga => Translator::Tayga(Tayga::start(&lab)?),
         };
@@ -241,7 +255,7 @@ pub fn remove_stale(strait: &Path) {
         }
         let config = entry.path().join("nat64.toml");
         if config.exists() {
-            for mode in [Mode::Express, Mode::Device] {
+            for mode in [Mode::Express, Mode::Device, Mode::Stateful] {
                 let router = lab::file(&format!("{}{pid}-{}-router", lab::PREFIX, mode.label()));
                 // This fails if the killed run had only written its configuration.
                 let _ = run(&mut strait_command(strait, &router, &config, &["down"]));
@@ -311,6 +325,8 @@ enum Mode {
     Express,
     /// They are routed to the `nat64` device.
     Device,
+    /// Like `Express`, with sessions.
+    Stateful,
 }
 
 impl Mode {
@@ -319,6 +335,7 @@ impl Mode {
         match self {
             Mode::Express => "express",
             Mode::Device => "device",
+            Mode::Stateful => "stateful",
         }
     }
 
@@ -327,6 +344,7 @@ impl Mode {
         match self {
             Mode::Express => format!("n64e-{pid}"),
             Mode::Device => format!("n64-{pid}"),
+            Mode::Stateful => format!("n64s-{pid}"),
         }
     }
 }
@@ -334,10 +352,29 @@ impl Mode {
 /// The configuration for `strait nat64 up`.
 fn strait_config(mode: Mode, pid: u32) -> String {
     let express = match mode {
-        Mode::Express => ", express = [\"r0\", \"r1\"], bypass-netfilter = true",
+        Mode::Express | Mode::Stateful => ", express = [\"r0\", \"r1\"], bypass-netfilter = true",
         Mode::Device => "",
     };
     let device = mode.device(pid);
+    if mode == Mode::Stateful {
+        // Small packets come to the client from outside, so the port there has a static binding.
+        let port = crate::small::PORT;
+        return format!(
+            "[nat64]\n\
+             mode   = \"stateful\"\n\
+             prefix = \"{}\"\n\
+             pool   = [\"{}\"]\n\
+             attach = {{ device = \"{device}\"{express} }}\n\n\
+             [[binding]]\n\
+             protocol = \"udp\"\n\
+             ipv4 = \"{}:{port}\"\n\
+             ipv6 = \"[{}]:{port}\"\n",
+            lab::PREFIX6,
+            lab::EAM4,
+            Sink::MAPPED4,
+            Sink::CLIENT6,
+        );
+    }
     format!(
         "[nat64]\n\
          mode   = \"stateless\"\n\
@@ -432,7 +469,7 @@ mod tests {
     fn choices() {
         let choices: Vec<Choice> = ["tayga", "plain"].map(|text| text.parse().unwrap()).to_vec();
         assert_eq!(PathId::of(&choices), [PathId::Plain4, PathId::Plain6, PathId::Tayga]);
-        assert!("jool".parse::<Choice>().unwrap_err().contains("strait, native, plain and tayga"));
+        assert!("jool".parse::<Choice>().unwrap_err().contains("strait, stateful, native, plain and tayga"));
     }
 
     #[test]

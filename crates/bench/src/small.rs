@@ -20,7 +20,7 @@ const SIZE: usize = 64;
 /// Number of flows, which differ in their source port. Many flows keep a path from profiting from a cache of one flow.
 const FLOWS: u16 = 64;
 /// The destination port: discard (RFC 863). No process listens on it.
-const PORT: u16 = 9;
+pub const PORT: u16 = 9;
 /// How long the sender runs before counting starts.
 const WARM_UP: Duration = Duration::from_millis(200);
 

@@ -98,6 +98,7 @@ fn sound() -> Program {
             direct_meter: None,
             direct_register: None,
             profile: None,
+            early_lookup: false,
             selector: vec![],
             add_on_miss: false,
             ages: false,

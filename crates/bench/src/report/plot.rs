@@ -140,6 +140,7 @@ fn color(path: PathId) -> RGBColor {
         PathId::Plain6 => RGBColor(200, 200, 200),
         PathId::Express => RGBColor(0, 114, 178),
         PathId::Device => RGBColor(86, 180, 233),
+        PathId::Stateful => RGBColor(204, 121, 167),
         PathId::Native => RGBColor(0, 158, 115),
         PathId::Tayga => RGBColor(230, 159, 0),
     }

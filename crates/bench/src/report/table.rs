@@ -49,7 +49,7 @@ fn footer(report: &Report) -> String {
         report.machine.processor,
     );
     for offloads in [Offloads::On, Offloads::Off] {
-        for path in [PathId::Express, PathId::Device, PathId::Native] {
+        for path in [PathId::Express, PathId::Device, PathId::Stateful, PathId::Native] {
             if let Some(mean) = report.mean_ratio(path, offloads) {
                 let _ =
                     writeln!(text, "{path} / plain forwarding, TCP, {offloads}, geometric mean: {mean:.2}");
@@ -70,9 +70,11 @@ fn body(measure: Measure, cells: &[&Cell]) -> String {
     let comparisons: &[(PathId, PathId, &str)] = &[
         (PathId::Express, PathId::Plain4, "express / plain"),
         (PathId::Device, PathId::Plain4, "device / plain"),
+        (PathId::Stateful, PathId::Plain4, "stateful / plain"),
         (PathId::Native, PathId::Plain4, "native / plain"),
         (PathId::Express, PathId::Tayga, "express / Tayga"),
         (PathId::Device, PathId::Tayga, "device / Tayga"),
+        (PathId::Stateful, PathId::Tayga, "stateful / Tayga"),
         (PathId::Native, PathId::Tayga, "native / Tayga"),
     ];
     let rates = measure != Measure::UdpLoss;

@@ -61,7 +61,7 @@ pub fn wanted(config: &Config, manifest: &Manifest) -> Result<Desired, String> {
     }
     for (name, matches, action) in named.entries {
         let table = table(&name)?;
-        let entry = Entry { matches: matches, priority: 0, action: call(table, action)? };
+        let entry = Entry { matches, priority: 0, action: call(table, action)? };
         desired.entities.push(Entity::entry(table, entry));
     }
     for (name, action) in named.defaults {

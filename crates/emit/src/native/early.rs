@@ -107,12 +107,9 @@ fn guessed(
             ExprKind::Read(Place::Var(v)) => {
                 known &= units.home(*v) == Home::State && (parsed.contains(&Cell::Var(*v)) || set(v));
             }
-            ExprKind::Read(Place::Field(HeaderRef::Header(h), _)) => {
-                if !headers.contains(h) {
-                    headers.push(*h);
-                }
-            }
-            ExprKind::IsValid(HeaderRef::Header(_)) => {}
+            ExprKind::Read(Place::Field(HeaderRef::Header(h), _)) if !headers.contains(h) => headers.push(*h),
+            ExprKind::Read(Place::Field(HeaderRef::Header(_), _))
+            | ExprKind::IsValid(HeaderRef::Header(_)) => {}
             ExprKind::Read(_) | ExprKind::IsValid(_) | ExprKind::NextIndex(_) => known = false,
             _ => {}
         });

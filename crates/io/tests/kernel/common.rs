@@ -66,6 +66,7 @@ pub fn manifest() -> Manifest {
             egress: "strait_egress".into(),
             egress_ports: 64,
             drops: "strait_drops".into(),
+            counters: None,
             versions: "strait_versions".into(),
             packet: "strait_packet".into(),
             copies: None,

@@ -4,6 +4,8 @@
 //! every counter cell after each case. If a declared checksum was wrong on arrival, the packet must leave with the same error: the
 //! interpreter carries it over ([`Interpreter::carry_wrong_sums`]). The words 0000 and ffff are equal in one's complement, so they are
 //! equal in the checksums of such a packet.
+//!
+//! On native, time passes between the packets of cases with expire times, and entries end.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -119,10 +121,21 @@ fn one_case(
     for report in devices.map(|device| stf::load(&tables, device)) {
         anyhow::ensure!(report.passed, "{}", report.text());
     }
+    // Where a case has expire times, and the target a clock that can be set, time passes between packets: microseconds to minutes.
+    let ages = case.statements.iter().any(|statement| matches!(statement.kind, Kind::ExpireTime(..)));
+    let mut times = Rng::new(rng.below(u64::MAX));
+    let mut clock = ages.then_some(1_000_000u64).filter(|now| compiled.set_clock(*now).is_ok());
     let random = |_| seeds.get(rng.index(seeds.len())).map(|(port, seed)| (*port, mutated(seed, rng)));
     let random: Vec<_> = (0..packets).map_while(random).collect();
     let mut too_short = Count::default();
     for (port, packet) in truncated(case.packets()).into_iter().chain(random) {
+        if let Some(now) = clock.as_mut().filter(|_| times.below(8) == 0) {
+            let longest = 2 << times.below(28);
+            *now += 1 + times.below(longest);
+            oracle.set_clock(*now);
+            probe.set_clock(*now);
+            compiled.set_clock(*now).map_err(|error| anyhow::anyhow!("{error:?}"))?;
+        }
         if fragments && probe.process(port, &packet, &mut Silent).sent.len() > 1 {
             tally.refused += 1;
             continue;
