@@ -199,3 +199,58 @@ fn packets_add_entries_fast() {
     assert_eq!(seen(&mut program, 2), 8 * u64::from(COUNT));
     assert_eq!(seen(&mut program, 4), 0);
 }
+
+/// A process that is killed while it removes entries leaves rows that are neither entries nor free. The next one puts them back.
+#[test]
+fn rows_that_a_killed_process_has_left_are_free_again() {
+    let Some((mut program, name)) = load("reclaim", "m.key = random.read();", 256) else { return };
+    let table = program.manifest().tables[0].clone();
+    let learning = table.layout.and_then(|layout| layout.learning).expect("it learns");
+    let rows = learning.count;
+    // As such a process leaves them: one marked as removed, and one whose key a packet has used again meanwhile.
+    let (mut taken, timers) = (Vec::new(), [1u64 << 61, 1 << 63 | 1 << 62 | 5 << 8 | 1]);
+    for timer in timers {
+        let free = program.map(&learning.free).expect("a map").pop().expect("it pops").expect("a row");
+        let map = program.map(&learning.rows).expect("a map");
+        let mut row = map.lookup(&free).expect("it reads").expect("a row");
+        row[..8].copy_from_slice(&timer.to_ne_bytes());
+        map.set(&free, &row).expect("it writes");
+        taken.push(free);
+    }
+    // Another one holds a row that it has not written yet: a packet that is adding an entry.
+    let busy = program.map(&learning.free).expect("a map").pop().expect("it pops").expect("a row");
+    let mut next = KernelProgram::open(program.manifest(), &name.0).expect("it is there");
+    assert_eq!(next.reclaim().expect("it can"), 2);
+    assert_eq!(next.reclaim().expect("it can"), 0, "once");
+    let mut free = Vec::new();
+    while let Some(row) = program.map(&learning.free).expect("a map").pop().expect("it pops") {
+        free.push(row);
+    }
+    assert_eq!(free.len() as u32, rows - 1, "all but the one that is in use");
+    assert!(taken.iter().all(|row| free.contains(row)) && !free.contains(&busy));
+    let distinct: HashSet<_> = free.iter().collect();
+    assert_eq!(distinct.len(), free.len(), "no row is free twice");
+}
+
+/// What is taught is an entry like one that a packet has added, and a larger program takes it over.
+#[test]
+fn entries_are_taught_with_their_timers() {
+    let Some((mut program, _name)) = load("teach", "m.key = 7;", 256) else { return };
+    let id = abi::id::TableId(0);
+    let now = KernelProgram::now();
+    let taught = io::ebpf::Learnt { entry: entry(7), timer: Some((1, now)), register: None };
+    assert!(program.teach(id, &taught).expect("there is room"));
+    assert!(!program.teach(id, &taught).expect("it can"), "its key is there");
+    let mut all = Vec::new();
+    program.each_learnt(id, |learnt| all.push(learnt)).expect("it reads");
+    assert_eq!(all, [taught]);
+    // A packet hits it, and it expires like others.
+    program.instance().program().expect("it is there").test_run(&[0; 64], &SKB, 1).expect("it runs");
+    assert_eq!(seen(&mut program, 1), 1);
+    expire_after(&mut program, 1000);
+    let mut told = Vec::new();
+    let removed =
+        program.expire_and_tell(now + 1000, 1.0, Some(&mut |table, learnt| told.push((table, learnt.entry))));
+    assert_eq!(removed.expect("it can"), 1);
+    assert_eq!(told, [(id, entry(7))]);
+}

@@ -167,6 +167,22 @@ fn sessions_survive_reloads_upgrades_and_kills() {
         let lost = sockets.iter().filter(|(client, server)| !reaches(client, server)).count();
         assert_eq!(lost, 0, "round {round}");
     }
+    // What the file allows no more goes, and a static binding takes the place of a learnt one and stays.
+    let (client, server) = &sockets[0];
+    let port = client.local_addr().expect("bound").port();
+    let external = server.peer_addr().expect("connected").port();
+    let binding = format!(
+        "[[binding]]\nprotocol = \"udp\"\nipv4 = \"{CLIENT4}:{external}\"\nipv6 = \"[2001:db8:100::2]:{port}\"\n"
+    );
+    lab.stateful(EXPRESS, "ports = \"60000-60001\"");
+    let file = lab.file("nat64.toml");
+    let text = std::fs::read_to_string(&file).expect("a file");
+    std::fs::write(&file, format!("{text}{binding}")).expect("a file");
+    lab.must("reload");
+    assert_eq!(lab.flows("sessions", &["--count"])[0]["count"], 1);
+    let left = lab.flows("bindings", &[]);
+    assert!(left.len() == 2 && left.iter().all(|binding| binding["static"] == true), "{left:?}");
+    assert!(reaches(client, server) && !reaches(&sockets[1].0, &sockets[1].1));
     // The other mode has none, and is a change like others.
     lab.config(EXPRESS, "");
     lab.must("reload");

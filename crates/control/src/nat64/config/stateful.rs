@@ -635,3 +635,145 @@ impl<'a> Reader<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse;
+    use super::*;
+
+    const GOOD: &str = r#"
+[nat64]
+mode   = "stateful"
+prefix = "64:ff9b:1::/96"
+pool   = ["203.0.113.0/28", "198.51.100.7"]
+filtering = "address-dependent"
+
+[[pool]]
+hosts = "2001:db8:100::/60"
+addresses = ["192.0.2.16/31"]
+ports = "2048-65535"
+subscriber = 64
+block = 4096
+
+[[binding]]
+protocol = "tcp"
+ipv4 = "203.0.113.7:443"
+ipv6 = "[2001:db8::7]:8443"
+"#;
+
+    fn stateful(text: &str) -> Stateful {
+        parse(text).expect("a good file").stateful.expect("mode stateful")
+    }
+
+    #[test]
+    fn a_good_file_is_read_as_it_says() {
+        let stateful = stateful(GOOD);
+        assert_eq!(stateful.filtering, Filtering::AddressDependent);
+        assert_eq!((stateful.pools.len(), stateful.bindings.len()), (2, 1));
+        let [blocks, all] = &stateful.pools[..] else { panic!("{:?}", stateful.pools) };
+        assert_eq!((all.hosts.prefix_len(), all.low_ports, all.block), (0, true, None));
+        // Slots have one length.
+        assert_eq!((all.slots().len(), all.slot_length(), all.count()), (17, 32, 17));
+        assert_eq!(
+            (blocks.block, blocks.low_ports, blocks.blocks_of_address()),
+            (Some(4096), false, Some(15))
+        );
+        assert_eq!(stateful.bindings[0].ipv6.1, 8443);
+        assert_eq!((stateful.timeouts, stateful.log), (Timeouts::default(), Log::Nothing));
+    }
+
+    /// Each row has: text that replaces a valid line, the line of the problem, words of the message and of the hint.
+    #[test]
+    fn each_mistake_is_found_on_its_line() {
+        let cases: &[(&str, &str, usize, &[&str])] = &[
+            ("prefix = \"64:ff9b:1::/96\"", "", 2, &["without a `prefix`"]),
+            ("[\"203.0.113.0/28\", \"198.51.100.7\"]", "\"203.0.113.0/28\"", 5, &["not a list"]),
+            ("[\"203.0.113.0/28\", \"198.51.100.7\"]", "[]", 5, &["is empty"]),
+            ("\"198.51.100.7\"", "\"127.0.0.0/30\"", 5, &["loopback"]),
+            ("\"198.51.100.7\"", "\"10.0.0.0/8\"", 5, &["too unlike", "`[[pool]]`"]),
+            ("filtering = \"address", "filtering = \"adress", 6, &["none of the kinds"]),
+            ("filtering = \"address-dependent\"", "timeouts = { upd = 1 }", 6, &["did you mean `udp`"]),
+            ("filtering = \"address-dependent\"", "timeouts = { udp = 0 }", 6, &["1 to 1000000"]),
+            ("filtering = \"address-dependent\"", "secret = \"abc\"", 6, &["32 hexadecimal", "openssl"]),
+            ("filtering = \"address-dependent\"", "log-to = \"stdout\"", 6, &["without `log`"]),
+            (
+                "filtering = \"address-dependent\"",
+                "log = \"bindings\"\nlog-to = \"syslog://there\"",
+                7,
+                &["nowhere", "syslog://ADDRESS"],
+            ),
+            ("filtering = \"address-dependent\"", "max-sessions = 3", 6, &["1024"]),
+            ("hosts = \"2001:db8:100::/60\"", "hosts = \"2001:db8:100::1/60\"", 9, &["bits after"]),
+            (
+                "hosts = \"2001:db8:100::/60\"",
+                "hosts = \"2001:db8:100::/59\"",
+                13,
+                &["2^5 subscribers", "30 blocks"],
+            ),
+            ("hosts = \"2001:db8:100::/60\"", "hosts = \"::/0\"", 13, &["2^64 subscribers"]),
+            ("\"2048-65535\"", "\"2047-65535\"", 11, &["pairs", "parity"]),
+            ("\"2048-65535\"", "\"2048\"", 11, &["not a range"]),
+            ("block = 4096", "block = 4095", 13, &["even"]),
+            ("subscriber = 64", "subscriber = 56", 12, &["shorter than"]),
+            ("192.0.2.16/31", "203.0.113.2/31", 5, &["in common"]),
+            ("\"tcp\"", "\"sctp\"", 16, &["has no bindings"]),
+            ("\"203.0.113.7:443\"", "\"203.0.113.7\"", 17, &["not an address with a port"]),
+            ("\"203.0.113.7:443\"", "\"[2001:db8::1]:443\"", 15, &["wrong protocols"]),
+            ("ipv6 = \"[2001:db8::7]:8443\"", "", 15, &["without `ipv6`"]),
+            (
+                "ipv6 = \"[2001:db8::7]:8443\"",
+                "ipv6 = \"[2001:db8::7]:8443\"\n[[map]]\nipv4 = \"192.0.2.1\"\nipv6 = \"2001:db8::1\"",
+                2,
+                &["does not belong to mode \"stateful\""],
+            ),
+        ];
+        for (from, to, line, words) in cases {
+            let text = GOOD.replace(from, to);
+            assert_ne!(text, GOOD, "{from} is not in the file");
+            let problems = parse(&text).expect_err(to);
+            let shown: Vec<_> = problems.iter().map(|p| p.to_string()).collect();
+            let hit = problems
+                .iter()
+                .zip(&shown)
+                .any(|(p, s)| p.line == *line && words.iter().all(|w| s.contains(w)));
+            assert!(hit, "{to}: line {line} with {words:?} expected in {shown:#?}");
+        }
+    }
+
+    #[test]
+    fn times_below_those_of_the_rfc_are_allowed_and_told_of() {
+        let text = GOOD.replace("filtering = \"address-dependent\"", "timeouts = { udp = 5, icmp = 90 }");
+        let config = parse(&text).expect("it is allowed");
+        let told: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+        assert!(told.len() == 1 && told[0].contains("`udp` is 5 s"), "{told:?}");
+    }
+
+    #[test]
+    fn blocks_are_found_both_ways() {
+        let stateful = stateful(GOOD);
+        let pool = &stateful.pools[0];
+        for subscriber in 0..16u128 {
+            let host = Ipv6Addr::from(u128::from(pool.hosts.network()) | subscriber << 64 | 9);
+            let (address, ports) = pool.block_of(host).expect("a subscriber");
+            let number = subscriber as u16 % 15;
+            assert_eq!(u32::from(address), 0xc000_0210 + (subscriber / 15) as u32, "{host}");
+            assert_eq!(ports, 2048 + number * 4096..=2048 + number * 4096 + 4095, "{host}");
+            for port in [*ports.start(), *ports.end()] {
+                let net = pool.subscriber_of(address, port).expect("somebody has it");
+                assert!(net.contains(&host) && net.prefix_len() == 64, "{address}:{port} is of {net}");
+                assert!(stateful.allows(Protocol::Udp, host, address, port));
+            }
+            assert!(!stateful.allows(Protocol::Udp, host, address, ports.end().wrapping_add(1)));
+        }
+        assert_eq!(pool.subscriber_of("192.0.2.18".parse().expect("an address"), 2048), None);
+        assert_eq!(pool.subscriber_of("192.0.2.16".parse().expect("an address"), 2047), None);
+        // The second address has one block that is in use.
+        assert_eq!(pool.subscriber_of("192.0.2.17".parse().expect("an address"), 2048 + 4096), None);
+        // A static binding is of its host only.
+        let (to, other): (Ipv6Addr, Ipv6Addr) =
+            ("2001:db8::7".parse().expect("an address"), "2001:db8::8".parse().expect("an address"));
+        let address = "203.0.113.7".parse().expect("an address");
+        assert!(stateful.allows(Protocol::Tcp, to, address, 443));
+        assert!(!stateful.allows(Protocol::Tcp, other, "192.0.2.99".parse().expect("an address"), 5000));
+    }
+}

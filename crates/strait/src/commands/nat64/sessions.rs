@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use abi::id::TableId;
 use anyhow::{Context, bail};
 use control::nat64::flows::{Binding, Filter, Flows, STATES, Session, Timer, time_of};
-use control::nat64::{Protocol, Stateful};
+use control::nat64::{Protocol, Stateful, StaticBinding};
 use dataplane::device::{Device as _, EntryKey, Key, Update};
 use io::bpf;
 use io::ebpf::KernelProgram;
@@ -57,6 +57,13 @@ impl Running {
             bail!("{device} translates without sessions (mode \"stateless\")");
         };
         Ok(Self { device, program, flows, stateful })
+    }
+
+    /// That of an instance; `None` if it does not run, or has no sessions.
+    fn at(instance: &str, stateful: &Stateful) -> Option<Self> {
+        let program = Bundle::at(instance)?.running(instance)?;
+        let flows = Flows::of(program.manifest())?;
+        Some(Self { device: String::new(), program, flows, stateful: stateful.clone() })
     }
 
     /// Calls `f` with each binding.
@@ -308,6 +315,34 @@ pub fn flush(args: &FlushArgs) -> anyhow::Result<()> {
         false => println!("{}: {bindings} bindings and {sessions} sessions are removed", running.device),
     }
     Ok(())
+}
+
+/// Removes what packets have added in the places of static bindings, before these are written: as entries of packets, they would end. The caller holds
+/// the lock ([`bpf::lock`]).
+pub fn make_way(instance: &str, stateful: &Stateful) -> anyhow::Result<()> {
+    let Some(mut running) = Running::at(instance, stateful) else { return Ok(()) };
+    let fixed = |protocol, host, address| {
+        let same = |b: &StaticBinding| b.protocol == protocol && (b.ipv6 == host || b.ipv4 == address);
+        stateful.bindings.iter().any(same)
+    };
+    if !stateful.bindings.is_empty() {
+        remove(&mut running, |b| fixed(b.protocol, b.host, b.address), |_| false)?;
+    }
+    Ok(())
+}
+
+/// Removes the bindings and sessions that a configuration does not allow: their addresses are in no pool of their hosts any more. Returns how many. The caller
+/// holds the lock ([`bpf::lock`]).
+pub fn keep_allowed(instance: &str, stateful: &Stateful) -> anyhow::Result<(u64, u64)> {
+    let Some(mut running) = Running::at(instance, stateful) else { return Ok((0, 0)) };
+    let allows = |protocol, host: (Ipv6Addr, u16), address: (Ipv4Addr, u16)| {
+        stateful.allows(protocol, host.0, address.0, address.1)
+    };
+    remove(
+        &mut running,
+        |binding| !allows(binding.protocol, binding.host, binding.address),
+        |session| !allows(session.protocol, session.host, session.address),
+    )
 }
 
 /// Removes bindings and sessions, with what belongs to the bindings. The caller holds the lock ([`bpf::lock`]).

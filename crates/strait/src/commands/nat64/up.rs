@@ -24,7 +24,7 @@ use super::owner::{self, Owner, Site};
 use super::record::{File, Numbers, Record, form};
 use super::wiring::{Ground, NoDriver, Sort, Step, Transaction};
 
-use super::{Bundle, described, desired, device, need_root, warn_forwarding};
+use super::{Bundle, described, desired, device, need_root, sessions, warn_forwarding};
 use crate::cli::{ApplyArgs, FileArgs};
 
 /// What is to be done so that a translator follows a file.
@@ -103,7 +103,18 @@ pub fn apply(file: &File, config: &Config, force: bool, log: Log) -> anyhow::Res
     for warning in &plan.warnings {
         log.warning(warning);
     }
+    if let Some(stateful) = &plan.config.stateful {
+        sessions::make_way(&site.instance, stateful)?;
+    }
     plan.execute_in_some_mode(log)?;
+    if let Some(stateful) = &plan.config.stateful {
+        let (bindings, sessions) = sessions::keep_allowed(&site.instance, stateful)?;
+        if bindings + sessions > 0 {
+            log.info(&format!(
+                "{bindings} bindings and {sessions} sessions are removed: the file does not allow them"
+            ));
+        }
+    }
     warn_forwarding(config, log);
     Ok(site)
 }
