@@ -639,6 +639,7 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use super::super::parse;
+    use super::super::tests::{Mistake, each_is_found};
     use super::*;
 
     const GOOD: &str = r#"
@@ -682,10 +683,9 @@ ipv6 = "[2001:db8::7]:8443"
         assert_eq!((stateful.timeouts, stateful.log), (Timeouts::default(), Log::Nothing));
     }
 
-    /// Each row has: text that replaces a valid line, the line of the problem, words of the message and of the hint.
     #[test]
     fn each_mistake_is_found_on_its_line() {
-        let cases: &[(&str, &str, usize, &[&str])] = &[
+        let cases: &[Mistake] = &[
             ("prefix = \"64:ff9b:1::/96\"", "", 2, &["without a `prefix`"]),
             ("[\"203.0.113.0/28\", \"198.51.100.7\"]", "\"203.0.113.0/28\"", 5, &["not a list"]),
             ("[\"203.0.113.0/28\", \"198.51.100.7\"]", "[]", 5, &["is empty"]),
@@ -727,17 +727,7 @@ ipv6 = "[2001:db8::7]:8443"
                 &["does not belong to mode \"stateful\""],
             ),
         ];
-        for (from, to, line, words) in cases {
-            let text = GOOD.replace(from, to);
-            assert_ne!(text, GOOD, "{from} is not in the file");
-            let problems = parse(&text).expect_err(to);
-            let shown: Vec<_> = problems.iter().map(|p| p.to_string()).collect();
-            let hit = problems
-                .iter()
-                .zip(&shown)
-                .any(|(p, s)| p.line == *line && words.iter().all(|w| s.contains(w)));
-            assert!(hit, "{to}: line {line} with {words:?} expected in {shown:#?}");
-        }
+        each_is_found(GOOD, cases);
     }
 
     #[test]

@@ -84,13 +84,13 @@ impl Drop for Sweeper {
 }
 
 fn work(ended: &AtomicBool, site: &Mutex<Site>, log: Log) {
-    let mut sweeper: Option<Sweeper> = None;
+    let mut state = State::default();
     let (mut last, mut said) = (Instant::now(), None);
     while !ended.load(Relaxed) {
         let name = site.lock().unwrap_or_else(PoisonError::into_inner).instance.clone();
         let share = (last.elapsed().as_secs_f64() / ROUND).min(1.0);
         last = Instant::now();
-        let result = turn(&mut sweeper, &name, share, log);
+        let result = state.turn(&name, share, log);
         let problem = result.err().map(|error| crate::out::chain(&error));
         if problem != said {
             if let Some(problem) = &problem {
@@ -102,12 +102,20 @@ fn work(ended: &AtomicBool, site: &Mutex<Site>, log: Log) {
     }
 }
 
+/// What runs at a site: the kernel's numbers of its programs, and its note.
+type Seen = (Vec<u32>, Option<String>);
+
+/// What was seen last, and what removes entries, if that has sessions.
+#[derive(Default)]
+struct State {
+    seen: Option<Seen>,
+    sweeper: Option<Sweeper>,
+}
+
 /// A program whose entries are removed.
 struct Sweeper {
     program: KernelProgram,
     flows: Option<Flows>,
-    numbers: Vec<u32>,
-    note: Option<String>,
     /// Where packets and this process report to, if the file wants it, and what of it.
     logger: Option<(Logger, Reports)>,
     /// The number of reports for which the kernel had no room.
@@ -124,24 +132,31 @@ struct Reports {
     prefix: Option<Ipv6Net>,
 }
 
-/// Looks at a share of the rows.
-fn turn(sweeper: &mut Option<Sweeper>, name: &str, share: f64, log: Log) -> anyhow::Result<()> {
-    // Nobody else removes entries or replaces the program meanwhile.
-    let _alone = bpf::lock()?;
-    let Some(bundle) = Bundle::at(name) else {
-        *sweeper = None;
-        return Ok(());
-    };
-    let instance = Instance::open(name)?;
-    let (numbers, note) = (instance.numbers()?, instance.note()?);
-    if !sweeper.as_ref().is_some_and(|s| s.numbers == numbers && s.note == note) {
-        let before = sweeper.take();
-        *sweeper = Sweeper::open(bundle, &instance, (numbers, note), before, log)?;
+impl State {
+    /// Looks at a share of the rows.
+    fn turn(&mut self, name: &str, share: f64, log: Log) -> anyhow::Result<()> {
+        // What has no sessions costs a look at its pins.
+        if self.sweeper.is_none() && self.seen.is_some() && seen(name) == self.seen {
+            return Ok(());
+        }
+        // Nobody else removes entries or replaces the program meanwhile.
+        let _alone = bpf::lock()?;
+        let now = seen(name);
+        if now != self.seen {
+            let before = self.sweeper.take();
+            if let (Some(bundle), Ok(instance)) = (Bundle::at(name), Instance::open(name)) {
+                self.sweeper = Sweeper::open(bundle, &instance, before, log)?;
+            }
+            self.seen = now;
+        }
+        self.sweeper.as_mut().map_or(Ok(()), |sweeper| sweeper.turn(share))
     }
-    match sweeper {
-        Some(sweeper) => sweeper.turn(share),
-        None => Ok(()),
-    }
+}
+
+/// What runs at a site, if its pins are there.
+fn seen(name: &str) -> Option<Seen> {
+    let instance = Instance::open(name).ok()?;
+    Some((instance.numbers().ok()?, instance.note().ok()?))
 }
 
 impl Sweeper {
@@ -149,7 +164,6 @@ impl Sweeper {
     fn open(
         bundle: &Bundle,
         instance: &Instance,
-        (numbers, note): (Vec<u32>, Option<String>),
         before: Option<Sweeper>,
         log: Log,
     ) -> anyhow::Result<Option<Self>> {
@@ -181,7 +195,7 @@ impl Sweeper {
         let holder = holder.inspect_err(|error| {
             log.warning(&format!("fragments and SYNs are not held: {error}"));
         });
-        let mut sweeper = Self { program, flows, numbers, note, logger, lost, holder: holder.ok() };
+        let mut sweeper = Self { program, flows, logger, lost, holder: holder.ok() };
         sweeper.hold(sweeper.holder.as_ref().map(Holder::index))?;
         Ok(Some(sweeper))
     }

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use abi::id::TableId;
 use anyhow::{Context, bail};
 use control::nat64::flows::{Binding, Filter, Flows, STATES, Session, Timer, time_of};
-use control::nat64::{Protocol, Stateful, StaticBinding};
+use control::nat64::{Protocol, Stateful, StaticBinding, Timeouts};
 use dataplane::device::{Device as _, EntryKey, Key, Update};
 use io::bpf;
 use io::ebpf::KernelProgram;
@@ -85,13 +85,13 @@ impl Running {
         })?;
         Ok(())
     }
+}
 
-    /// The seconds until a timer ends, if it does.
-    fn left(&self, timer: Timer, now: u64) -> Option<u64> {
-        let (profile, since) = timer?;
-        let time = time_of(profile, &self.stateful.timeouts)?;
-        Some(time.saturating_sub(now.saturating_sub(since) / 1_000_000))
-    }
+/// The seconds until a timer ends, if it does.
+fn left(timer: Timer, timeouts: &Timeouts, now: u64) -> Option<u64> {
+    let (profile, since) = timer?;
+    let time = time_of(profile, timeouts)?;
+    Some(time.saturating_sub(now.saturating_sub(since) / 1_000_000))
 }
 
 /// Reads a filter.
@@ -158,12 +158,7 @@ pub fn sessions(args: &FlowArgs) -> anyhow::Result<()> {
     let filter = filter(&args.filter)?;
     let mut running = Running::open(&args.of)?;
     let (now, mut lines, mut count) = (KernelProgram::now(), Lines::default(), 0u64);
-    let stateful = running.stateful.clone();
-    let left = |timer: Timer| {
-        let (profile, since) = timer?;
-        let time = time_of(profile, &stateful.timeouts)?;
-        Some(time.saturating_sub(now.saturating_sub(since) / 1_000_000))
-    };
+    let timeouts = running.stateful.timeouts;
     running.each_session(|session| {
         if !filter.has_session(&session) {
             return;
@@ -174,7 +169,8 @@ pub fn sessions(args: &FlowArgs) -> anyhow::Result<()> {
         }
         let (host, address) = (end6(session.host), SocketAddrV4::new(session.address.0, session.address.1));
         let remote = SocketAddrV4::new(session.remote.0, session.remote.1);
-        let (name, state, left) = (session.protocol.name(), session.state_name(), left(session.timer));
+        let (name, state, left) =
+            (session.protocol.name(), session.state_name(), left(session.timer, &timeouts, now));
         match args.of.json {
             true => lines.line(format_args!(
                 "{}",
@@ -208,19 +204,18 @@ pub fn bindings(args: &FlowArgs) -> anyhow::Result<()> {
         "--remote, --remote-port and --state are of sessions, and a binding has many"
     );
     let mut running = Running::open(&args.of)?;
-    let (now, mut lines, mut found) = (KernelProgram::now(), Lines::default(), Vec::new());
-    let mut count = 0u64;
+    let (now, mut lines, mut count) = (KernelProgram::now(), Lines::default(), 0u64);
+    let timeouts = running.stateful.timeouts;
     running.each_binding(|binding| {
-        if filter.has_binding(&binding) {
-            count += 1;
-            if !args.count {
-                found.push(binding);
-            }
+        if !filter.has_binding(&binding) {
+            return;
         }
-    })?;
-    for binding in &found {
+        count += 1;
+        if args.count {
+            return;
+        }
         let (host, address) = (end6(binding.host), SocketAddrV4::new(binding.address.0, binding.address.1));
-        let (name, left) = (binding.protocol.name(), running.left(binding.timer, now));
+        let (name, left) = (binding.protocol.name(), left(binding.timer, &timeouts, now));
         match args.of.json {
             true => lines.line(format_args!(
                 "{}",
@@ -232,7 +227,7 @@ pub fn bindings(args: &FlowArgs) -> anyhow::Result<()> {
                 lines.line(format_args!("{name:<4} {host} > {address} {left}"));
             }
         }
-    }
+    })?;
     lines.flush();
     print_count(args, count);
     Ok(())
