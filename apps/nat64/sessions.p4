@@ -13,7 +13,8 @@
 // Lifetimes
 //   Sessions have the timers of RFC 6146. A session that has packets restarts the timers of its binding every TOUCH
 //   seconds at the latest, so those must be longer than a session's by that; they are profiles of their own. The binding's
-//   timer is the long one of TCP as long as it has an established connection: bib4 counts them.
+//   timer is the long one of TCP as long as it has an established connection: bib4 counts them. The entry of bib4 lives
+//   a bit longer than that of bib6, so that no other host gets a port whose host still has it.
 
 // Expire profiles of sessions, and of bindings.
 const bit<8> SESSION_UDP  = 0;
@@ -22,6 +23,7 @@ const bit<8> SESSION_TRANSITORY  = 2;      // TCP_TRANS of RFC 5382
 const bit<8> SESSION_ESTABLISHED = 3;      // TCP_EST
 const bit<8> FRAGMENTS = 4;                // how long later fragments follow the first one (FRAGMENT_MIN is 2 seconds)
 const bit<8> BINDING = 8;                  // added to the profile of its sessions
+const bit<8> OWNER   = 16;                 // added for the entry of a port, which must not end before that of its host
 const bit<8> KEEP    = 0xff;               // the timer goes on
 
 // States of a TCP session (RFC 6146 section 3.5.2.1). A session that is no TCP session stays as it was opened.
@@ -308,20 +310,20 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             meta.session.known = true;
             if (change == ESTABLISH) {
                 established.write(count + 1);
-                binding_profile = BINDING + SESSION_ESTABLISHED;
+                binding_profile = SESSION_ESTABLISHED;
             } else if (change == CLOSE) {
                 if (count > 1) { established.write(count - 1); } else {
                     established.write(0);
-                    binding_profile = BINDING + SESSION_TRANSITORY;
+                    binding_profile = SESSION_TRANSITORY;
                 }
             }
-            if (binding_profile != KEEP) { set_entry_expire_time(binding_profile); }
+            if (binding_profile != KEEP) { set_entry_expire_time(OWNER + binding_profile); }
             else if (change != LEAVE) { restart_expire_timer(); }
         }
     }
     action free() {
         if (claiming) {
-            own = add_entry("taken", { meta.session.host, meta.session.host_port }, BINDING + profile);
+            own = add_entry("taken", { meta.session.host, meta.session.host_port }, OWNER + profile);
         }
     }
     table bib4 {
@@ -338,7 +340,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         meta.session.address = address;
         meta.session.port = port;
         bound_here = true;
-        if (binding_profile != KEEP) { set_entry_expire_time(binding_profile); }
+        if (binding_profile != KEEP) { set_entry_expire_time(BINDING + binding_profile); }
         else if (change != LEAVE) { restart_expire_timer(); }
     }
     action unbound() {

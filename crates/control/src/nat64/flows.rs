@@ -234,6 +234,7 @@ pub fn time_of(profile: u8, timeouts: &Timeouts) -> Option<u64> {
     match profile {
         0..=4 => Some(times[usize::from(profile)].into()),
         8..=12 => Some(u64::from(times[usize::from(profile) - 8]) + 18),
+        16..=20 => Some(u64::from(times[usize::from(profile) - 16]) + 21),
         _ => None,
     }
 }

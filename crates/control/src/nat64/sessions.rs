@@ -16,10 +16,13 @@ use crate::plan::Desired;
 
 /// Expire profiles of sessions, in the order of [`Timeouts`](super::Timeouts): UDP, ICMP, TCP in transit, TCP established, fragments.
 const PROFILES: [u32; 5] = [0, 1, 2, 3, 4];
-/// What is added to the profile of a session for that of its binding.
+/// What is added to the profile of a session for that of its binding, by its host and by its port.
 const BINDING: u32 = 8;
+const OWNER: u32 = 16;
 /// A session restarts the timers of its binding every 2^24 microseconds at the latest, so those are longer by that and some more.
 const LONGER: u64 = 18_000_000;
+/// A row is looked at once a second, so the entry of a port ends behind that of its host.
+const BEHIND: u64 = 3_000_000;
 /// A bit more than the whole of the rest of a division by up to 2^15 blocks needs.
 const INVERSE: u32 = 40;
 
@@ -127,7 +130,8 @@ pub fn expire_times(stateful: &Stateful) -> Vec<Entity> {
     let time = |profile, micros| Entity::ExpireTime { profile, micros: Some(micros) };
     let of = |(profile, seconds): (u32, u32)| {
         let micros = u64::from(seconds) * 1_000_000;
-        [time(profile, micros), time(profile + BINDING, micros + LONGER)]
+        let binding = micros + LONGER;
+        [time(profile, micros), time(profile + BINDING, binding), time(profile + OWNER, binding + BEHIND)]
     };
     PROFILES.into_iter().zip(seconds).flat_map(of).collect()
 }

@@ -35,6 +35,9 @@ use crate::cli::{ImportArgs, SelectArgs};
 
 const FORMAT: &str = "strait-nat64-sessions";
 const VERSION: u32 = 1;
+/// What apps/nat64/sessions.p4 adds to the expire profile of a session for those of its binding, by its host and by its port.
+const BINDING: u8 = 8;
+const OWNER: u8 = 16;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -190,7 +193,7 @@ fn check(line: &Line) -> anyhow::Result<()> {
     );
     ensure!(line.state.is_none_or(|state| (1..=7).contains(&state)), "there is no such `state`");
     ensure!(line.opened.is_none_or(|opened| (1..=2).contains(&opened)), "`opened` is 1 or 2");
-    let profile = if session { line.profile } else { line.profile.wrapping_sub(8) };
+    let profile = if session { line.profile } else { line.profile.wrapping_sub(OWNER) };
     ensure!(profile < 4, "there is no such `profile` of a {:?}", line.kind);
     Ok(())
 }
@@ -252,6 +255,8 @@ fn add(running: &mut Running, line: &Line, now: u64, counts: &mut Counts) -> any
                 return Ok(());
             }
             let entry = binding.entry6(&manifest, &flows).ok_or_else(misfit)?;
+            // Its entry by the host has a profile of its own, which ends a bit before.
+            let timer = Some((line.profile - (OWNER - BINDING), since));
             running.program.teach(flows.bib6, &Learnt { entry, timer, register: None })?;
             counts.bindings += 1;
         }
