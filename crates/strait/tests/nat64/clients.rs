@@ -60,6 +60,12 @@ const FOUR: Side = Side {
     too_big: "Frag needed and DF set (mtu = 1360)",
 };
 
+/// From the router's mounts, the other ends of its veths cannot be seen.
+const XDP: &str = "{ interfaces = [\"r0\", \"r1\"], hook = \"xdp\", trust-checksums = true }";
+
+/// The programs.
+const NEEDED: [&str; 8] = ["traceroute", "tracepath", "mtr", "ping", "curl", "dig", "unbound", "iperf3"];
+
 /// What one client finds out, or what is wrong with it.
 type Check = fn(&Network, &Side) -> Result<(), String>;
 
@@ -246,8 +252,8 @@ fn narrow(net: &Network, side: &Side) -> Result<(), String> {
 }
 
 /// Two hosts, and a translator between two routers.
-fn network(attach: &str) -> Network {
-    let net = Network::new("clients", &["six", "hop6", "router", "hop4", "four"]);
+fn network(name: &str, attach: &str) -> Network {
+    let net = Network::new(name, &["six", "hop6", "router", "hop4", "four"]);
     net.link(("six", "eth0"), ("hop6", "eth1"));
     net.link(("hop6", "eth0"), ("router", "r0"));
     net.link(("router", "r1"), ("hop4", "eth0"));
@@ -318,24 +324,12 @@ fn wrong(net: &Network, attach: &str) -> String {
 
 #[test]
 fn clients_see_one_hop_more_and_nothing_else() {
-    let needed = [
-        "traceroute",
-        "tracepath",
-        "mtr",
-        "ping",
-        "curl",
-        "dig",
-        "unbound",
-        "iperf3",
-        "/usr/lib/usrsctp/client",
-    ];
+    let needed = NEEDED.iter().copied().chain(["/usr/lib/usrsctp/client"]).collect::<Vec<_>>();
     if !has("clients", &needed) {
         return;
     }
-    // From the router's mounts, the other ends of its veths cannot be seen.
-    let xdp = "{ interfaces = [\"r0\", \"r1\"], hook = \"xdp\", trust-checksums = true }";
-    let attachments = [crate::DEVICE, TC, xdp];
-    let net = network(attachments[0]);
+    let attachments = [crate::DEVICE, TC, XDP];
+    let net = network("clients", attachments[0]);
     let mut all = String::new();
     for attach in attachments {
         configure(&net, attach, "reload");
@@ -349,5 +343,30 @@ fn clients_see_one_hop_more_and_nothing_else() {
     );
     router.eventually("ip -6 route show proto 64", "2001:db8:64::/96");
     all += &wrong(&net, "native");
+    assert_eq!(all, "");
+}
+
+/// The same programs on a host that shares an address (RFC 6146).
+#[test]
+fn clients_of_a_shared_address_see_the_same() {
+    if !has("clients of a shared address", &NEEDED) {
+        return;
+    }
+    let net = network("shared", crate::DEVICE);
+    // While it can, the IPv4 host learns the MTU of the path back: the first datagram that is too large would be lost.
+    tracepath(&net, &FOUR).expect("without sessions, both can call");
+    let mut all = String::new();
+    for attach in [crate::DEVICE, TC, XDP] {
+        let text = format!(
+            "[nat64]\nmode = \"stateful\"\nprefix = \"2001:db8:64::/96\"\npool = [\"198.51.100.2\"]\nattach = {attach}\n"
+        );
+        net.write("router", "/etc/strait/nat64.toml", &text);
+        net.host("router").sh("strait nat64 reload --config /etc/strait/nat64.toml");
+        for (client, check) in CLIENTS {
+            if let Err(why) = check(&net, &SIX) {
+                let _ = writeln!(all, "{attach}: {client}: {why}");
+            }
+        }
+    }
     assert_eq!(all, "");
 }
