@@ -52,8 +52,8 @@ struct Figures {
     sessions: u32,
     /// New sessions, with each number of workers.
     established: Vec<Rate>,
-    /// Bytes of memory for a session with its binding.
-    bytes: f64,
+    /// Bytes of memory for a session with its binding, on native: maps of the kernel are of no process.
+    bytes: Option<f64>,
     /// Packets of sessions that exist, from IPv6 to IPv4.
     packet: Cost,
     /// The cost of a packet divided by that with the first number of sessions.
@@ -102,7 +102,8 @@ pub fn run(args: &SessionsArgs) -> anyhow::Result<()> {
 }
 
 fn print(figures: &Figures) {
-    println!("{} sessions on {}, {:.0} bytes each", figures.sessions, figures.target, figures.bytes);
+    let bytes = figures.bytes.map_or(String::new(), |bytes| format!(", {bytes:.0} bytes each"));
+    println!("{} sessions on {}{bytes}", figures.sessions, figures.target);
     for rate in &figures.established {
         let scaling = if rate.workers > 1 { format!(", {:.2} times", rate.scaling) } else { String::new() };
         println!(
@@ -152,8 +153,7 @@ fn native(args: &SessionsArgs, sessions: u32) -> anyhow::Result<Figures> {
     let object = Object::make_or(bundle.c, &bundle.prepared)?;
     let mut wanted = super::nat64::desired(&config, &manifest)?;
     wanted.entities.extend(config.stateful.iter().flat_map(expire_times));
-    let (mut established, mut last) = (Vec::new(), None);
-    let mut bytes = 0.0;
+    let (mut established, mut last, mut bytes) = (Vec::new(), None, None);
     for &workers in &args.workers {
         let before = resident()?;
         let program = NativeProgram::load(&object, &manifest, &[])?;
@@ -168,7 +168,7 @@ fn native(args: &SessionsArgs, sessions: u32) -> anyhow::Result<Figures> {
         let rate = f64::from(sessions) / seconds / 1e6;
         let first = established.first().map_or(rate, |first: &Rate| first.million_per_second);
         established.push(Rate { workers, million_per_second: rate, scaling: rate / first });
-        bytes = resident()?.saturating_sub(before) as f64 / f64::from(sessions);
+        bytes = Some(resident()?.saturating_sub(before) as f64 / f64::from(sessions));
         last = Some(program);
     }
     let program = last.context("--workers names none")?;
@@ -179,7 +179,7 @@ fn native(args: &SessionsArgs, sessions: u32) -> anyhow::Result<Figures> {
         frame.clone()
     });
     let packet = scaled(&program, packets.collect(), &[1])?[0].cost;
-    let teardown = teardown(&program, sessions)?;
+    let teardown = Some(teardown(&program, sessions)?).filter(|teardown| teardown.nanoseconds > 0.0);
     Ok(Figures {
         target: "native",
         sessions,
@@ -187,7 +187,7 @@ fn native(args: &SessionsArgs, sessions: u32) -> anyhow::Result<Figures> {
         bytes,
         packet,
         ratio: 1.0,
-        teardown: Some(teardown),
+        teardown,
     })
 }
 
@@ -300,10 +300,9 @@ fn kernel(args: &SessionsArgs, sessions: u32) -> anyhow::Result<Figures> {
     let mut manifest = bundle.manifest()?;
     resize(&config, &mut manifest);
     let wanted = super::nat64::desired(&config, &manifest)?;
-    let (mut established, mut bytes, mut last) = (Vec::new(), 0.0, None);
+    let (mut established, mut last) = (Vec::new(), None);
     for &workers in &args.workers {
         drop(last.take());
-        let before = free_memory()?;
         let mut program = Loaded(Some(KernelProgram::load(bundle.object, &manifest, &instance())?));
         let Some(loaded) = &mut program.0 else { continue };
         loaded.set_ingress_port(1, 0)?;
@@ -314,7 +313,6 @@ fn kernel(args: &SessionsArgs, sessions: u32) -> anyhow::Result<Figures> {
         let rate = f64::from(sessions) / seconds / 1e6;
         let first = established.first().map_or(rate, |first: &Rate| first.million_per_second);
         established.push(Rate { workers, million_per_second: rate, scaling: rate / first });
-        bytes = before.saturating_sub(free_memory()?) as f64 / f64::from(sessions);
         last = Some(program);
     }
     let program = last.as_ref().and_then(|loaded| loaded.0.as_ref()).context("--workers names none")?;
@@ -326,15 +324,7 @@ fn kernel(args: &SessionsArgs, sessions: u32) -> anyhow::Result<Figures> {
     }
     let nanoseconds = spent as f64 / f64::from(PACKETS);
     let packet = Cost { nanoseconds, cycles: 0.0, million_per_second: 1e3 / nanoseconds };
-    Ok(Figures { target: "tc", sessions, established, bytes, packet, ratio: 1.0, teardown: None })
-}
-
-/// The free memory of the machine in bytes: maps of the kernel are of no process.
-fn free_memory() -> anyhow::Result<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").context("read /proc/meminfo")?;
-    let line = text.lines().find(|line| line.starts_with("MemAvailable:"));
-    let kib: Option<u64> = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
-    Ok(kib.context("read /proc/meminfo")? * 1024)
+    Ok(Figures { target: "tc", sessions, established, bytes: None, packet, ratio: 1.0, teardown: None })
 }
 
 fn skb() -> SkBuff {
