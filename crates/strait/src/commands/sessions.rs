@@ -180,15 +180,7 @@ fn native(args: &SessionsArgs, sessions: u32) -> anyhow::Result<Figures> {
     });
     let packet = scaled(&program, packets.collect(), &[1])?[0].cost;
     let teardown = Some(teardown(&program, sessions)?).filter(|teardown| teardown.nanoseconds > 0.0);
-    Ok(Figures {
-        target: "native",
-        sessions,
-        established,
-        bytes,
-        packet,
-        ratio: 1.0,
-        teardown,
-    })
+    Ok(Figures { target: "native", sessions, established, bytes, packet, ratio: 1.0, teardown })
 }
 
 /// Opens all sessions, and returns the seconds that it took.
