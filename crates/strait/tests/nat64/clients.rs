@@ -356,7 +356,7 @@ fn clients_of_a_shared_address_see_the_same() {
     // While it can, the IPv4 host learns the MTU of the path back: the first datagram that is too large would be lost.
     tracepath(&net, &FOUR).expect("without sessions, both can call");
     let mut all = String::new();
-    for attach in [crate::DEVICE, TC, XDP] {
+    for attach in [crate::DEVICE, XDP] {
         let text = format!(
             "[nat64]\nmode = \"stateful\"\nprefix = \"2001:db8:64::/96\"\npool = [\"198.51.100.2\"]\nattach = {attach}\n"
         );
