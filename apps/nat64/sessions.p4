@@ -268,8 +268,8 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         pooled = true;
     }
     // Each subscriber has a block of ports of its own, which follows from its number (RFC 7422). An address has some blocks of pairs; inverse
-    // is 2^40 divided by their number, rounded up. The first subscriber has the number 0; host_bits are those of a slot.
-    action blocks(bit<16> slot, bit<8> bits, bit<16> first, bit<16> pairs, bit<16> of_address, bit<40> inverse, bit<8> subscriber_bits,
+    // is 2^40 divided by their number, rounded down, and 1. The first subscriber has the number 0; bits are the host bits of a slot.
+    action blocks(bit<16> slot, bit<8> bits, bit<16> first, bit<16> pairs, bit<16> of_address, bit<48> inverse, bit<8> subscriber_bits,
                   bit<32> origin, bit<64> secret0, bit<64> secret1) {
         key0 = secret0;
         key1 = secret1;

@@ -23,8 +23,13 @@ const OWNER: u32 = 16;
 const LONGER: u64 = 18_000_000;
 /// A row is looked at once a second, so the entry of a port ends behind that of its host.
 const BEHIND: u64 = 3_000_000;
-/// A bit more than the whole of the rest of a division by up to 2^15 blocks needs.
-const INVERSE: u32 = 40;
+/// A division by the blocks of an address is a multiplication by this power of two over their number. It is exact while subscribers times blocks are less
+/// than the power.
+pub(super) const INVERSE: u32 = 40;
+/// The factor instead of a division by a number of blocks.
+fn inverse(blocks: u32) -> u128 {
+    (1u128 << INVERSE) / u128::from(blocks) + 1
+}
 
 /// The name of a table of the control `sessions`.
 pub(super) fn table(name: &str) -> String {
@@ -74,14 +79,13 @@ fn pool_call(pool: &Pool, slot: usize, slots: usize, secret: [u64; 2]) -> Call {
     let args = match (pool.block, pool.blocks_of_address()) {
         (Some(block), Some(blocks)) => {
             let origin = (u128::from(pool.hosts.network()) >> bits) & u128::from(u32::MAX);
-            let inverse = (1u128 << INVERSE) / u128::from(blocks) + 1;
             vec![
                 (16, slot as u128),
                 (8, u128::from(32 - pool.slot_length())),
                 first,
                 (16, u128::from(block / 2)),
                 (16, u128::from(blocks)),
-                (INVERSE, inverse.min((1 << INVERSE) - 1)),
+                (48, inverse(blocks)),
                 (8, bits.into()),
                 (32, origin),
             ]
@@ -279,4 +283,24 @@ fn net6(base: u128, length: u8) -> Ipv6Net {
 pub(super) fn new_sessions(stateful: &Stateful) -> (String, Vec<Rate>) {
     let rates = stateful.new_sessions.map_or_else(Vec::new, |rate| vec![super::entries::held(rate); 2]);
     (table("new_sessions"), rates)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_factor_divides_exactly() {
+        for blocks in [1u32, 2, 3, 15, 63, 64, 2016, 32_256] {
+            let all = (1u128 << INVERSE) / u128::from(blocks);
+            let last = all.min(1 << 24);
+            for number in [0, 1, 2, u128::from(blocks) - 1, u128::from(blocks), last / 2, last - 1] {
+                assert_eq!(
+                    (number * inverse(blocks)) >> INVERSE,
+                    number / u128::from(blocks),
+                    "{number} / {blocks}"
+                );
+            }
+        }
+    }
 }

@@ -142,12 +142,6 @@ impl KernelProgram {
         Ok(())
     }
 
-    /// Like [`KernelProgram::open`]. Returns `None` if there is no such instance, or if it was loaded from another object.
-    pub fn open_same(manifest: &Manifest, instance: &str, object: &[u8]) -> Option<Self> {
-        let found = Self::open(manifest, instance).ok()?;
-        found.instance.is_of(object).then_some(found)
-    }
-
     /// A loaded program whose pins are not visible here, by the kernel's numbers of its maps. It can be read, and not attached or replaced.
     pub fn unseen(manifest: &Manifest, instance: &str, maps: &BTreeMap<String, u32>) -> Result<Self> {
         let open = |(name, number): (&String, &u32)| Ok((name.clone(), Map::numbered(name, *number)?));

@@ -9,6 +9,7 @@ use toml::de::DeTable;
 
 use super::{Reader, Value};
 use crate::nat64::ranges::{unroutable, untranslatable};
+use crate::nat64::sessions::INVERSE;
 
 /// Stateful NAT64 (RFC 6146).
 #[derive(Clone, Debug, PartialEq)]
@@ -373,6 +374,9 @@ impl<'a> Reader<'a> {
             );
             let hint = "each subscriber has one: name fewer hosts, shorter `subscriber` prefixes, more addresses, or smaller blocks";
             self.problem(value.span(), message, hint);
+        } else if u64::from(blocks) << bits >= 1 << INVERSE {
+            let hint = "use larger blocks, or several pools with fewer hosts each";
+            self.problem(value.span(), "so many blocks cannot be told apart by arithmetic", hint);
         }
     }
 

@@ -374,8 +374,6 @@ impl State {
         let pools = running().flat_map(|r| &r.pools);
         let pools: Vec<_> =
             pools.map(|(hosts, what)| json!({"hosts": hosts.to_string(), "has": what})).collect();
-        let bindings = running().flat_map(|r| &r.bindings);
-        let bindings: Vec<_> = bindings.map(|(from, to)| json!({"ipv4": from, "ipv6": to})).collect();
         let sessions = running().flat_map(|r| &r.sessions);
         let sessions: serde_json::Map<_, _> = sessions.map(|(k, v)| (k.clone(), json!(v))).collect();
         json!({
@@ -391,7 +389,6 @@ impl State {
             "clat": self.clat.as_ref().map(|clat| super::clat::json(clat, now())),
             "settings": settings,
             "pools": pools,
-            "bindings": bindings,
             "sessions": sessions,
             "errors": errors,
             "file": record.map(|r| r.file.display().to_string()),
