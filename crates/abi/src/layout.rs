@@ -90,7 +90,7 @@ impl Table {
     pub fn pack_action(&self, layout: &TableLayout, call: &ActionCall) -> Option<Vec<u8>> {
         let action = self.action(call)?;
         let mut data = vec![0; layout.data_size as usize];
-        data[..4].copy_from_slice(&call.action.0.to_ne_bytes());
+        data[..2].copy_from_slice(&u16::try_from(call.action.0).ok()?.to_ne_bytes());
         for (param, arg) in action.params.iter().zip(&call.args) {
             let size = Param::size_of(param.width) as usize;
             let start = param.offset as usize;
@@ -103,8 +103,8 @@ impl Table {
 
     /// The call in action data that [`Table::pack_action`] wrote; `None` if the data does not hold a call of this table.
     pub fn unpack_action(&self, data: &[u8]) -> Option<ActionCall> {
-        let number = u32::from_ne_bytes(data.get(..4)?.try_into().ok()?);
-        let action = self.actions.get(number as usize)?;
+        let number = u16::from_ne_bytes(*data.first_chunk()?);
+        let action = self.actions.get(usize::from(number))?;
         let arg = |param: &Param| {
             let size = Param::size_of(param.width) as usize;
             let mut bytes = [0; 16];
@@ -114,7 +114,7 @@ impl Table {
             Some(Bits::new(param.width, u128::from_ne_bytes(bytes)))
         };
         let args = action.params.iter().map(arg).collect::<Option<_>>()?;
-        Some(ActionCall { action: ActionId(number), args })
+        Some(ActionCall { action: ActionId(number.into()), args })
     }
 
     /// The bytes of a map value: the priority (in a tuple space), a direct counter of zero (if there is one), the action data.
@@ -170,7 +170,7 @@ mod tests {
             key_size: kinds.iter().map(|k| k.0.div_ceil(8)).sum(),
             key_offsets: kinds.iter().map(|k| k.2).collect(),
             data_size: 48,
-            register_offset: None,
+            register: None,
             bounds_offset: None,
             data_offset: 8,
             counter_offset: None,

@@ -370,6 +370,44 @@ impl Param {
     }
 }
 
+impl Table {
+    /// Whether each entry has a cell: an index in the direct counter, the direct meter and the last hits.
+    pub fn has_cells(&self) -> bool {
+        self.direct_counter.is_some() || self.direct_meter.is_some() || self.notifies_idle
+    }
+}
+
+/// Where the direct register of an entry is in its action data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegisterPlace {
+    /// Offset in bytes.
+    pub offset: u32,
+    /// Size in bytes: 1, 2, 4 or 8.
+    pub size: u32,
+}
+
+impl RegisterPlace {
+    /// The bytes that it takes.
+    fn range(self) -> std::ops::Range<usize> {
+        self.offset as usize..(self.offset + self.size) as usize
+    }
+
+    /// The register in action data, or `None` if the data is too short.
+    pub fn read(self, data: &[u8]) -> Option<u64> {
+        let mut bytes = [0; 8];
+        let from = if cfg!(target_endian = "big") { 8 - self.size as usize } else { 0 };
+        bytes[from..from + self.size as usize].copy_from_slice(data.get(self.range())?);
+        Some(u64::from_ne_bytes(bytes))
+    }
+
+    /// Writes the register into action data. Returns `None` if the data is too short.
+    pub fn write(self, data: &mut [u8], value: u64) -> Option<()> {
+        let from = if cfg!(target_endian = "big") { 8 - self.size as usize } else { 0 };
+        data.get_mut(self.range())?.copy_from_slice(&value.to_ne_bytes()[from..from + self.size as usize]);
+        Some(())
+    }
+}
+
 /// A meter: an array of cells, each of which gives packets a colour by their rate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meter {
@@ -425,9 +463,9 @@ pub struct TableLayout {
     pub key_offsets: Vec<u32>,
     /// Size in bytes of the action data at the end of a value.
     pub data_size: u32,
-    /// Offset in bytes of the direct register (64 bits) in the action data, if the table has one.
+    /// Where the direct register is in the action data, if the table has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub register_offset: Option<u32>,
+    pub register: Option<RegisterPlace>,
     /// For a [`Structure::TupleSpace`] with range keys on eBPF: offset in the action data of the bounds. Those of a range key are two `u64`, the lowest
     /// and the highest value of the field. The sign bit of signed values is inverted. Mask and key have the leading bits that both bounds
     /// have in common, and several tuples may have the same mask.

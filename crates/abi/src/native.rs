@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64};
 
 use crate::manifest::Structure;
 
-/// A row: one entry of a table, as the program reads it. The constants are word indexes.
+/// A row: one entry of a table that does not learn, as the program reads it. The constants are word indexes.
 ///
 /// After the first [`KEY`](row::KEY) words follow the key parts ([`key_parts`]) and, [`data_offset`] bytes after them, the action data. A
 /// row does not change after it is published; a modified entry gets a new row.
@@ -140,8 +140,8 @@ pub mod flow {
     pub const BUCKETS: usize = 0;
     /// Root word 1: address of row 0, which does not exist: 0 stands for no row.
     pub const ROWS: usize = 1;
-    /// Root word 2: the upper bits of a hash of 32 bits, without this number of bits, are the number of a bucket.
-    pub const SHIFT: usize = 2;
+    /// Root word 2: the number of buckets. A bucket's number is the upper half of its product with a hash of 32 bits.
+    pub const COUNT: usize = 2;
     /// Root word 3: the size of a row in bytes.
     pub const STRIDE: usize = 3;
     /// Root word 4: the largest number of entries.
@@ -151,13 +151,23 @@ pub mod flow {
     /// The first of the hash's random numbers: a summand, and then two factors for each word of the key.
     pub const SECRETS: usize = 6;
 
-    /// Row word 0, in the place of the rank: the timer. It is [`TIMED`], the time in microseconds when the timer was started, and in the
+    /// Row word 0: the timer. It is [`TIMED`], the time in microseconds when the timer was started, and in the
     /// lowest [`PROFILE_BITS`] the number of the expire time profile; or 0 for an entry without a timer.
     pub const TIMER: usize = 0;
-    /// Row word 1, in the place of the age: the hash of the key.
-    pub const HASH: usize = 1;
-    /// Row word 3: [`LIVE`], and in the low 32 bits the next row of the bucket's chain, or 0.
-    pub const LINK: usize = 3;
+    /// Row word 1: [`LIVE`], then the next row of the bucket's chain or 0, and in the low 32 bits the hash of the key.
+    pub const LINK: usize = 1;
+    /// Row word 2, if the entries of the table have cells: the entry's cell. Otherwise, an entry's cell is the number of its row.
+    pub const CELL: usize = 2;
+    /// Number of the bit of [`LINK`] where the number of the next row begins.
+    pub const NEXT: u32 = 32;
+    /// Rows are multiples of this number of words, and begin at such a multiple, so that one of four words takes one cache line.
+    pub const ALIGN: usize = 2;
+
+    /// The word of a row where the key begins. The action data follows it.
+    pub const fn key(cells: bool) -> usize {
+        if cells { CELL + 1 } else { CELL }
+    }
+
     /// The bit of a timer that runs.
     pub const TIMED: u64 = 1 << 63;
     /// Number of bits of a profile's number.
@@ -377,9 +387,9 @@ pub const fn key_parts(structure: Structure, ranges: bool) -> u32 {
     }
 }
 
-/// The offset in bytes from a row's key to its action data. It is a multiple of 16.
+/// The offset in bytes from a row's key to its action data.
 pub const fn data_offset(key_size: u32, structure: Structure, ranges: bool) -> u32 {
-    (key_parts(structure, ranges) * key_size.next_multiple_of(8)).next_multiple_of(16)
+    key_parts(structure, ranges) * key_size.next_multiple_of(8)
 }
 
 /// Verdict of a packet that leaves through its port.

@@ -6,6 +6,8 @@
 //!
 //! * Who adds or removes an entry holds the lock of its bucket for some nanoseconds: two workers that learn the same key at the same time
 //!   agree who was first. Lookups take no lock.
+//! * Rows are as small as they can be ([`abi::native::flow`]), because with millions of entries each cache line of one is a miss. This module
+//!   gives and takes them in the shape of other tables' rows ([`abi::native::row`]).
 //! * A row is written before it is published, and does not change until its grace period has ended: only its timer does. A lookup compares the
 //!   whole key. It therefore never finds an old value under a new key. An entry stays in its slot, so a lookup never misses it.
 //! * Workers take free rows from caches of their own, which they fill from a common list, some rows at a time. Only the host frees rows,
@@ -42,7 +44,7 @@ pub fn rows(size: u64) -> u64 {
 
 /// The number of rows that may await their grace period.
 fn spare(size: u64) -> u32 {
-    (size / 4) as u32 + SPARE
+    (size / 16) as u32 + SPARE
 }
 
 /// Why a row was not added.
@@ -119,8 +121,10 @@ pub struct Flows {
     size: u64,
     /// Words of a row, in whole cache lines.
     stride: usize,
-    /// The words of a row from [`row::KEY`] up to the end of its key.
+    /// The words of a key.
     key: usize,
+    /// The word of a row where its key begins.
+    head: usize,
     buckets: Box<[FlowBucket]>,
     /// The rows. Row 0 does not exist, because 0 stands for no row.
     rows: Box<[AtomicU64]>,
@@ -138,10 +142,11 @@ pub struct Flows {
 }
 
 impl Flows {
-    /// An empty table for `size` entries with keys of `key` words and rows of `words` words.
-    pub fn new(size: u64, key: usize, words: usize, host: Host) -> Flows {
+    /// An empty table for `size` entries with keys of `key` words, which have cells or not. Keys and action data together have `words` words.
+    pub fn new(size: u64, key: usize, words: usize, cells: bool, host: Host) -> Flows {
         let total = rows(size) as usize;
-        let stride = words.next_multiple_of(LINE);
+        let head = flow::key(cells);
+        let stride = (head + words).next_multiple_of(flow::ALIGN);
         let rows: Box<[AtomicU64]> = bytemuck::zeroed_slice_box((total + 1) * stride + LINE);
         let first = (rows.as_ptr() as usize).wrapping_neg() / 8 % LINE;
         let buckets = buckets(size, host.advise);
@@ -150,7 +155,7 @@ impl Flows {
         let mut root = vec![0; flow::SECRETS];
         root[flow::BUCKETS] = buckets.as_ptr() as u64;
         root[flow::ROWS] = rows[first..].as_ptr() as u64;
-        root[flow::SHIFT] = 32 - u64::from(buckets.len().ilog2());
+        root[flow::COUNT] = buckets.len() as u64;
         root[flow::STRIDE] = stride as u64 * 8;
         root[flow::SIZE] = size;
         root[flow::FREE] = free.0.as_ptr() as u64;
@@ -158,7 +163,8 @@ impl Flows {
         Flows {
             size,
             stride,
-            key: row::KEY + key,
+            key,
+            head,
             buckets,
             rows,
             first,
@@ -220,9 +226,10 @@ impl Flows {
 
     /// The row with this key.
     pub fn find(&self, words: &[u64]) -> Option<u32> {
-        let (hash, key) = (self.hash(words), row::KEY..self.key);
+        let (hash, key) = (self.hash(words), &words[row::KEY..row::KEY + self.key]);
         let bucket = self.bucket(hash);
-        let same = |id: &u32| key.clone().all(|at| self.word(*id, at).load(Relaxed) == words[at]);
+        let same =
+            |id: &u32| (self.head..).zip(key).all(|(at, word)| self.word(*id, at).load(Relaxed) == *word);
         let slots = (0..SLOTS).filter(|slot| bucket.tags[*slot].load(Acquire) == tag_of(hash));
         let in_slots = slots.map(|slot| bucket.rows[slot].load(Acquire)).find(|id| *id != 0 && same(id));
         in_slots.or_else(|| self.chain(bucket).find(same))
@@ -236,12 +243,28 @@ impl Flows {
 
     /// The next row in a chain, or 0.
     fn next(&self, id: u32) -> u32 {
-        self.word(id, flow::LINK).load(Acquire) as u32
+        ((self.word(id, flow::LINK).load(Acquire) & !flow::LIVE) >> flow::NEXT) as u32
     }
 
-    /// The words of a row.
+    /// An entry in the shape of other tables' rows, without a rank and an age.
     pub fn read(&self, id: u32) -> Vec<u64> {
-        (0..self.stride).map(|at| self.word(id, at).load(Relaxed)).collect()
+        let mut words = vec![0; row::KEY];
+        words[row::CELL] = self.cell(id);
+        words.extend((self.head..self.stride).map(|at| self.word(id, at).load(Relaxed)));
+        words
+    }
+
+    /// The cell of a row.
+    fn cell(&self, id: u32) -> u64 {
+        match self.has_cells() {
+            true => self.word(id, flow::CELL).load(Relaxed),
+            false => id.into(),
+        }
+    }
+
+    /// Whether entries have cells.
+    fn has_cells(&self) -> bool {
+        self.head > flow::CELL
     }
 
     /// The rows of all entries, in the order of their numbers.
@@ -269,11 +292,12 @@ impl Flows {
         let old = self.find(words);
         let mut replaced = None;
         if let Some(old) = old {
-            let (old_cell, cell) = (self.word(old, row::CELL), self.word(new, row::CELL));
-            replaced = Some((old, cell.load(Relaxed)));
-            cell.store(old_cell.load(Relaxed), Relaxed);
+            replaced = Some((old, self.cell(new)));
+            if self.has_cells() {
+                self.word(new, flow::CELL).store(self.cell(old), Relaxed);
+            }
             self.word(new, flow::TIMER).store(self.word(old, flow::TIMER).load(Relaxed), Relaxed);
-            self.word(new, flow::LINK).store(flow::LIVE | u64::from(self.next(old)), Release);
+            self.word(new, flow::LINK).store(live(self.next(old), hash), Release);
             match bucket.rows.iter().find(|slot| slot.load(Relaxed) == old) {
                 Some(slot) => slot.store(new, Release),
                 None => self.relink(bucket, old, new),
@@ -291,7 +315,7 @@ impl Flows {
     /// Removes the entry with this key. Returns its row and its cell.
     pub fn remove(&mut self, words: &[u64]) -> Option<(u32, u64)> {
         let id = self.find(words)?;
-        self.unlink(id).then(|| (id, self.word(id, row::CELL).load(Relaxed)))
+        self.unlink(id).then(|| (id, self.cell(id)))
     }
 
     /// Removes the entries whose time has passed among the next `count` rows. `times` has the time of each profile, or `u64::MAX`. Returns the
@@ -333,7 +357,7 @@ impl Flows {
 
     /// Removes a row if it is an entry. Returns it with its cell.
     fn take_live(&mut self, id: u32) -> Option<(u32, u64)> {
-        (self.is_live(id) && self.unlink(id)).then(|| (id, self.word(id, row::CELL).load(Relaxed)))
+        (self.is_live(id) && self.unlink(id)).then(|| (id, self.cell(id)))
     }
 
     /// Whether a row is an entry.
@@ -343,7 +367,7 @@ impl Flows {
 
     /// Makes an entry unfindable. Returns false if it was not in its bucket. The row may be used again after a grace period.
     fn unlink(&mut self, id: u32) -> bool {
-        let bucket = self.bucket(self.word(id, flow::HASH).load(Relaxed) as u32);
+        let bucket = self.bucket(self.word(id, flow::LINK).load(Relaxed) as u32);
         lock(bucket);
         let slot = (0..SLOTS).find(|slot| bucket.rows[*slot].load(Relaxed) == id);
         let found = match slot {
@@ -378,28 +402,30 @@ impl Flows {
             return bucket.chain.store(new, Release);
         }
         if let Some(before) = self.chain(bucket).find(|id| self.next(*id) == old) {
-            self.word(before, flow::LINK).store(flow::LIVE | u64::from(new), Release);
+            let link = self.word(before, flow::LINK);
+            link.store(live(new, link.load(Relaxed) as u32), Release);
         }
     }
 
     /// Frees a row whose grace period has ended. `cell` is its cell from now on.
     pub fn release(&mut self, id: u32, cell: u64) {
-        self.word(id, row::CELL).store(cell, Relaxed);
+        if self.has_cells() {
+            self.word(id, flow::CELL).store(cell, Relaxed);
+        }
         self.retired = self.retired.saturating_sub(1);
         self.free.give([id].into_iter());
     }
 
     /// Writes the words of a row that nobody reads. It keeps its cell.
     fn write(&self, id: u32, words: &[u64], hash: u32) {
-        for (at, word) in words.iter().enumerate().skip(row::KEY) {
+        for (at, word) in (self.head..).zip(&words[row::KEY..]) {
             self.word(id, at).store(*word, Relaxed);
         }
         self.word(id, flow::TIMER).store(0, Relaxed);
-        self.word(id, flow::HASH).store(hash.into(), Relaxed);
+        self.word(id, flow::LINK).store(hash.into(), Relaxed);
         // A row has the cell of its number until an entry is changed, which exchanges two cells. Row 0 does not exist.
-        let cell = self.word(id, row::CELL);
-        if cell.load(Relaxed) == 0 {
-            cell.store(id.into(), Relaxed);
+        if self.cell(id) == 0 {
+            self.word(id, flow::CELL).store(id.into(), Relaxed);
         }
     }
 
@@ -408,12 +434,12 @@ impl Flows {
         let link = self.word(id, flow::LINK);
         match (0..SLOTS).find(|slot| bucket.tags[*slot].load(Relaxed) == 0) {
             Some(slot) => {
-                link.store(flow::LIVE, Release);
+                link.store(live(0, hash), Release);
                 bucket.rows[slot].store(id, Release);
                 bucket.tags[slot].store(tag_of(hash), Release);
             }
             None => {
-                link.store(flow::LIVE | u64::from(bucket.chain.load(Relaxed)), Release);
+                link.store(live(bucket.chain.load(Relaxed), hash), Release);
                 bucket.chain.store(id, Release);
             }
         }
@@ -424,14 +450,15 @@ impl Flows {
     }
 
     fn bucket(&self, hash: u32) -> &FlowBucket {
-        &self.buckets[(u64::from(hash) >> self.root[flow::SHIFT]) as usize]
+        &self.buckets[((u64::from(hash) * self.root[flow::COUNT]) >> 32) as usize]
     }
 
     /// The hash of a row's key: multiply-shift with a random factor for each half of a word, of which the upper half is strongly universal
     /// (Thorup, High Speed Hashing for Integers and Strings, section 3.5). `hash_flow` in `flows.h` is the same in C.
     fn hash(&self, words: &[u64]) -> u32 {
         let secrets = &self.root[flow::SECRETS..];
-        let halves = words[row::KEY..self.key].iter().flat_map(|word| [word & 0xffff_ffff, word >> 32]);
+        let halves =
+            words[row::KEY..row::KEY + self.key].iter().flat_map(|word| [word & 0xffff_ffff, word >> 32]);
         let sum = halves
             .zip(&secrets[1..])
             .fold(secrets[0], |sum, (half, factor)| sum.wrapping_add(half.wrapping_mul(*factor)));
@@ -439,10 +466,17 @@ impl Flows {
     }
 }
 
-/// Empty buckets. With the table full they hold two to four entries each on average.
+/// The link of an entry.
+fn live(next: u32, hash: u32) -> u64 {
+    flow::LIVE | u64::from(next) << flow::NEXT | u64::from(hash)
+}
+
+/// The entries of a bucket on average, with the table full. Of Poisson-distributed ones, two of a hundred hang on a chain.
+const LOAD: u64 = 5;
+
+/// Empty buckets.
 fn buckets(size: u64, advise: Advise) -> Box<[FlowBucket]> {
-    let count = size.div_ceil(4).next_power_of_two();
-    let all: Box<[FlowBucket]> = (0..count).map(|_| FlowBucket::default()).collect();
+    let all: Box<[FlowBucket]> = (0..size.div_ceil(LOAD).max(1)).map(|_| FlowBucket::default()).collect();
     advise(Region::of(&all, true));
     all
 }

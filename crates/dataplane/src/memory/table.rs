@@ -96,7 +96,8 @@ impl Table {
                 Some((Structure::Flow, bytes)) => Store::Flows(Box::new(Flows::new(
                     definition.size,
                     bytes.div_ceil(8) as usize,
-                    data_at + data,
+                    data_at - row::KEY + data,
+                    definition.has_cells(),
                     host,
                 ))),
                 Some((Structure::Array, bytes)) => {

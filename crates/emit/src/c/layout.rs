@@ -4,8 +4,10 @@ use std::collections::HashSet;
 
 use abi::id::ActionId;
 use abi::manifest::{
-    Action, Counter, KeyField, LearningMaps, Param, Register, Structure, Table, TableLayout, learning_rows,
+    Action, Counter, KeyField, LearningMaps, Param, Register, RegisterPlace, Structure, Table, TableLayout,
+    learning_rows,
 };
+use abi::native::{data_offset, flow};
 use abi::{ActionCall, Bits, Entry, MatchKind, MatchValue};
 use ir::Program;
 
@@ -36,11 +38,8 @@ fn table(
 ) -> Table {
     let t = &program.tables[id.index()];
     let mut actions: Vec<Action> = Vec::new();
-    let mut data_size = 4;
     for listed in &t.actions {
-        let (action, size) = action(program, listed, problems);
-        data_size = data_size.max(size);
-        actions.push(action);
+        actions.push(action(program, id, listed, problems));
     }
     let structure = structure(t, machine);
     for key in &t.keys {
@@ -70,8 +69,7 @@ fn table(
             hint,
         ));
     }
-    data_size = data_size.next_multiple_of(8) + register_size(t);
-    let layout = layout(t, names.table(id), structure, machine, data_size);
+    let layout = layout(program, id, names.table(id), structure, machine);
     Table {
         name: t.name.clone(),
         keys: t
@@ -107,9 +105,14 @@ fn entry(t: &ir::Table, entry: &ir::TableEntry) -> Entry {
     }
 }
 
-fn action(program: &Program, listed: &ir::TableAction, problems: &mut Vec<Unsupported>) -> (Action, u32) {
+fn action(
+    program: &Program,
+    table: ir::TableId,
+    listed: &ir::TableAction,
+    problems: &mut Vec<Unsupported>,
+) -> Action {
     let action = &program.actions[listed.action.index()];
-    let (offsets, size) = offsets(program, listed.action);
+    let offsets = offsets(program, table, listed.action);
     let mut params = Vec::new();
     for (param, offset) in action.params.iter().zip(offsets) {
         let width = program.var(param.var).ty.width();
@@ -119,26 +122,89 @@ fn action(program: &Program, listed: &ir::TableAction, problems: &mut Vec<Unsupp
         }
         params.push(Param { name: param.name.clone(), width, offset });
     }
-    let action = Action {
+    Action {
         name: action.name.clone(),
         params,
         default_only: listed.default_only,
         table_only: listed.table_only,
-    };
-    (action, size)
+    }
 }
 
-/// The offset of each parameter in an action's data, and the size of the data.
-pub fn offsets(program: &Program, action: ir::ActionId) -> (Vec<u32>, u32) {
-    let mut at = 4;
-    let mut offsets = Vec::new();
-    for param in &program.actions[action.index()].params {
-        let size = Param::size_of(program.var(param.var).ty.width());
-        let offset = u32::next_multiple_of(at, size);
-        at = offset + size;
-        offsets.push(offset);
+/// The size in bytes of the action's number at the beginning of action data.
+const NUMBER: u32 = 2;
+
+/// The bytes of action data that have an owner.
+struct Taken(Vec<std::ops::Range<u32>>);
+
+impl Taken {
+    /// What every entry of a table has: the number of its action, and its direct register.
+    fn of(t: &ir::Table) -> Taken {
+        let register = register_of(t).map(|place| place.offset..place.offset + place.size);
+        Taken(std::iter::once(0..NUMBER).chain(register).collect())
     }
-    (offsets, at)
+
+    /// Takes the first free place of a size. Values of 16 bytes are aligned to 8, as the kernel aligns those of maps.
+    fn take(&mut self, size: u32) -> u32 {
+        let align = size.min(8);
+        let mut at = 0;
+        while let Some(other) = self.0.iter().find(|other| other.start < at + size && at < other.end) {
+            at = other.end.next_multiple_of(align);
+        }
+        self.0.push(at..at + size);
+        at
+    }
+
+    /// The size of the data.
+    fn size(&self) -> u32 {
+        self.0.iter().map(|taken| taken.end).max().unwrap_or(0)
+    }
+}
+
+/// The offset of each parameter in an action's data. Large parameters are placed first, and small ones into the holes: a row of a table that
+/// learns should take one cache line.
+pub fn offsets(program: &Program, table: ir::TableId, action: ir::ActionId) -> Vec<u32> {
+    placed(program, &program.tables[table.index()], action).0
+}
+
+fn placed(program: &Program, table: &ir::Table, action: ir::ActionId) -> (Vec<u32>, Taken) {
+    let mut taken = Taken::of(table);
+    let params = &program.actions[action.index()].params;
+    let sizes: Vec<u32> =
+        params.iter().map(|param| Param::size_of(program.var(param.var).ty.width())).collect();
+    let mut order: Vec<usize> = (0..sizes.len()).collect();
+    order.sort_by_key(|at| std::cmp::Reverse(sizes[*at]));
+    let mut offsets = vec![0; sizes.len()];
+    order.into_iter().for_each(|at| offsets[at] = taken.take(sizes[at]));
+    (offsets, taken)
+}
+
+/// Where the key and the action data are in a row of a table that learns on the native target, in bytes.
+pub struct FlowRow {
+    /// The key.
+    pub key: u32,
+    /// The action data.
+    pub data: u32,
+}
+
+impl FlowRow {
+    /// Those of a table.
+    pub fn of(t: &ir::Table) -> FlowRow {
+        let key = 8 * flow::key(has_cells(t) || t.notifies_idle) as u32;
+        FlowRow { key, data: key + data_offset(key_bytes(t), Structure::Flow, false) }
+    }
+}
+
+/// The size in bytes of the action data of a table's entries.
+fn data_size(program: &Program, table: &ir::Table) -> u32 {
+    let sizes = table.actions.iter().map(|listed| placed(program, table, listed.action).1.size());
+    sizes.max().unwrap_or(NUMBER).next_multiple_of(8)
+}
+
+/// Where the direct register of a table's entries is in their action data. The host, which writes the data whole and fills it with zeros, need
+/// not know of it.
+pub fn register_of(table: &ir::Table) -> Option<RegisterPlace> {
+    let size = Param::size_of(table.direct_register.as_ref()?.ty.width());
+    Some(RegisterPlace { offset: NUMBER.next_multiple_of(size), size })
 }
 
 /// Whether the const entries of a table become code. Code is quicker to look through than a table while the entries are few; many take the
@@ -234,26 +300,10 @@ pub fn elements(table: &Table, layout: &TableLayout) -> u64 {
 
 /// The layout of a table that learns on eBPF, and the name of its map of entries.
 pub fn learning_layout(program: &Program, id: ir::TableId, names: &Names) -> Option<(TableLayout, String)> {
-    let t = &program.tables[id.index()];
-    let sizes = t.actions.iter().map(|listed| offsets(program, listed.action).1);
-    let size = sizes.max().unwrap_or(0).max(4);
-    let size = size.next_multiple_of(8) + register_size(t);
-    let layout = layout(t, names.table(id), structure(t, Machine::Bpf), Machine::Bpf, size);
+    let structure = structure(&program.tables[id.index()], Machine::Bpf);
+    let layout = layout(program, id, names.table(id), structure, Machine::Bpf);
     let map = layout.map.clone()?;
     Some((layout, map))
-}
-
-/// The size in bytes of the direct register of an entry. It is at the end of the action data, so the host, which writes the data whole and fills it
-/// with zeros, need not know of it.
-fn register_size(t: &ir::Table) -> u32 {
-    if t.direct_register.is_some() { 8 } else { 0 }
-}
-
-/// The offset in bytes of the direct register in the action data of an entry, if the table has one.
-pub fn register_offset(program: &Program, id: ir::TableId) -> Option<u32> {
-    let t = &program.tables[id.index()];
-    let sizes = t.actions.iter().map(|listed| offsets(program, listed.action).1);
-    t.direct_register.as_ref().map(|_| sizes.max().unwrap_or(0).max(4).next_multiple_of(8))
 }
 
 /// The size of a packed key in bytes.
@@ -261,7 +311,14 @@ fn key_bytes(t: &ir::Table) -> u32 {
     t.keys.iter().map(|k| k.expr.ty.width().div_ceil(8)).sum()
 }
 
-fn layout(t: &ir::Table, map: &str, structure: Structure, machine: Machine, data_size: u32) -> TableLayout {
+fn layout(
+    program: &Program,
+    id: ir::TableId,
+    map: &str,
+    structure: Structure,
+    machine: Machine,
+) -> TableLayout {
+    let t = &program.tables[id.index()];
     let bytes = |k: &ir::TableKey| k.expr.ty.width().div_ceil(8);
     // The lpm field of a trie comes last. The other fields keep their order.
     let last = |k: &ir::TableKey| structure == Structure::LpmTrie && k.kind == MatchKind::Lpm;
@@ -286,8 +343,7 @@ fn layout(t: &ir::Table, map: &str, structure: Structure, machine: Machine, data
     let hit_offset = (mapped && stored && t.notifies_idle).then_some(metered);
     let timed = metered + if hit_offset.is_some() { 8 } else { 0 };
     let data_offset = timed + if learns { u32::next_multiple_of(at, 8) } else { 0 };
-    let data_size = u32::next_multiple_of(data_size, 8);
-    let register_offset = (stored && t.direct_register.is_some()).then(|| data_size - 8);
+    let data_size = data_size(program, t);
     let ranges = t.keys.iter().filter(|k| mapped && k.kind == MatchKind::Range).count() as u32;
     let bounds_offset = (stored && ranges > 0).then_some(data_size);
     let data_size = data_size + if stored { 16 * ranges } else { 0 };
@@ -306,7 +362,7 @@ fn layout(t: &ir::Table, map: &str, structure: Structure, machine: Machine, data
         meter_offset,
         hit_offset,
         value_size: data_offset + data_size,
-        register_offset,
+        register: register_of(t).filter(|_| stored),
         lists: (mapped && t.profile.is_some()).then(|| format!("l_{map}")),
         learning: learns.then(|| LearningMaps {
             rows: format!("f_{map}"),

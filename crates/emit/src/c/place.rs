@@ -38,8 +38,8 @@ pub struct Units {
 }
 
 impl Units {
-    /// Finds a home for each variable. Values of more than 64 bits always live in the state: on the stack of an eBPF
-    /// program, 512 bytes, a few addresses would fill it.
+    /// Finds a home for each variable. On eBPF, values of more than 64 bits always live in the state: a few addresses would fill the stack, which
+    /// has 512 bytes. On native, they live in registers, because a copy of 16 bytes waits until stores of 8 bytes have reached the cache.
     pub fn new(program: &Program, facts: &Facts) -> Units {
         let mut users: HashMap<VarId, HashSet<Unit>> = HashMap::new();
         let mut note = |var: VarId, unit: Unit| {
@@ -86,9 +86,10 @@ impl Units {
                 _ => {}
             });
         }
+        let widest = if facts.machine() == Machine::Bpf { 64 } else { 128 };
         let home = |(i, var): (usize, &Var)| {
             let id = VarId(i as u32);
-            home(var, users.get(&id), facts.cleared.contains(&id))
+            home(var, widest, users.get(&id), facts.cleared.contains(&id))
         };
         Units { homes: program.vars.iter().enumerate().map(home).collect() }
     }
@@ -107,12 +108,12 @@ impl Units {
 
 /// Chooses the storage of a variable from the functions that use it. A table may be applied several times. If its actions read the variable
 /// before they write it, they read the value from the previous application, and a local would not keep that value.
-fn home(var: &Var, users: Option<&HashSet<Unit>>, read_early: bool) -> Home {
+fn home(var: &Var, widest: u32, users: Option<&HashSet<Unit>>, read_early: bool) -> Home {
     let Some(users) = users else { return Home::Nowhere };
     let forgets = |unit: &Unit| read_early && matches!(unit, Unit::Table(_));
     let only = users.iter().next().filter(|unit| users.len() == 1 && !forgets(unit));
     match only {
-        Some(unit) if var.kind != VarKind::Metadata && var.ty.width() <= 64 && *unit != Unit::Frame => {
+        Some(unit) if var.kind != VarKind::Metadata && var.ty.width() <= widest && *unit != Unit::Frame => {
             Home::Local(*unit)
         }
         _ => Home::State,

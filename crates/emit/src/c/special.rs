@@ -1,12 +1,12 @@
 //! The C of statements that access packets, tables or externs, and of drops.
 
-use abi::manifest::Structure;
-use abi::native::data_offset;
+use abi::manifest::RegisterPlace;
 use abi::native::digest::MESSAGE;
 use ir::{Call, HashAlgorithm, HeaderId, HeaderRef, Place, Stmt, StmtKind};
 
 use super::emitter::BUFFER;
-use super::{Body, Machine, Unit, c_type, header, layout, mask, stack, sums, wide};
+use super::layout::FlowRow;
+use super::{Body, Machine, Unit, c_type, header, layout, mask, stack, sums, table, wide};
 
 impl Body<'_> {
     /// Emits such a statement.
@@ -273,20 +273,18 @@ impl Body<'_> {
 
     /// In an action of a table that learns: the C of whether an entry was hit, and of the cell of its direct register.
     fn direct_register(&self, table: ir::TableId) -> (String, String) {
-        let at = layout::register_offset(self.program, table).unwrap_or(0);
+        let definition = &self.program.tables[table.index()];
+        let place = layout::register_of(definition).unwrap_or(RegisterPlace { offset: 0, size: 8 });
         let (found, data) = match self.facts.hook.machine() {
             // The verifier knows of `v` that it is a row or 0.
             Machine::Bpf => {
                 let layout = layout::learning_layout(self.program, table, self.names);
                 ("v", format!("v + {}", layout.map_or(0, |(layout, _)| layout.data_offset)))
             }
-            Machine::Native => {
-                let keys = &self.program.tables[table.index()].keys;
-                let key = keys.iter().map(|k| k.expr.ty.width().div_ceil(8)).sum();
-                ("row", format!("(u8 *)row->bytes + {}", data_offset(key, Structure::Flow, false)))
-            }
+            Machine::Native => ("row", format!("(u8 *)row + {}", FlowRow::of(definition).data)),
         };
-        (found.to_string(), format!("*(volatile u64 *)({data} + {at})"))
+        let ty = table::register_type(place);
+        (found.to_string(), format!("*(volatile {ty} *)({data} + {})", place.offset))
     }
 
     /// The C of the number of units that a meter counts for this packet: its length in bytes, or 1.

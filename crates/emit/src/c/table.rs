@@ -1,9 +1,11 @@
 //! The parts of tables that the targets share: const entries as code, the parameters of actions, and the actions.
 
 use abi::MatchValue;
-use abi::manifest::{Structure, Table, TableLayout};
+use abi::manifest::{RegisterPlace, Structure, Table, TableLayout};
+use ir::TableId;
 
-use super::{Body, Machine, Unit, c_type, constant, parser};
+use super::layout::{offsets, register_of};
+use super::{Body, Machine, Text, Unit, c_type, constant, parser};
 
 /// The bit that is set in the result of a table on a hit. The bits below it are the number of the action that ran.
 pub const HIT: u32 = 1 << 16;
@@ -72,6 +74,46 @@ pub fn version(body: &mut Body<'_>, index: usize) {
     body.text.line("    return -1;");
 }
 
+/// The C of a value of a type at an offset of action data, which is aligned to 8 bytes and not to 16.
+pub fn load(ty: &str, data: &str, at: u32) -> String {
+    match ty {
+        "u128" => format!("U128(*(u64 *)({data} + {}), *(u64 *)({data} + {at}))", at + 8),
+        _ => format!("*({ty} *)({data} + {at})"),
+    }
+}
+
+/// Emits the store of a value of a type at an offset of action data.
+pub fn store(text: &mut Text, ty: &str, data: &str, at: u32, value: &str) {
+    if ty != "u128" {
+        return text.line(format!("*({ty} *)({data} + {at}) = {value};"));
+    }
+    text.open("");
+    text.line(format!("u128 value = {value};"));
+    text.line(format!("*(u64 *)({data} + {at}) = (u64)value;"));
+    text.line(format!("*(u64 *)({data} + {}) = (u64)(value >> 64);", at + 8));
+    text.close("");
+}
+
+/// Emits the stores of an action of new action data at `data`: its number, its arguments, and a direct register of 0.
+pub fn store_action(body: &mut Body<'_>, table: TableId, action: u32, values: &[String], data: &str) {
+    let definition = &body.program.tables[table.index()];
+    let id = definition.actions[action as usize].action;
+    body.text.line(format!("*(u16 *)({data}) = {action};"));
+    if let Some(register) = register_of(definition) {
+        store(body.text, register_type(register), data, register.offset, "0");
+    }
+    let offsets = offsets(body.program, table, id);
+    for ((param, value), at) in body.program.actions[id.index()].params.iter().zip(values).zip(offsets) {
+        let ty = c_type(ir::Ty::Bit(body.program.var(param.var).ty.width())).unwrap_or("u64");
+        store(body.text, ty, data, at, value);
+    }
+}
+
+/// The C type of a direct register.
+pub fn register_type(place: RegisterPlace) -> &'static str {
+    c_type(ir::Ty::Bit(place.size * 8)).unwrap_or("u64")
+}
+
 /// Emits the choice of the default action on a miss, and the assignment of the parameters from the action data.
 pub fn miss(body: &mut Body<'_>, definition: &ir::Table, table: &Table, layout: &TableLayout) {
     let (action, args) = &definition.default;
@@ -99,8 +141,8 @@ pub fn miss(body: &mut Body<'_>, definition: &ir::Table, table: &Table, layout: 
         }
     }
     body.text.open("if (d)");
-    body.text.line("u32 action = *(u32 *)d;");
-    body.text.line("result |= action & 0xffff;");
+    body.text.line("u32 action = *(u16 *)d;");
+    body.text.line("result |= action;");
     for (number, action) in table.actions.iter().enumerate() {
         if action.params.is_empty() {
             continue;
@@ -110,13 +152,7 @@ pub fn miss(body: &mut Body<'_>, definition: &ir::Table, table: &Table, layout: 
         body.text.open(format!("if (action == {number})"));
         for (param, var) in action.params.iter().zip(vars) {
             let ty = c_type(ir::Ty::Bit(param.width)).unwrap_or("u64");
-            let at = param.offset;
-            let value = match ty {
-                // The kernel aligns map values to 8 bytes and not to 16.
-                "u128" => format!("U128(*(u64 *)(d + {}), *(u64 *)(d + {at}))", at + 8),
-                _ => format!("*({ty} *)(d + {at})"),
-            };
-            body.assign(&ir::Place::Var(var), &value);
+            body.assign(&ir::Place::Var(var), &load(ty, "d", param.offset));
         }
         body.text.close("");
     }

@@ -11,9 +11,9 @@ use abi::manifest::{LearningMaps, Structure, Table, TableLayout, VERSIONS};
 use ir::TableId;
 
 use super::Ebpf;
-use crate::c::layout::{elements, learning_layout, offsets, register_offset};
-use crate::c::table::{HIT, choose_member, code, miss, reads_version, run, version};
-use crate::c::{Body, Unit, c_type, header, signed_range};
+use crate::c::layout::{elements, learning_layout};
+use crate::c::table::{HIT, choose_member, code, miss, reads_version, run, store_action, version};
+use crate::c::{Body, Unit, header, signed_range};
 
 /// How often a lookup is repeated because the table is being written. After that, the packet is dropped.
 const TRIES: u32 = 16;
@@ -322,7 +322,6 @@ impl Body<'_> {
         let (rows, free) = (&learning.rows, &learning.free);
         let profile = self.expr(profile);
         let values: Vec<String> = args.iter().map(|arg| self.expr(arg)).collect();
-        let (offsets, _) = offsets(self.program, definition.actions[action as usize].action);
         self.text.open("");
         self.text.line("u32 added = 0, fresh = 0;");
         self.text.open(format!("if (!(result & {HIT}) && !bpf_map_pop_elem(&{free}, &fresh))"));
@@ -339,24 +338,7 @@ impl Body<'_> {
             ));
         }
         let data = layout.data_offset;
-        self.text.line(format!("*(u32 *)(row + {data}) = {action};"));
-        if let Some(at) = register_offset(self.program, table) {
-            self.text.line(format!("*(u64 *)(row + {}) = 0;", data + at));
-        }
-        for ((value, arg), at) in values.iter().zip(args).zip(offsets) {
-            let at = data + at;
-            match c_type(ir::Ty::Bit(arg.ty.width())).unwrap_or("u64") {
-                // The kernel aligns map values to 8 bytes and not to 16.
-                "u128" => {
-                    self.text.open("");
-                    self.text.line(format!("u128 value = {value};"));
-                    self.text.line(format!("*(u64 *)(row + {at}) = (u64)value;"));
-                    self.text.line(format!("*(u64 *)(row + {}) = (u64)(value >> 64);", at + 8));
-                    self.text.close("");
-                }
-                ty => self.text.line(format!("*({ty} *)(row + {at}) = {value};")),
-            }
-        }
+        store_action(self, table, action, &values, &format!("row + {data}"));
         self.text.line("u64 number = fresh;");
         self.text.open(format!("if (!bpf_map_update_elem(&{map}, t->key, &number, BPF_NOEXIST))"));
         // Only now the row is an entry: before, the host must not delete its key.

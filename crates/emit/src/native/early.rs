@@ -10,16 +10,16 @@
 use std::collections::HashSet;
 
 use abi::manifest::Structure;
-use abi::native::data_offset;
 use ir::cells::Cell;
 use ir::effects;
 use ir::{Block, ExprKind, HeaderId, HeaderRef, Place, Program, Role, StmtKind, TableId, VarId, visit};
 
-use crate::c::layout::offsets;
+use crate::c::layout::{FlowRow, offsets};
+use crate::c::table::load;
 use crate::c::{Body, Home, Unit, Units, c_type};
 
 use super::Native;
-use super::table::write_keys;
+use super::table::{cell_of, write_keys};
 
 /// Smallest size in entries of a table that is looked up early.
 const LARGE: u64 = 4096;
@@ -187,19 +187,18 @@ fn settled(program: &Program, units: &Units, table: TableId, written: &Written) 
 /// Emits what an action of an earlier lookup would do to variables, if that has found a row with this action.
 fn set(body: &mut Body<'_>, supposed: &Supposed) {
     let definition = &body.program.tables[supposed.table.index()];
-    let key: u32 = definition.keys.iter().map(|k| k.expr.ty.width().div_ceil(8)).sum();
-    let (name, data) =
-        (body.names.table(supposed.table).to_string(), data_offset(key, Structure::Flow, false));
-    let (offsets, _) = offsets(body.program, definition.actions[supposed.action as usize].action);
-    body.text.open(format!(
-        "if (t->{name}_early && t->{name}_row && *(const u32 *)(t->{name}_row->bytes + {data}) == {})",
-        supposed.action
-    ));
+    let name = body.names.table(supposed.table).to_string();
+    let action = definition.actions[supposed.action as usize].action;
+    let (offsets, at) = (offsets(body.program, supposed.table, action), FlowRow::of(definition).data);
+    body.text.open(format!("if (t->{name}_early && t->{name}_row)"));
+    body.text.line(format!("const u8 *d = (const u8 *)t->{name}_row + {at};"));
+    body.text.open(format!("if (*(u16 *)d == {})", supposed.action));
     for (var, param) in &supposed.sets {
         let ty = c_type(body.program.var(*var).ty).unwrap_or("u64");
-        let (place, at) = (body.var(*var), data + offsets[*param]);
-        body.text.line(format!("{place} = *(const {ty} *)(t->{name}_row->bytes + {at});"));
+        let place = body.var(*var);
+        body.text.line(format!("{place} = {};", load(ty, "d", offsets[*param])));
     }
+    body.text.close("");
     body.text.close("");
 }
 
@@ -260,20 +259,19 @@ impl Native<'_> {
         let bulk = match layout.structure {
             Structure::LpmTrie => "find_lpm_bulk(table, keys, rows, m)".to_string(),
             Structure::Flow => {
-                format!("find_flow_bulk(table, keys, rows, m, {})", layout.key_size.div_ceil(8))
+                let at = FlowRow::of(&self.c.program.tables[index]).key;
+                format!("find_flow_bulk(table, keys, rows, m, {}, {at})", layout.key_size.div_ceil(8))
             }
             _ => format!("find_exact_bulk(table, keys, rows, m, {})", layout.key_size.div_ceil(8)),
         };
         // The cells that a hit writes are prefetched too, because they are not in the row. With a million sessions, the cache misses on
         // their last hits cost as much time as the lookups.
-        let mut cells = Vec::new();
+        let (mut cells, cell) = (Vec::new(), cell_of(layout.structure, "rows[i]"));
         if layout.counter_offset.is_some() {
-            cells.push(format!(
-                "(struct count *)work->frame.worker->direct[{index}].cells + rows[i]->counter"
-            ));
+            cells.push(format!("(struct count *)work->frame.worker->direct[{index}].cells + {cell}"));
         }
         if self.c.program.tables[index].notifies_idle {
-            cells.push(format!("(u64 *)work->frame.worker->hits[{index}].cells + rows[i]->counter"));
+            cells.push(format!("(u64 *)work->frame.worker->hits[{index}].cells + {cell}"));
         }
         let t = &mut self.c.text;
         t.line("");

@@ -10,25 +10,23 @@ struct flow_bucket {
     u64 reserved;
 };
 
-/* A row. It has the shape of a struct row. */
+/* A row. A table's functions return it as a struct row, and know that it is none. */
 struct flow_row {
-    u64 timer;   /* FLOW_TIMED, when the timer was started in microseconds, the number of the profile; or 0 */
-    u64 hash;
-    u64 counter; /* the entry's cell */
-    u64 link;    /* FLOW_LIVE while the row is an entry, and the next row of the chain in the low 32 bits */
-    u8 bytes[];  /* the key, then the action data */
+    u64 timer;  /* FLOW_TIMED, when the timer was started in microseconds, the number of the profile; or 0 */
+    u64 link;   /* FLOW_LIVE while the row is an entry, the next row of the chain, and in the low 32 bits the hash */
+    u64 rest[]; /* the cell, if the table's entries have cells; the key; the action data */
 };
 
 #define FLOW_TIMED (1ULL << 63)
 #define FLOW_LIVE (1ULL << 63)
-enum { FLOW_PROFILE_BITS = 8, FLOW_CACHE = 15 };
+enum { FLOW_PROFILE_BITS = 8, FLOW_CACHE = 15, FLOW_NEXT = 32 };
 /* The indexes of words in the list of free rows. */
 enum { FREE_USED = 0, FREE_LOCK = 16, FREE_COUNT = 17, FREE_UNUSED = 18, FREE_TOTAL = 19, FREE_ROWS = 32 };
 
 struct flows {
     struct flow_bucket *buckets;
     u8 *rows;
-    u64 shift;  /* the upper bits of a hash, without this number of bits, are the number of a bucket */
+    u64 count;  /* the number of buckets */
     u64 stride; /* bytes of a row */
     u64 size;   /* the largest number of entries */
     u32 *free;  /* the number of entries, and the list of free rows */
@@ -76,6 +74,12 @@ INLINE u16 flow_tag(u32 hash)
     return (u16)hash | 1;
 }
 
+/* Returns the bucket of a hash. Their number is no power of two, so that they are as full as they should be. */
+INLINE struct flow_bucket *flow_bucket(const struct flows *f, u32 hash)
+{
+    return &f->buckets[hash * f->count >> 32];
+}
+
 INLINE struct flow_row *flow_row(const struct flows *f, u32 row)
 {
     return (struct flow_row *)(f->rows + row * f->stride);
@@ -97,49 +101,58 @@ INLINE u32 flow_tags_equal(const struct flow_bucket *b, u16 tag)
 #endif
 }
 
+/* Returns whether a row has a key, which begins at byte `at` of it. */
+INLINE int is_key_of(const struct flow_row *row, const u64 *key, u32 words, u32 at)
+{
+    return !__builtin_memcmp((const u8 *)row + at, key, words * 8);
+}
+
 /* Returns the row with a key in a bucket, or 0. */
-INLINE const struct row *find_flow_in(const struct flows *f, const struct flow_bucket *b, u16 tag, const u64 *key, u32 words)
+INLINE const struct row *find_flow_in(const struct flows *f, const struct flow_bucket *b, u16 tag, const u64 *key, u32 words, u32 at)
 {
     for (u32 hits = flow_tags_equal(b, tag); hits; hits &= hits - 1) {
-        u32 at = ACQUIRE(b->rows[__builtin_ctz(hits) / 2]);
-        const struct flow_row *row = flow_row(f, at);
-        if (at && !__builtin_memcmp(row->bytes, key, words * 8))
+        u32 number = ACQUIRE(b->rows[__builtin_ctz(hits) / 2]);
+        const struct flow_row *row = flow_row(f, number);
+        if (number && is_key_of(row, key, words, at))
             return (const struct row *)row;
     }
-    for (u32 at = ACQUIRE(b->chain); at;) {
-        const struct flow_row *row = flow_row(f, at);
-        if (!__builtin_memcmp(row->bytes, key, words * 8))
+    for (u32 number = ACQUIRE(b->chain); number;) {
+        const struct flow_row *row = flow_row(f, number);
+        if (is_key_of(row, key, words, at))
             return (const struct row *)row;
-        at = (u32)ACQUIRE(row->link);
+        number = (ACQUIRE(row->link) & ~FLOW_LIVE) >> FLOW_NEXT;
     }
     return 0;
 }
 
 /* Looks up a key. */
-INLINE const struct row *find_flow(const struct table *table, const u64 *key, u32 words)
+INLINE const struct row *find_flow(const struct table *table, const u64 *key, u32 words, u32 at)
 {
     const struct flows *f = (const struct flows *)ACQUIRE(table->index);
     u32 hash = hash_flow(f, key, words);
-    return find_flow_in(f, &f->buckets[(u64)hash >> f->shift], flow_tag(hash), key, words);
+    return find_flow_in(f, flow_bucket(f, hash), flow_tag(hash), key, words, at);
 }
 
 /* Calls find_flow for each key, with prefetches. */
-static UNUSED void find_flow_bulk(const struct table *table, const u64 *const *keys, const struct row **rows, u32 count, u32 words)
+static UNUSED void find_flow_bulk(const struct table *table, const u64 *const *keys, const struct row **rows, u32 count, u32 words, u32 at)
 {
     const struct flows *f = (const struct flows *)ACQUIRE(table->index);
-    const struct flow_bucket *at[BURST];
+    const struct flow_bucket *buckets[BURST];
     u16 tags[BURST];
     for (u32 i = 0; i < count; i++) {
         u32 hash = hash_flow(f, keys[i], words);
         tags[i] = flow_tag(hash);
-        at[i] = &f->buckets[(u64)hash >> f->shift];
-        PREFETCH(at[i]);
+        buckets[i] = flow_bucket(f, hash);
+        PREFETCH(buckets[i]);
     }
     for (u32 i = 0; i < count; i++)
-        for (u32 hits = flow_tags_equal(at[i], tags[i]); hits; hits &= hits - 1)
-            PREFETCH(flow_row(f, ACQUIRE(at[i]->rows[__builtin_ctz(hits) / 2])));
+        for (u32 hits = flow_tags_equal(buckets[i], tags[i]); hits; hits &= hits - 1) {
+            const u8 *row = (const u8 *)flow_row(f, ACQUIRE(buckets[i]->rows[__builtin_ctz(hits) / 2]));
+            PREFETCH(row);
+            PREFETCH(row + f->stride - 1);
+        }
     for (u32 i = 0; i < count; i++)
-        rows[i] = find_flow_in(f, at[i], tags[i], keys[i], words);
+        rows[i] = find_flow_in(f, buckets[i], tags[i], keys[i], words, at);
 }
 
 /* Fills a worker's cache from the common list. */
@@ -160,7 +173,7 @@ static UNUSED void fill_flow_cache(const struct flows *f, struct flow_cache *cac
 }
 
 /* Takes a row for a new entry with a key, and copies the key. Returns 0 if the table is full. */
-INLINE struct flow_row *new_flow(const struct table *table, struct flow_cache *cache, const u64 *key, u32 words)
+INLINE struct flow_row *new_flow(const struct table *table, struct flow_cache *cache, const u64 *key, u32 words, u32 at)
 {
     const struct flows *f = (const struct flows *)ACQUIRE(table->index);
     if (__atomic_load_n(&f->free[FREE_USED], __ATOMIC_RELAXED) >= f->size)
@@ -174,23 +187,22 @@ INLINE struct flow_row *new_flow(const struct table *table, struct flow_cache *c
         return 0;
     }
     struct flow_row *row = flow_row(f, cache->rows[cache->count - 1]);
-    __builtin_memcpy(row->bytes, key, words * 8);
+    __builtin_memcpy((u8 *)row + at, key, words * 8);
     return row;
 }
 
 /* Publishes the row that new_flow returned, whose action data the caller has written, unless there is an entry with its key. Returns
  * whether it was added. The caller's next call of new_flow takes the row again if it was not. */
-INLINE u32 add_flow(const struct table *table, struct flow_cache *cache, struct flow_row *row, const u64 *key, u32 words, u64 timer)
+INLINE u32 add_flow(const struct table *table, struct flow_cache *cache, struct flow_row *row, const u64 *key, u32 words, u32 at, u64 timer)
 {
     const struct flows *f = (const struct flows *)ACQUIRE(table->index);
     u32 number = cache->rows[cache->count - 1], hash = hash_flow(f, key, words);
-    struct flow_bucket *b = &f->buckets[(u64)hash >> f->shift];
+    struct flow_bucket *b = flow_bucket(f, hash);
     __atomic_store_n(&row->timer, timer, __ATOMIC_RELAXED);
-    row->hash = hash;
-    if (!row->counter)
-        row->counter = number;
+    if (at > sizeof *row && !row->rest[0])
+        row->rest[0] = number;
     take_lock(&b->lock);
-    if (find_flow_in(f, b, flow_tag(hash), key, words)) {
+    if (find_flow_in(f, b, flow_tag(hash), key, words, at)) {
         release_lock(&b->lock);
         __atomic_fetch_sub(&f->free[FREE_USED], 1, __ATOMIC_RELAXED);
         return 0;
@@ -198,11 +210,11 @@ INLINE u32 add_flow(const struct table *table, struct flow_cache *cache, struct 
     u32 slots = flow_tags_equal(b, 0);
     if (slots) {
         u32 slot = __builtin_ctz(slots) / 2;
-        __atomic_store_n(&row->link, FLOW_LIVE, __ATOMIC_RELEASE);
+        __atomic_store_n(&row->link, FLOW_LIVE | hash, __ATOMIC_RELEASE);
         __atomic_store_n(&b->rows[slot], number, __ATOMIC_RELEASE);
         __atomic_store_n(&b->tags[slot], flow_tag(hash), __ATOMIC_RELEASE);
     } else {
-        __atomic_store_n(&row->link, FLOW_LIVE | b->chain, __ATOMIC_RELEASE);
+        __atomic_store_n(&row->link, FLOW_LIVE | (u64)b->chain << FLOW_NEXT | hash, __ATOMIC_RELEASE);
         __atomic_store_n(&b->chain, number, __ATOMIC_RELEASE);
     }
     release_lock(&b->lock);

@@ -195,7 +195,7 @@ impl Native<'_> {
         );
         t.open("                  const struct strait_packet *p)");
         t.line("UNUSED struct state *s = &pkt->state;");
-        t.line("__builtin_memset(s, 0, __builtin_offsetof(struct state, rest));");
+        t.line("clear(s, __builtin_offsetof(struct state, rest));");
         self.c.clear_varbits();
         let t = &mut self.c.text;
         t.line("pkt->frame = (struct frame){ p->data, p->headroom, p->tailroom, p->flags, shared, worker };");

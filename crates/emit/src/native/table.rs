@@ -6,8 +6,8 @@ use abi::native::data_offset;
 use ir::TableId;
 
 use super::Native;
-use crate::c::layout::{offsets, register_offset};
-use crate::c::table::{HIT, choose_member, code, miss, run};
+use crate::c::layout::FlowRow;
+use crate::c::table::{HIT, choose_member, code, miss, run, store_action};
 use crate::c::{Body, Unit, c_type, flipped, header, signed_range};
 
 impl Native<'_> {
@@ -65,14 +65,55 @@ impl Native<'_> {
 /// Emits the packed key into `words`. It has one zero word more than the key, because the trie reads eight bytes at any offset of the key.
 pub(super) fn write_keys(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) {
     let words = layout.key_size.div_ceil(8);
-    body.text.line(format!("words[{}] = 0;", words.saturating_sub(1)));
     body.text.line(format!("words[{words}] = 0;"));
-    body.text.line("u8 *k = (u8 *)words;");
-    for (key, at) in definition.keys.iter().zip(&layout.key_offsets) {
-        body.comment(key.loc);
-        let value = key_value(body, key);
-        header::write_key(&value, key.expr.ty.width(), *at, body.text);
+    if definition.keys.iter().any(|key| key.expr.ty.width() > 128) {
+        body.text.line(format!("words[{}] = 0;", words.saturating_sub(1)));
+        body.text.line("u8 *k = (u8 *)words;");
+        for (key, at) in definition.keys.iter().zip(&layout.key_offsets) {
+            body.comment(key.loc);
+            let value = key_value(body, key);
+            header::write_key(&value, key.expr.ty.width(), *at, body.text);
+        }
+        return;
     }
+    body.text.open("");
+    let mut parts = vec![Vec::new(); words as usize];
+    for (number, (key, at)) in definition.keys.iter().zip(&layout.key_offsets).enumerate() {
+        body.comment(key.loc);
+        let (value, width) = (key_value(body, key), key.expr.ty.width());
+        let ty = c_type(ir::Ty::Bit(width.max(8))).unwrap_or("u128");
+        body.text.line(format!("{ty} part_{number} = {value};"));
+        if width > 0 {
+            let all = parts_of_key(&format!("part_{number}"), *at, width.div_ceil(8));
+            all.into_iter().for_each(|(word, part)| parts[word as usize].push(part));
+        }
+    }
+    for (word, parts) in parts.iter().enumerate() {
+        let value = if parts.is_empty() { "0".to_string() } else { parts.join(" | ") };
+        body.text.line(format!("wr64(words + {word}, {value});"));
+    }
+    body.text.close("");
+}
+
+/// The words that hold a field of `bytes` bytes (1 or more) at an offset of a key in network order, and what they hold of it. Words are put together in
+/// registers: a load of a word waits until the stores of its bytes have reached the cache.
+fn parts_of_key(value: &str, at: u32, bytes: u32) -> Vec<(u32, String)> {
+    let end = at + bytes;
+    let part = |word: u32| {
+        let (from, to) = (at.max(8 * word), end.min(8 * word + 8));
+        let shifted = if to == end { value.to_string() } else { format!("({value} >> {})", 8 * (end - to)) };
+        let cut = match to - from {
+            bytes if bytes < 8 && from > at => {
+                format!("((u64){shifted} & {:#x}ULL)", (1u64 << (8 * bytes)) - 1)
+            }
+            _ => format!("(u64){shifted}"),
+        };
+        match 8 * (8 * word + 8 - to) {
+            0 => (word, cut),
+            shift => (word, format!("{cut} << {shift}")),
+        }
+    };
+    (at / 8..end.div_ceil(8)).map(part).collect()
 }
 
 /// The value of a key field as it is packed. The sign bit of a signed range field is inverted, as
@@ -121,7 +162,7 @@ fn lookup(
     let find = match layout.structure {
         Structure::Array => "find_indexed(table, at)".to_string(),
         Structure::Hash => format!("find_exact(table, words, {words})"),
-        Structure::Flow => format!("find_flow(table, words, {words})"),
+        Structure::Flow => format!("find_flow(table, words, {words}, {})", FlowRow::of(definition).key),
         Structure::LpmTrie => "find_lpm(table, words)".to_string(),
         _ => format!("find_best(table, words, {words}, {test})"),
     };
@@ -173,36 +214,45 @@ fn lookup(
 
 /// Emits what follows a lookup. On a hit, it updates the entry's cells, and `d` points to its action data.
 fn found(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout, index: usize, ranges: bool) {
+    let cell = cell_of(layout.structure, "row");
     body.text.open("if (row)");
     if layout.counter_offset.is_some() {
         let length = body.program.standard.packet_length;
         let bytes = body.var(length);
         body.text.line(format!(
-            "count_packet((struct count *)pkt->frame.worker->direct[{index}].cells + row->counter, {bytes});"
+            "count_packet((struct count *)pkt->frame.worker->direct[{index}].cells + {cell}, {bytes});"
         ));
     }
     if let Some(meter) = definition.direct_meter {
         let units = body.units_of(meter);
         body.text.line(format!(
-            "s->colour_{0} = meter_colour(pkt->frame.shared, pkt->frame.worker, {0}, row->counter, {units});",
+            "s->colour_{0} = meter_colour(pkt->frame.shared, pkt->frame.worker, {0}, {cell}, {units});",
             meter.0
         ));
     }
     if definition.notifies_idle {
-        let hit = format!("((u64 *)pkt->frame.worker->hits[{index}].cells)[row->counter]");
+        let hit = format!("((u64 *)pkt->frame.worker->hits[{index}].cells)[{cell}]");
         body.text.line(format!("{hit} = pkt->frame.worker->clock;"));
     }
-    // A trie's rows have no key.
-    let data = match layout.structure {
-        Structure::LpmTrie => 0,
-        _ => data_offset(layout.key_size, layout.structure, ranges),
-    };
-    body.text.line(format!("d = row->bytes + {data};"));
+    body.text.line(match layout.structure {
+        Structure::Flow => format!("d = (const u8 *)row + {};", FlowRow::of(definition).data),
+        // A trie's rows have no key.
+        Structure::LpmTrie => "d = row->bytes;".to_string(),
+        of => format!("d = row->bytes + {};", data_offset(layout.key_size, of, ranges)),
+    });
     body.text.line(format!("result = {HIT};"));
     if let Some(profile) = definition.profile {
         choose(body, definition, profile);
     }
     body.text.close("");
+}
+
+/// The C of the cell of an entry.
+pub(super) fn cell_of(structure: Structure, row: &str) -> String {
+    match structure {
+        Structure::Flow => format!("((const struct flow_row *){row})->rest[0]"),
+        _ => format!("{row}->counter"),
+    }
 }
 
 /// Emits the choice of an action profile's member for an entry: `d` points to the action data of the member that the selector chooses. If
@@ -228,7 +278,7 @@ impl Body<'_> {
     ) {
         let definition = &self.program.tables[table.index()];
         let key: u32 = definition.keys.iter().map(|k| k.expr.ty.width().div_ceil(8)).sum();
-        let (words, data) = (key.div_ceil(8), data_offset(key, Structure::Flow, false));
+        let (words, at) = (key.div_ceil(8), FlowRow::of(definition));
         let timer = match definition.ages {
             true => {
                 let profile = self.expr(profile);
@@ -237,24 +287,18 @@ impl Body<'_> {
             false => "0".to_string(),
         };
         let values: Vec<String> = args.iter().map(|arg| self.expr(arg)).collect();
-        let (offsets, _) = offsets(self.program, definition.actions[action as usize].action);
         self.text.open("");
         self.text.line("u32 added = 0;");
         self.text.line(format!("struct flow_cache *cache = &pkt->frame.worker->flows[{}];", table.0));
         self.text.line(format!(
-            "struct flow_row *fresh = result & {HIT} ? 0 : new_flow(table, cache, words, {words});"
+            "struct flow_row *fresh = result & {HIT} ? 0 : new_flow(table, cache, words, {words}, {});",
+            at.key
         ));
         self.text.open("if (fresh)");
-        self.text.line(format!("u8 *data = fresh->bytes + {data};"));
-        self.text.line(format!("*(u32 *)data = {action};"));
-        if let Some(at) = register_offset(self.program, table) {
-            self.text.line(format!("*(u64 *)(data + {at}) = 0;"));
-        }
-        for ((value, arg), at) in values.iter().zip(args).zip(offsets) {
-            let ty = c_type(ir::Ty::Bit(arg.ty.width())).unwrap_or("u64");
-            self.text.line(format!("*({ty} *)(data + {at}) = {value};"));
-        }
-        self.text.line(format!("added = add_flow(table, cache, fresh, words, {words}, {timer});"));
+        self.text.line(format!("u8 *data = (u8 *)fresh + {};", at.data));
+        store_action(self, table, action, &values, "data");
+        self.text
+            .line(format!("added = add_flow(table, cache, fresh, words, {words}, {}, {timer});", at.key));
         self.text.close("");
         if let Some(done) = done {
             self.assign(done, "added");

@@ -348,11 +348,10 @@ impl KernelProgram {
         };
         let data = value.get(layout.data_offset as usize..).unwrap_or_default();
         let Some((entry, _)) = read_entry(table, layout, &packed, &value, data) else { return Ok(None) };
-        let register = layout.register_offset.and_then(|at| data.get(at as usize..)?.first_chunk());
         Ok(Some(Learnt {
             entry,
             timer: (timer & TIMED != 0).then_some((timer as u8, (timer & !(TIMED | ENTRY)) >> PROFILE_BITS)),
-            register: register.map(|bytes| u64::from_ne_bytes(*bytes)),
+            register: layout.register.and_then(|place| place.read(data)),
         }))
     }
 
@@ -406,8 +405,8 @@ impl KernelProgram {
         let maps = maps_of(&layout).ok_or_else(|| misfit(&table))?.clone();
         let key = table.pack_key(&layout, &learnt.entry.matches).ok_or_else(|| misfit(&table))?.value;
         let mut data = self.pack_action(&table, &learnt.entry.action)?;
-        if let (Some(at), Some(register)) = (layout.register_offset, learnt.register) {
-            data[at as usize..at as usize + 8].copy_from_slice(&register.to_ne_bytes());
+        if let (Some(place), Some(register)) = (layout.register, learnt.register) {
+            place.write(&mut data, register).ok_or_else(|| misfit(&table))?;
         }
         if self.row_of(&table, &layout, &key)?.is_some() {
             return Ok(false);

@@ -95,7 +95,7 @@ fn table(name: &str, width: u32, kind: MatchKind, structure: Structure, shape: S
         key_size: width / 8,
         key_offsets: vec![0],
         data_size: 8,
-        register_offset: None,
+        register: None,
         bounds_offset: None,
         data_offset,
         counter_offset,

@@ -377,9 +377,19 @@ fn suffer(fault: &Fault) {
         lab.must("up");
         lab.sh(&fault.after.replace("PINS", &lab.pins("nat64").display().to_string()));
     }
-    let status = lab.strait("status").output().expect("strait starts");
+    let told = |text: &str| fault.tells.iter().all(|word| text.contains(word));
+    let ask = || lab.strait("status").output().expect("strait starts");
+    let mut status = ask();
+    // The kernel detaches a program some time after its link has gone.
+    for _ in 0..20 {
+        if told(&both(&status)) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(250));
+        status = ask();
+    }
     let text = both(&status);
-    assert!(fault.tells.iter().all(|word| text.contains(word)), "{name}: status: {text}");
+    assert!(told(&text), "{name}: status: {text}");
     assert_eq!(status.status.code(), Some(fault.status), "{name}: status: {text}");
     if !fault.refused.is_empty() {
         refuses(fault, &lab);
