@@ -53,6 +53,9 @@ const bit<48> HOLDER_MAC = 0x025354484f4c;
 // Candidates of a host for a new binding.
 const bit<8> CANDIDATES = 16;
 
+// The value of a limit that is none.
+const bit<24> NO_LIMIT = 0;
+
 // What is reported of the bindings and sessions that packets make.
 const bit<2> LOG_BINDINGS = 1;
 const bit<2> LOG_SESSIONS = 2;
@@ -186,6 +189,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     Quoted() quoted;
     DirectRegister<bit<32>>() state;        // the state, and behind it when the binding's timers were restarted
     DirectRegister<bit<32>>() established;  // the established connections of a binding
+    DirectRegister<bit<64>>() used;         // how often a /64 was refused (40 bits), and its sessions but the first (24 bits)
 
     action icmp_error()       { mark_to_drop(standard_metadata); exit; }
     action fragment()         { mark_to_drop(standard_metadata); exit; }
@@ -198,6 +202,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     action pool_exhausted()   { mark_to_drop(standard_metadata); exit; }
     action bindings_full()    { mark_to_drop(standard_metadata); exit; }
     action limited()          { mark_to_drop(standard_metadata); exit; }
+    action session_limit()    { mark_to_drop(standard_metadata); exit; }
     action sessions_full()    { mark_to_drop(standard_metadata); exit; }
 
     // New sessions, by the /64 of their host (RFC 6888 REQ-4): some hosts share a cell.
@@ -220,6 +225,8 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     bool pooled = false;
     bool counted = false;       // by the meter of new sessions
     bool refused = false;
+    bit<24> most = NO_LIMIT;    // sessions of a /64
+    bool crowded = false;
     bool claiming = false;
     bool asking = false;        // for a packet that changes no state: an ICMP error, a SYN that was held
     bool own = false;
@@ -252,9 +259,9 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
 
     // The addresses of a pool are in slots: prefixes of one length. Hosts share the ports: pairs of them, from an even one on. low: a host's port
     // below 1024 gets another one below 1024 (sections 3.5.1.1 and 3.5.2.3). A subscriber is a host without its last subscriber_bits bits, and has
-    // one address (RFC 4787 REQ-2).
-    action pool(bit<16> slot, bit<16> slots, bit<16> first, bit<16> pairs, bit<1> low, bit<8> subscriber_bits, bit<64> secret0,
-                bit<64> secret1) {
+    // one address (RFC 4787 REQ-2). It uses as many pairs as most_pairs says, from a place on that follows from its prefix; others may use them too.
+    action pool(bit<16> slot, bit<16> slots, bit<16> first, bit<16> pairs, bit<16> most_pairs, bit<1> low, bit<8> subscriber_bits,
+                bit<64> secret0, bit<64> secret1) {
         key0 = secret0;
         key1 = secret1;
         bit<128> subscriber = meta.session.host >> subscriber_bits;
@@ -262,8 +269,9 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         bit<32> scaled = ((bit<32>) address_hash[63:48]) * (bit<32>) slots;
         slot_number = slot + scaled[31:16];
         index = address_hash[31:0];
-        first_port = first;
-        port_pairs = pairs;
+        scaled = ((bit<32>) address_hash[47:32]) * (bit<32>) (pairs - most_pairs + 1);
+        first_port = first + (scaled[31:16] << 1);
+        port_pairs = most_pairs;
         low_ports = low;
         pooled = true;
     }
@@ -462,10 +470,42 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         size = 8192;
     }
 
-    // Drops the packet if its host opens too many sessions. Once for a packet.
+    // How many sessions the hosts of a /64 may have.
+    action share(bit<24> sessions) { most = sessions; }
+    table shares {
+        actions = { share; }
+        default_action = share(NO_LIMIT);
+    }
+
+    // The /64s that have sessions, if those are limited. Packets count up. The process that removes sessions counts them once a second and writes
+    // their number, which also corrects what packets count that open no session in the end.
+    action subscriber() {
+        bit<64> stored = used.read();
+        if (stored[23:0] + 1 >= most) {
+            crowded = true;
+            // What is refused on a lane takes the device, where it is refused again, and an ICMP error is made in further rounds.
+            if (meta.round == ROUND_FIRST && standard_metadata.ingress_port != LANE && standard_metadata.ingress_port != DIRECT_LANE) {
+                used.write((stored[63:24] |+| 1) ++ stored[23:0]);
+            }
+        } else {
+            used.write(stored + 1);
+        }
+        restart_expire_timer();
+    }
+    action no_subscriber() { added = add_entry("subscriber", {}, BINDING + SESSION_ESTABLISHED); }
+    table subscribers {
+        key = { meta.session.host[127:64]: exact @name("prefix"); }
+        actions = { subscriber; @defaultonly no_subscriber; }
+        const default_action = no_subscriber;
+        strait_direct_register = used;
+        add_on_miss = true;
+        idle_timeout_with_auto_delete = true;
+        size = 65536;
+    }
+
+    // Asks whether the host may open a session, once for a packet.
     action limit() {
         if (!counted) {
-            counted = true;
             bit<8> color;
             bit<64> prefix = meta.session.host[127:64] * 0x9e3779b97f4a7c15;
             new_sessions.execute_meter((bit<32>) prefix[63:52], color);
@@ -538,6 +578,13 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
                 if (refused) {
                     ask.apply(meta, NO_ADDRESS, 0);
                     limited();
+                }
+                shares.apply();
+                if (most != NO_LIMIT) { subscribers.apply(); }
+                counted = true;
+                if (crowded) {
+                    ask.apply(meta, NO_ADDRESS, 0);
+                    session_limit();
                 }
                 pools.apply();
                 if (!pooled) {
@@ -612,13 +659,19 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             // Other segments pass by their binding, and leave no session.
             if (opens) {
                 limit();
-                if (!refused) {
+                if (!refused && !counted) {
+                    shares.apply();
+                    if (most != NO_LIMIT) { subscribers.apply(); }
+                }
+                added = false;
+                if (!refused && !crowded) {
                     opening = true;
                     sessions.apply();
                 }
                 if (!added) {
                     if (meta.session.from6) { ask.apply(meta, NO_ADDRESS, 0); }
                     if (refused) { limited(); }
+                    if (crowded) { session_limit(); }
                     sessions_full();
                 }
                 change = RESTART;

@@ -128,7 +128,7 @@ impl fmt::Display for Problem {
 const SECTIONS: [&str; 5] = ["nat64", "map", "pool", "binding", "clat"];
 
 /// The keys of the section `nat64`.
-pub const KEYS: [&str; 23] = [
+pub const KEYS: [&str; 24] = [
     "mode",
     "prefix",
     "pool",
@@ -137,6 +137,7 @@ pub const KEYS: [&str; 23] = [
     "timeouts",
     "max-sessions",
     "new-sessions",
+    "subscriber-sessions",
     "secret",
     "log",
     "log-to",

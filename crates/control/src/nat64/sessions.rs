@@ -67,6 +67,8 @@ pub(super) fn add(stateful: &Stateful, prefix: Option<Ipv6Net>, wanted: &mut Nam
     };
     let choices = call(&table("choose"), &[(1, by_address.into()), (2, log)]);
     wanted.defaults.push((table("choices"), choices));
+    let most = stateful.subscriber_sessions.unwrap_or(0);
+    wanted.defaults.push((table("shares"), call(&table("share"), &[(24, most.into())])));
     for binding in &stateful.bindings {
         wanted.entries.extend(bound(binding));
     }
@@ -95,6 +97,7 @@ fn pool_call(pool: &Pool, slot: usize, slots: usize, secret: [u64; 2]) -> Call {
             (16, slots as u128),
             first,
             (16, u128::from(pool.ports_of_address() / 2)),
+            (16, u128::from(pool.most_ports() / 2)),
             (1, pool.low_ports.into()),
             (8, bits.into()),
         ],
@@ -160,16 +163,19 @@ pub fn resize(config: &Config, manifest: &mut Manifest) {
 
 /// What of a translator with sessions must be read for [`read`]. Nothing if it has none.
 pub(super) fn name(manifest: &Manifest, all: &mut Desired) {
-    let (Some(pools), Some(slots), Some(choices), Some(meter)) = (
+    let (Some(pools), Some(slots), Some(choices), Some(shares), Some(meter)) = (
         manifest.table_id(&table("pools")),
         manifest.table_id(&table("slots")),
         manifest.table_id(&table("choices")),
+        manifest.table_id(&table("shares")),
         manifest.meter_id(&table("new_sessions")),
     ) else {
         return;
     };
     all.tables.extend([pools, slots]);
-    all.entities.push(Entity::Default { table: choices, action: ActionCall::default() });
+    for table in [choices, shares] {
+        all.entities.push(Entity::Default { table, action: ActionCall::default() });
+    }
     all.entities.push(Entity::Meter { meter, index: 0, rates: Vec::new() });
 }
 
@@ -179,6 +185,7 @@ pub(super) fn read(held: &Desired, manifest: &Manifest, running: &mut Running) -
     let find =
         |name: &str| manifest.table_id(&table(name)).ok_or_else(|| format!("there is no table `{name}`"));
     let (slots, choices, bib4) = (find("slots")?, find("choices")?, find("bib4")?);
+    let shares = find("shares")?;
     let meter = manifest.meter_id(&table("new_sessions"));
     let mut nets = BTreeMap::new();
     let mut found = Vec::new();
@@ -210,6 +217,11 @@ pub(super) fn read(held: &Desired, manifest: &Manifest, running: &mut Running) -
                 let log = ["none", "bindings", "sessions"][(of("what") as usize).min(2)];
                 running.sessions.push(("filtering".into(), filtering.into()));
                 running.sessions.push(("log".into(), log.into()));
+            }
+            Entity::Default { table, action } if *table == shares => {
+                let most = running::parameter(&running::named(manifest, *table, action)?, "sessions");
+                let most = if most == 0 { "no limit".to_string() } else { most.to_string() };
+                running.sessions.push(("subscriber-sessions".into(), most));
             }
             Entity::Meter { meter: of, index: 0, rates } if Some(*of) == meter => {
                 let rate = rates
@@ -247,7 +259,11 @@ fn described(nets: &[Ipv4Net], params: &[(String, u128)]) -> String {
     match of("of_address") {
         0 => {
             let low = if of("low") == 1 { " and below 1024" } else { "" };
-            format!("{addresses}, ports {first}-{}{low}, by /{subscriber}", first + 2 * pairs - 1)
+            let most = match of("most_pairs") {
+                most if most < pairs => format!(", {} of them", 2 * most),
+                _ => String::new(),
+            };
+            format!("{addresses}, ports {first}-{}{low}{most}, by /{subscriber}", first + 2 * pairs - 1)
         }
         blocks => format!(
             "{addresses}, {blocks} blocks of {} ports from {first} on, for each /{subscriber}",

@@ -78,6 +78,11 @@ impl Learning {
         row as usize * self.stride
     }
 
+    /// Whether a row is an entry.
+    fn is_entry(&self, row: u32) -> bool {
+        self.timer(row).load(Acquire) & (ENTRY | TIMED) != 0
+    }
+
     /// The word with the timer of a row.
     fn timer(&self, row: u32) -> &std::sync::atomic::AtomicU64 {
         self.rows.long(self.at(row))
@@ -317,6 +322,44 @@ impl KernelProgram {
         Ok(())
     }
 
+    /// Calls `f` with the action data of each entry of a table that learns, as the program has it: for counting millions of them.
+    pub fn each_action_data(&mut self, id: TableId, mut f: impl FnMut(&[u8])) -> Result<()> {
+        let table = self.manifest.tables[id.index()].clone();
+        let layout = table.layout.clone().ok_or_else(|| misfit(&table))?;
+        let maps = maps_of(&layout).ok_or_else(|| misfit(&table))?.clone();
+        let learning = self.learning(&table, &maps)?;
+        let mut data = vec![0; layout.data_size as usize];
+        for row in 1..=maps.count {
+            if learning.is_entry(row) {
+                learning.rows.copy_out(learning.at(row) + layout.data_offset as usize, &mut data);
+                f(&data);
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes the direct register of each entry of a table that learns: `f` has its packed key and the register. What a packet writes
+    /// meanwhile may be lost.
+    pub fn change_registers(&mut self, id: TableId, mut f: impl FnMut(&[u8], u64) -> u64) -> Result<()> {
+        let table = self.manifest.tables[id.index()].clone();
+        let layout = table.layout.clone().ok_or_else(|| misfit(&table))?;
+        let maps = maps_of(&layout).ok_or_else(|| misfit(&table))?.clone();
+        let place = layout.register.ok_or_else(|| misfit(&table))?;
+        let learning = self.learning(&table, &maps)?;
+        for row in (1..=maps.count).filter(|row| learning.is_entry(*row)).collect::<Vec<_>>() {
+            let key = learning.bytes(row, maps.key_offset, layout.key_size);
+            let mut data = learning.bytes(row, layout.data_offset, layout.data_size);
+            let old = place.read(&data).unwrap_or_default();
+            let new = f(&key, old);
+            if new != old && place.write(&mut data, new).is_some() {
+                let (from, to) = (place.offset as usize, (place.offset + place.size) as usize);
+                let at = learning.at(row) + layout.data_offset as usize + from;
+                learning.rows.copy_in(at, &data[from..to]);
+            }
+        }
+        Ok(())
+    }
+
     /// Calls `f` with each entry of a table that learns, without a system call for each. An entry that is replaced meanwhile may come twice.
     pub fn each_learnt(&mut self, id: TableId, mut f: impl FnMut(Learnt)) -> Result<()> {
         let table = self.manifest.tables[id.index()].clone();
@@ -334,10 +377,10 @@ impl KernelProgram {
     fn learnt_at(&mut self, table: &Table, layout: &TableLayout, row: u32) -> Result<Option<Learnt>> {
         let maps = maps_of(layout).ok_or_else(|| misfit(table))?.clone();
         let learning = self.learning(table, &maps)?;
-        let timer = learning.timer(row).load(Acquire);
-        if timer & (ENTRY | TIMED) == 0 {
+        if !learning.is_entry(row) {
             return Ok(None);
         }
+        let timer = learning.timer(row).load(Acquire);
         let value = learning.bytes(row, 0, layout.value_size);
         let key = learning.bytes(row, maps.key_offset, layout.key_size);
         let packed = PackedKey {

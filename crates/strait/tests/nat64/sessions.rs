@@ -122,6 +122,33 @@ fn operators_see_remove_and_carry_sessions() {
 }
 
 #[test]
+fn a_subscriber_has_its_limit_and_room_again_when_sessions_have_ended() {
+    if !possible("limits") {
+        return;
+    }
+    let lab = Lab::new("limits");
+    lab.stateful(DEVICE, "subscriber-sessions = 16\ntimeouts = { udp = 2 }");
+    let service = Service::start(&lab, &[]);
+    let sockets: Vec<_> = (0..16).map(|_| open(&lab, &lab.client)).collect();
+    let client = lab.client.run(|| UdpSocket::bind("[::]:0").expect("binds")).expect("client");
+    for _ in 0..5 {
+        let (_, server) = &sockets[0];
+        let _ = client.send_to(b"no", (SERVER6, server.local_addr().expect("bound").port()));
+    }
+    assert_eq!(lab.flows("sessions", &["--count"])[0]["count"], 16);
+    let output = lab.strait("top").args(["--json", "--subscriber", "64"]).output().expect("strait starts");
+    let top: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&top[0]["sessions"], &top[0]["refused"]), (&serde_json::json!(16), &serde_json::json!(5)));
+    let begun = Instant::now();
+    while lab.flows("sessions", &["--count"])[0]["count"] != 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{}", service.said());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    std::thread::sleep(Duration::from_millis(1500));
+    let _again: Vec<_> = (0..10).map(|_| open(&lab, &lab.client)).collect();
+}
+
+#[test]
 fn sessions_end_when_their_time_has_passed() {
     if !possible("timeouts") {
         return;

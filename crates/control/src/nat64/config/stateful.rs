@@ -26,6 +26,8 @@ pub struct Stateful {
     pub max_sessions: Option<u32>,
     /// How many sessions a second the hosts of a /64 may open; `None` is no limit (RFC 6888 REQ-4).
     pub new_sessions: Option<u32>,
+    /// How many sessions the hosts of a /64 may have; `None` is no limit (RFC 6888 REQ-4).
+    pub subscriber_sessions: Option<u32>,
     /// The key from which ports and addresses are chosen; `None` lets `up` choose one.
     pub secret: Option<[u64; 2]>,
     /// What is reported of what packets make.
@@ -60,6 +62,8 @@ pub struct Pool {
     pub low_ports: bool,
     /// The length of the prefix of a subscriber: its hosts share an address, and a block.
     pub subscriber: u8,
+    /// How many ports a subscriber may use for each protocol (RFC 6888 REQ-4), which others may use too; `None` is all of them.
+    pub max_ports: Option<u16>,
     /// The number of ports of each subscriber's block (RFC 7422); `None` shares all ports among all subscribers.
     pub block: Option<u16>,
 }
@@ -166,12 +170,22 @@ pub enum Log {
     Sessions,
 }
 
-const POOL_KEYS: [&str; 5] = ["hosts", "addresses", "ports", "block", "subscriber"];
+const POOL_KEYS: [&str; 6] = ["hosts", "addresses", "ports", "block", "max-ports", "subscriber"];
 const BINDING_KEYS: [&str; 3] = ["protocol", "ipv4", "ipv6"];
 const PORTS: RangeInclusive<u16> = 1024..=65535;
 /// The keys of the section `nat64` that belong to mode `stateful`.
-pub(super) const KEYS: [&str; 9] =
-    ["pool", "ports", "filtering", "timeouts", "max-sessions", "new-sessions", "secret", "log", "log-to"];
+pub(super) const KEYS: [&str; 10] = [
+    "pool",
+    "ports",
+    "filtering",
+    "timeouts",
+    "max-sessions",
+    "new-sessions",
+    "subscriber-sessions",
+    "secret",
+    "log",
+    "log-to",
+];
 /// The ports of syslog (RFC 5426 section 3.3) and of IPFIX (RFC 7011 section 10.3.4) by UDP.
 const SYSLOG: u16 = 514;
 const IPFIX: u16 = 4739;
@@ -198,6 +212,11 @@ impl Pool {
     /// The number of its ports of one address.
     pub fn ports_of_address(&self) -> u32 {
         u32::from(*self.ports.end()) - u32::from(*self.ports.start()) + 1
+    }
+
+    /// The number of ports that a subscriber may use for each protocol.
+    pub fn most_ports(&self) -> u32 {
+        self.max_ports.map_or(self.ports_of_address(), u32::from)
     }
 
     /// The number of blocks that an address has.
@@ -282,6 +301,7 @@ impl<'a> Reader<'a> {
                 ports: ports.and_then(|v| self.ports(v)).unwrap_or(PORTS),
                 low_ports: ports.is_none(),
                 subscriber: 128,
+                max_ports: None,
                 block: None,
             };
             all.extend(Some((pool, short.span())).filter(|(pool, _)| !pool.addresses.is_empty()));
@@ -302,6 +322,7 @@ impl<'a> Reader<'a> {
             timeouts: table.get("timeouts").map_or_else(Timeouts::default, |v| self.timeouts(v)),
             max_sessions: table.get("max-sessions").and_then(|v| self.max_sessions(v)),
             new_sessions: table.get("new-sessions").and_then(|v| self.new_sessions(v)),
+            subscriber_sessions: table.get("subscriber-sessions").and_then(|v| self.subscriber_sessions(v)),
             secret: table.get("secret").and_then(|v| self.secret(v)),
             log: table.get("log").map_or(Log::Nothing, |v| self.log(v)),
             log_to: self.log_to(table.get("log-to"), table.get("log")),
@@ -341,15 +362,30 @@ impl<'a> Reader<'a> {
         let ports = table.get("ports").and_then(|v| self.ports(v));
         let subscriber = table.get("subscriber");
         let length = subscriber.and_then(|v| self.integer(v, "subscriber", 32..=128)).unwrap_or(128) as u8;
-        let block = table.get("block").and_then(|v| self.block(v));
+        let block = table.get("block").and_then(|v| self.pairs(v, "block"));
+        let max_ports = table.get("max-ports").and_then(|v| self.pairs(v, "max-ports"));
         let pool = Pool {
             hosts,
             addresses: self.addresses(addresses, "addresses"),
-            low_ports: ports.is_none() && block.is_none(),
+            low_ports: ports.is_none() && block.is_none() && max_ports.is_none(),
             ports: ports.unwrap_or(PORTS),
             subscriber: length,
+            max_ports,
             block,
         };
+        if let Some(value) = table.get("max-ports") {
+            if pool.most_ports() > pool.ports_of_address() {
+                let message = format!("the pool has {} ports of an address", pool.ports_of_address());
+                self.problem(value.span(), message, "`max-ports` is a part of them");
+            }
+            if block.is_some() {
+                self.problem(
+                    value.span(),
+                    "`max-ports` beside `block`",
+                    "a block is all that a subscriber has",
+                );
+            }
+        }
         if let Some(value) = subscriber.filter(|_| length < hosts.prefix_len()) {
             let message = format!("a subscriber's prefix is shorter than {hosts}");
             self.problem(value.span(), message, "its length is at least that of `hosts`");
@@ -445,14 +481,15 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn block(&mut self, value: &Value<'a>) -> Option<u16> {
-        let block = self.integer(value, "block", 2..=32_768)? as u16;
-        if block % 2 == 1 {
+    /// An even number of ports.
+    fn pairs(&mut self, value: &Value<'a>, key: &str) -> Option<u16> {
+        let ports = self.integer(value, key, 2..=32_768)? as u16;
+        if ports % 2 == 1 {
             let hint = "a host's port keeps its parity (RFC 4787 REQ-4)";
-            self.problem(value.span(), "a block has an even number of ports", hint);
+            self.problem(value.span(), format!("`{key}` is not an even number of ports"), hint);
             return None;
         }
-        Some(block)
+        Some(ports)
     }
 
     /// Refuses pools that could give one port to two hosts, or that are for the same hosts.
@@ -568,6 +605,10 @@ impl<'a> Reader<'a> {
 
     fn new_sessions(&mut self, value: &Value<'a>) -> Option<u32> {
         self.integer(value, "new-sessions", 1..=10_000_000).map(|n| n as u32)
+    }
+
+    fn subscriber_sessions(&mut self, value: &Value<'a>) -> Option<u32> {
+        self.integer(value, "subscriber-sessions", 16..=1 << 23).map(|n| n as u32)
     }
 
     fn max_sessions(&mut self, value: &Value<'a>) -> Option<u32> {

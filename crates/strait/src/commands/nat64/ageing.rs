@@ -3,13 +3,14 @@
 //!
 //! While no process does, all work on, but nothing is removed. What a killed process has left half done, the next one completes.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use control::nat64::flows::{Binding, Flows, Session};
+use control::nat64::flows::{self, Binding, Flows, Session};
 use control::nat64::report::Report;
 use control::nat64::{Log as What, LogTarget, expire_times};
 use dataplane::Device as _;
@@ -29,6 +30,8 @@ use super::record::Record;
 const TURN: Duration = Duration::from_millis(200);
 /// So an entry stays a second longer than its time at most.
 const ROUND: f64 = 1.0;
+/// Counting the sessions of subscribers takes at most this part of the time.
+const COUNTING: u32 = 20;
 
 /// A thread that removes entries.
 #[derive(Debug)]
@@ -120,6 +123,8 @@ struct Sweeper {
     logger: Option<(Logger, Reports)>,
     /// The number of reports for which the kernel had no room.
     lost: u64,
+    /// When the sessions of subscribers are counted next. `None` if they are not limited.
+    next_count: Option<Instant>,
     /// What holds packets that the program cannot translate yet. `None` if there can be none, which is said once.
     holder: Option<Holder>,
 }
@@ -182,6 +187,7 @@ impl Sweeper {
         let times: Vec<Update> = expire_times(&stateful).into_iter().map(Update::Set).collect();
         program.write(&times).map_err(|refused| refused.error)?;
         program.reclaim()?;
+        let next_count = stateful.subscriber_sessions.map(|_| Instant::now());
         let reports = Reports { what: stateful.log, to: stateful.log_to, prefix };
         let logger = match logger {
             Some((logger, before)) if before == reports => Some((logger, reports)),
@@ -195,7 +201,7 @@ impl Sweeper {
         let holder = holder.inspect_err(|error| {
             log.warning(&format!("fragments and SYNs are not held: {error}"));
         });
-        let mut sweeper = Self { program, flows, logger, lost, holder: holder.ok() };
+        let mut sweeper = Self { program, flows, logger, lost, next_count, holder: holder.ok() };
         sweeper.hold(sweeper.holder.as_ref().map(Holder::index))?;
         Ok(Some(sweeper))
     }
@@ -212,8 +218,28 @@ impl Sweeper {
         Ok(())
     }
 
+    /// Counts the sessions of each /64, and tells the program. Packets count too, what they open: this also takes off what has ended.
+    fn count_sessions(&mut self) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        if self.next_count.is_none_or(|next| begun < next) {
+            return Ok(());
+        }
+        let Some(of) = self.flows.and_then(|flows| Some((flows, flows.subscribers?))) else { return Ok(()) };
+        let (of, subscribers) = of;
+        let Some(prefix) = flows::prefix_in(self.program.manifest(), &of) else { return Ok(()) };
+        let mut found: HashMap<u64, u64> = HashMap::new();
+        self.program.each_action_data(of.sessions, |data| *found.entry(prefix(data)).or_default() += 1)?;
+        self.program.change_registers(subscribers, |key, register| {
+            let prefix = key.try_into().map_or(0, u64::from_be_bytes);
+            flows::with_sessions(register, found.get(&prefix).copied().unwrap_or(0))
+        })?;
+        self.next_count = Some(begun + (begun.elapsed() * COUNTING).max(Duration::from_secs_f64(ROUND)));
+        Ok(())
+    }
+
     /// Passes on what packets have reported, and looks at a share of the rows.
     fn turn(&mut self, share: f64) -> anyhow::Result<()> {
+        self.count_sessions()?;
         let now = KernelProgram::now();
         let (Some((logger, reports)), Some(flows)) = (&self.logger, self.flows) else {
             self.program.expire(now, share)?;

@@ -40,6 +40,10 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
         config.stateful.as_ref().is_none_or(|stateful| stateful.log == control::nat64::Log::Nothing),
         "`log` is not for the native target; nothing was changed\n  hint: `strait nat64 run` reports what the kernel translates"
     );
+    anyhow::ensure!(
+        config.stateful.as_ref().is_none_or(|stateful| stateful.subscriber_sessions.is_none()),
+        "`subscriber-sessions` is not for the native target; nothing was changed\n  hint: `max-ports` of a `[[pool]]` is, and `strait nat64 run` counts sessions in the kernel"
+    );
     let bundle = Bundle::of(&config);
     let mut manifest = bundle.native_manifest()?;
     control::nat64::resize(&config, &mut manifest);

@@ -277,22 +277,39 @@ pub fn top(args: &TopArgs) -> anyhow::Result<()> {
     let mut found: HashMap<Ipv6Net, (u64, u64)> = HashMap::new();
     running.each_binding(|binding| found.entry(prefix(binding.host.0)).or_default().0 += 1)?;
     running.each_session(|session| found.entry(prefix(session.host.0)).or_default().1 += 1)?;
+    let refused = refused(&mut running)?;
     let mut all: Vec<_> = found.into_iter().collect();
     all.sort_by_key(|(net, (bindings, sessions))| (std::cmp::Reverse((*bindings, *sessions)), *net));
     all.truncate(args.lines);
+    // Sessions are limited by /64.
+    let refused_of = |net: &Ipv6Net| match refused.is_empty() || args.subscriber > 64 {
+        true => None,
+        false => Some(refused.iter().filter(|(prefix, _)| net.contains(prefix)).map(|(_, n)| n).sum::<u64>()),
+    };
     if args.of.json {
-        let all: Vec<_> = all
-            .iter()
-            .map(|(net, (bindings, sessions))| json!({"subscriber": net.to_string(), "bindings": bindings, "sessions": sessions}))
-            .collect();
-        println!("{}", serde_json::to_string_pretty(&all)?);
+        let object = |(net, (bindings, sessions)): &(Ipv6Net, (u64, u64))| json!({"subscriber": net.to_string(), "bindings": bindings, "sessions": sessions, "refused": refused_of(net)});
+        println!("{}", serde_json::to_string_pretty(&all.iter().map(object).collect::<Vec<_>>())?);
         return Ok(());
     }
-    println!("{:>10} {:>10}  subscriber", "bindings", "sessions");
+    println!("{:>10} {:>10} {:>10}  subscriber", "bindings", "sessions", "refused");
     for (net, (bindings, sessions)) in &all {
-        println!("{bindings:>10} {sessions:>10}  {net}");
+        let refused = refused_of(net).map_or("-".to_string(), |n| n.to_string());
+        println!("{bindings:>10} {sessions:>10} {refused:>10}  {net}");
     }
     Ok(())
+}
+
+/// How many sessions the limit of a /64 has refused, of those /64s that have some.
+fn refused(running: &mut Running) -> anyhow::Result<Vec<(Ipv6Addr, u64)>> {
+    let mut found = Vec::new();
+    let Some(subscribers) = running.flows.subscribers else { return Ok(found) };
+    running.program.each_learnt(subscribers, |learnt| {
+        if let Some(abi::MatchValue::Exact(prefix)) = learnt.entry.matches.first() {
+            let prefix = Ipv6Addr::from(prefix.to_u128().unwrap_or(0) << 64);
+            found.push((prefix, control::nat64::flows::refused(learnt.register.unwrap_or(0))));
+        }
+    })?;
+    Ok(found)
 }
 
 /// Removes what a filter selects: sessions, and the bindings, if the filter names nothing that only sessions have. Static bindings stay.
