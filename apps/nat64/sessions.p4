@@ -34,6 +34,7 @@ const bit<8> V4_FIN = 4;
 const bit<8> V6_FIN = 5;
 const bit<8> BOTH_FIN = 6;
 const bit<8> TRANSITORY = 7;
+const bit<8> ADOPTED = 8;       // it began elsewhere, and nobody has answered yet
 
 // What happens to a binding.
 const bit<8> LEAVE = 0;
@@ -217,6 +218,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     bit<1>  may_hold = 0;
     bit<64> address_hash = 0;
     bit<1>  address_dependent = 0;
+    bit<1>  adopting = 0;
     bool peer_known = false;
     bit<128> sender = 0;
     bit<32> receiver = 0;
@@ -239,15 +241,17 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     bit<8> change = LEAVE;
     bit<24> now = 0;
 
-    // Filtering is endpoint-independent or address-dependent (RFC 6146 section 3.5, RFC 4787 section 5); and what of the bindings and sessions
-    // that packets make is reported.
-    action choose(bit<1> by_address, bit<2> what) {
+    // Filtering is endpoint-independent or address-dependent (RFC 6146 section 3.5, RFC 4787 section 5); what of the bindings and sessions
+    // that packets make is reported; and whether a host's segment that is no SYN makes a binding, and a session, so that connections of another
+    // router go on here. RFC 6146 section 3.5.2.2 drops it.
+    action choose(bit<1> by_address, bit<2> what, bit<1> adopt) {
         address_dependent = by_address;
         reports = what;
+        adopting = adopt;
     }
     table choices {
         actions = { choose; }
-        default_action = choose(0, 0);
+        default_action = choose(0, 0, 0);
     }
 
     // Whether somebody holds packets.
@@ -421,6 +425,8 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             } else if (old == TRANSITORY && !rst) {
                 new = ESTABLISHED;
                 timer = SESSION_ESTABLISHED;
+            } else if (old == ADOPTED && !rst) {
+                if (from6) { timer = SESSION_TRANSITORY; } else { new = ESTABLISHED; timer = SESSION_ESTABLISHED; }
             }
         }
         if (timer != KEEP) { set_entry_expire_time(timer); }
@@ -563,11 +569,12 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             no_ports();
         }
         bool icmp = hdr.icmp.isValid();
-        // Only a SYN opens a TCP session.
-        bool opens = !hdr.tcp.isValid() || syn;
         bit<16> old_port;
 
         choices.apply();
+        // Only a SYN opens a TCP session, unless connections of another router are adopted.
+        bool adopted = adopting == 1 && meta.session.from6 && !syn && hdr.tcp.isValid() && hdr.tcp.flags[2:2] == 0;
+        bool opens = !hdr.tcp.isValid() || syn || adopted;
         if (meta.session.from6) {
             old_port = meta.session.host_port;
             meta.session.remote = hdr.ipv4.dst;
@@ -627,7 +634,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
                                           meta.session.address, meta.session.port, 0, 0 });
                 }
             }
-            origin = V6_INIT;
+            origin = adopted ? ADOPTED : V6_INIT;
         } else {
             old_port = meta.session.port;
             origin = V4_INIT;

@@ -128,12 +128,13 @@ impl fmt::Display for Problem {
 const SECTIONS: [&str; 5] = ["nat64", "map", "pool", "binding", "clat"];
 
 /// The keys of the section `nat64`.
-pub const KEYS: [&str; 24] = [
+pub const KEYS: [&str; 25] = [
     "mode",
     "prefix",
     "pool",
     "ports",
     "filtering",
+    "adopt-connections",
     "timeouts",
     "max-sessions",
     "new-sessions",

@@ -38,7 +38,7 @@ pub struct Session {
     pub address: (Ipv4Addr, u16),
     /// The IPv4 host; of ICMP with port 0.
     pub remote: (Ipv4Addr, u16),
-    /// Who has opened it: 1 for the IPv6 host, 2 for the IPv4 host.
+    /// Who has opened it, one of [`OPENED`].
     pub opened: u8,
     /// Its direct register: the state of a TCP session, and when it restarted the timers of its binding.
     pub register: u64,
@@ -47,8 +47,21 @@ pub struct Session {
 }
 
 /// The names of the states of a TCP session (RFC 6146 section 3.5.2.1), by their numbers in the program.
-pub const STATES: [&str; 8] =
-    ["", "v6-init", "v4-init", "established", "v4-fin-rcv", "v6-fin-rcv", "v4-fin-v6-fin-rcv", "trans"];
+/// `adopted` is none of the RFC's: a connection that began on another router.
+pub const STATES: [&str; 9] = [
+    "",
+    "v6-init",
+    "v4-init",
+    "established",
+    "v4-fin-rcv",
+    "v6-fin-rcv",
+    "v4-fin-v6-fin-rcv",
+    "trans",
+    "adopted",
+];
+
+/// The values of [`Session::opened`]: the IPv6 host, the IPv4 host, and the IPv6 host on another router.
+pub const OPENED: [u8; 3] = [1, 2, 8];
 
 /// The tables of bindings and sessions.
 #[derive(Clone, Copy, Debug)]

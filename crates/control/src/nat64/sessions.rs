@@ -65,7 +65,7 @@ pub(super) fn add(stateful: &Stateful, prefix: Option<Ipv6Net>, wanted: &mut Nam
         Log::Bindings => 1,
         Log::Sessions => 2,
     };
-    let choices = call(&table("choose"), &[(1, by_address.into()), (2, log)]);
+    let choices = call(&table("choose"), &[(1, by_address.into()), (2, log), (1, stateful.adopt.into())]);
     wanted.defaults.push((table("choices"), choices));
     let most = stateful.subscriber_sessions.unwrap_or(0);
     wanted.defaults.push((table("shares"), call(&table("share"), &[(24, most.into())])));
@@ -217,6 +217,8 @@ pub(super) fn read(held: &Desired, manifest: &Manifest, running: &mut Running) -
                 let log = ["none", "bindings", "sessions"][(of("what") as usize).min(2)];
                 running.sessions.push(("filtering".into(), filtering.into()));
                 running.sessions.push(("log".into(), log.into()));
+                let adopts = if of("adopt") == 1 { "true" } else { "false" };
+                running.sessions.push(("adopt-connections".into(), adopts.into()));
             }
             Entity::Default { table, action } if *table == shares => {
                 let most = running::parameter(&running::named(manifest, *table, action)?, "sessions");

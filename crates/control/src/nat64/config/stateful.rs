@@ -20,6 +20,8 @@ pub struct Stateful {
     pub bindings: Vec<StaticBinding>,
     /// Who may send to a binding.
     pub filtering: Filtering,
+    /// Whether a host's TCP segment that is no SYN makes a session, so that connections of another router go on.
+    pub adopt: bool,
     /// How long sessions live.
     pub timeouts: Timeouts,
     /// How many sessions there may be, and as many bindings; `None` is the number that the program declares.
@@ -174,10 +176,11 @@ const POOL_KEYS: [&str; 6] = ["hosts", "addresses", "ports", "block", "max-ports
 const BINDING_KEYS: [&str; 3] = ["protocol", "ipv4", "ipv6"];
 const PORTS: RangeInclusive<u16> = 1024..=65535;
 /// The keys of the section `nat64` that belong to mode `stateful`.
-pub(super) const KEYS: [&str; 10] = [
+pub(super) const KEYS: [&str; 11] = [
     "pool",
     "ports",
     "filtering",
+    "adopt-connections",
     "timeouts",
     "max-sessions",
     "new-sessions",
@@ -319,6 +322,7 @@ impl<'a> Reader<'a> {
             pools: all.into_iter().map(|(pool, _)| pool).collect(),
             bindings: bindings.into_iter().map(|(binding, _)| binding).collect(),
             filtering: table.get("filtering").map_or(Filtering::EndpointIndependent, |v| self.filtering(v)),
+            adopt: table.get("adopt-connections").is_some_and(|v| self.boolean(v, "adopt-connections")),
             timeouts: table.get("timeouts").map_or_else(Timeouts::default, |v| self.timeouts(v)),
             max_sessions: table.get("max-sessions").and_then(|v| self.max_sessions(v)),
             new_sessions: table.get("new-sessions").and_then(|v| self.new_sessions(v)),

@@ -10,7 +10,7 @@
 //! | `host` | both | the IPv6 address and port of the host |
 //! | `address` | both | the IPv4 address and port that it has |
 //! | `remote` | session | the IPv4 address and port of the other end |
-//! | `opened` | session | 1 if the IPv6 host has opened it, 2 if the IPv4 host has |
+//! | `opened` | session | 1 if the IPv6 host has opened it, 2 if the IPv4 host has, 8 if the IPv6 host has on another router |
 //! | `state` | session | of TCP: the number of the state in the order of RFC 6146 section 3.5.2.1, from 1 on |
 //! | `established` | binding | the number of its established TCP connections |
 //! | `profile` | both | the number of the expire profile |
@@ -23,7 +23,7 @@ use std::net::{SocketAddrV4, SocketAddrV6};
 
 use anyhow::{Context, bail, ensure};
 use control::nat64::Protocol;
-use control::nat64::flows::{Binding, Session, Timer};
+use control::nat64::flows::{Binding, OPENED, STATES, Session, Timer};
 use dataplane::device::Device as _;
 use io::bpf;
 use io::ebpf::{KernelProgram, Learnt};
@@ -191,8 +191,11 @@ fn check(line: &Line) -> anyhow::Result<()> {
         session == line.remote.is_some() && session == line.opened.is_some(),
         "`remote` and `opened` are of sessions"
     );
-    ensure!(line.state.is_none_or(|state| (1..=7).contains(&state)), "there is no such `state`");
-    ensure!(line.opened.is_none_or(|opened| (1..=2).contains(&opened)), "`opened` is 1 or 2");
+    ensure!(
+        line.state.is_none_or(|state| (1..STATES.len() as u8).contains(&state)),
+        "there is no such `state`"
+    );
+    ensure!(line.opened.is_none_or(|opened| OPENED.contains(&opened)), "`opened` is 1, 2 or 8");
     let profile = if session { line.profile } else { line.profile.wrapping_sub(OWNER) };
     ensure!(profile < 4, "there is no such `profile` of a {:?}", line.kind);
     Ok(())

@@ -773,7 +773,7 @@ mod tests {
     use super::*;
 
     /// Keys, each with two values.
-    const CHANGES: [(&str, &str, &str); 19] = [
+    const CHANGES: [(&str, &str, &str); 20] = [
         ("prefix", "\"2001:db8:64::/96\"", "\"2001:db8:65::/96\""),
         ("tos", "\"copy\"", "8"),
         ("udp-zero-checksum", "\"compute\"", "\"drop\""),
@@ -790,6 +790,7 @@ mod tests {
         ("ports", "\"1024-65535\"", "\"2048-65535\""),
         ("filtering", "\"endpoint-independent\"", "\"address-dependent\""),
         ("new-sessions", "10", "11"),
+        ("adopt-connections", "false", "true"),
         ("subscriber-sessions", "100", "101"),
         ("secret", "\"00000000000000000000000000000001\"", "\"00000000000000000000000000000002\""),
         ("log", "\"none\"", "\"sessions\""),
@@ -802,8 +803,16 @@ mod tests {
     fn a_change_of_any_key_is_shown() {
         let of = |key: &str, value: &str| {
             let prefix = if key == "prefix" { "" } else { "prefix = \"2001:db8:64::/96\"\n" };
-            let sessions =
-                ["ports", "filtering", "new-sessions", "subscriber-sessions", "secret", "log"].contains(&key);
+            let sessions = [
+                "ports",
+                "filtering",
+                "adopt-connections",
+                "new-sessions",
+                "subscriber-sessions",
+                "secret",
+                "log",
+            ]
+            .contains(&key);
             let pool = if sessions { "pool = [\"192.0.2.0/28\"]\n" } else { "" };
             let mode = if sessions || key == "pool" { "stateful" } else { "stateless" };
             let text = format!("[nat64]\nmode = \"{mode}\"\n{prefix}{pool}{key} = {value}\n");
