@@ -6,6 +6,8 @@
 //   bib6      the same, by the IPv6 host and port
 //   sessions  a binding with a remote host and port. A packet from IPv4 that belongs to a session needs no other
 //             lookup, one from IPv6 needs bib6 before it.
+// Some hosts have an address of the IPv4 side for themselves (hosts4, hosts6): of their packets only addresses are translated, so every protocol
+// passes, and there are no sessions.
 // The candidates are a keyed function of the host's address and port, so nobody outside can predict them (RFC 6056),
 // and a second router with the same key proposes the same ones. A host's address depends on its own address only
 // (RFC 4787 REQ-2), and its port has the parity and the range of its own (REQ-3, RFC 6146 section 3.5.1.1).
@@ -219,6 +221,8 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     bit<64> address_hash = 0;
     bit<1>  address_dependent = 0;
     bit<1>  adopting = 0;
+    bit<1>  whole_addresses = 0;
+    bool alone = false;         // the host has the address for itself
     bool peer_known = false;
     bit<128> sender = 0;
     bit<32> receiver = 0;
@@ -242,16 +246,41 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     bit<24> now = 0;
 
     // Filtering is endpoint-independent or address-dependent (RFC 6146 section 3.5, RFC 4787 section 5); what of the bindings and sessions
-    // that packets make is reported; and whether a host's segment that is no SYN makes a binding, and a session, so that connections of another
-    // router go on here. RFC 6146 section 3.5.2.2 drops it.
-    action choose(bit<1> by_address, bit<2> what, bit<1> adopt) {
+    // that packets make is reported; whether a host's segment that is no SYN makes a binding, and a session, so that connections of another
+    // router go on here (RFC 6146 section 3.5.2.2 drops it); and whether there are hosts with an address for themselves.
+    action choose(bit<1> by_address, bit<2> what, bit<1> adopt, bit<1> whole) {
         address_dependent = by_address;
         reports = what;
         adopting = adopt;
+        whole_addresses = whole;
     }
     table choices {
         actions = { choose; }
-        default_action = choose(0, 0, 0);
+        default_action = choose(0, 0, 0, 0);
+    }
+
+    // Hosts with an address for themselves.
+    action to_host(bit<128> host) {
+        meta.session.host = host;
+        meta.session.host_port = meta.session.port;
+        alone = true;
+    }
+    table hosts4 {
+        key = { meta.session.address: exact; }
+        actions = { to_host; NoAction; }
+        const default_action = NoAction();
+        size = 4096;
+    }
+    action to_address(bit<32> address) {
+        meta.session.address = address;
+        meta.session.port = meta.session.host_port;
+        alone = true;
+    }
+    table hosts6 {
+        key = { meta.session.host: exact; }
+        actions = { to_address; NoAction; }
+        const default_action = NoAction();
+        size = 4096;
     }
 
     // Whether somebody holds packets.
@@ -520,23 +549,31 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     }
 
     apply {
+        choices.apply();
         if (hdr.inner_ipv4.isValid() || hdr.inner_ipv6.isValid()) {
             quoted.apply(hdr, meta);
-            if (meta.session.protocol == 0) { icmp_error(); }
+            if (whole_addresses == 1) {
+                if (meta.session.from6) { hosts6.apply(); }
+                else if (hdr.inner_ipv4.src == meta.session.address) { hosts4.apply(); }
+            }
+            if (!alone && meta.session.protocol == 0) { icmp_error(); }
             if (meta.session.from6) {
-                bib6.apply();
-                if (!bound_here) { icmp_error(); }
+                if (!alone) { bib6.apply(); }
+                if (!alone && !bound_here) { icmp_error(); }
                 // Whoever sends it, an address that leads here (RFC 6791).
                 hdr.ipv4.src = meta.session.address;
             } else {
                 asking = true;
-                sessions.apply();
-                if (!meta.session.known) { icmp_error(); }
+                if (!alone) { sessions.apply(); }
+                if (!alone && !meta.session.known) { icmp_error(); }
                 hdr.ipv6.dst = meta.session.host;
             }
             return;
         }
-        if (meta.session.fragment && !meta.session.first) {
+        if (whole_addresses == 1) {
+            if (meta.session.from6) { hosts6.apply(); } else { hosts4.apply(); }
+        }
+        if (meta.session.fragment && !meta.session.first && !alone) {
             meta.session.known = false;
             if (meta.session.from6) {
                 sender = meta.session.host;
@@ -564,18 +601,19 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             profile = SESSION_UDP;
         } else if (hdr.icmp.isValid()) {
             profile = SESSION_ICMP;
-        } else {
+        } else if (!alone) {
             ask.apply(meta, NO_PROTOCOL, 0);
             no_ports();
         }
         bool icmp = hdr.icmp.isValid();
         bit<16> old_port;
 
-        choices.apply();
         // Only a SYN opens a TCP session, unless connections of another router are adopted.
         bool adopted = adopting == 1 && meta.session.from6 && !syn && hdr.tcp.isValid() && hdr.tcp.flags[2:2] == 0;
         bool opens = !hdr.tcp.isValid() || syn || adopted;
-        if (meta.session.from6) {
+        if (alone) {
+            old_port = meta.session.port;
+        } else if (meta.session.from6) {
             old_port = meta.session.host_port;
             meta.session.remote = hdr.ipv4.dst;
             bib6.apply();
@@ -640,11 +678,11 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             origin = V4_INIT;
         }
 
-        meta.session.known = false;
+        meta.session.known = alone;
         asking = meta.session.held;
-        sessions.apply();
+        if (!alone) { sessions.apply(); }
         // The host has asked for the connection meanwhile.
-        if (meta.session.known && meta.session.held) { held_too_long(); }
+        if (!alone && meta.session.known && meta.session.held) { held_too_long(); }
         if (!meta.session.known) {
             if (!meta.session.from6) {
                 bib4.apply();
@@ -698,7 +736,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             }
         }
 
-        if (meta.session.fragment) {
+        if (meta.session.fragment && !alone) {
             // An entry of an older packet with this identification must not change whose this one is.
             bit<128> host = meta.session.host;
             bit<32> address = meta.session.address;
@@ -737,7 +775,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
                     hdr.udp.checksum = adjusted(hdr.udp.checksum, removed, added_words);
                     if (hdr.udp.checksum == 0) { hdr.udp.checksum = 0xffff; }
                 }
-            } else {
+            } else if (hdr.icmp.isValid()) {
                 hdr.icmp.checksum = adjusted(hdr.icmp.checksum, removed, added_words);
             }
         }

@@ -19,7 +19,9 @@ use super::clat::{self, Clat};
 use super::ranges::{Mappings, NOT_GLOBAL, PRIVATE, asymmetric, overlap, unroutable, untranslatable};
 
 pub use attach::{Attach, Lanes, XdpMode};
-pub use stateful::{Filtering, Log, LogTarget, Pool, Protocol, Stateful, StaticBinding, Timeouts};
+pub use stateful::{
+    Filtering, HostBinding, Log, LogTarget, Pool, Protocol, Stateful, StaticBinding, Timeouts,
+};
 
 /// A checked configuration.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use abi::id::TableId;
 use abi::{Bits, Entry, Manifest, MatchValue};
 use ipnet::{Ipv4Net, Ipv6Net};
 
-use super::config::{Protocol, Timeouts};
+use super::config::{HostBinding, Protocol, Timeouts};
 use super::sessions::table;
 
 /// The expire profile and the time in microseconds since its timer was started; `None` if it has no timer.
@@ -129,6 +129,16 @@ impl Filter {
     /// Whether it selects a binding.
     pub fn has_binding(&self, binding: &Binding) -> bool {
         self.is_of_bindings() && self.endpoints(binding.protocol, binding.host, binding.address)
+    }
+
+    /// Whether it selects a host with an address for itself.
+    pub fn has_host(&self, host: &HostBinding) -> bool {
+        self.is_of_bindings()
+            && self.protocol.is_none()
+            && self.host_port.is_none()
+            && self.port.is_none()
+            && self.host.is_none_or(|net| net.contains(&host.ipv6))
+            && self.address.is_none_or(|net| net.contains(&host.ipv4))
     }
 
     /// Whether it selects a session.

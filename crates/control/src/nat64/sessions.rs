@@ -58,19 +58,35 @@ pub(super) fn add(stateful: &Stateful, prefix: Option<Ipv6Net>, wanted: &mut Nam
         let key = MatchValue::Lpm(Bits::new(128, u128::from(prefix.network())), prefix.prefix_len().into());
         wanted.entries.push((table("pools"), vec![key], call(&table("own_prefix"), &[])));
     }
-    wanted.tables.extend([table("slots"), table("pools")]);
+    wanted.tables.extend(["slots", "pools", "hosts4", "hosts6"].map(table));
     let by_address = stateful.filtering == Filtering::AddressDependent;
     let log = match stateful.log {
         Log::Nothing => 0,
         Log::Bindings => 1,
         Log::Sessions => 2,
     };
-    let choices = call(&table("choose"), &[(1, by_address.into()), (2, log), (1, stateful.adopt.into())]);
+    let choices = call(
+        &table("choose"),
+        &[
+            (1, by_address.into()),
+            (2, log),
+            (1, stateful.adopt.into()),
+            (1, (!stateful.hosts.is_empty()).into()),
+        ],
+    );
     wanted.defaults.push((table("choices"), choices));
     let most = stateful.subscriber_sessions.unwrap_or(0);
     wanted.defaults.push((table("shares"), call(&table("share"), &[(24, most.into())])));
     for binding in &stateful.bindings {
         wanted.entries.extend(bound(binding));
+    }
+    for host in &stateful.hosts {
+        let (four, six) = (u128::from(u32::from(host.ipv4)), u128::from(host.ipv6));
+        let entry = |name: &str, (width, key): (u32, u128), action: &str, arg| {
+            (table(name), vec![MatchValue::Exact(Bits::new(width, key))], call(&table(action), &[arg]))
+        };
+        wanted.entries.push(entry("hosts4", (32, four), "to_host", (128, six)));
+        wanted.entries.push(entry("hosts6", (128, six), "to_address", (32, four)));
     }
 }
 
@@ -173,6 +189,7 @@ pub(super) fn name(manifest: &Manifest, all: &mut Desired) {
         return;
     };
     all.tables.extend([pools, slots]);
+    all.tables.extend(["hosts4", "hosts6"].iter().filter_map(|name| manifest.table_id(&table(name))));
     for table in [choices, shares] {
         all.entities.push(Entity::Default { table, action: ActionCall::default() });
     }
@@ -185,12 +202,19 @@ pub(super) fn read(held: &Desired, manifest: &Manifest, running: &mut Running) -
     let find =
         |name: &str| manifest.table_id(&table(name)).ok_or_else(|| format!("there is no table `{name}`"));
     let (slots, choices, bib4) = (find("slots")?, find("choices")?, find("bib4")?);
-    let shares = find("shares")?;
+    let (shares, hosts4) = (find("shares")?, find("hosts4")?);
     let meter = manifest.meter_id(&table("new_sessions"));
     let mut nets = BTreeMap::new();
     let mut found = Vec::new();
     for entity in &held.entities {
         match entity {
+            Entity::Entry(entry) if entry.key.table == hosts4 => {
+                let Action::Call(action) = &entry.action else { continue };
+                let params = running::named(manifest, entry.key.table, action)?;
+                let from = entry.key.matches.first().map_or(0, value);
+                let to = Ipv6Addr::from(running::parameter(&params, "host"));
+                running.bindings.push((format!("all of {}", Ipv4Addr::from(from as u32)), to.to_string()));
+            }
             Entity::Entry(entry) if [pools, slots, bib4].contains(&entry.key.table) => {
                 let Action::Call(action) = &entry.action else { continue };
                 let params = running::named(manifest, entry.key.table, action)?;

@@ -36,7 +36,7 @@ INLINE void refill(struct token_bucket *b, u64 now)
 /* Returns the colour of a packet of `units` units. */
 INLINE u8 execute_meter(struct meter *m, u64 units)
 {
-    u64 now = bpf_ktime_get_ns() / 1000;
+    u64 now = micros();
     u8 colour = 0;
     if (!m || !m->rates)
         return 0;

@@ -181,8 +181,8 @@ fn lookup(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) {
         body.text.line(format!("s->colour_{} = execute_meter({cell}, {units});", meter.0));
     }
     if let Some(at) = layout.hit_offset {
-        body.text.line("u64 now = bpf_ktime_get_ns() / 1000;");
-        body.text.line(format!("if (now - READ_ONCE(*(u64 *)(v + {at})) >= {HIT_TIME})"));
+        body.text.line("u64 now = micros();");
+        body.text.line(format!("if (now - READ_ONCE(*(u64 *)(v + {at})) >= RARELY({HIT_TIME}))"));
         body.text.line(format!("    *(volatile u64 *)(v + {at}) = now;"));
     }
     match is_copied(layout.structure) {

@@ -275,7 +275,8 @@ impl KernelProgram {
             None => self.write_new(&table, &stored),
         };
         written?;
-        self.timeouts.set(key, *idle, KernelProgram::now());
+        let now = self.time();
+        self.timeouts.set(key, *idle, now);
         Ok(())
     }
 

@@ -40,6 +40,8 @@ pub struct KernelProgram {
     pub(super) expire_times: Vec<u64>,
     /// The idle timeouts of entries.
     pub(super) timeouts: Timeouts,
+    /// The time that a test has set, in microseconds.
+    pub(super) clock: Option<u64>,
     /// The ring of events, once it was needed.
     pub(super) ring: Option<Ring>,
     /// The port of the controller.
@@ -356,6 +358,7 @@ impl KernelProgram {
             learning: HashMap::new(),
             expire_times: Vec::new(),
             timeouts: Timeouts::default(),
+            clock: None,
             ring: None,
             controller: None,
             is_fresh: false,

@@ -181,14 +181,18 @@ fn run_shared(object: &Object, case: &Case, setup: usize) -> anyhow::Result<(Rep
     Ok(result)
 }
 
-/// Compiles emitted C to an eBPF object.
-pub fn compile(c: &str, name: &str) -> anyhow::Result<Vec<u8>> {
+/// The flag for a program whose clock is set by its test ([`KernelProgram::set_clock`]).
+const TEST_CLOCK: &str = "-DSTRAIT_TEST_CLOCK";
+
+/// Compiles emitted C to an eBPF object, with more flags.
+pub fn compile(c: &str, name: &str, flags: &[&str]) -> anyhow::Result<Vec<u8>> {
     let dir = WorkDir::new()?;
     let source = dir.write("program.c", c.as_bytes())?;
     let arguments =
         ["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wno-parentheses-equality", "-Wno-unused-label", "-c"];
     let run = Command::new("clang")
         .args(arguments)
+        .args(flags)
         .arg(&source)
         .arg("-o")
         .arg(dir.path().join("program.o"))
@@ -258,7 +262,7 @@ impl Object {
     /// Emits and compiles a program.
     pub fn make(at: At, program: &ir::Verified) -> anyhow::Result<Object> {
         let output = at.emit(program).map_err(|limits| Limits::of(program, &limits))?;
-        let elf = compile(&output.c, &program.name)?;
+        let elf = compile(&output.c, &program.name, &[TEST_CLOCK])?;
         Ok(Object {
             at,
             name: program.name.clone(),
@@ -283,6 +287,7 @@ impl KernelTarget {
         for port in 0..PORTS {
             program.set_egress_port(port, EgressPort { ifindex: LOOPBACK, flags: 0 })?;
         }
+        program.set_clock(0)?;
         Ok(KernelTarget {
             program,
             at: object.at,
@@ -439,6 +444,10 @@ fn text(error: impl std::fmt::Display) -> TargetError {
 impl Target for KernelTarget {
     fn device(&mut self) -> &mut dyn Device {
         &mut self.program
+    }
+
+    fn set_clock(&mut self, micros: u64) -> Result<(), TargetError> {
+        self.program.set_clock(micros).map_err(text)
     }
 
     fn attach(&mut self, ports: &[u32]) -> Result<(), TargetError> {

@@ -219,6 +219,55 @@ fn sessions_survive_reloads_upgrades_and_kills() {
 }
 
 #[test]
+fn a_host_with_an_address_for_itself_is_reached_at_every_port() {
+    if !possible("host") {
+        return;
+    }
+    let lab = Lab::new("host");
+    for attach in [DEVICE, XDP] {
+        lab.complete_checksums();
+        let file = lab.stateful(attach, "");
+        let text = std::fs::read_to_string(&file).expect("a file");
+        let binding = "[[binding]]\nipv4 = \"198.51.100.3\"\nipv6 = \"2001:db8:100::3\"\n";
+        std::fs::write(&file, format!("{text}{binding}")).expect("a file");
+        lab.must("up");
+        let ip = |space: &Namespace, words: &str| {
+            let mut command = std::process::Command::new("ip");
+            assert!(
+                command
+                    .args(["-n", space.name()])
+                    .args(words.split(' '))
+                    .status()
+                    .expect("ip starts")
+                    .success()
+            );
+        };
+        ip(&lab.client, "addr replace 2001:db8:100::3/128 dev lo nodad");
+        // The server calls first, at a port that nobody has bound.
+        let bind = |space: &Namespace, at: &str| {
+            let socket = space.run(|| UdpSocket::bind(at).expect("binds")).expect("a namespace");
+            socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a socket");
+            socket
+        };
+        let (server, client) =
+            (bind(&lab.server, "192.0.2.2:0"), bind(&lab.client, "[2001:db8:100::3]:4242"));
+        server.send_to(b"to", "198.51.100.3:4242").expect("sends");
+        let mut buffer = [0; 16];
+        let (_, from) = client.recv_from(&mut buffer).expect("it comes");
+        assert_eq!(from.to_string(), format!("[{SERVER6}]:{}", server.local_addr().expect("bound").port()));
+        client.send_to(b"back", from).expect("sends");
+        let (_, from) = server.recv_from(&mut buffer).expect("it comes back");
+        assert_eq!(from.to_string(), "198.51.100.3:4242");
+        let bindings = lab.flows("bindings", &["--address", "198.51.100.3"]);
+        assert_eq!(bindings[0]["host"], "2001:db8:100::3");
+        let output = lab.strait("who").arg("198.51.100.3:80").output().expect("strait starts");
+        assert!(both(&output).contains("2001:db8:100::3 has all of"), "{}", both(&output));
+        assert_eq!(lab.flows("sessions", &["--count"])[0]["count"], 0);
+        lab.must("down");
+    }
+}
+
+#[test]
 fn a_block_of_ports_tells_its_subscriber_without_a_log() {
     if !possible("blocks") {
         return;
@@ -301,6 +350,80 @@ fn logs_answer_who_had_a_port() {
     assert!(code == Some(0) && said.contains(&host), "{said}");
     let (code, said) = who(lines[3]["time"].as_str().expect("text"));
     assert!(code == Some(3) && said.contains("nobody"), "{said}");
+}
+
+/// nfdump's collector stores the IPFIX messages, and nfdump prints what it has understood.
+#[test]
+fn a_collector_of_others_reads_the_logs() {
+    if !possible("collector") {
+        return;
+    }
+    let run = |words: &str| std::process::Command::new("sh").args(["-c", words]).output().expect("sh starts");
+    if !run("command -v nfcapd nfdump").status.success() {
+        println!("skipped: nat64 collector: needs nfdump");
+        return;
+    }
+    let lab = Lab::new("collector");
+    lab.sh("ip link set lo up");
+    let directory = lab.file("flows");
+    std::fs::create_dir(&directory).expect("a directory");
+    let file = lab.file("log.jsonl");
+    let targets = format!("\"ipfix://127.0.0.1:9995\", \"{}\"", file.display());
+    lab.stateful(DEVICE, &format!("log = \"sessions\"\nlog-to = [{targets}]"));
+    let mut collector = std::process::Command::new("nsenter")
+        .arg(format!("--net={}", lab.router.path().display()))
+        .args(["nfcapd", "-p", "9995", "-b", "127.0.0.1", "-w"])
+        .arg(&directory)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("nfcapd starts");
+    let listens = || lab.sh("ss -lnu").contains("127.0.0.1:9995");
+    let begun = Instant::now();
+    while !listens() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "nfcapd does not listen");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let service = Service::start(&lab, &[]);
+    let (client, server) = open(&lab, &lab.client);
+    let begun = Instant::now();
+    while !std::fs::read_to_string(&file).unwrap_or_default().contains("session-created") {
+        assert!(begun.elapsed() < Duration::from_secs(10), "{}", service.said());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(service.end("TERM"), Some(0));
+    std::thread::sleep(Duration::from_millis(300));
+    // It writes its file when it ends.
+    assert!(run(&format!("kill {}", collector.id())).status.success());
+    collector.wait().expect("nfcapd ends");
+    let said = both(&run(&format!("nfdump -R {} -o raw", directory.display())));
+    let records: Vec<&str> = said.split("Flow Record:").skip(1).collect();
+    let (external, remote) = (server.peer_addr().expect("connected"), server.local_addr().expect("bound"));
+    let own = client.local_addr().expect("bound").port();
+    // What nfdump prints, and what it prints for a binding (NAT64 BIB create, RFC 8158) and for a session.
+    for (event, words) in [
+        (
+            "10:",
+            vec![("src addr", "2001:db8:100::2".to_string()), ("src xlt port", external.port().to_string())],
+        ),
+        (
+            "6:",
+            vec![
+                ("src port", own.to_string()),
+                ("dst xlt ip", remote.ip().to_string()),
+                ("dst xlt port", remote.port().to_string()),
+            ],
+        ),
+    ] {
+        let line = |record: &str, name: &str, value: &str| {
+            record.lines().any(|line| {
+                line.split_once('=').is_some_and(|(n, v)| n.trim() == name && v.trim().starts_with(value))
+            })
+        };
+        let found =
+            records.iter().any(|r| line(r, "nat event", event) && words.iter().all(|(n, v)| line(r, n, v)));
+        assert!(found, "no event {event} with {words:?}: {said}");
+    }
 }
 
 /// Waits until the process holds packets.

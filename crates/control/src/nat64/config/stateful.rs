@@ -18,6 +18,8 @@ pub struct Stateful {
     pub pools: Vec<Pool>,
     /// The static bindings.
     pub bindings: Vec<StaticBinding>,
+    /// The hosts that have an address for themselves.
+    pub hosts: Vec<HostBinding>,
     /// Who may send to a binding.
     pub filtering: Filtering,
     /// Whether a host's TCP segment that is no SYN makes a session, so that connections of another router go on.
@@ -79,6 +81,36 @@ pub struct StaticBinding {
     pub ipv4: (Ipv4Addr, u16),
     /// The host's address and port.
     pub ipv6: (Ipv6Addr, u16),
+}
+
+/// A host with an IPv4 address for itself: all ports and all protocols.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostBinding {
+    /// The address.
+    pub ipv4: Ipv4Addr,
+    /// The host.
+    pub ipv6: Ipv6Addr,
+}
+
+/// What a section `binding` says.
+enum Bound {
+    Port(StaticBinding),
+    Host(HostBinding),
+}
+
+impl Bound {
+    /// Whether two sections contradict each other.
+    fn is_against(&self, other: &Bound) -> bool {
+        match (self, other) {
+            (Bound::Port(a), Bound::Port(b)) => {
+                a.protocol == b.protocol && (a.ipv4 == b.ipv4 || a.ipv6 == b.ipv6)
+            }
+            (Bound::Host(a), Bound::Host(b)) => a.ipv4 == b.ipv4 || a.ipv6 == b.ipv6,
+            (Bound::Host(host), Bound::Port(port)) | (Bound::Port(port), Bound::Host(host)) => {
+                host.ipv4 == port.ipv4.0 || host.ipv6 == port.ipv6.0
+            }
+        }
+    }
 }
 
 /// The transport protocols that have bindings.
@@ -194,6 +226,8 @@ const SYSLOG: u16 = 514;
 const IPFIX: u16 = 4739;
 /// The largest number of prefixes of pools: the slots of the program.
 const SLOTS: u64 = 4096;
+/// The largest number of hosts with an address for themselves.
+const HOSTS: usize = 4096;
 
 impl Pool {
     /// The length of its slots, which are prefixes of one length.
@@ -276,7 +310,8 @@ impl Stateful {
     /// The IPv4 prefixes that lead to this translator.
     pub fn prefixes(&self) -> Vec<Ipv4Net> {
         let mut all: Vec<Ipv4Net> = self.pools.iter().flat_map(|pool| pool.addresses.clone()).collect();
-        let fixed = self.bindings.iter().map(|binding| Ipv4Net::from(binding.ipv4.0));
+        let fixed = self.bindings.iter().map(|binding| binding.ipv4.0);
+        let fixed = fixed.chain(self.hosts.iter().map(|host| host.ipv4)).map(Ipv4Net::from);
         for net in fixed {
             if !all.iter().any(|other| other.contains(&net)) {
                 all.push(net);
@@ -318,9 +353,18 @@ impl<'a> Reader<'a> {
         self.apart(&all);
         let bindings = self.sections(bindings, "binding", |reader, item| reader.binding(item));
         self.bound_once(&bindings);
+        self.outside(&bindings, &all);
+        let (mut ports, mut hosts) = (Vec::new(), Vec::new());
+        for (bound, _) in bindings {
+            match bound {
+                Bound::Port(binding) => ports.push(binding),
+                Bound::Host(host) => hosts.push(host),
+            }
+        }
         Stateful {
             pools: all.into_iter().map(|(pool, _)| pool).collect(),
-            bindings: bindings.into_iter().map(|(binding, _)| binding).collect(),
+            bindings: ports,
+            hosts,
             filtering: table.get("filtering").map_or(Filtering::EndpointIndependent, |v| self.filtering(v)),
             adopt: table.get("adopt-connections").is_some_and(|v| self.boolean(v, "adopt-connections")),
             timeouts: table.get("timeouts").map_or_else(Timeouts::default, |v| self.timeouts(v)),
@@ -519,14 +563,15 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn binding(&mut self, item: &Value<'a>) -> Option<StaticBinding> {
+    fn binding(&mut self, item: &Value<'a>) -> Option<Bound> {
         let table = self.section_of(item, "binding", &BINDING_KEYS)?;
-        if let Some(key) = BINDING_KEYS.into_iter().find(|key| table.get(*key).is_none()) {
-            let hint = "it needs `protocol`, `ipv4` and `ipv6`";
+        if let Some(key) = ["ipv4", "ipv6"].into_iter().find(|key| table.get(*key).is_none()) {
+            let hint = "it needs `protocol`, `ipv4` and `ipv6`; without `protocol` it is of a whole address";
             self.problem(item.span(), format!("a `[[binding]]` without `{key}`"), hint);
             return None;
         }
-        let (protocol, v4, v6) = (table.get("protocol")?, table.get("ipv4")?, table.get("ipv6")?);
+        let (v4, v6) = (table.get("ipv4")?, table.get("ipv6")?);
+        let Some(protocol) = table.get("protocol") else { return self.host(item, v4, v6).map(Bound::Host) };
         let name = self.string(protocol, "protocol", "tcp")?;
         let known = Protocol::named(name);
         if known.is_none() {
@@ -546,7 +591,51 @@ impl<'a> Reader<'a> {
             self.problem(item.span(), format!("an address of this `[[binding]]` {what}"), "");
             return None;
         }
-        Some(StaticBinding { protocol: known?, ipv4: (from, ipv4.port()), ipv6: (to, ipv6.port()) })
+        let (ipv4, ipv6) = ((from, ipv4.port()), (to, ipv6.port()));
+        Some(Bound::Port(StaticBinding { protocol: known?, ipv4, ipv6 }))
+    }
+
+    /// A host with an address for itself.
+    fn host(&mut self, item: &Value<'a>, v4: &Value<'a>, v6: &Value<'a>) -> Option<HostBinding> {
+        let example =
+            "`ipv4 = \"203.0.113.9\"` leads to `ipv6 = \"2001:db8::9\"`; with ports it needs a `protocol`";
+        let (text4, text6) =
+            (self.string(v4, "ipv4", "203.0.113.9")?, self.string(v6, "ipv6", "2001:db8::9")?);
+        let (Ok(ipv4), Ok(ipv6)) = (text4.parse::<Ipv4Addr>(), text6.parse::<Ipv6Addr>()) else {
+            self.problem(item.span(), "a `[[binding]]` without `protocol` is not of two addresses", example);
+            return None;
+        };
+        if let Some(what) = untranslatable(ipv4.into()).or_else(|| unroutable(ipv6.into())) {
+            self.problem(item.span(), format!("an address of this `[[binding]]` {what}"), "");
+            return None;
+        }
+        Some(HostBinding { ipv4, ipv6 })
+    }
+
+    /// Refuses hosts whose address others share.
+    fn outside(
+        &mut self,
+        bindings: &[(Bound, std::ops::Range<usize>)],
+        pools: &[(Pool, std::ops::Range<usize>)],
+    ) {
+        let hosts = bindings.iter().filter_map(|(bound, span)| match bound {
+            Bound::Host(host) => Some((host, span)),
+            Bound::Port(_) => None,
+        });
+        for (count, (host, span)) in hosts.enumerate() {
+            let mut nets = pools.iter().flat_map(|(pool, _)| &pool.addresses);
+            if let Some(net) = nets.find(|net| net.contains(&host.ipv4)) {
+                let message = format!("{} is an address of the pool {net}, which hosts share", host.ipv4);
+                self.problem(
+                    span.clone(),
+                    message,
+                    "take an address that is in no pool, or bind ports of it",
+                );
+            } else if count == HOSTS {
+                let message = format!("more than {HOSTS} hosts with an address for themselves");
+                self.problem(span.clone(), message, "the stateless mode translates prefixes");
+            }
+        }
     }
 
     fn endpoint(&mut self, value: &Value<'a>, key: &str, example: &str) -> Option<SocketAddr> {
@@ -560,13 +649,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Refuses bindings that contradict each other.
-    fn bound_once(&mut self, bindings: &[(StaticBinding, std::ops::Range<usize>)]) {
+    fn bound_once(&mut self, bindings: &[(Bound, std::ops::Range<usize>)]) {
         for (at, (binding, span)) in bindings.iter().enumerate() {
-            let same = |other: &StaticBinding| {
-                other.protocol == binding.protocol
-                    && (other.ipv4 == binding.ipv4 || other.ipv6 == binding.ipv6)
-            };
-            if bindings[..at].iter().any(|(other, _)| same(other)) {
+            if bindings[..at].iter().any(|(other, _)| binding.is_against(other)) {
                 let hint = "an endpoint has one binding, in each direction";
                 self.problem(span.clone(), "an endpoint of this `[[binding]]` is bound twice", hint);
             }
@@ -767,6 +852,28 @@ ipv6 = "[2001:db8::7]:8443"
             ("192.0.2.16/31", "203.0.113.2/31", 5, &["in common"]),
             ("\"tcp\"", "\"sctp\"", 16, &["has no bindings"]),
             ("\"203.0.113.7:443\"", "\"203.0.113.7\"", 17, &["not an address with a port"]),
+            ("protocol = \"tcp\"\n", "", 15, &["not of two addresses", "`protocol`"]),
+            (
+                "protocol = \"tcp\"\nipv4 = \"203.0.113.7:443\"\nipv6 = \"[2001:db8::7]:8443\"",
+                "ipv4 = \"203.0.113.7\"\nipv6 = \"2001:db8::7\"",
+                15,
+                &["203.0.113.0/28", "which hosts share"],
+            ),
+            (
+                "ipv6 = \"[2001:db8::7]:8443\"",
+                "ipv6 = \"[2001:db8::7]:8443\"\n[[binding]]\nipv4 = \"192.0.2.9\"\nipv6 = \"2001:db8::7\"",
+                19,
+                &["bound twice"],
+            ),
+            ("block = 4096", "max-ports = 4095", 13, &["even"]),
+            ("block = 4096", "block = 4096\nmax-ports = 4096", 14, &["beside `block`"]),
+            (
+                "ports = \"2048-65535\"\nsubscriber = 64\nblock = 4096",
+                "ports = \"2048-2049\"\nmax-ports = 4",
+                12,
+                &["has 2 ports"],
+            ),
+            ("filtering = \"address-dependent\"", "subscriber-sessions = 3", 6, &["16"]),
             ("\"203.0.113.7:443\"", "\"[2001:db8::1]:443\"", 15, &["wrong protocols"]),
             ("ipv6 = \"[2001:db8::7]:8443\"", "", 15, &["without `ipv6`"]),
             (

@@ -206,6 +206,17 @@ pub fn bindings(args: &FlowArgs) -> anyhow::Result<()> {
     let mut running = Running::open(&args.of)?;
     let (now, mut lines, mut count) = (KernelProgram::now(), Lines::default(), 0u64);
     let timeouts = running.stateful.timeouts;
+    for host in running.stateful.hosts.iter().filter(|host| filter.has_host(host)) {
+        count += 1;
+        match (args.count, args.of.json) {
+            (true, _) => {}
+            (false, true) => lines.line(format_args!(
+                "{}",
+                json!({"protocol": null, "host": host.ipv6.to_string(), "address": host.ipv4.to_string(), "static": true})
+            )),
+            (false, false) => lines.line(format_args!("all  {} > {} static", host.ipv6, host.ipv4)),
+        }
+    }
     running.each_binding(|binding| {
         if !filter.has_binding(&binding) {
             return;

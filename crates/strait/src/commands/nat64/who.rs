@@ -56,6 +56,14 @@ pub fn who(args: &WhoArgs) -> anyhow::Result<ExitCode> {
     // Blocks need no log: the configuration tells it for all times.
     let config = File::read(&args.of.config).and_then(|file| file.config());
     let stateful = config.ok().and_then(|config| config.stateful).filter(|_| args.of.device.is_none());
+    let host = stateful.iter().flat_map(|stateful| &stateful.hosts).find(|host| host.ipv4 == address);
+    if let Some(host) = host {
+        match args.of.json {
+            true => println!("{}", json!({"subscriber": host.ipv6.to_string(), "by": "configuration"})),
+            false => println!("{} has all of {address}, at any time with this configuration", host.ipv6),
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let blocks = stateful.iter().flat_map(|stateful| &stateful.pools);
     if let Some(subscriber) = blocks.filter_map(|pool| pool.subscriber_of(address, port)).next() {
         match args.of.json {
