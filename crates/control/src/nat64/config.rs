@@ -4,6 +4,7 @@
 //! function, and all these functions have the same form.
 
 mod attach;
+mod binding;
 mod stateful;
 
 use std::fmt;
@@ -19,9 +20,8 @@ use super::clat::{self, Clat};
 use super::ranges::{Mappings, NOT_GLOBAL, PRIVATE, asymmetric, overlap, unroutable, untranslatable};
 
 pub use attach::{Attach, Lanes, XdpMode};
-pub use stateful::{
-    Filtering, HostBinding, Log, LogTarget, Pool, Protocol, Stateful, StaticBinding, Timeouts,
-};
+pub use binding::{HostBinding, StaticBinding};
+pub use stateful::{Filtering, Log, LogTarget, Pool, Protocol, Stateful, Timeouts};
 
 /// A checked configuration.
 #[derive(Clone, Debug, PartialEq)]

@@ -254,7 +254,7 @@ impl Flows {
         words
     }
 
-    /// The cell of a row.
+    /// The cell of a row's entry.
     fn cell(&self, id: u32) -> u64 {
         match self.has_cells() {
             true => self.word(id, flow::CELL).load(Relaxed),
@@ -474,7 +474,7 @@ fn live(next: u32, hash: u32) -> u64 {
 /// The entries of a bucket on average, with the table full. Of Poisson-distributed ones, two of a hundred hang on a chain.
 const LOAD: u64 = 5;
 
-/// Empty buckets.
+/// The buckets of an empty table for `size` entries.
 fn buckets(size: u64, advise: Advise) -> Box<[FlowBucket]> {
     let all: Box<[FlowBucket]> = (0..size.div_ceil(LOAD).max(1)).map(|_| FlowBucket::default()).collect();
     advise(Region::of(&all, true));

@@ -154,7 +154,7 @@ impl Taken {
         at
     }
 
-    /// The size of the data.
+    /// The number of bytes up to the end of the last owner's.
     fn size(&self) -> u32 {
         self.0.iter().map(|taken| taken.end).max().unwrap_or(0)
     }
@@ -180,14 +180,14 @@ fn placed(program: &Program, table: &ir::Table, action: ir::ActionId) -> (Vec<u3
 
 /// Where the key and the action data are in a row of a table that learns on the native target, in bytes.
 pub struct FlowRow {
-    /// The key.
+    /// Where the packed key begins.
     pub key: u32,
-    /// The action data.
+    /// Where the action's number begins.
     pub data: u32,
 }
 
 impl FlowRow {
-    /// Those of a table.
+    /// The places in the rows of a table.
     pub fn of(t: &ir::Table) -> FlowRow {
         let key = 8 * flow::key(has_cells(t) || t.notifies_idle) as u32;
         FlowRow { key, data: key + data_offset(key_bytes(t), Structure::Flow, false) }
