@@ -30,7 +30,7 @@ use super::record::Record;
 const TURN: Duration = Duration::from_millis(200);
 /// So an entry stays a second longer than its time at most.
 const ROUND: f64 = 1.0;
-/// Counting the sessions of subscribers takes at most this part of the time.
+/// Counting the sessions of subscribers takes at most one part in this many of the time.
 const COUNTING: u32 = 20;
 
 /// A thread that removes entries.
@@ -224,9 +224,9 @@ impl Sweeper {
         if self.next_count.is_none_or(|next| begun < next) {
             return Ok(());
         }
-        let Some(of) = self.flows.and_then(|flows| Some((flows, flows.subscribers?))) else { return Ok(()) };
-        let (of, subscribers) = of;
-        let Some(prefix) = flows::prefix_in(self.program.manifest(), &of) else { return Ok(()) };
+        let Some(of) = self.flows else { return Ok(()) };
+        let prefix = flows::prefix_in(self.program.manifest(), &of);
+        let (Some(subscribers), Some(prefix)) = (of.subscribers, prefix) else { return Ok(()) };
         let mut found: HashMap<u64, u64> = HashMap::new();
         self.program.each_action_data(of.sessions, |data| *found.entry(prefix(data)).or_default() += 1)?;
         self.program.change_registers(subscribers, |key, register| {
