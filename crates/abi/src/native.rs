@@ -160,7 +160,7 @@ pub mod flow {
     pub const CELL: usize = 2;
     /// Number of the bit of [`LINK`] where the number of the next row begins.
     pub const NEXT: u32 = 32;
-    /// Rows are multiples of this number of words, and begin at such a multiple, so that one of four words takes one cache line.
+    /// Rows are multiples of this number of words, and begin at such a multiple, so that one of eight words takes one cache line.
     pub const ALIGN: usize = 2;
 
     /// The word of a row where the key begins. The action data follows it.
