@@ -247,16 +247,18 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
 
     // Filtering is endpoint-independent or address-dependent (RFC 6146 section 3.5, RFC 4787 section 5); what of the bindings and sessions
     // that packets make is reported; whether a host's segment that is no SYN makes a binding, and a session, so that connections of another
-    // router go on here (RFC 6146 section 3.5.2.2 drops it); and whether there are hosts with an address for themselves.
-    action choose(bit<1> by_address, bit<2> what, bit<1> adopt, bit<1> whole) {
+    // router go on here (RFC 6146 section 3.5.2.2 drops it); whether there are hosts with an address for themselves; and how many sessions the
+    // hosts of a /64 may have.
+    action choose(bit<1> by_address, bit<2> what, bit<1> adopt, bit<1> whole, bit<24> sessions) {
         address_dependent = by_address;
         reports = what;
         adopting = adopt;
         whole_addresses = whole;
+        most = sessions;
     }
     table choices {
         actions = { choose; }
-        default_action = choose(0, 0, 0, 0);
+        default_action = choose(0, 0, 0, 0, NO_LIMIT);
     }
 
     // Hosts with an address for themselves.
@@ -505,13 +507,6 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         size = 8192;
     }
 
-    // How many sessions the hosts of a /64 may have.
-    action share(bit<24> sessions) { most = sessions; }
-    table shares {
-        actions = { share; }
-        default_action = share(NO_LIMIT);
-    }
-
     // The /64s that have sessions, if those are limited. Packets count up. The process that removes sessions counts them once a second and writes
     // their number, which also corrects what packets count that open no session in the end.
     action subscriber() {
@@ -624,7 +619,6 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
                     ask.apply(meta, NO_ADDRESS, 0);
                     limited();
                 }
-                shares.apply();
                 if (most != NO_LIMIT) { subscribers.apply(); }
                 counted = true;
                 if (crowded) {
@@ -704,10 +698,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             // Other segments pass by their binding, and leave no session.
             if (opens) {
                 limit();
-                if (!refused && !counted) {
-                    shares.apply();
-                    if (most != NO_LIMIT) { subscribers.apply(); }
-                }
+                if (!refused && !counted && most != NO_LIMIT) { subscribers.apply(); }
                 added = false;
                 if (!refused && !crowded) {
                     opening = true;

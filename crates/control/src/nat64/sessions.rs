@@ -72,11 +72,10 @@ pub(super) fn add(stateful: &Stateful, prefix: Option<Ipv6Net>, wanted: &mut Nam
             (2, log),
             (1, stateful.adopt.into()),
             (1, (!stateful.hosts.is_empty()).into()),
+            (24, stateful.subscriber_sessions.unwrap_or(0).into()),
         ],
     );
     wanted.defaults.push((table("choices"), choices));
-    let most = stateful.subscriber_sessions.unwrap_or(0);
-    wanted.defaults.push((table("shares"), call(&table("share"), &[(24, most.into())])));
     for binding in &stateful.bindings {
         wanted.entries.extend(bound(binding));
     }
@@ -179,20 +178,17 @@ pub fn resize(config: &Config, manifest: &mut Manifest) {
 
 /// What of a translator with sessions must be read for [`read`]. Nothing if it has none.
 pub(super) fn name(manifest: &Manifest, all: &mut Desired) {
-    let (Some(pools), Some(slots), Some(choices), Some(shares), Some(meter)) = (
+    let (Some(pools), Some(slots), Some(choices), Some(meter)) = (
         manifest.table_id(&table("pools")),
         manifest.table_id(&table("slots")),
         manifest.table_id(&table("choices")),
-        manifest.table_id(&table("shares")),
         manifest.meter_id(&table("new_sessions")),
     ) else {
         return;
     };
     all.tables.extend([pools, slots]);
     all.tables.extend(["hosts4", "hosts6"].iter().filter_map(|name| manifest.table_id(&table(name))));
-    for table in [choices, shares] {
-        all.entities.push(Entity::Default { table, action: ActionCall::default() });
-    }
+    all.entities.push(Entity::Default { table: choices, action: ActionCall::default() });
     all.entities.push(Entity::Meter { meter, index: 0, rates: Vec::new() });
 }
 
@@ -202,7 +198,7 @@ pub(super) fn read(held: &Desired, manifest: &Manifest, running: &mut Running) -
     let find =
         |name: &str| manifest.table_id(&table(name)).ok_or_else(|| format!("there is no table `{name}`"));
     let (slots, choices, bib4) = (find("slots")?, find("choices")?, find("bib4")?);
-    let (shares, hosts4) = (find("shares")?, find("hosts4")?);
+    let hosts4 = find("hosts4")?;
     let meter = manifest.meter_id(&table("new_sessions"));
     let mut nets = BTreeMap::new();
     let mut found = Vec::new();
@@ -243,9 +239,7 @@ pub(super) fn read(held: &Desired, manifest: &Manifest, running: &mut Running) -
                 running.sessions.push(("log".into(), log.into()));
                 let adopts = if of("adopt") == 1 { "true" } else { "false" };
                 running.sessions.push(("adopt-connections".into(), adopts.into()));
-            }
-            Entity::Default { table, action } if *table == shares => {
-                let most = running::parameter(&running::named(manifest, *table, action)?, "sessions");
+                let most = of("sessions");
                 let most = if most == 0 { "no limit".to_string() } else { most.to_string() };
                 running.sessions.push(("subscriber-sessions".into(), most));
             }
