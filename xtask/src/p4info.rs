@@ -1,10 +1,10 @@
 //! Compares Strait's P4Info with p4c's. The order of their parts does not matter.
 
-use emit::p4info::proto::{P4Info, Preamble};
+use proto::p4::config::v1::{P4Info, Preamble};
 
 /// The first difference between two messages, if there is one.
 pub fn difference(ours: &P4Info, theirs: &str) -> Option<String> {
-    let theirs = match emit::p4info::parse(theirs) {
+    let theirs = match proto::parse::<P4Info>(theirs) {
         Ok(info) => info,
         Err(why) => return Some(format!("p4c's message cannot be read: {why}")),
     };
@@ -12,7 +12,7 @@ pub fn difference(ours: &P4Info, theirs: &str) -> Option<String> {
     if ours == theirs {
         return None;
     }
-    let (a, b) = (emit::p4info::text(&ours), emit::p4info::text(&theirs));
+    let (a, b) = (proto::text(&ours), proto::text(&theirs));
     let mut context = String::new();
     let lines = a.lines().map(Some).chain(std::iter::repeat(None)).zip(b.lines().map(Some).chain([None]));
     for (x, y) in lines {

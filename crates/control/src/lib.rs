@@ -4,6 +4,7 @@
 //! * [`apps`]: built-in control planes of the bundled apps.
 //! * [`nat64`]: the configuration file `nat64.toml`, and its conversion to table entries.
 //!
+//! * [`p4runtime`]: requests of controllers, and what a device tells them.
 //! * [`plan`]: how a device comes to hold a configuration: plan, difference, apply, or nothing.
 //!
 //! The input is text, and the output is updates of a device and errors. Nothing here opens a file or a socket.
@@ -11,5 +12,6 @@
 
 pub mod apps;
 pub mod nat64;
+pub mod p4runtime;
 pub mod plan;
 pub mod stf;

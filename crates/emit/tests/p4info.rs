@@ -1,6 +1,7 @@
 //! Tests of P4Info: a snapshot for a program with all kinds of objects, ids equal to those of p4c, and programs that P4Runtime cannot describe.
 
-use emit::p4info::{self, proto::P4Info};
+use emit::p4info;
+use proto::p4::config::v1::{P4Info, Preamble};
 
 fn info(text: &str) -> Result<P4Info, p4info::Problem> {
     let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
@@ -12,9 +13,9 @@ fn info(text: &str) -> Result<P4Info, p4info::Problem> {
 #[test]
 fn message_equals_its_snapshot() {
     let made = info(include_str!("control-plane/features.p4")).expect("P4Runtime can say it");
-    let text = p4info::text(&made);
+    let text = proto::text(&made);
     insta::assert_snapshot!("features.p4info", text);
-    assert_eq!(p4info::parse(&text).as_ref(), Ok(&made), "what is written can be read");
+    assert_eq!(proto::parse(&text).as_ref(), Ok(&made), "what is written can be read");
 }
 
 fn control(locals: &str) -> String {
@@ -27,7 +28,7 @@ fn control(locals: &str) -> String {
 #[test]
 fn ids_are_those_of_p4c() {
     let made = info(&control("table t { actions = { NoAction; } }")).expect("a program");
-    let head = |p: &Option<p4info::proto::Preamble>| p.clone().map(|p| (p.id, p.name, p.alias));
+    let head = |p: &Option<Preamble>| p.clone().map(|p| (p.id, p.name, p.alias));
     // p4c gives NoAction this id in every program.
     assert_eq!(head(&made.actions[0].preamble), Some((21257015, "NoAction".into(), "NoAction".into())));
     assert_eq!(made.tables[0].size, 1024);

@@ -40,6 +40,17 @@ impl Device for Interpreter<'_> {
         Ok(())
     }
 
+    /// Nothing happens between two packets.
+    fn write_atomically(&mut self, updates: &[Update]) -> Result<(), WriteError> {
+        self.write(updates)
+    }
+
+    fn since_last_hit(&mut self, entry: &EntryKey) -> Done<u64> {
+        let row = self.state.row(&entry.canonical());
+        let row = row.ok_or_else(|| DeviceError::NotFound("there is no such entry".to_string()))?;
+        Ok(self.clock.saturating_sub(row.last_hit()))
+    }
+
     fn packet_out(&mut self, packet: &[u8]) -> Done<()> {
         let Some(port) = self.controller_port else {
             return Err(DeviceError::FailedPrecondition("no port belongs to the controller".to_string()));

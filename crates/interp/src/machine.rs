@@ -1,6 +1,8 @@
 //! A running program: the state that is kept between packets, and the control plane's access to it.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Deref;
+use std::sync::Arc;
 
 use abi::{Bits, Manifest, MatchValue, drops};
 use dataplane::device::{Event as Reported, Mirror};
@@ -64,9 +66,26 @@ impl Meters {
     }
 }
 
+/// The program of an interpreter.
+pub(crate) enum Source<'p> {
+    Borrowed(&'p Verified),
+    Shared(Arc<Verified>),
+}
+
+impl Deref for Source<'_> {
+    type Target = Verified;
+
+    fn deref(&self) -> &Verified {
+        match self {
+            Source::Borrowed(program) => program,
+            Source::Shared(program) => program,
+        }
+    }
+}
+
 /// A running program with its state.
 pub struct Interpreter<'p> {
-    pub(crate) program: &'p Verified,
+    pub(crate) program: Source<'p>,
     pub(crate) manifest: Manifest,
     pub(crate) state: State,
     fresh: PacketState,
@@ -141,10 +160,21 @@ pub(crate) struct Job {
     pub stage: StageId,
 }
 
+impl Interpreter<'static> {
+    /// Like [`Interpreter::new`], for an interpreter that outlives its caller.
+    pub fn of(program: Arc<Verified>) -> Result<Interpreter<'static>, TableError> {
+        Interpreter::load(Source::Shared(program))
+    }
+}
+
 impl<'p> Interpreter<'p> {
     /// Loads a program, with its tables as it declares them.
     pub fn new(program: &'p Verified) -> Result<Interpreter<'p>, TableError> {
-        let manifest = manifest::of(program);
+        Interpreter::load(Source::Borrowed(program))
+    }
+
+    fn load(program: Source<'p>) -> Result<Interpreter<'p>, TableError> {
+        let manifest = manifest::of(&program);
         let state = State {
             tables: manifest.tables.iter().map(Table::new).collect::<Result<_, _>>()?,
             counters: program.counters.iter().map(|c| Cells::new(c.size, Count::default())).collect(),
@@ -160,7 +190,7 @@ impl<'p> Interpreter<'p> {
             listens: false,
             seed: 0x9e37_79b9_7f4a_7c15,
         };
-        let fresh = PacketState::new(program);
+        let fresh = PacketState::new(&program);
         Ok(Interpreter {
             program,
             manifest,
@@ -188,7 +218,7 @@ impl<'p> Interpreter<'p> {
     /// Switches on the carrying of wrong checksums. A packet that arrives with a wrong checksum over the payload then leaves with one that
     /// is wrong by the same amount, as on compiled targets, instead of a correct one.
     pub fn carry_wrong_sums(&mut self) {
-        self.carry = Some(Carry::of(self.program));
+        self.carry = Some(Carry::of(&self.program));
     }
 
     /// Gives a port to the controller: packets that leave through it become events, and [`dataplane::Device::packet_out`] sends into it.
@@ -222,7 +252,7 @@ impl<'p> Interpreter<'p> {
             observer.event(Event::Arrived { port, bytes: packet });
         }
         let mut run = Run {
-            program: self.program,
+            program: &self.program,
             manifest: &self.manifest,
             state: &mut self.state,
             s: std::mem::take(&mut self.spare),

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use abi::{Manifest, drops};
 use dataplane::Memory;
-use dataplane::device::{Device, DeviceError, Entity, Event, Query, Update, WriteError};
+use dataplane::device::{Device, DeviceError, Entity, EntryKey, Event, Query, Update, WriteError};
 use dataplane::memory;
 use dataplane::port::{Inbox, Offload, Port, PortCounts, PortError};
 
@@ -32,6 +32,8 @@ const LARGEST: usize = 65_536 + 64;
 const IDLE_POLLS: u32 = 2_000;
 /// The longest sleep of a worker, and thus the longest time until it notices that it must stop.
 const SLEEP: Duration = Duration::from_millis(50);
+/// The interval at which the host looks whether the workers have changed or paused.
+const BRIEFLY: Duration = Duration::from_micros(100);
 /// The interval in microseconds at which idle entries are searched.
 const SEARCH: u64 = 1_000_000;
 /// Capacity of the channel of digests and messages.
@@ -62,6 +64,14 @@ struct Running {
     counts: Vec<Mutex<Vec<PortCounts>>>,
     /// The error that ended a worker.
     failure: Mutex<Option<PortError>>,
+    /// The program that the workers are to run, and its number. A worker that has another number takes it.
+    program: Mutex<Arc<NativeProgram>>,
+    generation: AtomicU64,
+    /// Whether the workers are to wait between two bursts, and how many of them do.
+    pause: AtomicBool,
+    paused: AtomicU64,
+    /// Number of workers that run the current program.
+    current: AtomicU64,
 }
 
 /// The number of a port in the program, and one queue for each worker.
@@ -78,6 +88,11 @@ impl Switch {
             lost: AtomicU64::new(0),
             counts: (0..workers).map(|_| Mutex::new(Vec::new())).collect(),
             failure: Mutex::new(None),
+            program: Mutex::new(program.clone()),
+            generation: AtomicU64::new(0),
+            pause: AtomicBool::new(false),
+            paused: AtomicU64::new(0),
+            current: AtomicU64::new(workers as u64),
         });
         let mut queues: Vec<Vec<(u32, Box<dyn Port>)>> = (0..workers).map(|_| Vec::new()).collect();
         for (number, of_port) in ports {
@@ -119,6 +134,30 @@ impl Switch {
         &self.program
     }
 
+    /// Gives the packets to another program. The ports stay open, and no packet is lost: a packet meets the one program or the other. Returns when all
+    /// workers have changed.
+    pub fn replace(&mut self, program: Arc<NativeProgram>) {
+        self.memory = program.memory().clone();
+        self.program = program.clone();
+        self.running.current.store(0, Ordering::Release);
+        *self.running.program.lock().unwrap_or_else(PoisonError::into_inner) = program;
+        self.running.generation.fetch_add(1, Ordering::Release);
+        while self.running.current.load(Ordering::Acquire) < self.running.busy.load(Ordering::Acquire) {
+            std::thread::sleep(BRIEFLY);
+        }
+    }
+
+    /// Runs `act` while all workers wait between two bursts. Packets wait in the queues of the ports.
+    fn between_bursts<R>(&mut self, act: impl FnOnce(&mut Switch) -> R) -> R {
+        self.running.pause.store(true, Ordering::Release);
+        while self.running.paused.load(Ordering::Acquire) < self.running.busy.load(Ordering::Acquire) {
+            std::thread::sleep(BRIEFLY);
+        }
+        let done = act(self);
+        self.running.pause.store(false, Ordering::Release);
+        done
+    }
+
     /// The time since the start in microseconds. It is the clock that packets see.
     pub fn now(&self) -> u64 {
         self.started.elapsed().as_micros() as u64
@@ -140,6 +179,11 @@ impl Switch {
     /// Makes a port the controller's: its interface must be one of the ports that the workers have. It is removed with this value.
     pub fn set_controller(&mut self, port: ControllerPort) {
         self.controller = Some(port);
+    }
+
+    /// Takes the port of the controller away.
+    pub fn take_controller(&mut self) -> Option<ControllerPort> {
+        self.controller.take()
     }
 
     /// The port of the controller.
@@ -181,6 +225,12 @@ impl Switch {
         (self.counts(), failure)
     }
 
+    /// Like [`Switch::stop`], but the counts can still be read afterwards.
+    pub fn halt(&mut self) -> Option<PortError> {
+        self.end();
+        self.running.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     fn end(&mut self) {
         self.running.stop.store(true, Ordering::Release);
         for worker in self.workers.drain(..) {
@@ -199,8 +249,20 @@ impl Device for Switch {
         self.memory.write(updates)
     }
 
+    fn write_atomically(&mut self, updates: &[Update]) -> std::result::Result<(), WriteError> {
+        match updates.len() {
+            0 | 1 => self.write(updates),
+            _ => self.between_bursts(|switch| switch.write(updates)),
+        }
+    }
+
     fn read(&mut self, query: &Query) -> std::result::Result<Vec<Entity>, DeviceError> {
         self.memory.read(query)
+    }
+
+    fn since_last_hit(&mut self, entry: &EntryKey) -> std::result::Result<u64, DeviceError> {
+        self.memory.set_clock(self.now());
+        self.memory.since_last_hit(entry)
     }
 
     fn events(&mut self) -> std::result::Result<Vec<Event>, DeviceError> {
@@ -232,6 +294,12 @@ impl Drop for Switch {
     }
 }
 
+/// The number of the drop reason of packets to a port that does not exist.
+fn no_such_port(program: &NativeProgram) -> usize {
+    let reasons = &program.memory().manifest().drops;
+    reasons.iter().position(|d| d.name == drops::NO_SUCH_PORT).unwrap_or(0)
+}
+
 /// One worker thread's state.
 struct Worker {
     number: usize,
@@ -244,6 +312,8 @@ struct Worker {
     send: SyncSender<Event>,
     started: Instant,
     no_such_port: usize,
+    /// The number of the program ([`Running::generation`]).
+    generation: u64,
 }
 
 /// A batch that receives packets from a port.
@@ -278,9 +348,33 @@ impl Worker {
             }
         }
         let worker = program.memory().worker();
-        let reasons = &program.memory().manifest().drops;
-        let no_such_port = reasons.iter().position(|d| d.name == drops::NO_SUCH_PORT).unwrap_or(0);
-        Worker { number, program, ports, places, worker, running, send, started, no_such_port }
+        let no_such_port = no_such_port(&program);
+        Worker { number, program, ports, places, worker, running, send, started, no_such_port, generation: 0 }
+    }
+
+    /// Takes another program, if there is one.
+    fn follow(&mut self) {
+        let generation = self.running.generation.load(Ordering::Acquire);
+        if generation == self.generation {
+            return;
+        }
+        let program = self.running.program.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.worker = program.memory().worker();
+        self.no_such_port = no_such_port(&program);
+        (self.program, self.generation) = (program, generation);
+        self.running.current.fetch_add(1, Ordering::Release);
+    }
+
+    /// Waits while the host wants the workers to wait.
+    fn rest(&self) {
+        if !self.running.pause.load(Ordering::Acquire) {
+            return;
+        }
+        self.running.paused.fetch_add(1, Ordering::Release);
+        while self.running.pause.load(Ordering::Acquire) && !self.running.stop.load(Ordering::Acquire) {
+            std::thread::sleep(BRIEFLY);
+        }
+        self.running.paused.fetch_sub(1, Ordering::Release);
     }
 
     /// Runs until the switch stops, or until no port will receive any more.
@@ -298,6 +392,8 @@ impl Worker {
         let (mut idle, mut polls) = (0u32, 0u32);
         let mut published = Instant::now();
         while !self.running.stop.load(Ordering::Acquire) {
+            self.follow();
+            self.rest();
             let any = self.poll_once(&mut batch)?;
             idle = if any { 0 } else { idle + 1 };
             polls = polls.wrapping_add(1);

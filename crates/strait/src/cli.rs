@@ -173,21 +173,39 @@ pub struct BuildArgs {
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
+    /// The P4-16 program. With --grpc it can be omitted: a controller pushes it.
+    #[arg(value_name = "PROG.p4", value_hint = ValueHint::FilePath, required_unless_present = "grpc")]
+    pub program: Option<PathBuf>,
     #[command(flatten)]
-    pub source: Source,
+    pub preprocess: Preprocess,
     /// The target that runs the program.
     #[arg(long, value_enum, default_value = "tc")]
     pub target: RunTarget,
-    /// A port: `0=eth0` or `0=tc:eth0` on tc; `0=eth0` or `0=xdp:eth0` on xdp; on native `0=af_packet:eth0`, `0=af_xdp:eth0[:QUEUE]`, `0=tap:NAME`, `0=tun:NAME`, `0=pcap:IN,OUT`,
+    /// A port: `0=eth0` or `0=tc:eth0` on tc; `0=eth0` or `0=xdp:eth0` on xdp; on native and interp `0=eth0` or `0=af_packet:eth0`, `0=af_xdp:eth0[:QUEUE]`, `0=tap:NAME`, `0=tun:NAME`, `0=pcap:IN,OUT`,
     /// `0=mem:FILE`.
     #[arg(long = "port", value_name = "N=[DRIVER:]ARG", required = true)]
     pub ports: Vec<String>,
     /// Table entries: `add` and `setdefault` lines of STF.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub entries: Option<PathBuf>,
-    /// Serve P4Runtime (not in this release).
-    #[arg(long, value_name = "ADDR")]
+    /// Serve P4Runtime on this address and port: `127.0.0.1:9559`, `9559`, `:9559` (all of this machine's addresses).
+    #[arg(long, value_name = "[ADDR:]PORT")]
     pub grpc: Option<String>,
+    /// The number with which controllers name this device.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "grpc", value_parser = clap::value_parser!(u64).range(1..))]
+    pub device_id: u64,
+    /// The certificate of the P4Runtime server, as PEM: connections are TLS.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "grpc_key")]
+    pub grpc_cert: Option<PathBuf>,
+    /// The key of the certificate, as PEM.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "grpc_cert")]
+    pub grpc_key: Option<PathBuf>,
+    /// Only clients with a certificate of these authorities may connect (mutual TLS).
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "grpc_cert")]
+    pub grpc_client_ca: Option<PathBuf>,
+    /// Serve P4Runtime to other machines without TLS: whoever reaches the port controls the device.
+    #[arg(long, requires = "grpc")]
+    pub grpc_insecure: bool,
     /// Number of worker threads of the native target (1), each on a processor of its own.
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,

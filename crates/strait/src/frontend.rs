@@ -7,6 +7,7 @@ use anyhow::Context;
 use p4::{Diagnostics, Embedded, SourceMap, SourceProvider};
 
 use crate::cli::Preprocess;
+use proto::p4::config::v1::P4Info;
 
 /// A provider of included files: it searches the given directories, and then Strait's own.
 struct Files<'a>(&'a [PathBuf]);
@@ -106,6 +107,35 @@ pub fn control_plane(file: &Path, options: &Preprocess) -> anyhow::Result<ir::ap
 pub fn program(file: &Path, options: &Preprocess) -> anyhow::Result<ir::Verified> {
     let passes = passes(options)?;
     made(file, options, |typed, map, diags| p4::lower_verified(typed, map, &passes, diags))
+}
+
+/// Compiles a file to a verified program, with its P4Info.
+pub fn described(file: &Path, options: &Preprocess) -> anyhow::Result<(ir::Verified, P4Info)> {
+    let passes = passes(options)?;
+    let made = made(file, options, |typed, map, diags| {
+        let program = p4::lower_verified(typed, map, &passes, diags)?;
+        Some((program, p4::api::of(typed, map)))
+    });
+    let (program, api) = made?;
+    Ok((program, p4info(&api)?))
+}
+
+/// The P4Info of a program.
+pub fn p4info(api: &ir::api::Api) -> anyhow::Result<P4Info> {
+    emit::p4info::message(api).map_err(|p| anyhow::anyhow!("P4Runtime cannot say this: {}", p.what))
+}
+
+/// Compiles what a controller has pushed: the text of a program, which may include Strait's own files only. The error has the diagnostics.
+pub fn pushed(text: &str) -> Result<(ir::Verified, P4Info), String> {
+    let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
+    let compiled = |typed: &p4::check::Typed<'_>, map: &SourceMap, diags: &mut Diagnostics| {
+        let program = p4::lower_verified(typed, map, &p4::Passes::default(), diags)?;
+        Some((program, p4::api::of(typed, map)))
+    };
+    let made = p4::accept(&mut map, "pushed.p4", text, &[], &Embedded, &mut diags, compiled).flatten();
+    let Some((program, api)) = made else { return Err(p4::render::text(&map, diags.list(), false)) };
+    let info = p4info(&api).map_err(|why| format!("{why:#}"))?;
+    Ok((program, info))
 }
 
 /// The passes that the options do not switch off.

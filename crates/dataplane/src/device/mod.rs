@@ -91,6 +91,22 @@ pub trait Device {
         Err(DeviceError::Unimplemented("this target has no port for packets of the controller".to_string()))
     }
 
+    /// Like [`Device::write`], but every packet sees the whole batch or nothing of it.
+    fn write_atomically(&mut self, updates: &[Update]) -> Result<(), WriteError> {
+        match updates.len() {
+            0 | 1 => self.write(updates),
+            several => {
+                let text = format!("{several} updates at once, between two packets: this target changes one at a time");
+                Err(WriteError { index: 0, error: DeviceError::Unimplemented(text) })
+            }
+        }
+    }
+
+    /// The time in microseconds since a packet has hit an entry, or since the entry was added. Only tables with idle timeouts have it.
+    fn since_last_hit(&mut self, _entry: &EntryKey) -> Result<u64, DeviceError> {
+        Err(DeviceError::Unimplemented("the times of the last hits".to_string()))
+    }
+
     /// The entity with a key.
     fn get(&mut self, key: &Key) -> Result<Entity, DeviceError> {
         let mut found = self.read(&Query::One(key.clone()))?;

@@ -42,6 +42,16 @@ impl Device for Arc<Memory> {
         Ok(events)
     }
 
+    fn since_last_hit(&mut self, entry: &EntryKey) -> Done<u64> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let writer = &*self.writer();
+        let (table, bare) = (&writer.tables[entry.table.index()], bare(&entry.canonical()));
+        let found = table.cell(&bare).zip(table.added(&bare));
+        let (cell, added) = found.ok_or_else(|| DeviceError::NotFound("there is no such entry".to_string()))?;
+        let hit = last_hit(writer, entry.table.index(), cell);
+        Ok(self.now.load(Relaxed).saturating_sub(hit.max(added)))
+    }
+
     fn listen(&mut self, messages: bool) -> Done<()> {
         self.shared.listens.store(messages.into(), Relaxed);
         Ok(())
@@ -360,6 +370,12 @@ impl Memory {
         }
         all
     }
+}
+
+/// The time of the last packet that hit the entry of a cell.
+fn last_hit(writer: &Writer, table: usize, cell: u64) -> u64 {
+    let of = |w: &Arc<Counts>| w.hits[table].get(cell as usize).map_or(0, |c| c.load(Relaxed));
+    writer.reclaimer.workers.iter().map(of).max().unwrap_or(0)
 }
 
 /// An entry with this key, for operations that ignore its action.

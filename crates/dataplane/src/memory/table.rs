@@ -57,7 +57,7 @@ pub struct Table {
     unused_cell: u64,
     /// The members of each entry, if the table has an action profile.
     members: MemberMap,
-    /// The entries with an idle timeout, by their cells.
+    /// The entries of a table that supports idle timeouts, by their cells.
     idle: BTreeMap<u64, Idle>,
 }
 
@@ -68,10 +68,13 @@ enum Store {
     Flows(Box<Flows>),
 }
 
-/// An entry with an idle timeout (P4Runtime's `idle_timeout_ns`). Times are in microseconds.
+/// The idle timeout of an entry (P4Runtime's `idle_timeout_ns`). Times are in microseconds.
 struct Idle {
     entry: Identity,
+    /// `u64::MAX` if the entry has none.
     timeout: u64,
+    /// When the entry was added.
+    added: u64,
     /// The latest of: the timeout was set, a packet hit the entry, the entry was reported as idle.
     since: u64,
 }
@@ -360,13 +363,18 @@ impl Table {
 
     /// Sets or removes (`None`) the idle timeout of an entry that exists, in microseconds.
     pub fn set_idle_timeout(&mut self, entry: &Entry, timeout: Option<u64>, now: u64) {
-        let Some(cell) = self.cell(entry) else { return };
-        match timeout {
-            Some(timeout) => {
-                self.idle.insert(cell, Idle { entry: self.identity(entry), timeout, since: now });
-            }
-            None => drop(self.idle.remove(&cell)),
+        if !self.definition.notifies_idle {
+            return;
         }
+        let Some(cell) = self.cell(entry) else { return };
+        let added = self.idle.get(&cell).map_or(now, |idle| idle.added);
+        let timeout = timeout.unwrap_or(u64::MAX);
+        self.idle.insert(cell, Idle { entry: self.identity(entry), timeout, added, since: now });
+    }
+
+    /// When an entry was added.
+    pub fn added(&self, entry: &Entry) -> Option<u64> {
+        self.idle.get(&self.cell(entry)?).map(|idle| idle.added)
     }
 
     /// The idle timeout of an entry in microseconds, if there is one.
@@ -374,7 +382,7 @@ impl Table {
         if self.idle.is_empty() {
             return None;
         }
-        self.idle.get(&self.cell(entry)?).map(|idle| idle.timeout)
+        self.idle.get(&self.cell(entry)?).map(|idle| idle.timeout).filter(|timeout| *timeout != u64::MAX)
     }
 
     /// The entries that are idle now. `hit` gives the time of a cell's last hit. An entry that stays idle is reported again each time

@@ -35,10 +35,18 @@ pub struct Row {
     pub members: Option<Vec<ActionCall>>,
     /// The idle timeout, if the control plane has set one.
     idle: Option<Idle>,
+    /// The time in microseconds of the last hit, or of when the entry was added.
+    hit: u64,
     rank: i64,
 }
 
 impl Row {
+    /// The time in microseconds of the last hit, or of when the entry was added, on the clock of [`Table::lookup_and_count`].
+    pub fn last_hit(&self) -> u64 {
+        self.hit
+    }
+
+
     /// The idle timeout in microseconds, if there is one.
     pub fn idle_timeout(&self) -> Option<u64> {
         self.idle.map(|idle| idle.timeout)
@@ -152,8 +160,12 @@ impl Table {
     /// Sets or removes (`None`) an entry's idle timeout. Returns false if the entry has been deleted. Times are in microseconds, on the clock
     /// of [`Table::lookup_and_count`].
     pub fn set_idle_timeout(&mut self, entry: Handle, timeout: Option<u64>, now: u64) -> bool {
-        let idle = timeout.map(|timeout| Idle { timeout, since: now });
-        self.row_mut(entry).map(|row| row.idle = idle).is_some()
+        let Some(row) = self.row_mut(entry) else { return false };
+        row.idle = timeout.map(|timeout| Idle { timeout, since: now });
+        if row.hit == 0 {
+            row.hit = now;
+        }
+        true
     }
 
     /// The entries that are idle now, oldest first. An entry that stays idle is reported again each time its timeout has passed.
@@ -222,6 +234,7 @@ impl Table {
         match self.slot_for(key).and_then(|slot| self.rows[slot].as_mut()) {
             Some(row) => {
                 row.count.add(bytes);
+                row.hit = now;
                 if let Some(idle) = &mut row.idle {
                     idle.since = now;
                 }
@@ -298,7 +311,7 @@ impl Table {
         }
         self.index.insert(slot, rank, handle, &entry.matches, &self.definition.keys);
         let (count, members, idle) = (Count::default(), None, None);
-        self.rows[slot] = Some(Row { handle, entry, count, members, idle, rank });
+        self.rows[slot] = Some(Row { handle, entry, count, members, idle, hit: 0, rank });
         self.slots.insert(handle, slot);
         self.identities.insert(identity, slot);
         Ok(handle)

@@ -3,20 +3,13 @@
 
 mod annotations;
 mod ids;
-mod text;
 mod types;
 
-/// The message types, generated from the protobuf definitions by `build.rs`.
-#[allow(missing_docs, clippy::doc_markdown)]
-pub mod proto {
-    include!(concat!(env!("OUT_DIR"), "/p4.config.v1.rs"));
-}
-
+use ::proto::p4::config::v1 as proto;
 use ir::api::{self, Api};
 
 use annotations::{preamble, split};
 use ids::{Kind, Symbols};
-pub use text::{binary, parse, text};
 
 /// The size in entries of a table without a `size` property, as in BMv2 and p4c.
 const DEFAULT_SIZE: i64 = 1024;

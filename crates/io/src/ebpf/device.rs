@@ -56,6 +56,14 @@ impl Device for KernelProgram {
         Ok(events)
     }
 
+    fn since_last_hit(&mut self, entry: &EntryKey) -> Done<u64> {
+        let (entry, now) = (entry.canonical(), self.time());
+        let table = self.definition(entry.table);
+        let hit = self.last_hit(&table, &entry.matches)?;
+        let hit = hit.ok_or_else(|| DeviceError::NotFound("there is no such entry".to_string()))?;
+        Ok(now.saturating_sub(hit.max(self.timeouts.added(&entry).unwrap_or_default())))
+    }
+
     fn listen(&mut self, messages: bool) -> Done<()> {
         Ok(self.set_listening(messages)?)
     }
@@ -275,8 +283,10 @@ impl KernelProgram {
             None => self.write_new(&table, &stored),
         };
         written?;
-        let now = self.time();
-        self.timeouts.set(key, *idle, now);
+        if self.manifest.tables[key.table.index()].notifies_idle {
+            let now = self.time();
+            self.timeouts.set(key, *idle, now);
+        }
         Ok(())
     }
 
@@ -308,7 +318,7 @@ impl KernelProgram {
     fn remove_entry(&mut self, key: &EntryKey) -> Result<(), Error> {
         let table = self.definition(key.table);
         let data = self.delete(&table, &key.matches)?;
-        self.timeouts.set(key, None, 0);
+        self.timeouts.forget(key);
         if let Some(profile) = self.manifest.profile_of(key.table) {
             let identity = table.identity(&key.with(ActionCall::default()));
             self.profiles.all[profile.index()].refer(key.table, identity, None);

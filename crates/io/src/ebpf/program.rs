@@ -220,6 +220,11 @@ impl KernelProgram {
         Ok(())
     }
 
+    /// Gives the port of the controller to a program that takes this one's place.
+    pub fn pass_controller(&mut self, next: &mut KernelProgram) {
+        next.controller = self.controller.take();
+    }
+
     /// The port of the controller.
     pub fn controller(&self) -> Option<&ControllerPort> {
         self.controller.as_ref()

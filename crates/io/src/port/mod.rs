@@ -25,7 +25,8 @@ use dataplane::port::Port;
 use crate::Result;
 use crate::error::Context;
 
-pub use socket::{pin, processors};
+pub use offload::segments;
+pub use socket::{pin, processors, wait};
 
 /// The driver of a port and its arguments, as the command line names them.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -75,6 +75,75 @@ fn transport(packet: &[u8]) -> Option<(usize, bool, u8)> {
     }
 }
 
+/// The segments of a packet, with complete checksums, for a program that processes each of them. `None` if the packet is not TCP or UDP over IP, or shorter
+/// than its headers.
+pub fn segments(packet: &[u8], offload: &Offload) -> Option<Vec<Vec<u8>>> {
+    let (at, is_ipv6, _) = transport(packet)?;
+    let ip = ip_header(packet)?;
+    let header = match offload.udp {
+        true => 8,
+        false => usize::from(packet.get(at + 12)? >> 4) * 4,
+    };
+    let (head, payload) = packet.split_at_checked(at + header)?;
+    let each = usize::from(offload.segment).max(1);
+    let count = payload.len().div_ceil(each).max(1);
+    let segment = |number: usize| {
+        let part = &payload[(number * each).min(payload.len())..((number + 1) * each).min(payload.len())];
+        let mut segment = [head, part].concat();
+        let length = segment.len();
+        if is_ipv6 {
+            put(&mut segment, ip + 4, (length - ip - 40) as u16);
+        } else {
+            put(&mut segment, ip + 2, (length - ip) as u16);
+            let identification = half(&segment, ip + 4).wrapping_add(number as u16);
+            put(&mut segment, ip + 4, identification);
+            put(&mut segment, ip + 10, 0);
+            let sum = dataplane::checksum::csum16(&segment[ip..at]);
+            put(&mut segment, ip + 10, sum);
+        }
+        let field = at + if offload.udp { 6 } else { 16 };
+        if offload.udp {
+            put(&mut segment, at + 4, (length - at) as u16);
+        } else {
+            let sequence = u32::from_be_bytes(*segment[at + 4..].first_chunk()?);
+            let sequence = sequence.wrapping_add((number * each) as u32);
+            segment[at + 4..at + 8].copy_from_slice(&sequence.to_be_bytes());
+            let (first, last) = (number == 0, number + 1 == count);
+            let cleared = if last { 0 } else { FIN | PSH } | if first { 0 } else { CWR };
+            segment[at + 13] &= !cleared;
+        }
+        put(&mut segment, field, 0);
+        let addresses = if is_ipv6 { ip + 8..ip + 40 } else { ip + 12..ip + 20 };
+        let protocol = if offload.udp { 17 } else { 6 };
+        let mut covered = segment[addresses].to_vec();
+        covered.extend_from_slice(&((length - at) as u32).to_be_bytes());
+        covered.extend_from_slice(&[0, 0, 0, protocol]);
+        covered.extend_from_slice(&segment[at..]);
+        let sum = dataplane::checksum::csum16(&covered);
+        put(&mut segment, field, if sum == 0 && offload.udp { 0xffff } else { sum });
+        Some(segment)
+    };
+    (0..count).map(segment).collect()
+}
+
+/// TCP's flags that only one segment has.
+const FIN: u8 = 0x01;
+const PSH: u8 = 0x08;
+const CWR: u8 = 0x80;
+
+/// The offset of the IP header of an Ethernet frame.
+fn ip_header(packet: &[u8]) -> Option<usize> {
+    let mut at = ETHERNET;
+    while matches!(half(packet, at - 2), 0x8100 | 0x88a8) {
+        at += 4;
+    }
+    (at < packet.len()).then_some(at)
+}
+
+fn put(packet: &mut [u8], at: usize, value: u16) {
+    packet[at..at + 2].copy_from_slice(&value.to_be_bytes());
+}
+
 /// The header for a packet that is sent; `shift` is as in [`arrived`]. A packet that is not TCP or UDP any more gets an empty header.
 pub fn leaving(packet: &[u8], offload: Option<&Offload>, shift: usize) -> [u8; HEADER] {
     let mut header = [0; HEADER];

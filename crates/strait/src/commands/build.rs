@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use prost::Message as _;
 use anyhow::{Context, bail};
 
 use crate::cli::{BuildArgs, BuildTarget};
@@ -36,13 +37,12 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
 /// Writes P4Info. This works for every correct program, even if no target can run it.
 fn p4info(args: &BuildArgs) -> anyhow::Result<()> {
     let api = frontend::control_plane(&args.source.program, &args.source.preprocess)?;
-    let info =
-        emit::p4info::message(&api).map_err(|p| anyhow::anyhow!("P4Runtime cannot say this: {}", p.what))?;
+    let info = frontend::p4info(&api)?;
     let binary = |path: &&Path| path.extension().is_some_and(|e| e == "bin" || e == "pb");
     match args.out.as_deref().filter(binary) {
-        Some(path) => std::fs::write(path, emit::p4info::binary(&info))
+        Some(path) => std::fs::write(path, info.encode_to_vec())
             .with_context(|| format!("cannot write {}", path.display())),
-        None => write(args.out.as_deref(), &emit::p4info::text(&info)),
+        None => write(args.out.as_deref(), &proto::text(&info)),
     }
 }
 

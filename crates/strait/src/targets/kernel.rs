@@ -260,9 +260,29 @@ impl Object {
     }
 
     /// Emits and compiles a program.
+    /// Compiles a program for packet tests, which set its clock.
     pub fn make(at: At, program: &ir::Verified) -> anyhow::Result<Object> {
+        Object::compile(at, program, &[TEST_CLOCK])
+    }
+
+    /// Compiles a program whose clock is the kernel's.
+    pub fn running(at: At, program: &ir::Verified) -> anyhow::Result<Object> {
+        Object::compile(at, program, &[])
+    }
+
+    /// Loads the program without ports. `name` ends in the number of this process.
+    pub fn load_for_run(&self, name: &str) -> anyhow::Result<KernelProgram> {
+        sweep()?;
+        let mut program = KernelProgram::load(&self.elf, &self.manifest, name)?;
+        for port in 0..PORTS {
+            program.set_egress_port(port, EgressPort { ifindex: 0, flags: 0 })?;
+        }
+        Ok(program)
+    }
+
+    fn compile(at: At, program: &ir::Verified, flags: &[&str]) -> anyhow::Result<Object> {
         let output = at.emit(program).map_err(|limits| Limits::of(program, &limits))?;
-        let elf = compile(&output.c, &program.name, &[TEST_CLOCK])?;
+        let elf = compile(&output.c, &program.name, flags)?;
         Ok(Object {
             at,
             name: program.name.clone(),

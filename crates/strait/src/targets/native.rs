@@ -39,6 +39,11 @@ impl Object {
         Ok(Object::shared(Arc::new(object), output.manifest, program))
     }
 
+    /// Loads the program, without anything that packet tests need.
+    pub fn load(&self) -> anyhow::Result<Arc<NativeProgram>> {
+        Ok(Arc::new(NativeProgram::load(&self.object, &self.manifest, &self.registers)?))
+    }
+
     /// Selects one of several programs in an object. The manifest names its entry point.
     pub fn shared(object: Arc<native::Object>, manifest: Manifest, program: &ir::Program) -> Object {
         let registers = program.registers.iter().map(|r| r.initial.clone()).collect();

@@ -1,127 +1,213 @@
-//! Runs a program in the kernel, which moves the packets: at a tc hook or at the XDP hook.
+//! Runs programs in the kernel, which moves the packets: at a tc hook or at the XDP hook.
 
-use std::sync::mpsc;
-use std::time::Duration;
+use std::any::Any;
 
 use anyhow::Context;
-use control::apps;
+use control::p4runtime::server::{Compiler, Target};
 use dataplane::Device;
+use dataplane::device::Event;
 use io::bpf::{Hook, XdpMode};
+use io::controller::ControllerPort;
 use io::ebpf::{KernelProgram, XdpOptions};
 
-use super::plane::Plane;
-use super::{LOST, LOST_PACKETS, controller_port, drops, fill, lost_packets, ports, show};
-use crate::cli::{self, RunArgs};
-use crate::frontend;
-use crate::targets::kernel::{At, KernelTarget, Object};
+use super::machine::{self, Machine, Object, Totals};
+use super::{controller_port, lost_packets, ports};
+use crate::cli::{self, RunArgs, RunTarget};
+use crate::targets::kernel::At;
 
-/// The interval at which entries that packets added are searched for those whose time has passed.
-const TURN: Duration = Duration::from_millis(100);
-
-/// Attaches the program to each port's interface: to the ingress hook of tc, or to the XDP hook. Packets that leave through a port are sent out of its interface.
-pub fn run(args: &RunArgs, at: At) -> anyhow::Result<()> {
-    let driver = format!("{}:", at.name());
-    let ports = ports(args, |what| Ok(what.strip_prefix(&driver).unwrap_or(what).to_string()))?;
-    let program = frontend::program(&args.source.program, &args.source.preprocess)?;
-    let mut target =
-        KernelTarget::load_named(&Object::make(at, &program)?, &format!("run-{}", std::process::id()))?;
-    let result = serve(args, at, &ports, &mut target);
-    let removed = target.remove();
-    result.and(removed)
+/// The interfaces and the program.
+pub struct Kernel {
+    at: At,
+    ports: Vec<(u32, String)>,
+    /// The controller's port, until the first program starts.
+    controller: Option<(u32, ControllerPort)>,
+    /// Its number and its interface.
+    controller_at: Option<(u32, String)>,
+    xdp_mode: Option<XdpMode>,
+    trust_checksums: bool,
+    log: bool,
+    running: Option<KernelProgram>,
+    loaded: Option<KernelProgram>,
+    /// How many programs were loaded.
+    number: u64,
+    last: u64,
 }
 
-fn serve(args: &RunArgs, at: At, ports: &[(u32, String)], target: &mut KernelTarget) -> anyhow::Result<()> {
-    let (stop, stopped) = mpsc::channel();
-    ctrlc::set_handler(move || {
-        let _ = stop.send(());
-    })?;
-    if let Some(file) = &args.entries {
-        fill(file, target.program())?;
-    }
-    let program = target.program();
-    program.listen(args.log)?;
-    for port in 0..abi::DROP_PORT {
-        program.set_egress_port(port, io::ebpf::EgressPort { ifindex: 0, flags: 0 })?;
-    }
-    for (number, interface) in ports {
-        program.set_port(*number, interface, 0).with_context(|| format!("port {number}"))?;
-    }
-    let mut interfaces: Vec<String> = ports.iter().map(|(_, interface)| interface.clone()).collect();
-    if let Some((number, port)) = controller_port(args, ports)? {
-        interfaces.push(port.name().to_string());
-        program.set_controller(number, port)?;
-    }
-    let numbers: Vec<u32> = ports.iter().map(|(number, _)| *number).collect();
-    let mut plane = Plane::start(args, &numbers, program)?;
-    let mode = match at {
-        At::Tc => {
-            interfaces.iter().try_for_each(|interface| program.attach(interface, Hook::Ingress))?;
-            String::new()
+impl Kernel {
+    /// Finds the interfaces of the ports.
+    pub fn open(args: &RunArgs, at: At) -> anyhow::Result<Kernel> {
+        let driver = format!("{}:", at.name());
+        let ports = ports(args, |what| Ok(what.strip_prefix(&driver).unwrap_or(what).to_string()))?;
+        let links = io::link::Handle::open()?;
+        for (number, interface) in &ports {
+            links.index(interface).with_context(|| format!("port {number}"))?;
         }
-        At::Xdp => attach_xdp(args, program, &interfaces)?,
-    };
-    eprintln!("running on {} ports{mode}; Ctrl-C ends it", ports.len());
-    let mut last = KernelProgram::now();
-    loop {
-        let ends = stopped.recv_timeout(TURN).is_ok();
+        let controller = controller_port(args, &ports)?;
+        let controller_at = controller.as_ref().map(|(number, port)| (*number, port.name().to_string()));
+        let xdp_mode = args.xdp_mode.map(|mode| match mode {
+            cli::XdpMode::Native => XdpMode::Native,
+            cli::XdpMode::Generic => XdpMode::Generic,
+        });
+        Ok(Kernel {
+            at,
+            ports,
+            controller,
+            controller_at,
+            xdp_mode,
+            trust_checksums: args.trust_checksums,
+            log: args.log,
+            running: None,
+            loaded: None,
+            number: 0,
+            last: KernelProgram::now(),
+        })
+    }
+
+    fn load_object(&mut self, object: &crate::targets::kernel::Object) -> anyhow::Result<KernelProgram> {
+        self.number += 1;
+        let mut program = object.load_for_run(&format!("run-{}-{}", self.number, std::process::id()))?;
+        let prepared = self.prepare(&mut program);
+        match prepared {
+            Ok(()) => Ok(program),
+            Err(why) => {
+                let _ = program.remove();
+                Err(why)
+            }
+        }
+    }
+
+    /// Tells a program its ports.
+    fn prepare(&self, program: &mut KernelProgram) -> anyhow::Result<()> {
+        program.listen(self.log)?;
+        for (number, interface) in self.ports.iter().chain(&self.controller_at) {
+            program.set_port(*number, interface, 0).with_context(|| format!("port {number}"))?;
+        }
+        Ok(())
+    }
+
+    /// Attaches the first program to the interfaces.
+    fn attach(&mut self, program: &mut KernelProgram) -> anyhow::Result<()> {
+        let interfaces: Vec<String> =
+            self.ports.iter().chain(&self.controller_at).map(|(_, interface)| interface.clone()).collect();
+        let mode = match self.at {
+            At::Tc => {
+                interfaces.iter().try_for_each(|interface| program.attach(interface, Hook::Ingress))?;
+                String::new()
+            }
+            At::Xdp => self.attach_xdp(program, &interfaces)?,
+        };
+        if let Some((number, port)) = self.controller.take() {
+            program.set_controller(number, port)?;
+        }
+        eprintln!("the program is attached to {} ports{mode}", self.ports.len());
+        Ok(())
+    }
+
+    /// Attaches the program to the XDP hook of the interfaces. Returns how it runs, for people.
+    fn attach_xdp(&self, program: &KernelProgram, interfaces: &[String]) -> anyhow::Result<String> {
+        let controller = self.controller.as_ref().map(|(_, port)| port.index());
+        let options = XdpOptions { mode: self.xdp_mode, trust_checksums: self.trust_checksums, controller };
+        let (mode, why) = program.attach_xdp(interfaces, options)?;
+        if let Some(why) = why {
+            eprintln!("the kernel's stack runs the program, not the drivers: {why}");
+        }
+        Ok(format!(" in {} mode", mode.name()))
+    }
+
+    /// Gives the hooks of the running program to another one.
+    fn replace(&mut self, mut old: KernelProgram, mut next: KernelProgram) -> anyhow::Result<()> {
+        if let Err(why) = next.instance().take_over(old.instance()) {
+            // Some hooks may have changed. They go back, so that the running program stays whole.
+            let _ = old.instance().take_over(next.instance());
+            let _ = next.remove();
+            self.running = Some(old);
+            return Err(why.into());
+        }
+        old.pass_controller(&mut next);
+        self.running = Some(next);
+        Ok(old.remove()?)
+    }
+}
+
+impl Target for Kernel {
+    fn compiler(&self) -> Compiler {
+        machine::compiler(match self.at {
+            At::Tc => RunTarget::Tc,
+            At::Xdp => RunTarget::Xdp,
+        })
+    }
+
+    fn load(&mut self, object: Box<dyn Any + Send>) -> Result<(), String> {
+        let Object::Kernel(object) = machine::object(object)? else {
+            return Err("the program is for another target".to_string());
+        };
+        self.discard();
+        self.loaded = Some(self.load_object(&object).map_err(machine::text)?);
+        Ok(())
+    }
+
+    fn loaded(&mut self) -> Option<&mut dyn Device> {
+        self.loaded.as_mut().map(|program| program as &mut dyn Device)
+    }
+
+    fn both(&mut self) -> Option<(&mut dyn Device, &mut dyn Device)> {
+        Some((self.running.as_mut()?, self.loaded.as_mut()?))
+    }
+
+    fn commit(&mut self) -> Result<(), String> {
+        let mut next = self.loaded.take().ok_or("no program is loaded")?;
+        if let Some(old) = self.running.take() {
+            return self.replace(old, next).map_err(machine::text);
+        }
+        match self.attach(&mut next) {
+            Ok(()) => {
+                self.running = Some(next);
+                Ok(())
+            }
+            Err(why) => {
+                let _ = next.remove();
+                Err(machine::text(why))
+            }
+        }
+    }
+
+    fn discard(&mut self) {
+        if let Some(loaded) = self.loaded.take() {
+            let _ = loaded.remove();
+        }
+    }
+
+    fn running(&mut self) -> Option<&mut dyn Device> {
+        self.running.as_mut().map(|program| program as &mut dyn Device)
+    }
+}
+
+impl Machine for Kernel {
+    fn turn(&mut self) -> anyhow::Result<Vec<Event>> {
         let now = KernelProgram::now();
+        let Some(program) = &mut self.running else { return Ok(Vec::new()) };
         // Every row is looked at once a second.
-        let share = (now - last) as f64 / 1e6;
-        target.program().expire(now, share.min(1.0))?;
-        last = now;
-        for event in target.program().events()? {
-            show(args, &event, target.program().manifest());
-            plane.tell(apps::Event::Told(&event), now, target.program());
-        }
-        if ends {
-            break;
-        }
+        let share = (now - self.last) as f64 / 1e6;
+        program.expire(now, share.min(1.0))?;
+        self.last = now;
+        Ok(program.events()?)
     }
-    plane.report_refused();
-    summary(args.json, plane.refused, target)
-}
 
-/// Attaches the program to the XDP hook of the interfaces. Returns how it runs, for people.
-fn attach_xdp(args: &RunArgs, program: &KernelProgram, interfaces: &[String]) -> anyhow::Result<String> {
-    let mode = args.xdp_mode.map(|mode| match mode {
-        cli::XdpMode::Native => XdpMode::Native,
-        cli::XdpMode::Generic => XdpMode::Generic,
-    });
-    let controller = program.controller().map(|port| port.index());
-    let options = XdpOptions { mode, trust_checksums: args.trust_checksums, controller };
-    let (mode, why) = program.attach_xdp(interfaces, options)?;
-    if let Some(why) = why {
-        eprintln!("the kernel's stack runs the program, not the drivers: {why}");
+    fn now(&self) -> u64 {
+        KernelProgram::now()
     }
-    Ok(format!(" in {} mode", mode.name()))
-}
 
-/// Prints the drop reasons at the end.
-fn summary(json: bool, refused: u64, target: &mut KernelTarget) -> anyhow::Result<()> {
-    let drops = drops(target.program())?;
-    let lost = target.program().events_lost()?;
-    let lost_packets = lost_packets(target.program().controller())?;
-    if json {
-        let all: Vec<_> = drops
-            .iter()
-            .map(
-                |(name, count)| serde_json::json!({"reason": name, "packets": count.packets, "bytes": count.bytes}),
-            )
-            .collect();
-        println!(
-            "{}",
-            serde_json::json!({"drops": all, "digests_lost": lost, "packets_lost": lost_packets, "writes_refused": refused})
-        );
-        return Ok(());
+    fn totals(&mut self) -> anyhow::Result<Totals> {
+        let Some(program) = &mut self.running else { return Ok(Totals::default()) };
+        let messages_lost = program.events_lost()?;
+        Ok(Totals { ports: Vec::new(), messages_lost, packets_lost: lost_packets(program.controller())? })
     }
-    for (name, count) in drops.iter().filter(|(_, count)| count.packets > 0) {
-        println!("dropped: {name:<40} {:>12} packets", count.packets);
+
+    fn finish(&mut self) -> anyhow::Result<()> {
+        self.discard();
+        match self.running.take() {
+            Some(running) => Ok(running.remove()?),
+            None => Ok(()),
+        }
     }
-    if lost > 0 {
-        println!("{LOST}: {lost}");
-    }
-    if let Some(lost @ 1..) = lost_packets {
-        println!("{LOST_PACKETS}: {lost}");
-    }
-    Ok(())
 }

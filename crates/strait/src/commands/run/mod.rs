@@ -1,18 +1,31 @@
-//! `strait run`: runs a P4 program on ports until it is interrupted.
+//! `strait run`: runs a P4 program on ports until it is interrupted, and serves P4Runtime.
+//!
+//! * `machine`: what a target must do. `interp`, `native`, `kernel`: the targets.
+//! * `plane`: a built-in control plane. `serve`: the P4Runtime server.
 
+mod interp;
 mod kernel;
+mod machine;
 mod native;
 mod plane;
+mod serve;
 
 use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use abi::Manifest;
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
+use control::apps::Event;
 use control::stf;
-use dataplane::device::Event;
+use dataplane::device::Event as Told;
+use dataplane::port::PortCounts;
 use dataplane::{Count, Device};
 use io::controller::ControllerPort;
 
+use self::machine::{Machine, Totals};
+use self::plane::Plane;
+use self::serve::Host;
 use crate::cli::{RunArgs, RunTarget};
 use crate::targets::kernel::At;
 
@@ -21,25 +34,93 @@ const LOST: &str = "messages to the control plane that found no room";
 /// What the summary says of lost packets.
 const LOST_PACKETS: &str = "packets to the controller that found no room";
 
+/// The interval at which the program is asked what it has told.
+const TURN: Duration = Duration::from_millis(100);
+/// The same while a controller waits for it: what a packet tells reaches the controller in about this time.
+const SHORT_TURN: Duration = Duration::from_micros(500);
+/// The number of turns without an event after which a turn is longer again.
+const QUIET: u32 = 2000;
+/// The turn of a server that has been quiet.
+const QUIET_TURN: Duration = Duration::from_millis(5);
+
 /// Runs the program on its target.
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
-    if args.grpc.is_some() {
-        bail!("--grpc is not in this release");
-    }
     if args.target != RunTarget::Xdp && (args.xdp_mode.is_some() || args.trust_checksums) {
         bail!("--xdp-mode and --trust-checksums are for the target xdp");
     }
-    match args.target {
-        RunTarget::Tc | RunTarget::Xdp if args.workers.is_some() => {
-            bail!("--workers is for the native target; in the kernel every processor works")
-        }
-        RunTarget::Tc => kernel::run(args, At::Tc),
-        RunTarget::Xdp => kernel::run(args, At::Xdp),
-        RunTarget::Native => native::run(args),
-        RunTarget::Interp => bail!(
-            "`strait run` on interp is not in this release; native, tc and xdp are (the interpreter has `strait trace`)"
-        ),
+    let in_kernel = matches!(args.target, RunTarget::Tc | RunTarget::Xdp);
+    if in_kernel && args.workers.is_some() {
+        bail!("--workers is for the native target; in the kernel every processor works");
     }
+    // A mistake in the program is reported before anything is opened.
+    let program = args.program.as_ref();
+    let compiled = program
+        .map(|file| machine::compile(args.target, file, &args.preprocess, args.grpc.is_some()))
+        .transpose()?;
+    let machine: Box<dyn Machine> = match args.target {
+        RunTarget::Tc => Box::new(kernel::Kernel::open(args, At::Tc)?),
+        RunTarget::Xdp => Box::new(kernel::Kernel::open(args, At::Xdp)?),
+        RunTarget::Native => Box::new(native::Native::open(args)?),
+        RunTarget::Interp => Box::new(interp::Interp::open(args)?),
+    };
+    let (stop, stopped) = mpsc::channel();
+    ctrlc::set_handler(move || {
+        let _ = stop.send(());
+    })?;
+    let mut host = Host::new(args, machine);
+    let result = serve(args, &mut host, compiled, &stopped);
+    let finished = host.with(|machine| machine.finish());
+    result.and(finished)
+}
+
+fn serve(
+    args: &RunArgs,
+    host: &mut Host,
+    compiled: Option<control::p4runtime::server::Compiled>,
+    stopped: &mpsc::Receiver<()>,
+) -> anyhow::Result<()> {
+    let mut plane = Plane::default();
+    if let Some(compiled) = compiled {
+        host.start(args, compiled, |device| {
+            if let Some(file) = &args.entries {
+                fill(file, device)?;
+            }
+            let ports: anyhow::Result<Vec<(u32, String)>> = ports(args, |what| Ok(what.to_string()));
+            let numbers: Vec<u32> = ports?.into_iter().map(|(number, _)| number).collect();
+            plane = Plane::start(args, &numbers, device)?;
+            Ok(())
+        })?;
+    } else if args.entries.is_some() || args.controller.is_some() {
+        bail!("--entries and --controller are for a program that is named");
+    }
+    let server = host.listen(args)?;
+    let served = server.is_some();
+    eprintln!("running on {} ports; Ctrl-C ends it", args.ports.len());
+    let mut quiet = 0u32;
+    loop {
+        // What the last packets told is shown, too.
+        let turn = match (served, quiet) {
+            (false, _) => TURN,
+            (true, ..QUIET) => SHORT_TURN,
+            (true, _) => QUIET_TURN,
+        };
+        let last = stopped.recv_timeout(turn).is_ok() || host.with(|machine| machine.ended());
+        let events = host.turn(|machine, events| {
+            let now = machine.now();
+            let Some(device) = machine.running() else { return };
+            for event in events {
+                show(args, event, device.manifest());
+                plane.tell(Event::Told(event), now, device);
+            }
+        })?;
+        quiet = if events { 0 } else { quiet.saturating_add(1) };
+        if last {
+            break;
+        }
+    }
+    drop(server);
+    plane.report_refused();
+    summary(args, host, plane.refused)
 }
 
 /// Parses `N=WHAT`: the number of a port, and its interface or driver.
@@ -86,6 +167,16 @@ fn ports<T>(args: &RunArgs, port: impl Fn(&str) -> anyhow::Result<T>) -> anyhow:
     Ok(all)
 }
 
+/// The driver of a port of the native target or the interpreter. An interface without a driver is opened with packet sockets, so that ports are
+/// written alike on every target.
+fn driver(what: &str) -> anyhow::Result<io::port::Driver> {
+    let named = match what.contains(':') {
+        true => what.to_string(),
+        false => format!("af_packet:{what}"),
+    };
+    named.parse().map_err(|why: String| anyhow!(why))
+}
+
 /// Writes the table entries of an STF file: all of them or none.
 pub fn fill(file: &Path, device: &mut dyn Device) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -99,22 +190,16 @@ pub fn fill(file: &Path, device: &mut dyn Device) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The packets dropped for each reason, with the reason's name.
-fn drops(device: &mut dyn Device) -> anyhow::Result<Vec<(String, Count)>> {
-    let counts = device.drops()?;
-    Ok(device.manifest().drops.iter().map(|d| d.name.clone()).zip(counts).collect())
-}
-
 /// Prints an event that was asked for.
-fn show(args: &RunArgs, event: &Event, manifest: &Manifest) {
+fn show(args: &RunArgs, event: &Told, manifest: &Manifest) {
     match event {
-        Event::Digest(digest) if args.digests => println!("{}", shown(digest, manifest)),
-        Event::Message(message) if args.log => {
+        Told::Digest(digest) if args.digests => println!("{}", shown(digest, manifest)),
+        Told::Message(message) if args.log => {
             let kind = &manifest.messages[message.message.index()];
             let place = kind.location.as_deref().unwrap_or(&manifest.program);
             eprintln!("{place}: {}", kind.text(&message.values));
         }
-        Event::Packet(packet) if args.packets => {
+        Told::Packet(packet) if args.packets => {
             let bytes: String = packet.iter().map(|b| format!("{b:02x}")).collect();
             println!("{}", serde_json::json!({"packet": bytes}));
         }
@@ -129,4 +214,59 @@ fn shown(digest: &abi::Digest, manifest: &Manifest) -> serde_json::Value {
     let fields: serde_json::Map<_, _> =
         fields.map(|((name, _), value)| (name.clone(), value.to_string().into())).collect();
     serde_json::json!({"digest": kind.name, "fields": fields})
+}
+
+/// Prints the counters of the ports, the drop reasons and what was lost.
+fn summary(args: &RunArgs, host: &mut Host, refused: u64) -> anyhow::Result<()> {
+    let unread = host.unread();
+    let (totals, drops) = host.with(|machine| {
+        let totals = machine.totals()?;
+        let drops = match machine.running() {
+            Some(device) => {
+                let counts = device.drops()?;
+                machine::named_drops(device.manifest(), counts)
+            }
+            None => Vec::new(),
+        };
+        Ok::<_, anyhow::Error>((totals, drops))
+    })?;
+    match args.json {
+        true => println!("{}", json(&totals, &drops, refused, unread)),
+        false => print(&totals, &drops, unread),
+    }
+    Ok(())
+}
+
+fn json(totals: &Totals, drops: &[(String, Count)], refused: u64, unread: u64) -> serde_json::Value {
+    let port = |(number, c): &(u32, PortCounts)| {
+        serde_json::json!({"port": number, "received": {"packets": c.received.packets, "bytes": c.received.bytes},
+            "sent": {"packets": c.sent.packets, "bytes": c.sent.bytes},
+            "missed": c.missed, "full": c.full, "unfit": c.unfit})
+    };
+    let drop = |(name, count): &(String, Count)| serde_json::json!({"reason": name, "packets": count.packets, "bytes": count.bytes});
+    let ports: Vec<_> = totals.ports.iter().map(port).collect();
+    let drops: Vec<_> = drops.iter().map(drop).collect();
+    serde_json::json!({"ports": ports, "drops": drops, "digests_lost": totals.messages_lost,
+        "packets_lost": totals.packets_lost, "writes_refused": refused, "controllers_lost": unread})
+}
+
+fn print(totals: &Totals, drops: &[(String, Count)], unread: u64) {
+    for (number, c) in &totals.ports {
+        println!(
+            "port {number:<3} received {:>12}  sent {:>12}  missed {}  not sent: queue full {}, unfit {}",
+            c.received.packets, c.sent.packets, c.missed, c.full, c.unfit
+        );
+    }
+    for (name, count) in drops.iter().filter(|(_, count)| count.packets > 0) {
+        println!("dropped: {name:<40} {:>12} packets", count.packets);
+    }
+    if totals.messages_lost > 0 {
+        println!("{LOST}: {}", totals.messages_lost);
+    }
+    if let Some(packets @ 1..) = totals.packets_lost {
+        println!("{LOST_PACKETS}: {packets}");
+    }
+    if unread > 0 {
+        println!("messages that controllers did not read in time: {unread}");
+    }
 }

@@ -1,81 +1,137 @@
-//! Runs a program on the native target: workers of this process move packets between ports.
+//! Runs programs on the native target: workers of this process move packets between ports.
 
+use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
-use control::apps::Event;
-use dataplane::Device;
+use anyhow::{Context, bail};
+use control::p4runtime::server::{Compiler, Target};
+use dataplane::device::{Device, Event};
 use dataplane::port::PortCounts;
+use io::controller::ControllerPort;
+use io::native::NativeProgram;
 use io::port::Driver;
 use io::switch::{PortQueues, Switch};
 
-use super::plane::Plane;
-use super::{LOST, LOST_PACKETS, controller_port, drops, fill, lost_packets, ports, show};
-use crate::cli::RunArgs;
-use crate::frontend;
-use crate::targets::native::{NativeTarget, Object};
+use super::machine::{self, Machine, Object, Totals};
+use super::{controller_port, driver, lost_packets, ports};
+use crate::cli::{RunArgs, RunTarget};
 
-/// The interval at which the control plane polls for events.
-const TURN: Duration = Duration::from_millis(100);
+/// The ports and the workers.
+pub struct Native {
+    workers: usize,
+    numbers: Vec<u32>,
+    /// The queues of the ports, until the first program starts.
+    queues: Option<Vec<PortQueues>>,
+    controller: Option<ControllerPort>,
+    switch: Option<Switch>,
+    loaded: Option<(Arc<NativeProgram>, Arc<dataplane::Memory>)>,
+    log: bool,
+    ages: Ages,
+}
 
-/// Runs until it is interrupted, or until no port can receive more packets.
-pub fn run(args: &RunArgs) -> anyhow::Result<()> {
-    let workers = args.workers.unwrap_or(1);
-    if workers == 0 {
-        bail!("--workers 0: it takes at least one");
-    }
-    let mut drivers = ports(args, |what| what.parse::<Driver>().map_err(|why| anyhow!(why)))?;
-    let numbers: Vec<u32> = drivers.iter().map(|(number, _)| *number).collect();
-    let controller = controller_port(args, &drivers)?;
-    if let Some((number, port)) = &controller {
-        drivers.push((*number, Driver::AfPacket(port.name().to_string())));
-    }
-    let program = frontend::program(&args.source.program, &args.source.preprocess)?;
-    let program = NativeTarget::load(&Object::make(&program)?)?.program();
-    let mut device = program.memory().clone();
-    device.listen(args.log)?;
-    if let Some(file) = &args.entries {
-        fill(file, &mut device)?;
-    }
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked = stop.clone();
-    ctrlc::set_handler(move || asked.store(true, Ordering::Release))?;
-    let queues = open(args, &drivers, workers)?;
-    let mut plane = Plane::start(args, &numbers, &mut device)?;
-    let mut ages = Ages { last: 0 };
-    let mut switch = Switch::start(program, queues, workers)?;
-    if let Some((_, port)) = controller {
-        switch.set_controller(port);
-    }
-    let plural = if workers == 1 { "worker" } else { "workers" };
-    eprintln!("running with {workers} {plural}; Ctrl-C ends it");
-    loop {
-        // What the last packets told is shown, too.
-        let last = stop.load(Ordering::Acquire) || switch.ended();
-        if !last {
-            switch.wait(TURN);
+impl Native {
+    /// Opens the ports.
+    pub fn open(args: &RunArgs) -> anyhow::Result<Native> {
+        let workers = args.workers.unwrap_or(1);
+        if workers == 0 {
+            bail!("--workers 0: it takes at least one");
         }
+        let mut drivers = ports(args, driver)?;
+        let controller = controller_port(args, &drivers)?;
+        let (number, controller) = controller.unzip();
+        if let Some((number, port)) = number.zip(controller.as_ref()) {
+            drivers.push((number, Driver::AfPacket(port.name().to_string())));
+        }
+        let queues = open(args, &drivers, workers)?;
+        let numbers = drivers.iter().map(|(number, _)| *number).collect();
+        let (switch, loaded) = (None, None);
+        Ok(Native { workers, numbers, queues: Some(queues), controller, switch, loaded, log: args.log, ages: Ages { last: 0 } })
+    }
+}
+
+impl Target for Native {
+    fn compiler(&self) -> Compiler {
+        machine::compiler(RunTarget::Native)
+    }
+
+    fn load(&mut self, object: Box<dyn Any + Send>) -> Result<(), String> {
+        let Object::Native(object) = machine::object(object)? else {
+            return Err("the program is for another target".to_string());
+        };
+        let program = object.load().map_err(machine::text)?;
+        let mut memory = program.memory().clone();
+        memory.listen(self.log).map_err(|why| why.to_string())?;
+        self.loaded = Some((program, memory));
+        Ok(())
+    }
+
+    fn loaded(&mut self) -> Option<&mut dyn Device> {
+        let now = self.now();
+        let (_, memory) = self.loaded.as_mut()?;
+        memory.set_clock(now);
+        Some(memory)
+    }
+
+    fn both(&mut self) -> Option<(&mut dyn Device, &mut dyn Device)> {
+        let (_, loaded) = self.loaded.as_mut()?;
+        Some((self.switch.as_mut()?, loaded))
+    }
+
+    fn commit(&mut self) -> Result<(), String> {
+        let (program, _) = self.loaded.take().ok_or("no program is loaded")?;
+        if let Some(switch) = &mut self.switch {
+            switch.replace(program);
+            return Ok(());
+        }
+        let queues = self.queues.take().ok_or("the ports are closed")?;
+        let mut switch = Switch::start(program, queues, self.workers).map_err(|why| why.to_string())?;
+        if let Some(port) = self.controller.take() {
+            switch.set_controller(port);
+        }
+        self.switch = Some(switch);
+        Ok(())
+    }
+
+    fn discard(&mut self) {
+        self.loaded = None;
+    }
+
+    fn running(&mut self) -> Option<&mut dyn Device> {
+        self.switch.as_mut().map(|switch| switch as &mut dyn Device)
+    }
+}
+
+impl Machine for Native {
+    fn turn(&mut self) -> anyhow::Result<Vec<Event>> {
+        let Some(switch) = &mut self.switch else { return Ok(Vec::new()) };
+        let events = switch.events()?;
         let now = switch.now();
-        for event in switch.events()? {
-            show(args, &event, device.manifest());
-            plane.tell(Event::Told(&event), now, &mut switch);
-        }
-        ages.turn(&device, switch.now());
-        if last {
-            break;
-        }
+        self.ages.turn(switch.program().memory(), now);
+        Ok(events)
     }
-    plane.report_refused();
-    let lost = Lost {
-        messages: switch.events_lost(),
-        packets: lost_packets(switch.controller())?,
-        writes: plane.refused,
-    };
-    let (counts, broken) = switch.stop();
-    summary(args, &drivers, &counts, &lost, &mut device)?;
-    broken.map_or(Ok(()), |error| Err(error.into()))
+
+    fn now(&self) -> u64 {
+        self.switch.as_ref().map_or(0, Switch::now)
+    }
+
+    fn ended(&self) -> bool {
+        self.switch.as_ref().is_some_and(Switch::ended)
+    }
+
+    fn totals(&mut self) -> anyhow::Result<Totals> {
+        let Some(switch) = &mut self.switch else { return Ok(Totals::default()) };
+        let counts: Vec<PortCounts> = switch.counts();
+        Ok(Totals {
+            ports: self.numbers.iter().copied().zip(counts).collect(),
+            messages_lost: switch.events_lost(),
+            packets_lost: lost_packets(switch.controller())?,
+        })
+    }
+
+    fn finish(&mut self) -> anyhow::Result<()> {
+        let Some(switch) = &mut self.switch else { return Ok(()) };
+        switch.halt().map_or(Ok(()), |error| Err(error.into()))
+    }
 }
 
 /// The removal of entries that packets added and whose time has passed. Every row is searched once a second, whatever the traffic, so an entry
@@ -108,57 +164,4 @@ fn open(args: &RunArgs, drivers: &[(u32, Driver)], workers: usize) -> anyhow::Re
         queues.push((*number, opened));
     }
     Ok(queues)
-}
-
-/// What did not reach its destination.
-struct Lost {
-    /// Digests and messages to the control plane.
-    messages: u64,
-    /// Packets to the controller, if it has a port.
-    packets: Option<u64>,
-    /// Batches of the control plane that the device refused.
-    writes: u64,
-}
-
-/// Prints the counters of the ports, and the drop reasons.
-fn summary(
-    args: &RunArgs,
-    drivers: &[(u32, Driver)],
-    counts: &[PortCounts],
-    lost: &Lost,
-    device: &mut dyn Device,
-) -> anyhow::Result<()> {
-    let drops = drops(device)?;
-    if args.json {
-        let port = |((number, _), c): (&(u32, Driver), &PortCounts)| {
-            serde_json::json!({"port": number, "received": {"packets": c.received.packets, "bytes": c.received.bytes},
-                "sent": {"packets": c.sent.packets, "bytes": c.sent.bytes},
-                "missed": c.missed, "full": c.full, "unfit": c.unfit})
-        };
-        let drop = |(name, count): &(String, dataplane::Count)| serde_json::json!({"reason": name, "packets": count.packets, "bytes": count.bytes});
-        let ports: Vec<_> = drivers.iter().zip(counts).map(port).collect();
-        let drops: Vec<_> = drops.iter().map(drop).collect();
-        println!(
-            "{}",
-            serde_json::json!({"ports": ports, "drops": drops, "digests_lost": lost.messages,
-                "packets_lost": lost.packets, "writes_refused": lost.writes})
-        );
-        return Ok(());
-    }
-    for ((number, _), c) in drivers.iter().zip(counts) {
-        println!(
-            "port {number:<3} received {:>12}  sent {:>12}  missed {}  not sent: queue full {}, unfit {}",
-            c.received.packets, c.sent.packets, c.missed, c.full, c.unfit
-        );
-    }
-    for (name, count) in drops.iter().filter(|(_, count)| count.packets > 0) {
-        println!("dropped: {name:<40} {:>12} packets", count.packets);
-    }
-    if lost.messages > 0 {
-        println!("{LOST}: {}", lost.messages);
-    }
-    if let Some(packets @ 1..) = lost.packets {
-        println!("{LOST_PACKETS}: {packets}");
-    }
-    Ok(())
 }

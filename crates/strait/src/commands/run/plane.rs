@@ -7,6 +7,7 @@ use dataplane::Device;
 use crate::cli::RunArgs;
 
 /// The built-in control plane, if one was requested.
+#[derive(Default)]
 pub struct Plane {
     controller: Option<Box<dyn Controller>>,
     /// The number of batches that the device refused.

@@ -6,24 +6,28 @@
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
-use prost::Message as _;
+use prost::{Message, Name};
 use prost_reflect::{
     DescriptorPool, DynamicMessage, Kind, MapKey, MessageDescriptor, ReflectMessage as _, Value,
 };
 
-use super::proto::P4Info;
-
-static DESCRIPTOR: LazyLock<MessageDescriptor> = LazyLock::new(|| {
-    let pool = DescriptorPool::decode(&include_bytes!(concat!(env!("OUT_DIR"), "/p4info.bin"))[..]);
-    let found = pool.ok().and_then(|p| p.get_message_by_name("p4.config.v1.P4Info"));
-    found.expect("the build wrote the descriptor of this message")
+static DESCRIPTORS: LazyLock<DescriptorPool> = LazyLock::new(|| {
+    let pool = DescriptorPool::decode(&include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"))[..]);
+    pool.expect("the build wrote the descriptors")
 });
 
+/// The descriptor of a message type.
+fn descriptor<M: Name>() -> MessageDescriptor {
+    let found = DESCRIPTORS.get_message_by_name(&M::full_name());
+    found.expect("the build wrote the descriptors of all messages")
+}
+
 /// The message as text. The first two lines tell tools the file and the type of its message.
-pub fn text(info: &P4Info) -> String {
-    let mut out =
-        "# proto-file: p4/config/v1/p4info.proto\n# proto-message: p4.config.v1.P4Info\n\n".to_string();
-    if let Ok(dynamic) = DynamicMessage::decode(DESCRIPTOR.clone(), info.encode_to_vec().as_slice()) {
+pub fn text<M: Message + Name>(info: &M) -> String {
+    let kind = descriptor::<M>();
+    let file = kind.parent_file();
+    let mut out = format!("# proto-file: {}\n# proto-message: {}\n\n", file.name(), kind.full_name());
+    if let Ok(dynamic) = DynamicMessage::decode(kind, info.encode_to_vec().as_slice()) {
         message(&dynamic, 0, &mut out);
     }
     out
@@ -72,7 +76,7 @@ fn value(name: &str, v: &Value, kind: &Kind, depth: usize, out: &mut String) {
         Value::I64(n) => writeln!(out, "{pad}{name}: {n}"),
         Value::U32(n) => writeln!(out, "{pad}{name}: {n}"),
         Value::U64(n) => writeln!(out, "{pad}{name}: {n}"),
-        // P4Info has no floating-point numbers, and `message` writes the elements of lists and maps one by one.
+        // P4Runtime has no floating-point numbers, and `message` writes the elements of lists and maps one by one.
         Value::F32(_) | Value::F64(_) | Value::List(_) | Value::Map(_) => Ok(()),
     };
 }
@@ -111,13 +115,8 @@ fn quoted(bytes: &[u8], text: bool) -> String {
     out + "\""
 }
 
-/// The message in protobuf's binary format.
-pub fn binary(info: &P4Info) -> Vec<u8> {
-    info.encode_to_vec()
-}
-
 /// Reads a message from text.
-pub fn parse(text: &str) -> Result<P4Info, String> {
-    let dynamic = DynamicMessage::parse_text_format(DESCRIPTOR.clone(), text).map_err(|e| e.to_string())?;
-    P4Info::decode(dynamic.encode_to_vec().as_slice()).map_err(|e| e.to_string())
+pub fn parse<M: Message + Name + Default>(text: &str) -> Result<M, String> {
+    let dynamic = DynamicMessage::parse_text_format(descriptor::<M>(), text).map_err(|e| e.to_string())?;
+    M::decode(dynamic.encode_to_vec().as_slice()).map_err(|e| e.to_string())
 }

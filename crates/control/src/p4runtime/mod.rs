@@ -1,0 +1,33 @@
+//! P4Runtime 1.5: requests to updates and queries of a device, and what a device tells to messages of a stream.
+//!
+//! * `status`: the outcome of a request. `bytes`, `names`, `data`, `entry`, `objects`: parts of messages.
+//! * [`pipeline`]: P4Info joined with a manifest: ids to numbers, and back.
+//! * [`kept`]: what P4Runtime asks a server to remember, and no device holds.
+//! * [`write`](write()), [`read`](read()), [`packet`], [`digest`]: the requests and the stream.
+//! * [`arbitration`], [`role`]: who may do what.
+//! * [`server`]: a device with its controllers, its pipelines and its program.
+//!
+//! There is no socket, no thread and no clock in here; `grpc` has them.
+
+pub mod arbitration;
+mod bytes;
+mod data;
+pub mod digest;
+mod entry;
+pub mod kept;
+mod names;
+mod objects;
+pub mod packet;
+pub mod pipeline;
+mod read;
+mod reconcile;
+pub mod role;
+pub mod server;
+mod status;
+pub mod stream;
+mod write;
+
+pub use read::read;
+pub use reconcile::reconcile;
+pub use status::{Code, Status, detail};
+pub use write::{Outcomes, write};

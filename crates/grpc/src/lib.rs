@@ -1,0 +1,20 @@
+//! P4Runtime over gRPC: a server for devices, on tonic.
+//!
+//! What the requests mean is in [`control::p4runtime`]. Here are sockets, TLS, threads, and limits for what clients can make the server hold.
+#![forbid(unsafe_code)]
+
+mod connections;
+mod devices;
+mod error;
+mod limits;
+mod server;
+mod service;
+
+/// The service, generated from the text in the `proto` directory.
+#[allow(missing_docs, clippy::all)]
+pub mod generated {
+    tonic::include_proto!("p4.v1");
+}
+
+pub use devices::{Device, now};
+pub use server::{Address, Running, StartError, Tls, start};

@@ -1,0 +1,348 @@
+//! Runs programs in the reference interpreter, with the ports of the native target: the oracle, with real traffic. One thread moves the packets.
+
+use std::any::Any;
+use std::io::{Read as _, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use abi::Manifest;
+use anyhow::{Context, bail};
+use control::p4runtime::server::{Compiler, Target};
+use dataplane::device::{Device, DeviceError, Entity, EntryKey, Event, Query, Update, WriteError};
+use dataplane::port::{Inbox, Offload, Port, PortCounts, PortError};
+use interp::{Interpreter, Silent};
+
+use super::machine::{self, Machine, Object, Totals};
+use super::{check_number, driver, ports};
+use crate::cli::{RunArgs, RunTarget};
+
+/// The longest sleep of the thread, and thus the longest time until it notices that it must stop.
+const SLEEP: Duration = Duration::from_millis(50);
+/// The packets of a port that are processed before the next port has its turn.
+const BURST: usize = 32;
+/// The longest packet in bytes: a GSO packet with its Ethernet header and VLAN tags.
+const LONGEST: usize = 65_536 + 64;
+
+/// The interpreter's ports and programs.
+pub struct Interp {
+    numbers: Vec<u32>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    running: Option<Handle>,
+    loaded: Option<Handle>,
+}
+
+/// What the thread shares with whoever controls the program.
+struct Shared {
+    program: Mutex<Option<Arc<Mutex<Interpreter<'static>>>>>,
+    counts: Mutex<Vec<PortCounts>>,
+    failure: Mutex<Option<PortError>>,
+    stop: AtomicBool,
+    ended: AtomicBool,
+    started: Instant,
+    controller: Option<u32>,
+    log: bool,
+    /// Wakes the thread: packets of the controller have left the program.
+    wake: UnixStream,
+}
+
+impl Interp {
+    /// Opens the ports, and starts the thread. Until a program runs, packets are dropped.
+    pub fn open(args: &RunArgs) -> anyhow::Result<Interp> {
+        if args.workers.is_some_and(|workers| workers != 1) {
+            bail!("--workers: the interpreter has one");
+        }
+        let drivers = ports(args, driver)?;
+        if let Some(number) = args.cpu_port {
+            check_number(number)?;
+            if drivers.iter().any(|(n, _)| *n == number) {
+                bail!("port {number} is given twice: as --port, and as the controller's");
+            }
+        }
+        let mut queues = Vec::new();
+        for ((number, driver), text) in drivers.iter().zip(&args.ports) {
+            let opened = driver.open(1).with_context(|| format!("port {number}"))?;
+            eprintln!("port {text}");
+            queues.extend(opened.into_iter().map(|queue| (*number, queue)));
+        }
+        let (wake, woken) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        woken.set_nonblocking(true)?;
+        let shared = Arc::new(Shared {
+            program: Mutex::default(),
+            counts: Mutex::new(vec![PortCounts::default(); queues.len()]),
+            failure: Mutex::default(),
+            stop: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            started: Instant::now(),
+            controller: args.cpu_port,
+            log: args.log,
+            wake,
+        });
+        let numbers = queues.iter().map(|(number, _)| *number).collect();
+        let worker = Worker { ports: queues, shared: shared.clone(), woken };
+        let thread = std::thread::Builder::new().name("interpreter".to_string()).spawn(move || worker.run())?;
+        Ok(Interp { numbers, shared, thread: Some(thread), running: None, loaded: None })
+    }
+}
+
+impl Target for Interp {
+    fn compiler(&self) -> Compiler {
+        machine::compiler(RunTarget::Interp)
+    }
+
+    fn load(&mut self, object: Box<dyn Any + Send>) -> Result<(), String> {
+        let Object::Interp(program) = machine::object(object)? else {
+            return Err("the program is for another target".to_string());
+        };
+        let mut interpreter = Interpreter::of(program).map_err(|why| why.to_string())?;
+        interpreter.set_controller_port(self.shared.controller);
+        interpreter.listen(self.shared.log).map_err(|why| why.to_string())?;
+        let manifest = interpreter.manifest().clone();
+        let program = Arc::new(Mutex::new(interpreter));
+        self.loaded = Some(Handle { program, manifest, shared: self.shared.clone() });
+        Ok(())
+    }
+
+    fn loaded(&mut self) -> Option<&mut dyn Device> {
+        self.loaded.as_mut().map(|handle| handle as &mut dyn Device)
+    }
+
+    fn both(&mut self) -> Option<(&mut dyn Device, &mut dyn Device)> {
+        Some((self.running.as_mut()?, self.loaded.as_mut()?))
+    }
+
+    fn commit(&mut self) -> Result<(), String> {
+        let next = self.loaded.take().ok_or("no program is loaded")?;
+        *lock(&self.shared.program) = Some(next.program.clone());
+        self.running = Some(next);
+        Ok(())
+    }
+
+    fn discard(&mut self) {
+        self.loaded = None;
+    }
+
+    fn running(&mut self) -> Option<&mut dyn Device> {
+        self.running.as_mut().map(|handle| handle as &mut dyn Device)
+    }
+}
+
+impl Machine for Interp {
+    fn turn(&mut self) -> anyhow::Result<Vec<Event>> {
+        match &mut self.running {
+            Some(running) => Ok(running.events()?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.shared.now()
+    }
+
+    fn ended(&self) -> bool {
+        self.shared.ended.load(Ordering::Acquire)
+    }
+
+    fn totals(&mut self) -> anyhow::Result<Totals> {
+        let counts = lock(&self.shared.counts).clone();
+        let ports = self.numbers.iter().copied().zip(counts).collect();
+        Ok(Totals { ports, messages_lost: 0, packets_lost: self.shared.controller.map(|_| 0) })
+    }
+
+    fn finish(&mut self) -> anyhow::Result<()> {
+        self.shared.stop.store(true, Ordering::Release);
+        self.shared.wake();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        lock(&self.shared.failure).take().map_or(Ok(()), |why| Err(why.into()))
+    }
+}
+
+impl Drop for Interp {
+    fn drop(&mut self) {
+        let _ = self.finish();
+    }
+}
+
+impl Shared {
+    fn now(&self) -> u64 {
+        self.started.elapsed().as_micros() as u64
+    }
+
+    fn wake(&self) {
+        // A full pipe wakes as well.
+        let _ = (&self.wake).write(&[0]);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A program, for whoever controls it. Controllers and the thread take turns.
+struct Handle {
+    program: Arc<Mutex<Interpreter<'static>>>,
+    manifest: Manifest,
+    shared: Arc<Shared>,
+}
+
+impl Handle {
+    fn with<R>(&self, act: impl FnOnce(&mut Interpreter<'static>) -> R) -> R {
+        let mut program = lock(&self.program);
+        program.set_clock(self.shared.now());
+        act(&mut program)
+    }
+}
+
+impl Device for Handle {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn write(&mut self, updates: &[Update]) -> Result<(), WriteError> {
+        self.with(|program| program.write(updates))
+    }
+
+    fn write_atomically(&mut self, updates: &[Update]) -> Result<(), WriteError> {
+        self.with(|program| program.write_atomically(updates))
+    }
+
+    fn read(&mut self, query: &Query) -> Result<Vec<Entity>, DeviceError> {
+        self.with(|program| program.read(query))
+    }
+
+    fn events(&mut self) -> Result<Vec<Event>, DeviceError> {
+        self.with(Device::events)
+    }
+
+    fn listen(&mut self, messages: bool) -> Result<(), DeviceError> {
+        self.with(|program| program.listen(messages))
+    }
+
+    fn packet_out(&mut self, packet: &[u8]) -> Result<(), DeviceError> {
+        let done = self.with(|program| program.packet_out(packet));
+        self.shared.wake();
+        done
+    }
+
+    fn since_last_hit(&mut self, entry: &EntryKey) -> Result<u64, DeviceError> {
+        self.with(|program| program.since_last_hit(entry))
+    }
+}
+
+/// The thread that moves packets.
+struct Worker {
+    ports: Vec<(u32, Box<dyn Port>)>,
+    shared: Arc<Shared>,
+    woken: UnixStream,
+}
+
+/// A burst of packets that a port has received.
+struct Burst {
+    buffer: Vec<u8>,
+    packets: Vec<(Vec<u8>, Option<Offload>)>,
+}
+
+impl Inbox for Burst {
+    fn room(&mut self) -> Option<&mut [u8]> {
+        (self.packets.len() < BURST).then_some(&mut self.buffer[..])
+    }
+
+    fn take(&mut self, length: usize, offload: Option<Offload>) {
+        self.packets.push((self.buffer[..length].to_vec(), offload));
+    }
+}
+
+impl Worker {
+    fn run(mut self) {
+        if let Err(error) = self.poll() {
+            *lock(&self.shared.failure) = Some(error);
+        }
+        self.publish();
+        self.shared.ended.store(true, Ordering::Release);
+    }
+
+    fn poll(&mut self) -> Result<(), PortError> {
+        let mut burst = Burst { buffer: vec![0; LONGEST], packets: Vec::new() };
+        while !self.shared.stop.load(Ordering::Acquire) {
+            let program = lock(&self.shared.program).clone();
+            let mut any = self.send_injected(program.as_deref())?;
+            for at in 0..self.ports.len() {
+                burst.packets.clear();
+                self.ports[at].1.receive(&mut burst)?;
+                any |= !burst.packets.is_empty();
+                let number = self.ports[at].0;
+                let sent = program.as_deref().map(|program| self.process(program, number, &burst.packets));
+                self.send(sent.unwrap_or_default())?;
+            }
+            if any {
+                continue;
+            }
+            self.publish();
+            if program.is_some() && self.ports.iter().all(|(_, port)| port.ended()) {
+                break;
+            }
+            if self.ports.iter().any(|(_, port)| port.polled()) {
+                continue;
+            }
+            let ports = self.ports.iter().filter_map(|(_, port)| port.wakes());
+            let on: Vec<BorrowedFd<'_>> = ports.chain([self.woken.as_fd()]).collect();
+            io::port::wait(&on, SLEEP);
+            let _ = self.woken.read(&mut [0; 64]);
+        }
+        Ok(())
+    }
+
+    /// Runs packets through the program. Packets that must still be segmented are segmented first.
+    fn process(
+        &self,
+        program: &Mutex<Interpreter<'static>>,
+        port: u32,
+        packets: &[(Vec<u8>, Option<Offload>)],
+    ) -> Vec<(u32, Vec<u8>)> {
+        let mut program = lock(program);
+        program.set_clock(self.shared.now());
+        let mut sent = Vec::new();
+        for (packet, offload) in packets {
+            let cut = offload.as_ref().and_then(|offload| io::port::segments(packet, offload));
+            match cut {
+                Some(segments) => {
+                    for segment in segments {
+                        sent.extend(program.process(port, &segment, &mut Silent).sent);
+                    }
+                }
+                None => sent.extend(program.process(port, packet, &mut Silent).sent),
+            }
+        }
+        sent
+    }
+
+    /// Sends what has left the program because of the controller's packets.
+    fn send_injected(&mut self, program: Option<&Mutex<Interpreter<'static>>>) -> Result<bool, PortError> {
+        let sent = program.map(|program| lock(program).take_injected()).unwrap_or_default();
+        let any = !sent.is_empty();
+        self.send(sent)?;
+        Ok(any)
+    }
+
+    fn send(&mut self, packets: Vec<(u32, Vec<u8>)>) -> Result<(), PortError> {
+        for (number, packet) in packets {
+            if let Some((_, port)) = self.ports.iter_mut().find(|(n, _)| *n == number) {
+                // The port counts a packet that it cannot send.
+                let _ = port.send(&packet, None);
+            }
+        }
+        self.ports.iter_mut().try_for_each(|(_, port)| port.flush())
+    }
+
+    fn publish(&mut self) {
+        let counts = self.ports.iter_mut().map(|(_, port)| port.counts()).collect();
+        *lock(&self.shared.counts) = counts;
+    }
+}

@@ -1,0 +1,129 @@
+//! What `strait run` asks of a target: to load a program, to give it the packets, and to say what happens.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use abi::Manifest;
+use anyhow::Context;
+use control::p4runtime::server::{Compiled, Compiler, Target};
+use dataplane::device::Event;
+use dataplane::port::PortCounts;
+
+use crate::cli::{Preprocess, RunTarget};
+use crate::frontend;
+use crate::targets::kernel::{self, At};
+use crate::targets::native;
+
+/// A target with its ports.
+pub trait Machine: Target {
+    /// What the program has told since the last call. Entries whose time has passed are removed.
+    fn turn(&mut self) -> anyhow::Result<Vec<Event>>;
+    /// The time in microseconds, on the clock that packets see.
+    fn now(&self) -> u64;
+    /// Whether no packet will come any more.
+    fn ended(&self) -> bool {
+        false
+    }
+    /// What the ports and the program have counted, and what was lost.
+    fn totals(&mut self) -> anyhow::Result<Totals>;
+    /// Ends the program and removes what it has made. A failure that ended it is the error.
+    fn finish(&mut self) -> anyhow::Result<()>;
+}
+
+/// What a run has counted.
+#[derive(Default)]
+pub struct Totals {
+    /// The counts of each port, if the target counts them.
+    pub ports: Vec<(u32, PortCounts)>,
+    /// Digests and messages that found no room.
+    pub messages_lost: u64,
+    /// Packets to the controller that found no room, if it has a port.
+    pub packets_lost: Option<u64>,
+}
+
+/// A program in the form that a machine loads.
+pub enum Object {
+    Interp(Arc<ir::Verified>),
+    Native(native::Object),
+    Kernel(kernel::Object),
+}
+
+impl Object {
+    /// Compiles a program for a target.
+    pub fn make(target: RunTarget, program: ir::Verified) -> anyhow::Result<Object> {
+        Ok(match target {
+            RunTarget::Interp => Object::Interp(Arc::new(program)),
+            RunTarget::Native => Object::Native(native::Object::make(&program)?),
+            RunTarget::Tc => Object::Kernel(kernel::Object::running(At::Tc, &program)?),
+            RunTarget::Xdp => Object::Kernel(kernel::Object::running(At::Xdp, &program)?),
+        })
+    }
+}
+
+/// Compiles the program of a file, with its P4Info if a controller is to see it.
+pub fn compile(target: RunTarget, file: &Path, options: &Preprocess, describe: bool) -> anyhow::Result<Compiled> {
+    let (program, info) = match describe {
+        true => frontend::described(file, options)?,
+        false => (frontend::program(file, options)?, proto::p4::config::v1::P4Info::default()),
+    };
+    Ok(Compiled { info, object: Box::new(Object::make(target, program)?) })
+}
+
+/// A compiler of what controllers push.
+pub fn compiler(target: RunTarget) -> Compiler {
+    Arc::new(move |config: &[u8]| {
+        let source = source(config)?;
+        let (program, info) = frontend::pushed(&source)?;
+        let object = Object::make(target, program).map_err(|why| format!("{why:#}"))?;
+        Ok(Compiled { info, object: Box::new(object) })
+    })
+}
+
+/// `p4.tmp.P4DeviceConfig`, in which controllers for BMv2 wrap what they push.
+#[derive(Clone, PartialEq, prost::Message)]
+struct DeviceConfig {
+    #[prost(bool, tag = "1")]
+    reassign: bool,
+    #[prost(bytes = "vec", tag = "3")]
+    device_data: Vec<u8>,
+}
+
+/// The P4 source in `p4_device_config`: the text itself, or wrapped as for BMv2.
+fn source(config: &[u8]) -> Result<String, String> {
+    // The first byte of the wrapper is the tag of `reassign`, which no text begins with.
+    let wrapped = match config.first() {
+        Some(0x08) => <DeviceConfig as prost::Message>::decode(config).ok().map(|wrapped| wrapped.device_data),
+        _ => None,
+    };
+    let bytes = wrapped.as_deref().unwrap_or(config);
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    match first {
+        None => Err("`p4_device_config` is empty: it is the P4 source of the program".to_string()),
+        Some(b'{') => Err("`p4_device_config` is JSON, as p4c writes it for BMv2: push the P4 source instead".to_string()),
+        Some(_) if bytes.contains(&0) => Err("`p4_device_config` is no text: it is the P4 source of the program".to_string()),
+        Some(_) => String::from_utf8(bytes.to_vec()).map_err(|_| "`p4_device_config` is no UTF-8".to_string()),
+    }
+}
+
+/// An object that a machine was given to load.
+pub fn object(any: Box<dyn std::any::Any + Send>) -> Result<Object, String> {
+    any.downcast::<Object>().map(|object| *object).map_err(|_| "the program is for another target".to_string())
+}
+
+/// The text of an error with its causes.
+pub fn text(why: anyhow::Error) -> String {
+    format!("{why:#}")
+}
+
+/// The packets dropped for each reason, with the reason's name.
+pub fn named_drops(
+    manifest: &Manifest,
+    counts: Vec<dataplane::Count>,
+) -> Vec<(String, dataplane::Count)> {
+    manifest.drops.iter().map(|d| d.name.clone()).zip(counts).collect()
+}
+
+/// Reads a file that a certificate or a key is in.
+pub fn pem(file: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))
+}

@@ -1,0 +1,116 @@
+//! The machine of a run, alone or with a P4Runtime server.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, anyhow};
+use control::p4runtime::server::{Compiled, Server};
+use dataplane::device::{Device, Event};
+
+use super::machine::{Machine, pem, text};
+use crate::cli::RunArgs;
+
+/// A machine, which controllers may share.
+pub struct Host {
+    started: Instant,
+    machine: Kind,
+}
+
+enum Kind {
+    Alone(Box<dyn Machine>),
+    Served(Arc<grpc::Device<dyn Machine>>),
+}
+
+impl Host {
+    /// A machine, with a server if one was asked for.
+    pub fn new(args: &RunArgs, machine: Box<dyn Machine>) -> Host {
+        let machine = match &args.grpc {
+            None => Kind::Alone(machine),
+            Some(_) => Kind::Served(Arc::new(grpc::Device::new(Server::new(args.device_id, machine)))),
+        };
+        Host { started: Instant::now(), machine }
+    }
+
+    /// Runs `act` while no controller reads or writes.
+    pub fn with<R>(&mut self, act: impl FnOnce(&mut dyn Machine) -> R) -> R {
+        match &mut self.machine {
+            Kind::Alone(machine) => act(&mut **machine),
+            Kind::Served(device) => device.with(|server| act(server.target())),
+        }
+    }
+
+    /// Starts the program of the command line. `prepare` gets its device before packets do.
+    pub fn start(
+        &mut self,
+        args: &RunArgs,
+        compiled: Compiled,
+        prepare: impl FnOnce(&mut dyn Device) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let Kind::Served(device) = &self.machine else {
+            return self.with(|machine| {
+                machine.load(compiled.object).map_err(|why| anyhow!(why))?;
+                let loaded = machine.loaded().context("the program is not loaded")?;
+                prepare(loaded).inspect_err(|_| machine.discard())?;
+                machine.commit().map_err(|why| anyhow!(why))
+            });
+        };
+        let source = args.program.as_ref().and_then(|file| std::fs::read(file).ok()).unwrap_or_default();
+        device.with(|server| {
+            server.start(compiled, source, |device| prepare(device).map_err(text)).map_err(|why| anyhow!(why.message))
+        })
+    }
+
+    /// Starts the P4Runtime server, if one was asked for.
+    pub fn listen(&self, args: &RunArgs) -> anyhow::Result<Option<grpc::Running>> {
+        let (Kind::Served(device), Some(address)) = (&self.machine, &args.grpc) else { return Ok(None) };
+        let tls = match (&args.grpc_cert, &args.grpc_key) {
+            (Some(certificate), Some(key)) => {
+                let clients = args.grpc_client_ca.as_ref().map(|file| pem(file)).transpose()?;
+                Some(grpc::Tls { certificate: pem(certificate)?, key: pem(key)?, clients })
+            }
+            _ => None,
+        };
+        let address = grpc::Address { socket: socket(address)?, tls, anyone: args.grpc_insecure };
+        let devices = BTreeMap::from([(device.id(), device.clone())]);
+        let server = grpc::start(&address, devices)?;
+        let how = if address.tls.is_some() { " with TLS" } else { "" };
+        eprintln!("P4Runtime on {}{how}, device {}", server.address(), device.id());
+        Ok(Some(server))
+    }
+
+    /// Takes what the program has told, passes it to `act` and to the controllers. Returns whether there was anything.
+    pub fn turn(&mut self, act: impl FnOnce(&mut dyn Machine, &[Event])) -> anyhow::Result<bool> {
+        let events = self.with(|machine| {
+            let events = machine.turn()?;
+            act(machine, &events);
+            Ok::<_, anyhow::Error>(events)
+        })?;
+        if let Kind::Served(device) = &self.machine {
+            device.tell(&events, grpc::now(self.started));
+        }
+        Ok(!events.is_empty())
+    }
+
+    /// The number of messages that controllers did not read in time.
+    pub fn unread(&self) -> u64 {
+        match &self.machine {
+            Kind::Alone(_) => 0,
+            Kind::Served(device) => device.lost(),
+        }
+    }
+}
+
+/// An address to listen on: `ADDR:PORT`, `:PORT` for all addresses, `PORT` for this machine only.
+fn socket(text: &str) -> anyhow::Result<SocketAddr> {
+    let wrong = || format!("`{text}` is not ADDR:PORT, such as 127.0.0.1:9559");
+    if let Ok(port) = text.parse() {
+        return Ok(SocketAddr::new(IpAddr::from([127, 0, 0, 1]), port));
+    }
+    if let Some(port) = text.strip_prefix(':') {
+        return Ok(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port.parse().with_context(wrong)?));
+    }
+    let text = text.replace("localhost:", "127.0.0.1:");
+    text.parse().with_context(wrong)
+}
