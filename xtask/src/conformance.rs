@@ -217,6 +217,11 @@ fn lowered(outcome: &mut Outcome, typed: &p4::check::Typed<'_>, map: &SourceMap,
         return;
     }
     outcome.beyond = limit.map(|l| l.text);
+    if let Some(program) = &program
+        && let Err(why) = joined(typed, map, program)
+    {
+        outcome.p4info = Some(why);
+    }
     outcome.cases = match (program, stf) {
         (_, None) => Vec::new(),
         (None, Some(_)) => {
@@ -228,6 +233,13 @@ fn lowered(outcome: &mut Outcome, typed: &p4::check::Typed<'_>, map: &SourceMap,
     if limits.list().iter().any(|d| d.code == "E0599") {
         outcome.cases = vec![Case::Wrong(outcome.beyond.clone().unwrap_or_default()); cases::TARGETS.len()];
     }
+}
+
+/// Joins a program's own P4Info with it, as the P4Runtime server does. A program that P4Runtime cannot describe has nothing to join.
+fn joined(typed: &p4::check::Typed<'_>, map: &SourceMap, program: &ir::Verified) -> Result<(), String> {
+    let Ok(info) = emit::p4info::message(&p4::api::of(typed, map)) else { return Ok(()) };
+    let pipeline = control::p4runtime::pipeline::Pipeline::new(info.clone(), &info, &interp::manifest::of(program));
+    pipeline.map(drop).map_err(|why| format!("the server cannot join it with its program: {}", why.message))
 }
 
 fn control_plane(typed: &p4::check::Typed<'_>, map: &SourceMap, expected: &str) -> String {

@@ -404,7 +404,7 @@ impl Worker {
             if idle == 0 || idle % IDLE_POLLS != 0 {
                 continue;
             }
-            if self.ports.iter().all(|(_, port)| port.ended()) {
+            if !self.ports.is_empty() && self.ports.iter().all(|(_, port)| port.ended()) {
                 break;
             }
             if self.ports.iter().any(|(_, port)| port.polled()) {

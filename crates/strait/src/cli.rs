@@ -183,7 +183,7 @@ pub struct RunArgs {
     pub target: RunTarget,
     /// A port: `0=eth0` or `0=tc:eth0` on tc; `0=eth0` or `0=xdp:eth0` on xdp; on native and interp `0=eth0` or `0=af_packet:eth0`, `0=af_xdp:eth0[:QUEUE]`, `0=tap:NAME`, `0=tun:NAME`, `0=pcap:IN,OUT`,
     /// `0=mem:FILE`.
-    #[arg(long = "port", value_name = "N=[DRIVER:]ARG", required = true)]
+    #[arg(long = "port", value_name = "N=[DRIVER:]ARG", required_unless_present = "grpc")]
     pub ports: Vec<String>,
     /// Table entries: `add` and `setdefault` lines of STF.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -120,7 +120,7 @@ impl Forwarder {
                 for (number, link) in ["in", "out"].iter().enumerate() {
                     command.args(["--port", &format!("{number}={}:{link}", driver.name())]);
                 }
-                (command, "running with")
+                (command, "running on")
             }
             Forwarder::Tc => {
                 let mut command = wire.namespace.command(strait);

@@ -179,8 +179,9 @@ fn head<'a>(preamble: &'a Option<config::Preamble>, what: &str) -> Result<(u32, 
 }
 
 impl Pipeline {
-    /// Joins a controller's P4Info with a program.
-    pub fn new(info: P4Info, manifest: &Manifest) -> Result<Pipeline, Status> {
+    /// Joins a controller's P4Info with a program. `own` is the P4Info that the compiler has made of the program: it has tables that the program
+    /// declares and does not apply, too.
+    pub fn new(info: P4Info, own: &P4Info, manifest: &Manifest) -> Result<Pipeline, Status> {
         let counters = Ids::of(
             info.counters.iter().map(|c| &c.preamble),
             manifest.counters.iter().map(|c| c.name.as_str()).collect(),
@@ -222,17 +223,21 @@ impl Pipeline {
             packet_out: None,
             info,
         };
-        pipeline.add_tables(manifest)?;
+        pipeline.add_tables(own, manifest)?;
         pipeline.add_profiles(manifest)?;
         pipeline.add_value_sets(manifest)?;
         pipeline.add_packet_headers()?;
         Ok(pipeline)
     }
 
-    fn add_tables(&mut self, manifest: &Manifest) -> Result<(), Status> {
+    fn add_tables(&mut self, own: &P4Info, manifest: &Manifest) -> Result<(), Status> {
         for table in &self.info.tables {
             let (id, name) = head(&table.preamble, "table")?;
             let at = manifest.table_id(name);
+            let is = |t: &config::Table| t.preamble.as_ref().is_some_and(|p| p.name == name);
+            if at.is_none() && !own.tables.iter().any(is) {
+                return Err(missing("table", name));
+            }
             let made = self.table(table, name, at.map(|at| (at, &manifest.tables[at.index()])))?;
             if let Some(at) = at {
                 self.table_ids[at.index()] = Some(id);

@@ -290,7 +290,7 @@ impl<T: Target + ?Sized> Server<T> {
         self.target.load(compiled.object).map_err(refused)?;
         let manifest = self.target.loaded().map(|device| device.manifest().clone()).unwrap_or_default();
         let info = config.p4info.take().unwrap_or_default();
-        let pipeline = Pipeline::new(info, &manifest).inspect_err(|_| self.target.discard())?;
+        let pipeline = Pipeline::new(info, &compiled.info, &manifest).inspect_err(|_| self.target.discard())?;
         Ok(Config {
             pipeline,
             kept: Kept::default(),

@@ -56,7 +56,7 @@ impl<'a> Lower<'_, 'a> {
             ("static_assert", _) => return Ok(Val::Scalar(Expr::bool(true))),
             ("digest", [_, data]) => {
                 let ty = self.ty(data);
-                self.digest(data, &ty)?;
+                self.digest(data, &ty, None)?;
             }
             ("fragment_ipv6", [size, identification]) => {
                 let size = self.number_of(size, 16)?;
@@ -355,8 +355,8 @@ impl<'a> Lower<'_, 'a> {
         Ok(())
     }
 
-    /// Sends a digest to the control plane. It is named after the type of its data.
-    pub(super) fn digest(&mut self, e: &'a ast::Expr, ty: &Type) -> Res<()> {
+    /// Sends a digest to the control plane. It has the name that P4Info gives it: that of the extern object, or else that of the type of its data.
+    pub(super) fn digest(&mut self, e: &'a ast::Expr, ty: &Type, object: Option<String>) -> Res<()> {
         let data = self.data(e)?;
         // A digest in v1model's egress has no effect.
         if self.out.arch == ir::Arch::V1Model && self.role == Role::Egress {
@@ -367,8 +367,13 @@ impl<'a> Lower<'_, 'a> {
                 let fields = self.typed.fields(ty).into_iter().map(|(name, ..)| name.to_string());
                 (ty.to_string(), fields.collect())
             }
-            _ => ("digest".to_string(), Vec::new()),
+            _ => {
+                let unnamed = self.unnamed_digests;
+                self.unnamed_digests += usize::from(object.is_none());
+                (format!("digest_{unnamed}"), Vec::new())
+            }
         };
+        let name = object.unwrap_or(name);
         if fields.len() != data.len() {
             fields = (0..data.len()).map(|i| format!("f{i}")).collect();
         }

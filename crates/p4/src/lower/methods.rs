@@ -87,9 +87,9 @@ impl<'a> Lower<'_, 'a> {
                 self.push(Ir::Call(Call::Random { dst, lo: constant(lo, ty), hi: constant(hi, ty) }));
                 return Ok(val);
             }
-            (Object::Digest, "pack", [data]) => {
+            (Object::Digest(name), "pack", [data]) => {
                 let ty = self.ty(data);
-                self.digest(data, &ty)?;
+                self.digest(data, &ty, Some(name))?;
             }
             _ => return self.limit("E0510", e.span, &format!("this calls `{name}` of an extern object")),
         }

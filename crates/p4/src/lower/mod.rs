@@ -85,6 +85,7 @@ pub fn lower(typed: &Typed<'_>, map: &SourceMap, diags: &mut Diagnostics) -> Opt
         kind: VarKind::Local,
         depth: 0,
         statements: 0,
+        unnamed_digests: 0,
         failed: false,
         names: Map::default(),
         layouts: Vec::new(),
@@ -191,6 +192,8 @@ struct Lower<'t, 'a> {
     kind: VarKind,
     depth: usize,
     statements: usize,
+    /// How many digests have no name of their own so far.
+    unnamed_digests: usize,
     failed: bool,
     names: Map<String, u32>,
     /// For each header type, how its fields map to the IR's fields.

@@ -35,8 +35,8 @@ pub enum Object<'a> {
     Checksum(VarId, HashAlgorithm, Ty),
     /// `Random` of PSA: the least and the greatest value.
     Random(Bits, Bits, Ty),
-    /// `Digest` of PSA.
-    Digest,
+    /// `Digest` of PSA, with its name.
+    Digest(String),
     /// `PacketReplicationEngine` and `BufferingQueueingEngine` of PSA.
     Engine,
     ValueSet(ValueSetId),
@@ -150,7 +150,7 @@ impl<'a> Lower<'_, 'a> {
                     _ => return self.bug(span, "bounds that are not known"),
                 }
             }
-            ("Digest", []) => Object::Digest,
+            ("Digest", []) => Object::Digest(name),
             ("PacketReplicationEngine" | "BufferingQueueingEngine", []) => Object::Engine,
             (other, _) => {
                 return self.limit("E0510", span, &format!("this is an object of the extern `{other}`"));

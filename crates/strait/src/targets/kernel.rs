@@ -333,11 +333,6 @@ impl KernelTarget {
         Ok(self)
     }
 
-    /// The loaded program.
-    pub fn program(&mut self) -> &mut KernelProgram {
-        &mut self.program
-    }
-
     /// The name of a drop reason.
     fn reason(&self, noted: &Noted) -> Option<&str> {
         self.program.manifest().drops.get(noted.reason as usize).map(|d| d.name.as_str())

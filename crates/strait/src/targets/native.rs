@@ -91,11 +91,6 @@ impl NativeTarget {
         Ok(NativeTarget { program: Arc::new(program), worker, device, packets })
     }
 
-    /// The program, so that other code can run it as well.
-    pub fn program(&self) -> Arc<NativeProgram> {
-        self.program.clone()
-    }
-
     /// Runs one packet.
     fn run(&mut self, port: u32, packet: &[u8]) -> Ran {
         let ran = self.packets.run(&self.program, &mut self.worker, port, packet);

@@ -285,7 +285,7 @@ impl Worker {
                 continue;
             }
             self.publish();
-            if program.is_some() && self.ports.iter().all(|(_, port)| port.ended()) {
+            if program.is_some() && !self.ports.is_empty() && self.ports.iter().all(|(_, port)| port.ended()) {
                 break;
             }
             if self.ports.iter().any(|(_, port)| port.polled()) {

@@ -1,0 +1,12 @@
+//! `strait run --grpc`: what P4Runtime's specification demands (docs/reference/p4runtime.md names these tests), hostile clients, and clients of others.
+
+mod arbitration;
+mod client;
+mod entries;
+mod foreign;
+mod hostile;
+mod objects;
+mod pipeline;
+mod replication;
+mod stream;
+mod tls;
