@@ -1,8 +1,9 @@
-//! P4Runtime over gRPC: a server for devices, on tonic.
+//! P4Runtime over gRPC, on tonic: a server for devices, and a client of any server.
 //!
 //! What the requests mean is in [`control::p4runtime`]. Here are sockets, TLS, threads, and limits for what clients can make the server hold.
 #![forbid(unsafe_code)]
 
+pub mod client;
 mod connections;
 mod devices;
 mod error;

@@ -4,7 +4,7 @@
 
 mod text;
 
-pub use text::{parse, text};
+pub use text::{json, parse, text};
 
 #[allow(missing_docs, clippy::doc_markdown, clippy::all)]
 mod messages {

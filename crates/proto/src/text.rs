@@ -33,6 +33,12 @@ pub fn text<M: Message + Name>(info: &M) -> String {
     out
 }
 
+/// The message as JSON, in protobuf's mapping.
+pub fn json<M: Message + Name>(message: &M) -> String {
+    let dynamic = DynamicMessage::decode(descriptor::<M>(), message.encode_to_vec().as_slice());
+    dynamic.ok().and_then(|dynamic| serde_json::to_string(&dynamic).ok()).unwrap_or_default()
+}
+
 /// Appends the fields of a message, in the order of their numbers.
 fn message(m: &DynamicMessage, depth: usize, out: &mut String) {
     let mut fields: Vec<_> = m.descriptor().fields().filter(|f| m.has_field(f)).collect();

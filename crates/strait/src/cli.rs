@@ -2,6 +2,8 @@
 //!
 //! Help texts, completions and manual pages are generated from this definition, so the doc comments here are texts for users.
 
+pub mod clients;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
@@ -41,6 +43,22 @@ pub enum Command {
     /// NAT64: translate between IPv6 and IPv4.
     #[command(subcommand)]
     Nat64(Nat64Command),
+    /// Read and write the tables of a running program (P4Runtime).
+    Table(clients::TableArgs),
+    /// Read and write counters (P4Runtime).
+    Counter(clients::CellArgs),
+    /// Read and write meters (P4Runtime).
+    Meter(clients::CellArgs),
+    /// Read and write registers (P4Runtime).
+    Register(clients::CellArgs),
+    /// Read and write multicast groups, clone sessions, and the groups of action profiles (P4Runtime).
+    Group(clients::GroupArgs),
+    /// Print the digests that a program sends (P4Runtime).
+    Digest(clients::DigestArgs),
+    /// Receive and send packets as the controller (P4Runtime).
+    Packet(clients::PacketArgs),
+    /// Push a program to a device (P4Runtime).
+    Pipeline(clients::PipelineArgs),
     /// Generate packets, and table entries for them, into files or out of a port.
     Gen(Box<GenArgs>),
     /// Measure, and report as a table, JSON and SVG.

@@ -43,6 +43,14 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Run(args) => commands::run::run(args)?,
         Command::Trace(args) => commands::trace::run(args)?,
         Command::Nat64(command) => return commands::nat64::run(command),
+        Command::Table(args) => return commands::client::table::run(args),
+        Command::Counter(args) => commands::client::cells::counters(args)?,
+        Command::Meter(args) => commands::client::cells::meters(args)?,
+        Command::Register(args) => commands::client::cells::registers(args)?,
+        Command::Group(args) => commands::client::groups::run(args)?,
+        Command::Digest(args) => commands::client::stream::digests(args)?,
+        Command::Packet(args) => commands::client::stream::packets(args)?,
+        Command::Pipeline(args) => commands::client::pipeline::run(args)?,
         Command::Gen(args) => commands::r#gen::run(args)?,
         Command::Bench(BenchCommand::Nat64(options)) => {
             bench::nat64::run(options, &own()?)?;

@@ -4,6 +4,7 @@
 //! * [`pipeline`]: P4Info joined with a manifest: ids to numbers, and back.
 //! * [`kept`]: what P4Runtime asks a server to remember, and no device holds.
 //! * [`write`](write()), [`read`](read()), [`packet`], [`digest`]: the requests and the stream.
+//! * [`notation`]: entries as people write them, for clients.
 //! * [`arbitration`], [`role`]: who may do what.
 //! * [`server`]: a device with its controllers, its pipelines and its program.
 //!
@@ -16,6 +17,7 @@ pub mod digest;
 mod entry;
 pub mod kept;
 mod names;
+pub mod notation;
 mod objects;
 pub mod packet;
 pub mod pipeline;

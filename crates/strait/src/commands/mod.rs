@@ -2,6 +2,7 @@
 
 pub mod build;
 pub mod check;
+pub mod client;
 pub mod doctor;
 pub mod explain;
 pub mod fuzz;

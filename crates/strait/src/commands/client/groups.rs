@@ -1,0 +1,163 @@
+//! `strait group`: multicast groups, clone sessions, and the members and groups of action profiles.
+
+use anyhow::{Context, bail};
+use control::p4runtime::notation::{self, Named as _};
+use proto::p4::v1::replica::PortKind;
+use proto::p4::v1::{self, action_profile_group, entity::Entity, packet_replication_engine_entry::Type, update};
+use serde_json::json;
+
+use super::{Session, mistake, words};
+use crate::cli::clients::{GroupArgs, GroupCommand};
+
+/// Runs a command about groups.
+pub fn run(args: &GroupArgs) -> anyhow::Result<()> {
+    let mut session = Session::open(&args.server)?;
+    match &args.command {
+        GroupCommand::List => list(&mut session),
+        GroupCommand::Multicast { group, ports } => {
+            let entry = |replicas| {
+                replication(Type::MulticastGroupEntry(v1::MulticastGroupEntry {
+                    multicast_group_id: *group,
+                    replicas,
+                    metadata: Vec::new(),
+                }))
+            };
+            set(&mut session, ports.is_empty(), entry(Vec::new()), || Ok(entry(replicas(ports)?)))
+        }
+        GroupCommand::Clone { session: number, ports } => {
+            let entry = |replicas| {
+                let session_id = *number;
+                replication(Type::CloneSessionEntry(v1::CloneSessionEntry { session_id, replicas, ..Default::default() }))
+            };
+            set(&mut session, ports.is_empty(), entry(Vec::new()), || Ok(entry(replicas(ports)?)))
+        }
+        GroupCommand::Member { profile, member, action } => {
+            let info = session.info.clone();
+            let action_profile_id = id(&session, profile)?;
+            let entry = |action| {
+                Entity::ActionProfileMember(v1::ActionProfileMember { action_profile_id, member_id: *member, action })
+            };
+            set(&mut session, action.is_empty(), entry(None), || {
+                Ok(entry(Some(notation::action(&info, &words(action)).map_err(mistake)?)))
+            })
+        }
+        GroupCommand::Members { profile, group, members } => {
+            let action_profile_id = id(&session, profile)?;
+            let entry = |members| {
+                let group_id = *group;
+                Entity::ActionProfileGroup(v1::ActionProfileGroup { action_profile_id, group_id, members, max_size: 0 })
+            };
+            set(&mut session, members.is_empty(), entry(Vec::new()), || {
+                Ok(entry(members.iter().map(|text| member(text)).collect::<anyhow::Result<_>>()?))
+            })
+        }
+    }
+}
+
+/// Removes an entity, or writes it, whether it exists or not. `key` is the entity without its value.
+fn set(
+    session: &mut Session,
+    remove: bool,
+    key: Entity,
+    entity: impl FnOnce() -> anyhow::Result<Entity>,
+) -> anyhow::Result<()> {
+    if remove {
+        return session.write(update::Type::Delete, key);
+    }
+    let exists = !session.read(key)?.is_empty();
+    session.put(entity()?, exists)
+}
+
+fn replication(entry: Type) -> Entity {
+    Entity::PacketReplicationEngineEntry(v1::PacketReplicationEngineEntry { r#type: Some(entry) })
+}
+
+/// `PORT[:INSTANCE]…`
+fn replicas(ports: &[String]) -> anyhow::Result<Vec<v1::Replica>> {
+    let one = |text: &String| {
+        let (port, instance) = text.split_once(':').unwrap_or((text, "0"));
+        let parsed = port.parse::<u32>().ok().zip(instance.parse().ok());
+        let (port, instance) = parsed.with_context(|| format!("`{text}` is not PORT[:INSTANCE]"))?;
+        let bytes = port.to_be_bytes();
+        let zeros = bytes.iter().take(3).take_while(|byte| **byte == 0).count();
+        Ok(v1::Replica { port_kind: Some(PortKind::Port(bytes[zeros..].to_vec())), instance, backup_replicas: Vec::new() })
+    };
+    ports.iter().map(one).collect()
+}
+
+/// `MEMBER[*WEIGHT]`
+fn member(text: &str) -> anyhow::Result<action_profile_group::Member> {
+    let (member, weight) = text.split_once('*').unwrap_or((text, "1"));
+    let parsed = member.parse().ok().zip(weight.parse().ok());
+    let (member_id, weight) = parsed.with_context(|| format!("`{text}` is not MEMBER[*WEIGHT]"))?;
+    Ok(action_profile_group::Member { member_id, weight, watch_kind: None })
+}
+
+fn id(session: &Session, name: &str) -> anyhow::Result<u32> {
+    let found = notation::find(&session.info.action_profiles, "action profile", name).map_err(mistake)?;
+    Ok(found.preamble().map_or(0, |p| p.id))
+}
+
+fn list(session: &mut Session) -> anyhow::Result<()> {
+    let requests = [
+        replication(Type::MulticastGroupEntry(v1::MulticastGroupEntry::default())),
+        replication(Type::CloneSessionEntry(v1::CloneSessionEntry::default())),
+        Entity::ActionProfileMember(v1::ActionProfileMember::default()),
+        Entity::ActionProfileGroup(v1::ActionProfileGroup::default()),
+    ];
+    let mut all = Vec::new();
+    for request in requests {
+        for entity in session.read(request)? {
+            let Some((kind, name, value)) = described(session, &entity) else { continue };
+            match session.json {
+                true => all.push(json!({"kind": kind, "name": name, "value": value})),
+                false => println!("{kind} {name}: {value}"),
+            }
+        }
+    }
+    if session.json {
+        println!("{}", serde_json::Value::from(all));
+    }
+    Ok(())
+}
+
+/// The kind of an entity, its name and its value, as the commands take them.
+fn described(session: &Session, entity: &Entity) -> Option<(&'static str, String, String)> {
+    let profile = |id| notation::alias(&session.info.action_profiles, id);
+    Some(match entity {
+        Entity::PacketReplicationEngineEntry(entry) => match entry.r#type.as_ref()? {
+            Type::MulticastGroupEntry(g) => ("multicast", g.multicast_group_id.to_string(), ports(&g.replicas)),
+            Type::CloneSessionEntry(s) => ("clone", s.session_id.to_string(), ports(&s.replicas)),
+        },
+        Entity::ActionProfileMember(m) => {
+            let action = m.action.as_ref().map(|a| notation::action_text(&session.info, a)).unwrap_or_default();
+            ("member", format!("{} {}", profile(m.action_profile_id), m.member_id), action)
+        }
+        Entity::ActionProfileGroup(g) => {
+            let members: Vec<String> = g.members.iter().map(|m| format!("{}*{}", m.member_id, m.weight)).collect();
+            ("members", format!("{} {}", profile(g.action_profile_id), g.group_id), members.join(" "))
+        }
+        _ => return None,
+    })
+}
+
+#[allow(deprecated)]
+fn ports(replicas: &[v1::Replica]) -> String {
+    let port = |r: &v1::Replica| match &r.port_kind {
+        Some(PortKind::Port(bytes)) => bytes.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte)),
+        Some(PortKind::EgressPort(port)) => u64::from(*port),
+        None => 0,
+    };
+    replicas.iter().map(|r| format!("{}:{}", port(r), r.instance)).collect::<Vec<_>>().join(" ")
+}
+
+/// Reads hexadecimal bytes.
+pub(super) fn hex(text: &str) -> anyhow::Result<Vec<u8>> {
+    let digits: String = text.chars().filter(|c| !c.is_whitespace() && *c != ':').collect();
+    let digits = digits.strip_prefix("0x").unwrap_or(&digits);
+    if !digits.is_ascii() || digits.len() % 2 != 0 {
+        bail!("`{text}` is no even number of hexadecimal digits");
+    }
+    let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16);
+    (0..digits.len()).step_by(2).map(byte).collect::<Result<_, _>>().with_context(|| format!("`{text}` is not hexadecimal"))
+}
