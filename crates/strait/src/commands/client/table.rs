@@ -1,6 +1,7 @@
 //! `strait table`: tables, entries and default actions.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::Read as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -164,7 +165,8 @@ fn read(session: &Session, file: &Path) -> anyhow::Result<Vec<TableEntry>> {
         false => text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?,
     }
     let (mut all, mut mistakes) = (Vec::new(), Vec::new());
-    let mut lines: HashMap<Key, usize> = HashMap::new();
+    let mut lines: HashMap<u64, usize> = HashMap::new();
+    let hasher = RandomState::new();
     for (at, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default();
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -173,7 +175,8 @@ fn read(session: &Session, file: &Path) -> anyhow::Result<Vec<TableEntry>> {
         }
         match notation::entry(&session.info, &words) {
             Ok(entry) => {
-                if let Some(first) = lines.insert(key(&entry), at + 1) {
+                // A million keys would take more memory than the entries themselves. That two of them have one number is improbable.
+                if let Some(first) = lines.insert(hasher.hash_one(key(&entry)), at + 1) {
                     mistakes.push(format!("{name}:{}: the entry of line {first} again", at + 1));
                 }
                 all.push(entry);
@@ -190,15 +193,19 @@ fn read(session: &Session, file: &Path) -> anyhow::Result<Vec<TableEntry>> {
 }
 
 /// Writes updates in batches, with a progress bar on a terminal.
-fn write_all(session: &mut Session, mut updates: Vec<v1::Update>) -> anyhow::Result<()> {
+fn write_all(session: &mut Session, updates: Vec<v1::Update>) -> anyhow::Result<()> {
     let bar = ProgressBar::new(updates.len() as u64);
     if let Ok(style) = ProgressStyle::with_template("{wide_bar} {human_pos} of {human_len} updates") {
         bar.set_style(style);
     }
-    while !updates.is_empty() {
-        let rest = updates.split_off(updates.len().min(BATCH));
-        let count = updates.len();
-        session.client.write(std::mem::replace(&mut updates, rest))?;
+    let mut updates = updates.into_iter();
+    loop {
+        let batch: Vec<v1::Update> = updates.by_ref().take(BATCH).collect();
+        if batch.is_empty() {
+            break;
+        }
+        let count = batch.len();
+        session.client.write(batch)?;
         bar.inc(count as u64);
     }
     bar.finish_and_clear();
