@@ -89,6 +89,43 @@ impl Level {
     }
 }
 
+/// The demands of P4Runtime's specification, and where the tests are that prove them.
+const P4RUNTIME: &str = "tests/p4runtime/requirements.toml";
+const P4RUNTIME_TESTS: [&str; 2] = ["crates/strait/tests", "crates/control/src/p4runtime"];
+
+const P4RUNTIME_HEAD: &str = "# What P4Runtime demands of a server\n\n\
+    Made by `cargo xtask compliance` from tests/p4runtime/requirements.toml; edit that file instead. A test checks that the code and the tests exist. The demands are those of the \
+    [specification 1.5](https://p4lang.github.io/p4runtime/spec/v1.5.0/P4Runtime-Spec.html), in our words; its own words win.\n\n\
+    Tests are of Rust, against a server on the interpreter; those that begin with *p4runtime_shell* are p4runtime-shell, unmodified, on interp, native, tc and xdp. **Not whole** says what is lacking.\n";
+
+/// The chapters of a specification.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Specification {
+    chapter: Vec<Rfc>,
+}
+
+/// The text of the page about P4Runtime.
+pub fn p4runtime(root: &Path) -> anyhow::Result<String> {
+    let text = fs::read_to_string(root.join(P4RUNTIME)).context(P4RUNTIME)?;
+    let specification: Specification = toml::from_str(&text).context(P4RUNTIME)?;
+    let mut tests = String::new();
+    for dir in P4RUNTIME_TESTS {
+        read_all(&root.join(dir), &mut tests)?;
+    }
+    let summary = summary(&specification.chapter).replace("| RFC |", "| chapter |").replace("translator", "server");
+    let mut page = P4RUNTIME_HEAD.to_string() + &summary;
+    for chapter in &specification.chapter {
+        let _ = write!(page, "\n## {}: {}\n\n", chapter.number, chapter.title);
+        page.push_str("| section | | demand | where | proven by |\n|---|---|---|---|---|\n");
+        for demand in &chapter.demand {
+            let row = row(root, demand, &[], &tests);
+            page.push_str(&row.with_context(|| format!("section {}", demand.section))?);
+        }
+    }
+    Ok(page)
+}
+
 /// The text of the page, or what is wrong with the demands. `root` is the checkout.
 pub fn page(root: &Path) -> anyhow::Result<String> {
     let rfcs = RFCS.into_iter().map(|number| read(root, number)).collect::<anyhow::Result<Vec<Rfc>>>()?;
@@ -201,6 +238,11 @@ fn row(root: &Path, demand: &Demand, cases: &[String], tests: &str) -> anyhow::R
 /// The name of the P4 parser, control or function, or of the Rust function, to which a place belongs: that which begins there or last before it, or
 /// behind it if the place is in the comment above it.
 fn unit(text: &str, at: usize) -> Option<&str> {
+    // The words name the function themselves.
+    let named = ["pub fn ", "pub(crate) fn ", "fn "].iter().find_map(|word| text[at..].strip_prefix(word));
+    if let Some(name) = named {
+        return name.split(['(', '<']).next();
+    }
     let starts = ["parser ", "control ", "bool ", "bit<", "fn ", "pub fn "];
     let named = |line: &&str| starts.iter().any(|word| line.starts_with(word));
     let begin = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
@@ -262,6 +304,9 @@ mod tests {
     fn the_page_is_current_and_every_demand_is_proven() {
         let page = page(root()).expect("code and cases are there");
         let kept = fs::read_to_string(root().join("docs/reference/rfc-compliance.md")).expect("the page");
+        assert!(page == kept, "run `cargo xtask compliance`");
+        let page = p4runtime(root()).expect("code and tests are there");
+        let kept = fs::read_to_string(root().join("docs/reference/p4runtime.md")).expect("the page");
         assert!(page == kept, "run `cargo xtask compliance`");
     }
 

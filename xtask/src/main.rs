@@ -40,11 +40,14 @@ enum Task {
         #[arg(long, default_value = "docs/reference/diagnostics.md")]
         out: PathBuf,
     },
-    /// Write the manual's page about what the RFCs demand of a translator.
+    /// Write the manual's pages about what the RFCs demand of a translator, and P4Runtime of a server.
     Compliance {
-        /// The file to write.
+        /// The file about the RFCs.
         #[arg(long, default_value = "docs/reference/rfc-compliance.md")]
         out: PathBuf,
+        /// The file about P4Runtime.
+        #[arg(long, default_value = "docs/reference/p4runtime.md")]
+        p4runtime: PathBuf,
     },
     /// Compile a program with p4c, and play its packet tests on BMv2's simple_switch. Needs root, for a network namespace.
     Judge(judge::Options),
@@ -65,7 +68,10 @@ fn main() -> anyhow::Result<()> {
     match Task::parse() {
         Task::Conformance { p4c, only, out } => conform(&p4c, only.as_deref(), &out),
         Task::Diagnostics { out } => Ok(std::fs::write(out, p4::explain::page())?),
-        Task::Compliance { out } => Ok(std::fs::write(out, compliance::page(Path::new("."))?)?),
+        Task::Compliance { out, p4runtime } => {
+            std::fs::write(out, compliance::page(Path::new("."))?)?;
+            Ok(std::fs::write(p4runtime, compliance::p4runtime(Path::new("."))?)?)
+        }
         Task::Judge(options) => judge::run(&options),
         Task::Programs(options) => programs::run(&options),
         Task::Speed { program, cases } => speed::run(&program, &cases),

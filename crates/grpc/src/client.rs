@@ -18,6 +18,8 @@ use crate::generated::p4_runtime_client::P4RuntimeClient;
 
 /// The time that a connection and an arbitration may take.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The interval at which a client that waits for its turn looks whether it is to stop.
+const LOOK: Duration = Duration::from_millis(100);
 /// The election id of a client that has been given none.
 const ELECTION: u128 = 1;
 
@@ -119,10 +121,7 @@ impl Client {
         if self.stream.is_some() {
             return Ok(());
         }
-        let (send, messages) = mpsc::channel(1024);
-        let opened = self.runtime.block_on(self.rpc.stream_channel(ReceiverStream::new(messages)));
-        let answers = opened.map_err(ClientError::Refused)?.into_inner();
-        self.stream = Some(Stream { send, answers });
+        self.open_stream()?;
         let first = self.election.unwrap_or(ELECTION);
         let (code, highest) = self.arbitrate(first)?;
         if code == Code::Ok as i32 {
@@ -201,14 +200,53 @@ impl Client {
         }
     }
 
+    /// Waits until this client is the primary: at once, or when the primary that is there has gone. Returns false if `stop` has said so.
+    pub fn wait_for_turn(&mut self, stop: impl Fn() -> bool) -> Done<bool> {
+        self.open_stream()?;
+        let mut election = self.options.election.unwrap_or(ELECTION);
+        let (mut code, mut highest) = self.arbitrate(election)?;
+        loop {
+            if code == Code::Ok as i32 || stop() {
+                return Ok(code == Code::Ok as i32);
+            }
+            if code == Code::NotFound as i32 {
+                election = election.max(highest.unwrap_or_default().saturating_add(1));
+                (code, highest) = self.arbitrate(election)?;
+                continue;
+            }
+            match self.wait(Some(LOOK))? {
+                Some(stream_message_response::Update::Arbitration(answer)) => {
+                    code = answer.status.map_or(0, |status| status.code);
+                    highest = arbitration::election(answer.election_id.as_ref());
+                }
+                Some(other) => self.received.push_back(other),
+                None => {}
+            }
+        }
+    }
+
+    fn open_stream(&mut self) -> Done<()> {
+        let (send, messages) = mpsc::channel(1024);
+        let opened = self.runtime.block_on(self.rpc.stream_channel(ReceiverStream::new(messages)));
+        let answers = opened.map_err(ClientError::Refused)?.into_inner();
+        self.stream = Some(Stream { send, answers });
+        Ok(())
+    }
+
     /// Applies a batch of updates. Each one is tried.
     pub fn write(&mut self, updates: Vec<v1::Update>) -> Done<()> {
+        self.write_as(updates, v1::write_request::Atomicity::ContinueOnError)
+    }
+
+    /// Applies a batch of updates.
+    pub fn write_as(&mut self, updates: Vec<v1::Update>, atomicity: v1::write_request::Atomicity) -> Done<()> {
         self.become_primary()?;
         let request = v1::WriteRequest {
             device_id: self.options.device,
             role: self.options.role.clone(),
             election_id: self.election_id(),
             updates,
+            atomicity: atomicity.into(),
             ..v1::WriteRequest::default()
         };
         match self.runtime.block_on(self.rpc.write(request)) {

@@ -8,6 +8,7 @@ mod connections;
 mod devices;
 mod error;
 mod limits;
+mod remote;
 mod server;
 mod service;
 
@@ -18,4 +19,5 @@ pub mod generated {
 }
 
 pub use devices::{Device, now};
+pub use remote::RemoteDevice;
 pub use server::{Address, Running, StartError, Tls, start};

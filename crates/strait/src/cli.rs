@@ -43,6 +43,8 @@ pub enum Command {
     /// NAT64: translate between IPv6 and IPv4.
     #[command(subcommand)]
     Nat64(Nat64Command),
+    /// Control the program of an app (P4Runtime).
+    Controller(clients::ControllerArgs),
     /// Read and write the tables of a running program (P4Runtime).
     Table(clients::TableArgs),
     /// Read and write counters (P4Runtime).

@@ -43,6 +43,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Run(args) => commands::run::run(args)?,
         Command::Trace(args) => commands::trace::run(args)?,
         Command::Nat64(command) => return commands::nat64::run(command),
+        Command::Controller(args) => commands::client::controller::run(args)?,
         Command::Table(args) => return commands::client::table::run(args),
         Command::Counter(args) => commands::client::cells::counters(args)?,
         Command::Meter(args) => commands::client::cells::meters(args)?,

@@ -73,6 +73,13 @@ impl Controller for L2 {
                 let copies = ports.iter().map(|port| (0, *port)).collect();
                 vec![Update::Set(Entity::Multicast { group: ALL, copies })]
             }
+            Event::Found(entities) => {
+                for entity in entities {
+                    let Entity::Entry(entry) = entity else { continue };
+                    self.ports.extend(self.stations.values(&entry.key).map(|[mac, port]| (mac, port)));
+                }
+                Vec::new()
+            }
             Event::Told(device::Event::Digest(digest)) => self.seen(digest),
             Event::Told(device::Event::Idle(entry)) => self.forget(&entry.key),
             Event::Told(device::Event::Packet(_) | device::Event::Message(_)) => Vec::new(),

@@ -21,6 +21,8 @@ pub use nat44::Nat44;
 pub enum Event<'a> {
     /// The program has started, with these ports.
     Started(&'a [u32]),
+    /// What the device held when the control plane began: it goes on where another one has ended.
+    Found(&'a [Entity]),
     /// The program told something.
     Told(&'a device::Event),
     /// The device refused a batch of this control plane, so nothing of it was written.
@@ -178,6 +180,12 @@ impl Exact {
         let own = Some(key).filter(|key| key.table == self.table)?;
         own.matches.iter().map(value).collect::<Option<Vec<u64>>>()?.try_into().ok()
     }
+}
+
+/// The arguments of an entry's action.
+fn args<const N: usize>(entry: &TableEntry) -> Option<[u64; N]> {
+    let Action::Call(call) = &entry.action else { return None };
+    call.args.iter().map(Bits::low_u64).collect::<Vec<u64>>().try_into().ok()
 }
 
 fn bits((width, value): &(u32, u64)) -> Bits {

@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use std::collections::hash_map;
 
 use abi::{Digest, Manifest};
-use dataplane::device::{self, EntryKey, Update};
+use dataplane::device::{self, Entity, EntryKey, Update};
 use ipnet::Ipv4Net;
 
-use super::{Controller, Event, Exact, Fields, keys_set, keys_unset};
+use super::{Controller, Event, Exact, Fields, args, keys_set, keys_unset};
 
 const TCP: u64 = 6;
 const UDP: u64 = 17;
@@ -125,6 +125,19 @@ impl Nat44 {
         vec![self.tables.up.unset(&tuple(inside)), self.tables.down.unset(&tuple(outside))]
     }
 
+    /// Takes a session or a neighbour over that the device has.
+    fn found(&mut self, entity: &Entity) {
+        let Entity::Entry(entry) = entity else { return };
+        if let (Some([ip, protocol, id]), Some([to, port])) = (self.tables.up.values(&entry.key), args(entry)) {
+            let (inside, outside) = ((ip, protocol, id), (to, protocol, port));
+            self.sessions.insert(inside, outside);
+            self.taken.insert(outside, inside);
+        }
+        if let Some([ip, mac, port]) = self.tables.known.values(&entry.key) {
+            self.neighbours.insert((ip, port), mac);
+        }
+    }
+
     fn neighbour(&mut self, ip: u64, mac: u64, port: u64) -> Vec<Update> {
         let before = self.neighbours.insert((ip, port), mac);
         if before == Some(mac) {
@@ -175,6 +188,10 @@ fn tuple((ip, protocol, id): (u64, u64, u64)) -> [(u32, u64); 3] {
 impl Controller for Nat44 {
     fn event(&mut self, _now: u64, event: Event<'_>) -> Vec<Update> {
         match event {
+            Event::Found(entities) => {
+                entities.iter().for_each(|entity| self.found(entity));
+                Vec::new()
+            }
             Event::Told(device::Event::Digest(digest)) => self.digest(digest),
             Event::Told(device::Event::Idle(entry)) => self.idle(&entry.key),
             Event::Refused(updates, _) => {

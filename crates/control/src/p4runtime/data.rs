@@ -148,3 +148,39 @@ fn original(types: &config::P4TypeInfo, name: &str) -> Option<P4DataTypeSpec> {
         Representation::TranslatedType(_) => None,
     }
 }
+
+/// The names and the widths of the leaves of a type, if all of them are numbers of a fixed width.
+pub fn leaves(info: &P4Info, spec: &P4DataTypeSpec) -> Option<Vec<(String, u32)>> {
+    let types = info.type_info.as_ref();
+    Some(match spec.type_spec.as_ref()? {
+        TypeSpec::Bitstring(bits) => vec![(String::new(), width_of(bits)?.0)],
+        TypeSpec::Bool(_) => vec![(String::new(), 1)],
+        TypeSpec::SerializableEnum(named) => vec![(String::new(), enum_width(types?, &named.name)?)],
+        TypeSpec::NewType(named) => leaves(info, &original(types?, &named.name)?)?,
+        TypeSpec::Tuple(tuple) => {
+            let all = tuple.members.iter().map(|member| leaves(info, member)).collect::<Option<Vec<_>>>()?;
+            all.into_iter().flatten().collect()
+        }
+        TypeSpec::Struct(named) => {
+            let found = types?.structs.get(&named.name)?;
+            let member = |m: &config::p4_struct_type_spec::Member| {
+                let of = leaves(info, m.type_spec.as_ref()?)?;
+                let name = |inner: String| if inner.is_empty() { m.name.clone() } else { format!("{}.{inner}", m.name) };
+                Some(of.into_iter().map(|(inner, width)| (name(inner), width)).collect::<Vec<_>>())
+            };
+            found.members.iter().map(member).collect::<Option<Vec<_>>>()?.into_iter().flatten().collect()
+        }
+        _ => return None,
+    })
+}
+
+/// The byte strings of the leaves of a value, in order.
+pub fn flatten(data: &v1::P4Data, to: &mut Vec<Vec<u8>>) {
+    match &data.data {
+        Some(Data::Bitstring(bytes) | Data::EnumValue(bytes)) => to.push(bytes.clone()),
+        Some(Data::Bool(value)) => to.push(vec![u8::from(*value)]),
+        Some(Data::Struct(of) | Data::Tuple(of)) => of.members.iter().for_each(|member| flatten(member, to)),
+        Some(Data::Header(header)) => to.extend(header.bitstrings.iter().cloned()),
+        _ => {}
+    }
+}

@@ -4,6 +4,7 @@
 //! * [`pipeline`]: P4Info joined with a manifest: ids to numbers, and back.
 //! * [`kept`]: what P4Runtime asks a server to remember, and no device holds.
 //! * [`write`](write()), [`read`](read()), [`packet`], [`digest`]: the requests and the stream.
+//! * [`remote`]: a device behind a server, for control planes that know devices only.
 //! * [`notation`]: entries as people write them, for clients.
 //! * [`arbitration`], [`role`]: who may do what.
 //! * [`server`]: a device with its controllers, its pipelines and its program.
@@ -23,6 +24,7 @@ pub mod packet;
 pub mod pipeline;
 mod read;
 mod reconcile;
+pub mod remote;
 pub mod role;
 pub mod server;
 mod status;

@@ -34,6 +34,35 @@ pub struct Server {
 }
 
 #[derive(Debug, Args)]
+pub struct ControllerArgs {
+    #[command(flatten)]
+    pub server: Server,
+    #[command(subcommand)]
+    pub command: ControllerCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ControllerCommand {
+    /// The control plane of apps/l2: learns the ports of stations, and forgets silent ones.
+    L2 {
+        /// The ports of the switch, such as 0,1,2.
+        #[arg(long, value_delimiter = ',', required = true, value_name = "N,…")]
+        ports: Vec<u32>,
+        /// The seconds after which a silent station is forgotten.
+        #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
+        ageing: u32,
+    },
+    /// The control plane of apps/nat44: gives sessions addresses and ports of a pool.
+    Nat44 {
+        /// The outside addresses.
+        #[arg(long, value_name = "POOL")]
+        pool: String,
+    },
+    /// The control plane of stateful NAT64 (not in this release).
+    Nat64,
+}
+
+#[derive(Debug, Args)]
 pub struct TableArgs {
     #[command(flatten)]
     pub server: Server,

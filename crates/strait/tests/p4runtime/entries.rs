@@ -366,3 +366,52 @@ fn a_batch_may_depend_on_itself() {
     client.write(updates).expect("in their order they are right");
     assert_eq!(own(&mut client), [TableEntry { metadata: b"later".to_vec(), ..exact_entry(1, 0, 2) }]);
 }
+
+/// A capture file with one frame of 60 bytes.
+fn capture() -> Vec<u8> {
+    let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0];
+    file.extend([0, 0, 0, 0, 0, 0, 0, 0, 60, 0, 0, 0, 60, 0, 0, 0]);
+    file.extend([2; 60]);
+    file
+}
+
+#[test]
+fn packets_see_an_atomic_batch_whole() {
+    let info = crate::client::info("pair.p4");
+    let id = |name| crate::client::id_in(&info, name);
+    let dir = io::workdir::WorkDir::named("st-pair-").expect("a directory");
+    let frames = dir.write("frames.pcap", &capture()).expect("a file");
+    let port = format!("0=mem:{}", frames.display());
+    let program = crate::client::file("pair.p4");
+    for target in ["interp", "native"] {
+        if target == "native" && !io::native::has_compiler() {
+            println!("skipped: packets_see_an_atomic_batch_whole on native: needs cc");
+            continue;
+        }
+        let server = Server::start_on(target, &[program.to_str().expect("a path"), "--port", &port]);
+        let (mut client, _stream) = server.primary();
+        let default = |table, action, value: u32| {
+            let params = vec![v1::action::Param { param_id: 1, value: value.to_be_bytes().to_vec() }];
+            let action = v1::Action { action_id: id(action), params };
+            let action = Some(v1::TableAction { r#type: Some(v1::table_action::Type::Action(action)) });
+            let entry = TableEntry { table_id: id(table), is_default_action: true, action, ..TableEntry::default() };
+            update(Type::Modify, Entity::TableEntry(entry))
+        };
+        for value in 1..200 {
+            let both = vec![default("I.first", "I.set_first", value), default("I.second", "I.set_second", value)];
+            client.write_as(both, Atomicity::DataplaneAtomic).expect("it is right");
+        }
+        let all = v1::CounterEntry { counter_id: id("I.seen"), ..v1::CounterEntry::default() };
+        let counts: Vec<i64> = client
+            .read(Entity::CounterEntry(all))
+            .expect("it reads")
+            .into_iter()
+            .map(|cell| match cell {
+                Entity::CounterEntry(cell) => cell.data.expect("a count").packet_count,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert!(counts[0] > 100, "packets pass on {target}: {counts:?}");
+        assert_eq!(counts[1], 0, "a packet has seen half of a batch on {target}");
+    }
+}

@@ -7,9 +7,7 @@ use std::process::Command;
 use io::netns::Namespace;
 
 use crate::client::file;
-
-#[path = "../lab/mod.rs"]
-mod lab;
+use crate::lab;
 
 /// The Python that has the clients.
 fn python(name: &str) -> Option<PathBuf> {

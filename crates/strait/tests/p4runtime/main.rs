@@ -2,6 +2,7 @@
 
 mod arbitration;
 mod client;
+mod controllers;
 mod entries;
 mod foreign;
 mod hostile;
@@ -10,3 +11,6 @@ mod pipeline;
 mod replication;
 mod stream;
 mod tls;
+
+#[path = "../lab/mod.rs"]
+mod lab;

@@ -1,6 +1,7 @@
 //! P4Runtime clients: `strait table`, `counter`, `meter`, `register`, `group`, `digest`, `packet`, `pipeline`, against any server.
 
 pub mod cells;
+pub mod controller;
 pub mod groups;
 pub mod pipeline;
 pub mod stream;

@@ -17,7 +17,7 @@ use dataplane::port::{Inbox, Offload, Port, PortCounts, PortError};
 use interp::{Interpreter, Silent};
 
 use super::machine::{self, Machine, Object, Totals};
-use super::{check_number, driver, ports};
+use super::{driver, ports};
 use crate::cli::{RunArgs, RunTarget};
 
 /// The longest sleep of the thread, and thus the longest time until it notices that it must stop.
@@ -53,12 +53,8 @@ struct Shared {
 impl Interp {
     /// Opens the ports, and starts the thread. Until a program runs, packets are dropped.
     pub fn open(args: &RunArgs) -> anyhow::Result<Interp> {
-        if args.workers.is_some_and(|workers| workers != 1) {
-            bail!("--workers: the interpreter has one");
-        }
         let drivers = ports(args, driver)?;
         if let Some(number) = args.cpu_port {
-            check_number(number)?;
             if drivers.iter().any(|(n, _)| *n == number) {
                 bail!("port {number} is given twice: as --port, and as the controller's");
             }

@@ -52,7 +52,18 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     if in_kernel && args.workers.is_some() {
         bail!("--workers is for the native target; in the kernel every processor works");
     }
-    // A mistake in the program is reported before anything is opened.
+    // Mistakes are reported before anything is compiled, and before anything is opened.
+    match in_kernel {
+        true => drop(ports(args, |what| Ok(what.to_string()))?),
+        false => drop(ports(args, driver)?),
+    }
+    if args.workers == Some(0) {
+        bail!("--workers 0: it takes at least one");
+    }
+    if args.target == RunTarget::Interp && args.workers.is_some_and(|workers| workers != 1) {
+        bail!("--workers: the interpreter has one");
+    }
+    args.cpu_port.map_or(Ok(()), check_number)?;
     let program = args.program.as_ref();
     let compiled = program
         .map(|file| machine::compile(args.target, file, &args.preprocess, args.grpc.is_some()))

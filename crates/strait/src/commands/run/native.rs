@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use control::p4runtime::server::{Compiler, Target};
 use dataplane::device::{Device, Event};
 use dataplane::port::PortCounts;
@@ -33,9 +33,6 @@ impl Native {
     /// Opens the ports.
     pub fn open(args: &RunArgs) -> anyhow::Result<Native> {
         let workers = args.workers.unwrap_or(1);
-        if workers == 0 {
-            bail!("--workers 0: it takes at least one");
-        }
         let mut drivers = ports(args, driver)?;
         let controller = controller_port(args, &drivers)?;
         let (number, controller) = controller.unzip();
