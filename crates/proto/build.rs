@@ -11,6 +11,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     // The text format needs the names of fields and messages.
     std::fs::write(out.join("descriptors.bin"), set.encode_to_vec())?;
-    prost_build::Config::new().btree_map(["."]).enable_type_names().include_file("messages.rs").compile_fds(set)?;
+    prost_build::Config::new()
+        .btree_map(["."])
+        .enable_type_names()
+        .include_file("messages.rs")
+        .compile_fds(set)?;
     Ok(())
 }

@@ -113,7 +113,8 @@ pub fn p4runtime(root: &Path) -> anyhow::Result<String> {
     for dir in P4RUNTIME_TESTS {
         read_all(&root.join(dir), &mut tests)?;
     }
-    let summary = summary(&specification.chapter).replace("| RFC |", "| chapter |").replace("translator", "server");
+    let summary =
+        summary(&specification.chapter).replace("| RFC |", "| chapter |").replace("translator", "server");
     let mut page = P4RUNTIME_HEAD.to_string() + &summary;
     for chapter in &specification.chapter {
         let _ = write!(page, "\n## {}: {}\n\n", chapter.number, chapter.title);

@@ -58,7 +58,9 @@ pub enum ClientError {
     #[error("{} updates were refused; the first one: {}", .0.len(), .0.first().map(|(_, why)| why.as_str()).unwrap_or_default())]
     Updates(Vec<(usize, String)>),
     /// Another client is the primary.
-    #[error("another controller is the primary, with the election id {0}; --election-id with a larger one takes its place")]
+    #[error(
+        "another controller is the primary, with the election id {0}; --election-id with a larger one takes its place"
+    )]
     Backup(u128),
     /// The server does not answer.
     #[error("{0}")]
@@ -97,10 +99,18 @@ impl Client {
         let address = options.address.clone();
         let failed = |why: String| ClientError::Connect { address: address.clone(), why };
         let endpoint = endpoint(options).map_err(|why| failed(crate::server::chain(&why)))?;
-        let channel = runtime.block_on(endpoint.connect()).map_err(|why| failed(crate::server::chain(&why)))?;
+        let channel =
+            runtime.block_on(endpoint.connect()).map_err(|why| failed(crate::server::chain(&why)))?;
         let rpc = P4RuntimeClient::new(channel).max_decoding_message_size(usize::MAX);
         let election = options.election;
-        Ok(Client { runtime, rpc, options: options.clone(), election, stream: None, received: VecDeque::new() })
+        Ok(Client {
+            runtime,
+            rpc,
+            options: options.clone(),
+            election,
+            stream: None,
+            received: VecDeque::new(),
+        })
     }
 
     /// The program's P4Info.
@@ -157,7 +167,11 @@ impl Client {
                     return Ok((code, arbitration::election(answer.election_id.as_ref())));
                 }
                 Some(other) => self.received.push_back(other),
-                None => return Err(ClientError::Silent("the server does not answer the arbitration".to_string())),
+                None => {
+                    return Err(ClientError::Silent(
+                        "the server does not answer the arbitration".to_string(),
+                    ));
+                }
             }
         }
     }
@@ -239,7 +253,11 @@ impl Client {
     }
 
     /// Applies a batch of updates.
-    pub fn write_as(&mut self, updates: Vec<v1::Update>, atomicity: v1::write_request::Atomicity) -> Done<()> {
+    pub fn write_as(
+        &mut self,
+        updates: Vec<v1::Update>,
+        atomicity: v1::write_request::Atomicity,
+    ) -> Done<()> {
         self.become_primary()?;
         let request = v1::WriteRequest {
             device_id: self.options.device,
@@ -258,7 +276,8 @@ impl Client {
     /// Reads what requests select. `sink` gets the entities as they come.
     pub fn read(&mut self, requests: Vec<entity::Entity>, mut sink: impl FnMut(entity::Entity)) -> Done<()> {
         let entities = requests.into_iter().map(|entity| v1::Entity { entity: Some(entity) }).collect();
-        let request = v1::ReadRequest { device_id: self.options.device, role: self.options.role.clone(), entities };
+        let request =
+            v1::ReadRequest { device_id: self.options.device, role: self.options.role.clone(), entities };
         let Client { runtime, rpc, .. } = self;
         runtime.block_on(async {
             let mut answers = rpc.read(request).await.map_err(refusal)?.into_inner();
@@ -291,7 +310,8 @@ impl Client {
 
 fn endpoint(options: &Options) -> Result<Endpoint, tonic::transport::Error> {
     let scheme = if options.authorities.is_some() { "https" } else { "http" };
-    let endpoint = Endpoint::from_shared(format!("{scheme}://{}", options.address))?.connect_timeout(PATIENCE);
+    let endpoint =
+        Endpoint::from_shared(format!("{scheme}://{}", options.address))?.connect_timeout(PATIENCE);
     let Some(authorities) = &options.authorities else { return Ok(endpoint) };
     let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(authorities));
     if let Some((certificate, key)) = &options.identity {

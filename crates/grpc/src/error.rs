@@ -40,7 +40,12 @@ fn parts(outcomes: &Outcomes) -> tonic::Status {
     let details = [true, false].into_iter().map(with).find(|details| details.len() <= DETAILS);
     let none = || rpc::Status { code: Code::Unknown as i32, message: message.clone(), details: Vec::new() };
     let details = details.unwrap_or_else(|| none().encode_to_vec());
-    tonic::Status::with_details_and_metadata(tonic::Code::Unknown, message, details.into(), MetadataMap::new())
+    tonic::Status::with_details_and_metadata(
+        tonic::Code::Unknown,
+        message,
+        details.into(),
+        MetadataMap::new(),
+    )
 }
 
 fn any(error: &v1::Error) -> prost_types::Any {
@@ -50,7 +55,8 @@ fn any(error: &v1::Error) -> prost_types::Any {
 /// The first errors of a batch, in words.
 fn summary(outcomes: &Outcomes) -> String {
     const SHOWN: usize = 5;
-    let failed = || outcomes.iter().enumerate().filter_map(|(at, outcome)| Some((at, outcome.as_ref().err()?)));
+    let failed =
+        || outcomes.iter().enumerate().filter_map(|(at, outcome)| Some((at, outcome.as_ref().err()?)));
     // Those that were only not applied because of another one say nothing new.
     let telling = failed().filter(|(_, status)| status.code != Code::Aborted);
     let mut text = format!("{} of {} failed", failed().count(), outcomes.len());

@@ -40,21 +40,30 @@ pub struct RemoteDevice {
 
 impl RemoteDevice {
     /// A device whose primary the client is. `program` names the program for control planes. Returns also what the device holds.
-    pub fn new(mut client: Client, info: P4Info, program: &str) -> Result<(RemoteDevice, Vec<Entity>), ClientError> {
+    pub fn new(
+        mut client: Client,
+        info: P4Info,
+        program: &str,
+    ) -> Result<(RemoteDevice, Vec<Entity>), ClientError> {
         let manifest = remote::manifest(&info, program);
-        let unfit = |why: Status| ClientError::Silent(format!("the program's P4Info cannot be used: {}", why.message));
+        let unfit = |why: Status| {
+            ClientError::Silent(format!("the program's P4Info cannot be used: {}", why.message))
+        };
         let pipeline = Pipeline::new(info.clone(), &info, &manifest).map_err(unfit)?;
         let (mut kept, mut found) = (Kept::default(), Vec::new());
         client.read(vec![entity::Entity::TableEntry(v1::TableEntry::default())], |entity| {
             let entity::Entity::TableEntry(message) = entity else { return };
             found.extend(remote::entry(&pipeline, &mut kept, &message).map(Entity::Entry));
         })?;
-        let group = v1::packet_replication_engine_entry::Type::MulticastGroupEntry(v1::MulticastGroupEntry::default());
+        let group = v1::packet_replication_engine_entry::Type::MulticastGroupEntry(
+            v1::MulticastGroupEntry::default(),
+        );
         let groups = v1::PacketReplicationEngineEntry { r#type: Some(group) };
         let mut known: HashSet<Key> = found.iter().map(Entity::key).collect();
         client.read(vec![entity::Entity::PacketReplicationEngineEntry(groups)], |entity| {
             let entity::Entity::PacketReplicationEngineEntry(entry) = entity else { return };
-            if let Some(v1::packet_replication_engine_entry::Type::MulticastGroupEntry(group)) = entry.r#type {
+            if let Some(v1::packet_replication_engine_entry::Type::MulticastGroupEntry(group)) = entry.r#type
+            {
                 known.insert(Key::Multicast(group.multicast_group_id));
             }
         })?;
@@ -105,7 +114,9 @@ impl RemoteDevice {
 
     fn received(&mut self, message: Message, events: &mut Vec<Event>) -> Result<(), ClientError> {
         match message {
-            Message::Arbitration(update) => self.deposed = update.status.is_some_and(|status| status.code != 0),
+            Message::Arbitration(update) => {
+                self.deposed = update.status.is_some_and(|status| status.code != 0)
+            }
             Message::Packet(packet) => events.push(Event::Packet(packet.payload)),
             Message::Digest(list) => {
                 let digests = remote::digests(&self.pipeline, &self.manifest, &list);
@@ -149,7 +160,8 @@ impl Device for RemoteDevice {
         let mut known = Pending(Vec::with_capacity(updates.len()));
         let mut batch = Vec::new();
         for (index, update) in updates.iter().enumerate() {
-            let made = remote::update(&self.pipeline, &self.kept, update, |key| known.contains(key, &self.known));
+            let made =
+                remote::update(&self.pipeline, &self.kept, update, |key| known.contains(key, &self.known));
             let made = made.map_err(|why| WriteError { index, error: device_error(why) })?;
             known.note(update);
             batch.extend(made);
@@ -169,7 +181,9 @@ impl Device for RemoteDevice {
     }
 
     fn read(&mut self, _query: &Query) -> Result<Vec<Entity>, DeviceError> {
-        Err(DeviceError::Unimplemented("reads of a remote device: what it holds is read when it is opened".to_string()))
+        Err(DeviceError::Unimplemented(
+            "reads of a remote device: what it holds is read when it is opened".to_string(),
+        ))
     }
 
     fn events(&mut self) -> Result<Vec<Event>, DeviceError> {
@@ -192,14 +206,20 @@ impl Pending {
 
     fn note(&mut self, update: &Update) {
         match update {
-            Update::Insert(entity) | Update::Modify(entity) | Update::Set(entity) => self.0.push((entity.key(), true)),
+            Update::Insert(entity) | Update::Modify(entity) | Update::Set(entity) => {
+                self.0.push((entity.key(), true))
+            }
             Update::Delete(key) | Update::Unset(key) => self.0.push((key.clone(), false)),
         }
     }
 
     fn settle(self, known: &mut HashSet<Key>) {
         for (key, exists) in self.0 {
-            if exists { known.insert(key) } else { known.remove(&key) };
+            if exists {
+                known.insert(key)
+            } else {
+                known.remove(&key)
+            };
         }
     }
 }

@@ -45,7 +45,9 @@ pub struct Tls {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum StartError {
-    #[error("P4Runtime on {0}, which other machines reach, without TLS: give certificates, or say that anyone may connect")]
+    #[error(
+        "P4Runtime on {0}, which other machines reach, without TLS: give certificates, or say that anyone may connect"
+    )]
     Open(SocketAddr),
     #[error("cannot listen on {0}: {1}")]
     Listen(SocketAddr, #[source] std::io::Error),

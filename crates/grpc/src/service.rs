@@ -90,7 +90,8 @@ impl<T: Target + ?Sized + 'static> P4Runtime for Service<T> {
         let request = request.into_inner();
         let device = self.device(request.device_id)?.clone();
         let _alone = device.push.lock().await;
-        let compiler = block_in_place(|| device.with(|server| server.begin_push(&request))).map_err(error::status)?;
+        let compiler =
+            block_in_place(|| device.with(|server| server.begin_push(&request))).map_err(error::status)?;
         // Packets, reads and writes go on while the program is compiled.
         let compiled = match compiler {
             None => None,
@@ -123,7 +124,10 @@ impl<T: Target + ?Sized + 'static> P4Runtime for Service<T> {
         Ok(Response::new(Box::pin(ReceiverStream::new(messages))))
     }
 
-    async fn capabilities(&self, request: Request<v1::CapabilitiesRequest>) -> Answer<v1::CapabilitiesResponse> {
+    async fn capabilities(
+        &self,
+        request: Request<v1::CapabilitiesRequest>,
+    ) -> Answer<v1::CapabilitiesResponse> {
         let device = request.into_inner().device_id;
         if device != 0 {
             self.device(device)?;
@@ -166,7 +170,8 @@ impl<T: Target + ?Sized> Channel<T> {
                 None => tokio::time::timeout(limits::FIRST, next).await,
             };
             let Ok(next) = next else {
-                self.end(tonic::Status::deadline_exceeded("a stream begins with an arbitration message")).await;
+                self.end(tonic::Status::deadline_exceeded("a stream begins with an arbitration message"))
+                    .await;
                 break;
             };
             let Ok(Some(message)) = next else { break };

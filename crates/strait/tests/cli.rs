@@ -101,7 +101,12 @@ fn exit_codes_and_streams() {
         ("nat64 who 203.0.113.7:1 --log nosuch.jsonl", 1, "", "cannot read nosuch.jsonl"),
         ("nat64 import nosuch.jsonl", 1, "", "cannot read nosuch.jsonl"),
         ("run ROOT/tests/cases/registers.p4 --target interp --port 0=x", 1, "", "port 0"),
-        ("run ROOT/tests/cases/registers.p4 --target interp --port 0=mem:x --workers 2", 1, "", "the interpreter has one"),
+        (
+            "run ROOT/tests/cases/registers.p4 --target interp --port 0=mem:x --workers 2",
+            1,
+            "",
+            "the interpreter has one",
+        ),
         ("run --target interp --grpc :0", 1, "", "without TLS"),
         ("run --target interp", 2, "", "PROG.p4"),
         ("table dump --grpc 127.0.0.1:1", 1, "", "cannot connect to 127.0.0.1:1"),

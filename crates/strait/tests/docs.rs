@@ -57,6 +57,7 @@ fn links_between_documents_exist() {
         "CONTRIBUTING.md",
         "docs/getting-started.md",
         "docs/nat64.md",
+        "docs/p4runtime.md",
         "docs/stateful.md",
         "docs/recipes.md",
     ] {

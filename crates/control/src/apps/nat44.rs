@@ -128,7 +128,8 @@ impl Nat44 {
     /// Takes a session or a neighbour over that the device has.
     fn found(&mut self, entity: &Entity) {
         let Entity::Entry(entry) = entity else { return };
-        if let (Some([ip, protocol, id]), Some([to, port])) = (self.tables.up.values(&entry.key), args(entry)) {
+        if let (Some([ip, protocol, id]), Some([to, port])) = (self.tables.up.values(&entry.key), args(entry))
+        {
             let (inside, outside) = ((ip, protocol, id), (to, protocol, port));
             self.sessions.insert(inside, outside);
             self.taken.insert(outside, inside);

@@ -79,17 +79,25 @@ impl Arbitration {
     }
 
     /// A stream's message (section 5.4). An error ends the stream.
-    pub fn update(&mut self, stream: StreamId, update: &v1::MasterArbitrationUpdate) -> Result<Notices, Status> {
+    pub fn update(
+        &mut self,
+        stream: StreamId,
+        update: &v1::MasterArbitrationUpdate,
+    ) -> Result<Notices, Status> {
         let name = role_name(update.role.as_ref());
         let config = update.role.as_ref().and_then(|role| role.config.clone());
         let scope = Scope::of(config.as_ref())?;
         if let Some(other) = self.role_of_stream(stream).filter(|other| **other != name) {
-            let text = format!("the stream has the role `{other}`: a controller opens a new stream for another");
+            let text =
+                format!("the stream has the role `{other}`: a controller opens a new stream for another");
             return Err(Status::new(Code::FailedPrecondition, text));
         }
         let election = election(update.election_id.as_ref());
         if !self.roles.contains_key(&name) && self.roles.len() >= ROLES {
-            return Err(Status::new(Code::ResourceExhausted, format!("the device has {ROLES} roles already")));
+            return Err(Status::new(
+                Code::ResourceExhausted,
+                format!("the device has {ROLES} roles already"),
+            ));
         }
         let device = self.device;
         let contest = self.roles.entry(name).or_default();
@@ -112,7 +120,9 @@ impl Arbitration {
     /// A stream has ended. The other controllers of its role are told if it was that of the primary.
     pub fn leave(&mut self, stream: StreamId) -> Notices {
         let device = self.device;
-        let Some(contest) = self.roles.values_mut().find(|contest| contest.has(stream)) else { return Notices::new() };
+        let Some(contest) = self.roles.values_mut().find(|contest| contest.has(stream)) else {
+            return Notices::new();
+        };
         contest.clients.retain(|client| client.stream != stream);
         if contest.primary != Some(stream) {
             return Notices::new();
@@ -185,7 +195,11 @@ impl Contest {
             self.primary = None;
             return self.tell_all(device);
         }
-        self.clients.iter().filter(|c| c.stream == stream).map(|c| (c.stream, self.notice(device, c))).collect()
+        self.clients
+            .iter()
+            .filter(|c| c.stream == stream)
+            .map(|c| (c.stream, self.notice(device, c)))
+            .collect()
     }
 
     /// A message for every controller: for the backups first.
@@ -208,7 +222,11 @@ impl Contest {
             device_id: device,
             role,
             election_id: self.highest.map(|id| Uint128 { high: (id >> 64) as u64, low: id as u64 }),
-            status: Some(rpc::Status { code: code as i32, message: message.to_string(), details: Vec::new() }),
+            status: Some(rpc::Status {
+                code: code as i32,
+                message: message.to_string(),
+                details: Vec::new(),
+            }),
         }
     }
 }

@@ -43,9 +43,8 @@ pub fn shortest(value: &Bits) -> Vec<u8> {
 pub fn shortest_signed(value: &Bits) -> Vec<u8> {
     let whole = value.width().max(1).next_multiple_of(8);
     let bytes = value.resize_signed(whole).to_bytes_be();
-    let redundant = |pair: &[u8]| {
-        (pair[0] == 0 && pair[1] & 0x80 == 0) || (pair[0] == 0xff && pair[1] & 0x80 != 0)
-    };
+    let redundant =
+        |pair: &[u8]| (pair[0] == 0 && pair[1] & 0x80 == 0) || (pair[0] == 0xff && pair[1] & 0x80 != 0);
     let skipped = bytes.windows(2).take_while(|pair| redundant(pair)).count();
     bytes[skipped..].to_vec()
 }

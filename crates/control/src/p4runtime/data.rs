@@ -52,13 +52,16 @@ pub fn read(info: &P4Info, spec: &P4DataTypeSpec, leaves: &mut dyn Leaves) -> Op
         },
         TypeSpec::Bool(_) => Data::Bool(!leaves.next(Some(1))?.is_zero()),
         TypeSpec::Tuple(tuple) => {
-            let members = tuple.members.iter().map(|member| read(info, member, leaves)).collect::<Option<_>>()?;
+            let members =
+                tuple.members.iter().map(|member| read(info, member, leaves)).collect::<Option<_>>()?;
             Data::Tuple(v1::P4StructLike { members })
         }
         TypeSpec::Struct(named) => {
             let found = types?.structs.get(&named.name)?;
             let member = |m: &config::p4_struct_type_spec::Member| read(info, m.type_spec.as_ref()?, leaves);
-            Data::Struct(v1::P4StructLike { members: found.members.iter().map(member).collect::<Option<_>>()? })
+            Data::Struct(v1::P4StructLike {
+                members: found.members.iter().map(member).collect::<Option<_>>()?,
+            })
         }
         TypeSpec::Header(named) => {
             let found = types?.headers.get(&named.name)?;
@@ -165,7 +168,9 @@ pub fn leaves(info: &P4Info, spec: &P4DataTypeSpec) -> Option<Vec<(String, u32)>
             let found = types?.structs.get(&named.name)?;
             let member = |m: &config::p4_struct_type_spec::Member| {
                 let of = leaves(info, m.type_spec.as_ref()?)?;
-                let name = |inner: String| if inner.is_empty() { m.name.clone() } else { format!("{}.{inner}", m.name) };
+                let name = |inner: String| {
+                    if inner.is_empty() { m.name.clone() } else { format!("{}.{inner}", m.name) }
+                };
                 Some(of.into_iter().map(|(inner, width)| (name(inner), width)).collect::<Vec<_>>())
             };
             found.members.iter().map(member).collect::<Option<Vec<_>>>()?.into_iter().flatten().collect()

@@ -10,7 +10,13 @@ use super::pipeline::{Action, Field, Param, Table, Translation, no_such};
 use super::{Code, Status};
 
 /// A value of the controller as the program has it.
-fn value(bytes: &[u8], width: u32, signed: bool, translation: &Translation, names: &mut Names) -> Result<Bits, Status> {
+fn value(
+    bytes: &[u8],
+    width: u32,
+    signed: bool,
+    translation: &Translation,
+    names: &mut Names,
+) -> Result<Bits, Status> {
     match translation {
         Translation::Names(of) => names.number(of, bytes, width),
         Translation::Same if signed => bytes::signed(bytes, width),
@@ -38,7 +44,11 @@ pub fn param_bytes(value: &Bits, param: &Param, names: &Names) -> Vec<u8> {
 }
 
 /// The values of a key, from the matches of a message. A field that is omitted matches everything.
-pub fn matches(fields: &[Field], given: &[v1::FieldMatch], names: &mut Names) -> Result<Vec<MatchValue>, Status> {
+pub fn matches(
+    fields: &[Field],
+    given: &[v1::FieldMatch],
+    names: &mut Names,
+) -> Result<Vec<MatchValue>, Status> {
     // Most keys have few fields, so each is searched.
     for (at, one) in given.iter().enumerate() {
         if !fields.iter().any(|f| f.id == one.field_id) {
@@ -92,11 +102,15 @@ fn match_value(field: &Field, given: &v1::FieldMatch, names: &mut Names) -> Resu
     let given = given.ok_or_else(|| Status::invalid("no match is set"))?;
     match (field.key.kind, given) {
         (MatchKind::Exact, fm::FieldMatchType::Exact(m)) => Ok(MatchValue::Exact(value(&m.value)?)),
-        (MatchKind::Optional, fm::FieldMatchType::Optional(m)) => Ok(MatchValue::Optional(Some(value(&m.value)?))),
+        (MatchKind::Optional, fm::FieldMatchType::Optional(m)) => {
+            Ok(MatchValue::Optional(Some(value(&m.value)?)))
+        }
         (MatchKind::Lpm, fm::FieldMatchType::Lpm(m)) => {
             let (value, length) = (value(&m.value)?, u32::try_from(m.prefix_len).unwrap_or(u32::MAX));
             if length == 0 {
-                return Err(Status::invalid("a prefix of 0 bits matches everything: the field must be omitted"));
+                return Err(Status::invalid(
+                    "a prefix of 0 bits matches everything: the field must be omitted",
+                ));
             }
             if length > width {
                 return Err(Status::invalid(format!("a prefix of {} bits in {width}", m.prefix_len)));
@@ -127,7 +141,9 @@ fn match_value(field: &Field, given: &v1::FieldMatch, names: &mut Names) -> Resu
                 false => Ok(MatchValue::Range(low, high)),
             }
         }
-        (kind, _) => Err(Status::invalid(format!("the field is matched as {kind:?}, and the match is of another kind"))),
+        (kind, _) => Err(Status::invalid(format!(
+            "the field is matched as {kind:?}, and the match is of another kind"
+        ))),
     }
 }
 
@@ -143,9 +159,10 @@ pub fn field_matches(fields: &[Field], values: &[MatchValue], names: &Names) -> 
                 fm::FieldMatchType::Lpm(fm::Lpm { value, prefix_len: *length as i32 })
             }
             MatchValue::Ternary(_, mask) if mask.is_zero() => return None,
-            MatchValue::Ternary(v, mask) => {
-                fm::FieldMatchType::Ternary(fm::Ternary { value: bytes(&v.and(mask)), mask: bytes::shortest(mask) })
-            }
+            MatchValue::Ternary(v, mask) => fm::FieldMatchType::Ternary(fm::Ternary {
+                value: bytes(&v.and(mask)),
+                mask: bytes::shortest(mask),
+            }),
             MatchValue::Range(low, high) => {
                 if (low.clone(), high.clone()) == whole(field.key.width, field.key.signed) {
                     return None;
@@ -162,7 +179,8 @@ pub fn field_matches(fields: &[Field], values: &[MatchValue], names: &Names) -> 
 /// A call of a table's action.
 pub fn call(table: &Table, action: &v1::Action, names: &mut Names) -> Result<ActionCall, Status> {
     let found = table.actions.get(&action.action_id);
-    let found = found.ok_or_else(|| no_such(&format!("action of table `{}`", table.name), action.action_id))?;
+    let found =
+        found.ok_or_else(|| no_such(&format!("action of table `{}`", table.name), action.action_id))?;
     let args = args(found, &action.params, names).map_err(|e| e.at(format!("action `{}`", found.name)))?;
     Ok(ActionCall { action: found.at, args })
 }
@@ -200,7 +218,11 @@ pub fn action_of(table: &Table, id: u32) -> Result<ActionId, Status> {
 }
 
 /// A code with which an action in the wrong place is refused: `@tableonly` and `@defaultonly` (section 9.1.2).
-pub fn check_scope(manifest: &abi::manifest::Table, call: &ActionCall, as_default: bool) -> Result<(), Status> {
+pub fn check_scope(
+    manifest: &abi::manifest::Table,
+    call: &ActionCall,
+    as_default: bool,
+) -> Result<(), Status> {
     let Some(action) = manifest.action(call) else { return Ok(()) };
     let wrong = if as_default { action.table_only } else { action.default_only };
     match wrong {

@@ -84,7 +84,10 @@ pub enum Change {
 impl EntryNote {
     /// Whether there is nothing to remember.
     fn is_plain(&self) -> bool {
-        self.controller_metadata == 0 && self.metadata.is_empty() && self.idle_ns == 0 && self.one_shot.is_none()
+        self.controller_metadata == 0
+            && self.metadata.is_empty()
+            && self.idle_ns == 0
+            && self.one_shot.is_none()
     }
 }
 

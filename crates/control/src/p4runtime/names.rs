@@ -35,7 +35,10 @@ impl Names {
         let free = || (0..=last).rev().find(|number| !names.names.contains_key(number));
         let number = decimal.filter(|n| !names.names.contains_key(n)).or_else(free);
         let number = number.ok_or_else(|| {
-            Status::new(Code::ResourceExhausted, format!("`{of}` has {width} bits, and all its numbers have names"))
+            Status::new(
+                Code::ResourceExhausted,
+                format!("`{of}` has {width} bits, and all its numbers have names"),
+            )
         })?;
         names.numbers.insert(name.to_string(), number);
         names.names.insert(number, name.to_string());
@@ -56,7 +59,8 @@ mod tests {
     #[test]
     fn names_keep_their_numbers() {
         let mut names = Names::default();
-        let number = |names: &mut Names, name: &str| names.number("port_t", name.as_bytes(), 9).map(|n| n.low_u64());
+        let number =
+            |names: &mut Names, name: &str| names.number("port_t", name.as_bytes(), 9).map(|n| n.low_u64());
         assert_eq!(number(&mut names, "7"), Ok(7));
         assert_eq!(number(&mut names, "eth0"), Ok(511));
         assert_eq!((number(&mut names, "eth1"), number(&mut names, "eth0")), (Ok(510), Ok(511)));

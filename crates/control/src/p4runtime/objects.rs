@@ -27,7 +27,10 @@ pub fn entry_key(
     }
     match (own.needs_priority(), given.priority) {
         (true, ..=0) => {
-            return Err(Status::invalid(format!("an entry of table `{}` needs a priority above 0", table.name)));
+            return Err(Status::invalid(format!(
+                "an entry of table `{}` needs a priority above 0",
+                table.name
+            )));
         }
         (false, priority) if priority != 0 => {
             return Err(Status::invalid(format!("table `{}` has no priorities", table.name)));
@@ -56,7 +59,8 @@ pub fn counter_data(count: Count) -> v1::CounterData {
 pub fn rates(config: Option<&v1::MeterConfig>, kind: i32) -> Result<Vec<Rate>, Status> {
     use meter_spec::Type;
     let Some(config) = config else { return Ok(Vec::new()) };
-    let negative = [config.cir, config.cburst, config.pir, config.pburst, config.eburst].iter().any(|n| *n < 0);
+    let negative =
+        [config.cir, config.cburst, config.pir, config.pburst, config.eburst].iter().any(|n| *n < 0);
     if negative {
         return Err(Status::invalid("a rate or a burst is negative"));
     }
@@ -66,7 +70,9 @@ pub fn rates(config: Option<&v1::MeterConfig>, kind: i32) -> Result<Vec<Rate>, S
             return Err(Status::invalid("a meter of this type has no excess burst (`eburst`)"));
         }
         Type::SingleRateThreeColor | Type::SingleRateTwoColor if !one_rate => {
-            return Err(Status::invalid("a meter of one rate has `pir` and `pburst` equal to `cir` and `cburst`"));
+            return Err(Status::invalid(
+                "a meter of one rate has `pir` and `pburst` equal to `cir` and `cburst`",
+            ));
         }
         Type::SingleRateThreeColor if config.eburst != 0 => {
             return Err(Status::unimplemented("an excess burst: meters have two rates (RFC 2698)"));

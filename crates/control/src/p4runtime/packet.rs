@@ -12,13 +12,21 @@ pub fn packet_out(pipeline: &Pipeline, names: &mut Names, packet: &v1::PacketOut
     let mut frame = match &pipeline.packet_out {
         Some(header) => header_bytes(header, &packet.metadata, names)?,
         None if packet.metadata.is_empty() => Vec::new(),
-        None => return Err(Status::invalid("the program has no header `packet_out`, so packets have no metadata")),
+        None => {
+            return Err(Status::invalid(
+                "the program has no header `packet_out`, so packets have no metadata",
+            ));
+        }
     };
     frame.extend_from_slice(&packet.payload);
     Ok(frame)
 }
 
-fn header_bytes(header: &PacketHeader, given: &[v1::PacketMetadata], names: &mut Names) -> Result<Vec<u8>, Status> {
+fn header_bytes(
+    header: &PacketHeader,
+    given: &[v1::PacketMetadata],
+    names: &mut Names,
+) -> Result<Vec<u8>, Status> {
     if let Some(unknown) = given.iter().find(|m| !header.fields.iter().any(|f| f.id == m.metadata_id)) {
         return Err(no_such("metadata field", unknown.metadata_id));
     }
@@ -28,7 +36,8 @@ fn header_bytes(header: &PacketHeader, given: &[v1::PacketMetadata], names: &mut
     let mut all = Bits::zero(0);
     for field in &header.fields {
         let found = given.iter().find(|m| m.metadata_id == field.id);
-        let found = found.ok_or_else(|| Status::invalid(format!("the metadata field `{}` is missing", field.name)))?;
+        let found = found
+            .ok_or_else(|| Status::invalid(format!("the metadata field `{}` is missing", field.name)))?;
         all = all.concat(&entry::param_value(&found.value, field, names)?);
     }
     let whole = all.width().next_multiple_of(8);

@@ -269,12 +269,15 @@ impl Pipeline {
         made.action_ids = vec![None; own.actions.len()];
         made.fields = self.fields(&table.match_fields, &own.keys, &format!("table `{name}`"))?;
         for reference in &table.action_refs {
-            let found = self.info.actions.iter().find(|a| a.preamble.as_ref().is_some_and(|p| p.id == reference.id));
+            let found =
+                self.info.actions.iter().find(|a| a.preamble.as_ref().is_some_and(|p| p.id == reference.id));
             let action = found.ok_or_else(|| no_such("action", reference.id))?;
             let (id, action_name) = head(&action.preamble, "action")?;
             // A table that nobody can add entries to may have lost an action that it lists.
             let Some(at) = own.action_id(action_name) else {
-                return Err(Status::invalid(format!("table `{name}` of the program has no action `{action_name}`")));
+                return Err(Status::invalid(format!(
+                    "table `{name}` of the program has no action `{action_name}`"
+                )));
             };
             let params = &own.actions[at.index()].params;
             if params.len() != action.params.len() {
@@ -312,7 +315,9 @@ impl Pipeline {
     ) -> Result<Vec<Field>, Status> {
         if fields.len() != keys.len() {
             let (own, given) = (keys.len(), fields.len());
-            return Err(Status::invalid(format!("{of} of the program has {own} key fields, and {given} in P4Info")));
+            return Err(Status::invalid(format!(
+                "{of} of the program has {own} key fields, and {given} in P4Info"
+            )));
         }
         let field = |(field, key): (&config::MatchField, &KeyField)| {
             use config::match_field::{Match, MatchType};
@@ -329,7 +334,8 @@ impl Pipeline {
                     | (Some(MatchType::Optional), MatchKind::Optional)
             );
             if !same {
-                let text = format!("field `{}` of {of} is matched as {:?} by the program", field.name, key.kind);
+                let text =
+                    format!("field `{}` of {of} is matched as {:?} by the program", field.name, key.kind);
                 return Err(Status::invalid(text));
             }
             let translation = self.translation(&field.name, field.bitwidth, &field.type_name, key.width)?;
@@ -372,9 +378,9 @@ impl Pipeline {
         }
         match bitwidth == 0 || bitwidth as u32 == width {
             true => Ok(Translation::Same),
-            false => {
-                Err(Status::invalid(format!("`{name}` has {width} bits in the program, and {bitwidth} in P4Info")))
-            }
+            false => Err(Status::invalid(format!(
+                "`{name}` has {width} bits in the program, and {bitwidth} in P4Info"
+            ))),
         }
     }
 
@@ -400,7 +406,8 @@ impl Pipeline {
             let Some(at) = manifest.value_sets.iter().position(|s| s.name == name) else {
                 return Err(missing("value set", name));
             };
-            let fields = self.fields(&set.r#match, &manifest.value_sets[at].keys, &format!("value set `{name}`"))?;
+            let fields =
+                self.fields(&set.r#match, &manifest.value_sets[at].keys, &format!("value set `{name}`"))?;
             sets.insert(id, (ValueSetId::from(at), fields));
         }
         self.value_sets = sets;
@@ -409,7 +416,8 @@ impl Pipeline {
 
     fn add_packet_headers(&mut self) -> Result<(), Status> {
         let header = |name: &str| {
-            let is = |h: &&config::ControllerPacketMetadata| h.preamble.as_ref().is_some_and(|p| p.name == name);
+            let is =
+                |h: &&config::ControllerPacketMetadata| h.preamble.as_ref().is_some_and(|p| p.name == name);
             let Some(found) = self.info.controller_packet_metadata.iter().find(is) else { return Ok(None) };
             let field = |m: &config::controller_packet_metadata::Metadata| {
                 let width = self.width(m.bitwidth, &m.type_name);
@@ -441,7 +449,9 @@ impl Pipeline {
         let table = self.tables.get(&id).ok_or_else(|| no_such("table", id))?;
         match table.at {
             Some(at) => Ok((at, table)),
-            None => Err(Status::unimplemented(format!("the program does not apply the table `{}`", table.name))),
+            None => {
+                Err(Status::unimplemented(format!("the program does not apply the table `{}`", table.name)))
+            }
         }
     }
 

@@ -5,7 +5,8 @@ use abi::id::{ProfileId, TableId};
 use dataplane::Device;
 use dataplane::device::{Action, DeviceError, Entity, EntryKey, EntryQuery, Key, Mirror, Query, TableEntry};
 use proto::p4::v1::{
-    self, action_profile_group as group, entity, packet_replication_engine_entry as pre, replica::PortKind, table_action,
+    self, action_profile_group as group, entity, packet_replication_engine_entry as pre, replica::PortKind,
+    table_action,
 };
 
 use super::data::Cut;
@@ -71,7 +72,8 @@ impl Reader<'_> {
             return Ok(at.filter(|_| self.scope.has(id)).map(|at| (at, id)).into_iter().collect());
         }
         let ids = self.pipeline.table_ids.iter().enumerate();
-        let seen = |(at, id): (usize, &Option<u32>)| id.filter(|id| self.scope.has(*id)).map(|id| (at.into(), id));
+        let seen =
+            |(at, id): (usize, &Option<u32>)| id.filter(|id| self.scope.has(*id)).map(|id| (at.into(), id));
         Ok(ids.filter_map(seen).collect())
     }
 
@@ -99,7 +101,12 @@ impl Reader<'_> {
     }
 
     /// The entries with the matches and the priority of a request.
-    fn select(&mut self, given: &v1::TableEntry, at: TableId, table: &Table) -> Result<Vec<TableEntry>, Status> {
+    fn select(
+        &mut self,
+        given: &v1::TableEntry,
+        at: TableId,
+        table: &Table,
+    ) -> Result<Vec<TableEntry>, Status> {
         let manifest = &self.device.manifest().tables[at.index()];
         if manifest.keys.is_empty() {
             return Ok(Vec::new());
@@ -138,7 +145,9 @@ impl Reader<'_> {
         if given.table_id == 0 {
             return Ok(true);
         }
-        if let Some(table_action::Type::Action(wanted)) = given.action.as_ref().and_then(|a| a.r#type.as_ref()) {
+        if let Some(table_action::Type::Action(wanted)) =
+            given.action.as_ref().and_then(|a| a.r#type.as_ref())
+        {
             let wanted = entry::action_of(table, wanted.action_id)?;
             if !matches!(&found.action, Action::Call(call) if call.action == wanted) {
                 return Ok(false);
@@ -165,8 +174,12 @@ impl Reader<'_> {
         let mut message = self.key_message(id, table, &found.key);
         let note = self.kept.entry(&found.key);
         let action = match (&found.action, note.and_then(|note| note.one_shot.as_ref())) {
-            (Action::Group(_), Some(one_shot)) => Some(table_action::Type::ActionProfileActionSet(one_shot.set.clone())),
-            (Action::Call(call), _) => entry::action(table, call, &self.kept.names).map(table_action::Type::Action),
+            (Action::Group(_), Some(one_shot)) => {
+                Some(table_action::Type::ActionProfileActionSet(one_shot.set.clone()))
+            }
+            (Action::Call(call), _) => {
+                entry::action(table, call, &self.kept.names).map(table_action::Type::Action)
+            }
             (Action::Member(id), _) => Some(table_action::Type::ActionProfileMemberId(*id)),
             (Action::Group(id), _) => Some(table_action::Type::ActionProfileGroupId(*id)),
         };
@@ -232,7 +245,8 @@ impl Reader<'_> {
             Ok(_) | Err(DeviceError::NotFound(_)) => None,
             Err(error) => return Err(error.into()),
         };
-        let action = action.map(|action| v1::TableAction { r#type: Some(table_action::Type::Action(action)) });
+        let action =
+            action.map(|action| v1::TableAction { r#type: Some(table_action::Type::Action(action)) });
         let note = self.kept.default_action(at).cloned().unwrap_or_default();
         Ok(v1::TableEntry {
             table_id: id,
@@ -263,7 +277,12 @@ impl Reader<'_> {
             if !has(table) {
                 match given.table_id {
                     0 => continue,
-                    _ => return Err(Status::invalid(format!("entries of table `{}` have no {what}", table.name))),
+                    _ => {
+                        return Err(Status::invalid(format!(
+                            "entries of table `{}` have no {what}",
+                            table.name
+                        )));
+                    }
                 }
             }
             let found = self.select(&given, at, table)?;
@@ -290,7 +309,11 @@ impl Reader<'_> {
         for (id, key) in self.entries_of(&given.table_entry, |table| table.meter != 0, "meters")? {
             let table_entry = Some(self.key_message(id, &self.pipeline.tables[&id], &key));
             let config = self.meter_of(&key)?;
-            sink(entity::Entity::DirectMeterEntry(v1::DirectMeterEntry { table_entry, config, counter_data: None }));
+            sink(entity::Entity::DirectMeterEntry(v1::DirectMeterEntry {
+                table_entry,
+                config,
+                counter_data: None,
+            }));
         }
         Ok(())
     }
@@ -364,7 +387,11 @@ impl Reader<'_> {
             let size = self.device.manifest().counters[counter.index()].size;
             for cell in objects::cells(given.index.as_ref(), size)? {
                 let data = Some(objects::counter_data(self.device.count(&Key::Counter(counter, cell))?));
-                sink(entity::Entity::CounterEntry(v1::CounterEntry { counter_id, index: objects::index(cell), data }));
+                sink(entity::Entity::CounterEntry(v1::CounterEntry {
+                    counter_id,
+                    index: objects::index(cell),
+                    data,
+                }));
             }
         }
         Ok(())
@@ -375,7 +402,9 @@ impl Reader<'_> {
         for (meter, meter_id) in self.arrays(&self.pipeline.meters, given.meter_id, "meter")? {
             let size = self.device.manifest().meters[meter.index()].size.unwrap_or_default();
             for cell in objects::cells(given.index.as_ref(), size)? {
-                let Entity::Meter { rates, .. } = self.device.get(&Key::Meter(meter, cell))? else { continue };
+                let Entity::Meter { rates, .. } = self.device.get(&Key::Meter(meter, cell))? else {
+                    continue;
+                };
                 sink(entity::Entity::MeterEntry(v1::MeterEntry {
                     meter_id,
                     index: objects::index(cell),
@@ -448,7 +477,11 @@ impl Reader<'_> {
                 Mirror::Port(port) => vec![replica(0, port)],
                 Mirror::Group(_) => Vec::new(),
             };
-            let made = || v1::CloneSessionEntry { session_id: session, replicas, ..v1::CloneSessionEntry::default() };
+            let made = || v1::CloneSessionEntry {
+                session_id: session,
+                replicas,
+                ..v1::CloneSessionEntry::default()
+            };
             let entry = self.kept.session(session).map_or_else(made, |kept| kept.entry.clone());
             sink(replication(pre::Type::CloneSessionEntry(entry)));
         }

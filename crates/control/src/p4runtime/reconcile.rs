@@ -48,11 +48,13 @@ pub fn reconcile(old: &mut dyn Device, new: &mut dyn Device, kept: &mut Kept) ->
     let declared = new.read(&Query::Entries(EntryQuery::default()))?;
     if !declared.is_empty() {
         let stay: HashSet<Key> = updates.iter().filter_map(set_key).collect();
-        let is_const = |key: &Key| matches!(key, Key::Entry(key) if to.tables[key.table.index()].const_entries);
+        let is_const =
+            |key: &Key| matches!(key, Key::Entry(key) if to.tables[key.table.index()].const_entries);
         let removed = declared.iter().map(Entity::key).filter(|key| !is_const(key) && !stay.contains(key));
         updates.splice(0..0, removed.map(Update::Unset));
     }
-    new.write(&updates).map_err(|refused| Status::from(refused.error).at("the state cannot be carried over"))?;
+    new.write(&updates)
+        .map_err(|refused| Status::from(refused.error).at("the state cannot be carried over"))?;
     kept.renumber(|table| map.table(table).ok().map(|(_, to)| to), |profile| map.profile(profile).ok());
     Ok(())
 }
@@ -78,7 +80,9 @@ impl Map<'_> {
     /// Whether an entity has the value that the old program declares.
     fn is_initial(&self, entity: &Entity) -> bool {
         match entity {
-            Entity::Counter { count, .. } | Entity::DirectCounter { count, .. } => *count == Default::default(),
+            Entity::Counter { count, .. } | Entity::DirectCounter { count, .. } => {
+                *count == Default::default()
+            }
             Entity::Meter { rates, .. } | Entity::DirectMeter { rates, .. } => rates.is_empty(),
             Entity::ValueSet { members, .. } => members.is_empty(),
             Entity::Register { register, value, .. } => {
@@ -102,7 +106,8 @@ impl Map<'_> {
             Entity::Default { table, action } => {
                 let (from, to) = self.table(table)?;
                 let called = self.from.tables[from.index()].call_for(&self.to.tables[to.index()], &action);
-                let action = called.ok_or_else(|| lost("default action of table", &self.from.tables[from.index()].name))?;
+                let action = called
+                    .ok_or_else(|| lost("default action of table", &self.from.tables[from.index()].name))?;
                 Entity::Default { table: to, action }
             }
             Entity::Member { profile, id, action } => {
@@ -112,27 +117,38 @@ impl Map<'_> {
                 let called = tables.and_then(|(a, b)| {
                     self.from.tables[a.index()].call_for(&self.to.tables[b.index()], &action)
                 });
-                let action = called.ok_or_else(|| lost("member of profile", &self.from.profiles[profile.index()].name))?;
+                let action = called
+                    .ok_or_else(|| lost("member of profile", &self.from.profiles[profile.index()].name))?;
                 Entity::Member { profile: to, id, action }
             }
-            Entity::Group { profile, id, members } => Entity::Group { profile: self.profile(profile)?, id, members },
+            Entity::Group { profile, id, members } => {
+                Entity::Group { profile: self.profile(profile)?, id, members }
+            }
             Entity::Counter { counter, index, count } => {
                 let name = &self.from.counters[counter.index()].name;
                 let to = self.to.counters.iter().position(|c| c.name == *name && index < c.size);
                 let counter = CounterId::from(to.ok_or_else(|| lost("counter", name))?);
                 Entity::Counter { counter, index, count }
             }
-            Entity::DirectCounter { entry, count } => Entity::DirectCounter { entry: self.key(entry)?, count },
+            Entity::DirectCounter { entry, count } => {
+                Entity::DirectCounter { entry: self.key(entry)?, count }
+            }
             Entity::Meter { meter, index, rates } => {
                 let name = &self.from.meters[meter.index()].name;
-                let to = self.to.meters.iter().position(|m| m.name == *name && m.size.is_some_and(|size| index < size));
+                let to = self
+                    .to
+                    .meters
+                    .iter()
+                    .position(|m| m.name == *name && m.size.is_some_and(|size| index < size));
                 let meter = MeterId::from(to.ok_or_else(|| lost("meter", name))?);
                 Entity::Meter { meter, index, rates }
             }
             Entity::DirectMeter { entry, rates } => Entity::DirectMeter { entry: self.key(entry)?, rates },
             Entity::Register { register, index, value } => {
                 let name = &self.from.registers[register.index()].name;
-                let fits = |r: &abi::manifest::Register| r.name == *name && index < r.size && r.width == value.width();
+                let fits = |r: &abi::manifest::Register| {
+                    r.name == *name && index < r.size && r.width == value.width()
+                };
                 let to = self.to.registers.iter().position(fits);
                 let register = RegisterId::from(to.ok_or_else(|| lost("register", name))?);
                 Entity::Register { register, index, value }

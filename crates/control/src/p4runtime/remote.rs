@@ -26,7 +26,11 @@ pub fn manifest(info: &P4Info, program: &str) -> Manifest {
         counters: info
             .counters
             .iter()
-            .map(|c| abi::manifest::Counter { name: name(&c.preamble), size: c.size.max(0) as u64, first: None })
+            .map(|c| abi::manifest::Counter {
+                name: name(&c.preamble),
+                size: c.size.max(0) as u64,
+                first: None,
+            })
             .collect(),
         ..Manifest::default()
     }
@@ -50,8 +54,13 @@ fn table(info: &P4Info, table: &config::Table) -> Table {
         signed: false,
     };
     let action = |reference: &config::ActionRef| {
-        let found = info.actions.iter().find(|a| a.preamble.as_ref().is_some_and(|p| p.id == reference.id))?;
-        let param = |p: &config::action::Param| Param { name: p.name.clone(), width: p.bitwidth.max(0) as u32, offset: 0 };
+        let found =
+            info.actions.iter().find(|a| a.preamble.as_ref().is_some_and(|p| p.id == reference.id))?;
+        let param = |p: &config::action::Param| Param {
+            name: p.name.clone(),
+            width: p.bitwidth.max(0) as u32,
+            offset: 0,
+        };
         let scope = reference.scope();
         Some(Action {
             name: name(&found.preamble),
@@ -61,7 +70,9 @@ fn table(info: &P4Info, table: &config::Table) -> Table {
         })
     };
     let has = |all: &[Option<config::Preamble>]| {
-        let is = |p: &&Option<config::Preamble>| p.as_ref().is_some_and(|p| table.direct_resource_ids.contains(&p.id));
+        let is = |p: &&Option<config::Preamble>| {
+            p.as_ref().is_some_and(|p| table.direct_resource_ids.contains(&p.id))
+        };
         all.iter().find(is).map(name)
     };
     let counters: Vec<_> = info.direct_counters.iter().map(|c| c.preamble.clone()).collect();
@@ -106,7 +117,9 @@ pub fn update(
             made(kind, entity_message(pipeline, kept, entity)?)
         }
         Update::Unset(key) if !exists(key) => None,
-        Update::Delete(key) | Update::Unset(key) => made(update::Type::Delete, key_message(pipeline, kept, key)?),
+        Update::Delete(key) | Update::Unset(key) => {
+            made(update::Type::Delete, key_message(pipeline, kept, key)?)
+        }
     })
 }
 
@@ -134,13 +147,19 @@ fn entity_message(pipeline: &Pipeline, kept: &Kept, entity: &Entity) -> Result<e
                 backup_replicas: Vec::new(),
             };
             let replicas = copies.iter().map(replica).collect();
-            let entry = v1::MulticastGroupEntry { multicast_group_id: *group, replicas, metadata: Vec::new() };
+            let entry =
+                v1::MulticastGroupEntry { multicast_group_id: *group, replicas, metadata: Vec::new() };
             Ok(replication(pre::Type::MulticastGroupEntry(entry)))
         }
         Entity::Session { session, to: Mirror::Port(port) } => {
             let port = bytes::shortest(&Bits::new(32, (*port).into()));
-            let replica = v1::Replica { port_kind: Some(PortKind::Port(port)), instance: 0, backup_replicas: Vec::new() };
-            let entry = v1::CloneSessionEntry { session_id: *session, replicas: vec![replica], ..Default::default() };
+            let replica = v1::Replica {
+                port_kind: Some(PortKind::Port(port)),
+                instance: 0,
+                backup_replicas: Vec::new(),
+            };
+            let entry =
+                v1::CloneSessionEntry { session_id: *session, replicas: vec![replica], ..Default::default() };
             Ok(replication(pre::Type::CloneSessionEntry(entry)))
         }
         _ => Err(no_message()),

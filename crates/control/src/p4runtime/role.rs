@@ -57,7 +57,8 @@ impl Scope {
             return Err(Status::invalid(format!("the role's configuration is `{name}`; known is `{url}`")));
         }
         let read: Result<RoleConfig, _> = prost::Message::decode(config.value.as_slice());
-        let read = read.map_err(|why| Status::invalid(format!("the role's configuration cannot be read: {why}")))?;
+        let read =
+            read.map_err(|why| Status::invalid(format!("the role's configuration cannot be read: {why}")))?;
         let filter = read.packet_in_filter.filter(|filter| filter.metadata_id != 0);
         Ok(Scope {
             ids: Some([read.exclusive_p4_ids, read.shared_p4_ids].concat()),
@@ -83,9 +84,10 @@ impl Scope {
     /// Whether the role may write an entity. Multicast groups and clone sessions have no ids, and are for every role.
     pub fn check_write(&self, of: &entity::Entity) -> Result<(), Status> {
         match id_of(of) {
-            Some(id) if !self.has(id) => {
-                Err(Status::new(Code::PermissionDenied, format!("the role does not have the object 0x{id:08x}")))
-            }
+            Some(id) if !self.has(id) => Err(Status::new(
+                Code::PermissionDenied,
+                format!("the role does not have the object 0x{id:08x}"),
+            )),
             _ => Ok(()),
         }
     }

@@ -120,8 +120,11 @@ impl<T: Target + ?Sized> Server<T> {
         device_config: Vec<u8>,
         prepare: impl FnOnce(&mut dyn Device) -> Result<(), String>,
     ) -> Result<(), Status> {
-        let mut config =
-            ForwardingPipelineConfig { p4info: Some(compiled.info.clone()), p4_device_config: device_config, cookie: None };
+        let mut config = ForwardingPipelineConfig {
+            p4info: Some(compiled.info.clone()),
+            p4_device_config: device_config,
+            cookie: None,
+        };
         let made = self.load(&mut config, compiled)?;
         let device = self.target.loaded().ok_or_else(no_pipeline)?;
         if let Err(why) = prepare(device) {
@@ -132,7 +135,11 @@ impl<T: Target + ?Sized> Server<T> {
     }
 
     /// A message of a controller. An error ends its stream.
-    pub fn message(&mut self, stream: StreamId, message: v1::StreamMessageRequest) -> Result<Messages, Status> {
+    pub fn message(
+        &mut self,
+        stream: StreamId,
+        message: v1::StreamMessageRequest,
+    ) -> Result<Messages, Status> {
         match message.update {
             Some(request::Update::Arbitration(update)) => {
                 let notices = self.arbitration.update(stream, &update)?;
@@ -182,7 +189,10 @@ impl<T: Target + ?Sized> Server<T> {
 
     fn acknowledge(&mut self, stream: StreamId, ack: &v1::DigestListAck) -> Result<(), Status> {
         if !self.arbitration.is_primary(stream) {
-            return Err(Status::new(Code::PermissionDenied, "only the primary controller acknowledges digests"));
+            return Err(Status::new(
+                Code::PermissionDenied,
+                "only the primary controller acknowledges digests",
+            ));
         }
         let config = self.running.as_ref().ok_or_else(no_pipeline)?;
         config.pipeline.digests.get(ack.digest_id, "digest")?;
@@ -196,7 +206,8 @@ impl<T: Target + ?Sized> Server<T> {
         let atomicity = v1::write_request::Atomicity::try_from(request.atomicity);
         let atomicity = atomicity.map_err(|_| Status::invalid("the atomicity is not known"))?;
         let (config, device) = self.current()?;
-        write(&config.pipeline, &mut config.kept, device, &scope, &request.updates, atomicity).map_err(Failure::Parts)
+        write(&config.pipeline, &mut config.kept, device, &scope, &request.updates, atomicity)
+            .map_err(Failure::Parts)
     }
 
     /// Reads what the requests of a batch select.
@@ -233,13 +244,18 @@ impl<T: Target + ?Sized> Server<T> {
     }
 
     /// Checks a push of a pipeline before its program is compiled. `None`: there is nothing to compile.
-    pub fn begin_push(&self, request: &v1::SetForwardingPipelineConfigRequest) -> Result<Option<Compiler>, Status> {
+    pub fn begin_push(
+        &self,
+        request: &v1::SetForwardingPipelineConfigRequest,
+    ) -> Result<Option<Compiler>, Status> {
         let scope = self.check_primary(&request.role, push_role_id(request), request.election_id.as_ref())?;
         scope.check_pipeline()?;
         match (request.action(), &request.config) {
             (Action::Unspecified, _) => Err(Status::invalid("the action is not set")),
             (Action::Commit, None) => Ok(None),
-            (Action::Commit, Some(_)) => Err(Status::invalid("`COMMIT` takes no config: it commits the saved one")),
+            (Action::Commit, Some(_)) => {
+                Err(Status::invalid("`COMMIT` takes no config: it commits the saved one"))
+            }
             (_, None) => Err(Status::invalid("the config is not set")),
             (_, Some(config)) if config.p4info.is_none() => Err(Status::invalid("the config has no P4Info")),
             (_, Some(_)) => Ok(Some(self.target.compiler())),
@@ -263,7 +279,10 @@ impl<T: Target + ?Sized> Server<T> {
         if action == Action::Verify {
             // A saved pipeline has the only place for a program without packets.
             if self.saved.is_some() {
-                return Err(Status::new(Code::FailedPrecondition, "a pipeline is saved: commit it before another is verified"));
+                return Err(Status::new(
+                    Code::FailedPrecondition,
+                    "a pipeline is saved: commit it before another is verified",
+                ));
             }
             let made = self.load(config, compiled).map(drop);
             self.target.discard();
@@ -290,7 +309,8 @@ impl<T: Target + ?Sized> Server<T> {
         self.target.load(compiled.object).map_err(refused)?;
         let manifest = self.target.loaded().map(|device| device.manifest().clone()).unwrap_or_default();
         let info = config.p4info.take().unwrap_or_default();
-        let pipeline = Pipeline::new(info, &compiled.info, &manifest).inspect_err(|_| self.target.discard())?;
+        let pipeline =
+            Pipeline::new(info, &compiled.info, &manifest).inspect_err(|_| self.target.discard())?;
         Ok(Config {
             pipeline,
             kept: Kept::default(),
@@ -315,7 +335,10 @@ impl<T: Target + ?Sized> Server<T> {
     }
 
     /// The pipeline, as a controller asks for it.
-    pub fn pipeline(&self, request: &v1::GetForwardingPipelineConfigRequest) -> v1::GetForwardingPipelineConfigResponse {
+    pub fn pipeline(
+        &self,
+        request: &v1::GetForwardingPipelineConfigRequest,
+    ) -> v1::GetForwardingPipelineConfigResponse {
         let config = self.saved.as_ref().or(self.running.as_ref()).map(|config| {
             let of = request.response_type();
             let info = || Some(config.pipeline.info.clone());
@@ -339,7 +362,9 @@ impl<T: Target + ?Sized> Server<T> {
         for event in events {
             match event {
                 Event::Packet(frame) => {
-                    let Some(packet) = packet::packet_in(&config.pipeline, &config.kept.names, frame) else { continue };
+                    let Some(packet) = packet::packet_in(&config.pipeline, &config.kept.names, frame) else {
+                        continue;
+                    };
                     let takers = self.arbitration.primaries().filter(|(_, scope)| scope.takes(&packet));
                     messages.extend(
                         takers.map(|(stream, _)| (stream, stream::response(Update::Packet(packet.clone())))),
@@ -347,7 +372,9 @@ impl<T: Target + ?Sized> Server<T> {
                 }
                 Event::Digest(digest) => {
                     let id = config.pipeline.digests.ids.get(digest.digest.index()).copied().flatten();
-                    let Some((id, settings)) = id.and_then(|id| Some((id, *config.kept.digest(id)?))) else { continue };
+                    let Some((id, settings)) = id.and_then(|id| Some((id, *config.kept.digest(id)?))) else {
+                        continue;
+                    };
                     lists.extend(self.digests.add(id, &settings, digest.values.clone(), now.monotonic));
                 }
                 Event::Idle(entry) => idle.push(entry),
@@ -358,7 +385,9 @@ impl<T: Target + ?Sized> Server<T> {
         for list in lists {
             let Some(message) = stream::digest_list(&config.pipeline, &list, now.wall) else { continue };
             let takers = self.arbitration.primaries().filter(|(_, scope)| scope.has(list.digest));
-            messages.extend(takers.map(|(stream, _)| (stream, stream::response(Update::Digest(message.clone())))));
+            messages.extend(
+                takers.map(|(stream, _)| (stream, stream::response(Update::Digest(message.clone())))),
+            );
         }
         for (stream, scope) in self.arbitration.primaries() {
             let sees = |entry: &&&dataplane::device::TableEntry| {

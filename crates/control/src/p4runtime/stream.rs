@@ -15,7 +15,8 @@ pub fn response(update: response::Update) -> v1::StreamMessageResponse {
 
 /// A list of digests. `timestamp` is in nanoseconds since the epoch. `None` if the controller does not know the type.
 pub fn digest_list(pipeline: &Pipeline, list: &List, timestamp: i64) -> Option<v1::DigestList> {
-    let found = pipeline.info.digests.iter().find(|d| d.preamble.as_ref().is_some_and(|p| p.id == list.digest));
+    let found =
+        pipeline.info.digests.iter().find(|d| d.preamble.as_ref().is_some_and(|p| p.id == list.digest));
     let spec = found?.type_spec.as_ref()?;
     let one = |values: &Vec<abi::Bits>| data::read(&pipeline.info, spec, &mut values.iter().cloned());
     let data = list.values.iter().map(one).collect::<Option<_>>()?;
@@ -41,7 +42,8 @@ pub fn idle(
             priority: found.key.priority,
             controller_metadata: note.controller_metadata,
             metadata: note.metadata,
-            idle_timeout_ns: exact.unwrap_or_else(|| i64::try_from(micros.saturating_mul(1000)).unwrap_or(i64::MAX)),
+            idle_timeout_ns: exact
+                .unwrap_or_else(|| i64::try_from(micros.saturating_mul(1000)).unwrap_or(i64::MAX)),
             ..v1::TableEntry::default()
         })
     };

@@ -73,7 +73,8 @@ impl Batch<'_> {
 
     fn one(&mut self, update: &v1::Update) -> Result<(), Status> {
         let made = self.translate(update);
-        let done = made.and_then(|made| self.device.write(&made).map_err(|refused| Status::from(refused.error)));
+        let done =
+            made.and_then(|made| self.device.write(&made).map_err(|refused| Status::from(refused.error)));
         self.settle(done.is_ok());
         done
     }
@@ -107,7 +108,9 @@ impl Batch<'_> {
         }
         self.settle(failed.is_none());
         let Some((at, status)) = failed else { return Ok(()) };
-        let aborted = || Status::new(Code::Aborted, format!("update {at} failed, and nothing of the batch was applied"));
+        let aborted = || {
+            Status::new(Code::Aborted, format!("update {at} failed, and nothing of the batch was applied"))
+        };
         let mut outcomes: Outcomes = updates.iter().map(|_| Err(aborted())).collect();
         outcomes[at] = Err(status);
         Err(outcomes)
@@ -166,7 +169,9 @@ impl Batch<'_> {
             entity::Entity::ValueSetEntry(set) => self.value_set(kind, set),
             entity::Entity::RegisterEntry(register) => self.register(kind, register),
             entity::Entity::DigestEntry(digest) => self.digest(kind, digest),
-            entity::Entity::ExternEntry(_) => Err(Status::invalid("the program has no externs of other architectures")),
+            entity::Entity::ExternEntry(_) => {
+                Err(Status::invalid("the program has no externs of other architectures"))
+            }
         }?;
         for update in &made {
             match update {
@@ -184,7 +189,9 @@ impl Batch<'_> {
 fn modify_only(kind: Kind, what: &str) -> Result<(), Status> {
     match kind {
         Kind::Modify => Ok(()),
-        Kind::Insert | Kind::Delete => Err(Status::invalid(format!("{what} always exists: it can be modified only"))),
+        Kind::Insert | Kind::Delete => {
+            Err(Status::invalid(format!("{what} always exists: it can be modified only")))
+        }
     }
 }
 

@@ -96,7 +96,9 @@ pub trait Device {
         match updates.len() {
             0 | 1 => self.write(updates),
             several => {
-                let text = format!("{several} updates at once, between two packets: this target changes one at a time");
+                let text = format!(
+                    "{several} updates at once, between two packets: this target changes one at a time"
+                );
                 Err(WriteError { index: 0, error: DeviceError::Unimplemented(text) })
             }
         }

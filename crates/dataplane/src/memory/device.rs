@@ -47,7 +47,8 @@ impl Device for Arc<Memory> {
         let writer = &*self.writer();
         let (table, bare) = (&writer.tables[entry.table.index()], bare(&entry.canonical()));
         let found = table.cell(&bare).zip(table.added(&bare));
-        let (cell, added) = found.ok_or_else(|| DeviceError::NotFound("there is no such entry".to_string()))?;
+        let (cell, added) =
+            found.ok_or_else(|| DeviceError::NotFound("there is no such entry".to_string()))?;
         let hit = last_hit(writer, entry.table.index(), cell);
         Ok(self.now.load(Relaxed).saturating_sub(hit.max(added)))
     }

@@ -46,7 +46,6 @@ impl Row {
         self.hit
     }
 
-
     /// The idle timeout in microseconds, if there is one.
     pub fn idle_timeout(&self) -> Option<u64> {
         self.idle.map(|idle| idle.timeout)

@@ -8,7 +8,13 @@ use clap::{Args, Subcommand, ValueHint};
 #[derive(Debug, Clone, Args)]
 pub struct Server {
     /// The P4Runtime server.
-    #[arg(long, global = true, value_name = "HOST:PORT", default_value = "127.0.0.1:9559", env = "STRAIT_GRPC")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "HOST:PORT",
+        default_value = "127.0.0.1:9559",
+        env = "STRAIT_GRPC"
+    )]
     pub grpc: String,
     /// The number of the device.
     #[arg(long, global = true, value_name = "N", default_value_t = 1)]
@@ -97,7 +103,8 @@ pub enum TableCommand {
         /// The table.
         table: Option<String>,
     },
-    /// Write the entries of a file: one a line, as `dump` prints them. Entries that exist are changed.
+    /// Write the entries of a file: one a line, as `dump` prints them, or a file of BMv2's users (`runtime.json`, commands of simple_switch_CLI). Entries
+    /// that exist are changed.
     Load {
         /// The file; `-` is the standard input.
         #[arg(value_hint = ValueHint::FilePath)]

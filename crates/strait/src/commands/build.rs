@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use prost::Message as _;
 use anyhow::{Context, bail};
+use prost::Message as _;
 
 use crate::cli::{BuildArgs, BuildTarget};
 use crate::frontend;

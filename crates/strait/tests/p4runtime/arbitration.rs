@@ -36,7 +36,11 @@ fn the_highest_election_id_is_the_primary_and_all_are_told() {
     assert_eq!(said(&mut first), (NOT_FOUND, Some(6)), "the primary has gone");
     assert_eq!(b.delete(Entity::TableEntry(exact_entry(1, 0, 1))), Code::PermissionDenied);
     first.arbitrate(&mut a, Some(5));
-    assert_eq!(said(&mut first), (NOT_FOUND, Some(6)), "a lower id than the highest that ever was is a backup's");
+    assert_eq!(
+        said(&mut first),
+        (NOT_FOUND, Some(6)),
+        "a lower id than the highest that ever was is a backup's"
+    );
     first.arbitrate(&mut a, Some(6));
     assert_eq!(said(&mut first), (OK, Some(6)));
 }
@@ -116,7 +120,11 @@ fn each_role_has_its_own_primary_and_its_own_objects() {
     let (mut all, _stream) = server.primary();
     let mut routes = server.client();
     routes.role = "routes".to_string();
-    assert_eq!(routes.insert(Entity::TableEntry(exact_entry(1, 0, 1))), Code::NotFound, "nobody has asked for the role");
+    assert_eq!(
+        routes.insert(Entity::TableEntry(exact_entry(1, 0, 1))),
+        Code::NotFound,
+        "nobody has asked for the role"
+    );
     let mut stream = routes.stream();
     routes.election = Some(v1::Uint128 { high: 0, low: 1 });
     // stratum.P4RoleConfig: shared_p4_ids = [the table `I.route`].
@@ -135,7 +143,11 @@ fn each_role_has_its_own_primary_and_its_own_objects() {
     assert!(answer.role.is_some_and(|role| role.name == "routes" && role.config.is_some()));
     assert_eq!(routes.insert(Entity::TableEntry(exact_entry(1, 0, 1))), Code::PermissionDenied);
     assert_eq!(all.insert(Entity::TableEntry(exact_entry(1, 0, 1))), Code::Ok);
-    let route = crate::client::entry("I.route", vec![crate::client::lpm(1, &[1], 32)], crate::client::call("I.drop_routed", &[]));
+    let route = crate::client::entry(
+        "I.route",
+        vec![crate::client::lpm(1, &[1], 32)],
+        crate::client::call("I.drop_routed", &[]),
+    );
     assert_eq!(routes.insert(Entity::TableEntry(route)), Code::Ok);
     assert_eq!(routes.entries(v1::TableEntry::default()).len(), 1, "a role reads its own");
     assert_eq!(all.entries(v1::TableEntry::default()).iter().filter(|e| !e.is_const).count(), 2);
@@ -144,7 +156,8 @@ fn each_role_has_its_own_primary_and_its_own_objects() {
     let mut unknown = server.client();
     unknown.role = "odd".to_string();
     let mut stream = unknown.stream();
-    let config = prost_types::Any { type_url: "type.googleapis.com/odd.Config".to_string(), value: Vec::new() };
+    let config =
+        prost_types::Any { type_url: "type.googleapis.com/odd.Config".to_string(), value: Vec::new() };
     stream.send(Update::Arbitration(v1::MasterArbitrationUpdate {
         device_id: 1,
         role: Some(v1::Role { name: "odd".to_string(), config: Some(config), ..v1::Role::default() }),
@@ -170,7 +183,8 @@ fn two_controllers_fight_for_200_steps() {
     let mut clients: Vec<Client> = (0..2).map(|_| server.client()).collect();
     let mut streams: BTreeMap<usize, Stream> = BTreeMap::new();
     // The model: the election id of each live controller, the highest id of all times, and the primary.
-    let (mut ids, mut highest, mut primary) = (BTreeMap::<usize, Option<u64>>::new(), None::<u64>, None::<usize>);
+    let (mut ids, mut highest, mut primary) =
+        (BTreeMap::<usize, Option<u64>>::new(), None::<u64>, None::<usize>);
     let mut seed = 0x2545_f491_4f6c_dd1du64;
     let mut random = |below: u64| {
         seed ^= seed << 13;
@@ -186,7 +200,7 @@ fn two_controllers_fight_for_200_steps() {
             clients[who].election = None;
             if primary == Some(who) {
                 primary = None;
-                for (_, stream) in &mut streams {
+                for stream in streams.values_mut() {
                     assert_eq!(said(stream), (NOT_FOUND, highest), "step {step}: the primary has left");
                 }
             } else {
@@ -200,14 +214,18 @@ fn two_controllers_fight_for_200_steps() {
         stream.arbitrate(&mut clients[who], election);
         let other = 1 - who;
         if election.is_some() && ids.get(&other) == Some(&election) {
-            assert_eq!(stream.arbitration().expect_err("it ends").code(), Code::InvalidArgument, "step {step}");
+            assert_eq!(
+                stream.arbitration().expect_err("it ends").code(),
+                Code::InvalidArgument,
+                "step {step}"
+            );
             streams.remove(&who);
             ids.remove(&who);
             // A server trusts controllers to use their own ids.
             clients[who].election = None;
             if primary == Some(who) {
                 primary = None;
-                for (_, stream) in &mut streams {
+                for stream in streams.values_mut() {
                     assert_eq!(said(stream), (NOT_FOUND, highest), "step {step}: the primary was ended");
                 }
             }
@@ -230,13 +248,17 @@ fn two_controllers_fight_for_200_steps() {
         if let Some(stream) = streams.get_mut(&other).filter(|_| all_are_told) {
             assert_eq!(said(stream), (status(other), highest), "step {step}, the other one");
         }
-        for of in 0..2 {
+        for (of, client) in clients.iter_mut().enumerate() {
             let expected = if primary == Some(of) { Code::Ok } else { Code::PermissionDenied };
             let mut route = exact_entry(1, 0, 1);
             route.r#match[0] = crate::client::exact(1, &[(step % 250) as u8 + 1, of as u8]);
-            assert_eq!(clients[of].insert(Entity::TableEntry(route.clone())), expected, "step {step}: {of} writes");
+            assert_eq!(
+                client.insert(Entity::TableEntry(route.clone())),
+                expected,
+                "step {step}: {of} writes"
+            );
             if expected == Code::Ok {
-                assert_eq!(clients[of].delete(Entity::TableEntry(route)), Code::Ok);
+                assert_eq!(client.delete(Entity::TableEntry(route)), Code::Ok);
             }
         }
     }

@@ -85,6 +85,7 @@ impl Server {
                 return Server { child, address };
             }
         }
+        let _ = child.wait();
         panic!("the server has ended: {told}");
     }
 
@@ -96,9 +97,15 @@ impl Server {
     }
 
     pub fn client(&self) -> Client {
-        let channel = tonic::transport::Endpoint::from_shared(format!("http://{}", self.address)).expect("an address");
+        let channel =
+            tonic::transport::Endpoint::from_shared(format!("http://{}", self.address)).expect("an address");
         let rpc = RUNTIME.block_on(P4RuntimeClient::connect(channel)).expect("a connection");
-        Client { rpc: rpc.max_decoding_message_size(usize::MAX), election: None, role: String::new(), device: DEVICE }
+        Client {
+            rpc: rpc.max_decoding_message_size(usize::MAX),
+            election: None,
+            role: String::new(),
+            device: DEVICE,
+        }
     }
 
     /// A client that is the primary.
@@ -244,7 +251,10 @@ impl Client {
         &mut self,
         response_type: v1::get_forwarding_pipeline_config_request::ResponseType,
     ) -> Result<Option<v1::ForwardingPipelineConfig>, Status> {
-        let request = v1::GetForwardingPipelineConfigRequest { device_id: self.device, response_type: response_type.into() };
+        let request = v1::GetForwardingPipelineConfigRequest {
+            device_id: self.device,
+            response_type: response_type.into(),
+        };
         Ok(wait(self.rpc.get_forwarding_pipeline_config(request))?.into_inner().config)
     }
 
@@ -268,7 +278,8 @@ impl Stream {
     /// Sends a client's device, role and election id. The client uses the id from now on.
     pub fn arbitrate(&mut self, client: &mut Client, election: Option<u64>) {
         client.election = election.map(|low| Uint128 { high: 0, low });
-        let role = (!client.role.is_empty()).then(|| v1::Role { name: client.role.clone(), ..v1::Role::default() });
+        let role =
+            (!client.role.is_empty()).then(|| v1::Role { name: client.role.clone(), ..v1::Role::default() });
         self.send(v1::stream_message_request::Update::Arbitration(v1::MasterArbitrationUpdate {
             device_id: client.device,
             role,
@@ -331,14 +342,22 @@ pub fn id_in(info: &P4Info, name: &str) -> u32 {
     let registers = info.registers.iter().map(|x| &x.preamble);
     let sets = info.value_sets.iter().map(|x| &x.preamble);
     let digests = info.digests.iter().map(|x| &x.preamble);
-    let all = tables.chain(actions).chain(profiles).chain(counters).chain(meters).chain(registers).chain(sets).chain(digests);
+    let all = tables
+        .chain(actions)
+        .chain(profiles)
+        .chain(counters)
+        .chain(meters)
+        .chain(registers)
+        .chain(sets)
+        .chain(digests);
     let found = all.flatten().find(|preamble| preamble.name == name || preamble.alias == name);
     found.unwrap_or_else(|| panic!("there is no `{name}`")).id
 }
 
 /// An action of kinds.p4 with the values of its parameters.
 pub fn action(name: &str, params: &[&[u8]]) -> v1::Action {
-    let param = |(at, value): (usize, &&[u8])| v1::action::Param { param_id: at as u32 + 1, value: value.to_vec() };
+    let param =
+        |(at, value): (usize, &&[u8])| v1::action::Param { param_id: at as u32 + 1, value: value.to_vec() };
     v1::Action { action_id: id(name), params: params.iter().enumerate().map(param).collect() }
 }
 
@@ -355,7 +374,10 @@ pub fn exact(id: u32, value: &[u8]) -> v1::FieldMatch {
 }
 
 pub fn lpm(id: u32, value: &[u8], prefix_len: i32) -> v1::FieldMatch {
-    field(id, v1::field_match::FieldMatchType::Lpm(v1::field_match::Lpm { value: value.to_vec(), prefix_len }))
+    field(
+        id,
+        v1::field_match::FieldMatchType::Lpm(v1::field_match::Lpm { value: value.to_vec(), prefix_len }),
+    )
 }
 
 pub fn ternary(id: u32, value: &[u8], mask: &[u8]) -> v1::FieldMatch {

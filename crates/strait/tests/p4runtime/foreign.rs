@@ -26,7 +26,8 @@ fn run(target: &str, script: &str, pushed: bool) {
         return;
     }
     let Some(python) = python(&name) else { return };
-    let space = Namespace::temporary(&format!("st-p4rt-{}-{target}", std::process::id())).expect("a namespace");
+    let space =
+        Namespace::temporary(&format!("st-p4rt-{}-{target}", std::process::id())).expect("a namespace");
     let inside = |program: &str| {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", space.name(), program]);
@@ -74,7 +75,8 @@ fn run(target: &str, script: &str, pushed: bool) {
         .args(["q0", "q1", "q2"])
         .output()
         .expect("it runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let text =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     let ended = Command::new("kill").args(["-INT", &server.id().to_string()]).status().expect("kill");
     assert!(ended.success());
     let status = server.wait().expect("it ends");

@@ -56,7 +56,8 @@ fn streams_and_connections_are_limited() {
                 let mut rpc = client.rpc.clone();
                 tasks.push(tokio::spawn(async move {
                     let messages = tokio_stream::pending::<v1::StreamMessageRequest>();
-                    let stream = tokio::time::timeout(Duration::from_secs(2), rpc.stream_channel(messages)).await;
+                    let stream =
+                        tokio::time::timeout(Duration::from_secs(2), rpc.stream_channel(messages)).await;
                     stream.is_ok_and(|stream| stream.is_ok())
                 }));
             }
@@ -77,7 +78,8 @@ fn a_message_that_is_too_long_is_refused() {
     let server = Server::kinds();
     let (mut client, _stream) = server.primary();
     let entry = TableEntry { metadata: vec![0; 65 << 20], ..exact_entry(1, 0, 1) };
-    let refused = client.write(vec![update(Type::Insert, Entity::TableEntry(entry))]).expect_err("it is too long");
+    let refused =
+        client.write(vec![update(Type::Insert, Entity::TableEntry(entry))]).expect_err("it is too long");
     assert!([Code::OutOfRange, Code::ResourceExhausted].contains(&refused.code()), "{refused}");
     assert_eq!(client.insert(Entity::TableEntry(exact_entry(1, 0, 1))), Code::Ok);
 }
@@ -108,7 +110,8 @@ fn a_controller_that_does_not_read_loses_packets_and_nobody_else_does() {
     // What it sends comes back to it, and it reads nothing of it.
     for _ in 0..20_000 {
         let message = v1::StreamMessageRequest { update: Some(Request::Packet(packet.clone())) };
-        let sent = RUNTIME.block_on(async { tokio::time::timeout(Duration::from_secs(5), slow.send.send(message)).await });
+        let sent = RUNTIME
+            .block_on(async { tokio::time::timeout(Duration::from_secs(5), slow.send.send(message)).await });
         sent.expect("the server reads on").expect("the stream is open");
     }
     assert_eq!(client.insert(Entity::TableEntry(exact_entry(1, 0, 1))), Code::Ok);
@@ -125,5 +128,83 @@ fn a_stream_begins_with_arbitration() {
     let mut stream = client.stream();
     stream.send(Request::Packet(v1::PacketOut::default()));
     assert_eq!(stream.next().expect_err("it ends").code(), Code::FailedPrecondition);
+    works(&server);
+}
+
+/// Bytes that once were requests, with some of them changed. What can still be decoded is sent.
+#[test]
+fn requests_with_changed_bytes_are_answered() {
+    use prost::Message as _;
+    let server = Server::kinds();
+    let (mut client, _stream) = server.primary();
+    let entry = crate::client::entry;
+    let updates = [
+        update(Type::Insert, Entity::TableEntry(exact_entry(1, 0, 1))),
+        update(
+            Type::Insert,
+            Entity::TableEntry(entry(
+                "I.route",
+                vec![crate::client::lpm(1, &[1, 0, 0, 0], 8)],
+                crate::client::call("I.drop_routed", &[]),
+            )),
+        ),
+        update(
+            Type::Modify,
+            Entity::CounterEntry(v1::CounterEntry {
+                counter_id: crate::client::id("I.arrived"),
+                index: Some(v1::Index { index: 1 }),
+                data: Some(v1::CounterData { byte_count: 1, packet_count: 1 }),
+            }),
+        ),
+        update(
+            Type::Modify,
+            Entity::RegisterEntry(v1::RegisterEntry {
+                register_id: crate::client::id("I.seen"),
+                index: None,
+                data: Some(v1::P4Data { data: Some(v1::p4_data::Data::Bitstring(vec![1])) }),
+            }),
+        ),
+        update(
+            Type::Insert,
+            Entity::PacketReplicationEngineEntry(v1::PacketReplicationEngineEntry {
+                r#type: Some(v1::packet_replication_engine_entry::Type::MulticastGroupEntry(
+                    v1::MulticastGroupEntry {
+                        multicast_group_id: 1,
+                        replicas: vec![v1::Replica::default()],
+                        metadata: Vec::new(),
+                    },
+                )),
+            }),
+        ),
+        update(
+            Type::Insert,
+            Entity::DigestEntry(v1::DigestEntry { digest_id: crate::client::id("learnt_t"), config: None }),
+        ),
+    ];
+    let mut seed = 7u64;
+    let mut random = |below: usize| {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 33) as usize % below
+    };
+    let (mut sent, rounds) = (0, 6000);
+    for _ in 0..rounds {
+        let mut bytes = updates[random(updates.len())].encode_to_vec();
+        for _ in 0..=random(3) {
+            let at = random(bytes.len());
+            match random(3) {
+                0 => bytes[at] = random(256) as u8,
+                1 => bytes[at] ^= 1 << random(8),
+                _ => drop(bytes.remove(at)),
+            }
+        }
+        let Ok(changed) = v1::Update::decode(bytes.as_slice()) else { continue };
+        sent += 1;
+        let request = changed.entity.clone().and_then(|entity| entity.entity);
+        let _ = client.write(vec![changed]);
+        if let Some(request) = request {
+            let _ = client.read(request);
+        }
+    }
+    assert!(sent > 300, "{sent} of {rounds} could be sent");
     works(&server);
 }

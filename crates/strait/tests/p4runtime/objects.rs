@@ -8,7 +8,11 @@ use crate::client::{Client, Server, action, call, entry, exact, exact_entry, id}
 
 fn member(member_id: u32, port: u8) -> Entity {
     let action = Some(action("I.send", &[&[port]]));
-    Entity::ActionProfileMember(v1::ActionProfileMember { action_profile_id: id("I.selector"), member_id, action })
+    Entity::ActionProfileMember(v1::ActionProfileMember {
+        action_profile_id: id("I.selector"),
+        member_id,
+        action,
+    })
 }
 
 fn group(group_id: u32, members: &[(u32, i32)]) -> Entity {
@@ -18,7 +22,12 @@ fn group(group_id: u32, members: &[(u32, i32)]) -> Entity {
         watch_kind: None,
     };
     let members = members.iter().map(member).collect();
-    Entity::ActionProfileGroup(v1::ActionProfileGroup { action_profile_id: id("I.selector"), group_id, members, max_size: 0 })
+    Entity::ActionProfileGroup(v1::ActionProfileGroup {
+        action_profile_id: id("I.selector"),
+        group_id,
+        members,
+        max_size: 0,
+    })
 }
 
 fn refers(dst: u8, to: table_action::Type) -> Entity {
@@ -167,25 +176,41 @@ fn meters_have_two_rates() {
     assert_eq!(client.delete(meter(index(1), None)), Code::InvalidArgument);
     assert_eq!(client.modify(meter(index(1), Some(config))), Code::Ok);
     assert_eq!(client.read(meter(index(1), None)), Ok(vec![meter(index(1), Some(config))]));
-    assert_eq!(client.modify(meter(index(1), Some(v1::MeterConfig { eburst: 1, ..config }))), Code::InvalidArgument);
-    assert_eq!(client.modify(meter(index(1), Some(v1::MeterConfig { cir: -1, ..config }))), Code::InvalidArgument);
+    assert_eq!(
+        client.modify(meter(index(1), Some(v1::MeterConfig { eburst: 1, ..config }))),
+        Code::InvalidArgument
+    );
+    assert_eq!(
+        client.modify(meter(index(1), Some(v1::MeterConfig { cir: -1, ..config }))),
+        Code::InvalidArgument
+    );
     assert_eq!(client.modify(meter(index(8), None)), Code::OutOfRange);
     assert_eq!(client.modify(meter(index(1), None)), Code::Ok);
-    assert_eq!(client.read(meter(index(1), None)), Ok(vec![meter(index(1), None)]), "every packet is green again");
-    let counted = v1::MeterEntry { counter_data: Some(v1::MeterCounterData::default()), ..v1::MeterEntry::default() };
+    assert_eq!(
+        client.read(meter(index(1), None)),
+        Ok(vec![meter(index(1), None)]),
+        "every packet is green again"
+    );
+    let counted =
+        v1::MeterEntry { counter_data: Some(v1::MeterCounterData::default()), ..v1::MeterEntry::default() };
     assert_eq!(client.read(Entity::MeterEntry(counted)), Err(Code::Unimplemented));
     let route = entry("I.route", vec![], call("I.drop_routed", &[]));
     assert_eq!(client.insert(Entity::TableEntry(route.clone())), Code::Ok);
     let key = TableEntry { action: None, ..route };
     let direct = |config| {
-        Entity::DirectMeterEntry(v1::DirectMeterEntry { table_entry: Some(key.clone()), config, counter_data: None })
+        Entity::DirectMeterEntry(v1::DirectMeterEntry {
+            table_entry: Some(key.clone()),
+            config,
+            counter_data: None,
+        })
     };
     assert_eq!(client.insert(direct(Some(config))), Code::InvalidArgument);
     assert_eq!(client.modify(direct(Some(config))), Code::Ok);
     assert_eq!(client.read(direct(None)), Ok(vec![direct(Some(config))]));
     assert_eq!(client.modify(direct(None)), Code::Ok);
     assert_eq!(client.read(direct(None)), Ok(vec![direct(None)]));
-    let none = v1::DirectMeterEntry { table_entry: Some(exact_entry(1, 0, 1)), ..v1::DirectMeterEntry::default() };
+    let none =
+        v1::DirectMeterEntry { table_entry: Some(exact_entry(1, 0, 1)), ..v1::DirectMeterEntry::default() };
     assert_eq!(client.modify(Entity::DirectMeterEntry(none)), Code::InvalidArgument);
 }
 

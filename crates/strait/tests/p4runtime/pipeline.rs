@@ -29,8 +29,14 @@ fn a_pushed_program_runs_and_is_read_back() {
     client.push(Action::VerifyAndCommit, Some(kinds())).expect("it is accepted");
     println!("pushed in {:?}", begun.elapsed());
     assert_eq!(client.insert(Entity::TableEntry(exact_entry(1, 0, 1))), Code::Ok);
-    assert_eq!(client.pipeline(ResponseType::All).expect("an answer"), Some(kinds()), "what is written is read");
-    let of = |client: &mut crate::client::Client, kind| client.pipeline(kind).expect("an answer").expect("a config");
+    assert_eq!(
+        client.pipeline(ResponseType::All).expect("an answer"),
+        Some(kinds()),
+        "what is written is read"
+    );
+    let of = |client: &mut crate::client::Client, kind| {
+        client.pipeline(kind).expect("an answer").expect("a config")
+    };
     let only_cookie = of(&mut client, ResponseType::CookieOnly);
     assert_eq!(only_cookie, ForwardingPipelineConfig { cookie: kinds().cookie, ..Default::default() });
     let described = of(&mut client, ResponseType::P4infoAndCookie);
@@ -49,13 +55,18 @@ fn verify_changes_nothing_and_a_saved_pipeline_waits_for_its_commit() {
     client.push(Action::VerifyAndCommit, Some(kinds())).expect("it is accepted");
     assert_eq!(client.insert(Entity::TableEntry(exact_entry(1, 0, 1))), Code::Ok);
     client.push(Action::Verify, Some(kinds())).expect("it is right");
-    let own = |client: &mut crate::client::Client| client.entries(TableEntry::default()).iter().filter(|e| !e.is_const).count();
+    let own = |client: &mut crate::client::Client| {
+        client.entries(TableEntry::default()).iter().filter(|e| !e.is_const).count()
+    };
     assert_eq!(own(&mut client), 1, "`VERIFY` changes nothing");
     assert_eq!(client.push(Action::Commit, None).expect_err("nothing is saved").code(), Code::NotFound);
     client.push(Action::VerifyAndSave, Some(kinds())).expect("it is right");
     assert_eq!(own(&mut client), 0, "reads refer to the saved pipeline");
     assert_eq!(client.insert(Entity::TableEntry(exact_entry(2, 0, 1))), Code::Ok, "and so do writes");
-    assert_eq!(client.push(Action::Commit, Some(kinds())).expect_err("no config").code(), Code::InvalidArgument);
+    assert_eq!(
+        client.push(Action::Commit, Some(kinds())).expect_err("no config").code(),
+        Code::InvalidArgument
+    );
     client.push(Action::Commit, None).expect("it is committed");
     assert_eq!(own(&mut client), 1, "what was written since then is there");
 }
@@ -69,7 +80,7 @@ fn reconcile_keeps_the_state_or_refuses() {
     assert_eq!(client.insert(Entity::TableEntry(with_metadata.clone())), Code::Ok);
     client.push(Action::ReconcileAndCommit, Some(kinds())).expect("the programs are compatible");
     let kept: Vec<_> = client.entries(TableEntry::default()).into_iter().filter(|e| !e.is_const).collect();
-    assert_eq!(kept, [with_metadata.clone()]);
+    assert_eq!(kept, std::slice::from_ref(&with_metadata));
     // A program without this table has no place for the entry.
     let other = ForwardingPipelineConfig {
         p4info: Some(info("small.p4")),
@@ -107,10 +118,14 @@ fn a_pipeline_that_cannot_be_realized_is_refused_and_the_running_one_goes_on() {
         assert!(refused.message().contains(text), "{refused}");
         assert!(!refused.message().contains("root:"), "no file of the server is shown: {refused}");
     }
-    for action in [Action::Verify, Action::VerifyAndSave, Action::VerifyAndCommit, Action::ReconcileAndCommit] {
+    for action in [Action::Verify, Action::VerifyAndSave, Action::VerifyAndCommit, Action::ReconcileAndCommit]
+    {
         assert_eq!(client.push(action, None).expect_err("no config").code(), Code::InvalidArgument);
     }
-    assert_eq!(client.push(Action::Unspecified, Some(kinds())).expect_err("no action").code(), Code::InvalidArgument);
+    assert_eq!(
+        client.push(Action::Unspecified, Some(kinds())).expect_err("no action").code(),
+        Code::InvalidArgument
+    );
     assert_eq!(client.entries(exact_entry(1, 0, 1)).len(), 1, "the running state is whole");
 }
 
@@ -118,9 +133,15 @@ fn a_pipeline_that_cannot_be_realized_is_refused_and_the_running_one_goes_on() {
 fn only_the_primary_pushes() {
     let server = Server::empty();
     let mut client = server.client();
-    assert_eq!(client.push(Action::VerifyAndCommit, Some(kinds())).expect_err("no stream").code(), Code::PermissionDenied);
+    assert_eq!(
+        client.push(Action::VerifyAndCommit, Some(kinds())).expect_err("no stream").code(),
+        Code::PermissionDenied
+    );
     client.device = 9;
-    assert_eq!(client.push(Action::VerifyAndCommit, Some(kinds())).expect_err("no device").code(), Code::NotFound);
+    assert_eq!(
+        client.push(Action::VerifyAndCommit, Some(kinds())).expect_err("no device").code(),
+        Code::NotFound
+    );
     assert_eq!(client.pipeline(ResponseType::All).expect_err("no device").code(), Code::NotFound);
 }
 
@@ -138,7 +159,8 @@ fn a_program_in_the_wrapper_of_bmv2_is_unwrapped() {
     }
     wrapped.push(length as u8);
     wrapped.extend(text);
-    let config = ForwardingPipelineConfig { p4info: Some(info("small.p4")), p4_device_config: wrapped, cookie: None };
+    let config =
+        ForwardingPipelineConfig { p4info: Some(info("small.p4")), p4_device_config: wrapped, cookie: None };
     client.push(Action::VerifyAndCommit, Some(config)).expect("it is accepted");
 }
 

@@ -17,11 +17,19 @@ fn of(entry: Type) -> Entity {
 }
 
 fn group(id: u32, replicas: Vec<Replica>) -> Entity {
-    of(Type::MulticastGroupEntry(MulticastGroupEntry { multicast_group_id: id, replicas, metadata: b"m".to_vec() }))
+    of(Type::MulticastGroupEntry(MulticastGroupEntry {
+        multicast_group_id: id,
+        replicas,
+        metadata: b"m".to_vec(),
+    }))
 }
 
 fn session(id: u32, replicas: Vec<Replica>) -> Entity {
-    of(Type::CloneSessionEntry(CloneSessionEntry { session_id: id, replicas, ..CloneSessionEntry::default() }))
+    of(Type::CloneSessionEntry(CloneSessionEntry {
+        session_id: id,
+        replicas,
+        ..CloneSessionEntry::default()
+    }))
 }
 
 #[test]
@@ -72,9 +80,19 @@ fn clone_sessions_have_one_or_several_replicas() {
     assert_eq!(client.modify(one), Code::Ok);
     assert_eq!(client.insert(group((1 << 16) - 1, vec![replica(1, 1)])), Code::Ok, "it was given back");
     assert_eq!(client.insert(session(0, vec![replica(1, 0)])), Code::InvalidArgument);
-    let truncated = CloneSessionEntry { session_id: 6, replicas: vec![replica(1, 0)], packet_length_bytes: 64, ..Default::default() };
+    let truncated = CloneSessionEntry {
+        session_id: 6,
+        replicas: vec![replica(1, 0)],
+        packet_length_bytes: 64,
+        ..Default::default()
+    };
     assert_eq!(client.insert(of(Type::CloneSessionEntry(truncated))), Code::Unimplemented);
-    let classed = CloneSessionEntry { session_id: 6, replicas: vec![replica(1, 0)], class_of_service: 1, ..Default::default() };
+    let classed = CloneSessionEntry {
+        session_id: 6,
+        replicas: vec![replica(1, 0)],
+        class_of_service: 1,
+        ..Default::default()
+    };
     assert_eq!(client.insert(of(Type::CloneSessionEntry(classed))), Code::Unimplemented);
     assert_eq!(client.delete(session(5, vec![])), Code::Ok);
     assert_eq!(client.read(session(0, vec![])), Ok(Vec::new()));

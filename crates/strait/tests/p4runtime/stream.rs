@@ -83,7 +83,10 @@ fn other_messages_are_answered_with_errors() {
     stream.send(Request::DigestAck(v1::DigestListAck { digest_id: id("learnt_t"), list_id: 99 }));
     stream.send(Request::Other(prost_types::Any::default()));
     let error = stream.error();
-    assert!(matches!(error.details, Some(Details::Other(_))), "an acknowledgement of no list is no error: {error:?}");
+    assert!(
+        matches!(error.details, Some(Details::Other(_))),
+        "an acknowledgement of no list is no error: {error:?}"
+    );
     let without = Server::empty();
     let (_client, mut stream) = without.primary();
     stream.send(Request::Packet(packet(&[1], b"frame")));

@@ -36,8 +36,10 @@ impl Authority {
 fn ask(address: &str, tls: ClientTlsConfig) -> Result<(), String> {
     let endpoint = Endpoint::from_shared(format!("https://{address}")).expect("an address").tls_config(tls);
     RUNTIME.block_on(async {
-        let channel = endpoint.map_err(|why| why.to_string())?.connect().await.map_err(|why| why.to_string())?;
-        let asked = P4RuntimeClient::new(channel).capabilities(v1::CapabilitiesRequest { device_id: 0 }).await;
+        let channel =
+            endpoint.map_err(|why| why.to_string())?.connect().await.map_err(|why| why.to_string())?;
+        let asked =
+            P4RuntimeClient::new(channel).capabilities(v1::CapabilitiesRequest { device_id: 0 }).await;
         asked.map(drop).map_err(|why| why.to_string())
     })
 }
@@ -58,7 +60,10 @@ fn clients_need_the_right_certificates() {
     };
     let server = Server::start(&["--grpc-cert", &cert, "--grpc-key", &key]);
     assert_eq!(ask(&server.address, trusts(&own)), Ok(()));
-    assert!(ask(&server.address, trusts(&other)).is_err(), "the server's certificate is of another authority");
+    assert!(
+        ask(&server.address, trusts(&other)).is_err(),
+        "the server's certificate is of another authority"
+    );
     let mutual = Server::start(&["--grpc-cert", &cert, "--grpc-key", &key, "--grpc-client-ca", &ca]);
     let with = |authority: &Authority| {
         let (certificate, key) = authority.sign("controller");

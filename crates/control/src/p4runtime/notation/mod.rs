@@ -15,6 +15,7 @@
 //!
 //! What [`entry_text`] prints, [`entry`] reads.
 
+pub mod bmv2;
 mod read;
 mod values;
 mod write;
@@ -58,9 +59,9 @@ pub fn find<'i, T: Named>(all: &'i [T], what: &str, name: &str) -> Result<&'i T,
         [found] => Ok(found),
         [] => {
             let known: Vec<String> = all.iter().map(|of| names(of).1).collect();
-            let near = known.iter().max_by(|a, b| {
-                strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name))
-            });
+            let near = known
+                .iter()
+                .max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)));
             let near = near.filter(|near| strsim::jaro_winkler(near, name) > 0.8);
             let hint = match near {
                 Some(near) => format!("; did you mean `{near}`?"),
@@ -130,7 +131,8 @@ pub fn field<'i>(
 ) -> Field<'i> {
     use config::p4_new_type_spec::Representation;
     use config::p4_new_type_translation::SdnType;
-    let new = type_name.and_then(|t| info.type_info.as_ref()?.new_types.get(&t.name)?.representation.as_ref());
+    let new =
+        type_name.and_then(|t| info.type_info.as_ref()?.new_types.get(&t.name)?.representation.as_ref());
     let kind = match new {
         Some(Representation::TranslatedType(translated)) => match translated.sdn_type {
             Some(SdnType::SdnString(_)) => Kind::Name,

@@ -36,7 +36,10 @@ fn head<'i>(info: &'i P4Info, words: &[&str]) -> Result<(v1::TableEntry, &'i con
     let table = find(&info.tables, "table", name)?;
     let table_id = table.preamble.as_ref().map_or(0, |p| p.id);
     if keys == ["default"] {
-        return Ok((v1::TableEntry { table_id, is_default_action: true, ..v1::TableEntry::default() }, table));
+        return Ok((
+            v1::TableEntry { table_id, is_default_action: true, ..v1::TableEntry::default() },
+            table,
+        ));
     }
     let r#match = matches(info, table, keys)?;
     Ok((v1::TableEntry { table_id, r#match, ..v1::TableEntry::default() }, table))
@@ -97,7 +100,9 @@ fn field_match(field: &Field<'_>, kind: MatchType, text: &str) -> Result<Option<
     };
     let made = match kind {
         MatchType::Exact => fm::FieldMatchType::Exact(fm::Exact { value: parse_value(field, text)? }),
-        MatchType::Optional => fm::FieldMatchType::Optional(fm::Optional { value: parse_value(field, text)? }),
+        MatchType::Optional => {
+            fm::FieldMatchType::Optional(fm::Optional { value: parse_value(field, text)? })
+        }
         MatchType::Lpm => {
             let (value, length) = prefix(field.name, text, width)?;
             if length == 0 {
@@ -147,15 +152,18 @@ fn table_action<'w, 't>(
     table: &config::Table,
     words: &'t [&'w str],
 ) -> Result<(v1::TableAction, &'t [&'w str]), Mistake> {
-    let number = |text: Option<&&str>| text.and_then(|text| text.parse::<u32>().ok()).ok_or("the number is missing");
+    let number =
+        |text: Option<&&str>| text.and_then(|text| text.parse::<u32>().ok()).ok_or("the number is missing");
     let (made, rest) = match words.split_first() {
         None => return Err("the action is missing".to_string()),
-        Some((&"member", rest)) if table.implementation_id != 0 => {
-            (table_action::Type::ActionProfileMemberId(number(rest.first())?), rest.get(1..).unwrap_or_default())
-        }
-        Some((&"group", rest)) if table.implementation_id != 0 => {
-            (table_action::Type::ActionProfileGroupId(number(rest.first())?), rest.get(1..).unwrap_or_default())
-        }
+        Some((&"member", rest)) if table.implementation_id != 0 => (
+            table_action::Type::ActionProfileMemberId(number(rest.first())?),
+            rest.get(1..).unwrap_or_default(),
+        ),
+        Some((&"group", rest)) if table.implementation_id != 0 => (
+            table_action::Type::ActionProfileGroupId(number(rest.first())?),
+            rest.get(1..).unwrap_or_default(),
+        ),
         Some((&"one-shot", rest)) => {
             let end = rest.iter().position(|word| !word.contains('(')).unwrap_or(rest.len());
             let one = |word: &&str| weighted(info, Some(table), word);
@@ -172,7 +180,11 @@ fn table_action<'w, 't>(
 }
 
 /// `ACTION(ARGUMENT,…)*WEIGHT`
-fn weighted(info: &P4Info, table: Option<&config::Table>, word: &str) -> Result<v1::ActionProfileAction, Mistake> {
+fn weighted(
+    info: &P4Info,
+    table: Option<&config::Table>,
+    word: &str,
+) -> Result<v1::ActionProfileAction, Mistake> {
     let wrong = || format!("`{word}` is not ACTION(ARGUMENT,…)*WEIGHT");
     let (name, rest) = word.split_once('(').ok_or_else(wrong)?;
     let (args, weight) = rest.split_once(')').ok_or_else(wrong)?;
@@ -216,7 +228,12 @@ fn named_action<'w, 't>(
     let fields = params(info, found);
     if words.len() < fields.len() {
         let names: Vec<&str> = fields.iter().map(|f| f.name).collect();
-        return Err(format!("action `{name}` takes {} arguments ({}), not {}", fields.len(), names.join(", "), words.len()));
+        return Err(format!(
+            "action `{name}` takes {} arguments ({}), not {}",
+            fields.len(),
+            names.join(", "),
+            words.len()
+        ));
     }
     let (args, rest) = words.split_at(fields.len());
     let names: Vec<&str> = fields.iter().map(|f| f.name).collect();
@@ -236,7 +253,8 @@ fn options(entry: &mut v1::TableEntry, mut words: &[&str]) -> Result<(), Mistake
         match *name {
             "priority" => {
                 let priority = value.parse().ok().filter(|priority| *priority > 0);
-                entry.priority = priority.ok_or_else(|| format!("`{value}` is no priority: they are above 0"))?;
+                entry.priority =
+                    priority.ok_or_else(|| format!("`{value}` is no priority: they are above 0"))?;
             }
             "idle" => entry.idle_timeout_ns = time(value)?,
             "metadata" => entry.metadata = metadata(value)?,
@@ -262,5 +280,8 @@ fn metadata(text: &str) -> Result<Vec<u8>, Mistake> {
     if hex.len() % 2 != 0 || !hex.is_ascii() {
         return Err(wrong());
     }
-    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).map_err(|_| wrong())).collect()
+    (0..hex.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).map_err(|_| wrong()))
+        .collect()
 }

@@ -58,7 +58,10 @@ fn entries_are_printed_as_they_are_read() {
 #[test]
 fn people_may_write_less() {
     let cases = [
-        ("I.route dst=10.1.2.3/8 => send mac=2:0:0:0:0:1 port=0x3", "route 10.0.0.0/8 * * * => send 3 02:00:00:00:00:01"),
+        (
+            "I.route dst=10.1.2.3/8 => send mac=2:0:0:0:0:1 port=0x3",
+            "route 10.0.0.0/8 * * * => send 3 02:00:00:00:00:01",
+        ),
         ("route 10.0.0.1 => drop", "route 10.0.0.1/32 * * * => drop"),
         ("route length=7 port=1/9 => drop", "route * 1&&&0x1ff 7..7 * => drop"),
         ("route 0.0.0.0/0 0&&&0 0..0xffff _ => drop", "route * * * * => drop"),
@@ -92,4 +95,49 @@ fn mistakes_say_what_is_wrong() {
         let mistake = read(given).expect_err(given);
         assert!(mistake.contains(expected), "{given}: {mistake}");
     }
+}
+
+#[test]
+fn files_of_bmv2_are_read() {
+    let info = info();
+    let lines = |imported: &bmv2::Imported| -> Vec<String> {
+        imported.entries.iter().map(|entry| entry_text(&info, entry)).collect()
+    };
+    let json = r#"{
+        "target": "bmv2",
+        "table_entries": [
+            {"table": "I.route", "default_action": true, "action_name": "I.drop", "action_params": {}},
+            {"table": "I.route", "match": {"hdr.ipv4.dst": ["10.0.1.1", 32], "port": [1, 511], "length": [1, 5]},
+             "action_name": "I.send", "action_params": {"mac": "08:00:00:00:01:11", "port": 1}, "priority": 3}
+        ],
+        "multicast_group_entries": [{"multicast_group_id": 1, "replicas": [{"egress_port": 2, "instance": 1}]}],
+        "clone_session_entries": [{"clone_session_id": 5, "replicas": [{"egress_port": 3, "instance": 1}]}]
+    }"#;
+    assert!(bmv2::is_bmv2(json));
+    let imported = bmv2::import(&info, json).expect("it is right");
+    let expected = [
+        "route default => drop",
+        "route 10.0.1.1/32 1&&&0x1ff 1..5 * => send 1 08:00:00:00:01:11 priority 3",
+    ];
+    assert_eq!(lines(&imported), expected);
+    assert_eq!(imported.groups[&1], [(1, 2)]);
+    assert_eq!(imported.sessions[&5], [(1, 3)]);
+    let commands = "# a comment\ntable_set_default route drop\n\
+        table_add I.route I.send 10.0.1.0/24 1&&&0x1ff 1->5 7 => 1 08:00:00:00:01:11 0\n\
+        mc_mgrp_create 1\nmc_node_create 4 1 2\nmc_node_associate 1 0\nmirroring_add 5 3\n";
+    assert!(bmv2::is_bmv2(commands));
+    let imported = bmv2::import(&info, commands).expect("it is right");
+    let expected = [
+        "route default => drop",
+        "route 10.0.1.0/24 1&&&0x1ff 1..5 0x7 => send 1 08:00:00:00:01:11 priority 1048576",
+    ];
+    assert_eq!(lines(&imported), expected);
+    assert_eq!(
+        (imported.groups[&1].as_slice(), imported.sessions[&5].as_slice()),
+        (&[(4, 1), (4, 2)][..], &[(0, 3)][..])
+    );
+    let mistakes = bmv2::import(&info, "table_add rout a =>\nport_add x\n").expect_err("both are wrong");
+    assert!(mistakes[0].contains("line 1: there is no table `rout`"), "{mistakes:?}");
+    assert!(mistakes[1].contains("line 2: `port_add` is not imported"), "{mistakes:?}");
+    assert!(!bmv2::is_bmv2("route 1 => drop"));
 }

@@ -98,7 +98,13 @@ fn parts(info: &P4Info, action: &v1::Action) -> (String, Vec<String>) {
 
 /// A time with the largest unit that needs no fraction.
 fn time(ns: i64) -> String {
-    let units = [(3_600_000_000_000, "h"), (60_000_000_000, "m"), (1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")];
+    let units = [
+        (3_600_000_000_000, "h"),
+        (60_000_000_000, "m"),
+        (1_000_000_000, "s"),
+        (1_000_000, "ms"),
+        (1000, "us"),
+    ];
     let whole = units.iter().find(|(unit, _)| ns % unit == 0);
     whole.map_or_else(|| format!("{ns}ns"), |(unit, name)| format!("{}{name}", ns / unit))
 }

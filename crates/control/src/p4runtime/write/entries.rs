@@ -109,13 +109,22 @@ impl<'a> Batch<'a> {
     }
 
     /// The counter and the meter of an entry that is being written.
-    fn direct_resources(&mut self, kind: Kind, given: &v1::TableEntry, table: &Table, entry: &EntryKey) -> Made {
+    fn direct_resources(
+        &mut self,
+        kind: Kind,
+        given: &v1::TableEntry,
+        table: &Table,
+        entry: &EntryKey,
+    ) -> Made {
         let mut made = Vec::new();
         if let Some(data) = &given.counter_data {
             if !table.counter {
                 return Err(Status::invalid(format!("entries of table `{}` have no counter", table.name)));
             }
-            made.push(Update::Modify(Entity::DirectCounter { entry: entry.clone(), count: objects::count(data)? }));
+            made.push(Update::Modify(Entity::DirectCounter {
+                entry: entry.clone(),
+                count: objects::count(data)?,
+            }));
         }
         if given.meter_config.is_some() && table.meter == 0 {
             return Err(Status::invalid(format!("entries of table `{}` have no meter", table.name)));
@@ -130,9 +139,18 @@ impl<'a> Batch<'a> {
     }
 
     /// Of a const entry only the counter and the meter can be written (section 9.1.4).
-    fn resources_of_const_entry(&mut self, kind: Kind, given: &v1::TableEntry, table: &Table, key: EntryKey) -> Made {
+    fn resources_of_const_entry(
+        &mut self,
+        kind: Kind,
+        given: &v1::TableEntry,
+        table: &Table,
+        key: EntryKey,
+    ) -> Made {
         if kind != Kind::Modify || given.action.is_some() {
-            let text = format!("table `{}` has const entries: only their counters and meters are written", table.name);
+            let text = format!(
+                "table `{}` has const entries: only their counters and meters are written",
+                table.name
+            );
             return Err(Status::new(Code::PermissionDenied, text));
         }
         if self.get(&Key::Entry(key.clone()))?.is_none() {
@@ -184,7 +202,9 @@ impl<'a> Batch<'a> {
             return Err(Status::invalid(format!("entries of table `{}` have no counter", table.name)));
         }
         match &given.data {
-            Some(data) => Ok(vec![Update::Modify(Entity::DirectCounter { entry, count: objects::count(data)? })]),
+            Some(data) => {
+                Ok(vec![Update::Modify(Entity::DirectCounter { entry, count: objects::count(data)? })])
+            }
             // The entry must exist all the same.
             None => self.get(&Key::Entry(entry))?.map(|_| Vec::new()).ok_or_else(no_entry),
         }

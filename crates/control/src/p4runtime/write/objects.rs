@@ -40,7 +40,9 @@ impl Batch<'_> {
         let spec = objects::register_type(info, given.register_id)?;
         let given = given.data.as_ref().ok_or_else(|| Status::invalid("the data is not set"))?;
         let value = data::write(info, spec, given, Bits::zero(0))?.resize(width);
-        Ok(cells.map(|index| Update::Modify(Entity::Register { register, index, value: value.clone() })).collect())
+        Ok(cells
+            .map(|index| Update::Modify(Entity::Register { register, index, value: value.clone() }))
+            .collect())
     }
 
     pub(super) fn value_set(&mut self, kind: Kind, given: &v1::ValueSetEntry) -> Made {
@@ -66,7 +68,9 @@ impl Batch<'_> {
             return Err(Status::invalid("a setting of the digest is negative"));
         }
         match (kind, known) {
-            (Kind::Insert, true) => return Err(Status::new(Code::AlreadyExists, "the digest is sent already")),
+            (Kind::Insert, true) => {
+                return Err(Status::new(Code::AlreadyExists, "the digest is sent already"));
+            }
             (Kind::Modify | Kind::Delete, false) => return Err(Status::not_found("the digest is not sent")),
             (Kind::Delete, true) => self.change(Change::Digest(given.digest_id, None)),
             _ => self.change(Change::Digest(given.digest_id, Some(config))),

@@ -3,7 +3,9 @@
 use abi::id::ProfileId;
 use dataplane::device::{Entity, Key, Update};
 use proto::p4::config::v1::action_profile::SelectorSizeSemantics;
-use proto::p4::v1::{self, action_profile_action, action_profile_action_set as set, action_profile_group as group};
+use proto::p4::v1::{
+    self, action_profile_action, action_profile_action_set as set, action_profile_group as group,
+};
 
 use super::super::entry;
 use super::super::kept::{Change, OneShot};
@@ -108,7 +110,8 @@ impl<'a> Batch<'a> {
                 Some(action_profile_action::WatchKind::Watch(port)) => *port != 0,
                 None => false,
             })?;
-            let call = action.action.as_ref().ok_or_else(|| Status::invalid("an action of the set is not set"))?;
+            let call =
+                action.action.as_ref().ok_or_else(|| Status::invalid("an action of the set is not set"))?;
             // Members have the numbers of the profile's first table.
             let (_, first) = pipeline.table_of(profile.table)?;
             let call = entry::call(first, call, &mut self.kept.names)?;
@@ -117,7 +120,11 @@ impl<'a> Batch<'a> {
             made.push(Update::Insert(Entity::Member { profile: profile.at, id, action: call }));
         }
         let group = self.kept.next_id();
-        made.push(Update::Insert(Entity::Group { profile: profile.at, id: group, members: repeated(&weighed)? }));
+        made.push(Update::Insert(Entity::Group {
+            profile: profile.at,
+            id: group,
+            members: repeated(&weighed)?,
+        }));
         let members = weighed.into_iter().map(|(id, _)| id).collect();
         Ok((made, OneShot { profile: profile.at, set: given.clone(), group, members }))
     }
@@ -171,7 +178,9 @@ fn check_weights(profile: &Profile, weights: &[i32], largest: i32, too_large: Co
     }
     let size = match &profile.info.selector_size_semantics {
         Some(SelectorSizeSemantics::SumOfMembers(limits)) => {
-            if let Some(weight) = weights.iter().find(|w| limits.max_member_weight > 0 && **w > limits.max_member_weight) {
+            if let Some(weight) =
+                weights.iter().find(|w| limits.max_member_weight > 0 && **w > limits.max_member_weight)
+            {
                 let most = limits.max_member_weight;
                 return Err(Status::invalid(format!("a member weighs {most} at most, not {weight}")));
             }
@@ -181,7 +190,10 @@ fn check_weights(profile: &Profile, weights: &[i32], largest: i32, too_large: Co
     };
     match largest > 0 && size > i64::from(largest) {
         false => Ok(()),
-        true => Err(Status::new(too_large, format!("the group has the size {size}, and {largest} is the largest"))),
+        true => Err(Status::new(
+            too_large,
+            format!("the group has the size {size}, and {largest} is the largest"),
+        )),
     }
 }
 
@@ -194,7 +206,9 @@ fn check_max_size(profile: &Profile, max_size: i32) -> Result<(), Status> {
     };
     match right {
         true => Ok(()),
-        false => Err(Status::invalid(format!("`max_size` is {max_size}, and the program's largest group has {most}"))),
+        false => Err(Status::invalid(format!(
+            "`max_size` is {max_size}, and the program's largest group has {most}"
+        ))),
     }
 }
 

@@ -59,7 +59,10 @@ impl Batch<'_> {
                 let group = match old {
                     Some(group) => group,
                     None => self.kept.free_group(self.groups()).ok_or_else(|| {
-                        Status::new(Code::ResourceExhausted, "no multicast group is left for the clone session")
+                        Status::new(
+                            Code::ResourceExhausted,
+                            "no multicast group is left for the clone session",
+                        )
                     })?,
                 };
                 (vec![Update::Set(Entity::Multicast { group, copies })], Mirror::Group(group), Some(group))

@@ -22,7 +22,8 @@ pub fn counters(args: &CellArgs) -> anyhow::Result<()> {
         let (packets, bytes) = text.split_once(':').unwrap_or((text, "0"));
         let number = |text: &str| text.parse::<i64>().with_context(|| format!("`{text}` is no number"));
         let data = Some(v1::CounterData { packet_count: number(packets)?, byte_count: number(bytes)? });
-        return session.write(update::Type::Modify, Entity::CounterEntry(v1::CounterEntry { data, ..request }));
+        return session
+            .write(update::Type::Modify, Entity::CounterEntry(v1::CounterEntry { data, ..request }));
     }
     let mut read = move || -> anyhow::Result<Cells> {
         let found = session.read(Entity::CounterEntry(request))?;
@@ -101,7 +102,8 @@ pub fn meters(args: &CellArgs) -> anyhow::Result<()> {
         let (name, cell) = at(&meters, meter.meter_id, meter.index);
         match (session.json, meter.config) {
             (true, config) => {
-                let config = config.map(|c| json!({"cir": c.cir, "cburst": c.cburst, "pir": c.pir, "pburst": c.pburst}));
+                let config = config
+                    .map(|c| json!({"cir": c.cir, "cburst": c.cburst, "pir": c.pir, "pburst": c.pburst}));
                 all.push(json!({"meter": name, "index": cell, "rates": config}));
             }
             (false, None) => println!("{name}[{cell}]: off"),
@@ -120,7 +122,8 @@ fn rates(given: &[String]) -> anyhow::Result<Option<v1::MeterConfig>> {
         return Ok(None);
     }
     let rate = |text: &String| -> anyhow::Result<(i64, i64)> {
-        let parsed = text.split_once(':').and_then(|(rate, burst)| Some((rate.parse().ok()?, burst.parse().ok()?)));
+        let parsed =
+            text.split_once(':').and_then(|(rate, burst)| Some((rate.parse().ok()?, burst.parse().ok()?)));
         parsed.with_context(|| format!("`{text}` is not RATE:BURST, in units a second and units"))
     };
     let committed = rate(&given[0])?;
@@ -140,7 +143,8 @@ pub fn registers(args: &CellArgs) -> anyhow::Result<()> {
         let register = notation::by_id(&registers, register_id).context("--set needs the register's name")?;
         let value = notation::parse_value(&cell_field(register)?, text).map_err(mistake)?;
         let data = Some(v1::P4Data { data: Some(Data::Bitstring(value)) });
-        return session.write(update::Type::Modify, Entity::RegisterEntry(v1::RegisterEntry { data, ..request }));
+        return session
+            .write(update::Type::Modify, Entity::RegisterEntry(v1::RegisterEntry { data, ..request }));
     }
     let mut read = move || -> anyhow::Result<BTreeMap<(String, i64), String>> {
         let found = session.read(Entity::RegisterEntry(request.clone()))?;

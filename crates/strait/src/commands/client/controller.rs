@@ -26,7 +26,9 @@ static STOP: AtomicBool = AtomicBool::new(false);
 pub fn run(args: &ControllerArgs) -> anyhow::Result<()> {
     let (built_in, ports) = match &args.command {
         ControllerCommand::L2 { ports, ageing } => (BuiltIn::L2(*ageing), ports.clone()),
-        ControllerCommand::Nat44 { pool } => (format!("nat44:{pool}").parse().map_err(|why: String| anyhow!(why))?, Vec::new()),
+        ControllerCommand::Nat44 { pool } => {
+            (format!("nat44:{pool}").parse().map_err(|why: String| anyhow!(why))?, Vec::new())
+        }
         ControllerCommand::Nat64 => bail!(
             "`strait controller nat64` is not in this release: apps/nat64-stateful learns its sessions in the dataplane (strait nat64 up)"
         ),
@@ -35,7 +37,10 @@ pub fn run(args: &ControllerArgs) -> anyhow::Result<()> {
     let mut reported = String::new();
     while !STOP.load(Ordering::Acquire) {
         let Err(why) = control(args, &built_in, &ports) else { continue };
-        let away = matches!(why.downcast_ref::<ClientError>(), Some(ClientError::Connect { .. } | ClientError::Silent(_) | ClientError::Refused(_)));
+        let away = matches!(
+            why.downcast_ref::<ClientError>(),
+            Some(ClientError::Connect { .. } | ClientError::Silent(_) | ClientError::Refused(_))
+        );
         if !away {
             return Err(why);
         }
@@ -60,7 +65,11 @@ fn control(args: &ControllerArgs, built_in: &BuiltIn, ports: &[u32]) -> anyhow::
     let info = client.info()?;
     let (mut device, found) = RemoteDevice::new(client, info, built_in.program())?;
     let mut plane: Box<dyn Controller> = built_in.make(device.manifest()).map_err(|why| anyhow!(why))?;
-    eprintln!("primary after {:.1} s; the device holds {} entries", waiting.elapsed().as_secs_f64(), found.len());
+    eprintln!(
+        "primary after {:.1} s; the device holds {} entries",
+        waiting.elapsed().as_secs_f64(),
+        found.len()
+    );
     let mut refused = 0u64;
     let mut tell = |event: Event<'_>, now: u64, device: &mut RemoteDevice| {
         for why in apps::tell(&mut *plane, now, event, device) {

@@ -3,10 +3,12 @@
 use anyhow::{Context, bail};
 use control::p4runtime::notation::{self, Named as _};
 use proto::p4::v1::replica::PortKind;
-use proto::p4::v1::{self, action_profile_group, entity::Entity, packet_replication_engine_entry::Type, update};
+use proto::p4::v1::{
+    self, action_profile_group, entity::Entity, packet_replication_engine_entry::Type, update,
+};
 use serde_json::json;
 
-use super::{Session, mistake, words};
+use super::{Session, make, mistake, words};
 use crate::cli::clients::{GroupArgs, GroupCommand};
 
 /// Runs a command about groups.
@@ -27,7 +29,11 @@ pub fn run(args: &GroupArgs) -> anyhow::Result<()> {
         GroupCommand::Clone { session: number, ports } => {
             let entry = |replicas| {
                 let session_id = *number;
-                replication(Type::CloneSessionEntry(v1::CloneSessionEntry { session_id, replicas, ..Default::default() }))
+                replication(Type::CloneSessionEntry(v1::CloneSessionEntry {
+                    session_id,
+                    replicas,
+                    ..Default::default()
+                }))
             };
             set(&mut session, ports.is_empty(), entry(Vec::new()), || Ok(entry(replicas(ports)?)))
         }
@@ -35,7 +41,11 @@ pub fn run(args: &GroupArgs) -> anyhow::Result<()> {
             let info = session.info.clone();
             let action_profile_id = id(&session, profile)?;
             let entry = |action| {
-                Entity::ActionProfileMember(v1::ActionProfileMember { action_profile_id, member_id: *member, action })
+                Entity::ActionProfileMember(v1::ActionProfileMember {
+                    action_profile_id,
+                    member_id: *member,
+                    action,
+                })
             };
             set(&mut session, action.is_empty(), entry(None), || {
                 Ok(entry(Some(notation::action(&info, &words(action)).map_err(mistake)?)))
@@ -45,13 +55,46 @@ pub fn run(args: &GroupArgs) -> anyhow::Result<()> {
             let action_profile_id = id(&session, profile)?;
             let entry = |members| {
                 let group_id = *group;
-                Entity::ActionProfileGroup(v1::ActionProfileGroup { action_profile_id, group_id, members, max_size: 0 })
+                Entity::ActionProfileGroup(v1::ActionProfileGroup {
+                    action_profile_id,
+                    group_id,
+                    members,
+                    max_size: 0,
+                })
             };
             set(&mut session, members.is_empty(), entry(Vec::new()), || {
                 Ok(entry(members.iter().map(|text| member(text)).collect::<anyhow::Result<_>>()?))
             })
         }
     }
+}
+
+/// The update that sets a multicast group or a clone session.
+pub(super) fn replicated(
+    session: &mut Session,
+    number: u32,
+    copies: &[(u32, u32)],
+    clone: bool,
+) -> anyhow::Result<v1::Update> {
+    let ports: Vec<String> = copies.iter().map(|(instance, port)| format!("{port}:{instance}")).collect();
+    let replicas = replicas(&ports)?;
+    let entity = replication(match clone {
+        true => Type::CloneSessionEntry(v1::CloneSessionEntry {
+            session_id: number,
+            replicas,
+            ..Default::default()
+        }),
+        false => {
+            let metadata = Vec::new();
+            Type::MulticastGroupEntry(v1::MulticastGroupEntry {
+                multicast_group_id: number,
+                replicas,
+                metadata,
+            })
+        }
+    });
+    let exists = !session.read(entity.clone())?.is_empty();
+    Ok(make(if exists { update::Type::Modify } else { update::Type::Insert }, entity))
 }
 
 /// Removes an entity, or writes it, whether it exists or not. `key` is the entity without its value.
@@ -80,7 +123,11 @@ fn replicas(ports: &[String]) -> anyhow::Result<Vec<v1::Replica>> {
         let (port, instance) = parsed.with_context(|| format!("`{text}` is not PORT[:INSTANCE]"))?;
         let bytes = port.to_be_bytes();
         let zeros = bytes.iter().take(3).take_while(|byte| **byte == 0).count();
-        Ok(v1::Replica { port_kind: Some(PortKind::Port(bytes[zeros..].to_vec())), instance, backup_replicas: Vec::new() })
+        Ok(v1::Replica {
+            port_kind: Some(PortKind::Port(bytes[zeros..].to_vec())),
+            instance,
+            backup_replicas: Vec::new(),
+        })
     };
     ports.iter().map(one).collect()
 }
@@ -126,15 +173,19 @@ fn described(session: &Session, entity: &Entity) -> Option<(&'static str, String
     let profile = |id| notation::alias(&session.info.action_profiles, id);
     Some(match entity {
         Entity::PacketReplicationEngineEntry(entry) => match entry.r#type.as_ref()? {
-            Type::MulticastGroupEntry(g) => ("multicast", g.multicast_group_id.to_string(), ports(&g.replicas)),
+            Type::MulticastGroupEntry(g) => {
+                ("multicast", g.multicast_group_id.to_string(), ports(&g.replicas))
+            }
             Type::CloneSessionEntry(s) => ("clone", s.session_id.to_string(), ports(&s.replicas)),
         },
         Entity::ActionProfileMember(m) => {
-            let action = m.action.as_ref().map(|a| notation::action_text(&session.info, a)).unwrap_or_default();
+            let action =
+                m.action.as_ref().map(|a| notation::action_text(&session.info, a)).unwrap_or_default();
             ("member", format!("{} {}", profile(m.action_profile_id), m.member_id), action)
         }
         Entity::ActionProfileGroup(g) => {
-            let members: Vec<String> = g.members.iter().map(|m| format!("{}*{}", m.member_id, m.weight)).collect();
+            let members: Vec<String> =
+                g.members.iter().map(|m| format!("{}*{}", m.member_id, m.weight)).collect();
             ("members", format!("{} {}", profile(g.action_profile_id), g.group_id), members.join(" "))
         }
         _ => return None,
@@ -155,9 +206,13 @@ fn ports(replicas: &[v1::Replica]) -> String {
 pub(super) fn hex(text: &str) -> anyhow::Result<Vec<u8>> {
     let digits: String = text.chars().filter(|c| !c.is_whitespace() && *c != ':').collect();
     let digits = digits.strip_prefix("0x").unwrap_or(&digits);
-    if !digits.is_ascii() || digits.len() % 2 != 0 {
+    if !digits.is_ascii() || !digits.len().is_multiple_of(2) {
         bail!("`{text}` is no even number of hexadecimal digits");
     }
     let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16);
-    (0..digits.len()).step_by(2).map(byte).collect::<Result<_, _>>().with_context(|| format!("`{text}` is not hexadecimal"))
+    (0..digits.len())
+        .step_by(2)
+        .map(byte)
+        .collect::<Result<_, _>>()
+        .with_context(|| format!("`{text}` is not hexadecimal"))
 }

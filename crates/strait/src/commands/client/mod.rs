@@ -84,7 +84,10 @@ fn mistake(why: String) -> anyhow::Error {
 fn watch(interval: f64, mut look: impl FnMut(f64) -> anyhow::Result<()>) -> anyhow::Result<()> {
     static STOP: AtomicBool = AtomicBool::new(false);
     ctrlc::set_handler(|| STOP.store(true, Ordering::Release))?;
-    let interval = Duration::try_from_secs_f64(interval).ok().filter(|i| !i.is_zero()).context("--interval is above 0")?;
+    let interval = Duration::try_from_secs_f64(interval)
+        .ok()
+        .filter(|i| !i.is_zero())
+        .context("--interval is above 0")?;
     let mut last = Instant::now();
     look(interval.as_secs_f64())?;
     loop {

@@ -26,7 +26,8 @@ pub fn digests(args: &DigestArgs) -> anyhow::Result<()> {
             names.iter().map(find).collect::<anyhow::Result<_>>()?
         }
     };
-    let config = Some(v1::digest_entry::Config { max_timeout_ns: 10_000_000, max_list_size: 100, ack_timeout_ns: 0 });
+    let config =
+        Some(v1::digest_entry::Config { max_timeout_ns: 10_000_000, max_list_size: 100, ack_timeout_ns: 0 });
     for digest in &wanted {
         let digest_id = digest.preamble().map_or(0, |p| p.id);
         let entry = Entity::DigestEntry(v1::DigestEntry { digest_id, config });
@@ -39,7 +40,10 @@ pub fn digests(args: &DigestArgs) -> anyhow::Result<()> {
     let mut left = args.count.unwrap_or(u64::MAX);
     while left > 0 {
         let Some(Update::Digest(list)) = session.client.next(None)? else { continue };
-        session.client.send(Request::DigestAck(v1::DigestListAck { digest_id: list.digest_id, list_id: list.list_id }))?;
+        session.client.send(Request::DigestAck(v1::DigestListAck {
+            digest_id: list.digest_id,
+            list_id: list.list_id,
+        }))?;
         for data in &list.data {
             print_digest(&session, &names, list.digest_id, data);
             left = left.saturating_sub(1);
@@ -52,7 +56,9 @@ pub fn digests(args: &DigestArgs) -> anyhow::Result<()> {
 fn names_of_fields(info: &config::P4Info) -> HashMap<u32, Vec<String>> {
     use config::p4_data_type_spec::TypeSpec;
     let fields = |digest: &config::Digest| {
-        let Some(TypeSpec::Struct(named)) = digest.type_spec.as_ref()?.type_spec.as_ref() else { return None };
+        let Some(TypeSpec::Struct(named)) = digest.type_spec.as_ref()?.type_spec.as_ref() else {
+            return None;
+        };
         let found = info.type_info.as_ref()?.structs.get(&named.name)?;
         Some((digest.preamble()?.id, found.members.iter().map(|m| m.name.clone()).collect()))
     };
@@ -72,7 +78,8 @@ fn print_digest(session: &Session, names: &HashMap<u32, Vec<String>>, digest: u3
     };
     let pairs: Vec<(String, String)> = members.iter().enumerate().map(named).collect();
     if session.json {
-        let fields: serde_json::Map<_, _> = pairs.into_iter().map(|(name, value)| (name, value.into())).collect();
+        let fields: serde_json::Map<_, _> =
+            pairs.into_iter().map(|(name, value)| (name, value.into())).collect();
         println!("{}", json!({"digest": name, "fields": fields}));
         return;
     }
@@ -120,7 +127,8 @@ fn packets_in(session: &mut Session, mut left: u64) -> anyhow::Result<()> {
         };
         let pairs: Vec<(String, String)> = packet.metadata.iter().filter_map(pair).collect();
         if session.json {
-            let metadata: serde_json::Map<_, _> = pairs.into_iter().map(|(name, value)| (name, value.into())).collect();
+            let metadata: serde_json::Map<_, _> =
+                pairs.into_iter().map(|(name, value)| (name, value.into())).collect();
             println!("{}", json!({"packet": bytes, "metadata": metadata}));
             continue;
         }
@@ -136,7 +144,11 @@ fn packet_out(session: &Session, text: &str, metadata: &[String]) -> anyhow::Res
     for pair in metadata {
         let (name, value) = pair.split_once('=').with_context(|| format!("`{pair}` is not NAME=VALUE"))?;
         let known: Vec<&str> = fields.iter().map(|field| field.name).collect();
-        anyhow::ensure!(known.contains(&name), "there is no metadata `{name}`; there are {}", known.join(", "));
+        anyhow::ensure!(
+            known.contains(&name),
+            "there is no metadata `{name}`; there are {}",
+            known.join(", ")
+        );
         given.insert(name, value);
     }
     let field = |field: &Field<'_>| {

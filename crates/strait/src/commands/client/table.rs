@@ -6,14 +6,15 @@ use std::io::Read as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use control::p4runtime::notation;
+use control::p4runtime::notation::bmv2::{self, Imported};
 use indicatif::{ProgressBar, ProgressStyle};
 use proto::p4::config::v1::{self as config, match_field::MatchType};
 use proto::p4::v1::{self, TableEntry, entity::Entity, update};
 use serde_json::json;
 
-use super::{Session, make, mistake, watch, words};
+use super::{Session, groups, make, mistake, watch, words};
 use crate::cli::clients::{TableArgs, TableCommand};
 
 /// The updates of one request.
@@ -81,7 +82,8 @@ fn list(session: &Session, name: Option<&str>) -> anyhow::Result<()> {
             })
             .collect();
         if session.json {
-            let keys: Vec<_> = keys.iter().map(|(n, w, k)| json!({"name": n, "bits": w, "match": k})).collect();
+            let keys: Vec<_> =
+                keys.iter().map(|(n, w, k)| json!({"name": n, "bits": w, "match": k})).collect();
             let actions: Vec<_> = actions.iter().map(|(n, p)| json!({"name": n, "parameters": p})).collect();
             all.push(json!({"table": name, "size": table.size, "keys": keys, "actions": actions}));
             continue;
@@ -110,7 +112,8 @@ fn entries(session: &mut Session, table: Option<&str>, counters: bool) -> anyhow
         None => 0,
     };
     let counter_data = counters.then(v1::CounterData::default);
-    let found = session.read(Entity::TableEntry(TableEntry { table_id, counter_data, ..TableEntry::default() }))?;
+    let found =
+        session.read(Entity::TableEntry(TableEntry { table_id, counter_data, ..TableEntry::default() }))?;
     let entry = |entity| match entity {
         Entity::TableEntry(entry) => Some(entry),
         _ => None,
@@ -118,12 +121,52 @@ fn entries(session: &mut Session, table: Option<&str>, counters: bool) -> anyhow
     Ok(found.into_iter().filter_map(entry).collect())
 }
 
+/// The default actions that are not what the program declares.
+fn changed_defaults(session: &mut Session, table: Option<&str>) -> anyhow::Result<Vec<TableEntry>> {
+    let one =
+        table.map(|name| notation::find(&session.info.tables, "table", name)).transpose().map_err(mistake)?;
+    let tables: Vec<config::Table> = one.map_or_else(|| session.info.tables.clone(), |one| vec![one.clone()]);
+    let mut changed = Vec::new();
+    for table in tables.iter().filter(|table| table.const_default_action_id == 0) {
+        let table_id = table.preamble.as_ref().map_or(0, |p| p.id);
+        let request = TableEntry { table_id, is_default_action: true, ..TableEntry::default() };
+        // Not every server reads default actions.
+        let Ok(found) = session.read(Entity::TableEntry(request)) else { continue };
+        let declared = table.initial_default_action.as_ref();
+        let same = |entry: &TableEntry| match entry.action.as_ref().and_then(|action| action.r#type.as_ref())
+        {
+            Some(v1::table_action::Type::Action(action)) => {
+                let arg = |id, value: &[u8]| {
+                    declared.is_some_and(|d| {
+                        d.arguments.iter().any(|a| a.param_id == id && trimmed(&a.value) == trimmed(value))
+                    })
+                };
+                declared.is_some_and(|d| d.action_id == action.action_id)
+                    && action.params.iter().all(|p| arg(p.param_id, &p.value))
+            }
+            _ => true,
+        };
+        changed.extend(found.into_iter().filter_map(|entity| match entity {
+            Entity::TableEntry(entry) if !same(&entry) => Some(entry),
+            _ => None,
+        }));
+    }
+    Ok(changed)
+}
+
+/// A number's bytes without zeros in front.
+fn trimmed(bytes: &[u8]) -> &[u8] {
+    &bytes[bytes.iter().take_while(|byte| **byte == 0).count()..]
+}
+
 fn dump(session: &mut Session, table: Option<&str>, counters: bool) -> anyhow::Result<()> {
-    let found = entries(session, table, counters)?;
+    let mut found = entries(session, table, counters)?;
+    found.extend(changed_defaults(session, table)?);
     let counted = |entry: &TableEntry| entry.counter_data.map(|c| (c.packet_count, c.byte_count));
     if session.json {
         let one = |entry: &TableEntry| {
-            let mut made = json!({"entry": notation::entry_text(&session.info, entry), "const": entry.is_const});
+            let mut made =
+                json!({"entry": notation::entry_text(&session.info, entry), "const": entry.is_const});
             if let Some((packets, bytes)) = counted(entry) {
                 made["packets"] = packets.into();
                 made["bytes"] = bytes.into();
@@ -157,13 +200,23 @@ fn key(entry: &TableEntry) -> Key {
     (entry.table_id, matches, entry.priority, entry.is_default_action)
 }
 
-/// The entries of a file. All mistakes are reported, each with its line.
-fn read(session: &Session, file: &Path) -> anyhow::Result<Vec<TableEntry>> {
+/// What a file fills a switch with: lines of `dump`, or a file of BMv2.
+fn read(session: &Session, file: &Path) -> anyhow::Result<Imported> {
     let (mut text, name) = (String::new(), file.display());
     match file == Path::new("-") {
         true => drop(std::io::stdin().read_to_string(&mut text).context("cannot read the standard input")?),
         false => text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?,
     }
+    if bmv2::is_bmv2(&text) {
+        return bmv2::import(&session.info, &text)
+            .map_err(|mistakes| anyhow!("{name}: {}", mistakes.join("\n")));
+    }
+    let entries = read_lines(session, &text, &name.to_string())?;
+    Ok(Imported { entries, ..Imported::default() })
+}
+
+/// The entries of lines. All mistakes are reported, each with its line.
+fn read_lines(session: &Session, text: &str, name: &str) -> anyhow::Result<Vec<TableEntry>> {
     let (mut all, mut mistakes) = (Vec::new(), Vec::new());
     let mut lines: HashMap<u64, usize> = HashMap::new();
     let hasher = RandomState::new();
@@ -187,7 +240,7 @@ fn read(session: &Session, file: &Path) -> anyhow::Result<Vec<TableEntry>> {
     const SHOWN: usize = 20;
     match mistakes.len() {
         0 => Ok(all),
-        ..=SHOWN => bail!("{}", mistakes.join("\n")),
+        1..=SHOWN => bail!("{}", mistakes.join("\n")),
         more => bail!("{}\nand {} more", mistakes[..SHOWN].join("\n"), more - SHOWN),
     }
 }
@@ -213,7 +266,11 @@ fn write_all(session: &mut Session, updates: Vec<v1::Update>) -> anyhow::Result<
 }
 
 /// The updates that make the device hold the entries of a file.
-fn difference(session: &mut Session, wanted: Vec<TableEntry>, replace: bool) -> anyhow::Result<Vec<v1::Update>> {
+fn difference(
+    session: &mut Session,
+    wanted: Vec<TableEntry>,
+    replace: bool,
+) -> anyhow::Result<Vec<v1::Update>> {
     let mut held: BTreeMap<Key, TableEntry> =
         entries(session, None, false)?.into_iter().map(|entry| (key(&entry), entry)).collect();
     let mut updates = Vec::new();
@@ -235,8 +292,14 @@ fn difference(session: &mut Session, wanted: Vec<TableEntry>, replace: bool) -> 
 }
 
 fn load(session: &mut Session, file: &Path, replace: bool) -> anyhow::Result<()> {
-    let wanted = read(session, file)?;
-    let (count, updates) = (wanted.len(), difference(session, wanted, replace)?);
+    let Imported { entries: wanted, groups: multicast, sessions } = read(session, file)?;
+    let (count, mut updates) = (wanted.len(), difference(session, wanted, replace)?);
+    for (number, replicas) in multicast {
+        updates.push(groups::replicated(session, number, &replicas, false)?);
+    }
+    for (number, replicas) in sessions {
+        updates.push(groups::replicated(session, number, &replicas, true)?);
+    }
     let changed = updates.len();
     write_all(session, updates)?;
     match session.json {
@@ -247,7 +310,7 @@ fn load(session: &mut Session, file: &Path, replace: bool) -> anyhow::Result<()>
 }
 
 fn diff(session: &mut Session, file: &Path) -> anyhow::Result<ExitCode> {
-    let wanted = read(session, file)?;
+    let wanted = read(session, file)?.entries;
     let held = entries(session, None, false)?;
     let is_own = |entry: &&TableEntry| !entry.is_const;
     let text = |session: &Session, entry: &TableEntry| notation::entry_text(&session.info, entry);
@@ -258,7 +321,10 @@ fn diff(session: &mut Session, file: &Path) -> anyhow::Result<ExitCode> {
         in_file.insert(key(entry), text(session, entry));
     }
     let only = |a: &BTreeMap<Key, String>, b: &BTreeMap<Key, String>| {
-        a.iter().filter(|(key, line)| b.get(*key) != Some(line)).map(|(_, line)| line.clone()).collect::<Vec<_>>()
+        a.iter()
+            .filter(|(key, line)| b.get(*key) != Some(line))
+            .map(|(_, line)| line.clone())
+            .collect::<Vec<_>>()
     };
     let (missing, more) = (only(&in_file, &on_device), only(&on_device, &in_file));
     match session.json {
@@ -283,7 +349,10 @@ fn look(session: &mut Session, table: Option<&str>, interval: f64) -> anyhow::Re
             })
             .collect();
         let show = |sign: &str, line: &str, packets: f64, bits: f64| match session.json {
-            true => println!("{}", json!({"change": sign, "entry": line, "packets_per_second": packets, "bits_per_second": bits})),
+            true => println!(
+                "{}",
+                json!({"change": sign, "entry": line, "packets_per_second": packets, "bits_per_second": bits})
+            ),
             false if sign == "=" => println!("  {line}: {packets:.0} packets/s, {bits:.0} bit/s"),
             false => println!("{sign} {line}"),
         };

@@ -54,10 +54,10 @@ impl Interp {
     /// Opens the ports, and starts the thread. Until a program runs, packets are dropped.
     pub fn open(args: &RunArgs) -> anyhow::Result<Interp> {
         let drivers = ports(args, driver)?;
-        if let Some(number) = args.cpu_port {
-            if drivers.iter().any(|(n, _)| *n == number) {
-                bail!("port {number} is given twice: as --port, and as the controller's");
-            }
+        if let Some(number) = args.cpu_port
+            && drivers.iter().any(|(n, _)| *n == number)
+        {
+            bail!("port {number} is given twice: as --port, and as the controller's");
         }
         let mut queues = Vec::new();
         for ((number, driver), text) in drivers.iter().zip(&args.ports) {
@@ -81,7 +81,8 @@ impl Interp {
         });
         let numbers = queues.iter().map(|(number, _)| *number).collect();
         let worker = Worker { ports: queues, shared: shared.clone(), woken };
-        let thread = std::thread::Builder::new().name("interpreter".to_string()).spawn(move || worker.run())?;
+        let thread =
+            std::thread::Builder::new().name("interpreter".to_string()).spawn(move || worker.run())?;
         Ok(Interp { numbers, shared, thread: Some(thread), running: None, loaded: None })
     }
 }
@@ -281,7 +282,8 @@ impl Worker {
                 continue;
             }
             self.publish();
-            if program.is_some() && !self.ports.is_empty() && self.ports.iter().all(|(_, port)| port.ended()) {
+            if program.is_some() && !self.ports.is_empty() && self.ports.iter().all(|(_, port)| port.ended())
+            {
                 break;
             }
             if self.ports.iter().any(|(_, port)| port.polled()) {

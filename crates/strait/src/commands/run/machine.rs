@@ -61,7 +61,12 @@ impl Object {
 }
 
 /// Compiles the program of a file, with its P4Info if a controller is to see it.
-pub fn compile(target: RunTarget, file: &Path, options: &Preprocess, describe: bool) -> anyhow::Result<Compiled> {
+pub fn compile(
+    target: RunTarget,
+    file: &Path,
+    options: &Preprocess,
+    describe: bool,
+) -> anyhow::Result<Compiled> {
     let (program, info) = match describe {
         true => frontend::described(file, options)?,
         false => (frontend::program(file, options)?, proto::p4::config::v1::P4Info::default()),
@@ -92,22 +97,33 @@ struct DeviceConfig {
 fn source(config: &[u8]) -> Result<String, String> {
     // The first byte of the wrapper is the tag of `reassign`, which no text begins with.
     let wrapped = match config.first() {
-        Some(0x08) => <DeviceConfig as prost::Message>::decode(config).ok().map(|wrapped| wrapped.device_data),
+        Some(0x08) => {
+            <DeviceConfig as prost::Message>::decode(config).ok().map(|wrapped| wrapped.device_data)
+        }
         _ => None,
     };
     let bytes = wrapped.as_deref().unwrap_or(config);
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     match first {
         None => Err("`p4_device_config` is empty: it is the P4 source of the program".to_string()),
-        Some(b'{') => Err("`p4_device_config` is JSON, as p4c writes it for BMv2: push the P4 source instead".to_string()),
-        Some(_) if bytes.contains(&0) => Err("`p4_device_config` is no text: it is the P4 source of the program".to_string()),
-        Some(_) => String::from_utf8(bytes.to_vec()).map_err(|_| "`p4_device_config` is no UTF-8".to_string()),
+        Some(b'{') => {
+            Err("`p4_device_config` is JSON, as p4c writes it for BMv2: push the P4 source instead"
+                .to_string())
+        }
+        Some(_) if bytes.contains(&0) => {
+            Err("`p4_device_config` is no text: it is the P4 source of the program".to_string())
+        }
+        Some(_) => {
+            String::from_utf8(bytes.to_vec()).map_err(|_| "`p4_device_config` is no UTF-8".to_string())
+        }
     }
 }
 
 /// An object that a machine was given to load.
 pub fn object(any: Box<dyn std::any::Any + Send>) -> Result<Object, String> {
-    any.downcast::<Object>().map(|object| *object).map_err(|_| "the program is for another target".to_string())
+    any.downcast::<Object>()
+        .map(|object| *object)
+        .map_err(|_| "the program is for another target".to_string())
 }
 
 /// The text of an error with its causes.
@@ -116,10 +132,7 @@ pub fn text(why: anyhow::Error) -> String {
 }
 
 /// The packets dropped for each reason, with the reason's name.
-pub fn named_drops(
-    manifest: &Manifest,
-    counts: Vec<dataplane::Count>,
-) -> Vec<(String, dataplane::Count)> {
+pub fn named_drops(manifest: &Manifest, counts: Vec<dataplane::Count>) -> Vec<(String, dataplane::Count)> {
     manifest.drops.iter().map(|d| d.name.clone()).zip(counts).collect()
 }
 

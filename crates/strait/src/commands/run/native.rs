@@ -42,7 +42,16 @@ impl Native {
         let queues = open(args, &drivers, workers)?;
         let numbers = drivers.iter().map(|(number, _)| *number).collect();
         let (switch, loaded) = (None, None);
-        Ok(Native { workers, numbers, queues: Some(queues), controller, switch, loaded, log: args.log, ages: Ages { last: 0 } })
+        Ok(Native {
+            workers,
+            numbers,
+            queues: Some(queues),
+            controller,
+            switch,
+            loaded,
+            log: args.log,
+            ages: Ages { last: 0 },
+        })
     }
 }
 

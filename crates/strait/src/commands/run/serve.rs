@@ -58,7 +58,9 @@ impl Host {
         };
         let source = args.program.as_ref().and_then(|file| std::fs::read(file).ok()).unwrap_or_default();
         device.with(|server| {
-            server.start(compiled, source, |device| prepare(device).map_err(text)).map_err(|why| anyhow!(why.message))
+            server
+                .start(compiled, source, |device| prepare(device).map_err(text))
+                .map_err(|why| anyhow!(why.message))
         })
     }
 
