@@ -26,7 +26,7 @@ const ELECTION: u128 = 1;
 /// Where a server is, and who the client is.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// `HOST:PORT`
+    /// The server's host and port, as `HOST:PORT`.
     pub address: String,
     /// The number of the device.
     pub device: u64,
@@ -46,9 +46,9 @@ pub enum ClientError {
     /// There is no connection.
     #[error("cannot connect to {address}: {why}")]
     Connect {
-        /// The address.
+        /// The address of the server.
         address: String,
-        /// Why.
+        /// Why there is no connection.
         why: String,
     },
     /// The server has refused the call.

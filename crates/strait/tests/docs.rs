@@ -58,6 +58,7 @@ fn links_between_documents_exist() {
         "docs/getting-started.md",
         "docs/nat64.md",
         "docs/p4runtime.md",
+        "docs/from-bmv2.md",
         "docs/stateful.md",
         "docs/recipes.md",
     ] {

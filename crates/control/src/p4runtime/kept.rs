@@ -35,9 +35,9 @@ pub struct Kept {
 /// What is remembered of a table entry or of a default action.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EntryNote {
-    /// `TableEntry.controller_metadata`.
+    /// `TableEntry.controller_metadata`, which a server returns as it was written.
     pub controller_metadata: u64,
-    /// `TableEntry.metadata`.
+    /// `TableEntry.metadata`, which a server returns as it was written.
     pub metadata: Vec<u8>,
     /// `TableEntry.idle_timeout_ns`: the device has microseconds.
     pub idle_ns: i64,
@@ -52,9 +52,9 @@ pub struct OneShot {
     pub profile: ProfileId,
     /// What the controller has written.
     pub set: v1::ActionProfileActionSet,
-    /// The group.
+    /// The number of the group that the device has for it.
     pub group: u32,
-    /// The members.
+    /// The numbers of the members that the device has for it.
     pub members: Vec<u32>,
 }
 

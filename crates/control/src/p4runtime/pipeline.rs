@@ -25,21 +25,21 @@ pub struct Pipeline {
     pub profiles: HashMap<u32, Profile>,
     /// The ids of the manifest's profiles.
     pub profile_ids: Vec<Option<u32>>,
-    /// The indexed counters.
+    /// The indexed counters, by their ids.
     pub counters: Ids<CounterId>,
-    /// The indexed meters.
+    /// The indexed meters, by their ids.
     pub meters: Ids<MeterId>,
     /// The types of the indexed and direct meters, by their ids.
     pub meter_kinds: HashMap<u32, i32>,
-    /// The registers.
+    /// The registers, by their ids.
     pub registers: Ids<RegisterId>,
     /// The value sets, and the fields of their members.
     pub value_sets: HashMap<u32, (ValueSetId, Vec<Field>)>,
-    /// The digests.
+    /// The digests, by their ids.
     pub digests: Ids<DigestId>,
-    /// The fields of packets to and from the controller.
+    /// The fields of packets to the controller.
     pub packet_in: Option<PacketHeader>,
-    /// See `packet_in`.
+    /// The fields of packets from the controller.
     pub packet_out: Option<PacketHeader>,
 }
 
@@ -91,7 +91,7 @@ pub struct Action {
 pub struct Param {
     /// The id in the action or header.
     pub id: u32,
-    /// The name.
+    /// The name in P4Info.
     pub name: String,
     /// The width in the program, in bits.
     pub width: u32,
@@ -129,7 +129,7 @@ pub struct Ids<I> {
 pub struct Profile {
     /// The number in the manifest.
     pub at: ProfileId,
-    /// Its description.
+    /// Its description in P4Info.
     pub info: config::ActionProfile,
     /// The id of the first table that refers to it, whose actions members have.
     pub table: u32,

@@ -24,7 +24,7 @@ pub struct Scope {
     no_pipeline: bool,
 }
 
-/// `stratum.P4RoleConfig`.
+/// The message `stratum.P4RoleConfig`, with the numbers of its fields.
 #[derive(Clone, PartialEq, prost::Message)]
 struct RoleConfig {
     #[prost(uint32, repeated, tag = "1")]

@@ -38,17 +38,17 @@ impl Status {
         Status { code, message: message.into() }
     }
 
-    /// `INVALID_ARGUMENT`.
+    /// A request that does not fit the program or the specification.
     pub fn invalid(message: impl Into<String>) -> Status {
         Status::new(Code::InvalidArgument, message)
     }
 
-    /// `NOT_FOUND`.
+    /// A request about something that does not exist.
     pub fn not_found(message: impl Into<String>) -> Status {
         Status::new(Code::NotFound, message)
     }
 
-    /// `UNIMPLEMENTED`.
+    /// A request for what Strait does not have.
     pub fn unimplemented(message: impl Into<String>) -> Status {
         Status::new(Code::Unimplemented, message)
     }

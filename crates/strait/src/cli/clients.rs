@@ -80,12 +80,12 @@ pub struct TableArgs {
 pub enum TableCommand {
     /// List the tables, their keys and their actions.
     List {
-        /// One table.
+        /// The table to list; without a name, all of them.
         table: Option<String>,
     },
     /// Print the entries of a table, or of all, as lines that `load` reads.
     Dump {
-        /// The table.
+        /// The table; without a name, all of them.
         table: Option<String>,
         /// Print the counter of each entry, too.
         #[arg(long)]
@@ -100,7 +100,7 @@ pub enum TableCommand {
     Remove(Words),
     /// Remove all entries of a table, or of all tables.
     Clear {
-        /// The table.
+        /// The table; without a name, all of them.
         table: Option<String>,
     },
     /// Write the entries of a file: one a line, as `dump` prints them, or a file of BMv2's users (`runtime.json`, commands of simple_switch_CLI). Entries
@@ -121,7 +121,7 @@ pub enum TableCommand {
     },
     /// Print what changes, until it is interrupted: `+` added, `-` removed, and the rates of the entries' counters.
     Watch {
-        /// The table.
+        /// The table; without a name, all of them.
         table: Option<String>,
         /// The seconds between two looks.
         #[arg(long, default_value_t = 1.0)]
@@ -132,7 +132,7 @@ pub enum TableCommand {
 /// Words that the program's P4Info explains.
 #[derive(Debug, Args)]
 pub struct Words {
-    /// The words.
+    /// The words of an entry, each an argument or all in one.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub words: Vec<String>,
 }
@@ -232,9 +232,9 @@ pub enum PacketCommand {
     },
     /// Send a packet: its bytes in hexadecimal, and the metadata as `NAME=VALUE`.
     Out {
-        /// The bytes.
+        /// The bytes of the packet in hexadecimal.
         hex: String,
-        /// The metadata.
+        /// The fields of its header, as `NAME=VALUE`; those that are missing are 0.
         metadata: Vec<String>,
     },
 }

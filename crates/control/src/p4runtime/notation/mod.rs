@@ -101,9 +101,9 @@ pub enum Kind {
 pub struct Field<'i> {
     /// The id in its table, action or header.
     pub id: u32,
-    /// The name.
+    /// The name in P4Info.
     pub name: &'i str,
-    /// The type.
+    /// What its values are.
     pub kind: Kind,
     /// How the values are shown.
     pub format: Format,
