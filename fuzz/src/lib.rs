@@ -7,6 +7,7 @@
 //! | check | any text | the same; what is rejected has an error |
 //! | program | P4, changed token by token ([`mutate`]) | the same; what is accepted becomes IR that `verify` takes, and runs |
 //! | stf | any text | the same; what can be read is played on a program |
+//! | p4runtime | any bytes | the same; what can be decoded is handled by a P4Runtime server, whose program goes on |
 //! | pref64 | any bytes | the same; what is read is a prefix that can carry IPv4 addresses |
 
 pub mod mutate;

@@ -18,6 +18,6 @@ static PROGRAM: LazyLock<ir::Verified> = LazyLock::new(|| {
 
 fuzz_target!(|text: &str| {
     let Ok(case) = stf::parse("fuzz.stf", text) else { return };
-    let mut target = target::InterpTarget::new(Interpreter::new(&PROGRAM).expect("its tables fit"));
+    let mut target = target::InterpTarget(Interpreter::new(&PROGRAM).expect("its tables fit"));
     stf::run(&case, &mut target).text();
 });

@@ -26,7 +26,7 @@ class Wires:
                 s.recv(1 << 16)
 
     def receive(self, wait=2.0, settle=0.1):
-        """The frames that arrive, as (port, frame): those of `settle` seconds behind the first one, which has `wait` seconds."""
+        """The frames that arrive, as (port, frame) in their order: those of `settle` seconds behind the first one, which has `wait` seconds."""
         found, end = [], time.monotonic() + wait
         while (left := end - time.monotonic()) > 0:
             for s in select.select(self.sockets, [], [], left)[0]:
@@ -36,7 +36,7 @@ class Wires:
                 if not found:
                     end = time.monotonic() + settle
                 found.append((self.sockets.index(s), frame))
-        return sorted(found)
+        return found
 
 
 def frame(dst, src, ethertype, payload=b"payload of a frame that is long enough for Ethernet"):

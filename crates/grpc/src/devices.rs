@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use control::p4runtime::arbitration::StreamId;
@@ -11,12 +11,19 @@ use control::p4runtime::{Code, Status};
 use dataplane::device::Event;
 use proto::p4::v1;
 use proto::p4::v1::stream_message_response::Update;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 use crate::error;
 
-/// What a stream's client gets: messages, and the status with which the stream ends.
-pub(crate) type Outbox = mpsc::Sender<Result<v1::StreamMessageResponse, tonic::Status>>;
+/// What a stream's client gets.
+#[derive(Clone)]
+pub(crate) struct Outbox {
+    /// Messages, and the status with which the stream ends.
+    pub messages: mpsc::Sender<Result<v1::StreamMessageResponse, tonic::Status>>,
+    /// Tells the task of the stream to end it.
+    pub end: Arc<Notify>,
+}
 
 /// A device and its controllers.
 pub struct Device<T: Target + ?Sized> {
@@ -92,8 +99,11 @@ impl<T: Target + ?Sized> Device<T> {
         for (stream, message) in messages {
             let Some(outbox) = streams.get(&stream) else { continue };
             let must = matches!(message.update, Some(Update::Arbitration(_)));
-            match outbox.try_send(Ok(message)) {
-                Err(TrySendError::Full(_)) if must => drop(streams.remove(&stream)),
+            match outbox.messages.try_send(Ok(message)) {
+                Err(TrySendError::Full(_)) if must => {
+                    outbox.end.notify_one();
+                    streams.remove(&stream);
+                }
                 Err(_) => drop(self.lost.fetch_add(1, Ordering::Relaxed)),
                 Ok(()) => {}
             }

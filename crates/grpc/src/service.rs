@@ -9,7 +9,7 @@ use control::p4runtime::server::{Compiler, Target};
 use control::p4runtime::{Code, Status};
 use proto::p4::v1;
 use proto::p4::v1::stream_message_request::Update;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::{block_in_place, spawn_blocking};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt as _};
@@ -114,7 +114,8 @@ impl<T: Target + ?Sized + 'static> P4Runtime for Service<T> {
         &self,
         request: Request<Streaming<v1::StreamMessageRequest>>,
     ) -> Answer<Self::StreamChannelStream> {
-        let (outbox, messages) = mpsc::channel(limits::WAITING);
+        let (send, messages) = mpsc::channel(limits::WAITING);
+        let outbox = Outbox { messages: send, end: Arc::new(Notify::new()) };
         let stream = self.next_stream.fetch_add(1, Ordering::Relaxed);
         let devices = self.devices.clone();
         tokio::spawn(async move {
@@ -157,36 +158,46 @@ struct Channel<T: Target + ?Sized> {
 }
 
 impl<T: Target + ?Sized> Channel<T> {
-    /// Handles messages until the client ends the stream, or until a message ends it.
+    /// Handles messages until the client ends the stream, or until a message ends it. The other controllers hear of its end before the client does,
+    /// which may read slowly.
     async fn serve(mut self, mut messages: Streaming<v1::StreamMessageRequest>) {
+        let status = self.handle_all(&mut messages).await;
+        if let Some(device) = &self.device {
+            block_in_place(|| device.leave(self.stream));
+        }
+        if let Some(status) = status {
+            self.end(status).await;
+        }
+    }
+
+    /// Handles messages. Returns the status that the client is to get, if it is still there.
+    async fn handle_all(
+        &mut self,
+        messages: &mut Streaming<v1::StreamMessageRequest>,
+    ) -> Option<tonic::Status> {
         loop {
             let next = messages.message();
             let next = match self.device {
                 Some(_) => tokio::select! {
                     next = next => Ok(next),
-                    // The client is gone, or it did not read who is the primary.
-                    () = self.outbox.closed() => break,
+                    () = self.outbox.messages.closed() => return None,
+                    // It has not read who is the primary: there is no room for a status either.
+                    () = self.outbox.end.notified() => return None,
                 },
                 None => tokio::time::timeout(limits::FIRST, next).await,
             };
             let Ok(next) = next else {
-                self.end(tonic::Status::deadline_exceeded("a stream begins with an arbitration message"))
-                    .await;
-                break;
+                return Some(tonic::Status::deadline_exceeded("a stream begins with an arbitration message"));
             };
-            let Ok(Some(message)) = next else { break };
+            let Ok(Some(message)) = next else { return None };
             if let Err(status) = self.handle(message) {
-                self.end(status).await;
-                break;
+                return Some(status);
             }
-        }
-        if let Some(device) = &self.device {
-            block_in_place(|| device.leave(self.stream));
         }
     }
 
     async fn end(&self, status: tonic::Status) {
-        let _ = tokio::time::timeout(limits::FIRST, self.outbox.send(Err(status))).await;
+        let _ = tokio::time::timeout(limits::FIRST, self.outbox.messages.send(Err(status))).await;
     }
 
     fn handle(&mut self, message: v1::StreamMessageRequest) -> Result<(), tonic::Status> {

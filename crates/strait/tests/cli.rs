@@ -211,10 +211,27 @@ fn without_root() {
         if is_root {
             command.uid(65534).gid(65534);
         }
-        let output = command.output().expect("strait starts");
+        let output = run_copy(&mut command);
         let err = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "strait {line}: {err}");
         assert!(err.contains(said), "strait {line}: {err}");
+    }
+}
+
+/// Runs a binary that was copied. A process that another test has just forked may still have the copy open for writing, until it executes its own
+/// program.
+fn run_copy(command: &mut Command) -> Output {
+    let begun = std::time::Instant::now();
+    loop {
+        match command.output() {
+            Err(error)
+                if error.kind() == std::io::ErrorKind::ExecutableFileBusy
+                    && begun.elapsed().as_secs() < 10 =>
+            {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            output => return output.expect("strait starts"),
+        }
     }
 }
 

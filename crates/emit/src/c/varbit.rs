@@ -1,5 +1,6 @@
 //! Varbit fields in the kernel: `struct varbit_N`, a length and room for N bytes. Helpers copy them between the packet and the state, because the
-//! verifier knows no length of them but the largest. Bytes beyond the length are zero, so comparisons and sums take all of them.
+//! verifier knows no length of them but the largest. Bytes beyond a length are zero, so comparisons and sums take all of them; but behind the length 0
+//! there may be anything, because to clear the bytes for every packet would cost time.
 
 use ir::{Expr, HeaderId, Program, Ty};
 
@@ -11,7 +12,7 @@ const MOST: u32 = 256;
 
 /// The functions of varbit fields in the kernel.
 pub const VARBIT: &str = r#"
-/* A varbit field of at most BYTES bytes, of which `length` are in use. The others are zero. */
+/* A varbit field of at most BYTES bytes, of which `length` are in use. The others are zero, unless the length is 0. */
 #define VARBIT(BYTES)                                                                  \
     struct varbit_##BYTES {                                                            \
         u64 length;                                                                    \
@@ -20,8 +21,10 @@ pub const VARBIT: &str = r#"
     INLINE int varbit_##BYTES##_equal(const struct varbit_##BYTES *a, const struct varbit_##BYTES *b) \
     {                                                                                  \
         const u64 *x = (const u64 *)a, *y = (const u64 *)b;                            \
-        u64 differs = 0;                                                               \
-        _Pragma("clang loop unroll(full)") for (u32 i = 0; i < sizeof(*a) / 8; i++)    \
+        u64 differs = x[0] ^ y[0];                                                     \
+        if (!x[0] || differs)                                                          \
+            return !differs;                                                           \
+        _Pragma("clang loop unroll(full)") for (u32 i = 1; i < sizeof(*a) / 8; i++)    \
             differs |= x[i] ^ y[i];                                                    \
         return !differs;                                                               \
     }                                                                                  \
@@ -31,7 +34,7 @@ pub const VARBIT: &str = r#"
         u64 sum = 0;                                                                   \
         _Pragma("clang loop unroll(full)") for (u32 i = 0; i < sizeof(v->bytes); i += 4) \
             sum += rd32(v->bytes + i);                                                 \
-        return sum;                                                                    \
+        return v->length ? sum : 0;                                                    \
     }
 "#;
 
