@@ -113,9 +113,7 @@ pub fn p4runtime(root: &Path) -> anyhow::Result<String> {
     for dir in P4RUNTIME_TESTS {
         read_all(&root.join(dir), &mut tests)?;
     }
-    let summary =
-        summary(&specification.chapter).replace("| RFC |", "| chapter |").replace("translator", "server");
-    let mut page = P4RUNTIME_HEAD.to_string() + &summary;
+    let mut page = P4RUNTIME_HEAD.to_string() + &summary(&specification.chapter, "chapter", "server");
     for chapter in &specification.chapter {
         let _ = write!(page, "\n## {}: {}\n\n", chapter.number, chapter.title);
         page.push_str("| section | | demand | where | proven by |\n|---|---|---|---|---|\n");
@@ -139,7 +137,7 @@ pub fn page(root: &Path) -> anyhow::Result<String> {
         read_all(&root.join(dir), &mut tests)?;
     }
     let mut page = HEAD.to_string();
-    page.push_str(&summary(&rfcs));
+    page.push_str(&summary(&rfcs, "RFC", "translator"));
     for rfc in &rfcs {
         let _ = write!(page, "\n## RFC {}: {}\n\n", rfc.number, rfc.title);
         if let Some(note) = &rfc.note {
@@ -163,10 +161,11 @@ fn read(root: &Path, number: u32) -> anyhow::Result<Rfc> {
 }
 
 /// How many demands there are, and what becomes of them.
-fn summary(rfcs: &[Rfc]) -> String {
-    let mut table = "\n| RFC | demands | on others | on the translator | of these MUST | proven by cases | by tests only | not whole | unproven |\n\
+fn summary(rfcs: &[Rfc], what: &str, on: &str) -> String {
+    let mut table = format!(
+        "\n| {what} | demands | on others | on the {on} | of these MUST | proven by cases | by tests only | not whole | unproven |\n\
                      |---|---|---|---|---|---|---|---|---|\n"
-        .to_string();
+    );
     let mut sums = [0; 8];
     let mut line = |name: &str, counts: [usize; 8]| {
         let counts = counts.map(|n| n.to_string()).join(" | ");

@@ -2,7 +2,7 @@
 //!
 //! The client is the primary of the device, so nobody else adds entries; what exists is read once, and known from then on.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use abi::Manifest;
@@ -157,13 +157,19 @@ impl Device for RemoteDevice {
     }
 
     fn write(&mut self, updates: &[Update]) -> Result<(), WriteError> {
-        let mut known = Pending(Vec::with_capacity(updates.len()));
+        // Whether the keys that the batch changes exist afterwards.
+        let mut changed: HashMap<Key, bool> = HashMap::new();
         let mut batch = Vec::new();
         for (index, update) in updates.iter().enumerate() {
-            let made =
-                remote::update(&self.pipeline, &self.kept, update, |key| known.contains(key, &self.known));
+            let exists = |key: &Key| changed.get(key).copied().unwrap_or_else(|| self.known.contains(key));
+            let made = remote::update(&self.pipeline, &self.kept, update, exists);
             let made = made.map_err(|why| WriteError { index, error: device_error(why) })?;
-            known.note(update);
+            match update {
+                Update::Insert(entity) | Update::Modify(entity) | Update::Set(entity) => {
+                    changed.insert(entity.key(), true)
+                }
+                Update::Delete(key) | Update::Unset(key) => changed.insert(key.clone(), false),
+            };
             batch.extend(made);
         }
         if batch.is_empty() {
@@ -176,7 +182,12 @@ impl Device for RemoteDevice {
             };
             WriteError { index, error: DeviceError::Internal(why.to_string()) }
         })?;
-        known.settle(&mut self.known);
+        for (key, exists) in changed {
+            match exists {
+                true => self.known.insert(key),
+                false => self.known.remove(&key),
+            };
+        }
         Ok(())
     }
 
@@ -192,35 +203,6 @@ impl Device for RemoteDevice {
 
     fn listen(&mut self, _messages: bool) -> Result<(), DeviceError> {
         Err(DeviceError::Unimplemented("P4Runtime has no messages of `log_msg`".to_string()))
-    }
-}
-
-/// What a batch changes of what exists: keys in order, and whether they exist afterwards.
-struct Pending(Vec<(Key, bool)>);
-
-impl Pending {
-    fn contains(&self, key: &Key, known: &HashSet<Key>) -> bool {
-        let changed = self.0.iter().rev().find(|(changed, _)| changed == key);
-        changed.map_or_else(|| known.contains(key), |(_, exists)| *exists)
-    }
-
-    fn note(&mut self, update: &Update) {
-        match update {
-            Update::Insert(entity) | Update::Modify(entity) | Update::Set(entity) => {
-                self.0.push((entity.key(), true))
-            }
-            Update::Delete(key) | Update::Unset(key) => self.0.push((key.clone(), false)),
-        }
-    }
-
-    fn settle(self, known: &mut HashSet<Key>) {
-        for (key, exists) in self.0 {
-            if exists {
-                known.insert(key)
-            } else {
-                known.remove(&key)
-            };
-        }
     }
 }
 

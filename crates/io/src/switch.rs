@@ -149,6 +149,10 @@ impl Switch {
 
     /// Runs `act` while all workers wait between two bursts. Packets wait in the queues of the ports.
     fn between_bursts<R>(&mut self, act: impl FnOnce(&mut Switch) -> R) -> R {
+        // A worker that is about to leave the last pause still counts as paused, and would not wait in this one.
+        while self.running.paused.load(Ordering::Acquire) > 0 {
+            std::thread::sleep(BRIEFLY);
+        }
         self.running.pause.store(true, Ordering::Release);
         while self.running.paused.load(Ordering::Acquire) < self.running.busy.load(Ordering::Acquire) {
             std::thread::sleep(BRIEFLY);

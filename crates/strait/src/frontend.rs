@@ -53,17 +53,22 @@ impl Front {
     }
 }
 
+/// The bytes of a file.
+pub fn contents(file: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))
+}
+
 /// The name and the text of a file. `-` is the standard input.
 fn read(file: &Path) -> anyhow::Result<(String, String)> {
     let stdin = file == Path::new("-");
     let text = match stdin {
         true => {
             let mut text = Vec::new();
-            std::io::stdin().read_to_end(&mut text).map(|_| text)
+            std::io::stdin().read_to_end(&mut text).context("cannot read the standard input")?;
+            text
         }
-        false => std::fs::read(file),
+        false => contents(file)?,
     };
-    let text = text.with_context(|| format!("cannot read {}", file.display()))?;
     let name = if stdin { "<stdin>".to_string() } else { file.display().to_string() };
     Ok((name, String::from_utf8_lossy(&text).into_owned()))
 }

@@ -42,6 +42,33 @@ impl Leaves for Cut {
     }
 }
 
+/// The most parts that a type may have, and how deep it may be.
+const PARTS: usize = 4096;
+const DEPTH: usize = 32;
+
+/// Whether a type of a controller's P4Info has an end: the functions below follow its names. A type that names itself has none.
+pub fn is_finite(info: &P4Info, spec: &P4DataTypeSpec) -> bool {
+    has_room(info, spec, DEPTH, &mut PARTS.clone())
+}
+
+fn has_room(info: &P4Info, spec: &P4DataTypeSpec, depth: usize, parts: &mut usize) -> bool {
+    let (Some(depth), Some(left)) = (depth.checked_sub(1), parts.checked_sub(1)) else { return false };
+    *parts = left;
+    let types = info.type_info.as_ref();
+    let mut inner = |spec: &P4DataTypeSpec| has_room(info, spec, depth, parts);
+    match &spec.type_spec {
+        Some(TypeSpec::Tuple(tuple)) => tuple.members.iter().all(inner),
+        Some(TypeSpec::Struct(named)) => {
+            let found = types.and_then(|types| types.structs.get(&named.name));
+            found.into_iter().flat_map(|found| &found.members).filter_map(|m| m.type_spec.as_ref()).all(inner)
+        }
+        Some(TypeSpec::NewType(named)) => {
+            types.and_then(|types| original(types, &named.name)).is_none_or(|spec| inner(&spec))
+        }
+        _ => true,
+    }
+}
+
 /// A value of a type, from its leaves. `None` if the type has no values in P4Runtime, or if leaves are missing.
 pub fn read(info: &P4Info, spec: &P4DataTypeSpec, leaves: &mut dyn Leaves) -> Option<v1::P4Data> {
     let types = info.type_info.as_ref();

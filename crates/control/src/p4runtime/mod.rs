@@ -31,6 +31,7 @@ mod status;
 pub mod stream;
 mod write;
 
+pub use objects::{replica, replication};
 pub use read::read;
 pub use reconcile::reconcile;
 pub use status::{Code, Status, detail};

@@ -1,7 +1,8 @@
 //! Names that a controller uses instead of numbers: types with `@p4runtime_translation(…, string)` (P4Runtime specification, section 8.4.6).
 //!
 //! A name that is a decimal number is that number, such as the name of a port. Every other name gets a number of its own when it is first
-//! written: the largest that is free. It keeps the number as long as the pipeline, so that what is read has the name that was written.
+//! written: the largest that is free. It keeps the number as long as the pipeline, so that what is read has the name that was written. A name of a
+//! request that fails, or that only reads, gives its number back ([`Names::forget`]).
 
 use std::collections::HashMap;
 
@@ -13,12 +14,16 @@ use super::{Code, Status};
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     types: HashMap<String, Type>,
+    /// What the request has added: types and names.
+    added: Vec<(String, String)>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Type {
     numbers: HashMap<String, u128>,
     names: HashMap<u128, String>,
+    /// The largest number that may be free; `None`: the largest of all.
+    free: Option<u128>,
 }
 
 impl Names {
@@ -32,8 +37,13 @@ impl Names {
         }
         let last = Bits::ones(width.min(64)).low_u64() as u128;
         let decimal = name.parse::<u128>().ok().filter(|n| n.to_string() == name && *n <= last);
-        let free = || (0..=last).rev().find(|number| !names.names.contains_key(number));
-        let number = decimal.filter(|n| !names.names.contains_key(n)).or_else(free);
+        let mut below = names.free.map_or(last, |free| free.min(last));
+        let number = decimal.filter(|n| !names.names.contains_key(n)).or_else(|| {
+            let number = (0..=below).rev().find(|number| !names.names.contains_key(number));
+            below = number.unwrap_or_default();
+            number
+        });
+        names.free = Some(below);
         let number = number.ok_or_else(|| {
             Status::new(
                 Code::ResourceExhausted,
@@ -42,7 +52,23 @@ impl Names {
         })?;
         names.numbers.insert(name.to_string(), number);
         names.names.insert(number, name.to_string());
+        self.added.push((of.to_string(), name.to_string()));
         Ok(Bits::new(width, number))
+    }
+
+    /// The request has succeeded: its names keep their numbers.
+    pub fn keep(&mut self) {
+        self.added.clear();
+    }
+
+    /// The request has failed, or has only read: its names give their numbers back.
+    pub fn forget(&mut self) {
+        for (of, name) in self.added.drain(..) {
+            let Some(names) = self.types.get_mut(&of) else { continue };
+            let Some(number) = names.numbers.remove(&name) else { continue };
+            names.names.remove(&number);
+            names.free = names.free.map(|free| free.max(number));
+        }
     }
 
     /// The name of a number: the one that was written, or the number in decimal.
@@ -68,5 +94,10 @@ mod tests {
         assert_eq!(names.name("port_t", &Bits::new(9, 3)), b"3");
         // A number that has a name is not given to another.
         assert_eq!(number(&mut names, "511"), Ok(509));
+        // A request that fails gives back what it has taken, and nothing else.
+        names.keep();
+        assert_eq!((number(&mut names, "eth2"), number(&mut names, "eth3")), (Ok(508), Ok(507)));
+        names.forget();
+        assert_eq!((number(&mut names, "eth3"), number(&mut names, "eth0")), (Ok(508), Ok(511)));
     }
 }

@@ -1,14 +1,14 @@
 //! Parts of messages that reads and writes share.
 
-use abi::Manifest;
+use abi::{Bits, Manifest};
 use dataplane::device::EntryKey;
 use dataplane::{Count, Rate};
 use proto::p4::config::v1::{P4DataTypeSpec, P4Info, meter_spec};
-use proto::p4::v1;
+use proto::p4::v1::{self, entity, packet_replication_engine_entry as pre, replica::PortKind};
 
 use super::names::Names;
 use super::pipeline::Pipeline;
-use super::{Code, Status, entry};
+use super::{Code, Status, bytes, entry};
 
 /// Units in a second for each unit in a microsecond.
 const MICROSECONDS: f64 = 1e6;
@@ -132,4 +132,15 @@ pub fn no_meter_counters(given: &Option<v1::MeterCounterData>) -> Result<(), Sta
         None => Ok(()),
         Some(_) => Err(Status::unimplemented("meters do not count packets by their colours")),
     }
+}
+
+/// A copy of a multicast group or clone session.
+pub fn replica(instance: u32, port: u32) -> v1::Replica {
+    let port = bytes::shortest(&Bits::new(32, port.into()));
+    v1::Replica { port_kind: Some(PortKind::Port(port)), instance, backup_replicas: Vec::new() }
+}
+
+/// The entity of a multicast group or clone session.
+pub fn replication(entry: pre::Type) -> entity::Entity {
+    entity::Entity::PacketReplicationEngineEntry(v1::PacketReplicationEngineEntry { r#type: Some(entry) })
 }

@@ -10,7 +10,7 @@ use abi::manifest::KeyField;
 use abi::{Manifest, MatchKind};
 use proto::p4::config::v1::{self as config, P4Info};
 
-use super::Status;
+use super::{Status, data};
 
 /// A forwarding pipeline that a controller sees by ids.
 #[derive(Debug)]
@@ -223,11 +223,27 @@ impl Pipeline {
             packet_out: None,
             info,
         };
+        pipeline.check_types()?;
         pipeline.add_tables(own, manifest)?;
         pipeline.add_profiles(manifest)?;
         pipeline.add_value_sets(manifest)?;
         pipeline.add_packet_headers()?;
         Ok(pipeline)
+    }
+
+    /// Checks the types of digests and registers, which values are made of later.
+    fn check_types(&self) -> Result<(), Status> {
+        let digests = self.info.digests.iter().map(|d| (&d.preamble, &d.type_spec));
+        let registers = self.info.registers.iter().map(|r| (&r.preamble, &r.type_spec));
+        for (preamble, spec) in digests.chain(registers) {
+            if spec.as_ref().is_some_and(|spec| !data::is_finite(&self.info, spec)) {
+                let name = preamble.as_ref().map_or("", |p| p.name.as_str());
+                return Err(Status::invalid(format!(
+                    "the type of `{name}` in P4Info is too large, or has itself inside"
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn add_tables(&mut self, own: &P4Info, manifest: &Manifest) -> Result<(), Status> {

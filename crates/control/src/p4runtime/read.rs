@@ -5,15 +5,15 @@ use abi::id::{ProfileId, TableId};
 use dataplane::Device;
 use dataplane::device::{Action, DeviceError, Entity, EntryKey, EntryQuery, Key, Mirror, Query, TableEntry};
 use proto::p4::v1::{
-    self, action_profile_group as group, entity, packet_replication_engine_entry as pre, replica::PortKind,
-    table_action,
+    self, action_profile_group as group, entity, packet_replication_engine_entry as pre, table_action,
 };
 
 use super::data::Cut;
 use super::kept::Kept;
+use super::objects::{replica, replication};
 use super::pipeline::{Ids, Pipeline, Table, no_such};
 use super::role::Scope;
-use super::{Status, bytes, data, entry, objects};
+use super::{Status, data, entry, objects};
 
 /// Where entities go that are read.
 pub type Sink<'a> = &'a mut dyn FnMut(entity::Entity);
@@ -28,30 +28,9 @@ pub fn read(
     sink: Sink<'_>,
 ) -> Result<(), Status> {
     let request = request.entity.as_ref().ok_or_else(|| Status::invalid("the entity is not set"))?;
-    let mut reader = Reader { pipeline, kept, device, scope };
-    match request {
-        entity::Entity::TableEntry(entry) => reader.table_entries(entry, sink),
-        entity::Entity::DirectCounterEntry(counter) => reader.direct_counters(counter, sink),
-        entity::Entity::DirectMeterEntry(meter) => reader.direct_meters(meter, sink),
-        entity::Entity::ActionProfileMember(member) => reader.members(member, sink),
-        entity::Entity::ActionProfileGroup(group) => reader.groups(group, sink),
-        entity::Entity::CounterEntry(counter) => reader.counters(counter, sink),
-        entity::Entity::MeterEntry(meter) => reader.meters(meter, sink),
-        entity::Entity::RegisterEntry(register) => reader.registers(register, sink),
-        entity::Entity::ValueSetEntry(set) => reader.value_sets(set, sink),
-        entity::Entity::PacketReplicationEngineEntry(entry) => match &entry.r#type {
-            Some(pre::Type::MulticastGroupEntry(group)) => reader.multicast(group.multicast_group_id, sink),
-            Some(pre::Type::CloneSessionEntry(session)) => reader.sessions(session.session_id, sink),
-            None => {
-                reader.multicast(0, sink)?;
-                reader.sessions(0, sink)
-            }
-        },
-        entity::Entity::DigestEntry(digest) => reader.digests(digest, sink),
-        // No program has externs of other architectures.
-        entity::Entity::ExternEntry(entry) if entry.extern_type_id == 0 && entry.extern_id == 0 => Ok(()),
-        entity::Entity::ExternEntry(entry) => Err(no_such("extern", entry.extern_id)),
-    }
+    let done = Reader { pipeline, kept, device, scope }.read(request, sink);
+    kept.names.forget();
+    done
 }
 
 struct Reader<'a> {
@@ -64,6 +43,32 @@ struct Reader<'a> {
 type Done = Result<(), Status>;
 
 impl Reader<'_> {
+    fn read(&mut self, request: &entity::Entity, sink: Sink<'_>) -> Done {
+        match request {
+            entity::Entity::TableEntry(entry) => self.table_entries(entry, sink),
+            entity::Entity::DirectCounterEntry(counter) => self.direct_counters(counter, sink),
+            entity::Entity::DirectMeterEntry(meter) => self.direct_meters(meter, sink),
+            entity::Entity::ActionProfileMember(member) => self.members(member, sink),
+            entity::Entity::ActionProfileGroup(group) => self.groups(group, sink),
+            entity::Entity::CounterEntry(counter) => self.counters(counter, sink),
+            entity::Entity::MeterEntry(meter) => self.meters(meter, sink),
+            entity::Entity::RegisterEntry(register) => self.registers(register, sink),
+            entity::Entity::ValueSetEntry(set) => self.value_sets(set, sink),
+            entity::Entity::PacketReplicationEngineEntry(entry) => match &entry.r#type {
+                Some(pre::Type::MulticastGroupEntry(group)) => self.multicast(group.multicast_group_id, sink),
+                Some(pre::Type::CloneSessionEntry(session)) => self.sessions(session.session_id, sink),
+                None => {
+                    self.multicast(0, sink)?;
+                    self.sessions(0, sink)
+                }
+            },
+            entity::Entity::DigestEntry(digest) => self.digests(digest, sink),
+            // No program has externs of other architectures.
+            entity::Entity::ExternEntry(entry) if entry.extern_type_id == 0 && entry.extern_id == 0 => Ok(()),
+            entity::Entity::ExternEntry(entry) => Err(no_such("extern", entry.extern_id)),
+        }
+    }
+
     /// The tables that a request selects: one, or all that the role sees.
     fn tables(&self, id: u32) -> Result<Vec<(TableId, u32)>, Status> {
         if id != 0 {
@@ -513,13 +518,4 @@ fn unless_unimplemented(found: Result<Vec<Entity>, DeviceError>, all: bool) -> R
         Err(DeviceError::Unimplemented(_)) if all => Ok(Vec::new()),
         found => Ok(found?),
     }
-}
-
-fn replica(instance: u32, port: u32) -> v1::Replica {
-    let port = bytes::shortest(&abi::Bits::new(32, port.into()));
-    v1::Replica { port_kind: Some(PortKind::Port(port)), instance, backup_replicas: Vec::new() }
-}
-
-fn replication(entry: pre::Type) -> entity::Entity {
-    entity::Entity::PacketReplicationEngineEntry(v1::PacketReplicationEngineEntry { r#type: Some(entry) })
 }

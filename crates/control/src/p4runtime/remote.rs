@@ -4,7 +4,7 @@
 
 use abi::id::DigestId;
 use abi::manifest::{Action, DigestType, KeyField, Param, Table};
-use abi::{ActionCall, Bits, Digest, Manifest, MatchKind};
+use abi::{ActionCall, Digest, Manifest, MatchKind};
 use dataplane::device::{self, Entity, EntryKey, Key, Mirror, TableEntry, Update};
 use proto::p4::config::v1::{self as config, P4Info, match_field::MatchType};
 use proto::p4::v1::{
@@ -12,6 +12,7 @@ use proto::p4::v1::{
 };
 
 use super::kept::Kept;
+use super::objects::{replica, replication};
 use super::pipeline::Pipeline;
 use super::{Status, bytes, data, entry};
 
@@ -95,7 +96,8 @@ fn table(info: &P4Info, table: &config::Table) -> Table {
 }
 
 fn digest_type(info: &P4Info, digest: &config::Digest) -> DigestType {
-    let fields = digest.type_spec.as_ref().and_then(|spec| data::leaves(info, spec)).unwrap_or_default();
+    let spec = digest.type_spec.as_ref().filter(|spec| data::is_finite(info, spec));
+    let fields = spec.and_then(|spec| data::leaves(info, spec)).unwrap_or_default();
     DigestType { name: name(&digest.preamble), fields }
 }
 
@@ -152,14 +154,8 @@ fn entity_message(pipeline: &Pipeline, kept: &Kept, entity: &Entity) -> Result<e
             Ok(replication(pre::Type::MulticastGroupEntry(entry)))
         }
         Entity::Session { session, to: Mirror::Port(port) } => {
-            let port = bytes::shortest(&Bits::new(32, (*port).into()));
-            let replica = v1::Replica {
-                port_kind: Some(PortKind::Port(port)),
-                instance: 0,
-                backup_replicas: Vec::new(),
-            };
-            let entry =
-                v1::CloneSessionEntry { session_id: *session, replicas: vec![replica], ..Default::default() };
+            let replicas = vec![replica(0, *port)];
+            let entry = v1::CloneSessionEntry { session_id: *session, replicas, ..Default::default() };
             Ok(replication(pre::Type::CloneSessionEntry(entry)))
         }
         _ => Err(no_message()),
@@ -179,10 +175,6 @@ fn key_message(pipeline: &Pipeline, kept: &Kept, key: &Key) -> Result<entity::En
         }
         _ => Err(no_message()),
     }
-}
-
-fn replication(entry: pre::Type) -> entity::Entity {
-    entity::Entity::PacketReplicationEngineEntry(v1::PacketReplicationEngineEntry { r#type: Some(entry) })
 }
 
 fn entry_key(pipeline: &Pipeline, kept: &Kept, key: &EntryKey) -> Result<v1::TableEntry, Status> {

@@ -3,7 +3,7 @@
 //! The specification leaves the form of a role's configuration open. Strait reads `stratum.P4RoleConfig`, which is the public one: lists of the ids
 //! of tables, counters and other objects, and whether the role gets packets and may push a pipeline. Without a configuration a role may do all.
 
-use proto::p4::v1::{self, entity, packet_replication_engine_entry as pre};
+use proto::p4::v1::{self, entity};
 use proto::{p4, type_url};
 
 use super::{Code, Status, bytes};
@@ -114,9 +114,7 @@ pub fn id_of(of: &entity::Entity) -> Option<u32> {
         entity::Entity::DirectMeterEntry(meter) => table(&meter.table_entry),
         entity::Entity::CounterEntry(counter) => Some(counter.counter_id),
         entity::Entity::DirectCounterEntry(counter) => table(&counter.table_entry),
-        entity::Entity::PacketReplicationEngineEntry(entry) => match entry.r#type {
-            Some(pre::Type::MulticastGroupEntry(_) | pre::Type::CloneSessionEntry(_)) | None => None,
-        },
+        entity::Entity::PacketReplicationEngineEntry(_) => None,
         entity::Entity::ValueSetEntry(set) => Some(set.value_set_id),
         entity::Entity::RegisterEntry(register) => Some(register.register_id),
         entity::Entity::DigestEntry(digest) => Some(digest.digest_id),

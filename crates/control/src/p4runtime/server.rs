@@ -183,8 +183,14 @@ impl<T: Target + ?Sized> Server<T> {
         }
         let config = self.running.as_mut().ok_or_else(no_pipeline)?;
         let device = self.target.running().ok_or_else(no_pipeline)?;
-        let frame = packet::packet_out(&config.pipeline, &mut config.kept.names, packet)?;
-        Ok(device.packet_out(&frame)?)
+        let names = &mut config.kept.names;
+        let sent = packet::packet_out(&config.pipeline, names, packet)
+            .and_then(|frame| Ok(device.packet_out(&frame)?));
+        match sent {
+            Ok(()) => names.keep(),
+            Err(_) => names.forget(),
+        }
+        sent
     }
 
     fn acknowledge(&mut self, stream: StreamId, ack: &v1::DigestListAck) -> Result<(), Status> {

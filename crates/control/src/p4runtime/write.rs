@@ -119,6 +119,10 @@ impl Batch<'_> {
     /// Forgets what was pending: because the device has it, or because it was refused.
     fn settle(&mut self, done: bool) {
         self.pending.clear();
+        match done {
+            true => self.kept.names.keep(),
+            false => self.kept.names.forget(),
+        }
         for change in self.undo.drain(..).rev() {
             if !done {
                 self.kept.change(change);

@@ -4,7 +4,7 @@
 //! A *row* is an entry as the program reads it ([`abi::native::row`]). A *cell* is a number that an entry holds while it exists: it
 //! indexes the table's direct counter, its direct meter and its last hits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
@@ -57,8 +57,10 @@ pub struct Table {
     unused_cell: u64,
     /// The members of each entry, if the table has an action profile.
     members: MemberMap,
-    /// The entries of a table that supports idle timeouts, by their cells.
+    /// The entries with an idle timeout, by their cells.
     idle: BTreeMap<u64, Idle>,
+    /// When entries were added, by their cells, in a table that supports idle timeouts.
+    added: HashMap<u64, u64>,
 }
 
 /// The structure that finds the entries.
@@ -68,13 +70,10 @@ enum Store {
     Flows(Box<Flows>),
 }
 
-/// The idle timeout of an entry (P4Runtime's `idle_timeout_ns`). Times are in microseconds.
+/// An entry with an idle timeout (P4Runtime's `idle_timeout_ns`). Times are in microseconds.
 struct Idle {
     entry: Identity,
-    /// `u64::MAX` if the entry has none.
     timeout: u64,
-    /// When the entry was added.
-    added: u64,
     /// The latest of: the timeout was set, a packet hit the entry, the entry was reported as idle.
     since: u64,
 }
@@ -119,6 +118,7 @@ impl Table {
             unused_cell: 0,
             members: MemberMap::default(),
             idle: BTreeMap::new(),
+            added: HashMap::new(),
         }
     }
 
@@ -367,14 +367,18 @@ impl Table {
             return;
         }
         let Some(cell) = self.cell(entry) else { return };
-        let added = self.idle.get(&cell).map_or(now, |idle| idle.added);
-        let timeout = timeout.unwrap_or(u64::MAX);
-        self.idle.insert(cell, Idle { entry: self.identity(entry), timeout, added, since: now });
+        self.added.entry(cell).or_insert(now);
+        match timeout {
+            Some(timeout) => {
+                self.idle.insert(cell, Idle { entry: self.identity(entry), timeout, since: now });
+            }
+            None => drop(self.idle.remove(&cell)),
+        }
     }
 
-    /// When an entry was added.
+    /// When an entry was added, in a table that supports idle timeouts.
     pub fn added(&self, entry: &Entry) -> Option<u64> {
-        self.idle.get(&self.cell(entry)?).map(|idle| idle.added)
+        self.added.get(&self.cell(entry)?).copied()
     }
 
     /// The idle timeout of an entry in microseconds, if there is one.
@@ -382,7 +386,7 @@ impl Table {
         if self.idle.is_empty() {
             return None;
         }
-        self.idle.get(&self.cell(entry)?).map(|idle| idle.timeout).filter(|timeout| *timeout != u64::MAX)
+        self.idle.get(&self.cell(entry)?).map(|idle| idle.timeout)
     }
 
     /// The entries that are idle now. `hit` gives the time of a cell's last hit. An entry that stays idle is reported again each time
@@ -510,6 +514,7 @@ impl Table {
     /// Retires a row that lookups no longer find, together with its cell.
     fn retire_row(&mut self, memory: RowMemory, cell: u64, reclaimer: &mut Reclaimer) {
         self.idle.remove(&cell);
+        self.added.remove(&cell);
         reclaimer.retire(Retired::Row { table: self.number, memory, cell: Some(cell) });
     }
 

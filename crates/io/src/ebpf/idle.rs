@@ -15,6 +15,8 @@ use crate::Result;
 #[derive(Debug, Default)]
 pub(super) struct Timeouts {
     of: HashMap<EntryKey, Timeout>,
+    /// When entries were added, with a timeout or without.
+    added: HashMap<EntryKey, u64>,
     /// The entries by the time when they are looked at next. The second number distinguishes those of the same time.
     due: BTreeMap<(u64, u64), EntryKey>,
     last: u64,
@@ -24,10 +26,7 @@ pub(super) struct Timeouts {
 
 #[derive(Clone, Copy, Debug)]
 struct Timeout {
-    /// `u64::MAX` if the entry has none.
     micros: u64,
-    /// When the entry was added.
-    added: u64,
     /// The latest of: the timeout was set, the entry was reported as idle.
     since: u64,
     due: (u64, u64),
@@ -36,16 +35,20 @@ struct Timeout {
 impl Timeouts {
     /// Sets or removes (`None`) the timeout of an entry in microseconds.
     pub fn set(&mut self, entry: &EntryKey, micros: Option<u64>, now: u64) {
-        let old = self.of.remove(entry);
-        if let Some(old) = old {
-            self.due.remove(&old.due);
+        self.cancel(entry);
+        self.added.entry(entry.clone()).or_insert(now);
+        if let Some(micros) = micros {
+            self.schedule(entry.clone(), micros, now, now.saturating_add(micros));
         }
-        let (micros, added) = (micros.unwrap_or(u64::MAX), old.map_or(now, |old| old.added));
-        self.schedule(entry.clone(), micros, added, now, now.saturating_add(micros));
     }
 
     /// Forgets an entry.
     pub fn forget(&mut self, entry: &EntryKey) {
+        self.cancel(entry);
+        self.added.remove(entry);
+    }
+
+    fn cancel(&mut self, entry: &EntryKey) {
         if let Some(old) = self.of.remove(entry) {
             self.due.remove(&old.due);
         }
@@ -53,19 +56,19 @@ impl Timeouts {
 
     /// The timeout of an entry in microseconds.
     pub fn of(&self, entry: &EntryKey) -> Option<u64> {
-        self.of.get(entry).map(|timeout| timeout.micros).filter(|micros| *micros != u64::MAX)
+        self.of.get(entry).map(|timeout| timeout.micros)
     }
 
     /// When an entry was added.
     pub fn added(&self, entry: &EntryKey) -> Option<u64> {
-        self.of.get(entry).map(|timeout| timeout.added)
+        self.added.get(entry).copied()
     }
 
-    fn schedule(&mut self, entry: EntryKey, micros: u64, added: u64, since: u64, at: u64) {
+    fn schedule(&mut self, entry: EntryKey, micros: u64, since: u64, at: u64) {
         self.last += 1;
         let due = (at.saturating_add(self.late()), self.last);
         self.due.insert(due, entry.clone());
-        self.of.insert(entry, Timeout { micros, added, since, due });
+        self.of.insert(entry, Timeout { micros, since, due });
     }
 
     /// How much later an entry may have been hit than its time says.
@@ -86,17 +89,20 @@ impl KernelProgram {
     /// The entries that have become idle since the last call. An entry that stays idle is reported again after each timeout.
     pub(super) fn take_idle(&mut self) -> Result<Vec<EntryKey>> {
         let (now, mut idle) = (self.time(), Vec::new());
-        while let Some((entry, Timeout { micros, added, since, .. })) = self.timeouts.next(now) {
+        while let Some((entry, Timeout { micros, since, .. })) = self.timeouts.next(now) {
             let table = self.manifest.tables[entry.table.index()].clone();
             // An entry that was there is gone if another process has removed it.
-            let Some(hit) = self.last_hit(&table, &entry.matches)? else { continue };
+            let Some(hit) = self.last_hit(&table, &entry.matches)? else {
+                self.timeouts.forget(&entry);
+                continue;
+            };
             let since = since.max(hit);
             let until = since.saturating_add(micros);
             if until.saturating_add(self.timeouts.late()) <= now {
                 idle.push(entry.clone());
-                self.timeouts.schedule(entry, micros, added, now, now.saturating_add(micros));
+                self.timeouts.schedule(entry, micros, now, now.saturating_add(micros));
             } else {
-                self.timeouts.schedule(entry, micros, added, since, until);
+                self.timeouts.schedule(entry, micros, since, until);
             }
         }
         Ok(idle)
@@ -118,6 +124,9 @@ mod tests {
         timeouts.set(&entry(3), Some(3000), 100);
         timeouts.set(&entry(3), None, 100);
         timeouts.set(&entry(4), Some(u64::MAX), 100);
+        timeouts.set(&entry(2), Some(3000), 100);
+        timeouts.forget(&entry(4));
+        assert_eq!((timeouts.added(&entry(3)), timeouts.added(&entry(4))), (Some(100), None));
         assert_eq!(timeouts.of(&entry(2)), Some(3000));
         assert_eq!(timeouts.of(&entry(3)), None);
         let mut next = |now| timeouts.next(now).map(|(entry, _)| entry.priority);

@@ -489,3 +489,42 @@ fn packets_see_an_atomic_batch_whole() {
         assert_eq!(counts[1], 0, "a packet has seen half of a batch on {target}");
     }
 }
+
+/// Names have numbers only while a request that has succeeded needs them (section 8.4.6).
+#[test]
+fn what_is_refused_or_only_read_takes_no_number_of_a_name() {
+    let path = crate::client::file("named.p4");
+    let server = Server::start(&[path.to_str().expect("a path")]);
+    let (mut client, _stream) = server.primary();
+    let info = crate::client::info("named.p4");
+    let (table_id, action_id) =
+        (crate::client::id_in(&info, "slots"), crate::client::id_in(&info, "forward"));
+    let entry = |name: &str| {
+        let params = vec![v1::action::Param { param_id: 1, value: vec![1] }];
+        let action = v1::table_action::Type::Action(v1::Action { action_id, params });
+        TableEntry {
+            table_id,
+            r#match: vec![exact(1, name.as_bytes())],
+            action: Some(v1::TableAction { r#type: Some(action) }),
+            ..TableEntry::default()
+        }
+    };
+    assert_eq!(client.insert(Entity::TableEntry(entry("a"))), Code::Ok);
+    for at in 0..20 {
+        let name = format!("other-{at}");
+        let mut wrong = entry(&name);
+        wrong.action = None;
+        assert_eq!(client.insert(Entity::TableEntry(wrong)), Code::InvalidArgument);
+        assert_eq!(client.read(Entity::TableEntry(entry(&name))), Ok(Vec::new()));
+        let both = [entry(&name), entry("a")].map(|e| update(Type::Insert, Entity::TableEntry(e)));
+        client.write_as(both.to_vec(), Atomicity::RollbackOnError).expect_err("`a` is there");
+    }
+    for name in ["b", "c", "d"] {
+        assert_eq!(client.insert(Entity::TableEntry(entry(name))), Code::Ok, "{name}");
+    }
+    assert_eq!(client.insert(Entity::TableEntry(entry("e"))), Code::ResourceExhausted);
+    let found = client.entries(TableEntry { table_id, ..TableEntry::default() });
+    let mut names: Vec<_> = found.iter().flat_map(|e| e.r#match.clone()).collect();
+    names.sort_by_key(prost::Message::encode_to_vec);
+    assert_eq!(names, ["a", "b", "c", "d"].map(|name| exact(1, name.as_bytes())));
+}

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use proto::p4::config::v1::{P4DataTypeSpec, P4NamedType, p4_data_type_spec};
 use proto::p4::v1::entity::Entity;
 use proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
 use proto::p4::v1::set_forwarding_pipeline_config_request::Action;
@@ -103,7 +104,14 @@ fn a_pipeline_that_cannot_be_realized_is_refused_and_the_running_one_goes_on() {
     client.push(Action::VerifyAndCommit, Some(kinds())).expect("it is accepted");
     assert_eq!(client.insert(Entity::TableEntry(exact_entry(1, 0, 1))), Code::Ok);
     let with = |text: &[u8]| ForwardingPipelineConfig { p4_device_config: text.to_vec(), ..kinds() };
-    let cases: [(ForwardingPipelineConfig, &str); 7] = [
+    let mut endless = KINDS.clone();
+    let types = endless.type_info.as_mut().expect("types");
+    for (name, of) in &mut types.structs {
+        let itself = p4_data_type_spec::TypeSpec::Struct(P4NamedType { name: name.clone() });
+        of.members[0].type_spec = Some(P4DataTypeSpec { type_spec: Some(itself) });
+    }
+    let cases: [(ForwardingPipelineConfig, &str); 8] = [
+        (ForwardingPipelineConfig { p4info: Some(endless), ..kinds() }, "has itself inside"),
         (with(b"control broken {"), "pushed.p4:1"),
         (with(b"#include \"/etc/passwd\"\n"), "/etc/passwd"),
         (with(b"{\"header_types\": []}"), "push the P4 source"),

@@ -1,5 +1,7 @@
 //! Counters, meters, registers, value sets and digests (P4Runtime specification, sections 9.3, 9.4 and 9.6 to 9.8).
 
+use std::collections::HashSet;
+
 use abi::Bits;
 use dataplane::device::{Entity, Update};
 use proto::p4::v1;
@@ -50,9 +52,10 @@ impl Batch<'_> {
         let found = self.pipeline.value_sets.get(&given.value_set_id);
         let (set, fields) = found.ok_or_else(|| no_such("value set", given.value_set_id))?;
         let mut members = Vec::with_capacity(given.members.len());
+        let mut seen = HashSet::new();
         for member in &given.members {
             let member = entry::matches(fields, &member.r#match, &mut self.kept.names)?;
-            if members.contains(&member) {
+            if !seen.insert(member.clone()) {
                 return Err(Status::new(Code::AlreadyExists, "the value set has a member twice"));
             }
             members.push(member);

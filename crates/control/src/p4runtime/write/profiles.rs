@@ -1,5 +1,7 @@
 //! Members and groups of action profiles, and one-shots (P4Runtime specification, section 9.2).
 
+use std::collections::HashSet;
+
 use abi::id::ProfileId;
 use dataplane::device::{Entity, Key, Update};
 use proto::p4::config::v1::action_profile::SelectorSizeSemantics;
@@ -54,8 +56,9 @@ impl<'a> Batch<'a> {
         {
             return Err(Status::invalid("the largest size of a group cannot be changed"));
         }
-        for (at, member) in given.members.iter().enumerate() {
-            if given.members[..at].iter().any(|other| other.member_id == member.member_id) {
+        let mut seen = HashSet::new();
+        for member in &given.members {
+            if !seen.insert(member.member_id) {
                 return Err(Status::invalid(format!("member {} is given twice", member.member_id)));
             }
             no_watch(match &member.watch_kind {

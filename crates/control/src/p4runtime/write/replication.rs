@@ -2,6 +2,8 @@
 //!
 //! A clone session with one replica goes to a port of the device. Every other one has a multicast group of its own, which controllers do not see.
 
+use std::collections::HashSet;
+
 use dataplane::device::{Entity, Key, Mirror, Update};
 use proto::p4::v1::{self, replica::PortKind};
 
@@ -84,6 +86,7 @@ impl Batch<'_> {
 /// The copies of a group, each as `egress_rid` and port.
 fn copies(replicas: &[v1::Replica]) -> Result<Vec<(u32, u32)>, Status> {
     let mut copies = Vec::with_capacity(replicas.len());
+    let mut seen = HashSet::new();
     for replica in replicas {
         if !replica.backup_replicas.is_empty() {
             return Err(Status::unimplemented("backup replicas"));
@@ -93,7 +96,7 @@ fn copies(replicas: &[v1::Replica]) -> Result<Vec<(u32, u32)>, Status> {
             return Err(Status::invalid(text));
         }
         let copy = (replica.instance, port(replica)?);
-        if copies.contains(&copy) {
+        if !seen.insert(copy) {
             return Err(Status::invalid(format!("port {} has the instance {} twice", copy.1, copy.0)));
         }
         copies.push(copy);

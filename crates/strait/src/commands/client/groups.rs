@@ -1,14 +1,15 @@
 //! `strait group`: multicast groups, clone sessions, and the members and groups of action profiles.
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use control::p4runtime::notation::{self, Named as _};
+use control::p4runtime::{replica, replication};
 use proto::p4::v1::replica::PortKind;
 use proto::p4::v1::{
     self, action_profile_group, entity::Entity, packet_replication_engine_entry::Type, update,
 };
 use serde_json::json;
 
-use super::{Session, make, mistake, words};
+use super::{Session, make, mistake, put, words};
 use crate::cli::clients::{GroupArgs, GroupCommand};
 
 /// Runs a command about groups.
@@ -17,25 +18,12 @@ pub fn run(args: &GroupArgs) -> anyhow::Result<()> {
     match &args.command {
         GroupCommand::List => list(&mut session),
         GroupCommand::Multicast { group, ports } => {
-            let entry = |replicas| {
-                replication(Type::MulticastGroupEntry(v1::MulticastGroupEntry {
-                    multicast_group_id: *group,
-                    replicas,
-                    metadata: Vec::new(),
-                }))
-            };
-            set(&mut session, ports.is_empty(), entry(Vec::new()), || Ok(entry(replicas(ports)?)))
+            let key = replicated(*group, Vec::new(), false);
+            set(&mut session, ports.is_empty(), key, || Ok(replicated(*group, replicas(ports)?, false)))
         }
         GroupCommand::Clone { session: number, ports } => {
-            let entry = |replicas| {
-                let session_id = *number;
-                replication(Type::CloneSessionEntry(v1::CloneSessionEntry {
-                    session_id,
-                    replicas,
-                    ..Default::default()
-                }))
-            };
-            set(&mut session, ports.is_empty(), entry(Vec::new()), || Ok(entry(replicas(ports)?)))
+            let key = replicated(*number, Vec::new(), true);
+            set(&mut session, ports.is_empty(), key, || Ok(replicated(*number, replicas(ports)?, true)))
         }
         GroupCommand::Member { profile, member, action } => {
             let info = session.info.clone();
@@ -69,32 +57,32 @@ pub fn run(args: &GroupArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The update that sets a multicast group or a clone session.
-pub(super) fn replicated(
-    session: &mut Session,
-    number: u32,
-    copies: &[(u32, u32)],
-    clone: bool,
-) -> anyhow::Result<v1::Update> {
-    let ports: Vec<String> = copies.iter().map(|(instance, port)| format!("{port}:{instance}")).collect();
-    let replicas = replicas(&ports)?;
-    let entity = replication(match clone {
+/// A multicast group, or a clone session.
+fn replicated(number: u32, replicas: Vec<v1::Replica>, clone: bool) -> Entity {
+    replication(match clone {
         true => Type::CloneSessionEntry(v1::CloneSessionEntry {
             session_id: number,
             replicas,
             ..Default::default()
         }),
-        false => {
-            let metadata = Vec::new();
-            Type::MulticastGroupEntry(v1::MulticastGroupEntry {
-                multicast_group_id: number,
-                replicas,
-                metadata,
-            })
-        }
-    });
-    let exists = !session.read(entity.clone())?.is_empty();
-    Ok(make(if exists { update::Type::Modify } else { update::Type::Insert }, entity))
+        false => Type::MulticastGroupEntry(v1::MulticastGroupEntry {
+            multicast_group_id: number,
+            replicas,
+            ..Default::default()
+        }),
+    })
+}
+
+/// The update that sets a multicast group or a clone session, whether it exists or not. `copies` are pairs of instance and port.
+pub(super) fn set_replicated(
+    session: &mut Session,
+    number: u32,
+    copies: &[(u32, u32)],
+    clone: bool,
+) -> anyhow::Result<v1::Update> {
+    let replicas = copies.iter().map(|(instance, port)| replica(*instance, *port)).collect();
+    let exists = !session.read(replicated(number, Vec::new(), clone))?.is_empty();
+    Ok(make(put(exists), replicated(number, replicas, clone)))
 }
 
 /// Removes an entity, or writes it, whether it exists or not. `key` is the entity without its value.
@@ -108,11 +96,7 @@ fn set(
         return session.write(update::Type::Delete, key);
     }
     let exists = !session.read(key)?.is_empty();
-    session.put(entity()?, exists)
-}
-
-fn replication(entry: Type) -> Entity {
-    Entity::PacketReplicationEngineEntry(v1::PacketReplicationEngineEntry { r#type: Some(entry) })
+    session.write(put(exists), entity()?)
 }
 
 /// `PORT[:INSTANCE]…`
@@ -121,13 +105,7 @@ fn replicas(ports: &[String]) -> anyhow::Result<Vec<v1::Replica>> {
         let (port, instance) = text.split_once(':').unwrap_or((text, "0"));
         let parsed = port.parse::<u32>().ok().zip(instance.parse().ok());
         let (port, instance) = parsed.with_context(|| format!("`{text}` is not PORT[:INSTANCE]"))?;
-        let bytes = port.to_be_bytes();
-        let zeros = bytes.iter().take(3).take_while(|byte| **byte == 0).count();
-        Ok(v1::Replica {
-            port_kind: Some(PortKind::Port(bytes[zeros..].to_vec())),
-            instance,
-            backup_replicas: Vec::new(),
-        })
+        Ok(replica(instance, port))
     };
     ports.iter().map(one).collect()
 }
@@ -200,19 +178,4 @@ fn ports(replicas: &[v1::Replica]) -> String {
         None => 0,
     };
     replicas.iter().map(|r| format!("{}:{}", port(r), r.instance)).collect::<Vec<_>>().join(" ")
-}
-
-/// Reads hexadecimal bytes.
-pub(super) fn hex(text: &str) -> anyhow::Result<Vec<u8>> {
-    let digits: String = text.chars().filter(|c| !c.is_whitespace() && *c != ':').collect();
-    let digits = digits.strip_prefix("0x").unwrap_or(&digits);
-    if !digits.is_ascii() || !digits.len().is_multiple_of(2) {
-        bail!("`{text}` is no even number of hexadecimal digits");
-    }
-    let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16);
-    (0..digits.len())
-        .step_by(2)
-        .map(byte)
-        .collect::<Result<_, _>>()
-        .with_context(|| format!("`{text}` is not hexadecimal"))
 }

@@ -16,6 +16,7 @@ use proto::p4::config::v1::P4Info;
 use proto::p4::v1::{self, entity, update};
 
 use crate::cli::clients::Server;
+use crate::frontend::contents;
 
 /// A connection, and the program's P4Info.
 struct Session {
@@ -26,11 +27,8 @@ struct Session {
 
 /// Connects to a server.
 fn connect(server: &Server) -> anyhow::Result<Client> {
-    let read = |file: &std::path::PathBuf| {
-        std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))
-    };
     let identity = match (&server.cert, &server.key) {
-        (Some(cert), Some(key)) => Some((read(cert)?, read(key)?)),
+        (Some(cert), Some(key)) => Some((contents(cert)?, contents(key)?)),
         _ => None,
     };
     let options = Options {
@@ -38,7 +36,7 @@ fn connect(server: &Server) -> anyhow::Result<Client> {
         device: server.device,
         election: server.election_id,
         role: server.role.clone(),
-        authorities: server.ca.as_ref().map(read).transpose()?,
+        authorities: server.ca.as_deref().map(contents).transpose()?,
         identity,
     };
     Ok(Client::connect(&options)?)
@@ -60,11 +58,11 @@ impl Session {
     fn write(&mut self, kind: update::Type, entity: entity::Entity) -> anyhow::Result<()> {
         Ok(self.client.write(vec![make(kind, entity)])?)
     }
+}
 
-    /// Writes an entity, whether it exists or not.
-    fn put(&mut self, entity: entity::Entity, exists: bool) -> anyhow::Result<()> {
-        self.write(if exists { update::Type::Modify } else { update::Type::Insert }, entity)
-    }
+/// The kind of an update that writes an entity, whether it exists or not.
+fn put(exists: bool) -> update::Type {
+    if exists { update::Type::Modify } else { update::Type::Insert }
 }
 
 fn make(kind: update::Type, entity: entity::Entity) -> v1::Update {

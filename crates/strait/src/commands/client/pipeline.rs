@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use anyhow::Context;
 use proto::p4::config::v1::P4Info;
 use proto::p4::v1::ForwardingPipelineConfig;
 use proto::p4::v1::set_forwarding_pipeline_config_request::Action;
@@ -33,13 +32,16 @@ pub fn run(args: &PipelineArgs) -> anyhow::Result<()> {
 
 /// What is pushed: the file as it is, and its P4Info.
 fn config(program: &Path, p4info: Option<&Path>) -> anyhow::Result<ForwardingPipelineConfig> {
-    let read = |file: &Path| std::fs::read(file).with_context(|| format!("cannot read {}", file.display()));
     let info: P4Info = match p4info {
         Some(file) => {
-            let text = String::from_utf8_lossy(&read(file)?).into_owned();
+            let text = String::from_utf8_lossy(&frontend::contents(file)?).into_owned();
             proto::parse(&text).map_err(|why| anyhow::anyhow!("{}: {why}", file.display()))?
         }
         None => frontend::p4info(&frontend::control_plane(program, &Preprocess::default())?)?,
     };
-    Ok(ForwardingPipelineConfig { p4info: Some(info), p4_device_config: read(program)?, cookie: None })
+    Ok(ForwardingPipelineConfig {
+        p4info: Some(info),
+        p4_device_config: frontend::contents(program)?,
+        cookie: None,
+    })
 }

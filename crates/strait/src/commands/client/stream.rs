@@ -2,16 +2,15 @@
 
 use std::collections::HashMap;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use control::p4runtime::notation::{self, Field, Named as _};
 use proto::p4::config::v1::{self as config};
 use proto::p4::v1::stream_message_request::Update as Request;
 use proto::p4::v1::stream_message_response::Update;
-use proto::p4::v1::{self, entity::Entity, p4_data::Data};
+use proto::p4::v1::{self, entity::Entity, p4_data::Data, update};
 use serde_json::json;
 
 use super::cells::data_text;
-use super::groups::hex;
 use super::{Session, mistake};
 use crate::cli::clients::{DigestArgs, PacketArgs, PacketCommand};
 
@@ -32,7 +31,7 @@ pub fn digests(args: &DigestArgs) -> anyhow::Result<()> {
         let digest_id = digest.preamble().map_or(0, |p| p.id);
         let entry = Entity::DigestEntry(v1::DigestEntry { digest_id, config });
         if session.read(entry.clone())?.is_empty() {
-            session.put(entry, false)?;
+            session.write(update::Type::Insert, entry)?;
         }
     }
     session.client.become_primary()?;
@@ -98,7 +97,7 @@ pub fn packets(args: &PacketArgs) -> anyhow::Result<()> {
             session.client.send(Request::Packet(packet))?;
             // An error, if there is one, comes soon.
             match session.client.next(Some(std::time::Duration::from_millis(200)))? {
-                Some(Update::Error(error)) => anyhow::bail!("{}", error.message),
+                Some(Update::Error(error)) => bail!("{}", error.message),
                 _ => Ok(()),
             }
         }
@@ -159,4 +158,19 @@ fn packet_out(session: &Session, text: &str, metadata: &[String]) -> anyhow::Res
     };
     let metadata = fields.iter().map(field).collect::<anyhow::Result<_>>()?;
     Ok(v1::PacketOut { payload: hex(text)?, metadata })
+}
+
+/// Reads hexadecimal bytes.
+fn hex(text: &str) -> anyhow::Result<Vec<u8>> {
+    let digits: String = text.chars().filter(|c| !c.is_whitespace() && *c != ':').collect();
+    let digits = digits.strip_prefix("0x").unwrap_or(&digits);
+    if !digits.is_ascii() || !digits.len().is_multiple_of(2) {
+        bail!("`{text}` is no even number of hexadecimal digits");
+    }
+    let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16);
+    (0..digits.len())
+        .step_by(2)
+        .map(byte)
+        .collect::<Result<_, _>>()
+        .with_context(|| format!("`{text}` is not hexadecimal"))
 }

@@ -295,10 +295,10 @@ fn load(session: &mut Session, file: &Path, replace: bool) -> anyhow::Result<()>
     let Imported { entries: wanted, groups: multicast, sessions } = read(session, file)?;
     let (count, mut updates) = (wanted.len(), difference(session, wanted, replace)?);
     for (number, replicas) in multicast {
-        updates.push(groups::replicated(session, number, &replicas, false)?);
+        updates.push(groups::set_replicated(session, number, &replicas, false)?);
     }
     for (number, replicas) in sessions {
-        updates.push(groups::replicated(session, number, &replicas, true)?);
+        updates.push(groups::set_replicated(session, number, &replicas, true)?);
     }
     let changed = updates.len();
     write_all(session, updates)?;

@@ -10,14 +10,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use abi::Manifest;
-use anyhow::{Context, bail};
+use anyhow::Context;
 use control::p4runtime::server::{Compiler, Target};
 use dataplane::device::{Device, DeviceError, Entity, EntryKey, Event, Query, Update, WriteError};
 use dataplane::port::{Inbox, Offload, Port, PortCounts, PortError};
 use interp::{Interpreter, Silent};
 
 use super::machine::{self, Machine, Object, Totals};
-use super::{driver, ports};
+use super::{controller_number, driver, ports};
 use crate::cli::{RunArgs, RunTarget};
 
 /// The longest sleep of the thread, and thus the longest time until it notices that it must stop.
@@ -54,11 +54,7 @@ impl Interp {
     /// Opens the ports, and starts the thread. Until a program runs, packets are dropped.
     pub fn open(args: &RunArgs) -> anyhow::Result<Interp> {
         let drivers = ports(args, driver)?;
-        if let Some(number) = args.cpu_port
-            && drivers.iter().any(|(n, _)| *n == number)
-        {
-            bail!("port {number} is given twice: as --port, and as the controller's");
-        }
+        let controller = controller_number(args, &drivers)?;
         let mut queues = Vec::new();
         for ((number, driver), text) in drivers.iter().zip(&args.ports) {
             let opened = driver.open(1).with_context(|| format!("port {number}"))?;
@@ -75,7 +71,7 @@ impl Interp {
             stop: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             started: Instant::now(),
-            controller: args.cpu_port,
+            controller,
             log: args.log,
             wake,
         });

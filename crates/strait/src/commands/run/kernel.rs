@@ -13,6 +13,7 @@ use io::ebpf::{KernelProgram, XdpOptions};
 use super::machine::{self, Machine, Object, Totals};
 use super::{controller_port, lost_packets, ports};
 use crate::cli::{self, RunArgs, RunTarget};
+use crate::out::chain;
 use crate::targets::kernel::At;
 
 /// The interfaces and the program.
@@ -142,7 +143,7 @@ impl Target for Kernel {
             return Err("the program is for another target".to_string());
         };
         self.discard();
-        self.loaded = Some(self.load_object(&object).map_err(machine::text)?);
+        self.loaded = Some(self.load_object(&object).map_err(|why| chain(&why))?);
         Ok(())
     }
 
@@ -157,7 +158,7 @@ impl Target for Kernel {
     fn commit(&mut self) -> Result<(), String> {
         let mut next = self.loaded.take().ok_or("no program is loaded")?;
         if let Some(old) = self.running.take() {
-            return self.replace(old, next).map_err(machine::text);
+            return self.replace(old, next).map_err(|why| chain(&why));
         }
         match self.attach(&mut next) {
             Ok(()) => {
@@ -166,7 +167,7 @@ impl Target for Kernel {
             }
             Err(why) => {
                 let _ = next.remove();
-                Err(machine::text(why))
+                Err(chain(&why))
             }
         }
     }

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use abi::Manifest;
-use anyhow::Context;
 use control::p4runtime::server::{Compiled, Compiler, Target};
 use dataplane::device::Event;
 use dataplane::port::PortCounts;
 
 use crate::cli::{Preprocess, RunTarget};
 use crate::frontend;
+use crate::out::chain;
 use crate::targets::kernel::{self, At};
 use crate::targets::native;
 
@@ -79,7 +79,7 @@ pub fn compiler(target: RunTarget) -> Compiler {
     Arc::new(move |config: &[u8]| {
         let source = source(config)?;
         let (program, info) = frontend::pushed(&source)?;
-        let object = Object::make(target, program).map_err(|why| format!("{why:#}"))?;
+        let object = Object::make(target, program).map_err(|why| chain(&why))?;
         Ok(Compiled { info, object: Box::new(object) })
     })
 }
@@ -126,17 +126,7 @@ pub fn object(any: Box<dyn std::any::Any + Send>) -> Result<Object, String> {
         .map_err(|_| "the program is for another target".to_string())
 }
 
-/// The text of an error with its causes.
-pub fn text(why: anyhow::Error) -> String {
-    format!("{why:#}")
-}
-
 /// The packets dropped for each reason, with the reason's name.
 pub fn named_drops(manifest: &Manifest, counts: Vec<dataplane::Count>) -> Vec<(String, dataplane::Count)> {
     manifest.drops.iter().map(|d| d.name.clone()).zip(counts).collect()
-}
-
-/// Reads a file that a certificate or a key is in.
-pub fn pem(file: &Path) -> anyhow::Result<Vec<u8>> {
-    std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))
 }

@@ -151,13 +151,19 @@ fn check_number(port: u32) -> anyhow::Result<()> {
 
 /// Makes the controller's port, if one was requested. Returns it with its number.
 fn controller_port<T>(args: &RunArgs, ports: &[(u32, T)]) -> anyhow::Result<Option<(u32, ControllerPort)>> {
+    let Some(number) = controller_number(args, ports)? else { return Ok(None) };
+    let port = ControllerPort::create()?;
+    Ok(Some((number, port)))
+}
+
+/// The number of the controller's port, if one was requested. No other port has it.
+fn controller_number<T>(args: &RunArgs, ports: &[(u32, T)]) -> anyhow::Result<Option<u32>> {
     let Some(number) = args.cpu_port else { return Ok(None) };
     check_number(number)?;
     if ports.iter().any(|(n, _)| *n == number) {
         bail!("port {number} is given twice: as --port, and as the controller's");
     }
-    let port = ControllerPort::create()?;
-    Ok(Some((number, port)))
+    Ok(Some(number))
 }
 
 /// The number of packets to the controller that found no room, if there is a port for them.

@@ -15,6 +15,7 @@ use io::switch::{PortQueues, Switch};
 use super::machine::{self, Machine, Object, Totals};
 use super::{controller_port, driver, lost_packets, ports};
 use crate::cli::{RunArgs, RunTarget};
+use crate::out::chain;
 
 /// The ports and the workers.
 pub struct Native {
@@ -64,7 +65,7 @@ impl Target for Native {
         let Object::Native(object) = machine::object(object)? else {
             return Err("the program is for another target".to_string());
         };
-        let program = object.load().map_err(machine::text)?;
+        let program = object.load().map_err(|why| chain(&why))?;
         let mut memory = program.memory().clone();
         memory.listen(self.log).map_err(|why| why.to_string())?;
         self.loaded = Some((program, memory));

@@ -9,8 +9,10 @@ use anyhow::{Context, anyhow};
 use control::p4runtime::server::{Compiled, Server};
 use dataplane::device::{Device, Event};
 
-use super::machine::{Machine, pem, text};
+use super::machine::Machine;
 use crate::cli::RunArgs;
+use crate::frontend::contents;
+use crate::out::chain;
 
 /// A machine, which controllers may share.
 pub struct Host {
@@ -59,7 +61,7 @@ impl Host {
         let source = args.program.as_ref().and_then(|file| std::fs::read(file).ok()).unwrap_or_default();
         device.with(|server| {
             server
-                .start(compiled, source, |device| prepare(device).map_err(text))
+                .start(compiled, source, |device| prepare(device).map_err(|why| chain(&why)))
                 .map_err(|why| anyhow!(why.message))
         })
     }
@@ -69,8 +71,8 @@ impl Host {
         let (Kind::Served(device), Some(address)) = (&self.machine, &args.grpc) else { return Ok(None) };
         let tls = match (&args.grpc_cert, &args.grpc_key) {
             (Some(certificate), Some(key)) => {
-                let clients = args.grpc_client_ca.as_ref().map(|file| pem(file)).transpose()?;
-                Some(grpc::Tls { certificate: pem(certificate)?, key: pem(key)?, clients })
+                let clients = args.grpc_client_ca.as_ref().map(|file| contents(file)).transpose()?;
+                Some(grpc::Tls { certificate: contents(certificate)?, key: contents(key)?, clients })
             }
             _ => None,
         };
