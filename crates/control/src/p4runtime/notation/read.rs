@@ -179,7 +179,7 @@ fn table_action<'w, 't>(
     Ok((v1::TableAction { r#type: Some(made) }, rest))
 }
 
-/// `ACTION(ARGUMENT,…)*WEIGHT`
+/// The action of a one-shot that a word names, as `ACTION(ARGUMENT,…)*WEIGHT`.
 fn weighted(
     info: &P4Info,
     table: Option<&config::Table>,

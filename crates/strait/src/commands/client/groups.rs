@@ -99,7 +99,7 @@ fn set(
     session.write(put(exists), entity()?)
 }
 
-/// `PORT[:INSTANCE]…`
+/// The replicas that words name, each as `PORT[:INSTANCE]`.
 fn replicas(ports: &[String]) -> anyhow::Result<Vec<v1::Replica>> {
     let one = |text: &String| {
         let (port, instance) = text.split_once(':').unwrap_or((text, "0"));
@@ -110,7 +110,7 @@ fn replicas(ports: &[String]) -> anyhow::Result<Vec<v1::Replica>> {
     ports.iter().map(one).collect()
 }
 
-/// `MEMBER[*WEIGHT]`
+/// The member that a word names, as `MEMBER[*WEIGHT]`.
 fn member(text: &str) -> anyhow::Result<action_profile_group::Member> {
     let (member, weight) = text.split_once('*').unwrap_or((text, "1"));
     let parsed = member.parse().ok().zip(weight.parse().ok());
