@@ -122,7 +122,7 @@ control SentErrors(inout headers_t hdr, inout metadata_t meta, inout standard_me
     }
 
     apply {
-        if (meta.round == ROUND_DECIDE) { meta.port = standard_metadata.ingress_port; }
+        if (meta.round == ROUND_DECIDE) { meta.port = INGRESS_PORT; }
         if (meta.round == ROUND_DECIDE || meta.round == ROUND_BUILD) { sources.apply(); }
 
         if (meta.round == ROUND_DECIDE) {

@@ -104,6 +104,42 @@ error {
 
 // ---------------------------------------------------------------- headers
 
+// Where a packet has arrived.
+#ifdef CONTROLLED
+#define INGRESS_PORT meta.arrived_at
+#else
+#define INGRESS_PORT standard_metadata.ingress_port
+#endif
+
+#ifdef CONTROLLED
+#ifndef CPU_PORT
+#define CPU_PORT 510
+#endif
+const bit<32> RECIRCULATED = 4;     // as BMv2 numbers it
+
+// A packet that opens a session, on its way to the controller. Of the two ends of the binding, one is known: the host's from IPv6, otherwise the pool's.
+@controller_header("packet_in")
+header packet_in_h {
+    bit<16>  ingress_port;
+    bit<8>   from6;
+    bit<8>   protocol;
+    bit<8>   flags;         // of TCP
+    bit<128> host;
+    bit<16>  host_port;
+    bit<32>  address;
+    bit<16>  port;
+    bit<32>  remote;
+    bit<16>  remote_port;
+}
+
+// The packet on its way back.
+@controller_header("packet_out")
+header packet_out_h {
+    bit<16> ingress_port;   // where it arrived
+    bit<8>  verdict;        // TRANSLATE, NO_ROOM
+}
+#endif
+
 header ethernet_h {
     bit<48> dst;
     bit<48> src;
@@ -237,6 +273,10 @@ header link_option_h {
 }
 
 struct headers_t {
+#ifdef CONTROLLED
+    packet_in_h   packet_in;
+    packet_out_h  packet_out;
+#endif
     ethernet_h    ethernet;
     arp_h         arp;
     ipv4_h        ipv4;
@@ -329,6 +369,10 @@ void transport_ends(inout session_t session, in bit<8> protocol, in bit<16> sour
 struct metadata_t {
 #ifdef STATEFUL
     session_t session;
+#endif
+#ifdef CONTROLLED
+    bit<8>  verdict;                        // of the controller, about a packet that it has sent back
+    @field_list(1) bit<9> arrived_at;       // the port where the packet arrived, though it comes from the controller
 #endif
     settings_t settings;
     bit<32> padding;        // bytes behind the IP packet in its frame

@@ -49,7 +49,12 @@
 #include "sums.p4"
 #include "addresses.p4"
 #ifdef STATEFUL
+#include "flows.p4"
+#ifdef CONTROLLED
+#include "controlled.p4"
+#else
 #include "sessions.p4"
+#endif
 #endif
 #include "transport.p4"
 #include "translation.p4"
@@ -65,6 +70,7 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
     SentErrors() sent;
     Ask() ask;
 #ifdef STATEFUL
+    Held() held;
     Flow() flow;
     Sessions() sessions;
 #endif
@@ -142,6 +148,12 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
     }
 
     apply {
+#ifdef CONTROLLED
+        if (hdr.packet_out.isValid()) {
+            meta.verdict = hdr.packet_out.verdict;
+            hdr.packet_out.setInvalid();
+        }
+#endif
         if (standard_metadata.parser_error != error.NoError) {
             if (standard_metadata.parser_error == error.PacketTooShort) { truncated(); }
             else if (standard_metadata.parser_error == error.InnerRoutingHeader) { inner_routing_header(); }
@@ -159,19 +171,15 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
 
         settings.apply();
 #ifdef STATEFUL
-        if (meta.round == ROUND_HOLD) {
-            meta.summed = false;
-            standard_metadata.egress_spec = HOLDER;
-            exit;
-        }
+        if (meta.round == ROUND_HOLD) { held.apply(hdr, meta, standard_metadata); }
 #endif
         if (meta.round != ROUND_FIRST) { sent.apply(hdr, meta, standard_metadata); }
         if (meta.settings.switching == 1) {
             own.apply(hdr, meta, standard_metadata);
-        } else if (standard_metadata.ingress_port == LANE) {
+        } else if (INGRESS_PORT == LANE) {
             meta.settings.kernel_hops = meta.settings.kernel_hops >> 1;
             meta.settings.send_errors = 0;
-        } else if (standard_metadata.ingress_port == DIRECT_LANE) {
+        } else if (INGRESS_PORT == DIRECT_LANE) {
             meta.settings.kernel_hops = 0;
             meta.settings.send_errors = 0;
         }
@@ -206,7 +214,7 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
             sessions.apply(hdr, meta, standard_metadata);
 #endif
             if (meta.settings.switching == 1 && meta.back) {
-                standard_metadata.egress_spec = standard_metadata.ingress_port;     // it goes no further than egress
+                standard_metadata.egress_spec = INGRESS_PORT;     // it goes no further than egress
             } else if (meta.settings.switching == 1) {
                 if (!route4.apply().hit) {
                     ask.apply(meta, NO_ROUTE, 0);
@@ -267,6 +275,9 @@ control Inside(inout headers_t hdr, inout metadata_t meta, inout standard_metada
 
 control Deparse(packet_out packet, in headers_t hdr) {
     apply {
+#ifdef CONTROLLED
+        packet.emit(hdr.packet_in);
+#endif
         packet.emit(hdr.ethernet);
         packet.emit(hdr.arp);
         packet.emit(hdr.ipv4);

@@ -1,10 +1,41 @@
 // The parser: an IP packet, and what of a packet an ICMP error quotes.
 
+// What stands in front of the frame.
+#ifdef CONTROLLED
+#define FRONT_BYTES (hdr.packet_out.isValid() ? 32w3 : 0)
+#else
+#define FRONT_BYTES 0
+#endif
+
 parser Packet(packet_in packet,
               out headers_t hdr,
               inout metadata_t meta,
               inout standard_metadata_t standard_metadata) {
+#ifdef CONTROLLED
+    // A packet of the controller has arrived where it first did. In recirculated ones, the header in front is gone.
     state start {
+        transition select(standard_metadata.ingress_port, standard_metadata.instance_type) {
+            (CPU_PORT, RECIRCULATED): ethernet;
+            (CPU_PORT, _):            packet_out;
+            default:                  port;
+        }
+    }
+
+    state packet_out {
+        packet.extract(hdr.packet_out);
+        meta.arrived_at = (bit<9>) hdr.packet_out.ingress_port;
+        transition ethernet;
+    }
+
+    state port {
+        meta.arrived_at = standard_metadata.ingress_port;
+        transition ethernet;
+    }
+
+    state ethernet {
+#else
+    state start {
+#endif
         packet.extract(hdr.ethernet);
         transition select(meta.round, hdr.ethernet.ether_type) {
             (ROUND_QUOTE, _):         accept;
@@ -49,7 +80,7 @@ parser Packet(packet_in packet,
         bit<16> header_bytes = ((bit<16>) hdr.ipv4.ihl) << 2;
         verify(hdr.ipv4.total_length >= header_bytes, error.BadLength);
         meta.l4_bytes = hdr.ipv4.total_length - header_bytes;
-        bit<32> frame_bytes = ETHERNET_BYTES + (bit<32>) hdr.ipv4.total_length;
+        bit<32> frame_bytes = ETHERNET_BYTES + (bit<32>) hdr.ipv4.total_length + FRONT_BYTES;
         verify(standard_metadata.packet_length >= frame_bytes, error.PacketTooShort);
         meta.padding = standard_metadata.packet_length - frame_bytes;
         meta.whole = meta.padding == 0 && hdr.ipv4.more_fragments == 0 && hdr.ipv4.fragment_offset == 0;
@@ -147,7 +178,7 @@ parser Packet(packet_in packet,
     state ipv6 {
         packet.extract(hdr.ipv6);
         verify(hdr.ipv6.version == 6, error.BadHeader);
-        bit<32> frame_bytes = ETHERNET_BYTES + 40 + (bit<32>) hdr.ipv6.payload_length;
+        bit<32> frame_bytes = ETHERNET_BYTES + 40 + (bit<32>) hdr.ipv6.payload_length + FRONT_BYTES;
         verify(standard_metadata.packet_length >= frame_bytes, error.PacketTooShort);
         meta.padding = standard_metadata.packet_length - frame_bytes;
         meta.whole = meta.padding == 0;

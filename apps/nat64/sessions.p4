@@ -28,15 +28,8 @@ const bit<8> BINDING = 8;                  // added to the profile of its sessio
 const bit<8> OWNER   = 16;                 // added for the entry of a port, which must not end before that of its host
 const bit<8> KEEP    = 0xff;               // the timer goes on
 
-// States of a TCP session (RFC 6146 section 3.5.2.1). A session that is no TCP session stays as it was opened.
-const bit<8> V6_INIT = 1;
-const bit<8> V4_INIT = 2;
-const bit<8> ESTABLISHED = 3;
-const bit<8> V4_FIN = 4;
-const bit<8> V6_FIN = 5;
-const bit<8> BOTH_FIN = 6;
-const bit<8> TRANSITORY = 7;
-const bit<8> ADOPTED = 8;       // it began elsewhere, and nobody has answered yet
+// A state of a TCP session beside those of flows.p4: it began elsewhere, and nobody has answered yet.
+const bit<8> ADOPTED = 8;
 
 // What happens to a binding.
 const bit<8> LEAVE = 0;
@@ -117,7 +110,7 @@ bool is_established(in bit<8> state) {
 // What the packet says of itself, before its headers are translated.
 control Flow(in headers_t hdr, inout metadata_t meta, in standard_metadata_t standard_metadata) {
     apply {
-        meta.session.held = hdr.ethernet.src == HOLDER_MAC && standard_metadata.ingress_port == meta.settings.device_port;
+        meta.session.held = hdr.ethernet.src == HOLDER_MAC && INGRESS_PORT == meta.settings.device_port;
         if (hdr.ipv4.isValid()) {
             meta.session.fragment = hdr.ipv4.more_fragments == 1 || hdr.ipv4.fragment_offset != 0;
             meta.session.first = hdr.ipv4.fragment_offset == 0;
@@ -131,49 +124,12 @@ control Flow(in headers_t hdr, inout metadata_t meta, in standard_metadata_t sta
     }
 }
 
-// To what binding or session the packet belongs that an ICMP error quotes: it went the other way. protocol is 0 if it has no ports.
-control Quoted(in headers_t hdr, inout metadata_t meta) {
+// The round of a packet that is held: it leaves as it arrived.
+control Held(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     apply {
-        bit<32> ports = 0;
-        meta.session.protocol = 0;
-        if (hdr.inner_tcp.isValid()) {
-            meta.session.protocol = PROTO_TCP;
-            ports = hdr.inner_tcp.ports;
-        } else if (hdr.inner_udp.isValid()) {
-            meta.session.protocol = PROTO_UDP;
-            ports = hdr.inner_udp.ports;
-        } else if (hdr.inner_icmp.isValid()) {
-            meta.session.protocol = PROTO_ICMP;
-            ports = hdr.inner_icmp.rest[31:16] ++ (meta.session.from6 ? hdr.inner_icmp.rest[31:16] : 0);
-        }
-        if (meta.session.from6) {
-            meta.session.host = hdr.inner_ipv6.dst;
-            meta.session.host_port = ports[15:0];
-        } else {
-            // An error about a packet of somebody else.
-            if (hdr.inner_ipv4.src != meta.session.address) { meta.session.protocol = 0; }
-            meta.session.port = ports[31:16];
-            meta.session.remote = hdr.inner_ipv4.dst;
-            meta.session.remote_port = ports[15:0];
-        }
-    }
-}
-
-// The ports of the packet that an error quotes, and how its checksum changes with them.
-control QuotedPorts(inout headers_t hdr, in metadata_t meta, inout bit<32> removed, inout bit<32> added) {
-    apply {
-        bit<16> old_port = meta.session.from6 ? meta.session.host_port : meta.session.port;
-        bit<16> new_port = meta.session.from6 ? meta.session.port : meta.session.host_port;
-        if (hdr.inner_icmp.isValid()) { hdr.inner_icmp.rest[31:16] = new_port; }
-        else if (meta.session.from6) {
-            if (hdr.inner_tcp.isValid()) { hdr.inner_tcp.ports[15:0] = new_port; }
-            else if (hdr.inner_udp.isValid()) { hdr.inner_udp.ports[15:0] = new_port; }
-        } else {
-            if (hdr.inner_tcp.isValid()) { hdr.inner_tcp.ports[31:16] = new_port; }
-            else if (hdr.inner_udp.isValid()) { hdr.inner_udp.ports[31:16] = new_port; }
-        }
-        removed = removed + (bit<32>) old_port;
-        added = added + (bit<32>) new_port;
+        meta.summed = false;
+        standard_metadata.egress_spec = HOLDER;
+        exit;
     }
 }
 
@@ -190,6 +146,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     Ask() ask;
     Hold() hold;
     Quoted() quoted;
+    OwnEnd() own_end;
     DirectRegister<bit<32>>() state;        // the state, and behind it when the binding's timers were restarted
     DirectRegister<bit<32>>() established;  // the established connections of a binding
     DirectRegister<bit<64>>() used;         // how often a /64 was refused (40 bits), and its sessions but the first (24 bits)
@@ -514,7 +471,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         if (stored[23:0] + 1 >= most) {
             crowded = true;
             // What is refused on a lane takes the device, where it is refused again, and an ICMP error is made in further rounds.
-            if (meta.round == ROUND_FIRST && standard_metadata.ingress_port != LANE && standard_metadata.ingress_port != DIRECT_LANE) {
+            if (meta.round == ROUND_FIRST && INGRESS_PORT != LANE && INGRESS_PORT != DIRECT_LANE) {
                 used.write((stored[63:24] |+| 1) ++ stored[23:0]);
             }
         } else {
@@ -579,7 +536,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             fragments.apply();
             if (!meta.session.known) {
                 holding.apply();
-                if (may_hold == 1 && meta.round == ROUND_FIRST && standard_metadata.ingress_port == meta.settings.device_port) {
+                if (may_hold == 1 && meta.round == ROUND_FIRST && INGRESS_PORT == meta.settings.device_port) {
                     hold.apply(meta);
                 }
                 fragment();
@@ -600,7 +557,6 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             ask.apply(meta, NO_PROTOCOL, 0);
             no_ports();
         }
-        bool icmp = hdr.icmp.isValid();
         bit<16> old_port;
 
         // Only a SYN opens a TCP session, unless connections of another router are adopted.
@@ -686,7 +642,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
                     if (syn && hdr.tcp.flags[4:4] == 0 && meta.round == ROUND_FIRST) {
                         if (meta.session.held) {
                             ask.apply(meta, NO_PORT, 0);
-                        } else if (standard_metadata.ingress_port == meta.settings.device_port) {
+                        } else if (INGRESS_PORT == meta.settings.device_port) {
                             holding.apply();
                             if (may_hold == 1) { hold.apply(meta); }
                         }
@@ -737,38 +693,6 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             meta.session.address = address;
         }
 
-        bit<32> removed = (bit<32>) old_port;
-        bit<32> added_words = 0;
-        bit<16> new_port;
-        if (meta.session.from6) {
-            new_port = meta.session.port;
-            hdr.ipv4.src = meta.session.address;
-            if (hdr.tcp.isValid()) { hdr.tcp.src_port = new_port; }
-            else if (hdr.udp.isValid()) { hdr.udp.src_port = new_port; }
-            added_words = words4(hdr.ipv4.src) + (bit<32>) new_port;
-        } else {
-            new_port = meta.session.host_port;
-            hdr.ipv6.dst = meta.session.host;
-            if (hdr.tcp.isValid()) { hdr.tcp.dst_port = new_port; }
-            else if (hdr.udp.isValid()) { hdr.udp.dst_port = new_port; }
-            added_words = words6(hdr.ipv6.dst) + (bit<32>) new_port;
-        }
-        if (icmp) {
-            hdr.icmp.rest[31:16] = new_port;
-            // ICMP over IPv4 has no pseudo-header.
-            if (meta.session.from6) { added_words = (bit<32>) new_port; }
-        }
-        if (!meta.summed) {
-            if (hdr.tcp.isValid()) {
-                hdr.tcp.checksum = adjusted(hdr.tcp.checksum, removed, added_words);
-            } else if (hdr.udp.isValid()) {
-                if (hdr.udp.checksum != 0) {
-                    hdr.udp.checksum = adjusted(hdr.udp.checksum, removed, added_words);
-                    if (hdr.udp.checksum == 0) { hdr.udp.checksum = 0xffff; }
-                }
-            } else if (hdr.icmp.isValid()) {
-                hdr.icmp.checksum = adjusted(hdr.icmp.checksum, removed, added_words);
-            }
-        }
+        own_end.apply(hdr, meta, old_port);
     }
 }

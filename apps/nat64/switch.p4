@@ -23,7 +23,7 @@ control Own(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_
 
     // Which ports there are, and their MAC addresses.
     table ports {
-        key = { standard_metadata.ingress_port: exact; }
+        key = { INGRESS_PORT: exact @name("standard_metadata.ingress_port"); }
         actions = { port; NoAction; }
         const default_action = NoAction();
         size = 512;
@@ -47,7 +47,7 @@ control Own(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_
     action reply(in bit<48> to) {
         hdr.ethernet.dst = to;
         hdr.ethernet.src = port_mac;
-        standard_metadata.egress_spec = standard_metadata.ingress_port;
+        standard_metadata.egress_spec = INGRESS_PORT;
         answered.count(0);
         exit;
     }
