@@ -170,8 +170,11 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             if (!bound_here) { no_binding(); }
         } else if (hdr.tcp.isValid()) {
             bool from6 = meta.session.from6;
-            if ((state == V6_INIT && syn && !from6) || (state == V4_INIT && syn && from6) || (state == ESTABLISHED && (fin || rst))
-                || (state == V4_FIN && fin && from6) || (state == V6_FIN && fin && !from6) || (state == TRANSITORY && !rst)) {
+            // The controller's knowledge is ahead of the entry: what follows the segment that it is about to hear of must reach it, too.
+            bool opens = (state == V6_INIT && !from6 && syn) || (state == V4_INIT && from6 && syn);
+            bool ends = (fin || rst) && (state == V6_INIT || state == V4_INIT || state == ESTABLISHED);
+            bool last = fin && ((state == V4_FIN && from6) || (state == V6_FIN && !from6));
+            if (opens || ends || last || (state == TRANSITORY && !rst)) {
                 segment();
             }
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use abi::Manifest;
 use control::p4runtime::kept::Kept;
 use control::p4runtime::pipeline::Pipeline;
-use control::p4runtime::{Code, Status, remote};
+use control::p4runtime::{Code, Status, packet, remote};
 use dataplane::device::{Device, DeviceError, Entity, Event, Key, Query, Update, WriteError};
 use proto::p4::config::v1::P4Info;
 use proto::p4::v1::stream_message_response::Update as Message;
@@ -23,6 +23,9 @@ const DIGEST_DELAY: i64 = 1_000_000;
 const DIGESTS: i32 = 256;
 /// The time after which a digest that was not answered is sent again, in nanoseconds.
 const DIGEST_AGAIN: i64 = 500_000_000;
+
+/// The events that are handled together.
+const EVENTS: usize = 512;
 
 /// A device behind a server.
 pub struct RemoteDevice {
@@ -107,7 +110,9 @@ impl RemoteDevice {
         let mut next = self.client.next(Some(time))?;
         while let Some(message) = next {
             self.received(message, &mut events)?;
-            next = self.client.next(Some(Duration::ZERO))?;
+            // A server that never stops to tell something is answered meanwhile.
+            let more = events.len() < EVENTS;
+            next = if more { self.client.next(Some(Duration::ZERO))? } else { None };
         }
         Ok(events)
     }
@@ -117,7 +122,10 @@ impl RemoteDevice {
             Message::Arbitration(update) => {
                 self.deposed = update.status.is_some_and(|status| status.code != 0)
             }
-            Message::Packet(packet) => events.push(Event::Packet(packet.payload)),
+            Message::Packet(packet) => {
+                let frame = packet::received(&self.pipeline, &mut self.kept.names, &packet);
+                events.extend(frame.ok().map(Event::Packet));
+            }
             Message::Digest(list) => {
                 let digests = remote::digests(&self.pipeline, &self.manifest, &list);
                 events.extend(digests.into_iter().map(Event::Digest));
@@ -199,6 +207,13 @@ impl Device for RemoteDevice {
 
     fn events(&mut self) -> Result<Vec<Event>, DeviceError> {
         self.wait(Duration::ZERO).map_err(|why| DeviceError::Internal(why.to_string()))
+    }
+
+    fn packet_out(&mut self, frame: &[u8]) -> Result<(), DeviceError> {
+        let packet = packet::to_send(&self.pipeline, &self.kept.names, frame)
+            .ok_or_else(|| DeviceError::InvalidArgument("a packet shorter than its header".to_string()))?;
+        let sent = self.client.send(stream_message_request::Update::Packet(packet));
+        sent.map_err(|why| DeviceError::Internal(why.to_string()))
     }
 
     fn listen(&mut self, _messages: bool) -> Result<(), DeviceError> {

@@ -1,11 +1,10 @@
 //! The control plane of apps/l2. It learns the port of each station and removes silent stations (IEEE 802.1D sections 7.8 and 7.9).
 
-use std::collections::HashMap;
-
 use abi::{Digest, Manifest};
 use dataplane::device::{self, Entity, EntryKey, Update};
 
-use super::{Controller, Event, Exact, Fields, keys_set, keys_unset};
+use super::journal::Journal;
+use super::{Controller, Effects, Event, Exact, Fields};
 
 /// The default ageing time in seconds, after which a silent station is removed (IEEE 802.1D table 7-5).
 pub const AGEING: u32 = 300;
@@ -19,7 +18,8 @@ pub struct L2 {
     /// The source address and the port of a frame.
     learn: Fields<2>,
     ageing: u64,
-    ports: HashMap<u64, u64>,
+    /// The port of each station.
+    ports: Journal<u64, u64>,
 }
 
 impl L2 {
@@ -30,13 +30,13 @@ impl L2 {
             destinations: Exact::find(manifest, "L2Ingress.destinations", "L2Ingress.forward")?,
             learn: Fields::find(manifest, "learn_t", ["mac", "port"])?,
             ageing: u64::from(seconds) * 1_000_000,
-            ports: HashMap::new(),
+            ports: Journal::default(),
         })
     }
 
     fn seen(&mut self, digest: &Digest) -> Vec<Update> {
         let Some([mac, port]) = self.learn.values(digest) else { return Vec::new() };
-        let before = self.ports.insert(mac, port);
+        let before = self.ports.set(mac, Some(port));
         // Packets that were already being processed report the station again.
         if before == Some(port) {
             return Vec::new();
@@ -50,25 +50,14 @@ impl L2 {
     /// Removes both entries of an idle station. Frames to it are then flooded, and the program reports the station again.
     fn forget(&mut self, key: &EntryKey) -> Vec<Update> {
         let Some([mac, _]) = self.stations.values(key) else { return Vec::new() };
-        let Some(port) = self.ports.remove(&mac) else { return Vec::new() };
+        let Some(port) = self.ports.set(mac, None) else { return Vec::new() };
         vec![self.stations.unset(&[(48, mac), (9, port)]), self.destinations.unset(&[(48, mac)])]
-    }
-
-    /// Forgets what a refused batch would have written. The program reports the station again with its next packet.
-    fn refused(&mut self, updates: &[Update]) {
-        for [mac, _] in keys_set(updates).filter_map(|key| self.stations.values(key)) {
-            self.ports.remove(&mac);
-        }
-        // A station that did not move is where it was.
-        for [mac, port] in keys_unset(updates).filter_map(|key| self.stations.values(key)) {
-            self.ports.insert(mac, port);
-        }
     }
 }
 
 impl Controller for L2 {
-    fn event(&mut self, _now: u64, event: Event<'_>) -> Vec<Update> {
-        match event {
+    fn event(&mut self, _now: u64, event: Event<'_>) -> Effects {
+        let updates = match event {
             Event::Started(ports) => {
                 let copies = ports.iter().map(|port| (0, *port)).collect();
                 vec![Update::Set(Entity::Multicast { group: ALL, copies })]
@@ -76,18 +65,26 @@ impl Controller for L2 {
             Event::Found(entities) => {
                 for entity in entities {
                     let Entity::Entry(entry) = entity else { continue };
-                    self.ports.extend(self.stations.values(&entry.key).map(|[mac, port]| (mac, port)));
+                    if let Some([mac, port]) = self.stations.values(&entry.key) {
+                        self.ports.set(mac, Some(port));
+                    }
                 }
                 Vec::new()
             }
             Event::Told(device::Event::Digest(digest)) => self.seen(digest),
             Event::Told(device::Event::Idle(entry)) => self.forget(&entry.key),
             Event::Told(device::Event::Packet(_) | device::Event::Message(_)) => Vec::new(),
-            Event::Refused(updates, _) => {
-                self.refused(updates);
-                Vec::new()
-            }
-        }
+        };
+        updates.into()
+    }
+
+    fn settled(&mut self) {
+        self.ports.settle();
+    }
+
+    fn refused(&mut self, _packets: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+        self.ports.undo();
+        Vec::new()
     }
 }
 
@@ -114,13 +111,13 @@ mod tests {
     /// Reports a station; returns the number of refused batches.
     fn seen(l2: &mut L2, device: &mut Model, mac: u64, port: u64) -> usize {
         let event = digest(device, "learn_t", &[mac, port]);
-        tell(l2, 0, Event::Told(&event), device).len()
+        tell(l2, 0, &[Event::Told(&event)], device).len()
     }
 
     #[test]
     fn stations_are_learnt_once_move_and_are_forgotten() {
         let (mut l2, mut device) = plane([8, 8]);
-        tell(&mut l2, 0, Event::Started(&[0, 1]), &mut device);
+        tell(&mut l2, 0, &[Event::Started(&[0, 1])], &mut device);
         let group = Entity::Multicast { group: 1, copies: vec![(0, 0), (0, 1)] };
         assert_eq!(device.get(&Key::Multicast(1)), Ok(group));
         for port in [0, 0, 1] {
@@ -128,8 +125,8 @@ mod tests {
             assert_eq!(entries(&mut device, STATIONS), [[0xa, port]]);
             assert_eq!(entries(&mut device, DESTINATIONS), [[0xa]]);
         }
-        let silent = idle(&device, STATIONS, &[(48, 0xa), (9, 1)]);
-        tell(&mut l2, 0, Event::Told(&silent), &mut device);
+        let silent = idle(&device, STATIONS, &[(48, 0xau64), (9, 1)]);
+        tell(&mut l2, 0, &[Event::Told(&silent)], &mut device);
         assert_eq!(entries(&mut device, STATIONS).len() + entries(&mut device, DESTINATIONS).len(), 0);
         assert_eq!(seen(&mut l2, &mut device, 0xa, 1), 0);
         assert_eq!(entries(&mut device, STATIONS), [[0xa, 1]]);
@@ -145,8 +142,8 @@ mod tests {
                 assert_eq!(entries(&mut device, STATIONS), [[0xa, 0]]);
                 assert_eq!(entries(&mut device, DESTINATIONS), [[0xa]]);
             }
-            let silent = idle(&device, STATIONS, &[(48, 0xa), (9, 0)]);
-            tell(&mut l2, 0, Event::Told(&silent), &mut device);
+            let silent = idle(&device, STATIONS, &[(48, 0xau64), (9, 0)]);
+            tell(&mut l2, 0, &[Event::Told(&silent)], &mut device);
             assert_eq!(seen(&mut l2, &mut device, 0xb, 0), 0);
             assert_eq!(entries(&mut device, STATIONS), [[0xb, 0]]);
         }

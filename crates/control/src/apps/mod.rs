@@ -1,20 +1,24 @@
-//! Built-in control planes of the bundled apps. They run in this process, and do what an external controller would do over P4Runtime.
+//! Built-in control planes of the bundled apps. They run in this process, or as P4Runtime clients.
 //!
-//! They are sans-I/O: the input is an [`Event`] and the time, and the output is a batch of updates. [`tell`] passes an event to a control
-//! plane and writes the batch to the device. A batch is applied whole or not at all. A refused batch is an event for the control plane, so
-//! that it never assumes an entry that does not exist.
+//! They are sans-I/O: the input is an [`Event`] and the time, and the output is [`Effects`]: a batch of updates, and packets that the program gets
+//! when the device has taken the batch. [`tell`] passes events to a control plane and brings their effects about. A batch is applied whole or not at all.
+//! A control plane undoes what it assumed of a refused one, so that it never knows of an entry that does not exist.
 
+mod journal;
 mod l2;
 mod nat44;
+mod nat64;
 
 use std::str::FromStr;
 
 use abi::id::{ActionId, DigestId, TableId};
 use abi::{ActionCall, Bits, Digest, Manifest, MatchValue};
-use dataplane::device::{self, Action, Device, Entity, EntryKey, Key, TableEntry, Update, WriteError};
+use dataplane::device::{self, Action, Device, DeviceError, Entity, EntryKey, Key, TableEntry, Update};
 
+use crate::nat64::Config;
 pub use l2::L2;
 pub use nat44::Nat44;
+pub use nat64::Nat64;
 
 /// An event that a control plane handles.
 #[derive(Clone, Copy, Debug)]
@@ -25,40 +29,86 @@ pub enum Event<'a> {
     Found(&'a [Entity]),
     /// The program told something.
     Told(&'a device::Event),
-    /// The device refused a batch of this control plane, so nothing of it was written.
-    Refused(&'a [Update], &'a WriteError),
+}
+
+/// What a control plane asks for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Effects {
+    /// A batch of updates.
+    pub updates: Vec<Update>,
+    /// Packets for the program, with their headers, when the batch is applied.
+    pub packets: Vec<Vec<u8>>,
+}
+
+impl From<Vec<Update>> for Effects {
+    fn from(updates: Vec<Update>) -> Effects {
+        Effects { updates, packets: Vec::new() }
+    }
+}
+
+impl Effects {
+    fn packet(packet: Vec<u8>) -> Effects {
+        Effects { updates: Vec::new(), packets: vec![packet] }
+    }
+
+    fn add(&mut self, mut other: Effects) {
+        self.updates.append(&mut other.updates);
+        self.packets.append(&mut other.packets);
+    }
 }
 
 /// A control plane of one program.
 pub trait Controller: Send {
-    /// Handles an event, and returns the batch of updates that it asks for. `now` is in microseconds and never decreases.
-    fn event(&mut self, now: u64, event: Event<'_>) -> Vec<Update>;
+    /// Handles an event, and returns what it asks for. `now` is in microseconds and never decreases.
+    fn event(&mut self, now: u64, event: Event<'_>) -> Effects;
+
+    /// The effects of the events since the last call have been brought about.
+    fn settled(&mut self);
+
+    /// The device has refused the updates since the last call of [`Controller::settled`], so nothing of them was written: forgets what they assumed.
+    /// Takes the packets that were to follow, and returns those that shall be sent instead.
+    fn refused(&mut self, packets: Vec<Vec<u8>>) -> Vec<Vec<u8>>;
 }
 
-/// Passes an event to a control plane, and writes the batch that it asks for. Returns the errors of refused batches.
+/// Passes events to a control plane, and brings their effects about, in one batch if the device takes it. Returns the errors of what it refused.
 pub fn tell(
     controller: &mut dyn Controller,
     now: u64,
-    event: Event<'_>,
+    events: &[Event<'_>],
     device: &mut dyn Device,
-) -> Vec<WriteError> {
-    let mut updates = controller.event(now, event);
-    let mut refused = Vec::new();
-    while !updates.is_empty() {
-        let Err(error) = device.write(&updates) else { break };
-        updates = controller.event(now, Event::Refused(&updates, &error));
-        refused.push(error);
+) -> Vec<DeviceError> {
+    let mut all = Effects::default();
+    for event in events {
+        all.add(controller.event(now, *event));
     }
-    refused
+    let Err(error) = device.write(&all.updates) else {
+        controller.settled();
+        return send(&all.packets, device);
+    };
+    let instead = controller.refused(all.packets);
+    match events {
+        [_] => std::iter::once(error.error).chain(send(&instead, device)).collect(),
+        // One by one, so that a wrong update takes no others with it.
+        several => {
+            let one = |event: &Event<'_>| tell(controller, now, std::slice::from_ref(event), device);
+            several.iter().flat_map(one).collect()
+        }
+    }
+}
+
+fn send(packets: &[Vec<u8>], device: &mut dyn Device) -> Vec<DeviceError> {
+    packets.iter().filter_map(|packet| device.packet_out(packet).err()).collect()
 }
 
 /// A built-in control plane with its arguments, as on the command line: `l2`, `l2:SECONDS`, `nat44:POOL`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum BuiltIn {
     /// The control plane of apps/l2. Stations are removed after this number of seconds.
     L2(u32),
     /// The control plane of apps/nat44, with its pool of outside addresses.
     Nat44(ipnet::Ipv4Net),
+    /// The control plane of apps/nat64-controller, with its configuration.
+    Nat64(Box<Config>),
 }
 
 impl FromStr for BuiltIn {
@@ -91,6 +141,7 @@ impl BuiltIn {
         match self {
             BuiltIn::L2(_) => "l2",
             BuiltIn::Nat44(_) => "nat44",
+            BuiltIn::Nat64(_) => "nat64-controller",
         }
     }
 
@@ -105,6 +156,7 @@ impl BuiltIn {
         Ok(match self {
             BuiltIn::L2(seconds) => Box::new(L2::new(manifest, *seconds)?),
             BuiltIn::Nat44(pool) => Box::new(Nat44::new(manifest, *pool)?),
+            BuiltIn::Nat64(config) => Box::new(Nat64::new(manifest, config)?),
         })
     }
 }
@@ -154,16 +206,25 @@ impl Exact {
     }
 
     /// The key of an entry. Each match value is given as width and value.
-    fn key(&self, keys: &[(u32, u64)]) -> EntryKey {
+    fn key<T: Into<u128> + Copy>(&self, keys: &[(u32, T)]) -> EntryKey {
         let matches = keys.iter().map(|key| MatchValue::Exact(bits(key))).collect();
         EntryKey { table: self.table, matches, priority: 0 }
     }
 
+    /// An entry. `idle` is its idle timeout in microseconds.
+    fn entry<T: Into<u128> + Copy>(
+        &self,
+        keys: &[(u32, T)],
+        args: &[(u32, T)],
+        idle: Option<u64>,
+    ) -> TableEntry {
+        let action = ActionCall { action: self.action, args: args.iter().map(bits).collect() };
+        TableEntry { key: self.key(keys), action: Action::Call(action), idle }
+    }
+
     /// Sets an entry. `idle` is its idle timeout in microseconds.
     fn set(&self, keys: &[(u32, u64)], args: &[(u32, u64)], idle: Option<u64>) -> Update {
-        let action = ActionCall { action: self.action, args: args.iter().map(bits).collect() };
-        let entry = TableEntry { key: self.key(keys), action: Action::Call(action), idle };
-        Update::Set(Entity::Entry(entry))
+        Update::Set(Entity::Entry(self.entry(keys, args, idle)))
     }
 
     /// Removes an entry if it exists.
@@ -172,40 +233,28 @@ impl Exact {
     }
 
     /// The match values of an entry of this table; `None` for an entry of another table.
-    fn values<const N: usize>(&self, key: &EntryKey) -> Option<[u64; N]> {
+    fn values<T: TryFrom<u128>, const N: usize>(&self, key: &EntryKey) -> Option<[T; N]> {
         let value = |value: &MatchValue| match value {
-            MatchValue::Exact(value) => Some(value.low_u64()),
+            MatchValue::Exact(value) => number(value),
             _ => None,
         };
         let own = Some(key).filter(|key| key.table == self.table)?;
-        own.matches.iter().map(value).collect::<Option<Vec<u64>>>()?.try_into().ok()
+        own.matches.iter().map(value).collect::<Option<Vec<T>>>()?.try_into().ok()
     }
 }
 
 /// The arguments of an entry's action.
-fn args<const N: usize>(entry: &TableEntry) -> Option<[u64; N]> {
+fn args<T: TryFrom<u128>, const N: usize>(entry: &TableEntry) -> Option<[T; N]> {
     let Action::Call(call) = &entry.action else { return None };
-    call.args.iter().map(Bits::low_u64).collect::<Vec<u64>>().try_into().ok()
+    call.args.iter().map(number).collect::<Option<Vec<T>>>()?.try_into().ok()
 }
 
-fn bits((width, value): &(u32, u64)) -> Bits {
-    Bits::new(*width, u128::from(*value))
+fn number<T: TryFrom<u128>>(bits: &Bits) -> Option<T> {
+    bits.to_u128()?.try_into().ok()
 }
 
-/// The keys of the entries that a batch sets.
-fn keys_set(updates: &[Update]) -> impl Iterator<Item = &EntryKey> {
-    updates.iter().filter_map(|update| match update {
-        Update::Set(Entity::Entry(entry)) => Some(&entry.key),
-        _ => None,
-    })
-}
-
-/// The keys of the entries that a batch removes.
-fn keys_unset(updates: &[Update]) -> impl Iterator<Item = &EntryKey> {
-    updates.iter().filter_map(|update| match update {
-        Update::Unset(Key::Entry(key)) => Some(key),
-        _ => None,
-    })
+fn bits<T: Into<u128> + Copy>((width, value): &(u32, T)) -> Bits {
+    Bits::new(*width, (*value).into())
 }
 
 #[cfg(test)]
@@ -295,7 +344,7 @@ pub(crate) mod tests {
     }
 
     /// An idle entry of a table.
-    pub fn idle(device: &Model, table: &str, keys: &[(u32, u64)]) -> device::Event {
+    pub fn idle<T: Into<u128> + Copy>(device: &Model, table: &str, keys: &[(u32, T)]) -> device::Event {
         let table = device.manifest().table_id(table).expect("there is such a table");
         let key = Exact { table, action: ActionId(0) }.key(keys);
         let action = device::Action::Call(ActionCall::default());

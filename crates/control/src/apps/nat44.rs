@@ -4,13 +4,13 @@
 //! protocol, and a port or identifier. A packet from inside refreshes it (RFC 4787 REQ-6).
 
 use std::collections::HashMap;
-use std::collections::hash_map;
 
 use abi::{Digest, Manifest};
 use dataplane::device::{self, Entity, EntryKey, Update};
 use ipnet::Ipv4Net;
 
-use super::{Controller, Event, Exact, Fields, args, keys_set, keys_unset};
+use super::journal::Journal;
+use super::{Controller, Effects, Event, Exact, Fields, args};
 
 const TCP: u64 = 6;
 const UDP: u64 = 17;
@@ -41,13 +41,13 @@ pub struct Nat44 {
     /// The address, MAC address and port of a neighbour.
     seen: Fields<3>,
     pool: Vec<u64>,
-    sessions: HashMap<Inside, Outside>,
+    sessions: Journal<Inside, Outside>,
     /// The owner of each outside address and port.
-    taken: HashMap<Outside, Inside>,
+    taken: Journal<Outside, Inside>,
     /// For each pool address, the port where the search for a free port continues.
     next: HashMap<u64, u64>,
     /// The MAC address of each neighbour, by IP address and port of the switch.
-    neighbours: HashMap<(u64, u64), u64>,
+    neighbours: Journal<(u64, u64), u64>,
 }
 
 /// The tables of the program that change while it runs.
@@ -73,10 +73,10 @@ impl Nat44 {
             began: Fields::find(manifest, "session_t", ["ip", "protocol", "id"])?,
             seen: Fields::find(manifest, "neighbour_t", ["ip", "mac", "port"])?,
             pool: pool.hosts().map(|ip| u64::from(u32::from(ip))).collect(),
-            sessions: HashMap::new(),
-            taken: HashMap::new(),
+            sessions: Journal::default(),
+            taken: Journal::default(),
             next: HashMap::new(),
-            neighbours: HashMap::new(),
+            neighbours: Journal::default(),
         })
     }
 
@@ -88,27 +88,27 @@ impl Nat44 {
         let low = id < FIRST && protocol != 1;
         let (first, end) = if low { (1, FIRST) } else { (FIRST, PORTS) };
         let kept = (outside, protocol, id);
-        if let hash_map::Entry::Vacant(free) = self.taken.entry(kept) {
-            free.insert(inside);
+        if !self.taken.contains(&kept) {
+            self.taken.set(kept, Some(inside));
             return Some(kept);
         }
         let start = *self.next.get(&outside).unwrap_or(&first);
         let free = (0..end - first)
             .map(|n| first + (start + n).saturating_sub(first) % (end - first))
-            .find(|port| !self.taken.contains_key(&(outside, protocol, *port)))?;
+            .find(|port| !self.taken.contains(&(outside, protocol, *port)))?;
         self.next.insert(outside, free + 1);
-        self.taken.insert((outside, protocol, free), inside);
+        self.taken.set((outside, protocol, free), Some(inside));
         Some((outside, protocol, free))
     }
 
     /// Begins a session: a batch with an entry for each direction.
     fn session(&mut self, inside: Inside) -> Vec<Update> {
         // Packets that were already being processed report the session again. If the pool is exhausted, there is no session.
-        if self.sessions.contains_key(&inside) {
+        if self.sessions.contains(&inside) {
             return Vec::new();
         }
         let Some(outside) = self.allocate(inside) else { return Vec::new() };
-        self.sessions.insert(inside, outside);
+        self.sessions.set(inside, Some(outside));
         let (ip, protocol, id) = inside;
         let (to, _, port) = outside;
         let idle = Some(lifetime(protocol) * 1_000_000);
@@ -120,8 +120,8 @@ impl Nat44 {
 
     /// Ends a session: removes both of its entries, and frees its port.
     fn end(&mut self, inside: Inside) -> Vec<Update> {
-        let Some(outside) = self.sessions.remove(&inside) else { return Vec::new() };
-        self.taken.remove(&outside);
+        let Some(outside) = self.sessions.set(inside, None) else { return Vec::new() };
+        self.taken.set(outside, None);
         vec![self.tables.up.unset(&tuple(inside)), self.tables.down.unset(&tuple(outside))]
     }
 
@@ -131,16 +131,16 @@ impl Nat44 {
         if let (Some([ip, protocol, id]), Some([to, port])) = (self.tables.up.values(&entry.key), args(entry))
         {
             let (inside, outside) = ((ip, protocol, id), (to, protocol, port));
-            self.sessions.insert(inside, outside);
-            self.taken.insert(outside, inside);
+            self.sessions.set(inside, Some(outside));
+            self.taken.set(outside, Some(inside));
         }
         if let Some([ip, mac, port]) = self.tables.known.values(&entry.key) {
-            self.neighbours.insert((ip, port), mac);
+            self.neighbours.set((ip, port), Some(mac));
         }
     }
 
     fn neighbour(&mut self, ip: u64, mac: u64, port: u64) -> Vec<Update> {
-        let before = self.neighbours.insert((ip, port), mac);
+        let before = self.neighbours.set((ip, port), Some(mac));
         if before == Some(mac) {
             return Vec::new();
         }
@@ -162,23 +162,6 @@ impl Nat44 {
         let session = self.tables.up.values(key);
         session.map_or(Vec::new(), |[ip, protocol, id]| self.end((ip, protocol, id)))
     }
-
-    /// Forgets the session or neighbour that a refused batch would have written, and frees the session's port. The program reports it again
-    /// with its next packet.
-    fn refused(&mut self, updates: &[Update]) {
-        for key in keys_set(updates) {
-            if let Some([ip, protocol, id]) = self.tables.up.values(key) {
-                self.end((ip, protocol, id));
-            }
-            if let Some([ip, _, port]) = self.tables.known.values(key) {
-                self.neighbours.remove(&(ip, port));
-            }
-        }
-        // A neighbour whose change was refused has its old address.
-        for [ip, mac, port] in keys_unset(updates).filter_map(|key| self.tables.known.values(key)) {
-            self.neighbours.insert((ip, port), mac);
-        }
-    }
 }
 
 /// The key of a session's entry: address, protocol, port or identifier.
@@ -187,22 +170,32 @@ fn tuple((ip, protocol, id): (u64, u64, u64)) -> [(u32, u64); 3] {
 }
 
 impl Controller for Nat44 {
-    fn event(&mut self, _now: u64, event: Event<'_>) -> Vec<Update> {
-        match event {
+    fn event(&mut self, _now: u64, event: Event<'_>) -> Effects {
+        let updates = match event {
             Event::Found(entities) => {
                 entities.iter().for_each(|entity| self.found(entity));
                 Vec::new()
             }
             Event::Told(device::Event::Digest(digest)) => self.digest(digest),
             Event::Told(device::Event::Idle(entry)) => self.idle(&entry.key),
-            Event::Refused(updates, _) => {
-                self.refused(updates);
-                Vec::new()
-            }
             Event::Started(_) | Event::Told(device::Event::Packet(_) | device::Event::Message(_)) => {
                 Vec::new()
             }
-        }
+        };
+        updates.into()
+    }
+
+    fn settled(&mut self) {
+        self.sessions.settle();
+        self.taken.settle();
+        self.neighbours.settle();
+    }
+
+    fn refused(&mut self, _packets: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+        self.sessions.undo();
+        self.taken.undo();
+        self.neighbours.undo();
+        Vec::new()
     }
 }
 
@@ -241,12 +234,12 @@ mod tests {
     /// Reports a session; returns the number of refused batches.
     fn wants(nat: &mut Nat44, device: &mut Model, (ip, protocol, id): Inside) -> usize {
         let event = digest(device, "session_t", &[ip, protocol, id]);
-        tell(nat, 0, Event::Told(&event), device).len()
+        tell(nat, 0, &[Event::Told(&event)], device).len()
     }
 
     fn ends(nat: &mut Nat44, device: &mut Model, inside: Inside) {
         let event = idle(device, UP, &tuple(inside));
-        tell(nat, 0, Event::Told(&event), device);
+        tell(nat, 0, &[Event::Told(&event)], device);
     }
 
     #[test]
@@ -293,7 +286,7 @@ mod tests {
             ends(&mut nat, &mut device, (0xa, UDP, 4000));
             assert_eq!((entries(&mut device, UP).len(), entries(&mut device, DOWN).len()), (0, 0));
             assert_eq!(wants(&mut nat, &mut device, (0xb, UDP, 4000)), 0);
-            assert_eq!(nat.sessions[&(0xb, UDP, 4000)], (POOL, UDP, 4000));
+            assert_eq!(nat.sessions.get(&(0xb, UDP, 4000)), Some(&(POOL, UDP, 4000)));
         }
     }
 
@@ -304,7 +297,7 @@ mod tests {
             let (mut nat, mut device) = plane(2, (full, 1));
             for (ip, refused) in [(0xa, 0), (0xb, 1), (0xb, 1)] {
                 let event = said(&device, ip, ip);
-                let told = tell(&mut nat, 0, Event::Told(&event), &mut device);
+                let told = tell(&mut nat, 0, &[Event::Told(&event)], &mut device);
                 assert_eq!(told.len(), refused);
                 assert_eq!(
                     (entries(&mut device, KNOWN).len(), entries(&mut device, NEIGHBOURS).len()),
@@ -315,7 +308,7 @@ mod tests {
             device.refuses_after = Some(2);
             for refused in [1, 0] {
                 let event = said(&device, 0xa, 0xc);
-                assert_eq!(tell(&mut nat, 0, Event::Told(&event), &mut device).len(), refused);
+                assert_eq!(tell(&mut nat, 0, &[Event::Told(&event)], &mut device).len(), refused);
                 let mac = if refused == 1 { 0xa } else { 0xc };
                 assert_eq!(entries(&mut device, KNOWN), [[0xa, mac, 1]]);
             }

@@ -48,7 +48,8 @@ const KERNEL_HOPS: u128 = 2;
 
 /// What the tables of the translator must contain for a configuration in device mode. The error is that the manifest is another program's.
 pub fn wanted(config: &Config, manifest: &Manifest) -> Result<Desired, String> {
-    let named = named(config);
+    let learns = manifest.table_id(&sessions::table("pools")).is_some();
+    let named = named(config, learns);
     let table =
         |name: &str| manifest.table_id(name).ok_or_else(|| format!("the program has no table `{name}`"));
     let call = |table: TableId, call: Call| -> Result<ActionCall, String> {
@@ -72,14 +73,15 @@ pub fn wanted(config: &Config, manifest: &Manifest) -> Result<Desired, String> {
         let rates = vec![held(config.error_rate.into()); 2];
         desired.entities.extend(limits(&format!("{SENT}.limits"), &rates, manifest)?);
     }
-    if let Some(stateful) = &config.stateful {
+    if let Some(stateful) = config.stateful.as_ref().filter(|_| learns) {
         let (name, rates) = sessions::new_sessions(stateful);
         desired.entities.extend(limits(&name, &rates, manifest)?);
     }
     Ok(desired)
 }
 
-fn named(config: &Config) -> Named {
+/// `learns`: the program makes sessions itself; otherwise a controller does.
+fn named(config: &Config, learns: bool) -> Named {
     let mut wanted = Named::default();
     wanted.defaults.push((format!("{CONTROL}.settings"), settings(config)));
     wanted.defaults.push((format!("{CONTROL}.errors"), errors(config)));
@@ -88,7 +90,10 @@ fn named(config: &Config) -> Named {
         wanted.defaults.push((format!("{path}.prefix"), by_prefix(config.prefix, &path)));
     }
     if let Some(stateful) = &config.stateful {
-        sessions::add(stateful, config.prefix, &mut wanted);
+        match learns {
+            true => sessions::add(stateful, config.prefix, &mut wanted),
+            false => sessions::add_fixed(stateful, config.prefix, &mut wanted),
+        }
     }
     // Source and destination addresses, of a packet and of the packet inside an ICMP error, are looked up in separate tables with the same
     // contents.
@@ -306,7 +311,7 @@ mod tests {
     use crate::nat64::config::parse;
 
     fn of(text: &str) -> Named {
-        named(&parse(text).expect("a good file"))
+        named(&parse(text).expect("a good file"), true)
     }
 
     #[test]

@@ -54,10 +54,7 @@ pub(super) fn add(stateful: &Stateful, prefix: Option<Ipv6Net>, wanted: &mut Nam
         wanted.entries.push((table("pools"), vec![key], pool_call(pool, next, slots.len(), secret)));
         next += slots.len();
     }
-    if let Some(prefix) = prefix {
-        let key = MatchValue::Lpm(Bits::new(128, u128::from(prefix.network())), prefix.prefix_len().into());
-        wanted.entries.push((table("pools"), vec![key], call(&table("own_prefix"), &[])));
-    }
+    own_prefix(prefix, "pools", wanted);
     wanted.tables.extend(["slots", "pools", "hosts4", "hosts6"].map(table));
     let by_address = stateful.filtering == Filtering::AddressDependent;
     let log = match stateful.log {
@@ -87,6 +84,22 @@ pub(super) fn add(stateful: &Stateful, prefix: Option<Ipv6Net>, wanted: &mut Nam
         wanted.entries.push(entry("hosts4", (32, four), "to_host", (128, six)));
         wanted.entries.push(entry("hosts6", (128, six), "to_address", (32, four)));
     }
+}
+
+/// Adds what a program has whose sessions a controller writes (apps/nat64-controller).
+pub(super) fn add_fixed(stateful: &Stateful, prefix: Option<Ipv6Net>, wanted: &mut Named) {
+    own_prefix(prefix, "sources", wanted);
+    wanted.tables.push(table("sources"));
+    for binding in &stateful.bindings {
+        wanted.entries.extend(bound(binding));
+    }
+}
+
+/// The prefix of the IPv4 side, from which no packet may come.
+fn own_prefix(prefix: Option<Ipv6Net>, name: &str, wanted: &mut Named) {
+    let Some(prefix) = prefix else { return };
+    let key = MatchValue::Lpm(Bits::new(128, u128::from(prefix.network())), prefix.prefix_len().into());
+    wanted.entries.push((table(name), vec![key], call(&table("own_prefix"), &[])));
 }
 
 fn pool_call(pool: &Pool, slot: usize, slots: usize, secret: [u64; 2]) -> Call {

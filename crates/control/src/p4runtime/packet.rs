@@ -9,16 +9,44 @@ use super::{Status, entry};
 
 /// The frame of a packet from the controller: its header, padded to whole bytes, and the payload.
 pub fn packet_out(pipeline: &Pipeline, names: &mut Names, packet: &v1::PacketOut) -> Result<Vec<u8>, Status> {
-    let mut frame = match &pipeline.packet_out {
-        Some(header) => header_bytes(header, &packet.metadata, names)?,
-        None if packet.metadata.is_empty() => Vec::new(),
+    joined("packet_out", &pipeline.packet_out, &packet.metadata, &packet.payload, names)
+}
+
+/// The message of a frame for the controller; `None` if the frame is shorter than its header.
+pub fn packet_in(pipeline: &Pipeline, names: &Names, frame: &[u8]) -> Option<v1::PacketIn> {
+    let (metadata, payload) = split(&pipeline.packet_in, names, frame)?;
+    Some(v1::PacketIn { payload, metadata })
+}
+
+/// At the controller's end: the frame of a packet-in that a server has sent.
+pub fn received(pipeline: &Pipeline, names: &mut Names, packet: &v1::PacketIn) -> Result<Vec<u8>, Status> {
+    joined("packet_in", &pipeline.packet_in, &packet.metadata, &packet.payload, names)
+}
+
+/// At the controller's end: the packet-out of a frame; `None` if the frame is shorter than its header.
+pub fn to_send(pipeline: &Pipeline, names: &Names, frame: &[u8]) -> Option<v1::PacketOut> {
+    let (metadata, payload) = split(&pipeline.packet_out, names, frame)?;
+    Some(v1::PacketOut { payload, metadata })
+}
+
+/// A header and the payload behind it, as one frame.
+fn joined(
+    name: &str,
+    header: &Option<PacketHeader>,
+    metadata: &[v1::PacketMetadata],
+    payload: &[u8],
+    names: &mut Names,
+) -> Result<Vec<u8>, Status> {
+    let mut frame = match header {
+        Some(header) => header_bytes(header, metadata, names)?,
+        None if metadata.is_empty() => Vec::new(),
         None => {
-            return Err(Status::invalid(
-                "the program has no header `packet_out`, so packets have no metadata",
-            ));
+            return Err(Status::invalid(format!(
+                "the program has no header `{name}`, so packets have no metadata"
+            )));
         }
     };
-    frame.extend_from_slice(&packet.payload);
+    frame.extend_from_slice(payload);
     Ok(frame)
 }
 
@@ -44,11 +72,13 @@ fn header_bytes(
     Ok(all.concat(&Bits::zero(whole - all.width())).to_bytes_be())
 }
 
-/// The message of a frame for the controller; `None` if the frame is shorter than its header.
-pub fn packet_in(pipeline: &Pipeline, names: &Names, frame: &[u8]) -> Option<v1::PacketIn> {
-    let Some(header) = &pipeline.packet_in else {
-        return Some(v1::PacketIn { payload: frame.to_vec(), metadata: Vec::new() });
-    };
+/// The fields of a header in front of a frame, and the payload behind it.
+fn split(
+    header: &Option<PacketHeader>,
+    names: &Names,
+    frame: &[u8],
+) -> Option<(Vec<v1::PacketMetadata>, Vec<u8>)> {
+    let Some(header) = header else { return Some((Vec::new(), frame.to_vec())) };
     let width: u32 = header.fields.iter().map(|field| field.width).sum();
     let (front, payload) = frame.split_at_checked(width.div_ceil(8) as usize)?;
     let all = Bits::from_bytes_be(8 * front.len() as u32, front);
@@ -58,6 +88,5 @@ pub fn packet_in(pipeline: &Pipeline, names: &Names, frame: &[u8]) -> Option<v1:
         let value = all.shr(u64::from(end)).resize(field.width);
         v1::PacketMetadata { metadata_id: field.id, value: entry::param_bytes(&value, field, names) }
     };
-    let metadata = header.fields.iter().map(field).collect();
-    Some(v1::PacketIn { payload: payload.to_vec(), metadata })
+    Some((header.fields.iter().map(field).collect(), payload.to_vec()))
 }

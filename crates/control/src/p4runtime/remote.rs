@@ -2,7 +2,7 @@
 //!
 //! P4Info has no layouts, and what it does not say of a program is not needed here: names, keys, actions, sizes.
 
-use abi::id::DigestId;
+use abi::id::{DigestId, TableId};
 use abi::manifest::{Action, DigestType, KeyField, Param, Table};
 use abi::{ActionCall, Digest, Manifest, MatchKind};
 use dataplane::device::{self, Entity, EntryKey, Key, Mirror, TableEntry, Update};
@@ -12,7 +12,7 @@ use proto::p4::v1::{
 };
 
 use super::kept::Kept;
-use super::objects::{replica, replication};
+use super::objects::{self, replica, replication};
 use super::pipeline::Pipeline;
 use super::{Status, bytes, data, entry};
 
@@ -33,6 +33,7 @@ pub fn manifest(info: &P4Info, program: &str) -> Manifest {
                 first: None,
             })
             .collect(),
+        meters: info.meters.iter().map(meter).collect(),
         ..Manifest::default()
     }
 }
@@ -95,6 +96,10 @@ fn table(info: &P4Info, table: &config::Table) -> Table {
     }
 }
 
+fn meter(meter: &config::Meter) -> abi::manifest::Meter {
+    abi::manifest::Meter { name: name(&meter.preamble), size: Some(meter.size.max(0) as u64), map: None }
+}
+
 fn digest_type(info: &P4Info, digest: &config::Digest) -> DigestType {
     let spec = digest.type_spec.as_ref().filter(|spec| data::is_finite(info, spec));
     let fields = spec.and_then(|spec| data::leaves(info, spec)).unwrap_or_default();
@@ -114,6 +119,10 @@ pub fn update(
     Ok(match update {
         Update::Insert(entity) => made(update::Type::Insert, entity_message(pipeline, kept, entity)?),
         Update::Modify(entity) => made(update::Type::Modify, entity_message(pipeline, kept, entity)?),
+        // They always exist.
+        Update::Set(entity @ (Entity::Default { .. } | Entity::Meter { .. })) => {
+            made(update::Type::Modify, entity_message(pipeline, kept, entity)?)
+        }
         Update::Set(entity) => {
             let kind = if exists(&entity.key()) { update::Type::Modify } else { update::Type::Insert };
             made(kind, entity_message(pipeline, kept, entity)?)
@@ -133,12 +142,23 @@ fn entity_message(pipeline: &Pipeline, kept: &Kept, entity: &Entity) -> Result<e
     match entity {
         Entity::Entry(entry) => {
             let mut message = entry_key(pipeline, kept, &entry.key)?;
-            let (_, table) = pipeline.table_at(entry.key.table).ok_or_else(no_message)?;
             let device::Action::Call(call) = &entry.action else { return Err(no_message()) };
-            let action = entry::action(table, call, &kept.names).ok_or_else(no_message)?;
-            message.action = Some(v1::TableAction { r#type: Some(table_action::Type::Action(action)) });
+            message.action = Some(action(pipeline, kept, entry.key.table, call)?);
             message.idle_timeout_ns = entry.idle.map_or(0, |micros| micros.saturating_mul(1000) as i64);
             Ok(entity::Entity::TableEntry(message))
+        }
+        Entity::Default { table, action: call } => {
+            let (table_id, _) = pipeline.table_at(*table).ok_or_else(no_message)?;
+            let action = Some(action(pipeline, kept, *table, call)?);
+            let entry =
+                v1::TableEntry { table_id, is_default_action: true, action, ..v1::TableEntry::default() };
+            Ok(entity::Entity::TableEntry(entry))
+        }
+        Entity::Meter { meter, index, rates } => {
+            let meter_id =
+                pipeline.meters.ids.get(meter.index()).copied().flatten().ok_or_else(no_message)?;
+            let (index, config) = (objects::index(*index), objects::meter_config(rates));
+            Ok(entity::Entity::MeterEntry(v1::MeterEntry { meter_id, index, config, counter_data: None }))
         }
         Entity::Multicast { group, copies } => {
             // BMv2's server knows the older form of ports only.
@@ -160,6 +180,17 @@ fn entity_message(pipeline: &Pipeline, kept: &Kept, entity: &Entity) -> Result<e
         }
         _ => Err(no_message()),
     }
+}
+
+fn action(
+    pipeline: &Pipeline,
+    kept: &Kept,
+    table: TableId,
+    call: &ActionCall,
+) -> Result<v1::TableAction, Status> {
+    let (_, table) = pipeline.table_at(table).ok_or_else(no_message)?;
+    let action = entry::action(table, call, &kept.names).ok_or_else(no_message)?;
+    Ok(v1::TableAction { r#type: Some(table_action::Type::Action(action)) })
 }
 
 fn key_message(pipeline: &Pipeline, kept: &Kept, key: &Key) -> Result<entity::Entity, Status> {

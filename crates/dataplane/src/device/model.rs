@@ -21,6 +21,8 @@ pub struct Model {
     pub refuses_after: Option<usize>,
     /// What [`Device::events`] returns next.
     pub told: Vec<Event>,
+    /// The packets that were sent through the port of the controller.
+    pub sent: Vec<Vec<u8>>,
     /// The count of each drop reason.
     pub drops: HashMap<DropId, Count>,
 }
@@ -34,6 +36,7 @@ impl Model {
             order: Vec::new(),
             refuses_after: None,
             told: Vec::new(),
+            sent: Vec::new(),
             drops: HashMap::new(),
         }
     }
@@ -77,6 +80,11 @@ impl Device for Model {
 
     fn read(&mut self, query: &Query) -> Result<Vec<Entity>, DeviceError> {
         read(self, query)
+    }
+
+    fn packet_out(&mut self, packet: &[u8]) -> Result<(), DeviceError> {
+        self.sent.push(packet.to_vec());
+        Ok(())
     }
 
     fn events(&mut self) -> Result<Vec<Event>, DeviceError> {

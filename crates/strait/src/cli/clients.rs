@@ -64,8 +64,12 @@ pub enum ControllerCommand {
         #[arg(long, value_name = "POOL")]
         pool: String,
     },
-    /// The control plane of stateful NAT64 (not in this release).
-    Nat64,
+    /// Write the bindings and sessions of stateful NAT64 (apps/nat64-controller).
+    Nat64 {
+        /// The configuration, as for `strait nat64`, with `mode = "stateful"`.
+        #[arg(long, value_name = "FILE", default_value = "/etc/strait/nat64.toml", value_hint = ValueHint::FilePath)]
+        config: PathBuf,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{anyhow, bail};
+use anyhow::anyhow;
 use control::apps::{self, BuiltIn, Controller, Event};
 use dataplane::Device as _;
 use grpc::RemoteDevice;
@@ -14,6 +14,7 @@ use grpc::client::ClientError;
 
 use super::connect;
 use crate::cli::clients::{ControllerArgs, ControllerCommand};
+use crate::commands::nat64;
 
 /// The interval at which a server that is away is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -29,9 +30,9 @@ pub fn run(args: &ControllerArgs) -> anyhow::Result<()> {
         ControllerCommand::Nat44 { pool } => {
             (format!("nat44:{pool}").parse().map_err(|why: String| anyhow!(why))?, Vec::new())
         }
-        ControllerCommand::Nat64 => bail!(
-            "`strait controller nat64` is not in this release: apps/nat64-stateful learns its sessions in the dataplane (strait nat64 up)"
-        ),
+        ControllerCommand::Nat64 { config } => {
+            (BuiltIn::Nat64(Box::new(nat64::controlled(config)?)), Vec::new())
+        }
     };
     ctrlc::set_handler(|| STOP.store(true, Ordering::Release))?;
     let mut reported = String::new();
@@ -71,24 +72,22 @@ fn control(args: &ControllerArgs, built_in: &BuiltIn, ports: &[u32]) -> anyhow::
         found.len()
     );
     let mut refused = 0u64;
-    let mut tell = |event: Event<'_>, now: u64, device: &mut RemoteDevice| {
-        for why in apps::tell(&mut *plane, now, event, device) {
+    let mut tell = |events: &[Event<'_>], now: u64, device: &mut RemoteDevice| {
+        for why in apps::tell(&mut *plane, now, events, device) {
             if refused == 0 {
-                eprintln!("warning: a write was refused: {}", why.error);
+                eprintln!("warning: a write was refused: {why}");
             }
             refused += 1;
         }
     };
     let started = Instant::now();
-    tell(Event::Found(&found), 0, &mut device);
+    tell(&[Event::Found(&found)], 0, &mut device);
     drop(found);
-    tell(Event::Started(ports), 0, &mut device);
+    tell(&[Event::Started(ports)], 0, &mut device);
     while !STOP.load(Ordering::Acquire) {
         let events = device.wait(TURN)?;
         let now = started.elapsed().as_micros() as u64;
-        for event in &events {
-            tell(Event::Told(event), now, &mut device);
-        }
+        tell(&events.iter().map(Event::Told).collect::<Vec<_>>(), now, &mut device);
         if device.is_deposed() {
             eprintln!("another controller is the primary; waiting");
             return Ok(());

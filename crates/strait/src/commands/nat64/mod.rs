@@ -30,6 +30,7 @@ mod who;
 mod wiring;
 
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use abi::Manifest;
@@ -50,6 +51,17 @@ const DIRECT_PORT: u32 = 2;
 /// The MTU of the device. It is no limit: the kernel compares translated packets with the MTU of the interface where they leave, and the sender of
 /// one that is too large gets the error of its protocol.
 const DEVICE_MTU: u32 = 65_535;
+
+/// The configuration of a controller: a file, with a secret for its pools.
+pub fn controlled(path: &Path) -> anyhow::Result<Config> {
+    let config = record::File::read(path)?.config()?;
+    if config.stateful.as_ref().is_some_and(|stateful| stateful.secret.is_none()) {
+        eprintln!(
+            "note: without `secret`, a host may get another address for new bindings when the controller starts again"
+        );
+    }
+    source::keep_secret(config, None)
+}
 
 /// Executes a subcommand.
 pub fn run(command: &Nat64Command) -> anyhow::Result<ExitCode> {

@@ -121,8 +121,8 @@ fn serve(
             let Some(device) = machine.running() else { return };
             for event in events {
                 show(args, event, device.manifest());
-                plane.tell(Event::Told(event), now, device);
             }
+            plane.tell(&events.iter().map(Event::Told).collect::<Vec<_>>(), now, device);
         })?;
         quiet = if events { 0 } else { quiet.saturating_add(1) };
         if last {

@@ -20,16 +20,16 @@ impl Plane {
         let made = |text: &String| text.parse::<BuiltIn>()?.make(device.manifest());
         let controller = args.controller.as_ref().map(made).transpose().map_err(|why| anyhow!(why))?;
         let mut plane = Plane { controller, refused: 0 };
-        plane.tell(Event::Started(ports), 0, device);
+        plane.tell(&[Event::Started(ports)], 0, device);
         Ok(plane)
     }
 
-    /// Passes an event to the control plane, and writes the updates that it returns.
-    pub fn tell(&mut self, event: Event<'_>, now: u64, device: &mut dyn Device) {
+    /// Passes events to the control plane, and brings about what it asks for.
+    pub fn tell(&mut self, events: &[Event<'_>], now: u64, device: &mut dyn Device) {
         let Some(controller) = &mut self.controller else { return };
-        for why in apps::tell(&mut **controller, now, event, device) {
+        for why in apps::tell(&mut **controller, now, events, device) {
             if self.refused == 0 {
-                eprintln!("warning: a write of the control plane was refused: {}", why.error);
+                eprintln!("warning: a write of the control plane was refused: {why}");
             }
             self.refused += 1;
         }
