@@ -165,9 +165,7 @@ impl Nat64 {
         }
         let outside = self.pools.choose(inside, |outside| self.owners.contains(outside))?;
         self.set_binding(inside, Some(Binding { outside, sessions: 0, is_static: false }));
-        let entry = |(table, key, args): (&Exact, [_; 3], [_; 2])| table.entry(&key, &args, None);
-        updates
-            .extend(self.binding_entries(inside, outside).map(entry).map(Entity::Entry).map(Update::Insert));
+        updates.extend(self.binding_entries(inside, outside).map(Entity::Entry).map(Update::Insert));
         Some(outside)
     }
 
@@ -186,8 +184,8 @@ impl Nat64 {
     fn unbind(&mut self, inside: Inside) -> Vec<Update> {
         let Some(Binding { outside, .. }) = self.bindings.get(&inside).copied() else { return Vec::new() };
         self.set_binding(inside, None);
-        let keys = self.binding_entries(inside, outside).map(|(table, key, _)| table.key(&key));
-        keys.map(Key::Entry).map(Update::Unset).into()
+        let entries = self.binding_entries(inside, outside);
+        entries.map(|entry| Update::Unset(Key::Entry(entry.key))).into()
     }
 
     /// Follows the states of a TCP session.
@@ -231,18 +229,18 @@ impl Nat64 {
         }
     }
 
-    /// The entries of a binding: table, key and arguments.
+    /// The entries of a binding, one for each direction.
     fn binding_entries(
         &self,
         (protocol, host, host_port): Inside,
         (_, address, port): Outside,
-    ) -> [(&Exact, [(u32, u128); 3], [(u32, u128); 2]); 2] {
+    ) -> [TableEntry; 2] {
         let own = (8, u128::from(protocol));
         let inner = [(128, host), (16, u128::from(host_port))];
         let outer = [(32, u128::from(address)), (16, u128::from(port))];
         [
-            (&self.tables.bib4, [own, outer[0], outer[1]], inner),
-            (&self.tables.bib6, [own, inner[0], inner[1]], outer),
+            self.tables.bib4.entry(&[own, outer[0], outer[1]], &inner, None),
+            self.tables.bib6.entry(&[own, inner[0], inner[1]], &outer, None),
         ]
     }
 

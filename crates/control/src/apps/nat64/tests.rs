@@ -220,8 +220,7 @@ fn another_controller_goes_on_with_what_the_device_has() {
     assert!(rig.entries(SESSIONS).iter().any(established), "the state goes on: {:?}", rig.entries(SESSIONS));
     // A part of a batch that a killed controller has written.
     let half = rig.plane.binding_entries((UDP, HOST, 9), (UDP, POOL, 9));
-    let entry = |(table, key, args): (&Exact, [_; 3], [_; 2])| table.entry(&key, &args, None);
-    let updates = half.map(entry).map(Entity::Entry).map(Update::Insert);
+    let updates = half.map(Entity::Entry).map(Update::Insert);
     rig.device.write(&updates[1..]).expect("there is room");
     rig.replace("");
     assert_eq!(rig.sizes(), [2, 2, 3]);
