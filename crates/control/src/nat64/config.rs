@@ -6,6 +6,7 @@
 mod attach;
 mod binding;
 mod stateful;
+mod switch;
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -22,6 +23,7 @@ use super::ranges::{Mappings, NOT_GLOBAL, PRIVATE, asymmetric, overlap, unroutab
 pub use attach::{Attach, Lanes, XdpMode};
 pub use binding::{HostBinding, StaticBinding};
 pub use stateful::{Filtering, Log, LogTarget, Pool, Protocol, Stateful, Timeouts};
+pub use switch::{NextHop, Switch};
 
 /// A checked configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +63,8 @@ pub struct Config {
     pub stateful: Option<Stateful>,
     /// What makes it a CLAT (RFC 6877), in mode `clat`.
     pub clat: Option<Clat>,
+    /// The switch whose sessions a controller writes. What runs in a device has none.
+    pub switch: Option<Switch>,
 }
 
 /// How packets are translated that one host with a mapping sends to the RFC 6052 address of another (RFC 7757 section 4.2).
@@ -127,7 +131,7 @@ impl fmt::Display for Problem {
     }
 }
 
-const SECTIONS: [&str; 5] = ["nat64", "map", "pool", "binding", "clat"];
+const SECTIONS: [&str; 6] = ["nat64", "map", "pool", "binding", "clat", "switch"];
 
 /// The keys of the section `nat64`.
 pub const KEYS: [&str; 25] = [
@@ -247,6 +251,7 @@ impl<'a> Reader<'a> {
             self.unknown(key.span(), key.get_ref(), &SECTIONS);
         }
         let maps = self.maps(root.get("map"));
+        let switch = root.get("switch").and_then(|section| self.switch(section));
         let extra = Extra { clat: root.get("clat"), pools: root.get("pool"), bindings: root.get("binding") };
         let Some(section) = root.get("nat64") else {
             self.problem(
@@ -260,7 +265,11 @@ impl<'a> Reader<'a> {
             self.problem(section.span(), "`nat64` is not a section", "write `[nat64]` on a line of its own");
             return None;
         };
-        self.section(table, section.span(), maps, extra)
+        let config = self.section(table, section.span(), maps, extra)?;
+        if let (Some(section), None) = (root.get("switch"), &config.stateful) {
+            self.belongs(section.span(), "the section `[switch]`", "stateful");
+        }
+        Some(Config { switch, ..config })
     }
 
     fn section(
@@ -336,6 +345,7 @@ impl<'a> Reader<'a> {
             error_rate: self.error_rate(table.get("error-rate")),
             stateful,
             clat,
+            switch: None,
         })
     }
 

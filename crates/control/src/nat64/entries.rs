@@ -1,14 +1,14 @@
 //! Converts a configuration to table entries of apps/nat64. The README of apps/nat64 has the formulas.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use abi::id::TableId;
 use abi::{ActionCall, Bits, Entry, Manifest, MatchValue};
 use dataplane::Rate;
 use dataplane::device::Entity;
-use ipnet::{Ipv4Net, Ipv6Net};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-use super::config::{Config, Hairpin, Map, Stateful, Tos, UdpZeroChecksum};
+use super::config::{Config, Hairpin, Map, Stateful, Switch, Tos, UdpZeroChecksum};
 use super::ranges::{NOT_GLOBAL, overlap};
 use super::sessions;
 use crate::plan::Desired;
@@ -95,6 +95,9 @@ fn named(config: &Config, learns: bool) -> Named {
             false => sessions::add_fixed(stateful, config.prefix, &mut wanted),
         }
     }
+    if !learns {
+        switch(config.switch.as_ref(), &mut wanted);
+    }
     // Source and destination addresses, of a packet and of the packet inside an ICMP error, are looked up in separate tables with the same
     // contents.
     let directions = [
@@ -152,6 +155,43 @@ fn named(config: &Config, learns: bool) -> Named {
     wanted
 }
 
+/// What a switch that owns its ports knows: them, its addresses, and its routes.
+fn switch(switch: Option<&Switch>, wanted: &mut Named) {
+    let own = |table: &str| format!("{CONTROL}.own.{table}");
+    let all = [
+        own("ports"),
+        own("local4"),
+        own("local6"),
+        format!("{CONTROL}.route4"),
+        format!("{CONTROL}.route6"),
+    ];
+    let [ports, local4, local6, route4, route6] = all.clone();
+    wanted.tables.extend(all);
+    let Some(switch) = switch else { return };
+    let exact = |width, value| vec![MatchValue::Exact(Bits::new(width, value))];
+    for port in &switch.ports {
+        let action = call(&own("port"), &[(48, switch.mac.into())]);
+        wanted.entries.push((ports.clone(), exact(9, (*port).into()), action));
+    }
+    for address in &switch.addresses {
+        let (table, key) = match address {
+            IpAddr::V4(address) => (&local4, exact(32, u32::from(*address).into())),
+            IpAddr::V6(address) => (&local6, exact(128, u128::from(*address))),
+        };
+        wanted.entries.push((table.clone(), key, call("NoAction", &[])));
+    }
+    for route in &switch.routes {
+        let (table, bits) = match route.to {
+            IpNet::V4(net) => (&route4, Bits::new(32, bits4(net))),
+            IpNet::V6(net) => (&route6, Bits::new(128, bits6(net))),
+        };
+        let key = MatchValue::Lpm(bits, route.to.prefix_len().into());
+        let args =
+            [(9, route.port.into()), (48, switch.mac.into()), (48, route.mac.into()), (16, route.mtu.into())];
+        wanted.entries.push((table.clone(), vec![key], call(&format!("{CONTROL}.next_hop"), &args)));
+    }
+}
+
 fn settings(config: &Config) -> Call {
     let (keep, set) = match config.tos {
         Tos::Copy => (255, 0),
@@ -163,8 +203,10 @@ fn settings(config: &Config) -> Call {
         false => u16::MAX,
     };
     let compute = config.udp_zero_checksum == UdpZeroChecksum::Compute;
+    // A switch has no kernel around it.
+    let kernel_hops = if config.switch.is_some() { 0 } else { KERNEL_HOPS };
     let args = [
-        (1, 0),
+        (1, config.switch.is_some().into()),
         (9, 0),
         (8, keep),
         (8, set),
@@ -173,7 +215,7 @@ fn settings(config: &Config) -> Call {
         (1, compute as u128),
         (16, max_mss as u128),
         (16, config.lowest_ipv6_mtu as u128),
-        (8, KERNEL_HOPS),
+        (8, kernel_hops),
         (1, (config.error_rate > 0) as u128),
         (1, (config.hairpin == Hairpin::Intrinsic) as u128),
     ];
@@ -208,7 +250,8 @@ fn sources(config: &Config) -> Call {
         |prefix: &Ipv6Net| !is_well_known(*prefix) || overlap(source4.into(), NOT_GLOBAL).is_none();
     let embedded = || config.prefix.filter(may_carry).map(|p| embedded(p, source4));
     let source6 = config.error_source6.or(own).or_else(embedded);
-    let args = [(48, 0), (32, u32::from(source4) as u128), (128, source6.map_or(0, u128::from))];
+    let mac = config.switch.as_ref().map_or(0, |switch| switch.mac);
+    let args = [(48, mac.into()), (32, u32::from(source4) as u128), (128, source6.map_or(0, u128::from))];
     call(&format!("{SENT}.source"), &args)
 }
 

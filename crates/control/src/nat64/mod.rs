@@ -13,8 +13,8 @@ mod sessions;
 
 pub use clat::{Clat, Found};
 pub use config::{
-    Attach, Config, Filtering, Hairpin, Lanes, Log, LogTarget, Map, Pool, Problem, Protocol, Stateful,
-    StaticBinding, Timeouts, Tos, UdpZeroChecksum, XdpMode,
+    Attach, Config, Filtering, Hairpin, Lanes, Log, LogTarget, Map, NextHop, Pool, Problem, Protocol,
+    Stateful, StaticBinding, Switch, Timeouts, Tos, UdpZeroChecksum, XdpMode,
 };
 pub use entries::{ETHERNET_MTU, embedded, wanted};
 pub use running::{Running, counters, running, tables};

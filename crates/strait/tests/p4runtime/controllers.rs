@@ -1,6 +1,7 @@
 //! `strait controller`: the control planes of apps as P4Runtime clients, with hosts around the switch. A controller dies, another one goes on, and no
 //! station and no session is lost.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,8 @@ struct Network {
 impl Network {
     fn start(target: &str, app: &str, hosts: usize, more: &[&str]) -> Network {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../apps");
-        let text = std::fs::read_to_string(format!("{root}/{app}/{app}.p4")).expect("the app");
+        // It includes files that stand beside it.
+        let text = format!("#include \"{root}/{app}/{app}.p4\"\n");
         let lab = Lab::new(&format!("p4rt-{app}-{target}"), hosts, &text);
         ip(&format!("-n {} link set lo up", lab.switch.name()));
         let more: Vec<&str> = ["--grpc", "9559"].iter().chain(more).copied().collect();
@@ -57,6 +59,12 @@ impl Network {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", self.lab.hosts[host].name()]).args(line.split(' '));
         command.output().expect("it runs")
+    }
+
+    /// Packets of a host have their checksums and their final length when they leave it.
+    fn without_offloads(&self, host: usize) {
+        let off = self.in_host(host, &format!("ethtool -K h{host} tx off tso off gso off gro off"));
+        assert!(off.status.success());
     }
 
     /// Sends pings. Whether at least one is answered: the first packet of a session, and one to an unknown neighbour, are lost.
@@ -146,8 +154,7 @@ fn nat44(target: &str) {
         ip(&format!("-n {} link set h{n} up", host(n)));
         ip(&format!("-n {} route add default via {gateway}", host(n)));
         // The program verifies checksums and cuts nothing.
-        let off = net.in_host(n, &format!("ethtool -K h{n} tx off tso off gso off gro off"));
-        assert!(off.status.success());
+        net.without_offloads(n);
     }
     let entries = [
         "interfaces 0 => interface 0 02:00:00:00:01:fe",
@@ -190,4 +197,87 @@ fn nat44_on_native() {
 #[test]
 fn nat44_on_tc() {
     nat44("tc");
+}
+
+/// The configuration of the switch between host 0, which has IPv6 only, and host 1, which has IPv4 only.
+const NAT64: &str = r#"
+[nat64]
+mode   = "stateful"
+prefix = "2001:db8:64::/96"
+pool   = ["203.0.113.9"]
+secret = "00112233445566778899aabbccddeeff"
+
+[switch]
+mac       = "02:00:00:00:00:fe"
+ports     = [0, 1]
+addresses = ["2001:db8:100::1", "192.0.2.1"]
+
+[[switch.route]]
+to   = "2001:db8:100::/64"
+port = 0
+mac  = "02:00:00:00:00:0a"
+
+[[switch.route]]
+to   = "192.0.2.0/24"
+port = 1
+mac  = "02:00:00:00:00:0b"
+"#;
+
+fn nat64(target: &str) {
+    if !possible(&format!("strait controller nat64 on {target}")) {
+        return;
+    }
+    let net = Network::start(target, "nat64-controller", 2, &["--cpu-port", "510"]);
+    for (n, mac, address, gateway) in [
+        (0, "02:00:00:00:00:0a", "2001:db8:100::2/64", "2001:db8:100::1"),
+        (1, "02:00:00:00:00:0b", "192.0.2.2/24", "192.0.2.1"),
+    ] {
+        let host = net.lab.hosts[n].name();
+        ip(&format!("-n {host} addr flush dev h{n}"));
+        ip(&format!("-n {host} link set h{n} address {mac}"));
+        ip(&format!("-n {host} addr add {address} dev h{n}{}", if n == 0 { " nodad" } else { "" }));
+        ip(&format!("-n {host} route add default via {gateway}"));
+        // A segment that is longer than the next hop's MTU has no room there.
+        net.without_offloads(n);
+    }
+    let file = net.lab.files.write("nat64.toml", NAT64.as_bytes()).expect("a file");
+    let words = ["nat64", "--config", file.to_str().expect("UTF-8")];
+    let first = net.controller(&words);
+    net.wait_for("the switch answers for its address", |net| net.ping(0, "2001:db8:100::1", 1));
+    let second = net.controller(&words);
+    // The first packet opens the session, and is not lost.
+    let pings = net.in_host(0, "ping -c 3 -i 0.2 -W 5 2001:db8:64::c000:202");
+    let text = String::from_utf8_lossy(&pings.stdout).into_owned();
+    assert!(text.contains("3 received"), "{text}");
+    let server = (Ipv4Addr::new(192, 0, 2, 2), 4711).into();
+    let seen: SocketAddr = "[2001:db8:64::c000:202]:4711".parse().expect("an address");
+    net.lab.tcp_to(0, seen, server);
+    let closed = |net: &Network| {
+        let tcp: Vec<_> =
+            net.dump("sessions").into_iter().filter(|line| line.starts_with("sessions 6 ")).collect();
+        tcp.len() == 1 && tcp[0].contains(" 6 idle 4m")
+    };
+    net.wait_for("the controller sees both ends close", closed);
+    let before = net.dump("sessions");
+    drop(first);
+    net.lab.tcp_to(0, seen, server);
+    let after = net.dump("sessions");
+    assert!(before.iter().all(|line| after.contains(line)), "no session is lost: {before:?} {after:?}");
+    assert!(after.len() > before.len(), "the standby opens sessions: {after:?}");
+    drop(second);
+}
+
+#[test]
+fn nat64_on_interp() {
+    nat64("interp");
+}
+
+#[test]
+fn nat64_on_native() {
+    nat64("native");
+}
+
+#[test]
+fn nat64_on_tc() {
+    nat64("tc");
 }

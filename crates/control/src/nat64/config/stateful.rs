@@ -335,7 +335,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads each section of a list, with its place.
-    fn sections<T>(
+    pub(super) fn sections<T>(
         &mut self,
         value: Option<&Value<'a>>,
         name: &str,

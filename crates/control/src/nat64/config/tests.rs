@@ -157,6 +157,45 @@ fn mappings_inside_each_other_are_allowed_and_told_of() {
     }
 }
 
+const SWITCH: &str = r#"[nat64]
+mode   = "stateful"
+prefix = "2001:db8:64::/96"
+pool   = ["203.0.113.9"]
+[switch]
+mac       = "02:00:00:00:00:fe"
+ports     = [0, 1]
+addresses = ["2001:db8:100::1", "192.0.2.1"]
+[[switch.route]]
+to   = "192.0.2.0/24"
+port = 1
+mac  = "02:00:00:00:00:0b"
+"#;
+
+#[test]
+fn a_switch_has_ports_addresses_and_routes() {
+    let switch = parse(SWITCH).expect("is good").switch.expect("it is a switch");
+    let route =
+        NextHop { to: "192.0.2.0/24".parse().expect("a net"), port: 1, mac: 0x0200_0000_000b, mtu: 1500 };
+    assert_eq!((switch.mac, switch.ports, switch.routes), (0x0200_0000_00fe, vec![0, 1], vec![route]));
+    assert_eq!(switch.addresses.len(), 2);
+    let mistakes: &[Mistake] = &[
+        (
+            "\"stateful\"\nprefix = \"2001:db8:64::/96\"\npool   = [\"203.0.113.9\"]",
+            "\"stateless\"\nprefix = \"2001:db8:64::/96\"\n",
+            5,
+            &["belongs to mode \"stateful\""],
+        ),
+        ("mac       =", "mak =", 6, &["unknown key `mak`", "`mac`"]),
+        ("02:00:00:00:00:fe", "01:00:00:00:00:fe", 6, &["no MAC address of one station"]),
+        ("[0, 1]", "[0, 511]", 7, &["from 0 to 509"]),
+        ("[0, 1]", "[0, 2]", 9, &["leaves by port 1"]),
+        ("192.0.2.1\"", "192.0.2.1/24\"", 8, &["no IP address"]),
+        ("to   =", "mtu  =", 9, &["needs `to`"]),
+        ("192.0.2.0/24", "192.0.2.0/33", 10, &["no prefix"]),
+    ];
+    each_is_found(SWITCH, mistakes);
+}
+
 /// Mutated files: parts of valid files are cut, doubled, swapped and damaged. Each file must be accepted, or rejected with an existing
 /// line. The parser runs as root, so it must not panic.
 #[test]

@@ -54,7 +54,8 @@ fn address(name: &str, text: &str, width: u32) -> Result<Option<BigUint>, Mistak
     }
 }
 
-fn mac(text: &str) -> Option<u64> {
+/// A MAC address, as `02:00:00:00:00:01`.
+pub fn mac(text: &str) -> Option<u64> {
     let pairs: Vec<&str> = text.split([':', '-']).collect();
     let pair = |p: &&str| matches!(p.len(), 1 | 2) && p.bytes().all(|b| b.is_ascii_hexdigit());
     if pairs.len() != 6 || !pairs.iter().all(pair) {

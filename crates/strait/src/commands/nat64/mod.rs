@@ -54,7 +54,7 @@ const DEVICE_MTU: u32 = 65_535;
 
 /// The configuration of a controller: a file, with a secret for its pools.
 pub fn controlled(path: &Path) -> anyhow::Result<Config> {
-    let config = record::File::read(path)?.config()?;
+    let config = record::File::read(path)?.any_config()?;
     if config.stateful.as_ref().is_some_and(|stateful| stateful.secret.is_none()) {
         eprintln!(
             "note: without `secret`, a host may get another address for new bindings when the controller starts again"

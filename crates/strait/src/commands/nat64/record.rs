@@ -108,8 +108,19 @@ impl File {
         Ok(Self { path: absolute(path), text })
     }
 
-    /// Parses and checks the text.
+    /// Parses and checks the text, for a translator that is a device.
     pub fn config(&self) -> anyhow::Result<Config> {
+        let config = self.any_config()?;
+        anyhow::ensure!(
+            config.switch.is_none(),
+            "{}: the section `[switch]` is for `strait controller nat64`; nothing was changed",
+            self.path.display()
+        );
+        Ok(config)
+    }
+
+    /// Parses and checks the text, also that for a switch.
+    pub fn any_config(&self) -> anyhow::Result<Config> {
         config::parse(&self.text).map_err(|problems| {
             let all: Vec<_> = problems.iter().map(|p| format!("{}: {p}", self.path.display())).collect();
             anyhow::anyhow!("{}\nnothing was changed", all.join("\n"))
