@@ -20,3 +20,5 @@ pub const FIRST: Duration = Duration::from_secs(30);
 pub const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(10));
 /// The longest `grpc-status-details-bin` in bytes: clients refuse longer headers (gRPC's default is 8 KiB in all).
 pub const DETAILS: usize = 4096;
+/// Messages of a stream that are handled together.
+pub const TOGETHER: usize = 256;

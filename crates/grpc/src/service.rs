@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 
 use control::p4runtime::server::{Compiler, Target};
 use control::p4runtime::{Code, Status};
@@ -176,7 +177,7 @@ impl<T: Target + ?Sized> Channel<T> {
         messages: &mut Streaming<v1::StreamMessageRequest>,
     ) -> Option<tonic::Status> {
         loop {
-            let next = messages.message();
+            let next = arrived(messages);
             let next = match self.device {
                 Some(_) => tokio::select! {
                     next = next => Ok(next),
@@ -189,8 +190,12 @@ impl<T: Target + ?Sized> Channel<T> {
             let Ok(next) = next else {
                 return Some(tonic::Status::deadline_exceeded("a stream begins with an arbitration message"));
             };
-            let Ok(Some(message)) = next else { return None };
-            if let Err(status) = self.handle(message) {
+            if next.is_empty() {
+                return None;
+            }
+            // Other tasks leave this thread for a moment, which costs as much as a message.
+            let handled = block_in_place(|| next.into_iter().try_for_each(|message| self.handle(message)));
+            if let Err(status) = handled {
                 return Some(status);
             }
         }
@@ -216,6 +221,26 @@ impl<T: Target + ?Sized> Channel<T> {
                 return Err(error::status(Status::new(Code::FailedPrecondition, text)));
             }
         };
-        block_in_place(|| device.message(self.stream, &self.outbox, message)).map_err(error::status)
+        device.message(self.stream, &self.outbox, message).map_err(error::status)
     }
+}
+
+/// Waits for a message, and takes those that have arrived behind it. There are none when the client has ended the stream.
+async fn arrived(messages: &mut Streaming<v1::StreamMessageRequest>) -> Vec<v1::StreamMessageRequest> {
+    let mut all = Vec::new();
+    std::future::poll_fn(|context| {
+        loop {
+            match Pin::new(&mut *messages).poll_next(context) {
+                Poll::Ready(Some(Ok(message))) => all.push(message),
+                Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
+                Poll::Pending if all.is_empty() => return Poll::Pending,
+                Poll::Pending => return Poll::Ready(()),
+            }
+            if all.len() == limits::TOGETHER {
+                return Poll::Ready(());
+            }
+        }
+    })
+    .await;
+    all
 }

@@ -61,15 +61,21 @@ fn header_bytes(
     if given.len() > header.fields.len() {
         return Err(Status::invalid("a metadata field is given twice"));
     }
-    let mut all = Bits::zero(0);
+    // Whole bytes are written as soon as there are some: numbers of many bits cost more than several of few.
+    let (mut bytes, mut rest) = (Vec::new(), Bits::zero(0));
     for field in &header.fields {
         let found = given.iter().find(|m| m.metadata_id == field.id);
         let found = found
             .ok_or_else(|| Status::invalid(format!("the metadata field `{}` is missing", field.name)))?;
-        all = all.concat(&entry::param_value(&found.value, field, names)?);
+        rest = rest.concat(&entry::param_value(&found.value, field, names)?);
+        if rest.width().is_multiple_of(8) {
+            bytes.extend(rest.to_bytes_be());
+            rest = Bits::zero(0);
+        }
     }
-    let whole = all.width().next_multiple_of(8);
-    Ok(all.concat(&Bits::zero(whole - all.width())).to_bytes_be())
+    let padding = rest.width().next_multiple_of(8) - rest.width();
+    bytes.extend(rest.concat(&Bits::zero(padding)).to_bytes_be());
+    Ok(bytes)
 }
 
 /// The fields of a header in front of a frame, and the payload behind it.
@@ -81,11 +87,13 @@ fn split(
     let Some(header) = header else { return Some((Vec::new(), frame.to_vec())) };
     let width: u32 = header.fields.iter().map(|field| field.width).sum();
     let (front, payload) = frame.split_at_checked(width.div_ceil(8) as usize)?;
-    let all = Bits::from_bytes_be(8 * front.len() as u32, front);
-    let mut end = all.width();
+    let mut at = 0;
     let field = |field: &super::pipeline::Param| {
-        end -= field.width;
-        let value = all.shr(u64::from(end)).resize(field.width);
+        let end: u32 = at + field.width;
+        let bytes = &front[(at / 8) as usize..end.div_ceil(8) as usize];
+        let behind = end.next_multiple_of(8) - end;
+        let value = Bits::from_bytes_be(8 * bytes.len() as u32, bytes).shr(behind.into()).resize(field.width);
+        at = end;
         v1::PacketMetadata { metadata_id: field.id, value: entry::param_bytes(&value, field, names) }
     };
     Some((header.fields.iter().map(field).collect(), payload.to_vec()))
