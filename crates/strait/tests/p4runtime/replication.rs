@@ -45,8 +45,10 @@ fn multicast_groups_are_read_as_they_are_written() {
     assert_eq!(client.insert(group(0, vec![replica(1, 1)])), Code::InvalidArgument);
     assert_eq!(client.insert(group(2, vec![replica(1, 1), replica(1, 1)])), Code::InvalidArgument);
     assert_eq!(client.insert(group(2, vec![replica(1, 1 << 20)])), Code::InvalidArgument);
-    let no_port = Replica { port_kind: None, ..replica(1, 1) };
-    assert_eq!(client.insert(group(2, vec![no_port])), Code::InvalidArgument);
+    let port_0 = Replica { port_kind: None, ..replica(1, 1) };
+    assert_eq!(client.insert(group(2, vec![port_0.clone(), replica(0, 1)])), Code::InvalidArgument);
+    assert_eq!(client.insert(group(2, vec![port_0])), Code::Ok, "older clients write port 0 so");
+    assert_eq!(client.delete(group(2, vec![])), Code::Ok);
     let far = Replica { port_kind: Some(PortKind::Port(vec![2, 0])), ..replica(1, 1) };
     assert_eq!(client.insert(group(2, vec![far])), Code::InvalidArgument);
     let backup = v1::BackupReplica { port: vec![2], instance: 1 };

@@ -109,7 +109,8 @@ fn port(replica: &v1::Replica) -> Result<u32, Status> {
     let port = match &replica.port_kind {
         Some(PortKind::Port(port)) => bytes::number(port)?,
         Some(PortKind::EgressPort(port)) => u64::from(*port),
-        None => return Err(Status::invalid("a replica has no port")),
+        // Before version 1.4 `egress_port` was no `oneof`, so messages of older clients do not have it for port 0.
+        None => 0,
     };
     match u32::try_from(port) {
         Ok(port) if port < abi::DROP_PORT => Ok(port),
