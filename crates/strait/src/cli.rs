@@ -3,6 +3,7 @@
 //! Help texts, completions and manual pages are generated from this definition, so the doc comments here are texts for users.
 
 pub mod clients;
+mod names;
 
 use std::path::PathBuf;
 

@@ -24,6 +24,7 @@ use cli::{BenchCommand, Cli, Command};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    commands::shell::complete();
     out::until_closed(|| match run(&Cli::parse()) {
         Ok(code) => code,
         Err(error) => {
@@ -74,7 +75,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             bench::demo::run(options, &own()?)?;
         }
         Command::Doctor { json } => commands::doctor::run(*json)?,
-        Command::Completions { shell } => commands::shell::completions(*shell),
+        Command::Completions { shell } => commands::shell::completions(*shell)?,
         Command::Man { dir } => commands::shell::man(dir)?,
     }
     Ok(ExitCode::SUCCESS)

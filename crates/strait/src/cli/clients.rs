@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
 
+use super::names;
+
 /// Where the server is, and who we are.
 #[derive(Debug, Clone, Args)]
 pub struct Server {
@@ -85,11 +87,13 @@ pub enum TableCommand {
     /// List the tables, their keys and their actions.
     List {
         /// The table to list; without a name, all of them.
+        #[arg(add = names::tables())]
         table: Option<String>,
     },
     /// Print the entries of a table, or of all, as lines that `load` reads.
     Dump {
         /// The table; without a name, all of them.
+        #[arg(add = names::tables())]
         table: Option<String>,
         /// Print the counter of each entry, too.
         #[arg(long)]
@@ -105,6 +109,7 @@ pub enum TableCommand {
     /// Remove all entries of a table, or of all tables.
     Clear {
         /// The table; without a name, all of them.
+        #[arg(add = names::tables())]
         table: Option<String>,
     },
     /// Write the entries of a file: one a line, as `dump` prints them, or a file of BMv2's users (`runtime.json`, commands of simple_switch_CLI). Entries
@@ -126,6 +131,7 @@ pub enum TableCommand {
     /// Print what changes, until it is interrupted: `+` added, `-` removed, and the rates of the entries' counters.
     Watch {
         /// The table; without a name, all of them.
+        #[arg(add = names::tables())]
         table: Option<String>,
         /// The seconds between two looks.
         #[arg(long, default_value_t = 1.0)]
@@ -137,7 +143,7 @@ pub enum TableCommand {
 #[derive(Debug, Args)]
 pub struct Words {
     /// The words of an entry, each an argument or all in one.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, add = names::entries())]
     pub words: Vec<String>,
 }
 
@@ -146,6 +152,7 @@ pub struct CellArgs {
     #[command(flatten)]
     pub server: Server,
     /// The object; without it, all of them.
+    #[arg(add = names::cells())]
     pub name: Option<String>,
     /// The cell; without it, all of them.
     pub index: Option<i64>,
@@ -189,6 +196,7 @@ pub enum GroupCommand {
     /// Set a member of an action profile: `ACTION ARGUMENT…`.
     Member {
         /// The action profile.
+        #[arg(add = names::profiles())]
         profile: String,
         /// The number of the member.
         member: u32,
@@ -199,6 +207,7 @@ pub enum GroupCommand {
     /// Set a group of an action selector: `MEMBER[*WEIGHT]…`.
     Members {
         /// The action selector.
+        #[arg(add = names::profiles())]
         profile: String,
         /// The number of the group.
         group: u32,
@@ -212,6 +221,7 @@ pub struct DigestArgs {
     #[command(flatten)]
     pub server: Server,
     /// The digests to print; without a name, all of them.
+    #[arg(add = names::digests())]
     pub names: Vec<String>,
     /// End after this number of digests.
     #[arg(long, value_name = "N")]

@@ -4,12 +4,23 @@ use std::path::Path;
 
 use anyhow::Context;
 use clap::CommandFactory;
+use clap_complete::env::{CompleteEnv, Shells};
 
 use crate::cli::Cli;
 
-/// Prints a completion script.
-pub fn completions(shell: clap_complete::Shell) {
-    clap_complete::generate(shell, &mut Cli::command(), "strait", &mut crate::out::Stdout);
+/// The variable by which a shell asks for completions (clap_complete's protocol).
+const ASKS: &str = "COMPLETE";
+
+/// Prints a completion script, which asks this program for what fits: names of a running program, too.
+pub fn completions(shell: clap_complete::Shell) -> anyhow::Result<()> {
+    let shells = Shells::builtins();
+    let script = shells.completer(&shell.to_string()).context("there is no script for this shell")?;
+    Ok(script.write_registration(ASKS, "strait", "strait", "strait", &mut crate::out::Stdout)?)
+}
+
+/// Answers a shell that asks for completions, and ends. Otherwise it does nothing.
+pub fn complete() {
+    CompleteEnv::with_factory(Cli::command).var(ASKS).complete();
 }
 
 /// Writes a manual page for each command.

@@ -27,6 +27,38 @@ impl Network {
         Network { lab, switch }
     }
 
+    /// BMv2 in the place of our switch, if it and p4c are installed.
+    fn of_bmv2(app: &str, cpu_port: u32) -> Network {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../apps");
+        let lab = Lab::new(&format!("p4rt-{app}-bmv2"), 2, "");
+        ip(&format!("-n {} link set lo up", lab.switch.name()));
+        let file = |name: &str| lab.files.path().join(name).to_str().expect("UTF-8").to_string();
+        let (json, info) = (file("program.json"), file("p4info.txtpb"));
+        let compiler = Command::new("p4c-bm2-ss")
+            .args([&format!("{root}/{app}/{app}.p4"), "-o", &json, "--p4runtime-files", &info])
+            .output()
+            .expect("p4c runs");
+        assert!(compiler.status.success(), "{}", String::from_utf8_lossy(&compiler.stderr));
+        let mut command = Command::new("ip");
+        command.args([
+            "netns",
+            "exec",
+            lab.switch.name(),
+            "simple_switch_grpc",
+            "--no-p4",
+            "--device-id",
+            "1",
+        ]);
+        command.args(["-i", "0@s0", "-i", "1@s1", "--", "--grpc-server-addr", SERVER]);
+        let switch = command.args(["--cpu-port", &cpu_port.to_string()]).spawn().expect("it starts");
+        let net = Network { lab, switch };
+        net.wait_for("BMv2 takes the program", |net| {
+            let push = net.strait(&["pipeline", "--grpc", SERVER, "push", &json, "--p4info", &info]).output();
+            push.expect("it runs").status.success()
+        });
+        net
+    }
+
     /// A command beside the switch.
     fn strait(&self, words: &[&str]) -> Command {
         let mut command = Command::new("ip");
@@ -227,7 +259,10 @@ fn nat64(target: &str) {
     if !possible(&format!("strait controller nat64 on {target}")) {
         return;
     }
-    let net = Network::start(target, "nat64-controller", 2, &["--cpu-port", "510"]);
+    nat64_through(&Network::start(target, "nat64-controller", 2, &["--cpu-port", "510"]));
+}
+
+fn nat64_through(net: &Network) {
     for (n, mac, address, gateway) in [
         (0, "02:00:00:00:00:0a", "2001:db8:100::2/64", "2001:db8:100::1"),
         (1, "02:00:00:00:00:0b", "192.0.2.2/24", "192.0.2.1"),
@@ -280,4 +315,16 @@ fn nat64_on_native() {
 #[test]
 fn nat64_on_tc() {
     nat64("tc");
+}
+
+/// The same controller drives the switch of others.
+#[test]
+fn nat64_on_simple_switch_grpc() {
+    let name = "strait controller nat64 on simple_switch_grpc";
+    let is_there = |program: &&str| Command::new(program).arg("--help").output().is_ok();
+    if let Some(missing) = ["simple_switch_grpc", "p4c-bm2-ss"].iter().find(|program| !is_there(program)) {
+        println!("skipped: {name}: {missing} is not installed");
+    } else if possible(name) {
+        nat64_through(&Network::of_bmv2("nat64-controller", 510));
+    }
 }

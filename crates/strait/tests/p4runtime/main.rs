@@ -2,6 +2,7 @@
 
 mod arbitration;
 mod client;
+mod completion;
 mod controllers;
 mod entries;
 mod foreign;

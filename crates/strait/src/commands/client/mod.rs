@@ -42,6 +42,11 @@ fn connect(server: &Server) -> anyhow::Result<Client> {
     Ok(Client::connect(&options)?)
 }
 
+/// The P4Info of a server's program, if it answers.
+pub fn info(server: &Server) -> Option<P4Info> {
+    connect(server).ok()?.info().ok()
+}
+
 impl Session {
     fn open(server: &Server) -> anyhow::Result<Session> {
         let mut client = connect(server)?;
