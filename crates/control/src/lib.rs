@@ -3,6 +3,8 @@
 //! * [`stf`]: packet tests and table entries as text.
 //! * [`apps`]: built-in control planes of the bundled apps.
 //! * [`nat64`]: the configuration file `nat64.toml`, and its conversion to table entries.
+//! * [`lab`]: the topology of a laboratory of hosts and switches.
+//! * [`problem`]: a problem in a file, with its place.
 //!
 //! * [`p4runtime`]: requests of controllers, and what a device tells them.
 //! * [`plan`]: how a device comes to hold a configuration: plan, difference, apply, or nothing.
@@ -11,7 +13,9 @@
 #![forbid(unsafe_code)]
 
 pub mod apps;
+pub mod lab;
 pub mod nat64;
 pub mod p4runtime;
 pub mod plan;
+pub mod problem;
 pub mod stf;

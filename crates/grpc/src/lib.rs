@@ -20,4 +20,4 @@ pub mod generated {
 
 pub use devices::{Device, now};
 pub use remote::RemoteDevice;
-pub use server::{Address, Running, StartError, Tls, start};
+pub use server::{Address, Listener, Running, StartError, Tls, start};

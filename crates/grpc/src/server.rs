@@ -82,24 +82,51 @@ impl Drop for Running {
     }
 }
 
-/// Starts a server of devices. When this returns, it listens.
+/// A socket that listens for clients. It stays in the network namespace in which it was made, wherever the server runs.
+#[derive(Debug)]
+pub struct Listener {
+    socket: std::net::TcpListener,
+    bound: SocketAddr,
+    tls: Option<Tls>,
+}
+
+impl Listener {
+    /// Listens on an address. Clients that connect wait until the server has started.
+    pub fn bind(address: Address) -> Result<Listener, StartError> {
+        if address.tls.is_none() && !address.anyone && !address.socket.ip().is_loopback() {
+            return Err(StartError::Open(address.socket));
+        }
+        let made = || {
+            let socket = std::net::TcpListener::bind(address.socket)?;
+            socket.set_nonblocking(true)?;
+            Ok((socket.local_addr()?, socket))
+        };
+        let (bound, socket) = made().map_err(|why| StartError::Listen(address.socket, why))?;
+        Ok(Listener { socket, bound, tls: address.tls })
+    }
+
+    /// Whether connections are encrypted.
+    pub fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+}
+
+/// Starts a server of devices.
 pub fn start<T: Target + ?Sized + 'static>(
-    address: &Address,
+    listener: Listener,
     devices: BTreeMap<u64, Arc<Device<T>>>,
 ) -> Result<Running, StartError> {
-    if address.tls.is_none() && !address.anyone && !address.socket.ip().is_loopback() {
-        return Err(StartError::Open(address.socket));
-    }
+    let Listener { socket, bound, tls } = listener;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
     let runtime = runtime.map_err(StartError::Threads)?;
-    let listener = runtime.block_on(TcpListener::bind(address.socket));
-    let listener = listener.map_err(|why| StartError::Listen(address.socket, why))?;
-    let bound = listener.local_addr().map_err(|why| StartError::Listen(address.socket, why))?;
+    let entered = runtime.enter();
+    let listener = TcpListener::from_std(socket).map_err(|why| StartError::Listen(bound, why))?;
+    drop(entered);
     let mut server = Server::builder()
         .max_concurrent_streams(Some(limits::STREAMS))
         .http2_keepalive_interval(Some(limits::KEEPALIVE.0))
         .http2_keepalive_timeout(Some(limits::KEEPALIVE.1));
-    if let Some(tls) = &address.tls {
+    if let Some(tls) = &tls {
         let mut config = ServerTlsConfig::new().identity(Identity::from_pem(&tls.certificate, &tls.key));
         if let Some(clients) = &tls.clients {
             config = config.client_ca_root(Certificate::from_pem(clients));

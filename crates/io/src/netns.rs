@@ -31,6 +31,23 @@ pub fn run_in<T: Send>(file: &Path, act: impl FnOnce() -> T + Send) -> io::Resul
     })
 }
 
+/// Moves the calling thread into the network namespace of `file`, with the threads that it starts from now on.
+pub fn enter(file: &Path) -> Result<()> {
+    let entered = File::open(file).and_then(|namespace| {
+        // SAFETY: no pointers are passed, and the descriptor is open.
+        check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) })
+    });
+    entered.context(|| format!("enter the network namespace {}", file.display()))
+}
+
+/// The names of all named namespaces.
+pub fn names() -> Vec<String> {
+    let entries = fs::read_dir(DIR).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
 /// Runs a function in a new namespace without a name. The namespace is removed with its last socket.
 pub fn run_in_fresh<T: Send>(act: impl FnOnce() -> T + Send) -> io::Result<T> {
     on_a_thread(|| unshare().map(|()| act()))
@@ -53,8 +70,13 @@ pub struct Namespace {
 impl Namespace {
     /// Creates a namespace. It is an error if the name exists.
     pub fn create(name: &str) -> Result<Self> {
-        make(name).context(|| format!("make the network namespace {name}"))?;
-        Ok(Self { name: name.to_owned(), temporary: false })
+        Self::create_with(name, || Ok(()))
+    }
+
+    /// Creates a namespace like [`Namespace::create`]. `prepare` runs inside before the namespace has its name, so nobody finds it unprepared.
+    pub fn create_with(name: &str, prepare: impl FnOnce() -> Result<()> + Send) -> Result<Self> {
+        let prepared = make(name, prepare).context(|| format!("make the network namespace {name}"))?;
+        prepared.map(|()| Self { name: name.to_owned(), temporary: false })
     }
 
     /// Creates a namespace that is deleted when the value is dropped. An existing namespace with this name is deleted first.
@@ -114,21 +136,24 @@ fn unshare() -> io::Result<()> {
     check(unsafe { libc::unshare(libc::CLONE_NEWNET) })
 }
 
-fn make(name: &str) -> io::Result<()> {
+fn make(name: &str, prepare: impl FnOnce() -> Result<()> + Send) -> io::Result<Result<()>> {
     if name.is_empty() || name.contains('/') || name.starts_with('.') {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a namespace's name"));
     }
     share_the_directory()?;
     let path = Path::new(DIR).join(name);
     File::create_new(&path)?;
-    let bound = on_a_thread(|| {
+    let made = on_a_thread(|| {
         unshare()?;
-        mount(c"/proc/thread-self/ns/net", &path, libc::MS_BIND)
+        if let Err(why) = prepare() {
+            return Ok(Err(why));
+        }
+        mount(c"/proc/thread-self/ns/net", &path, libc::MS_BIND).map(Ok)
     });
-    if bound.is_err() {
+    if !matches!(made, Ok(Ok(()))) {
         let _ = fs::remove_file(&path);
     }
-    bound
+    made
 }
 
 /// Makes the directory a shared mount, as iproute2 does, so that deleting a name works across mount namespaces.

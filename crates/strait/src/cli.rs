@@ -206,6 +206,9 @@ pub struct RunArgs {
     /// `0=mem:FILE`.
     #[arg(long = "port", value_name = "N=[DRIVER:]ARG", required_unless_present = "grpc")]
     pub ports: Vec<String>,
+    /// The network namespace of the interfaces, by its name in `ip netns`. P4Runtime is served where the command is started.
+    #[arg(long, value_name = "NAME")]
+    pub netns: Option<String>,
     /// Table entries: `add` and `setdefault` lines of STF.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub entries: Option<PathBuf>,
@@ -213,7 +216,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "[ADDR:]PORT")]
     pub grpc: Option<String>,
     /// The number with which controllers name this device.
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "grpc", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "grpc")]
     pub device_id: u64,
     /// The certificate of the P4Runtime server, as PEM: connections are TLS.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "grpc_key")]

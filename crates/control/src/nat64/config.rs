@@ -20,6 +20,9 @@ use toml::de::{DeTable, DeValue};
 use super::clat::{self, Clat};
 use super::ranges::{Mappings, NOT_GLOBAL, PRIVATE, asymmetric, overlap, unroutable, untranslatable};
 
+pub use crate::problem::Problem;
+use crate::problem::near;
+
 pub use attach::{Attach, Lanes, XdpMode};
 pub use binding::{HostBinding, StaticBinding};
 pub use stateful::{Filtering, Log, LogTarget, Pool, Protocol, Stateful, Timeouts};
@@ -101,34 +104,6 @@ pub enum UdpZeroChecksum {
     Compute,
     /// The packet is dropped and counted.
     Drop,
-}
-
-/// A problem in a configuration file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// The line, counted from 1.
-    pub line: usize,
-    /// The column in characters, counted from 1.
-    pub column: usize,
-    /// The text of the line.
-    pub text: String,
-    /// The explanation of the problem.
-    pub message: String,
-    /// A hint that says how to correct it.
-    pub hint: Option<String>,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.message)?;
-        if !self.text.is_empty() {
-            write!(f, "\n  {:>4} | {}\n       | {:>width$}", self.line, self.text, "^", width = self.column)?;
-        }
-        match &self.hint {
-            Some(hint) => write!(f, "\n  hint: {hint}"),
-            None => Ok(()),
-        }
-    }
 }
 
 const SECTIONS: [&str; 6] = ["nat64", "map", "pool", "binding", "clat", "switch"];
@@ -221,16 +196,7 @@ impl<'a> Reader<'a> {
     }
 
     fn located(&self, span: Range<usize>, message: String, hint: String) -> Problem {
-        let before = self.text.get(..span.start).unwrap_or_default();
-        let line = before.matches('\n').count();
-        let column = before.chars().rev().take_while(|&c| c != '\n').count();
-        Problem {
-            line: line + 1,
-            column: column + 1,
-            text: self.text.lines().nth(line).unwrap_or_default().to_string(),
-            message,
-            hint: (!hint.is_empty()).then_some(hint),
-        }
+        Problem::at(self.text, span, message, hint)
     }
 
     fn document(&mut self) -> Option<Config> {
@@ -350,11 +316,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn unknown(&mut self, span: Range<usize>, key: &str, known: &[&str]) {
-        let near = known
-            .iter()
-            .filter(|k| strsim::damerau_levenshtein(k, key) <= 2)
-            .min_by_key(|k| strsim::damerau_levenshtein(k, key));
-        let hint = match near {
+        let hint = match near(key, known.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("the keys here are {}", known.join(", ")),
         };

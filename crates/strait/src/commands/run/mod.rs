@@ -68,6 +68,11 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let compiled = program
         .map(|file| machine::compile(args.target, file, &args.preprocess, args.grpc.is_some()))
         .transpose()?;
+    // Controllers connect where the command was started; the interfaces may be elsewhere.
+    let listener = serve::listen(args)?;
+    if let Some(name) = &args.netns {
+        io::netns::enter(&io::netns::Namespace::open(name)?.path())?;
+    }
     let machine: Box<dyn Machine> = match args.target {
         RunTarget::Tc => Box::new(kernel::Kernel::open(args, At::Tc)?),
         RunTarget::Xdp => Box::new(kernel::Kernel::open(args, At::Xdp)?),
@@ -79,7 +84,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         let _ = stop.send(());
     })?;
     let mut host = Host::new(args, machine);
-    let result = serve(args, &mut host, compiled, &stopped);
+    let result = serve(args, &mut host, compiled, listener, &stopped);
     let finished = host.with(|machine| machine.finish());
     result.and(finished)
 }
@@ -88,6 +93,7 @@ fn serve(
     args: &RunArgs,
     host: &mut Host,
     compiled: Option<control::p4runtime::server::Compiled>,
+    listener: Option<grpc::Listener>,
     stopped: &mpsc::Receiver<()>,
 ) -> anyhow::Result<()> {
     let mut plane = Plane::default();
@@ -104,7 +110,7 @@ fn serve(
     } else if args.entries.is_some() || args.controller.is_some() {
         bail!("--entries and --controller are for a program that is named");
     }
-    let server = host.listen(args)?;
+    let server = host.serve(listener)?;
     let served = server.is_some();
     eprintln!("running on {} ports; Ctrl-C ends it", args.ports.len());
     let mut quiet = 0u32;

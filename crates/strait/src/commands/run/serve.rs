@@ -66,20 +66,12 @@ impl Host {
         })
     }
 
-    /// Starts the P4Runtime server, if one was asked for.
-    pub fn listen(&self, args: &RunArgs) -> anyhow::Result<Option<grpc::Running>> {
-        let (Kind::Served(device), Some(address)) = (&self.machine, &args.grpc) else { return Ok(None) };
-        let tls = match (&args.grpc_cert, &args.grpc_key) {
-            (Some(certificate), Some(key)) => {
-                let clients = args.grpc_client_ca.as_ref().map(|file| contents(file)).transpose()?;
-                Some(grpc::Tls { certificate: contents(certificate)?, key: contents(key)?, clients })
-            }
-            _ => None,
-        };
-        let address = grpc::Address { socket: socket(address)?, tls, anyone: args.grpc_insecure };
+    /// Starts the P4Runtime server on its socket, if one was asked for.
+    pub fn serve(&self, listener: Option<grpc::Listener>) -> anyhow::Result<Option<grpc::Running>> {
+        let (Kind::Served(device), Some(listener)) = (&self.machine, listener) else { return Ok(None) };
         let devices = BTreeMap::from([(device.id(), device.clone())]);
-        let server = grpc::start(&address, devices)?;
-        let how = if address.tls.is_some() { " with TLS" } else { "" };
+        let how = if listener.has_tls() { " with TLS" } else { "" };
+        let server = grpc::start(listener, devices)?;
         eprintln!("P4Runtime on {}{how}, device {}", server.address(), device.id());
         Ok(Some(server))
     }
@@ -104,6 +96,20 @@ impl Host {
             Kind::Served(device) => device.lost(),
         }
     }
+}
+
+/// Listens for controllers, if a server was asked for.
+pub fn listen(args: &RunArgs) -> anyhow::Result<Option<grpc::Listener>> {
+    let Some(address) = &args.grpc else { return Ok(None) };
+    let tls = match (&args.grpc_cert, &args.grpc_key) {
+        (Some(certificate), Some(key)) => {
+            let clients = args.grpc_client_ca.as_ref().map(|file| contents(file)).transpose()?;
+            Some(grpc::Tls { certificate: contents(certificate)?, key: contents(key)?, clients })
+        }
+        _ => None,
+    };
+    let address = grpc::Address { socket: socket(address)?, tls, anyone: args.grpc_insecure };
+    Ok(Some(grpc::Listener::bind(address)?))
 }
 
 /// An address to listen on: `ADDR:PORT`, `:PORT` for all addresses, `PORT` for this machine only.

@@ -1,0 +1,61 @@
+//! The forms of values in a topology: times, shares, rates, link-layer addresses, and the order of names.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+/// A time as tc(8) writes it: `10ms`, `1.5s`, `300us`. A number alone counts microseconds, as for tc.
+pub fn time(text: &str) -> Option<Duration> {
+    let (number, unit) = split(text)?;
+    let scale = match unit {
+        "s" => 1.0,
+        "ms" => 1e-3,
+        "us" | "" => 1e-6,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(number * scale).ok().filter(|time| time.as_secs() <= 3600)
+}
+
+/// A share in percent: `1%`, `0.5%`.
+pub fn percent(text: &str) -> Option<f64> {
+    let (number, unit) = split(text)?;
+    (unit == "%" && number <= 100.0).then_some(number)
+}
+
+/// Bits per second as tc(8) writes them: `10mbit`, `500kbit`, `1gbit`.
+pub fn rate(text: &str) -> Option<u64> {
+    let (number, unit) = split(text)?;
+    let scale = match unit {
+        "bit" => 1.0,
+        "kbit" => 1e3,
+        "mbit" => 1e6,
+        "gbit" => 1e9,
+        _ => return None,
+    };
+    Some((number * scale) as u64).filter(|rate| (1..=1_000_000_000_000).contains(rate))
+}
+
+/// A number that is not negative, and the unit behind it.
+fn split(text: &str) -> Option<(f64, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number: f64 = text[..end].parse().ok()?;
+    Some((number, text[end..].trim()))
+}
+
+/// A link-layer address in the usual form.
+pub fn mac(text: &str) -> Option<String> {
+    let octets: Vec<&str> = text.split(':').collect();
+    let good = |octet: &&str| octet.len() == 2 && u8::from_str_radix(octet, 16).is_ok();
+    let is_unicast = |first: &&str| u8::from_str_radix(first, 16).is_ok_and(|octet| octet & 1 == 0);
+    let fits = octets.len() == 6 && octets.iter().all(good) && octets.first().is_some_and(is_unicast);
+    fits.then(|| text.to_ascii_lowercase())
+}
+
+/// The order in which people number things: `s2` stands before `s10`.
+pub fn natural(a: &str, b: &str) -> Ordering {
+    let parts = |text: &str| {
+        let digits = text.len() - text.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        let (name, number) = text.split_at(text.len() - digits);
+        (name.to_string(), number.parse::<u64>().ok())
+    };
+    parts(a).cmp(&parts(b)).then_with(|| a.cmp(b))
+}
