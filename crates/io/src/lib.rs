@@ -13,6 +13,7 @@
 //! * [`controller`]: the port of a program through which packets come from the controller and go to it;
 //! * [`routers`]: what the routers of a link advertise;
 //! * [`duplicates`]: whether a neighbour has an address;
+//! * [`ping`]: echo requests;
 //! * [`signals`]: signals as values; [`privileges`]: what a process that runs for long gives up;
 //! * [`packet`]: a plain raw socket; [`tun`]: an interface for frames of any length;
 //! * [`pcap`]: capture files;
@@ -36,6 +37,7 @@ pub mod netns;
 mod object;
 pub mod packet;
 pub mod pcap;
+pub mod ping;
 pub mod port;
 pub mod privileges;
 pub mod routers;

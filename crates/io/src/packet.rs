@@ -69,8 +69,8 @@ impl PacketSocket {
     }
 }
 
-/// Waits until a descriptor has something to read, but no longer than this. Returns whether it has.
-pub(crate) fn readable(fd: &impl AsRawFd, longest: Duration) -> io::Result<bool> {
+/// Waits until a descriptor has something to read or has ended, but no longer than this. Returns whether it has.
+pub fn readable(fd: &impl AsRawFd, longest: Duration) -> io::Result<bool> {
     let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // The timeout is rounded up. Otherwise the last fraction of a millisecond would be a busy loop.
     let millis = longest.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32;

@@ -5,6 +5,8 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 use std::time::Duration;
 
 use crate::Result;
@@ -87,10 +89,35 @@ impl Signals {
     }
 }
 
+/// Makes a command begin without blocked signals. Otherwise it inherits those of the thread that starts it.
+pub fn unblock_in(command: &mut Command) -> &mut Command {
+    let unblock = || {
+        // SAFETY: a set of bits, for which zero is valid.
+        let mut none: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the set is live; the old mask is not asked for.
+        let done = unsafe {
+            libc::sigemptyset(&mut none);
+            libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut())
+        };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    };
+    // SAFETY: between fork and exec the closure only calls functions that signal-safety(7) lists.
+    unsafe { command.pre_exec(unblock) }
+}
+
 /// Sends a signal to a process.
 pub fn send(process: u32, signal: Signal) -> Result<()> {
+    send_number(process, signal.number())
+}
+
+/// Ends a process at once (SIGKILL).
+pub fn kill(process: u32) -> Result<()> {
+    send_number(process, libc::SIGKILL)
+}
+
+fn send_number(process: u32, signal: libc::c_int) -> Result<()> {
     // SAFETY: no pointers are passed.
-    let sent = unsafe { libc::kill(process as libc::pid_t, signal.number()) };
+    let sent = unsafe { libc::kill(process as libc::pid_t, signal) };
     let sent = if sent == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
     sent.context(|| format!("send a signal to process {process}"))
 }

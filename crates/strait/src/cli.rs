@@ -4,12 +4,14 @@
 
 pub mod clients;
 mod names;
+pub mod lab;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub use crate::targets::RunTarget;
+pub use lab::{LabArgs, LabCommand};
 
 /// Compiles a P4-16 program once and runs it everywhere; NAT64 is its proof.
 #[derive(Debug, Parser)]
@@ -37,6 +39,8 @@ pub enum Command {
     Build(BuildArgs),
     /// Run a P4 program on interfaces until interrupted.
     Run(RunArgs),
+    /// Build hosts, switches and links in network namespaces, and run commands in them. At the end everything is taken down.
+    Lab(lab::LabArgs),
     /// Run packet tests (STF cases) on one or more targets.
     Test(TestArgs),
     /// Show how each packet of a capture is processed, with lines of the P4 program.

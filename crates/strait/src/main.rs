@@ -42,6 +42,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Test(args) => return commands::test::run(args),
         Command::Build(args) => commands::build::run(args)?,
         Command::Run(args) => commands::run::run(args)?,
+        Command::Lab(args) => return commands::lab::run(args),
         Command::Trace(args) => commands::trace::run(args)?,
         Command::Nat64(command) => return commands::nat64::run(command),
         Command::Controller(args) => commands::client::controller::run(args)?,

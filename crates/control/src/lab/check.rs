@@ -153,9 +153,7 @@ impl Checker<'_> {
         };
         Conditions {
             delay: delay.filter(|delay| !delay.is_zero()),
-            loss: self
-                .value(draft.loss.as_ref(), words::percent, "a share", "1%")
-                .filter(|loss| *loss > 0.0),
+            loss: self.value(draft.loss.as_ref(), words::percent, "a share", "1%").filter(|loss| *loss > 0.0),
             rate,
             queue: draft.queue,
         }

@@ -3,8 +3,7 @@
 use super::Topology;
 
 /// The words that begin a command, and are therefore no names of nodes.
-pub const RESERVED: [&str; 9] =
-    ["exit", "quit", "help", "nodes", "pingall", "capture", "log", "sh", "table"];
+pub const RESERVED: [&str; 9] = ["exit", "quit", "help", "nodes", "pingall", "capture", "log", "sh", "table"];
 
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +62,10 @@ fn node(topology: &Topology, name: &str) -> Result<String, String> {
     let all: Vec<&str> = topology.nodes().collect();
     match all.contains(&name) {
         true => Ok(name.to_string()),
-        false => Err(format!("`{name}` is no node and no command; nodes: {}; `help` lists commands", all.join(", "))),
+        false => Err(format!(
+            "`{name}` is no node and no command; nodes: {}; `help` lists commands",
+            all.join(", ")
+        )),
     }
 }
 
@@ -81,7 +83,8 @@ fn capture(topology: &Topology, rest: &str) -> Result<Command, String> {
     let name = node(topology, name)?;
     let found = topology.ends_of(&name).find(|(end, _)| end.port.to_string() == port);
     let (end, _) = found.ok_or_else(|| {
-        let ports: Vec<String> = topology.ends_of(&name).map(|(end, _)| format!("{name}:{}", end.port)).collect();
+        let ports: Vec<String> =
+            topology.ends_of(&name).map(|(end, _)| format!("{name}:{}", end.port)).collect();
         format!("{name} has no link at {port}; there are {}", ports.join(", "))
     })?;
     Ok(Command::Capture(end.clone(), file.trim().to_string()))

@@ -64,6 +64,13 @@ pub struct Host {
     pub offloads: bool,
 }
 
+impl Host {
+    /// Whether it has an IPv6 address.
+    pub fn has_ipv6(&self) -> bool {
+        self.addresses.iter().any(|net| net.addr().is_ipv6())
+    }
+}
+
 /// A switch: a program that runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Switch {

@@ -49,7 +49,8 @@ struct Switch<'a> {
 /// Reads a file. Its problem is the first place that is not what the form demands.
 pub fn read(text: &str) -> Result<Draft, Problem> {
     let file: File<'_> = serde_json::from_str(text).map_err(|error| {
-        let start: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+        let start: usize =
+            text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
         let at = start + error.column().saturating_sub(1);
         let hint = "this is read as topology.json of p4lang's tutorials; Strait's own form is TOML";
         Problem::at(text, at..at, error.to_string(), hint.to_string())

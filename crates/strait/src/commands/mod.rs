@@ -7,6 +7,7 @@ pub mod doctor;
 pub mod explain;
 pub mod fuzz;
 pub mod r#gen;
+pub mod lab;
 pub mod learn;
 pub mod lpm;
 pub mod nat44_sessions;
