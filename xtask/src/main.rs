@@ -14,6 +14,7 @@ mod speed;
 #[path = "../../crates/strait/src/targets/mod.rs"]
 #[allow(dead_code)]
 mod targets;
+mod tutorials;
 
 use std::path::{Path, PathBuf};
 
@@ -53,6 +54,8 @@ enum Task {
     Judge(judge::Options),
     /// Run generated programs, or those of a directory, on the interpreter and on other targets, and compare the results.
     Programs(Box<programs::Options>),
+    /// Run the solutions of p4lang/tutorials, which are not part of this repository, in `strait lab`. Needs root.
+    Tutorials(tutorials::Options),
     /// Measure the packet rate of the interpreter for each case.
     Speed {
         /// The program of all cases.
@@ -74,6 +77,7 @@ fn main() -> anyhow::Result<()> {
         }
         Task::Judge(options) => judge::run(&options),
         Task::Programs(options) => programs::run(&options),
+        Task::Tutorials(options) => tutorials::run(&options),
         Task::Speed { program, cases } => speed::run(&program, &cases),
     }
 }
