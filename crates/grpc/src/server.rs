@@ -51,6 +51,8 @@ pub enum StartError {
     Open(SocketAddr),
     #[error("cannot listen on {0}: {1}")]
     Listen(SocketAddr, #[source] std::io::Error),
+    #[error("the standard input is no socket that listens: {0}")]
+    Passed(#[source] std::io::Error),
     #[error("the certificates cannot be used: {0}")]
     Tls(String),
     #[error("cannot start the threads of the server: {0}")]
@@ -93,16 +95,19 @@ pub struct Listener {
 impl Listener {
     /// Listens on an address. Clients that connect wait until the server has started.
     pub fn bind(address: Address) -> Result<Listener, StartError> {
-        if address.tls.is_none() && !address.anyone && !address.socket.ip().is_loopback() {
-            return Err(StartError::Open(address.socket));
+        let socket = std::net::TcpListener::bind(address.socket);
+        let socket = socket.map_err(|why| StartError::Listen(address.socket, why))?;
+        Listener::of(socket, address.tls, address.anyone)
+    }
+
+    /// A socket that listens already, as a service manager passes it.
+    pub fn of(socket: std::net::TcpListener, tls: Option<Tls>, anyone: bool) -> Result<Listener, StartError> {
+        let bound = socket.local_addr().map_err(StartError::Passed)?;
+        if tls.is_none() && !anyone && !bound.ip().is_loopback() {
+            return Err(StartError::Open(bound));
         }
-        let made = || {
-            let socket = std::net::TcpListener::bind(address.socket)?;
-            socket.set_nonblocking(true)?;
-            Ok((socket.local_addr()?, socket))
-        };
-        let (bound, socket) = made().map_err(|why| StartError::Listen(address.socket, why))?;
-        Ok(Listener { socket, bound, tls: address.tls })
+        socket.set_nonblocking(true).map_err(|why| StartError::Listen(bound, why))?;
+        Ok(Listener { socket, bound, tls })
     }
 
     /// Whether connections are encrypted.

@@ -216,7 +216,8 @@ pub struct RunArgs {
     /// Table entries: `add` and `setdefault` lines of STF.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub entries: Option<PathBuf>,
-    /// Serve P4Runtime on this address and port: `127.0.0.1:9559`, `9559`, `:9559` (all of this machine's addresses).
+    /// Serve P4Runtime on this address and port: `127.0.0.1:9559`, `9559`, `:9559` (all of this machine's addresses), or on the socket that is the standard
+    /// input: `-` (systemd's `StandardInput=socket`).
     #[arg(long, value_name = "[ADDR:]PORT")]
     pub grpc: Option<String>,
     /// The number with which controllers name this device.

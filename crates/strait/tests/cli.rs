@@ -1,5 +1,8 @@
 //! Tests the command line as scripts depend on it: exit codes, output streams, JSON.
 
+mod lab;
+mod topology;
+
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};

@@ -21,6 +21,8 @@ const PREFIX: &str = "strait-";
 const MARK: &str = "strait lab ";
 /// The copy of the topology in the directory of a lab.
 const TOPOLOGY: &str = "topology";
+/// How long a process that looks for remains may hold a lock.
+const MOMENT: Duration = Duration::from_secs(1);
 /// How long processes may take to end.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -38,12 +40,12 @@ impl Lab {
             .recursive(true)
             .mode(0o700)
             .create(LABS)
-            .context("cannot make /run/strait-lab")?;
+            .context("cannot make /run/strait-lab: network namespaces need root")?;
         remove_stale()?;
         let mut usual = (1..).map(|n| if n == 1 { "lab".to_string() } else { format!("lab{n}") });
         let lab = match name {
             Some(name) => {
-                Lab::lock(name)?.with_context(|| format!("a lab with the name `{name}` runs already"))?
+                Lab::lock_soon(name)?.with_context(|| format!("a lab with the name `{name}` runs already"))?
             }
             None => loop {
                 let name = usual.next().context("there are too many labs")?;
@@ -55,6 +57,17 @@ impl Lab {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(lab.directory())?;
         fs::write(lab.directory().join(TOPOLOGY), topology)?;
         Ok(lab)
+    }
+
+    /// Locks a name that another process may have for a moment only, to look for remains.
+    fn lock_soon(name: &str) -> anyhow::Result<Option<Lab>> {
+        let begun = Instant::now();
+        loop {
+            match Lab::lock(name)? {
+                None if begun.elapsed() < MOMENT => std::thread::sleep(Duration::from_millis(20)),
+                locked => return Ok(locked),
+            }
+        }
     }
 
     /// Locks a name; `None` if another process has it.

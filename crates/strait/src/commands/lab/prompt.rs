@@ -178,8 +178,9 @@ impl Prompt<'_> {
         let switch = self.built.switches.iter().find(|s| s.plan.switch.name == name);
         let switch = switch.context("the switch does not run")?;
         let mut command = Process::new(std::env::current_exe().context("where is this program?")?);
-        command.arg("table").args(words).args(["--grpc", &switch.grpc]);
-        command.args(["--device", &switch.plan.switch.device.to_string()]);
+        // Options stand first: words such as those of an entry end them.
+        command.args(["table", "--grpc", &switch.grpc]);
+        command.args(["--device", &switch.plan.switch.device.to_string()]).args(words);
         self.wait(command, input())
     }
 

@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
@@ -14,6 +15,7 @@ use io::signals::{self, Signal};
 use super::owner::{self, Lab};
 use crate::cli::LabArgs;
 use crate::cli::clients::{Server, TableArgs, TableCommand};
+use crate::commands::run::INHERITED;
 
 /// What `strait run` prints when packets pass.
 const READY: &str = "Ctrl-C ends it";
@@ -114,13 +116,13 @@ impl Running {
     /// Starts a switch. It may still be compiling when this returns.
     pub fn start(lab: &Lab, topology: &Topology, plan: Plan) -> anyhow::Result<Running> {
         let switch = &plan.switch;
-        let grpc =
-            format!("127.0.0.1:{}", port(&switch.grpc).with_context(|| format!("switch {}", switch.name))?);
+        let socket = socket(&switch.grpc).with_context(|| format!("switch {}", switch.name))?;
+        let grpc = socket.local_addr()?.to_string();
         let log = lab.directory().join(format!("{}.log", switch.name));
         let mut command = Command::new(std::env::current_exe().context("where is this program?")?);
         command.arg("run").args(&plan.program).args(["--target", &plan.target]);
         command.args(["--netns", &owner::namespace(lab.name(), &switch.name)]);
-        command.args(["--grpc", &grpc, "--device-id", &switch.device.to_string()]);
+        command.args(["--grpc", INHERITED, "--device-id", &switch.device.to_string()]);
         for (end, _) in topology.ends_of(&switch.name) {
             command.arg("--port").arg(format!("{}={}", end.port, end.interface()));
         }
@@ -132,7 +134,7 @@ impl Running {
         }
         let output = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         // Ctrl-C at the terminal is for what runs in the foreground, and not for the switches.
-        command.process_group(0).stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        command.process_group(0).stdin(OwnedFd::from(socket)).stdout(output.try_clone()?).stderr(output);
         let child = signals::unblock_in(&mut command).spawn().context("cannot start a switch")?;
         Ok(Running { grpc, log, child, plan })
     }
@@ -203,14 +205,12 @@ impl Drop for Running {
     }
 }
 
-/// The TCP port of a switch: the usual one, or a free one if that is in use.
-fn port(grpc: &Grpc) -> anyhow::Result<u16> {
-    let bound = |port| TcpListener::bind(("127.0.0.1", port)).and_then(|socket| socket.local_addr());
+/// Listens for the controllers of a switch: on the usual port, or a free one if that is in use. The switch inherits the socket, so no other lab takes the
+/// port meanwhile.
+fn socket(grpc: &Grpc) -> anyhow::Result<TcpListener> {
+    let bound = |port| TcpListener::bind(("127.0.0.1", port));
     match grpc {
-        Grpc::Fixed(port) => {
-            bound(*port).with_context(|| format!("P4Runtime on port {port}"))?;
-            Ok(*port)
-        }
-        Grpc::Usual(port) => Ok(bound(*port).or_else(|_| bound(0)).context("P4Runtime")?.port()),
+        Grpc::Fixed(port) => bound(*port).with_context(|| format!("P4Runtime on port {port}")),
+        Grpc::Usual(port) => bound(*port).or_else(|_| bound(0)).context("P4Runtime"),
     }
 }

@@ -26,6 +26,7 @@ use io::controller::ControllerPort;
 use self::machine::{Machine, Totals};
 use self::plane::Plane;
 use self::serve::Host;
+pub use self::serve::INHERITED;
 use crate::cli::{RunArgs, RunTarget};
 use crate::targets::kernel::At;
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,6 +14,9 @@ use super::machine::Machine;
 use crate::cli::RunArgs;
 use crate::frontend::contents;
 use crate::out::chain;
+
+/// The address that stands for the standard input: a socket that listens already.
+pub const INHERITED: &str = "-";
 
 /// A machine, which controllers may share.
 pub struct Host {
@@ -108,8 +112,14 @@ pub fn listen(args: &RunArgs) -> anyhow::Result<Option<grpc::Listener>> {
         }
         _ => None,
     };
-    let address = grpc::Address { socket: socket(address)?, tls, anyone: args.grpc_insecure };
-    Ok(Some(grpc::Listener::bind(address)?))
+    let anyone = args.grpc_insecure;
+    Ok(Some(match address.as_str() {
+        INHERITED => {
+            let socket = std::io::stdin().as_fd().try_clone_to_owned().context("the standard input")?;
+            grpc::Listener::of(socket.into(), tls, anyone)?
+        }
+        address => grpc::Listener::bind(grpc::Address { socket: socket(address)?, tls, anyone })?,
+    }))
 }
 
 /// An address to listen on: `ADDR:PORT`, `:PORT` for all addresses, `PORT` for this machine only.
