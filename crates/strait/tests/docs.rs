@@ -59,6 +59,7 @@ fn links_between_documents_exist() {
         "docs/nat64.md",
         "docs/p4runtime.md",
         "docs/from-bmv2.md",
+        "docs/lab.md",
         "docs/stateful.md",
         "docs/recipes.md",
     ] {

@@ -37,57 +37,67 @@ pub struct Plan {
     entries: Vec<PathBuf>,
 }
 
-/// Decides what each switch runs. Every file that is missing is reported.
+/// Decides what each switch runs. Everything that is missing is reported.
 pub fn plan(args: &LabArgs, file: &Path, topology: &Topology) -> anyhow::Result<Vec<Plan>> {
-    let named: Vec<(&str, &str)> = args.programs.iter().filter_map(|text| text.split_once('=')).collect();
-    let common = args.programs.iter().rfind(|text| !text.contains('='));
     let mut problems = Vec::new();
-    for (name, _) in named.iter().filter(|(name, _)| topology.switch(name).is_none()) {
+    let named = args.programs.iter().filter_map(|text| text.split_once('='));
+    for (name, _) in named.filter(|(name, _)| topology.switch(name).is_none()) {
         problems.push(format!("--program {name}=…: there is no switch `{name}`"));
     }
-    let mut find = |what: &str, path: &str| match find(file, topology.form, path) {
-        Some(found) => found,
-        None => {
-            problems.push(format!("{what}: there is no file {path}"));
-            PathBuf::new()
-        }
-    };
     let mut plans = Vec::new();
     for switch in &topology.switches {
-        let what = format!("switch {}", switch.name);
-        // A program on the command line is relative to where the command is started.
-        let given = named.iter().rfind(|(name, _)| *name == switch.name).map(|(_, file)| *file);
-        let program = match (given, &switch.program, common) {
-            (Some(given), _, _) => Some(PathBuf::from(given)),
-            (None, Some(own), _) => Some(find(&what, own)),
-            (None, None, common) => common.map(PathBuf::from),
+        let mut find = |path: &str| {
+            find(file, topology.form, path)
+                .map_err(|why| problems.push(format!("switch {}: {why}", switch.name)))
+                .ok()
         };
-        plans.push(Plan {
-            target: switch.target.clone().unwrap_or_else(|| args.target.name().to_string()),
-            entries: switch.entries.iter().map(|path| find(&what, path)).collect(),
-            program,
-            switch: switch.clone(),
-        });
+        let entries = switch.entries.iter().filter_map(|path| find(path)).collect();
+        let program = match (given(args, &switch.name), &switch.program) {
+            // What the command line names is relative to where the command is started.
+            (Given::ForIt(given), _) | (Given::ForAll(given), None) => Some(PathBuf::from(given)),
+            (_, Some(own)) if own.ends_with(BMV2) => Some(PathBuf::from(own)),
+            (_, Some(own)) => find(own),
+            (Given::Nothing, None) => None,
+        };
+        problems.extend(program.as_ref().and_then(|program| wrong_program(&switch.name, program)));
+        let target = switch.target.clone().unwrap_or_else(|| args.target.name().to_string());
+        plans.push(Plan { switch: switch.clone(), program, target, entries });
     }
-    problems.extend(plans.iter().filter_map(wrong_program));
     if problems.is_empty() { Ok(plans) } else { bail!("{}", problems.join("\n")) }
 }
 
-/// Why a switch's program cannot run.
-fn wrong_program(plan: &Plan) -> Option<String> {
-    let name = &plan.switch.name;
-    let program = plan.program.as_ref().filter(|file| !file.as_os_str().is_empty())?;
-    if program.extension().is_some_and(|end| end == "json") {
-        let program = program.display();
-        return Some(format!(
-            "switch {name}: {program} is a program for BMv2; give its source: --program {name}=PROG.p4"
-        ));
+/// The program that the command line names for a switch.
+enum Given<'a> {
+    ForIt(&'a str),
+    ForAll(&'a str),
+    Nothing,
+}
+
+fn given<'a>(args: &'a LabArgs, switch: &str) -> Given<'a> {
+    let named = args.programs.iter().filter_map(|text| text.split_once('='));
+    if let Some((_, program)) = named.filter(|(name, _)| *name == switch).last() {
+        return Given::ForIt(program);
     }
-    (!program.exists()).then(|| format!("switch {name}: there is no file {}", program.display()))
+    let common = args.programs.iter().rfind(|text| !text.contains('='));
+    common.map_or(Given::Nothing, |program| Given::ForAll(program))
+}
+
+/// How the name of a program for BMv2 ends.
+const BMV2: &str = ".json";
+
+/// Why a program cannot run.
+fn wrong_program(switch: &str, program: &Path) -> Option<String> {
+    let name = program.display().to_string();
+    match name.ends_with(BMV2) {
+        true => Some(format!(
+            "switch {switch}: {name} is a program for BMv2; give its source: --program {switch}=PROG.p4"
+        )),
+        false => (!program.exists()).then(|| format!("switch {switch}: there is no file {name}")),
+    }
 }
 
 /// Finds a file of a topology. p4lang's tutorials name files as seen from where their command is started, which is beside the topology or above it.
-fn find(topology: &Path, form: Form, name: &str) -> Option<PathBuf> {
+fn find(topology: &Path, form: Form, name: &str) -> Result<PathBuf, String> {
     let beside = topology.parent().unwrap_or(Path::new(""));
     let above = beside.join("..");
     let places = match form {
@@ -95,10 +105,7 @@ fn find(topology: &Path, form: Form, name: &str) -> Option<PathBuf> {
         Form::P4lang => vec![Path::new(""), beside, &above],
     };
     let found = places.into_iter().map(|place| place.join(name)).find(|path| path.exists());
-    // BMv2's program need not exist: another one is given in its place, or the error says so.
-    found.or_else(|| {
-        name.ends_with(".json").then(|| PathBuf::from(name)).filter(|_| name.starts_with("build/"))
-    })
+    found.ok_or_else(|| format!("there is no file {name}"))
 }
 
 /// A switch that runs. Dropping it ends it.
