@@ -40,7 +40,7 @@ impl Lab {
             .recursive(true)
             .mode(0o700)
             .create(LABS)
-            .context("cannot make /run/strait-lab: network namespaces need root")?;
+            .context("a lab needs root: cannot make /run/strait-lab")?;
         remove_stale()?;
         let mut usual = (1..).map(|n| if n == 1 { "lab".to_string() } else { format!("lab{n}") });
         let lab = match name {
@@ -75,7 +75,7 @@ impl Lab {
         let path = lock_file(name);
         loop {
             let file = File::options().write(true).create(true).truncate(false).open(&path);
-            let file = file.with_context(|| format!("cannot open {}", path.display()))?;
+            let file = file.with_context(|| format!("a lab needs root: cannot open {}", path.display()))?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Ok(None),
