@@ -75,7 +75,7 @@ enum Given<'a> {
 
 fn given<'a>(args: &'a LabArgs, switch: &str) -> Given<'a> {
     let named = args.programs.iter().filter_map(|text| text.split_once('='));
-    if let Some((_, program)) = named.filter(|(name, _)| *name == switch).last() {
+    if let Some((_, program)) = named.filter(|(name, _)| *name == switch).next_back() {
         return Given::ForIt(program);
     }
     let common = args.programs.iter().rfind(|text| !text.contains('='));
