@@ -249,6 +249,7 @@ impl Checker<'_> {
             device,
             cpu_port: draft.cpu_port.as_ref().map(|port| *port.get_ref()),
             workers: draft.workers,
+            controller: draft.controller.clone(),
         }
     }
 

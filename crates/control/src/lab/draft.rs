@@ -40,6 +40,7 @@ pub struct SwitchDraft {
     pub grpc: Option<Spanned<u16>>,
     pub cpu_port: Option<Spanned<u32>>,
     pub workers: Option<usize>,
+    pub controller: Option<String>,
 }
 
 #[derive(Debug)]

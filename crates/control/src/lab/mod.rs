@@ -90,6 +90,8 @@ pub struct Switch {
     pub cpu_port: Option<u32>,
     /// The number of worker threads.
     pub workers: Option<usize>,
+    /// The built-in control plane that it runs, as `strait run --controller` names it.
+    pub controller: Option<String>,
 }
 
 /// The TCP port of a P4Runtime server, on 127.0.0.1.

@@ -52,6 +52,7 @@ struct Switch {
     grpc: Option<Spanned<u16>>,
     cpu_port: Option<Spanned<u32>>,
     workers: Option<usize>,
+    controller: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -79,6 +80,7 @@ pub fn read(text: &str) -> Result<Draft, Problem> {
         grpc: switch.grpc,
         cpu_port: switch.cpu_port,
         workers: switch.workers,
+        controller: switch.controller,
     });
     Ok(Draft {
         form: Form::Own,

@@ -121,6 +121,7 @@ impl Reader<'_> {
             grpc: None,
             cpu_port,
             workers: None,
+            controller: None,
         })
     }
 

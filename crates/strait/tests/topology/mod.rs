@@ -77,6 +77,18 @@ fn hosts_reach_each_other() {
 }
 
 #[test]
+fn the_lab_of_the_learning_switch() {
+    if !possible("the_lab_of_the_learning_switch") {
+        return;
+    }
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps/l2/lab.toml");
+    let mut command = strait_lab(&name("l2"), &file, &["--run", "pingall"]);
+    let output = command.output().expect("strait starts");
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && stdout.contains("12 of 12 answered"), "{stdout}{output:?}");
+}
+
+#[test]
 fn lines_and_their_exit_status() {
     if !possible("lines_and_their_exit_status") {
         return;

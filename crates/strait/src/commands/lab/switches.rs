@@ -74,8 +74,8 @@ enum Given<'a> {
 }
 
 fn given<'a>(args: &'a LabArgs, switch: &str) -> Given<'a> {
-    let named = args.programs.iter().filter_map(|text| text.split_once('='));
-    if let Some((_, program)) = named.filter(|(name, _)| *name == switch).next_back() {
+    let mut named = args.programs.iter().filter_map(|text| text.split_once('='));
+    if let Some((_, program)) = named.rfind(|(name, _)| *name == switch) {
         return Given::ForIt(program);
     }
     let common = args.programs.iter().rfind(|text| !text.contains('='));
@@ -135,6 +135,9 @@ impl Running {
         }
         if let Some(port) = switch.cpu_port {
             command.args(["--cpu-port", &port.to_string()]);
+        }
+        if let Some(controller) = &switch.controller {
+            command.args(["--controller", controller]);
         }
         if let Some(workers) = switch.workers {
             command.args(["--workers", &workers.to_string()]);
