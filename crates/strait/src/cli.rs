@@ -3,8 +3,8 @@
 //! Help texts, completions and manual pages are generated from this definition, so the doc comments here are texts for users.
 
 pub mod clients;
-mod names;
 pub mod lab;
+mod names;
 
 use std::path::PathBuf;
 
