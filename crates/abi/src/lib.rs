@@ -41,6 +41,8 @@ pub mod drops {
     pub const BAD_RESIZE: &str = "target.bad_resize";
     /// There was no free buffer for a clone or for a copy of a multicast packet.
     pub const NO_BUFFER: &str = "target.no_buffer";
+    /// As many packets waited for the egress port as may (`dataplane::queue`).
+    pub const QUEUE_FULL: &str = "target.queue_full";
     /// The packet must leave as fragments, and the target cannot make them.
     pub const CANNOT_FRAGMENT: &str = "target.cannot_fragment";
 }

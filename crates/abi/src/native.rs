@@ -336,6 +336,33 @@ pub struct Worker {
     pub sent_count: u64,
     /// For each table in the order of the manifest, the free rows that the worker keeps at hand. Null if no table learns.
     pub flows: AtomicPtr<flow::FlowCache>,
+    /// For each port number a bit that says whether the port has a queue. This and the next two are for programs with queues.
+    pub queued: AtomicPtr<u64>,
+    /// The packets for the queues of their ports, in order: for each a [`Waiting`] and the program's state. The host provides room for every packet of
+    /// the burst and every free buffer.
+    pub waiting: AtomicPtr<u8>,
+    /// Number of packets for queues.
+    pub waiting_count: u64,
+}
+
+/// A packet that waits in the queue of its port. The program's own state follows it, whose size only the program knows.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Waiting {
+    /// The packet. The program sets it when it hands the packet over; the host sets it when it gives it back.
+    pub packet: *mut Packet,
+    /// The port where the packet goes.
+    pub port: u32,
+    /// The stage that it will enter.
+    pub stage: u32,
+    /// When it entered the queue, in microseconds. This and the next three are the host's.
+    pub entered: u64,
+    /// The packets that waited when it entered.
+    pub before: u64,
+    /// How long it waited, in microseconds.
+    pub waited: u64,
+    /// The packets that wait when it leaves.
+    pub behind: u64,
 }
 
 /// A digest or a message in a worker's buffer: a header, the values, and zeros up to a multiple of 8 bytes. Each value takes `ceil(width / 8)`
@@ -416,3 +443,11 @@ pub const C_FLAGS: [&str; 10] = [
 
 /// The entry point of a program: it processes a burst of packets. The burst may have any number of packets.
 pub type Burst = unsafe extern "C" fn(*const Shared, *mut Worker, *mut *mut Packet, u32);
+
+/// Name of the function that processes packets that have left their queues, in programs with queues: a [`Dequeue`].
+pub const DEQUEUE: &str = "strait_dequeue";
+/// Name of the constant with the size in bytes of what the host keeps for a packet that waits: a [`Waiting`] and the program's state.
+pub const WAITING_SIZE: &str = "strait_waiting_size";
+
+/// Like [`Burst`], for packets that have left their queues, in programs with queues.
+pub type Dequeue = unsafe extern "C" fn(*const Shared, *mut Worker, *mut *mut Waiting, u32);

@@ -8,6 +8,7 @@
 //! * [`cells`]: arrays of counters and registers.
 //! * [`device`]: the one interface to a running program, for whoever controls it.
 //! * [`profile`]: action profiles and selectors with their members and groups.
+//! * [`queue`]: the queue in front of a port that has a rate.
 //! * [`meter`]: meters with two rates and three colours (RFC 2698).
 //!
 //! A native program has its own code for packets, and shares with the host:
@@ -27,6 +28,7 @@ pub mod memory;
 pub mod meter;
 pub mod port;
 pub mod profile;
+pub mod queue;
 pub mod table;
 
 pub use cells::{Cells, Count};
@@ -34,4 +36,5 @@ pub use device::{Device, Mirror};
 pub use memory::Memory;
 pub use meter::{Meter, Rate};
 pub use profile::{Indirect, Profile};
+pub use queue::{Queue, QueueCounts, Wait};
 pub use table::{Handle, Mismatch, Row, Table, TableError};

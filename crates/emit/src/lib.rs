@@ -22,7 +22,7 @@ mod unsupported;
 use abi::Manifest;
 
 pub use ebpf::{tc, tc_with, xdp, xdp_with};
-pub use native::{native, prelude as native_prelude};
+pub use native::{native, native_with_queues, prelude as native_prelude};
 pub use unsupported::Unsupported;
 
 /// The output of a back end for a compiled target.

@@ -4,7 +4,7 @@
 //! * `packet`: the state of one packet, and access to bits in bytes.
 //! * `eval`: expressions. `exec`: statements. `parse`: the parser. `sums`: checksums and hashes. `carry`: wrong checksums that are carried
 //!   over.
-//! * `pipeline`: the way of a packet through the stages. [`machine`]: the state that is kept between packets.
+//! * `pipeline`: the way of a packet through the stages. `queue`: the queues in front of ports that have a rate. [`machine`]: the state that is kept between packets.
 //! * `device`: the program as its controllers see it. [`event`]: the steps of a packet, for observers. [`trace`]: these steps as text and JSON.
 //!
 //! Invariants: no I/O, no clock, no panic on any packet. The result for a packet depends only on the program, the tables, the registers and
@@ -22,6 +22,7 @@ mod packet;
 mod parse;
 mod pipeline;
 mod pna;
+mod queue;
 mod sums;
 pub mod trace;
 

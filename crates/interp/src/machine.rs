@@ -15,6 +15,7 @@ use crate::exec::Flow;
 use crate::manifest;
 use crate::packet::{BitWriter, PacketState};
 use crate::pna::{Applying, Pna};
+use crate::queue::Queues;
 
 /// The budget of one packet: how many parser states and loop iterations it may take. No packet has that many headers, and a program that
 /// loops for ever exceeds it quickly.
@@ -24,7 +25,8 @@ const STEPS: u32 = 100_000;
 const EVENTS: usize = 1 << 16;
 
 /// The drop reasons of the interpreter. They come after the program's own reasons.
-const FIXED: [&str; 4] = [drops::EGRESS_SPEC, drops::NO_SUCH_GROUP, drops::STEP_BUDGET, drops::DROP];
+const FIXED: [&str; 5] =
+    [drops::EGRESS_SPEC, drops::NO_SUCH_GROUP, drops::STEP_BUDGET, drops::QUEUE_FULL, drops::DROP];
 
 /// The result of processing a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,6 +94,7 @@ pub struct Interpreter<'p> {
     /// The state of the previous packet, whose memory the next packet reuses.
     spare: PacketState,
     pub(crate) clock: u64,
+    pub(crate) queues: Queues,
     carry: Option<Carry>,
     /// The port whose packets go to the controller, and through which the controller's packets come.
     pub(crate) controller_port: Option<u32>,
@@ -149,15 +152,19 @@ pub(crate) struct Run<'p, 'o> {
     /// The time that the packet sees, in microseconds.
     pub clock: u64,
     pub fresh: &'o PacketState,
+    pub queues: &'o mut Queues,
     /// The remaining jobs of the packet, in the order of the switch's queues.
     pub jobs: VecDeque<Job>,
     pub outcome: Outcome,
 }
 
 /// A packet that waits to enter a stage.
+#[derive(Debug)]
 pub(crate) struct Job {
     pub state: PacketState,
     pub stage: StageId,
+    /// The port where the packet goes.
+    pub port: u32,
 }
 
 impl Interpreter<'static> {
@@ -198,6 +205,7 @@ impl<'p> Interpreter<'p> {
             fresh,
             spare: PacketState::default(),
             clock: 0,
+            queues: Queues::new(),
             carry: None,
             controller_port: None,
             reported: VecDeque::new(),
@@ -247,10 +255,22 @@ impl<'p> Interpreter<'p> {
 
     /// Runs one packet through the program.
     pub fn process(&mut self, port: u32, packet: &[u8], observer: &mut dyn Observer) -> Outcome {
-        let watched = observer.wants_events();
-        if watched {
+        if observer.wants_events() {
             observer.event(Event::Arrived { port, bytes: packet });
         }
+        self.run(observer, |run| {
+            run.state.pna.sweep(run.clock, &mut run.state.tables);
+            run.arrive(port, packet);
+        })
+    }
+
+    /// Runs one packet: `go` lets it begin somewhere.
+    pub(crate) fn run(
+        &mut self,
+        observer: &mut dyn Observer,
+        go: impl FnOnce(&mut Run<'_, '_>),
+    ) -> Outcome {
+        let watched = observer.wants_events();
         let mut run = Run {
             program: &self.program,
             manifest: &self.manifest,
@@ -265,11 +285,11 @@ impl<'p> Interpreter<'p> {
             applying: None,
             clock: self.clock,
             fresh: &self.fresh,
+            queues: &mut self.queues,
             jobs: VecDeque::new(),
             outcome: Outcome::default(),
         };
-        run.state.pna.sweep(run.clock, &mut run.state.tables);
-        run.arrive(port, packet);
+        go(&mut run);
         self.spare = run.s;
         let mut outcome = run.outcome;
         self.report(&mut outcome);

@@ -51,6 +51,7 @@ fn reasons(program: &Verified) -> Vec<DropReason> {
         (drops::EGRESS_SPEC, "the program set egress_spec to the drop port"),
         (drops::NO_SUCH_GROUP, "the multicast group does not exist or has no ports"),
         (drops::STEP_BUDGET, "the parser or a loop exceeded the packet's budget of steps"),
+        (drops::QUEUE_FULL, "the queue of the egress port was full"),
         (drops::DROP, "nobody said where the packet should go (PSA, PNA)"),
     ];
     let own_drop = program.arch != ir::Arch::V1Model;

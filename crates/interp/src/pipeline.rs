@@ -1,9 +1,9 @@
 //! The way of a packet through the stages of the program's pipeline, and the packets that it makes on the way.
 
 use abi::{Bits, drops};
-use dataplane::{Mirror, fragment};
+use dataplane::{Mirror, Wait, fragment};
 use ir::pipeline::{
-    Bytes, Carry, Decision, Fate, Fragment, Headers, Input, Passed, Path, Source, Stage, Step, To, When,
+    Bytes, Carry, Decision, Fate, Fragment, Headers, Input, Passed, Path, Queueing, Source, Stage, Step, To, When,
 };
 use ir::{Expr, Role, StageId};
 
@@ -12,11 +12,14 @@ use crate::event::Event;
 use crate::machine::{Dropped, Job, Run};
 use crate::packet::{BitWriter, PacketState};
 
-/// A port where a packet goes, and the replication id of the packet there.
+/// A port where a packet goes, and what the packet knows there.
 #[derive(Clone, Copy, Default)]
-struct Destination {
-    port: u32,
-    replica: u32,
+pub(crate) struct Destination {
+    pub port: u32,
+    /// The replication id.
+    pub replica: u32,
+    /// Its wait in the port's queue, if it was there.
+    pub wait: Option<Wait>,
 }
 
 /// The stage where packets arrive.
@@ -29,10 +32,16 @@ impl Run<'_, '_> {
         self.s.data.extend_from_slice(data);
         let inputs = &self.program.pipeline.stage(FIRST).inputs;
         let mut state = std::mem::take(&mut self.s);
-        self.write_inputs(&mut state, inputs, Destination { port, replica: 0 });
+        self.write_inputs(&mut state, inputs, Destination { port, ..Destination::default() });
         self.s = state;
         self.stages(FIRST);
+        self.run_jobs();
+    }
+
+    /// Processes the packets that wait for others of this arrival.
+    pub(crate) fn run_jobs(&mut self) {
         while let Some(job) = self.jobs.pop_front() {
+            let Some(job) = self.unless_queued(job) else { continue };
             self.s = job.state;
             if self.rounds >= abi::ROUNDS {
                 self.dropped(drops::STEP_BUDGET);
@@ -44,7 +53,7 @@ impl Run<'_, '_> {
     }
 
     /// Runs a stage for the current packet, and the next stages if the packet enters them at once.
-    fn stages(&mut self, first: StageId) {
+    pub(crate) fn stages(&mut self, first: StageId) {
         let program = self.program;
         let mut next = Some(first);
         while let Some(stage) = next {
@@ -125,11 +134,13 @@ impl Run<'_, '_> {
             Fate::Go(Path { to: To::Port(port), stage: Some(stage), carry: Carry::All, sets, .. })
                 if self.jobs.is_empty() && *stage != FIRST =>
             {
-                let destination = Destination { port: self.evaluate(port), replica: 0 };
+                let destination = Destination { port: self.evaluate(port), ..Destination::default() };
                 let mut state = std::mem::take(&mut self.s);
                 self.write_inputs(&mut state, &self.program.pipeline.stage(*stage).inputs, destination);
                 self.write_inputs(&mut state, sets, destination);
-                self.s = state;
+                let job = Job { state, stage: *stage, port: destination.port };
+                let Some(job) = self.unless_queued(job) else { return Ended::Yes };
+                self.s = job.state;
                 Ended::Continues(*stage)
             }
             Fate::Go(path) => {
@@ -162,7 +173,7 @@ impl Run<'_, '_> {
             let mut state = if i == last { std::mem::take(&mut base) } else { base.clone() };
             self.write_inputs(&mut state, &self.program.pipeline.stage(stage).inputs, to);
             self.write_inputs(&mut state, &path.sets, to);
-            self.jobs.push_back(Job { state, stage });
+            self.jobs.push_back(Job { state, stage, port: to.port });
         }
     }
 
@@ -170,9 +181,9 @@ impl Run<'_, '_> {
     fn destinations(&self, to: &To) -> Option<(Option<u32>, Vec<Destination>)> {
         let members = |group: u32| {
             let replicas = self.state.groups.get(&group).map_or(&[][..], Vec::as_slice);
-            replicas.iter().map(|(replica, port)| Destination { port: *port, replica: *replica }).collect()
+            replicas.iter().map(|(replica, port)| Destination { port: *port, replica: *replica, wait: None }).collect()
         };
-        let port = |port| vec![Destination { port, replica: 0 }];
+        let port = |port| vec![Destination { port, ..Destination::default() }];
         Some(match to {
             To::Port(e) => (None, port(self.evaluate(e))),
             To::Group(e) => (None, members(self.evaluate(e))),
@@ -235,7 +246,7 @@ impl Run<'_, '_> {
     }
 
     /// Writes what the architecture knows about a packet to its state. Expressions read the state of the current packet.
-    fn write_inputs(&self, state: &mut PacketState, inputs: &[Input], to: Destination) {
+    pub(crate) fn write_inputs(&self, state: &mut PacketState, inputs: &[Input], to: Destination) {
         for input in inputs {
             let width = self.program.var(input.var).ty.width();
             let number = |value: u128| Bits::new(width, value);
@@ -244,6 +255,15 @@ impl Run<'_, '_> {
                 Source::Replica => number(to.replica.into()),
                 Source::Length => number(state.data.len() as u128),
                 Source::Clock => number(self.clock.into()),
+                Source::Queue(what) => {
+                    let wait = to.wait.unwrap_or(Wait { entered: self.clock, ..Wait::default() });
+                    number(u128::from(match what {
+                        Queueing::Entered => wait.entered,
+                        Queueing::Before => wait.before,
+                        Queueing::Waited => wait.waited,
+                        Queueing::Behind => wait.behind,
+                    }))
+                }
                 Source::Direction => number(self.state.pna.host_ports.contains(&to.port).into()),
                 Source::Const(value) => value.resize(width),
                 Source::Value(e) => eval(self.program, &self.s, e).resize(width),

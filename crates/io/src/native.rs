@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 pub mod guarded;
+pub mod queues;
 
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -33,6 +34,8 @@ pub const TAILROOM: usize = 256;
 pub struct NativeProgram {
     /// The entry point. It is dropped before the library, because it must not be called afterwards.
     burst: Burst,
+    /// What a program with queues has besides.
+    queues: Option<queues::Exports>,
     /// The library is dropped before its file: the loader identifies a library by its path, which is that of the descriptor.
     _library: Library,
     _file: File,
@@ -102,9 +105,10 @@ impl NativeProgram {
         let (file, library) = library(object)?;
         // SAFETY: the manifest names the function that the emitter wrote, whose type is `Burst`.
         let burst = *unsafe { library.get::<Burst>(manifest.entry.as_bytes()) }.map_err(why)?;
+        let queues = queues::Exports::of(&library);
         let host = Host { advise: huge_pages, wait, random };
         let memory = Arc::new(Memory::new(manifest, registers, host)?);
-        Ok(NativeProgram { burst, _library: library, _file: file, memory })
+        Ok(NativeProgram { burst, queues, _library: library, _file: file, memory })
     }
 
     /// The memory that the program shares with its host. It is the program's [`dataplane::Device`].
@@ -115,10 +119,7 @@ impl NativeProgram {
     /// Runs the program on a batch of packets. Each packet gets its verdict.
     pub fn run(&self, worker: &mut Worker, batch: &mut Batch) {
         worker.burst(|worker| {
-            worker.free_packets = AtomicPtr::new(batch.spare.as_mut_ptr());
-            worker.free_count = batch.spare.len() as u64;
-            worker.sent = AtomicPtr::new(batch.sent.as_mut_ptr());
-            worker.sent_count = 0;
+            batch.lend(worker);
             // SAFETY: the memory is that of this program; the packets point into buffers that are borrowed by us alone, and say
             // truly how much room is around them; there are as many as pointers in use, and room to name all of them and all spare
             // buffers as sent.
@@ -197,6 +198,16 @@ impl Batch {
             leaving: 0,
             offloads: vec![None; packets],
         }
+    }
+
+    /// Lends a program the buffers for copies, and the list of packets that it sends. No port has a queue.
+    fn lend(&mut self, worker: &mut abi::native::Worker) {
+        worker.free_packets = AtomicPtr::new(self.spare.as_mut_ptr());
+        worker.free_count = self.spare.len() as u64;
+        worker.sent = AtomicPtr::new(self.sent.as_mut_ptr());
+        worker.sent_count = 0;
+        worker.queued = AtomicPtr::default();
+        worker.waiting_count = 0;
     }
 
     /// Adds a received packet. Returns false if the batch is full or the packet is too large.

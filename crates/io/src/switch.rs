@@ -5,6 +5,7 @@
 //! packet. Digests and messages go through a bounded channel; one that finds the channel full is dropped and counted. A worker without packets for
 //! a while sleeps until a packet arrives.
 
+use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -17,8 +18,10 @@ use dataplane::Memory;
 use dataplane::device::{Device, DeviceError, Entity, EntryKey, Event, Query, Update, WriteError};
 use dataplane::memory;
 use dataplane::port::{Inbox, Offload, Port, PortCounts, PortError};
+use dataplane::queue::{QueueCounts, Shape};
 
 use crate::controller::{self, ControllerPort};
+use crate::native::queues::{Leaving, Queues};
 use crate::native::{Batch, NativeProgram};
 use crate::port::{pin, processors, socket};
 use crate::{Error, Result};
@@ -62,6 +65,8 @@ struct Running {
     lost: AtomicU64,
     /// For each worker: the counts of its queue of each port.
     counts: Vec<Mutex<Vec<PortCounts>>>,
+    /// What the queues of the ports with a rate have counted.
+    queues: Mutex<BTreeMap<u32, QueueCounts>>,
     /// The error that ended a worker.
     failure: Mutex<Option<PortError>>,
     /// The program that the workers are to run, and its number. A worker that has another number takes it.
@@ -77,9 +82,26 @@ struct Running {
 /// The number of a port in the program, and one queue for each worker.
 pub type PortQueues = (u32, Vec<Box<dyn Port>>);
 
+/// The queue in front of each port that has a rate.
+pub type Shapes = BTreeMap<u32, Shape>;
+
 impl Switch {
     /// Starts the workers. Each port has one queue for each worker.
     pub fn start(program: Arc<NativeProgram>, ports: Vec<PortQueues>, workers: usize) -> Result<Switch> {
+        Switch::start_with(program, ports, workers, &Shapes::new())
+    }
+
+    /// Like [`Switch::start`], with queues in front of some ports. It takes one worker, and a program with queues.
+    pub fn start_with(
+        program: Arc<NativeProgram>,
+        ports: Vec<PortQueues>,
+        workers: usize,
+        shapes: &Shapes,
+    ) -> Result<Switch> {
+        if !shapes.is_empty() && (workers != 1 || !program.has_queues()) {
+            let why = "ports with queues take one worker, and a program that was compiled for them";
+            return Err(Error::Library { name: program.memory().manifest().program.clone(), why: why.into() });
+        }
         let started = Instant::now();
         let (send, told) = sync_channel(TOLD);
         let running = Arc::new(Running {
@@ -87,6 +109,7 @@ impl Switch {
             busy: AtomicU64::new(workers as u64),
             lost: AtomicU64::new(0),
             counts: (0..workers).map(|_| Mutex::new(Vec::new())).collect(),
+            queues: Mutex::default(),
             failure: Mutex::new(None),
             program: Mutex::new(program.clone()),
             generation: AtomicU64::new(0),
@@ -101,7 +124,9 @@ impl Switch {
         let processors = processors();
         let mut threads = Vec::new();
         for (number, ports) in queues.into_iter().enumerate() {
-            let worker = Worker::new(number, program.clone(), ports, running.clone(), send.clone(), started);
+            let mut worker =
+                Worker::new(number, program.clone(), ports, running.clone(), send.clone(), started);
+            worker.queues = (!shapes.is_empty()).then(|| Queues::new(shapes));
             let processor = processors[number % processors.len().max(1)];
             // A single worker is not pinned: the scheduler places it better.
             let pinned = workers > 1;
@@ -222,6 +247,11 @@ impl Switch {
         total
     }
 
+    /// What the queues of the ports with a rate have counted.
+    pub fn queues(&self) -> BTreeMap<u32, QueueCounts> {
+        self.running.queues.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Stops all workers. Returns the counts of each port, and the error of a worker that failed.
     pub fn stop(mut self) -> (Vec<PortCounts>, Option<PortError>) {
         self.end();
@@ -312,6 +342,8 @@ struct Worker {
     /// For each port number of the program, its index in `ports`.
     places: Vec<Option<usize>>,
     worker: memory::Worker,
+    /// The queues of the ports, if some have a rate.
+    queues: Option<Queues>,
     running: Arc<Running>,
     send: SyncSender<Event>,
     started: Instant,
@@ -353,15 +385,29 @@ impl Worker {
         }
         let worker = program.memory().worker();
         let no_such_port = no_such_port(&program);
-        Worker { number, program, ports, places, worker, running, send, started, no_such_port, generation: 0 }
+        Worker {
+            number,
+            program,
+            ports,
+            places,
+            worker,
+            queues: None,
+            running,
+            send,
+            started,
+            no_such_port,
+            generation: 0,
+        }
     }
 
     /// Takes another program, if there is one.
-    fn follow(&mut self) {
+    fn follow(&mut self, batch: &mut Batch) {
         let generation = self.running.generation.load(Ordering::Acquire);
         if generation == self.generation {
             return;
         }
+        // What waits belongs to the old program.
+        self.dequeue(batch, Leaving::All);
         let program = self.running.program.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.worker = program.memory().worker();
         self.no_such_port = no_such_port(&program);
@@ -396,7 +442,7 @@ impl Worker {
         let (mut idle, mut polls) = (0u32, 0u32);
         let mut published = Instant::now();
         while !self.running.stop.load(Ordering::Acquire) {
-            self.follow();
+            self.follow(&mut batch);
             self.rest();
             let any = self.poll_once(&mut batch)?;
             idle = if any { 0 } else { idle + 1 };
@@ -408,21 +454,45 @@ impl Worker {
             if idle == 0 || idle % IDLE_POLLS != 0 {
                 continue;
             }
-            if !self.ports.is_empty() && self.ports.iter().all(|(_, port)| port.ended()) {
+            let next = self.queues.as_ref().and_then(Queues::next);
+            if !self.ports.is_empty() && next.is_none() && self.ports.iter().all(|(_, port)| port.ended()) {
                 break;
             }
             if self.ports.iter().any(|(_, port)| port.polled()) {
                 continue;
             }
             let on: Vec<BorrowedFd<'_>> = self.ports.iter().filter_map(|(_, port)| port.wakes()).collect();
-            socket::wait(&on, SLEEP);
+            let until = |next: u64| Duration::from_micros(next.saturating_sub(self.now()));
+            socket::wait(&on, next.map_or(SLEEP, |next| until(next).min(SLEEP)));
         }
-        Ok(())
+        self.dequeue(&mut batch, Leaving::All);
+        self.ports.iter_mut().try_for_each(|(_, port)| port.flush())
+    }
+
+    /// The time that packets see, in microseconds.
+    fn now(&self) -> u64 {
+        self.started.elapsed().as_micros() as u64
+    }
+
+    /// Lets packets leave the queues of the ports. Returns whether there were any.
+    fn dequeue(&mut self, batch: &mut Batch, leaving: Leaving) -> bool {
+        let now = self.now();
+        let mut any = false;
+        while let Some(queues) = &mut self.queues {
+            self.worker.set_clock(now);
+            if !self.program.dequeue(&mut self.worker, batch, queues, now, leaving) {
+                break;
+            }
+            any = true;
+            self.send_packets(batch);
+            self.send_told();
+        }
+        any
     }
 
     /// Polls every port once. Returns whether there were packets.
     fn poll_once(&mut self, batch: &mut Batch) -> std::result::Result<bool, PortError> {
-        let mut any = false;
+        let mut any = self.dequeue(batch, Leaving::Due);
         for at in 0..self.ports.len() {
             let (number, port) = &mut self.ports[at];
             batch.clear();
@@ -431,8 +501,12 @@ impl Worker {
                 continue;
             }
             any = true;
-            self.worker.set_clock(self.started.elapsed().as_micros() as u64);
-            self.program.run(&mut self.worker, batch);
+            let now = self.started.elapsed().as_micros() as u64;
+            self.worker.set_clock(now);
+            match &mut self.queues {
+                None => self.program.run(&mut self.worker, batch),
+                Some(queues) => self.program.run_with(&mut self.worker, batch, queues, now),
+            }
             self.send_packets(batch);
             self.send_told();
         }
@@ -468,5 +542,8 @@ impl Worker {
     fn publish_counts(&mut self) {
         let counts = self.ports.iter_mut().map(|(_, port)| port.counts()).collect();
         *self.running.counts[self.number].lock().unwrap_or_else(PoisonError::into_inner) = counts;
+        if let Some(queues) = &self.queues {
+            *self.running.queues.lock().unwrap_or_else(PoisonError::into_inner) = queues.counts();
+        }
     }
 }

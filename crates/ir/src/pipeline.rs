@@ -37,6 +37,9 @@ pub struct Stage {
     pub name: &'static str,
     /// The variables that are written when a packet enters the stage.
     pub inputs: Vec<Input>,
+    /// Whether packets wait in a queue of their port before they enter the stage, if the port has one. The inputs are then those of a packet that
+    /// leaves the queue.
+    pub queued: bool,
     /// The steps. The last step is a decision that always ends the stage.
     pub steps: Vec<Step>,
 }
@@ -61,12 +64,28 @@ pub enum Source {
     Length,
     /// The time in microseconds.
     Clock,
+    /// What the packet knows about the queue in front of the stage.
+    Queue(Queueing),
     /// PNA: 0 for a port to the network, and 1 for a port to the host.
     Direction,
     /// A value that is the same for every packet.
     Const(Bits),
     /// The value of an expression in the state that the packet leaves.
     Value(Expr),
+}
+
+/// What a packet knows about the queue of its port when it leaves it. A port without a rate has no queue: the time is the packet's, and the other
+/// values are 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queueing {
+    /// The time when the packet entered the queue, in microseconds.
+    Entered,
+    /// The number of packets that waited when it entered.
+    Before,
+    /// The microseconds that it waited.
+    Waited,
+    /// The number of packets that wait when it leaves.
+    Behind,
 }
 
 /// A step of a stage.
@@ -350,6 +369,11 @@ impl Pipeline {
 }
 
 impl Input {
+    /// Whether the value is known only when the packet leaves the queue.
+    pub fn is_of_the_queue(&self) -> bool {
+        matches!(self.value, Source::Clock | Source::Queue(_))
+    }
+
     fn exprs<'a>(&'a self, f: &mut impl FnMut(&'a Expr)) {
         if let Source::Value(e) = &self.value {
             f(e);
@@ -393,6 +417,7 @@ fn input(i: &Input, f: &mut dyn FnMut(Mention<'_>)) {
         | Source::Replica
         | Source::Length
         | Source::Clock
+        | Source::Queue(_)
         | Source::Direction
         | Source::Const(_) => {}
     }
@@ -453,6 +478,7 @@ fn input_mut(i: &mut Input, f: &mut dyn FnMut(MentionMut<'_>)) {
         | Source::Replica
         | Source::Length
         | Source::Clock
+        | Source::Queue(_)
         | Source::Direction
         | Source::Const(_) => {}
     }

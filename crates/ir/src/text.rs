@@ -139,7 +139,8 @@ impl<'a> Printer<'a> {
     fn pipeline(&mut self) {
         let p = self.p;
         for stage in &p.pipeline.stages {
-            self.braced(&format!("stage {}", stage.name), |o| {
+            let queue = if stage.queued { ", behind the queue of a port" } else { "" };
+            self.braced(&format!("stage {}{queue}", stage.name), |o| {
                 o.inputs(&stage.inputs);
                 stage.steps.iter().for_each(|s| o.step(s));
             });

@@ -213,6 +213,12 @@ pub struct RunArgs {
     /// The network namespace of the interfaces, by its name in `ip netns`. P4Runtime is served where the command is started.
     #[arg(long, value_name = "NAME")]
     pub netns: Option<String>,
+    /// How fast a port sends, on native and interp: `1=100pps`, `1=0.5mbit` (bit, kbit, mbit, gbit). Packets wait for it in a queue between ingress and egress.
+    #[arg(long = "port-rate", value_name = "N=RATE")]
+    pub port_rates: Vec<String>,
+    /// How many packets may wait for a port with a rate (64).
+    #[arg(long = "port-queue", value_name = "N=PACKETS")]
+    pub port_queues: Vec<String>,
     /// Table entries: `add` and `setdefault` lines of STF.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub entries: Option<PathBuf>,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use ir::cells::Cell;
 use ir::effects;
 use ir::pipeline::{
-    Bytes, Carry, Decision, Fate, Headers, Input, Passed, Path, PathKind, Source, Stage, Step, To, When,
+    Bytes, Carry, Decision, Fate, Headers, Input, Passed, Path, PathKind, Queueing, Source, Stage, Step, To, When,
 };
 use ir::{Expr, Role, StageId, VarId, visit};
 
@@ -28,6 +28,22 @@ pub struct Known<'a> {
     pub clock: &'a str,
     /// Whether the port is a port to the host (PNA).
     pub direction: &'a str,
+    /// A pointer to the packet's wait in the queue of its port, if it was there.
+    pub queue: Option<&'a str>,
+}
+
+impl Known<'_> {
+    /// What the packet knows about its wait.
+    fn wait(&self, what: Queueing) -> String {
+        match (self.queue, what) {
+            (None, Queueing::Entered) => self.clock.to_string(),
+            (None, _) => "0".to_string(),
+            (Some(q), Queueing::Entered) => format!("{q}->entered"),
+            (Some(q), Queueing::Before) => format!("{q}->before"),
+            (Some(q), Queueing::Waited) => format!("{q}->waited"),
+            (Some(q), Queueing::Behind) => format!("{q}->behind"),
+        }
+    }
 }
 
 /// Which of the variables are written.
@@ -219,6 +235,7 @@ impl Emitter<'_> {
                 Source::Replica => mask(known.replica.to_string(), width),
                 Source::Length => mask(known.length.to_string(), width),
                 Source::Clock => mask(known.clock.to_string(), width),
+                Source::Queue(what) => mask(known.wait(*what), width),
                 Source::Direction => known.direction.to_string(),
                 Source::Const(value) => constant(&value.resize(width)),
                 Source::Value(_) if which == Which::Independent => continue,

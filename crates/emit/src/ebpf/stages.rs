@@ -82,7 +82,14 @@ impl Ebpf<'_> {
     /// What a packet on the way to the port `to` knows.
     pub(super) fn at_stage(&self) -> Known<'static> {
         let length = self.c.facts.hook.length();
-        Known { port: "to", replica: "0", length, clock: "micros()", direction: "is_host_port(to)" }
+        Known {
+            port: "to",
+            replica: "0",
+            length,
+            clock: "micros()",
+            direction: "is_host_port(to)",
+            queue: None,
+        }
     }
 
     /// The C of the port where packets leave.

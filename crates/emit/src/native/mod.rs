@@ -10,7 +10,7 @@
 //!
 //! * `table` emits lookups, and `early` emits the lookups for a whole burst.
 //! * `deparse` emits the deparser.
-//! * `paths` emits the pipeline of programs with multicast, clones, resubmission and recirculation.
+//! * `paths` emits the pipeline of programs with multicast, clones, resubmission and recirculation, and `queues` what programs with queues have beside it.
 //! * `prelude.h` has the structures in the memory that a program shares with its host.
 //!
 //! [`crate::c`] has the parts that this back end shares with the eBPF back end.
@@ -18,6 +18,7 @@
 mod deparse;
 mod early;
 mod paths;
+mod queues;
 mod table;
 
 use abi::drops;
@@ -43,6 +44,7 @@ const REASONS: &[(&str, &str)] = &[
     (drops::BAD_RESIZE, "there is no room in front of the packet for its new headers"),
     (drops::NO_BUFFER, "a copy or a fragment of the packet found no buffer"),
     c::DROPPED,
+    (drops::QUEUE_FULL, "the queue of the egress port was full"),
 ];
 
 /// The number of one of this target's drop reasons.
@@ -68,7 +70,7 @@ const FLOWS: &str = include_str!("flows.h");
 const FRAGMENT: &str = include_str!("fragment.h");
 /// All texts in C of this back end. The C names of a program must differ from theirs.
 const TEXTS: &[&str] =
-    &[PRELUDE, FLOWS, FRAGMENT, c::wide::WIDE, DROP, BURST, deparse::RESIZE, paths::JOBS, paths::FINISH];
+    &[PRELUDE, FLOWS, FRAGMENT, c::wide::WIDE, DROP, BURST, deparse::RESIZE, paths::JOBS, paths::FINISH, queues::WAITING];
 
 /// The C that every native program begins with: the structures that it shares with its host, and lookups in them.
 pub fn prelude() -> String {
@@ -77,8 +79,20 @@ pub fn prelude() -> String {
 
 /// Emits a program as C for the processor. Returns every limit of the target that the program exceeds.
 pub fn native(program: &Verified) -> Result<Output, Vec<Unsupported>> {
-    let c = Emitter::new(program, Hook::Frame, "native", ENTRY, REASONS, TEXTS);
-    let mut native = Native { c, early: Vec::new() };
+    emit(program, false)
+}
+
+/// Like [`native`], for a host with queues in front of its ports.
+pub fn native_with_queues(program: &Verified) -> Result<Output, Vec<Unsupported>> {
+    emit(program, true)
+}
+
+fn emit(program: &Verified, queues: bool) -> Result<Output, Vec<Unsupported>> {
+    let mut c = Emitter::new(program, Hook::Frame, "native", ENTRY, REASONS, TEXTS);
+    // A packet that waits leaves its place to others, so that there is more than one.
+    c.facts.straight &= !queues;
+    c.facts.rounds &= !queues;
+    let mut native = Native { c, early: Vec::new(), queues };
     native.program();
     native.c.output()
 }
@@ -89,6 +103,8 @@ struct Native<'p> {
     c: Emitter<'p>,
     /// The tables that are looked up early.
     early: Vec<Early>,
+    /// Whether packets may have to wait for their ports.
+    queues: bool,
 }
 
 impl Native<'_> {
@@ -217,6 +233,7 @@ impl Native<'_> {
                 length: "p->length",
                 clock: "worker->clock",
                 direction: "is_host_port(shared, p->port)",
+                queue: None,
             };
             self.c.write_inputs("s", &first.inputs, &known, Which::All);
         }
@@ -395,6 +412,7 @@ impl Native<'_> {
             length: "pkt->length",
             clock: "pkt->frame.worker->clock",
             direction: "is_host_port(pkt->frame.shared, to)",
+            queue: None,
         };
         self.c.go_on(path, &known, |emitter| {
             emitter.text.line("p->data = pkt->frame.data;");

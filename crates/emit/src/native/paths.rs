@@ -22,6 +22,7 @@ const TO_PORT: Known<'_> = Known {
     length: "n_length",
     clock: "pkt->frame.worker->clock",
     direction: "is_host_port(pkt->frame.shared, to)",
+    queue: None,
 };
 
 /// What a packet for a member of a multicast group knows.
@@ -31,6 +32,7 @@ const TO_MEMBER: Known<'_> = Known {
     length: "q->length",
     clock: "pkt->frame.worker->clock",
     direction: "is_host_port(pkt->frame.shared, (u32)copies[i])",
+    queue: None,
 };
 
 impl Native<'_> {
@@ -47,6 +49,7 @@ impl Native<'_> {
                 "static void stage_{stage}(struct packet *pkt, struct strait_packet *p, struct jobs *jobs);"
             ));
         }
+        self.entrances();
         self.c.reset_variables();
         let decisions: Vec<_> = self.c.program.pipeline.decisions().collect();
         for (number, decision) in decisions.iter().enumerate() {
@@ -63,6 +66,7 @@ impl Native<'_> {
         }
         self.run_job(&decisions.iter().map(|d| &d.then).collect::<Vec<_>>());
         self.c.text.raw(FINISH);
+        self.dequeue();
     }
 
     /// The number of one of this target's drop reasons.
@@ -181,7 +185,7 @@ impl Native<'_> {
         let inputs = &self.c.program.pipeline.stage(stage).inputs;
         self.c.write_inputs("n", inputs, &TO_MEMBER, Which::Independent);
         self.c.write_inputs("n", &path.sets, &TO_MEMBER, Which::Independent);
-        self.c.text.line(format!("stage_{}(&replica, q, jobs);", stage.0));
+        self.c.text.line(self.enter(stage.index(), "&replica", "q", "(u32)copies[i]"));
         self.c.text.close("");
         self.c.text.close("");
     }
@@ -326,7 +330,7 @@ impl Native<'_> {
                 let inputs = &self.c.program.pipeline.stage(stage).inputs;
                 self.c.write_inputs("s", inputs, &TO_PORT, Which::All);
                 self.c.write_inputs("s", &path.sets, &TO_PORT, Which::All);
-                self.c.text.line(format!("stage_{}(pkt, p, jobs);", stage.0));
+                self.c.text.line(self.enter(stage.index(), "pkt", "p", "to"));
             }
             To::Group(e) => {
                 let group = self.c.frame_expr(e);
@@ -343,6 +347,8 @@ impl Native<'_> {
     /// Emits `run_job(job, jobs)`.
     fn run_job(&mut self, fates: &[&Fate]) {
         let budget = self.own_reason(drops::STEP_BUDGET);
+        let enter = |stage| self.enter(stage, "&job->pkt", "job->p", "job->to");
+        let entrances: Vec<String> = (0..self.c.program.pipeline.stages.len()).map(enter).collect();
         let t = &mut self.c.text;
         t.line("");
         t.open("static void run_job(struct job *job, struct jobs *jobs)");
@@ -351,13 +357,13 @@ impl Native<'_> {
         t.line("return;");
         t.close("");
         t.open("switch (job->kind)");
-        for stage in 0..self.c.program.pipeline.stages.len() {
+        for (stage, enter) in entrances.into_iter().enumerate() {
             t.margin(format!("case ENTER + {stage}:"));
             if stage == 0 {
                 t.line("jobs->rounds++;");
                 t.line("enter_pipeline(&job->pkt);");
             }
-            t.line(format!("stage_{stage}(&job->pkt, job->p, jobs);"));
+            t.line(enter);
             t.line("break;");
         }
         for (number, fate) in fates.iter().enumerate() {
@@ -378,7 +384,7 @@ struct job {
     struct packet pkt;
     struct strait_packet *p;
     u32 kind; /* ENTER plus a stage, or GROUP plus the number of a path */
-    u32 to;   /* the multicast group */
+    u32 to;   /* the port or the multicast group */
 };
 
 /* The ring of jobs that wait. */
@@ -468,13 +474,19 @@ INLINE void report_buffer(const struct packet *pkt, struct strait_packet *p)
 "#;
 
 pub(super) const FINISH: &str = r#"
+/* Processes the jobs that a packet has left. */
+INLINE void run_jobs(struct jobs *jobs)
+{
+    jobs->busy = 1;
+    for (; jobs->count; jobs->count--, jobs->first = (jobs->first + 1) % RING)
+        run_job(&jobs->ring[jobs->first], jobs);
+}
+
 /* Runs the pipeline for a packet and all its copies. */
 static void process_packet(struct packet *pkt, struct strait_packet *p, struct jobs *jobs)
 {
     jobs->first = jobs->count = jobs->rounds = jobs->busy = 0;
     stage_0(pkt, p, jobs);
-    jobs->busy = 1;
-    for (; jobs->count; jobs->count--, jobs->first = (jobs->first + 1) % RING)
-        run_job(&jobs->ring[jobs->first], jobs);
+    run_jobs(jobs);
 }
 "#;

@@ -103,6 +103,9 @@ struct worker {
     struct strait_packet **sent; /* the packets to send, in order */
     u64 sent_count;
     struct flow_cache *flows; /* for each table the free rows that the worker keeps at hand; 0 if no table learns */
+    const u64 *queued;        /* a bit for each port that has a queue. This and the next two are for programs with queues */
+    void *waiting;            /* the packets for the queues of their ports, in order */
+    u64 waiting_count;
 };
 
 /* A packet and its buffer, which belong to the host. The program may write the packet, its headroom and its tailroom. */

@@ -97,7 +97,7 @@ impl<'a> Lower<'_, 'a> {
             steps.push(decide(When::Requested(send, 1), Fate::Go(path)));
         }
         steps.push(decide(When::Always, Fate::Drop(abi::drops::DROP)));
-        Some(Pipeline { stages: vec![Stage { name: "main", inputs, steps }] })
+        Some(Pipeline { stages: vec![Stage { name: "main", inputs, queued: false, steps }] })
     }
 
     /// A call of an extern function of PNA.

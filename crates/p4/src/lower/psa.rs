@@ -201,8 +201,8 @@ impl<'t, 'a> Lower<'t, 'a> {
         ]);
         Some(Pipeline {
             stages: vec![
-                Stage { name: "ingress", inputs: to_ingress, steps: ingress },
-                Stage { name: "egress", inputs: to_egress, steps: egress },
+                Stage { name: "ingress", inputs: to_ingress, queued: false, steps: ingress },
+                Stage { name: "egress", inputs: to_egress, queued: true, steps: egress },
             ],
         })
     }

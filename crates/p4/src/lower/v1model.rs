@@ -1,7 +1,7 @@
 //! v1model: one set of storage for all blocks, and the pipeline of BMv2's simple_switch.
 
 use ir::pipeline::{
-    Bytes, Carry, Fate, Fragment, Headers, Input, Passed, Path, PathKind, Pipeline, Source, Stage, Step, To,
+    Bytes, Carry, Fate, Fragment, Headers, Input, Passed, Path, PathKind, Pipeline, Queueing, Source, Stage, Step, To,
     When,
 };
 use ir::{BinOp, Expr, Role, StageId, VarId};
@@ -44,6 +44,10 @@ pub(super) struct V1Metadata {
     instance_type: VarId,
     ingress_global_timestamp: VarId,
     egress_global_timestamp: VarId,
+    enq_timestamp: VarId,
+    enq_qdepth: VarId,
+    deq_timedelta: VarId,
+    deq_qdepth: VarId,
     pub(super) mcast_grp: VarId,
     egress_rid: VarId,
 }
@@ -78,6 +82,10 @@ impl<'a> Lower<'_, 'a> {
                 instance_type: field("instance_type")?,
                 ingress_global_timestamp: field("ingress_global_timestamp")?,
                 egress_global_timestamp: field("egress_global_timestamp")?,
+                enq_timestamp: field("enq_timestamp")?,
+                enq_qdepth: field("enq_qdepth")?,
+                deq_timedelta: field("deq_timedelta")?,
+                deq_qdepth: field("deq_qdepth")?,
                 mcast_grp: field("mcast_grp")?,
                 egress_rid: field("egress_rid")?,
             };
@@ -104,7 +112,6 @@ impl<'a> Lower<'_, 'a> {
             (std.ingress_port, port),
             (self.out.standard.packet_length, Source::Length),
             (std.ingress_global_timestamp, Source::Clock),
-            (std.egress_global_timestamp, Source::Clock),
         ];
         inputs.into_iter().map(|(var, value)| Input { var, value }).collect()
     }
@@ -147,7 +154,7 @@ impl<'a> Lower<'_, 'a> {
         sets.push(constant(std.instance_type, 32, instance::NORMAL));
         steps.push(decide(When::Always, Fate::Go(path(PathKind::Unicast, To::Port(spec), sets))));
         let inputs = self.v1model_arrival(Source::Port);
-        Stage { name: "ingress", inputs, steps }
+        Stage { name: "ingress", inputs, queued: false, steps }
     }
 
     /// Egress, and then in this order: the clone, the drop, the checksums and the deparser, recirculation, the departure.
@@ -180,8 +187,16 @@ impl<'a> Lower<'_, 'a> {
             sets: Vec::new(),
         };
         steps.push(decide(When::Always, Fate::Go(leave)));
-        let inputs = vec![Input { var: std.egress_port, value: Source::Port }];
-        Stage { name: "egress", inputs, steps }
+        let inputs = [
+            (std.egress_port, Source::Port),
+            (std.egress_global_timestamp, Source::Clock),
+            (std.enq_timestamp, Source::Queue(Queueing::Entered)),
+            (std.enq_qdepth, Source::Queue(Queueing::Before)),
+            (std.deq_timedelta, Source::Queue(Queueing::Waited)),
+            (std.deq_qdepth, Source::Queue(Queueing::Behind)),
+        ];
+        let inputs = inputs.into_iter().map(|(var, value)| Input { var, value }).collect();
+        Stage { name: "egress", inputs, queued: true, steps }
     }
 
     /// The clones, which are requested in ingress or in egress. A clone knows what an arriving packet knows.

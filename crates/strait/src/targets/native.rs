@@ -33,8 +33,21 @@ impl Object {
         Object::make_with(program, &[CHECKED.to_string()])
     }
 
+    /// Like [`Object::make`], for ports with queues.
+    pub fn with_queues(program: &ir::Verified) -> anyhow::Result<Object> {
+        Object::of(program, emit::native_with_queues(program), &[])
+    }
+
     fn make_with(program: &ir::Verified, flags: &[String]) -> anyhow::Result<Object> {
-        let output = emit::native(program).map_err(|limits| Limits::of(program, &limits))?;
+        Object::of(program, emit::native(program), flags)
+    }
+
+    fn of(
+        program: &ir::Verified,
+        output: Result<emit::Output, Vec<emit::Unsupported>>,
+        flags: &[String],
+    ) -> anyhow::Result<Object> {
+        let output = output.map_err(|limits| Limits::of(program, &limits))?;
         let object = native::Object::make_with(&output.c, flags)?;
         Ok(Object::shared(Arc::new(object), output.manifest, program))
     }

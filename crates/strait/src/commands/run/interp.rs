@@ -1,6 +1,7 @@
 //! Runs programs in the reference interpreter, with the ports of the native target: the oracle, with real traffic. One thread moves the packets.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -14,10 +15,12 @@ use anyhow::Context;
 use control::p4runtime::server::{Compiler, Target};
 use dataplane::device::{Device, DeviceError, Entity, EntryKey, Event, Query, Update, WriteError};
 use dataplane::port::{Inbox, Offload, Port, PortCounts, PortError};
+use dataplane::queue::QueueCounts;
 use interp::{Interpreter, Silent};
+use io::switch::Shapes;
 
-use super::machine::{self, Machine, Object, Totals};
-use super::{controller_number, driver, ports};
+use super::machine::{self, Form, Machine, Object, Totals};
+use super::{controller_number, driver, ports, queues};
 use crate::cli::{RunArgs, RunTarget};
 
 /// The longest sleep of the thread, and thus the longest time until it notices that it must stop.
@@ -34,12 +37,15 @@ pub struct Interp {
     thread: Option<JoinHandle<()>>,
     running: Option<Handle>,
     loaded: Option<Handle>,
+    /// The queues in front of ports that have a rate.
+    shapes: Shapes,
 }
 
 /// What the thread shares with whoever controls the program.
 struct Shared {
     program: Mutex<Option<Arc<Mutex<Interpreter<'static>>>>>,
     counts: Mutex<Vec<PortCounts>>,
+    queues: Mutex<BTreeMap<u32, QueueCounts>>,
     failure: Mutex<Option<PortError>>,
     stop: AtomicBool,
     ended: AtomicBool,
@@ -51,7 +57,7 @@ struct Shared {
 }
 
 impl Interp {
-    /// Opens the ports, and starts the thread. Until a program runs, packets are dropped.
+    /// Opens the ports, and starts the thread. It takes no packets until a program runs.
     pub fn open(args: &RunArgs) -> anyhow::Result<Interp> {
         let drivers = ports(args, driver)?;
         let controller = controller_number(args, &drivers)?;
@@ -67,6 +73,7 @@ impl Interp {
         let shared = Arc::new(Shared {
             program: Mutex::default(),
             counts: Mutex::new(vec![PortCounts::default(); queues.len()]),
+            queues: Mutex::default(),
             failure: Mutex::default(),
             stop: AtomicBool::new(false),
             ended: AtomicBool::new(false),
@@ -79,13 +86,14 @@ impl Interp {
         let worker = Worker { ports: queues, shared: shared.clone(), woken };
         let thread =
             std::thread::Builder::new().name("interpreter".to_string()).spawn(move || worker.run())?;
-        Ok(Interp { numbers, shared, thread: Some(thread), running: None, loaded: None })
+        let shapes = queues::shapes(args)?;
+        Ok(Interp { numbers, shared, thread: Some(thread), running: None, loaded: None, shapes })
     }
 }
 
 impl Target for Interp {
     fn compiler(&self) -> Compiler {
-        machine::compiler(RunTarget::Interp)
+        machine::compiler(Form { target: RunTarget::Interp, queues: false })
     }
 
     fn load(&mut self, object: Box<dyn Any + Send>) -> Result<(), String> {
@@ -111,7 +119,20 @@ impl Target for Interp {
 
     fn commit(&mut self) -> Result<(), String> {
         let next = self.loaded.take().ok_or("no program is loaded")?;
-        *lock(&self.shared.program) = Some(next.program.clone());
+        match &self.running {
+            // The thread runs the old program, or it waits for the new one.
+            Some(old) => {
+                let mut running = lock(&self.shared.program);
+                lock(&next.program).take_over(&mut lock(&old.program));
+                *running = Some(next.program.clone());
+            }
+            None => {
+                let mut program = lock(&next.program);
+                self.shapes.iter().for_each(|(port, shape)| program.set_queue(*port, *shape));
+                *lock(&self.shared.program) = Some(next.program.clone());
+            }
+        }
+        self.shared.wake();
         self.running = Some(next);
         Ok(())
     }
@@ -144,7 +165,8 @@ impl Machine for Interp {
     fn totals(&mut self) -> anyhow::Result<Totals> {
         let counts = lock(&self.shared.counts).clone();
         let ports = self.numbers.iter().copied().zip(counts).collect();
-        Ok(Totals { ports, messages_lost: 0, packets_lost: self.shared.controller.map(|_| 0) })
+        let queues = lock(&self.shared.queues).clone();
+        Ok(Totals { ports, queues, messages_lost: 0, packets_lost: self.shared.controller.map(|_| 0) })
     }
 
     fn finish(&mut self) -> anyhow::Result<()> {
@@ -254,7 +276,7 @@ impl Inbox for Burst {
 
 impl Worker {
     fn run(mut self) {
-        if let Err(error) = self.poll() {
+        if let Err(error) = self.poll().and_then(|()| self.drain()) {
             *lock(&self.shared.failure) = Some(error);
         }
         self.publish();
@@ -264,21 +286,27 @@ impl Worker {
     fn poll(&mut self) -> Result<(), PortError> {
         let mut burst = Burst { buffer: vec![0; LONGEST], packets: Vec::new() };
         while !self.shared.stop.load(Ordering::Acquire) {
-            let program = lock(&self.shared.program).clone();
-            let mut any = self.send_injected(program.as_deref())?;
+            // Without a program, packets wait in the ports.
+            let Some(program) = lock(&self.shared.program).clone() else {
+                io::port::wait(&[self.woken.as_fd()], SLEEP);
+                continue;
+            };
+            let mut any = self.send_injected(&program)?;
+            any |= self.dequeue(&program)?;
             for at in 0..self.ports.len() {
                 burst.packets.clear();
                 self.ports[at].1.receive(&mut burst)?;
                 any |= !burst.packets.is_empty();
                 let number = self.ports[at].0;
-                let sent = program.as_deref().map(|program| self.process(program, number, &burst.packets));
-                self.send(sent.unwrap_or_default())?;
+                let sent = self.process(&program, number, &burst.packets);
+                self.send(sent)?;
             }
             if any {
                 continue;
             }
             self.publish();
-            if program.is_some() && !self.ports.is_empty() && self.ports.iter().all(|(_, port)| port.ended())
+            let next = lock(&program).next_from_queues();
+            if next.is_none() && !self.ports.is_empty() && self.ports.iter().all(|(_, port)| port.ended())
             {
                 break;
             }
@@ -287,10 +315,30 @@ impl Worker {
             }
             let ports = self.ports.iter().filter_map(|(_, port)| port.wakes());
             let on: Vec<BorrowedFd<'_>> = ports.chain([self.woken.as_fd()]).collect();
-            io::port::wait(&on, SLEEP);
+            let until = |next: u64| Duration::from_micros(next.saturating_sub(self.shared.now()));
+            io::port::wait(&on, next.map_or(SLEEP, |next| until(next).min(SLEEP)));
             let _ = self.woken.read(&mut [0; 64]);
         }
         Ok(())
+    }
+
+    /// Sends the packets whose time in a queue is over.
+    fn dequeue(&mut self, program: &Mutex<Interpreter<'static>>) -> Result<bool, PortError> {
+        let sent = {
+            let mut program = lock(program);
+            program.set_clock(self.shared.now());
+            program.dequeue(&mut Silent).sent
+        };
+        let any = !sent.is_empty();
+        self.send(sent)?;
+        Ok(any)
+    }
+
+    /// Sends what still waits in queues.
+    fn drain(&mut self) -> Result<(), PortError> {
+        let program = lock(&self.shared.program).clone();
+        let sent = program.map(|program| lock(&program).drain().sent);
+        self.send(sent.unwrap_or_default())
     }
 
     /// Runs packets through the program. Packets that must still be segmented are segmented first.
@@ -318,8 +366,8 @@ impl Worker {
     }
 
     /// Sends what has left the program because of the controller's packets.
-    fn send_injected(&mut self, program: Option<&Mutex<Interpreter<'static>>>) -> Result<bool, PortError> {
-        let sent = program.map(|program| lock(program).take_injected()).unwrap_or_default();
+    fn send_injected(&mut self, program: &Mutex<Interpreter<'static>>) -> Result<bool, PortError> {
+        let sent = lock(program).take_injected();
         let any = !sent.is_empty();
         self.send(sent)?;
         Ok(any)
@@ -338,5 +386,8 @@ impl Worker {
     fn publish(&mut self) {
         let counts = self.ports.iter_mut().map(|(_, port)| port.counts()).collect();
         *lock(&self.shared.counts) = counts;
+        if let Some(program) = lock(&self.shared.program).clone() {
+            *lock(&self.shared.queues) = lock(&program).queue_counts();
+        }
     }
 }

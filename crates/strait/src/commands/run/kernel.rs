@@ -10,7 +10,7 @@ use io::bpf::{Hook, XdpMode};
 use io::controller::ControllerPort;
 use io::ebpf::{KernelProgram, XdpOptions};
 
-use super::machine::{self, Machine, Object, Totals};
+use super::machine::{self, Form, Machine, Object, Totals};
 use super::{controller_port, lost_packets, ports};
 use crate::cli::{self, RunArgs, RunTarget};
 use crate::out::chain;
@@ -132,10 +132,11 @@ impl Kernel {
 
 impl Target for Kernel {
     fn compiler(&self) -> Compiler {
-        machine::compiler(match self.at {
+        let target = match self.at {
             At::Tc => RunTarget::Tc,
             At::Xdp => RunTarget::Xdp,
-        })
+        };
+        machine::compiler(Form { target, queues: false })
     }
 
     fn load(&mut self, object: Box<dyn Any + Send>) -> Result<(), String> {
@@ -201,7 +202,8 @@ impl Machine for Kernel {
     fn totals(&mut self) -> anyhow::Result<Totals> {
         let Some(program) = &mut self.running else { return Ok(Totals::default()) };
         let messages_lost = program.events_lost()?;
-        Ok(Totals { ports: Vec::new(), messages_lost, packets_lost: lost_packets(program.controller())? })
+        let packets_lost = lost_packets(program.controller())?;
+        Ok(Totals { messages_lost, packets_lost, ..Totals::default() })
     }
 
     fn finish(&mut self) -> anyhow::Result<()> {

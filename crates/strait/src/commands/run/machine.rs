@@ -1,5 +1,6 @@
 //! What `strait run` asks of a target: to load a program, to give it the packets, and to say what happens.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use abi::Manifest;
 use control::p4runtime::server::{Compiled, Compiler, Target};
 use dataplane::device::Event;
 use dataplane::port::PortCounts;
+use dataplane::queue::QueueCounts;
 
 use crate::cli::{Preprocess, RunTarget};
 use crate::frontend;
@@ -35,6 +37,8 @@ pub trait Machine: Target {
 pub struct Totals {
     /// The counts of each port, if the target counts them.
     pub ports: Vec<(u32, PortCounts)>,
+    /// What the queues of the ports with a rate have counted.
+    pub queues: BTreeMap<u32, QueueCounts>,
     /// Digests and messages that found no room.
     pub messages_lost: u64,
     /// Packets to the controller that found no room, if it has a port.
@@ -48,10 +52,20 @@ pub enum Object {
     Kernel(kernel::Object),
 }
 
+/// What programs are compiled for.
+#[derive(Clone, Copy)]
+pub struct Form {
+    /// The target.
+    pub target: RunTarget,
+    /// Whether ports of the native target have queues.
+    pub queues: bool,
+}
+
 impl Object {
-    /// Compiles a program for a target.
-    pub fn make(target: RunTarget, program: ir::Verified) -> anyhow::Result<Object> {
-        Ok(match target {
+    /// Compiles a program.
+    pub fn make(form: Form, program: ir::Verified) -> anyhow::Result<Object> {
+        Ok(match form.target {
+            RunTarget::Native if form.queues => Object::Native(native::Object::with_queues(&program)?),
             RunTarget::Interp => Object::Interp(Arc::new(program)),
             RunTarget::Native => Object::Native(native::Object::make(&program)?),
             RunTarget::Tc => Object::Kernel(kernel::Object::running(At::Tc, &program)?),
@@ -62,7 +76,7 @@ impl Object {
 
 /// Compiles the program of a file, with its P4Info if a controller is to see it.
 pub fn compile(
-    target: RunTarget,
+    form: Form,
     file: &Path,
     options: &Preprocess,
     describe: bool,
@@ -71,15 +85,15 @@ pub fn compile(
         true => frontend::described(file, options)?,
         false => (frontend::program(file, options)?, proto::p4::config::v1::P4Info::default()),
     };
-    Ok(Compiled { info, object: Box::new(Object::make(target, program)?) })
+    Ok(Compiled { info, object: Box::new(Object::make(form, program)?) })
 }
 
 /// A compiler of what controllers push.
-pub fn compiler(target: RunTarget) -> Compiler {
+pub fn compiler(form: Form) -> Compiler {
     Arc::new(move |config: &[u8]| {
         let source = source(config)?;
         let (program, info) = frontend::pushed(&source)?;
-        let object = Object::make(target, program).map_err(|why| chain(&why))?;
+        let object = Object::make(form, program).map_err(|why| chain(&why))?;
         Ok(Compiled { info, object: Box::new(object) })
     })
 }

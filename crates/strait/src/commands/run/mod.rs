@@ -1,6 +1,6 @@
 //! `strait run`: runs a P4 program on ports until it is interrupted, and serves P4Runtime.
 //!
-//! * `machine`: what a target must do. `interp`, `native`, `kernel`: the targets.
+//! * `machine`: what a target must do. `interp`, `native`, `kernel`: the targets. `queues`: the queues of ports that have a rate.
 //! * `plane`: a built-in control plane. `serve`: the P4Runtime server.
 
 mod interp;
@@ -8,6 +8,7 @@ mod kernel;
 mod machine;
 mod native;
 mod plane;
+mod queues;
 mod serve;
 
 use std::path::Path;
@@ -23,7 +24,7 @@ use dataplane::port::PortCounts;
 use dataplane::{Count, Device};
 use io::controller::ControllerPort;
 
-use self::machine::{Machine, Totals};
+use self::machine::{Form, Machine, Totals};
 use self::plane::Plane;
 use self::serve::Host;
 pub use self::serve::INHERITED;
@@ -65,9 +66,10 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         bail!("--workers: the interpreter has one");
     }
     args.cpu_port.map_or(Ok(()), check_number)?;
+    let queues = !queues::shapes(args)?.is_empty();
     let program = args.program.as_ref();
     let compiled = program
-        .map(|file| machine::compile(args.target, file, &args.preprocess, args.grpc.is_some()))
+        .map(|file| machine::compile(Form { target: args.target, queues }, file, &args.preprocess, args.grpc.is_some()))
         .transpose()?;
     // Controllers connect where the command was started; the interfaces may be elsewhere.
     let listener = serve::listen(args)?;
@@ -263,7 +265,10 @@ fn summary(args: &RunArgs, host: &mut Host, refused: u64) -> anyhow::Result<()> 
 
 fn json(totals: &Totals, drops: &[(String, Count)], refused: u64, unread: u64) -> serde_json::Value {
     let port = |(number, c): &(u32, PortCounts)| {
-        serde_json::json!({"port": number, "received": {"packets": c.received.packets, "bytes": c.received.bytes},
+        let queue = totals.queues.get(number).map(|q| {
+            serde_json::json!({"deepest": q.deepest, "dropped": {"packets": q.dropped.packets, "bytes": q.dropped.bytes}})
+        });
+        serde_json::json!({"port": number, "queue": queue, "received": {"packets": c.received.packets, "bytes": c.received.bytes},
             "sent": {"packets": c.sent.packets, "bytes": c.sent.bytes},
             "missed": c.missed, "full": c.full, "unfit": c.unfit})
     };
@@ -280,6 +285,9 @@ fn print(totals: &Totals, drops: &[(String, Count)], unread: u64) {
             "port {number:<3} received {:>12}  sent {:>12}  missed {}  not sent: queue full {}, unfit {}",
             c.received.packets, c.sent.packets, c.missed, c.full, c.unfit
         );
+        if let Some(queue) = totals.queues.get(number) {
+            println!("port {number:<3} queue: at most {} packets waited, {} dropped", queue.deepest, queue.dropped.packets);
+        }
     }
     for (name, count) in drops.iter().filter(|(_, count)| count.packets > 0) {
         println!("dropped: {name:<40} {:>12} packets", count.packets);

@@ -10,10 +10,10 @@ use dataplane::port::PortCounts;
 use io::controller::ControllerPort;
 use io::native::NativeProgram;
 use io::port::Driver;
-use io::switch::{PortQueues, Switch};
+use io::switch::{PortQueues, Shapes, Switch};
 
-use super::machine::{self, Machine, Object, Totals};
-use super::{controller_port, driver, lost_packets, ports};
+use super::machine::{self, Form, Machine, Object, Totals};
+use super::{controller_port, driver, lost_packets, ports, queues};
 use crate::cli::{RunArgs, RunTarget};
 use crate::out::chain;
 
@@ -21,8 +21,10 @@ use crate::out::chain;
 pub struct Native {
     workers: usize,
     numbers: Vec<u32>,
-    /// The queues of the ports, until the first program starts.
+    /// The workers' queues of the ports, until the first program starts.
     queues: Option<Vec<PortQueues>>,
+    /// The queues in front of ports that have a rate.
+    shapes: Shapes,
     controller: Option<ControllerPort>,
     switch: Option<Switch>,
     loaded: Option<(Arc<NativeProgram>, Arc<dataplane::Memory>)>,
@@ -47,6 +49,7 @@ impl Native {
             workers,
             numbers,
             queues: Some(queues),
+            shapes: queues::shapes(args)?,
             controller,
             switch,
             loaded,
@@ -58,7 +61,7 @@ impl Native {
 
 impl Target for Native {
     fn compiler(&self) -> Compiler {
-        machine::compiler(RunTarget::Native)
+        machine::compiler(Form { target: RunTarget::Native, queues: !self.shapes.is_empty() })
     }
 
     fn load(&mut self, object: Box<dyn Any + Send>) -> Result<(), String> {
@@ -91,7 +94,8 @@ impl Target for Native {
             return Ok(());
         }
         let queues = self.queues.take().ok_or("the ports are closed")?;
-        let mut switch = Switch::start(program, queues, self.workers).map_err(|why| why.to_string())?;
+        let switch = Switch::start_with(program, queues, self.workers, &self.shapes);
+        let mut switch = switch.map_err(|why| why.to_string())?;
         if let Some(port) = self.controller.take() {
             switch.set_controller(port);
         }
@@ -130,6 +134,7 @@ impl Machine for Native {
         let counts: Vec<PortCounts> = switch.counts();
         Ok(Totals {
             ports: self.numbers.iter().copied().zip(counts).collect(),
+            queues: switch.queues(),
             messages_lost: switch.events_lost(),
             packets_lost: lost_packets(switch.controller())?,
         })
