@@ -265,11 +265,7 @@ impl<'p> Interpreter<'p> {
     }
 
     /// Runs one packet: `go` lets it begin somewhere.
-    pub(crate) fn run(
-        &mut self,
-        observer: &mut dyn Observer,
-        go: impl FnOnce(&mut Run<'_, '_>),
-    ) -> Outcome {
+    pub(crate) fn run(&mut self, observer: &mut dyn Observer, go: impl FnOnce(&mut Run<'_, '_>)) -> Outcome {
         let watched = observer.wants_events();
         let mut run = Run {
             program: &self.program,

@@ -3,7 +3,8 @@
 use abi::{Bits, drops};
 use dataplane::{Mirror, Wait, fragment};
 use ir::pipeline::{
-    Bytes, Carry, Decision, Fate, Fragment, Headers, Input, Passed, Path, Queueing, Source, Stage, Step, To, When,
+    Bytes, Carry, Decision, Fate, Fragment, Headers, Input, Passed, Path, Queueing, Source, Stage, Step, To,
+    When,
 };
 use ir::{Expr, Role, StageId};
 
@@ -181,7 +182,10 @@ impl Run<'_, '_> {
     fn destinations(&self, to: &To) -> Option<(Option<u32>, Vec<Destination>)> {
         let members = |group: u32| {
             let replicas = self.state.groups.get(&group).map_or(&[][..], Vec::as_slice);
-            replicas.iter().map(|(replica, port)| Destination { port: *port, replica: *replica, wait: None }).collect()
+            replicas
+                .iter()
+                .map(|(replica, port)| Destination { port: *port, replica: *replica, wait: None })
+                .collect()
         };
         let port = |port| vec![Destination { port, ..Destination::default() }];
         Some(match to {

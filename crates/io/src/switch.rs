@@ -100,7 +100,10 @@ impl Switch {
     ) -> Result<Switch> {
         if !shapes.is_empty() && (workers != 1 || !program.has_queues()) {
             let why = "ports with queues take one worker, and a program that was compiled for them";
-            return Err(Error::Library { name: program.memory().manifest().program.clone(), why: why.into() });
+            return Err(Error::Library {
+                name: program.memory().manifest().program.clone(),
+                why: why.into(),
+            });
         }
         let started = Instant::now();
         let (send, told) = sync_channel(TOLD);

@@ -53,7 +53,9 @@ fn sound() -> Program {
             var("p", Ty::Bit(8), VarKind::Param(ActionId(0))),
         ],
         standard: standard(),
-        pipeline: Pipeline { stages: vec![Stage { name: "only", inputs: vec![], queued: false, steps: vec![out()] }] },
+        pipeline: Pipeline {
+            stages: vec![Stage { name: "only", inputs: vec![], queued: false, steps: vec![out()] }],
+        },
         errors: vec!["NoError".into()],
         parsers: vec![Parser {
             name: "P".into(),

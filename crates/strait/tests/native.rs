@@ -1,9 +1,12 @@
 //! Writes tables of machine code while packets read them. No packet may see half an entry. A full table must report that it is full.
+//! `queues`: packets that wait for ports.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 mod common;
+mod lab;
+mod queues;
 
 use abi::id::{ActionId, ProfileId, TableId};
 use abi::{ActionCall, Bits, Entry, MatchValue};

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use ir::cells::Cell;
 use ir::effects;
 use ir::pipeline::{
-    Bytes, Carry, Decision, Fate, Headers, Input, Passed, Path, PathKind, Queueing, Source, Stage, Step, To, When,
+    Bytes, Carry, Decision, Fate, Headers, Input, Passed, Path, PathKind, Queueing, Source, Stage, Step, To,
+    When,
 };
 use ir::{Expr, Role, StageId, VarId, visit};
 

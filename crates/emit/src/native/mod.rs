@@ -69,8 +69,18 @@ const FLOWS: &str = include_str!("flows.h");
 /// The part of the prelude for programs whose packets leave as fragments.
 const FRAGMENT: &str = include_str!("fragment.h");
 /// All texts in C of this back end. The C names of a program must differ from theirs.
-const TEXTS: &[&str] =
-    &[PRELUDE, FLOWS, FRAGMENT, c::wide::WIDE, DROP, BURST, deparse::RESIZE, paths::JOBS, paths::FINISH, queues::WAITING];
+const TEXTS: &[&str] = &[
+    PRELUDE,
+    FLOWS,
+    FRAGMENT,
+    c::wide::WIDE,
+    DROP,
+    BURST,
+    deparse::RESIZE,
+    paths::JOBS,
+    paths::FINISH,
+    queues::WAITING,
+];
 
 /// The C that every native program begins with: the structures that it shares with its host, and lookups in them.
 pub fn prelude() -> String {

@@ -66,12 +66,12 @@ unsafe impl Send for Held {}
 
 /// The queues of a worker's ports.
 pub struct Queues {
-    of_port: BTreeMap<u32, Queue<Box<Held>>>,
+    of_port: BTreeMap<u32, Queue<Held>>,
     /// For each port number, whether the port has a queue. The program reads it.
     queued: Box<[u64; abi::DROP_PORT.div_ceil(64) as usize]>,
     /// Where the program puts the packets that it hands over.
     handed: Vec<Line>,
-    free: Vec<Box<Held>>,
+    free: Vec<Held>,
     /// The number of the program whose packets these are.
     program: u64,
     /// The numbers of the drop reasons.
@@ -133,7 +133,7 @@ impl Queues {
     }
 
     /// Takes the packets that leave, as many as a batch has room for.
-    fn take(&mut self, batch: &mut Batch, now: u64, leaving: Leaving) -> Vec<Box<Held>> {
+    fn take(&mut self, batch: &mut Batch, now: u64, leaving: Leaving) -> Vec<Held> {
         let mut taken = Vec::new();
         for queue in self.of_port.values_mut() {
             while !batch.is_full() {
@@ -174,8 +174,8 @@ impl Queues {
 }
 
 impl Held {
-    fn new(size: usize) -> Box<Held> {
-        Box::new(Held { waiting: lines(size), bytes: Vec::new(), offload: None, flags: 0 })
+    fn new(size: usize) -> Held {
+        Held { waiting: lines(size), bytes: Vec::new(), offload: None, flags: 0 }
     }
 
     /// Keeps a packet.
@@ -246,7 +246,7 @@ impl NativeProgram {
         queues.follow(self, exports, batch);
         batch.clear();
         let mut taken = queues.take(batch, now, leaving);
-        let waiting = |held: &mut Box<Held>| held.waiting.as_mut_ptr().cast::<Waiting>();
+        let waiting = |held: &mut Held| held.waiting.as_mut_ptr().cast::<Waiting>();
         let mut pointers: Vec<*mut Waiting> = taken.iter_mut().map(waiting).collect();
         if pointers.is_empty() {
             return false;

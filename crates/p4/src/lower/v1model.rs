@@ -1,8 +1,8 @@
 //! v1model: one set of storage for all blocks, and the pipeline of BMv2's simple_switch.
 
 use ir::pipeline::{
-    Bytes, Carry, Fate, Fragment, Headers, Input, Passed, Path, PathKind, Pipeline, Queueing, Source, Stage, Step, To,
-    When,
+    Bytes, Carry, Fate, Fragment, Headers, Input, Passed, Path, PathKind, Pipeline, Queueing, Source, Stage,
+    Step, To, When,
 };
 use ir::{BinOp, Expr, Role, StageId, VarId};
 

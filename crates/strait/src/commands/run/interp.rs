@@ -306,8 +306,7 @@ impl Worker {
             }
             self.publish();
             let next = lock(&program).next_from_queues();
-            if next.is_none() && !self.ports.is_empty() && self.ports.iter().all(|(_, port)| port.ended())
-            {
+            if next.is_none() && !self.ports.is_empty() && self.ports.iter().all(|(_, port)| port.ended()) {
                 break;
             }
             if self.ports.iter().any(|(_, port)| port.polled()) {

@@ -75,12 +75,7 @@ impl Object {
 }
 
 /// Compiles the program of a file, with its P4Info if a controller is to see it.
-pub fn compile(
-    form: Form,
-    file: &Path,
-    options: &Preprocess,
-    describe: bool,
-) -> anyhow::Result<Compiled> {
+pub fn compile(form: Form, file: &Path, options: &Preprocess, describe: bool) -> anyhow::Result<Compiled> {
     let (program, info) = match describe {
         true => frontend::described(file, options)?,
         false => (frontend::program(file, options)?, proto::p4::config::v1::P4Info::default()),

@@ -69,7 +69,14 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let queues = !queues::shapes(args)?.is_empty();
     let program = args.program.as_ref();
     let compiled = program
-        .map(|file| machine::compile(Form { target: args.target, queues }, file, &args.preprocess, args.grpc.is_some()))
+        .map(|file| {
+            machine::compile(
+                Form { target: args.target, queues },
+                file,
+                &args.preprocess,
+                args.grpc.is_some(),
+            )
+        })
         .transpose()?;
     // Controllers connect where the command was started; the interfaces may be elsewhere.
     let listener = serve::listen(args)?;
@@ -286,7 +293,10 @@ fn print(totals: &Totals, drops: &[(String, Count)], unread: u64) {
             c.received.packets, c.sent.packets, c.missed, c.full, c.unfit
         );
         if let Some(queue) = totals.queues.get(number) {
-            println!("port {number:<3} queue: at most {} packets waited, {} dropped", queue.deepest, queue.dropped.packets);
+            println!(
+                "port {number:<3} queue: at most {} packets waited, {} dropped",
+                queue.deepest, queue.dropped.packets
+            );
         }
     }
     for (name, count) in drops.iter().filter(|(_, count)| count.packets > 0) {

@@ -24,7 +24,8 @@ pub fn shapes(args: &RunArgs) -> anyhow::Result<Shapes> {
     let mut seen = Vec::new();
     for text in &args.port_queues {
         let (port, depth) = numbered(text).context("--port-queue")?;
-        let depth: usize = depth.parse().with_context(|| format!("--port-queue: `{depth}` is no number of packets"))?;
+        let depth: usize =
+            depth.parse().with_context(|| format!("--port-queue: `{depth}` is no number of packets"))?;
         check(args, "--port-queue", port)?;
         if depth == 0 || depth > MOST {
             bail!("--port-queue: a queue holds 1 to {MOST} packets");
@@ -34,7 +35,9 @@ pub fn shapes(args: &RunArgs) -> anyhow::Result<Shapes> {
         }
         seen.push(port);
         let Some(shape) = shapes.get_mut(&port) else {
-            bail!("--port-queue {text}: no packet waits for a port without a rate; give --port-rate {port}=100pps as well");
+            bail!(
+                "--port-queue {text}: no packet waits for a port without a rate; give --port-rate {port}=100pps as well"
+            );
         };
         shape.depth = depth;
     }
