@@ -9,6 +9,7 @@
 //! * [`manifest`]: what a compiled program has: tables and the byte layout of their keys and action data, counters, drop reasons.
 //! * [`layout`]: conversion of entries to the bytes in a compiled target's maps, and back.
 //! * [`native`]: the memory that a native program shares with its host.
+//! * [`show`]: values for people.
 //!
 //! Nothing here does I/O, and nothing knows a target.
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@ pub mod id;
 pub mod layout;
 pub mod manifest;
 pub mod native;
+pub mod show;
 
 pub use bits::Bits;
 pub use entry::{ActionCall, Digest, Entry, MatchKind, MatchValue, Message};

@@ -1,7 +1,7 @@
 //! The steps of a packet, which an observer receives in the order in which they happen.
 
 use abi::Bits;
-use ir::Loc;
+use ir::{Expr, Loc};
 
 /// A step of a packet. `loc` is the place in the P4 source.
 #[derive(Clone, Debug)]
@@ -13,6 +13,10 @@ pub enum Event<'a> {
     Again { how: &'static str, session: Option<u32>, length: usize },
     /// The parser entered a state.
     State { name: &'a str, loc: Loc },
+    /// A `select` chose the next state by these keys.
+    Selected { keys: Vec<(String, Bits)>, next: &'a str },
+    /// An `if` or a `switch` (`what`) was decided. `read` has the variables and fields of the expression.
+    Decided { what: &'static str, on: &'a Expr, read: Vec<(String, Bits)>, result: Bits, loc: Loc },
     /// The parser extracted a header.
     Extracted { header: &'a str, loc: Loc, fields: Vec<(&'a str, Bits)> },
     /// The parser ended. `error` is `NoError` or the reason of a reject; `consumed` is the number of bytes before the payload.

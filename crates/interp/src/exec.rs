@@ -1,10 +1,10 @@
 //! Executes statements.
 
-use abi::{ActionCall, Bits, Digest, MatchValue, Message, drops};
+use abi::{ActionCall, Bits, Digest, MatchValue, Message, drops, show};
 use dataplane::device::Event as Reported;
 use dataplane::meter::GREEN;
 use dataplane::table::Mismatch;
-use ir::{Block, Call, HeaderId, HeaderRef, LabelId, Loc, Place, Stmt, StmtKind, TableId, VarId};
+use ir::{Block, Call, Expr, HeaderId, HeaderRef, LabelId, Loc, Place, Stmt, StmtKind, TableId, VarId};
 
 use crate::eval::{eval, header, read, truth};
 use crate::event::Event;
@@ -54,10 +54,13 @@ impl Run<'_, '_> {
             StmtKind::PushFront(stack, n) => self.shift_stack(*stack, *n, true),
             StmtKind::PopFront(stack, n) => self.shift_stack(*stack, *n, false),
             StmtKind::If { cond, then, otherwise } => {
-                return self.block(if truth(p, &self.s, cond) { then } else { otherwise });
+                let holds = truth(p, &self.s, cond);
+                self.tell_decided("if", cond, Bits::bit(holds), stmt.loc);
+                return self.block(if holds { then } else { otherwise });
             }
             StmtKind::Switch { on, arms, default } => {
                 let value = eval(p, &self.s, on);
+                self.tell_decided("switch", on, value.clone(), stmt.loc);
                 let arm = arms.iter().find(|(values, _)| values.contains(&value)).map_or(default, |(_, b)| b);
                 return self.block(arm);
             }
@@ -273,7 +276,7 @@ impl Run<'_, '_> {
         let mut missed = Vec::new();
         let mut text = None;
         for row in table.rows() {
-            let shown = entry_text(&row.entry.matches);
+            let shown = entry_text(definition, &row.entry.matches);
             if Some(row.handle) == winner {
                 text = Some(shown);
             } else if missed.len() < 16 {
@@ -292,6 +295,22 @@ impl Run<'_, '_> {
             action: &action.name,
             args: action.params.iter().map(|q| q.name.as_str()).zip(args.iter().cloned()).collect(),
         });
+    }
+
+    fn tell_decided(&mut self, what: &'static str, on: &Expr, result: Bits, loc: Loc) {
+        if !self.watched {
+            return;
+        }
+        let mut read = Vec::new();
+        ir::visit::exprs(on, &mut |e| {
+            if let ir::ExprKind::Read(_) = e.kind {
+                let one = (ir::text::expr(self.program, e), eval(self.program, &self.s, e));
+                if !read.contains(&one) {
+                    read.push(one);
+                }
+            }
+        });
+        self.observer.event(Event::Decided { what, on, read, result, loc });
     }
 
     // ---- externs ----
@@ -489,15 +508,18 @@ impl Run<'_, '_> {
     }
 }
 
-fn entry_text(matches: &[MatchValue]) -> String {
-    let field = |m: &MatchValue| match m {
-        MatchValue::Exact(v) | MatchValue::Optional(Some(v)) => v.to_string(),
-        MatchValue::Optional(None) => "_".to_string(),
-        MatchValue::Lpm(v, len) => format!("{v}/{len}"),
-        MatchValue::Ternary(v, m) => format!("{v} &&& {m}"),
-        MatchValue::Range(lo, hi) => format!("{lo}..{hi}"),
+fn entry_text(table: &ir::Table, matches: &[MatchValue]) -> String {
+    let field = |(m, key): (&MatchValue, &ir::TableKey)| {
+        let shown = |v: &Bits| show::value(&key.name, v);
+        match m {
+            MatchValue::Exact(v) | MatchValue::Optional(Some(v)) => shown(v),
+            MatchValue::Optional(None) => "_".to_string(),
+            MatchValue::Lpm(v, len) => format!("{}/{len}", shown(v)),
+            MatchValue::Ternary(v, m) => format!("{} &&& {}", shown(v), shown(m)),
+            MatchValue::Range(lo, hi) => format!("{}..{}", shown(lo), shown(hi)),
+        }
     };
-    matches.iter().map(field).collect::<Vec<_>>().join(", ")
+    matches.iter().zip(&table.keys).map(field).collect::<Vec<_>>().join(", ")
 }
 
 /// Selects a group's member for a packet: the selector's hash, truncated to the selector's width, modulo the number of members.

@@ -52,7 +52,7 @@ impl Run<'_, '_> {
             if self.watched {
                 self.observer.event(Event::State { name: &state.name, loc: state.loc });
             }
-            let rejection = match self.state(state) {
+            let rejection = match self.state(state, &parser.states) {
                 Ok(Target::State(id)) => {
                     at = id;
                     continue;
@@ -67,22 +67,35 @@ impl Run<'_, '_> {
     }
 
     /// Runs a state. Returns the next state, or how parsing ended.
-    fn state(&mut self, state: &ir::State) -> Result<Target, Flow> {
+    fn state(&mut self, state: &ir::State, states: &[ir::State]) -> Result<Target, Flow> {
         match self.block(&state.body) {
             Flow::Next => {}
             other => return Err(other),
         }
         match &state.next {
             Transition::Goto(target) => Ok(*target),
-            Transition::Select(select) => self.select(select).ok_or(Flow::Reject(errors::NO_MATCH)),
+            Transition::Select(select) => {
+                let keys: Vec<Bits> = select.keys.iter().map(|k| eval(self.program, &self.s, k)).collect();
+                let next = self.select(select, &keys);
+                if self.watched {
+                    let names = select.keys.iter().map(|k| ir::text::expr(self.program, k));
+                    let next = match next {
+                        Some(Target::State(id)) => &states[id.index()].name,
+                        Some(Target::Accept) => "accept",
+                        Some(Target::Reject) => "reject",
+                        None => "no case matches",
+                    };
+                    self.observer.event(Event::Selected { keys: names.zip(keys).collect(), next });
+                }
+                next.ok_or(Flow::Reject(errors::NO_MATCH))
+            }
         }
     }
 
-    fn select(&self, select: &Select) -> Option<Target> {
-        let keys: Vec<Bits> = select.keys.iter().map(|k| eval(self.program, &self.s, k)).collect();
+    fn select(&self, select: &Select, keys: &[Bits]) -> Option<Target> {
         let case = select.cases.iter().find(|case| match case.value_set {
-            Some(set) => self.is_member(set, select, &keys),
-            None => case.sets.iter().zip(&keys).all(|(set, key)| set.contains(key)),
+            Some(set) => self.is_member(set, select, keys),
+            None => case.sets.iter().zip(keys).all(|(set, key)| set.contains(key)),
         })?;
         Some(case.next)
     }

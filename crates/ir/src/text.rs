@@ -322,6 +322,26 @@ pub fn key_set(set: &KeySet) -> String {
     }
 }
 
+/// A text of the IR for people who know the P4 program only: names of Strait's own (`$lookahead_1`, `is_special$result_2`) become those of what they stand for.
+pub fn readable(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        let name = &rest[at + 1..];
+        let end = name.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(name.len());
+        let word = name[..end].trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_');
+        out.push_str(match word {
+            "result" => "()",
+            "exit" => "exited",
+            "lazy" | "either" => "condition",
+            word => word,
+        });
+        rest = &name[end..];
+    }
+    out + rest
+}
+
 /// The text of a statement without inner blocks, on one line.
 fn simple_stmt(p: &Program, kind: &StmtKind) -> String {
     match kind {

@@ -159,6 +159,27 @@ impl SourceMap {
         Span::new(start, start + word as u32)
     }
 
+    /// The text of the `if` or `switch` that begins at a line and a column of a file, up to the end of its condition, on one line.
+    pub fn condition_at(&self, file: usize, line: usize, column: usize) -> Option<String> {
+        let start = self.span_at(file, line, column);
+        if !matches!(self.text(start), "if" | "switch") {
+            return None;
+        }
+        let file = self.file(start)?;
+        let text = file.text.get((start.start - file.start) as usize..)?;
+        let mut open = 0u32;
+        let closes = |(_, c): &(usize, char)| {
+            match c {
+                '(' => open += 1,
+                ')' => open = open.saturating_sub(1),
+                _ => return false,
+            }
+            open == 0
+        };
+        let end = text.char_indices().find(closes)?.0 + 1;
+        Some(text[..end].split_whitespace().collect::<Vec<_>>().join(" "))
+    }
+
     /// The location of the end of a span (exclusive), in the file where it starts.
     pub fn end_position(&self, span: Span) -> Position {
         let start = self.position(span);

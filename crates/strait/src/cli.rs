@@ -608,8 +608,8 @@ pub struct TrafficArgs {
     /// Print the fields and their required values.
     #[arg(long)]
     pub list: bool,
-    /// Print a summary as JSON on stderr.
-    #[arg(long)]
+    /// Print a summary as JSON on stdout, which then cannot be a file.
+    #[arg(long, conflicts_with = "list")]
     pub json: bool,
 }
 

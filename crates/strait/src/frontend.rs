@@ -2,6 +2,7 @@
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use p4::{Diagnostics, Embedded, SourceMap, SourceProvider};
@@ -58,19 +59,25 @@ pub fn contents(file: &Path) -> anyhow::Result<Vec<u8>> {
     std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
+/// The bytes of a file. `-` is the standard input, which one file of a command can be.
+pub fn bytes(file: &Path) -> anyhow::Result<Vec<u8>> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    if file != Path::new("-") {
+        return contents(file);
+    }
+    anyhow::ensure!(
+        !TAKEN.swap(true, Ordering::Relaxed),
+        "`-` is given twice, but there is one standard input"
+    );
+    let mut bytes = Vec::new();
+    std::io::stdin().read_to_end(&mut bytes).context("cannot read the standard input")?;
+    Ok(bytes)
+}
+
 /// The name and the text of a file. `-` is the standard input.
-fn read(file: &Path) -> anyhow::Result<(String, String)> {
-    let stdin = file == Path::new("-");
-    let text = match stdin {
-        true => {
-            let mut text = Vec::new();
-            std::io::stdin().read_to_end(&mut text).context("cannot read the standard input")?;
-            text
-        }
-        false => contents(file)?,
-    };
-    let name = if stdin { "<stdin>".to_string() } else { file.display().to_string() };
-    Ok((name, String::from_utf8_lossy(&text).into_owned()))
+pub fn read(file: &Path) -> anyhow::Result<(String, String)> {
+    let name = if file == Path::new("-") { "<stdin>".to_string() } else { file.display().to_string() };
+    Ok((name, String::from_utf8_lossy(&bytes(file)?).into_owned()))
 }
 
 /// Checks that a program is written for the requested architecture.
@@ -112,6 +119,14 @@ pub fn control_plane(file: &Path, options: &Preprocess) -> anyhow::Result<ir::ap
 pub fn program(file: &Path, options: &Preprocess) -> anyhow::Result<ir::Verified> {
     let passes = passes(options)?;
     made(file, options, |typed, map, diags| p4::lower_verified(typed, map, &passes, diags))
+}
+
+/// Compiles a file to a verified program, with the text of its files.
+pub fn with_text(file: &Path, options: &Preprocess) -> anyhow::Result<(ir::Verified, SourceMap)> {
+    let passes = passes(options)?;
+    made(file, options, |typed, map, diags| {
+        Some((p4::lower_verified(typed, map, &passes, diags)?, map.clone()))
+    })
 }
 
 /// Compiles a file to a verified program, with its P4Info.

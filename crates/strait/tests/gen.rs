@@ -217,8 +217,8 @@ fn packets_of_the_translator_take_their_paths() {
     for headers in ["ethernet/ipv6/fragment/udp", "ethernet/ipv4/tcp", "ethernet/ipv6/icmp", "ethernet/arp"] {
         place.done(&format!("gen --program ROOT/apps/nat64/nat64.p4 --headers {headers} -w out.pcap"));
     }
-    let said = place
-        .done("gen --program ROOT/apps/nat64/nat64.p4 --reach ipv6_next,udp_over_ipv6 -w out.pcap --json");
+    let (_, said, _) = place
+        .strait("gen --program ROOT/apps/nat64/nat64.p4 --reach ipv6_next,udp_over_ipv6 -w out.pcap --json");
     assert!(said.contains("\"ethernet/ipv6/udp\""), "{said}");
 }
 

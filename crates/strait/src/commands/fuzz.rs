@@ -44,6 +44,19 @@ struct Tally {
     refused: u64,
     different: u64,
     cells: u64,
+    /// The first differences, for people.
+    shown: Vec<String>,
+}
+
+impl Tally {
+    fn code(&self) -> ExitCode {
+        if self.different == 0 && self.equal > 0 { ExitCode::SUCCESS } else { ExitCode::from(1) }
+    }
+
+    fn json(&self, seed: u64) -> serde_json::Value {
+        serde_json::json!({"equal": self.equal, "wrong_on_arrival": self.carried, "different": self.different,
+            "not_taken": self.refused, "cells": self.cells, "seed": seed, "differences": self.shown})
+    }
 }
 
 /// Compares a target with the interpreter on `packets` packets.
@@ -53,17 +66,23 @@ pub fn run(
     cases: &[stf::Case],
     packets: u64,
     seed: u64,
+    json: bool,
 ) -> anyhow::Result<ExitCode> {
     let Some(object) = Object::make(target, program)? else {
         anyhow::bail!("{} compiles nothing that could be compared", target.name());
     };
     let tally = object.apart(|| all_cases(program, &object, cases, packets, seed))??;
+    if json {
+        println!("{}", tally.json(seed));
+        return Ok(tally.code());
+    }
+    tally.shown.iter().for_each(|line| println!("{line}"));
     println!(
         "{} packets equal ({} of them with a wrong sum on arrival), {} different, {} not taken by the kernel's test run, \
          {} counter cells compared; seed {seed}",
         tally.equal, tally.carried, tally.different, tally.refused, tally.cells
     );
-    Ok(if tally.different == 0 && tally.equal > 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(tally.code())
 }
 
 /// Compares the targets with the tables of some cases.
@@ -159,8 +178,8 @@ fn one_case(
         }
         tally.different += 1;
         if tally.different <= 5 {
-            println!("{}: port {port}, packet {}", case.name, hex(&packet));
-            println!("  interp {}\n  {target:6} {}", shown(&expected), shown(&sent));
+            let results = format!("  interp {}\n  {target:6} {}", shown(&expected), shown(&sent));
+            tally.shown.push(format!("{}: port {port}, packet {}\n{results}", case.name, hex(&packet)));
         }
     }
     compare_counts(target, &case.name, &mut oracle, compiled.device(), too_short, tally)?;
@@ -188,7 +207,8 @@ fn compare_counts(
         let of = |counts: &BTreeMap<String, Count>| counts.get(name).copied().unwrap_or_default();
         if of(&expected) != of(&got) {
             tally.different += 1;
-            println!("{case}: {name}: interp {:?}, {target} {:?}", of(&expected), of(&got));
+            let both = format!("interp {:?}, {target} {:?}", of(&expected), of(&got));
+            tally.shown.push(format!("{case}: {name}: {both}"));
         }
     }
     Ok(())

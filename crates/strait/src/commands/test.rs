@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use control::stf::{self, Report};
 use interp::Interpreter;
 
@@ -36,6 +36,9 @@ pub fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
     let mut programs: BTreeMap<PathBuf, ir::Verified> = BTreeMap::new();
     let mut cases = Vec::new();
     for file in &args.cases {
+        if args.program.is_none() && file.as_path() == Path::new("-") {
+            bail!("a case from the standard input has no name, and so no program: give --program");
+        }
         let program = args.program.clone().unwrap_or_else(|| file.with_extension("p4"));
         if !programs.contains_key(&program) {
             let compiled = frontend::program(&program, &args.preprocess)?;
@@ -119,17 +122,22 @@ fn compare(
         );
     };
     if let Some(why) = unavailable(**target) {
-        println!("skipped: fuzz on {}: {why}", target.name());
+        let skipped = format!("skipped: fuzz on {}: {why}", target.name());
+        if args.json {
+            eprintln!("{skipped}")
+        } else {
+            println!("{skipped}")
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let cases: Vec<_> = cases.into_iter().map(|(case, ..)| case).collect();
-    super::fuzz::run(**target, program, &cases, packets, args.seed)
+    super::fuzz::run(**target, program, &cases, packets, args.seed, args.json)
 }
 
 /// A case, with the targets of its line `# only: interp`, which are the only ones that can run it.
 pub(super) fn read(file: &Path) -> anyhow::Result<(stf::Case, String)> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let parsed = stf::parse(&file.display().to_string(), &text);
+    let (name, text) = frontend::read(file)?;
+    let parsed = stf::parse(&name, &text);
     let only = text.lines().find_map(|l| l.strip_prefix("# only:")).unwrap_or_default().trim().to_string();
     let case = parsed.map_err(|errors| {
         let lines: Vec<_> = errors.iter().map(|e| e.to_string()).collect();

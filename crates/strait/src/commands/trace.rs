@@ -1,5 +1,7 @@
 //! `strait trace`: prints how each packet of a capture is processed.
 
+use std::path::Path;
+
 use anyhow::Context;
 use interp::Interpreter;
 use interp::trace::{Json, Text};
@@ -10,12 +12,13 @@ use crate::frontend;
 
 /// Traces the packets of all ports in the order of their timestamps, which are also the time that the program reads.
 pub fn run(args: &TraceArgs) -> anyhow::Result<()> {
-    let program = frontend::program(&args.source.program, &args.source.preprocess)?;
+    let (program, map) = frontend::with_text(&args.source.program, &args.source.preprocess)?;
+    let statements = |loc: ir::Loc| map.condition_at(loc.file as usize, loc.line as usize, loc.col as usize);
     let mut interpreter = Interpreter::new(&program)?;
     if let Some(file) = &args.entries {
         super::run::fill(file, &mut interpreter)?;
     }
-    let (mut text, mut json) = (Text::new(&program), Json::new(&program));
+    let (mut text, mut json) = (Text::new(&program, &statements), Json::new(&program, &statements));
     let mut remarks = Vec::new();
     for (number, (port, packet)) in packets(&args.inputs)?.into_iter().enumerate() {
         interpreter.set_clock(packet.time.as_micros() as u64);
@@ -47,8 +50,8 @@ fn packets(inputs: &[String]) -> anyhow::Result<Vec<(u32, Frame)>> {
         let (port, file) =
             input.split_once('=').with_context(|| format!("`{input}` is not PORT=FILE.pcap"))?;
         let port: u32 = port.parse().with_context(|| format!("`{port}` is not a port number"))?;
-        let capture = std::fs::File::open(file).with_context(|| format!("cannot read {file}"))?;
-        let frames = io::pcap::read(capture).with_context(|| format!("in {file}"))?;
+        let capture = frontend::bytes(Path::new(file))?;
+        let frames = io::pcap::read(capture.as_slice()).with_context(|| format!("in {file}"))?;
         all.extend(frames.into_iter().map(|frame| (port, frame)));
     }
     all.sort_by_key(|(_, frame)| frame.time);

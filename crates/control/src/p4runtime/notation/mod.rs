@@ -24,6 +24,7 @@ pub use read::{action, entry, key};
 pub use values::{mac, parse_value, show_value};
 pub use write::{action_text, entry_text, key_text};
 
+pub use abi::show::Format;
 use proto::p4::config::v1::{self as config, P4Info};
 
 /// A mistake in what people write.
@@ -109,17 +110,6 @@ pub struct Field<'i> {
     pub format: Format,
 }
 
-/// How numbers are shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Format {
-    Decimal,
-    Hex,
-    Ipv4,
-    Ipv6,
-    Mac,
-}
-
 /// What is known of a field.
 pub fn field<'i>(
     info: &P4Info,
@@ -142,14 +132,10 @@ pub fn field<'i>(
         _ => Kind::Bits(bitwidth.max(0) as u32),
     };
     let said = |text: &str| annotations.iter().any(|a| a.contains(text));
-    let lower = name.to_lowercase();
-    let is_address = ["addr", "ip", "dst", "src", "hop", "gateway"].iter().any(|part| lower.contains(part));
     let format = match kind {
-        Kind::Bits(48) => Format::Mac,
-        Kind::Bits(128) => Format::Ipv6,
-        Kind::Bits(32) if said("IPV4_ADDRESS") || is_address => Format::Ipv4,
-        Kind::Bits(..=16) => Format::Decimal,
-        _ => Format::Hex,
+        Kind::Bits(32) if said("IPV4_ADDRESS") => Format::Ipv4,
+        Kind::Bits(width) => Format::of(name, width),
+        Kind::Name => Format::Hex,
     };
     Field { id, name, kind, format }
 }

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use abi::Bits;
 use num_bigint::BigUint;
 
-use super::{Field, Format, Kind, Mistake};
+use super::{Field, Kind, Mistake};
 use crate::p4runtime::bytes;
 
 /// The bytes of a value, as P4Runtime has them.
@@ -68,20 +68,6 @@ pub fn mac(text: &str) -> Option<u64> {
 pub fn show_value(field: &Field<'_>, value: &[u8]) -> String {
     match field.kind {
         Kind::Name => String::from_utf8_lossy(value).into_owned(),
-        Kind::Bits(width) => show(field.format, &Bits::from_bytes_be(width, value)),
-    }
-}
-
-pub(super) fn show(format: Format, value: &Bits) -> String {
-    let small = value.to_u128().unwrap_or_default();
-    match format {
-        Format::Decimal => value.to_big().to_string(),
-        Format::Hex => format!("{:#x}", value.to_big()),
-        Format::Ipv4 => Ipv4Addr::from(small as u32).to_string(),
-        Format::Ipv6 => Ipv6Addr::from(small).to_string(),
-        Format::Mac => {
-            let bytes = (small as u64).to_be_bytes();
-            bytes[2..].iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
-        }
+        Kind::Bits(width) => field.format.show(&Bits::from_bytes_be(width, value)),
     }
 }

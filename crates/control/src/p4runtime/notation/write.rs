@@ -4,7 +4,6 @@ use abi::Bits;
 use proto::p4::config::v1::{self as config, P4Info};
 use proto::p4::v1::{self, field_match as fm, table_action};
 
-use super::values::show;
 use super::{Field, Kind, alias, by_id, match_field, params, show_value};
 
 /// An entry or a default action as a line.
@@ -57,7 +56,7 @@ fn mask(field: &Field<'_>, bytes: &[u8]) -> String {
     match field.kind {
         Kind::Bits(width) => {
             let format = if field.format == Format::Decimal { Format::Hex } else { field.format };
-            show(format, &Bits::from_bytes_be(width, bytes))
+            format.show(&Bits::from_bytes_be(width, bytes))
         }
         Kind::Name => show_value(field, bytes),
     }

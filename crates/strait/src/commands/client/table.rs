@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
-use std::io::Read as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use control::p4runtime::notation;
 use control::p4runtime::notation::bmv2::{self, Imported};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -16,6 +15,7 @@ use serde_json::json;
 
 use super::{Session, groups, make, mistake, watch, words};
 use crate::cli::clients::{TableArgs, TableCommand};
+use crate::frontend;
 
 /// The updates of one request.
 const BATCH: usize = 5000;
@@ -202,16 +202,12 @@ fn key(entry: &TableEntry) -> Key {
 
 /// What a file fills a switch with: lines of `dump`, or a file of BMv2.
 fn read(session: &Session, file: &Path) -> anyhow::Result<Imported> {
-    let (mut text, name) = (String::new(), file.display());
-    match file == Path::new("-") {
-        true => drop(std::io::stdin().read_to_string(&mut text).context("cannot read the standard input")?),
-        false => text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?,
-    }
+    let (name, text) = frontend::read(file)?;
     if bmv2::is_bmv2(&text) {
         return bmv2::import(&session.info, &text)
             .map_err(|mistakes| anyhow!("{name}: {}", mistakes.join("\n")));
     }
-    let entries = read_lines(session, &text, &name.to_string())?;
+    let entries = read_lines(session, &text, &name)?;
     Ok(Imported { entries, ..Imported::default() })
 }
 

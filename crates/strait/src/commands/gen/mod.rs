@@ -54,6 +54,10 @@ pub fn run(args: &GenArgs) -> anyhow::Result<()> {
 }
 
 fn traffic(args: &TrafficArgs) -> anyhow::Result<()> {
+    let files = [&args.write, &args.write_entries];
+    if args.json && files.into_iter().flatten().any(|file| file == Path::new("-")) {
+        bail!("--json prints a summary on stdout, so `-` cannot be a file for anything else");
+    }
     let program = match &args.program {
         Some(file) => frontend::program(file, &args.preprocess)?,
         None => headers::bundled()?,
@@ -273,7 +277,7 @@ fn deliver(args: &TrafficArgs, mut traffic: Traffic, made: &mut Made) -> anyhow:
 
 fn report(args: &TrafficArgs, made: &Made) -> anyhow::Result<()> {
     if args.json {
-        eprintln!("{}", serde_json::to_string_pretty(made)?);
+        println!("{}", serde_json::to_string_pretty(made)?);
         return Ok(());
     }
     if args.write.is_some() || args.port.is_some() {

@@ -29,6 +29,7 @@ use self::plane::Plane;
 use self::serve::Host;
 pub use self::serve::INHERITED;
 use crate::cli::{RunArgs, RunTarget};
+use crate::frontend;
 use crate::targets::kernel::At;
 
 /// What the summary says of lost digests.
@@ -212,8 +213,8 @@ fn driver(what: &str) -> anyhow::Result<io::port::Driver> {
 
 /// Writes the table entries of an STF file: all of them or none.
 pub fn fill(file: &Path, device: &mut dyn Device) -> anyhow::Result<()> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let case = stf::parse(&file.display().to_string(), &text);
+    let (name, text) = frontend::read(file)?;
+    let case = stf::parse(&name, &text);
     let case =
         case.map_err(|e| anyhow::anyhow!(e.iter().map(|e| e.to_string()).collect::<Vec<_>>().join("\n")))?;
     let report = stf::load(&case, device);
