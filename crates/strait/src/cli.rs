@@ -219,7 +219,7 @@ pub struct RunArgs {
     /// How many packets may wait for a port with a rate (64).
     #[arg(long = "port-queue", value_name = "N=PACKETS")]
     pub port_queues: Vec<String>,
-    /// Table entries: `add` and `setdefault` lines of STF.
+    /// Table entries: `add` and `setdefault` lines of STF (`-` for stdin).
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub entries: Option<PathBuf>,
     /// Serve P4Runtime on this address and port: `127.0.0.1:9559`, `9559`, `:9559` (all of this machine's addresses), or on the socket that is the standard
@@ -301,7 +301,7 @@ pub struct TestArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// The case files.
+    /// The case files (`-` for stdin).
     #[arg(value_name = "CASE.stf", required = true, value_hint = ValueHint::FilePath)]
     pub cases: Vec<PathBuf>,
 }
@@ -313,7 +313,7 @@ pub struct TraceArgs {
     /// A capture with packets that arrive at a port.
     #[arg(long = "in", value_name = "N=FILE.pcap", required = true)]
     pub inputs: Vec<String>,
-    /// Table entries: `add` and `setdefault` lines of STF.
+    /// Table entries: `add` and `setdefault` lines of STF (`-` for stdin).
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub entries: Option<PathBuf>,
     /// Write the packets that arrived and left. The path of each packet is its comment, which Wireshark shows.

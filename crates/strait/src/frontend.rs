@@ -129,6 +129,11 @@ pub fn with_text(file: &Path, options: &Preprocess) -> anyhow::Result<(ir::Verif
     })
 }
 
+/// The text of the `if` or `switch` at a place, up to the end of its condition.
+pub fn statement(map: &SourceMap, loc: ir::Loc) -> Option<String> {
+    map.condition_at(loc.file as usize, loc.line as usize, loc.col as usize)
+}
+
 /// Compiles a file to a verified program, with its P4Info.
 pub fn described(file: &Path, options: &Preprocess) -> anyhow::Result<(ir::Verified, P4Info)> {
     let passes = passes(options)?;

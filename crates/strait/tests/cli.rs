@@ -291,3 +291,73 @@ fn a_run_prints_digests_and_what_the_program_logs() {
     let (out, errors) = texts(run);
     assert!(!out.contains("digest") && !errors.contains("parsed"), "{out}{errors}");
 }
+
+/// A packet test's program with an `if` and a `select`, for the commands that show them.
+const BRANCHES: &str = r#"
+#include <core.p4>
+#include <v1model.p4>
+header ethernet_t { bit<48> dst; bit<48> src; bit<16> type; }
+header ipv4_t { bit<64> before; bit<8> ttl; bit<24> between; bit<32> src; bit<32> dst; }
+struct H { ethernet_t ethernet; ipv4_t ipv4; }
+struct M { }
+parser P(packet_in b, out H h, inout M m, inout standard_metadata_t s) {
+    state start { b.extract(h.ethernet); transition select(h.ethernet.type) { 0x800: ipv4; default: accept; } }
+    state ipv4 { b.extract(h.ipv4); transition accept; }
+}
+control V(inout H h, inout M m) { apply { } }
+control I(inout H h, inout M m, inout standard_metadata_t s) {
+    action send(bit<9> port) { s.egress_spec = port; }
+    table routes { key = { h.ipv4.dst: lpm; } actions = { send; NoAction; } default_action = NoAction(); }
+    apply {
+        if (h.ipv4.isValid() &&
+            h.ipv4.ttl <= 1) { mark_to_drop(s); }
+        if (!routes.apply().hit) { mark_to_drop(s); }
+    }
+}
+control E(inout H h, inout M m, inout standard_metadata_t s) { apply { } }
+control C(inout H h, inout M m) { apply { } }
+control D(packet_out b, in H h) { apply { b.emit(h); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#;
+
+#[test]
+fn traces_say_how_conditions_were_decided() {
+    let files = Files::new("trace");
+    files.put("branches.p4", BRANCHES);
+    files.put("entries.stf", "add I.routes h.ipv4.dst:0xc0000200/24 I.send(port:1)\n");
+    let gen_packets = "gen --program branches.p4 --headers ethernet/ipv4 --set ipv4.dst=192.0.2.9 --set ipv4.ttl=64 \
+                       --set ethernet.src=02:00:00:00:00:01 --count 1 -w in.pcap";
+    let made = files.strait(gen_packets);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    // The entries come from the standard input.
+    let place = files.0.path().join("branches.p4");
+    let traced = Command::new(env!("CARGO_BIN_EXE_strait"))
+        .current_dir(files.0.path())
+        .args(["trace", &place.display().to_string(), "--in", "0=in.pcap", "--entries", "-"])
+        .stdin(std::fs::File::open(files.0.path().join("entries.stf")).expect("a file"))
+        .output()
+        .expect("strait starts");
+    let text = String::from_utf8_lossy(&traced.stdout).into_owned();
+    for part in [
+        "src = 02:00:00:00:00:01",
+        "select h.ethernet.type = 0x800: ipv4",
+        "if (h.ipv4.isValid() && h.ipv4.ttl <= 1): false (h.ipv4.ttl = 0x40)",
+        "table I.routes (h.ipv4.dst = 192.0.2.9)",
+        "hit 192.0.2.0/24: I.send(port = 1)",
+        "if (!routes.apply().hit): false",
+        "  branches.p4:17 ",
+    ] {
+        assert!(text.contains(part), "`{part}` is not in\n{text}");
+    }
+    assert_eq!(text.matches(&place.display().to_string()).count(), 1, "the path is said once\n{text}");
+    assert!(!text.contains('$'), "{text}");
+}
+
+#[test]
+fn pictures_have_the_conditions_of_the_program() {
+    let files = Files::new("picture");
+    files.put("branches.p4", BRANCHES);
+    let drawn = files.strait("build branches.p4 --target dot");
+    let text = String::from_utf8_lossy(&drawn.stdout).into_owned();
+    assert!(text.contains("label=\"!routes.apply().hit\"") && !text.contains('$'), "{text}");
+}

@@ -54,7 +54,34 @@ pub(super) fn tables(program: &Program) -> Graph {
             graph.edge(&name(earlier), &name(later), why);
         }
     }
+    direct(&mut graph);
     graph
+}
+
+/// Removes the dependencies that follow from others: those on a table that another one depends on, which the later table waits for as well.
+fn direct(graph: &mut Graph) {
+    let index = |id: &str| graph.nodes.iter().position(|(known, ..)| known == id).unwrap_or(0);
+    let edges: Vec<(usize, usize)> =
+        graph.edges.iter().map(|(from, to, _)| (index(from), index(to))).collect();
+    // Edges lead from earlier tables to later ones, but for tables that are applied several times.
+    let mut reach: Vec<HashSet<usize>> = vec![HashSet::new(); graph.nodes.len()];
+    let mut keep = vec![true; edges.len()];
+    for from in (0..graph.nodes.len()).rev() {
+        let mut targets: Vec<(usize, usize)> = edges
+            .iter()
+            .enumerate()
+            .filter(|(_, (a, b))| *a == from && *b > from)
+            .map(|(e, (_, b))| (*b, e))
+            .collect();
+        targets.sort_unstable();
+        for (to, edge) in targets {
+            keep[edge] = reach[from].insert(to);
+            let beyond: Vec<usize> = reach[to].iter().copied().collect();
+            reach[from].extend(beyond);
+        }
+    }
+    let mut kept = keep.into_iter();
+    graph.edges.retain(|_| kept.next().unwrap_or(true));
 }
 
 /// Appends the applications of tables in a block, in order. `under` has the cells that the conditions around the block read.

@@ -1,31 +1,45 @@
 //! The paths of a packet through a control: the tables, and the conditions between them. The graph has no statements that only compute,
 //! because with them it would be unreadable.
 
-use ir::{Block, Control, LabelId, Program, Stmt, StmtKind};
+use ir::{Block, Control, Expr, LabelId, Program, Stmt, StmtKind};
 
-use super::{Graph, Shape};
+use super::{Graph, Shape, Statements};
 
 /// The open ends of paths, which lead to the next node. Each is the last node of the path and the label of its next edge.
 type Open = Vec<(String, String)>;
+
+/// The number of paths that lead to one node for the end.
+const FEW_ENDS: usize = 3;
+/// The greatest number of characters in a line of a node.
+const LINE: usize = 36;
 
 /// The construction of the graph of a control.
 struct Flow<'p> {
     program: &'p Program,
     graph: Graph,
+    statements: Statements<'p>,
     /// The open ends of paths that left a block, with the label of the block.
     left: Vec<(LabelId, Open)>,
 }
 
 /// The graph of a control.
-pub(super) fn control(program: &Program, control: &Control) -> Graph {
-    let mut flow = Flow { program, graph: Graph::new(format!("control {}", control.name)), left: Vec::new() };
+pub(super) fn control<'p>(program: &'p Program, control: &Control, statements: Statements<'p>) -> Graph {
+    let graph = Graph::new(format!("control {}", control.name));
+    let mut flow = Flow { program, graph, statements, left: Vec::new() };
     if !shown(&control.body) {
         return flow.graph;
     }
     let start = flow.graph.node("start", "start", Shape::End);
     let open = flow.block(&control.body, vec![(start, String::new())]);
-    let end = flow.graph.node("end", "end", Shape::End);
-    flow.join(&open, &end);
+    // Each of many paths has an end of its own: lines from all of them to one would cross the whole picture.
+    let (few, many) = if open.len() <= FEW_ENDS { (open, Vec::new()) } else { (Vec::new(), open) };
+    for path in many {
+        flow.pass("end".to_string(), Shape::End, &vec![path]);
+    }
+    if !few.is_empty() {
+        let end = flow.graph.node("end", "end", Shape::End);
+        flow.join(&few, &end);
+    }
     flow.graph
 }
 
@@ -62,6 +76,14 @@ impl Flow<'_> {
         id
     }
 
+    /// The condition of a statement as the program has it. One of Strait's own is that of the IR.
+    fn condition(&self, on: &Expr, stmt: &Stmt) -> String {
+        let own = ir::text::expr(self.program, on);
+        let written = (self.statements)(stmt.loc).filter(|_| !own.contains("$exit"));
+        let inner = written.as_deref().and_then(|text| text.split_once('(')?.1.strip_suffix(')'));
+        wrapped(&inner.map_or_else(|| ir::text::readable(&own), str::to_string))
+    }
+
     /// Adds a statement, and returns the open ends after it.
     fn stmt(&mut self, stmt: &Stmt, open: Open) -> Open {
         let program = self.program;
@@ -81,7 +103,7 @@ impl Flow<'_> {
             StmtKind::If { cond, then, otherwise }
                 if shown(then) || shown(otherwise) || leaves(then) || leaves(otherwise) =>
             {
-                let id = self.pass(ir::text::expr(program, cond), Shape::Diamond, &open);
+                let id = self.pass(self.condition(cond, stmt), Shape::Diamond, &open);
                 let mut out = self.block(then, vec![(id.clone(), "true".into())]);
                 out.extend(self.block(otherwise, vec![(id, "false".into())]));
                 out
@@ -89,7 +111,7 @@ impl Flow<'_> {
             StmtKind::Switch { on, arms, default }
                 if arms.iter().any(|(_, b)| shown(b)) || shown(default) =>
             {
-                let id = self.pass(ir::text::expr(program, on), Shape::Diamond, &open);
+                let id = self.pass(self.condition(on, stmt), Shape::Diamond, &open);
                 let mut out = Open::new();
                 for (values, block) in arms {
                     let label: Vec<String> = values.iter().map(|v| format!("{v}")).collect();
@@ -113,6 +135,24 @@ impl Flow<'_> {
             _ => open,
         }
     }
+}
+
+/// A text in short lines.
+fn wrapped(text: &str) -> String {
+    let mut out = String::new();
+    let mut line = 0;
+    for word in text.split(' ') {
+        if line > 0 && line + word.len() > LINE {
+            out.push('\n');
+            line = 0;
+        }
+        if line > 0 {
+            out.push(' ');
+        }
+        out.push_str(word);
+        line += word.len() + 1;
+    }
+    out
 }
 
 /// Whether a block contains a `break` at its top level.

@@ -1,16 +1,20 @@
 //! Graphs of a program in Graphviz's language: the states of each parser, the flow of each control, and the dependencies between tables.
 //!
-//! The text contains all graphs, one after the other, as `dot` accepts them. [`svg()`] draws them one below the other.
+//! The text contains all graphs, one after the other, as `dot` accepts them. [`svg()`] draws them one below the other, and `layout` places their nodes.
 
 mod depend;
 mod flow;
+mod layout;
 mod svg;
 
 use std::fmt::Write as _;
 
-use ir::{Parser, Program, Target, Transition};
+use ir::{Loc, Parser, Program, Target, Transition};
 
 pub use svg::svg;
+
+/// The text of the statement at a place, with its condition in parentheses: `if (…)`. `None` if no such statement begins there.
+pub type Statements<'s> = &'s dyn Fn(Loc) -> Option<String>;
 
 /// A graph. A node has a name, a label and a shape; an edge has the names of two nodes and a label.
 #[derive(Default)]
@@ -79,14 +83,14 @@ fn quoted(text: &str) -> String {
 }
 
 /// The text of all graphs of a program.
-pub fn dot(program: &Program) -> String {
-    graphs(program).iter().map(Graph::text).collect::<Vec<_>>().join("\n")
+pub fn dot(program: &Program, statements: Statements<'_>) -> String {
+    graphs(program, statements).iter().map(Graph::text).collect::<Vec<_>>().join("\n")
 }
 
 /// The graphs of a program, except for empty ones.
-fn graphs(program: &Program) -> Vec<Graph> {
+fn graphs(program: &Program, statements: Statements<'_>) -> Vec<Graph> {
     let mut all: Vec<Graph> = program.parsers.iter().map(|p| parser(program, p)).collect();
-    all.extend(program.controls.iter().map(|c| flow::control(program, c)));
+    all.extend(program.controls.iter().map(|c| flow::control(program, c, statements)));
     all.push(depend::tables(program));
     all.retain(|g| g.nodes.len() > 1);
     all
@@ -104,7 +108,7 @@ fn parser(program: &Program, parser: &Parser) -> Graph {
         let mut label = state.name.clone();
         if let Transition::Select(select) = &state.next {
             let keys: Vec<String> = select.keys.iter().map(|k| ir::text::expr(program, k)).collect();
-            let _ = write!(label, "\nselect {}", keys.join(", "));
+            let _ = write!(label, "\nselect {}", ir::text::readable(&keys.join(", ")));
         }
         graph.node(&state.name, label, Shape::Round);
     }
@@ -124,9 +128,12 @@ fn parser(program: &Program, parser: &Parser) -> Graph {
             }
         };
         for (target, label) in targets {
-            let to = name(&target);
+            let mut to = name(&target);
             if !matches!(target, Target::State(_)) {
-                graph.node(&to, &to, Shape::End);
+                // Each state has ends of its own: lines from all states to one would cross the whole picture.
+                let end = to.clone();
+                to = format!("{} {end}", state.name);
+                graph.node(&to, end, Shape::End);
             }
             graph.edge(&state.name, &to, label);
         }

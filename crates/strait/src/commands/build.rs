@@ -14,12 +14,12 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
     if args.target == BuildTarget::P4info {
         return p4info(args);
     }
+    if args.target == BuildTarget::Dot {
+        return picture(args);
+    }
     let program = frontend::program(&args.source.program, &args.source.preprocess)?;
     if args.target == BuildTarget::Ir {
         return write(args.out.as_deref(), &ir::text::program(&program));
-    }
-    if args.target == BuildTarget::Dot {
-        return picture(args, &program);
     }
     let make = match args.target {
         BuildTarget::Tc => emit::tc,
@@ -47,11 +47,13 @@ fn p4info(args: &BuildArgs) -> anyhow::Result<()> {
 }
 
 /// Writes graphs: in Graphviz's language, or as SVG if OUT ends in .svg.
-fn picture(args: &BuildArgs, program: &ir::Verified) -> anyhow::Result<()> {
+fn picture(args: &BuildArgs) -> anyhow::Result<()> {
+    let (program, map) = frontend::with_text(&args.source.program, &args.source.preprocess)?;
+    let statements = |loc: ir::Loc| frontend::statement(&map, loc);
     let drawn = args.out.as_deref().is_some_and(|path| path.extension().is_some_and(|e| e == "svg"));
     let text = match drawn {
-        true => emit::dot::svg(program).map_err(|why| anyhow::anyhow!("cannot draw: {why}"))?,
-        false => emit::dot::dot(program),
+        true => emit::dot::svg(&program, &statements),
+        false => emit::dot::dot(&program, &statements),
     };
     write(args.out.as_deref(), &text)
 }

@@ -13,7 +13,7 @@ use crate::frontend;
 /// Traces the packets of all ports in the order of their timestamps, which are also the time that the program reads.
 pub fn run(args: &TraceArgs) -> anyhow::Result<()> {
     let (program, map) = frontend::with_text(&args.source.program, &args.source.preprocess)?;
-    let statements = |loc: ir::Loc| map.condition_at(loc.file as usize, loc.line as usize, loc.col as usize);
+    let statements = |loc: ir::Loc| frontend::statement(&map, loc);
     let mut interpreter = Interpreter::new(&program)?;
     if let Some(file) = &args.entries {
         super::run::fill(file, &mut interpreter)?;
