@@ -266,7 +266,7 @@ fn summary(args: &RunArgs, host: &mut Host, refused: u64) -> anyhow::Result<()> 
     })?;
     match args.json {
         true => println!("{}", json(&totals, &drops, refused, unread)),
-        false => print(&totals, &drops, unread),
+        false => print(args, &totals, &drops, unread),
     }
     Ok(())
 }
@@ -287,7 +287,7 @@ fn json(totals: &Totals, drops: &[(String, Count)], refused: u64, unread: u64) -
         "packets_lost": totals.packets_lost, "writes_refused": refused, "controllers_lost": unread})
 }
 
-fn print(totals: &Totals, drops: &[(String, Count)], unread: u64) {
+fn print(args: &RunArgs, totals: &Totals, drops: &[(String, Count)], unread: u64) {
     for (number, c) in &totals.ports {
         println!(
             "port {number:<3} received {:>12}  sent {:>12}  missed {}  not sent: queue full {}, unfit {}",
@@ -299,6 +299,12 @@ fn print(totals: &Totals, drops: &[(String, Count)], unread: u64) {
                 queue.deepest, queue.dropped.packets
             );
         }
+    }
+    if totals.ports.is_empty() && !args.ports.is_empty() {
+        println!("the kernel counts the packets of its interfaces: `ip -s link`");
+    }
+    if drops.iter().all(|(_, count)| count.packets == 0) {
+        println!("the program dropped no packet");
     }
     for (name, count) in drops.iter().filter(|(_, count)| count.packets > 0) {
         println!("dropped: {name:<40} {:>12} packets", count.packets);
