@@ -34,6 +34,24 @@ fn features() {
     pass(None, "tests/cases");
 }
 
+/// Both hooks of the kernel in one command have instances of their own.
+#[test]
+fn several_targets() {
+    let uid = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let root_and_clang = uid.lines().any(|line| line.starts_with("Uid:\t0\t0"))
+        && Command::new("clang").arg("--version").output().is_ok();
+    if !root_and_clang {
+        println!("skipped: cases on tc and xdp in one command: needs root and clang");
+        return;
+    }
+    let case = root().join("tests/cases/action_loop.stf");
+    let targets = ["test", "--target", "interp", "--target", "tc", "--target", "xdp"];
+    let output = Command::new(env!("CARGO_BIN_EXE_strait")).args(targets).arg(case).output();
+    let output = output.expect("strait runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("3 passed, 0 failed"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+}
+
 #[test]
 fn nat64() {
     pass(Some("apps/nat64/nat64.p4"), "apps/nat64/cases");

@@ -171,7 +171,7 @@ fn run_shared(object: &Object, case: &Case, setup: usize) -> anyhow::Result<(Rep
         return Ok(found.target.play(&rest));
     }
     let number = object.loaded.fetch_add(1, Ordering::Relaxed);
-    let name = format!("test-{}-{number}-{}", object.instance_name(), std::process::id());
+    let name = format!("{}-{number}-{}", object.instance_name(), std::process::id());
     let mut target = KernelTarget::load_named(object, &name)?;
     let result = target.play(case);
     kept.push(Kept { filled_by: fill, target });
@@ -254,12 +254,12 @@ impl Object {
         (!keeps && good).then_some(setup)
     }
 
-    /// The program's name as a part of the name of an instance, which has no dots: a program may be called `router.p4_16`.
+    /// What the name of an instance begins with: the hook and the program. It has no dots, though a program may be called `router.p4_16`.
     fn instance_name(&self) -> String {
-        self.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).take(32).collect()
+        let name = self.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
+        format!("test-{}-{}", self.at.name(), name.take(32).collect::<String>())
     }
 
-    /// Emits and compiles a program.
     /// Compiles a program for packet tests, which set its clock.
     pub fn make(at: At, program: &ir::Verified) -> anyhow::Result<Object> {
         Object::compile(at, program, &[TEST_CLOCK])
@@ -297,7 +297,7 @@ impl Object {
 impl KernelTarget {
     /// Loads a program with all ports attached.
     pub fn load(object: &Object) -> anyhow::Result<KernelTarget> {
-        Self::load_named(object, &format!("test-{}-{}", object.instance_name(), std::process::id()))
+        Self::load_named(object, &format!("{}-{}", object.instance_name(), std::process::id()))
     }
 
     /// Like [`KernelTarget::load`], with an instance name that the caller chooses.
