@@ -142,6 +142,11 @@ pub struct Conditions {
 }
 
 impl Conditions {
+    /// What is left for the link if the sender keeps to its rate.
+    pub fn without_rate(self) -> Conditions {
+        Conditions { rate: None, queue: None, ..self }
+    }
+
     /// Whether packets pass at once, and all of them.
     pub fn is_ideal(&self) -> bool {
         *self == Conditions::default()

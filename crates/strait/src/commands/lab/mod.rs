@@ -19,7 +19,7 @@ use anyhow::{Context, anyhow, bail};
 use control::lab::{self, Form, Topology};
 use io::signals::{self, Signal, Signals};
 
-use self::network::Network;
+use self::network::{Network, Programs};
 use self::owner::Lab;
 use self::prompt::{Outcome, Prompt};
 use self::switches::Running;
@@ -89,8 +89,10 @@ fn build(
 ) -> anyhow::Result<Built> {
     let plans = switches::plan(args, file, &topology)?;
     let lab = Lab::claim(args.name.as_deref(), text)?;
-    let has_xdp = plans.iter().any(|plan| plan.target == "xdp");
-    let network = Network::build(&lab, &topology, has_xdp)?;
+    let shaping = plans.iter().filter(|plan| plan.has_queues()).map(|plan| plan.switch.name.clone());
+    let programs =
+        Programs { has_xdp: plans.iter().any(|plan| plan.target == "xdp"), shaping: shaping.collect() };
+    let network = Network::build(&lab, &topology, &programs)?;
     let mut built = Built { switches: Vec::new(), network, topology, lab, signals };
     for plan in plans {
         let running = Running::start(&built.lab, &built.topology, plan)?;

@@ -1,6 +1,6 @@
 //! Namespaces, links and addresses, built with iproute2. An interface is called `eth` and its number, as in p4lang's tutorials.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
@@ -19,16 +19,32 @@ const WIRES: &str = "+wires";
 /// The namespaces of a lab.
 pub struct Network {
     nodes: BTreeMap<String, Namespace>,
+    /// What each link does to packets beyond what switches do, in the direction from each of its ends.
+    conditions: Vec<[Conditions; 2]>,
+}
+
+/// What matters here of the programs of switches.
+pub struct Programs {
+    /// Whether one is on XDP, which makes demands on the interfaces at the other ends of its links.
+    pub has_xdp: bool,
+    /// The switches that keep to the rate of a link by themselves.
+    pub shaping: BTreeSet<String>,
 }
 
 impl Network {
-    /// Builds all of a topology but the programs of its switches. XDP makes demands on the interfaces at the other ends of its links.
-    pub fn build(lab: &Lab, topology: &Topology, has_xdp: bool) -> anyhow::Result<Network> {
-        let mut network = Network { nodes: BTreeMap::new() };
+    /// Builds all of a topology but the programs of its switches.
+    pub fn build(lab: &Lab, topology: &Topology, programs: &Programs) -> anyhow::Result<Network> {
+        let has_xdp = programs.has_xdp;
+        let from = |link: &Link, end: &End| match programs.shaping.contains(&end.node) {
+            true => link.conditions.without_rate(),
+            false => link.conditions,
+        };
+        let conditions = topology.links.iter().map(|link| link.ends.each_ref().map(|end| from(link, end)));
+        let mut network = Network { nodes: BTreeMap::new(), conditions: conditions.collect() };
         for node in topology.nodes() {
             network.add(lab, node, topology.host(node).is_some_and(Host::has_ipv6))?;
         }
-        if topology.links.iter().any(|link| !link.conditions.is_ideal()) {
+        if (0..topology.links.len()).any(|number| !network.is_ideal(number)) {
             network.add(lab, WIRES, false)?;
         }
         for (number, link) in topology.links.iter().enumerate() {
@@ -41,6 +57,11 @@ impl Network {
             let keeps = topology.host(&end.node).is_none_or(|host| host.offloads);
             network.offloads(&end.node, &end.interface(), keeps && !has_xdp, has_xdp)?;
         }
+        for number in (0..topology.links.len()).filter(|number| has_xdp && !network.is_ideal(*number)) {
+            for wire in wire_ends(number) {
+                network.offloads(WIRES, &wire, false, true)?;
+            }
+        }
         Ok(network)
     }
 
@@ -49,11 +70,16 @@ impl Network {
         self.nodes.get(name).with_context(|| format!("there is no node `{name}`"))
     }
 
+    /// Whether the ends of a link are one veth pair.
+    fn is_ideal(&self, number: usize) -> bool {
+        self.conditions[number].iter().all(Conditions::is_ideal)
+    }
+
     /// The two interfaces of a veth pair at an end of a link: the end's own, and the one opposite.
     pub fn wire(&self, number: usize, link: &Link, end: &End) -> anyhow::Result<[(&Namespace, String); 2]> {
         let own = (self.node(&end.node)?, end.interface());
         let first = link.ends[0] == *end;
-        let far = match link.conditions.is_ideal() {
+        let far = match self.is_ideal(number) {
             true => {
                 let far = &link.ends[usize::from(first)];
                 (self.node(&far.node)?, far.interface())
@@ -83,7 +109,7 @@ impl Network {
     fn join(&self, number: usize, link: &Link) -> anyhow::Result<()> {
         let [a, b] = &link.ends;
         let ends = [(self.node(&a.node)?, a.interface()), (self.node(&b.node)?, b.interface())];
-        if link.conditions.is_ideal() {
+        if self.is_ideal(number) {
             let [(space, name), (far, peer)] = ends;
             ip(
                 space,
@@ -107,8 +133,8 @@ impl Network {
             ip(space, &format!("link set {name} up\n"))?;
         }
         let [a, b] = &inside;
-        for (from, to) in [(a, b), (b, a)] {
-            carry(wires, from, to, &link.conditions)?;
+        for ((from, to), conditions) in [(a, b), (b, a)].into_iter().zip(&self.conditions[number]) {
+            carry(wires, from, to, conditions)?;
         }
         Ok(())
     }

@@ -37,6 +37,13 @@ pub struct Plan {
     entries: Vec<PathBuf>,
 }
 
+impl Plan {
+    /// Whether the target has queues of its own in front of egress, which programs see: docs/queues.md.
+    pub fn has_queues(&self) -> bool {
+        matches!(self.target.as_str(), "interp" | "native")
+    }
+}
+
 /// Decides what each switch runs. Everything that is missing is reported.
 pub fn plan(args: &LabArgs, file: &Path, topology: &Topology) -> anyhow::Result<Vec<Plan>> {
     let mut problems = Vec::new();
@@ -130,8 +137,13 @@ impl Running {
         command.arg("run").args(&plan.program).args(["--target", &plan.target]);
         command.args(["--netns", &owner::namespace(lab.name(), &switch.name)]);
         command.args(["--grpc", INHERITED, "--device-id", &switch.device.to_string()]);
-        for (end, _) in topology.ends_of(&switch.name) {
+        for (end, link) in topology.ends_of(&switch.name) {
             command.arg("--port").arg(format!("{}={}", end.port, end.interface()));
+            let Some(rate) = link.conditions.rate.filter(|_| plan.has_queues()) else { continue };
+            command.arg("--port-rate").arg(format!("{}={rate}bit", end.port));
+            if let Some(queue) = link.conditions.queue {
+                command.arg("--port-queue").arg(format!("{}={queue}", end.port));
+            }
         }
         if let Some(port) = switch.cpu_port {
             command.args(["--cpu-port", &port.to_string()]);
