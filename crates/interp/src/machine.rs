@@ -10,7 +10,7 @@ use dataplane::{Cells, Count, Handle, Meter, Profile, Table, TableError};
 use ir::{Role, StageId, VarId, Verified};
 
 use crate::carry::Carry;
-use crate::event::{Event, Observer};
+use crate::event::{Event, Observer, Silent};
 use crate::exec::Flow;
 use crate::manifest;
 use crate::packet::{BitWriter, PacketState};
@@ -251,6 +251,16 @@ impl<'p> Interpreter<'p> {
         }
         let room = EVENTS.saturating_sub(self.reported.len());
         self.reported.extend(told.into_iter().take(room));
+    }
+
+    /// The value of a variable when a packet has passed a control of the first stage; `None` if it is dropped before. Nothing leaves, and nobody is
+    /// told.
+    pub fn value_after(&mut self, port: u32, packet: &[u8], control: Role, variable: VarId) -> Option<Bits> {
+        let mut value = None;
+        self.run(&mut Silent, |run| {
+            value = run.reach(port, packet, control).then(|| run.s.vars[variable.index()].clone());
+        });
+        value
     }
 
     /// Runs one packet through the program.

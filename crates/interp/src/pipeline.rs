@@ -6,7 +6,7 @@ use ir::pipeline::{
     Bytes, Carry, Decision, Fate, Fragment, Headers, Input, Passed, Path, Queueing, Source, Stage, Step, To,
     When,
 };
-use ir::{Expr, Role, StageId};
+use ir::{Expr, Role, StageId, VarId};
 
 use crate::eval::{eval, truth};
 use crate::event::Event;
@@ -29,12 +29,7 @@ const FIRST: StageId = StageId(0);
 impl Run<'_, '_> {
     /// Processes a packet that arrived on a port, and then all packets that it made.
     pub(crate) fn arrive(&mut self, port: u32, data: &[u8]) {
-        self.s.clone_from(self.fresh);
-        self.s.data.extend_from_slice(data);
-        let inputs = &self.program.pipeline.stage(FIRST).inputs;
-        let mut state = std::mem::take(&mut self.s);
-        self.write_inputs(&mut state, inputs, Destination { port, ..Destination::default() });
-        self.s = state;
+        self.enter(port, data);
         self.stages(FIRST);
         self.run_jobs();
     }
@@ -53,6 +48,34 @@ impl Run<'_, '_> {
         }
     }
 
+    /// Runs the first stage up to the end of a control, which decides nothing. Returns whether the packet got there.
+    pub(crate) fn reach(&mut self, port: u32, data: &[u8], control: Role) -> bool {
+        self.enter(port, data);
+        for step in &self.program.pipeline.stage(FIRST).steps {
+            let finished = match step {
+                Step::Parse(role, errors) => self.parse_for(*role, errors),
+                Step::Control(role) => self.control(*role),
+                _ => Ok(()),
+            };
+            match finished {
+                Err(Dropped(_)) => return false,
+                Ok(()) if *step == Step::Control(control) => return true,
+                Ok(()) => {}
+            }
+        }
+        false
+    }
+
+    /// Makes a packet that has arrived on a port the current one.
+    fn enter(&mut self, port: u32, data: &[u8]) {
+        self.s.clone_from(self.fresh);
+        self.s.data.extend_from_slice(data);
+        let inputs = &self.program.pipeline.stage(FIRST).inputs;
+        let mut state = std::mem::take(&mut self.s);
+        self.write_inputs(&mut state, inputs, Destination { port, ..Destination::default() });
+        self.s = state;
+    }
+
     /// Runs a stage for the current packet, and the next stages if the packet enters them at once.
     pub(crate) fn stages(&mut self, first: StageId) {
         let program = self.program;
@@ -67,12 +90,7 @@ impl Run<'_, '_> {
         let mut deparsed = Vec::new();
         for step in &stage.steps {
             let finished = match step {
-                Step::Parse(role, errors) => {
-                    let finished = self.parse_as(*role);
-                    let error = u128::from(self.number(self.program.standard.parser_error));
-                    errors.iter().for_each(|var| self.set(*var, error));
-                    finished
-                }
+                Step::Parse(role, errors) => self.parse_for(*role, errors),
                 Step::Control(role) => self.control(*role),
                 Step::Deparse(role) => {
                     self.emitted = BitWriter::default();
@@ -103,6 +121,14 @@ impl Run<'_, '_> {
             }
         }
         None
+    }
+
+    /// Runs a parser, and writes its error to variables.
+    fn parse_for(&mut self, role: Role, errors: &[VarId]) -> Result<(), Dropped> {
+        let finished = self.parse_as(role);
+        let error = u128::from(self.number(self.program.standard.parser_error));
+        errors.iter().for_each(|var| self.set(*var, error));
+        finished
     }
 
     fn parse_as(&mut self, role: Role) -> Result<(), Dropped> {

@@ -10,6 +10,7 @@
 //! * `object`: compiled C, kept by its content; [`native`]: a compiled P4 program in this process, and bursts of packets;
 //! * [`lookup`]: lookups without a program, for measurements;
 //! * [`port`]: packet drivers; [`switch`]: workers that carry packets between ports;
+//! * [`watch`]: copies of packets for somebody who watches; [`local`]: where a running switch can be found and asked;
 //! * [`controller`]: the port of a program through which packets come from the controller and go to it;
 //! * [`routers`]: what the routers of a link advertise;
 //! * [`duplicates`]: whether a neighbour has an address;
@@ -31,6 +32,7 @@ pub mod ebpf;
 pub mod error;
 pub mod generator;
 pub mod link;
+pub mod local;
 pub mod lookup;
 pub mod native;
 pub mod netns;
@@ -45,6 +47,7 @@ pub mod signals;
 pub mod switch;
 mod sys;
 pub mod tun;
+pub mod watch;
 pub mod workdir;
 
 pub use error::{Error, Result};

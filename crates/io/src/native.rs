@@ -20,6 +20,7 @@ use dataplane::port::Offload;
 use dataplane::{Memory, TableError};
 use libloading::Library;
 
+use crate::watch::Tap;
 use crate::{Error, Result};
 
 pub(crate) use crate::object::compiler;
@@ -276,20 +277,43 @@ impl Batch {
         (0..self.used).map(|at| self.packet(at))
     }
 
+    /// The received packets as they arrived, each with its offload. Only before they are run.
+    pub fn arrived(&self) -> impl Iterator<Item = (&[u8], Option<&Offload>)> {
+        (0..self.used).map(|at| (self.packet(at).1, self.offloads[at].as_ref()))
+    }
+
     /// The sent packets in order, each with its port.
     pub fn sent(&self) -> impl Iterator<Item = (u32, &[u8])> {
         self.leaving().map(|(port, bytes, _)| (port, bytes))
     }
 
+    /// Tells a tap what became of the packets of the batch, which the tap has seen arrive.
+    pub fn tell(&self, tap: &mut Tap) {
+        for (packet, port, bytes, offload) in self.origins() {
+            tap.sent(packet, port, bytes, offload);
+        }
+        for (at, (verdict, _)) in self.packets().enumerate() {
+            if let Some(Verdict::Dropped(reason)) = verdict {
+                tap.dropped(at, reason);
+            }
+        }
+    }
+
     /// The sent packets in order, each with its port, and with its offload if it still has one: the program may have cut the packet, whose
     /// checksum is then final.
     pub fn leaving(&self) -> impl Iterator<Item = (u32, &[u8], Option<&Offload>)> {
+        self.origins().map(|(_, port, bytes, offload)| (port, bytes, offload))
+    }
+
+    /// The sent packets like [`Batch::leaving`], each with the number of the received packet that it was made of.
+    fn origins(&self) -> impl Iterator<Item = (usize, u32, &[u8], Option<&Offload>)> {
         self.sent[..self.leaving].iter().map(|p| {
             // SAFETY: the program names packets of this batch only, each within its buffer; nothing runs on them while we are borrowed.
             let (packet, bytes) =
                 unsafe { (&**p, std::slice::from_raw_parts((**p).data, (**p).length as usize)) };
             let offload = self.offloads[packet.token as usize].as_ref();
-            (packet.port, bytes, offload.filter(|_| packet.flags & PARTIAL != 0))
+            let offload = offload.filter(|_| packet.flags & PARTIAL != 0);
+            (packet.token as usize, packet.port, bytes, offload)
         })
     }
 

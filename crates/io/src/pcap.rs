@@ -5,11 +5,11 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapReader, PcapWriter};
-use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
 };
-use pcap_file::pcapng::{Block, PcapNgReader, PcapNgWriter};
+use pcap_file::pcapng::blocks::interface_statistics::{InterfaceStatisticsBlock, InterfaceStatisticsOption};
+use pcap_file::pcapng::{Block, PcapNgReader, PcapNgWriter, RawBlock};
 use pcap_file::{DataLink, PcapError, TsResolution};
 
 use crate::Result;
@@ -102,52 +102,135 @@ fn ethernet(link: DataLink) -> Result<()> {
 pub struct Remark {
     /// The frame itself, with its time.
     pub frame: Frame,
-    /// The interface where the frame was seen. Each name becomes an interface of the capture.
-    pub interface: String,
+    /// The length of the frame in bytes, of which the capture may have fewer.
+    pub length: usize,
+    /// The interface where the frame was seen, as an index of the capture's.
+    pub interface: usize,
+    /// The number of the packet that arrived as this frame or became it; 0 for none.
+    pub packet: u64,
     /// Whether the frame was sent; otherwise it was received.
     pub outbound: bool,
     /// The comment, which Wireshark shows as `frame.comment`.
     pub comment: String,
 }
 
-/// Writes an Ethernet capture as pcapng, with comments, names of interfaces and directions.
-pub fn write_remarks(to: impl Write, remarks: &[Remark]) -> Result<()> {
-    let mut writer = PcapNgWriter::new(to)?;
-    let mut names: Vec<&str> = Vec::new();
-    for remark in remarks.iter().filter(|r| !r.interface.is_empty()) {
-        if !names.contains(&remark.interface.as_str()) {
-            names.push(&remark.interface);
+/// A pcapng capture that is being written: Ethernet frames with comments, names of interfaces and directions.
+pub struct Remarks<W: Write> {
+    writer: PcapNgWriter<W>,
+    interfaces: usize,
+}
+
+/// What the statistics of an interface say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// The packets that were looked at.
+    pub received: u64,
+    /// The packets that came too fast to be looked at.
+    pub lost: u64,
+}
+
+/// Timestamps are in units of 10 to the minus nine seconds.
+const NANOSECONDS: u8 = 9;
+
+// An enhanced packet block is written by hand, because pcap-file does not know `epb_packetid`.
+const ENHANCED_PACKET: u32 = 6;
+/// The bytes around the body of a block: its type, and its length twice.
+const BLOCK: usize = 12;
+const END: u16 = 0;
+const COMMENT: u16 = 1;
+const FLAGS: u16 = 2;
+/// Frames with the same number are one packet at different places.
+const PACKET_ID: u16 = 5;
+
+/// Appends bytes, and zeros up to a multiple of four bytes.
+fn padded(body: &mut Vec<u8>, bytes: &[u8]) {
+    body.extend_from_slice(bytes);
+    body.resize(body.len() + bytes.len().next_multiple_of(4) - bytes.len(), 0);
+}
+
+fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
+    body.extend_from_slice(&code.to_ne_bytes());
+    body.extend_from_slice(&(value.len() as u16).to_ne_bytes());
+    padded(body, value);
+}
+
+/// As much of a comment as an option can have.
+fn clipped(comment: &str) -> &str {
+    let mut end = comment.len().min(u16::MAX.into());
+    while !comment.is_char_boundary(end) {
+        end -= 1;
+    }
+    &comment[..end]
+}
+
+impl<W: Write> Remarks<W> {
+    /// Begins a capture of these interfaces.
+    pub fn new(to: W, interfaces: &[String]) -> Result<Remarks<W>> {
+        let mut writer = PcapNgWriter::new(to)?;
+        for name in interfaces {
+            let name = InterfaceDescriptionOption::IfName(Cow::Borrowed(name));
+            writer.write_pcapng_block(InterfaceDescriptionBlock {
+                linktype: DataLink::ETHERNET,
+                snaplen: 0,
+                options: vec![name, InterfaceDescriptionOption::IfTsResol(NANOSECONDS)],
+            })?;
         }
+        Ok(Remarks { writer, interfaces: interfaces.len() })
     }
-    for name in &names {
-        let options = vec![InterfaceDescriptionOption::IfName(Cow::Borrowed(name))];
-        writer.write_pcapng_block(InterfaceDescriptionBlock {
-            linktype: DataLink::ETHERNET,
-            snaplen: 0,
-            options,
-        })?;
-    }
-    for remark in remarks {
-        let interface = names.iter().position(|n| **n == remark.interface).unwrap_or(0) as u32;
+
+    /// Adds a frame.
+    pub fn add(&mut self, remark: &Remark) -> Result<()> {
+        let (time, data) = (remark.frame.time.as_nanos() as u64, &remark.frame.data);
+        let mut body = Vec::with_capacity(data.len() + remark.comment.len() + 64);
+        let numbers = [remark.interface as u64, time >> 32, time, data.len() as u64, remark.length as u64];
+        numbers.iter().for_each(|number| body.extend_from_slice(&(*number as u32).to_ne_bytes()));
+        padded(&mut body, data);
         // The two lowest bits of epb_flags are the direction: 1 inbound, 2 outbound.
-        let direction = if remark.outbound { 2 } else { 1 };
-        writer.write_pcapng_block(EnhancedPacketBlock {
-            interface_id: interface,
-            timestamp: remark.frame.time,
-            original_len: remark.frame.data.len() as u32,
-            data: Cow::Borrowed(&remark.frame.data),
-            options: vec![
-                EnhancedPacketOption::Comment(Cow::Borrowed(&remark.comment)),
-                EnhancedPacketOption::Flags(direction),
-            ],
-        })?;
+        let direction: u32 = if remark.outbound { 2 } else { 1 };
+        option(&mut body, COMMENT, clipped(&remark.comment).as_bytes());
+        option(&mut body, FLAGS, &direction.to_ne_bytes());
+        option(&mut body, PACKET_ID, &remark.packet.to_ne_bytes());
+        option(&mut body, END, &[]);
+        let length = (body.len() + BLOCK) as u32;
+        let block = RawBlock {
+            type_: ENHANCED_PACKET,
+            initial_len: length,
+            body: Cow::Owned(body),
+            trailer_len: length,
+        };
+        self.writer.write_raw_block(&block)?;
+        Ok(())
     }
-    writer.into_inner().flush().map_err(PcapError::IoError)?;
-    Ok(())
+
+    /// Ends the capture with what each interface has counted, at a time since 1970. Reports write errors that buffering has delayed.
+    pub fn finish(mut self, time: Duration, statistics: &[Statistics]) -> Result<W> {
+        for (at, counts) in statistics.iter().enumerate().take(self.interfaces) {
+            let nanos = time.as_nanos() as u64;
+            self.writer.write_pcapng_block(InterfaceStatisticsBlock {
+                interface_id: at as u32,
+                // In pcapng the high half comes first. The crate writes the number as a whole.
+                timestamp: if cfg!(target_endian = "little") { nanos.rotate_left(32) } else { nanos },
+                options: vec![
+                    InterfaceStatisticsOption::IsbIfRecv(counts.received + counts.lost),
+                    InterfaceStatisticsOption::IsbIfDrop(counts.lost),
+                ],
+            })?;
+        }
+        let mut to = self.writer.into_inner();
+        to.flush().map_err(PcapError::IoError)?;
+        Ok(to)
+    }
+
+    /// What it writes to.
+    pub fn get_mut(&mut self) -> &mut W {
+        self.writer.get_mut()
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
+
     use super::*;
 
     #[test]
@@ -172,30 +255,46 @@ mod tests {
     #[test]
     fn comments_names_and_directions_are_kept() {
         let frame = |n: u8| Frame { time: Duration::from_micros(u64::from(n)), data: vec![n; 60] };
-        let remark = |n: u8, port: &str, outbound| Remark {
+        let remark = |n: u8, interface, outbound| Remark {
             frame: frame(n),
-            interface: port.into(),
+            length: 60,
+            interface,
+            packet: 7,
             outbound,
             comment: format!("state start\n{n}"),
         };
-        let remarks = [remark(1, "port 3", false), remark(2, "port 4", true)];
-        let mut bytes = Vec::new();
-        write_remarks(&mut bytes, &remarks).unwrap();
+        let names = ["port 3".to_string(), "port 4".to_string()];
+        let mut writer = Remarks::new(Vec::new(), &names).unwrap();
+        writer.add(&remark(1, 0, false)).unwrap();
+        writer.add(&remark(2, 1, true)).unwrap();
+        let counts = [Statistics { received: 5, lost: 2 }, Statistics::default()];
+        let bytes = writer.finish(Duration::from_micros(3), &counts).unwrap();
         assert_eq!(read(&bytes[..]).unwrap(), [frame(1), frame(2)]);
         let mut reader = PcapNgReader::new(&bytes[..]).unwrap();
         let mut seen = Vec::new();
         while let Some(block) = reader.next_block() {
             match block.unwrap() {
                 Block::InterfaceDescription(i) => seen.push(format!("{:?}", i.options)),
-                Block::EnhancedPacket(p) => seen.push(format!("{} {:?}", p.interface_id, p.options)),
+                Block::EnhancedPacket(p) => {
+                    let id = match &p.options[2] {
+                        EnhancedPacketOption::Unknown(id) if id.code == PACKET_ID => {
+                            id.value[0] + id.value[7]
+                        }
+                        other => panic!("{other:?}"),
+                    };
+                    seen.push(format!("{} {:?} {id}", p.interface_id, &p.options[..2]));
+                }
+                Block::InterfaceStatistics(s) => seen.push(format!("{} {:?}", s.interface_id, s.options)),
                 _ => {}
             }
         }
         let wanted = [
-            "[IfName(\"port 3\")]",
-            "[IfName(\"port 4\")]",
-            "0 [Comment(\"state start\\n1\"), Flags(1)]",
-            "1 [Comment(\"state start\\n2\"), Flags(2)]",
+            "[IfName(\"port 3\"), IfTsResol(9)]",
+            "[IfName(\"port 4\"), IfTsResol(9)]",
+            "0 [Comment(\"state start\\n1\"), Flags(1)] 7",
+            "1 [Comment(\"state start\\n2\"), Flags(2)] 7",
+            "0 [IsbIfRecv(7), IsbIfDrop(2)]",
+            "1 [IsbIfRecv(0), IsbIfDrop(0)]",
         ];
         assert_eq!(seen, wanted);
     }

@@ -24,6 +24,7 @@ use crate::controller::{self, ControllerPort};
 use crate::native::queues::{Leaving, Queues};
 use crate::native::{Batch, NativeProgram};
 use crate::port::{pin, processors, socket};
+use crate::watch::{self, Tap, Wanted, Watcher};
 use crate::{Error, Result};
 
 /// Number of packets in a burst, and number of clones that a burst may make.
@@ -77,6 +78,9 @@ struct Running {
     paused: AtomicU64,
     /// Number of workers that run the current program.
     current: AtomicU64,
+    /// The taps of a watcher that the workers have not taken yet, and how often there was one. A worker that has another number takes its tap.
+    taps: Mutex<Vec<Option<Tap>>>,
+    watched: AtomicU64,
 }
 
 /// The number of a port in the program, and one queue for each worker.
@@ -119,6 +123,8 @@ impl Switch {
             pause: AtomicBool::new(false),
             paused: AtomicU64::new(0),
             current: AtomicU64::new(workers as u64),
+            taps: Mutex::default(),
+            watched: AtomicU64::new(0),
         });
         let mut queues: Vec<Vec<(u32, Box<dyn Port>)>> = (0..workers).map(|_| Vec::new()).collect();
         for (number, of_port) in ports {
@@ -206,6 +212,15 @@ impl Switch {
         if !self.memory.report(event) {
             self.running.lost.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Begins to copy packets for a watcher. A watcher before it sees no more.
+    pub fn watch(&mut self, wanted: &Wanted) -> Watcher {
+        let (taps, watcher) = watch::taps(self.workers.len(), wanted);
+        *self.running.taps.lock().unwrap_or_else(PoisonError::into_inner) =
+            taps.into_iter().map(Some).collect();
+        self.running.watched.fetch_add(1, Ordering::Release);
+        watcher
     }
 
     /// Makes a port the controller's: its interface must be one of the ports that the workers have. It is removed with this value.
@@ -353,6 +368,9 @@ struct Worker {
     no_such_port: usize,
     /// The number of the program ([`Running::generation`]).
     generation: u64,
+    /// Where packets are copied to while somebody watches, and the number of that watcher ([`Running::watched`]).
+    tap: Option<Tap>,
+    watched: u64,
 }
 
 /// A batch that receives packets from a port.
@@ -400,6 +418,8 @@ impl Worker {
             started,
             no_such_port,
             generation: 0,
+            tap: None,
+            watched: 0,
         }
     }
 
@@ -416,6 +436,17 @@ impl Worker {
         self.no_such_port = no_such_port(&program);
         (self.program, self.generation) = (program, generation);
         self.running.current.fetch_add(1, Ordering::Release);
+    }
+
+    /// Takes its tap, if there is a new watcher.
+    fn follow_watcher(&mut self) {
+        let watched = self.running.watched.load(Ordering::Acquire);
+        if watched == self.watched {
+            return;
+        }
+        let mut taps = self.running.taps.lock().unwrap_or_else(PoisonError::into_inner);
+        self.tap = taps.get_mut(self.number).and_then(Option::take);
+        self.watched = watched;
     }
 
     /// Waits while the host wants the workers to wait.
@@ -446,6 +477,7 @@ impl Worker {
         let mut published = Instant::now();
         while !self.running.stop.load(Ordering::Acquire) {
             self.follow(&mut batch);
+            self.follow_watcher();
             self.rest();
             let any = self.poll_once(&mut batch)?;
             idle = if any { 0 } else { idle + 1 };
@@ -507,6 +539,7 @@ impl Worker {
             let now = self.started.elapsed().as_micros() as u64;
             self.worker.set_clock(now);
             match &mut self.queues {
+                _ if self.tap.is_some() => self.run_watched(batch, self.ports[at].0, now),
                 None => self.program.run(&mut self.worker, batch),
                 Some(queues) => self.program.run_with(&mut self.worker, batch, queues, now),
             }
@@ -517,6 +550,22 @@ impl Worker {
             self.ports.iter_mut().try_for_each(|(_, port)| port.flush())?;
         }
         Ok(any)
+    }
+
+    /// Runs the program on a burst from a port, and copies packets for the watcher before and after.
+    #[cold]
+    fn run_watched(&mut self, batch: &mut Batch, port: u32, now: u64) {
+        let Some(tap) = &mut self.tap else { return };
+        if tap.begin(port, now, batch.len()) {
+            batch.arrived().for_each(|(bytes, offload)| tap.arrived(bytes, offload));
+        }
+        self.program.run(&mut self.worker, batch);
+        if tap.is_copying() {
+            batch.tell(tap);
+        }
+        if !tap.finish() {
+            self.tap = None;
+        }
     }
 
     fn send_packets(&mut self, batch: &Batch) {

@@ -3,12 +3,14 @@
 //! A program passes these stages in this order: [`preproc`] and [`lexer`] make tokens, [`parser`] makes the syntax tree
 //! ([`ast`]), [`check`](mod@check) resolves names and types and checks the rules of the language, [`lower`] translates
 //! to the IR. From a checked program, [`api`] derives the control plane's view and [`mod@lint`] the warnings. All
-//! stages report diagnostics ([`diag`]) at locations in [`source`] files; [`render`] formats them.
+//! stages report diagnostics ([`diag`]) at locations in [`source`] files; [`render`] formats them. [`condition`] compiles a
+//! condition about packets in the scope of a program.
 #![forbid(unsafe_code)]
 
 pub mod api;
 pub mod ast;
 pub mod check;
+pub mod condition;
 pub mod diag;
 pub mod explain;
 pub mod lexer;

@@ -111,6 +111,13 @@ impl SourceMap {
         index
     }
 
+    /// Forgets which `#include` read a file that the user has named otherwise.
+    pub(crate) fn forget_include(&mut self, index: usize) {
+        if let Some(file) = self.files.get_mut(index) {
+            file.included_at = None;
+        }
+    }
+
     /// Records a use of a macro.
     pub fn note_expansion(&mut self, expansion: Expansion) {
         self.expansions.push(expansion);

@@ -7,6 +7,7 @@ pub mod lab;
 mod names;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
@@ -43,8 +44,10 @@ pub enum Command {
     Lab(lab::LabArgs),
     /// Run packet tests (STF cases) on one or more targets.
     Test(TestArgs),
-    /// Show how each packet of a capture is processed, with lines of the P4 program.
+    /// Show how each packet of a capture, or of a running switch (--live), is processed, with lines of the P4 program.
     Trace(TraceArgs),
+    /// Write the packets of a running switch, before and after its program, with verdicts and drop reasons.
+    Capture(CaptureArgs),
     /// NAT64: translate between IPv6 and IPv4.
     #[command(subcommand)]
     Nat64(Nat64Command),
@@ -308,18 +311,98 @@ pub struct TestArgs {
 
 #[derive(Debug, Args)]
 pub struct TraceArgs {
+    /// The P4-16 program.
+    #[arg(value_name = "PROG.p4", value_hint = ValueHint::FilePath, required_unless_present = "live")]
+    pub program: Option<PathBuf>,
     #[command(flatten)]
-    pub source: Source,
+    pub preprocess: Preprocess,
     /// A capture with packets that arrive at a port.
-    #[arg(long = "in", value_name = "N=FILE.pcap", required = true)]
+    #[arg(long = "in", value_name = "N=FILE.pcap", required_unless_present = "live")]
     pub inputs: Vec<String>,
+    /// Follow packets through the program of a switch that runs, without stopping it.
+    #[arg(long, conflicts_with_all = ["program", "inputs", "entries", "include", "define", "arch", "without_pass"])]
+    pub live: bool,
+    #[command(flatten)]
+    pub watching: Watching,
     /// Table entries: `add` and `setdefault` lines of STF (`-` for stdin).
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub entries: Option<PathBuf>,
     /// Write the packets that arrived and left. The path of each packet is its comment, which Wireshark shows.
     #[arg(long, value_name = "OUT.pcapng", value_hint = ValueHint::FilePath, conflicts_with = "json")]
     pub pcapng: Option<PathBuf>,
-    /// Print JSON.
+    /// Print JSON; with --live, one object for each packet on a line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which packets of which running switch.
+#[derive(Debug, Clone, Args)]
+pub struct Watching {
+    /// Only packets with this property: an expression of P4 in the scope of the program's ingress control, such as
+    /// `hdr.ipv4.isValid() && hdr.ipv4.dstAddr == 198.51.100.7`.
+    #[arg(short, long, value_name = "EXPR")]
+    pub filter: Option<String>,
+    /// Only packets that arrive on this port; several are possible.
+    #[arg(long = "port", value_name = "N")]
+    pub ports: Vec<u32>,
+    /// End after this number of packets.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// End after this time: `10s`, `500ms`, `5m`.
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    pub time: Option<Duration>,
+    /// Look at no more packets in a second than this; others are counted.
+    #[arg(long, value_name = "N", default_value_t = RATE, value_parser = clap::value_parser!(u64).range(1..))]
+    pub rate: u64,
+    /// The process of the switch, if several run.
+    #[arg(long, value_name = "PID")]
+    pub pid: Option<u32>,
+}
+
+/// The packets in a second that are looked at unless another number is given.
+const RATE: u64 = 20_000;
+
+impl Watching {
+    /// An option that is given.
+    pub fn given(&self) -> Option<&'static str> {
+        let all = [
+            (self.filter.is_some(), "--filter"),
+            (!self.ports.is_empty(), "--port"),
+            (self.count.is_some(), "--count"),
+            (self.time.is_some(), "--time"),
+            (self.rate != RATE, "--rate"),
+            (self.pid.is_some(), "--pid"),
+        ];
+        all.into_iter().find(|(given, _)| *given).map(|(_, option)| option)
+    }
+}
+
+/// A time with its unit.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is not a time such as 10s, 500ms or 5m");
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    match unit {
+        "ms" => Ok(Duration::from_millis(number)),
+        "" | "s" => Ok(Duration::from_secs(number)),
+        "m" => Ok(Duration::from_secs(number.saturating_mul(60))),
+        _ => Err(wrong()),
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct CaptureArgs {
+    #[command(flatten)]
+    pub watching: Watching,
+    /// Write pcapng: each packet as it arrived and as it left. What became of it is its comment, which Wireshark shows. `-` is the standard
+    /// output.
+    #[arg(short, long, value_name = "OUT.pcapng", value_hint = ValueHint::FilePath, conflicts_with = "json")]
+    pub write: Option<PathBuf>,
+    /// Write no more than this number of bytes of each packet.
+    #[arg(long, value_name = "BYTES", requires = "write")]
+    pub snaplen: Option<usize>,
+    /// Print JSON, one object for each packet on a line.
     #[arg(long)]
     pub json: bool,
 }

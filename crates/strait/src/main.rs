@@ -44,6 +44,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Run(args) => commands::run::run(args)?,
         Command::Lab(args) => return commands::lab::run(args),
         Command::Trace(args) => commands::trace::run(args)?,
+        Command::Capture(args) => commands::capture::run(args)?,
         Command::Nat64(command) => return commands::nat64::run(command),
         Command::Controller(args) => commands::client::controller::run(args)?,
         Command::Table(args) => return commands::client::table::run(args),

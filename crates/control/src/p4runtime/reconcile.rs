@@ -9,7 +9,9 @@ use std::collections::HashSet;
 use abi::Manifest;
 use abi::id::{CounterId, MeterId, ProfileId, RegisterId, TableId, ValueSetId};
 use dataplane::Device;
-use dataplane::device::{Action, DeviceError, Entity, EntryKey, EntryQuery, Key, Query, TableEntry, Update};
+use dataplane::device::{
+    Action, DeviceError, Entity, EntryKey, EntryQuery, Key, Query, TableEntry, Update, copy,
+};
 
 use super::Status;
 use super::kept::Kept;
@@ -40,19 +42,13 @@ pub fn reconcile(old: &mut dyn Device, new: &mut dyn Device, kept: &mut Kept) ->
             Err(DeviceError::Unimplemented(_)) => continue,
             Err(error) => return Err(error.into()),
         };
-        for entity in found.into_iter().filter(|entity| !map.is_initial(entity)) {
+        for entity in found.into_iter().filter(|entity| !copy::is_declared(&from, entity)) {
             updates.push(Update::Set(map.entity(entity)?));
         }
     }
     // What the old program's controllers have removed from what both programs declare.
-    let declared = new.read(&Query::Entries(EntryQuery::default()))?;
-    if !declared.is_empty() {
-        let stay: HashSet<Key> = updates.iter().filter_map(set_key).collect();
-        let is_const =
-            |key: &Key| matches!(key, Key::Entry(key) if to.tables[key.table.index()].const_entries);
-        let removed = declared.iter().map(Entity::key).filter(|key| !is_const(key) && !stay.contains(key));
-        updates.splice(0..0, removed.map(Update::Unset));
-    }
+    let stay: HashSet<Key> = updates.iter().filter_map(set_key).collect();
+    updates.splice(0..0, copy::removed(new, &stay)?);
     new.write(&updates)
         .map_err(|refused| Status::from(refused.error).at("the state cannot be carried over"))?;
     kept.renumber(|table| map.table(table).ok().map(|(_, to)| to), |profile| map.profile(profile).ok());
@@ -77,29 +73,6 @@ fn lost(what: &str, name: &str) -> Status {
 }
 
 impl Map<'_> {
-    /// Whether an entity has the value that the old program declares.
-    fn is_initial(&self, entity: &Entity) -> bool {
-        match entity {
-            Entity::Counter { count, .. } | Entity::DirectCounter { count, .. } => {
-                *count == Default::default()
-            }
-            Entity::Meter { rates, .. } | Entity::DirectMeter { rates, .. } => rates.is_empty(),
-            Entity::ValueSet { members, .. } => members.is_empty(),
-            Entity::Register { register, value, .. } => {
-                let initial = &self.from.registers[register.index()].initial;
-                initial.as_ref().map_or(value.is_zero(), |initial| initial == value)
-            }
-            Entity::Default { table, action } => {
-                self.from.tables[table.index()].default_action.as_ref() == Some(action)
-            }
-            Entity::Entry(entry) => {
-                let table = &self.from.tables[entry.key.table.index()];
-                table.const_entries
-            }
-            _ => false,
-        }
-    }
-
     fn entity(&self, entity: Entity) -> Result<Entity, Status> {
         Ok(match entity {
             Entity::Entry(entry) => Entity::Entry(self.entry(entry)?),

@@ -17,6 +17,7 @@
 
 mod batch;
 mod check;
+pub mod copy;
 mod entity;
 mod error;
 mod model;

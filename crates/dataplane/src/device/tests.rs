@@ -234,3 +234,29 @@ fn queries_select_by_what_they_name() {
         assert!(matches!(count(query.clone()), Err(DeviceError::InvalidArgument(_))), "{query:?}");
     }
 }
+
+#[test]
+fn a_copy_holds_what_decides_about_packets() {
+    let mut model = Model::new(manifest());
+    let register = |value| Entity::Register { register: RegisterId(0), index: 1, value: Bits::new(5, value) };
+    let count = Count { packets: 7, bytes: 9 };
+    let held = [
+        register(3),
+        Entity::Multicast { group: 4, copies: vec![(1, 2)] },
+        Entity::Default { table: EXACT, action: call(5) },
+        member(1),
+        group(&[1]),
+        entry(1, 2),
+        refers(3, Action::Group(1)),
+    ];
+    let updates: Vec<Update> = held.iter().cloned().map(Update::Set).collect();
+    model.write(&updates).expect("it is right");
+    let counter = Entity::Counter { counter: CounterId(0), index: 0, count };
+    model.write(&[Update::Set(counter)]).expect("it is right");
+    let state = copy::state(&mut model, held.len()).expect("it can be read").expect("it is not too much");
+    assert_eq!(state, held, "without counts, and without what the program declares");
+    assert_eq!(copy::state(&mut model, held.len() - 1).expect("it can be read"), None);
+    let mut other = Model::new(manifest());
+    copy::restore(&mut other, &state).expect("the program is the same");
+    assert_eq!(copy::state(&mut other, held.len()).expect("it can be read"), Some(state));
+}

@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering;
 use dataplane::port::{Inbox, Offload, Port, PortCounts, PortError, Unsent};
 
 use super::memory::Mapping;
+use super::socket::{ANY_PROTOCOL, of_interface};
 use super::{offload, socket};
 use crate::error::Context;
 use crate::{Result, link};
@@ -43,8 +44,6 @@ const IGNORE_OUTGOING: libc::c_int = 0x4000;
 /// `PACKET_FANOUT_FLAG_UNIQUEID` (Linux 4.12): the kernel chooses a group number that no socket of the namespace has.
 const UNIQUE: libc::c_int = 0x2000;
 
-const ANY_PROTOCOL: u16 = (libc::ETH_P_ALL as u16).to_be();
-
 /// One worker's queue of an interface.
 pub struct AfPacket {
     name: String,
@@ -63,18 +62,6 @@ pub fn open(interface: &str, queues: usize) -> Result<Vec<AfPacket>> {
         Ok(AfPacket { name: interface.to_string(), receive, transmit, counts: PortCounts::default() })
     };
     (0..queues).map(queue).collect()
-}
-
-fn address(index: libc::c_int, protocol: u16) -> libc::sockaddr_ll {
-    libc::sockaddr_ll {
-        sll_family: libc::AF_PACKET as u16,
-        sll_protocol: protocol,
-        sll_ifindex: index,
-        sll_hatype: 0,
-        sll_pkttype: 0,
-        sll_halen: 0,
-        sll_addr: [0; 8],
-    }
 }
 
 /// The group of sockets among which the kernel distributes packets.
@@ -107,7 +94,7 @@ impl Receive {
         let _ = size(libc::SO_RCVBUFFORCE).or_else(|_| size(libc::SO_RCVBUF));
         socket::set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, RING)?;
         let ring = Mapping::new(Some(socket.as_fd()), 0, FRAME * FRAMES)?;
-        socket::bind(&socket, address(index, ANY_PROTOCOL))?;
+        socket::bind(&socket, of_interface(index, ANY_PROTOCOL))?;
         let all = libc::packet_mreq {
             mr_ifindex: index,
             mr_type: libc::PACKET_MR_PROMISC as u16,
@@ -206,10 +193,10 @@ impl Transmit {
         set(libc::PACKET_QDISC_BYPASS, 1)?;
         socket::set(&socket, libc::SOL_PACKET, libc::PACKET_TX_RING, RING)?;
         let ring = Mapping::new(Some(socket.as_fd()), 0, FRAME * FRAMES)?;
-        socket::bind(&socket, address(index, 0))?;
+        socket::bind(&socket, of_interface(index, 0))?;
         let alone = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
         socket::set(&alone, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
-        socket::bind(&alone, address(index, 0))?;
+        socket::bind(&alone, of_interface(index, 0))?;
         Ok(Transmit { socket, ring, next: 0, waiting: 0, alone })
     }
 

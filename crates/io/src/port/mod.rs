@@ -25,7 +25,8 @@ use dataplane::port::Port;
 use crate::Result;
 use crate::error::Context;
 
-pub use offload::segments;
+pub(crate) use offload::arrived as arrived_offload;
+pub use offload::{first_segment, segments};
 pub use socket::{pin, processors, wait};
 
 /// The driver of a port and its arguments, as the command line names them.

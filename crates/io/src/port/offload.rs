@@ -78,6 +78,16 @@ fn transport(packet: &[u8]) -> Option<(usize, bool, u8)> {
 /// The segments of a packet, with complete checksums, for a program that processes each of them. `None` if the packet is not TCP or UDP over IP, or shorter
 /// than its headers.
 pub fn segments(packet: &[u8], offload: &Offload) -> Option<Vec<Vec<u8>>> {
+    cut(packet, offload, usize::MAX)
+}
+
+/// The first of the [`segments`] of a packet.
+pub fn first_segment(packet: &[u8], offload: &Offload) -> Option<Vec<u8>> {
+    cut(packet, offload, 1)?.pop()
+}
+
+/// The first `most` segments of a packet.
+fn cut(packet: &[u8], offload: &Offload, most: usize) -> Option<Vec<Vec<u8>>> {
     let (at, is_ipv6, _) = transport(packet)?;
     let ip = ip_header(packet)?;
     let header = match offload.udp {
@@ -123,7 +133,7 @@ pub fn segments(packet: &[u8], offload: &Offload) -> Option<Vec<Vec<u8>>> {
         put(&mut segment, field, if sum == 0 && offload.udp { 0xffff } else { sum });
         Some(segment)
     };
-    (0..count).map(segment).collect()
+    (0..count.min(most)).map(segment).collect()
 }
 
 /// TCP's flags that only one segment has.

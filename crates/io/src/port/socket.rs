@@ -40,6 +40,7 @@ macro_rules! plain {
 plain!(
     u32,
     libc::c_int,
+    libc::sockaddr_in6,
     libc::sockaddr_ll,
     libc::sockaddr_xdp,
     libc::tpacket_req,
@@ -49,8 +50,25 @@ plain!(
     libc::xdp_statistics,
     libc::packet_mreq,
     libc::tpacket_stats,
+    libc::ucred,
     [u32; 8],
 );
+
+/// The protocol of a packet socket that receives every packet.
+pub const ANY_PROTOCOL: u16 = (libc::ETH_P_ALL as u16).to_be();
+
+/// The address of a packet socket of an interface.
+pub fn of_interface(index: libc::c_int, protocol: u16) -> libc::sockaddr_ll {
+    libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: protocol,
+        sll_ifindex: index,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    }
+}
 
 /// Sets a socket option.
 pub fn set<T: Plain>(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, value: T) -> io::Result<()> {
@@ -110,21 +128,33 @@ pub fn write_parts(to: BorrowedFd<'_>, head: &[u8], rest: &[u8]) -> io::Result<u
     if written < 0 { Err(io::Error::last_os_error()) } else { Ok(written as usize) }
 }
 
-/// Receives one packet of an IPv6 socket with IPV6_RECVHOPLIMIT: its length, its source, and its hop limit. Fails with `WouldBlock` if there is none.
-pub fn receive_with_hop_limit(from: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<(usize, Ipv6Addr, u8)> {
-    /// Room for one control message with a `c_int`, aligned as `cmsghdr` must be.
+/// The user of the process at the other end of a Unix socket.
+pub fn peer_user(socket: &impl AsRawFd) -> io::Result<u32> {
+    get::<libc::ucred>(socket, libc::SOL_SOCKET, libc::SO_PEERCRED).map(|peer| peer.uid)
+}
+
+/// A control message: its level, its type and its data.
+type Told<'a> = (libc::c_int, libc::c_int, &'a [u8]);
+
+/// Receives one packet into two buffers, with the sender's address and the control messages. Fails with `WouldBlock` if there is none.
+fn receive_with<A: Plain>(
+    from: &impl AsRawFd,
+    parts: [&mut [u8]; 2],
+    told: &mut dyn FnMut(Told<'_>),
+) -> io::Result<(usize, A)> {
+    /// Room for control messages, aligned as `cmsghdr` must be.
     #[repr(align(8))]
-    struct Control([u8; 64]);
+    struct Control([u8; 256]);
     // SAFETY: plain data, for which zero is valid.
-    let mut source: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
-    let mut control = Control([0; 64]);
-    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut source: A = unsafe { std::mem::zeroed() };
+    let mut control = Control([0; 256]);
+    let mut parts = parts.map(|p| libc::iovec { iov_base: p.as_mut_ptr().cast(), iov_len: p.len() });
     // SAFETY: plain data, for which zero is valid: no buffers.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_name = std::ptr::from_mut(&mut source).cast();
-    message.msg_namelen = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
-    message.msg_iov = &mut part;
-    message.msg_iovlen = 1;
+    message.msg_namelen = size_of::<A>() as libc::socklen_t;
+    message.msg_iov = parts.as_mut_ptr();
+    message.msg_iovlen = parts.len() as _;
     message.msg_control = control.0.as_mut_ptr().cast();
     message.msg_controllen = control.0.len() as _;
     // SAFETY: each buffer is live, exclusively ours and as long as said.
@@ -132,21 +162,83 @@ pub fn receive_with_hop_limit(from: &impl AsRawFd, buffer: &mut [u8]) -> io::Res
     if read < 0 {
         return Err(io::Error::last_os_error());
     }
-    let mut hops = 0;
     // SAFETY: the kernel has filled the message; the macros stay within `msg_controllen`.
     let mut next = unsafe { libc::CMSG_FIRSTHDR(&message) };
     while !next.is_null() {
         // SAFETY: the header is within `control`, which is aligned for it.
         let header = unsafe { *next };
-        if (header.cmsg_level, header.cmsg_type) == (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) {
-            // SAFETY: the kernel writes a `c_int` behind such a header.
-            let value = unsafe { libc::CMSG_DATA(next).cast::<libc::c_int>().read_unaligned() };
-            hops = u8::try_from(value).unwrap_or(0);
-        }
+        // SAFETY: no bytes are accessed.
+        let length = (header.cmsg_len as usize).saturating_sub(unsafe { libc::CMSG_LEN(0) } as usize);
+        // SAFETY: the kernel writes as many bytes behind the header, all of them within `control`.
+        let data = unsafe { std::slice::from_raw_parts(libc::CMSG_DATA(next), length) };
+        told((header.cmsg_level, header.cmsg_type, data));
         // SAFETY: as above.
         next = unsafe { libc::CMSG_NXTHDR(&message, next) };
     }
-    Ok((read as usize, Ipv6Addr::from(source.sin6_addr.s6_addr), hops))
+    Ok((read as usize, source))
+}
+
+/// The number at an offset of a control message, in the machine's order; 0 if there is none.
+fn number<const N: usize>(data: &[u8], at: usize) -> [u8; N] {
+    data.get(at..).and_then(|data| data.first_chunk()).copied().unwrap_or([0; N])
+}
+
+/// Receives one packet of an IPv6 socket with IPV6_RECVHOPLIMIT: its length, its source, and its hop limit. Fails with `WouldBlock` if there is none.
+pub fn receive_with_hop_limit(from: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<(usize, Ipv6Addr, u8)> {
+    let mut hops = 0;
+    let mut told = |(level, kind, data): Told<'_>| {
+        if (level, kind) == (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) {
+            hops = u8::try_from(libc::c_int::from_ne_bytes(number(data, 0))).unwrap_or(0);
+        }
+    };
+    let (read, source) = receive_with::<libc::sockaddr_in6>(from, [buffer, &mut []], &mut told)?;
+    Ok((read, Ipv6Addr::from(source.sin6_addr.s6_addr), hops))
+}
+
+/// Whether a packet arrived at an interface or left it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Arrived,
+    Left,
+}
+
+/// A packet of a packet socket with PACKET_AUXDATA and SO_TIMESTAMPNS.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    /// The number of bytes in the second buffer.
+    pub length: usize,
+    pub direction: Direction,
+    /// The VLAN tag that is not in the packet.
+    pub tag: Option<[u8; 4]>,
+    /// Since 1970 (UTC).
+    pub time: Duration,
+}
+
+/// Receives one packet of a packet socket: its virtio-net header, and its bytes. Fails with `WouldBlock` if there is none.
+pub fn receive_frame(from: &impl AsRawFd, head: &mut [u8], rest: &mut [u8]) -> io::Result<Frame> {
+    let (mut tag, mut time) = (None, Duration::ZERO);
+    let mut told = |(level, kind, data): Told<'_>| match (level, kind) {
+        (libc::SOL_PACKET, libc::PACKET_AUXDATA) => tag = vlan(data),
+        (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+            let (seconds, nanos) = (i64::from_ne_bytes(number(data, 0)), i64::from_ne_bytes(number(data, 8)));
+            time = Duration::new(seconds.max(0) as u64, nanos.clamp(0, 999_999_999) as u32);
+        }
+        _ => {}
+    };
+    let skipped = head.len();
+    let (read, source) = receive_with::<libc::sockaddr_ll>(from, [head, rest], &mut told)?;
+    let left = source.sll_pkttype == libc::PACKET_OUTGOING;
+    let direction = if left { Direction::Left } else { Direction::Arrived };
+    Ok(Frame { length: read.saturating_sub(skipped), direction, tag, time })
+}
+
+/// The VLAN tag in a `struct tpacket_auxdata`.
+fn vlan(data: &[u8]) -> Option<[u8; 4]> {
+    let status = u32::from_ne_bytes(number(data, 0));
+    let half = |at| u16::from_ne_bytes(number(data, at)).to_be_bytes();
+    let known = status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+    let ([a, b], [c, d]) = (if known { half(18) } else { [0x81, 0] }, half(16));
+    (status & libc::TP_STATUS_VLAN_VALID != 0).then_some([a, b, c, d])
 }
 
 /// Waits until one of the descriptors is readable, or until the time is over. A broken descriptor does not end the wait at once, and does

@@ -1,6 +1,7 @@
 //! The commands, with one file for each.
 
 pub mod build;
+pub mod capture;
 pub mod check;
 pub mod client;
 pub mod doctor;

@@ -16,12 +16,14 @@ use control::p4runtime::server::{Compiler, Target};
 use dataplane::device::{Device, DeviceError, Entity, EntryKey, Event, Query, Update, WriteError};
 use dataplane::port::{Inbox, Offload, Port, PortCounts, PortError};
 use dataplane::queue::QueueCounts;
-use interp::{Interpreter, Silent};
+use interp::{Interpreter, Outcome, Silent};
 use io::switch::Shapes;
+use io::watch::{self, Tap, Wanted};
 
-use super::machine::{self, Form, Machine, Object, Totals};
+use super::machine::{self, Code, Form, Machine, Object, Packets, Totals};
 use super::{controller_number, driver, ports, queues};
 use crate::cli::{RunArgs, RunTarget};
+use crate::frontend::Texts;
 
 /// The longest sleep of the thread, and thus the longest time until it notices that it must stop.
 const SLEEP: Duration = Duration::from_millis(50);
@@ -46,6 +48,8 @@ struct Shared {
     program: Mutex<Option<Arc<Mutex<Interpreter<'static>>>>>,
     counts: Mutex<Vec<PortCounts>>,
     queues: Mutex<BTreeMap<u32, QueueCounts>>,
+    /// Where packets are copied to while somebody watches.
+    tap: Mutex<Option<Tap>>,
     failure: Mutex<Option<PortError>>,
     stop: AtomicBool,
     ended: AtomicBool,
@@ -74,6 +78,7 @@ impl Interp {
             program: Mutex::default(),
             counts: Mutex::new(vec![PortCounts::default(); queues.len()]),
             queues: Mutex::default(),
+            tap: Mutex::default(),
             failure: Mutex::default(),
             stop: AtomicBool::new(false),
             ended: AtomicBool::new(false),
@@ -97,7 +102,7 @@ impl Target for Interp {
     }
 
     fn load(&mut self, object: Box<dyn Any + Send>) -> Result<(), String> {
-        let Object::Interp(program) = machine::object(object)? else {
+        let Object { code: Code::Interp(program), texts } = machine::object(object)? else {
             return Err("the program is for another target".to_string());
         };
         let mut interpreter = Interpreter::of(program).map_err(|why| why.to_string())?;
@@ -105,7 +110,7 @@ impl Target for Interp {
         interpreter.listen(self.shared.log).map_err(|why| why.to_string())?;
         let manifest = interpreter.manifest().clone();
         let program = Arc::new(Mutex::new(interpreter));
-        self.loaded = Some(Handle { program, manifest, shared: self.shared.clone() });
+        self.loaded = Some(Handle { program, manifest, texts, shared: self.shared.clone() });
         Ok(())
     }
 
@@ -169,6 +174,17 @@ impl Machine for Interp {
         Ok(Totals { ports, queues, messages_lost: 0, packets_lost: self.shared.controller.map(|_| 0) })
     }
 
+    fn texts(&self) -> Option<Arc<Texts>> {
+        self.running.as_ref().map(|running| running.texts.clone())
+    }
+
+    fn watch(&mut self, wanted: &Wanted) -> anyhow::Result<Packets> {
+        queues::unwatched(&self.shapes)?;
+        let (taps, watcher) = watch::taps(1, wanted);
+        *lock(&self.shared.tap) = taps.into_iter().next();
+        Ok(Packets::Copies(watcher))
+    }
+
     fn finish(&mut self) -> anyhow::Result<()> {
         self.shared.stop.store(true, Ordering::Release);
         self.shared.wake();
@@ -204,6 +220,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct Handle {
     program: Arc<Mutex<Interpreter<'static>>>,
     manifest: Manifest,
+    texts: Arc<Texts>,
     shared: Arc<Shared>,
 }
 
@@ -348,20 +365,30 @@ impl Worker {
         packets: &[(Vec<u8>, Option<Offload>)],
     ) -> Vec<(u32, Vec<u8>)> {
         let mut program = lock(program);
-        program.set_clock(self.shared.now());
-        let mut sent = Vec::new();
+        let now = self.shared.now();
+        program.set_clock(now);
+        let mut tap = lock(&self.shared.tap);
+        let mut all = Vec::new();
+        let mut run = |packet: &[u8]| {
+            let mut tap = tap.as_mut().and_then(|tap| tap.begin(port, now, 1).then_some(tap));
+            tap.iter_mut().for_each(|tap| tap.arrived(packet, None));
+            let Outcome { sent, dropped } = program.process(port, packet, &mut Silent);
+            if let Some(tap) = tap {
+                sent.iter().for_each(|(to, bytes)| tap.sent(tap.last(), *to, bytes, None));
+                dropped.first().into_iter().for_each(|reason| tap.dropped(tap.last(), *reason as u32));
+            }
+            all.extend(sent);
+        };
         for (packet, offload) in packets {
-            let cut = offload.as_ref().and_then(|offload| io::port::segments(packet, offload));
-            match cut {
-                Some(segments) => {
-                    for segment in segments {
-                        sent.extend(program.process(port, &segment, &mut Silent).sent);
-                    }
-                }
-                None => sent.extend(program.process(port, packet, &mut Silent).sent),
+            match offload.as_ref().and_then(|offload| io::port::segments(packet, offload)) {
+                Some(segments) => segments.iter().for_each(|segment| run(segment)),
+                None => run(packet),
             }
         }
-        sent
+        if tap.as_mut().is_some_and(|tap| !tap.finish()) {
+            *tap = None;
+        }
+        all
     }
 
     /// Sends what has left the program because of the controller's packets.

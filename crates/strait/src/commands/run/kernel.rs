@@ -1,18 +1,21 @@
 //! Runs programs in the kernel, which moves the packets: at a tc hook or at the XDP hook.
 
 use std::any::Any;
+use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use control::p4runtime::server::{Compiler, Target};
 use dataplane::Device;
 use dataplane::device::Event;
 use io::bpf::{Hook, XdpMode};
 use io::controller::ControllerPort;
 use io::ebpf::{KernelProgram, XdpOptions};
+use io::watch::Wanted;
 
-use super::machine::{self, Form, Machine, Object, Totals};
+use super::machine::{self, Code, Form, Machine, Object, Packets, Totals};
 use super::{controller_port, lost_packets, ports};
 use crate::cli::{self, RunArgs, RunTarget};
+use crate::frontend::Texts;
 use crate::out::chain;
 use crate::targets::kernel::At;
 
@@ -29,6 +32,9 @@ pub struct Kernel {
     log: bool,
     running: Option<KernelProgram>,
     loaded: Option<KernelProgram>,
+    /// The texts of the running program, and of the loaded one.
+    texts: Option<Arc<Texts>>,
+    loaded_texts: Option<Arc<Texts>>,
     /// How many programs were loaded.
     number: u64,
     last: u64,
@@ -59,6 +65,8 @@ impl Kernel {
             log: args.log,
             running: None,
             loaded: None,
+            texts: None,
+            loaded_texts: None,
             number: 0,
             last: KernelProgram::now(),
         })
@@ -140,11 +148,12 @@ impl Target for Kernel {
     }
 
     fn load(&mut self, object: Box<dyn Any + Send>) -> Result<(), String> {
-        let Object::Kernel(object) = machine::object(object)? else {
+        let Object { code: Code::Kernel(object), texts } = machine::object(object)? else {
             return Err("the program is for another target".to_string());
         };
         self.discard();
         self.loaded = Some(self.load_object(&object).map_err(|why| chain(&why))?);
+        self.loaded_texts = Some(texts);
         Ok(())
     }
 
@@ -158,12 +167,16 @@ impl Target for Kernel {
 
     fn commit(&mut self) -> Result<(), String> {
         let mut next = self.loaded.take().ok_or("no program is loaded")?;
+        let texts = self.loaded_texts.take();
         if let Some(old) = self.running.take() {
-            return self.replace(old, next).map_err(|why| chain(&why));
+            self.replace(old, next).map_err(|why| chain(&why))?;
+            self.texts = texts;
+            return Ok(());
         }
         match self.attach(&mut next) {
             Ok(()) => {
                 self.running = Some(next);
+                self.texts = texts;
                 Ok(())
             }
             Err(why) => {
@@ -204,6 +217,21 @@ impl Machine for Kernel {
         let messages_lost = program.events_lost()?;
         let packets_lost = lost_packets(program.controller())?;
         Ok(Totals { messages_lost, packets_lost, ..Totals::default() })
+    }
+
+    fn texts(&self) -> Option<Arc<Texts>> {
+        self.texts.clone()
+    }
+
+    fn watch(&mut self, _wanted: &Wanted) -> anyhow::Result<Packets> {
+        match self.at {
+            At::Tc => {
+                Ok(Packets::Interfaces(self.ports.iter().chain(&self.controller_at).cloned().collect()))
+            }
+            At::Xdp => bail!(
+                "packets at the XDP hook cannot be seen: they pass before the kernel's packet sockets, and leave without them. Run the program on tc or native to watch it"
+            ),
+        }
     }
 
     fn finish(&mut self) -> anyhow::Result<()> {

@@ -9,9 +9,10 @@ use control::p4runtime::server::{Compiled, Compiler, Target};
 use dataplane::device::Event;
 use dataplane::port::PortCounts;
 use dataplane::queue::QueueCounts;
+use io::watch::{Wanted, Watcher};
 
 use crate::cli::{Preprocess, RunTarget};
-use crate::frontend;
+use crate::frontend::{self, Texts};
 use crate::out::chain;
 use crate::targets::kernel::{self, At};
 use crate::targets::native;
@@ -28,8 +29,20 @@ pub trait Machine: Target {
     }
     /// What the ports and the program have counted, and what was lost.
     fn totals(&mut self) -> anyhow::Result<Totals>;
+    /// The texts of the running program.
+    fn texts(&self) -> Option<Arc<Texts>>;
+    /// Begins to copy packets for a watcher.
+    fn watch(&mut self, wanted: &Wanted) -> anyhow::Result<Packets>;
     /// Ends the program and removes what it has made. A failure that ended it is the error.
     fn finish(&mut self) -> anyhow::Result<()>;
+}
+
+/// Where the packets of a run can be seen.
+pub enum Packets {
+    /// Workers of this process copy each packet together with what becomes of it.
+    Copies(Watcher),
+    /// The kernel moves the packets between the interfaces of these ports.
+    Interfaces(Vec<(u32, String)>),
 }
 
 /// What a run has counted.
@@ -45,8 +58,14 @@ pub struct Totals {
     pub packets_lost: Option<u64>,
 }
 
-/// A program in the form that a machine loads.
-pub enum Object {
+/// A program that a machine loads.
+pub struct Object {
+    pub code: Code,
+    pub texts: Arc<Texts>,
+}
+
+/// The form in which a machine loads a program.
+pub enum Code {
     Interp(Arc<ir::Verified>),
     Native(native::Object),
     Kernel(kernel::Object),
@@ -63,32 +82,30 @@ pub struct Form {
 
 impl Object {
     /// Compiles a program.
-    pub fn make(form: Form, program: ir::Verified) -> anyhow::Result<Object> {
-        Ok(match form.target {
-            RunTarget::Native if form.queues => Object::Native(native::Object::with_queues(&program)?),
-            RunTarget::Interp => Object::Interp(Arc::new(program)),
-            RunTarget::Native => Object::Native(native::Object::make(&program)?),
-            RunTarget::Tc => Object::Kernel(kernel::Object::running(At::Tc, &program)?),
-            RunTarget::Xdp => Object::Kernel(kernel::Object::running(At::Xdp, &program)?),
-        })
+    pub fn make(form: Form, program: ir::Verified, texts: Texts) -> anyhow::Result<Object> {
+        let code = match form.target {
+            RunTarget::Native if form.queues => Code::Native(native::Object::with_queues(&program)?),
+            RunTarget::Interp => Code::Interp(Arc::new(program)),
+            RunTarget::Native => Code::Native(native::Object::make(&program)?),
+            RunTarget::Tc => Code::Kernel(kernel::Object::running(At::Tc, &program)?),
+            RunTarget::Xdp => Code::Kernel(kernel::Object::running(At::Xdp, &program)?),
+        };
+        Ok(Object { code, texts: Arc::new(texts) })
     }
 }
 
 /// Compiles the program of a file, with its P4Info if a controller is to see it.
 pub fn compile(form: Form, file: &Path, options: &Preprocess, describe: bool) -> anyhow::Result<Compiled> {
-    let (program, info) = match describe {
-        true => frontend::described(file, options)?,
-        false => (frontend::program(file, options)?, proto::p4::config::v1::P4Info::default()),
-    };
-    Ok(Compiled { info, object: Box::new(Object::make(form, program)?) })
+    let (program, info, texts) = frontend::running(file, options, describe)?;
+    Ok(Compiled { info, object: Box::new(Object::make(form, program, texts)?) })
 }
 
 /// A compiler of what controllers push.
 pub fn compiler(form: Form) -> Compiler {
     Arc::new(move |config: &[u8]| {
         let source = source(config)?;
-        let (program, info) = frontend::pushed(&source)?;
-        let object = Object::make(form, program).map_err(|why| chain(&why))?;
+        let (program, info, texts) = frontend::pushed(&source)?;
+        let object = Object::make(form, program, texts).map_err(|why| chain(&why))?;
         Ok(Compiled { info, object: Box::new(object) })
     })
 }

@@ -5,7 +5,7 @@
 
 mod interp;
 mod kernel;
-mod machine;
+pub mod machine;
 mod native;
 mod plane;
 mod queues;
@@ -28,6 +28,8 @@ use self::machine::{Form, Machine, Totals};
 use self::plane::Plane;
 use self::serve::Host;
 pub use self::serve::INHERITED;
+use super::capture;
+use super::capture::serve::{Ask, Asker};
 use crate::cli::{RunArgs, RunTarget};
 use crate::frontend;
 use crate::targets::kernel::At;
@@ -90,12 +92,11 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         RunTarget::Native => Box::new(native::Native::open(args)?),
         RunTarget::Interp => Box::new(interp::Interp::open(args)?),
     };
-    let (stop, stopped) = mpsc::channel();
-    ctrlc::set_handler(move || {
-        let _ = stop.send(());
-    })?;
+    let (ask, asked) = Asker::new();
+    let stop = ask.clone();
+    ctrlc::set_handler(move || stop.stop())?;
     let mut host = Host::new(args, machine);
-    let result = serve(args, &mut host, compiled, listener, &stopped);
+    let result = serve(args, &mut host, compiled, listener, (ask, &asked));
     let finished = host.with(|machine| machine.finish());
     result.and(finished)
 }
@@ -105,7 +106,7 @@ fn serve(
     host: &mut Host,
     compiled: Option<control::p4runtime::server::Compiled>,
     listener: Option<grpc::Listener>,
-    stopped: &mpsc::Receiver<()>,
+    (ask, asked): (Asker, &mpsc::Receiver<Ask>),
 ) -> anyhow::Result<()> {
     let mut plane = Plane::default();
     if let Some(compiled) = compiled {
@@ -123,6 +124,7 @@ fn serve(
     }
     let server = host.serve(listener)?;
     let served = server.is_some();
+    let _place = capture::serve::start(watched(args, ask)?);
     eprintln!("running on {} ports; Ctrl-C ends it", args.ports.len());
     let mut quiet = 0u32;
     loop {
@@ -132,7 +134,13 @@ fn serve(
             (true, ..QUIET) => SHORT_TURN,
             (true, _) => QUIET_TURN,
         };
-        let last = stopped.recv_timeout(turn).is_ok() || host.with(|machine| machine.ended());
+        let mut last = false;
+        match asked.recv_timeout(turn) {
+            Ok(Ask::Stop) => last = true,
+            Ok(Ask::Act(act)) => host.with(act),
+            Err(_) => {}
+        }
+        last |= host.with(|machine| machine.ended());
         let events = host.turn(|machine, events| {
             let now = machine.now();
             let Some(device) = machine.running() else { return };
@@ -149,6 +157,16 @@ fn serve(
     drop(server);
     plane.report_refused();
     summary(args, host, plane.refused)
+}
+
+/// What a watcher must know of the run.
+fn watched(args: &RunArgs, ask: Asker) -> anyhow::Result<capture::serve::Run> {
+    let mut ports = ports(args, |what| Ok(what.to_string()))?;
+    ports.extend(args.cpu_port.map(|number| (number, "controller".to_string())));
+    let compiled = args.target != RunTarget::Interp;
+    let target =
+        capture::Target { carries_wrong_sums: compiled, controller: args.cpu_port.filter(|_| !compiled) };
+    Ok(capture::serve::Run { ask, ports, target })
 }
 
 /// Parses `N=WHAT`: the number of a port, and its interface or driver.

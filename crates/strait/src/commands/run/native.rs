@@ -11,10 +11,12 @@ use io::controller::ControllerPort;
 use io::native::NativeProgram;
 use io::port::Driver;
 use io::switch::{PortQueues, Shapes, Switch};
+use io::watch::Wanted;
 
-use super::machine::{self, Form, Machine, Object, Totals};
+use super::machine::{self, Code, Form, Machine, Object, Packets, Totals};
 use super::{controller_port, driver, lost_packets, ports, queues};
 use crate::cli::{RunArgs, RunTarget};
+use crate::frontend::Texts;
 use crate::out::chain;
 
 /// The ports and the workers.
@@ -27,7 +29,9 @@ pub struct Native {
     shapes: Shapes,
     controller: Option<ControllerPort>,
     switch: Option<Switch>,
-    loaded: Option<(Arc<NativeProgram>, Arc<dataplane::Memory>)>,
+    loaded: Option<(Arc<NativeProgram>, Arc<dataplane::Memory>, Arc<Texts>)>,
+    /// The texts of the running program.
+    texts: Option<Arc<Texts>>,
     log: bool,
     ages: Ages,
 }
@@ -53,6 +57,7 @@ impl Native {
             controller,
             switch,
             loaded,
+            texts: None,
             log: args.log,
             ages: Ages { last: 0 },
         })
@@ -65,30 +70,31 @@ impl Target for Native {
     }
 
     fn load(&mut self, object: Box<dyn Any + Send>) -> Result<(), String> {
-        let Object::Native(object) = machine::object(object)? else {
+        let Object { code: Code::Native(object), texts } = machine::object(object)? else {
             return Err("the program is for another target".to_string());
         };
         let program = object.load().map_err(|why| chain(&why))?;
         let mut memory = program.memory().clone();
         memory.listen(self.log).map_err(|why| why.to_string())?;
-        self.loaded = Some((program, memory));
+        self.loaded = Some((program, memory, texts));
         Ok(())
     }
 
     fn loaded(&mut self) -> Option<&mut dyn Device> {
         let now = self.now();
-        let (_, memory) = self.loaded.as_mut()?;
+        let (_, memory, _) = self.loaded.as_mut()?;
         memory.set_clock(now);
         Some(memory)
     }
 
     fn both(&mut self) -> Option<(&mut dyn Device, &mut dyn Device)> {
-        let (_, loaded) = self.loaded.as_mut()?;
+        let (_, loaded, _) = self.loaded.as_mut()?;
         Some((self.switch.as_mut()?, loaded))
     }
 
     fn commit(&mut self) -> Result<(), String> {
-        let (program, _) = self.loaded.take().ok_or("no program is loaded")?;
+        let (program, _, texts) = self.loaded.take().ok_or("no program is loaded")?;
+        self.texts = Some(texts);
         if let Some(switch) = &mut self.switch {
             switch.replace(program);
             return Ok(());
@@ -138,6 +144,16 @@ impl Machine for Native {
             messages_lost: switch.events_lost(),
             packets_lost: lost_packets(switch.controller())?,
         })
+    }
+
+    fn texts(&self) -> Option<Arc<Texts>> {
+        self.texts.clone()
+    }
+
+    fn watch(&mut self, wanted: &Wanted) -> anyhow::Result<Packets> {
+        queues::unwatched(&self.shapes)?;
+        let switch = self.switch.as_mut().context("no program runs yet")?;
+        Ok(Packets::Copies(switch.watch(wanted)))
     }
 
     fn finish(&mut self) -> anyhow::Result<()> {

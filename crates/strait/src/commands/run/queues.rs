@@ -60,3 +60,11 @@ fn check(args: &RunArgs, option: &str, port: u32) -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+/// Refuses to watch packets where ports have queues: they leave in a later burst, and a watcher is told what becomes of a packet in its own.
+pub fn unwatched(shapes: &Shapes) -> anyhow::Result<()> {
+    match shapes.is_empty() {
+        true => Ok(()),
+        false => bail!("a switch whose ports have queues (--port-rate) cannot be watched yet"),
+    }
+}
