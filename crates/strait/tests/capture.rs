@@ -1,9 +1,10 @@
 //! Looks at the packets of a running switch: what is captured before and after the program, the verdicts, the paths, and who may look.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -89,14 +90,26 @@ impl Watch {
 
 /// Sends a datagram from the first host to an address. It arrives at the second host if there is a route.
 fn send(lab: &Lab, to: &str, port: u16, arrives: bool) {
-    let listen = || UdpSocket::bind(SocketAddr::from(([0, 0, 0, 0], port)));
-    let listener = lab.hosts[1].run(listen).expect("a namespace").expect("a socket");
+    let listener = lab.hosts[1].run(|| listen(port)).expect("a namespace");
     let socket = lab.hosts[0].run(|| UdpSocket::bind("0.0.0.0:0")).expect("a namespace").expect("a socket");
     listener.set_read_timeout(Some(PATIENCE)).expect("a socket");
     socket.send_to(b"a datagram", (to, port)).expect("it leaves");
     if arrives {
         let mut got = [0; 64];
         assert_eq!(listener.recv(&mut got).expect("it arrives"), 10);
+    }
+}
+
+/// A socket for a port that an earlier one may still have: a process that another test is starting keeps a copy of it until it executes its program.
+fn listen(port: u16) -> UdpSocket {
+    let begun = Instant::now();
+    loop {
+        match UdpSocket::bind(SocketAddr::from(([0, 0, 0, 0], port))) {
+            Err(why) if why.kind() == ErrorKind::AddrInUse && begun.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            bound => return bound.expect("a socket"),
+        }
     }
 }
 
