@@ -37,8 +37,8 @@ pub struct RemoteDevice {
     known: HashSet<Key>,
     /// Whether another controller has become the primary.
     deposed: bool,
-    /// Whether the server rolls batches back. BMv2's does not.
-    rolls_back: bool,
+    /// Whether the server rolls batches back, when it is known. BMv2's does not.
+    rolls_back: Option<bool>,
 }
 
 impl RemoteDevice {
@@ -71,7 +71,7 @@ impl RemoteDevice {
             }
         })?;
         let mut device =
-            RemoteDevice { client, pipeline, manifest, kept, known, deposed: false, rolls_back: true };
+            RemoteDevice { client, pipeline, manifest, kept, known, deposed: false, rolls_back: None };
         device.switch_digests_on(&info)?;
         Ok((device, found))
     }
@@ -143,12 +143,17 @@ impl RemoteDevice {
     }
 
     fn send(&mut self, batch: Vec<v1::Update>) -> Result<(), ClientError> {
-        if self.rolls_back {
-            match self.client.write_as(batch.clone(), Atomicity::RollbackOnError) {
-                Err(ClientError::Refused(status)) if status.code() == tonic::Code::Unimplemented => {}
-                done => return done,
+        if self.rolls_back == Some(true) {
+            return self.client.write_as(batch, Atomicity::RollbackOnError);
+        }
+        if self.rolls_back.is_none() {
+            let done = self.client.write_as(batch.clone(), Atomicity::RollbackOnError);
+            let lacks = |status: &tonic::Status| status.code() == tonic::Code::Unimplemented;
+            let rolls_back = !matches!(&done, Err(ClientError::Refused(status)) if lacks(status));
+            self.rolls_back = Some(rolls_back);
+            if rolls_back {
+                return done;
             }
-            self.rolls_back = false;
         }
         self.client.write(batch.clone()).inspect_err(|_| {
             // What was inserted is removed again, as far as it is known.

@@ -81,7 +81,8 @@ pub fn tell(
     for event in events {
         all.add(controller.event(now, *event));
     }
-    let Err(error) = device.write(&all.updates) else {
+    let written = if all.updates.is_empty() { Ok(()) } else { device.write(&all.updates) };
+    let Err(error) = written else {
         controller.settled();
         return send(&all.packets, device);
     };

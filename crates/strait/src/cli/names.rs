@@ -24,7 +24,7 @@ pub fn tables() -> ArgValueCompleter {
 }
 
 /// Completes the names of counters, also of those of entries.
-pub fn counters() -> ArgValueCompleter {
+fn counters() -> ArgValueCompleter {
     of(|info| {
         let own = info.counters.iter().map(|counter| &counter.preamble);
         own.chain(info.direct_counters.iter().map(|counter| &counter.preamble)).collect()
@@ -32,7 +32,7 @@ pub fn counters() -> ArgValueCompleter {
 }
 
 /// Completes the names of meters, also of those of entries.
-pub fn meters() -> ArgValueCompleter {
+fn meters() -> ArgValueCompleter {
     of(|info| {
         let own = info.meters.iter().map(|meter| &meter.preamble);
         own.chain(info.direct_meters.iter().map(|meter| &meter.preamble)).collect()
@@ -40,7 +40,7 @@ pub fn meters() -> ArgValueCompleter {
 }
 
 /// Completes the names of registers.
-pub fn registers() -> ArgValueCompleter {
+fn registers() -> ArgValueCompleter {
     of(|info| info.registers.iter().map(|register| &register.preamble).collect())
 }
 
