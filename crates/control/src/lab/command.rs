@@ -5,7 +5,7 @@ use super::Topology;
 /// The words that begin a command, and are therefore no names of nodes.
 pub const RESERVED: [&str; 9] = ["exit", "quit", "help", "nodes", "pingall", "capture", "log", "sh", "table"];
 
-/// A command.
+/// A line that people type at the prompt, understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// An empty line.

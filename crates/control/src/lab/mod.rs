@@ -26,9 +26,9 @@ use crate::problem::Problem;
 pub struct Topology {
     /// The form of the file.
     pub form: Form,
-    /// The hosts.
+    /// The hosts, each a network namespace.
     pub hosts: Vec<Host>,
-    /// The switches.
+    /// The switches, each a `strait run` of its own.
     pub switches: Vec<Switch>,
     /// The links, in the order of the file.
     pub links: Vec<Link>,
@@ -37,7 +37,7 @@ pub struct Topology {
 /// The forms of a topology's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Strait's TOML.
+    /// TOML with the keys of docs/lab.md.
     Own,
     /// `topology.json` of p4lang's tutorials.
     P4lang,
@@ -46,7 +46,7 @@ pub enum Form {
 /// A host: a network namespace with addresses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Host {
-    /// The name.
+    /// What the prompt and other parts of the file call it.
     pub name: String,
     /// The addresses of its first interface, `eth0`, with their prefix lengths.
     pub addresses: Vec<IpNet>,
@@ -74,7 +74,7 @@ impl Host {
 /// A switch: a program that runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Switch {
-    /// The name.
+    /// What the prompt and other parts of the file call it.
     pub name: String,
     /// The file of its program; without one, a controller pushes the program.
     pub program: Option<String>,
@@ -106,7 +106,7 @@ pub enum Grpc {
 /// A link between two nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
-    /// Its ends.
+    /// The interfaces that it joins.
     pub ends: [End; 2],
     /// What it does to packets, in each direction.
     pub conditions: Conditions,

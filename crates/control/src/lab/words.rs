@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
+use crate::mac;
+
 /// A time as tc(8) writes it: `10ms`, `1.5s`, `300us`. A number alone counts microseconds, as for tc.
 pub fn time(text: &str) -> Option<Duration> {
     let (number, unit) = split(text)?;
@@ -41,13 +43,9 @@ fn split(text: &str) -> Option<(f64, &str)> {
     Some((number, text[end..].trim()))
 }
 
-/// A link-layer address in the usual form.
+/// A link-layer address of one station, in the usual form.
 pub fn mac(text: &str) -> Option<String> {
-    let octets: Vec<&str> = text.split(':').collect();
-    let good = |octet: &&str| octet.len() == 2 && u8::from_str_radix(octet, 16).is_ok();
-    let is_unicast = |first: &&str| u8::from_str_radix(first, 16).is_ok_and(|octet| octet & 1 == 0);
-    let fits = octets.len() == 6 && octets.iter().all(good) && octets.first().is_some_and(is_unicast);
-    fits.then(|| text.to_ascii_lowercase())
+    mac::parse(text).filter(|mac| mac::is_station(*mac)).map(mac::text)
 }
 
 /// The order in which people number things: `s2` stands before `s10`.

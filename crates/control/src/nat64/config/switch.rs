@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::{Reader, Value};
-use crate::p4runtime::notation::mac;
+use crate::mac;
 
 /// A switch that owns its ports: it answers for its addresses, and routes what it has translated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,10 +20,10 @@ pub struct Switch {
     pub routes: Vec<NextHop>,
 }
 
-/// A route.
+/// Where packets for some destinations leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextHop {
-    /// The destinations.
+    /// The prefix of the destinations.
     pub to: IpNet,
     /// The port where packets leave.
     pub port: u16,
@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
 
     fn mac(&mut self, value: &Value<'a>) -> Option<u64> {
         let text = self.string(value, "mac", "02:00:00:00:00:01")?;
-        let good = mac(text).filter(|mac| mac >> 40 & 1 == 0 && *mac != 0);
+        let good = mac::parse(text).filter(|mac| mac::is_station(*mac));
         if good.is_none() {
             self.problem(value.span(), format!("`{text}` is no MAC address of one station"), "");
         }

@@ -21,7 +21,7 @@ mod values;
 mod write;
 
 pub use read::{action, entry, key};
-pub use values::{mac, parse_value, show_value};
+pub use values::{parse_value, show_value};
 pub use write::{action_text, entry_text, key_text};
 
 pub use abi::show::Format;

@@ -41,7 +41,7 @@ fn digits(text: &str) -> Option<BigUint> {
 fn address(name: &str, text: &str, width: u32) -> Result<Option<BigUint>, Mistake> {
     let (value, own) = if let Ok(ip) = text.parse::<Ipv4Addr>() {
         (BigUint::from(u32::from(ip)), 32)
-    } else if let Some(mac) = mac(text) {
+    } else if let Some(mac) = crate::mac::parse(text) {
         (BigUint::from(mac), 48)
     } else if let Ok(ip) = text.parse::<Ipv6Addr>() {
         (BigUint::from(u128::from(ip)), 128)
@@ -52,16 +52,6 @@ fn address(name: &str, text: &str, width: u32) -> Result<Option<BigUint>, Mistak
         true => Ok(Some(value)),
         false => Err(format!("`{text}` is an address of {own} bits, and `{name}` has {width}")),
     }
-}
-
-/// A MAC address, as `02:00:00:00:00:01`.
-pub fn mac(text: &str) -> Option<u64> {
-    let pairs: Vec<&str> = text.split([':', '-']).collect();
-    let pair = |p: &&str| matches!(p.len(), 1 | 2) && p.bytes().all(|b| b.is_ascii_hexdigit());
-    if pairs.len() != 6 || !pairs.iter().all(pair) {
-        return None;
-    }
-    pairs.iter().try_fold(0, |value, pair| Some(value << 8 | u64::from_str_radix(pair, 16).ok()?))
 }
 
 /// A value for people.

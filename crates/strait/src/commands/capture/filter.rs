@@ -67,9 +67,7 @@ fn number(word: &str) -> Option<String> {
     if let Ok(address) = word.parse::<Ipv6Addr>() {
         return Some(format!("{:#x}", u128::from(address)));
     }
-    let bytes: Vec<&str> = word.split(':').collect();
-    let is_byte = |byte: &&str| byte.len() == 2 && byte.chars().all(|c| c.is_ascii_hexdigit());
-    (bytes.len() == 6 && bytes.iter().all(is_byte)).then(|| format!("0x{}", bytes.concat()))
+    control::mac::parse(word).map(|mac| format!("{mac:#014x}"))
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ impl Lab {
         }
     }
 
-    /// The name.
+    /// The name, which no other lab has meanwhile.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -74,7 +74,7 @@ pub enum Code {
 /// What programs are compiled for.
 #[derive(Clone, Copy)]
 pub struct Form {
-    /// The target.
+    /// Who runs them.
     pub target: RunTarget,
     /// Whether ports of the native target have queues.
     pub queues: bool,
