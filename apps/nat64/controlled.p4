@@ -30,7 +30,6 @@ control Held(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
         hdr.packet_in.ingress_port = (bit<16>) INGRESS_PORT;
         hdr.packet_in.from6 = meta.session.from6 ? 8w1 : 0;
         hdr.packet_in.protocol = meta.session.protocol;
-        hdr.packet_in.flags = hdr.tcp.isValid() ? hdr.tcp.flags : 0;
         hdr.packet_in.host = meta.session.from6 ? meta.session.host : 0;
         hdr.packet_in.host_port = meta.session.host_port;
         hdr.packet_in.address = meta.session.from6 ? 0 : meta.session.address;

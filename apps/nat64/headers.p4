@@ -123,7 +123,6 @@ header packet_in_h {
     bit<16>  ingress_port;
     bit<8>   from6;
     bit<8>   protocol;
-    bit<8>   flags;         // of TCP
     bit<128> host;
     bit<16>  host_port;
     bit<32>  address;

@@ -21,7 +21,7 @@ use self::pool::Pools;
 use self::tcp::State;
 use super::journal::Journal;
 use super::{Controller, Effects, Event, Exact, Fields};
-use crate::nat64::{Config, Filtering, Log, Protocol, Stateful, Timeouts, wanted};
+use crate::nat64::{Config, Filtering, Hairpin, Log, Protocol, Stateful, Timeouts, wanted};
 use crate::plan::{self, Desired};
 
 /// Protocol; IPv6 host; its port or identifier.
@@ -366,7 +366,10 @@ fn supported(config: &Config, stateful: &Stateful) -> Result<(), String> {
         (stateful.adopt, "`adopt-connections`"),
         (stateful.log != Log::Nothing, "`log`"),
         (stateful.new_sessions.is_some(), "`new-sessions`"),
-        (!config.attach.interfaces.is_empty(), "`interfaces` of `attach`"),
+        (stateful.timeouts.fragments != Timeouts::default().fragments, "the time of fragments"),
+        (!config.attach.interfaces.is_empty() || config.attach.device != "nat64", "`attach`"),
+        (!config.routes.is_empty(), "`routes`"),
+        (config.hairpin == Hairpin::Intrinsic, "hairpinning in one step (`hairpin`)"),
     ];
     match lacks.iter().find(|(given, _)| *given) {
         Some((_, what)) => {

@@ -1,7 +1,7 @@
 //! The headers in front of packets to and from the controller, as apps/nat64/headers.p4 declares them.
 
 /// The bytes of `packet_in_h`.
-const IN_BYTES: usize = 35;
+const IN_BYTES: usize = 34;
 
 /// What the controller is to do with the packet (`verdict` of `packet_out_h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,12 +41,12 @@ impl<'a> Opening<'a> {
             port: [header[0], header[1]],
             from6: header[2] != 0,
             protocol: header[3],
-            host: number(5, 21),
-            host_port: number(21, 23) as u16,
-            address: number(23, 27) as u32,
-            port_of_pool: number(27, 29) as u16,
-            remote: number(29, 33) as u32,
-            remote_port: number(33, 35) as u16,
+            host: number(4, 20),
+            host_port: number(20, 22) as u16,
+            address: number(22, 26) as u32,
+            port_of_pool: number(26, 28) as u16,
+            remote: number(28, 32) as u32,
+            remote_port: number(32, 34) as u16,
             packet,
         })
     }

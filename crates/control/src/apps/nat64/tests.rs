@@ -28,12 +28,12 @@ struct Rig {
 }
 
 /// A configuration with one address, and what else is in the file.
-fn stateful(more: &str) -> Stateful {
+fn file(more: &str) -> Config {
     let secret = "00112233445566778899aabbccddeeff";
     let text = format!(
         "[nat64]\nmode = \"stateful\"\nprefix = \"2001:db8:64::/96\"\npool = [\"203.0.113.1\"]\nsecret = \"{secret}\"\n{more}\n"
     );
-    config::parse(&text).expect("a good file").stateful.expect("it is stateful")
+    config::parse(&text).expect("a good file")
 }
 
 impl Rig {
@@ -48,7 +48,8 @@ impl Rig {
     }
 
     fn plane(device: &Model, more: &str) -> Nat64 {
-        Nat64::with(device.manifest(), stateful(more), Desired::default()).expect("the tables are there")
+        Nat64::with(device.manifest(), file(more).stateful.expect("it is stateful"), Desired::default())
+            .expect("the tables are there")
     }
 
     /// Passes events, and returns the verdicts of the packets that come back, and the number of errors.
@@ -114,7 +115,7 @@ fn parts(entity: &Entity) -> (Vec<u128>, Vec<u128>, Option<u64>) {
 /// A packet for the controller.
 fn frame(from6: bool, protocol: u8, [own, remote]: [u16; 2], host: u128, pool: u32) -> device::Event {
     let (host_port, port) = if from6 { (own, remote) } else { (remote, own) };
-    let mut frame = vec![0, 7, from6.into(), protocol, 2];
+    let mut frame = vec![0, 7, from6.into(), protocol];
     frame.extend(host.to_be_bytes());
     frame.extend(host_port.to_be_bytes());
     frame.extend(pool.to_be_bytes());
@@ -275,4 +276,21 @@ fn all_ports_of_a_pool_are_used_and_those_below_1024_apart() {
     let mut rig = Rig::new("", 64);
     rig.tell(&[from6(UDP, 123, 53), from6(UDP, 1123, 53)]);
     assert!(rig.port_of(UDP, 123) < 1024 && rig.port_of(UDP, 1123) >= 1024);
+}
+
+#[test]
+fn what_it_does_not_do_is_refused_by_its_name() {
+    let rig = Rig::new("", 8);
+    for (more, name) in [
+        ("log = \"bindings\"", "`log`"),
+        ("adopt-connections = true", "`adopt-connections`"),
+        ("new-sessions = 100", "`new-sessions`"),
+        ("timeouts = { fragments = 4 }", "fragments"),
+        ("attach = { device = \"other\" }", "`attach`"),
+        ("routes = [\"192.0.2.0/24\"]", "`routes`"),
+        ("hairpin = \"intrinsic\"", "`hairpin`"),
+    ] {
+        let why = Nat64::new(rig.device.manifest(), &file(more)).err().expect(more);
+        assert!(why.contains(name) && why.contains("strait nat64 run"), "{why}");
+    }
 }
