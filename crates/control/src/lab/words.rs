@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
+use dataplane::queue::Rate;
+
 use crate::mac;
 
 /// A time as tc(8) writes it: `10ms`, `1.5s`, `300us`. A number alone counts microseconds, as for tc.
@@ -23,17 +25,12 @@ pub fn percent(text: &str) -> Option<f64> {
     (unit == "%" && number <= 100.0).then_some(number)
 }
 
-/// Bits per second as tc(8) writes them: `10mbit`, `500kbit`, `1gbit`.
+/// Bits per second: `10mbit`, `500kbit`, `1gbit`, as for the queue of a port.
 pub fn rate(text: &str) -> Option<u64> {
-    let (number, unit) = split(text)?;
-    let scale = match unit {
-        "bit" => 1.0,
-        "kbit" => 1e3,
-        "mbit" => 1e6,
-        "gbit" => 1e9,
-        _ => return None,
-    };
-    Some((number * scale) as u64).filter(|rate| (1..=1_000_000_000_000).contains(rate))
+    match text.parse() {
+        Ok(Rate::Bits(rate)) => Some(rate),
+        _ => None,
+    }
 }
 
 /// A number that is not negative, and the unit behind it.
