@@ -31,6 +31,12 @@ pub fn ensure() -> Result<()> {
                 .to_owned(),
         ));
     }
+    // Of two processes that find none, one mounts it: a second one would hide the pins of the first.
+    let place = fs::File::open(OWN).context(|| format!("open {OWN}"))?;
+    place.lock().context(|| format!("lock {OWN}"))?;
+    if mounted().is_some() {
+        return Ok(());
+    }
     sys::mount_bpffs().context(|| format!("mount the BPF file system on {OWN}"))
 }
 
